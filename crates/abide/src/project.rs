@@ -1,12 +1,13 @@
-//! Which project a directory is of: an identity that survives moving it and cloning it.
+//! Identifies the project that a directory belongs to, across moves and clones.
 //!
-//! In a git repository it is made of its remote and its first commit, so that every clone on every
-//! machine is the same project, and a linked worktree too. Without a remote it is the first commit
-//! alone. A shallow clone does not have the first commit: there it is the remote alone, which a
-//! whole clone of the same remote has among [`ProjectIdentity::also`], but not the other way round.
-//! Without git, or before the first commit, it is a random id that is kept by the path of the
-//! directory, outside of it ([`Projects`]). There it is also kept what a repository was known by, for
-//! when its remote or its history changes. Nothing is written into a project.
+//! In a git repository the identity is derived from its remote and its first commit, so every clone
+//! on every machine, and every linked worktree, is the same project. Without a remote it is derived
+//! from the first commit alone. A shallow clone does not have the first commit, so there it is
+//! derived from the remote alone; a full clone of the same remote lists that id in
+//! [`ProjectIdentity::also`], but not the other way round. Without git, or before the first commit,
+//! the identity is a random id kept by the path of the directory, outside of it ([`Projects`]). The
+//! ids that a repository was known by are kept there too, for when its remote or its history
+//! changes. Nothing is written into a project.
 
 mod by_path;
 mod marks;
@@ -25,61 +26,61 @@ use self::by_path::{ByPath, Failure, Shelf};
 use self::marks::{MarksCache, Said};
 use crate::Error;
 
-/// The first line of what an id is the hash of. Another way to make ids gets another number.
+/// The first line of the text that an id is a hash of. A new way to make ids gets a new number.
 const VERSION: &str = "abide project 1";
-/// Characters of an id, of each sort.
+/// Number of characters in an id of either kind.
 const CHARACTERS: usize = 32;
-/// The most bytes of a file that holds an id.
+/// Maximum size of a file that holds an id.
 const FILE_BYTES: u64 = 256;
-/// The directory of what is kept of projects, in the person's store and elsewhere.
+/// The directory for project data, in the user's store and elsewhere.
 const DIRECTORY: &str = "projects";
 
-/// Which project a directory is of. A session is of the project when it was recorded with `id`, or
-/// with one of `also`.
+/// The identity of a project. A session belongs to the project if it was recorded with `id` or with
+/// one of `also`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProjectIdentity {
-    /// What it is known by, on every machine.
+    /// The id, the same on every machine.
     pub id: String,
-    /// For people: `owner/repository`, or the name of the directory.
+    /// The name for display: `owner/repository`, or the name of the directory.
     pub name: String,
-    /// What it was known by before it had a first commit or a remote, in shallow clones, and before it
-    /// was moved.
+    /// Earlier ids: from before it had a first commit or a remote, from shallow clones, and from
+    /// before it was moved.
     pub also: Vec<String>,
 }
 
 impl ProjectIdentity {
-    /// All that its sessions may have been recorded with, the newest first.
+    /// All ids its sessions may have been recorded with, newest first.
     #[must_use]
     pub fn ids(&self) -> Vec<String> {
         std::iter::once(&self.id).chain(&self.also).cloned().collect()
     }
 }
 
-/// What is done where git cannot be asked: it is not installed, does not trust the repository's owner,
-/// or finds the repository broken.
+/// What to do if git fails: it is not installed, does not trust the repository's owner, or finds
+/// the repository broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WithoutGit {
-    /// The project is known by its path. What was recorded so is found when git answers again.
+    /// Identify the project by its path. What is recorded this way is found again once git works.
     #[default]
     ByPath,
-    /// It is an error: on other machines a path says nothing.
+    /// Fail: on other machines a path means nothing.
     Refuse,
 }
 
-/// Where it is kept which project a directory is of.
+/// Where project identities are kept.
 #[derive(Debug, Clone, Default)]
 pub struct Projects {
     /// Directories with ids by path. New ones go to the first.
     kept: Vec<Shelf>,
-    /// The directory of what git said.
+    /// The directory of the cache of git's answers.
     cache: Option<PathBuf>,
-    /// Files outside of a repository that say what its remote is.
+    /// Files outside a repository that can affect its remote.
     settings: Vec<PathBuf>,
     without_git: WithoutGit,
 }
 
 impl Projects {
-    /// Ids are kept in the person's store, which is in this directory.
+    /// Keeps ids in the user's store, which is in this directory.
     #[must_use]
     pub fn in_store(store: &Path, person: &Person) -> Self {
         let state = person.state.as_ref().map(|state| state.join(DIRECTORY));
@@ -89,8 +90,8 @@ impl Projects {
         Self { kept, ..Self::of_person(person) }
     }
 
-    /// Ids are kept in the person's state directory: the store is shared. Where git cannot be asked,
-    /// nothing is guessed.
+    /// Keeps ids in the user's state directory, because the store is shared. If git fails, nothing
+    /// is guessed.
     #[must_use]
     pub fn in_state(person: &Person) -> Self {
         let state = person.state.as_ref().map(|state| state.join(DIRECTORY));
@@ -111,13 +112,13 @@ impl Projects {
         Self { cache, settings, ..Self::default() }
     }
 
-    /// The project of a directory; none where it has no identity yet. Where git cannot be asked and
-    /// nothing was recorded, it is one that nothing was recorded with. Written are only what git said, into
-    /// the person's cache, and ids that a repository has lost, beside the others.
+    /// The project of a directory; `None` if it has no identity yet. If git fails and nothing was
+    /// recorded, returns an identity that no session has. Writes only the cache of git's answers
+    /// and, next to the other ids, ids that a repository no longer has.
     ///
     /// # Errors
     ///
-    /// Git cannot be asked, or an id cannot be read.
+    /// Git failed and is required, or an id cannot be read.
     pub fn of(&self, dir: &Path) -> Result<Option<ProjectIdentity>, Error> {
         let project = find_project(dir, &Trust::of_process());
         let entry = self.entry(&project)?;
@@ -128,7 +129,7 @@ impl Projects {
         Ok(identity.or_else(|| said.failed.is_some().then(|| by_place(&project))))
     }
 
-    /// The project of a directory in which something is recorded: one that has no identity gets one.
+    /// The project of a directory for recording: creates an identity if there is none.
     ///
     /// # Errors
     ///
@@ -151,8 +152,8 @@ impl Projects {
         made.ok_or_else(|| failed("its id was removed".to_owned()))
     }
 
-    /// Keeps what a repository is known by, so that it is found when its remote or its history has changed
-    /// and nothing else remembers. Where that cannot be written, the next one tries again.
+    /// Keeps the ids of a repository, so that it is found after its remote or its history changes
+    /// even if nothing else remembers them. A failed write is retried the next time.
     fn keep_used(&self, project: &Path, entry: Option<&ByPath>, said: &Said) {
         let ids: Vec<String> = said.marks.ids().into_iter().chain(said.before.clone()).collect();
         let Some(repository) = said.repository.as_deref() else { return };
@@ -166,8 +167,8 @@ impl Projects {
         }
     }
 
-    /// Tells that what was the directory `old` is `new` now, whether it was moved or its remote was
-    /// changed: what was recorded there is of this project. Gives its identity.
+    /// Declares that the directory `old` is now `new`, because it was moved or its remote was
+    /// changed: what was recorded there belongs to this project. Returns its identity.
     ///
     /// # Errors
     ///
@@ -177,7 +178,7 @@ impl Projects {
         let failed =
             |reason: &str| Error::Project { dir: old.to_owned(), reason: reason.to_owned() };
         let project = find_project(new, &trust);
-        // One that is gone is looked for by its path as it was.
+        // If it is gone, it is looked up by its former path.
         let there = old.is_dir();
         let from = if there { find_project(old, &trust) } else { by_path::absolute(old) };
         let before = self.entry(&from)?;
@@ -207,7 +208,7 @@ impl Projects {
         let kept = self.kept.first().ok_or_else(|| failed("there is no place to keep that"))?;
         let told = by_path::update(kept, &project, entry.as_ref(), |entry| {
             if entry.stored.is_none() {
-                // The id goes along, so that what is recorded from here on has the same.
+                // The id moves along, so that later recordings have the same one.
                 entry.stored = before.as_ref().and_then(|before| before.stored.clone());
             }
             let own = entry.stored.as_deref().map(stored_id);
@@ -217,7 +218,7 @@ impl Projects {
         });
         let entry = told.map_err(unwritten)?;
         if !there {
-            // Whatever comes to stand there is another project.
+            // Whatever appears there later is a different project.
             let forgotten = self.kept.iter().try_for_each(|kept| by_path::remove(kept, &from));
             forgotten.map_err(unwritten)?;
         }
@@ -230,7 +231,7 @@ impl Projects {
         let used = entry.map_or(&[][..], |entry| entry.used(said.repository.as_deref()));
         let mut ids = said.marks.ids();
         if said.failed.is_some() {
-            // What git said when it was asked last.
+            // From git's last answer.
             ids.extend(used.iter().cloned());
         }
         if let (Some(reason), true, WithoutGit::Refuse) =
@@ -238,7 +239,8 @@ impl Projects {
         {
             return Err(Error::Project { dir: dir.to_owned(), reason: reason.clone() });
         }
-        // Whoever wrote the project wrote that, too: it cannot stop what is known without it.
+        // This file comes from whoever wrote the project: an error in it must not hide what is
+        // known without it.
         let stored = match stored(project) {
             Err(_) if !ids.is_empty() => None,
             stored => stored?,
@@ -260,7 +262,7 @@ impl Projects {
         Ok(Known { identity, said })
     }
 
-    /// What is kept of a project by its path.
+    /// What is kept for a project by its path.
     fn entry(&self, project: &Path) -> Result<Option<ByPath>, Error> {
         let mut found =
             self.kept.iter().filter_map(|kept| by_path::read(kept, project).transpose());
@@ -275,13 +277,13 @@ impl Projects {
     }
 }
 
-/// What is known of a directory.
+/// What is known about a directory.
 struct Known {
     identity: Option<ProjectIdentity>,
     said: Said,
 }
 
-/// A project that nothing was recorded with: where it is is all that is known of it.
+/// An identity that nothing was recorded with, derived from the path alone.
 fn by_place(project: &Path) -> ProjectIdentity {
     let id = id_of(&[("place", &project.to_string_lossy())]);
     ProjectIdentity { id, name: name_of(project), also: Vec::new() }
@@ -304,11 +306,11 @@ fn name_of(project: &Path) -> String {
     name.unwrap_or_else(|| project.display().to_string())
 }
 
-/// Where earlier versions stored an id: in the store's directory, where that is to be trusted, or beside
-/// it, or beside the file that points to a store.
+/// Where earlier versions stored an id: in the store's directory if that can be trusted, next to
+/// it, or next to the file that points to a store.
 fn files_in(project: &Path) -> (Option<PathBuf>, PathBuf) {
     let store = project.join(".abide");
-    // Not through a link: it may lead anywhere.
+    // Links are not followed: they could lead anywhere.
     let there = fs::symlink_metadata(&store).is_ok_and(|found| found.is_dir());
     let own = there && has_store(project, &Trust::of_process());
     (own.then(|| store.join("project")), project.join(".abide-project"))

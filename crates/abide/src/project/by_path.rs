@@ -1,6 +1,6 @@
-//! What is kept of a project by the path of its directory: a random id, and what else it was known by.
+//! Project data kept by the path of the directory: a random id, and other ids of the project.
 //!
-//! One small JSON file for each directory, named by a hash over its path.
+//! One small JSON file per directory, named by a hash of its path.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -15,21 +15,22 @@ use serde::{Deserialize, Serialize};
 
 use super::{CHARACTERS, stored_id};
 
-/// The most bytes of such a file.
+/// Maximum size of such a file.
 const MOST: usize = 64 << 10;
-/// The most ids that git's words made which are kept of one repository.
+/// Maximum number of git-derived ids kept per repository.
 const MOST_USED: usize = 128;
 
 /// A directory of such files.
 #[derive(Debug, Clone)]
 pub(super) struct Shelf {
     pub(super) dir: PathBuf,
-    /// It stands in a store that is in use: it is believed as that is, whoever owns it.
+    /// True if it is in the store in use: it is trusted like the store, whoever owns it.
     pub(super) of_store: bool,
 }
 
 impl Shelf {
-    /// Is it what its place says, and may nobody else write to it? None where it is not there.
+    /// Checks that it is a real directory that nobody else can write to. `None` if it does not
+    /// exist.
     fn check(&self) -> io::Result<Option<()>> {
         let found = match fs::symlink_metadata(&self.dir) {
             Err(error)
@@ -51,53 +52,54 @@ impl Shelf {
         Err(refused)
     }
 
-    /// Is the directory that it stands in there?
+    /// Returns true if its parent directory exists.
     pub(super) fn has_place(&self) -> bool {
         self.dir.parent().is_some_and(Path::is_dir)
     }
 }
 
-/// What is kept.
+/// The content of such a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ByPath {
-    /// The directory, for people.
+    /// The directory, for display.
     path: String,
-    /// What its id is made of, where nothing else tells it from others.
+    /// The random part of its id, if nothing else identifies it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) stored: Option<String>,
-    /// Ids that it had before.
+    /// Earlier ids.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) also: Vec<String>,
-    /// Which repository was there when something was recorded.
+    /// The repository that was there when something was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     repository: Option<String>,
-    /// What that one was known by, the newest first. Another one in its place is not.
+    /// The ids of that repository, newest first. They do not apply to another repository in its
+    /// place.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     used: Vec<String>,
 }
 
-/// Where it went wrong, and why.
+/// The path where it failed, and the cause.
 pub(super) type Failure = (PathBuf, io::Error);
 
 impl ByPath {
-    /// Nothing is kept yet of this directory.
+    /// An empty entry for this directory.
     pub(super) fn of(project: &Path) -> Self {
         Self { path: project.to_string_lossy().into_owned(), ..Self::default() }
     }
 
-    /// All that is known of a directory that is gone.
+    /// All ids of a directory that is gone.
     pub(super) fn ids(&self) -> Vec<String> {
         let stored = self.stored.as_deref().map(stored_id);
         stored.into_iter().chain(self.used.clone()).chain(self.also.clone()).collect()
     }
 
-    /// What this repository was known by.
+    /// The ids of this repository.
     pub(super) fn used(&self, repository: Option<&str>) -> &[String] {
         let same = repository.is_some() && repository == self.repository.as_deref();
         if same { &self.used } else { &[] }
     }
 
-    /// Keeps what this repository is known by, the newest first.
+    /// Adds the ids of this repository, newest first.
     pub(super) fn mark_used(&mut self, repository: &str, ids: &[String]) {
         let before = self.used(Some(repository));
         let older = before.iter().filter(|id| !ids.contains(id));
@@ -107,7 +109,7 @@ impl ByPath {
     }
 }
 
-/// A path that need not be there any more, as the file system has the part that is.
+/// The absolute form of a path that may no longer exist; the existing part is canonical.
 pub(super) fn absolute(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let there = |known: &Path| {
@@ -122,7 +124,7 @@ fn file(kept: &Shelf, project: &Path) -> PathBuf {
     kept.dir.join(name.chars().take(CHARACTERS).collect::<String>())
 }
 
-/// What is kept of a directory. Nothing that others may have written is believed.
+/// Reads the entry of a directory. Nothing that others could have written is trusted.
 pub(super) fn read(kept: &Shelf, project: &Path) -> Result<Option<ByPath>, Failure> {
     match kept.check() {
         Ok(Some(())) => read_at(&file(kept, project)),
@@ -132,7 +134,7 @@ pub(super) fn read(kept: &Shelf, project: &Path) -> Result<Option<ByPath>, Failu
 
 fn read_at(path: &Path) -> Result<Option<ByPath>, Failure> {
     let read = || -> io::Result<ByPath> {
-        // Through no link.
+        // Does not follow links.
         let file = Disk.open(path, Access::Read)?;
         let mut bytes = vec![0; MOST];
         let read = read_full(&*file, &mut bytes, 0)?;
@@ -147,7 +149,7 @@ fn read_at(path: &Path) -> Result<Option<ByPath>, Failure> {
     }
 }
 
-/// Keeps a random id where there is none; where another process was faster, that is the one.
+/// Creates a random id if there is none; if another process was faster, uses that one.
 pub(super) fn make(
     kept: &Shelf,
     project: &Path,
@@ -161,7 +163,8 @@ pub(super) fn make(
     })
 }
 
-/// Changes what is kept of a directory, or what is known of it from elsewhere. One after the other.
+/// Updates the entry of a directory, or creates it from what is known elsewhere. Updates are
+/// serialised.
 pub(super) fn update(
     kept: &Shelf,
     project: &Path,
@@ -185,7 +188,7 @@ pub(super) fn update(
         let placed = place(&new, &path, before.is_some());
         let _ = fs::remove_file(&new);
         match placed {
-            // Where locks are missing too.
+            // For file systems without locks too.
             Err(error) if error.kind() == ErrorKind::AlreadyExists && before.is_none() => {}
             placed => {
                 placed.and_then(|()| sync_dir(&kept.dir)).map_err(failed)?;
@@ -200,14 +203,14 @@ fn place(new: &Path, path: &Path, replace: bool) -> io::Result<()> {
         return fs::rename(new, path);
     }
     match fs::hard_link(new, path) {
-        // Not every file system has links. There the lock tells who is first.
+        // Not every file system has hard links. There the lock decides who is first.
         Err(error) if error.kind() != ErrorKind::AlreadyExists => fs::rename(new, path),
         linked => linked,
     }
 }
 
-/// Lets one after the other change what is in a directory. Some file systems of a network lock no
-/// directories; they have links.
+/// Serialises changes in a directory. Some network file systems cannot lock directories; those have
+/// hard links.
 fn lock(dir: &Path) -> io::Result<File> {
     let file = File::open(dir)?;
     let exclusive = rustix::fs::FlockOperation::LockExclusive;
@@ -215,11 +218,11 @@ fn lock(dir: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Forgets a directory, durably.
+/// Removes the entry of a directory, durably.
 pub(super) fn remove(kept: &Shelf, project: &Path) -> Result<(), Failure> {
     let path = file(kept, project);
     if !matches!(kept.check(), Ok(Some(()))) {
-        // Nothing in it counts.
+        // Its contents are not trusted anyway.
         return Ok(());
     }
     match Disk.remove(&path) {
@@ -228,7 +231,7 @@ pub(super) fn remove(kept: &Shelf, project: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Writes a file of its own, durable. It is that of who owns the directory.
+/// Writes a new file durably. It gets the owner of the directory.
 fn whole(dir: &Path, entry: &ByPath) -> io::Result<PathBuf> {
     let mut bytes = serde_json::to_vec(entry)?;
     bytes.push(b'\n');
@@ -248,6 +251,6 @@ fn whole(dir: &Path, entry: &ByPath) -> io::Result<PathBuf> {
 
 fn sync_dir(dir: &Path) -> io::Result<()> {
     Disk.sync_dir(dir)?;
-    // The directory itself may be new, made by another process.
+    // The directory itself may have just been created by another process.
     dir.parent().map_or(Ok(()), |above| Disk.sync_dir(above))
 }

@@ -1,6 +1,6 @@
-//! What tells a git repository from others: its remote and its first commit. Git is asked once; what it
-//! said is kept in the person's cache, by the path of the repository, and holds while the files that it
-//! came from look the same. So no git is started on the way of a recording.
+//! What identifies a git repository: its remote and its first commit. Git is asked once. The answer
+//! is cached in the user's cache by the path of the repository, and stays valid while the files it
+//! was derived from are unchanged. So recording normally starts no git process.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, Metadata};
@@ -18,35 +18,35 @@ use super::{CHARACTERS, id_of};
 use crate::consent::{is_private, is_usable};
 use crate::git::ask;
 
-/// Another form of what is kept gets another number.
+/// The version of the cache format.
 const VERSION: u32 = 2;
-/// The most bytes of what is kept, and of a file in which git says where a repository is.
+/// Maximum size of a cache file, and of the file in which git says where a repository is.
 const MOST: u64 = 64 << 10;
 
-/// Ends the stamp of a repository that has no commit yet.
+/// Suffix of the stamp of a repository that has no commit yet.
 const UNBORN: &str = "unborn";
 
-/// The most roots of a history that a project is known by, and files with settings that are looked at.
+/// Maximum number of root commits that identify a project, and of settings files to check.
 const MOST_LISTED: usize = 32;
-/// For how many seconds git is not asked again after it failed and nothing was seen to change.
+/// After git failed, it is not asked again for this many seconds unless something changed.
 const PAUSE: u64 = 60;
 
-/// What git says of a repository, as far as it has it. Before there is a commit nothing tells it from
-/// another one.
+/// What git says about a repository. Before the first commit nothing distinguishes it from another
+/// one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct GitMarks {
-    /// For people: `owner/repository`.
+    /// The name for display: `owner/repository`.
     pub(super) name: Option<String>,
     remote: Option<String>,
     first: Option<String>,
-    /// The other commits without parents, where histories were joined: in another clone one of them may
-    /// be the first.
+    /// The other root commits, if histories were joined: in another clone one of them may be the
+    /// first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     roots: Vec<String>,
 }
 
 impl GitMarks {
-    /// What the project is known by, the one that says most first.
+    /// The project's ids, most specific first.
     pub(super) fn ids(&self) -> Vec<String> {
         let remote = self.remote.as_deref();
         let by_both = |first: &String| {
@@ -62,45 +62,46 @@ impl GitMarks {
     }
 }
 
-/// What is known of the repository that a directory is in.
+/// What is known about the repository that contains a directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Said {
-    /// What git said, now or, where it cannot be asked, before.
+    /// Git's answer, or its last one if git fails now.
     pub(super) marks: GitMarks,
-    /// Ids that the repository had before its remote or its history changed.
+    /// The repository's ids from before its remote or its history changed.
     pub(super) before: Vec<String>,
-    /// Which directory the repository is in: another one at its place is another.
+    /// Identifies the repository's directory: another one at the same path is a different
+    /// repository.
     pub(super) repository: Option<String>,
-    /// Why git cannot be asked.
+    /// Why git failed.
     pub(super) failed: Option<String>,
 }
 
-/// Where it is kept what git said.
+/// The cache of git's answers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MarksCache<'a> {
     pub(super) dir: Option<&'a Path>,
-    /// Files outside of the repository that say what its remote is.
+    /// Files outside the repository that can affect its remote.
     pub(super) settings: &'a [PathBuf],
 }
 
-/// As it is kept.
+/// The content of a cache file.
 #[derive(Default, Serialize, Deserialize)]
 struct Kept {
     version: u32,
-    /// The repository, for people.
+    /// The repository, for display.
     path: String,
-    /// Which directory it was in.
+    /// Identifies its directory.
     repository: Option<String>,
-    /// How the files looked that it came from.
+    /// The state of the files it was derived from.
     stamp: String,
-    /// More files that it came from.
+    /// Further files it was derived from.
     #[serde(default)]
     settings: Vec<PathBuf>,
     marks: GitMarks,
-    /// Ids that it had before.
+    /// Earlier ids.
     #[serde(default)]
     before: Vec<String>,
-    /// When git could not be asked, in seconds since 1970, and why.
+    /// When git failed, in seconds since 1970, and why.
     #[serde(default)]
     failed: Option<(u64, String)>,
 }
@@ -111,15 +112,15 @@ impl Kept {
         Said { marks, before, repository, failed: failed.map(|(_, reason)| reason) }
     }
 
-    /// Is it too early to ask git again?
+    /// Returns true if it is too early to ask git again.
     fn holds(&self) -> bool {
         self.failed.as_ref().is_none_or(|(at, _)| (*at..at.saturating_add(PAUSE)).contains(&now()))
     }
 }
 
-/// What is known of the repository that a directory is in.
+/// What is known about the repository that contains a directory.
 pub(super) fn of(dir: &Path, trust: &Trust, cache: &MarksCache<'_>) -> Said {
-    // Git climbs from the real directory.
+    // Git searches upwards from the real directory.
     let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
     let nearest = dir.ancestors().find(|dir| fs::symlink_metadata(dir.join(".git")).is_ok());
     let own = find_git_root(&dir, trust);
@@ -128,13 +129,13 @@ pub(super) fn of(dir: &Path, trust: &Trust, cache: &MarksCache<'_>) -> Said {
         (Some(nearest), Some(own)) if nearest == own => own_repository(own, cache),
         (Some(nearest), own) => {
             let said = others_repository(nearest, cache);
-            // Where git does not believe it either, it is passed over.
+            // If git does not trust it either, skip it.
             own.filter(|_| said.failed.is_some()).map_or(said, |own| own_repository(own, cache))
         }
     }
 }
 
-/// One whose `.git` is the user's.
+/// A repository whose `.git` belongs to the user.
 fn own_repository(root: PathBuf, cache: &MarksCache<'_>) -> Said {
     let repository = Repository::at(root);
     let stamp = cache.stamp(&repository);
@@ -150,7 +151,7 @@ fn own_repository(root: PathBuf, cache: &MarksCache<'_>) -> Said {
     let mut lasting = true;
     match asked(&repository.root, &known.marks) {
         Ok((marks, settings)) => {
-            // Where there are commits and none of them is this branch's yet, nothing is seen of the first.
+            // If there are commits but none on this branch yet, the first commit is not visible.
             lasting = marks != GitMarks::default() || stamp.ends_with(UNBORN);
             let ids = marks.ids();
             let before = known.marks.ids().into_iter().chain(known.before);
@@ -169,8 +170,8 @@ fn own_repository(root: PathBuf, cache: &MarksCache<'_>) -> Said {
     kept.said()
 }
 
-/// One whose `.git` is somebody else's: git says each time whether it is believed. Only that it is not is
-/// kept.
+/// A repository whose `.git` belongs to somebody else: git decides each time whether to trust it.
+/// Only a refusal is cached.
 fn others_repository(root: &Path, cache: &MarksCache<'_>) -> Said {
     let repository = Repository::at(root.to_owned());
     let key = root.join(".git/of another user");
@@ -197,11 +198,11 @@ fn now() -> u64 {
     since.map_or(0, |since| since.as_secs())
 }
 
-/// Asks git. A first commit that is known and still one of this history is the first: it is not looked for
-/// again through all of history. Where history is cut off, that cannot be told, and what is known stays.
-/// Gives also the files that the settings came from.
+/// Asks git. A known first commit that is still part of the history stays the first, so history is
+/// not searched again. In a shallow clone that cannot be checked, and the known one stays. Also
+/// returns the files that the settings came from.
 fn asked(dir: &Path, known: &GitMarks) -> Result<(GitMarks, Vec<PathBuf>), String> {
-    // Fails where git cannot be asked at all; what follows may have nothing to say.
+    // Fails if git cannot be used at all; the next commands may just find nothing.
     let shallow = ask(dir, &["rev-parse", "--is-shallow-repository"])? == "true";
     let born = ask(dir, &["rev-parse", "--verify", "--quiet", "HEAD"]).is_ok();
     if !born && known.first.is_none() {
@@ -227,8 +228,8 @@ fn asked(dir: &Path, known: &GitMarks) -> Result<(GitMarks, Vec<PathBuf>), Strin
     Ok((GitMarks { name, remote, first, roots }, settings))
 }
 
-/// The remote `origin`, else the first by name; none where it is a directory. And the files that settings
-/// came from.
+/// The remote `origin`, or else the first by name; `None` if it is a directory. Also returns the
+/// files that the settings came from.
 fn remote(dir: &Path) -> Result<(Option<Remote>, Vec<PathBuf>), String> {
     let configured = ask(dir, &["config", "--null", "--show-origin", "--name-only", "--list"])?;
     let parts: Vec<&str> = configured.split('\0').collect();
@@ -246,22 +247,22 @@ fn remote(dir: &Path) -> Result<(Option<Remote>, Vec<PathBuf>), String> {
     }
     names.sort_by_key(|name| (name != "origin", name.clone()));
     let Some(name) = names.first() else { return Ok((None, files)) };
-    // With the user's abbreviations written out.
+    // With the user's `insteadOf` abbreviations expanded.
     let url = ask(dir, &["ls-remote", "--get-url", "--", name])?;
     Ok((Remote::parse(&url), files))
 }
 
-/// Where a repository's files are, as far as that can be told without git.
+/// Where a repository's files are, as far as can be told without git.
 struct Repository {
     root: PathBuf,
     /// The directory of this worktree's own files.
     own: PathBuf,
-    /// The directory that all its worktrees share, without links.
+    /// The directory shared by all its worktrees, with links resolved.
     common: PathBuf,
-    /// What it is kept by. Where a file or a link leads to the repository and that does not name it back,
-    /// what git said of the repository from elsewhere does not count.
+    /// The cache key. If a file or link leads to a repository that does not point back, answers
+    /// cached for that repository from elsewhere do not count.
     key: PathBuf,
-    /// Which directory it is.
+    /// Identifies the directory.
     id: Option<String>,
 }
 
@@ -290,7 +291,8 @@ impl Repository {
     }
 }
 
-/// Which directory it is: one that is made anew may get the number of one that is gone, but not its time.
+/// Identifies a directory: a new one may reuse the inode of one that is gone, but not its creation
+/// time.
 fn which(found: &Metadata) -> String {
     let made = found.created().ok();
     let made = made.and_then(|made| made.duration_since(std::time::UNIX_EPOCH).ok());
@@ -298,7 +300,7 @@ fn which(found: &Metadata) -> String {
 }
 
 impl MarksCache<'_> {
-    /// What git said last of a repository at this path, which may be gone.
+    /// Git's last answer about a repository at this path, which may be gone.
     pub(super) fn last_known(&self, common: &Path) -> Option<Vec<String>> {
         let kept = self.read(&super::by_path::absolute(common))?;
         Some(kept.marks.ids().into_iter().chain(kept.before).collect())
@@ -309,8 +311,9 @@ impl MarksCache<'_> {
         Some(self.dir?.join(name.chars().take(CHARACTERS).collect::<String>()))
     }
 
-    /// How the files look that the marks come from: whose they are, the repository's and the user's
-    /// settings, whether history is cut off, and, before there is a commit, where the first would stand.
+    /// The state of the files that the marks are derived from: their owner, the repository's and
+    /// the user's settings, whether the clone is shallow, and, before the first commit, where it
+    /// would appear.
     fn stamp(&self, repository: &Repository) -> String {
         let Repository { root, own, common, id, .. } = repository;
         let git = root.join(".git");
@@ -319,7 +322,7 @@ impl MarksCache<'_> {
             let owner = fs::symlink_metadata(path).map(|found| found.uid());
             stamp.push_str(&owner.map_or_else(|_| "-;".to_owned(), |owner| format!("{owner};")));
         }
-        // That of a worktree is another one in each, and names one of this repository's.
+        // Each worktree has its own, and it names one of this repository.
         if *common != repository.key {
             stamp.push_str(&look(&git));
         }
@@ -349,7 +352,7 @@ impl MarksCache<'_> {
         (kept.version == VERSION).then_some(kept)
     }
 
-    /// Keeps what git said. What cannot be kept is asked again.
+    /// Caches git's answer. If that fails, git is asked again.
     fn write(&self, key: &Path, kept: &mut Kept) {
         let Some((dir, path)) = self.dir.zip(self.file(key)) else { return };
         let above = dir.parent().unwrap_or(dir);
@@ -374,12 +377,12 @@ impl MarksCache<'_> {
     }
 }
 
-/// A stamp with that of more files.
+/// Extends a stamp by more files.
 fn stamped(stamp: &str, files: &[PathBuf]) -> String {
     files.iter().fold(stamp.to_owned(), |stamp, file| stamp + &look(file))
 }
 
-/// Which file it is, and when it was last written.
+/// Identifies a file and its last modification.
 fn look(path: &Path) -> String {
     match fs::metadata(path) {
         Ok(found) => {
@@ -390,7 +393,7 @@ fn look(path: &Path) -> String {
     }
 }
 
-/// Is there a branch? One may stand in directories below.
+/// Returns true if there is a branch, also in subdirectories.
 fn has_refs(heads: &Path) -> bool {
     fs::read_dir(heads).is_ok_and(|mut entries| entries.next().is_some())
 }

@@ -1,18 +1,19 @@
-//! The remote of a repository, without what depends on who asks: scheme, user, usual ports, endings.
+//! Normalises the remote of a repository: drops what depends on the user, such as scheme, user
+//! name, default ports and suffixes.
 
 use std::fmt;
 
-/// Where a repository is on the network. It has no user and no password.
+/// Where a repository is on the network, without user name and password.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Remote {
-    /// In lower case, with a port that is not the usual one.
+    /// In lower case, with the port unless it is the default one.
     host: String,
     path: String,
 }
 
 impl Remote {
-    /// From a URL as git takes it, or the short form `user@host:path`. None where it is a
-    /// directory: that says nothing on another machine.
+    /// Parses a URL as git accepts it, or the short form `user@host:path`. `None` for a directory,
+    /// which means nothing on another machine.
     pub(super) fn parse(url: &str) -> Option<Self> {
         let url = url.trim();
         let (authority, path) = match url.split_once("://") {
@@ -29,7 +30,7 @@ impl Remote {
         (!host.is_empty() && !path.is_empty()).then_some(Self { host, path })
     }
 
-    /// For people: the last two parts of its path.
+    /// The name for display: the last two components of the path.
     pub(super) fn name(&self) -> String {
         let parts: Vec<&str> = self.path.split('/').filter(|part| !part.is_empty()).collect();
         parts.get(parts.len().saturating_sub(2)..).unwrap_or_default().join("/")

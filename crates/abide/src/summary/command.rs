@@ -1,4 +1,4 @@
-//! Summaries by a program.
+//! Summaries made by a program.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -15,30 +15,30 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 use super::line::SummaryLine;
 use super::{Summarizer, SummaryError, SummaryRequest, fitted, one_line};
 
-/// How long a program may take, unless told otherwise.
+/// Default time limit.
 const DEFAULT_TIME: Duration = Duration::from_secs(120);
-/// How much it may write, unless told otherwise.
+/// Default limit on its output in bytes.
 const DEFAULT_BYTES: u64 = 1 << 20;
-/// How often is looked whether the program has ended.
+/// How often to check whether the program has ended.
 const GLANCE: Duration = Duration::from_millis(25);
-/// How long a pipe is still read once the program is gone: whoever holds it open is no longer of
-/// its group.
+/// How long a pipe is still read after the program ended: whoever holds it open has left its
+/// process group.
 const GRACE: Duration = Duration::from_millis(500);
-/// How much of stderr is remembered.
+/// Bytes of stderr that are kept.
 const STDERR_KEPT: usize = 8 << 10;
-/// How much of it is told.
+/// Bytes of stderr that are shown.
 const STDERR_TOLD: usize = 600;
 
-/// Summarizes by a program of the user's.
+/// Summarizes with a program of the user's.
 ///
-/// The program is run by `sh -c`, in a process group of its own. It gets the conversation on
-/// stdin, as lines of JSON ([`SummaryLine`]), and writes the summary to stdout. It need not read
-/// its stdin. It inherits the environment of this process. When it is over its limits the whole
-/// group is killed; what it leaves running in its group when it ends is killed as well. When this
-/// process ends before it, however it ends, a small shell that waits for that kills the group: the
-/// program's group is its own, so that Ctrl-C in a terminal does not reach it.
+/// The program is run by `sh -c` in its own process group. It gets the conversation on stdin, as
+/// lines of JSON ([`SummaryLine`]), and writes the summary to stdout. It need not read its stdin.
+/// It inherits the environment of this process. If it exceeds a limit, the whole group is killed;
+/// so is whatever it leaves running in its group when it ends. Ctrl-C in a terminal does not reach
+/// the group, so if this process ends first, for whatever reason, a small shell that waits for that
+/// kills the group.
 ///
-/// A summary that is longer than was asked for is cut at the end.
+/// A summary that is too long is cut at the end.
 #[derive(Clone)]
 pub struct SummaryCommand {
     command: String,
@@ -48,26 +48,26 @@ pub struct SummaryCommand {
 }
 
 impl SummaryCommand {
-    /// The command, as a shell takes it.
+    /// The shell command.
     #[must_use]
     pub fn new(command: impl Into<String>) -> Self {
         let command = command.into();
         Self { command, directory: None, time: DEFAULT_TIME, most_bytes: DEFAULT_BYTES }
     }
 
-    /// How long it may take; two minutes unless told.
+    /// Sets the time limit; by default two minutes.
     #[must_use]
     pub fn within(self, time: Duration) -> Self {
         Self { time, ..self }
     }
 
-    /// How much it may write to stdout; a mebibyte unless told.
+    /// Sets the limit on stdout; by default one mebibyte.
     #[must_use]
     pub fn at_most_bytes(self, most_bytes: u64) -> Self {
         Self { most_bytes, ..self }
     }
 
-    /// Where it is run; where this process is unless told.
+    /// Sets the working directory; by default that of this process.
     #[must_use]
     pub fn in_directory(self, directory: impl Into<PathBuf>) -> Self {
         Self { directory: Some(directory.into()), ..self }
@@ -125,7 +125,7 @@ impl SummaryCommand {
 }
 
 impl Summarizer for SummaryCommand {
-    /// The program, where the command begins with a plain one: anything else may be secret.
+    /// The program's name if the command starts with a plain one. Anything else may be secret.
     fn name(&self) -> String {
         let plain = |c: char| c.is_ascii_alphanumeric() || "_./-".contains(c);
         let word = self.command.split_whitespace().next().filter(|word| word.chars().all(plain));
@@ -151,7 +151,7 @@ impl Summarizer for SummaryCommand {
 
 impl fmt::Debug for SummaryCommand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The command may hold a secret.
+        // The command may contain a secret.
         f.debug_struct("SummaryCommand").field("name", &self.name()).finish_non_exhaustive()
     }
 }
@@ -164,15 +164,15 @@ fn pid(child: &Child) -> Option<Pid> {
     i32::try_from(child.id()).ok().and_then(Pid::from_raw)
 }
 
-/// A program that runs. However it is left, its group is killed and it is waited for.
+/// A running program. On drop its group is killed and it is reaped.
 struct Running {
     child: Child,
     pid: Option<Pid>,
     guard: Option<Guard>,
 }
 
-/// A shell that kills a group when this process is gone: then its stdin is at its end. Itself it is
-/// in another group, so that what ends this process does not end it.
+/// A shell that kills a process group when this process is gone: its stdin then closes. It is in
+/// another group, so that what ends this process does not end it.
 struct Guard(Child);
 
 impl Guard {
@@ -193,20 +193,20 @@ impl Drop for Guard {
 }
 
 impl Running {
-    /// Whether it has ended. It is not waited for: its id stays its own, so that its group can
-    /// still be killed and nobody else's is.
+    /// Returns true if it has ended. Does not reap it: while its id is reserved, its group can be
+    /// killed without hitting another one.
     fn has_ended(&self) -> bool {
         let Some(pid) = self.pid else { return true };
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         !matches!(waitid(WaitId::Pid(pid), options), Ok(None) | Err(rustix::io::Errno::INTR))
     }
 
-    /// Kills the group, unless the program was waited for.
+    /// Kills the group, unless the program was reaped.
     fn kill(&mut self) {
-        // Before the program is waited for: its id may be somebody else's then.
+        // Before the program is reaped, since its id may be reused afterwards.
         self.guard = None;
         if let Some(pid) = self.pid.take() {
-            // A group that is gone is killed enough.
+            // It is fine if the group is gone.
             let _ = kill_process_group(pid, Signal::KILL);
         }
     }
@@ -219,7 +219,7 @@ impl Drop for Running {
     }
 }
 
-/// The three pipes of a program, none of which may make us wait.
+/// The three pipes of a program, all non-blocking.
 struct Pipes<'a> {
     input: &'a [u8],
     to: Option<std::process::ChildStdin>,
@@ -244,12 +244,12 @@ impl<'a> Pipes<'a> {
         Ok(Self { input, to, from, errors, stdout: Vec::new(), stderr: Vec::new() })
     }
 
-    /// Whether something may still come.
+    /// Returns true if more output may come.
     fn are_open(&self) -> bool {
         self.from.is_some() || self.errors.is_some()
     }
 
-    /// Waits a little for a pipe that is ready, and moves what can be moved.
+    /// Waits briefly for a pipe to be ready and transfers what it can.
     fn step(&mut self) -> io::Result<()> {
         let mut waited = Vec::with_capacity(3);
         if let Some(to) = &self.to {
@@ -275,8 +275,8 @@ impl<'a> Pipes<'a> {
         Ok(())
     }
 
-    /// Writes what the program takes. One that does not want more has its reasons: whether it did
-    /// its work is told by how it ends.
+    /// Writes what the program accepts. If it stops reading, that is not an error: its exit status
+    /// says whether it succeeded.
     fn write(&mut self) {
         let Some(to) = &mut self.to else { return };
         while !self.input.is_empty() {
@@ -299,7 +299,7 @@ impl<'a> Pipes<'a> {
     }
 }
 
-/// Reads once what is there; a pipe at its end is let go.
+/// Reads once what is available; closes the pipe at its end.
 fn pull<R: Read>(from: &mut Option<R>, into: &mut Vec<u8>) -> io::Result<()> {
     let Some(pipe) = from else { return Ok(()) };
     let mut some = [0; 16 << 10];

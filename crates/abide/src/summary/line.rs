@@ -1,4 +1,4 @@
-//! A context as lines of JSON, for whoever summarizes it.
+//! A context as lines of JSON, the input of a summarizer.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -9,58 +9,58 @@ use serde::Serialize;
 
 use super::{OpenTask, SummaryRequest};
 
-/// One line of what a summarizer is given.
+/// One line of a summarizer's input.
 ///
-/// The first line has the role `abide` and says what is wanted. Then comes the conversation: an
-/// earlier summary (`summary`), what was said (`system`, `user`, `assistant`), and what tools gave
-/// (`tool`). What the model thought is left out; of an image there is only the word
-/// `[image]`, and of other parts that are long and no text only their size.
+/// The first line has the role `abide` and describes the task. Then comes the conversation: an
+/// earlier summary (`summary`), messages (`system`, `user`, `assistant`), and tool results
+/// (`tool`). The model's reasoning is left out. An image becomes `[image]`, and other long parts
+/// that are not text are replaced by their size.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct SummaryLine {
-    /// `abide`, `summary`, `tool`, or who speaks.
+    /// `abide`, `summary`, `tool`, or the role of the speaker.
     pub role: String,
     /// The text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
-    /// The tools that the assistant asks for.
+    /// The tool calls of the assistant.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<LineCall>,
-    /// Of which call this is the result.
+    /// The call that this is the result of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub call: Option<String>,
-    /// Whether it went well; not there where nobody knows.
+    /// Whether the call succeeded; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ok: Option<bool>,
-    /// How long the summary may be.
+    /// Maximum number of tokens in the summary.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub most_tokens: Option<u64>,
-    /// The tasks that are not done.
+    /// The open tasks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<LineTask>,
-    /// Files that were touched, the newest first.
+    /// Files that were touched, newest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<String>,
 }
 
-/// A use of a tool, in a line.
+/// A tool call in a line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LineCall {
-    /// Joins it with its result.
+    /// Links it to its result.
     pub id: String,
-    /// Which tool.
+    /// The tool.
     pub name: String,
-    /// With what: JSON as the model wrote it, as a string.
+    /// The arguments: the model's JSON, as a string.
     pub arguments: String,
 }
 
-/// A task, in a line.
+/// A task in a line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LineTask {
-    /// Which.
+    /// Its id.
     pub id: String,
-    /// What is to be done.
+    /// Its title.
     pub title: String,
-    /// How it stands.
+    /// Its status.
     pub status: abide_model::TaskStatus,
 }
 
@@ -77,14 +77,14 @@ impl From<&OpenTask> for LineTask {
     }
 }
 
-/// Longer parts that are no text are only mentioned, in bytes.
+/// Longer parts that are not text are replaced by their size.
 const MOST_OTHER: usize = 2 << 10;
 
-/// What stands for a result that nobody knows.
+/// Stands for an unknown result.
 pub(super) const UNKNOWN: &str = "[nobody knows how this call ended]";
 
 impl SummaryLine {
-    /// Everything that a summarizer is given.
+    /// The whole input of a summarizer.
     pub(super) fn all(request: &SummaryRequest<'_>) -> Vec<Self> {
         let wanted = Self {
             role: "abide".to_owned(),
@@ -98,7 +98,7 @@ impl SummaryLine {
         all
     }
 
-    /// The conversation. What cannot be read is left out.
+    /// The conversation. Messages that cannot be read are left out.
     pub(super) fn conversation(context: &Context) -> Vec<Self> {
         let mut results = Results::default();
         context.entries.iter().filter_map(|entry| Self::of(entry, &mut results)).collect()
@@ -160,7 +160,7 @@ impl SummaryLine {
     }
 }
 
-/// What a `tool.finished` says.
+/// The content of a `tool.finished` event.
 fn executed_result(data: &Payload) -> (Option<bool>, Option<String>) {
     let Ok(result) = data.decode::<ToolResult>() else { return (None, None) };
     let text = result.result.map(|raw| match serde_json::from_str::<String>(raw.get()) {
@@ -170,18 +170,18 @@ fn executed_result(data: &Payload) -> (Option<bool>, Option<String>) {
     (Some(result.ok), text)
 }
 
-/// The results that a message holds: read once, for there may be many in it.
+/// The results in a message; parsed once, since there may be many.
 #[derive(Default)]
 struct Results {
     of: Option<Seq>,
     by_call: HashMap<String, Outcome>,
 }
 
-/// Whether a call went well, and what it gave.
+/// Whether a call succeeded, and its result.
 type Outcome = (Option<bool>, Option<String>);
 
 impl Results {
-    /// What the message that holds the result of `call` says of it.
+    /// The result of `call` according to the message that contains it.
     fn said(&mut self, seq: Seq, call: &str, data: &Payload) -> Outcome {
         if self.of != Some(seq) {
             self.of = Some(seq);
@@ -197,19 +197,19 @@ impl Results {
     }
 }
 
-/// A call that was cut off is none: nobody ran it. What there is of it is told as text.
+/// A call that was cut off was never run, so it is shown as text.
 fn tell_cut(part: &mut Part) {
     if let Part::Call(Call { name, arguments, .. }) = part {
         *part = Part::Text(format!("[a call of {name} that was cut off: {arguments}]"));
     }
 }
 
-/// The text of parts; `None` where there is none.
+/// The text of the parts; `None` if there is none.
 fn text_of(parts: &[Part]) -> Option<String> {
     let texts = parts.iter().filter_map(|part| match part {
         Part::Text(text) | Part::Refusal(text) => Some(Cow::Borrowed(text.as_str())),
         Part::Image(_) => Some("[image]".into()),
-        // A file in base64, say: nobody who summarizes wants it.
+        // A base64 file, for example, is of no use in a summary.
         Part::Other(raw) if raw.get().len() > MOST_OTHER => {
             Some(format!("[{} bytes of JSON]", raw.get().len()).into())
         }

@@ -1,9 +1,9 @@
-//! Summaries: what takes the place of the beginning of a conversation that is too long.
+//! Summaries, which replace the beginning of a conversation that has become too long.
 //!
-//! A [`Summarizer`] reads a context and gives a text. There are three: [`Extractive`] takes
-//! sentences out of it and needs nothing; [`SummaryCommand`] asks any program;
-//! `SummaryEndpoint` (with the feature `http`) asks a model. Whoever makes it, a summary has a
-//! limit, and what it is made of is anybody's text: it is not trusted.
+//! A [`Summarizer`] turns a context into a text. There are three: [`Extractive`] takes sentences
+//! from the conversation and needs nothing else; [`SummaryCommand`] runs a program;
+//! `SummaryEndpoint` (with the feature `http`) asks a model. Every summary has a size limit, and
+//! its content is untrusted.
 
 mod command;
 #[cfg(feature = "http")]
@@ -25,127 +25,127 @@ use std::time::Duration;
 use abide_model::{Context, TaskId, TaskStatus};
 use abide_transcript::escape;
 
-/// Bytes of text that count as one token.
+/// Bytes of text per token.
 const BYTES_A_TOKEN: u64 = 4;
 
 /// Makes summaries.
 pub trait Summarizer: Send + Sync {
-    /// What a compaction says of who made it, such as `extractive` or `command: my-summarizer`.
-    /// Never a key.
+    /// The author recorded in a compaction, such as `extractive` or `command: my-summarizer`. Must
+    /// not contain a key.
     fn name(&self) -> String;
 
     /// Summarizes.
     ///
     /// # Errors
     ///
-    /// When there is no summary. Nothing of a failed one is given.
+    /// No summary could be made. Nothing of a failed attempt is returned.
     fn summarize(&self, request: &SummaryRequest<'_>) -> Result<String, SummaryError>;
 }
 
-/// What is to be summarized.
+/// What to summarize.
 #[derive(Debug, Clone, Copy)]
 pub struct SummaryRequest<'a> {
-    /// The conversation, an earlier summary included.
+    /// The conversation, including an earlier summary.
     pub context: &'a Context,
-    /// The summary is to be no longer, at four bytes a token.
+    /// Maximum number of tokens in the summary, at four bytes per token.
     pub most_tokens: u64,
-    /// The tasks that are not done.
+    /// The open tasks.
     pub tasks: &'a [OpenTask],
-    /// Paths of files that were touched, the newest first; may be empty.
+    /// Files that were touched, newest first; may be empty.
     pub files: &'a [String],
 }
 
 impl SummaryRequest<'_> {
-    /// How many bytes the summary may have.
+    /// Maximum size of the summary in bytes.
     fn most_bytes(&self) -> usize {
         usize::try_from(self.most_tokens.saturating_mul(BYTES_A_TOKEN)).unwrap_or(usize::MAX)
     }
 }
 
-/// A task that is not done.
+/// An open task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenTask {
-    /// Which.
+    /// Its id.
     pub id: TaskId,
-    /// What is to be done.
+    /// Its title.
     pub title: String,
-    /// How it stands.
+    /// Its status.
     pub status: TaskStatus,
 }
 
-/// Why there is no summary.
+/// Why no summary was made.
 ///
-/// What a program or a server said is in it in short, made harmless, and without the key.
+/// Messages of a program or server are shortened, escaped and stripped of the key.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SummaryError {
-    /// No summary fits into nothing.
+    /// The token limit is zero.
     #[error("a summary of no tokens was asked for")]
     NoRoom,
     /// The program could not be started, or its pipes failed.
     #[error("the summary command could not be run")]
     Command {
-        /// Why.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
     /// The program failed.
     #[error("the summary command failed with {status}{}", said(stderr))]
     Failed {
-        /// How it ended.
+        /// Its exit status.
         status: std::process::ExitStatus,
-        /// The last lines it wrote to stderr.
+        /// The last lines of its stderr.
         stderr: String,
     },
-    /// It took too long.
+    /// The time limit was exceeded.
     #[error("no summary came within {} s{}", after.as_secs_f32(), said(stderr))]
     TimeOut {
-        /// How long it had.
+        /// The time limit.
         after: Duration,
-        /// The last lines that a program wrote to stderr.
+        /// The last lines of the program's stderr.
         stderr: String,
     },
-    /// It gave too much.
+    /// The output is too large.
     #[error("the answer is longer than {most_bytes} bytes")]
     TooLong {
         /// The limit.
         most_bytes: u64,
     },
-    /// It gave something that is not text.
+    /// The output is not UTF-8.
     #[error("the summary is not UTF-8")]
     NotText,
-    /// It gave nothing.
+    /// The output is empty.
     #[error("the summary is empty{}", said(stderr))]
     Empty {
-        /// The last lines that a program wrote to stderr.
+        /// The last lines of the program's stderr.
         stderr: String,
     },
-    /// The variable with the key is not there.
+    /// The environment variable with the key is not set.
     #[error("there is no key: the environment variable {variable} is not set")]
     NoKey {
-        /// Its name.
+        /// The variable.
         variable: String,
     },
-    /// The address of the endpoint is none.
+    /// The address of the endpoint is invalid.
     #[error("the address of the summary endpoint is no http or https address")]
     Address,
-    /// The server refused.
+    /// The server returned an error.
     #[error("the summary endpoint answered {status} (tries: {tries}){}", said(message))]
     Refused {
-        /// With what status.
+        /// The HTTP status.
         status: u16,
-        /// What it said.
+        /// The server's message.
         message: String,
-        /// How often it was asked.
+        /// The number of attempts.
         tries: u32,
     },
-    /// The server was not reached, or the connection broke.
+    /// The server could not be reached, or the connection broke.
     #[error("the summary endpoint could not be asked: {reason}")]
     Connection {
-        /// Why.
+        /// The cause.
         reason: String,
     },
-    /// The server answered something else than its API says.
+    /// The response does not match the API.
     #[error("the summary endpoint gave no answer of its API: {reason}")]
     Answer {
         /// What is wrong with it.
@@ -153,22 +153,22 @@ pub enum SummaryError {
     },
 }
 
-/// What somebody said, for the end of a message.
+/// A quoted message, to append to an error.
 fn said(text: &str) -> Cow<'_, str> {
     if text.is_empty() { "".into() } else { format!(": {text}").into() }
 }
 
-/// The beginning of a text, as long as it may be in bytes, cut at a character.
+/// The first `most_bytes` bytes of a text at most, cut at a character boundary.
 fn beginning(text: &str, most_bytes: usize) -> &str {
     let end = (0..=most_bytes.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
     text.get(..end.unwrap_or(0)).unwrap_or("")
 }
 
-/// A text on one line: white space as one space, control characters escaped, at most so many
-/// bytes, with `…` where something is left out.
+/// A text on one line: white space collapsed, control characters escaped, at most `most_bytes`
+/// bytes, with `…` if it was cut.
 fn one_line(text: &str, most_bytes: usize) -> String {
-    // Escapes only make it longer: what is far beyond the limit need not be looked at. White
-    // space makes it shorter, of which a little is expected.
+    // Escaping only makes it longer, so what is far beyond the limit can be skipped. Collapsing
+    // white space makes it shorter; allow for a little of that.
     let near = beginning(text, most_bytes.saturating_mul(4).saturating_add(64));
     let words: Vec<&str> = near.split_whitespace().collect();
     let line = escape::text(&words.join(" ")).into_owned();
@@ -179,8 +179,7 @@ fn one_line(text: &str, most_bytes: usize) -> String {
     format!("{}…", beginning(&line, room).trim_end())
 }
 
-/// A summary that somebody else made, made harmless and as long as it may be. What is cut off is
-/// counted.
+/// A foreign summary, escaped and cut to the limit. The number of bytes cut is stated.
 fn fitted(text: &str, most_bytes: usize) -> String {
     let text = escape::lines(text.trim());
     if text.len() <= most_bytes {

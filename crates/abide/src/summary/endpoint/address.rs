@@ -1,19 +1,19 @@
-//! The address of an endpoint, and what of it may be shown.
+//! The address of an endpoint, and which part of it may be shown.
 
 use std::net::IpAddr;
 
-/// Where requests go.
+/// The address that requests are sent to.
 pub(super) struct Address {
     url: String,
     /// The host with its port.
     host: String,
-    /// What stands before the host: a name and a password.
+    /// User name and password, as written before the host.
     credentials: Option<String>,
 }
 
 impl Address {
-    /// Reads the base of an endpoint's addresses. `path` is added unless it is there, and `/v1`
-    /// before it where the base has no path of its own. `None` when it is no such address.
+    /// Parses the base URL of an endpoint. `path` is appended unless it is there, with `/v1` before
+    /// it if the base has no path. `None` if it is not an http or https URL.
     pub(super) fn read(base: &str, path: &str) -> Option<Self> {
         let base = base.trim();
         if base.contains(|c: char| c.is_whitespace() || c.is_control()) {
@@ -28,7 +28,7 @@ impl Address {
             None => (rest, String::new()),
         };
         let (authority, own) = rest.split_once('/').unwrap_or((rest, ""));
-        // A password with a `/` or a `?` in it would be taken for a host and a path.
+        // A password that contains a `/` or a `?` would be taken for a host and a path.
         if own.contains('@') || query.contains('@') {
             return None;
         }
@@ -51,22 +51,22 @@ impl Address {
         Some(Self { url, host: host.to_owned(), credentials })
     }
 
-    /// The whole address, which may hold a password.
+    /// The full URL, which may contain a password.
     pub(super) fn url(&self) -> &str {
         &self.url
     }
 
-    /// The host and its port.
+    /// The host with its port.
     pub(super) fn host(&self) -> &str {
         &self.host
     }
 
-    /// A name and a password.
+    /// User name and password.
     pub(super) fn credentials(&self) -> Option<&str> {
         self.credentials.as_deref()
     }
 
-    /// Whether it is on this machine.
+    /// Returns true if it is on this machine.
     pub(super) fn is_loopback(&self) -> bool {
         let name = match self.host.strip_prefix('[') {
             Some(rest) => rest.split(']').next().unwrap_or(""),

@@ -1,4 +1,4 @@
-//! The request and the answer, in the form of each API.
+//! Requests and answers in the format of each API.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::super::SummaryError;
 use super::super::line::SummaryLine;
 use super::address::Address;
 
-/// What the model is told to do.
+/// The instructions for the model.
 const PROMPT: &str = "\
 You summarize the work of a coding agent so that it can go on without the conversation itself. \
 The user's message is that conversation as lines of JSON: first what is wanted of the summary, then \
@@ -19,20 +19,20 @@ that still matter), Last state (what was just done, and what comes next). Keep n
 numbers and error messages exact. Take over from an earlier summary what still holds. Leave out \
 pleasantries and whatever is settled. Say nothing that the conversation does not say.";
 
-/// What is said to the model at the end of a summary that hit its limit.
+/// Appended to a summary that hit the token limit.
 const CUT: &str = "\n[cut at the limit of tokens]";
 
-/// Which API an endpoint speaks.
+/// The API of an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EndpointForm {
-    /// OpenAI's Chat Completions, which many servers speak.
+    /// OpenAI's Chat Completions, which many servers implement.
     OpenAi,
     /// Anthropic's Messages.
     Anthropic,
 }
 
 impl EndpointForm {
-    /// The variable that has the key unless told otherwise.
+    /// The default variable for the key.
     pub(super) const fn default_key(self) -> &'static str {
         match self {
             Self::OpenAi => "OPENAI_API_KEY",
@@ -47,7 +47,7 @@ impl EndpointForm {
         }
     }
 
-    /// The headers, of which one has the key.
+    /// The request headers; one of them holds the key.
     pub(super) fn headers(self, key: Option<&str>) -> Vec<(&'static str, String)> {
         match self {
             Self::OpenAi => {
@@ -70,7 +70,7 @@ impl EndpointForm {
     ) -> Value {
         let mut conversation = String::new();
         for line in lines {
-            // What is made of strings and numbers can be written as JSON.
+            // Strings and numbers always serialise.
             conversation += &serde_json::to_string(&line).unwrap_or_default();
             conversation.push('\n');
         }
@@ -83,8 +83,8 @@ impl EndpointForm {
                     "messages": [{"role": "system", "content": prompt}, user],
                     "stream": false,
                 });
-                // OpenAI's newer models know only the first name, other servers only the second.
-                // What is thought counts there too.
+                // OpenAI's newer models accept only the first name, other servers only the second.
+                // There, reasoning counts towards the limit too.
                 let (name, most) = if address.host().starts_with("api.openai.com") {
                     ("max_completion_tokens", most_tokens.saturating_add(8192))
                 } else {
@@ -136,7 +136,7 @@ impl EndpointForm {
         Ok(if is_cut { text + CUT } else { text })
     }
 
-    /// What a refusal says, in whichever form.
+    /// The message of an error response, in any format.
     pub(super) fn refusal(body: &[u8]) -> String {
         let said = serde_json::from_slice::<Value>(body).ok().and_then(|body| {
             let places = ["/error/message", "/error", "/message", "/detail"];

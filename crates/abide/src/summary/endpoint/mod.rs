@@ -1,7 +1,7 @@
-//! Summaries by a model at an HTTP endpoint.
+//! Summaries made by a model at an HTTP endpoint.
 //!
-//! The key is read from the environment when it is needed and is in nothing that can be shown:
-//! not in this type, not in an error, not in a summary.
+//! The key is read from the environment when it is needed. It never appears in anything that can be
+//! shown: not in this type, an error or a summary.
 
 mod address;
 mod form;
@@ -18,31 +18,31 @@ pub use self::form::EndpointForm;
 use super::line::SummaryLine;
 use super::{Summarizer, SummaryError, SummaryRequest, fitted, one_line};
 
-/// How long connecting may take, unless told otherwise.
+/// Default time limit for connecting.
 const DEFAULT_CONNECT: Duration = Duration::from_secs(10);
-/// How long everything may take, unless told otherwise.
+/// Default time limit for the whole summary.
 const DEFAULT_TIME: Duration = Duration::from_secs(120);
-/// How long an answer may be, unless told otherwise.
+/// Default limit on the answer in bytes.
 const DEFAULT_BYTES: u64 = 4 << 20;
-/// How much of a refusal is read, and how much told.
+/// Bytes of an error response that are read, and that are shown.
 const REFUSAL_READ: u64 = 64 << 10;
 const REFUSAL_TOLD: usize = 400;
-/// How often is asked again.
+/// Maximum number of retries.
 const MOST_RETRIES: u32 = 2;
-/// The longest that is waited before asking again. Who wants us to wait longer is not asked again.
+/// Maximum wait before a retry. If the server asks for more, there is no retry.
 const MOST_WAIT: Duration = Duration::from_secs(10);
-/// How long a result of a tool may be, in bytes; of longer ones the beginning and the end are told.
+/// Maximum size of a tool result in bytes. Of longer ones only the beginning and the end are sent.
 const RESULT_TOLD: usize = 8 << 10;
 
-/// Where a variable of the environment is looked up.
+/// Looks up an environment variable.
 type Lookup = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
-/// Summarizes by asking a model: any server that speaks OpenAI's Chat Completions or Anthropic's
+/// Summarizes with a model on any server that implements OpenAI's Chat Completions or Anthropic's
 /// Messages.
 ///
-/// 429 and 5xx are asked again, twice at most, when the server does not want more than ten seconds
-/// of waiting. Redirects are not followed, so that the key goes nowhere else. A summary that is
-/// longer than was asked for is cut at the end.
+/// Status 429 and 5xx are retried, at most twice, unless the server asks to wait more than ten
+/// seconds. Redirects are not followed, so the key goes nowhere else. A summary that is too long is
+/// cut at the end.
 #[derive(Clone)]
 pub struct SummaryEndpoint {
     form: EndpointForm,
@@ -56,8 +56,8 @@ pub struct SummaryEndpoint {
 }
 
 impl SummaryEndpoint {
-    /// An endpoint by its base, such as `https://api.openai.com/v1` or `http://127.0.0.1:8080`,
-    /// and the model to ask there. The key is in `OPENAI_API_KEY` or `ANTHROPIC_API_KEY`.
+    /// An endpoint by its base URL, such as `https://api.openai.com/v1` or `http://127.0.0.1:8080`,
+    /// and the model to use there. The key is read from `OPENAI_API_KEY` or `ANTHROPIC_API_KEY`.
     #[must_use]
     pub fn new(form: EndpointForm, base: impl Into<String>, model: impl Into<String>) -> Self {
         Self {
@@ -72,19 +72,19 @@ impl SummaryEndpoint {
         }
     }
 
-    /// The name of the environment variable that has the key.
+    /// Sets the environment variable that holds the key.
     #[must_use]
     pub fn key_from(self, variable: impl Into<String>) -> Self {
         Self { key: Some(variable.into()), ..self }
     }
 
-    /// No key is sent, as local servers like it.
+    /// Sends no key, for local servers.
     #[must_use]
     pub fn without_key(self) -> Self {
         Self { key: None, ..self }
     }
 
-    /// Looks variables up elsewhere than in the environment of this process.
+    /// Replaces the environment of this process as the source of variables.
     #[must_use]
     pub fn with_environment<F>(self, lookup: F) -> Self
     where
@@ -93,19 +93,19 @@ impl SummaryEndpoint {
         Self { lookup: Arc::new(lookup), ..self }
     }
 
-    /// How long connecting may take; ten seconds unless told.
+    /// Sets the time limit for connecting; by default ten seconds.
     #[must_use]
     pub fn connect_within(self, connect: Duration) -> Self {
         Self { connect, ..self }
     }
 
-    /// How long everything may take, waiting and asking again included; two minutes unless told.
+    /// Sets the time limit for everything, including waits and retries; by default two minutes.
     #[must_use]
     pub fn answer_within(self, time: Duration) -> Self {
         Self { time, ..self }
     }
 
-    /// How long an answer may be; four mebibytes unless told.
+    /// Sets the limit on the answer; by default four mebibytes.
     #[must_use]
     pub fn at_most_bytes(self, most_bytes: u64) -> Self {
         Self { most_bytes, ..self }
@@ -151,7 +151,7 @@ impl Summarizer for SummaryEndpoint {
 
 impl fmt::Debug for SummaryEndpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The base may hold a password.
+        // The base URL may contain a password.
         f.debug_struct("SummaryEndpoint")
             .field("name", &self.name())
             .field("form", &self.form)
@@ -163,24 +163,24 @@ impl fmt::Debug for SummaryEndpoint {
     }
 }
 
-/// What must not be shown.
+/// What must never be shown.
 struct Secret<'a> {
     key: Option<&'a str>,
     credentials: Option<&'a str>,
 }
 
-/// How many bytes a key has at the least that is looked for in a summary. A shorter one is a word
-/// like `test`: the summary may well have it, and would be spoilt.
+/// Keys shorter than this are not removed from a summary. They may be words like `test`, and
+/// removing those would spoil the summary.
 const LEAST_KEY: usize = 12;
 
 impl Secret<'_> {
-    /// What a server says of an error, without it. Done before anything is cut: half a key is one
-    /// too many.
+    /// Removes the secrets from an error message. Must happen before the message is cut, which
+    /// could leave half a key.
     fn out_of(&self, text: &str) -> String {
         self.of_at_least(1, text)
     }
 
-    /// A summary without it.
+    /// Removes the secrets from a summary.
     fn out_of_summary(&self, text: &str) -> String {
         self.of_at_least(LEAST_KEY, text)
     }
@@ -196,7 +196,7 @@ impl Secret<'_> {
     }
 }
 
-/// A request that is made, perhaps more than once.
+/// A request, which may be retried.
 struct Asked<'a> {
     endpoint: &'a SummaryEndpoint,
     secret: Secret<'a>,
@@ -205,7 +205,7 @@ struct Asked<'a> {
     deadline: Option<Instant>,
 }
 
-/// What came of one request.
+/// The result of one attempt.
 enum Answered {
     Summary(String),
     Refused { status: StatusCode, message: String, wait: Option<Duration> },
@@ -230,7 +230,7 @@ impl Asked<'_> {
         }
     }
 
-    /// How much time is left; `None` when there is no end to it.
+    /// The time left; `None` if there is no limit.
     fn left(&self) -> Option<Duration> {
         self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
     }
@@ -265,7 +265,7 @@ impl Asked<'_> {
             return Ok(Answered::Summary(self.secret.out_of_summary(&text)));
         }
         let wait = retry_after(response.headers());
-        // Of a refusal that cannot be read the status is enough.
+        // If the error response cannot be read, the status is enough.
         let body = response.body_mut().with_config().limit(REFUSAL_READ).read_to_vec();
         let message = self.secret.out_of(&EndpointForm::refusal(&body.unwrap_or_default()));
         Ok(Answered::Refused { status, message: one_line(&message, REFUSAL_TOLD), wait })
@@ -301,15 +301,15 @@ impl Asked<'_> {
     }
 }
 
-/// How long the server wants us to wait. A date is not understood.
+/// How long the server asks to wait. Dates are not supported.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let seconds = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok();
     let wanted = seconds("retry-after-ms").map(|ms| ms / 1000.0).or_else(|| seconds("retry-after"));
-    // More than can be said is more than is waited.
+    // A value out of range exceeds the maximum wait anyway.
     wanted.map(|wanted| Duration::try_from_secs_f64(wanted.max(0.0)).unwrap_or(Duration::MAX))
 }
 
-/// The line with its result in short: a model need not read all of a long output again.
+/// Shortens the result in a line: the model need not read all of a long output again.
 fn shortened(mut line: SummaryLine) -> SummaryLine {
     if line.role != "tool" {
         return line;

@@ -1,4 +1,4 @@
-//! Which files a call is about.
+//! Finds the files that a call is about.
 
 use serde_json::Value;
 
@@ -6,17 +6,17 @@ use serde_json::Value;
 const NAMES: [&str; 7] =
     ["file_path", "filepath", "filename", "file_name", "file", "notebook_path", "target_file"];
 
-/// Arguments that name a file when the tool is one for files: elsewhere they name a place to
-/// look at or to work in.
+/// Arguments that name a file if the tool works on files; for other tools they name a place to
+/// search or to work in.
 const PLACES: [&str; 3] = ["path", "paths", "files"];
 
-/// Tools for files have one of these in their names.
+/// Tools that work on files have one of these words in their names.
 const VERBS: [&str; 12] = [
     "read", "write", "edit", "patch", "create", "view", "open", "replace", "insert", "delete",
     "move", "file",
 ];
 
-/// What stands before a file's name in the text of a patch.
+/// Prefixes of a file name in the text of a patch.
 const PATCHED: [&str; 4] =
     ["*** Update File: ", "*** Add File: ", "*** Delete File: ", "*** Move to: "];
 

@@ -1,4 +1,4 @@
-//! From a conversation to the sections of its summary.
+//! Turns a conversation into the sections of its summary.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use super::files::files;
 use super::sections::{Heading, Sections};
 use super::sentence::deciding;
 
-/// How long an item may be, in bytes.
+/// Maximum length of an item in bytes.
 const FIRST_REQUEST: usize = 1200;
 const LATER_REQUEST: usize = 400;
 const DECISION: usize = 300;
@@ -19,17 +19,17 @@ const SAID: usize = 800;
 const CALLED: usize = 200;
 const EARLIER: usize = 1600;
 
-/// How many of the last calls are told.
+/// How many of the last calls are listed.
 const LAST_CALLS: usize = 5;
 
-/// A call and what is known of its end.
+/// A call and its known outcome.
 struct Called<'a> {
     name: &'a str,
     arguments: &'a str,
     outcome: &'static str,
 }
 
-/// What a conversation comes to.
+/// Collects the sections for a conversation.
 pub(super) fn gather(lines: &[SummaryLine], tasks: &[OpenTask], touched: &[String]) -> Sections {
     let mut sections = Sections::default();
     let mut carried = Sections::default();
@@ -90,8 +90,8 @@ pub(super) fn gather(lines: &[SummaryLine], tasks: &[OpenTask], touched: &[Strin
     sections
 }
 
-/// Takes over what an earlier summary says, where what is new does not stand for it. `carried`
-/// keeps what must come behind what is new.
+/// Carries over what an earlier summary says, unless newer information replaces it. `carried` holds
+/// what must come after the new items.
 fn carry(text: &str, sections: &mut Sections, carried: &mut Sections) {
     let Some(mut earlier) = Sections::read(text) else {
         sections.add(Heading::Earlier, text, EARLIER);
@@ -102,7 +102,7 @@ fn carry(text: &str, sections: &mut Sections, carried: &mut Sections) {
         let section = sections.of(heading);
         section.left_out = section.left_out.saturating_add(old.left_out);
         for item in old.items {
-            // Already as long as it may be, and already harmless.
+            // The item has the right length and is escaped already.
             sections.add_line(heading, item);
         }
     }
@@ -114,7 +114,7 @@ fn carry(text: &str, sections: &mut Sections, carried: &mut Sections) {
     }
 }
 
-/// The newest first: those that are said to be touched, those of the calls, those of before.
+/// Newest first: the files passed in, those of the calls, those of earlier summaries.
 fn add_files(
     sections: &mut Sections,
     carried: &mut Sections,
@@ -137,7 +137,7 @@ fn add_files(
     section.left_out = section.left_out.saturating_add(old.left_out);
 }
 
-/// What was said last and the last calls; what an earlier summary says when nothing came after it.
+/// The last statement and the last calls, or what an earlier summary says if nothing came after it.
 fn add_last_state(
     sections: &mut Sections,
     carried: &mut Sections,

@@ -1,8 +1,8 @@
-//! A summary without a model: what was said, in its own words.
+//! Summaries without a model, in the words of the conversation.
 //!
-//! The same context gives the same summary. It has the sections of [`sections::Sections`], whose items are
-//! one line each, so that the next summary can read this one and carry it on. It is never longer
-//! than it may be; what does not fit is counted.
+//! The same context always gives the same summary. It has the sections of [`sections::Sections`],
+//! with one line per item, so that the next summary can read this one and carry it on. It never
+//! exceeds its limit; what does not fit is counted.
 
 mod files;
 mod gather;
@@ -13,9 +13,10 @@ use self::gather::gather;
 use super::line::SummaryLine;
 use super::{Summarizer, SummaryError, SummaryRequest};
 
-/// Summarizes by taking sentences and facts out of a conversation: no network, no chance.
+/// Summarizes by extracting sentences and facts from a conversation. Deterministic, and needs no
+/// network.
 ///
-/// What decides something is told by English words. Other languages lose that section only.
+/// Decisions are recognised by English words. In other languages only that section is missing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Extractive;
 

@@ -1,35 +1,35 @@
-//! The sections of a summary: how they are written to fit, and read again.
+//! The sections of a summary: writes them within a limit, and parses them again.
 
 use std::collections::HashSet;
 use std::fmt::Write;
 
 use super::super::{beginning, one_line};
 
-/// What a summary of ours begins with, by which the next one knows it.
+/// The first line of such a summary, by which the next one recognises it.
 const OPENING: &str = "Summary of the conversation so far, taken from it word for word by abide.";
 
-/// The least of an item that is worth keeping, in bytes.
+/// Shorter items than this many bytes are not worth keeping.
 const LEAST_ITEM: usize = 24;
 
-/// What a line costs beside its text: `- ` and the line break.
+/// Bytes per line in addition to the text: `- ` and the line break.
 const ITEM_COST: usize = 3;
 
-/// The sections, in the order in which they stand.
+/// The sections, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Heading {
-    /// What the user wants: the first request, and what changed of it.
+    /// What the user wants: the first request and later changes to it.
     Goal,
-    /// What a summary of somebody else's says.
+    /// What a foreign summary says.
     Earlier,
     /// What the assistant decided.
     Decisions,
-    /// Files touched, the newest first.
+    /// Files touched, newest first.
     Files,
-    /// Tasks that are not done.
+    /// Open tasks.
     Tasks,
     /// What failed.
     Errors,
-    /// Where things were left.
+    /// The last state.
     Last,
 }
 
@@ -57,7 +57,7 @@ impl Heading {
         }
     }
 
-    /// How many hundredths of the summary it may have before the others got theirs.
+    /// Its guaranteed share of the summary, in percent.
     const fn share(self) -> usize {
         match self {
             Self::Goal => 26,
@@ -68,7 +68,7 @@ impl Heading {
         }
     }
 
-    /// How many items it has at most, however much room there is.
+    /// Maximum number of items, however much room there is.
     const fn most_items(self) -> usize {
         match self {
             Self::Goal | Self::Decisions => 40,
@@ -79,10 +79,10 @@ impl Heading {
         }
     }
 
-    /// Which of `count` items matter most, first.
+    /// The indexes of `count` items, most important first.
     fn order(self, count: usize) -> Vec<usize> {
         match self {
-            // Their order says it.
+            // They are sorted by importance already.
             Self::Files | Self::Tasks => (0..count).collect(),
             // The first request, then the newest.
             Self::Goal => {
@@ -101,9 +101,9 @@ impl Heading {
 pub(super) struct Section {
     /// One line each.
     pub(super) items: Vec<String>,
-    /// How many more there were once.
+    /// Number of items that were dropped.
     pub(super) left_out: u64,
-    /// Every item there ever was, those included that were let go.
+    /// Every item ever added, including dropped ones.
     seen: HashSet<String>,
 }
 
@@ -121,13 +121,13 @@ impl Sections {
         &mut self.all[heading as usize]
     }
 
-    /// Adds an item at the end, unless it is there.
+    /// Adds an item at the end, unless it is a duplicate.
     pub(super) fn add(&mut self, heading: Heading, text: &str, most_bytes: usize) {
         self.add_line(heading, one_line(text, most_bytes));
     }
 
-    /// Adds an item that is one line already. What is more than the section will ever have is let
-    /// go on the way, so that a long conversation is no burden.
+    /// Adds an item that is a single line already. Items beyond what the section can ever hold are
+    /// dropped right away, which bounds memory.
     pub(super) fn add_line(&mut self, heading: Heading, item: String) {
         let section = self.of(heading);
         if !item.is_empty() && section.seen.insert(item.clone()) {
@@ -138,7 +138,7 @@ impl Sections {
         }
     }
 
-    /// Reads a summary of ours; `None` when it is somebody else's.
+    /// Parses a summary of this kind; `None` for any other.
     pub(super) fn read(text: &str) -> Option<Self> {
         let rest = text.strip_prefix(OPENING)?;
         let mut sections = Self::default();
@@ -156,14 +156,14 @@ impl Sections {
         Some(sections)
     }
 
-    /// The summary, in at most so many bytes.
+    /// Writes the summary in at most `most_bytes` bytes.
     pub(super) fn write(mut self, most_bytes: usize) -> String {
         for heading in HEADINGS {
             let section = self.of(heading);
             section.keep(heading, usize::MAX);
         }
         let room = most_bytes.saturating_sub(OPENING.len() + 1 + note(u64::MAX).len());
-        // Each gets its share; what one does not need goes to those that come first.
+        // Each section gets its share; what it does not need goes to the others, first ones first.
         let wanted = HEADINGS.map(|heading| self.of(heading).cost(heading));
         let mut given = [0; HEADINGS.len()];
         for ((given, wanted), heading) in given.iter_mut().zip(wanted).zip(HEADINGS) {
@@ -195,13 +195,13 @@ impl Sections {
         if lost > 0 {
             text.push_str(&note(lost));
         }
-        // In so little room that no item fits the beginning must do.
+        // If not even one item fits, cut the beginning of the text.
         beginning(text.trim_end(), most_bytes).to_owned()
     }
 }
 
 impl Section {
-    /// What it takes with all of its items, in bytes.
+    /// Size in bytes with all of its items.
     fn cost(&self, heading: Heading) -> usize {
         if self.items.is_empty() && self.left_out == 0 {
             return 0;
@@ -211,7 +211,7 @@ impl Section {
         heading.title().len() + 2 + items + note
     }
 
-    /// Lets go of the items that matter least until the others take at most so many bytes.
+    /// Drops the least important items until the others fit into `most_bytes`.
     fn keep(&mut self, heading: Heading, most_bytes: usize) {
         let fits = self.cost(heading) <= most_bytes && self.items.len() <= heading.most_items();
         if fits {
@@ -238,7 +238,7 @@ impl Section {
         self.items.retain(|_| kept.next().unwrap_or(false));
     }
 
-    /// As it stands in the summary.
+    /// The section as text.
     fn text(&self, heading: Heading) -> String {
         let mut text = format!("\n{}\n", heading.title());
         for item in &self.items {
@@ -252,7 +252,7 @@ impl Section {
     }
 }
 
-/// Says that so many items are left out. No item looks like it: items begin with a dash.
+/// Says how many items are left out. No item looks like this: items start with a dash.
 fn note(count: u64) -> String {
     format!("({count} more left out)\n")
 }

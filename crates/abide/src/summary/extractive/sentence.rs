@@ -1,6 +1,6 @@
-//! Which sentences decide something.
+//! Finds sentences that state a decision.
 
-/// Words that a decision has, or the reason of one.
+/// Words that occur in a decision or in its reason.
 const DECIDING: [&str; 27] = [
     "i'll",
     "i will",
@@ -31,8 +31,7 @@ const DECIDING: [&str; 27] = [
     "should not",
 ];
 
-/// The sentences of a text that decide something, in order. What stands in fences of code is
-/// passed over.
+/// The sentences of a text that state a decision, in order. Code blocks are skipped.
 pub(super) fn deciding(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut fenced = false;
@@ -47,7 +46,7 @@ pub(super) fn deciding(text: &str) -> Vec<&str> {
     found
 }
 
-/// A line as sentences: each ends with `.`, `!` or `?` before white space.
+/// Splits a line into sentences: each ends with `.`, `!` or `?` before white space.
 fn sentences(line: &str) -> impl Iterator<Item = &str> {
     let mut rest = line;
     std::iter::from_fn(move || {
