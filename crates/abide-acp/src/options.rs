@@ -49,7 +49,7 @@ impl Connect {
 
 impl Default for Connect {
     fn default() -> Self {
-        Self::new(|url| Err(Error::Lacking { what: "a way to connect", place: url.to_string() }))
+        Self::new(|url| Err(Error::Lacking { what: "connecting", place: url.to_string() }))
     }
 }
 

@@ -240,7 +240,7 @@ fn what_is_pinned_stays() {
     assert!(undone.stderr.contains("No longer pinned: @5 @6"), "{undone:?}");
     assert!(env.run(&["context", "--unpin", "@5"]).failure(1).stderr.contains("@5 is not pinned"));
     let wrong = env.run(&["context", "--pin", "@20"]).failure(1);
-    assert!(wrong.stderr.contains("@20 is no message in the context"), "{wrong:?}");
+    assert!(wrong.stderr.contains("@20 is not a message in the context"), "{wrong:?}");
     assert!(env.run(&["context", "--pin", "five"]).failure(1).stderr.contains("is not an event"));
 }
 
@@ -255,12 +255,12 @@ fn a_summarizer_that_fails_leaves_the_context_as_it_was() {
         ("sleep 60", "0.5"),
         ("yes", "1048576 bytes"),
         ("nobody-has-this-command", "not found"),
-        ("yes '' | head -c 60000 | tr '\\n' x", "tokens, and what it stands for"),
+        ("yes '' | head -c 60000 | tr '\\n' x", "tokens, but what it would replace"),
     ] {
         let time = if command == "sleep 60" { "0.5" } else { "30" };
         let args = ["compact", "--timeout", time, "--most", "100000", "--summarizer-cmd", command];
         let failed = env.run(&args).failure(1);
-        assert!(failed.stderr.contains("the context is as it was"), "{command}: {failed:?}");
+        assert!(failed.stderr.contains("the context is unchanged"), "{command}: {failed:?}");
         assert!(failed.stderr.contains(why), "{command}: {failed:?}");
     }
     assert_eq!(messages(&env, &[]), before);

@@ -148,7 +148,7 @@ fn what_looks_after_files_says_so() {
     ] {
         let done = env.run(&[args, &["--store", &url]].concat()).failure(1);
         let said = format!(
-            "Error: `abide {command}` looks after stores of files; {} is not one\n\
+            "Error: `abide {command}` works on local stores only; {} is not one\n\
              Hint: `--store DIR` names a store of files; a shared one is looked after on its server\n",
             shown("user")
         );

@@ -257,7 +257,8 @@ fn is_within(dir: &Path, root: &Path) -> bool {
 
 /// Reads a snapshot.
 pub(crate) fn read_snapshot(objects: &dyn Objects, hash: ObjectHash) -> Result<Snapshot, Error> {
-    let missing = || Error::Snapshot { hash, reason: "it is not in the store, or damaged".into() };
+    let missing =
+        || Error::Snapshot { hash, reason: "it is missing from the store or damaged".into() };
     let bytes = objects.read(hash)?.ok_or_else(missing)?;
     Snapshot::read(&bytes).map_err(|error| Error::Snapshot { hash, reason: error.to_string() })
 }

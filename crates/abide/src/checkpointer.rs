@@ -23,7 +23,7 @@ const ATTEMPTS: usize = 3;
 /// The time between such attempts.
 const PAUSE: Duration = Duration::from_millis(100);
 /// Why a checkpoint fails while a rewind is unfinished.
-const HALF_WAY: &str = "a rewind of its files is under way, or was cut off";
+const HALF_WAY: &str = "a rewind of its files is running or was interrupted";
 
 /// Options of a [`Checkpointer`].
 #[derive(Debug, Clone)]

@@ -131,7 +131,7 @@ pub enum CompactionError {
     #[error("there is nothing to compact: {0}")]
     Nothing(Uncompactable),
     /// The summarizer failed.
-    #[error("the context is as it was: {by} made no summary")]
+    #[error("the context is unchanged: {by} made no summary")]
     Summary {
         /// The summarizer.
         by: String,
@@ -141,7 +141,7 @@ pub enum CompactionError {
     },
     /// The summary is no shorter than what it would replace.
     #[error(
-        "the context is as it was: the summary of {by} has {summary} tokens, and what it stands for {covered}"
+        "the context is unchanged: the summary of {by} has {summary} tokens, but what it would replace has {covered}"
     )]
     Longer {
         /// The summarizer.
@@ -156,11 +156,11 @@ pub enum CompactionError {
     NothingToUndo,
     /// The size of the model's window is unknown.
     #[error(
-        "how many tokens the model's context holds is not known: record `model.configured` with its window, or give a number of tokens"
+        "the size of the model's context window is unknown: record `model.configured` with its window, or give a number of tokens"
     )]
     NoWindow,
     /// The message to pin is not in the context.
-    #[error("@{seq} is no message in the context")]
+    #[error("@{seq} is not a message in the context")]
     NotInContext {
         /// The event.
         seq: Seq,

@@ -185,7 +185,10 @@ impl Copier {
                 Ok(()) => {}
                 Err(ReachError::Store(error)) => return Err(error.into()),
                 Err(error) => {
-                    notes.push(format!("the files of checkpoint {} stay: {error}", entry.number));
+                    notes.push(format!(
+                        "the files of checkpoint {} are not copied: {error}",
+                        entry.number
+                    ));
                 }
             }
         }

@@ -18,7 +18,7 @@ use crate::{CompactionError, PositionError};
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// No store in this directory or above it.
-    #[error("there is no abide store in {} or above it", from.display())]
+    #[error("no abide store in {} or in a parent directory", from.display())]
     NoStore {
         /// The directory where the search started.
         from: std::path::PathBuf,
@@ -81,7 +81,7 @@ pub enum Error {
     Import(#[from] ImportError),
     /// The workspace of the session is missing.
     #[error("{}", match root {
-        Some(root) => format!("the workspace {} is not there", root.display()),
+        Some(root) => format!("the workspace {} does not exist", root.display()),
         None => "the session does not say where its workspace is".to_owned(),
     })]
     NoWorkspace {
@@ -117,7 +117,7 @@ pub enum Error {
     #[error("there is no rewind to undo")]
     NothingToUndo,
     /// The checkpoint was taken in another directory.
-    #[error("checkpoint {number} holds the files of {then}, and the session's are in {now}")]
+    #[error("checkpoint {number} holds the files of {then}, but the session's files are in {now}")]
     OtherWorkspace {
         /// The checkpoint.
         number: u64,
@@ -127,11 +127,11 @@ pub enum Error {
         now: String,
     },
     /// Cancelled; everything was put back.
-    #[error("stopped; everything is as it was")]
+    #[error("cancelled; everything was put back")]
     Cancelled,
     /// Cancelled; some files could not be put back.
     #[error(
-        "stopped; {left} files are not as they were, {first} among them; checkpoint {safety} holds them all"
+        "cancelled; {left} files could not be put back, {first} among them; checkpoint {safety} holds them all"
     )]
     CancelledHalfWay {
         /// The number of files.
@@ -148,7 +148,7 @@ pub enum Error {
     #[error(transparent)]
     Erase(EraseError),
     /// The operation works on local stores only.
-    #[error("{what} looks after stores of files; {place} is not one")]
+    #[error("{what} works on local stores only; {place} is not one")]
     OnlyFiles {
         /// The operation.
         what: &'static str,
@@ -156,7 +156,7 @@ pub enum Error {
         place: String,
     },
     /// The store does not support the operation.
-    #[error("{place} lacks {what}")]
+    #[error("{place} does not support {what}")]
     Lacking {
         /// The missing feature.
         what: &'static str,
@@ -164,7 +164,7 @@ pub enum Error {
         place: String,
     },
     /// The project of a directory cannot be determined.
-    #[error("cannot tell which project {} is of: {reason}", dir.display())]
+    #[error("cannot determine the project of {}: {reason}", dir.display())]
     Project {
         /// The directory.
         dir: std::path::PathBuf,
@@ -198,7 +198,7 @@ pub enum Error {
     #[error("the model's answer was cut off")]
     CutOff(#[source] std::io::Error),
     /// The current directory is unknown.
-    #[error("cannot tell the current directory")]
+    #[error("cannot determine the current directory")]
     CurrentDir(#[source] std::io::Error),
     /// A local file could not be read or written.
     #[error("cannot {action} {}", path.display())]
@@ -224,7 +224,7 @@ fn whole(place: &Where) -> String {
 fn no_files(checkpoint: Option<u64>, reason: Option<&str>) -> String {
     let which = match checkpoint {
         Some(number) => format!("checkpoint {number} holds no files"),
-        None => "no checkpoint up to there holds files".to_owned(),
+        None => "no checkpoint up to this position holds files".to_owned(),
     };
     match reason {
         Some(reason) => format!("{which}: {reason}"),

@@ -60,7 +60,7 @@ fn status(dir: &Path) -> Result<Vec<u8>, String> {
     config.args(["config", "--null", "--name-only", "--list"]);
     let configured = answer("git config", config, PATIENCE)?;
     if configured.len() as u64 >= MOST_BYTES {
-        return Err("git config says more than is read: filters could be among it".to_owned());
+        return Err("the output of git config is too long to check it for filters".to_owned());
     }
     let mut status = git(dir);
     status.env("ABIDE_OFF", "").env("ABIDE_FALSE", "false");
@@ -115,7 +115,7 @@ fn answer(what: &str, mut command: Command, patience: Duration) -> Result<Vec<u8
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .map_err(|error| format!("git cannot be run: {error}"))?;
+        .map_err(|error| format!("cannot run git: {error}"))?;
     let group = rustix::process::Pid::from_child(&child);
     let (said, complaint) = (reading(child.stdout.take()), reading(child.stderr.take()));
     let until = Instant::now() + patience;

@@ -79,8 +79,8 @@ impl SessionView {
             Error::from(PositionError { session: self.id(), wanted, known })
         };
         let Some(wanted) = Wanted::parse(text) else {
-            let known = "a place is an event (@41), a turn (turn:3) or a checkpoint: its number, its label or its id";
-            return Err(unknown(format!("place {text:?}"), known.to_owned()));
+            let known = "a position is an event (@41), a turn (turn:3) or a checkpoint (number, label or id)";
+            return Err(unknown(format!("position {text:?}"), known.to_owned()));
         };
         if let Some(found) = self.live(&wanted, &state)? {
             return Ok(found);
@@ -397,7 +397,7 @@ mod tests {
             told("7"),
             "no checkpoint \"7\"; the nearest checkpoints are 2 (green), 1 (green)"
         );
-        assert!(told("turn:x").starts_with("no place \"turn:x\"; a place is an event (@41)"));
+        assert!(told("turn:x").starts_with("no position \"turn:x\"; a position is an event (@41)"));
     }
 
     #[test]

@@ -143,7 +143,7 @@ impl Projects {
             return Ok(known);
         }
         let failed = |reason| Error::Project { dir: project.clone(), reason };
-        let nowhere = || failed("there is no place to keep its id: set HOME".to_owned());
+        let nowhere = || failed("there is no directory to store its id in: set HOME".to_owned());
         let kept = self.kept.first().ok_or_else(nowhere)?;
         let entry = by_path::make(kept, &project, entry.as_ref());
         let entry = entry
@@ -192,7 +192,7 @@ impl Projects {
         }
         let mut ids: Vec<String> = ids.into_iter().flatten().collect();
         if ids.is_empty() {
-            return Err(failed("nothing is known of it: no session was recorded there"));
+            return Err(failed("it is unknown: no session was recorded there"));
         }
         let entry = self.entry(&project)?;
         let known = self.known(new, &project, entry.as_ref())?.identity;
@@ -205,7 +205,8 @@ impl Projects {
             dir: old.to_owned(),
             reason: format!("cannot write {}: {error}", path.display()),
         };
-        let kept = self.kept.first().ok_or_else(|| failed("there is no place to keep that"))?;
+        let kept =
+            self.kept.first().ok_or_else(|| failed("there is no directory to store that in"))?;
         let told = by_path::update(kept, &project, entry.as_ref(), |entry| {
             if entry.stored.is_none() {
                 // The id moves along, so that later recordings have the same one.
@@ -335,5 +336,5 @@ fn stored_at(project: &Path, path: PathBuf) -> Result<Option<String>, Error> {
     if id.len() == CHARACTERS && id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return Ok(Some(id.to_ascii_lowercase()));
     }
-    Err(failed(format!("{} holds no id", path.display())))
+    Err(failed(format!("{} does not contain a project id", path.display())))
 }

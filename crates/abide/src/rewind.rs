@@ -352,7 +352,7 @@ impl Session {
         let rewind = self.rewind_at(seq)?;
         let noted = self.store().noted_rewind(self.id())?.filter(|noted| noted.is(&rewind));
         let Some(noted) = noted else {
-            return left("this machine has no note that it began it".to_owned());
+            return left("this machine has no note of starting it".to_owned());
         };
         match self.plan_finish_in(seq, &rewind, noted.root) {
             Ok(plan) => self.finish(plan, watch).map(HalfWay::Finished),
@@ -426,7 +426,7 @@ impl Session {
             let entry = all.into_iter().find(|entry| entry.seq == to.seq);
             return match entry {
                 Some(entry) if entry.thinned => {
-                    let reason = Some("retention let its files go".to_owned());
+                    let reason = Some("retention removed its files".to_owned());
                     Err(Error::NoFiles { checkpoint: Some(*number), reason })
                 }
                 Some(entry) if entry.checkpoint.snapshot.is_some() => Ok(entry),

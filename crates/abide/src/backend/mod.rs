@@ -122,7 +122,7 @@ pub trait Backend: abide_model::Store {
     /// Reads a session from start to end and checks every line and the hash chain. Returns the last
     /// event. Local stores have the doctor for this.
     fn verify(&self, _: SessionId) -> Result<Seq, Error> {
-        Err(Error::Lacking { what: "a check of its lines", place: self.place() })
+        Err(Error::Lacking { what: "verification", place: self.place() })
     }
 
     /// Lets child processes write to a session that this process holds.

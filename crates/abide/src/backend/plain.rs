@@ -65,7 +65,7 @@ impl Backend for PlainStore {
     }
 
     fn livenesses(&self, sessions: &[SessionId]) -> Vec<Result<SessionLiveness, Error>> {
-        sessions.iter().map(|_| Err(self.lacks("signs of life of its writers"))).collect()
+        sessions.iter().map(|_| Err(self.lacks("the liveness of writers"))).collect()
     }
 
     fn is_held(&self, _: SessionId) -> bool {
@@ -73,19 +73,19 @@ impl Backend for PlainStore {
     }
 
     fn disk_use(&self) -> Result<DiskUse, Error> {
-        Err(self.lacks("an account of its space"))
+        Err(self.lacks("disk usage"))
     }
 
     fn create_new(&self, _: NewSession) -> Result<Made, Error> {
-        Err(self.lacks("a way to tell a new session from a known one"))
+        Err(self.lacks("telling new sessions from known ones"))
     }
 
     fn fork_new(&self, _: SessionId, _: Option<Seq>, _: NewSession) -> Result<Made, Error> {
-        Err(self.lacks("a way to tell a new session from a known one"))
+        Err(self.lacks("telling new sessions from known ones"))
     }
 
     fn delete_session(&self, _: SessionId) -> Result<Vec<String>, Error> {
-        Err(self.lacks("a way to delete a session"))
+        Err(self.lacks("deleting sessions"))
     }
 
     fn export_bundle(&self, _: SessionId, _: &mut dyn Write) -> Result<BundleHeader, Error> {
@@ -101,11 +101,11 @@ impl Backend for PlainStore {
     }
 
     fn erase_payloads(&self, _: SessionId, _: &[Seq], _: Duration) -> Result<Erased, Error> {
-        Err(self.lacks("a way to erase payloads"))
+        Err(self.lacks("erasing payloads"))
     }
 
     fn serve_children(&self, _: SessionId, _: SeenByHolder) -> Result<ChildSocket, Error> {
-        Err(self.lacks("a way for children to reach its writer"))
+        Err(self.lacks("child processes"))
     }
 
     fn update_transcript(&self, _: SessionId) -> Result<(), Error> {
@@ -167,15 +167,16 @@ mod tests {
         let said = |error: Error| error.to_string();
         assert_eq!(
             said(store.liveness(id).unwrap_err()),
-            "this store lacks signs of life of its writers"
+            "this store does not support the liveness of writers"
         );
         assert_eq!(
             said(store.export_bundle(id, &mut Vec::new()).unwrap_err()),
-            "this store lacks bundles"
+            "this store does not support bundles"
         );
-        assert!(said(session.serve_children(|_| {}).unwrap_err()).starts_with("this store lacks"));
+        let children = said(session.serve_children(|_| {}).unwrap_err());
+        assert_eq!(children, "this store does not support child processes");
         let files = said(store.files("`abide doctor`").unwrap_err());
-        assert_eq!(files, "`abide doctor` looks after stores of files; this store is not one");
+        assert_eq!(files, "`abide doctor` works on local stores only; this store is not one");
         store.update_transcript(id).unwrap();
         assert_eq!((store.root(), store.project()), (None, None));
     }

@@ -333,8 +333,8 @@ impl Backend for SharedStore {
         let mut erased = Erased { payloads: done.payloads, ..Erased::default() };
         if done.objects > 0 {
             erased.notes.push(format!(
-                "{} objects that the erased events named stay in {}, with the files of checkpoints: \
-                 a shared store deletes none",
+                "{} objects of the erased events, including checkpoint files, stay in {}: \
+                 a shared store never deletes objects",
                 done.objects,
                 self.place()
             ));
@@ -343,7 +343,10 @@ impl Backend for SharedStore {
     }
 
     fn serve_children(&self, session: SessionId, seen: SeenByHolder) -> Result<ChildSocket, Error> {
-        let lacking = || Error::Lacking { what: "a place for sockets", place: self.place() };
+        let lacking = || Error::Lacking {
+            what: "child processes without a private directory",
+            place: self.place(),
+        };
         let socket = self.socket_of(session).ok_or_else(lacking)?;
         if let Some(dir) = socket.parent() {
             make_private(dir).map_err(|source| StoreError::Storage {

@@ -236,7 +236,7 @@ fn whole(dir: &Path, entry: &ByPath) -> io::Result<PathBuf> {
     let mut bytes = serde_json::to_vec(entry)?;
     bytes.push(b'\n');
     if bytes.len() > MOST {
-        return Err(io::Error::new(ErrorKind::InvalidData, "it would be too long"));
+        return Err(io::Error::new(ErrorKind::InvalidData, "the file would be too large"));
     }
     let mut random = [0; 8];
     (Environment::default().random)(&mut random);

@@ -268,7 +268,7 @@ fn what_cannot_be_told_is_an_error_and_not_another_project() {
     let dir = lab.dir("dir");
     fs::write(dir.join(".abide-project"), "half").unwrap();
     let error = projects.for_recording(&dir).unwrap_err();
-    assert!(error.to_string().contains("holds no id"), "{error}");
+    assert!(error.to_string().contains("does not contain a project id"), "{error}");
     let piped = lab.dir("piped");
     let made = Command::new("mkfifo").arg(piped.join(".abide-project")).status().unwrap();
     assert!(made.success());

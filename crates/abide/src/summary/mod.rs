@@ -80,10 +80,10 @@ pub struct OpenTask {
 #[non_exhaustive]
 pub enum SummaryError {
     /// The token limit is zero.
-    #[error("a summary of no tokens was asked for")]
+    #[error("the token limit of the summary is zero")]
     NoRoom,
     /// The program could not be started, or its pipes failed.
-    #[error("the summary command could not be run")]
+    #[error("cannot run the summary command")]
     Command {
         /// The cause.
         #[source]
@@ -127,7 +127,7 @@ pub enum SummaryError {
         variable: String,
     },
     /// The address of the endpoint is invalid.
-    #[error("the address of the summary endpoint is no http or https address")]
+    #[error("the address of the summary endpoint is not an http or https URL")]
     Address,
     /// The server returned an error.
     #[error("the summary endpoint answered {status} (tries: {tries}){}", said(message))]
@@ -140,13 +140,13 @@ pub enum SummaryError {
         tries: u32,
     },
     /// The server could not be reached, or the connection broke.
-    #[error("the summary endpoint could not be asked: {reason}")]
+    #[error("cannot reach the summary endpoint: {reason}")]
     Connection {
         /// The cause.
         reason: String,
     },
     /// The response does not match the API.
-    #[error("the summary endpoint gave no answer of its API: {reason}")]
+    #[error("unexpected answer from the summary endpoint: {reason}")]
     Answer {
         /// What is wrong with it.
         reason: String,

@@ -89,7 +89,7 @@ fn tree_of(
     let bytes = objects.read(snapshot).map_err(abide::Error::from)?;
     let read = bytes.and_then(|bytes| Snapshot::read(&bytes).ok());
     read.map(|snapshot| snapshot.tree).ok_or_else(|| {
-        let reason = "it is not in the store, or damaged".to_owned();
+        let reason = "it is missing from the store or damaged".to_owned();
         abide::Error::Snapshot { hash: snapshot, reason }.into()
     })
 }

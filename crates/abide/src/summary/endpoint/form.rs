@@ -127,7 +127,7 @@ impl EndpointForm {
                 texts.collect::<Vec<_>>().join("\n")
             }
             Some(Value::Null) => String::new(),
-            _ => return Err(wrong("there is no text where it should be".to_owned())),
+            _ => return Err(wrong("it has no text".to_owned())),
         };
         if text.trim().is_empty() {
             return Err(SummaryError::Empty { stderr: String::new() });
