@@ -205,7 +205,7 @@ fn a_half_finished_rewind_of_a_cloned_store_is_offered_and_not_finished() {
     let clone = clone_of(&env);
     let planted = env.project().join("planted");
     let done = clone.run(&["checkpoint", "create", &id]).success();
-    for part in ["has no note that it began it", "abide rewind --finish", "abide undo"] {
+    for part in ["has no note of starting it", "abide rewind --finish", "abide undo"] {
         assert!(done.stderr.contains(part), "{part}: {done:?}");
     }
     clone.run(&["doctor", "--repair", "--yes"]);

@@ -274,7 +274,7 @@ fn what_cannot_be_told_is_an_error_and_not_another_project() {
     assert!(made.success());
     assert!(projects.for_recording(&piped).is_err(), "and is not waited for");
     let homeless = Projects::default().for_recording(&lab.dir("plain")).unwrap_err();
-    assert!(homeless.to_string().contains("no place to keep its id"), "{homeless}");
+    assert!(homeless.to_string().contains("no directory to store its id"), "{homeless}");
 }
 
 #[test]
