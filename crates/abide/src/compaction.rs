@@ -18,7 +18,7 @@ pub const KEEP: usize = 10;
 const MOST_TOKENS: u64 = 4_000;
 /// A summary may have one token for this many tokens it covers.
 const SHARE: u64 = 4;
-/// A summary may always have this many tokens.
+/// A summary may always have this many tokens, unless it covers little more.
 const LEAST_TOKENS: u64 = 200;
 /// Maximum number of files passed to the summarizer.
 const FILES: usize = 50;
