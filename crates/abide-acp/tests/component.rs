@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use abide::{LocalStore, Options, SessionRef, Store, StoreFinder, Where};
 use abide_acp::{CheckpointWhen, Proxy, ProxyOptions, StoreOptions};
+use abide_testkit::block_on;
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::ConnectionTo;
 use agent_client_protocol::v1::schema::{
@@ -26,7 +27,6 @@ use agent_client_protocol::{
     V1,
 };
 use conductor::{End, conduct};
-use pollster::block_on;
 use serde_json::{Value, json};
 
 /// A proxy with this store: one that is named must be there.

@@ -10,8 +10,8 @@
 //!
 //! # let dir = tempfile::tempdir()?;
 //! let store = LocalStore::init(dir.path(), Options::default())?;
-//! let session = pollster::block_on(store.create(NewSession::titled("a session")))?;
-//! let writer = pollster::block_on(store.write(session, std::time::Duration::ZERO))?;
+//! let session = store.create(NewSession::titled("a session"))?;
+//! let writer = store.write(session, std::time::Duration::ZERO)?;
 //! let hello = NewEvent::parse(r#"{"kind":"message.added","data":{"role":"user","content":"hello"}}"#)?;
 //! writer.append(vec![hello], Durability::Synced, OddEvents::Keep)?.wait()?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())

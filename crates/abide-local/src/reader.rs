@@ -8,8 +8,8 @@ use abide_journal::{
     Access, Found, Journal, JournalError, Line, Mark, Packs, Start, Storage, Watermark,
 };
 use abide_model::{
-    Core, Digest, Direction, Event, EventPage, EventRange, LaneId, LaneState, Pending, ReadNote,
-    Seq, SessionId, SessionReader, SessionState,
+    Core, Digest, Direction, Event, EventPage, EventRange, LaneId, LaneState, ReadNote, Seq,
+    SessionId, SessionReader, SessionState, StoreError,
 };
 
 use crate::directory::Directory;
@@ -360,41 +360,37 @@ pub(crate) fn note_of(found: &Found<'_>) -> Option<ReadNote> {
 }
 
 impl SessionReader for LocalReader {
-    fn page(&self, range: EventRange) -> Pending<'_, EventPage> {
-        Box::pin(async move { self.page_now(range).map_err(store_error) })
+    fn page(&self, range: EventRange) -> Result<EventPage, StoreError> {
+        self.page_now(range).map_err(store_error)
     }
 
-    fn acknowledged(&self) -> Pending<'_, Seq> {
-        Box::pin(async move {
-            match self.mark().map_err(store_error)? {
-                Some(mark) => Ok(mark.seq),
-                // Without a watermark, whatever can be read counts.
-                None => self.last().map_err(store_error),
-            }
-        })
+    fn acknowledged(&self) -> Result<Seq, StoreError> {
+        match self.mark().map_err(store_error)? {
+            Some(mark) => Ok(mark.seq),
+            // Without a watermark, whatever can be read counts.
+            None => self.last().map_err(store_error),
+        }
     }
 
-    fn core(&self) -> Pending<'_, (Core, Digest)> {
-        Box::pin(async move {
-            let look = self.look(Gone::PassOver).map_err(store_error)?;
-            let digest = look.state.digest();
-            Ok((look.state.core, digest))
-        })
+    fn core(&self) -> Result<(Core, Digest), StoreError> {
+        let look = self.look(Gone::PassOver).map_err(store_error)?;
+        let digest = look.state.digest();
+        Ok((look.state.core, digest))
     }
 
-    fn lane<'a>(
-        &'a self,
-        lane: Option<&'a LaneId>,
+    fn lane(
+        &self,
+        lane: Option<&LaneId>,
         at: Option<Seq>,
-    ) -> Pending<'a, (Core, LaneState)> {
-        Box::pin(async move { self.lane_now(lane, at).map_err(store_error) })
+    ) -> Result<(Core, LaneState), StoreError> {
+        self.lane_now(lane, at).map_err(store_error)
     }
 
-    fn bytes(&self) -> Pending<'_, u64> {
-        Box::pin(async move { self.bytes_now().map_err(store_error) })
+    fn bytes(&self) -> Result<u64, StoreError> {
+        self.bytes_now().map_err(store_error)
     }
 
-    fn state(&self) -> Pending<'_, SessionState> {
-        Box::pin(async move { self.state_now().map_err(store_error) })
+    fn state(&self) -> Result<SessionState, StoreError> {
+        self.state_now().map_err(store_error)
     }
 }

@@ -10,9 +10,9 @@ use abide_journal::{
     Packs, Storage, Sum, Watermark, write_full,
 };
 use abide_model::{
-    History, HistoryQuery, Kind, Made, NewEvent, NewSession, Objects, Payload, Pending, ReadNote,
-    Recovery, Seq, SessionCreated, SessionId, SessionReader, SessionRef, SessionState,
-    SessionSummary, SessionWriter, Store, StoreError, WriterHolder,
+    History, HistoryQuery, Kind, Made, NewEvent, NewSession, Objects, Payload, ReadNote, Recovery,
+    Seq, SessionCreated, SessionId, SessionReader, SessionRef, SessionState, SessionSummary,
+    SessionWriter, Store, StoreError, WriterHolder,
 };
 
 use crate::changed::ChangedMark;
@@ -713,8 +713,8 @@ fn recovery_of(look: &recovery::Look) -> Option<Recovery> {
 }
 
 impl Store for LocalStore {
-    fn create(&self, session: NewSession) -> Pending<'_, SessionId> {
-        Box::pin(async move { Ok(self.create_new(session)?.id()) })
+    fn create(&self, session: NewSession) -> Result<SessionId, StoreError> {
+        Ok(self.create_new(session)?.id())
     }
 
     fn fork(
@@ -722,31 +722,35 @@ impl Store for LocalStore {
         parent: SessionId,
         at: Option<Seq>,
         session: NewSession,
-    ) -> Pending<'_, SessionId> {
-        Box::pin(async move { Ok(self.fork_new(parent, at, session)?.id()) })
+    ) -> Result<SessionId, StoreError> {
+        Ok(self.fork_new(parent, at, session)?.id())
     }
 
-    fn find<'a>(&'a self, reference: &'a SessionRef) -> Pending<'a, SessionId> {
-        Box::pin(async move { self.find_now(reference) })
+    fn find(&self, reference: &SessionRef) -> Result<SessionId, StoreError> {
+        self.find_now(reference)
     }
 
-    fn list(&self) -> Pending<'_, Vec<SessionSummary>> {
-        Box::pin(async move { self.list_now() })
+    fn list(&self) -> Result<Vec<SessionSummary>, StoreError> {
+        self.list_now()
     }
 
-    fn history<'a>(&'a self, query: &'a HistoryQuery) -> Pending<'a, History> {
-        Box::pin(async move { LocalStore::history(self, query) })
+    fn history(&self, query: &HistoryQuery) -> Result<History, StoreError> {
+        LocalStore::history(self, query)
     }
 
-    fn write(&self, session: SessionId, wait: Duration) -> Pending<'_, Arc<dyn SessionWriter>> {
-        Box::pin(async move { self.write_now(session, wait) })
+    fn write(
+        &self,
+        session: SessionId,
+        wait: Duration,
+    ) -> Result<Arc<dyn SessionWriter>, StoreError> {
+        self.write_now(session, wait)
     }
 
-    fn read(&self, session: SessionId) -> Pending<'_, Arc<dyn SessionReader>> {
-        Box::pin(async move { Ok(Arc::new(self.reader(session)?) as Arc<dyn SessionReader>) })
+    fn read(&self, session: SessionId) -> Result<Arc<dyn SessionReader>, StoreError> {
+        Ok(Arc::new(self.reader(session)?))
     }
 
-    fn objects(&self) -> Pending<'_, Arc<dyn Objects>> {
-        Box::pin(async move { Ok(Arc::new(LocalStore::objects(self)?) as Arc<dyn Objects>) })
+    fn objects(&self) -> Result<Arc<dyn Objects>, StoreError> {
+        Ok(Arc::new(LocalStore::objects(self)?))
     }
 }

@@ -11,7 +11,7 @@ use abide_journal::{
 };
 use abide_model::{
     AppendError, Core, Digest, Durability, Epoch, Erasure, Event, Kind, LaneId, LaneState, Limits,
-    MakeEvent, NewEvent, OddEvents, Pending, ReadNote, Recovery, Seq, SessionState, SessionWriter,
+    MakeEvent, NewEvent, OddEvents, ReadNote, Recovery, Seq, SessionState, SessionWriter,
     StoreError, Ticket, Timestamp, WriterOpened, check_batch, made_behind,
 };
 
@@ -435,8 +435,8 @@ impl SessionWriter for LocalWriter {
         self.notes.clone()
     }
 
-    fn close(&self) -> Pending<'_, ()> {
-        Box::pin(async move { self.finish() })
+    fn close(&self) -> Result<(), StoreError> {
+        self.finish()
     }
 }
 

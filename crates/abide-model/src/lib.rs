@@ -88,11 +88,11 @@ pub use state::{
 };
 pub use store::{
     DeleteError, Direction, Durability, EventPage, EventRange, Made, MakeEvent, NewSession,
-    OddEvents, Pending, ReadNote, SessionReader, SessionSummary, SessionWriter, Store, StoreError,
+    OddEvents, ReadNote, SessionReader, SessionSummary, SessionWriter, Store, StoreError,
     WriterHolder,
 };
 pub use store_url::{StoreUrl, StoreUrlError};
 pub use tasks::{TaskError, TaskNode, TaskProgress, TaskTree};
-pub use ticket::{Acknowledged, Acknowledger, AppendError, Ticket};
+pub use ticket::{Acknowledged, Acknowledger, AppendError, Ticket, block_on};
 pub use timestamp::Timestamp;
 pub use validation::{Rule, Seen, Validation, standard_rules};

@@ -1,9 +1,8 @@
 //! The store traits and their errors.
 //!
-//! The traits use domain types only: no files, rows or wire formats.
+//! The traits use domain types only: no files, rows or wire formats. Their methods block.
 
 use std::fmt;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,9 +11,6 @@ use crate::{
     NewEvent, Objects, Parent, Seq, SessionFields, SessionId, SessionRef, SessionState, Ticket,
     Timestamp,
 };
-
-/// The future returned by a store operation.
-pub type Pending<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
 /// What an acknowledged event survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, PartialOrd, Ord)]
@@ -387,7 +383,7 @@ pub struct EventPage {
 pub trait Store: fmt::Debug + Send + Sync {
     /// Creates a session, or returns the one that already has the given key. The session is
     /// durable.
-    fn create(&self, session: NewSession) -> Pending<'_, SessionId>;
+    fn create(&self, session: NewSession) -> Result<SessionId, StoreError>;
     /// Creates a session that shares the history of `parent` up to `at`, or up to its last
     /// acknowledged event without `at`. Fields that are not set are inherited (title, agent, labels
     /// and so on), except for the key. Otherwise like [`Store::create`].
@@ -396,20 +392,24 @@ pub trait Store: fmt::Debug + Send + Sync {
         parent: SessionId,
         at: Option<Seq>,
         session: NewSession,
-    ) -> Pending<'_, SessionId>;
+    ) -> Result<SessionId, StoreError>;
     /// Resolves a reference to a session.
-    fn find<'a>(&'a self, reference: &'a SessionRef) -> Pending<'a, SessionId>;
+    fn find(&self, reference: &SessionRef) -> Result<SessionId, StoreError>;
     /// Every session, newest first.
-    fn list(&self) -> Pending<'_, Vec<SessionSummary>>;
+    fn list(&self) -> Result<Vec<SessionSummary>, StoreError>;
     /// The sessions that match the query. Covers every event acknowledged before the call.
-    fn history<'a>(&'a self, query: &'a HistoryQuery) -> Pending<'a, History>;
+    fn history(&self, query: &HistoryQuery) -> Result<History, StoreError>;
     /// Opens a session for writing. Waits up to `wait` for another writer to release it.
-    fn write(&self, session: SessionId, wait: Duration) -> Pending<'_, Arc<dyn SessionWriter>>;
+    fn write(
+        &self,
+        session: SessionId,
+        wait: Duration,
+    ) -> Result<Arc<dyn SessionWriter>, StoreError>;
     /// Opens a session for reading.
-    fn read(&self, session: SessionId) -> Pending<'_, Arc<dyn SessionReader>>;
+    fn read(&self, session: SessionId) -> Result<Arc<dyn SessionReader>, StoreError>;
     /// The objects of the store. From the first lookup or write on, no object is collected until
     /// the returned handle is dropped.
-    fn objects(&self) -> Pending<'_, Arc<dyn Objects>>;
+    fn objects(&self) -> Result<Arc<dyn Objects>, StoreError>;
 }
 
 /// Makes an event that follows the event at this seq.
@@ -443,37 +443,32 @@ pub trait SessionWriter: Send + Sync {
     /// What was found and repaired when the session was opened.
     fn notes(&self) -> Vec<ReadNote>;
     /// Makes everything durable and releases the session.
-    fn close(&self) -> Pending<'_, ()>;
+    fn close(&self) -> Result<(), StoreError>;
 }
 
 /// Reads a session, with or without a writer beside it.
 pub trait SessionReader: Send + Sync {
     /// A page of events.
-    fn page(&self, range: EventRange) -> Pending<'_, EventPage>;
+    fn page(&self, range: EventRange) -> Result<EventPage, StoreError>;
     /// The last event that is acknowledged.
-    fn acknowledged(&self) -> Pending<'_, Seq>;
+    fn acknowledged(&self) -> Result<Seq, StoreError>;
     /// Waits up to `within` for events after `beyond`, and returns whether there may be any. A
     /// store that is not notified of new events returns `false` at once.
-    fn grown(&self, _beyond: Seq, _within: Duration) -> Pending<'_, bool> {
-        Box::pin(async { Ok(false) })
+    fn grown(&self, _beyond: Seq, _within: Duration) -> Result<bool, StoreError> {
+        Ok(false)
     }
     /// The state as of the last readable event.
-    fn state(&self) -> Pending<'_, SessionState>;
+    fn state(&self) -> Result<SessionState, StoreError>;
     /// The core of that state and the digest of all of it.
-    fn core(&self) -> Pending<'_, (Core, Digest)> {
-        Box::pin(async move {
-            let state = self.state().await?;
-            let digest = state.digest();
-            Ok((state.core, digest))
-        })
+    fn core(&self) -> Result<(Core, Digest), StoreError> {
+        let state = self.state()?;
+        let digest = state.digest();
+        Ok((state.core, digest))
     }
     /// The core of that state and one lane of it, at a cost that does not depend on the length of
     /// the session. With `at`, the state right after that event, which is folded anew.
-    fn lane<'a>(
-        &'a self,
-        lane: Option<&'a LaneId>,
-        at: Option<Seq>,
-    ) -> Pending<'a, (Core, LaneState)>;
+    fn lane(&self, lane: Option<&LaneId>, at: Option<Seq>)
+    -> Result<(Core, LaneState), StoreError>;
     /// The size of the session in the store, without its objects.
-    fn bytes(&self) -> Pending<'_, u64>;
+    fn bytes(&self) -> Result<u64, StoreError>;
 }

@@ -2,6 +2,7 @@
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
@@ -151,21 +152,31 @@ impl Future for Ticket {
 }
 
 /// Wakes a parked thread.
-struct Unpark(Thread);
+struct Unpark {
+    thread: Thread,
+    /// Separate from the thread's own token, which what is polled may use up.
+    woken: AtomicBool,
+}
 
 impl Wake for Unpark {
     fn wake(self: Arc<Self>) {
-        self.0.unpark();
+        self.woken.store(true, Ordering::Release);
+        self.thread.unpark();
     }
 }
 
-fn block_on<F: Future>(future: F) -> F::Output {
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+/// Polls a future on this thread until it is ready. Any thread may do so, one of a runtime too; it
+/// is blocked meanwhile.
+pub fn block_on<F: Future>(future: F) -> F::Output {
+    let unpark = Arc::new(Unpark { thread: std::thread::current(), woken: AtomicBool::new(false) });
+    let waker = Waker::from(unpark.clone());
     let (mut future, mut context) = (pin!(future), Context::from_waker(&waker));
     loop {
-        match future.as_mut().poll(&mut context) {
-            Poll::Ready(output) => return output,
-            Poll::Pending => std::thread::park(),
+        if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+            return output;
+        }
+        while !unpark.woken.swap(false, Ordering::Acquire) {
+            std::thread::park();
         }
     }
 }

@@ -1,14 +1,17 @@
 //! Connections: a few that are shared, made anew when they break.
 
+use std::cell::Cell;
 use std::future::Future;
+use std::panic::resume_unwind;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use abide_model::{Pending, StoreError};
+use abide_model::StoreError;
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime as Timers};
 use tokio::runtime::Runtime;
+use tokio::task::{JoinError, JoinHandle};
 use tokio_postgres::Config;
 
 use crate::error::Trouble;
@@ -28,6 +31,11 @@ const CONNECT: Duration = Duration::from_secs(10);
 const MUCH: Duration = Duration::from_secs(3600);
 /// How many connections a process has at most.
 const CONNECTIONS: usize = 8;
+
+thread_local! {
+    /// Is this one of the threads that a server's tasks run on?
+    static WORKER: Cell<bool> = const { Cell::new(false) };
+}
 
 /// What is asked of the server, with a connection of its own until it is answered.
 pub(crate) type Asking<T> = Pin<Box<dyn Future<Output = Result<T, Trouble>> + Send>>;
@@ -75,6 +83,7 @@ impl Server {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .thread_name("abide-postgres")
+            .on_thread_start(|| WORKER.set(true))
             .enable_all()
             .build()
             .map_err(|error| failed("start threads for")(Arc::new(error)))?;
@@ -222,25 +231,41 @@ impl Server {
         self.answer
     }
 
-    /// Lets something go on the server's threads, whoever awaits it.
-    pub(crate) fn run<T: Send + 'static>(
-        &self,
-        work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
-    ) -> Pending<'static, T> {
-        let Some(handle) = self.runtime() else {
-            return Box::pin(async { Err(closed()) });
-        };
-        let working = handle.spawn(work);
-        Box::pin(async move { working.await.unwrap_or_else(|_| Err(closed())) })
-    }
-
-    /// Waits for something on this thread.
+    /// Waits for something that is done on the server's threads. Any other thread may wait, one of
+    /// another runtime too; it is blocked meanwhile.
     pub(crate) fn block<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
     ) -> Result<T, StoreError> {
-        pollster::block_on(self.run(work))
+        debug_assert!(!WORKER.get(), "a thread that gives the answers waits for one");
+        let Some(handle) = self.runtime() else { return Err(closed()) };
+        // Over a channel, which does not count against the polls that another runtime grants a task of
+        // its own that waits here: once those are used up, nothing polled there is ready.
+        let (tell, told) = mpsc::sync_channel(1);
+        handle.spawn(async move {
+            let _ = tell.send(tokio::spawn(work).await);
+        });
+        told.recv().ok().and_then(joined).unwrap_or_else(|| Err(closed()))
     }
+}
+
+/// What a task has given; none where it was ended with its runtime. Its panic is passed on.
+pub(crate) fn joined<T>(outcome: Result<T, JoinError>) -> Option<T> {
+    match outcome.map_err(JoinError::try_into_panic) {
+        Ok(given) => Some(given),
+        Err(Ok(panic)) => resume_unwind(panic),
+        Err(Err(_)) => None,
+    }
+}
+
+/// Does something that blocks, on a thread beside those that give the answers.
+pub(crate) fn beside<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> JoinHandle<T> {
+    tokio::task::spawn_blocking(move || {
+        WORKER.set(false);
+        work()
+    })
 }
 
 impl Drop for Server {
@@ -281,5 +306,55 @@ impl Again {
         let pause = self.pause;
         self.pause = (pause * 2).min(LONGEST_PAUSE);
         pause
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+
+    /// One that is never asked anything.
+    fn server() -> Arc<Server> {
+        let url = ServerUrl::parse("postgres://nobody@127.0.0.1:1/nothing").unwrap();
+        let second = Duration::from_secs(1);
+        Arc::new(Server::new(url, second, second).unwrap())
+    }
+
+    #[test]
+    fn a_task_of_another_runtime_may_wait_any_number_of_times() {
+        let server = server();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            for n in 0..1000 {
+                assert_eq!(server.block(async move { Ok(n) }).unwrap(), n);
+            }
+        });
+    }
+
+    #[test]
+    fn a_panic_reaches_whoever_waits() {
+        let server = server();
+        let waited = catch_unwind(AssertUnwindSafe(|| {
+            server.block::<()>(async { panic!("as it was said") })
+        }));
+        let said = waited.unwrap_err();
+        assert_eq!(said.downcast_ref::<&str>(), Some(&"as it was said"));
+        server.block(async { Ok(()) }).unwrap();
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    fn only_a_thread_beside_those_that_answer_may_wait() {
+        let server = server();
+        let asking = server.clone();
+        let waited = catch_unwind(AssertUnwindSafe(|| {
+            server.block(async move { asking.block(async { Ok(()) }) })
+        }));
+        waited.unwrap_err();
+        let asking = server.clone();
+        let work = async move { joined(beside(move || asking.block(async { Ok(7) })).await) };
+        assert_eq!(server.block(async move { Ok(work.await) }).unwrap().unwrap().unwrap(), 7);
     }
 }

@@ -10,7 +10,7 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 
 use abide_journal::Lines;
-use abide_model::{SessionId, StoreError};
+use abide_model::{SessionId, StoreError, block_on};
 use deadpool_postgres::{ClientWrapper as Client, Object};
 use tokio_postgres::types::ToSql;
 
@@ -203,10 +203,11 @@ impl Flusher {
         let Some(handle) = self.server.runtime() else {
             return Err(Trouble::Silent(0));
         };
-        // On this thread: one less to be woken. Only the timers are the runtime's.
+        // On this thread: one less to be woken. Only the timers are the runtime's. Unconstrained: a
+        // task of another runtime that waits here has a number of polls, and then none is ready.
         let _entered = handle.enter();
         let limit: Duration = self.server.answer();
-        pollster::block_on(async {
+        block_on(tokio::task::unconstrained(async {
             match tokio::time::timeout(limit, self.put(batch)).await {
                 Ok(sent) => sent,
                 Err(_) => {
@@ -215,7 +216,7 @@ impl Flusher {
                     Err(Trouble::Silent(limit.as_secs()))
                 }
             }
-        })
+        }))
     }
 
     async fn line(&self) -> Result<Arc<Line>, Trouble> {

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use abide_journal::{Line, Sum};
 use abide_model::{
-    Core, Direction, Event, EventPage, EventRange, LaneId, LaneState, ObjectHash, Objects, Pending,
+    Core, Direction, Event, EventPage, EventRange, LaneId, LaneState, ObjectHash, Objects,
     ReadNote, Seq, SessionId, SessionReader, SessionState, StoreError, fold_lineage, rewind_target,
 };
 use deadpool_postgres::Object;
 
-use crate::connection::Server;
+use crate::connection::{Server, beside, joined};
 use crate::error::Trouble;
 use crate::flush::place;
 use crate::notify::Listener;
@@ -404,7 +404,7 @@ pub(crate) async fn fetch(
         return Ok(HashMap::new());
     }
     let objects = objects.clone();
-    let reading = tokio::task::spawn_blocking(move || {
+    let reading = beside(move || {
         let mut found = HashMap::new();
         objects.read_many(&wanted, &mut |index, bytes| {
             if let (Some(hash), Some(bytes)) = (wanted.get(index), bytes) {
@@ -414,7 +414,7 @@ pub(crate) async fn fetch(
         })?;
         Ok(found)
     });
-    reading.await.unwrap_or_else(|_| Ok(HashMap::new()))
+    joined(reading.await).unwrap_or_else(|| Ok(HashMap::new()))
 }
 
 /// A line whose sum is that of its bytes, in its place; else why not.
@@ -461,34 +461,34 @@ fn lane_of(state: &SessionState, name: &str) -> (Core, LaneState) {
 }
 
 impl SessionReader for PostgresReader {
-    fn page(&self, range: EventRange) -> Pending<'_, EventPage> {
+    fn page(&self, range: EventRange) -> Result<EventPage, StoreError> {
         let this = self.clone();
-        self.server.run(async move { this.read_page(range).await })
+        self.server.block(async move { this.read_page(range).await })
     }
 
-    fn acknowledged(&self) -> Pending<'_, Seq> {
+    fn acknowledged(&self) -> Result<Seq, StoreError> {
         let this = self.clone();
-        self.server.run(async move { this.last().await.map(|(seq, _)| seq) })
+        self.server.block(async move { this.last().await.map(|(seq, _)| seq) })
     }
 
-    fn grown(&self, beyond: Seq, within: Duration) -> Pending<'_, bool> {
+    fn grown(&self, beyond: Seq, within: Duration) -> Result<bool, StoreError> {
         let this = self.clone();
-        self.server.run(async move { this.grows(beyond, within).await })
+        self.server.block(async move { this.grows(beyond, within).await })
     }
 
-    fn state(&self) -> Pending<'_, SessionState> {
+    fn state(&self) -> Result<SessionState, StoreError> {
         let this = self.clone();
-        self.server.run(async move { this.end().await.map(|end| end.state) })
+        self.server.block(async move { this.end().await.map(|end| end.state) })
     }
 
-    fn lane<'a>(
-        &'a self,
-        lane: Option<&'a LaneId>,
+    fn lane(
+        &self,
+        lane: Option<&LaneId>,
         at: Option<Seq>,
-    ) -> Pending<'a, (Core, LaneState)> {
+    ) -> Result<(Core, LaneState), StoreError> {
         let this = self.clone();
         let name = lane.map(LaneId::as_str).unwrap_or_default().to_owned();
-        self.server.run(async move {
+        self.server.block(async move {
             match at {
                 Some(at) => Ok(lane_of(&this.state_at(at).await?, &name)),
                 None => this.lane_at_end(name).await,
@@ -496,8 +496,8 @@ impl SessionReader for PostgresReader {
         })
     }
 
-    fn bytes(&self) -> Pending<'_, u64> {
+    fn bytes(&self) -> Result<u64, StoreError> {
         let this = self.clone();
-        self.server.run(async move { this.bytes_now().await })
+        self.server.block(async move { this.bytes_now().await })
     }
 }

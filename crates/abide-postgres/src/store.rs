@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use abide_journal::{Environment, Line, Salts, Sum};
 use abide_model::{
-    Epoch, History, HistoryQuery, Kind, Made, NewSession, Objects, Parent, ParentReason, Pending,
-    Seq, SessionCreated, SessionFields, SessionId, SessionReader, SessionRef, SessionSummary,
+    Epoch, History, HistoryQuery, Kind, Made, NewSession, Objects, Parent, ParentReason, Seq,
+    SessionCreated, SessionFields, SessionId, SessionReader, SessionRef, SessionSummary,
     SessionWriter, Store, StoreError, Timestamp,
 };
 use deadpool_postgres::Object;
@@ -510,8 +510,8 @@ async fn latest(
 }
 
 impl Store for PostgresStore {
-    fn create(&self, session: NewSession) -> Pending<'_, SessionId> {
-        Box::pin(async move { self.create_new(session).map(Made::id) })
+    fn create(&self, session: NewSession) -> Result<SessionId, StoreError> {
+        self.create_new(session).map(Made::id)
     }
 
     fn fork(
@@ -519,16 +519,16 @@ impl Store for PostgresStore {
         parent: SessionId,
         at: Option<Seq>,
         session: NewSession,
-    ) -> Pending<'_, SessionId> {
-        Box::pin(async move { self.fork_new(parent, at, session).map(Made::id) })
+    ) -> Result<SessionId, StoreError> {
+        self.fork_new(parent, at, session).map(Made::id)
     }
 
-    fn find<'a>(&'a self, reference: &'a SessionRef) -> Pending<'a, SessionId> {
+    fn find(&self, reference: &SessionRef) -> Result<SessionId, StoreError> {
         let (server, projects) = (self.server.clone(), self.options.projects.clone());
         let reference = reference.clone();
         let asker = matches!(reference, SessionRef::Latest | SessionRef::LatestIn(_))
             .then(|| self.asker(&projects));
-        self.server.run(async move {
+        self.server.block(async move {
             if let Some(asker) = asker {
                 asker.bring_up(&mut Vec::new()).await?;
             }
@@ -541,9 +541,9 @@ impl Store for PostgresStore {
         })
     }
 
-    fn list(&self) -> Pending<'_, Vec<SessionSummary>> {
+    fn list(&self) -> Result<Vec<SessionSummary>, StoreError> {
         let (server, projects) = (self.server.clone(), self.options.projects.clone());
-        self.server.run(async move {
+        self.server.block(async move {
             let sessions = server
                 .ask("list the sessions of", |client| {
                     let projects = projects.clone();
@@ -554,50 +554,52 @@ impl Store for PostgresStore {
         })
     }
 
-    fn history<'a>(&'a self, query: &'a HistoryQuery) -> Pending<'a, History> {
+    fn history(&self, query: &HistoryQuery) -> Result<History, StoreError> {
         let projects = if query.all_projects { &[] } else { self.options.projects.as_slice() };
         let asker = self.asker(projects);
-        self.server.run(asker.history(query.clone()))
+        self.server.block(asker.history(query.clone()))
     }
 
-    fn write(&self, session: SessionId, wait: Duration) -> Pending<'_, Arc<dyn SessionWriter>> {
-        Box::pin(async move {
-            let reader = self.reader(session)?;
-            let (server, env) = (self.server.clone(), self.options.env.clone());
-            let (take_over, sid) = (self.options.take_over, reader.known.sid);
-            let ending = reader.clone();
-            let leases = self.leases.clone();
-            let (lease, end) = self.server.block(async move {
-                let lease = lease::acquire(&server, &env, (session, sid), wait, take_over).await?;
-                // It is kept alive from here on, however long the reading takes.
-                leases.add(lease);
-                let opened = async {
-                    let end = ending.end().await?;
-                    let known: Epoch = end.state.core.epoch;
-                    if known < lease.epoch {
-                        return Ok((lease, end));
-                    }
-                    Ok((lease::raise(&server, session, lease, known).await?, end))
-                };
-                let opened: Result<_, StoreError> = opened.await;
-                if opened.is_err() {
-                    leases.remove(lease);
-                    let _ = lease::release(&server, lease).await;
+    fn write(
+        &self,
+        session: SessionId,
+        wait: Duration,
+    ) -> Result<Arc<dyn SessionWriter>, StoreError> {
+        let reader = self.reader(session)?;
+        let (server, env) = (self.server.clone(), self.options.env.clone());
+        let (take_over, sid) = (self.options.take_over, reader.known.sid);
+        let ending = reader.clone();
+        let leases = self.leases.clone();
+        let (lease, end) = self.server.block(async move {
+            let lease = lease::acquire(&server, &env, (session, sid), wait, take_over).await?;
+            // It is kept alive from here on, however long the reading takes.
+            leases.add(lease);
+            let opened = async {
+                let end = ending.end().await?;
+                let known: Epoch = end.state.core.epoch;
+                if known < lease.epoch {
+                    return Ok((lease, end));
                 }
-                opened
-            })?;
-            let held = (lease, self.leases.clone(), self.changed.clone());
-            let writer =
-                PostgresWriter::new(&self.options.env, reader, self.flusher.clone(), held, end)?;
-            Ok(Arc::new(writer) as Arc<dyn SessionWriter>)
-        })
+                Ok((lease::raise(&server, session, lease, known).await?, end))
+            };
+            let opened: Result<_, StoreError> = opened.await;
+            if opened.is_err() {
+                leases.remove(lease);
+                let _ = lease::release(&server, lease).await;
+            }
+            opened
+        })?;
+        let held = (lease, self.leases.clone(), self.changed.clone());
+        let writer =
+            PostgresWriter::new(&self.options.env, reader, self.flusher.clone(), held, end)?;
+        Ok(Arc::new(writer))
     }
 
-    fn read(&self, session: SessionId) -> Pending<'_, Arc<dyn SessionReader>> {
-        Box::pin(async move { Ok(Arc::new(self.reader(session)?) as Arc<dyn SessionReader>) })
+    fn read(&self, session: SessionId) -> Result<Arc<dyn SessionReader>, StoreError> {
+        Ok(Arc::new(self.reader(session)?))
     }
 
-    fn objects(&self) -> Pending<'_, Arc<dyn Objects>> {
-        Box::pin(async move { Ok(self.objects.clone()) })
+    fn objects(&self) -> Result<Arc<dyn Objects>, StoreError> {
+        Ok(self.objects.clone())
     }
 }

@@ -10,7 +10,7 @@ use abide_journal::{
 };
 use abide_model::{
     AppendError, Core, Digest, Durability, Epoch, Event, Kind, LaneId, LaneState, Limits,
-    MakeEvent, NewEvent, ObjectBatch, ObjectHash, OddEvents, Pending, ReadNote, Seq, SessionState,
+    MakeEvent, NewEvent, ObjectBatch, ObjectHash, OddEvents, ReadNote, Seq, SessionState,
     SessionWriter, StoreError, Ticket, WriterOpened, check_batch, made_behind,
 };
 
@@ -82,7 +82,9 @@ impl Commit for Committer {
         if let Some(taken) = batch.snapshot {
             // A help to the next open, nothing more: nobody waits for it.
             let (server, sid) = (self.reader.server.clone(), self.lease.sid);
-            drop(self.reader.server.run(async move { write_snapshot(&server, taken, sid).await }));
+            if let Some(handle) = self.reader.server.runtime() {
+                handle.spawn(async move { write_snapshot(&server, taken, sid).await });
+            }
         }
         Ok(())
     }
@@ -297,8 +299,8 @@ impl SessionWriter for PostgresWriter {
         Vec::new()
     }
 
-    fn close(&self) -> Pending<'_, ()> {
-        Box::pin(async move { self.finish() })
+    fn close(&self) -> Result<(), StoreError> {
+        self.finish()
     }
 }
 

@@ -8,8 +8,8 @@ use abide_model::{
     Anomaly, AppendError, Content, Durability, EventRange, Fact, FileOp, History, HistoryQuery,
     Kind, Lineage, Message, NewEvent, NewSession, OddEvents, ParentReason, Search, Seq,
     SessionFields, SessionId, SessionRef, SessionStatus, SessionWriter, Store, StoreError,
+    block_on,
 };
-use pollster::block_on;
 
 /// A store under test.
 pub trait Subject {
@@ -73,13 +73,13 @@ fn append(writer: &dyn SessionWriter, events: Vec<NewEvent>) -> Vec<u64> {
 }
 
 fn new_session(store: &dyn Store) -> (abide_model::SessionId, Arc<dyn SessionWriter>) {
-    let id = block_on(store.create(NewSession::titled("a session"))).unwrap();
-    (id, block_on(store.write(id, NOW)).unwrap())
+    let id = store.create(NewSession::titled("a session")).unwrap();
+    (id, store.write(id, NOW).unwrap())
 }
 
 fn kinds(store: &dyn Store, id: abide_model::SessionId) -> Vec<String> {
-    let reader = block_on(store.read(id)).unwrap();
-    let page = block_on(reader.page(EventRange::ALL)).unwrap();
+    let reader = store.read(id).unwrap();
+    let page = reader.page(EventRange::ALL).unwrap();
     assert_eq!(page.notes, []);
     page.events.iter().map(|event| event.kind.to_string()).collect()
 }
@@ -89,28 +89,28 @@ fn a_session_is_read_as_it_was_written(subject: &dyn Subject) {
     let (id, writer) = new_session(&*store);
     let seqs = append(&*writer, vec![message("one"), message("two")]);
     assert_eq!(seqs, [3, 4]);
-    block_on(writer.close()).unwrap();
+    writer.close().unwrap();
     drop(writer);
     let again = subject.open();
     let all =
         ["session.created", "writer.opened", "message.added", "message.added", "writer.closed"];
     assert_eq!(kinds(&*again, id), all);
-    let reader = block_on(again.read(id)).unwrap();
-    let page = block_on(reader.page(EventRange::ALL)).unwrap();
+    let reader = again.read(id).unwrap();
+    let page = reader.page(EventRange::ALL).unwrap();
     assert!(page.events.iter().zip(1..).all(|(event, seq)| event.seq == Seq(seq)));
     assert!(page.events.is_sorted_by_key(|event| event.at));
     assert_eq!(
         page.events[2].data.as_ref().unwrap().as_str(),
         r#"{"role":"user","content":"one"}"#
     );
-    assert!(block_on(reader.acknowledged()).unwrap() >= Seq(4));
+    assert!(reader.acknowledged().unwrap() >= Seq(4));
 }
 
 fn ranges_go_forward_and_backward_in_pages(subject: &dyn Subject) {
     let store = subject.open();
     let (id, writer) = new_session(&*store);
     append(&*writer, (0..50).map(|n| message(&n.to_string())).collect());
-    let reader = block_on(store.read(id)).unwrap();
+    let reader = store.read(id).unwrap();
     for backward in [false, true] {
         let mut seen = Vec::new();
         let mut range = EventRange { first: Seq(5), last: Seq(40), ..EventRange::ALL }.limit(7);
@@ -118,7 +118,7 @@ fn ranges_go_forward_and_backward_in_pages(subject: &dyn Subject) {
             range = range.backward();
         }
         loop {
-            let page = block_on(reader.page(range)).unwrap();
+            let page = reader.page(range).unwrap();
             assert!(page.events.len() <= 7);
             seen.extend(page.events.iter().map(|event| event.seq.0));
             match page.next {
@@ -132,7 +132,7 @@ fn ranges_go_forward_and_backward_in_pages(subject: &dyn Subject) {
         }
         assert_eq!(seen, (5..=40).collect::<Vec<_>>());
     }
-    let last = block_on(reader.page(EventRange::ALL.backward().limit(3))).unwrap();
+    let last = reader.page(EventRange::ALL.backward().limit(3)).unwrap();
     assert_eq!(last.events.iter().map(|event| event.seq.0).collect::<Vec<_>>(), [52, 51, 50]);
 }
 
@@ -153,7 +153,7 @@ fn a_key_is_used_once(subject: &dyn Subject) {
     assert_eq!((ticket[1].seq.0, ticket[1].repeated), (first[0] + 1, false));
     drop(writer);
     let again = subject.open();
-    let writer = block_on(again.write(id, NOW)).unwrap();
+    let writer = again.write(id, NOW).unwrap();
     assert_eq!(append(&*writer, vec![message("three").with_key("k")]), first);
     drop(writer);
     let messages = kinds(&*again, id).iter().filter(|kind| *kind == "message.added").count();
@@ -185,12 +185,12 @@ fn a_key_counts_within_the_lineage(subject: &dyn Subject) {
     assert_eq!(send(&*writer, "two again", "b"), (6, false), "what was taken back is not");
     assert_eq!(send(&*writer, "two again", "b"), (6, true), "and the key names the new one");
     assert_eq!(writer.state().unwrap().core.messages.total, 2);
-    block_on(writer.close()).unwrap();
+    writer.close().unwrap();
     drop(writer);
     assert_whole(&*store, id, 7);
     // Another process knows the same.
     let again = subject.open();
-    let writer = block_on(again.write(id, NOW)).unwrap();
+    let writer = again.write(id, NOW).unwrap();
     assert_eq!(send(&*writer, "one", "a"), (3, true));
     assert_eq!(send(&*writer, "two again", "b"), (6, true));
     // The rewind is undone: what it took back is there again, and what came since is not.
@@ -200,10 +200,10 @@ fn a_key_counts_within_the_lineage(subject: &dyn Subject) {
     assert_eq!(append(&*writer, vec![rewind(1)]), [10]);
     assert_eq!(send(&*writer, "one", "a"), (11, false));
     assert_eq!(send(&*writer, "two", "b"), (12, false));
-    block_on(writer.close()).unwrap();
+    writer.close().unwrap();
     drop(writer);
     assert_whole(&*again, id, 13);
-    let writer = block_on(subject.open().write(id, NOW)).unwrap();
+    let writer = subject.open().write(id, NOW).unwrap();
     assert_eq!(send(&*writer, "one", "a"), (11, true));
     assert_eq!(send(&*writer, "two", "b"), (12, true));
 }
@@ -216,61 +216,60 @@ fn a_fork_knows_the_keys_of_its_past(subject: &dyn Subject) {
     append(&*writer, vec![rewind(3)]);
     assert_eq!(send(&*writer, "other", "b"), (6, false));
     assert_eq!(send(&*writer, "three", "c"), (7, false));
-    let fork = block_on(store.fork(id, Some(Seq(6)), NewSession::default())).unwrap();
-    let forked = block_on(store.write(fork, NOW)).unwrap();
+    let fork = store.fork(id, Some(Seq(6)), NewSession::default()).unwrap();
+    let forked = store.write(fork, NOW).unwrap();
     assert_eq!(send(&*forked, "one", "a"), (3, true), "before the fork's place it is the parent's");
     assert_eq!(send(&*forked, "other", "b"), (6, true));
     assert_eq!(send(&*forked, "three", "c"), (9, false), "behind it the key is free");
     assert_eq!(send(&*forked, "three", "c"), (9, true));
-    block_on(forked.close()).unwrap();
+    forked.close().unwrap();
     assert_whole(&*store, fork, 10);
     assert_eq!(send(&*writer, "three", "c"), (7, true), "the parent knows its own");
     // A fork of the fork, in another process; and it goes back to before it was forked.
     let again = subject.open();
-    let deep = block_on(again.fork(fork, Some(Seq(9)), NewSession::default())).unwrap();
-    let forked = block_on(again.write(deep, NOW)).unwrap();
+    let deep = again.fork(fork, Some(Seq(9)), NewSession::default()).unwrap();
+    let forked = again.write(deep, NOW).unwrap();
     assert_eq!(send(&*forked, "one", "a"), (3, true));
     assert_eq!(send(&*forked, "three", "c"), (9, true));
     assert_eq!(append(&*forked, vec![rewind(3)]), [12]);
     assert_eq!(send(&*forked, "one", "a"), (3, true));
     assert_eq!(send(&*forked, "other", "b"), (13, false));
     assert_eq!(send(&*forked, "three", "c"), (14, false));
-    block_on(forked.close()).unwrap();
+    forked.close().unwrap();
     assert_whole(&*again, deep, 15);
     // A place that a rewind took back is a place to fork from, with what was known there.
-    let dead = block_on(again.fork(id, Some(Seq(4)), NewSession::default())).unwrap();
-    let forked = block_on(again.write(dead, NOW)).unwrap();
+    let dead = again.fork(id, Some(Seq(4)), NewSession::default()).unwrap();
+    let forked = again.write(dead, NOW).unwrap();
     assert_eq!(send(&*forked, "two", "b"), (4, true));
-    block_on(writer.close()).unwrap();
+    writer.close().unwrap();
 }
 
 fn a_client_key_names_one_session(subject: &dyn Subject) {
     let store = subject.open();
-    let create = |store: &dyn Store, key: &str| {
-        block_on(store.create(NewSession::default().with_key(key))).unwrap()
-    };
+    let create =
+        |store: &dyn Store, key: &str| store.create(NewSession::default().with_key(key)).unwrap();
     let one = create(&*store, "client/1");
     let two = create(&*store, "client/2");
     assert_ne!(one, two);
     assert_eq!(create(&*subject.open(), "client/1"), one);
-    assert_eq!(block_on(store.find(&SessionRef::Key("client/2".into()))).unwrap(), two);
-    let none = block_on(store.find(&SessionRef::Key("client/3".into())));
+    assert_eq!(store.find(&SessionRef::Key("client/2".into())).unwrap(), two);
+    let none = store.find(&SessionRef::Key("client/3".into()));
     assert!(matches!(none, Err(StoreError::NoSession { .. })));
 }
 
 fn sessions_are_found_and_listed(subject: &dyn Subject) {
     let store = subject.open();
-    let before = block_on(store.list()).unwrap().len();
+    let before = store.list().unwrap().len();
     let ids: Vec<_> = (0..5).map(|_| new_session(&*store).0).collect();
-    let listed = block_on(subject.open().list()).unwrap();
+    let listed = subject.open().list().unwrap();
     assert_eq!(listed.len(), before + 5);
     for id in &ids {
-        assert_eq!(block_on(store.find(&SessionRef::Id(*id))).unwrap(), *id);
+        assert_eq!(store.find(&SessionRef::Id(*id)).unwrap(), *id);
         let short = &listed.iter().find(|summary| summary.id == *id).unwrap().short;
-        assert_eq!(block_on(store.find(&SessionRef::parse(short))).unwrap(), *id);
+        assert_eq!(store.find(&SessionRef::parse(short)).unwrap(), *id);
     }
     assert!(listed.is_sorted_by(|a, b| a.id > b.id), "newest first");
-    let none = block_on(store.find(&SessionRef::parse("zzzzzzzzz")));
+    let none = store.find(&SessionRef::parse("zzzzzzzzz"));
     assert!(matches!(none, Err(StoreError::NoSession { .. })));
 }
 
@@ -285,14 +284,14 @@ fn tick() {
 }
 
 fn found_by(store: &dyn Store, reference: &SessionRef) -> Option<SessionId> {
-    match block_on(store.find(reference)) {
+    match store.find(reference) {
         Err(StoreError::NoSession { .. }) => None,
         found => Some(found.unwrap()),
     }
 }
 
 fn listed(store: &dyn Store) -> Vec<SessionId> {
-    block_on(store.list()).unwrap().iter().map(|session| session.id).collect()
+    store.list().unwrap().iter().map(|session| session.id).collect()
 }
 
 fn a_session_is_of_the_project_it_is_made_in(subject: &dyn Subject) {
@@ -303,9 +302,9 @@ fn a_session_is_of_the_project_it_is_made_in(subject: &dyn Subject) {
     let nobodys = told(&*subject.open(), SessionFields::default(), &said);
     tick();
     // A fork is of its parent's project, whoever makes it.
-    let fork = block_on(blue.fork(ours, None, NewSession::default())).unwrap();
+    let fork = blue.fork(ours, None, NewSession::default()).unwrap();
     tick();
-    let kept = block_on(subject.open().fork(ours, None, NewSession::default())).unwrap();
+    let kept = subject.open().fork(ours, None, NewSession::default()).unwrap();
     let all = HistoryQuery { all_projects: true, ..HistoryQuery::default() };
     for (store, own) in [(&red, vec![kept, fork, ours]), (&blue, vec![theirs])] {
         assert_eq!(listed(&**store), own, "newest first");
@@ -329,7 +328,7 @@ fn a_session_is_of_the_project_it_is_made_in(subject: &dyn Subject) {
     let only = told(&*lone, SessionFields::default(), &said);
     let begin: String = only.to_string().chars().take(3).collect();
     assert_eq!(found_by(&*lone, &SessionRef::Prefix(begin.clone())), Some(only));
-    let many = block_on(red.find(&SessionRef::Prefix(begin)));
+    let many = red.find(&SessionRef::Prefix(begin));
     assert!(matches!(many, Err(StoreError::Ambiguous { .. })), "{many:?}");
     // By each id that a project is known by, and as another process has it.
     assert_eq!(listed(&*subject.open_for(&["lone", "red"])), [only, kept, fork, ours]);
@@ -342,7 +341,7 @@ fn a_session_is_of_the_project_it_is_made_in(subject: &dyn Subject) {
     assert_eq!([ours, theirs, nobodys, fork, kept].map(project), ["red", "blue", "", "red", "red"]);
     // What is said later changes nothing.
     let elsewhere = event(r#"{"kind":"session.updated","data":{"project_id":"blue"}}"#);
-    append(&*block_on(red.write(ours, NOW)).unwrap(), vec![elsewhere]);
+    append(&*red.write(ours, NOW).unwrap(), vec![elsewhere]);
     assert_eq!(listed(&*blue), [theirs]);
     assert_eq!(asked(&*blue, &HistoryQuery::default()).entries.len(), 1);
 }
@@ -350,7 +349,7 @@ fn a_session_is_of_the_project_it_is_made_in(subject: &dyn Subject) {
 fn a_client_key_counts_in_its_project(subject: &dyn Subject) {
     let create = |projects: &[&str]| {
         let store = subject.open_for(projects);
-        block_on(store.create(NewSession::default().with_key("build"))).unwrap()
+        store.create(NewSession::default().with_key("build")).unwrap()
     };
     let find = |projects: &[&str]| {
         found_by(&*subject.open_for(projects), &SessionRef::Key("build".to_owned()))
@@ -367,7 +366,7 @@ fn a_client_key_counts_in_its_project(subject: &dyn Subject) {
     // A fork that has a key has it where it is made.
     let fork = |projects: &[&str]| {
         let key = NewSession::default().with_key("fork");
-        block_on(subject.open_for(projects).fork(red, None, key)).unwrap()
+        subject.open_for(projects).fork(red, None, key).unwrap()
     };
     let forks = [fork(&["red"]), fork(&["blue"]), fork(&[])];
     assert_eq!([fork(&["red"]), fork(&["blue"]), fork(&[])], forks);
@@ -381,30 +380,30 @@ fn the_latest_session_is_not_empty(subject: &dyn Subject) {
     let said = [r#"{"kind":"note.added","data":{}}"#];
     let first = told(&*red, SessionFields::default(), &said);
     tick();
-    let empty = block_on(red.create(NewSession::titled("empty"))).unwrap();
+    let empty = red.create(NewSession::titled("empty")).unwrap();
     tick();
     // Opened and closed again, with nothing written.
-    block_on(block_on(red.write(empty, NOW)).unwrap().close()).unwrap();
+    red.write(empty, NOW).unwrap().close().unwrap();
     let blue = told(&*subject.open_for(&["blue"]), SessionFields::default(), &said);
     assert_eq!(latest(&*red), Some(first));
     assert_eq!(latest(&*subject.open()), Some(blue));
     assert_eq!(latest(&*subject.open_for(&["green"])), None);
     assert_eq!(latest(&*subject.open_for(&["green", "red"])), Some(first));
     // Once there is something in it, it is the latest, and stays so when that is taken back.
-    let writer = block_on(red.write(empty, NOW)).unwrap();
+    let writer = red.write(empty, NOW).unwrap();
     append(&*writer, vec![event(said[0])]);
     assert_eq!(latest(&*subject.open_for(&["red"])), Some(empty));
     append(&*writer, vec![rewind(1)]);
-    block_on(writer.close()).unwrap();
+    writer.close().unwrap();
     assert_eq!(latest(&*red), Some(empty));
     // A fork has the past that it shares.
     tick();
-    let fork = block_on(red.fork(first, None, NewSession::default())).unwrap();
+    let fork = red.fork(first, None, NewSession::default()).unwrap();
     assert_eq!(latest(&*red), Some(fork));
     // Very many empty ones behind it.
     let last = told(&*red, SessionFields::default(), &said);
     for _ in 0..40 {
-        block_on(red.create(NewSession::default())).unwrap();
+        red.create(NewSession::default()).unwrap();
     }
     assert_eq!(latest(&*red), Some(last));
     assert_eq!(latest(&*subject.open_for(&["green"])), None);
@@ -424,7 +423,7 @@ fn the_latest_session_of_a_directory(subject: &dyn Subject) {
     let two = told(&*red, at("/work/two"), &said);
     told(&*red, SessionFields::default(), &said);
     tick();
-    block_on(red.create(NewSession { fields: at("/work/one") })).unwrap();
+    red.create(NewSession { fields: at("/work/one") }).unwrap();
     let other = told(&*subject.open_for(&["blue"]), at("/work/one"), &said);
     assert_eq!(
         latest(&["red"], "/work/one"),
@@ -441,7 +440,7 @@ fn the_latest_session_of_a_directory(subject: &dyn Subject) {
     assert_eq!(latest(&["red"], r"/work/o\d\x64"), Some(odd));
     // A session that goes on elsewhere is there.
     let moved = event(r#"{"kind":"session.updated","data":{"workspace":"/work/one"}}"#);
-    append(&*block_on(red.write(two, NOW)).unwrap(), vec![moved]);
+    append(&*red.write(two, NOW).unwrap(), vec![moved]);
     assert_eq!(latest(&["red"], "/work/one"), Some(two));
     assert_eq!(latest(&["red"], "/work/two"), None);
     for _ in 0..40 {
@@ -456,7 +455,7 @@ fn one_writer_at_a_time(subject: &dyn Subject) {
     let store = subject.open();
     let (id, writer) = new_session(&*store);
     let other = subject.open();
-    let refused = block_on(other.write(id, Duration::from_millis(20)));
+    let refused = other.write(id, Duration::from_millis(20));
     match refused {
         Err(StoreError::Held { session, holder }) => {
             assert_eq!(session, id);
@@ -467,7 +466,7 @@ fn one_writer_at_a_time(subject: &dyn Subject) {
     }
     append(&*writer, vec![message("still mine")]);
     drop(writer);
-    assert!(block_on(other.write(id, NOW)).is_ok());
+    assert!(other.write(id, NOW).is_ok());
 }
 
 fn a_batch_is_taken_whole_or_not_at_all(subject: &dyn Subject) {
@@ -519,10 +518,10 @@ fn the_state_follows_the_events(subject: &dyn Subject) {
     assert_eq!(state.core.fields.title.as_deref(), Some("a session"));
     drop(writer);
     let again = subject.open();
-    let reader = block_on(again.read(id)).unwrap();
-    let read = block_on(reader.state()).unwrap();
+    let reader = again.read(id).unwrap();
+    let read = reader.state().unwrap();
     assert_eq!(read.calls.len(), 1);
-    let writer = block_on(again.write(id, NOW)).unwrap();
+    let writer = again.write(id, NOW).unwrap();
     assert_eq!(writer.state().unwrap().digest(), read.digest());
 }
 
@@ -547,16 +546,16 @@ fn a_rewind_reverts_the_state(subject: &dyn Subject) {
     assert_eq!(state.core.usage.input_tokens, 9);
     append(&*writer, vec![message("three")]);
     let digest = writer.state().unwrap().digest();
-    let reader = block_on(store.read(id)).unwrap();
-    assert_eq!(block_on(reader.state()).unwrap().digest(), digest);
+    let reader = store.read(id).unwrap();
+    assert_eq!(reader.state().unwrap().digest(), digest);
     drop(writer);
     let messages = kinds(&*store, id).iter().filter(|kind| *kind == "message.added").count();
     assert_eq!(messages, 3, "what came after a rewind stays readable");
 }
 
 fn texts(store: &dyn Store, id: SessionId) -> Vec<(u64, String)> {
-    let reader = block_on(store.read(id)).unwrap();
-    let page = block_on(reader.page(EventRange::ALL)).unwrap();
+    let reader = store.read(id).unwrap();
+    let page = reader.page(EventRange::ALL).unwrap();
     assert_eq!(page.notes, []);
     let said = |event: &abide_model::Event| match event.fact() {
         Ok(Fact::Message(Message { content: Content::Text(text), .. })) => {
@@ -568,17 +567,17 @@ fn texts(store: &dyn Store, id: SessionId) -> Vec<(u64, String)> {
 }
 
 fn state(store: &dyn Store, id: SessionId) -> abide_model::SessionState {
-    block_on(block_on(store.read(id)).unwrap().state()).unwrap()
+    store.read(id).unwrap().state().unwrap()
 }
 
 /// Reading it event by event, from the first of the past on, must give the state that the store
 /// gives, in pages of any size and from behind too.
 fn assert_whole(store: &dyn Store, id: SessionId, last: u64) {
-    let reader = block_on(store.read(id)).unwrap();
+    let reader = store.read(id).unwrap();
     let mut events = Vec::new();
     let mut range = EventRange::ALL.limit(3);
     loop {
-        let page = block_on(reader.page(range)).unwrap();
+        let page = reader.page(range).unwrap();
         assert_eq!(page.notes, []);
         events.extend(page.events);
         let Some(next) = page.next else { break };
@@ -601,7 +600,7 @@ fn assert_whole(store: &dyn Store, id: SessionId, last: u64) {
     let mut range = EventRange::ALL.backward().limit(4);
     let mut back = Vec::new();
     loop {
-        let page = block_on(reader.page(range)).unwrap();
+        let page = reader.page(range).unwrap();
         back.extend(page.events.iter().map(|event| event.seq.0));
         let Some(next) = page.next else { break };
         range.last = next;
@@ -618,8 +617,8 @@ fn a_fork_goes_on_from_a_place_in_the_past(subject: &dyn Subject) {
         key: Some("p".into()),
         ..SessionFields::default()
     };
-    let id = block_on(store.create(NewSession { fields })).unwrap();
-    let writer = block_on(store.write(id, NOW)).unwrap();
+    let id = store.create(NewSession { fields }).unwrap();
+    let writer = store.write(id, NOW).unwrap();
     append(&*writer, vec![event(r#"{"kind":"turn.started","data":{"agent":"coder"}}"#)]);
     append(&*writer, vec![message("one").with_key("k")]);
     append(
@@ -633,7 +632,7 @@ fn a_fork_goes_on_from_a_place_in_the_past(subject: &dyn Subject) {
         ],
     );
     let new = NewSession::titled("fork");
-    let fork = block_on(store.fork(id, Some(Seq(8)), new)).unwrap();
+    let fork = store.fork(id, Some(Seq(8)), new).unwrap();
     assert_ne!(fork, id);
     assert_eq!(texts(&*store, fork), [(4, "one".to_owned())]);
     assert_whole(&*store, fork, 9);
@@ -655,12 +654,12 @@ fn a_fork_goes_on_from_a_place_in_the_past(subject: &dyn Subject) {
 
     // Another process goes on with it.
     let again = subject.open();
-    let writer = block_on(again.write(fork, NOW)).unwrap();
+    let writer = again.write(fork, NOW).unwrap();
     assert_eq!(writer.epoch().0, 1);
     assert_eq!(append(&*writer, vec![message("two")]), [11]);
     append(&*writer, vec![event(r#"{"kind":"turn.started","data":{"agent":"coder"}}"#)]);
     assert!(writer.state().unwrap().turns.get("2").is_some());
-    block_on(writer.close()).unwrap();
+    writer.close().unwrap();
     assert_whole(&*again, fork, 13);
     assert_eq!(texts(&*again, id).len(), 2, "the parent is as it was");
 }
@@ -670,12 +669,12 @@ fn a_fork_and_its_parent_go_their_own_ways(subject: &dyn Subject) {
     let (id, writer) = new_session(&*store);
     append(&*writer, vec![message("one"), message("two"), message("three")]);
     // The parent is open, goes on and goes back, and the fork does not care.
-    let fork = block_on(store.fork(id, Some(Seq(4)), NewSession::default())).unwrap();
+    let fork = store.fork(id, Some(Seq(4)), NewSession::default()).unwrap();
     append(&*writer, vec![message("four")]);
     append(&*writer, vec![event(r#"{"kind":"session.rewound","data":{"to":3}}"#)]);
-    let forked = block_on(store.write(fork, NOW)).unwrap();
+    let forked = store.write(fork, NOW).unwrap();
     append(&*forked, vec![message("other")]);
-    block_on(forked.close()).unwrap();
+    forked.close().unwrap();
     let expected = [(3, "one"), (4, "two"), (7, "other")];
     assert_eq!(texts(&*store, fork), expected.map(|(seq, text)| (seq, text.to_owned())));
     assert_whole(&*store, fork, 8);
@@ -683,41 +682,41 @@ fn a_fork_and_its_parent_go_their_own_ways(subject: &dyn Subject) {
     assert_eq!(core.lineage.ranges(), [(Seq(1), Seq(8))]);
     assert_eq!(core.fields.title.as_deref(), Some("a session"));
     // A place that a rewind took back can be forked, and so can what went back.
-    let dead = block_on(store.fork(id, Some(Seq(6)), NewSession::default())).unwrap();
+    let dead = store.fork(id, Some(Seq(6)), NewSession::default()).unwrap();
     let core = state(&*store, dead).core;
     assert_eq!((core.messages.total, core.lineage.ranges()), (4, &[(Seq(1), Seq(7))][..]));
-    let back = block_on(store.fork(id, None, NewSession::default())).unwrap();
+    let back = store.fork(id, None, NewSession::default()).unwrap();
     let core = state(&*store, back).core;
     assert_eq!(core.messages.total, 1);
     assert_eq!(core.lineage.ranges(), [(Seq(1), Seq(3)), (Seq(7), Seq(8))]);
     assert_eq!((core.rewinds, core.last_rewind), (0, None));
-    block_on(writer.close()).unwrap();
+    writer.close().unwrap();
 }
 
 fn a_fork_can_be_forked_and_rewound(subject: &dyn Subject) {
     let store = subject.open();
     let (id, writer) = new_session(&*store);
     append(&*writer, vec![message("a3"), message("a4")]);
-    block_on(writer.close()).unwrap();
+    writer.close().unwrap();
     let grow = |id: SessionId, texts: &[&str]| {
-        let writer = block_on(store.write(id, NOW)).unwrap();
+        let writer = store.write(id, NOW).unwrap();
         let seqs = append(&*writer, texts.iter().map(|text| message(text)).collect());
-        block_on(writer.close()).unwrap();
+        writer.close().unwrap();
         seqs
     };
-    let middle = block_on(store.fork(id, Some(Seq(4)), NewSession::titled("middle"))).unwrap();
+    let middle = store.fork(id, Some(Seq(4)), NewSession::titled("middle")).unwrap();
     assert_eq!(grow(middle, &["b7", "b8"]), [7, 8]);
-    let last = block_on(store.fork(middle, Some(Seq(7)), NewSession::titled("last"))).unwrap();
+    let last = store.fork(middle, Some(Seq(7)), NewSession::titled("last")).unwrap();
     assert_eq!(grow(last, &["c10", "c11"]), [10, 11]);
     let said = |id| texts(&*store, id).into_iter().map(|(_, text)| text).collect::<Vec<_>>();
     assert_eq!(said(last), ["a3", "a4", "b7", "c10", "c11"]);
     assert_whole(&*store, last, 12);
     // A fork of a fork at a place that is not the fork's own.
-    let deep = block_on(store.fork(middle, Some(Seq(3)), NewSession::default())).unwrap();
+    let deep = store.fork(middle, Some(Seq(3)), NewSession::default()).unwrap();
     assert_eq!(said(deep), ["a3"]);
     assert_whole(&*store, deep, 4);
     // It goes back to before it was forked, and is still itself.
-    let writer = block_on(store.write(last, NOW)).unwrap();
+    let writer = store.write(last, NOW).unwrap();
     append(&*writer, vec![event(r#"{"kind":"session.rewound","data":{"to":3}}"#)]);
     append(&*writer, vec![message("c15")]);
     let now = writer.state().unwrap();
@@ -726,25 +725,23 @@ fn a_fork_can_be_forked_and_rewound(subject: &dyn Subject) {
     assert_eq!(now.core.fields.parent.as_ref().map(|parent| parent.session), Some(middle));
     assert_eq!(now.core.messages.total, 2);
     assert_eq!(now.core.lineage.ranges(), [(Seq(1), Seq(3)), (Seq(14), Seq(15))]);
-    block_on(writer.close()).unwrap();
+    writer.close().unwrap();
     assert_whole(&*store, last, 16);
     let again = subject.open();
     assert_eq!(state(&*again, last).core.lineage, Lineage::at(Seq(16), &[(Seq(14), Seq(3))]));
-    let reopened = block_on(again.write(last, NOW)).unwrap();
+    let reopened = again.write(last, NOW).unwrap();
     assert_eq!(reopened.state().unwrap().core.messages.total, 2);
 }
 
 fn a_fork_has_a_key_of_its_own(subject: &dyn Subject) {
     let store = subject.open();
-    let parent = block_on(store.create(NewSession::titled("p").with_key("parent"))).unwrap();
-    let forked = |key: &str| {
-        block_on(store.fork(parent, None, NewSession::default().with_key(key))).unwrap()
-    };
+    let parent = store.create(NewSession::titled("p").with_key("parent")).unwrap();
+    let forked = |key: &str| store.fork(parent, None, NewSession::default().with_key(key)).unwrap();
     let fork = forked("fork");
     assert_ne!(fork, parent);
     assert_eq!(forked("fork"), fork, "the same key, the same fork");
     assert_eq!(forked("parent"), parent);
-    let find = |key: &str| block_on(store.find(&SessionRef::Key(key.to_owned()))).unwrap();
+    let find = |key: &str| store.find(&SessionRef::Key(key.to_owned())).unwrap();
     assert_eq!((find("fork"), find("parent")), (fork, parent));
 }
 
@@ -753,16 +750,16 @@ fn only_what_is_there_is_forked(subject: &dyn Subject) {
     let (id, writer) = new_session(&*store);
     append(&*writer, vec![message("one")]);
     for seq in [0, 4, 99] {
-        let refused = block_on(store.fork(id, Some(Seq(seq)), NewSession::default()));
+        let refused = store.fork(id, Some(Seq(seq)), NewSession::default());
         assert!(
             matches!(refused, Err(StoreError::NoEvent { seq: Seq(asked), last: Seq(3), .. }) if asked == seq),
             "{refused:?}"
         );
     }
     let nobody: SessionId = "019a8519-0200-7503-9294-f2065da4d5ae".parse().unwrap();
-    let refused = block_on(store.fork(nobody, None, NewSession::default()));
+    let refused = store.fork(nobody, None, NewSession::default());
     assert!(matches!(refused, Err(StoreError::NoSession { .. })), "{refused:?}");
-    assert_eq!(block_on(store.list()).unwrap().len(), 1, "nothing was made");
+    assert_eq!(store.list().unwrap().len(), 1, "nothing was made");
 }
 
 fn epochs_grow(subject: &dyn Subject) {
@@ -771,7 +768,7 @@ fn epochs_grow(subject: &dyn Subject) {
     append(&*writer, vec![message("one")]);
     let first = writer.epoch();
     drop(writer);
-    let second = block_on(store.write(id, NOW)).unwrap();
+    let second = store.write(id, NOW).unwrap();
     assert!(second.epoch() > first);
     append(&*second, vec![message("two")]);
     drop(second);
@@ -779,7 +776,7 @@ fn epochs_grow(subject: &dyn Subject) {
         kinds(&*store, id).iter().filter(|kind| *kind == Kind::WRITER_OPENED.as_str()).count();
     assert_eq!(opened, 2);
     // Opening without writing leaves no trace.
-    drop(block_on(store.write(id, NOW)).unwrap());
+    drop(store.write(id, NOW).unwrap());
     assert_eq!(kinds(&*store, id).last().map(String::as_str), Some("writer.closed"));
 }
 
@@ -802,8 +799,8 @@ fn payloads_are_verbatim(subject: &dyn Subject) {
     let events =
         texts.iter().map(|text| event(&format!(r#"{{"kind":"x.y","data":{text}}}"#))).collect();
     append(&*writer, events);
-    let reader = block_on(subject.open().read(id)).unwrap();
-    let page = block_on(reader.page(EventRange::from(Seq(3)))).unwrap();
+    let reader = subject.open().read(id).unwrap();
+    let page = reader.page(EventRange::from(Seq(3))).unwrap();
     let read: Vec<_> =
         page.events.iter().map(|event| event.data.as_ref().unwrap().as_str().to_owned()).collect();
     assert_eq!(read, texts);
@@ -835,8 +832,8 @@ fn many_threads_append_at_once(subject: &dyn Subject) {
         }
     });
     drop(writer);
-    let reader = block_on(store.read(id)).unwrap();
-    let page = block_on(reader.page(EventRange::ALL)).unwrap();
+    let reader = store.read(id).unwrap();
+    let page = reader.page(EventRange::ALL).unwrap();
     let mut next = [0; 8];
     for event in page.events.iter().filter(|event| event.kind == Kind::MESSAGE_ADDED) {
         let text = event.data.as_ref().unwrap().as_str();
@@ -874,10 +871,10 @@ fn nothing_comes_between(subject: &dyn Subject) {
     assert!(matches!(writer.append_behind(&bad), Err(AppendError::Input { index: 0, .. })));
     let kept = writer.core().unwrap().0;
     assert_eq!((kept.messages.total, kept.rewinds), (40, 10));
-    block_on(writer.close()).unwrap();
+    writer.close().unwrap();
     drop(writer);
-    let reader = block_on(store.read(id)).unwrap();
-    let page = block_on(reader.page(EventRange::ALL)).unwrap();
+    let reader = store.read(id).unwrap();
+    let page = reader.page(EventRange::ALL).unwrap();
     for event in page.events.iter().filter(|event| event.kind == Kind::SESSION_REWOUND) {
         let Ok(Fact::Rewind(rewind)) = event.fact() else { panic!("{event:?}") };
         assert_eq!(rewind.to.next(), event.seq);
@@ -888,15 +885,15 @@ fn nothing_comes_between(subject: &dyn Subject) {
 /// A session with these fields and these events, closed.
 fn told(store: &dyn Store, fields: SessionFields, events: &[&str]) -> SessionId {
     tick();
-    let id = block_on(store.create(NewSession { fields })).unwrap();
-    let writer = block_on(store.write(id, NOW)).unwrap();
+    let id = store.create(NewSession { fields }).unwrap();
+    let writer = store.write(id, NOW).unwrap();
     append(&*writer, events.iter().map(|json| event(json)).collect());
-    block_on(writer.close()).unwrap();
+    writer.close().unwrap();
     id
 }
 
 fn asked(store: &dyn Store, query: &HistoryQuery) -> History {
-    block_on(store.history(query)).unwrap()
+    store.history(query).unwrap()
 }
 
 fn found(store: &dyn Store, text: &str) -> Vec<SessionId> {
@@ -1057,14 +1054,14 @@ fn history_follows_the_events(subject: &dyn Subject) {
     assert_eq!(found(&*other, "beta"), [id]);
     append(&*writer, vec![message("gamma")]);
     append(&*writer, vec![event(r#"{"kind":"session.rewound","data":{"to":3}}"#)]);
-    block_on(writer.close()).unwrap();
+    writer.close().unwrap();
     drop(writer);
     let query =
         HistoryQuery { search: Some(Search::parse("gamma").unwrap()), ..HistoryQuery::default() };
     let history = asked(&*other, &query);
     assert!(!history.entries[0].matches[0].live, "a rewind took it out, and it is still found");
     assert_eq!(history.entries[0].overview.messages, 1);
-    let writer = block_on(other.write(id, NOW)).unwrap();
+    let writer = other.write(id, NOW).unwrap();
     append(&*writer, vec![message("delta")]);
     assert_eq!(found(&*store, "delta"), [id]);
     assert_eq!(asked(&*store, &HistoryQuery::default()).entries[0].overview.messages, 2);

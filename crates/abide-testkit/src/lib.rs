@@ -19,6 +19,7 @@ mod sim;
 pub mod stub_agent;
 pub mod stub_model;
 
+pub use abide_model::block_on;
 pub use acp_client::{AcpClient, Answering};
 pub use cut_proxy::{CutProxy, Direction};
 pub use fault_run::{FaultRun, FaultSize};

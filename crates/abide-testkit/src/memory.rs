@@ -1,7 +1,6 @@
-//! A store in memory, async through and through: so that the traits fit a store that waits.
+//! A store in memory.
 
 use std::collections::BTreeMap;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -10,7 +9,7 @@ use abide_model::{
     Acknowledged, Acknowledger, AppendError, Core, Digest, Direction, Durability, Epoch, Event,
     EventPage, EventRange, History, HistoryQuery, InputError, Kind, LaneId, LaneState, Limits,
     Lineage, MakeEvent, NewEvent, NewSession, Objects, OddEvents, Parent, ParentReason, Payload,
-    Pending, ReadNote, Seq, SessionCreated, SessionFields, SessionId, SessionReader, SessionRef,
+    ReadNote, Seq, SessionCreated, SessionFields, SessionId, SessionReader, SessionRef,
     SessionState, SessionSummary, SessionWriter, Store, StoreError, Ticket, Timestamp,
     WriterHolder, WriterOpened, made_behind,
 };
@@ -46,21 +45,6 @@ impl Default for MemoryStore {
         let inner =
             Inner { sessions: BTreeMap::new(), random: Random::new(7), clock: 1_763_169_600_000 };
         Self(Arc::new(Mutex::new(inner)), Arc::default(), Vec::new())
-    }
-}
-
-/// Waits once, as a network would.
-struct Once(bool);
-
-impl Future for Once {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        if std::mem::replace(&mut self.0, true) {
-            return Poll::Ready(());
-        }
-        context.waker().wake_by_ref();
-        Poll::Pending
     }
 }
 
@@ -185,17 +169,14 @@ fn fold(events: &[Event]) -> SessionState {
 }
 
 impl Store for MemoryStore {
-    fn create(&self, session: NewSession) -> Pending<'_, SessionId> {
-        Box::pin(async move {
-            Once(false).await;
-            let mut inner = self.lock();
-            let session = session.in_project(&self.2);
-            let key = session.fields.key.clone();
-            match inner.with_key(&self.2, key.as_ref()) {
-                Some(id) => Ok(id),
-                None => inner.insert(session, Kept { key, ..Kept::default() }),
-            }
-        })
+    fn create(&self, session: NewSession) -> Result<SessionId, StoreError> {
+        let mut inner = self.lock();
+        let session = session.in_project(&self.2);
+        let key = session.fields.key.clone();
+        match inner.with_key(&self.2, key.as_ref()) {
+            Some(id) => Ok(id),
+            None => inner.insert(session, Kept { key, ..Kept::default() }),
+        }
     }
 
     fn fork(
@@ -203,143 +184,121 @@ impl Store for MemoryStore {
         parent: SessionId,
         at: Option<Seq>,
         session: NewSession,
-    ) -> Pending<'_, SessionId> {
-        Box::pin(async move {
-            Once(false).await;
+    ) -> Result<SessionId, StoreError> {
+        let mut inner = self.lock();
+        let kept = inner.kept(parent)?;
+        let (last, project_id) = (kept.last(), kept.project().cloned());
+        let key = session.fields.key.clone();
+        if let Some(id) = inner.with_key(&self.2, key.as_ref()) {
+            return Ok(id);
+        }
+        let seq = at.unwrap_or(last);
+        if seq == Seq::ZERO || seq > last {
+            return Err(StoreError::NoEvent { session: parent, seq, last });
+        }
+        let state = fold(&inner.events(parent, seq));
+        let link = Parent { session: parent, seq, reason: ParentReason::Fork };
+        let like = SessionFields { project_id, ..state.core.fields.clone() };
+        let session = session.forked(link, &like).in_project(&self.2);
+        let parent = Some((parent, seq));
+        inner.insert(session, Kept { key, parent, state, ..Kept::default() })
+    }
+
+    fn find(&self, reference: &SessionRef) -> Result<SessionId, StoreError> {
+        let inner = self.lock();
+        let none = || StoreError::NoSession { reference: reference.to_string() };
+        let newest = |workspace: Option<String>| {
+            let fits = |(_, kept): &(&SessionId, &Kept)| {
+                let here = kept.state.core.fields.workspace.as_ref();
+                !kept.is_empty()
+                    && kept.is_of(&self.2)
+                    && workspace.as_ref().is_none_or(|wanted| here == Some(wanted))
+            };
+            inner.sessions.iter().rev().find(fits).map(|(id, _)| *id).ok_or_else(none)
+        };
+        let prefix = match reference {
+            SessionRef::Id(id) => {
+                return inner.sessions.contains_key(id).then_some(*id).ok_or_else(none);
+            }
+            SessionRef::Key(key) => {
+                return inner.with_key(&self.2, Some(key)).ok_or_else(none);
+            }
+            SessionRef::Latest => return newest(None),
+            SessionRef::LatestIn(dir) => {
+                return newest(Some(SessionFields::workspace_text(dir)));
+            }
+            SessionRef::Prefix(prefix) if prefix.is_empty() => return Err(none()),
+            SessionRef::Prefix(prefix) => prefix,
+        };
+        // Of the project first; another one's is found by its id as well.
+        for projects in [self.2.as_slice(), &[]] {
+            let fits = |(id, kept): &(&SessionId, &Kept)| {
+                let starts = id.to_string().starts_with(prefix) || id.short(12).starts_with(prefix);
+                starts && kept.is_of(projects)
+            };
+            let fits: Vec<SessionId> =
+                inner.sessions.iter().rev().filter(fits).map(|(id, _)| *id).collect();
+            match fits.as_slice() {
+                [] => {}
+                [id] => return Ok(*id),
+                many => {
+                    return Err(StoreError::Ambiguous {
+                        reference: reference.to_string(),
+                        matches: many.iter().map(|id| id.short(8)).collect(),
+                    });
+                }
+            }
+        }
+        Err(none())
+    }
+
+    fn list(&self) -> Result<Vec<SessionSummary>, StoreError> {
+        let inner = self.lock();
+        let ours = inner.sessions.iter().rev().filter(|(_, kept)| kept.is_of(&self.2));
+        let summary = |(id, _): (&SessionId, &Kept)| SessionSummary { id: *id, short: id.short(6) };
+        Ok(ours.map(summary).collect())
+    }
+
+    fn history(&self, query: &HistoryQuery) -> Result<History, StoreError> {
+        let inner = self.lock();
+        let projects = if query.all_projects { &[] } else { self.2.as_slice() };
+        let ours = inner.sessions.iter().filter(|(_, kept)| kept.is_of(projects));
+        let sessions = ours.map(|(id, kept)| (*id, kept.events.as_slice()));
+        Ok(plain_history(query, sessions))
+    }
+
+    fn write(
+        &self,
+        session: SessionId,
+        wait: Duration,
+    ) -> Result<Arc<dyn SessionWriter>, StoreError> {
+        let until = Instant::now() + wait;
+        loop {
             let mut inner = self.lock();
-            let kept = inner.kept(parent)?;
-            let (last, project_id) = (kept.last(), kept.project().cloned());
-            let key = session.fields.key.clone();
-            if let Some(id) = inner.with_key(&self.2, key.as_ref()) {
-                return Ok(id);
+            let kept = inner.kept(session)?;
+            if !kept.held {
+                kept.held = true;
+                let epoch = kept.state.core.epoch.next();
+                let writer =
+                    MemoryWriter { store: self.clone(), session, epoch, opened: Mutex::new(false) };
+                return Ok(Arc::new(writer));
             }
-            let seq = at.unwrap_or(last);
-            if seq == Seq::ZERO || seq > last {
-                return Err(StoreError::NoEvent { session: parent, seq, last });
+            if Instant::now() >= until {
+                let holder = WriterHolder { program: "memory".into(), ..WriterHolder::default() };
+                return Err(StoreError::Held { session, holder: Box::new(holder) });
             }
-            let state = fold(&inner.events(parent, seq));
-            let link = Parent { session: parent, seq, reason: ParentReason::Fork };
-            let like = SessionFields { project_id, ..state.core.fields.clone() };
-            let session = session.forked(link, &like).in_project(&self.2);
-            let parent = Some((parent, seq));
-            inner.insert(session, Kept { key, parent, state, ..Kept::default() })
-        })
+            drop(inner);
+            std::thread::yield_now();
+        }
     }
 
-    fn find<'a>(&'a self, reference: &'a SessionRef) -> Pending<'a, SessionId> {
-        Box::pin(async move {
-            Once(false).await;
-            let inner = self.lock();
-            let none = || StoreError::NoSession { reference: reference.to_string() };
-            let newest = |workspace: Option<String>| {
-                let fits = |(_, kept): &(&SessionId, &Kept)| {
-                    let here = kept.state.core.fields.workspace.as_ref();
-                    !kept.is_empty()
-                        && kept.is_of(&self.2)
-                        && workspace.as_ref().is_none_or(|wanted| here == Some(wanted))
-                };
-                inner.sessions.iter().rev().find(fits).map(|(id, _)| *id).ok_or_else(none)
-            };
-            let prefix = match reference {
-                SessionRef::Id(id) => {
-                    return inner.sessions.contains_key(id).then_some(*id).ok_or_else(none);
-                }
-                SessionRef::Key(key) => {
-                    return inner.with_key(&self.2, Some(key)).ok_or_else(none);
-                }
-                SessionRef::Latest => return newest(None),
-                SessionRef::LatestIn(dir) => {
-                    return newest(Some(SessionFields::workspace_text(dir)));
-                }
-                SessionRef::Prefix(prefix) if prefix.is_empty() => return Err(none()),
-                SessionRef::Prefix(prefix) => prefix,
-            };
-            // Of the project first; another one's is found by its id as well.
-            for projects in [self.2.as_slice(), &[]] {
-                let fits = |(id, kept): &(&SessionId, &Kept)| {
-                    let starts =
-                        id.to_string().starts_with(prefix) || id.short(12).starts_with(prefix);
-                    starts && kept.is_of(projects)
-                };
-                let fits: Vec<SessionId> =
-                    inner.sessions.iter().rev().filter(fits).map(|(id, _)| *id).collect();
-                match fits.as_slice() {
-                    [] => {}
-                    [id] => return Ok(*id),
-                    many => {
-                        return Err(StoreError::Ambiguous {
-                            reference: reference.to_string(),
-                            matches: many.iter().map(|id| id.short(8)).collect(),
-                        });
-                    }
-                }
-            }
-            Err(none())
-        })
+    fn read(&self, session: SessionId) -> Result<Arc<dyn SessionReader>, StoreError> {
+        self.lock().kept(session)?;
+        Ok(Arc::new(MemoryReader { store: self.clone(), session }))
     }
 
-    fn list(&self) -> Pending<'_, Vec<SessionSummary>> {
-        Box::pin(async move {
-            Once(false).await;
-            let inner = self.lock();
-            let ours = inner.sessions.iter().rev().filter(|(_, kept)| kept.is_of(&self.2));
-            let summary =
-                |(id, _): (&SessionId, &Kept)| SessionSummary { id: *id, short: id.short(6) };
-            Ok(ours.map(summary).collect())
-        })
-    }
-
-    fn history<'a>(&'a self, query: &'a HistoryQuery) -> Pending<'a, History> {
-        Box::pin(async move {
-            Once(false).await;
-            let inner = self.lock();
-            let projects = if query.all_projects { &[] } else { self.2.as_slice() };
-            let ours = inner.sessions.iter().filter(|(_, kept)| kept.is_of(projects));
-            let sessions = ours.map(|(id, kept)| (*id, kept.events.as_slice()));
-            Ok(plain_history(query, sessions))
-        })
-    }
-
-    fn write(&self, session: SessionId, wait: Duration) -> Pending<'_, Arc<dyn SessionWriter>> {
-        Box::pin(async move {
-            let until = Instant::now() + wait;
-            loop {
-                Once(false).await;
-                let mut inner = self.lock();
-                let kept = inner.kept(session)?;
-                if !kept.held {
-                    kept.held = true;
-                    let epoch = kept.state.core.epoch.next();
-                    let writer = MemoryWriter {
-                        store: self.clone(),
-                        session,
-                        epoch,
-                        opened: Mutex::new(false),
-                    };
-                    return Ok(Arc::new(writer) as Arc<dyn SessionWriter>);
-                }
-                if Instant::now() >= until {
-                    let holder =
-                        WriterHolder { program: "memory".into(), ..WriterHolder::default() };
-                    return Err(StoreError::Held { session, holder: Box::new(holder) });
-                }
-            }
-        })
-    }
-
-    fn read(&self, session: SessionId) -> Pending<'_, Arc<dyn SessionReader>> {
-        Box::pin(async move {
-            Once(false).await;
-            self.lock().kept(session)?;
-            Ok(Arc::new(MemoryReader { store: self.clone(), session }) as Arc<dyn SessionReader>)
-        })
-    }
-
-    fn objects(&self) -> Pending<'_, Arc<dyn Objects>> {
-        Box::pin(async move {
-            Once(false).await;
-            Ok(self.1.clone() as Arc<dyn Objects>)
-        })
+    fn objects(&self) -> Result<Arc<dyn Objects>, StoreError> {
+        Ok(self.1.clone())
     }
 }
 
@@ -484,12 +443,9 @@ impl SessionWriter for MemoryWriter {
         Vec::new()
     }
 
-    fn close(&self) -> Pending<'_, ()> {
-        Box::pin(async move {
-            Once(false).await;
-            self.let_go();
-            Ok(())
-        })
+    fn close(&self) -> Result<(), StoreError> {
+        self.let_go();
+        Ok(())
     }
 }
 
@@ -505,58 +461,42 @@ struct MemoryReader {
 }
 
 impl SessionReader for MemoryReader {
-    fn page(&self, range: EventRange) -> Pending<'_, EventPage> {
-        Box::pin(async move {
-            Once(false).await;
-            let inner = self.store.lock();
-            let fits = |event: &Event| event.seq >= range.first && event.seq <= range.last;
-            let events = inner.events(self.session, range.last).into_iter().filter(fits);
-            let mut all: Vec<Event> = match range.direction {
-                Direction::Forward => events.collect(),
-                Direction::Backward => events.rev().collect(),
-            };
-            let next = all.get(range.limit.max(1)).map(|event| event.seq);
-            all.truncate(range.limit.max(1));
-            Ok(EventPage { events: all, notes: Vec::new(), next })
-        })
+    fn page(&self, range: EventRange) -> Result<EventPage, StoreError> {
+        let inner = self.store.lock();
+        let fits = |event: &Event| event.seq >= range.first && event.seq <= range.last;
+        let events = inner.events(self.session, range.last).into_iter().filter(fits);
+        let mut all: Vec<Event> = match range.direction {
+            Direction::Forward => events.collect(),
+            Direction::Backward => events.rev().collect(),
+        };
+        let next = all.get(range.limit.max(1)).map(|event| event.seq);
+        all.truncate(range.limit.max(1));
+        Ok(EventPage { events: all, notes: Vec::new(), next })
     }
 
-    fn acknowledged(&self) -> Pending<'_, Seq> {
-        Box::pin(async move {
-            Once(false).await;
-            Ok(self.store.lock().kept(self.session)?.last())
-        })
+    fn acknowledged(&self) -> Result<Seq, StoreError> {
+        Ok(self.store.lock().kept(self.session)?.last())
     }
 
-    fn lane<'a>(
-        &'a self,
-        lane: Option<&'a LaneId>,
+    fn lane(
+        &self,
+        lane: Option<&LaneId>,
         at: Option<Seq>,
-    ) -> Pending<'a, (Core, LaneState)> {
-        Box::pin(async move {
-            Once(false).await;
-            let mut inner = self.store.lock();
-            Ok(match at {
-                Some(at) => lane_of(&fold(&inner.events(self.session, at)), lane),
-                None => lane_of(&inner.kept(self.session)?.state, lane),
-            })
+    ) -> Result<(Core, LaneState), StoreError> {
+        let mut inner = self.store.lock();
+        Ok(match at {
+            Some(at) => lane_of(&fold(&inner.events(self.session, at)), lane),
+            None => lane_of(&inner.kept(self.session)?.state, lane),
         })
     }
 
-    fn bytes(&self) -> Pending<'_, u64> {
-        Box::pin(async move {
-            Once(false).await;
-            let mut inner = self.store.lock();
-            let data =
-                inner.kept(self.session)?.events.iter().filter_map(|event| event.data.as_ref());
-            Ok(data.map(|data| data.as_str().len() as u64).sum())
-        })
+    fn bytes(&self) -> Result<u64, StoreError> {
+        let mut inner = self.store.lock();
+        let data = inner.kept(self.session)?.events.iter().filter_map(|event| event.data.as_ref());
+        Ok(data.map(|data| data.as_str().len() as u64).sum())
     }
 
-    fn state(&self) -> Pending<'_, SessionState> {
-        Box::pin(async move {
-            Once(false).await;
-            Ok(self.store.lock().kept(self.session)?.state.clone())
-        })
+    fn state(&self) -> Result<SessionState, StoreError> {
+        Ok(self.store.lock().kept(self.session)?.state.clone())
     }
 }

@@ -3,7 +3,7 @@
 //! Blocking operations run on a thread pool. Appends do not block; await their ticket.
 //!
 //! ```
-//! # pollster::block_on(async {
+//! # abide_testkit::block_on(async {
 //! # let dir = tempfile::tempdir()?;
 //! use abide::{Message, NewSession, aio};
 //!
@@ -155,5 +155,73 @@ impl Session {
             Ok(session) => unblock(move || session.close()).await,
             Err(_) => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    use abide_testkit::block_on;
+
+    use super::*;
+    use crate::Message;
+
+    /// Polls a future once and drops it, wherever it is by then.
+    fn give_up<T>(future: impl Future<Output = T>) {
+        let _ = pin!(future).poll(&mut Context::from_waker(Waker::noop()));
+    }
+
+    fn text(event: &Event) -> &str {
+        event.data.as_ref().map(abide_model::Payload::as_str).unwrap_or_default()
+    }
+
+    #[test]
+    fn a_future_that_is_dropped_takes_no_acknowledged_event_with_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let acknowledged = block_on(async {
+            let store = Store::open_or_init(dir.path()).await.unwrap();
+            give_up(store.create(NewSession::titled("given up")));
+            let session = store.create_or_get("kept", NewSession::titled("kept")).await.unwrap();
+            let mut acknowledged = Vec::new();
+            for n in 0..40 {
+                let before = session.append(Message::user(format!("before {n}"))).unwrap();
+                drop(session.append(Message::user("dropped")).unwrap());
+                give_up(session.append(Message::user("given up")).unwrap());
+                give_up(session.page(EventRange::ALL));
+                give_up(session.state());
+                let behind = session.append(Message::user(format!("behind {n}"))).unwrap();
+                let behind = behind.await.unwrap();
+                acknowledged.push((before.await.unwrap()[0].seq, format!("before {n}")));
+                acknowledged.push((behind[0].seq, format!("behind {n}")));
+            }
+            // Another reader sees them in the files before the session is closed.
+            let view = crate::Store::open(dir.path()).unwrap();
+            let view = view.view(&SessionRef::Id(session.id())).unwrap();
+            let events = view.page(EventRange::ALL).unwrap().events;
+            for (seq, said) in &acknowledged {
+                let event = events.iter().find(|event| event.seq == *seq).expect("acknowledged");
+                assert!(text(event).contains(said), "{event:?}");
+            }
+            give_up(session.close());
+            acknowledged
+        });
+        block_on(async {
+            let store = Store::open(dir.path()).await.unwrap();
+            // As soon as the writer that was given up has let go.
+            let session = store.create_or_get("kept", NewSession::default()).await.unwrap();
+            let last = session.append(Message::user("and on")).unwrap().await.unwrap()[0].seq;
+            let events = session.page(EventRange::ALL).await.unwrap().events;
+            for (place, event) in events.iter().enumerate() {
+                assert_eq!(event.seq, Seq(place as u64 + 1), "no gap");
+            }
+            for (seq, said) in &acknowledged {
+                let event = events.iter().find(|event| event.seq == *seq).expect("acknowledged");
+                assert!(text(event).contains(said), "{event:?}");
+            }
+            assert_eq!(events.last().unwrap().seq, last);
+            session.close().await.unwrap();
+        });
     }
 }

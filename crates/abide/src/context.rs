@@ -5,7 +5,6 @@ use abide_model::{
     ReadNote, Seq,
 };
 use abide_wire::{Call, MessageForm, Part, Rendered, read, read_call, render};
-use pollster::block_on;
 
 use crate::early::Early;
 use crate::tokens::{TokenCount, Tokenizer};
@@ -138,14 +137,14 @@ impl SessionView {
     /// What the model would see of a lane now; `None` is the main lane. The cost depends on the
     /// length of the context, not of the session.
     pub fn context(&self, lane: Option<&LaneId>) -> Result<SessionContext, Error> {
-        let (core, state) = block_on(self.reader().lane(lane, None))?;
+        let (core, state) = self.reader().lane(lane, None)?;
         let end = core.seq;
         self.gather(lane, core, state, end, &Early::default())
     }
 
     /// What the model would have seen right after an event.
     pub fn context_at(&self, lane: Option<&LaneId>, at: Seq) -> Result<SessionContext, Error> {
-        let (core, state) = block_on(self.reader().lane(lane, Some(at)))?;
+        let (core, state) = self.reader().lane(lane, Some(at))?;
         self.gather(lane, core, state, at, &Early::default())
     }
 

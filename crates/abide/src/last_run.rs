@@ -4,7 +4,6 @@ use abide_model::{
     Event, EventRange, Fact, Kind, Parent, ParentReason, RunStart, Seq, SessionId, SessionRef,
     Timestamp,
 };
-use pollster::block_on;
 
 use crate::{Error, SessionView, Store};
 
@@ -31,7 +30,7 @@ impl Store {
     /// The last run of a session, up to event `at` if given. A fork shares the runs before its
     /// start with its parent, so their notes are looked up there.
     pub fn last_run(&self, view: &SessionView, at: Option<Seq>) -> Result<Option<LastRun>, Error> {
-        let (core, _) = block_on(view.reader().lane(None, at))?;
+        let (core, _) = view.reader().lane(None, at)?;
         let Some(run) = core.run else { return Ok(None) };
         let Some(event) = event_at(view, run.started)? else { return Ok(None) };
         let Ok(Fact::RunStarted(start)) = event.fact() else { return Ok(None) };

@@ -8,7 +8,6 @@ use abide_model::{
     Core, Digest, Durability, Epoch, Event, EventPage, EventRange, NewEvent, OddEvents, ReadNote,
     Seq, SessionId, SessionReader, SessionState, SessionWriter, Ticket,
 };
-use pollster::block_on;
 
 use crate::early::Early;
 use crate::{ChildSocket, Error, Events, Follow, Store};
@@ -31,8 +30,8 @@ impl std::fmt::Debug for Session {
 
 impl Session {
     pub(crate) fn open(store: &Store, id: SessionId, wait: Duration) -> Result<Self, Error> {
-        let writer = block_on(store.backend().write(id, wait))?;
-        let view = SessionView::new(id, block_on(store.backend().read(id))?);
+        let writer = store.backend().write(id, wait)?;
+        let view = SessionView::new(id, store.backend().read(id)?);
         let (answering, early) = (Mutex::default(), Early::default());
         Ok(Self { store: store.clone(), view, writer, answering, early })
     }
@@ -127,7 +126,7 @@ impl Session {
 
     /// Syncs everything and releases the session.
     pub fn close(self) -> Result<(), Error> {
-        Ok(block_on(self.writer.close())?)
+        Ok(self.writer.close()?)
     }
 }
 
@@ -161,7 +160,7 @@ impl SessionView {
 
     /// Reads one page of events.
     pub fn page(&self, range: EventRange) -> Result<EventPage, Error> {
-        Ok(block_on(self.reader.page(range))?)
+        Ok(self.reader.page(range)?)
     }
 
     /// Iterates over a range of events, read page by page on demand.
@@ -185,22 +184,22 @@ impl SessionView {
 
     /// The bytes that the session takes in the store, not counting objects.
     pub fn bytes(&self) -> Result<u64, Error> {
-        Ok(block_on(self.reader.bytes())?)
+        Ok(self.reader.bytes()?)
     }
 
     /// The last acknowledged event.
     pub fn acknowledged(&self) -> Result<Seq, Error> {
-        Ok(block_on(self.reader.acknowledged())?)
+        Ok(self.reader.acknowledged()?)
     }
 
     /// Waits until there may be events after `beyond`, if the store supports notification; see
     /// [`SessionReader::grown`].
     pub(crate) fn grown(&self, beyond: Seq, within: Duration) -> Result<bool, Error> {
-        Ok(block_on(self.reader.grown(beyond, within))?)
+        Ok(self.reader.grown(beyond, within)?)
     }
 
     /// The state as of the last readable event.
     pub fn state(&self) -> Result<SessionState, Error> {
-        Ok(block_on(self.reader.state())?)
+        Ok(self.reader.state()?)
     }
 }

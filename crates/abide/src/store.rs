@@ -16,7 +16,6 @@ use abide_model::{
     History, HistoryQuery, NewSession, ObjectHash, Objects, Retention, Seq, SessionFields,
     SessionId, SessionRef, SessionSummary, StoreError, Timestamp,
 };
-use pollster::block_on;
 use tempfile::TempDir;
 
 use crate::accepted::{check_accepted, own_consent};
@@ -261,7 +260,7 @@ impl Store {
     /// The store's objects, for reading and writing. While they are open, none is garbage
     /// collected.
     pub fn objects(&self) -> Result<Arc<dyn Objects>, Error> {
-        Ok(block_on(self.backend.objects())?)
+        Ok(self.backend.objects()?)
     }
 
     /// Sets how long to wait for a session that another writer holds.
@@ -278,7 +277,7 @@ impl Store {
 
     /// Creates a session without opening it. If its key exists, returns the session that has it.
     pub fn make(&self, session: NewSession) -> Result<SessionId, Error> {
-        Ok(block_on(self.backend.create(self.placed(session)))?)
+        Ok(self.backend.create(self.placed(session))?)
     }
 
     /// Creates a session that continues from an earlier point of another one, without opening it:
@@ -306,13 +305,13 @@ impl Store {
         at: Option<Seq>,
         new: NewSession,
     ) -> Result<SessionId, Error> {
-        let parent = block_on(self.backend.find(session))?;
-        Ok(block_on(self.backend.fork(parent, at, self.placed(new)))?)
+        let parent = self.backend.find(session)?;
+        Ok(self.backend.fork(parent, at, self.placed(new))?)
     }
 
     /// Resolves a reference to a session.
     pub fn find(&self, session: &SessionRef) -> Result<SessionId, Error> {
-        Ok(block_on(self.backend.find(session))?)
+        Ok(self.backend.find(session)?)
     }
 
     /// Creates a session and opens it for writing.
@@ -328,14 +327,14 @@ impl Store {
 
     /// Opens a session for writing. Other writers wait or are refused.
     pub fn open_session(&self, session: &SessionRef) -> Result<Session, Error> {
-        let id = block_on(self.backend.find(session))?;
+        let id = self.backend.find(session)?;
         Session::open(self, id, self.wait)
     }
 
     /// Opens a session for reading, with or without an active writer.
     pub fn view(&self, session: &SessionRef) -> Result<SessionView, Error> {
-        let id = block_on(self.backend.find(session))?;
-        Ok(SessionView::new(id, block_on(self.backend.read(id))?))
+        let id = self.backend.find(session)?;
+        Ok(SessionView::new(id, self.backend.read(id)?))
     }
 
     /// The ids of the project that the store was opened for; empty for all projects.
@@ -351,12 +350,12 @@ impl Store {
 
     /// The sessions that match, with the positions of the search matches.
     pub fn history(&self, query: &HistoryQuery) -> Result<History, Error> {
-        Ok(block_on(self.backend.history(query))?)
+        Ok(self.backend.history(query)?)
     }
 
     /// Every session, newest first.
     pub fn sessions(&self) -> Result<Vec<SessionSummary>, Error> {
-        Ok(block_on(self.backend.list())?)
+        Ok(self.backend.list()?)
     }
 
     /// Creates a session without opening it and tells whether it is new. If several callers use the

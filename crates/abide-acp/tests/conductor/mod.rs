@@ -4,12 +4,12 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
+use abide_testkit::block_on;
 use agent_client_protocol::{
     Channel, Client, Conductor, ConnectTo, DynConnectTo, RawJsonRpcMessage, TransportFrame,
 };
 use futures::StreamExt;
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender};
-use pollster::block_on;
 use serde_json::{Value, json};
 
 /// An end of a connection in the hands of a test.

@@ -11,7 +11,6 @@ use abide_model::{
     SessionWriter, Store,
 };
 use abide_testkit::SimDisk;
-use pollster::block_on;
 
 use crate::golden;
 use crate::input::{Wish, disk, parts, put, root};
@@ -20,9 +19,9 @@ use crate::sums::{mend_pages, mend_slot};
 /// The session without its snapshots: its events and its state.
 static TRUTH: LazyLock<(Vec<Event>, Digest)> = LazyLock::new(|| {
     let store = open(&disk(golden::store()));
-    let id = block_on(store.find(&SessionRef::Latest)).expect("the session");
-    let reader = block_on(store.read(id)).expect("its reader");
-    let page = block_on(reader.page(EventRange::ALL)).expect("its events");
+    let id = store.find(&SessionRef::Latest).expect("the session");
+    let reader = store.read(id).expect("its reader");
+    let page = reader.page(EventRange::ALL).expect("its events");
     assert!(page.notes.is_empty());
     let mut state = SessionState::default();
     page.events.iter().for_each(|event| {
@@ -46,7 +45,7 @@ pub(crate) fn run(data: &[u8]) -> bool {
         put(&disk, &format!(".abide/{}/state/{name}", golden::SESSION), bytes);
     }
     let store = open(&disk);
-    let id = block_on(store.find(&SessionRef::Latest)).expect("the session");
+    let id = store.find(&SessionRef::Latest).expect("the session");
     let (events, digest) = &*TRUTH;
     let Ok(writer) = store.writer(id, Duration::ZERO) else { panic!("it does not open") };
     if !wish.has(0) && !wish.has(1) {
@@ -61,10 +60,10 @@ pub(crate) fn run(data: &[u8]) -> bool {
     if let Ok(ticket) = writer.append(vec![new], Durability::Synced, OddEvents::Keep) {
         ticket.wait().expect("the disk works");
     }
-    block_on(writer.close()).expect("it closes");
+    writer.close().expect("it closes");
     // The journal does not depend on any of it.
-    let reader = block_on(store.read(id)).expect("its reader");
-    let page = block_on(reader.page(EventRange::ALL)).expect("its events");
+    let reader = store.read(id).expect("its reader");
+    let page = reader.page(EventRange::ALL).expect("its events");
     assert!(page.notes.is_empty());
     assert_eq!(&page.events[..events.len()], events);
     files.iter().take(2).any(|root| is_root(root))

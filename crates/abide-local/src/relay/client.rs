@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use abide_model::{
     AppendError, Core, Digest, Durability, Epoch, InputError, LaneId, LaneState, Limits, MakeEvent,
-    NewEvent, OddEvents, Pending, ReadNote, Seq, SessionId, SessionReader, SessionState,
-    SessionWriter, StoreError, Ticket, check_batch, made_behind,
+    NewEvent, OddEvents, ReadNote, Seq, SessionId, SessionReader, SessionState, SessionWriter,
+    StoreError, Ticket, check_batch, made_behind,
 };
 
 use super::answers::{Answers, Ended};
@@ -202,17 +202,17 @@ impl SessionWriter for RelayedWriter {
     /// The state at the last event that can be read. It includes everything that was sent.
     fn state(&self) -> Result<SessionState, StoreError> {
         self.answers.settle();
-        pollster::block_on(self.reader.state())
+        self.reader.state()
     }
 
     fn core(&self) -> Result<(Core, Digest), StoreError> {
         self.answers.settle();
-        pollster::block_on(self.reader.core())
+        self.reader.core()
     }
 
     fn lane(&self, lane: Option<&LaneId>) -> Result<(Core, LaneState), StoreError> {
         self.answers.settle();
-        pollster::block_on(self.reader.lane(lane, None))
+        self.reader.lane(lane, None)
     }
 
     fn flush(&self) -> Result<(), AppendError> {
@@ -228,8 +228,8 @@ impl SessionWriter for RelayedWriter {
         Vec::new()
     }
 
-    fn close(&self) -> Pending<'_, ()> {
-        Box::pin(async move { self.finish() })
+    fn close(&self) -> Result<(), StoreError> {
+        self.finish()
     }
 }
 
@@ -261,8 +261,8 @@ mod tests {
         assert!(answers.overdue(Duration::ZERO));
         holder.write_all(b"{\"acknowledged\":[{\"seq\":7}]}\n{\"ackno").unwrap();
         listen(&mut input, &answers, Duration::from_millis(5));
-        assert_eq!(pollster::block_on(expected).unwrap()[0].seq, Seq(7));
-        match pollster::block_on(second) {
+        assert_eq!(Ticket::answered_by(expected).wait().unwrap()[0].seq, Seq(7));
+        match Ticket::answered_by(second).wait() {
             Err(AppendError::Stopped { safe, source }) => {
                 assert_eq!(safe, Seq(7));
                 assert!(source.to_string().contains("is unknown"), "{source}");

@@ -232,9 +232,9 @@ mod tests {
     fn a_process_of_another_user_is_not_let_in() {
         let dir = tempfile::tempdir().unwrap();
         let store = LocalStore::init(dir.path(), Options::default()).unwrap();
-        let id = pollster::block_on(store.create(NewSession::default())).unwrap();
+        let id = store.create(NewSession::default()).unwrap();
         let path = store.layout_of(id).unwrap().socket();
-        let writer = pollster::block_on(store.write(id, Duration::ZERO)).unwrap();
+        let writer = store.write(id, Duration::ZERO).unwrap();
         // Here it is the holder that is of another user.
         let socket =
             ChildSocket::for_user(&path, id, &writer, Box::new(|_| ()), own_user() + 1).unwrap();
@@ -245,11 +245,11 @@ mod tests {
         assert_eq!(socket.children(), 0);
         let options = Options { child_of: Some(id), ..Options::default() };
         let child = LocalStore::open(dir.path(), options).unwrap();
-        let refused = pollster::block_on(child.write(id, Duration::ZERO)).map(|_| ()).unwrap_err();
+        let refused = child.write(id, Duration::ZERO).map(|_| ()).unwrap_err();
         assert!(matches!(refused, StoreError::Storage { .. }), "{refused:?}");
         drop(socket);
         let own = ChildSocket::new(&path, id, &writer, Box::new(|_| ())).unwrap();
-        pollster::block_on(child.write(id, Duration::ZERO)).unwrap();
+        child.write(id, Duration::ZERO).unwrap();
         drop(own);
     }
 }

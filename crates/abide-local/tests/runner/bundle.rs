@@ -12,7 +12,6 @@ use abide_model::{
     SessionWriter, Store, StoreError,
 };
 use abide_testkit::{Fault, FaultKind, FaultRun, Lasting, SimDisk};
-use pollster::block_on;
 use proptest::prelude::*;
 
 use crate::power::cut_everywhere;
@@ -58,11 +57,11 @@ fn lines(store: &LocalStore, id: SessionId) -> Vec<Vec<u8>> {
 }
 
 fn events(store: &LocalStore, id: SessionId) -> Vec<String> {
-    let reader = block_on(store.read(id)).unwrap();
+    let reader = store.read(id).unwrap();
     let mut range = EventRange::ALL;
     let mut events = Vec::new();
     loop {
-        let page = block_on(reader.page(range)).unwrap();
+        let page = reader.page(range).unwrap();
         assert_eq!(page.notes, []);
         events.extend(page.events.iter().map(|event| event.to_json()));
         match page.next {
@@ -78,7 +77,7 @@ fn append(store: &LocalStore, id: SessionId, events: &[String]) {
         let event = NewEvent::parse(event).unwrap();
         writer.append(vec![event], Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
     }
-    block_on(writer.close()).unwrap();
+    writer.close().unwrap();
 }
 
 fn numbered(from: usize, count: usize) -> Vec<String> {
@@ -89,7 +88,7 @@ fn numbered(from: usize, count: usize) -> Vec<String> {
 /// A session with a key, several segments, one of them sealed, and objects.
 fn source(count: usize) -> (SimDisk, LocalStore, SessionId) {
     let (disk, store) = empty();
-    let id = block_on(store.create(NewSession::titled("source").with_key("client/1"))).unwrap();
+    let id = store.create(NewSession::titled("source").with_key("client/1")).unwrap();
     append(&store, id, &numbered(0, count));
     let large = format!(r#"{{"kind":"x.sim","data":{{"text":"{}"}}}}"#, "large ".repeat(200));
     append(&store, id, &[large.clone(), large]);
@@ -160,7 +159,7 @@ proptest! {
     ) {
         let (disk, store) = empty();
         let title = texts.first().cloned().unwrap_or_default();
-        let id = block_on(store.create(NewSession::titled(title).with_key("k"))).unwrap();
+        let id = store.create(NewSession::titled(title).with_key("k")).unwrap();
         let all: Vec<String> = texts
             .iter()
             .map(|text| serde_json::json!({
@@ -183,7 +182,7 @@ proptest! {
         let (_, there) = empty();
         prop_assert_eq!(import(&there, &bundle).unwrap(), ImportOutcome::Made);
         same(&store, &there, id);
-        prop_assert_eq!(block_on(there.find(&SessionRef::Key("k".into()))).unwrap(), id);
+        prop_assert_eq!(there.find(&SessionRef::Key("k".into())).unwrap(), id);
         prop_assert_eq!(&export(&there, id), &bundle);
         prop_assert_eq!(import(&there, &bundle).unwrap(), ImportOutcome::Same);
         let data = read(&there, id).unwrap().data;
@@ -203,7 +202,7 @@ proptest! {
 fn strings_of_ten_megabytes_travel_as_objects() {
     let disk = SimDisk::new(Path::new("/sim"));
     let store = LocalStore::init(&store_path(), options(&disk, 1)).unwrap();
-    let id = block_on(store.create(NewSession::default())).unwrap();
+    let id = store.create(NewSession::default()).unwrap();
     let large = |text: &str| {
         let text = text.repeat((10 << 20) / text.len());
         serde_json::json!({ "kind": "x.large", "data": { "text": text } }).to_string()
@@ -311,7 +310,7 @@ fn a_key_leads_to_one_session() {
     let (_, store, id) = source(3);
     let bundle = export(&store, id);
     let (disk, there) = empty();
-    let other = block_on(there.create(NewSession::default().with_key("client/1"))).unwrap();
+    let other = there.create(NewSession::default().with_key("client/1")).unwrap();
     let before = disk.files();
     for refused in [import(&there, &bundle), check(&there, &bundle)] {
         assert!(
@@ -324,7 +323,7 @@ fn a_key_leads_to_one_session() {
     // Once it is here, the key is its own.
     let (_, there) = empty();
     import(&there, &bundle).unwrap();
-    let made = block_on(there.create(NewSession::default().with_key("client/1"))).unwrap();
+    let made = there.create(NewSession::default().with_key("client/1")).unwrap();
     assert_eq!(made, id);
 }
 
@@ -342,7 +341,7 @@ fn a_session_that_is_not_whole_is_not_put_into_a_bundle() {
     };
     for (end, needle) in [("00000001.jsonl", &b"\"n\":3"[..]), ("00000001.pack", b"aBLK")] {
         let (disk, store) = empty();
-        let id = block_on(store.create(NewSession::default())).unwrap();
+        let id = store.create(NewSession::default()).unwrap();
         append(&store, id, &numbered(0, 6));
         let large = format!(r#"{{"kind":"x.sim","data":{{"text":"{}"}}}}"#, "large ".repeat(200));
         append(&store, id, &[large]);
@@ -391,7 +390,7 @@ fn a_torn_tail_here_is_cut_and_told_before_the_session_grows() {
 #[test]
 fn a_small_bundle_with_any_byte_altered_or_cut_off_changes_nothing() {
     let (_, store) = empty();
-    let id = block_on(store.create(NewSession::titled("t").with_key("k"))).unwrap();
+    let id = store.create(NewSession::titled("t").with_key("k")).unwrap();
     let large = format!(r#"{{"kind":"x.sim","data":{{"text":"{}"}}}}"#, "large ".repeat(80));
     append(&store, id, &[large]);
     let bundle = export(&store, id);
@@ -474,7 +473,7 @@ fn after_crash(disk: &SimDisk, case: &Case, done: bool, seed: u64) -> Result<(),
     let tell =
         |what: &str, error: &dyn std::fmt::Debug| format!("{}: {what}: {error:?}", case.name);
     let store = open_store(disk, seed).map_err(|error| tell("does not open", &error))?;
-    let listed = block_on(store.list()).map_err(|error| tell("no list", &error))?;
+    let listed = store.list().map_err(|error| tell("no list", &error))?;
     let here = exists(&store, case.id);
     if listed.iter().any(|session| session.id == case.id) != here {
         return Err(tell("found and not listed", &here));
@@ -506,7 +505,7 @@ fn after_crash(disk: &SimDisk, case: &Case, done: bool, seed: u64) -> Result<(),
         return Err(tell("not whole after the second import", &again));
     }
     healthy(&store, case.id).map_err(|error| tell("not healthy in the end", &error))?;
-    let keyed = block_on(store.create(NewSession::default().with_key("client/1")));
+    let keyed = store.create(NewSession::default().with_key("client/1"));
     if keyed.as_ref().ok() != Some(&case.id) {
         return Err(tell("the key leads elsewhere", &keyed));
     }

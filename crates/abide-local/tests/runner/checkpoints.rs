@@ -16,7 +16,6 @@ use abide_model::{
 };
 use abide_testkit::{FaultRun, SimDisk};
 use abide_workspace::{Chunks, EntryKind, Policy, Taken, Tree, Watch, Workspace};
-use pollster::block_on;
 
 use crate::power::cut_everywhere;
 use crate::run::{open_store, options, store_path};
@@ -104,7 +103,7 @@ fn no_acknowledged_checkpoint_is_lost_in_a_power_cut() {
     let root = place.path().join("project");
     let disk = SimDisk::new(Path::new("/sim"));
     let store = LocalStore::init(&store_path(), options(&disk, 5)).unwrap();
-    let id = block_on(store.create(NewSession::default())).unwrap();
+    let id = store.create(NewSession::default()).unwrap();
     disk.keep_history();
     let mut made = Vec::new();
     for step in 0..6 {
@@ -116,7 +115,7 @@ fn no_acknowledged_checkpoint_is_lost_in_a_power_cut() {
         let files = read_back(&store.objects().unwrap(), tree).unwrap();
         made.push((tree, files));
         disk.note(made.len() as u64, 0);
-        block_on(writer.close()).unwrap();
+        writer.close().unwrap();
         if step % 2 == 1 {
             // A snapshot that no event names, and a collection that takes it.
             let objects = store.objects().unwrap();
@@ -169,7 +168,7 @@ impl Workplace {
         fs::write(root.join("middle"), noise(1, 900_000)).unwrap();
         fs::write(root.join("large"), noise(2, 2_500_000)).unwrap();
         let store = LocalStore::init(&dir.path().join(".abide"), Options::default()).unwrap();
-        let id = block_on(store.create(NewSession::default())).unwrap();
+        let id = store.create(NewSession::default()).unwrap();
         let place = Self { dir, store, id };
         // What was written must be older than the first snapshot, by the file system's clock.
         let modified = |path: &Path| fs::metadata(path).unwrap().modified().unwrap();
@@ -209,7 +208,7 @@ impl Workplace {
         let writer = self.store.writer(self.id, NOW).unwrap();
         let event = NewEvent::parse(&json).unwrap();
         writer.append(vec![event], Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
-        block_on(writer.close()).unwrap();
+        writer.close().unwrap();
     }
 
     /// Is all of a snapshot what the workspace holds?

@@ -11,7 +11,6 @@ use abide_model::{
     SessionWriter, Store, Timestamp,
 };
 use abide_testkit::{FaultRun, Moment, Random, SimDisk};
-use pollster::block_on;
 
 use crate::run::{Run, Step, open_store, options, small, store_path};
 
@@ -64,8 +63,8 @@ impl Subject {
 
     fn read(&self, disk: &SimDisk) -> (Vec<String>, Vec<ReadNote>) {
         let store = open_store(disk, 12).unwrap();
-        let reader = block_on(store.read(self.id)).unwrap();
-        let page = block_on(reader.page(EventRange::ALL)).unwrap();
+        let reader = store.read(self.id).unwrap();
+        let page = reader.page(EventRange::ALL).unwrap();
         (page.events.iter().map(abide_model::Event::to_json).collect(), page.notes)
     }
 
@@ -306,8 +305,8 @@ fn damage_to_derived_files_changes_no_answer() {
     drop(run);
     let digest = |disk: &SimDisk| {
         let store = open_store(disk, 32).unwrap();
-        let reader = block_on(store.read(id)).unwrap();
-        let mut read = block_on(reader.state()).unwrap();
+        let reader = store.read(id).unwrap();
+        let mut read = reader.state().unwrap();
         assert!(read.is_sound());
         let writer = store.writer(id, std::time::Duration::ZERO).unwrap();
         let mut written = writer.state().unwrap();
@@ -367,7 +366,7 @@ fn lines_of_another_session_are_noticed() {
 fn a_header_that_came_to_another_segment_or_goes_back_is_not_believed() {
     let disk = SimDisk::new(Path::new("/sim"));
     let store = small(LocalStore::init(&store_path(), options(&disk, 3)).unwrap());
-    let id = block_on(store.create(NewSession::default())).unwrap();
+    let id = store.create(NewSession::default()).unwrap();
     let writer = store.writer(id, Duration::ZERO).unwrap();
     for n in 0..30 {
         let event = NewEvent::parse(&format!(r#"{{"kind":"x.sim","data":{{"n":{n}}}}}"#)).unwrap();

@@ -9,13 +9,12 @@ use abide_model::{
     SessionWriter, Store, StoreError,
 };
 use abide_testkit::{FaultRun, SimDisk};
-use pollster::block_on;
 
 use crate::power::cut_everywhere;
 use crate::run::{exists, healthy, open_store, options, small, store_path};
 
 fn made(store: &LocalStore, key: &str) -> SessionId {
-    let id = block_on(store.create(NewSession::default().with_key(key))).unwrap();
+    let id = store.create(NewSession::default().with_key(key)).unwrap();
     let said = format!(
         r#"{{"kind":"message.added","data":{{"role":"user","content":"zebra {}"}}}}"#,
         key.repeat(900)
@@ -23,7 +22,7 @@ fn made(store: &LocalStore, key: &str) -> SessionId {
     let writer = store.writer(id, Duration::ZERO).unwrap();
     let events = vec![NewEvent::parse(&said).unwrap()];
     writer.append(events, Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
-    block_on(writer.close()).unwrap();
+    writer.close().unwrap();
     id
 }
 
@@ -52,11 +51,11 @@ fn a_deleted_session_leaves_nothing_and_its_key_is_free() {
     let rest: Vec<SessionId> = ids.iter().copied().filter(|id| *id != ids[4]).collect();
     assert_eq!(listed(), rest);
     assert!(store.foreign_files().unwrap().is_empty());
-    assert_eq!(block_on(store.list()).unwrap().len(), 9);
+    assert_eq!(store.list().unwrap().len(), 9);
     let left = std::fs::read_dir(root.join("removed")).map_or(0, Iterator::count);
     assert_eq!(left, 0);
     for reference in [SessionRef::Id(ids[4]), SessionRef::Key("k4".to_owned())] {
-        let gone = block_on(store.find(&reference));
+        let gone = store.find(&reference);
         assert!(matches!(gone, Err(StoreError::NoSession { .. })), "{gone:?}");
     }
     assert!(matches!(
@@ -79,7 +78,7 @@ fn a_session_that_is_held_or_forked_stays() {
     let held = store.delete_session(parent).unwrap_err();
     let DeleteError::Store(StoreError::Held { session, .. }) = held else { panic!("{held:?}") };
     assert_eq!(session, parent);
-    block_on(writer.close()).unwrap();
+    writer.close().unwrap();
     drop(writer);
     let fork = store.fork_new(parent, None, NewSession::default()).unwrap().id();
     let forked = store.delete_session(parent).unwrap_err();
@@ -121,13 +120,13 @@ fn a_power_cut_leaves_the_session_whole_or_deleted() {
         let (key, gone) = ids[0];
         if exists(&store, gone) {
             healthy(&store, gone)?;
-            let found = block_on(store.find(&SessionRef::Key(key.to_owned())));
+            let found = store.find(&SessionRef::Key(key.to_owned()));
             if found.as_ref().ok() != Some(&gone) {
                 return Err(format!("its key leads to {found:?}"));
             }
             store.delete_session(gone).map_err(|error| format!("{error:?}"))?;
         }
-        let new = block_on(store.create(NewSession::default().with_key(key)));
+        let new = store.create(NewSession::default().with_key(key));
         let new = new.map_err(|error| format!("{error:?}"))?;
         healthy(&store, new)?;
         if new == gone {

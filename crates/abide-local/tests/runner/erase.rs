@@ -14,7 +14,6 @@ use abide_model::{
 };
 use abide_testkit::{Fault, FaultKind, FaultRun, Lasting, SimDisk};
 use abide_workspace::{Entry, EntryKind, Snapshot, Tree};
-use pollster::block_on;
 
 use crate::meanwhile::{Meanwhile, What};
 use crate::power::cut_everywhere;
@@ -30,7 +29,7 @@ fn large() -> String {
 /// A session whose secret stands in a sealed segment, in the last one, and in an object.
 fn recorded(disk: &SimDisk) -> (LocalStore, SessionId) {
     let store = small(LocalStore::init(&store_path(), options(disk, 3)).unwrap());
-    let id = block_on(store.create(NewSession::titled("sim"))).unwrap();
+    let id = store.create(NewSession::titled("sim")).unwrap();
     let writer = store.writer(id, WAIT).unwrap();
     let texts = [SECRET.to_owned(), large()];
     for n in 0..24 {
@@ -42,7 +41,7 @@ fn recorded(disk: &SimDisk) -> (LocalStore, SessionId) {
     let json = format!(r#"{{"kind":"x.sim","data":{{"text":"{SECRET}"}}}}"#);
     let last = vec![NewEvent::parse(&json).unwrap()];
     writer.append(last, Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
-    block_on(writer.close()).unwrap();
+    writer.close().unwrap();
     store.seal(id, WAIT).unwrap();
     store.update_transcript(id).unwrap();
     (store, id)
@@ -82,7 +81,7 @@ fn append(store: &LocalStore, id: SessionId, json: &str) -> Seq {
     let writer = store.writer(id, WAIT).unwrap();
     let event = vec![NewEvent::parse(json).unwrap()];
     let done = writer.append(event, Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
-    block_on(writer.close()).unwrap();
+    writer.close().unwrap();
     done.last().unwrap().seq
 }
 
@@ -147,7 +146,7 @@ impl Rewound {
     fn new() -> Self {
         let disk = SimDisk::new(Path::new("/sim"));
         let store = small(LocalStore::init(&store_path(), options(&disk, 3)).unwrap());
-        let id = block_on(store.create(NewSession::titled("sim"))).unwrap();
+        let id = store.create(NewSession::titled("sim")).unwrap();
         let secret = put_file(&disk, SECRET, None);
         let edited = put_file(&disk, "edited", Some(secret));
         // So much beside it that a collection would leave it all as it is.
@@ -200,8 +199,8 @@ fn the_files_of_an_erased_checkpoint_leave_the_packs() {
     assert_eq!(packs(&disk).verify().unwrap(), []);
     assert_eq!(store.doctor().examine(id).unwrap().findings, []);
     // The rewind is still one, and neither a collection nor another erasure minds.
-    let reader = block_on(store.read(id)).unwrap();
-    let page = block_on(reader.page(abide_model::EventRange::ALL)).unwrap();
+    let reader = store.read(id).unwrap();
+    let page = reader.page(abide_model::EventRange::ALL).unwrap();
     assert!(page.events.iter().any(|event| event.seq == rewind && event.data.is_some()));
     let collected = store.collect(Duration::ZERO).unwrap();
     assert_eq!(collected.objects_removed, 0);
@@ -284,7 +283,7 @@ fn a_tree_that_is_lost_stops_an_erasure_until_it_is_named_as_lost() {
 #[test]
 fn what_another_checkpoint_holds_stays_and_that_is_said() {
     let Rewound { disk, store, id, seqs: [one, ..], .. } = Rewound::new();
-    let other = block_on(store.create(NewSession::default())).unwrap();
+    let other = store.create(NewSession::default()).unwrap();
     let first = store.plan_erase(id, &[one]).unwrap().lines[0].snapshot.unwrap();
     let named = checkpoint(&store, other, first);
     let plan = store.plan_erase(id, &[one]).unwrap();
@@ -318,7 +317,7 @@ fn a_rewind_keeps_a_thinned_checkpoint_and_lets_its_files_go_when_it_is_named() 
 fn a_checkpoint_after_an_erasure_is_not_one_that_retention_let_go() {
     let disk = SimDisk::new(Path::new("/sim"));
     let store = small(LocalStore::init(&store_path(), options(&disk, 3)).unwrap());
-    let id = block_on(store.create(NewSession::titled("sim"))).unwrap();
+    let id = store.create(NewSession::titled("sim")).unwrap();
     let snapshot = |n: u64| {
         let file = put_file(&disk, &format!("file {n}"), None);
         [file, put_snapshot(&disk, &[("a", file)])]
@@ -613,7 +612,7 @@ fn the_past_of_a_fork_is_found_and_erased_where_it_is() {
     let (store, parent) = recorded(&disk);
     let seqs = store.find_payloads(parent, SECRET).unwrap().payloads;
     let at = seqs[1];
-    let fork = block_on(store.fork(parent, Some(at), NewSession::default())).unwrap();
+    let fork = store.fork(parent, Some(at), NewSession::default()).unwrap();
     assert_eq!(store.find_payloads(fork, SECRET).unwrap().payloads, []);
     let parts = store.parts_of(fork).unwrap();
     let own = EventPart { session: fork, first: at.next(), last: Seq(u64::MAX) };
@@ -639,14 +638,14 @@ fn shared() -> [(SimDisk, LocalStore); 2] {
         let store = small(LocalStore::init(&store_path(), options(&disk, seed)).unwrap());
         (disk, store)
     });
-    let id = block_on(sides[0].1.create(NewSession::default())).unwrap();
+    let id = sides[0].1.create(NewSession::default()).unwrap();
     append(&sides[0].1, id, &format!(r#"{{"kind":"x.sim","data":{{"text":"{}"}}}}"#, large()));
     import(&sides[1].1, &export(&sides[0].1)).unwrap();
     sides
 }
 
 fn only(store: &LocalStore) -> SessionId {
-    block_on(store.list()).unwrap()[0].id
+    store.list().unwrap()[0].id
 }
 
 fn export(store: &LocalStore) -> Vec<u8> {
@@ -744,7 +743,7 @@ fn files_of_a_rewind_that_are_erased_elsewhere_are_told_until_they_are_erased_he
     let [filler, secret] = ["filler 0", SECRET].map(|own| put_file(&far, own, None));
     let first = put_snapshot(&far, &[("a", filler), ("env", secret)]);
     assert_eq!(check(), [rewind], "it is the same snapshot again");
-    let other = block_on(there.create(NewSession::default())).unwrap();
+    let other = there.create(NewSession::default()).unwrap();
     checkpoint(&there, other, first);
     assert_eq!(check(), []);
 }
@@ -790,7 +789,7 @@ fn who_reads_meanwhile_does_not_bring_it_back_into_the_transcript() {
     let root = dir.path().join(".abide");
     let store = LocalStore::init(&root, Options::default()).unwrap();
     for there in [true, false] {
-        let session = block_on(store.create(NewSession::default())).unwrap();
+        let session = store.create(NewSession::default()).unwrap();
         let json = format!(r#"{{"kind":"x.sim","data":{{"text":"{SECRET}"}}}}"#);
         let seq = append(&store, session, &json);
         // Beside a writer, only what is known to be acknowledged is read: that is all but the last.
@@ -860,12 +859,12 @@ fn an_erasure_that_cannot_be_finished_stops_no_other() {
         let files = disk.files().into_iter().filter(|path| path.starts_with(&dir));
         files.filter(|path| path.extension().is_some_and(|end| end == "jsonl")).max().unwrap()
     };
-    let other = block_on(store.create(NewSession::default())).unwrap();
+    let other = store.create(NewSession::default()).unwrap();
     let writer = store.writer(other, WAIT).unwrap();
     let said = format!(r#"{{"kind":"x.sim","data":{{"text":"{SECRET}"}}}}"#);
     let said = vec![NewEvent::parse(&said).unwrap()];
     writer.append(said, Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
-    block_on(writer.close()).unwrap();
+    writer.close().unwrap();
     let plan = store.plan_erase(id, &[Seq(6)]).unwrap();
     // Damage is found before anything is written down.
     let (path, bytes) = (segment(id), disk.bytes(&segment(id)).unwrap());

@@ -9,7 +9,6 @@ use abide_model::{
     SessionId, SessionReader, SessionState, SessionWriter, Severity, Store,
 };
 use abide_testkit::{FaultRun, SimDisk};
-use pollster::block_on;
 
 use crate::power::cut_everywhere;
 use crate::run::{exists, open_store, options, store_path};
@@ -25,19 +24,19 @@ fn say(store: &LocalStore, id: SessionId, texts: &[&str]) {
     let writer = store.writer(id, NOW).unwrap();
     let events = texts.iter().map(|text| message(text)).collect();
     writer.append(events, Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
-    block_on(writer.close()).unwrap();
+    writer.close().unwrap();
 }
 
 fn fork(store: &LocalStore, parent: SessionId, at: u64) -> SessionId {
-    block_on(store.fork(parent, Some(Seq(at)), NewSession::titled("fork"))).unwrap()
+    store.fork(parent, Some(Seq(at)), NewSession::titled("fork")).unwrap()
 }
 
 fn state(store: &LocalStore, id: SessionId) -> SessionState {
-    block_on(store.reader(id).unwrap().state()).unwrap()
+    store.reader(id).unwrap().state().unwrap()
 }
 
 fn texts(store: &LocalStore, id: SessionId) -> (Vec<String>, Vec<ReadNote>) {
-    let page = block_on(store.reader(id).unwrap().page(EventRange::ALL)).unwrap();
+    let page = store.reader(id).unwrap().page(EventRange::ALL).unwrap();
     let said = page.events.iter().filter_map(|event| match event.fact() {
         Ok(Fact::Message(message)) => Some(format!("{:?}", message.content)),
         _ => None,
@@ -56,7 +55,7 @@ struct Forked {
 fn forked() -> Forked {
     let dir = tempfile::tempdir().unwrap();
     let store = LocalStore::init(&dir.path().join(".abide"), Options::default()).unwrap();
-    let parent = block_on(store.create(NewSession::titled("parent"))).unwrap();
+    let parent = store.create(NewSession::titled("parent")).unwrap();
     say(&store, parent, &["one", "two"]);
     let fork = fork(&store, parent, 3);
     say(&store, fork, &["three"]);
@@ -78,10 +77,10 @@ impl Forked {
 fn a_power_cut_leaves_no_fork_or_a_whole_one() {
     let disk = SimDisk::new(Path::new("/sim"));
     let store = LocalStore::init(&store_path(), options(&disk, 1)).unwrap();
-    let parent = block_on(store.create(NewSession::titled("parent"))).unwrap();
+    let parent = store.create(NewSession::titled("parent")).unwrap();
     say(&store, parent, &["one", "two"]);
     // Its last event is not acknowledged: forking there makes it durable first.
-    let last = block_on(store.reader(parent).unwrap().page(EventRange::ALL)).unwrap();
+    let last = store.reader(parent).unwrap().page(EventRange::ALL).unwrap();
     let last = last.events.last().unwrap().seq.0;
     disk.keep_history();
     let made = fork(&store, parent, last);
@@ -123,16 +122,16 @@ fn a_power_cut_leaves_no_fork_or_a_whole_one() {
 fn a_fork_of_a_long_session_is_small_and_does_not_read_it_all() {
     let dir = tempfile::tempdir().unwrap();
     let store = LocalStore::init(&dir.path().join(".abide"), Options::default()).unwrap();
-    let parent = block_on(store.create(NewSession::titled("parent"))).unwrap();
+    let parent = store.create(NewSession::titled("parent")).unwrap();
     let writer = store.writer(parent, NOW).unwrap();
     for batch in 0..100 {
         let events = (0..1000).map(|n| message(&format!("{batch} {n}"))).collect();
         writer.append(events, Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
     }
-    block_on(writer.close()).unwrap();
+    writer.close().unwrap();
     let bytes = || -> u64 { sizes(&dir.path().join(".abide")).iter().sum() };
     let before = bytes();
-    let made = block_on(store.fork(parent, None, NewSession::default())).unwrap();
+    let made = store.fork(parent, None, NewSession::default()).unwrap();
     assert!(bytes() - before < 64 << 10, "{} bytes", bytes() - before);
     assert_eq!(state(&store, made).core.messages.total, 100_000);
     // The beginning of the parent is not needed for it: it may be unreadable.
@@ -143,7 +142,7 @@ fn a_fork_of_a_long_session_is_small_and_does_not_read_it_all() {
     let middle = content.len() / 4;
     content[middle..middle + 64].fill(b'x');
     std::fs::write(&first, content).unwrap();
-    let again = block_on(store.fork(parent, None, NewSession::default())).unwrap();
+    let again = store.fork(parent, None, NewSession::default()).unwrap();
     assert_eq!(
         state(&store, again).core.messages.total,
         100_000,
@@ -184,7 +183,7 @@ fn the_state_is_the_same_from_a_snapshot_and_from_the_beginning() {
 fn a_snapshot_of_a_fork_holds_all_of_its_state() {
     let dir = tempfile::tempdir().unwrap();
     let store = LocalStore::init(&dir.path().join(".abide"), Options::default()).unwrap();
-    let parent = block_on(store.create(NewSession::titled("parent"))).unwrap();
+    let parent = store.create(NewSession::titled("parent")).unwrap();
     let writer = store.writer(parent, NOW).unwrap();
     let task = |n: u64| {
         let json = format!(r#"{{"kind":"task.created","data":{{"task":"T{n}","title":"t"}}}}"#);
@@ -192,8 +191,8 @@ fn a_snapshot_of_a_fork_holds_all_of_its_state() {
     };
     let tasks = (0..60).map(task).collect();
     writer.append(tasks, Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
-    block_on(writer.close()).unwrap();
-    let last = block_on(store.reader(parent).unwrap().page(EventRange::ALL.backward())).unwrap();
+    writer.close().unwrap();
+    let last = store.reader(parent).unwrap().page(EventRange::ALL.backward()).unwrap();
     let made = fork(&store, parent, last.events[0].seq.0);
     // Without its parent it has nothing but its snapshot.
     let gone = store.reader(parent).unwrap().journal().dir().parent().unwrap().to_owned();
@@ -248,11 +247,11 @@ fn the_journal_goes_on_with_the_numbers_and_the_chain_of_the_parent() {
 fn there_is_an_end_to_forks_of_forks() {
     let disk = SimDisk::new(Path::new("/sim"));
     let store = LocalStore::init(&store_path(), options(&disk, 3)).unwrap();
-    let mut last = block_on(store.create(NewSession::titled("first"))).unwrap();
+    let mut last = store.create(NewSession::titled("first")).unwrap();
     let mut made = 0;
     // At a place that all of them share, so that none but the first holds any of it.
     let refused = loop {
-        match block_on(store.fork(last, Some(Seq(1)), NewSession::default())) {
+        match store.fork(last, Some(Seq(1)), NewSession::default()) {
             Ok(id) => last = id,
             Err(error) => break error.to_string(),
         }
@@ -285,7 +284,7 @@ fn a_parent_that_is_another_is_noticed() {
     let path = all.dir_of(all.parent).join("journal/00000001.jsonl");
     let other = tempfile::tempdir().unwrap();
     let store = LocalStore::init(&other.path().join(".abide"), Options::default()).unwrap();
-    let stranger = block_on(store.create(NewSession::titled("stranger"))).unwrap();
+    let stranger = store.create(NewSession::titled("stranger")).unwrap();
     say(&store, stranger, &["one", "two"]);
     let strange = store.reader(stranger).unwrap().journal().dir().join("00000001.jsonl");
     let theirs = std::fs::read_to_string(strange).unwrap();
@@ -309,10 +308,10 @@ fn only_the_own_events_are_in_the_index_and_turns_are_numbered_on() {
             .unwrap()
             .wait()
             .unwrap();
-        block_on(writer.close()).unwrap();
+        writer.close().unwrap();
     };
     turn(all.parent);
-    let acknowledged = block_on(all.store.reader(all.parent).unwrap().acknowledged()).unwrap();
+    let acknowledged = all.store.reader(all.parent).unwrap().acknowledged().unwrap();
     let later = fork(&all.store, all.parent, acknowledged.0);
     turn(later);
     assert!(state(&all.store, later).turns.get("2").is_some());
@@ -409,7 +408,7 @@ fn a_checkpoint_of_a_fork_may_be_older_than_what_was_written_again_before_it() {
     let writer = store.writer(made, NOW).unwrap();
     let event = NewEvent::parse(&json).unwrap();
     writer.append(vec![event], Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
-    block_on(writer.close()).unwrap();
+    writer.close().unwrap();
     assert_eq!(before.core.messages.total, 1);
     repair(&store, all.parent);
     assert_eq!(state(&store, made).core.messages.total, 2);

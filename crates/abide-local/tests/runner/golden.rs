@@ -11,7 +11,6 @@ use abide_model::{
     Durability, EventRange, NewEvent, NewSession, OddEvents, SessionRef, SessionWriter, Store,
 };
 use abide_testkit::SimDisk;
-use pollster::block_on;
 
 use crate::run::{options, store_path};
 
@@ -36,7 +35,7 @@ fn write() -> (SimDisk, PathBuf) {
     config.journal.segment_bytes = 1400;
     config.journal.object_bytes = 300;
     let store = store.with_config(config);
-    let id = block_on(store.create(NewSession::titled("golden").with_key("golden"))).unwrap();
+    let id = store.create(NewSession::titled("golden").with_key("golden")).unwrap();
     for part in EVENTS.chunks(3) {
         let writer = store.writer(id, Duration::ZERO).unwrap();
         for json in part {
@@ -44,16 +43,16 @@ fn write() -> (SimDisk, PathBuf) {
             let ticket = writer.append(vec![event], Durability::Synced, OddEvents::Keep).unwrap();
             ticket.wait().unwrap();
         }
-        block_on(writer.close()).unwrap();
+        writer.close().unwrap();
     }
     store.seal(id, Duration::ZERO).unwrap();
     (disk, store_path())
 }
 
 fn export(store: &LocalStore) -> String {
-    let id = block_on(store.find(&SessionRef::Latest)).unwrap();
-    let reader = block_on(store.read(id)).unwrap();
-    let page = block_on(reader.page(EventRange::ALL)).unwrap();
+    let id = store.find(&SessionRef::Latest).unwrap();
+    let reader = store.read(id).unwrap();
+    let page = reader.page(EventRange::ALL).unwrap();
     assert_eq!(page.notes, []);
     page.events.iter().map(|event| event.to_json() + "\n").collect()
 }
@@ -108,7 +107,7 @@ fn the_bytes_of_every_version_are_read() {
             assert!(expected.contains(&data[..end]), "{data}");
         }
     }
-    let id = block_on(store.find(&SessionRef::Latest)).unwrap();
+    let id = store.find(&SessionRef::Latest).unwrap();
     let checked = store.doctor().examine(id).unwrap();
     // The files have the permissions that a checkout gave them.
     let wrong = checked.findings.iter().filter(|finding| finding.rule != "permissions");
@@ -133,7 +132,7 @@ fn records(bundle: &[u8]) -> (Vec<u8>, Vec<Vec<u8>>) {
 fn the_same_session_gives_the_same_bundle() {
     let (disk, root) = write();
     let store = LocalStore::open(&root, options(&disk, 43)).unwrap();
-    let id = block_on(store.find(&SessionRef::Latest)).unwrap();
+    let id = store.find(&SessionRef::Latest).unwrap();
     let mut bundle = Vec::new();
     store.export_bundle(id, &mut bundle).unwrap();
     let golden = dir().join("session.abide");

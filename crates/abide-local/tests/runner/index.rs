@@ -16,7 +16,6 @@ use abide_model::{
     SessionId, Store,
 };
 use abide_testkit::{Random, plain_history};
-use pollster::block_on;
 
 struct Fixture {
     dir: tempfile::TempDir,
@@ -88,14 +87,14 @@ impl Fixture {
     /// Sessions come and grow.
     fn work(&mut self, store: &LocalStore, steps: usize) {
         for _ in 0..steps {
-            let sessions = block_on(store.list()).unwrap();
+            let sessions = store.list().unwrap();
             let id = if sessions.is_empty() || self.random.below(5) == 0 {
                 let text = self.text();
-                block_on(store.create(NewSession::titled(text))).unwrap()
+                store.create(NewSession::titled(text)).unwrap()
             } else {
                 sessions[self.random.below(sessions.len() as u64) as usize].id
             };
-            let writer = block_on(store.write(id, Duration::from_secs(5))).unwrap();
+            let writer = store.write(id, Duration::from_secs(5)).unwrap();
             for _ in 0..1 + self.random.below(8) {
                 let event = self.event();
                 drop(writer.append(vec![event], Durability::Buffered, OddEvents::Keep).unwrap());
@@ -111,11 +110,11 @@ impl Fixture {
 }
 
 fn events(store: &LocalStore) -> BTreeMap<SessionId, Vec<Event>> {
-    let all = block_on(store.list()).unwrap();
+    let all = store.list().unwrap();
     all.iter()
         .map(|session| {
-            let reader = block_on(store.read(session.id)).unwrap();
-            let page = block_on(reader.page(EventRange::ALL.limit(usize::MAX))).unwrap();
+            let reader = store.read(session.id).unwrap();
+            let page = reader.page(EventRange::ALL.limit(usize::MAX)).unwrap();
             (session.id, page.events)
         })
         .collect()
@@ -359,7 +358,7 @@ fn a_store_that_cannot_be_written_is_answered_from_a_temporary_index() {
     fs::write(root.join("index.db.new/keep"), b"").unwrap();
     let store = LocalStore::open(&root, Options::default()).unwrap();
     let history = store.history(&HistoryQuery::default()).unwrap();
-    assert_eq!(history.entries.len(), block_on(store.list()).unwrap().len());
+    assert_eq!(history.entries.len(), store.list().unwrap().len());
     assert!(history.notes[0].contains("a temporary one was used"), "{:?}", history.notes);
     assert_eq!(journals(&root), before);
 }
@@ -380,7 +379,7 @@ fn eight_at_once_get_the_right_answers_while_sessions_grow() {
                     let store = LocalStore::open(&root, Options::default()).unwrap();
                     // A session of its own must be found at once by whoever made it.
                     let word = format!("word{asker}x{asked}");
-                    let id = block_on(store.create(NewSession::titled(&*word))).unwrap();
+                    let id = store.create(NewSession::titled(&*word)).unwrap();
                     let query = HistoryQuery {
                         search: Some(Search::parse(&word).unwrap()),
                         ..HistoryQuery::default()
@@ -432,8 +431,8 @@ fn the_overview_of_a_session_is_one_fold_however_it_is_cut() {
 fn many_rewinds_are_read_as_one() {
     let mut fixture = Fixture::new(22);
     let store = fixture.open();
-    let id = block_on(store.create(NewSession::titled("back and forth"))).unwrap();
-    let writer = block_on(store.write(id, Duration::ZERO)).unwrap();
+    let id = store.create(NewSession::titled("back and forth")).unwrap();
+    let writer = store.write(id, Duration::ZERO).unwrap();
     for round in 0..60 {
         for _ in 0..5 {
             let event = fixture.event();
@@ -458,7 +457,7 @@ fn an_imported_session_is_found_wherever_the_follower_came_between() {
     let mut there = Fixture::new(23);
     let store = there.open();
     there.work(&store, 1);
-    let id = block_on(store.list()).unwrap()[0].id;
+    let id = store.list().unwrap()[0].id;
     let mut bundle = Vec::new();
     store.export_bundle(id, &mut bundle).unwrap();
     let name = session_dirs(&there.root()).remove(0);
@@ -534,8 +533,8 @@ fn what_stands_among_the_marks_by_mistake_does_no_harm() {
 fn turns_are_told_with_their_agents_and_calls() {
     let fixture = Fixture::new(27);
     let store = fixture.open();
-    let id = block_on(store.create(NewSession::titled("turns"))).unwrap();
-    let writer = block_on(store.write(id, Duration::ZERO)).unwrap();
+    let id = store.create(NewSession::titled("turns")).unwrap();
+    let writer = store.write(id, Duration::ZERO).unwrap();
     let lines = [
         r#"{"kind":"turn.started","data":{"agent":"arbiter","role":"arbiter"}}"#,
         r#"{"kind":"turn.decided","data":{"selected":"coder","reason":"it is code"}}"#,

@@ -13,7 +13,6 @@ use abide_model::{
     Durability, Liveness, LivenessReason, NewEvent, NewSession, OddEvents, SessionId,
     SessionWriter, Store, Timestamp, WriterHolder,
 };
-use pollster::block_on;
 
 /// What is about to be done, or was done, to a lock's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -189,7 +188,7 @@ fn store_of(root: &Path, storage: Arc<dyn Storage>, env: Environment) -> LocalSt
 }
 
 fn made(store: &LocalStore) -> SessionId {
-    block_on(store.create(NewSession::titled("a session"))).unwrap()
+    store.create(NewSession::titled("a session")).unwrap()
 }
 
 fn say(writer: &dyn SessionWriter) {

@@ -9,7 +9,6 @@ use std::time::SystemTime;
 use abide_journal::{Access, Disk, Lock, LockMode, Storage, StorageFile};
 use abide_local::{LocalStore, Options};
 use abide_model::{NewSession, SessionFields, SessionRef, Store, StoreError};
-use pollster::block_on;
 
 /// More than are looked at one by one.
 const SESSIONS: usize = 40;
@@ -76,7 +75,7 @@ fn fill(root: &Path, disk: &Counted) {
     for number in 0..SESSIONS {
         let fields =
             SessionFields { key: Some(format!("key-{number}")), ..SessionFields::default() };
-        block_on(store.create(NewSession { fields })).unwrap();
+        store.create(NewSession { fields }).unwrap();
     }
 }
 
@@ -85,7 +84,7 @@ fn a_key_that_nobody_has_is_not_looked_for_in_the_journals() {
     let (dir, disk) = (tempfile::tempdir().unwrap(), Counted::default());
     fill(dir.path(), &disk);
     disk.journals();
-    let find = |store: &LocalStore| block_on(store.find(&SessionRef::Key("nobody".to_owned())));
+    let find = |store: &LocalStore| store.find(&SessionRef::Key("nobody".to_owned()));
     for projects in [&[][..], &["red"]] {
         let none = find(&opened(dir.path(), &disk, projects));
         assert!(matches!(none, Err(StoreError::NoSession { .. })), "{none:?}");

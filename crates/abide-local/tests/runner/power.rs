@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use abide_local::LocalStore;
 use abide_model::{NewSession, Store};
 use abide_testkit::{FaultRun, FaultSize, Moment, SimDisk};
-use pollster::block_on;
 
 use crate::run::{
     Run, Step, after_power_cut, exists, healthy, open_store, options, read, scenarios, store_path,
@@ -128,7 +127,7 @@ fn a_session_that_was_made_is_there_after_a_power_cut() {
     for key in [None, Some("client/1"), Some("client/2"), None] {
         let session =
             key.map_or_else(NewSession::default, |key| NewSession::default().with_key(key));
-        made.push((key, block_on(store.create(session)).unwrap()));
+        made.push((key, store.create(session).unwrap()));
         disk.note(made.len() as u64, 0);
     }
     let moments = disk.take_history();
@@ -142,16 +141,18 @@ fn a_session_that_was_made_is_there_after_a_power_cut() {
                     return Err(format!("session {id} is gone"));
                 }
                 if let Some(key) = key {
-                    let again = block_on(store.create(NewSession::default().with_key(*key)));
+                    let again = store.create(NewSession::default().with_key(*key));
                     if again.as_ref().ok() != Some(id) {
                         return Err(format!("{key} leads to {again:?}, not to {id}"));
                     }
                 }
             }
             // One that was begun can be made after all, once.
-            let one = block_on(store.create(NewSession::default().with_key("client/2")))
+            let one = store
+                .create(NewSession::default().with_key("client/2"))
                 .map_err(|error| format!("{error:?}"))?;
-            let two = block_on(store.create(NewSession::default().with_key("client/2")))
+            let two = store
+                .create(NewSession::default().with_key("client/2"))
                 .map_err(|error| format!("{error:?}"))?;
             if one == two { Ok(()) } else { Err("two sessions for one key".to_owned()) }
         });

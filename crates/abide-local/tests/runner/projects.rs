@@ -12,7 +12,6 @@ use abide_model::{
     SessionFields, SessionId, SessionRef, Span, Store, StoreError,
 };
 use abide_testkit::{FaultRun, SimDisk};
-use pollster::block_on;
 
 use crate::power::cut_everywhere;
 use crate::retention::{Clocked, append, checkpoint};
@@ -31,13 +30,13 @@ fn told(store: &LocalStore, project: &str, workspace: &str) -> SessionId {
         workspace: Some(workspace.to_owned()),
         ..SessionFields::default()
     };
-    let id = block_on(store.create(NewSession { fields })).unwrap();
+    let id = store.create(NewSession { fields }).unwrap();
     append(store, id, &[&message("zebra")]);
     id
 }
 
 fn listed(store: &LocalStore) -> Vec<SessionId> {
-    block_on(store.list()).unwrap().iter().map(|session| session.id).collect()
+    store.list().unwrap().iter().map(|session| session.id).collect()
 }
 
 /// A store on files, for a project.
@@ -124,7 +123,7 @@ fn a_fork_in_another_project_keeps_its_parent() {
     let clocked = Clocked::new(Retention::default());
     let parent = told(&clocked.store, "red", "/red");
     let fields = SessionFields { project_id: Some("blue".to_owned()), ..SessionFields::default() };
-    let fork = block_on(clocked.store.fork(parent, None, NewSession { fields })).unwrap();
+    let fork = clocked.store.fork(parent, None, NewSession { fields }).unwrap();
     clocked.wait(40 * DAY);
     let old = Retention {
         max_age: Some(Span::from_millis(DAY)),
@@ -184,7 +183,7 @@ fn what_is_erased_in_one_project_stays_where_another_names_it() {
     });
     let secret = format!("hunter2 {}", "long ".repeat(1000));
     let write = |store: &LocalStore| {
-        let id = block_on(store.create(NewSession::default())).unwrap();
+        let id = store.create(NewSession::default()).unwrap();
         append(store, id, &[&message(&secret)]);
         id
     };
@@ -200,9 +199,9 @@ fn what_is_erased_in_one_project_stays_where_another_names_it() {
     red.apply_erase(&plan, None, Duration::ZERO).unwrap();
     assert_eq!(found(&red), [theirs], "what blue said is still there, and can be read");
     let event = |store: &LocalStore, id| {
-        let reader = block_on(store.read(id)).unwrap();
+        let reader = store.read(id).unwrap();
         let range = abide_model::EventRange::from(abide_model::Seq(3)).limit(1);
-        let page = block_on(reader.page(range)).unwrap();
+        let page = reader.page(range).unwrap();
         page.events[0].to_json()
     };
     assert!(event(&blue, theirs).contains("hunter2"));
@@ -251,7 +250,7 @@ fn import(store: &LocalStore, bundle: &[u8]) -> Result<(), ImportError> {
 fn bundled(key: &str) -> (SessionId, Vec<u8>) {
     let dir = tempfile::tempdir().unwrap();
     let store = on_files(dir.path(), &[]);
-    let id = block_on(store.create(NewSession::default().with_key(key))).unwrap();
+    let id = store.create(NewSession::default().with_key(key)).unwrap();
     append(&store, id, &[&message("imported zebra")]);
     (id, export(&store, id))
 }
@@ -262,8 +261,8 @@ fn an_imported_session_is_put_into_the_project_it_is_imported_for() {
     let dir = tempfile::tempdir().unwrap();
     let [red, blue, all] =
         [&["red"][..], &["blue"], &[]].map(|projects| on_files(dir.path(), projects));
-    let key = |store: &LocalStore| block_on(store.find(&SessionRef::Key("build".to_owned())));
-    let taken = block_on(blue.create(NewSession::default().with_key("build"))).unwrap();
+    let key = |store: &LocalStore| store.find(&SessionRef::Key("build".to_owned()));
+    let taken = blue.create(NewSession::default().with_key("build")).unwrap();
     import(&red, &bundle).unwrap();
     assert_eq!((listed(&red), listed(&blue)), (vec![id], vec![taken]));
     assert_eq!(red.project_of(id).unwrap().as_deref(), Some("red"));
@@ -275,7 +274,7 @@ fn an_imported_session_is_put_into_the_project_it_is_imported_for() {
         entries.iter().map(|it| it.overview.fields.project_id.clone()).collect::<Vec<_>>()
     };
     assert_eq!((found(&red), found(&blue)), (vec![Some("red".to_owned())], Vec::new()));
-    assert_eq!(block_on(red.find(&SessionRef::Latest)).unwrap(), id);
+    assert_eq!(red.find(&SessionRef::Latest).unwrap(), id);
     // Once more, from elsewhere: it is here already, and where it was.
     import(&blue, &bundle).unwrap();
     assert_eq!((listed(&red), listed(&blue)), (vec![id], vec![taken]));
@@ -305,7 +304,7 @@ fn an_imported_session_is_put_into_the_project_it_is_imported_for() {
         }
         assert_eq!([&red, &blue, &all].map(|store| key(store).unwrap()), [id, taken, other]);
         let again = NewSession::default().with_key("build");
-        assert_eq!(block_on(blue.create(again)).unwrap(), taken);
+        assert_eq!(blue.create(again).unwrap(), taken);
         assert_eq!([&red, &blue, &all].map(|store| key(store).unwrap()), [id, taken, other]);
     }
     // A key is free again in the project whose session went, and nowhere else.
@@ -320,7 +319,7 @@ fn a_power_cut_leaves_an_imported_session_in_its_project() {
     let (id, bundle) = bundled("build");
     let disk = SimDisk::new(Path::new("/sim"));
     let store = simulated(&disk, 3, "red");
-    block_on(store.create(NewSession::default())).unwrap();
+    store.create(NewSession::default()).unwrap();
     disk.note(0, 0);
     disk.keep_history();
     import(&store, &bundle).unwrap();
@@ -343,7 +342,7 @@ fn a_power_cut_leaves_an_imported_session_in_its_project() {
             if store.project_of(id).unwrap().as_deref() != Some("red") {
                 return Err("tried again, it is of no project".to_owned());
             }
-            let key = block_on(store.find(&SessionRef::Key("build".to_owned())));
+            let key = store.find(&SessionRef::Key("build".to_owned()));
             if key.ok() != Some(id) {
                 return Err("its key does not lead to it".to_owned());
             }
@@ -357,9 +356,9 @@ fn a_short_id_is_as_long_as_it_must_be() {
     let dir = tempfile::tempdir().unwrap();
     let store = on_files(dir.path(), &[]);
     for _ in 0..40 {
-        block_on(store.create(NewSession::default())).unwrap();
+        store.create(NewSession::default()).unwrap();
     }
-    for session in block_on(store.list()).unwrap() {
+    for session in store.list().unwrap() {
         assert_eq!(store.short_id(session.id).unwrap(), session.short);
     }
 }

@@ -16,8 +16,7 @@ use abide_model::{
     Acknowledged, Anomaly, AppendError, Durability, Event, EventRange, NewEvent, NewSession,
     OddEvents, Seq, SessionId, SessionWriter, Store, StoreError,
 };
-use abide_testkit::{FaultRun, Random};
-use pollster::block_on;
+use abide_testkit::{FaultRun, Random, block_on};
 
 /// Nobody waits so long where all is well.
 const AMPLE: Duration = Duration::from_secs(60);
@@ -37,8 +36,8 @@ impl Held {
     fn new(dir: &Path) -> Self {
         let root = dir.join(".abide");
         let store = LocalStore::init(&root, Options::default()).unwrap();
-        let id = block_on(store.create(NewSession::default())).unwrap();
-        let writer = block_on(store.write(id, Duration::ZERO)).unwrap();
+        let id = store.create(NewSession::default()).unwrap();
+        let writer = store.write(id, Duration::ZERO).unwrap();
         let seen = Arc::new(AtomicUsize::new(0));
         let told = seen.clone();
         let socket = store
@@ -50,7 +49,7 @@ impl Held {
     }
 
     fn child(&self) -> Arc<dyn SessionWriter> {
-        block_on(child_store(&self.root, self.id).write(self.id, AMPLE)).unwrap()
+        child_store(&self.root, self.id).write(self.id, AMPLE).unwrap()
     }
 
     fn path(&self) -> PathBuf {
@@ -110,11 +109,11 @@ fn append(writer: &dyn SessionWriter, new: NewEvent) -> Result<Acknowledged, App
 }
 
 fn events(store: &LocalStore, id: SessionId) -> Vec<Event> {
-    let reader = block_on(store.read(id)).unwrap();
+    let reader = store.read(id).unwrap();
     let mut range = EventRange::ALL;
     let mut all = Vec::new();
     loop {
-        let page = block_on(reader.page(range)).unwrap();
+        let page = reader.page(range).unwrap();
         assert_eq!(page.notes, []);
         all.extend(page.events);
         match page.next {
@@ -171,7 +170,7 @@ fn many_children_write_at_once_and_each_is_answered_in_order() {
                     assert!(writer.core().unwrap().0.seq >= last);
                     assert!(writer.state().unwrap().core.seq >= last);
                     assert!(writer.lane(None).unwrap().0.seq >= last);
-                    block_on(writer.close()).unwrap();
+                    writer.close().unwrap();
                     assert!(matches!(
                         append(&*writer, event(0, 0)),
                         Err(AppendError::Stopped { safe, .. }) if safe == last
@@ -224,11 +223,11 @@ fn a_child_gets_the_same_errors_and_the_same_keys() {
     let ticket = child.append(vec![event(0, 4)], Durability::Buffered, OddEvents::Keep).unwrap();
     assert_eq!(ticket.seq(), None, "the holder gives it");
     let buffered = block_on(ticket).unwrap()[0].seq;
-    block_on(child.close()).unwrap();
-    block_on(child.close()).unwrap();
+    child.close().unwrap();
+    child.close().unwrap();
     // What was only buffered is durable when the child has closed.
-    let reader = block_on(held.store.read(held.id)).unwrap();
-    assert!(block_on(reader.acknowledged()).unwrap() >= buffered);
+    let reader = held.store.read(held.id).unwrap();
+    assert!(reader.acknowledged().unwrap() >= buffered);
     assert_eq!(events(&held.store, held.id).len(), 2);
 }
 
@@ -274,19 +273,16 @@ fn others_are_refused_as_before_and_the_holder_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let held = Held::new(dir.path());
     let other = LocalStore::open(&held.root, Options::default()).unwrap();
-    let refused = block_on(other.write(held.id, Duration::ZERO)).map(|_| ()).unwrap_err();
+    let refused = other.write(held.id, Duration::ZERO).map(|_| ()).unwrap_err();
     assert!(
         matches!(&refused, StoreError::Held { holder, .. } if holder.process == std::process::id())
     );
     // A child of another session's holder is somebody else here.
-    let elsewhere = block_on(held.store.create(NewSession::default())).unwrap();
+    let elsewhere = held.store.create(NewSession::default()).unwrap();
     let stranger = child_store(&held.root, elsewhere);
-    assert!(matches!(
-        block_on(stranger.write(held.id, Duration::ZERO)),
-        Err(StoreError::Held { .. })
-    ));
+    assert!(matches!(stranger.write(held.id, Duration::ZERO), Err(StoreError::Held { .. })));
     // And its own session it takes by the lock, since nobody listens there.
-    let own = block_on(stranger.write(elsewhere, Duration::ZERO)).unwrap();
+    let own = stranger.write(elsewhere, Duration::ZERO).unwrap();
     append(&*own, event(0, 0)).unwrap();
     assert!(stranger.serve_children(held.id, |_| ()).is_err(), "it does not hold it");
     let socket = stranger.serve_children(elsewhere, |_| ()).unwrap();
@@ -297,7 +293,7 @@ fn others_are_refused_as_before_and_the_holder_is_named() {
 fn a_holder_that_goes_leaves_the_session_to_its_children() {
     let dir = tempfile::tempdir().unwrap();
     let Held { root, id, store, writer, socket, .. } = Held::new(dir.path());
-    let child = block_on(child_store(&root, id).write(id, AMPLE)).unwrap();
+    let child = child_store(&root, id).write(id, AMPLE).unwrap();
     let first = append(&*child, event(0, 1)).unwrap();
     drop(socket);
     match append(&*child, event(0, 2)) {
@@ -306,12 +302,12 @@ fn a_holder_that_goes_leaves_the_session_to_its_children() {
     }
     // The holder still has the session, and serves nobody.
     assert!(matches!(
-        block_on(child_store(&root, id).write(id, Duration::ZERO)),
+        child_store(&root, id).write(id, Duration::ZERO),
         Err(StoreError::Held { .. })
     ));
     append(&*writer, event(0, 3)).unwrap();
     drop(writer);
-    let again = block_on(child_store(&root, id).write(id, AMPLE)).unwrap();
+    let again = child_store(&root, id).write(id, AMPLE).unwrap();
     append(&*again, event(0, 4)).unwrap();
     drop((child, again));
     let numbers: Vec<String> = events(&store, id).iter().map(|e| text(e).to_owned()).collect();
@@ -323,12 +319,12 @@ fn a_holder_that_goes_leaves_the_session_to_its_children() {
 fn a_writer_that_is_let_go_under_its_socket_serves_nobody() {
     let dir = tempfile::tempdir().unwrap();
     let Held { root, id, writer, socket, .. } = Held::new(dir.path());
-    let child = block_on(child_store(&root, id).write(id, AMPLE)).unwrap();
+    let child = child_store(&root, id).write(id, AMPLE).unwrap();
     append(&*child, event(0, 1)).unwrap();
-    block_on(writer.close()).unwrap();
+    writer.close().unwrap();
     drop(writer);
     assert!(matches!(append(&*child, event(0, 2)), Err(AppendError::Stopped { .. })));
-    let again = block_on(child_store(&root, id).write(id, AMPLE)).unwrap();
+    let again = child_store(&root, id).write(id, AMPLE).unwrap();
     append(&*again, event(0, 3)).unwrap();
     drop(socket);
 }
@@ -431,7 +427,7 @@ fn so_many_are_let_in_and_no_more() {
     let dir = tempfile::tempdir().unwrap();
     let held = Held::new(dir.path());
     let mut all: Vec<Raw> = (0..64).map(|_| held.greeted()).collect();
-    let refused = block_on(child_store(&held.root, held.id).write(held.id, Duration::ZERO));
+    let refused = child_store(&held.root, held.id).write(held.id, Duration::ZERO);
     assert!(matches!(refused.map(|_| ()), Err(StoreError::Held { .. })));
     assert_eq!(held.socket.children(), 64);
     all.pop();
@@ -451,13 +447,13 @@ fn what_is_no_socket_is_neither_used_nor_replaced() {
     let refused = store.serve_children(id, |_| ()).unwrap_err().to_string();
     assert!(refused.contains("link"), "{refused}");
     let child = child_store(&root, id);
-    let refused = block_on(child.write(id, Duration::ZERO)).map(|_| ()).unwrap_err().to_string();
+    let refused = child.write(id, Duration::ZERO).map(|_| ()).unwrap_err().to_string();
     assert!(refused.contains("link"), "{refused}");
     assert!(listener.accept().is_err(), "nobody came");
     fs::remove_file(&path).unwrap();
     fs::write(&path, "precious").unwrap();
     assert!(store.serve_children(id, |_| ()).is_err());
-    assert!(block_on(child.write(id, Duration::ZERO)).is_err());
+    assert!(child.write(id, Duration::ZERO).is_err());
     assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
     fs::remove_file(&path).unwrap();
     // One that a dead holder left is replaced, and one of another holder is left alone.
@@ -465,7 +461,7 @@ fn what_is_no_socket_is_neither_used_nor_replaced() {
     let inode = fs::symlink_metadata(&path).unwrap().ino();
     let socket = store.serve_children(id, |_| ()).unwrap();
     assert_ne!(fs::symlink_metadata(&path).unwrap().ino(), inode);
-    append(&*block_on(child.write(id, AMPLE)).unwrap(), event(0, 1)).unwrap();
+    append(&*child.write(id, AMPLE).unwrap(), event(0, 1)).unwrap();
     fs::rename(&path, dir.path().join("aside")).unwrap();
     let _another = UnixListener::bind(&path).unwrap();
     drop((socket, writer));
@@ -479,7 +475,7 @@ fn nobody_listens_behind_a_socket_that_was_left() {
     let path = crate::session_dirs(&root).remove(0).join("socket");
     drop((socket, writer));
     drop(UnixListener::bind(&path).unwrap());
-    let child = block_on(child_store(&root, id).write(id, Duration::ZERO)).unwrap();
+    let child = child_store(&root, id).write(id, Duration::ZERO).unwrap();
     append(&*child, event(0, 1)).unwrap();
 }
 
@@ -507,7 +503,7 @@ fn a_holder_in_a_process_of_its_own() {
     let (id, root) = told.split_once(' ').unwrap();
     let id: SessionId = id.parse().unwrap();
     let store = LocalStore::open(Path::new(root), Options::default()).unwrap();
-    let writer = block_on(store.write(id, AMPLE)).unwrap();
+    let writer = store.write(id, AMPLE).unwrap();
     let socket = store.serve_children(id, |_| ()).unwrap();
     println!("ready");
     // Until it is killed, or whoever started it is gone.
@@ -535,7 +531,7 @@ fn holders_that_are_killed_lose_nothing_that_their_children_were_told_is_safe() 
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join(".abide");
     let store = LocalStore::init(&root, Options::default()).unwrap();
-    let id = block_on(store.create(NewSession::default())).unwrap();
+    let id = store.create(NewSession::default()).unwrap();
     let stop = AtomicBool::new(false);
     let (answered, cut_off) = (Mutex::new(HashMap::new()), AtomicUsize::new(0));
     std::thread::scope(|scope| {
@@ -544,7 +540,7 @@ fn holders_that_are_killed_lose_nothing_that_their_children_were_told_is_safe() 
             scope.spawn(move || {
                 let mut next = 0;
                 while !stop.load(Ordering::Relaxed) {
-                    let writer = block_on(child_store(root, id).write(id, AMPLE)).unwrap();
+                    let writer = child_store(root, id).write(id, AMPLE).unwrap();
                     for _ in 0..10 {
                         let sent: Vec<_> = (next..next + 3)
                             .map(|n| {

@@ -11,7 +11,6 @@ use abide_model::{
     Durability, EventRange, NewEvent, NewSession, OddEvents, SessionWriter, Severity, Store,
 };
 use abide_testkit::{Fault, FaultKind, FaultRun, Lasting, SimDisk};
-use pollster::block_on;
 
 use crate::power::cut_everywhere;
 use crate::run::{Run, Step, open_store, options, store_path};
@@ -29,8 +28,8 @@ struct Case {
 }
 
 fn data(store: &LocalStore, id: abide_model::SessionId) -> Result<Vec<String>, String> {
-    let reader = block_on(store.read(id)).map_err(|error| format!("{error:?}"))?;
-    let page = block_on(reader.page(EventRange::ALL.limit(10_000)));
+    let reader = store.read(id).map_err(|error| format!("{error:?}"))?;
+    let page = reader.page(EventRange::ALL.limit(10_000));
     let page = page.map_err(|error| format!("{error:?}"))?;
     let sent = page.events.into_iter().filter(|event| event.kind.as_str() == "x.sim");
     Ok(sent.map(|event| event.data.unwrap().as_str().to_owned()).collect())
@@ -271,13 +270,13 @@ fn nothing_is_replaced_of_which_the_copy_is_not_whole() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join(".abide");
     let store = LocalStore::init(&root, Options::default()).unwrap();
-    let id = block_on(store.create(NewSession::titled("s"))).unwrap();
+    let id = store.create(NewSession::titled("s")).unwrap();
     let writer = store.writer(id, Duration::ZERO).unwrap();
     for n in 0..3 {
         let event = NewEvent::parse(&format!(r#"{{"kind":"x.sim","data":{{"n":{n}}}}}"#)).unwrap();
         writer.append(vec![event], Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
     }
-    block_on(writer.close()).unwrap();
+    writer.close().unwrap();
     let journal = store.reader(id).unwrap().journal().dir().to_owned();
     drop((writer, store));
     let _ = std::fs::remove_file(journal.with_file_name("transcript.task"));

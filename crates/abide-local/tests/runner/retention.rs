@@ -13,7 +13,6 @@ use abide_model::{
 };
 use abide_testkit::{FaultRun, SimDisk};
 use abide_workspace::{Entry, EntryKind, Snapshot, Tree};
-use pollster::block_on;
 
 use crate::power::cut_everywhere;
 use crate::run::{exists, healthy, open_store, options, small, store_path};
@@ -30,7 +29,7 @@ pub fn append(store: &LocalStore, id: SessionId, events: &[&str]) {
     let writer = store.writer(id, Duration::ZERO).unwrap();
     let events = events.iter().map(|json| event(json)).collect();
     writer.append(events, Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
-    block_on(writer.close()).unwrap();
+    writer.close().unwrap();
 }
 
 /// A store whose clock is set by hand.
@@ -62,7 +61,7 @@ impl Clocked {
     }
 
     fn session(&self) -> SessionId {
-        block_on(self.store.create(NewSession::default())).unwrap()
+        self.store.create(NewSession::default()).unwrap()
     }
 
     fn packs(&self) -> Arc<Packs> {
@@ -260,7 +259,7 @@ fn a_session_in_use_and_the_parents_of_forks_stay() {
             .unwrap(),
     );
     clocked.wait(DAY);
-    let fork = block_on(clocked.store.create(fork)).unwrap();
+    let fork = clocked.store.create(fork).unwrap();
     let writer = clocked.store.writer(used, Duration::ZERO).unwrap();
     let settings = Retention { max_count: Some(0), min_keep: 1, ..Retention::default() };
     let cleaned = clocked.clean(&settings);
@@ -312,7 +311,7 @@ fn a_session_that_was_used_again_within_a_moment_stays() {
 }
 
 fn fork(store: &LocalStore, parent: SessionId) -> SessionId {
-    block_on(store.fork(parent, None, NewSession::default())).unwrap()
+    store.fork(parent, None, NewSession::default()).unwrap()
 }
 
 #[test]
@@ -359,23 +358,23 @@ fn a_damaged_fork_keeps_its_parent_and_no_fork_is_made_in_a_cleanup() {
     let plan = clocked.store.plan_cleanup(&settings).unwrap();
     let held = clocked.disk.lock(&lock, LockMode::Shared).unwrap().unwrap();
     assert!(clocked.store.apply_cleanup(&plan, &settings).is_err());
-    block_on(clocked.store.fork(parent, None, NewSession::default())).unwrap();
+    clocked.store.fork(parent, None, NewSession::default()).unwrap();
     drop(held);
     // And a fork waits for a cleanup that is running.
     let held = clocked.disk.lock(&lock, LockMode::Exclusive).unwrap().unwrap();
-    let (made, told) = (block_on(clocked.store.list()).unwrap().len(), std::sync::mpsc::channel());
+    let (made, told) = (clocked.store.list().unwrap().len(), std::sync::mpsc::channel());
     std::thread::scope(|scope| {
         let forking = scope.spawn(|| {
             told.0.send(()).unwrap();
-            block_on(clocked.store.fork(parent, None, NewSession::default()))
+            clocked.store.fork(parent, None, NewSession::default())
         });
         told.1.recv().unwrap();
         std::thread::sleep(Duration::from_millis(50));
-        assert_eq!(block_on(clocked.store.list()).unwrap().len(), made);
+        assert_eq!(clocked.store.list().unwrap().len(), made);
         drop(held);
         forking.join().unwrap().unwrap();
     });
-    assert_eq!(block_on(clocked.store.list()).unwrap().len(), made + 1);
+    assert_eq!(clocked.store.list().unwrap().len(), made + 1);
 }
 
 #[test]
@@ -469,7 +468,7 @@ fn a_power_cut_leaves_each_session_whole_or_removed() {
     let store = small(LocalStore::init(&store_path(), options(&disk, 3)).unwrap());
     let mut made = Vec::new();
     for key in ["a", "b", "c"] {
-        let id = block_on(store.create(NewSession::default().with_key(key))).unwrap();
+        let id = store.create(NewSession::default().with_key(key)).unwrap();
         let own = format!(r#"{{"kind":"x.a","data":{{"text":"{}"}}}}"#, key.repeat(900));
         let shared = format!(r#"{{"kind":"x.a","data":{{"text":"{}"}}}}"#, "s".repeat(900));
         append(&store, id, &[&own, &shared]);
@@ -503,7 +502,8 @@ fn a_power_cut_leaves_each_session_whole_or_removed() {
             return Err(format!("left over: {left:?}"));
         }
         for (key, id) in &made {
-            let found = block_on(store.create(NewSession::default().with_key(*key)))
+            let found = store
+                .create(NewSession::default().with_key(*key))
                 .map_err(|error| format!("{error:?}"))?;
             healthy(&store, found)?;
             if (found == *id) != (*key == "c") {

@@ -11,7 +11,7 @@ use abide_model::{
     Durability, EventRange, NewEvent, NewSession, OddEvents, Retention, Seq, SessionWriter, Store,
     StoreError,
 };
-use pollster::block_on;
+use abide_testkit::block_on;
 
 use crate::run::{Run, Step, go_on, healthy, open_store, read};
 
@@ -26,14 +26,14 @@ fn store(dir: &Path) -> LocalStore {
 #[test]
 fn a_session_that_cannot_be_read_is_never_made_anew() {
     let dir = tempfile::tempdir().unwrap();
-    let id = block_on(store(dir.path()).create(NewSession::default().with_key("k"))).unwrap();
+    let id = store(dir.path()).create(NewSession::default().with_key("k")).unwrap();
     let session = crate::session_dirs(&dir.path().join(".abide")).remove(0);
     let segment = session.join("journal/00000001.jsonl");
     // Something that cannot be read as a file, whoever asks.
     let bytes = fs::read(&segment).unwrap();
     fs::remove_file(&segment).unwrap();
     fs::create_dir(&segment).unwrap();
-    let again = block_on(store(dir.path()).create(NewSession::default().with_key("k")));
+    let again = store(dir.path()).create(NewSession::default().with_key("k"));
     assert!(again.is_err() || again.as_ref().ok() == Some(&id), "{again:?}");
     assert!(segment.is_dir(), "nothing was removed");
     // A journal of a newer version is not an older one's to remove either.
@@ -46,7 +46,7 @@ fn a_session_that_cannot_be_read_is_never_made_anew() {
     let sum = Sum::from_ascii(&base64_of(&hash.as_bytes()[..15])).unwrap();
     let newer = format!("{body},\"sum\":\"{sum}\"}}\n{rest}");
     fs::write(&segment, &newer).unwrap();
-    let refused = block_on(store(dir.path()).create(NewSession::default().with_key("k")));
+    let refused = store(dir.path()).create(NewSession::default().with_key("k"));
     assert!(matches!(refused, Err(StoreError::NewerVersion { found: 9, .. })), "{refused:?}");
     assert_eq!(fs::read_to_string(&segment).unwrap(), newer);
     assert!(SegmentHeader::is_header(newer.as_bytes()));
@@ -100,11 +100,11 @@ fn a_link_in_a_session_leads_nothing_out_of_the_store() {
     for link in ["", "journal", "state"] {
         let dir = tempfile::tempdir().unwrap();
         let made = store(dir.path());
-        let id = block_on(made.create(NewSession::default())).unwrap();
+        let id = made.create(NewSession::default()).unwrap();
         let writer = made.writer(id, Duration::ZERO).unwrap();
         let said = vec![event(r#"{"kind":"x.a","data":{"text":"x"}}"#)];
         writer.append(said, Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
-        block_on(writer.close()).unwrap();
+        writer.close().unwrap();
         let plan = made.plan_erase(id, &[Seq(3)]).unwrap();
         let session = crate::session_dirs(&dir.path().join(".abide")).remove(0);
         let (at, outside) = (session.join(link), dir.path().join("outside"));
@@ -143,7 +143,7 @@ fn a_link_in_a_session_leads_nothing_out_of_the_store() {
 fn a_batch_on_a_restored_state_folds_as_a_replay_does() {
     let dir = tempfile::tempdir().unwrap();
     let store = store(dir.path());
-    let id = block_on(store.create(NewSession::default())).unwrap();
+    let id = store.create(NewSession::default()).unwrap();
     let turns = |count: usize| -> Vec<NewEvent> {
         (0..count).map(|_| event(r#"{"kind":"turn.started","data":{"agent":"a"}}"#)).collect()
     };
@@ -162,7 +162,7 @@ fn a_batch_on_a_restored_state_folds_as_a_replay_does() {
 fn a_rewind_to_an_event_that_was_just_taken_in_is_folded_right() {
     let dir = tempfile::tempdir().unwrap();
     let store = store(dir.path());
-    let id = block_on(store.create(NewSession::default())).unwrap();
+    let id = store.create(NewSession::default()).unwrap();
     let writer = store.writer(id, Duration::ZERO).unwrap();
     let message = || event(r#"{"kind":"message.added","data":{"role":"user","content":"x"}}"#);
     let rewind = |to: u64| event(&format!(r#"{{"kind":"session.rewound","data":{{"to":{to}}}}}"#));
@@ -177,10 +177,10 @@ fn a_rewind_to_an_event_that_was_just_taken_in_is_folded_right() {
     let live = writer.state().unwrap();
     assert_eq!(live.core.messages.total, 1);
     drop(writer);
-    let reader = block_on(store.read(id)).unwrap();
-    let events = block_on(reader.page(EventRange::ALL)).unwrap().events;
+    let reader = store.read(id).unwrap();
+    let events = reader.page(EventRange::ALL).unwrap().events;
     assert!(events.iter().any(|event| event.kind.as_str() == "session.rewound"));
-    let again = block_on(reader.state()).unwrap();
+    let again = reader.state().unwrap();
     assert_eq!(again.core.messages, live.core.messages);
     assert!(again.core.lineage.contains(Seq(seq.0)));
 }
@@ -208,7 +208,7 @@ fn a_line_break_lost_with_the_torn_tail_does_not_fence_the_next_writer() {
 fn an_awaited_ticket_of_a_closed_writer_is_answered() {
     let dir = tempfile::tempdir().unwrap();
     let store = store(dir.path());
-    let id = block_on(store.create(NewSession::default())).unwrap();
+    let id = store.create(NewSession::default()).unwrap();
     let writer = Arc::new(store.writer(id, Duration::ZERO).unwrap());
     let keyed = || event(r#"{"kind":"x.k","data":{}}"#).with_key("k");
     block_on(
@@ -219,7 +219,7 @@ fn an_awaited_ticket_of_a_closed_writer_is_answered() {
     .unwrap();
     let first = writer.append(vec![keyed()], Durability::Buffered, OddEvents::Keep).unwrap();
     let second = writer.append(vec![keyed()], Durability::Synced, OddEvents::Keep).unwrap();
-    block_on(writer.close()).unwrap();
+    writer.close().unwrap();
     std::thread::sleep(Duration::from_millis(300));
     let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::spawn(move || {

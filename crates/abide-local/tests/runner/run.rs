@@ -11,7 +11,6 @@ use abide_model::{
     SessionWriter, Severity, Store, StoreError, Timestamp, WriterHolder,
 };
 use abide_testkit::{Random, SimDisk};
-use pollster::block_on;
 
 /// What the scripted agent does.
 #[derive(Debug, Clone, Copy)]
@@ -117,7 +116,7 @@ impl Run {
     pub fn new(seed: u64) -> Self {
         let disk = SimDisk::new(Path::new(ROOT));
         let store = small(LocalStore::init(&store_path(), options(&disk, seed)).unwrap());
-        let id = block_on(store.create(NewSession::titled("sim"))).unwrap();
+        let id = store.create(NewSession::titled("sim")).unwrap();
         Self {
             disk,
             store,
@@ -208,13 +207,13 @@ impl Run {
             }
             Step::Reopen => {
                 if let Some(writer) = self.writer.take() {
-                    block_on(writer.close())?;
+                    writer.close()?;
                 }
                 self.writer().map(|_| ())
             }
             Step::Seal => {
                 if let Some(writer) = self.writer.take() {
-                    block_on(writer.close())?;
+                    writer.close()?;
                 }
                 self.store.seal(self.id, Duration::ZERO).map(|_| ())
             }
@@ -239,11 +238,11 @@ pub struct Read {
 
 /// Reads everything.
 pub fn read(store: &LocalStore, id: SessionId) -> Result<Read, StoreError> {
-    let reader = block_on(store.read(id))?;
+    let reader = store.read(id)?;
     let mut read = Read { data: Vec::new(), notes: Vec::new(), events: 0 };
     let mut range = EventRange::ALL.limit(7);
     loop {
-        let page = block_on(reader.page(range))?;
+        let page = reader.page(range)?;
         read.events += page.events.len() as u64;
         read.notes.extend(page.notes);
         for event in page.events.into_iter().filter(|event| event.kind.as_str() == "x.sim") {
@@ -301,7 +300,7 @@ pub fn go_on(store: &LocalStore, id: SessionId, before: &[String]) -> Result<(),
         .append(vec![event()], Durability::Synced, OddEvents::Keep)
         .and_then(|ticket| ticket.wait())
         .map_err(|error| format!("cannot go on: {error:?}"))?;
-    block_on(writer.close()).map_err(|error| format!("does not close: {error:?}"))?;
+    writer.close().map_err(|error| format!("does not close: {error:?}"))?;
     drop(writer);
     let again =
         read(store, id).map_err(|error| format!("not readable after recovery: {error:?}"))?;
@@ -320,9 +319,9 @@ pub fn go_on(store: &LocalStore, id: SessionId, before: &[String]) -> Result<(),
     if third.events != again.events {
         return Err("a second recovery added something".to_owned());
     }
-    let reader = block_on(store.read(id)).map_err(|error| format!("{error:?}"))?;
-    let last = block_on(reader.page(EventRange::ALL.backward().limit(3)))
-        .map_err(|error| format!("{error:?}"))?;
+    let reader = store.read(id).map_err(|error| format!("{error:?}"))?;
+    let last =
+        reader.page(EventRange::ALL.backward().limit(3)).map_err(|error| format!("{error:?}"))?;
     let kinds: Vec<&Kind> = last.events.iter().map(|event| &event.kind).collect();
     if kinds.first().map(|kind| kind.as_str()) != Some("writer.closed") {
         return Err(format!("ends with {kinds:?}"));
@@ -341,5 +340,5 @@ pub fn healthy(store: &LocalStore, id: SessionId) -> Result<(), String> {
 
 /// Looks a session up by its id, as a newcomer would.
 pub fn exists(store: &LocalStore, id: SessionId) -> bool {
-    block_on(store.find(&SessionRef::Id(id))).is_ok()
+    store.find(&SessionRef::Id(id)).is_ok()
 }

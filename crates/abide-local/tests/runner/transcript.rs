@@ -12,7 +12,6 @@ use abide_model::{
 };
 use abide_testkit::Random;
 use abide_transcript::parse;
-use pollster::block_on;
 
 struct Fixture {
     dir: tempfile::TempDir,
@@ -24,7 +23,7 @@ impl Fixture {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let store = LocalStore::init(&dir.path().join(".abide"), Options::default()).unwrap();
-        let id = block_on(store.create(NewSession::titled("a session"))).unwrap();
+        let id = store.create(NewSession::titled("a session")).unwrap();
         Self { dir, store, id }
     }
 
@@ -37,11 +36,11 @@ impl Fixture {
     }
 
     fn recorded(&self) -> Vec<Event> {
-        let reader = block_on(self.store.read(self.id)).unwrap();
+        let reader = self.store.read(self.id).unwrap();
         let mut events = Vec::new();
         let mut next = Some(EventRange::ALL);
         while let Some(range) = next {
-            let page = block_on(reader.page(range)).unwrap();
+            let page = reader.page(range).unwrap();
             events.extend(page.events);
             next = page.next.map(|first| EventRange { first, ..range });
         }
@@ -49,7 +48,7 @@ impl Fixture {
     }
 
     fn writer(&self) -> Arc<dyn SessionWriter> {
-        block_on(self.store.write(self.id, Duration::from_secs(5))).unwrap()
+        self.store.write(self.id, Duration::from_secs(5)).unwrap()
     }
 
     fn hello(&self, writer: &dyn SessionWriter) {
@@ -84,7 +83,7 @@ fn it_is_appended_as_turns_end_while_the_writer_goes_on() {
         }
         assert_eq!(fixture.written(), fixture.recorded());
     }
-    block_on(writer.close()).unwrap();
+    writer.close().unwrap();
     drop(writer);
     assert_eq!(fixture.written(), fixture.recorded());
     assert!(fs::read_to_string(fixture.path()).unwrap().contains("--- Turn 3: coder ---"));
@@ -117,7 +116,7 @@ fn without_turns_it_is_there_when_the_writer_closes() {
     let fixture = Fixture::new();
     let writer = fixture.writer();
     fixture.hello(&*writer);
-    block_on(writer.close()).unwrap();
+    writer.close().unwrap();
     drop(writer);
     assert_eq!(fixture.written(), fixture.recorded());
     fs::remove_file(fixture.path()).unwrap();
@@ -131,7 +130,7 @@ fn a_journal_that_went_another_way_is_told_anew() {
     let fixture = Fixture::new();
     let writer = fixture.writer();
     fixture.turn(&*writer, "hello");
-    block_on(writer.close()).unwrap();
+    writer.close().unwrap();
     drop(writer);
     assert_eq!(fixture.written(), fixture.recorded());
     let journal = fixture.path().with_file_name("journal/00000001.jsonl");
@@ -141,7 +140,7 @@ fn a_journal_that_went_another_way_is_told_anew() {
     std::thread::sleep(Duration::from_millis(3));
     let writer = fixture.writer();
     fixture.turn(&*writer, "and on");
-    block_on(writer.close()).unwrap();
+    writer.close().unwrap();
     drop(writer);
     assert_eq!(fixture.written(), fixture.recorded());
 }
@@ -157,7 +156,7 @@ fn who_was_kept_from_it_once_goes_on_at_the_next_turn() {
     assert_eq!(fixture.written(), []);
     drop(lock);
     fixture.turn(&*writer, "and then");
-    block_on(writer.close()).unwrap();
+    writer.close().unwrap();
     drop(writer);
     assert_eq!(fixture.written(), fixture.recorded());
 }
@@ -170,7 +169,7 @@ fn a_writer_that_ends_does_not_write_a_long_transcript_whole() {
     for _ in 0..12 {
         fixture.turn(&*writer, &large);
     }
-    block_on(writer.close()).unwrap();
+    writer.close().unwrap();
     drop(writer);
     fs::remove_file(fixture.path()).unwrap();
     drop(fixture.writer());
@@ -178,7 +177,7 @@ fn a_writer_that_ends_does_not_write_a_long_transcript_whole() {
     // No turn ends, so that all of it is left to the end.
     let writer = fixture.writer();
     fixture.hello(&*writer);
-    block_on(writer.close()).unwrap();
+    writer.close().unwrap();
     drop(writer);
     let recorded = fixture.recorded();
     assert!(fixture.written().len() < recorded.len());

@@ -6,7 +6,6 @@ use std::time::Duration;
 use abide_model::{HistoryQuery, Store};
 use abide_postgres::{Options, ServerUrl};
 use abide_testkit::PrivatePostgres;
-use pollster::block_on;
 
 use crate::support::{new_session, say, store};
 
@@ -46,7 +45,7 @@ fn what_was_dumped_and_restored_is_whole_and_goes_on() {
         search: abide_model::Search::parse("sentence").ok(),
         ..HistoryQuery::default()
     };
-    assert_eq!(block_on(two.history(&query)).unwrap().entries.len(), 1);
-    let again = block_on(two.write(id, Duration::ZERO)).unwrap();
+    assert_eq!(two.history(&query).unwrap().entries.len(), 1);
+    let again = two.write(id, Duration::ZERO).unwrap();
     assert_eq!(say(&*again, "on").unwrap(), 104);
 }

@@ -5,7 +5,6 @@ use std::time::Duration;
 use abide_journal::{BundleReader, ImportError, ImportOutcome};
 use abide_model::{EventRange, NewSession, Seq, SessionId, Store, StoreError};
 use abide_postgres::{Options, PostgresStore};
-use pollster::block_on;
 
 use crate::support::{database, new_session, say, store};
 
@@ -25,8 +24,8 @@ fn take_in(store: &PostgresStore, bundle: &[u8]) -> Result<ImportOutcome, Import
 }
 
 fn lines(store: &PostgresStore, id: SessionId) -> Vec<String> {
-    let reader = block_on(store.read(id)).unwrap();
-    let page = block_on(reader.page(EventRange::ALL)).unwrap();
+    let reader = store.read(id).unwrap();
+    let page = reader.page(EventRange::ALL).unwrap();
     assert_eq!(page.notes, []);
     page.events.iter().map(|event| event.to_json()).collect()
 }
@@ -39,27 +38,27 @@ fn a_session_goes_over_and_on() {
     // Larger than what stays in a line.
     let long = "x".repeat(100_000);
     say(&*writer, &long).unwrap();
-    block_on(writer.close()).unwrap();
+    writer.close().unwrap();
     assert_eq!(take_in(&b, &bundle(&a, id)).unwrap(), ImportOutcome::Made);
     assert_eq!(lines(&a, id), lines(&b, id));
     assert_eq!(take_in(&b, &bundle(&a, id)).unwrap(), ImportOutcome::Same);
     b.verify(id).unwrap();
 
     // It goes on there, with an epoch above those of the journal, and comes back.
-    let writer = block_on(b.write(id, NOW)).unwrap();
+    let writer = b.write(id, NOW).unwrap();
     assert_eq!(writer.epoch().0, 2);
     say(&*writer, "there").unwrap();
-    block_on(writer.close()).unwrap();
+    writer.close().unwrap();
     assert_eq!(take_in(&b, &bundle(&a, id)).unwrap(), ImportOutcome::Behind { here: Seq(7) });
     assert_eq!(take_in(&a, &bundle(&b, id)).unwrap(), ImportOutcome::Forwarded { from: Seq(4) });
     assert_eq!(lines(&a, id), lines(&b, id));
-    let writer = block_on(a.write(id, NOW)).unwrap();
+    let writer = a.write(id, NOW).unwrap();
     assert_eq!(writer.epoch().0, 3);
 
     // While somebody writes, nothing is put behind his back.
     say(&*writer, "here").unwrap();
     drop(writer);
-    let writer = block_on(b.write(id, NOW)).unwrap();
+    let writer = b.write(id, NOW).unwrap();
     say(&*writer, "another thing there").unwrap();
     drop(writer);
     let diverged = take_in(&a, &bundle(&b, id)).unwrap_err();
@@ -73,17 +72,17 @@ fn a_session_that_is_held_does_not_grow_by_an_import() {
     let (a, b) = (store(&here, Options::default()), store(&there, Options::default()));
     let (id, writer) = new_session(&*a);
     say(&*writer, "one").unwrap();
-    block_on(writer.close()).unwrap();
+    writer.close().unwrap();
     take_in(&b, &bundle(&a, id)).unwrap();
-    let writer = block_on(a.write(id, NOW)).unwrap();
+    let writer = a.write(id, NOW).unwrap();
     say(&*writer, "two").unwrap();
-    block_on(writer.close()).unwrap();
+    writer.close().unwrap();
     let longer = bundle(&a, id);
-    let writer = block_on(b.write(id, NOW)).unwrap();
+    let writer = b.write(id, NOW).unwrap();
     let held = b.import_bundle(BundleReader::open(&longer[..]).unwrap(), NOW);
     assert!(matches!(held, Err(ImportError::Store(StoreError::Held { .. }))), "{held:?}");
     say(&*writer, "mine").unwrap();
-    block_on(writer.close()).unwrap();
+    writer.close().unwrap();
     let diverged = b.import_bundle(BundleReader::open(&longer[..]).unwrap(), NOW);
     assert!(matches!(diverged, Err(ImportError::Diverged { .. })), "{diverged:?}");
     b.verify(id).unwrap();
@@ -95,13 +94,13 @@ fn a_fork_needs_its_parent_and_a_key_leads_to_one() {
     let (a, b) = (store(&here, Options::default()), store(&there, Options::default()));
     let (parent, writer) = new_session(&*a);
     say(&*writer, "one").unwrap();
-    let fork = block_on(a.fork(parent, Some(Seq(3)), NewSession::default().with_key("k"))).unwrap();
+    let fork = a.fork(parent, Some(Seq(3)), NewSession::default().with_key("k")).unwrap();
     say(&*writer, "two").unwrap();
-    block_on(writer.close()).unwrap();
+    writer.close().unwrap();
     let orphan = take_in(&b, &bundle(&a, fork)).unwrap_err();
     assert!(matches!(orphan, ImportError::NoParent { .. }), "{orphan}");
     take_in(&b, &bundle(&a, parent)).unwrap();
-    let other = block_on(b.create(NewSession::default().with_key("k"))).unwrap();
+    let other = b.create(NewSession::default().with_key("k")).unwrap();
     let taken = take_in(&b, &bundle(&a, fork)).unwrap_err();
     assert!(matches!(taken, ImportError::KeyTaken { session, .. } if session == other), "{taken}");
     b.delete_session(other).unwrap();

@@ -6,13 +6,12 @@ use std::time::Duration;
 
 use abide_model::{Content, EventRange, Fact, SessionId, Store};
 use abide_postgres::{Options, PostgresStore};
-use pollster::block_on;
 
 use crate::support::{database, new_session, say, store};
 
 fn said(store: &PostgresStore, id: SessionId) -> Vec<String> {
-    let reader = block_on(store.read(id)).unwrap();
-    let page = block_on(reader.page(EventRange::ALL)).unwrap();
+    let reader = store.read(id).unwrap();
+    let page = reader.page(EventRange::ALL).unwrap();
     let texts = page.events.iter().filter_map(|event| match event.fact() {
         Ok(Fact::Message(message)) => match message.content {
             Content::Text(text) => Some(text),
@@ -48,7 +47,7 @@ fn what_is_acknowledged_while_another_thread_closes_is_there() {
                 })
             })
             .collect();
-        block_on(writer.close()).unwrap();
+        writer.close().unwrap();
         closed.store(true, Ordering::Relaxed);
         let all: Vec<String> = threads.into_iter().flat_map(|it| it.join().unwrap()).collect();
         let there = said(&store, id);
@@ -71,18 +70,18 @@ fn the_state_is_the_same_with_its_snapshot_and_without() {
     for number in 0..50 {
         say(&*writer, &format!("before {number}")).unwrap();
     }
-    block_on(writer.close()).unwrap();
+    writer.close().unwrap();
     let digest = |store: &Arc<PostgresStore>| {
-        let reader = block_on(store.read(id)).unwrap();
-        block_on(reader.state()).unwrap().digest()
+        let reader = store.read(id).unwrap();
+        reader.state().unwrap().digest()
     };
     let with = digest(&one);
     // A page that was altered is known, and the events are folded anew.
     server.sql(database, "UPDATE abide.page SET bytes = bytes || 'x'::bytea");
     assert_eq!(digest(&one), with);
-    let writer = block_on(one.write(id, Duration::ZERO)).unwrap();
+    let writer = one.write(id, Duration::ZERO).unwrap();
     say(&*writer, "after").unwrap();
-    block_on(writer.close()).unwrap();
+    writer.close().unwrap();
     let after = digest(&one);
     server.sql(database, "DELETE FROM abide.page");
     assert_eq!(digest(&one), after);
@@ -102,7 +101,7 @@ fn a_line_that_was_altered_is_told() {
     let (id, writer) = new_session(&*one);
     say(&*writer, "as it was").unwrap();
     say(&*writer, "and on").unwrap();
-    block_on(writer.close()).unwrap();
+    writer.close().unwrap();
     assert!(one.verify(id).is_ok());
     server.sql(
         database,
@@ -110,8 +109,8 @@ fn a_line_that_was_altered_is_told() {
     );
     let damaged = one.verify(id).unwrap_err();
     assert!(damaged.to_string().contains("event 3"), "{damaged}");
-    let reader = block_on(one.read(id)).unwrap();
-    let page = block_on(reader.page(EventRange::ALL)).unwrap();
+    let reader = one.read(id).unwrap();
+    let page = reader.page(EventRange::ALL).unwrap();
     assert_eq!((page.events.len(), page.notes.len()), (4, 1), "the others are read");
     // A line that is sound by itself, but of another session; and one that is of another place.
     let (_, writer) = new_session(&*one);
@@ -126,7 +125,7 @@ fn a_line_that_was_altered_is_told() {
         let damaged = one.verify(id).unwrap_err();
         assert!(damaged.to_string().contains("event 3"), "{damaged}");
     }
-    let page = block_on(reader.page(EventRange::ALL)).unwrap();
+    let page = reader.page(EventRange::ALL).unwrap();
     assert_eq!((page.events.len(), page.notes.len()), (4, 1), "nothing is given twice");
     server.sql(database, "DELETE FROM abide.event WHERE seq = 3");
     assert!(one.verify(id).unwrap_err().to_string().contains("event 3"));

@@ -8,7 +8,6 @@ use abide_model::{
     SessionId, Store, StoreError,
 };
 use abide_postgres::{ErasedRows, Options, PostgresStore};
-use pollster::block_on;
 
 use crate::support::{database, new_session, say, store};
 
@@ -30,13 +29,13 @@ fn unerased(store: &PostgresStore, bundle: &[u8]) -> Vec<Seq> {
 
 /// The events of a session that have the secret, and the sessions that are found by it.
 fn holding(store: &PostgresStore, id: SessionId) -> (Vec<Seq>, usize) {
-    let reader = block_on(store.read(id)).unwrap();
-    let page = block_on(reader.page(EventRange::ALL)).unwrap();
+    let reader = store.read(id).unwrap();
+    let page = reader.page(EventRange::ALL).unwrap();
     assert_eq!(page.notes, []);
     let events = page.events.iter().filter(|event| event.to_json().contains(SECRET));
     let search = Some(Search::parse(SECRET).unwrap());
     let query = HistoryQuery { search, ..HistoryQuery::default() };
-    let found = block_on(store.history(&query)).unwrap().entries.len();
+    let found = store.history(&query).unwrap().entries.len();
     (events.map(|event| event.seq).collect(), found)
 }
 
@@ -49,10 +48,10 @@ fn a_copy_says_what_is_erased_elsewhere_and_erases_it() {
     // Larger than what stays in a line.
     say(&*writer, &format!("{SECRET} {}", "x".repeat(100_000))).unwrap();
     say(&*writer, "something else").unwrap();
-    block_on(writer.close()).unwrap();
+    writer.close().unwrap();
     let whole = bundle(&a, id);
     assert_eq!(unerased(&b, &whole), []);
-    let fork = block_on(b.fork(id, Some(Seq(5)), NewSession::default())).unwrap();
+    let fork = b.fork(id, Some(Seq(5)), NewSession::default()).unwrap();
     let both = [Seq(3), Seq(4)];
     assert_eq!(holding(&a, id), (both.to_vec(), 1));
     assert_eq!(holding(&b, fork).0, both);
@@ -86,7 +85,7 @@ fn the_files_of_an_erased_checkpoint_stay_and_that_is_said() {
         let event = vec![NewEvent::parse(&json).unwrap()];
         writer.append(event, Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
     }
-    block_on(writer.close()).unwrap();
+    writer.close().unwrap();
     let erased = store.erase_payloads(id, &[Seq(3), Seq(4)], NOW).unwrap();
     assert_eq!(erased, ErasedRows { payloads: 2, objects: 1 });
 }
@@ -98,19 +97,19 @@ fn an_object_is_not_put_for_an_event_that_is_erased_or_refused() {
     let (id, writer) = new_session(&*a);
     let large = format!("{SECRET} {}", "x".repeat(100_000));
     say(&*writer, &large).unwrap();
-    block_on(writer.close()).unwrap();
+    writer.close().unwrap();
     let whole = bundle(&a, id);
     a.erase_payloads(id, &[Seq(3)], NOW).unwrap();
-    let objects = block_on(b.objects()).unwrap();
+    let objects = b.objects().unwrap();
     let has = || objects.has(&[ObjectHash::of(large.as_bytes())]).unwrap() == [true];
     // It came here erased, and the data comes too late.
     unerased(&b, &bundle(&a, id));
     unerased(&b, &whole);
     assert!(!has());
     // A new event that has the same data brings it along.
-    let writer = block_on(a.write(id, NOW)).unwrap();
+    let writer = a.write(id, NOW).unwrap();
     say(&*writer, &large).unwrap();
-    block_on(writer.close()).unwrap();
+    writer.close().unwrap();
     unerased(&b, &bundle(&a, id));
     assert!(has());
     b.verify(id).unwrap();
@@ -122,22 +121,22 @@ fn a_fork_that_is_held_does_not_bring_back_what_is_erased() {
     let store = store(&here, Options::default());
     let (id, writer) = new_session(&*store);
     say(&*writer, SECRET).unwrap();
-    block_on(writer.close()).unwrap();
-    let fork = block_on(store.fork(id, None, NewSession::default())).unwrap();
-    let writer = block_on(store.write(fork, NOW)).unwrap();
+    writer.close().unwrap();
+    let fork = store.fork(id, None, NewSession::default()).unwrap();
+    let writer = store.write(fork, NOW).unwrap();
     let held = store.erase_payloads(id, &[Seq(3)], NOW);
     let by_fork =
         |error: &StoreError| matches!(error, StoreError::Held { session, .. } if *session == fork);
     assert!(held.as_ref().is_err_and(by_fork), "{held:?}");
     assert_eq!(holding(&store, id).0, [Seq(3)]);
-    block_on(writer.close()).unwrap();
+    writer.close().unwrap();
     drop(writer);
     store.erase_payloads(id, &[Seq(3)], NOW).unwrap();
     // Both are free again, and neither has it.
     for session in [id, fork] {
-        let writer = block_on(store.write(session, NOW)).unwrap();
+        let writer = store.write(session, NOW).unwrap();
         say(&*writer, "more").unwrap();
-        block_on(writer.close()).unwrap();
+        writer.close().unwrap();
         assert_eq!(holding(&store, session), (Vec::new(), 0));
         store.verify(session).unwrap();
     }
@@ -151,7 +150,7 @@ fn what_says_how_to_read_a_session_and_one_that_is_held_are_refused() {
     say(&*writer, SECRET).unwrap();
     let held = store.erase_payloads(id, &[Seq(3)], NOW);
     assert!(matches!(held, Err(StoreError::Held { .. })), "{held:?}");
-    block_on(writer.close()).unwrap();
+    writer.close().unwrap();
     let opened = store.erase_payloads(id, &[Seq(2), Seq(3)], NOW);
     assert!(matches!(opened, Err(StoreError::Damaged { .. })), "{opened:?}");
     assert_eq!(holding(&store, id).0, [Seq(3)]);

@@ -10,7 +10,6 @@ use abide_postgres::{Options, PostgresStore, ServerUrl};
 use abide_testkit::{
     CutProxy, Direction, FaultRun, FaultSize, Fsync, PostgresSettings, PrivatePostgres, Random,
 };
-use pollster::block_on;
 
 use crate::support::{new_session, say, store};
 
@@ -66,7 +65,7 @@ fn write(
         acknowledged.push(text);
         said.fetch_add(1, Ordering::Relaxed);
     }
-    block_on(writer.close()).unwrap();
+    writer.close().unwrap();
     (id, acknowledged)
 }
 
@@ -74,10 +73,10 @@ fn write(
 fn check(store: &PostgresStore, sessions: &[(SessionId, Vec<String>)]) -> usize {
     let mut events = 0;
     for (id, acknowledged) in sessions {
-        let reader = block_on(store.read(*id)).unwrap();
+        let reader = store.read(*id).unwrap();
         let (mut range, mut seen, mut next) = (EventRange::ALL, Vec::new(), Seq::FIRST);
         loop {
-            let page = block_on(reader.page(range)).unwrap();
+            let page = reader.page(range).unwrap();
             assert_eq!(page.notes, []);
             for event in &page.events {
                 assert_eq!(event.seq, next, "no gap and nothing twice");

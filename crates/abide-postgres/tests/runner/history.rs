@@ -9,7 +9,6 @@ use abide_model::{
 };
 use abide_postgres::{Options, PostgresStore, ServerUrl};
 use abide_testkit::{CutProxy, Direction, PostgresServer, PrivatePostgres, Random, plain_history};
-use pollster::block_on;
 
 use crate::support::{message, new_session, say, store};
 
@@ -59,11 +58,11 @@ fn put(writer: &dyn SessionWriter, events: Vec<NewEvent>) {
 }
 
 fn events_of(store: &dyn Store, id: SessionId) -> Vec<Event> {
-    let reader = block_on(store.read(id)).unwrap();
+    let reader = store.read(id).unwrap();
     let mut range = EventRange::ALL;
     let mut events = Vec::new();
     loop {
-        let page = block_on(reader.page(range)).unwrap();
+        let page = reader.page(range).unwrap();
         events.extend(page.events);
         match page.next {
             Some(next) => range.first = next,
@@ -73,7 +72,8 @@ fn events_of(store: &dyn Store, id: SessionId) -> Vec<Event> {
 }
 
 fn plain(store: &dyn Store, query: &HistoryQuery) -> History {
-    let sessions: Vec<(SessionId, Vec<Event>)> = block_on(store.list())
+    let sessions: Vec<(SessionId, Vec<Event>)> = store
+        .list()
         .unwrap()
         .into_iter()
         .map(|session| (session.id, events_of(store, session.id)))
@@ -84,7 +84,7 @@ fn plain(store: &dyn Store, query: &HistoryQuery) -> History {
 /// The store's answer is the plain one, but for the places: a few of them, the newest first.
 fn check(store: &dyn Store, query: &HistoryQuery) {
     let mut expected = plain(store, query);
-    let mut found = block_on(store.history(query)).unwrap();
+    let mut found = store.history(query).unwrap();
     assert_eq!(found.notes, Vec::<String>::new());
     assert_eq!(found.more, expected.more, "{query:?}");
     for (found, expected) in found.entries.iter_mut().zip(&mut expected.entries) {
@@ -185,12 +185,12 @@ fn answers_are_those_of_reading_everything() {
                 put(&*open[at].1, vec![event(&mut random, counts[at])]);
             }
             if round % 2 == 0 {
-                let seen = block_on(other.history(&HistoryQuery::default())).unwrap();
+                let seen = other.history(&HistoryQuery::default()).unwrap();
                 check(&*other, &query(&mut random, &seen));
             }
         }
         for (_, writer) in &open {
-            block_on(writer.close()).unwrap();
+            writer.close().unwrap();
         }
         let followed = place.dump();
         assert_eq!(place.sql("select count(*) from lease where not at_rest"), "0");
@@ -212,7 +212,7 @@ fn large_session(store: &dyn Store, messages: usize) -> SessionId {
     for number in 0..messages {
         put(&*writer, vec![message(&format!("number{number} {text}"))]);
     }
-    block_on(writer.close()).unwrap();
+    writer.close().unwrap();
     id
 }
 
@@ -224,7 +224,7 @@ fn pieces(place: &Place) -> usize {
 fn found(store: &dyn Store, text: &str) -> Vec<(SessionId, u64)> {
     let search = Some(Search::parse(text).unwrap());
     let query = HistoryQuery { search, ..HistoryQuery::default() };
-    let history = block_on(store.history(&query)).unwrap();
+    let history = store.history(&query).unwrap();
     history.entries.iter().map(|entry| (entry.id, entry.match_count)).collect()
 }
 
@@ -282,13 +282,13 @@ fn a_fork_has_its_own_events_and_goes_on_with_the_turns() {
     let (id, writer) = new_session(&*store);
     let turn = r#"{"kind":"turn.started","data":{"agent":"coder"}}"#;
     put(&*writer, vec![NewEvent::parse(turn).unwrap(), message("shared")]);
-    block_on(writer.close()).unwrap();
-    let fork = block_on(store.fork(id, None, NewSession::titled("fork"))).unwrap();
-    let writer = block_on(store.write(fork, Duration::ZERO)).unwrap();
+    writer.close().unwrap();
+    let fork = store.fork(id, None, NewSession::titled("fork")).unwrap();
+    let writer = store.write(fork, Duration::ZERO).unwrap();
     put(&*writer, vec![NewEvent::parse(turn).unwrap(), message("alone")]);
     assert_eq!(found(&*store, "shared"), [(id, 1)]);
     let search = Some(Search::parse("alone").unwrap());
-    let history = block_on(store.history(&HistoryQuery { search, ..HistoryQuery::default() }));
+    let history = store.history(&HistoryQuery { search, ..HistoryQuery::default() });
     let entry = history.unwrap().entries.remove(0);
     assert_eq!((entry.id, entry.matches[0].turn.map(|turn| turn.0)), (fork, Some(2)));
     assert_eq!(entry.matches[0].agent.as_deref(), Some("coder"));
@@ -317,7 +317,7 @@ fn one_who_may_only_read_is_told_what_is_missing() {
     let Some(place) = place() else { return };
     let (id, writer) = new_session(&*place.open());
     say(&*writer, "zebra").unwrap();
-    block_on(writer.close()).unwrap();
+    writer.close().unwrap();
     let role = format!("reader_{}", place.name);
     place.sql(&format!(
         "create role {role} login; grant usage on schema abide to {role};
@@ -328,10 +328,10 @@ fn one_who_may_only_read_is_told_what_is_missing() {
     let url = ServerUrl::parse(&format!("{scheme}://{role}@{host}")).unwrap();
     let reader = PostgresStore::open(&url, Options::default()).unwrap();
     let all = HistoryQuery::default();
-    assert_eq!(block_on(reader.history(&all)).unwrap().notes, Vec::<String>::new());
+    assert_eq!(reader.history(&all).unwrap().notes, Vec::<String>::new());
     assert_eq!(found(&reader, "zebra"), [(id, 1)]);
     place.forget();
-    let history = block_on(reader.history(&all)).unwrap();
+    let history = reader.history(&all).unwrap();
     assert_eq!(history.entries, []);
     assert!(history.notes[0].starts_with("1 session has more events"), "{:?}", history.notes);
     assert_eq!(found(&*place.open(), "zebra"), [(id, 1)]);
@@ -354,8 +354,8 @@ fn how_long_questions_take() {
     for session in 0..sessions {
         let fields =
             SessionFields { title: Some(format!("session {session}")), ..SessionFields::default() };
-        let id = block_on(store.create(NewSession { fields })).unwrap();
-        let writer = block_on(store.write(id, Duration::ZERO)).unwrap();
+        let id = store.create(NewSession { fields }).unwrap();
+        let writer = store.write(id, Duration::ZERO).unwrap();
         let some = (0..events).map(|event| {
             // Few words are frequent, most are rare.
             let words = (0..60).map(|_| {
@@ -366,7 +366,7 @@ fn how_long_questions_take() {
             message(&format!("common the {words} e{event}s{session}"))
         });
         put(&*writer, some.collect());
-        block_on(writer.close()).unwrap();
+        writer.close().unwrap();
     }
     println!("filled in {:?}", start.elapsed());
     place.sql("vacuum analyze");
@@ -388,7 +388,7 @@ fn how_long_questions_take() {
         let mut times: Vec<Duration> = (0..21)
             .map(|_| {
                 let start = Instant::now();
-                block_on(store.history(&query)).unwrap();
+                store.history(&query).unwrap();
                 start.elapsed()
             })
             .collect();

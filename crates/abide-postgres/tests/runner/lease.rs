@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use abide_model::{AppendError, Store, StoreError};
 use abide_postgres::Options;
-use pollster::block_on;
 
 use crate::support::{database, new_session, say, store};
 
@@ -34,7 +33,7 @@ fn a_thousand_appends_with_a_stale_epoch_are_refused() {
     for round in 0..100 {
         let (id, stale) = new_session(&*one);
         say(&*stale, "mine").unwrap();
-        let taken = block_on(two.write(id, Duration::ZERO)).unwrap();
+        let taken = two.write(id, Duration::ZERO).unwrap();
         assert!(taken.epoch() > stale.epoch());
         say(&*taken, "mine now").unwrap();
         for _ in 0..10 {
@@ -46,7 +45,7 @@ fn a_thousand_appends_with_a_stale_epoch_are_refused() {
         }
         drop(stale);
         // It let go of nothing that is not its own.
-        let held = block_on(one.write(id, Duration::ZERO)).map(|_| ());
+        let held = one.write(id, Duration::ZERO).map(|_| ());
         assert!(matches!(held, Err(StoreError::Held { .. })), "round {round}: {held:?}");
         assert_eq!(say(&*taken, "and still").unwrap(), 6, "round {round}");
     }
@@ -63,15 +62,15 @@ fn a_stale_append_by_hand_is_refused_each_time() {
     say(&*first, "mine").unwrap();
     let mut stale = Vec::new();
     for _ in 0..1000 {
-        stale.push(block_on(two.write(id, Duration::ZERO)).unwrap());
+        stale.push(two.write(id, Duration::ZERO).unwrap());
     }
     let last = stale.pop().unwrap();
     for writer in stale.iter().chain([&first]) {
         assert!(say(&**writer, "no").is_err());
     }
     say(&*last, "yes").unwrap();
-    let reader = block_on(one.read(id)).unwrap();
-    let page = block_on(reader.page(abide_model::EventRange::ALL)).unwrap();
+    let reader = one.read(id).unwrap();
+    let page = reader.page(abide_model::EventRange::ALL).unwrap();
     let said: Vec<_> = page.events.iter().map(|event| event.kind.to_string()).collect();
     let all =
         ["session.created", "writer.opened", "message.added", "writer.opened", "message.added"];
@@ -89,11 +88,11 @@ fn the_lease_of_a_process_that_is_gone_passes_at_once() {
     let (id, writer) = new_session(&*one);
     say(&*writer, "before").unwrap();
     let two = store(&url, Options::default());
-    let held = block_on(two.write(id, Duration::ZERO)).map(|_| ());
+    let held = two.write(id, Duration::ZERO).map(|_| ());
     assert!(matches!(held, Err(StoreError::Held { .. })), "{held:?}");
     child.kill().unwrap();
     child.wait().unwrap();
-    let next = block_on(two.write(id, Duration::ZERO)).unwrap();
+    let next = two.write(id, Duration::ZERO).unwrap();
     assert_eq!(say(&*next, "after").unwrap(), 5);
     assert!(say(&*writer, "ghost").is_err());
 }
@@ -104,10 +103,9 @@ fn a_holder_elsewhere_is_waited_for_and_named() {
     let one = store(&url, elsewhere("far-away"));
     let two = store(&url, elsewhere("here"));
     let (id, writer) = new_session(&*one);
-    let error = block_on(two.write(id, Duration::from_millis(60))).map(|_| ()).unwrap_err();
+    let error = two.write(id, Duration::from_millis(60)).map(|_| ()).unwrap_err();
     assert!(error.to_string().contains("on far-away"), "{error}");
-    let waiting =
-        std::thread::spawn(move || block_on(two.write(id, Duration::from_secs(20))).map(|_| ()));
-    block_on(writer.close()).unwrap();
+    let waiting = std::thread::spawn(move || two.write(id, Duration::from_secs(20)).map(|_| ()));
+    writer.close().unwrap();
     waiting.join().unwrap().unwrap();
 }

@@ -6,7 +6,6 @@ use std::time::Duration;
 use abide_model::{Seq, Store};
 use abide_postgres::{Options, PostgresStore, ServerUrl};
 use abide_testkit::{CutProxy, PrivatePostgres};
-use pollster::block_on;
 
 use crate::support::{database, new_session, say, store};
 
@@ -22,12 +21,12 @@ fn a_follower_is_told_of_what_another_store_appends() {
     let (id, writer) = new_session(&*writing);
     let mut last = say(&*writer, "the first").unwrap();
     let following = PostgresStore::open(&url, told_only()).unwrap();
-    let reader = block_on(following.read(id)).unwrap();
+    let reader = following.read(id).unwrap();
     let (send, receive) = mpsc::channel();
     std::thread::scope(|scope| {
         scope.spawn(move || {
             for beyond in receive {
-                assert!(block_on(reader.grown(Seq(beyond), Duration::MAX)).unwrap());
+                assert!(reader.grown(Seq(beyond), Duration::MAX).unwrap());
             }
         });
         for n in 0..20 {
@@ -51,11 +50,10 @@ fn a_follower_whose_connection_was_cut_is_told_again() {
     let mut last = say(&*writer, "the first").unwrap();
     let url = ServerUrl::parse(&through).unwrap();
     let following = PostgresStore::open(&url, told_only()).unwrap();
-    let reader = &block_on(following.read(id)).unwrap();
+    let reader = &following.read(id).unwrap();
     for n in 0..5 {
         last = std::thread::scope(|scope| {
-            let waiting =
-                scope.spawn(move || block_on(reader.grown(Seq(last), Duration::MAX)).unwrap());
+            let waiting = scope.spawn(move || reader.grown(Seq(last), Duration::MAX).unwrap());
             proxy.cut_all();
             let next = say(&*writer, &format!("number {n}")).unwrap();
             assert!(waiting.join().unwrap());

@@ -6,7 +6,6 @@ use std::time::Duration;
 use abide_model::{EventRange, NewSession, ObjectBatch, ObjectHash, SessionId, Store, StoreError};
 use abide_postgres::{Options, PostgresStore, ServerUrl};
 use abide_testkit::PrivatePostgres;
-use pollster::block_on;
 
 use crate::support::{new_session, say};
 
@@ -47,12 +46,12 @@ fn an_admin_makes_tables_a_writer_writes_and_a_reader_reads() {
         say(&*session, times).unwrap();
         let mut objects = ObjectBatch::default();
         objects.push(ObjectHash::of(times.as_bytes()), times.as_bytes());
-        let put = block_on(store.objects()).unwrap();
+        let put = store.objects().unwrap();
         put.put_batch(&objects).unwrap();
         put.sync().unwrap();
-        block_on(session.close()).unwrap();
+        session.close().unwrap();
         let (gone, session) = new_session(&store);
-        block_on(session.close()).unwrap();
+        session.close().unwrap();
         drop(session);
         store.delete_session(gone).unwrap();
         id
@@ -73,20 +72,20 @@ fn an_admin_makes_tables_a_writer_writes_and_a_reader_reads() {
     refused("reader", "INSERT INTO setting VALUES ('a', 'b')");
 
     let store = open(&reader);
-    assert_eq!(block_on(store.list()).unwrap().len(), 2);
-    let session = block_on(store.read(id)).unwrap();
-    let events = block_on(session.page(EventRange::ALL)).unwrap().events;
+    assert_eq!(store.list().unwrap().len(), 2);
+    let session = store.read(id).unwrap();
+    let events = session.page(EventRange::ALL).unwrap().events;
     let last = events.last().unwrap().seq;
-    assert!(block_on(session.grown(abide_model::Seq(last.0 - 1), Duration::MAX)).unwrap());
-    assert!(!block_on(session.grown(last, Duration::ZERO)).unwrap());
+    assert!(session.grown(abide_model::Seq(last.0 - 1), Duration::MAX).unwrap());
+    assert!(!session.grown(last, Duration::ZERO).unwrap());
     let check = |error: StoreError| {
         let said = said(&error);
         assert!(said.contains("this user of the database may not do that"), "{said}");
         assert!(said.contains("permission denied for table"), "{said}");
     };
-    check(block_on(store.create(NewSession::titled("mine"))).unwrap_err());
-    check(block_on(store.write(id, Duration::ZERO)).map(|_| ()).unwrap_err());
+    check(store.create(NewSession::titled("mine")).unwrap_err());
+    check(store.write(id, Duration::ZERO).map(|_| ()).unwrap_err());
     let deleted = store.delete_session(id).unwrap_err();
     assert!(said(&deleted).contains("permission denied"), "{deleted:?}");
-    assert_eq!(block_on(session.page(EventRange::ALL)).unwrap().events.len(), events.len());
+    assert_eq!(session.page(EventRange::ALL).unwrap().events.len(), events.len());
 }

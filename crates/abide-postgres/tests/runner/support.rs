@@ -5,7 +5,6 @@ use std::sync::Arc;
 use abide_model::{Durability, NewEvent, NewSession, OddEvents, SessionId, SessionWriter, Store};
 use abide_postgres::{Options, PostgresStore, ServerUrl};
 use abide_testkit::PrivatePostgres;
-use pollster::block_on;
 
 /// The URL of an empty database; none where there is no server, which is said.
 pub fn database() -> Option<ServerUrl> {
@@ -26,8 +25,8 @@ pub fn message(text: &str) -> NewEvent {
 
 /// A new session, open for writing.
 pub fn new_session(store: &dyn Store) -> (SessionId, Arc<dyn SessionWriter>) {
-    let id = block_on(store.create(NewSession::titled("a session"))).unwrap();
-    (id, block_on(store.write(id, std::time::Duration::ZERO)).unwrap())
+    let id = store.create(NewSession::titled("a session")).unwrap();
+    (id, store.write(id, std::time::Duration::ZERO).unwrap())
 }
 
 /// Appends a message and waits.

@@ -65,7 +65,7 @@ pub trait Backend: abide_model::Store {
 
     /// The shortest unambiguous prefix of a session's id.
     fn short_id(&self, session: SessionId) -> Result<String, Error> {
-        let all = pollster::block_on(self.list())?;
+        let all = self.list()?;
         let known = all.into_iter().find(|one| one.id == session);
         Ok(known.map_or_else(|| session.short(SessionId::SHORT), |one| one.short))
     }

@@ -7,11 +7,10 @@ use std::time::Duration;
 
 use abide_local::{BundleHeader, DiskUse, Erased, Imported, LocalStore, Made, SessionLiveness};
 use abide_model::{
-    History, HistoryQuery, NewSession, Objects, Pending, Retention, Seq, SessionId, SessionReader,
-    SessionRef, SessionSummary, SessionWriter, Store,
+    History, HistoryQuery, NewSession, Objects, Retention, Seq, SessionId, SessionReader,
+    SessionRef, SessionSummary, SessionWriter, Store, StoreError,
 };
 use abide_workspace::Policy;
-use pollster::block_on;
 
 use super::{Backend, Bundle, ChildSocket, SeenByHolder};
 use crate::Error;
@@ -60,7 +59,7 @@ impl Backend for PlainStore {
     }
 
     fn project_of(&self, session: SessionId) -> Result<Option<String>, Error> {
-        let state = block_on(async { self.0.read(session).await?.state().await })?;
+        let state = self.0.read(session)?.state()?;
         Ok(state.core.fields.project_id)
     }
 
@@ -114,7 +113,7 @@ impl Backend for PlainStore {
 }
 
 impl Store for PlainStore {
-    fn create(&self, session: NewSession) -> Pending<'_, SessionId> {
+    fn create(&self, session: NewSession) -> Result<SessionId, StoreError> {
         self.0.create(session)
     }
 
@@ -123,31 +122,35 @@ impl Store for PlainStore {
         parent: SessionId,
         at: Option<Seq>,
         session: NewSession,
-    ) -> Pending<'_, SessionId> {
+    ) -> Result<SessionId, StoreError> {
         self.0.fork(parent, at, session)
     }
 
-    fn find<'a>(&'a self, reference: &'a SessionRef) -> Pending<'a, SessionId> {
+    fn find(&self, reference: &SessionRef) -> Result<SessionId, StoreError> {
         self.0.find(reference)
     }
 
-    fn list(&self) -> Pending<'_, Vec<SessionSummary>> {
+    fn list(&self) -> Result<Vec<SessionSummary>, StoreError> {
         self.0.list()
     }
 
-    fn history<'a>(&'a self, query: &'a HistoryQuery) -> Pending<'a, History> {
+    fn history(&self, query: &HistoryQuery) -> Result<History, StoreError> {
         self.0.history(query)
     }
 
-    fn write(&self, session: SessionId, wait: Duration) -> Pending<'_, Arc<dyn SessionWriter>> {
+    fn write(
+        &self,
+        session: SessionId,
+        wait: Duration,
+    ) -> Result<Arc<dyn SessionWriter>, StoreError> {
         self.0.write(session, wait)
     }
 
-    fn read(&self, session: SessionId) -> Pending<'_, Arc<dyn SessionReader>> {
+    fn read(&self, session: SessionId) -> Result<Arc<dyn SessionReader>, StoreError> {
         self.0.read(session)
     }
 
-    fn objects(&self) -> Pending<'_, Arc<dyn Objects>> {
+    fn objects(&self) -> Result<Arc<dyn Objects>, StoreError> {
         self.0.objects()
     }
 }

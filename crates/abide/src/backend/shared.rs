@@ -12,13 +12,12 @@ use abide_local::{
     write_as_child,
 };
 use abide_model::{
-    History, HistoryQuery, NewSession, ObjectHash, Objects, Pending, Retention, Seq, SessionId,
+    History, HistoryQuery, NewSession, ObjectHash, Objects, Retention, Seq, SessionId,
     SessionReader, SessionRef, SessionSummary, SessionWriter, Store, StoreError,
 };
 use abide_objects::{CacheOptions, ObjectsOptions, ObjectsUrl, RemoteObjects};
 use abide_postgres::{Migrated, PostgresStore, ServerUrl, StoreStatus};
 use abide_workspace::Policy;
-use pollster::block_on;
 
 use super::{Backend, Bundle, ChildSocket, SeenByHolder};
 use crate::consent::is_usable;
@@ -132,11 +131,11 @@ impl SharedStore {
         session: SessionId,
         wait: Duration,
     ) -> Result<Arc<dyn SessionWriter>, StoreError> {
-        let own = |wait| Ok(self.held.hold(session, block_on(self.inner.write(session, wait))?));
+        let own = |wait| Ok(self.held.hold(session, self.inner.write(session, wait)?));
         match self.socket_of(session).filter(|_| self.child_of == Some(session)) {
             None => own(wait),
             Some(socket) => {
-                let reader = block_on(self.inner.read(session))?;
+                let reader = self.inner.read(session)?;
                 write_as_child(&socket, &reader, session, wait, || own(Duration::ZERO))
             }
         }
@@ -230,7 +229,7 @@ impl Backend for SharedStore {
     fn workspace_here(&self, session: SessionId) -> Result<Option<PathBuf>, Error> {
         let Some(here) = &self.here else { return Ok(None) };
         // Other projects' sessions have nothing to do with these files.
-        let ours = pollster::block_on(self.inner.list())?;
+        let ours = self.inner.list()?;
         Ok(ours.iter().any(|ours| ours.id == session).then(|| here.clone()))
     }
 
@@ -368,7 +367,7 @@ impl Backend for SharedStore {
 }
 
 impl Store for SharedStore {
-    fn create(&self, session: NewSession) -> Pending<'_, SessionId> {
+    fn create(&self, session: NewSession) -> Result<SessionId, StoreError> {
         self.inner.create(self.placed(session))
     }
 
@@ -377,31 +376,35 @@ impl Store for SharedStore {
         parent: SessionId,
         at: Option<Seq>,
         session: NewSession,
-    ) -> Pending<'_, SessionId> {
+    ) -> Result<SessionId, StoreError> {
         self.inner.fork(parent, at, session)
     }
 
-    fn find<'a>(&'a self, reference: &'a SessionRef) -> Pending<'a, SessionId> {
+    fn find(&self, reference: &SessionRef) -> Result<SessionId, StoreError> {
         self.inner.find(reference)
     }
 
-    fn list(&self) -> Pending<'_, Vec<SessionSummary>> {
+    fn list(&self) -> Result<Vec<SessionSummary>, StoreError> {
         self.inner.list()
     }
 
-    fn history<'a>(&'a self, query: &'a HistoryQuery) -> Pending<'a, History> {
+    fn history(&self, query: &HistoryQuery) -> Result<History, StoreError> {
         self.inner.history(query)
     }
 
-    fn write(&self, session: SessionId, wait: Duration) -> Pending<'_, Arc<dyn SessionWriter>> {
-        Box::pin(async move { self.write_now(session, wait) })
+    fn write(
+        &self,
+        session: SessionId,
+        wait: Duration,
+    ) -> Result<Arc<dyn SessionWriter>, StoreError> {
+        self.write_now(session, wait)
     }
 
-    fn read(&self, session: SessionId) -> Pending<'_, Arc<dyn SessionReader>> {
+    fn read(&self, session: SessionId) -> Result<Arc<dyn SessionReader>, StoreError> {
         self.inner.read(session)
     }
 
-    fn objects(&self) -> Pending<'_, Arc<dyn Objects>> {
+    fn objects(&self) -> Result<Arc<dyn Objects>, StoreError> {
         self.inner.objects()
     }
 }
