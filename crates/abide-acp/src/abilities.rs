@@ -1,14 +1,14 @@
-//! What an agent can do by itself, and what is said for it.
+//! What an agent can do itself, and what the proxy does for it.
 
 use crate::splice::{member, text, with_member};
 
-/// What an agent says of itself in its answer to `initialize`.
+/// What an agent says about itself in its answer to `initialize`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools)]
 pub(crate) struct Abilities {
-    /// The version of the protocol that was agreed on.
+    /// The negotiated protocol version.
     pub(crate) version: u64,
-    /// What it calls itself.
+    /// The agent's name.
     pub(crate) name: String,
     /// `session/load`.
     pub(crate) load: bool,
@@ -24,11 +24,11 @@ pub(crate) struct Abilities {
     pub(crate) fork: bool,
 }
 
-/// The capabilities of sessions that are answered for an agent that lacks them.
+/// The session capabilities that the proxy adds for an agent that lacks them.
 const SESSION: [&str; 5] = ["list", "resume", "close", "delete", "fork"];
 
 impl Abilities {
-    /// Reads the result of `initialize`.
+    /// Parses the result of `initialize`.
     pub(crate) fn read(result: &str) -> Self {
         let can = |name: &str| {
             let value = member(result, &["agentCapabilities", "sessionCapabilities", name]);
@@ -48,7 +48,7 @@ impl Abilities {
         }
     }
 
-    /// The result of `initialize` with what is answered for the agent; every other byte as it was.
+    /// The result of `initialize` with the added capabilities; every other byte is unchanged.
     pub(crate) fn completed(result: &str) -> Option<String> {
         let capabilities = member(result, &["agentCapabilities"]).map_or("{}", |raw| raw.get());
         let session = member(capabilities, &["sessionCapabilities"]);

@@ -9,15 +9,15 @@ use std::time::{Duration, Instant};
 use crate::port::AgentPort;
 use crate::switch::Switch;
 
-/// The longest line that is taken.
+/// The longest line that is read, in bytes.
 pub(crate) const MOST_LINE: usize = 64 << 20;
-/// The most bytes that wait for an agent that does not read.
+/// The most bytes queued for an agent that does not read.
 const MOST_WAITING: usize = 64 << 20;
 
-/// An agent's command, and the process of it that runs.
+/// An agent's command and its running process.
 pub(crate) struct AgentProcess {
     command: Vec<String>,
-    /// How long it has to end once it was asked to.
+    /// How long the agent may take to exit when asked to.
     grace: Duration,
     state: Mutex<State>,
     ended: Condvar,
@@ -28,11 +28,11 @@ pub(crate) struct AgentProcess {
 struct State {
     /// The process, while it runs.
     running: Option<Running>,
-    /// It has ended, and what it leaves is being settled.
+    /// It has exited, and open requests are being settled.
     ending: bool,
     /// Why it was ended.
     why: Option<String>,
-    /// No other is started.
+    /// No other process is started.
     closed: bool,
 }
 
@@ -79,7 +79,7 @@ impl AgentProcess {
         let input = Arc::new(Input::default());
         let (writer, agent) = (Arc::clone(&input), Arc::downgrade(self));
         std::thread::Builder::new().name("to-agent".into()).spawn(move || {
-            // One that cannot be told anything any more is of no use.
+            // An agent that no longer reads is of no use.
             if writer.run(stdin).is_err()
                 && let Some(agent) = agent.upgrade()
             {
@@ -97,7 +97,7 @@ impl AgentProcess {
         Ok(())
     }
 
-    /// Reads what the agent says until it ends.
+    /// Handles the agent's output until it ends.
     fn read(&self, mut child: Child, stdout: ChildStdout, switch: &Arc<Switch>) {
         let mut lines = Lines::new(stdout);
         loop {
@@ -116,7 +116,7 @@ impl AgentProcess {
         let status = wait(&mut child, self.grace);
         let why = {
             let mut state = self.lock();
-            // No other is started before everybody knows that this one is gone.
+            // No other agent is started before everyone knows that this one is gone.
             state.ending = true;
             if let Some(running) = &state.running {
                 running.input.close();
@@ -132,8 +132,7 @@ impl AgentProcess {
         self.ended.notify_all();
     }
 
-    /// Closes its input and waits until it ends; one that neither ends nor says anything for a
-    /// while is ended.
+    /// Closes the agent's input and waits for it to exit. Ends it if it stays silent for `quiet`.
     pub(crate) fn close(&self, quiet: Duration, lost: &dyn Fn() -> bool) {
         *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         let mut state = self.lock();
@@ -157,7 +156,7 @@ impl AgentProcess {
         }
     }
 
-    /// Ends it at once, with all that it started.
+    /// Ends the agent at once, with all the processes it started.
     pub(crate) fn kill(&self) {
         let pid = {
             let mut state = self.lock();
@@ -232,7 +231,7 @@ impl AgentProcess {
     }
 }
 
-/// Waits for a process that has closed its output; one that goes on all the same is ended.
+/// Waits for a process that has closed its output; kills it after `grace`.
 fn wait(child: &mut Child, grace: Duration) -> Option<ExitStatus> {
     let until = Instant::now() + grace;
     while Instant::now() < until {
@@ -254,7 +253,7 @@ fn told(program: &str, status: Option<ExitStatus>) -> String {
     }
 }
 
-/// What waits for the agent to read it.
+/// Lines queued for the agent.
 #[derive(Default)]
 struct Input {
     queue: Mutex<Waiting>,
@@ -301,7 +300,7 @@ impl Input {
         self.changed.notify_one();
     }
 
-    /// Writes what waits, until it is closed and all is written or nobody reads any more.
+    /// Writes queued lines until the queue is closed and empty, or nobody reads any more.
     fn run(&self, mut stdin: ChildStdin) -> io::Result<()> {
         loop {
             let mut waiting = self.lock();
@@ -327,7 +326,7 @@ impl Input {
     }
 }
 
-/// Reads lines of text, each of bounded length.
+/// Reads lines of bounded length.
 pub(crate) struct Lines<R> {
     input: BufReader<R>,
     line: Vec<u8>,
@@ -338,8 +337,8 @@ impl<R: Read> Lines<R> {
         Self { input: BufReader::with_capacity(1 << 16, input), line: Vec::new() }
     }
 
-    /// The next line, without its end; none at the end. What is not UTF-8 is made so, and is no
-    /// message then.
+    /// The next line without its newline; `None` at the end. A line that is not UTF-8 is returned
+    /// as text that is not valid JSON.
     pub(crate) fn next(&mut self) -> io::Result<Option<String>> {
         self.line.clear();
         let most = u64::try_from(MOST_LINE).unwrap_or(u64::MAX).saturating_add(1);
@@ -357,7 +356,7 @@ impl<R: Read> Lines<R> {
         }
         let line = match std::str::from_utf8(&self.line) {
             Ok(line) => line.to_owned(),
-            // Not a message in any case: a control character makes it no JSON for sure.
+            // The control character makes sure that it is not valid JSON.
             Err(_) => format!("\u{1}{}", String::from_utf8_lossy(&self.line)),
         };
         Ok(Some(line))

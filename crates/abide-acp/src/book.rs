@@ -1,4 +1,4 @@
-//! The record of one session while it is open: a translator, and the journal that it writes to.
+//! The record of one open session: a translator, and the session it writes to.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,38 +14,39 @@ use serde_json::value::RawValue;
 
 use crate::record::{Recorded, Translator, Weight, title_of_prompt};
 
-/// The label that tells which session of the agent's this is.
+/// The label that holds the agent's id of the session.
 const INNER: &str = "acp.session";
 
-/// Writes what passes in one session. Where the store fails, what passes is counted instead.
+/// Records the messages of one session. While the store fails, it counts the events it could not
+/// write.
 pub(crate) struct Book {
-    /// What reads the messages.
+    /// Translates messages into events.
     pub(crate) translator: Translator,
     session: Option<Arc<Session>>,
-    /// Where to find it again after the store failed.
+    /// Where to find the session again after the store failed.
     place: Option<(Arc<Store>, SessionId)>,
     missed: u64,
     told: bool,
-    /// It has a title, or will have none.
+    /// It has a title, or will get none.
     entitled: bool,
     closed: bool,
 }
 
-/// A session of the agent's.
+/// The agent's session that belongs to a recorded one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Known {
-    /// Its id.
+    /// The agent's id.
     pub(crate) id: String,
-    /// It was told what was before, instead of having been there.
+    /// It was given the past in a prompt instead of having been there.
     pub(crate) primed: bool,
 }
 
-/// The store failed; what to tell the user, unless that was told before.
+/// The store failed. Holds the message for the user, unless one was shown before.
 #[derive(Debug)]
 pub(crate) struct Failed(pub(crate) Option<String>);
 
 impl Book {
-    /// The record of a session.
+    /// Records into a session.
     pub(crate) fn new(session: Arc<Session>, translator: Translator) -> Self {
         let place = Some((Arc::new(session.store().clone()), session.id()));
         Self {
@@ -72,7 +73,7 @@ impl Book {
         self.write(Recorded { events, weight: Weight::Behind })
     }
 
-    /// No record: the store failed before there was one.
+    /// Records nothing: the store failed before there was a session.
     pub(crate) fn none(translator: Translator) -> Self {
         Self {
             translator,
@@ -85,13 +86,12 @@ impl Book {
         }
     }
 
-    /// The session, while it is written.
+    /// The session, while it can be written.
     pub(crate) fn session(&self) -> Option<&Arc<Session>> {
         self.session.as_ref()
     }
 
-    /// Writes events; when they must be durable before the message is passed on, waits until they
-    /// are.
+    /// Writes events, and waits until they are durable if the message must not be forwarded before.
     pub(crate) fn write(&mut self, recorded: Recorded) -> Result<(), Failed> {
         let Recorded { events, weight } = recorded;
         if events.is_empty() {
@@ -113,7 +113,7 @@ impl Book {
         });
         match written {
             Ok(()) => Ok(()),
-            // What is refused for what it is says nothing of the store.
+            // Refused because of their contents, which says nothing about the store.
             Err(abide::Error::Append(
                 AppendError::Input { .. } | AppendError::TooLarge { .. } | AppendError::Odd { .. },
             )) => {
@@ -127,7 +127,7 @@ impl Book {
         }
     }
 
-    /// The store failed: nothing more is written until it is opened again.
+    /// Handles a failure of the store: nothing is written until the session is opened again.
     pub(crate) fn failed(&mut self, error: &dyn std::error::Error) -> Failed {
         self.session = None;
         if std::mem::replace(&mut self.told, true) {
@@ -146,18 +146,18 @@ impl Book {
         )))
     }
 
-    /// Takes a session that could not be made before.
+    /// Starts recording into a session that could not be made before.
     pub(crate) fn take(&mut self, session: Session) {
         self.place = Some((Arc::new(session.store().clone()), session.id()));
         self.session = Some(Arc::new(session));
     }
 
-    /// Was there never a place to record to?
+    /// Whether there never was a session to record into.
     pub(crate) fn is_homeless(&self) -> bool {
         self.place.is_none() && !self.closed
     }
 
-    /// Opens the session again after the store failed. Tells when it is recorded again.
+    /// Opens the session again after the store failed. Returns the message that says so.
     pub(crate) fn reopen(&mut self) -> Option<String> {
         if self.session.is_some() {
             return None;
@@ -173,7 +173,7 @@ impl Book {
         Some(format!("abide records this session again; {missed} events were not recorded."))
     }
 
-    /// Gives a session that has no title one by its first prompt.
+    /// Sets the title from the first prompt, if the session has none.
     pub(crate) fn entitle(&mut self, params: &RawValue) -> Result<(), Failed> {
         let Some(session) = self.session.as_ref().filter(|_| !self.entitled) else {
             return Ok(());
@@ -190,7 +190,7 @@ impl Book {
         self.write(Recorded { events, weight: Weight::Behind })
     }
 
-    /// Takes a checkpoint of the workspace as it is before a prompt.
+    /// Makes a checkpoint of the workspace as it is before a prompt.
     pub(crate) fn checkpoint(
         session: &Session,
         cancelled: Arc<AtomicBool>,
@@ -204,7 +204,7 @@ impl Book {
         session.checkpoint(&request).map(drop)
     }
 
-    /// Notes which session of the agent's this is.
+    /// Records which of the agent's sessions this is.
     pub(crate) fn observe(&mut self, inner: &str, agent: &str, primed: bool) -> Result<(), Failed> {
         let Some(session) = &self.session else { return Ok(()) };
         let rewinds = match session.core() {
@@ -227,8 +227,8 @@ impl Book {
         self.write(Recorded { events, weight: Weight::Before })
     }
 
-    /// The agent's session that knows all of this one: none where the session was rewound since,
-    /// or is a fork.
+    /// The agent's session that knows all of this one; `None` if this one was rewound since, or is
+    /// a fork.
     pub(crate) fn inner(&self) -> Option<Known> {
         let session = self.session.as_ref()?;
         let (core, _) = session.core().ok()?;
@@ -239,14 +239,14 @@ impl Book {
         fits.then(|| Known { id: id.to_owned(), primed: how == "primed" })
     }
 
-    /// Notes something in the session's log.
+    /// Writes a warning to the session's log.
     pub(crate) fn log(&mut self, text: String) -> Result<(), Failed> {
         let event = NewEvent::try_from(LogRecord { level: "warn".into(), text });
         let events = event.map(|event| vec![event]).unwrap_or_default();
         self.write(Recorded { events, weight: Weight::Behind })
     }
 
-    /// The live events of the session, in order.
+    /// Calls `take` with the session's live events, in order, until it returns false.
     pub(crate) fn each(
         session: &Session,
         take: &mut dyn FnMut(&Event) -> bool,
@@ -264,7 +264,7 @@ impl Book {
         Ok(())
     }
 
-    /// Lets the session go.
+    /// Closes the session.
     pub(crate) fn close(&mut self) {
         self.session = None;
         self.place = None;

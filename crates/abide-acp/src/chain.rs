@@ -1,9 +1,10 @@
-//! One connection to a conductor, told apart into the two sides of a switch.
+//! One connection to a conductor, split into the two sides of a switch.
 //!
-//! In a chain of proxies both sides share a connection. What is plain is for or from the client; a
-//! request or notification in a `proxy/successor` is for or from the agent. Answers are always
-//! plain, so it is remembered which side each request went to and came from. Ids pass as they are:
-//! a conductor's own are all different, and those of the switch are nobody else's.
+//! In a chain of proxies both sides share a connection. A plain message is for or from the client;
+//! a request or notification inside a `proxy/successor` is for or from the agent. Responses are
+//! always plain, so the chain remembers which side each request went to and came from. Ids are
+//! passed through unchanged: the conductor's are unique, and those of the switch collide with no
+//! others.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,12 +21,12 @@ use serde_json::{Map, Value};
 use crate::port::{AgentPort, ClientPort};
 use crate::switch::Switch;
 
-/// Whom a message is for, or who it is from.
+/// The side that a message is for or from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
-    /// The client, or the proxy that comes before.
+    /// The client, or the proxy before this one.
     Client,
-    /// The agent, or the proxy that comes next.
+    /// The agent, or the proxy after this one.
     Agent,
 }
 
@@ -33,19 +34,19 @@ pub(crate) enum Side {
 pub(crate) struct Chain {
     out: UnboundedSender<TransportFrame>,
     ids: Mutex<Ids>,
-    /// Nothing is sent to the agent any more.
+    /// The agent is gone; nothing is sent to it any more.
     ended: AtomicBool,
     note: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
-/// The requests that are not answered yet.
+/// The requests without a response so far.
 #[derive(Default)]
 struct Ids {
-    /// Where those went that were sent.
+    /// Requests sent, with the side they went to.
     sent: HashMap<RawJsonRpcId, Side>,
-    /// Where those are from that came.
+    /// Requests received, with the side they came from.
     came: HashMap<RawJsonRpcId, Side>,
-    /// Those that were cancelled while they still waited for their turn, and how.
+    /// Cancellations of received requests that the switch has not yet sent on.
     early: HashMap<RawJsonRpcId, RawJsonRpcNotification>,
 }
 
@@ -61,18 +62,18 @@ impl Chain {
         self.ids.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Nothing comes from the agent any more, so nothing is sent to it.
+    /// Stops sending to the agent, since nothing comes from it any more.
     pub(crate) fn end_agent(&self) {
         self.ended.store(true, Ordering::SeqCst);
     }
 
-    /// Nothing more is sent at all.
+    /// Stops sending altogether.
     pub(crate) fn close(&self) {
         self.out.close_channel();
     }
 
-    /// The line for the switch that a frame holds, and the side that it is from. What is not for
-    /// the switch is answered here.
+    /// The line in a frame for the switch, and the side it came from. Frames that are not for the
+    /// switch are answered here.
     pub(crate) fn take(&self, frame: TransportFrame) -> Option<(Side, String)> {
         let (side, message) = match frame {
             TransportFrame::Single(RawJsonRpcMessage::Request(request)) => self.request(request)?,
@@ -90,7 +91,7 @@ impl Chain {
                 self.malformed(&raw, error);
                 return None;
             }
-            // The SDK may come to know others.
+            // Future SDK versions may add variants.
             _ => return None,
         };
         match serde_json::to_string(&message) {
@@ -133,7 +134,7 @@ impl Chain {
         notification: RawJsonRpcNotification,
     ) -> Option<(Side, RawJsonRpcMessage)> {
         if cancels(&notification.method) {
-            // It is plain whoever sends it; whose request it names says who.
+            // A cancellation is always plain; the request that it names tells the side.
             let id = cancelled(notification.params.as_ref())?;
             let side = self.ids().came.get(&id).copied()?;
             return Some((side, notification.into()));
@@ -142,7 +143,7 @@ impl Chain {
             return Some((Side::Client, notification.into()));
         }
         match unwrapped(notification.params) {
-            // One that is wrapped names a request of another connection.
+            // A wrapped cancellation names a request of another connection.
             Ok((method, _)) if cancels(&method) => None,
             Ok((method, params)) => {
                 Some((Side::Agent, RawJsonRpcNotification { method, params }.into()))
@@ -158,7 +159,7 @@ impl Chain {
         let value = serde_json::from_str::<Value>(raw).unwrap_or_default();
         let answers = value.get("result").is_some() || value.get("error").is_some();
         if answers && value.get("method").is_none() {
-            // An answer is not answered, lest two go on for ever.
+            // Never answer a response: two peers could go on for ever.
             return (self.note)("an answer that is malformed was dropped");
         }
         self.put(RawJsonRpcMessage::response(RawJsonRpcId::Null, Err(error)));
@@ -173,7 +174,7 @@ impl Chain {
         self.out.unbounded_send(TransportFrame::Single(message)).is_ok()
     }
 
-    /// Sends a line of the switch to one side.
+    /// Sends a line from the switch to one side.
     fn send_to(&self, side: Side, line: &str) -> bool {
         let message = match serde_json::from_str::<RawJsonRpcMessage>(line) {
             Ok(message) => message,
@@ -187,7 +188,7 @@ impl Chain {
                 if side == Side::Agent {
                     (request.method, request.params) = wrapped(&request.method, request.params);
                 }
-                // Held over both, so that nothing cancels it in between.
+                // Held across both sends, so that no cancellation comes in between.
                 let mut ids = self.ids();
                 ids.sent.insert(request.id.clone(), side);
                 let early = ids.early.remove(&request.id);
@@ -226,7 +227,7 @@ impl Chain {
     }
 }
 
-/// The side of a connection where the client is.
+/// The client's side of a connection.
 pub(crate) struct ToClient(pub(crate) Arc<Chain>);
 
 impl ClientPort for ToClient {
@@ -235,7 +236,8 @@ impl ClientPort for ToClient {
     }
 }
 
-/// The side where the agent is. Whoever made the chain runs it: it is not started here.
+/// The agent's side of a connection. Whoever built the chain runs the agent; it is not started
+/// here.
 pub(crate) struct ToAgent(pub(crate) Arc<Chain>);
 
 impl AgentPort for ToAgent {
@@ -255,7 +257,7 @@ impl AgentPort for ToAgent {
     }
 }
 
-/// The message in an envelope. The envelope's own `_meta` is for this hop alone.
+/// Unwraps the message in an envelope. The envelope's own `_meta` is for this hop only.
 fn unwrapped(
     params: Option<RawJsonRpcParams>,
 ) -> Result<(Arc<str>, Option<RawJsonRpcParams>), &'static str> {
@@ -265,7 +267,7 @@ fn unwrapped(
     let Some(Value::String(method)) = envelope.remove("method") else {
         return Err("the `method` in `proxy/successor` is not a string");
     };
-    // Passed on, they would be read as this proxy's own.
+    // Forwarded, they would be taken for this proxy's own.
     if method == PROXY_METHOD_NAMES.proxy_successor || method == PROXY_METHOD_NAMES.proxy_initialize
     {
         return Err("what is in `proxy/successor` is itself for a conductor");
@@ -275,7 +277,7 @@ fn unwrapped(
     Ok((method.into(), params))
 }
 
-/// An envelope around a message.
+/// Wraps a message in an envelope.
 fn wrapped(method: &str, params: Option<RawJsonRpcParams>) -> (Arc<str>, Option<RawJsonRpcParams>) {
     let mut envelope = Map::new();
     envelope.insert("method".to_owned(), method.into());
@@ -289,7 +291,7 @@ fn cancels(method: &str) -> bool {
     method == PROTOCOL_LEVEL_METHOD_NAMES.cancel_request
 }
 
-/// The request that is not wanted any more.
+/// The id of the cancelled request.
 fn cancelled(params: Option<&RawJsonRpcParams>) -> Option<RawJsonRpcId> {
     let Some(RawJsonRpcParams::Object(params)) = params else { return None };
     serde_json::from_value(params.get("requestId")?.clone()).ok()

@@ -18,19 +18,19 @@ use crate::switch::{Manner, Switch};
 
 /// A proxy that makes the sessions of a chain durable.
 ///
-/// It goes into the list of proxies that a conductor is given. What lies behind it in the chain is
-/// its agent, what lies before it is its client: what other proxies change before it is recorded
-/// as they changed it.
+/// Put it into the list of proxies that a conductor is given. What comes after it in the chain is
+/// its agent, what comes before it is its client: messages are recorded as earlier proxies changed
+/// them.
 ///
-/// As [`run_stdio`](crate::run_stdio) does, it records what passes before it passes it on, and
-/// answers from the store what the agent lacks. Other than there,
-/// - what passes is the same JSON, with unknown fields and methods and in the same order, but not
-///   the same bytes: the SDK hands over messages that are parsed already;
-/// - the agent is the chain's: the command in the options is not used, and an agent that has ended
-///   is not started again;
-/// - what waits is held in memory without a bound, as the SDK's channels have none.
+/// Like [`run_stdio`](crate::run_stdio), it records messages before it forwards them, and answers
+/// from the store what the agent cannot do itself. The differences:
+/// - messages keep their JSON, including unknown fields and methods, and their order, but not their
+///   bytes: the SDK delivers messages already parsed;
+/// - the agent belongs to the chain: the command in the options is not used, and an agent that has
+///   ended is not restarted;
+/// - queues are held in memory without a bound, as the SDK's channels have none.
 ///
-/// It needs no particular runtime: what waits for the disk does so on threads of its own. They end
+/// It needs no particular runtime: work that waits for the disk runs on its own threads. They end
 /// when the connection does, or when its future is dropped.
 ///
 /// ```
@@ -49,13 +49,13 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// A proxy that is run so. The command in the options is not used.
+    /// Makes a proxy with these options. The command in them is not used.
     #[must_use]
     pub fn new(options: ProxyOptions) -> Self {
         Self { options, note: Arc::new(|_| {}) }
     }
 
-    /// Has `note` told what the people should know who look at the log; otherwise it is lost.
+    /// Calls `note` with messages meant for a log; without it they are dropped.
     #[must_use]
     pub fn with_notes(mut self, note: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.note = Arc::new(note);
@@ -83,7 +83,7 @@ impl ConnectTo<Conductor> for Proxy {
                 Next::End => break,
                 Next::Driven(driven) => {
                     driven?;
-                    // What it had handed over before is still to be taken.
+                    // Frames it had delivered before are still to be handled.
                     driver = None;
                     frames.close();
                 }
@@ -94,7 +94,7 @@ impl ConnectTo<Conductor> for Proxy {
             let _ = done.await;
             return Ok(());
         };
-        // What is sent last must be driven too.
+        // The driver must also deliver the last frames.
         match select(done, driver).await {
             Either::Left((_, mut driver)) => {
                 let _ = driver.request_finish();
@@ -108,12 +108,12 @@ impl ConnectTo<Conductor> for Proxy {
     }
 }
 
-/// What comes next of a connection.
+/// The next thing that happens on a connection.
 enum Next {
     Frame(TransportFrame),
-    /// Nothing more.
+    /// No more frames.
     End,
-    /// Whoever drove it has done.
+    /// The driver has finished.
     Driven(Result<(), Error>),
 }
 
@@ -131,7 +131,8 @@ async fn next(
     frame.map_or(Next::End, Next::Frame)
 }
 
-/// Who takes the lines of each side: the switch waits for the disk, which an executor must not.
+/// The threads that handle each side's lines: the switch waits for the disk, which an executor must
+/// not.
 struct Threads {
     chain: Arc<Chain>,
     client: Sender<String>,
@@ -139,7 +140,8 @@ struct Threads {
 }
 
 impl Threads {
-    /// Starts them. They end once this is dropped; what they then have done, and sent, is all.
+    /// Starts the threads. They end once this is dropped; the receiver resolves when they have
+    /// handled and sent everything.
     fn start(
         proxy: &Proxy,
         out: UnboundedSender<TransportFrame>,
@@ -180,7 +182,7 @@ impl Threads {
 
     fn take(&self, frame: TransportFrame) {
         let Some((side, line)) = self.chain.take(frame) else { return };
-        // A thread ends only when this does.
+        // The threads run until `self` is dropped, so this cannot fail.
         let _ = match side {
             Side::Client => self.client.send(line),
             Side::Agent => self.agent.send(line),
@@ -194,11 +196,12 @@ fn take_all(switch: &Arc<Switch>, lines: Receiver<String>) {
     }
 }
 
-/// Both sides are gone. What the client sent last is taken, and answered where that needs no agent.
+/// Ends the switch after both sides are gone. The client's last messages are still handled, and
+/// answered where that needs no agent.
 fn end(switch: &Arc<Switch>, chain: &Chain) {
     chain.end_agent();
     loop {
-        // Whoever waits for the agent must know, also who began to just now.
+        // Repeated, so that a request that began to wait for the agent just now is told too.
         switch.agent_gone("the connection to the agent has ended");
         if switch.is_idle() {
             break;

@@ -1,4 +1,4 @@
-//! What is to happen if something else has not by then.
+//! Actions that run at a given time unless they are cancelled before.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::time::Instant;
 
 type Act = Box<dyn FnOnce() + Send>;
 
-/// A thread that waits for many times at once. It ends when this is dropped.
+/// A thread that waits for many deadlines. It ends when `end` is called.
 #[derive(Clone)]
 pub(crate) struct Deadlines(Arc<Shared>);
 
@@ -18,13 +18,13 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// By time, and by number among those of one time.
+    /// By time, then by number.
     acts: BTreeMap<(Instant, u64), Act>,
     next: u64,
     ended: bool,
 }
 
-/// Which act, to call it off.
+/// Identifies an action, to cancel it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Deadline(Instant, u64);
 
@@ -36,7 +36,7 @@ impl Deadlines {
         Ok(deadlines)
     }
 
-    /// Does this at that time, on a thread of its own; it must not wait for anything.
+    /// Runs `act` at that time on the deadline thread; it must not block.
     pub(crate) fn at(&self, when: Instant, act: impl FnOnce() + Send + 'static) -> Deadline {
         let mut state = self.0.lock();
         let number = state.next;
@@ -46,12 +46,12 @@ impl Deadlines {
         Deadline(when, number)
     }
 
-    /// It is not to happen any more.
+    /// Cancels an action.
     pub(crate) fn call_off(&self, deadline: Deadline) {
         self.0.lock().acts.remove(&(deadline.0, deadline.1));
     }
 
-    /// Nothing is to happen any more.
+    /// Cancels all actions and ends the thread.
     pub(crate) fn end(&self) {
         let mut state = self.0.lock();
         state.ended = true;

@@ -1,26 +1,26 @@
-//! What ends the proxy before its time.
+//! The error that ends the proxy.
 
-/// What ends the proxy before its time.
+/// Why the proxy ended with an error.
 #[derive(Debug, thiserror::Error)]
 pub enum ProxyError {
-    /// No agent was named.
+    /// No agent command was given.
     #[error("no agent was named")]
     NoCommand,
     /// The agent could not be started.
     #[error("cannot start the agent {program:?}")]
     NoAgent {
-        /// Its program.
+        /// The agent's program.
         program: String,
-        /// Why.
+        /// The underlying error.
         #[source]
         source: std::io::Error,
     },
-    /// The client or the agent could not be read from or written to.
+    /// Reading from or writing to the client or the agent failed.
     #[error("cannot {action}")]
     Io {
-        /// What was tried.
+        /// What failed.
         action: &'static str,
-        /// Why not.
+        /// The underlying error.
         #[source]
         source: std::io::Error,
     },

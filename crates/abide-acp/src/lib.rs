@@ -1,10 +1,10 @@
-//! Durable sessions for every editor and agent that speak the Agent Client Protocol (ACP).
+//! Durable sessions for every editor and agent that speaks the Agent Client Protocol (ACP).
 //!
-//! A proxy stands between a client and an agent. What passes is byte for byte what was sent;
-//! what matters of it is in a store before it is passed on. What the agent lacks (loading, listing,
-//! resuming, deleting, closing and forking of sessions) is answered from the store.
+//! A proxy sits between a client and an agent. It forwards messages byte for byte, and records what
+//! matters in a store before it forwards it. It answers from the store what the agent cannot do
+//! itself: loading, listing, resuming, deleting, closing and forking sessions.
 //!
-//! The feature `sdk`, off by default, adds `Proxy`: the same as a component of the SDK
+//! The feature `sdk`, off by default, adds `Proxy`: the same proxy as a component of the SDK
 //! `agent-client-protocol`, for use in a chain of proxies.
 
 mod abilities;

@@ -12,66 +12,66 @@ use crate::book::Book;
 use crate::message::RequestId;
 use crate::replay::Check;
 
-/// One session: the client knows it by one id for ever, the agent by one of its own.
+/// An open session: the client knows it by one fixed id, the agent by one of its own.
 pub(crate) struct Live {
-    /// The client's id for it.
+    /// The client's id.
     pub(crate) id: String,
-    /// Its directory.
+    /// Its working directory.
     pub(crate) directory: PathBuf,
-    /// The params of a `session/new` that would make one like it.
+    /// The params of a `session/new` that would make the same session.
     setup: Mutex<String>,
     inner: Mutex<Inner>,
     book: Mutex<Book>,
     prompts: Mutex<HashMap<RequestId, Prompt>>,
 }
 
-/// How the agent knows a session.
+/// The agent's side of a session.
 #[derive(Debug, Default)]
 pub(crate) struct Inner {
-    /// Its id for it; none where it must be told of it first.
+    /// The agent's id; `None` if the agent does not know the session yet.
     pub(crate) id: Option<String>,
-    /// What its updates are.
+    /// How the agent's updates are handled.
     pub(crate) updates: Updates,
-    /// What it does not know yet and is told with the next prompt.
+    /// What the agent does not know yet; sent with the next prompt.
     pub(crate) prime: Prime,
-    /// The record knows its id. It must not before the agent knows the session.
+    /// The agent's id is recorded. It must not be before the agent knows the session.
     pub(crate) observed: bool,
-    /// When it last replayed something.
+    /// When the agent last replayed something.
     pub(crate) heard: Option<Instant>,
 }
 
-/// What the updates of an agent are.
+/// How the agent's updates are handled.
 #[derive(Debug, Default)]
 pub(crate) enum Updates {
-    /// News: recorded and passed on.
+    /// New: recorded and forwarded.
     #[default]
     News,
-    /// What is recorded already, for the client to see: compared and passed on.
+    /// A replay the client should see: compared with the record and forwarded.
     Shown(Box<Check>),
-    /// What is recorded already and the client knows: compared.
+    /// A replay the client already knows: compared with the record only.
     Hidden(Box<Check>),
 }
 
-/// What an agent must be told of a session.
+/// How much of a session the agent must be told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Prime {
-    /// It knows everything.
+    /// Nothing; it knows everything.
     #[default]
     Nothing,
     /// Everything.
     All,
-    /// What is recorded from this event on.
+    /// Everything from this event on.
     Since(Seq),
 }
 
-/// A prompt that is not answered yet.
+/// A prompt without an answer so far.
 #[derive(Debug, Default)]
 pub(crate) struct Prompt {
-    /// The agent has it.
+    /// It was sent to the agent.
     pub(crate) sent: bool,
-    /// The client does not want it any more. Ends the checkpoint that is being made for it.
+    /// The client cancelled it. Also cancels the checkpoint that is being made for it.
     pub(crate) cancelled: Arc<AtomicBool>,
-    /// What the client said so with, for an agent that does not have it yet.
+    /// The client's cancellation, for an agent that does not have the prompt yet.
     pub(crate) cancel: Option<String>,
 }
 

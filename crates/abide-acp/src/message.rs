@@ -1,4 +1,4 @@
-//! A message of JSON-RPC, read in place: what it holds are slices of its line.
+//! JSON-RPC messages, read in place: their parts are slices of the line.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,52 +7,52 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// The id of a request, so that two spellings of one id are the same: a string by its text, anything
-/// else as it is written.
+/// The id of a request, normalised so that two spellings of one id are equal: a string by its text,
+/// anything else as it is written.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct RequestId(String);
 
 impl RequestId {
     pub(crate) fn of(raw: &RawValue) -> Self {
-        // Decoded and written again, so that escapes do not make two of one.
+        // Decoded and encoded again, so that escapes make no difference.
         let text = serde_json::from_str::<Cow<'_, str>>(raw.get());
         let text = text.ok().and_then(|text| serde_json::to_string(&text).ok());
         Self(text.unwrap_or_else(|| raw.get().to_owned()))
     }
 
-    /// A string as an id.
+    /// An id from a string.
     pub(crate) fn text(text: &str) -> Self {
         Self(serde_json::Value::from(text).to_string())
     }
 
-    /// Its JSON.
+    /// The id as JSON.
     pub(crate) fn json(&self) -> &str {
         &self.0
     }
 }
 
-/// What a response says: the result or the error.
+/// The result or the error of a response.
 pub(crate) type Outcome<T> = Result<T, T>;
 
-/// One message.
+/// A JSON-RPC message.
 #[derive(Debug, Clone)]
 pub(crate) enum Message<'a> {
-    /// Wants an answer.
+    /// Needs a response.
     Request { id: &'a RawValue, method: Cow<'a, str>, params: Option<&'a RawValue> },
-    /// Wants none.
+    /// Needs none.
     Notification { method: Cow<'a, str>, params: Option<&'a RawValue> },
-    /// Is one.
+    /// The response to a request.
     Response { id: &'a RawValue, outcome: Outcome<&'a RawValue> },
-    /// An error that answers no request: the other side could not read something.
+    /// An error without an id: the other side could not read a message.
     Stray,
 }
 
 /// Why a line is not a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Malformed {
-    /// It is no JSON.
+    /// Not JSON.
     Parse(String),
-    /// It is JSON, but no message.
+    /// JSON, but not a JSON-RPC message.
     Invalid(&'static str),
 }
 
@@ -66,7 +66,7 @@ impl fmt::Display for Malformed {
 }
 
 impl<'a> Message<'a> {
-    /// Reads a line.
+    /// Parses a line.
     pub(crate) fn read(line: &'a str) -> Result<Self, Malformed> {
         let fields = match serde_json::from_str::<Fields<'a>>(line) {
             Ok(fields) => fields,
@@ -94,7 +94,7 @@ impl<'a> Message<'a> {
     }
 }
 
-/// The members of a message; of a doubled one the last counts, as most readers do it.
+/// The members of a message. Of a duplicate the last one counts, as in most parsers.
 #[derive(Default)]
 struct Fields<'a> {
     id: Option<&'a RawValue>,
@@ -129,7 +129,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
                         "method" => fields.method = Some(value),
                         "params" => fields.params = Some(value),
                         "result" => fields.result = Some(value),
-                        // An `error` of null beside a result is none.
+                        // `"error": null` beside a result means no error.
                         "error" if value.get() != "null" => fields.error = Some(value),
                         _ => {}
                     }
@@ -142,56 +142,56 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
     }
 }
 
-/// The line of a request.
+/// Formats a request.
 pub(crate) fn request(id: &RequestId, method: &str, params: &str) -> String {
     let method = serde_json::Value::from(method);
     format!(r#"{{"jsonrpc":"2.0","id":{},"method":{method},"params":{params}}}"#, id.json())
 }
 
-/// The line of a notification.
+/// Formats a notification.
 pub(crate) fn notification(method: &str, params: &str) -> String {
     let method = serde_json::Value::from(method);
     format!(r#"{{"jsonrpc":"2.0","method":{method},"params":{params}}}"#)
 }
 
-/// The line of a good answer.
+/// Formats a successful response.
 pub(crate) fn result(id: &str, result: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)
 }
 
-/// The line of a bad one.
+/// Formats an error response.
 pub(crate) fn failure(id: &str, error: &Failure) -> String {
     let message = serde_json::Value::from(&*error.message);
     let code = error.code;
     format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":{message}}}}}"#)
 }
 
-/// An error as JSON-RPC tells it.
+/// A JSON-RPC error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {
-    /// Which sort.
+    /// The error code.
     pub(crate) code: i32,
-    /// For people.
+    /// A message for people.
     pub(crate) message: String,
 }
 
 impl Failure {
-    /// Something went wrong on this side.
+    /// An internal error.
     pub(crate) fn internal(message: impl Into<String>) -> Self {
         Self { code: -32603, message: message.into() }
     }
 
-    /// What was asked for cannot be.
+    /// Invalid params.
     pub(crate) fn params(message: impl Into<String>) -> Self {
         Self { code: -32602, message: message.into() }
     }
 
-    /// What was asked for is not there.
+    /// The resource does not exist.
     pub(crate) fn missing(message: impl Into<String>) -> Self {
         Self { code: -32002, message: message.into() }
     }
 
-    /// Somebody else has it.
+    /// Another process holds the resource.
     pub(crate) fn held(message: impl Into<String>) -> Self {
         Self { code: -32001, message: message.into() }
     }

@@ -1,4 +1,4 @@
-//! How the proxy is to go.
+//! Options of the proxy.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use abide::{Consent, Error, Person, Store, StoreFinder, StoreUrl};
 
-/// When the files of the workspace are kept, so that one can go back to them.
+/// When the proxy makes a checkpoint of the workspace files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CheckpointWhen {
     /// At each prompt.
@@ -16,14 +16,14 @@ pub enum CheckpointWhen {
     Off,
 }
 
-/// Which stores sessions are in.
+/// Where the stores are and how they are opened.
 #[derive(Debug, Clone, Default)]
 pub struct StoreOptions {
-    /// Decides which store a directory's sessions are in.
+    /// Decides which store holds a directory's sessions.
     pub finder: StoreFinder,
     /// The user's directories.
     pub person: Person,
-    /// What the user has accepted; without it, nothing.
+    /// The stores and settings that the user has accepted; `None` means none.
     pub consent: Option<Consent>,
     /// Opens shared stores.
     pub connect: Connect,
@@ -31,13 +31,13 @@ pub struct StoreOptions {
 
 type Connector = dyn Fn(&StoreUrl) -> Result<Store, Error> + Send + Sync;
 
-/// Opens shared stores. The default one refuses: whoever has the feature `shared` of `abide` gives its
-/// `Store::connect`.
+/// Opens shared stores. The default refuses every URL; pass `Store::connect` where `abide` has its
+/// feature `shared`.
 #[derive(Clone)]
 pub struct Connect(Arc<Connector>);
 
 impl Connect {
-    /// By this function.
+    /// Opens stores with this function.
     pub fn new(by: impl Fn(&StoreUrl) -> Result<Store, Error> + Send + Sync + 'static) -> Self {
         Self(Arc::new(by))
     }
@@ -59,27 +59,27 @@ impl fmt::Debug for Connect {
     }
 }
 
-/// How the proxy is to go.
+/// Options of the proxy.
 #[derive(Debug, Clone)]
 pub struct ProxyOptions {
-    /// Which stores the sessions are in.
+    /// Where the sessions are stored.
     pub stores: StoreOptions,
-    /// When the files of the workspace are kept.
+    /// When the proxy makes a checkpoint of the workspace files.
     pub checkpoint: CheckpointWhen,
     /// The agent's program and its arguments.
     pub command: Vec<String>,
-    /// So long the agent has for an answer, prompts and logins left aside.
+    /// How long the agent may take to answer a request, except prompts and logins.
     pub timeout: Duration,
-    /// So long an agent may take to end a prompt that was cancelled.
+    /// How long the agent may take to end a cancelled prompt.
     pub cancel_grace: Duration,
-    /// So long an agent may say nothing once the client is gone, before it is ended.
+    /// How long the agent may stay silent after the client is gone before it is ended.
     pub quiet: Duration,
-    /// So long an agent has to end once it was asked to, before it is killed.
+    /// How long the agent may take to exit when asked to, before it is killed.
     pub end_grace: Duration,
 }
 
 impl ProxyOptions {
-    /// For this agent, with the defaults.
+    /// The defaults, for this agent command.
     #[must_use]
     pub fn new(command: Vec<String>) -> Self {
         Self {

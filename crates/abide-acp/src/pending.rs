@@ -1,4 +1,4 @@
-//! Requests that are under way, and what is to be done with their answers.
+//! Requests without an answer so far, and what to do with the answer.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use crate::live::Live;
 use crate::message::{Outcome, RequestId};
 use crate::worker::Worker;
 
-/// A client's request that the agent has.
+/// A client's request that was sent to the agent.
 pub(crate) struct Pending {
-    /// What it was.
+    /// Its method.
     pub(crate) method: String,
     /// What its answer is for.
     pub(crate) purpose: Purpose,
-    /// When it is given up.
+    /// When the proxy gives up on it.
     pub(crate) deadline: Option<Deadline>,
 }
 
@@ -29,67 +29,67 @@ pub(crate) enum Purpose {
     Open(String),
     /// `session/fork` of a session, with its params.
     Fork(String, String),
-    /// `session/load` of a session that is recorded.
+    /// `session/load` of a recorded session.
     Load(Arc<Live>),
-    /// `session/resume` of one.
+    /// `session/resume` of a recorded session.
     Resume(Arc<Live>),
-    /// `session/load` or `resume` of one that only the agent knows so far.
+    /// `session/load` or `session/resume` of a session that only the agent knows so far.
     Adopt(Arc<Live>),
     /// `session/prompt`.
     Prompt(Arc<Live>),
-    /// A mode or an option is set: the method and its params.
+    /// Setting a mode or an option: the method and its params.
     Configure(Arc<Live>, String, String),
     /// `session/list`.
     List,
     /// `session/close`.
     Close(String),
-    /// `session/delete`: the directory is not told.
+    /// `session/delete`: it carries no directory.
     Delete(String),
     /// Anything else.
     Other,
 }
 
-/// A request of our own that the agent has.
+/// A request of the proxy's own that was sent to the agent.
 pub(crate) struct Own {
     /// Who waits for the answer.
     pub(crate) answer: SyncSender<Outcome<String>>,
-    /// The session that the agent's new one is for: what it says in it right behind its answer is
-    /// this session's.
+    /// The session that the agent's new session is for: updates right after the answer belong to
+    /// it.
     pub(crate) opens: Option<Arc<Live>>,
 }
 
-/// An agent's request that the client has.
+/// An agent's request that was sent to the client.
 pub(crate) struct Asked {
-    /// The agent's id for it, as it wrote it.
+    /// The agent's id of the request, as it was written.
     pub(crate) id: String,
-    /// The session.
+    /// The session it belongs to.
     pub(crate) live: Option<Arc<Live>>,
 }
 
 /// Everything that is under way.
 #[derive(Default)]
 pub(crate) struct Table {
-    /// The client's requests at the agent.
+    /// The client's requests to the agent.
     pub(crate) pending: HashMap<RequestId, Pending>,
-    /// The agent's requests at the client, by the id that the client knows.
+    /// The agent's requests to the client, by the id that the client knows.
     pub(crate) asked: HashMap<RequestId, Asked>,
-    /// Ids of an agent that is gone, which the client may still answer.
+    /// Requests of an agent that is gone; the client may still answer them.
     pub(crate) stale: Few,
-    /// Our own requests at the agent.
+    /// The proxy's own requests to the agent.
     pub(crate) own: HashMap<RequestId, Own>,
-    /// Requests that were given up: their answers are for nobody.
+    /// Requests that were given up; their answers are dropped.
     pub(crate) given_up: Few,
-    /// The open sessions by the client's ids.
+    /// The open sessions, by the client's ids.
     pub(crate) sessions: HashMap<String, Arc<Live>>,
-    /// The open sessions by the agent's ids.
+    /// The open sessions, by the agent's ids.
     pub(crate) inner: HashMap<String, Arc<Live>>,
-    /// Sessions of subagents by the agent's ids: whose lane they are.
+    /// Sessions of subagents by the agent's ids, with the session whose lanes they are.
     pub(crate) children: HashMap<String, Arc<Live>>,
-    /// Who takes what concerns a session.
+    /// The workers that handle each session's messages.
     pub(crate) workers: HashMap<String, Arc<Worker>>,
 }
 
-/// The last ids of many.
+/// The most recent ids.
 #[derive(Debug, Default)]
 pub(crate) struct Few(VecDeque<RequestId>);
 

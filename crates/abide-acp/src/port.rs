@@ -1,24 +1,24 @@
-//! The two sides that a switch stands between.
+//! The two sides of a switch.
 
 use std::sync::Arc;
 
 use crate::switch::Switch;
 
-/// Where the client's lines go. One line is one write, whoever writes.
+/// Sends lines to the client. Each line is one write, whichever thread sends it.
 pub(crate) trait ClientPort: Send + Sync {
-    /// Sends a line, without its end.
+    /// Sends a line, without its newline.
     fn send(&self, line: &str);
 }
 
-/// Where the agent's lines go.
+/// Sends lines to the agent.
 pub(crate) trait AgentPort: Send + Sync {
-    /// Sends a line, without its end. False where no agent takes it.
+    /// Sends a line, without its newline. False if there is no agent to take it.
     fn send(&self, line: &str) -> bool;
 
-    /// Sees that an agent runs: true when it was started for this and knows nothing yet. Otherwise
-    /// why there is none.
+    /// Makes sure that an agent runs. True if it was just started and knows nothing yet; the error
+    /// says why there is none.
     fn ensure(&self, switch: &Arc<Switch>) -> Result<bool, String>;
 
-    /// Ends it, for it does not do what it should.
+    /// Ends the agent because it misbehaves.
     fn end(&self, why: &str);
 }

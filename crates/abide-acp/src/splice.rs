@@ -1,4 +1,4 @@
-//! Changes in a line of JSON that leave every other byte as it is.
+//! Edits in a line of JSON that leave every other byte unchanged.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 /// The members of an object, as slices of its text.
 type Members<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
 
-/// The members of an object; none where it is something else.
+/// The members of an object; `None` if it is not one.
 fn members(object: &str) -> Option<Members<'_>> {
     serde_json::from_str(object).ok()
 }
@@ -21,13 +21,13 @@ pub(crate) fn member<'a>(object: &'a str, path: &[&str]) -> Option<&'a RawValue>
     if rest.is_empty() { Some(value) } else { member(value.get(), rest) }
 }
 
-/// A text at a path of members.
+/// The string at a path of members.
 pub(crate) fn text<'a>(object: &'a str, path: &[&str]) -> Option<Cow<'a, str>> {
     let value = member(object, path)?;
     serde_json::from_str::<crate::message::Text<'a>>(value.get()).ok().map(|text| text.0)
 }
 
-/// The `sessionId` of params: the text, and its place.
+/// The `sessionId` of params: its text, and its slice of the line.
 pub(crate) fn session_of(params: &RawValue) -> Option<(Cow<'_, str>, &RawValue)> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -41,33 +41,33 @@ pub(crate) fn session_of(params: &RawValue) -> Option<(Cow<'_, str>, &RawValue)>
     Some((text.0, raw))
 }
 
-/// Where a part of a line stands in it.
+/// The range of a slice within its line.
 fn place(line: &str, part: &str) -> Option<std::ops::Range<usize>> {
     let start = (part.as_ptr() as usize).checked_sub(line.as_ptr() as usize)?;
     let end = start.checked_add(part.len())?;
     (line.get(start..end) == Some(part)).then_some(start..end)
 }
 
-/// The line with another text in the place of one of its parts.
+/// The line with one of its slices replaced.
 pub(crate) fn replaced(line: &str, part: &str, new: &str) -> Option<String> {
     let place = place(line, part)?;
     let (before, after) = (line.get(..place.start)?, line.get(place.end..)?);
     Some([before, new, after].concat())
 }
 
-/// An object or list with something put in at its beginning.
+/// An object or list with something inserted at its beginning.
 fn with_first(whole: &str, new: &str) -> Option<String> {
     let (open, rest) = whole.split_at_checked(1)?;
     let empty = rest.trim_start().len() == 1;
     Some([open, new, if empty { "" } else { "," }, rest].concat())
 }
 
-/// A list with one more item at its beginning.
+/// A list with an item inserted at its beginning.
 pub(crate) fn list_with_first(list: &str, item: &str) -> Option<String> {
     list.starts_with('[').then(|| with_first(list, item))?
 }
 
-/// An object in which a member has this value.
+/// An object with a member set to this value.
 pub(crate) fn with_member(object: &str, name: &str, value: &str) -> Option<String> {
     match members(object)?.get(name) {
         Some(old) => replaced(object, old.get(), value),

@@ -16,9 +16,9 @@ use crate::options::{CheckpointWhen, ProxyOptions};
 use crate::port::ClientPort;
 use crate::switch::{Manner, Switch};
 
-/// Runs a proxy until the client closes its end, a signal asks to stop, or the agent cannot even
-/// be greeted. stdout is the protocol's alone; what people should know goes to stderr, as all that
-/// the agent prints there.
+/// Runs a proxy until the client closes its end, a signal asks to stop, or the agent cannot be
+/// started. Only protocol messages go to stdout; messages for people go to stderr, as does the
+/// agent's own stderr.
 pub fn run_stdio(options: &ProxyOptions) -> Result<(), ProxyError> {
     let Some(program) = options.command.first() else { return Err(ProxyError::NoCommand) };
     let end = Arc::new(End::default());
@@ -58,7 +58,7 @@ pub fn run_stdio(options: &ProxyOptions) -> Result<(), ProxyError> {
     reading.map_err(failed("read from stdin"))?;
     match end.wait() {
         Why::Closed => {
-            // What it sent last is still to be taken, and answered.
+            // The client's last messages are still to be handled and answered.
             while !switch.is_idle() && !end.is_lost() {
                 std::thread::sleep(Duration::from_millis(5));
             }
@@ -70,7 +70,7 @@ pub fn run_stdio(options: &ProxyOptions) -> Result<(), ProxyError> {
     Ok(())
 }
 
-/// What could not be done.
+/// Wraps an I/O error with what failed.
 fn failed(action: &'static str) -> impl FnOnce(std::io::Error) -> ProxyError {
     move |source| ProxyError::Io { action, source }
 }
@@ -78,13 +78,13 @@ fn failed(action: &'static str) -> impl FnOnce(std::io::Error) -> ProxyError {
 /// Why a proxy ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Why {
-    /// The client has said all.
+    /// The client has closed its end.
     Closed,
-    /// The client is gone, or somebody asks to stop.
+    /// The client is gone, or a signal asked to stop.
     Lost,
 }
 
-/// The end, once it has come.
+/// Why the proxy ends, once it does.
 #[derive(Default)]
 struct End {
     why: Mutex<Option<Why>>,
@@ -94,7 +94,7 @@ struct End {
 impl End {
     fn set(&self, why: Why) {
         let mut end = self.why.lock().unwrap_or_else(PoisonError::into_inner);
-        // A client that is lost outweighs one that has only said all.
+        // `Lost` takes precedence over `Closed`.
         if *end != Some(Why::Lost) {
             *end = Some(why);
         }
@@ -116,7 +116,7 @@ impl End {
     }
 }
 
-/// A signal ends the proxy, and the agent with it.
+/// Ends the proxy, and the agent with it, on a signal.
 fn heed(end: &Arc<End>) -> std::io::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     let end = Arc::clone(end);
@@ -151,7 +151,7 @@ impl ClientPort for Stdout {
     }
 }
 
-/// Tells people on stderr; of a flood of notes only the first, and then one of a thousand.
+/// Prints notes to stderr: the first 20, then one in a thousand.
 fn notes() -> Box<dyn Fn(&str) + Send + Sync> {
     let count = AtomicU64::new(0);
     Box::new(move |what| {

@@ -1,12 +1,12 @@
-//! A thread that does one thing after the other, and a bounded queue of what it is to do.
+//! A thread that handles lines one after the other, from a bounded queue.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// The most bytes that may wait.
+/// The most bytes queued.
 const MOST_BYTES: usize = 64 << 20;
 
-/// Takes lines, one after the other. Its thread is there only while there is something to do.
+/// Handles lines one after the other. Its thread runs only while there is work.
 pub(crate) struct Worker {
     queue: Mutex<Queue>,
     idle: Condvar,
@@ -17,11 +17,11 @@ struct Queue {
     lines: VecDeque<String>,
     bytes: usize,
     running: bool,
-    /// A line was taken out and is not done with.
+    /// A line is being handled.
     busy: bool,
 }
 
-/// Too much waits already.
+/// The queue is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Full;
 
@@ -34,13 +34,13 @@ impl Worker {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Nothing waits, and nothing is being taken.
+    /// Nothing is queued, and nothing is being handled.
     pub(crate) fn is_idle(&self) -> bool {
         let queue = self.lock();
         queue.lines.is_empty() && !queue.busy
     }
 
-    /// Has `take` take the line, after all that came before.
+    /// Queues a line for `take`, after all earlier ones.
     pub(crate) fn push(
         self: &Arc<Self>,
         line: String,
@@ -69,7 +69,7 @@ impl Worker {
     }
 
     fn run(&self, take: &dyn Fn(&str)) {
-        /// How long a thread waits for more before it goes.
+        /// How long a thread waits for more work before it ends.
         const IDLE: std::time::Duration = std::time::Duration::from_secs(30);
         loop {
             let mut queue = self.lock();

@@ -1,5 +1,5 @@
-//! Where a page of a list ends: a place in the order of the list, not a count, so that sessions
-//! that come meanwhile move nothing.
+//! Where a page of a list ends: a position in the order of the list, not a count, so that sessions
+//! added meanwhile shift nothing.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,12 +8,12 @@ use abide::{SessionId, Timestamp};
 
 use super::CatalogError;
 
-/// The session that a page ended with. Greater is newer, and stands before.
+/// The last session of a page. Greater is newer, and comes first in the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Cursor {
-    /// When something last happened in it.
+    /// When it last changed.
     pub(super) updated: Timestamp,
-    /// Which of those of the same time.
+    /// Breaks ties.
     pub(super) id: SessionId,
 }
 
@@ -32,7 +32,7 @@ impl FromStr for Cursor {
             let updated = Timestamp::from_millis(millis.parse().ok()?);
             Some(Self { updated, id: id.parse().ok()? })
         };
-        // Whatever is not written back the same was not written by a list.
+        // A cursor that does not round-trip was not written by a list.
         let cursor = parse().filter(|cursor| cursor.to_string() == text);
         cursor.ok_or_else(|| CatalogError::BadCursor { cursor: text.chars().take(100).collect() })
     }

@@ -1,58 +1,58 @@
-//! Why a session cannot be given, in words for who sits before an editor.
+//! Why a session is not available, in words for the user of an editor.
 
 use std::error::Error as _;
 
 use abide::{SessionId, StoreError, WriterHolder};
 
-/// Why a session cannot be given.
+/// Why a session is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum CatalogError {
-    /// There is no such session.
+    /// The session does not exist.
     #[error(
         "there is no session {id:?} in {place}: it was deleted, or it belongs to another directory"
     )]
     NoSession {
-        /// As the client calls it.
+        /// The client's id of the session.
         id: String,
         /// Where it was looked for.
         place: String,
     },
-    /// More than one session goes by that id.
+    /// The id matches more than one session.
     #[error(
         "session {id:?} could be any of those in {}: open it from its own directory",
         places.join(" and ")
     )]
     Ambiguous {
-        /// As the client calls it.
+        /// The client's id of the session.
         id: String,
         /// The directories of those sessions, or the stores that have one.
         places: Vec<String>,
     },
-    /// Somebody writes to it.
+    /// Another process writes to the session.
     #[error(
         "session {id:?} is open in {holder}: close it there and try again, or go on in a fork of it"
     )]
     Held {
-        /// As the client calls it.
+        /// The client's id of the session.
         id: String,
-        /// By whom.
+        /// The writer.
         holder: Box<WriterHolder>,
     },
-    /// Another session needs its past.
+    /// The session has a fork.
     #[error("session {id:?} stays, for session {fork} is a fork of it: delete that one first")]
     Forked {
-        /// As the client calls it.
+        /// The client's id of the session.
         id: String,
         /// The fork.
         fork: SessionId,
     },
-    /// A cursor that no list gave.
+    /// The cursor does not come from a list.
     #[error("{cursor:?} is not a cursor of this list: ask for the list from its beginning")]
     BadCursor {
-        /// As it was given.
+        /// The cursor, cut to 100 characters.
         cursor: String,
     },
-    /// The store says no.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] abide::Error),
 }
@@ -64,7 +64,7 @@ impl From<StoreError> for CatalogError {
 }
 
 impl CatalogError {
-    /// An error of the store about the session that a client calls so.
+    /// Turns an error of the store into one about the session that the client calls `id`.
     pub(super) fn about(id: &str, error: abide::Error) -> Self {
         match error {
             abide::Error::Store(StoreError::Held { holder, .. }) => {

@@ -1,4 +1,4 @@
-//! A list of sessions, page by page, from the stores' indexes.
+//! Lists sessions page by page, from the stores' indexes.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -13,9 +13,9 @@ use crate::protocol::SessionInfo;
 
 /// Sessions on a page.
 pub(super) const PAGE: usize = 50;
-/// So many are asked of an index at first. More where few of them are of the directory.
+/// Entries asked of an index at first; more if few of them are in the directory.
 const ASKED: usize = 4 * PAGE;
-/// The most characters of a title that is made of what the user asked for.
+/// The most characters of a title made from the user's request.
 const TITLE: usize = 80;
 
 /// A session in the list.
@@ -24,8 +24,7 @@ struct Listed {
     info: SessionInfo,
 }
 
-/// A page of the sessions of these stores: those of a directory, where one is given, behind a
-/// cursor, where one is given.
+/// A page of the sessions of these stores, of one directory if given, after a cursor if given.
 pub(super) fn page(
     stores: &[OpenStore],
     directory: Option<&Path>,
@@ -43,7 +42,7 @@ pub(super) fn page(
     Ok(SessionPage { sessions: listed.into_iter().map(|one| one.info).collect(), next })
 }
 
-/// Takes in one session more than a page has, where the store has so many.
+/// Collects one session more than fits on a page, if the store has that many.
 fn gather(
     open: &OpenStore,
     wanted: Option<&Path>,
@@ -61,7 +60,7 @@ fn gather(
         let more = history.more.is_none_or(|more| more > 0);
         let last = history.entries.last().map(|entry| entry.overview.updated);
         if more {
-            // Others of that time may have been cut off: all of them come with the next ones.
+            // Entries of the same time may have been cut off; all of them come with the next query.
             history.entries.retain(|entry| Some(entry.overview.updated) != last);
             if history.entries.is_empty() {
                 limit = limit.saturating_mul(4);
@@ -86,7 +85,7 @@ fn gather(
     }
 }
 
-/// The session as the protocol tells it.
+/// The session as `session/list` shows it.
 fn info(entry: &HistoryEntry, cwd: PathBuf) -> SessionInfo {
     let overview = &entry.overview;
     SessionInfo {
@@ -97,8 +96,7 @@ fn info(entry: &HistoryEntry, cwd: PathBuf) -> SessionInfo {
     }
 }
 
-/// The sessions of a store that clients know by this id, of whatever project: the directory of each and
-/// the id of its project.
+/// The sessions of a store, of any project, that clients know by this id.
 pub(super) fn with_client_id(open: &OpenStore, id: &str) -> Result<Vec<Named>, CatalogError> {
     let history = open.store.history(&HistoryQuery::default())?;
     let called = |entry: &&HistoryEntry| client_id(&entry.overview.fields, entry.id) == id;
@@ -130,7 +128,7 @@ fn directory_of(overview: &Overview, open: &OpenStore) -> PathBuf {
     workspace.filter(|path| path.is_absolute()).unwrap_or_else(|| open.project()).to_owned()
 }
 
-/// What people call it, or the beginning of what was asked for.
+/// The session's title, else the beginning of the user's request.
 fn title(overview: &Overview) -> Option<String> {
     let asked = || {
         let line =
@@ -145,7 +143,7 @@ fn title(overview: &Overview) -> Option<String> {
     own.or_else(asked)
 }
 
-/// Directories as the file system has them, each looked up once.
+/// Directories with links resolved, each looked up once.
 #[derive(Default)]
 struct Directories(HashMap<PathBuf, PathBuf>);
 
@@ -155,7 +153,7 @@ impl Directories {
     }
 }
 
-/// A path without links; as it stands where it is not there any more.
+/// A path with links resolved; unchanged if it no longer exists.
 fn real(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.components().collect())
 }

@@ -1,8 +1,8 @@
-//! The sessions that a client can name: stores by directory, sessions by the client's ids.
+//! The sessions a client can name: stores by directory, sessions by the client's ids.
 //!
-//! A client's id of a session is the first that the agent gave it. The session has it as its key,
-//! behind `acp:`. Where another session has that key, and for sessions that were not made through
-//! the protocol, the client's id is the session's own.
+//! A client's id of a session is the first id the agent gave it. It is stored as the session's key,
+//! with the prefix `acp:`. If another session has that key, or the session was not made through the
+//! protocol, the client's id is the session's own id.
 
 mod cursor;
 mod error;
@@ -26,32 +26,32 @@ use self::stores::{OpenStore, StoreKey, Stores, real_dir};
 use crate::options::StoreOptions;
 use crate::protocol::SessionInfo;
 
-/// Stands before a client's id in the key of its session.
+/// The prefix of a client's id in a session's key.
 const KEY: &str = "acp:";
-/// The label of sessions that were made through the protocol.
+/// The label of sessions made through the protocol.
 const LABEL: &str = "acp";
-/// A longer id of an agent's is no key: its session goes by its own.
+/// A longer agent id is not used as a key; the session goes by its own id.
 const ID_BYTES: usize = 1024;
 
-/// A page of a list of sessions, newest first; written as the result of `session/list`.
+/// A page of sessions, newest first; serialises to the result of `session/list`.
 #[derive(Debug, Default, Serialize)]
 pub struct SessionPage {
     /// The sessions.
     pub sessions: Vec<SessionInfo>,
-    /// Where the next page begins; none at the end.
+    /// The cursor of the next page; `None` on the last one.
     #[serde(rename = "nextCursor", skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }
 
-/// Stores by directory, and the sessions in them by the ids that clients know them by.
+/// Stores by directory, and their sessions by the ids that clients know.
 #[derive(Debug)]
 pub struct Catalog {
     stores: Stores,
-    /// The ids that were given out or asked for, and what they mean to this client.
+    /// Ids that were given out or asked for, and the session each means to this client.
     known: Mutex<HashMap<String, Known>>,
 }
 
-/// The session that an id means to a client.
+/// The session that an id means to this client.
 #[derive(Debug, Clone)]
 struct Known {
     store: StoreKey,
@@ -60,7 +60,7 @@ struct Known {
 }
 
 impl Known {
-    /// The store that has it, of these; none where it is gone.
+    /// The store among these that still has the session; `None` if it is gone.
     fn still_in<'a>(&self, stores: &'a [OpenStore]) -> Result<Option<&'a OpenStore>, CatalogError> {
         let Some(open) = stores.iter().find(|open| open.key.at == self.store.at) else {
             return Ok(None);
@@ -70,24 +70,24 @@ impl Known {
 }
 
 impl Catalog {
-    /// Over these stores.
+    /// A catalog over these stores.
     #[must_use]
     pub fn new(stores: StoreOptions) -> Self {
         Self::started_in(stores, std::env::current_dir().ok())
     }
 
-    /// As [`Catalog::new`], for a process that was started in this directory.
+    /// As [`Catalog::new`], for a process started in this directory.
     fn started_in(stores: StoreOptions, here: Option<PathBuf>) -> Self {
         Self { stores: Stores::new(stores, here), known: Mutex::default() }
     }
 
-    /// The store of what is recorded in this directory; made where there is none.
+    /// The store that records sessions of this directory; created if there is none.
     pub fn store(&self, directory: &Path) -> Result<Arc<Store>, CatalogError> {
         Ok(self.stores.for_recording(directory)?.store)
     }
 
-    /// Makes a session that a client knows by `id`, or, where another has that id, by one of ours;
-    /// gives the id that it goes by.
+    /// Makes a session that the client knows by `id`, or by the session's own id if `id` is taken.
+    /// Returns the id it goes by.
     pub fn create(
         &self,
         directory: &Path,
@@ -106,7 +106,7 @@ impl Catalog {
         self.begin(&open, made)
     }
 
-    /// The session that a client calls so.
+    /// The session that the client calls `id`.
     pub fn find(
         &self,
         directory: Option<&Path>,
@@ -116,16 +116,16 @@ impl Catalog {
         Ok((open.store, session))
     }
 
-    /// Opens the session that a client calls so for writing.
+    /// Opens the session that the client calls `id` for writing.
     pub fn open(&self, directory: Option<&Path>, id: &str) -> Result<Session, CatalogError> {
         let (open, session) = self.look(directory, id)?;
         let opened = open.store.open_session(&SessionRef::Id(session));
         opened.map_err(|error| CatalogError::about(id, error))
     }
 
-    /// A page of the sessions in this directory, or in all that are known: those first in which
-    /// something happened last. A session in which something happens while the pages are asked
-    /// for is not told twice; it stands at the beginning of the next list.
+    /// A page of the sessions in this directory, or in all known ones, most recently changed first.
+    /// A session that changes while a client asks for pages is not listed twice; it is at the top
+    /// of the next list.
     pub fn list(
         &self,
         directory: Option<&Path>,
@@ -139,8 +139,8 @@ impl Catalog {
         listing::page(&stores, directory, after)
     }
 
-    /// Makes a fork of a session that goes by `id`, or by one of ours. It is in the store of the
-    /// session that it comes from, and its files are in `directory`.
+    /// Forks a session; the fork goes by `id`, or by its own id if `id` is taken. It is in the
+    /// store of its parent, and its files are in `directory`.
     pub fn fork(
         &self,
         directory: &Path,
@@ -148,8 +148,8 @@ impl Catalog {
         id: &str,
     ) -> Result<(String, Session), CatalogError> {
         let (found, parent) = self.parent(directory, of)?;
-        // Its files are in that directory: it is of the project that is recorded there. Where that has
-        // another store, it is of its parent's project.
+        // The fork belongs to the project of `directory`, or to its parent's project if that
+        // directory has another store.
         let here = self.stores.is_of(&found, directory)?;
         let open = if here { self.stores.for_recording(directory)? } else { found };
         let own = open.store.projects().first().cloned();
@@ -165,7 +165,7 @@ impl Catalog {
         self.begin(&open, made)
     }
 
-    /// The session that a fork in this directory is to come from: the one that the client calls so in
+    /// The session that a fork in this directory starts from: the one that the client calls `id` in
     /// this directory, else in any.
     pub fn find_parent(&self, directory: &Path, id: &str) -> Result<SessionId, CatalogError> {
         self.parent(directory, id).map(|(_, session)| session)
@@ -178,11 +178,11 @@ impl Catalog {
         }
     }
 
-    /// Deletes a session for good. One that somebody holds stays, this process included, and so does
-    /// one that another session is a fork of.
+    /// Deletes a session for good. Refuses if a process holds it, this one included, or if it has a
+    /// fork.
     pub fn delete(&self, directory: Option<&Path>, id: &str) -> Result<(), CatalogError> {
         let (open, session) = self.look(directory, id)?;
-        // The id means this one, and no other one's when this is gone.
+        // The id keeps meaning this session, and no other once it is gone.
         self.know(&open, id, session);
         open.store.delete_session(session).map_err(|error| match error {
             abide::Error::Delete(DeleteError::Forked { fork, .. }) => {
@@ -193,7 +193,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// Makes a session under a client's id where that is free, else under its own.
+    /// Makes a session under the client's id if that is free, else under its own.
     fn named(
         &self,
         open: &OpenStore,
@@ -203,7 +203,7 @@ impl Catalog {
     ) -> Result<(String, SessionId), CatalogError> {
         if self.may_be_key(open, id)? {
             let keyed = session.clone().with_key(format!("{KEY}{id}"));
-            // Of two processes that try the same key at once, one is told that it is known.
+            // Of two processes that try the same key at once, one gets `Made::Known`.
             if let Made::New(made) = make(keyed)? {
                 return Ok((id.to_owned(), made));
             }
@@ -212,7 +212,7 @@ impl Catalog {
         Ok((made.to_string(), made))
     }
 
-    /// Can a session of this store go by this id, as far as is known without its keys?
+    /// Whether a session of this store can go by this id, as far as can be told without its keys.
     fn may_be_key(&self, open: &OpenStore, id: &str) -> Result<bool, CatalogError> {
         let known = self.known().get(id).cloned();
         let elsewhere = match known.filter(|known| known.store != open.key) {
@@ -222,7 +222,7 @@ impl Catalog {
         if id.is_empty() || id.len() > ID_BYTES || elsewhere {
             return Ok(false);
         }
-        // The id of a session here is that session's, and nobody else's.
+        // The id of an existing session belongs to that session only.
         Ok(match id.parse() {
             Ok(own) => found(open, &SessionRef::Id(own))?.is_none(),
             Err(_) => true,
@@ -240,17 +240,17 @@ impl Catalog {
         Ok((id, session))
     }
 
-    /// Does this id mean another session than this one to who stands in that directory?
+    /// Whether this id means a session other than `session` in that directory.
     pub(crate) fn is_another(&self, directory: &Path, id: &str, session: SessionId) -> bool {
         self.looked(Some(directory), id).is_ok_and(|(_, found)| found != session)
     }
 
-    /// Does this client know a session by this id that is or was recorded?
+    /// Whether this client knows the id of a session that is or was recorded.
     pub(crate) fn knows(&self, id: &str) -> bool {
         self.known().contains_key(id)
     }
 
-    /// Looks for a session. What the client names with its directory it means from here on.
+    /// Looks for a session. An id given with its directory means that session from then on.
     fn look(
         &self,
         directory: Option<&Path>,
@@ -273,7 +273,7 @@ impl Catalog {
             None => self.stores.all()?,
         };
         let known = self.known().get(id).cloned().filter(|_| directory.is_none());
-        // What it means to this client is what is meant.
+        // What the id already means to this client comes first.
         if let Some(known) = &known
             && let Some(open) = known.still_in(&stores)?
         {
@@ -289,7 +289,8 @@ impl Catalog {
         }
         let mut meant: Vec<_> = matches.iter().collect();
         if let Some(known) = &known {
-            // It is gone. One of that project that got its id since may be meant, and nobody else's.
+            // That session is gone. Only one of the same project that got its id since may be
+            // meant.
             meant.retain(|(open, it)| open.key.at == known.store.at && it.project == known.project);
         }
         match (meant.as_slice(), matches.as_slice()) {
@@ -324,12 +325,13 @@ impl Catalog {
     }
 }
 
-/// Nothing else is known of it.
+/// A match of which only the id is known.
 const fn alone(session: SessionId) -> Named {
     Named { session, directory: None, project: None }
 }
 
-/// The sessions of a store that a client calls so. A key counts in its project, and these may be of any.
+/// The sessions of a store that a client calls `id`. Keys are unique within a project only, and
+/// these may be of any.
 fn sessions_of(open: &OpenStore, id: &str) -> Result<Vec<Named>, CatalogError> {
     if let Ok(own) = id.parse()
         && let Some(session) = found(open, &SessionRef::Id(own))?
@@ -339,8 +341,8 @@ fn sessions_of(open: &OpenStore, id: &str) -> Result<Vec<Named>, CatalogError> {
     listing::with_client_id(open, id)
 }
 
-/// The session of a store that a client calls so: by its own full id, or by its key. A part of an
-/// id is none.
+/// The session of a store that a client calls `id`: by its full id or by its key, never by a
+/// prefix.
 fn session_of(open: &OpenStore, id: &str) -> Result<Option<SessionId>, CatalogError> {
     if let Ok(own) = id.parse()
         && let Some(session) = found(open, &SessionRef::Id(own))?
@@ -361,7 +363,7 @@ fn found(open: &OpenStore, session: &SessionRef) -> Result<Option<SessionId>, Ca
     }
 }
 
-/// A directory as it is recorded: as whoever stands in it has it.
+/// A directory as it is recorded, with links resolved.
 fn text_of(directory: &Path) -> String {
     SessionFields::workspace_text(&real_dir(directory))
 }

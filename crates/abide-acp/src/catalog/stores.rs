@@ -1,5 +1,5 @@
-//! The stores: one for all, or one for each directory. Each is opened once and kept; one that holds
-//! sessions of many projects, once for each project.
+//! The open stores: one for all directories, or one for each. Each is opened once and kept; a store
+//! that holds several projects, once for each project.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -13,14 +13,14 @@ use abide::{
 use super::CatalogError;
 use crate::options::StoreOptions;
 
-/// What tells an open store from others: where it is, and the project whose sessions are meant.
+/// Identifies an open store: where it is, and the project whose sessions it shows.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct StoreKey {
     pub(super) at: Where,
     project: Option<Of>,
 }
 
-/// A project in one of its clones: its id, and the directory that is all of it here.
+/// A project in one of its clones: its id and its root directory here.
 type Of = (String, PathBuf);
 
 /// A store, and where it is.
@@ -36,17 +36,17 @@ impl OpenStore {
         self.store.place()
     }
 
-    /// The directory of sessions that do not say theirs: the project.
+    /// The directory of sessions that record none: the project's.
     pub(super) fn project(&self) -> &Path {
         self.store.project().unwrap_or(Path::new("/"))
     }
 }
 
-/// The stores that are open.
+/// The open stores.
 #[derive(Debug)]
 pub(super) struct Stores {
     options: StoreOptions,
-    /// Where this process was started.
+    /// The directory this process was started in.
     here: Option<PathBuf>,
     open: Mutex<HashMap<StoreKey, OpenStore>>,
 }
@@ -56,12 +56,12 @@ impl Stores {
         Self { options, here, open: Mutex::default() }
     }
 
-    /// The store of what is recorded in this directory; made where there is none.
+    /// The store that records sessions of this directory; created if there is none.
     pub(super) fn for_recording(&self, directory: &Path) -> Result<OpenStore, CatalogError> {
         let directory = &real_dir(directory);
         let place = self.place(directory)?;
         let project = self.project(&place, directory)?;
-        // Without an id yet, the sessions of all projects would be meant.
+        // Without an id yet, the store would show the sessions of all projects.
         let lacking = matches!(place.store, Where::Files(_)) && place.scope == Scope::Project;
         if (project.is_some() || !lacking)
             && let Some(known) = self.known(&place, project.as_ref())
@@ -75,12 +75,13 @@ impl Stores {
             }
             Where::Shared(url) => self.options.connect.open(url)?,
         };
-        // It may have got its id just now. One that was made just now has its links resolved.
+        // Looked up again: the project may just have got its id, and a new store has its links
+        // resolved.
         let project = self.project(&place, directory)?;
         Ok(self.kept(key(&place, project.as_ref()), store))
     }
 
-    /// The store of a directory, where it may be used. Nobody can be asked here.
+    /// The store of a directory, if it may be used. The user cannot be asked here.
     fn place(&self, directory: &Path) -> Result<Place, CatalogError> {
         let finder = &self.options.finder;
         let place = finder.find(directory).map_err(Error::from)?;
@@ -88,8 +89,7 @@ impl Stores {
         Ok(place)
     }
 
-    /// The project of a directory, where the store at its place holds sessions of many; none where it
-    /// has no id yet.
+    /// The project of a directory, if its store holds several; `None` if it has no id yet.
     fn project(
         &self,
         place: &Place,
@@ -103,8 +103,8 @@ impl Stores {
         })
     }
 
-    /// The store of this directory, if there is one: of one that holds many projects, the sessions of
-    /// this directory's, or all where it is of none.
+    /// The store of this directory, if there is one. A store with several projects shows the
+    /// sessions of this directory's, or all if it belongs to none.
     pub(super) fn of(&self, directory: &Path) -> Result<Option<OpenStore>, CatalogError> {
         let directory = &real_dir(directory);
         let place = self.place(directory)?;
@@ -112,7 +112,7 @@ impl Stores {
         self.read(&place, project.as_ref())
     }
 
-    /// Is this the store of what is recorded in a directory?
+    /// Whether this is the store that records sessions of the directory.
     pub(super) fn is_of(&self, open: &OpenStore, directory: &Path) -> Result<bool, CatalogError> {
         Ok(real(self.place(&real_dir(directory))?.store) == open.key.at)
     }
@@ -132,7 +132,7 @@ impl Stores {
                 let options = Options { projects, ..Options::default() };
                 let store = LocalStore::open(root, options).map_err(Error::from)?;
                 let store = Store::local(store);
-                // What is recorded through it later is of this project.
+                // Sessions recorded through it later belong to this project.
                 if project.is_some() { store.in_project(place) } else { store }
             }
             Where::Shared(url) => self.options.connect.open(url)?,
@@ -140,10 +140,10 @@ impl Stores {
         Ok(Some(self.kept(key(place, project), store)))
     }
 
-    /// Every store that is known so far, and that of where this process was started, each with the
-    /// sessions of all its projects.
+    /// Every store known so far and that of the directory this process was started in, each with
+    /// the sessions of all its projects.
     pub(super) fn all(&self) -> Result<Vec<OpenStore>, CatalogError> {
-        // One that has all sessions is that of any directory.
+        // A store named for all sessions is that of any directory.
         let anywhere = self.options.finder.named.as_ref().map(|_| Path::new("/"));
         let here = self.here.as_deref().or(anywhere);
         if let Some(here) = here {
@@ -155,7 +155,7 @@ impl Stores {
             .filter(|open| is_there(open))
             .map(|open| open.key.at.clone())
             .collect();
-        // Always in the same order, each once.
+        // In a fixed order, without duplicates.
         places.sort_by_cached_key(ToString::to_string);
         places.dedup();
         let whole = |at: Where| {
@@ -166,14 +166,14 @@ impl Stores {
         places.into_iter().filter_map(whole).collect()
     }
 
-    /// One that is open already.
+    /// The store, if it is open already.
     fn known(&self, place: &Place, project: Option<&ProjectIdentity>) -> Option<OpenStore> {
         self.open().get(&key(place, project)).filter(|known| is_there(known)).cloned()
     }
 
     fn kept(&self, key: StoreKey, store: Store) -> OpenStore {
         let mut stores = self.open();
-        // Another thread may have been faster.
+        // Another thread may have opened it first.
         if let Some(known) = stores.get(&key).filter(|known| is_there(known)) {
             return known.clone();
         }
@@ -187,22 +187,22 @@ impl Stores {
     }
 }
 
-/// What tells the store at a place from others, where the sessions of this project are meant.
+/// The key of the store at a place, with the sessions of this project.
 fn key(place: &Place, project: Option<&ProjectIdentity>) -> StoreKey {
     let project = project.map(|project| (project.id.clone(), place.project.clone()));
     StoreKey { at: real(place.store.clone()), project }
 }
 
-/// A directory as whoever stands in it has it: without links, where it is there.
+/// A directory with links resolved, if it exists.
 pub(super) fn real_dir(directory: &Path) -> PathBuf {
     directory.canonicalize().unwrap_or_else(|_| {
         let directory = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
-        // Without the `.` and the doubled slashes that people type.
+        // Drops `.` and repeated slashes.
         directory.components().collect()
     })
 }
 
-/// A store's directory without links.
+/// A store's location with links resolved.
 fn real(at: Where) -> Where {
     match at {
         Where::Files(root) => Where::Files(root.canonicalize().unwrap_or(root)),
@@ -210,7 +210,7 @@ fn real(at: Where) -> Where {
     }
 }
 
-/// Somebody may have taken a directory away since it was opened.
+/// Whether the store still exists: its directory may have been removed since it was opened.
 fn is_there(open: &OpenStore) -> bool {
     open.store.root().is_none_or(|root| root.join("config.toml").is_file())
 }

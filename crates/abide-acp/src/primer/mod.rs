@@ -1,8 +1,8 @@
-//! What an agent is told of a session that it does not know.
+//! The primer: the text that tells an agent about a session it does not know.
 //!
-//! It is the compacted context of the session's main lane as plain text. Where that is longer than
-//! an agent should be given at once, the session is compacted first, by the built-in summarizer: one
-//! event, which can be taken back as any compaction.
+//! It is the compacted context of the session's main lane as plain text. If that is too long for
+//! one prompt, the session is compacted first by the built-in summarizer: one event, which can be
+//! undone like any compaction.
 
 mod said;
 #[cfg(test)]
@@ -15,19 +15,19 @@ use abide::{
 
 use self::said::Telling;
 
-/// The most tokens of a primer, by estimate.
+/// The most tokens of a primer, estimated.
 const MOST_TOKENS: u64 = 24_000;
-/// So many of them are the last messages' when the rest gives way to a summary.
+/// Tokens reserved for the last messages when the rest is summarized.
 const KEPT_TOKENS: u64 = 14_000;
-/// So many of the last messages stay at least.
+/// The least number of last messages that are kept.
 const LEAST_KEPT: usize = 4;
-/// Characters of a message, unless there is too much in all.
+/// The most characters of a message, unless the whole is too long.
 const MESSAGE: usize = 40_000;
-/// The least characters of a message that is cut.
+/// The least characters of a shortened message.
 const LEAST_MESSAGE: usize = 200;
-/// The most open tasks that are told.
+/// The most open tasks listed.
 const TASKS: usize = 50;
-/// Characters of a task's title.
+/// The most characters of a task's title.
 const TITLE: usize = 200;
 
 const WHOLE: &str = "What follows is the earlier conversation of this session, restored from its \
@@ -38,13 +38,14 @@ know, restored from its record. Go on from where it ends: what was done in it is
 be done again, and the user's next message comes after it.";
 const END: &str = "This is the end of the earlier conversation.";
 
-/// The compacted context of a session as a text to stand before a prompt; none where there is
-/// nothing to tell. Ask for it before that prompt is recorded.
+/// The compacted context of a session as text to put before a prompt; `None` if there is nothing to
+/// tell. Call it before that prompt is recorded.
 pub fn primer(session: &Session) -> Result<Option<String>, Error> {
     told(session, Seq::ZERO, WHOLE)
 }
 
-/// The same for an agent that knows the session up to event `first`: what came with it and after.
+/// As [`primer`], for an agent that knows the session before event `first`: the primer starts at
+/// that event.
 pub fn primer_since(session: &Session, first: Seq) -> Result<Option<String>, Error> {
     told(session, first, PART)
 }
@@ -62,7 +63,7 @@ fn told(session: &Session, first: Seq, opening: &str) -> Result<Option<String>, 
                 context = session.context()?;
                 text = conversation(&context, first, MESSAGE);
             }
-            // Few messages that are long, or a summary that would be longer: they are cut.
+            // A few long messages, or a summary that would be longer: shorten the messages instead.
             Err(Error::Compaction(
                 CompactionError::Nothing(_)
                 | CompactionError::Longer { .. }
@@ -76,13 +77,13 @@ fn told(session: &Session, first: Seq, opening: &str) -> Result<Option<String>, 
         most /= 2;
         text = conversation(&context, first, most);
     }
-    // Thousands of small ones that nothing covers: their beginning goes.
+    // Thousands of small messages without a summary: drop the oldest.
     let text = end_of(&text, usize::try_from(4 * MOST_TOKENS).unwrap_or(usize::MAX));
     let tasks = open_tasks(session)?;
     Ok(Some(format!("{opening}\n\n{text}{tasks}{END}\n")))
 }
 
-/// The entries of a context from an event on, each message cut to so many characters.
+/// The entries of a context from an event on, each message cut to `most` characters.
 fn conversation(context: &SessionContext, first: Seq, most: usize) -> String {
     let mut telling = Telling::new(most);
     for entry in from(context, first) {
@@ -91,7 +92,7 @@ fn conversation(context: &SessionContext, first: Seq, most: usize) -> String {
     telling.finish()
 }
 
-/// The entries that came with or after an event. The summary of what is partly before it counts.
+/// The entries from an event on. A summary that covers part of them is included.
 fn from(context: &SessionContext, first: Seq) -> impl DoubleEndedIterator<Item = &Entry> {
     let mut after = false;
     let mut entries = Vec::new();
@@ -101,7 +102,7 @@ fn from(context: &SessionContext, first: Seq) -> impl DoubleEndedIterator<Item =
                 let covering = context.lane.compactions.iter().find(|one| one.at == *seq);
                 covering.is_none_or(|one| one.last >= first)
             }
-            // An outcome that is unknown goes with the call before it.
+            // An unknown outcome belongs to the call before it.
             Entry::Unknown { .. } => after,
             Entry::Message { seq, .. } | Entry::Call { seq, .. } | Entry::Result { seq, .. } => {
                 *seq >= first
@@ -132,7 +133,7 @@ fn tokens(text: &str) -> u64 {
     Tokenizer::estimate().text(text)
 }
 
-/// The tasks that are not done, in their order.
+/// The open tasks, in order.
 fn open_tasks(session: &Session) -> Result<String, Error> {
     let state = session.state()?;
     let open = state.tasks.iter().filter(|(_, task)| task.known && !task.status.is_done());
@@ -157,7 +158,7 @@ fn open_tasks(session: &Session) -> Result<String, Error> {
     Ok(text)
 }
 
-/// The last so many bytes of a text, from the beginning of a line.
+/// At most the last `most` bytes of a text, from the start of a line.
 fn end_of(text: &str, most: usize) -> &str {
     let from = text.len().saturating_sub(most);
     if from == 0 {

@@ -1,42 +1,42 @@
-//! Messages, calls and results as plain text, each in short.
+//! Messages, calls and results as short plain text.
 
 use std::collections::HashMap;
 
 use abide::{Call, CallResult, Entry, Marks, Part, Payload, ToolResult, read_call, read_message};
 use serde_json::Value;
 
-/// Characters of what a call is made with.
+/// The most characters of a call's arguments.
 const ARGUMENTS: usize = 400;
-/// Characters of a result.
+/// The most characters of a result.
 const RESULT: usize = 600;
-/// Characters of a thought.
+/// The most characters of a thought.
 const THOUGHT: usize = 400;
-/// Characters of a document that came with a message.
+/// The most characters of an attached document.
 const DOCUMENT: usize = 2_000;
-/// Characters of anything else.
+/// The most characters of anything else.
 const OTHER: usize = 200;
 
-/// Who is told.
+/// How the agent itself is named.
 const MODEL: &str = "Assistant (you)";
 
-/// Tells a conversation.
+/// Writes a conversation as text.
 pub(super) struct Telling {
     text: String,
-    /// Characters of a message.
+    /// The most characters of a message.
     most: usize,
-    /// The calls so far, by their ids: which tools.
+    /// The tool name of each call so far, by call id.
     names: HashMap<String, String>,
-    /// Who spoke last.
+    /// The last speaker.
     role: String,
 }
 
 impl Telling {
-    /// With at most so many characters of each message.
+    /// A writer that cuts messages to `most` characters.
     pub(super) fn new(most: usize) -> Self {
         Self { text: String::new(), most, names: HashMap::new(), role: String::new() }
     }
 
-    /// What was told.
+    /// The text.
     pub(super) fn finish(mut self) -> String {
         if !self.text.is_empty() {
             self.text.push('\n');
@@ -44,7 +44,7 @@ impl Telling {
         self.text
     }
 
-    /// Tells one thing more.
+    /// Adds an entry.
     pub(super) fn entry(&mut self, entry: &Entry) {
         match entry {
             Entry::Message { data, .. } => self.message(data),
@@ -111,7 +111,7 @@ impl Telling {
             Part::Thinking { text, .. } => format!("[thought] {}", cut(text.trim(), THOUGHT)),
             Part::Image(_) => "[an image]".to_owned(),
             Part::Call(call) => self.call(call),
-            // It is told on its own.
+            // Written as an entry of its own.
             Part::Result(_) => return None,
             Part::Other(raw) => {
                 serde_json::from_str(raw.get()).map_or_else(|_| String::new(), |raw| plain(&raw))
@@ -130,7 +130,7 @@ impl Telling {
         }
     }
 
-    /// Who speaks, unless it is the same as before.
+    /// Writes a heading when the speaker changes.
     fn heading(&mut self, role: &str) {
         if self.role != role {
             if !self.text.is_empty() {
@@ -147,7 +147,7 @@ impl Telling {
     }
 }
 
-/// Whether a call that was run went well, and what it gave.
+/// Whether an executed call succeeded, and its result.
 fn executed_result(data: &Payload) -> (bool, String) {
     let Ok(fact) = data.decode::<ToolResult>() else { return (true, String::new()) };
     let result = fact.result.and_then(|raw| serde_json::from_str(raw.get()).ok());
@@ -173,7 +173,7 @@ fn given(data: &Payload, call: &str) -> (bool, String) {
     (ok.unwrap_or(true), texts.collect::<Vec<_>>().join("\n"))
 }
 
-/// What a content of the protocol says, in short.
+/// A content block of the protocol as short text.
 fn plain(value: &Value) -> String {
     let text = |name: &str| value.get(name).and_then(Value::as_str);
     match value {
@@ -205,16 +205,16 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// A text on one line, cut.
+/// A text on one line, cut to `most` characters.
 pub(super) fn one_line(text: &str, most: usize) -> String {
-    // What is far behind the cut is never looked at.
+    // Text far beyond the cut is never scanned.
     let near: String = text.chars().take(most.saturating_mul(4)).collect();
     let line = near.split_whitespace().collect::<Vec<_>>().join(" ");
     let short: String = line.chars().take(most).collect();
     if short.len() < line.len() || near.len() < text.len() { format!("{short}…") } else { short }
 }
 
-/// A text of at most so many characters: its beginning and its end, and how much is between.
+/// A text cut to `most` characters: its beginning, its end, and how much is left out.
 fn cut(text: &str, most: usize) -> String {
     let count = text.chars().count();
     if count <= most {

@@ -1,13 +1,13 @@
-//! Blocks of content.
+//! Content blocks.
 
 use serde_json::{Map, Value};
 
-/// Is this JSON a block of content?
+/// Whether this JSON is a content block.
 pub(crate) fn is_block(json: &str) -> bool {
     serde_json::from_str(json).is_ok_and(|members| has_block(&members))
 }
 
-/// Do these members make a block of content?
+/// Whether these members make a content block.
 pub(super) fn has_block(block: &Map<String, Value>) -> bool {
     let text = |member| has_text(block, member);
     match block.get("type").and_then(Value::as_str) {
@@ -24,7 +24,7 @@ pub(super) fn has_block(block: &Map<String, Value>) -> bool {
     }
 }
 
-/// Is there such a member, and is it a text?
+/// Whether the member exists and is a string.
 pub(super) fn has_text(members: &Map<String, Value>, member: &str) -> bool {
     members.get(member).is_some_and(Value::is_string)
 }

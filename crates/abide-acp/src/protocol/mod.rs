@@ -1,8 +1,8 @@
 //! The protocol's messages, as far as this crate reads and writes them.
 //!
-//! Required members decide whether something is an update or a block of content; an optional one
-//! that cannot be read counts as absent. That is how the protocol's schema reads them, and the
-//! tests compare the two.
+//! Required members decide whether something is an update or a content block; an optional one that
+//! cannot be read counts as absent. The protocol's schema reads them the same way, and tests
+//! compare the two.
 
 mod block;
 mod session;

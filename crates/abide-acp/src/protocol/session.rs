@@ -11,12 +11,12 @@ use serde::Serialize;
 pub struct SessionInfo {
     /// The client's id of the session.
     pub session_id: String,
-    /// The directory it works in.
+    /// Its working directory.
     pub cwd: PathBuf,
-    /// Its title, or the beginning of what was asked for.
+    /// Its title, or the beginning of the first request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// When it last changed, in the form of RFC 3339.
+    /// When it last changed, in RFC 3339 format.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub updated_at: Option<String>,
 }

@@ -1,6 +1,6 @@
-//! Words of tool calls.
+//! Statuses and kinds of tool calls.
 
-/// How far a tool call is.
+/// The status of a tool call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CallStatus {
     Pending,
@@ -20,7 +20,7 @@ impl CallStatus {
         })
     }
 
-    /// Whether the call succeeded; none while it is open.
+    /// Whether the call succeeded; `None` while it is open.
     pub(crate) fn ok(self) -> Option<bool> {
         match self {
             Self::Completed => Some(true),
@@ -30,7 +30,7 @@ impl CallStatus {
     }
 }
 
-/// Does the word name a kind of tool? `other` does not.
+/// Whether the word names a kind of tool. `other` does not.
 pub(crate) fn is_tool_kind(word: &str) -> bool {
     let kinds =
         ["read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode"];

@@ -1,11 +1,11 @@
-//! Updates of a session.
+//! Session updates.
 
 use serde_json::{Map, Value};
 
 use super::block::{has_block, has_text};
 use super::tool::CallStatus;
 
-/// What an update is about.
+/// The kind of an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum UpdateKind {
     /// A piece of a message or a thought.
@@ -38,7 +38,7 @@ pub(crate) struct PlanEntry<'a> {
     pub(crate) status: EntryStatus,
 }
 
-/// How important an entry of a plan is.
+/// The priority of an entry of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Priority {
     High,
@@ -46,7 +46,7 @@ pub(crate) enum Priority {
     Low,
 }
 
-/// How far an entry of a plan is.
+/// The status of an entry of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EntryStatus {
     Pending,
@@ -55,7 +55,7 @@ pub(crate) enum EntryStatus {
 }
 
 impl Update {
-    /// Reads the `update` of a `session/update`; none where it is no update of the protocol.
+    /// Parses the `update` of a `session/update`; `None` if it is not an update of the protocol.
     pub(crate) fn read(json: &str) -> Option<Self> {
         let members: Map<String, Value> = serde_json::from_str(json).ok()?;
         let kind = kind(&members)?;
@@ -66,17 +66,17 @@ impl Update {
         self.kind
     }
 
-    /// The text of a member; none where it is absent or no text.
+    /// The string in a member; `None` if it is absent or not a string.
     pub(crate) fn text(&self, member: &str) -> Option<&str> {
         self.members.get(member)?.as_str()
     }
 
-    /// How far the tool call is, where the update says so.
+    /// The status of the tool call, if the update has one.
     pub(crate) fn status(&self) -> Option<CallStatus> {
         CallStatus::read(self.text("status")?)
     }
 
-    /// The entries of a plan. What is no entry is left out.
+    /// The entries of a plan; invalid ones are skipped.
     pub(crate) fn entries(&self) -> impl Iterator<Item = PlanEntry<'_>> {
         let entries = self.members.get("entries").and_then(Value::as_array);
         entries.into_iter().flatten().filter_map(PlanEntry::read)
@@ -131,7 +131,7 @@ fn kind(members: &Map<String, Value>) -> Option<UpdateKind> {
     whole.then_some(kind)
 }
 
-/// The directories of a subagent may be absent or null; what is neither must be paths.
+/// A subagent's directories may be absent or null; otherwise they must be paths.
 fn has_places(members: &Map<String, Value>) -> bool {
     let open = |member| members.get(member).is_none_or(Value::is_null);
     let paths =

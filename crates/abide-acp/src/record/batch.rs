@@ -1,32 +1,32 @@
-//! The events that one message calls for, as they are gathered.
+//! Collects the events that record one message.
 
 use abide::{InputError, Kind, LaneId, LogRecord, NewEvent, Payload};
 use serde::Serialize;
 
 use super::{Recorded, Weight};
 
-/// The kind of an update that is kept as it came.
+/// The kind of an update that is recorded verbatim.
 pub(crate) const UPDATE: &str = "acp.update";
-/// The kind of what an agent asks its client.
+/// The kind of a request from the agent to the client.
 pub(super) const REQUEST: &str = "acp.request";
-/// The kind of what the client answers to it.
+/// The kind of the client's response.
 pub(super) const RESPONSE: &str = "acp.response";
-/// The kind of a setting that the client made and the agent took.
+/// The kind of a setting that the client made and the agent accepted.
 pub(crate) const CONFIGURED: &str = "acp.configured";
 
-/// Events in order. What cannot be an event gives way to a note that says so.
+/// Events in order. Data that cannot be an event is replaced by a log record that says so.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     recorded: Recorded,
 }
 
 impl Batch {
-    /// Its events must be durable before the message is passed on.
+    /// Marks the events as durable before the message is forwarded.
     pub(super) fn before(&mut self) {
         self.recorded.weight = Weight::Before;
     }
 
-    /// Adds an event; where it cannot be one, a note of that.
+    /// Adds an event; if it is invalid, a log record instead.
     pub(super) fn add(&mut self, kind: &str, lane: Option<&LaneId>, data: &impl Serialize) -> bool {
         self.payload(kind, lane, Payload::of(data))
     }

@@ -1,7 +1,7 @@
-//! Blocks: the chunks of a message as they come, one open block in each lane.
+//! Blocks: the chunks of a message, with at most one open block in each lane.
 //!
-//! A text is gathered as it is written, with its escapes: nothing is decoded on the way, and a
-//! character that two chunks share comes together again.
+//! Text is collected with its escapes and never decoded, so a character split over two chunks is
+//! joined again.
 
 use std::borrow::Cow;
 
@@ -11,12 +11,12 @@ use serde_json::value::RawValue;
 
 use super::batch::Batch;
 
-/// How many bytes of a message are gathered before it is recorded.
+/// The most bytes of a message collected before it is recorded.
 const BLOCK: usize = 256 << 10;
-/// How many lanes may have an open block.
+/// The most lanes with an open block.
 const LANES: usize = 64;
 
-/// Who says a chunk, and how.
+/// Who a chunk is from, and whether it is a thought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sort {
     User,
@@ -25,7 +25,7 @@ pub(super) enum Sort {
 }
 
 impl Sort {
-    /// By the name of the update.
+    /// The kind for this name of an update.
     pub(super) fn of(update: &str) -> Option<Self> {
         match update {
             "agent_message_chunk" => Some(Self::Agent),
@@ -36,7 +36,7 @@ impl Sort {
     }
 }
 
-/// What stands in a chunk. All of it is borrowed: chunks are many.
+/// The content of a chunk. Borrowed throughout, since chunks are frequent.
 #[derive(Deserialize)]
 struct Chunk<'a> {
     #[serde(borrow)]
@@ -53,7 +53,7 @@ struct Chunk<'a> {
 enum Piece {
     /// The inside of a JSON string.
     Text(String),
-    /// A content block that is no plain text.
+    /// A content block that is not plain text.
     Verbatim(Box<RawValue>),
 }
 
@@ -67,21 +67,21 @@ struct Open {
     bytes: usize,
 }
 
-/// Did the message come to its end?
+/// Whether the message is complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     Whole,
     Partial,
 }
 
-/// The open blocks, the one that was opened first at the front.
+/// The open blocks, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Blocks {
     open: Vec<Open>,
 }
 
 impl Blocks {
-    /// Takes in a chunk; records the blocks that it ends. Says whether it was one.
+    /// Adds a chunk, and records the blocks that it ends. Returns whether it was a chunk.
     pub(super) fn chunk(
         &mut self,
         sort: Sort,
@@ -130,14 +130,14 @@ impl Blocks {
         true
     }
 
-    /// Records what is open in a lane.
+    /// Records the open block of a lane.
     pub(super) fn end(&mut self, lane: Option<&LaneId>, end: End, batch: &mut Batch) {
         if let Some(at) = self.open.iter().position(|open| open.lane.as_ref() == lane) {
             self.open.remove(at).record(end, batch);
         }
     }
 
-    /// Records all that is open.
+    /// Records all open blocks.
     pub(super) fn end_all(&mut self, end: End, batch: &mut Batch) {
         for open in self.open.drain(..) {
             open.record(end, batch);
@@ -176,7 +176,7 @@ impl Open {
             }
         }
         data.push(']');
-        // A thought that is no text looks like anything that is said.
+        // A thought that is not text needs a mark: its block looks like any other.
         let thought = other_thought.then_some(r#""sessionUpdate":"agent_thought_chunk""#);
         let message = self.message.map(|id| format!(r#""messageId":{id}"#));
         let marks: Vec<_> = [message.as_deref(), thought].into_iter().flatten().collect();

@@ -1,4 +1,4 @@
-//! Tool calls: which are open, and the events of their beginning and end.
+//! Tool calls: which are open, and the events that begin and end them.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,16 +15,16 @@ use super::remembered::Remembered;
 use super::update::Kept;
 use crate::protocol::{CallStatus, is_tool_kind};
 
-/// How many calls are remembered.
+/// The most calls remembered.
 const CALLS: usize = 4096;
-/// How much of what a call gave so far is remembered until it ends.
+/// The most bytes of a call's result remembered until it ends.
 const CONTENT: usize = 256 << 10;
-/// How much of it in all.
+/// The most bytes of results remembered in all.
 const ALL_CONTENT: usize = 8 << 20;
-/// How long the name of a tool may be.
+/// The most characters of a tool's name.
 const NAME: usize = 200;
 
-/// A call, as it is or as it changes, in an update or in a request for leave.
+/// A call or a change of one, in an update or in a permission request.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Call<'a> {
@@ -56,12 +56,12 @@ fn text(json: Option<&RawValue>) -> Option<String> {
 }
 
 impl Call<'_> {
-    /// Its id, as events hold it.
+    /// Its id, as in events.
     pub(super) fn id(&self) -> CallId {
         CallId(name(&self.tool_call_id))
     }
 
-    /// What it is called by the agent, in a line.
+    /// The agent's title for it, on one line.
     pub(super) fn title(&self) -> Option<String> {
         text(self.title)
     }
@@ -70,12 +70,12 @@ impl Call<'_> {
         CallStatus::read(&text(self.status)?)
     }
 
-    /// Has it ended, and well?
+    /// Whether it succeeded; `None` while it is open.
     fn ended(&self) -> Option<bool> {
         self.status()?.ok()
     }
 
-    /// The tool's own name, or the best that there is for one.
+    /// The tool's name, or the best substitute.
     fn name(&self) -> Option<String> {
         let kind = || text(self.kind).filter(|kind| is_tool_kind(kind));
         let meta = || text_in_meta(self.meta, "toolName").map(Cow::into_owned);
@@ -91,7 +91,7 @@ impl Call<'_> {
             #[serde(skip_serializing_if = "Option::is_none")]
             locations: Option<&'a RawValue>,
         }
-        // Some agents begin a call before they know what they call it with.
+        // Some agents begin a call before they know its arguments.
         match self.raw_input.filter(|input| input.get() != "{}") {
             Some(input) => Cow::Borrowed(input),
             None => {
@@ -101,14 +101,14 @@ impl Call<'_> {
         }
     }
 
-    /// What it gave, in blocks that every reader of messages knows.
+    /// Its result as message blocks.
     fn blocks(&self) -> Option<Box<RawValue>> {
         let items: Vec<&RawValue> = serde_json::from_str(self.content?.get()).ok()?;
         let blocks: Vec<_> = items.into_iter().map(block).collect();
         if blocks.is_empty() { None } else { to_raw_value(&blocks).ok() }
     }
 
-    /// The files that it changed, as it tells them.
+    /// The files that it reports as changed.
     fn changed(&self) -> Option<Vec<String>> {
         let items: Vec<&RawValue> = serde_json::from_str(self.content?.get()).ok()?;
         let mut paths: Vec<String> = Vec::new();
@@ -124,7 +124,7 @@ impl Call<'_> {
     }
 }
 
-/// What a call gives.
+/// An item of a call's content.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Item<'a> {
@@ -138,8 +138,8 @@ struct Item<'a> {
     terminal_id: Option<&'a RawValue>,
 }
 
-/// What a call gives, as a block of a message. A difference and a terminal are named: what they
-/// hold is in the update.
+/// An item of a call's content as a message block. A diff or a terminal is only named; the update
+/// has its content.
 fn block(raw: &RawValue) -> Cow<'_, RawValue> {
     #[derive(Serialize)]
     struct Text<'a> {
@@ -157,14 +157,14 @@ fn block(raw: &RawValue) -> Cow<'_, RawValue> {
     block.map_or(Cow::Borrowed(raw), Cow::Owned)
 }
 
-/// A call that is remembered.
+/// A remembered call.
 #[derive(Debug, Default)]
 struct Known {
     lane: Option<LaneId>,
     ended: bool,
     /// It was open when the session was opened again.
     resumed: bool,
-    /// What it gave so far, in case that its end does not say it again.
+    /// Its result so far, in case its end does not repeat it.
     result: Option<Box<RawValue>>,
     changed: Vec<String>,
 }
@@ -216,18 +216,18 @@ impl Calls {
         Self { known: Remembered::new(CALLS), bytes: 0 }
     }
 
-    /// Knows a call that was open when the session was opened again.
+    /// Restores a call that was open when the session was opened again.
     pub(super) fn resume(&mut self, id: &str, call: &CallState) {
         let known = Known { lane: call.lane.clone(), resumed: true, ..Known::default() };
         self.remember(id, known);
     }
 
-    /// The lane that a call was made in; none where the call is not known.
+    /// The lane of a call; `None` if the call is not known.
     pub(super) fn lane(&self, id: &CallId) -> Option<Option<&LaneId>> {
         self.known.get(id.as_str()).map(|known| known.lane.as_ref())
     }
 
-    /// A `tool_call`, as it came.
+    /// Records a `tool_call`.
     pub(super) fn began(
         &mut self,
         lane: Option<&LaneId>,
@@ -239,7 +239,7 @@ impl Calls {
         batch.before();
         let id = call.id();
         match self.known.get(id.as_str()) {
-            // An agent that counts its calls anew in each turn.
+            // Some agents reuse their call ids in each turn.
             Some(known) if known.ended && call.ended().is_none() => {}
             Some(_) => return self.changed(lane, call, update, directory, batch),
             None => {}
@@ -251,7 +251,7 @@ impl Calls {
         }
     }
 
-    /// A `tool_call_update`, as it came.
+    /// Records a `tool_call_update`.
     pub(super) fn changed(
         &mut self,
         lane: Option<&LaneId>,
@@ -285,13 +285,13 @@ impl Calls {
         }
     }
 
-    /// A call of which the agent tells first by asking leave for it.
+    /// Records a call that the agent first mentions in a permission request.
     pub(super) fn asked(&mut self, call: &Call<'_>, raw: &RawValue, batch: &mut Batch) {
         let id = call.id();
         if self.known.get(id.as_str()).is_some() {
             return;
         }
-        // Told as the update that it stands for, so that it can be told again.
+        // Recorded as a `tool_call` update, so that it can be replayed.
         let mut members: BTreeMap<Cow<'_, str>, &RawValue> =
             serde_json::from_str(raw.get()).unwrap_or_default();
         let sort = to_raw_value("tool_call").ok();
@@ -306,13 +306,13 @@ impl Calls {
         self.gave(&id, call);
     }
 
-    /// The turn is over: of what is still open, nobody knows how it ends.
+    /// Ends the calls still open at the end of a turn; their outcome is unknown.
     pub(super) fn leave_open(&mut self, batch: &mut Batch) {
         self.leave(|_| true, batch);
     }
 
-    /// A turn begins. A call that was open when the session was opened again, and that the agent has
-    /// said no more about, died with the process that made it; its outcome must stand before the prompt.
+    /// Ends, at the start of a turn, the calls that were open when the session was opened again: they
+    /// died with the process that made them. Their outcome must precede the prompt.
     pub(super) fn leave_resumed(&mut self, batch: &mut Batch) {
         self.leave(|known| known.resumed, batch);
     }
@@ -372,7 +372,7 @@ impl Calls {
         self.remember(id.as_str(), Known { lane: lane.cloned(), ..Known::default() });
     }
 
-    /// Remembers what a call has given, while it is open.
+    /// Remembers the result so far of an open call.
     fn gave(&mut self, id: &CallId, call: &Call<'_>) {
         let Some(known) = self.known.get_mut(id.as_str()).filter(|known| !known.ended) else {
             return;
@@ -381,7 +381,7 @@ impl Calls {
             known.changed = changed;
             known.changed.truncate(256);
         }
-        // The end gives its own; what came before it is needed only where it does not.
+        // The final update has its own result; an earlier one is needed only if it does not.
         if call.ended().is_some() && (call.content.is_some() || call.raw_output.is_some()) {
             return;
         }

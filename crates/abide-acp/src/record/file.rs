@@ -1,4 +1,4 @@
-//! Files that are read and written through the client, or that a call says it changed.
+//! Files read and written through the client, or reported as changed by a call.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::batch::Batch;
 
-/// The directory that a session works in.
+/// The working directory of a session.
 #[derive(Debug, Default)]
 pub(super) struct Directory(Option<PathBuf>);
 
@@ -16,7 +16,7 @@ impl Directory {
         Self(Some(path.to_owned()))
     }
 
-    /// Records that a file was touched; its path is told from the directory where it is inside.
+    /// Records that a file was touched; a path inside the directory is made relative.
     pub(super) fn touched(
         &self,
         path: &str,
@@ -33,7 +33,7 @@ impl Directory {
     }
 }
 
-/// The params of `fs/read_text_file` and `fs/write_text_file`, as far as they are needed.
+/// The params of `fs/read_text_file` and `fs/write_text_file` that are used.
 #[derive(Deserialize)]
 pub(super) struct FileParams {
     pub(super) path: String,

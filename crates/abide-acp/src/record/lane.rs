@@ -9,15 +9,15 @@ use serde_json::value::RawValue;
 
 use super::name::name;
 
-/// The lane that the `_meta` of an update tells: the call of the parent that a subagent works for.
+/// The lane in the `_meta` of an update: the parent's call that a subagent works for.
 pub(super) fn lane_of_meta(meta: Option<&RawValue>) -> Option<LaneId> {
     text_in_meta(meta, "parentToolUseId").map(|parent| LaneId(name(&parent)))
 }
 
-/// A text under this key, in an object directly under `_meta`.
+/// The string under this key, in an object directly under `_meta`.
 pub(super) fn text_in_meta<'a>(meta: Option<&'a RawValue>, key: &str) -> Option<Cow<'a, str>> {
     let json = meta?.get();
-    // Most have no such key, and chunks are many.
+    // Fast path: most updates have no such key, and chunks are frequent.
     if !json.contains(key) {
         return None;
     }
@@ -33,7 +33,7 @@ pub(super) fn text_in_meta<'a>(meta: Option<&'a RawValue>, key: &str) -> Option<
 #[derive(Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// The child session that the params of a `session/update` announce, where they announce one.
+/// The child session that the params of a `session/update` announce, if any.
 #[must_use]
 pub fn subagent(params: &RawValue) -> Option<String> {
     #[derive(Deserialize)]
@@ -48,7 +48,7 @@ pub fn subagent(params: &RawValue) -> Option<String> {
         session_update: Cow<'a, str>,
         session_id: String,
     }
-    // Nearly every update is another one.
+    // Fast path: nearly all updates are of another kind.
     if !params.get().contains("subagent_update") {
         return None;
     }

@@ -1,8 +1,8 @@
-//! What passes between client and agent, as events of a session.
+//! Translates messages between client and agent into events of a session.
 //!
-//! A [`Translator`] is pure: it is told what passes in one session, and gives the events that
-//! record it. Whoever drives it writes them, before or behind the message that they record.
-//! Nothing that passes makes it fail, and what it remembers is bounded.
+//! A [`Translator`] is pure: it is given the messages of one session and returns the events that
+//! record them. The caller writes the events, before or after it forwards the message. No message
+//! makes it fail, and its memory is bounded.
 
 mod batch;
 mod block;
@@ -36,15 +36,15 @@ pub(crate) use update::{Head, Params, object};
 /// When events must be durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Weight {
-    /// They need not be: handed to the system they are before the message is passed on, so that
-    /// only a power cut takes them along.
+    /// Not before the message is forwarded. They are handed to the operating system before that, so
+    /// that only a power cut loses them.
     #[default]
     Behind,
-    /// Before the message is passed on.
+    /// Before the message is forwarded.
     Before,
 }
 
-/// The events that a message calls for; often none.
+/// The events that record a message; often none.
 #[derive(Debug, Default)]
 pub struct Recorded {
     /// In order.

@@ -1,8 +1,8 @@
-//! Names that fit: ids of calls and lanes, as events hold them.
+//! Ids of calls and lanes that fit into events.
 
 use abide::{Limits, ObjectHash};
 
-/// An id of the peer's as a name in an event: as it is, or, where it is empty or too long, its hash.
+/// A peer's id as a name in an event: unchanged, or its hash if it is empty or too long.
 pub(crate) fn name(id: &str) -> String {
     if id.is_empty() || id.len() > Limits::default().name_bytes {
         return ObjectHash::of(id.as_bytes()).to_string();
@@ -10,7 +10,7 @@ pub(crate) fn name(id: &str) -> String {
     id.to_owned()
 }
 
-/// The start of a text, of at most so many characters.
+/// The start of a text, at most `most` characters.
 pub(super) fn start(text: &str, most: usize) -> &str {
     match text.char_indices().nth(most) {
         Some((end, _)) => text.get(..end).unwrap_or(text),

@@ -1,4 +1,4 @@
-//! Permissions: what the agent asks leave for, and what the user says.
+//! Permission requests and the user's answers.
 
 use abide::{CallId, Kind, LaneId, PermissionOption};
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use super::call::{Call, Calls};
 use super::request::Permission;
 use super::update::object;
 
-/// How many options of a request are remembered.
+/// The most options of a request remembered.
 const OPTIONS: usize = 64;
 
 /// The params of `session/request_permission`.
@@ -32,7 +32,7 @@ struct OptionParams {
     kind: String,
 }
 
-/// The data of `permission.asked`: the fact, and the request as it came.
+/// The data of `permission.asked`: the fact, and the original request.
 #[derive(Serialize)]
 struct Asked<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -57,14 +57,14 @@ struct Answered<'a> {
     error: Option<&'a RawValue>,
 }
 
-/// The lane of the call that leave is asked for.
+/// The lane of the call that needs permission.
 pub(super) fn lane_of(params: Option<&RawValue>, calls: &Calls) -> Option<LaneId> {
     let params: Params<'_> = object(params?)?;
     let call: Call<'_> = object(params.tool_call?)?;
     calls.lane(&call.id()).flatten().cloned()
 }
 
-/// Records that leave is asked for; a call that was not told of yet is recorded first.
+/// Records a permission request, after its call if that is not recorded yet.
 pub(super) fn asked(params: Option<&RawValue>, calls: &mut Calls, batch: &mut Batch) -> Permission {
     batch.before();
     let read = params.and_then(object::<Params<'_>>);
@@ -95,7 +95,7 @@ pub(super) fn asked(params: Option<&RawValue>, calls: &mut Calls, batch: &mut Ba
     Permission { call: id, lane, options: options.collect() }
 }
 
-/// Records what the user said.
+/// Records the user's answer.
 pub(super) fn answered(
     permission: &Permission,
     outcome: Result<&RawValue, &RawValue>,

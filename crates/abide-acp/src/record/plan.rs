@@ -1,7 +1,7 @@
-//! Plans: an agent's plan as tasks of the session.
+//! Plans: an agent's plan becomes tasks of the session.
 //!
-//! An agent tells its whole plan each time. Its entries have no ids: each is the task of that text
-//! that the plan had before, or a new one. What the plan has no more is obsolete.
+//! An agent sends its whole plan each time. Entries have no ids: an entry is the task with the same
+//! text in the previous plan, or a new task. A task that is no longer in the plan becomes obsolete.
 
 use abide::{Kind, SessionState, TaskChange, TaskCreated, TaskId, TaskStatus, TaskStatusChange};
 
@@ -9,11 +9,11 @@ use super::batch::Batch;
 use super::name::start;
 use crate::protocol::{EntryStatus, PlanEntry, Priority};
 
-/// How many tasks are remembered; the oldest obsolete ones are forgotten first.
+/// The most tasks remembered; the oldest obsolete ones are forgotten first.
 const TASKS: usize = 4096;
-/// How many entries of a plan become tasks.
+/// The most entries of a plan that become tasks.
 const ENTRIES: usize = 1024;
-/// How much of a text is its title: as much as the state of a session keeps.
+/// The most characters of a title: as many as the state of a session keeps.
 const TITLE: usize = 200;
 const PREFIX: &str = "plan-";
 
@@ -29,12 +29,12 @@ struct Task {
 #[derive(Debug, Default)]
 pub(super) struct PlanTasks {
     tasks: Vec<Task>,
-    /// The greatest number that a task has.
+    /// The highest task number.
     last: u64,
 }
 
 impl PlanTasks {
-    /// Goes on with the tasks that the session has.
+    /// Continues with the tasks that the session has.
     pub(super) fn resume(&mut self, state: &SessionState) {
         for (id, task) in state.tasks.iter() {
             let Some(number) = id.strip_prefix(PREFIX).and_then(|text| text.parse().ok()) else {
@@ -55,7 +55,7 @@ impl PlanTasks {
         self.bound();
     }
 
-    /// Records what is otherwise in a plan.
+    /// Records the changes in a plan.
     pub(super) fn plan<'a>(
         &mut self,
         entries: impl Iterator<Item = PlanEntry<'a>>,
@@ -134,7 +134,7 @@ impl Task {
         }
         let status = status(entry);
         if self.status == TaskStatus::Obsolete {
-            // What is obsolete can only be planned anew.
+            // An obsolete task can only go back to planned.
             self.become_(TaskStatus::Planned, batch);
         }
         self.become_(status, batch);

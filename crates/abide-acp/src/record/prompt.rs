@@ -1,4 +1,4 @@
-//! Prompts: what the client asks, and how the agent ends.
+//! Prompts and how the agent answers them.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use super::batch::Batch;
 use super::name::start;
 use super::update::object;
 
-/// How long a title is that a prompt gives.
+/// The most characters of a title made from a prompt.
 const TITLE: usize = 80;
 
 #[derive(Deserialize)]
@@ -20,7 +20,7 @@ struct Params<'a> {
     prompt: &'a RawValue,
 }
 
-/// What the client asks, as a message.
+/// A prompt as a message.
 #[derive(Serialize)]
 struct Message<'a> {
     role: &'a str,
@@ -37,13 +37,13 @@ struct TurnEnd<'a> {
     error: Option<&'a RawValue>,
 }
 
-/// Records that a turn begins.
+/// Records the start of a turn.
 pub(super) fn begin_turn(agent: &str, batch: &mut Batch) {
     let turn = TurnStart { agent: agent.to_owned(), ..TurnStart::default() };
     batch.fact(&abide::Kind::TURN_STARTED, None, turn);
 }
 
-/// Records what the client asks.
+/// Records a prompt.
 pub(super) fn asked(params: &RawValue, batch: &mut Batch) {
     let content = object::<Params<'_>>(params).map_or(params, |params| params.prompt);
     let kind = abide::Kind::MESSAGE_ADDED;
@@ -52,7 +52,7 @@ pub(super) fn asked(params: &RawValue, batch: &mut Batch) {
     }
 }
 
-/// Records how a turn ended: the agent's result, or its error.
+/// Records the end of a turn: the agent's result or its error.
 pub(super) fn end(outcome: Result<&RawValue, &RawValue>, batch: &mut Batch) {
     match outcome {
         Ok(result) => {
@@ -66,7 +66,7 @@ pub(super) fn end(outcome: Result<&RawValue, &RawValue>, batch: &mut Batch) {
     }
 }
 
-/// Records what a prompt used in a turn that goes on with another.
+/// Records the usage of a prompt in a turn that continues with another.
 pub(super) fn used(outcome: Result<&RawValue, &RawValue>, batch: &mut Batch) {
     if let Some(usage) = outcome.ok().and_then(|result| read(result).1) {
         let record = UsageRecord { model: None, usage };
@@ -87,7 +87,7 @@ fn finish(end: &TurnEnd<'_>, batch: &mut Batch) {
     }
 }
 
-/// Why the agent stopped, in its word, and what it used.
+/// The agent's stop reason and usage.
 fn read(result: &RawValue) -> (String, Option<Usage>) {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -104,7 +104,7 @@ fn read(result: &RawValue) -> (String, Option<Usage>) {
     (start(&read.stop_reason, 256).to_owned(), used.as_ref().and_then(usage))
 }
 
-/// What a prompt used; none where required counts are missing.
+/// The usage of a prompt; `None` if required counts are missing.
 fn usage(usage: &Value) -> Option<Usage> {
     let tokens = |member| usage.get(member).and_then(Value::as_u64);
     Some(Usage {
@@ -117,8 +117,8 @@ fn usage(usage: &Value) -> Option<Usage> {
     })
 }
 
-/// A title for a session by the params of its first `session/prompt`: the first line that says
-/// something, of the first text in it.
+/// A title for a session from the params of its first `session/prompt`: the first non-blank line of
+/// the first text in it.
 #[must_use]
 pub fn title_of_prompt(params: &RawValue) -> Option<String> {
     #[derive(Deserialize)]

@@ -1,4 +1,4 @@
-//! A map that remembers so many entries, and forgets the oldest.
+//! A map of bounded size that forgets its oldest entries.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -7,19 +7,19 @@ use std::collections::{HashMap, VecDeque};
 pub(super) struct Remembered<V> {
     most: usize,
     entries: HashMap<String, (u64, V)>,
-    /// Names in the order in which they came, each with the number it came under: one that was
-    /// taken out, or came again, has another number or none.
+    /// Names in order of insertion, each with its number. The number no longer matches if the entry
+    /// was removed or inserted again.
     order: VecDeque<(u64, String)>,
     next: u64,
 }
 
 impl<V> Remembered<V> {
-    /// At most so many.
+    /// A map of at most `most` entries.
     pub(super) fn new(most: usize) -> Self {
         Self { most, entries: HashMap::new(), order: VecDeque::new(), next: 0 }
     }
 
-    /// Remembers an entry as the newest, and gives the one that is forgotten for it.
+    /// Inserts an entry as the newest, and returns the one that it pushed out.
     pub(super) fn insert(&mut self, name: &str, value: V) -> Option<(String, V)> {
         self.next += 1;
         self.entries.insert(name.to_owned(), (self.next, value));
@@ -49,7 +49,7 @@ impl<V> Remembered<V> {
         self.entries.remove(name).map(|(_, value)| value)
     }
 
-    /// All of them, the oldest first.
+    /// Visits all entries, oldest first.
     pub(super) fn each(&mut self, mut visit: impl FnMut(&str, &mut V)) {
         for (number, name) in &self.order {
             if let Some((_, value)) = self.entries.get_mut(name).filter(|e| e.0 == *number) {

@@ -1,4 +1,4 @@
-//! What the agent asks its client, until it is answered.
+//! The agent's requests to the client, until they are answered.
 
 use abide::{CallId, FileOp, LaneId, ObjectHash};
 use serde::Serialize;
@@ -9,10 +9,10 @@ use super::name::name;
 use super::remembered::Remembered;
 use crate::splice::without_member;
 
-/// How many requests are remembered.
+/// The most requests remembered.
 const REQUESTS: usize = 4096;
 
-/// A request that waits for its answer.
+/// A request without an answer so far.
 #[derive(Debug)]
 pub(super) enum Request {
     Permission(Box<Permission>),
@@ -21,16 +21,16 @@ pub(super) enum Request {
     Other { terminal: Option<String> },
 }
 
-/// What an answer to a request for leave is told by.
+/// What is needed to record the answer to a permission request.
 #[derive(Debug)]
 pub(super) struct Permission {
     pub(super) call: Option<CallId>,
     pub(super) lane: Option<LaneId>,
-    /// The options that could be chosen, and their sorts.
+    /// The options offered, each with its kind.
     pub(super) options: Vec<(String, String)>,
 }
 
-/// The requests of a session, by their ids, each with its method.
+/// The open requests of a session, by id, each with its method.
 #[derive(Debug)]
 pub(super) struct Requests {
     waiting: Remembered<(String, Request)>,
@@ -74,15 +74,16 @@ struct Answered<'a> {
     error: Option<&'a RawValue>,
 }
 
-/// What an answer is about, where its request was not recorded or is far away.
+/// The terminal or path that a response is about, in case its request was not recorded or is far
+/// away.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct About<'a> {
     pub(super) terminal: Option<&'a str>,
     pub(super) path: Option<&'a str>,
 }
 
-/// What may be recorded of params or a result: neither the environment of a terminal nor what a
-/// person was asked for is anybody's business later.
+/// Params or a result without private data: a terminal's environment and what a person entered are
+/// never recorded.
 fn discreet(method: &str, raw: Option<&RawValue>) -> Option<Box<RawValue>> {
     let private = match method {
         "terminal/create" => "env",
@@ -102,7 +103,7 @@ pub(super) fn asked(id: &RawValue, method: &str, params: Option<&RawValue>, batc
     }
 }
 
-/// Records an answer.
+/// Records a response.
 pub(super) fn answered(
     id: &RawValue,
     method: &str,
@@ -121,7 +122,7 @@ pub(super) fn answered(
     }
 }
 
-/// An id that is a number or a short text; any other is not repeated.
+/// The id if it is a number or a short string; any other is not repeated.
 fn short(id: &RawValue) -> &RawValue {
     let plain = id.get().len() <= 512 && !id.get().starts_with(['[', '{']);
     if plain { id } else { RawValue::NULL }

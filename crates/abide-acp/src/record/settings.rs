@@ -1,4 +1,4 @@
-//! Modes and options of a session, as they are set.
+//! Modes and options of a session.
 
 use abide::{Kind, ModelConfiguration};
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use super::batch::{Batch, CONFIGURED};
 
-/// The values of a list of options, as the protocol tells it: ids, and the JSON of each value.
+/// The values in a list of config options: each id with the JSON of its value.
 pub(crate) fn values(options: &RawValue) -> Vec<(String, Box<RawValue>)> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -29,7 +29,7 @@ struct Configured<'a> {
     method: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     mode: Option<&'a str>,
-    /// Options that now have these values.
+    /// The options that now have these values.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     values: Vec<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -43,7 +43,7 @@ struct Value {
     value: Box<RawValue>,
 }
 
-/// Records what the client set, and the agent took.
+/// Records a setting that the client made and the agent accepted.
 pub(super) fn configured(method: &str, params: &RawValue, result: &RawValue, batch: &mut Batch) {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]

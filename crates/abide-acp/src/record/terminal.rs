@@ -1,4 +1,4 @@
-//! Terminals: of what one gave, the last is recorded, not every look at it.
+//! Terminals: only the last output of each is recorded, not every poll.
 
 use std::borrow::Cow;
 
@@ -9,12 +9,12 @@ use super::batch::{Batch, RESPONSE};
 use super::name::name;
 use super::remembered::Remembered;
 
-/// How many terminals have their last output remembered.
+/// The most terminals whose last output is remembered.
 const TERMINALS: usize = 16;
-/// How much of an output is kept: its end.
+/// The most bytes of an output that are kept, from its end.
 const OUTPUT: usize = 1 << 20;
 
-/// The params of the requests about a terminal.
+/// The params of requests about a terminal.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct TerminalParams {
@@ -40,7 +40,7 @@ struct Seen {
     recorded: bool,
 }
 
-/// The last that was seen of each terminal.
+/// The last output of each terminal.
 #[derive(Debug)]
 pub(super) struct Terminals {
     seen: Remembered<Seen>,
@@ -67,7 +67,7 @@ impl Terminals {
         Self { seen: Remembered::new(TERMINALS) }
     }
 
-    /// A look at a terminal; recorded at once when its process has ended.
+    /// Remembers the output of a terminal; records it at once if its process has ended.
     pub(super) fn output(&mut self, terminal: &str, result: &RawValue, batch: &mut Batch) {
         let terminal = name(terminal);
         let (answer, over) = kept(result);
@@ -87,7 +87,7 @@ impl Terminals {
         }
     }
 
-    /// The client ends a terminal or lets it go.
+    /// Records the last output when the client kills or releases a terminal.
     pub(super) fn ended(&mut self, terminal: &str, batch: &mut Batch) {
         let terminal = name(terminal);
         if let Some(mut seen) = self.seen.remove(&terminal) {
@@ -95,13 +95,13 @@ impl Terminals {
         }
     }
 
-    /// The turn is over.
+    /// Records the last outputs at the end of a turn.
     pub(super) fn end_turn(&mut self, batch: &mut Batch) {
         self.seen.each(|terminal, seen| seen.record(terminal, batch));
     }
 }
 
-/// An answer, no longer than is kept, and whether it says that the process has ended.
+/// An answer cut to what is kept, and whether it says that the process has ended.
 fn kept(result: &RawValue) -> (Box<RawValue>, bool) {
     let Ok(mut output) = serde_json::from_str::<Output<'_>>(result.get()) else {
         let short = result.get().len() <= OUTPUT;

@@ -21,12 +21,12 @@ use crate::protocol::{Update, UpdateKind};
 /// The longest path that is remembered.
 const PATH: usize = 16 << 10;
 
-/// Translates one session.
+/// Translates the messages of one session into events.
 #[derive(Debug)]
 pub struct Translator {
     agent: String,
     directory: Directory,
-    /// Prompts that are not answered yet.
+    /// Prompts without an answer so far.
     turns: usize,
     blocks: Blocks,
     calls: Calls,
@@ -38,7 +38,7 @@ pub struct Translator {
 }
 
 impl Translator {
-    /// For a session with this agent, as it calls itself.
+    /// A translator for a session with the agent of this name.
     #[must_use]
     pub fn new(agent: &str) -> Self {
         Self {
@@ -54,15 +54,14 @@ impl Translator {
         }
     }
 
-    /// Tells the files in this directory by their paths from it.
+    /// Records paths in this directory relative to it.
     #[must_use]
     pub fn in_directory(mut self, directory: &Path) -> Self {
         self.directory = Directory::new(directory);
         self
     }
 
-    /// Goes on with a session that is opened again: with the tasks of its plan, and the calls that
-    /// are open.
+    /// Continues a session that was opened again: with the tasks of its plan and its open calls.
     #[must_use]
     pub fn resuming(mut self, state: &SessionState) -> Self {
         self.plan.resume(state);
@@ -72,12 +71,12 @@ impl Translator {
         self
     }
 
-    /// The client asks: the params of `session/prompt`, as it sent them.
+    /// Records a prompt: the params of `session/prompt`, as the client sent them.
     pub fn prompt(&mut self, params: &RawValue) -> Recorded {
         let mut batch = Batch::default();
         batch.before();
         self.blocks.end_all(End::Whole, &mut batch);
-        // One that comes while another is not answered yet is of the same turn.
+        // A prompt sent before the last one was answered belongs to the same turn.
         if self.turns == 0 {
             self.calls.leave_resumed(&mut batch);
             prompt::begin_turn(&self.agent, &mut batch);
@@ -87,7 +86,7 @@ impl Translator {
         batch.finish()
     }
 
-    /// The agent has answered the prompt: its result, or its error.
+    /// Records the agent's answer to the prompt: its result or its error.
     pub fn prompted(&mut self, outcome: Result<&RawValue, &RawValue>) -> Recorded {
         if self.turns > 1 {
             self.turns -= 1;
@@ -100,7 +99,7 @@ impl Translator {
         self.end_turn(End::Whole, |batch| prompt::end(outcome, batch))
     }
 
-    /// The turn ended without an answer, whatever prompts it has: `why` is its status.
+    /// Records that the turn ended without an answer; `why` is its status.
     pub fn interrupted(&mut self, why: &str) -> Recorded {
         self.end_turn(End::Partial, |batch| prompt::break_off(why, batch))
     }
@@ -117,12 +116,12 @@ impl Translator {
         batch.finish()
     }
 
-    /// The params of a `session/update`.
+    /// Records an update: the params of a `session/update`.
     pub fn update(&mut self, params: &RawValue) -> Recorded {
         self.update_in(None, params)
     }
 
-    /// The params of a `session/update` of a child session, which has a lane of its own.
+    /// Records an update of a child session, which has a lane of its own.
     pub fn update_in(&mut self, lane: Option<&str>, params: &RawValue) -> Recorded {
         let mut batch = Batch::default();
         let lane = lane.map(|lane| LaneId(name(lane)));
@@ -146,7 +145,7 @@ impl Translator {
         batch.finish()
     }
 
-    /// An update that is no chunk.
+    /// Records an update that is not a chunk.
     fn other(
         &mut self,
         lane: Option<&LaneId>,
@@ -154,7 +153,7 @@ impl Translator {
         update: &RawValue,
         batch: &mut Batch,
     ) {
-        // These come at any moment, and are no part of what is said.
+        // These come at any moment and do not end a message.
         let beside = ["usage_update", "available_commands_update", "session_info_update"];
         if !beside.contains(&&*head.session_update) {
             self.blocks.end(lane, End::Whole, batch);
@@ -174,7 +173,7 @@ impl Translator {
             }
             UpdateKind::Plan => {
                 keep(batch);
-                // The tasks of the session are the plan of its own agent.
+                // Only the main agent's plan becomes the session's tasks.
                 if lane.is_none() {
                     self.plan.plan(read.entries(), batch);
                 }
@@ -199,7 +198,7 @@ impl Translator {
         }
     }
 
-    /// The agent asks the client: permission, files, terminals, anything.
+    /// Records a request from the agent to the client: permissions, files, terminals, anything.
     pub fn asked(&mut self, id: &RawValue, method: &str, params: Option<&RawValue>) -> Recorded {
         let mut batch = Batch::default();
         let file = || params.and_then(object::<FileParams>);
@@ -248,7 +247,7 @@ impl Translator {
         batch.finish()
     }
 
-    /// The client has answered what the agent asked under this id.
+    /// Records the client's answer to the agent's request with this id.
     pub fn answered(&mut self, id: &RawValue, outcome: Result<&RawValue, &RawValue>) -> Recorded {
         let mut batch = Batch::default();
         let Some((method, waiting)) = self.requests.answer(id) else { return batch.finish() };
@@ -283,7 +282,7 @@ impl Translator {
         batch.finish()
     }
 
-    /// The client set a mode or an option, and the agent took it.
+    /// Records a mode or an option that the client set and the agent accepted.
     pub fn configured(&mut self, method: &str, params: &RawValue, result: &RawValue) -> Recorded {
         let mut batch = Batch::default();
         settings::configured(method, params, result, &mut batch);

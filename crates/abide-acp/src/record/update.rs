@@ -1,4 +1,4 @@
-//! Updates: what a `session/update` carries, without reading more of it than is needed.
+//! Parses `session/update` messages, no further than needed.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ pub(crate) struct Params<'a> {
     pub(crate) update: &'a RawValue,
 }
 
-/// Reads an object. Types that are read of objects would be read of arrays, too.
+/// Parses an object. Without the check, structs could also be parsed from arrays.
 pub(crate) fn object<'a, T: Deserialize<'a>>(json: &'a RawValue) -> Option<T> {
     if !json.get().starts_with('{') {
         return None;
@@ -20,7 +20,7 @@ pub(crate) fn object<'a, T: Deserialize<'a>>(json: &'a RawValue) -> Option<T> {
     serde_json::from_str(json.get()).ok()
 }
 
-/// What is read of every update.
+/// The members that are read of every update.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Head<'a> {
@@ -34,13 +34,13 @@ pub(crate) struct Head<'a> {
     pub(crate) meta: Option<&'a RawValue>,
 }
 
-/// The data of an event that is an update and nothing else.
+/// The data of an event that is an update verbatim.
 #[derive(Serialize)]
 pub(super) struct Kept<'a> {
     pub(super) acp: &'a RawValue,
 }
 
-/// The data of an event for params in which no update is found.
+/// The data of an event for params without an update.
 #[derive(Serialize)]
 pub(super) struct KeptParams<'a> {
     pub(super) params: &'a RawValue,

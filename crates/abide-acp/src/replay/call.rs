@@ -1,4 +1,4 @@
-//! Tool calls of other forms, as updates.
+//! Tool calls recorded in other forms, as updates.
 
 use abide::{Call, OUTCOME_UNKNOWN, Part};
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::message::{block_of, text_block};
 use crate::protocol::is_block;
 
-/// A `tool_call` or a `tool_call_update` of our own.
+/// A `tool_call` or `tool_call_update` made here.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Update<'a> {
@@ -30,7 +30,7 @@ struct Given<'a> {
     content: &'a RawValue,
 }
 
-/// A call, as it begins.
+/// The start of a call.
 pub(super) fn began(call: &Call) -> String {
     let told = |raw_input| {
         let title = if call.name.is_empty() { "tool" } else { &call.name };
@@ -44,15 +44,16 @@ pub(super) fn began(call: &Call) -> String {
             raw_input,
         })
     };
-    // Arguments that are no JSON are told as the text that they are.
+    // Arguments that are not JSON are sent as a string.
     let input: Option<Box<RawValue>> =
         serde_json::from_str(&call.arguments).or_else(|_| to_raw_value(&call.arguments)).ok();
-    // What nests too deep for a reader is not told.
+    // Arguments nested too deep for a parser are left out.
     let read = input.filter(|input| serde_json::from_str::<serde_json::Value>(input.get()).is_ok());
     told(read.as_deref())
 }
 
-/// What a call gave. Of one that was not told of yet, the call itself.
+/// The end of a call with its result; if the client does not know the call yet, as a whole
+/// `tool_call`.
 pub(super) fn ended(id: &str, ok: bool, blocks: &[Box<RawValue>], known: bool) -> String {
     let given = |block| Given { r#type: "content", content: block };
     let content: Vec<_> = blocks.iter().map(|block| given(&**block)).collect();
@@ -76,7 +77,7 @@ pub(super) fn blocks_of(parts: &[Part]) -> Vec<Box<RawValue>> {
     parts.iter().filter_map(block_of).collect()
 }
 
-/// The data of a `tool.finished`, as far as it is needed.
+/// The data of a `tool.finished` that is used.
 #[derive(Deserialize)]
 pub(super) struct Finished<'a> {
     pub(super) call: String,
@@ -86,12 +87,12 @@ pub(super) struct Finished<'a> {
 }
 
 impl Finished<'_> {
-    /// Does nobody know how it ended?
+    /// Whether the outcome is unknown.
     pub(super) fn is_unknown(&self) -> bool {
         self.result.is_some_and(|result| result.get().contains(OUTCOME_UNKNOWN))
     }
 
-    /// What it gave, as blocks: a text, blocks, or JSON that is shown as it is.
+    /// The result as blocks: from a string, from blocks, or from any JSON verbatim.
     pub(super) fn blocks(&self) -> Vec<Box<RawValue>> {
         #[derive(Deserialize)]
         struct Wrapped<'a> {

@@ -1,8 +1,8 @@
-//! Compares what an agent replays with what is recorded.
+//! Compares an agent's replay with the record.
 //!
-//! What is compared are messages and tool calls. Chunks of one speaker that follow each other are
-//! one message, whatever else comes between them, and white space does not count: agents cut and
-//! join their texts as they like. Of all of it only hashes are kept.
+//! Messages and tool calls are compared. Consecutive chunks of one speaker make one message,
+//! whatever else comes between them, and white space does not count: agents split and join their
+//! texts freely. Only hashes are kept.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -14,27 +14,26 @@ use serde_json::value::RawValue;
 use super::Replayed;
 use crate::record::{Head, Params, name, object};
 
-/// How large a table may be by which the best match is found.
+/// The largest table used to find the best match.
 const TABLE: usize = 1 << 20;
 
-/// Compares what an agent replays with what is recorded.
+/// Compares an agent's replay with the record.
 #[derive(Debug, Default)]
 pub struct Check {
     recorded: Side,
     replayed: Side,
 }
 
-/// What a check found.
+/// The result of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Checked {
     /// Messages and calls that both have.
     pub same: usize,
-    /// Recorded ones that the agent lacks before the last that both have.
+    /// Recorded ones missing in the replay before the last common one.
     pub lacking: usize,
-    /// What the agent replays and is not recorded.
+    /// Replayed ones that are not recorded.
     pub foreign: usize,
-    /// How many of the recorded updates stand before the end that the agent lacks; none where it
-    /// lacks no end.
+    /// If the replay lacks the end of the record: how many recorded updates come before that end.
     pub tail: Option<usize>,
 }
 
@@ -44,54 +43,54 @@ struct Item {
     key: [u8; 16],
     /// The update that it begins with.
     first: usize,
-    /// The bytes of a message; none for a call.
+    /// The bytes of a message; 0 for a call.
     length: usize,
-    /// Of a message, the hashes of its first 1, 2, 4, 8 … bytes, speaker included.
+    /// Hashes of a message's first 1, 2, 4, 8 … bytes, speaker included.
     starts: Vec<[u8; 8]>,
 }
 
-/// What one of the two has.
+/// One of the two sides.
 #[derive(Debug, Default)]
 struct Side {
     updates: usize,
     items: Vec<Item>,
     calls: HashSet<[u8; 16]>,
-    /// Of calls that ended, the update that says so.
+    /// The update that ends each ended call.
     ends: HashMap<[u8; 16], usize>,
     open: Option<Open>,
-    /// Thoughts, which agents need not keep: the update that each begins with, and what it says.
+    /// Thoughts, which agents need not keep: the update that each begins with, and its hash.
     thoughts: Vec<(usize, [u8; 16])>,
     thought: Option<Open>,
 }
 
-/// A message that may go on.
+/// A message that may continue.
 #[derive(Debug, Clone)]
 struct Open {
     first: usize,
-    /// Who speaks, and then the text without white space.
+    /// The speaker, then the text without white space.
     text: String,
 }
 
 impl Check {
-    /// Takes in the next update that is recorded.
+    /// Adds the next recorded update.
     pub fn recorded(&mut self, update: &Replayed) {
         self.recorded.update(&update.update);
     }
 
-    /// Takes in the next update that the agent replays: the params of its `session/update`.
+    /// Adds the next update that the agent replays: the params of its `session/update`.
     pub fn replayed(&mut self, params: &RawValue) {
         if let Some(params) = object::<Params<'_>>(params) {
             self.replayed.update(params.update.get());
         }
     }
 
-    /// What it comes to.
+    /// The result so far.
     #[must_use]
     pub fn finish(&self) -> Checked {
         let (recorded, replayed) = (self.recorded.all(), self.replayed.all());
         let start = start(&recorded, &replayed);
-        // An agent that has all but the end. What it has last of a message can be the same as
-        // another one further on, but is not that.
+        // The agent lacks only the end. Its last, partial message may equal a later one, but is not
+        // that.
         if let (Some(tail), Some([end])) = (recorded.get(start), replayed.get(start..))
             && end.begins(tail)
         {
@@ -107,7 +106,7 @@ impl Check {
         let mut foreign = replayed.len() - same;
         let tail = recorded.get(next);
         let lacking_end = last.and_then(|(at, _)| self.lacking_end(recorded.get(*at)?));
-        // What the agent has last may be the beginning of what comes next.
+        // The agent's last message may be the beginning of the next recorded one.
         let rest = replayed.get(last.map_or(0, |(_, replayed)| replayed + 1)..);
         if let (Some(tail), Some([.., end])) = (tail, rest)
             && end.begins(tail)
@@ -119,7 +118,7 @@ impl Check {
         Checked { same, lacking: next - same, foreign, tail }
     }
 
-    /// The first recorded thought behind what both have last, where the agent does not have it.
+    /// The first recorded thought after the last common item that the agent lacks.
     fn lacking_thought(&self, last: &Item) -> Option<usize> {
         let had: HashSet<[u8; 16]> =
             self.replayed.thoughts().into_iter().map(|(_, key)| key).collect();
@@ -128,7 +127,7 @@ impl Check {
         lacking.map(|(at, _)| at)
     }
 
-    /// The first recorded end of a call behind what both have last, where the agent has the call and
+    /// The first recorded end of a call after the last common item, if the agent has the call but
     /// not its end.
     fn lacking_end(&self, last: &Item) -> Option<usize> {
         let ends = self.recorded.ends.iter();
@@ -144,7 +143,7 @@ impl Check {
 impl Item {
     fn message(open: &Open) -> Option<Self> {
         let bytes = open.text.as_bytes();
-        // The speaker alone says nothing.
+        // The speaker alone has no text.
         if bytes.len() <= 1 {
             return None;
         }
@@ -153,7 +152,7 @@ impl Item {
         Some(Self { key: key(bytes), first: open.first, length: bytes.len(), starts })
     }
 
-    /// Is this the beginning of that message, as far as its hashes tell?
+    /// Whether this is the beginning of that message, judging by the hashes.
     fn begins(&self, whole: &Self) -> bool {
         let starts = whole.starts.get(..self.starts.len());
         self.length > 0 && self.length < whole.length && starts == Some(&self.starts)
@@ -244,13 +243,14 @@ impl Side {
     }
 }
 
-/// How many items at the start are the same.
+/// The number of equal items at the start.
 fn start(recorded: &[Item], replayed: &[Item]) -> usize {
     let equal = |(a, b): &(&Item, &Item)| a.key == b.key;
     recorded.iter().zip(replayed).take_while(equal).count()
 }
 
-/// Which items are the same, in order, when so many at the start are: of two ways, the one that ends earlier.
+/// Pairs of equal items in order, with `start` equal items at the beginning; among equally good
+/// matches, the one that ends earlier.
 fn matches(start: usize, recorded: &[Item], replayed: &[Item]) -> Vec<(usize, usize)> {
     let (a, b) =
         (recorded.get(start..).unwrap_or_default(), replayed.get(start..).unwrap_or_default());
@@ -262,7 +262,7 @@ fn matches(start: usize, recorded: &[Item], replayed: &[Item]) -> Vec<(usize, us
 /// The longest common subsequence.
 fn longest(a: &[Item], b: &[Item]) -> Vec<(usize, usize)> {
     let width = b.len() + 1;
-    // For each two places, how much is common behind them.
+    // For each pair of positions, the length of the common rest.
     let mut common = vec![0_u32; (a.len() + 1) * width];
     let at = |common: &[u32], i: usize, j: usize| common.get(i * width + j).copied().unwrap_or(0);
     for (i, x) in a.iter().enumerate().rev() {
@@ -292,7 +292,7 @@ fn longest(a: &[Item], b: &[Item]) -> Vec<(usize, usize)> {
     found
 }
 
-/// Each of `b` with the next of `a` that is the same: for what is too long to be matched well.
+/// Matches each of `b` with the next equal one of `a`: for inputs too long for the table.
 fn next(a: &[Item], b: &[Item]) -> Vec<(usize, usize)> {
     let mut places: HashMap<[u8; 16], Vec<usize>> = HashMap::new();
     for (i, item) in a.iter().enumerate() {

@@ -9,7 +9,7 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use crate::protocol::is_block;
 
-/// Who says a chunk, and how, by the name of the update.
+/// Who a chunk is from and whether it is a thought, by the name of the update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sort {
     User,
@@ -26,7 +26,7 @@ impl Sort {
         }
     }
 
-    /// Who speaks in this role; none for instructions and for tools.
+    /// The speaker with this role; `None` for instructions and tools.
     pub(super) fn of_role(role: &str) -> Option<Self> {
         match role {
             "assistant" | "model" => Some(Self::Agent),
@@ -36,7 +36,7 @@ impl Sort {
     }
 }
 
-/// What is noted with a message that came by this protocol.
+/// The marks of a message recorded from this protocol.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase")]
 struct Marks<'a> {
@@ -46,7 +46,7 @@ struct Marks<'a> {
     session_update: Option<Cow<'a, str>>,
 }
 
-/// A message whose blocks are those of the protocol, as they were recorded, and thoughts.
+/// A message of nothing but verbatim protocol blocks and thoughts.
 pub(super) struct Plain<'a> {
     sort: Sort,
     marks: Marks<'a>,
@@ -54,7 +54,7 @@ pub(super) struct Plain<'a> {
 }
 
 impl<'a> Plain<'a> {
-    /// Reads the data of a `message.added`; none where there is more in it than such blocks.
+    /// Parses the data of a `message.added`; `None` if it holds anything else.
     pub(super) fn of(data: &'a Payload) -> Option<Self> {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
@@ -84,7 +84,7 @@ impl<'a> Plain<'a> {
         Some(Self { sort, marks, blocks: blocks? })
     }
 
-    /// Does the user say something in it?
+    /// Whether the user speaks in it.
     pub(super) fn is_of_user(&self) -> bool {
         self.sort == Sort::User
     }
@@ -108,7 +108,7 @@ fn thinking(raw: &RawValue) -> Option<Cow<'_, str>> {
     (read.r#type == "thinking").then_some(read.thinking)
 }
 
-/// One chunk, as an update.
+/// A chunk as an update.
 pub(super) fn chunk(sort: Sort, block: &RawValue, message: Option<&RawValue>) -> String {
     let (name, block) = (sort.name(), block.get());
     match message {
@@ -119,7 +119,7 @@ pub(super) fn chunk(sort: Sort, block: &RawValue, message: Option<&RawValue>) ->
     }
 }
 
-/// A text as a block; none where it says nothing.
+/// A text as a block; `None` if it is blank.
 pub(super) fn text_block(text: &str) -> Option<Box<RawValue>> {
     #[derive(Serialize)]
     struct Text<'a> {
@@ -132,7 +132,7 @@ pub(super) fn text_block(text: &str) -> Option<Box<RawValue>> {
     to_raw_value(&Text { r#type: "text", text }).ok()
 }
 
-/// A part of a message of any form as a block; none where the protocol has no such block.
+/// A part of a message in any form as a block; `None` if the protocol has no such block.
 pub(super) fn block_of(part: &Part) -> Option<Box<RawValue>> {
     let object = |members: [(&str, &str); 3]| to_raw_value(&BTreeMap::from(members)).ok();
     match part {

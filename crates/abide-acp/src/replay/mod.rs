@@ -1,7 +1,7 @@
 //! A recorded session as the updates that show it to a client.
 //!
-//! A [`Replay`] makes updates of events, and a [`Check`] compares them with what an agent replays
-//! itself. Both are pure, and nothing that is recorded makes them fail.
+//! A [`Replay`] turns events into updates, and a [`Check`] compares them with an agent's own
+//! replay. Both are pure, and no recorded event makes them fail.
 
 mod call;
 mod check;
@@ -15,7 +15,7 @@ mod tests;
 pub use check::{Check, Checked};
 pub use replayer::Replay;
 
-/// An update to be sent to a client.
+/// An update to send to a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Replayed {
     /// The JSON of the `update` of a `session/update`.

@@ -1,4 +1,4 @@
-//! Whatever is said and done, in whatever pieces: recorded and replayed it is the same.
+//! Property: whatever is said and done, in whatever pieces, is the same after recording and replay.
 
 use agent_client_protocol_schema::v1::{ContentBlock, SessionUpdate};
 use proptest::prelude::*;
@@ -6,11 +6,11 @@ use proptest::prelude::*;
 use crate::story::{Story, raw};
 use crate::{Check, Checked, Replayed};
 
-/// What happens in a session.
+/// An action in a session.
 #[derive(Debug, Clone)]
 enum Happening {
     Prompt(String),
-    /// A text of a sort, in pieces that end after so many UTF-16 units.
+    /// A text in pieces that end after these numbers of UTF-16 units.
     Said {
         thought: bool,
         text: String,
@@ -40,7 +40,7 @@ fn happening() -> impl Strategy<Value = Happening> {
     ]
 }
 
-/// What a client sees: texts that belong together joined, calls and what becomes of them.
+/// What a client shows: joined texts, calls and their changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Shown {
     Text { sort: &'static str, text: String, id: Option<String> },
@@ -102,7 +102,7 @@ fn pieces(text: &str, cuts: &[usize]) -> Vec<String> {
     pieces
 }
 
-/// Tells a story; gives what a client saw of it.
+/// Runs the actions; returns what a client saw.
 fn tell(happenings: &[Happening]) -> (Story, Client) {
     let mut story = Story::new();
     let mut client = Client::default();
@@ -189,7 +189,7 @@ proptest! {
         let some = compare(count);
         prop_assert_eq!((some.lacking, some.foreign), (0, 0));
         prop_assert!(some.same <= whole.same);
-        // What is sent behind what the agent has makes it whole.
+        // With the missing end, the replay is complete.
         prop_assert!(some.tail.is_some() || some.same == whole.same);
         if let Some(tail) = some.tail {
             prop_assert!(tail < updates.len());

@@ -1,4 +1,4 @@
-//! Makes updates of events.
+//! Turns events into updates.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -12,14 +12,14 @@ use super::{Replayed, call};
 use crate::protocol::{Update, UpdateKind};
 use crate::record::{CONFIGURED, UPDATE, name, values};
 
-/// Makes updates of live events, in order.
+/// Turns live events into updates, in order.
 #[derive(Debug, Default)]
 pub struct Replay {
-    /// Calls that were told of, and whether their end was.
+    /// Calls that were sent, and whether their end was.
     calls: HashMap<String, bool>,
     mode: Option<String>,
     options: BTreeMap<String, String>,
-    /// The last of the updates that each stand for all before them.
+    /// The last update of each kind that replaces all earlier ones.
     commands: Option<String>,
     usage: Option<String>,
 }
@@ -27,7 +27,7 @@ pub struct Replay {
 type Send<'a> = &'a mut dyn FnMut(Replayed);
 
 impl Replay {
-    /// The updates that one event calls for.
+    /// Sends the updates for an event.
     pub fn event(&mut self, event: &Event, send: &mut dyn FnMut(Replayed)) {
         let Some(data) = &event.data else { return };
         let main = event.lane.is_none();
@@ -50,26 +50,26 @@ impl Replay {
         }
     }
 
-    /// No more events come: what stands for all of them.
+    /// Sends the final updates, after the last event.
     pub fn finish(&mut self, send: &mut dyn FnMut(Replayed)) {
         for update in [self.usage.take(), self.commands.take()].into_iter().flatten() {
             send(Replayed { update });
         }
     }
 
-    /// The mode that the session was last in.
+    /// The session's last mode.
     #[must_use]
     pub fn mode(&self) -> Option<&str> {
         self.mode.as_deref()
     }
 
-    /// The options that were last set: id and the JSON of its value.
+    /// The last values of options: the id and the JSON of each value.
     pub fn options(&self) -> impl Iterator<Item = (&str, &str)> {
         self.options.iter().map(|(id, value)| (id.as_str(), value.as_str()))
     }
 
     fn message(&mut self, data: &Payload, main: bool, send: Send<'_>) {
-        // A call that came by this protocol.
+        // A call recorded from this protocol.
         let update = data.field("acp").filter(|acp| acp.contains("toolCallId"));
         if let Some(update) = update
             && self.update(update, main, send)
@@ -109,7 +109,7 @@ impl Replay {
         }
     }
 
-    /// The user goes on: a call under an id that was used before is another one.
+    /// Forgets ended calls when the user speaks: their ids may be used again.
     fn forget_ended(&mut self) {
         self.calls.retain(|_, ended| !*ended);
     }
@@ -139,14 +139,14 @@ impl Replay {
             return;
         }
         let Ok(finished) = data.decode::<call::Finished<'_>>() else { return };
-        // Of a call whose end nobody knows, nothing is told.
+        // A call with an unknown outcome gets no end.
         if !finished.is_unknown() {
             let ok = finished.ok.unwrap_or(true);
             self.result(&finished.call, ok, &finished.blocks(), send);
         }
     }
 
-    /// An update as it came. Says whether it was one: what is none is not sent again.
+    /// Sends an update verbatim. Returns whether it is one; anything else is not sent.
     fn update(&mut self, json: &str, main: bool, send: Send<'_>) -> bool {
         let Some(update) = Update::read(json) else { return false };
         let json = Replayed { update: json.to_owned() };
@@ -155,12 +155,12 @@ impl Replay {
             UpdateKind::ToolCall | UpdateKind::ToolCallUpdate => {
                 let ended = update.status().is_some_and(|status| status.ok().is_some());
                 let known = self.calls.entry(name(text("toolCallId"))).or_default();
-                // A call under the same id is another one.
+                // A `tool_call` with the same id is another call.
                 let goes_on = update.kind() == UpdateKind::ToolCallUpdate;
                 *known = ended || (goes_on && *known);
                 send(json);
             }
-            // A subagent's own affairs are not the session's.
+            // A subagent's modes and options are not the session's.
             _ if !main => {}
             UpdateKind::Notice => {}
             UpdateKind::AvailableCommands => self.commands = Some(json.update),

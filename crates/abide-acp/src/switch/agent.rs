@@ -1,4 +1,4 @@
-//! What comes from the agent.
+//! Handles messages from the agent.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,7 +15,7 @@ use crate::record::subagent;
 use crate::splice::{member, replaced, session_of, text};
 
 impl Switch {
-    /// Takes a line from the agent.
+    /// Handles a line from the agent.
     pub(crate) fn from_agent(self: &Arc<Self>, line: &str) {
         match Message::read(line) {
             Ok(Message::Response { id, outcome }) => self.response(line, id, outcome),
@@ -39,7 +39,7 @@ impl Switch {
         }
     }
 
-    /// Passes on what may name a session.
+    /// Forwards a message that may name a session.
     fn pass(&self, line: &str, params: Option<&RawValue>) {
         let named = params.and_then(session_of);
         let live = named.as_ref().and_then(|(id, _)| self.table().inner.get(&**id).cloned());
@@ -49,7 +49,7 @@ impl Switch {
         }
     }
 
-    /// Sends a line to the client with its own id of the session.
+    /// Sends a line to the client, with the client's id of the session.
     fn send_in(&self, live: &Live, line: &str, id: &str, raw: &RawValue) {
         if live.id == id {
             return self.client.send(line);
@@ -61,7 +61,7 @@ impl Switch {
         }
     }
 
-    /// Takes a `session/update`.
+    /// Handles a `session/update`.
     fn update(&self, line: &str, params: &RawValue) {
         let Some((id, raw)) = session_of(params) else { return self.client.send(line) };
         let (live, child) = {
@@ -98,7 +98,8 @@ impl Switch {
         } else {
             book.translator.update(params)
         };
-        // What ends a block may follow only when the block is recorded; within one, nothing waits.
+        // An update that ends a block is forwarded only once the block is recorded; chunks within a
+        // block do not wait.
         let before = !recorded.events.is_empty();
         let send =
             || if child { self.client.send(line) } else { self.send_in(&live, line, &id, raw) };
@@ -120,7 +121,7 @@ impl Switch {
         }
     }
 
-    /// The agent asks the client.
+    /// Handles a request from the agent to the client.
     fn asks(&self, line: &str, id: &RawValue, method: &str, params: Option<&RawValue>) {
         let named = params.and_then(session_of);
         let live = named.as_ref().and_then(|(session, _)| {
@@ -147,7 +148,7 @@ impl Switch {
         let key = RequestId::of(id);
         let asked = Asked { id: id.get().to_owned(), live };
         let mut table = self.table();
-        // An answer to an agent that is gone must not be taken for this one's.
+        // A late answer to an agent that is gone must not be taken for an answer to this one.
         if table.stale.has(&key) || table.asked.contains_key(&key) {
             let key = self.own_id();
             let renamed = match Message::read(&line) {
@@ -163,7 +164,7 @@ impl Switch {
         self.client.send(&line);
     }
 
-    /// The agent answers.
+    /// Handles a response from the agent.
     fn response(self: &Arc<Self>, line: &str, id: &RawValue, outcome: Outcome<&RawValue>) {
         let key = RequestId::of(id);
         let mut table = self.table();
@@ -211,7 +212,7 @@ impl Switch {
                 return self.agent_forked(line, result, &of, setup);
             }
             (Purpose::Prompt(live), outcome) => {
-                // Whoever takes it out answers it.
+                // Whoever removes it answers it.
                 if live.prompts().remove(key).is_none() {
                     return;
                 }
@@ -237,8 +238,8 @@ impl Switch {
             }
             (Purpose::Load(live), Ok(_)) => {
                 if !self.is_complete(&live) {
-                    // Some agents answer before they have replayed all; the client has its answer
-                    // behind that.
+                    // Some agents answer before they have replayed everything; the client gets the
+                    // answer after the replay.
                     let (switch, line) = (Arc::clone(self), line.to_owned());
                     std::thread::spawn(move || {
                         switch.await_rest(&live, true);
@@ -253,12 +254,12 @@ impl Switch {
             (Purpose::Adopt(live), Err(_)) => {
                 let _ = self.erase(&live.id);
             }
-            // The end of what it replayed is recorded, too.
+            // The last replayed message is recorded too.
             (Purpose::Adopt(live), Ok(_)) => self.interrupt(&live, "interrupted"),
             (Purpose::Greet, Err(_)) => self.greeting_over(),
             (Purpose::List, Ok(_)) => return self.listed(line),
             (Purpose::Close(name), Ok(_)) => self.close_live(&name),
-            // What the agent does not know of, abide does.
+            // The agent does not know this session, but abide does.
             (Purpose::Close(name), Err(_)) if self.is_open(&name) => {
                 self.close_live(&name);
                 return self.client.send(&message::result(id.get(), "{}"));
@@ -279,8 +280,8 @@ impl Switch {
         self.client.send(line);
     }
 
-    /// The agent could not open its own session: a new one is told what was before. This takes
-    /// answers of the agent, which nobody would read if it were done here.
+    /// Opens a new session of the agent's, primed with the past, since the agent could not open its
+    /// own. On another thread: it waits for the agent's answers, which are read on this one.
     fn load_anew(self: &Arc<Self>, live: Arc<Live>, id: &RawValue, shown: bool) {
         let (switch, id) = (Arc::clone(self), id.get().to_owned());
         std::thread::spawn(move || switch.load_for(&live, &id, shown));
@@ -290,7 +291,7 @@ impl Switch {
         self.table().sessions.contains_key(name)
     }
 
-    /// An agent that was told what was before knows the session once it has answered.
+    /// Records the agent's id once a primed agent has answered: from then on it knows the session.
     fn observe_primed(&self, live: &Live, answered: bool) {
         let inner = {
             let known = live.inner();
@@ -318,7 +319,7 @@ impl Switch {
         self.client.send(completed.as_deref().unwrap_or(line));
     }
 
-    /// A new session.
+    /// Handles the answer to `session/new`.
     fn opened(self: &Arc<Self>, line: &str, result: &RawValue, setup: String) {
         let (Some(inner), Some(directory)) =
             (text(result.get(), &["sessionId"]), directory_of(&setup))
@@ -337,7 +338,7 @@ impl Switch {
                 self.send_new_id(line, result, &live, &inner);
             }
             Err(error) => {
-                // The client must know of the session before it is told of its trouble.
+                // The client must know the session before it is told about a problem with it.
                 self.client.send(line);
                 self.unrecorded(&inner, directory, setup, &error);
             }
@@ -372,7 +373,7 @@ impl Switch {
         }
     }
 
-    /// The agent's list, with the client's ids.
+    /// Forwards the agent's list, with the client's ids.
     fn listed(&self, line: &str) {
         let mut list = line.to_owned();
         let known: Vec<(String, String)> = {
@@ -388,7 +389,7 @@ impl Switch {
         self.client.send(&list);
     }
 
-    /// The agent is gone: every request that it had is answered for it.
+    /// Answers every open request after the agent is gone.
     pub(crate) fn agent_gone(&self, why: &str) {
         let (pending, own, lives) = {
             let mut table = self.table();
@@ -450,7 +451,7 @@ fn renamed_in_list(line: &str, inner: &str, name: &str) -> Option<String> {
     replaced(line, raw.get(), &serde_json::Value::from(name).to_string())
 }
 
-/// Is an update a part of the conversation, and not only of how things stand?
+/// Whether an update is part of the conversation, rather than of the session's status.
 fn is_of_conversation(params: &RawValue) -> bool {
     let sort = text(params.get(), &["update", "sessionUpdate"]).unwrap_or_default();
     sort.ends_with("_chunk") || sort.starts_with("tool_call") || sort.starts_with("plan")

@@ -1,4 +1,4 @@
-//! What comes from the client.
+//! Handles messages from the client.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,11 +14,11 @@ use crate::pending::Purpose;
 use crate::splice::{member, replaced, session_of};
 use crate::worker::Worker;
 
-/// The most sessions that have a worker of their own.
+/// The most sessions with a worker of their own.
 const MOST_WORKERS: usize = 1024;
 
 impl Switch {
-    /// Takes a line from the client.
+    /// Handles a line from the client.
     pub(crate) fn from_client(self: &Arc<Self>, line: String) {
         if line.trim().is_empty() {
             return;
@@ -44,7 +44,7 @@ impl Switch {
                 (None, params.and_then(session_of).map(|(session, _)| session.into_owned()))
             }
             Ok(Message::Request { id, method, params }) => {
-                // Before it waits for its turn, so that it can be cancelled while it does.
+                // Before it is queued, so that it can be cancelled while it waits.
                 if method == "session/prompt"
                     && let Some(live) = params.and_then(|params| self.live_of(params))
                 {
@@ -78,8 +78,8 @@ impl Switch {
         }
     }
 
-    /// May a notification be passed on at once? So it is wherever nothing that concerns the same
-    /// session waits: what comes after it is taken by other threads, and would overtake it.
+    /// Whether a notification may be forwarded at once: if nothing of the same session is queued.
+    /// Otherwise it would overtake messages that other threads handle.
     fn goes_at_once(&self, params: Option<&RawValue>) -> bool {
         let session = params.and_then(session_of);
         let table = self.table();
@@ -102,7 +102,7 @@ impl Switch {
         self.refuse("null", &failure);
     }
 
-    /// Who takes what concerns this session.
+    /// The worker for this session's messages.
     fn worker(&self, session: Option<&str>) -> Arc<Worker> {
         let Some(session) = session else { return Arc::clone(&self.general) };
         let mut table = self.table();
@@ -120,7 +120,7 @@ impl Switch {
         worker
     }
 
-    /// Takes a request or a notification, on the thread of its worker.
+    /// Handles a request or a notification on its worker's thread.
     fn take(self: &Arc<Self>, line: &str) {
         match Message::read(line) {
             Ok(Message::Request { id, method, params }) => {
@@ -184,7 +184,8 @@ impl Switch {
         }
     }
 
-    /// Sees that there is an agent for a request, and notes what the first one is greeted with.
+    /// Makes sure that there is an agent for a request, and remembers the client's first
+    /// `initialize`.
     fn ready_for(self: &Arc<Self>, method: &str, params: Option<&RawValue>) -> Result<(), Failure> {
         if method != "initialize" {
             return self.ready();
@@ -201,7 +202,7 @@ impl Switch {
         Ok(())
     }
 
-    /// Waits while the answer to `initialize` is under way: what it says decides about the rest.
+    /// Waits for the answer to `initialize`: how the rest is handled depends on it.
     fn await_greeting(&self) {
         while lock(&self.greeting).waiting {
             std::thread::sleep(Duration::from_millis(1));
@@ -214,7 +215,7 @@ impl Switch {
         self.table().sessions.get(&*session).cloned()
     }
 
-    /// Passes on a request that may name a session.
+    /// Forwards a request that may name a session.
     pub(super) fn forward_in_session(
         self: &Arc<Self>,
         line: &str,
@@ -229,7 +230,7 @@ impl Switch {
         }
     }
 
-    /// The line as the agent must see it: with its own id of the session that is named.
+    /// The line with the agent's id of the session that it names.
     fn for_agent(
         self: &Arc<Self>,
         line: &str,
@@ -242,7 +243,7 @@ impl Switch {
         in_session(line, &inner).ok_or_else(|| Failure::internal("the id is not in its line"))
     }
 
-    /// The client has answered something that the agent asked.
+    /// Handles the client's response to a request of the agent's.
     fn answered(&self, line: &str, id: &RawValue, outcome: Outcome<&RawValue>) {
         let key = RequestId::of(id);
         let asked = {
@@ -274,7 +275,7 @@ impl Switch {
         }
     }
 
-    /// The client does not want a prompt any more.
+    /// Handles `session/cancel`.
     fn cancel(self: &Arc<Self>, line: &str, params: Option<&RawValue>) {
         let Some(live) = params.and_then(|params| self.live_of(params)) else {
             self.agent.send(line);
@@ -293,7 +294,7 @@ impl Switch {
         let sent = prompts.is_empty() || prompts.values().any(|prompt| prompt.sent);
         drop(prompts);
         if sent {
-            // What the client said just before is not overtaken; but nothing holds this up for long.
+            // Lets the client's earlier messages go first, but waits for them only briefly.
             let until = Instant::now() + Duration::from_millis(50);
             while !self.general.is_idle() && Instant::now() < until {
                 std::thread::sleep(Duration::from_micros(200));
@@ -305,14 +306,14 @@ impl Switch {
             let when = Instant::now() + self.manner.cancel_grace;
             self.deadlines.at(when, move || {
                 if let Some(switch) = switch.upgrade() {
-                    // It writes to the store, which may take a while.
+                    // On its own thread: it writes to the store, which may take a while.
                     std::thread::spawn(move || switch.cancelled(&live, &id));
                 }
             });
         }
     }
 
-    /// Tells the agent that the client does not want a prompt any more.
+    /// Forwards a cancellation to the agent.
     pub(super) fn send_cancel(&self, live: &Live, line: &str) {
         let Some(inner) = live.inner().id.clone() else { return };
         if let Some(line) = in_session(line, &inner) {
@@ -320,7 +321,7 @@ impl Switch {
         }
     }
 
-    /// The agent has not ended a prompt that was cancelled.
+    /// Answers a cancelled prompt that the agent has not ended.
     fn cancelled(&self, live: &Arc<Live>, id: &RequestId) {
         if live.prompts().remove(id).is_none() {
             return;

@@ -1,5 +1,5 @@
-//! How the agent comes to know a session: its own is resumed or loaded, or a new one is made and
-//! told what was before.
+//! How the agent gets to know a session: it resumes or loads its own, or makes a new one and is
+//! told the past.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::replay::{Check, Checked, Replay};
 use crate::splice::{member, text, with_member};
 
 impl Switch {
-    /// The agent's id of a session; where it has none, it is told of the session first.
+    /// The agent's id of a session; establishes one first if the agent has none.
     pub(super) fn establish(self: &Arc<Self>, live: &Arc<Live>) -> Result<String, Failure> {
         if let Some(inner) = live.inner().id.clone() {
             return Ok(inner);
@@ -20,7 +20,7 @@ impl Switch {
         self.restore(live).map(|opened| opened.inner)
     }
 
-    /// Has the agent open the session, by itself where it can. Gives its id and its answer.
+    /// Has the agent open the session, its own if it can. Returns its id and its answer.
     pub(super) fn restore(self: &Arc<Self>, live: &Arc<Live>) -> Result<Opened, Failure> {
         let can = self.abilities();
         let known = live.book().inner();
@@ -47,7 +47,7 @@ impl Switch {
         self.renew(live, question, &before)
     }
 
-    /// What is recorded of a session, read through.
+    /// Reads the record of a session.
     fn before(&self, live: &Live) -> Result<Replay, Failure> {
         let mut replay = Replay::default();
         let session = live.book().session().cloned();
@@ -61,7 +61,7 @@ impl Switch {
         Ok(replay)
     }
 
-    /// Takes the answer to a `session/new` that was asked for a session that is recorded already.
+    /// Handles the answer to a `session/new` that was sent for a session already recorded.
     pub(super) fn renew(
         self: &Arc<Self>,
         live: &Arc<Live>,
@@ -81,7 +81,7 @@ impl Switch {
         Ok(Opened { inner, result, news })
     }
 
-    /// Sets the mode and the options that were in force before. Gives the updates that tell of it.
+    /// Restores the mode and the options that were set before. Returns the updates that show it.
     fn set_again(&self, inner: &str, before: &Replay) -> Vec<String> {
         let id = serde_json::Value::from(inner);
         let mut news = Vec::new();
@@ -106,7 +106,7 @@ impl Switch {
         news
     }
 
-    /// Notes in the record that the agent knows the session by this id.
+    /// Records that the agent knows the session by this id.
     pub(super) fn observe(&self, live: &Live, inner: &str, primed: bool) {
         let agent = self.abilities().name;
         live.inner().observed = true;
@@ -116,7 +116,7 @@ impl Switch {
         }
     }
 
-    /// From here on the agent knows the session by this id.
+    /// Maps the session to this id of the agent's.
     pub(super) fn attach(&self, live: &Arc<Live>, inner: &str, updates: Updates) {
         let mut table = self.table();
         let mut known = live.inner();
@@ -130,7 +130,7 @@ impl Switch {
         table.inner.insert(inner.to_owned(), Arc::clone(live));
     }
 
-    /// From here on the agent does not know it.
+    /// Drops the mapping to the agent's id.
     pub(super) fn detach(&self, live: &Live) {
         let mut table = self.table();
         let mut known = live.inner();
@@ -140,7 +140,7 @@ impl Switch {
         known.updates = Updates::News;
     }
 
-    /// What the agent sends from here on is news. Gives what it had replayed.
+    /// Treats the agent's updates as new from here on. Returns the check of what it had replayed.
     pub(super) fn settle(&self, live: &Live) -> Option<Box<Check>> {
         match std::mem::take(&mut live.inner().updates) {
             Updates::News => None,
@@ -148,7 +148,7 @@ impl Switch {
         }
     }
 
-    /// Takes in all that the agent replays, which may go on behind its answer, and completes it.
+    /// Waits for the agent's replay, which may go on after its answer, and completes it.
     fn gather(&self, live: &Live) {
         if self.is_complete(live) {
             self.settle(live);
@@ -157,14 +157,14 @@ impl Switch {
         }
     }
 
-    /// Has the agent replayed all that is recorded? To be asked once.
+    /// Whether the agent has replayed everything recorded. Call it once.
     pub(super) fn is_complete(&self, live: &Live) -> bool {
         self.compare(live).is_none_or(|checked| is_whole(&checked))
     }
 
-    /// Waits until the agent has replayed what it has, and completes it.
+    /// Waits until the agent has finished its replay, and completes it.
     pub(super) fn await_rest(&self, live: &Live, shown: bool) {
-        /// So long an agent must be silent, and so long it may talk.
+        /// How long the agent must be silent, and how long it may take in all.
         const QUIET: Duration = Duration::from_millis(250);
         const MOST: Duration = Duration::from_secs(10);
         let until = Instant::now() + MOST;
@@ -181,7 +181,7 @@ impl Switch {
         }
     }
 
-    /// Compares what the agent has replayed so far with what is recorded.
+    /// Compares the agent's replay so far with the record.
     fn compare(&self, live: &Live) -> Option<Checked> {
         let session = live.book().session().cloned()?;
         let mut updates = Vec::new();
@@ -203,8 +203,8 @@ impl Switch {
         Some(check.finish())
     }
 
-    /// Notes what the agent's replay differs in. The end that it lacks is shown to the client where
-    /// it was to see all of it, and told to the agent with the next prompt.
+    /// Logs how the agent's replay differs. An end that is missing is shown to the client if
+    /// `shown`, and told to the agent with the next prompt.
     pub(super) fn complete(&self, live: &Live, checked: Checked, shown: bool) {
         let session = live.book().session().cloned();
         let Some(session) = session else { return };
@@ -249,15 +249,15 @@ impl Switch {
 
 /// A session that the agent has opened.
 pub(super) struct Opened {
-    /// Its id for it.
+    /// The agent's id.
     pub(super) inner: String,
-    /// Its answer.
+    /// The agent's answer.
     pub(super) result: String,
-    /// What the client is to be told behind it.
+    /// Updates to send to the client after it.
     pub(super) news: Vec<String>,
 }
 
-/// Does the agent lack nothing?
+/// Whether the agent has everything recorded.
 fn is_whole(checked: &Checked) -> bool {
     checked.lacking == 0 && checked.tail.is_none()
 }

@@ -1,4 +1,4 @@
-//! Sessions that were before: loaded with all that was said, or resumed without.
+//! Sessions from before: loaded with their conversation, or resumed without it.
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ use crate::replay::{Check, Replay};
 use crate::splice::{replaced, session_of, without_member};
 
 impl Switch {
-    /// Takes a `session/load`.
+    /// Handles a `session/load`.
     pub(super) fn load(self: &Arc<Self>, line: &str, id: &str, params: &str) {
         self.again(line, id, params, true);
     }
 
-    /// Takes a `session/resume`.
+    /// Handles a `session/resume`.
     pub(super) fn resume(self: &Arc<Self>, line: &str, id: &str, params: &str) {
         self.again(line, id, params, false);
     }
@@ -32,14 +32,14 @@ impl Switch {
         let able = if shown { can.load } else { can.resume };
         let live = match self.open(params) {
             Ok(live) => live,
-            // Only the agent knows it: it is recorded from here on.
+            // Only the agent knows it; it is recorded from here on.
             Err(failure) if failure.code == MISSING && able => {
                 return self.adopt(line, id, method, params);
             }
             Err(failure) => return self.refuse(id, &failure),
         };
         let known = live.book().inner();
-        // One that was told what was before would replay what it was told.
+        // A primed session would replay the primer instead of the conversation.
         let whole = known.filter(|known| able && (!known.primed || !shown));
         match whole.map(|known| known.id) {
             Some(inner) => {
@@ -56,19 +56,19 @@ impl Switch {
         }
     }
 
-    /// Answers for an agent that cannot load, or could not.
+    /// Answers for an agent that cannot load, or failed to.
     pub(super) fn load_for(self: &Arc<Self>, live: &Arc<Live>, id: &str, shown: bool) {
         let heard = live.inner().heard.is_some();
         let part = self.settle(live).filter(|_| heard);
         let able = self.abilities().load && live.book().inner().is_some_and(|known| known.primed);
         self.detach(live);
         let loaded = match (shown, part) {
-            // It has begun to replay, and then failed: what it has not shown is shown for it.
+            // It failed in the middle of its replay: show the rest for it.
             (true, Some(mut check)) => {
                 self.rest(live, &mut check).and_then(|()| self.restore(live))
             }
             (true, None) if able => self.show(live).and_then(|_| self.restore(live)),
-            // The agent makes a session while the client is shown what was said.
+            // The agent opens a session while the client is shown the conversation.
             (true, None) => {
                 self.asking("session/new", &live.setup().clone(), Some(live)).and_then(|question| {
                     let before = self.show(live)?;
@@ -90,7 +90,7 @@ impl Switch {
         }
     }
 
-    /// Shows the client what an agent has not replayed.
+    /// Shows the client what the agent has not replayed.
     fn rest(&self, live: &Live, check: &mut Check) -> Result<(), Failure> {
         let session = live.book().session().cloned();
         let session = session.ok_or_else(|| Failure::internal("the store has failed"))?;
@@ -104,7 +104,7 @@ impl Switch {
         Ok(())
     }
 
-    /// Shows the client what is recorded.
+    /// Shows the client the recorded conversation.
     fn show(&self, live: &Live) -> Result<Replay, Failure> {
         let session = live.book().session().cloned();
         let session = session.ok_or_else(|| Failure::internal("the store has failed"))?;
@@ -181,7 +181,7 @@ impl Switch {
         }
     }
 
-    /// A session that passes without a record, for the store failed.
+    /// A session that is forwarded without a record because the store failed.
     pub(super) fn unrecorded(
         &self,
         name: &str,
@@ -198,7 +198,7 @@ impl Switch {
         live
     }
 
-    /// From here on the session is open.
+    /// Registers the session as open.
     pub(super) fn keep(&self, live: Live) -> Arc<Live> {
         let live = Arc::new(live);
         self.table().sessions.insert(live.id.clone(), Arc::clone(&live));
@@ -206,10 +206,10 @@ impl Switch {
     }
 }
 
-/// The code of what is not there.
+/// The JSON-RPC error code for a resource that does not exist.
 const MISSING: i32 = -32002;
 
-/// What a client is told when a session cannot be given.
+/// The JSON-RPC error for a session that is not available.
 pub(super) fn refusal(error: CatalogError) -> Failure {
     let message = error.message();
     match error {

@@ -1,9 +1,8 @@
-//! The switch: every line comes here, from the client or from the agent, and goes on, is answered,
-//! or both are told something.
+//! The switch: it receives every line from the client and the agent, and forwards or answers it.
 //!
-//! What the client sends is taken by a worker for each session, so that a checkpoint or a start of
-//! the agent in one holds up no other; cancelling is never held up. What the agent sends is taken
-//! in order by the thread that reads it.
+//! Each session's messages from the client are handled by a worker of its own, so that a checkpoint
+//! or a start of the agent in one session delays no other; cancellations are never delayed.
+//! Messages from the agent are handled in order on the thread that reads them.
 
 mod agent;
 mod client;
@@ -30,44 +29,44 @@ use crate::port::{AgentPort, ClientPort};
 use crate::splice::{member, text};
 use crate::worker::Worker;
 
-/// How a switch behaves.
+/// Options of a switch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Manner {
-    /// The workspace is captured at each prompt.
+    /// Make a checkpoint of the workspace at each prompt.
     pub(crate) checkpoint: bool,
-    /// How long the agent has for an answer, prompts and logins left aside.
+    /// How long the agent may take to answer a request, except prompts and logins.
     pub(crate) timeout: Duration,
-    /// How long it has to end a prompt that was cancelled.
+    /// How long the agent may take to end a cancelled prompt.
     pub(crate) cancel_grace: Duration,
 }
 
-/// What the client said at the beginning, for an agent that is started again.
+/// The client's opening messages, repeated to an agent that is restarted.
 #[derive(Debug, Default)]
 struct Greeting {
     /// The params of `initialize`.
     initialize: Option<String>,
-    /// The params of `authenticate`, once it went well.
+    /// The params of `authenticate`, once it succeeded.
     authenticate: Option<String>,
-    /// The client shows notices.
+    /// The client supports notices.
     notices: bool,
-    /// The answer to `initialize` is under way.
+    /// The answer to `initialize` is still to come.
     waiting: bool,
 }
 
-/// Stands between a client and an agent.
+/// Sits between a client and an agent.
 pub(crate) struct Switch {
     manner: Manner,
     catalog: Catalog,
     client: Box<dyn ClientPort>,
     agent: Box<dyn AgentPort>,
-    /// Tells the people who look at the log.
+    /// Writes to the log.
     note: Box<dyn Fn(&str) + Send + Sync>,
     deadlines: Deadlines,
     general: Arc<Worker>,
     table: Mutex<Table>,
     greeting: Mutex<Greeting>,
     abilities: Mutex<Abilities>,
-    /// Held while an agent is started and greeted.
+    /// Held while an agent is started and initialized.
     starting: Mutex<()>,
     name: String,
     next: AtomicU64,
@@ -107,12 +106,12 @@ impl Switch {
         lock(&self.abilities).clone()
     }
 
-    /// Version 1 was agreed on: what passes is understood.
+    /// Whether version 1 was negotiated, so that messages can be understood.
     fn understands(&self) -> bool {
         lock(&self.abilities).version == 1
     }
 
-    /// An id that nobody else uses.
+    /// A request id that nobody else uses.
     fn own_id(&self) -> RequestId {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         RequestId::text(&format!("{}-{number}", self.name))
@@ -122,7 +121,7 @@ impl Switch {
         self.client.send(&message::failure(id, failure));
     }
 
-    /// Sees that an agent runs and was greeted as the client greeted the first.
+    /// Makes sure that an agent runs and was initialized as the client initialized the first.
     fn ready(self: &Arc<Self>) -> Result<(), Failure> {
         let _one = lock(&self.starting);
         let started = self.agent.ensure(self).map_err(Failure::internal)?;
@@ -141,12 +140,12 @@ impl Switch {
         greeted.inspect_err(|failure| self.agent.end(&failure.message))
     }
 
-    /// Asks the agent something of our own and waits for its answer.
+    /// Sends the agent a request of the proxy's own and waits for the answer.
     fn ask(&self, method: &str, params: &str) -> Result<String, Failure> {
         self.asking(method, params, None)?.wait(self)
     }
 
-    /// Asks the agent something of our own.
+    /// Sends the agent a request of the proxy's own.
     fn asking(
         &self,
         method: &str,
@@ -163,12 +162,13 @@ impl Switch {
         Ok(Question { id, method: method.to_owned(), answered })
     }
 
-    /// Passes a client's request on to the agent.
+    /// Forwards a client's request to the agent.
     fn forward(self: &Arc<Self>, line: &str, id: &str, method: &str, purpose: Purpose) {
         self.deliver(line, id, method, purpose);
     }
 
-    /// Passes a client's request on to the agent. Is it on its way? Otherwise it is refused.
+    /// Forwards a client's request to the agent. Returns whether it was sent; if not, it is
+    /// refused.
     fn deliver(self: &Arc<Self>, line: &str, id: &str, method: &str, purpose: Purpose) -> bool {
         let key = match serde_json::from_str(id) {
             Ok(raw) => RequestId::of(raw),
@@ -180,7 +180,8 @@ impl Switch {
             let (switch, key) = (Arc::downgrade(self), key.clone());
             self.deadlines.at(Instant::now() + self.manner.timeout, move || {
                 if let Some(switch) = switch.upgrade() {
-                    // It writes to the store and to the client, which may take a while.
+                    // On its own thread: it writes to the store and to the client, which may take a
+                    // while.
                     std::thread::spawn(move || switch.give_up(&key));
                 }
             })
@@ -190,7 +191,7 @@ impl Switch {
         if self.agent.send(line) {
             return true;
         }
-        // Where it is not there, whoever saw the agent go has answered.
+        // If it is not there, whoever saw the agent end has answered it.
         let refused = self.table().pending.remove(&key).is_some();
         if refused {
             self.refuse(id, &gone());
@@ -198,7 +199,7 @@ impl Switch {
         !refused
     }
 
-    /// The agent has not answered in time.
+    /// Answers a request that the agent has not answered in time.
     fn give_up(&self, key: &RequestId) {
         let mut table = self.table();
         let Some(pending) = table.pending.remove(key) else { return };
@@ -227,7 +228,7 @@ impl Switch {
         lock(&self.greeting).waiting = false;
     }
 
-    /// Tells the user of a session something that the agent did not say.
+    /// Shows the user of a session a message of the proxy's own.
     fn tell(&self, live: &Live, severity: &str, what: &str) {
         (self.note)(what);
         let text = serde_json::Value::from(what);
@@ -256,7 +257,7 @@ impl Switch {
         self.client.send(&message::notification("session/update", &params));
     }
 
-    /// The client is gone: what is open is marked as interrupted, and let go.
+    /// Marks open sessions as interrupted and closes them after the client is gone.
     pub(crate) fn client_gone(&self) {
         self.deadlines.end();
         let lives: Vec<Arc<Live>> = self.table().sessions.drain().map(|(_, live)| live).collect();
@@ -268,14 +269,14 @@ impl Switch {
         }
     }
 
-    /// Nothing of the client's waits to be taken.
+    /// Whether no message of the client's is queued.
     pub(crate) fn is_idle(&self) -> bool {
         let table = self.table();
         self.general.is_idle() && table.workers.values().all(|worker| worker.is_idle())
     }
 }
 
-/// A question of our own that the agent has.
+/// A request of the proxy's own that was sent to the agent.
 struct Question {
     id: RequestId,
     method: String,
@@ -283,7 +284,7 @@ struct Question {
 }
 
 impl Question {
-    /// Waits for its answer.
+    /// Waits for the answer.
     fn wait(self, switch: &Switch) -> Result<String, Failure> {
         match self.answered.recv_timeout(switch.manner.timeout) {
             Ok(Ok(result)) => Ok(result),
@@ -302,7 +303,7 @@ impl Question {
     }
 }
 
-/// What an agent says no with.
+/// The error for a request that the agent refused.
 fn said(method: &str, error: &str) -> Failure {
     let code = member(error, &["code"]).and_then(|raw| raw.get().parse().ok());
     let message = text(error, &["message"]).unwrap_or_default();
@@ -312,7 +313,7 @@ fn said(method: &str, error: &str) -> Failure {
     }
 }
 
-/// The agent ended before it could be told.
+/// The error for an agent that ended before the request was sent.
 fn gone() -> Failure {
     Failure::internal("the agent has ended; send it again and it is started anew")
 }
@@ -321,7 +322,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The directory that params name.
+/// The directory in params.
 fn directory_of(params: &str) -> Option<PathBuf> {
     text(params, &["cwd"]).map(|cwd| Path::new(&*cwd).to_owned())
 }

@@ -1,4 +1,4 @@
-//! Prompts: a checkpoint, the record, and then the agent.
+//! Prompts: first a checkpoint, then the record, then the agent.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ use crate::primer;
 use crate::splice::{list_with_first, member, replaced};
 
 impl Switch {
-    /// Takes a `session/prompt`.
+    /// Handles a `session/prompt`.
     pub(super) fn prompt(self: &Arc<Self>, line: &str, id: &str, params: &str) {
         let Ok(raw) = serde_json::from_str::<&RawValue>(params) else { return };
         let Some(live) = self.live_of(raw) else {
@@ -28,10 +28,10 @@ impl Switch {
             Ok(inner) => inner,
             Err(failure) => return self.lost_prompt(&live, raw, &key, &failure),
         };
-        // What is told of before must not hold this prompt: it comes first.
+        // Before the prompt is recorded, since the primer must not contain it.
         let (line, prime) = self.primed(&live, line, &inner);
         if !live.prompts().contains_key(&key) {
-            // It was cancelled, and took so long to begin that it was answered meanwhile.
+            // It was cancelled, and already answered while it waited.
             live.inner().prime = prime;
             return;
         }
@@ -44,10 +44,10 @@ impl Switch {
             self.tell_failed(&live, failed);
         }
         if matches!(prime, Prime::Since(_)) {
-            // From here on the agent's own session holds what it was told, not what was.
+            // From here on the agent's own session holds the primer, not the conversation.
             self.observe(&live, &inner, true);
         }
-        // The client cancels under the same lock: the agent is told once it has the prompt.
+        // Cancelling takes the same lock, so a cancellation is sent only after the prompt.
         let mut prompts = live.prompts();
         let Some(prompt) = prompts.get_mut(&key) else {
             drop(prompts);
@@ -68,7 +68,7 @@ impl Switch {
         }
     }
 
-    /// Records that a turn ended without an answer of the agent's.
+    /// Records that a turn ended without an answer from the agent.
     pub(super) fn interrupt(&self, live: &Live, why: &str) {
         let written = {
             let mut book = live.book();
@@ -80,7 +80,7 @@ impl Switch {
         }
     }
 
-    /// A prompt could not even be begun. It is recorded all the same: the client shows it.
+    /// Records a prompt that could not be started, since the client shows it.
     pub(super) fn lost_prompt(
         &self,
         live: &Live,
@@ -104,7 +104,7 @@ impl Switch {
         self.client.send(&line);
     }
 
-    /// Opens the record again, where the store failed before.
+    /// Resumes recording if the store failed before.
     fn reopen(&self, live: &Live) {
         if live.book().is_homeless() {
             let made = self.catalog.create(&live.directory, &live.id, &self.abilities().name);
@@ -123,7 +123,7 @@ impl Switch {
         }
     }
 
-    /// Captures the workspace. Nothing is locked meanwhile.
+    /// Makes a checkpoint of the workspace. No lock is held meanwhile.
     fn checkpoint(&self, live: &Live, cancelled: Arc<AtomicBool>) {
         let session = live.book().session().cloned();
         let Some(session) = session.filter(|_| self.manner.checkpoint) else { return };
@@ -135,8 +135,8 @@ impl Switch {
         }
     }
 
-    /// The prompt as the agent must see it: in its session, and with what it does not know yet.
-    /// Gives what it was told of, too.
+    /// The prompt for the agent: in its session, and with what it does not know yet. Also returns
+    /// what it was told.
     fn primed(&self, live: &Live, line: &str, inner: &str) -> (String, Prime) {
         let mut line = line.to_owned();
         if inner != live.id {

@@ -1,4 +1,4 @@
-//! Sessions are listed, closed, deleted and forked.
+//! Lists, closes, deletes and forks sessions.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::record::Translator;
 use crate::splice::{session_of, text, with_member};
 
 impl Switch {
-    /// What reads the messages of a session.
+    /// The translator for a session.
     pub(super) fn translator(&self, session: &Session, directory: &Path) -> Translator {
         let translator = Translator::new(&self.abilities().name).in_directory(directory);
         match session.state() {
@@ -39,7 +39,7 @@ impl Switch {
         }
     }
 
-    /// Takes a `session/close`.
+    /// Handles a `session/close`.
     pub(super) fn close(
         self: &Arc<Self>,
         line: &str,
@@ -69,7 +69,7 @@ impl Switch {
         }
     }
 
-    /// Asks the agent to end what it is doing in a session.
+    /// Asks the agent to stop its work in a session.
     fn stop(&self, live: &Live) {
         let inner = live.inner().id.clone();
         if !live.prompts().is_empty()
@@ -83,7 +83,7 @@ impl Switch {
         }
     }
 
-    /// Lets a session go.
+    /// Closes an open session.
     pub(super) fn close_live(&self, name: &str) {
         let mut table = self.table();
         let Some(live) = table.sessions.remove(name) else { return };
@@ -99,7 +99,7 @@ impl Switch {
         book.close();
     }
 
-    /// Takes a `session/delete`.
+    /// Handles a `session/delete`.
     pub(super) fn delete(
         self: &Arc<Self>,
         line: &str,
@@ -118,7 +118,7 @@ impl Switch {
                     self.recorded_inner(&own)
                 }),
                 None => {
-                    // The agent must not delete what may be another one's.
+                    // The agent must not delete a session that may be another one's.
                     let found = self.catalog.find(None, &name);
                     if let Err(error @ CatalogError::Ambiguous { .. }) = found {
                         return self.refuse(id, &refusal(error));
@@ -143,11 +143,11 @@ impl Switch {
         Book::new(Arc::new(session), Translator::new("")).inner().map(|known| known.id)
     }
 
-    /// Removes a session from the store. One that is not there is as good as removed.
+    /// Removes a session from the store. A session that does not exist counts as removed.
     pub(super) fn erase(&self, name: &str) -> Result<(), Failure> {
         let live = self.table().sessions.get(name).cloned();
         let own = live.as_deref().and_then(recorded_as);
-        // One that was never recorded. What another project has by that id stays.
+        // It was never recorded. A session of another project with that id is kept.
         let unrecorded = live.is_some() && own.is_none() && !self.catalog.knows(name);
         if let Some(live) = live {
             self.stop(&live);
@@ -162,7 +162,7 @@ impl Switch {
         }
     }
 
-    /// Takes a `session/fork`.
+    /// Handles a `session/fork`.
     pub(super) fn fork(self: &Arc<Self>, line: &str, id: &str, params: &str, able: bool) {
         let Ok(raw) = serde_json::from_str::<&RawValue>(params) else { return };
         let (Some((name, _)), Some(directory)) = (session_of(raw), directory_of(params)) else {
@@ -186,7 +186,7 @@ impl Switch {
         }
     }
 
-    /// Forks for an agent that cannot: a new session of its own, told what was before.
+    /// Forks for an agent that cannot: opens a new session of its own, primed with the past.
     fn fork_for(
         self: &Arc<Self>,
         of: &str,
@@ -203,7 +203,7 @@ impl Switch {
         Ok(with_member(&result, "sessionId", &id).unwrap_or(result))
     }
 
-    /// What names a session to the store: of one that is open, its own id, whatever has the client's
+    /// The id for the store: of an open session its own id, whichever session has the client's id
     /// elsewhere.
     fn recorded_id(&self, name: &str) -> String {
         let live = self.table().sessions.get(name).cloned();
@@ -237,7 +237,7 @@ impl Switch {
     }
 }
 
-/// The own id of the session that is recorded here.
+/// The own id of the recorded session.
 fn recorded_as(live: &Live) -> Option<String> {
     live.book().session().map(|session| session.id().to_string())
 }
