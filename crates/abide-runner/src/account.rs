@@ -1,4 +1,4 @@
-//! What the journal knows of a task: what is to be done, and what was done of it so far.
+//! What the journal knows about a task: its description, and what was done so far.
 
 use std::collections::HashSet;
 
@@ -10,14 +10,14 @@ use abide::{
 use crate::RunError;
 use crate::prompt::Told;
 
-/// The most events that an account is made of.
+/// The most events that an account is made from.
 const EVENTS: usize = 2000;
-/// The most tokens of it.
+/// The most tokens of an account.
 const TOKENS: u64 = 2500;
-/// So far back it is looked for a task's last attempt.
+/// The most events searched for a task's last attempt.
 const LOOK: usize = 20_000;
 
-/// What is to be done, at length, and the documents that belong to it.
+/// The task's details and documents.
 pub(crate) fn told(session: &Session, node: &TaskNode) -> Result<Told, RunError> {
     let mut told = Told::default();
     if let Some(seq) = node.details {
@@ -42,7 +42,7 @@ fn event(session: &Session, seq: Seq) -> Result<Option<Event>, RunError> {
     Ok(session.view().page(range)?.events.pop())
 }
 
-/// Why the last attempt at a task failed, as far as it is known.
+/// Why the last attempt at a task failed, if known.
 pub(crate) fn last_failure(session: &Session, task: &TaskId) -> Result<Option<String>, RunError> {
     for event in session.view().events(EventRange::ALL.backward()).take(LOOK) {
         let event = event?;
@@ -57,7 +57,7 @@ pub(crate) fn last_failure(session: &Session, task: &TaskId) -> Result<Option<St
     Ok(None)
 }
 
-/// What was recorded of the usage of the agent's own session, over all that worked in it.
+/// The recorded usage of the agent's own session, over all its work.
 pub(crate) fn used(session: &Session, task: &TaskId, own: &str) -> Result<Usage, RunError> {
     let mut used = Usage::default();
     for event in session.view().events(EventRange::ALL.backward()).take(LOOK) {
@@ -67,7 +67,7 @@ pub(crate) fn used(session: &Session, task: &TaskId, own: &str) -> Result<Usage,
         }
         match event.fact() {
             Ok(Fact::Usage(fact)) => used.add(&fact.usage),
-            // Before that it was another one.
+            // Earlier events belong to another session of the agent's.
             Ok(Fact::AgentObserved(seen)) if seen.session.as_deref().is_some_and(|s| s != own) => {
                 break;
             }
@@ -77,7 +77,7 @@ pub(crate) fn used(session: &Session, task: &TaskId, own: &str) -> Result<Usage,
     Ok(used)
 }
 
-/// What was done of a task so far, in short; none where nothing was said.
+/// A short account of what was done of a task; `None` if nothing was said.
 pub(crate) fn account(session: &Session, task: &TaskId) -> Result<Option<String>, RunError> {
     let mut entries = Vec::new();
     let mut files = Vec::new();
@@ -96,7 +96,7 @@ pub(crate) fn account(session: &Session, task: &TaskId) -> Result<Option<String>
         } else if event.kind == Kind::MESSAGE_ADDED
             && let Some(data) = event.data
         {
-            // The task itself is told anyway.
+            // The prompt itself is left out: it is in the new one anyway.
             if !data.field("role").is_some_and(|role| role == "\"user\"" && is_text(&data)) {
                 entries.push(Entry::Message { seq: event.seq, data });
             }
@@ -119,7 +119,7 @@ pub(crate) fn account(session: &Session, task: &TaskId) -> Result<Option<String>
     Ok(Extractive.summarize(&request).ok().filter(|account| !account.trim().is_empty()))
 }
 
-/// A call or its result, as it was executed.
+/// An executed call or its result.
 fn executed(event: &Event) -> Option<Entry> {
     let (seq, data) = (event.seq, event.data.clone()?);
     match event.fact().ok()? {
@@ -131,7 +131,7 @@ fn executed(event: &Event) -> Option<Entry> {
     }
 }
 
-/// Leaves out the calls that a message holds.
+/// Removes calls that are also in a message.
 fn each_call_once(entries: &mut Vec<Entry>) {
     let held: HashSet<String> = entries
         .iter()
@@ -151,7 +151,7 @@ fn each_call_once(entries: &mut Vec<Entry>) {
     });
 }
 
-/// Is its content plain text, as the prompts are?
+/// Whether its content is plain text, as in prompts.
 fn is_text(data: &abide::Payload) -> bool {
     data.field("content").is_some_and(|content| content.starts_with('"'))
 }

@@ -1,4 +1,4 @@
-//! The agent's process: started in a group of its own, its output read as it comes.
+//! The agent's process: started in its own process group, its output read as it comes.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,20 +14,20 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use crate::event::Stream;
 use crate::terminal;
 
-/// How much is read at once.
+/// The most bytes read at once.
 const CHUNK: usize = 64 << 10;
 
-/// What a child's threads tell.
+/// What a child's threads report.
 pub(crate) enum Happening {
     /// It printed something.
     Printed { job: u64, stream: Stream, bytes: Vec<u8> },
-    /// It will print no more there.
+    /// It closed the stream.
     Closed { job: u64, stream: Stream },
-    /// It is gone.
+    /// It has exited.
     Exited { job: u64, status: std::io::Result<ExitStatus>, at: Instant },
 }
 
-/// What is to be started.
+/// What to start.
 pub(crate) struct ChildPlan {
     pub(crate) command: Vec<String>,
     pub(crate) directory: PathBuf,
@@ -35,27 +35,27 @@ pub(crate) struct ChildPlan {
     pub(crate) stdin: Input,
 }
 
-/// What a child reads.
+/// The stdin of a child.
 pub(crate) enum Input {
     Nothing,
     Inherited,
     Text(String),
-    /// A pseudo-terminal, joined with the terminal of this process.
+    /// A pseudo-terminal, connected to the terminal of this process.
     Terminal,
 }
 
-/// A child that was started.
+/// A running child.
 #[derive(Debug)]
 pub(crate) struct Child {
     pub(crate) id: u32,
-    /// It was not waited for yet, so that its number is its own.
+    /// It was not waited for yet, so its process id cannot have been reused.
     alive: bool,
-    /// It has a terminal, where stdout and stderr are one.
+    /// It has a terminal, where stdout and stderr are one stream.
     pub(crate) terminal: bool,
 }
 
 impl Child {
-    /// Starts a child; what happens to it is told under the number of its job.
+    /// Starts a child; its events carry the number of its job.
     pub(crate) fn start(
         plan: ChildPlan,
         job: u64,
@@ -75,7 +75,8 @@ impl Child {
         // A run within a run has lanes of its own.
         command.args(arguments).env_remove("ABIDE_LANE");
         command.current_dir(&plan.directory).envs(&plan.environment);
-        // Ctrl-C in the terminal is for us; we tell the agent.
+        // In its own group: Ctrl-C at the terminal reaches this process, which then tells the
+        // agent.
         command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
         match plan.stdin {
             Input::Nothing => {
@@ -98,23 +99,23 @@ impl Child {
         Ok(Self { id, alive: true, terminal: false })
     }
 
-    /// It was waited for: its number may be another's.
+    /// Notes that it was waited for: its process id may be reused.
     pub(crate) const fn is_gone(&mut self) {
         self.alive = false;
     }
 
-    /// Tells it, and all of its group, to end.
+    /// Sends a signal to its whole process group.
     pub(crate) fn signal(&self, signal: Signal) {
         let group = i32::try_from(self.id).ok().and_then(Pid::from_raw);
         if let (true, Some(group)) = (self.alive, group) {
-            // It may be gone in this very moment.
+            // It may exit at this very moment.
             let _ = kill_process_group(group, signal);
         }
     }
 }
 
-/// A text to be read from a file that has no name: it is there whole, whatever becomes of us. An
-/// agent at the end of a pipe that breaks off would take a part of its task for the whole.
+/// An unnamed file with a text. Unlike a pipe it holds the whole text even if this process dies;
+/// from a broken pipe an agent would take part of its task for the whole.
 fn whole(text: &str) -> std::io::Result<File> {
     let mut file = tempfile::tempfile()?;
     file.write_all(text.as_bytes())?;

@@ -1,4 +1,4 @@
-//! How an agent's work on a task ended, by all that is known of it.
+//! How an agent's work on a task ended, judging by all that is known.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -11,33 +11,33 @@ use rustix::process::Signal;
 use crate::job::Job;
 use crate::options::Way;
 
-/// A limit that was met so short a time ago may be why an agent failed.
+/// How recent a limit must be to explain a failure.
 const RECENT: Duration = Duration::from_secs(60);
 /// The most characters of a result.
 const RESULT: usize = 4000;
 
-/// How it ended.
+/// How a job ended.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Ending {
     /// The task is done.
     Done,
-    /// It came to nothing.
+    /// The task failed.
     Failed(String),
-    /// It was interrupted, and says nothing about the task.
+    /// It was interrupted, which says nothing about the task.
     Interrupted(String),
-    /// The agent's own session could not be gone on with.
+    /// The agent could not resume its own session.
     NotResumed(String),
-    /// A rate limit was met.
+    /// It hit a rate limit.
     Limited(Limited),
 }
 
 impl Ending {
-    /// Of a job whose agent is gone.
+    /// The ending of a job whose agent is gone.
     pub(crate) fn of(job: &Job, kind: AgentKind, now: Timestamp) -> Self {
         let status = job.exit.as_ref().and_then(|exit| exit.as_ref().ok());
         let exited_well = status.is_some_and(ExitStatus::success);
         let said = job.outcome.as_ref().map(|(ok, _)| *ok);
-        // An agent that was asked to end may end without a word, and as if all were well.
+        // An agent that was asked to exit may do so without a word and with exit code 0.
         if job.asked.is_some() && said != Some(true) {
             return Self::Interrupted("it was stopped".to_owned());
         }
@@ -50,12 +50,12 @@ impl Ending {
             return Self::Interrupted(format!("the agent was killed by signal {signal}"));
         }
         let printed = || {
-            // Of what a program reads, its reader has told what there was to tell.
+            // For other kinds, their reader has reported any limit.
             let out = if kind.prints_text() { job.out_tail.text() } else { String::new() };
             let text = format!("{out}\n{}", job.err_tail.text());
             limit_in(&text, now)
         };
-        // One that was over long before it failed is not why.
+        // A limit that was over long before the failure did not cause it.
         let fresh = |(limited, seen): &(Limited, Instant)| {
             let over = limited.resets.map_or(seen.elapsed() > RECENT, |resets| resets < now);
             (!over || seen.elapsed() < RECENT).then(|| limited.clone())
@@ -73,7 +73,7 @@ impl Ending {
     }
 }
 
-/// A signal by which others end a process, not one by which it ends itself.
+/// Whether a signal is one that others send to end a process.
 fn is_kill(signal: i32) -> bool {
     [Signal::KILL, Signal::TERM, Signal::HUP, Signal::INT]
         .iter()
@@ -95,7 +95,7 @@ fn reason(job: &Job, status: Option<&ExitStatus>) -> String {
     }
 }
 
-/// What came of a task that is done, as JSON.
+/// The result of a finished task, as JSON.
 pub(crate) fn result(job: &Job) -> Option<Box<serde_json::value::RawValue>> {
     #[derive(serde::Serialize)]
     struct Outcome {

@@ -1,24 +1,24 @@
-//! What ends a run before its time.
+//! The error that ends a run.
 
-/// What ends a run before its time.
+/// Why a run ended with an error.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The session could not do what was asked.
+    /// An operation on the session failed.
     #[error(transparent)]
     Session(#[from] abide::Error),
     /// The agent could not be started.
     #[error("cannot start {program:?}")]
     Start {
-        /// Its program.
+        /// The agent's program.
         program: String,
-        /// Why.
+        /// The underlying error.
         #[source]
         source: std::io::Error,
     },
-    /// A task was interrupted in the middle of calls, and nobody decided what becomes of it.
+    /// A task was interrupted in the middle of calls, and `decide` did not say what to do with it.
     #[error("task {0} was interrupted in the middle of calls whose outcome is unknown")]
     Undecided(abide::TaskId),
-    /// There is no such task.
+    /// The session has no such task.
     #[error("there is no task {0} in this session")]
     NoScope(abide::TaskId),
 }

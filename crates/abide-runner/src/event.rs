@@ -1,4 +1,4 @@
-//! What a run tells of itself while it goes.
+//! The events that a run reports while it goes on.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::options::{Decision, Way};
 use crate::stop::Urgency;
 use crate::summary::RunSummary;
 
-/// Where an agent prints.
+/// An output stream of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stream {
     /// Its stdout.
@@ -21,100 +21,100 @@ pub enum Stream {
 /// Something that happened in a run.
 #[derive(Debug, Clone)]
 pub enum RunEvent {
-    /// It began.
+    /// The run began.
     Started {
-        /// In which session.
+        /// Its session.
         session: SessionId,
         /// The time between two checkpoints.
         interval: Duration,
     },
-    /// Processes of an earlier run were still there, and were ended.
+    /// Processes of an earlier run or task were still running, and were ended.
     LeftBehind {
-        /// The task they worked on; none where it was an earlier run's.
+        /// The task they worked on; `None` if they were an earlier run's.
         task: Option<TaskId>,
         /// How many.
         processes: usize,
     },
-    /// An earlier run left a task in the middle.
+    /// An earlier run left a task unfinished.
     Interrupted {
-        /// Which, with the calls whose outcome is unknown.
+        /// The task, with the calls whose outcome is unknown.
         left: Box<Interrupted>,
-        /// What becomes of it.
+        /// What happens to it.
         decision: Decision,
     },
-    /// An agent begins with a task.
+    /// An agent was started on a task.
     TaskStarted {
-        /// Which.
+        /// The task.
         task: TaskId,
         /// Its title.
         title: String,
-        /// For the how many-th time.
+        /// The number of the attempt.
         attempt: u64,
-        /// In which lane.
+        /// Its lane.
         lane: Option<LaneId>,
-        /// How, where it was interrupted before.
+        /// How it is resumed, if it was interrupted before.
         way: Option<Way>,
-        /// Its process.
+        /// The agent's process id.
         process: u32,
     },
-    /// What the agent is doing, in a line.
+    /// What the agent is doing, in one line.
     Step {
-        /// For which task.
+        /// The agent's task.
         task: TaskId,
         /// The line.
         text: String,
     },
     /// The agent said something that is recorded as a message.
     Message {
-        /// For which task.
+        /// The agent's task.
         task: TaskId,
         /// The data of the message, as JSON.
         data: String,
     },
     /// The agent printed something.
     Output {
-        /// For which task.
+        /// The agent's task.
         task: TaskId,
-        /// Where.
+        /// To which stream.
         stream: Stream,
-        /// What.
+        /// The bytes.
         bytes: Vec<u8>,
     },
     /// Tokens were used.
     Usage {
-        /// For which task.
+        /// The agent's task.
         task: TaskId,
-        /// How many.
+        /// The usage.
         usage: Usage,
     },
-    /// A rate limit was met: nothing is begun until then.
+    /// A rate limit was hit: no task is started until it is over.
     Waiting {
-        /// For which task.
+        /// The task that hit it.
         task: TaskId,
-        /// Until when.
+        /// When it is over.
         until: Timestamp,
-        /// What was said of it.
+        /// The agent's message about it.
         why: String,
     },
-    /// The agent is done with a task.
+    /// An agent has finished with a task.
     TaskEnded {
-        /// Which.
+        /// The task.
         task: TaskId,
         /// Its title.
         title: String,
-        /// Where it stands now.
+        /// Its status now.
         status: TaskStatus,
-        /// Why.
+        /// The reason for it.
         reason: Option<String>,
-        /// It took so long.
+        /// How long it took.
         took: Duration,
     },
     /// A checkpoint was made.
     Checkpoint(Box<CheckpointMade>),
-    /// Something went wrong that does not end the run.
+    /// A problem that does not end the run.
     Warning(String),
-    /// It was asked to stop.
+    /// The run was asked to stop.
     Stopping(Urgency),
-    /// It has ended.
+    /// The run has ended.
     Stopped(Box<RunSummary>),
 }

@@ -1,4 +1,4 @@
-//! One agent at work on one task: what it prints becomes events.
+//! One agent at work on one task: its output becomes events.
 
 use std::collections::BTreeMap;
 use std::process::ExitStatus;
@@ -16,22 +16,22 @@ use crate::event::{RunEvent, Stream};
 use crate::leftover::UnknownCall;
 use crate::options::Way;
 
-/// Events wait at most so long before they are recorded.
+/// The longest time that events wait to be recorded.
 const LINGER: Duration = Duration::from_millis(100);
-/// And at most so many bytes of them.
+/// The most bytes of events that wait to be recorded.
 const PENDING: usize = 1 << 20;
-/// What is printed as plain text becomes a message after this time.
+/// After this time printed plain text becomes a message.
 const TEXT: Duration = Duration::from_secs(1);
 /// The most bytes of stderr that are recorded.
 const ERRORS: usize = 256 << 10;
-/// So many calls without a result are known by name.
+/// The most open calls remembered.
 const CALLS: usize = 1000;
 /// The most characters of a subagent's name.
 const LANE: usize = 100;
-/// So much of the end of what was printed is looked at when the agent failed.
+/// How much of the end of the output is kept to explain a failure.
 const TAIL: usize = 4 << 10;
 
-/// The last bytes of what was printed.
+/// The last bytes of an output.
 #[derive(Debug, Default)]
 pub(crate) struct Tail(Vec<u8>);
 
@@ -47,7 +47,7 @@ impl Tail {
         String::from_utf8_lossy(&self.0).into_owned()
     }
 
-    /// Its last line that says something.
+    /// The last line that is not blank.
     pub(crate) fn last_line(&self) -> Option<String> {
         let text = self.text();
         let line = text.lines().map(str::trim).rfind(|line| !line.is_empty())?;
@@ -69,28 +69,28 @@ pub(crate) struct Job {
     pub(crate) started: Instant,
     pub(crate) exit: Option<std::io::Result<ExitStatus>>,
     pub(crate) exited: Option<Instant>,
-    /// It was asked to end.
+    /// When it was asked to exit.
     pub(crate) asked: Option<Instant>,
-    /// It was killed.
+    /// When it was killed.
     pub(crate) killed: Option<Instant>,
-    /// The agent's last word on its task.
+    /// The agent's last report on its task: success and text.
     pub(crate) outcome: Option<(bool, Option<String>)>,
-    /// The last limit that it met, and when.
+    /// The last limit that it hit, and when.
     pub(crate) limited: Option<(Limited, Instant)>,
-    /// Calls that have no result yet; the first of them, where there are many.
+    /// Open calls; the first ones if there are many.
     pub(crate) calls: BTreeMap<String, UnknownCall>,
-    /// How many messages it said.
+    /// How many messages it has said.
     pub(crate) said: u64,
     pub(crate) out_tail: Tail,
     pub(crate) err_tail: Tail,
     pub(crate) usage: Usage,
-    /// The agent's own name for the session that it works in.
+    /// The agent's own id of its session.
     pub(crate) agent_session: Option<String>,
     pub(crate) peak_rss: u64,
     open: [bool; 2],
     kind: AgentKind,
     reader: AgentReader,
-    /// What is to be recorded.
+    /// Events to be recorded.
     pending: Vec<NewEvent>,
     pending_bytes: usize,
     since: Option<Instant>,
@@ -100,11 +100,11 @@ pub(crate) struct Job {
     errors_recorded: usize,
     errors_left: u64,
     model: Option<String>,
-    /// How many events could not be recorded as they were.
+    /// How many events could not be recorded.
     refused: u64,
 }
 
-/// What a job begins with.
+/// What a job is started with.
 pub(crate) struct Begin {
     pub(crate) number: u64,
     pub(crate) task: TaskId,
@@ -158,12 +158,12 @@ impl Job {
         }
     }
 
-    /// The name of this job's work in the environment of all that it starts.
+    /// The mark of this job in the environment of all processes it starts.
     pub(crate) fn mark(session: abide::SessionId, turn: TurnNumber) -> String {
         format!("{session}/{turn}.")
     }
 
-    /// Takes in what the agent printed.
+    /// Handles output of the agent.
     pub(crate) fn printed(
         &mut self,
         stream: Stream,
@@ -190,7 +190,7 @@ impl Job {
         }
     }
 
-    /// It prints no more there.
+    /// Notes that a stream was closed.
     pub(crate) fn closed(&mut self, stream: Stream) {
         let open = match stream {
             Stream::Out => self.open.first_mut(),
@@ -201,8 +201,8 @@ impl Job {
         }
     }
 
-    /// Has it said all that it will say? What it left behind may hold its output open: that is not
-    /// waited for long.
+    /// Whether its output is complete. Processes it left behind may hold it open; they are waited
+    /// for only briefly.
     pub(crate) fn is_over(&self, patience: Duration) -> bool {
         let Some(exited) = self.exited else { return false };
         self.open == [false, false] || exited.elapsed() >= patience
@@ -212,7 +212,7 @@ impl Job {
         for Seen { subagent, what } in seen {
             match &what {
                 Observed::Called { call, name, .. } => {
-                    // It went on after all.
+                    // It continued after all.
                     self.limited = None;
                     if self.calls.len() < CALLS {
                         let unknown = UnknownCall {
@@ -234,7 +234,7 @@ impl Job {
         }
     }
 
-    /// The event by which something that was seen is recorded.
+    /// The event that records an observation.
     fn event(
         &mut self,
         seen: Observed,
@@ -296,13 +296,13 @@ impl Job {
         }))
     }
 
-    /// An event in the place of this job.
+    /// An event in the lane and turn of this job.
     pub(crate) fn placed(&self, event: NewEvent, subagent: Option<&str>) -> NewEvent {
         let lane = self.lane_of(subagent);
         NewEvent { turn: Some(self.turn), task: Some(self.task.clone()), lane, ..event }
     }
 
-    /// The lane of this job, or of a subagent of its agent's. What an agent prints as a name may be
+    /// The lane of this job, or of a subagent. The name comes from the agent's output and may be
     /// anything.
     fn lane_of(&self, subagent: Option<&str>) -> Option<LaneId> {
         let name = subagent.map(|name| name.chars().take(LANE).collect::<String>());
@@ -324,7 +324,7 @@ impl Job {
         self.since.get_or_insert_with(Instant::now);
     }
 
-    /// Notes what its processes use.
+    /// Records a sample of its resource use.
     pub(crate) fn sampled(&mut self, sample: ResourceSample) {
         self.peak_rss = self.peak_rss.max(sample.rss_bytes);
         if let Ok(event) = NewEvent::try_from(sample) {
@@ -332,14 +332,14 @@ impl Job {
         }
     }
 
-    /// When something is to be recorded at the latest.
+    /// When its events must be recorded at the latest.
     pub(crate) fn due(&self) -> Option<Instant> {
         let recorded = self.since.map(|since| since + LINGER);
         let text = self.kind.prints_text().then_some(self.text_since).flatten();
         [recorded, text.map(|since| since + TEXT)].into_iter().flatten().min()
     }
 
-    /// What is to be recorded now, if it is time.
+    /// The events to record now, if it is time.
     pub(crate) fn record(&mut self, tell: &mut dyn FnMut(&RunEvent)) -> Vec<NewEvent> {
         if self.kind.prints_text() && self.text_since.is_some_and(|s| s.elapsed() >= TEXT) {
             self.text_since = None;
@@ -351,7 +351,7 @@ impl Job {
         if due || self.pending_bytes >= PENDING { self.drain() } else { Vec::new() }
     }
 
-    /// What is left to be recorded, at the end.
+    /// The remaining events, at the end.
     pub(crate) fn finish(&mut self, tell: &mut dyn FnMut(&RunEvent)) -> Vec<NewEvent> {
         let mut seen = Vec::new();
         self.reader.finish(&mut |one| seen.push(one));

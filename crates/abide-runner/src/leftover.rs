@@ -1,4 +1,4 @@
-//! What an earlier run left in the middle.
+//! Work that an earlier run left unfinished.
 
 use abide::{
     CallId, LaneId, NewEvent, OUTCOME_UNKNOWN, SessionState, TaskId, TaskStatus, TaskTree,
@@ -7,49 +7,49 @@ use abide::{
 
 use crate::RunError;
 
-/// A call of which nobody knows how it ended.
+/// A call whose outcome is unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownCall {
     /// Its id.
     pub call: CallId,
-    /// Which tool.
+    /// Its tool.
     pub name: String,
-    /// In which lane.
+    /// Its lane.
     pub lane: Option<LaneId>,
 }
 
-/// A task that was interrupted: somebody was at it, and is no more.
+/// An interrupted task: an agent worked on it and is gone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interrupted {
-    /// Which.
+    /// The task.
     pub task: TaskId,
     /// Its title.
     pub title: String,
-    /// The calls that were under way.
+    /// Its calls whose outcome is unknown.
     pub unknown: Vec<UnknownCall>,
-    /// The agent's own name for the session in which it worked on it.
+    /// The agent's own id of the session in which it worked on the task.
     pub agent_session: Option<String>,
 }
 
-/// All that an earlier run left in the middle.
+/// All work that an earlier run left unfinished.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Leftover {
-    /// Tasks, in order.
+    /// Interrupted tasks, in order.
     pub tasks: Vec<Interrupted>,
-    /// Turns that were not finished, and their lanes.
+    /// Unfinished turns, with their lanes.
     pub turns: Vec<(Option<LaneId>, TurnNumber)>,
     /// Calls that belong to none of the tasks.
     pub unknown: Vec<UnknownCall>,
 }
 
 impl Leftover {
-    /// What this session's last run left. Asks for the whole state.
+    /// What this session's last run left unfinished. Needs the whole state.
     #[must_use]
     pub fn of(state: &SessionState) -> Self {
         let tree = TaskTree::of(&state.tasks);
         let mut left = Self::default();
         for (node, _) in tree.walk(None) {
-            // What has parts is not done by anybody itself.
+            // Only leaves are worked on; a task with parts is not.
             if node.status.is_active() && tree.is_leaf(node.id.as_str()) {
                 left.tasks.push(Interrupted {
                     task: node.id.clone(),
@@ -72,7 +72,7 @@ impl Leftover {
             };
             match left.tasks.iter_mut().find(|left| left.task == node.id) {
                 Some(task) => task.unknown.push(unknown),
-                // It was put back in order, and what it was doing when it ended was not.
+                // The task was put back in order, but the calls it was in when it ended were not.
                 None => left.tasks.push(Interrupted {
                     task: node.id.clone(),
                     title: node.title.clone(),
@@ -88,13 +88,13 @@ impl Leftover {
         left
     }
 
-    /// Is there nothing?
+    /// Whether nothing is left.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.tasks.is_empty() && self.turns.is_empty() && self.unknown.is_empty()
     }
 
-    /// The events by which the turns are ended.
+    /// The events that end the unfinished turns.
     pub(crate) fn end_turns(&self) -> Result<Vec<NewEvent>, RunError> {
         let ended = self.turns.iter().map(|(lane, turn)| {
             let end = TurnEnd {
@@ -109,8 +109,8 @@ impl Leftover {
     }
 }
 
-/// The events by which calls that were only watched are ended: it was decided what becomes of their
-/// task, knowing that.
+/// The events that end calls that were only observed, once it was decided what to do with their
+/// task.
 pub(crate) fn end_calls(
     calls: &[UnknownCall],
     task: Option<&TaskId>,
@@ -124,7 +124,7 @@ pub(crate) fn end_calls(
     ended.collect()
 }
 
-/// What an interrupted task is when it is taken up again, or left aside.
+/// The status of an interrupted task that is done again or left.
 pub(crate) const fn status_of(decision: crate::Decision) -> TaskStatus {
     match decision {
         crate::Decision::Retry => TaskStatus::Planned,

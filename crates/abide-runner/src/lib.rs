@@ -1,8 +1,9 @@
-//! Takes an agent through its tasks: starts it, records all that happens, makes checkpoints, stops
-//! it, and goes on later where it was, after its own death and the agent's too.
+//! Runs an agent through its tasks: starts it, records everything, makes checkpoints, stops it, and
+//! resumes later where it was, even after it or the agent was killed.
 //!
-//! [`run`] does all of it for a session whose tasks are there. It blocks; what happens is told by
-//! [`RunEvent`]s, and a [`Stop`] ends it from anywhere. It knows nothing of terminals and signals.
+//! [`run`] does all of this for a session that has tasks. It blocks, reports what happens as
+//! [`RunEvent`]s, and can be stopped from any thread with a [`Stop`]. It knows nothing of terminals
+//! and signals.
 //!
 //! ```
 //! use std::sync::Arc;

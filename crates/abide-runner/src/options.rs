@@ -1,4 +1,4 @@
-//! How a run is to go.
+//! Options of a run.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -8,23 +8,23 @@ use abide::TaskId;
 use abide_agents::AgentKind;
 use serde::{Deserialize, Serialize};
 
-/// How a task that was interrupted goes on.
+/// How an interrupted task is resumed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Way {
-    /// By what is possible: inside, else outside, else from the start.
+    /// The best that is possible: inside, else outside, else from the start.
     #[default]
     Auto,
     /// Inside the agent's own session.
     Inside,
-    /// Outside it, with a prompt that says what was done before.
+    /// In a new session of the agent's, with a prompt that says what was done before.
     Outside,
     /// From the start.
     Restart,
 }
 
 impl Way {
-    /// How it is said.
+    /// The mode in words.
     #[must_use]
     pub const fn told(self) -> &'static str {
         match self {
@@ -35,60 +35,61 @@ impl Way {
     }
 }
 
-/// What becomes of a task that was interrupted.
+/// What to do with an interrupted task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
-    /// It is done again.
+    /// Do it again.
     #[default]
     Retry,
-    /// It is left aside, as blocked.
+    /// Leave it, as blocked.
     Skip,
 }
 
-/// How a run is to go.
+/// Options of a run.
 #[derive(Debug, Clone)]
 pub struct RunOptions {
-    /// The agent's program and its arguments. `{task}`, `{id}` and `{title}` in an argument give way
-    /// to the task; where no argument holds `{task}`, the task is told on stdin.
+    /// The agent's program and its arguments. `{task}`, `{id}` and `{title}` in an argument are
+    /// replaced by those of the task; if no argument contains `{task}`, the task is written to
+    /// stdin.
     pub command: Vec<String>,
-    /// How its output is read.
+    /// How the agent's output is read.
     pub adapter: AgentKind,
-    /// Where it works.
+    /// The agent's working directory.
     pub directory: PathBuf,
-    /// What its environment holds besides.
+    /// Variables added to the agent's environment.
     pub environment: BTreeMap<String, String>,
-    /// Is each task told to the agent? Otherwise the command itself is the one task.
+    /// Give the agent each task. Otherwise the command itself is the only task.
     pub planned: bool,
-    /// Only this task and its parts.
+    /// Run only this task and its parts.
     pub scope: Option<TaskId>,
-    /// Go on with other tasks when one fails.
+    /// Continue with other tasks when one fails.
     pub continue_on_error: bool,
-    /// How often a task that fails is done again.
+    /// How often a failed task is retried.
     pub retries: u64,
-    /// How many tasks at the same time.
+    /// How many tasks run at the same time.
     pub jobs: usize,
-    /// At most so many tasks.
+    /// The most tasks to start.
     pub max_tasks: Option<u64>,
-    /// At most so long.
+    /// The longest time the run may take.
     pub max_duration: Option<Duration>,
-    /// The time between two checkpoints; what suits the expected duration where it is not given.
+    /// The time between two checkpoints; by default it depends on the expected duration.
     pub checkpoint_every: Option<Duration>,
-    /// How tasks that were interrupted go on.
+    /// How interrupted tasks are resumed.
     pub way: Way,
-    /// Tasks that failed before are done again.
+    /// Retry tasks that failed in an earlier run.
     pub retry_failed: bool,
-    /// So long an agent that is to end may take before it is killed.
+    /// How long an agent may take to exit when asked to, before it is killed.
     pub grace: Duration,
-    /// The agent's stdin is that of this process, where it is told nothing there.
+    /// The agent inherits the stdin of this process, unless it gets its task there.
     pub inherit_stdin: bool,
-    /// The agent talks with the person at the terminal of this process: it gets a terminal of its
-    /// own, joined with that one, which whoever calls has made raw.
+    /// The agent talks with the person at this terminal: it gets a pseudo-terminal connected to it.
+    /// The caller must have put the terminal into raw mode.
     pub interactive: bool,
 }
 
 impl RunOptions {
-    /// Of a command, with nothing special.
+    /// The defaults, for this agent command.
     #[must_use]
     pub fn new(command: Vec<String>, directory: PathBuf) -> Self {
         Self {
@@ -112,8 +113,8 @@ impl RunOptions {
         }
     }
 
-    /// The time between two checkpoints: as asked for, else by how long the run may take. Of an
-    /// unlimited one it is not known, and half an hour suits the longest.
+    /// The time between two checkpoints: as configured, else by how long the run may take. For an
+    /// unlimited run that is not known; half an hour suits the longest.
     #[must_use]
     pub fn interval(&self) -> Duration {
         let minutes = |minutes: u64| Duration::from_secs(minutes * 60);
@@ -127,7 +128,7 @@ impl RunOptions {
     }
 }
 
-/// What of the options is recorded, so that a later run can go on alike.
+/// The options that are recorded, so that a later run can continue with them.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RecordedOptions {
@@ -146,7 +147,7 @@ pub struct RecordedOptions {
 }
 
 impl RecordedOptions {
-    /// Of these.
+    /// The recorded part of these options.
     #[must_use]
     pub fn of(options: &RunOptions) -> Self {
         Self {

@@ -1,8 +1,8 @@
-//! What an agent is told: its task, and what was done of it before.
+//! The prompts for an agent: its task, and what was done before.
 
 use abide::TaskTree;
 
-/// The most characters of a reason or an earlier account.
+/// The most characters of a reason or an account.
 const MOST: usize = 12_000;
 
 /// What is known of a task beyond the tree.
@@ -12,7 +12,7 @@ pub(crate) struct Told {
     pub(crate) documents: Vec<String>,
 }
 
-/// The task as the agent is told it.
+/// The prompt for a task.
 pub(crate) fn task(tree: &TaskTree, id: &str, told: &Told) -> String {
     let path = tree.title_path(id);
     let title = path.last().copied().unwrap_or(id);
@@ -33,7 +33,7 @@ pub(crate) fn task(tree: &TaskTree, id: &str, told: &Told) -> String {
     text
 }
 
-/// For an agent that goes on inside its own session, where it knows its task.
+/// The prompt for an agent that continues inside its own session, where it knows its task.
 pub(crate) fn inside(task: &str) -> String {
     format!(
         "You were interrupted while you worked on the task below. Look at what is done already, \
@@ -41,7 +41,7 @@ pub(crate) fn inside(task: &str) -> String {
     )
 }
 
-/// For an agent that knows nothing of what was done before.
+/// The prompt for an agent that knows nothing of what was done before.
 pub(crate) fn outside(task: &str, account: &str) -> String {
     format!(
         "{task}\nAn earlier attempt at this task was interrupted. What it did so far, as recorded \
@@ -50,7 +50,7 @@ pub(crate) fn outside(task: &str, account: &str) -> String {
     )
 }
 
-/// For an agent whose last attempt failed.
+/// The prompt for an agent whose last attempt failed.
 pub(crate) fn again(task: &str, reason: &str) -> String {
     format!("{task}\nThe last attempt at this task failed: {}\n", clip(reason))
 }
@@ -59,8 +59,8 @@ fn clip(text: &str) -> String {
     text.chars().take(MOST).collect()
 }
 
-/// The command with the task in its place; and whether an argument holds the task itself, so that
-/// it is not told on stdin.
+/// The command with its placeholders filled in, and whether an argument contains the task, so that
+/// it is not written to stdin.
 pub(crate) fn fill(command: &[String], id: &str, title: &str, task: &str) -> (Vec<String>, bool) {
     let mut held = false;
     let filled = command.iter().map(|argument| {
@@ -70,7 +70,7 @@ pub(crate) fn fill(command: &[String], id: &str, title: &str, task: &str) -> (Ve
     (filled.collect(), held)
 }
 
-/// Each name gives way to its text once; what came in that way is not looked at again.
+/// Replaces each placeholder. Inserted text is not searched again.
 fn substitute(argument: &str, names: &[(&str, &str)]) -> String {
     let mut out = String::with_capacity(argument.len());
     let mut rest = argument;

@@ -1,4 +1,4 @@
-//! A run from its beginning to its end.
+//! A run from beginning to end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,19 +15,20 @@ use crate::stop::{Stop, Urgency};
 use crate::summary::{Finish, RunSummary};
 use crate::supervisor::{Supervisor, changes_tasks, program_name};
 
-/// The task that a command without a plan is.
+/// The id of the only task of a command without a plan.
 const ONLY: &str = "T1";
 
-/// Takes the agent through the tasks of a session, until everything is done, a task fails, or it is
-/// to stop; then closes the run: agents ended, everything recorded, a last checkpoint, the status.
+/// Runs the agent through the tasks of a session until all are done, a task fails, or it should
+/// stop. Then closes the run: ends the agents, records everything, and makes a last checkpoint with
+/// the session's status.
 ///
-/// `decide` says what becomes of a task that was interrupted in the middle; where it says nothing,
-/// the run ends and the task stays as it was. `tell` is told what happens. A failure while the run is closed is a warning in the summary and never hides what went
-/// wrong before.
+/// `decide` says what to do with an interrupted task; if it returns `None`, the run ends and the
+/// task stays as it was. `tell` is called with every event. A failure while the run is closed
+/// becomes a warning in the summary and never hides an earlier error.
 ///
 /// # Errors
 ///
-/// What ended the run before its time; it was closed all the same.
+/// The error that ended the run early. The run was closed all the same.
 pub fn run(
     session: &Arc<Session>,
     options: &RunOptions,
@@ -80,7 +81,7 @@ pub fn run(
     worked.map(|()| summary)
 }
 
-/// Records that it begins, and makes the one task of a command without a plan.
+/// Records the start of the run, and makes the only task of a command without a plan.
 fn begin(supervisor: &mut Supervisor<'_>, options: &RunOptions) -> Result<(), RunError> {
     let session = supervisor.session.clone();
     let recorded = RecordedOptions::of(options);
@@ -91,8 +92,7 @@ fn begin(supervisor: &mut Supervisor<'_>, options: &RunOptions) -> Result<(), Ru
         planned: options.planned,
         options: serde_json::value::to_raw_value(&recorded).ok(),
     };
-    // Before anything of it has an effect. Without a note it runs all the same, and whoever goes on
-    // with it is asked.
+    // Before the run has any effect. It goes on without this note, but then resuming it asks first.
     if let Err(error) = session.store().note_run(session.id(), &start) {
         supervisor.warn(format!("`abide resume` will ask before it goes on: {error}"));
     }
@@ -120,7 +120,7 @@ fn begin(supervisor: &mut Supervisor<'_>, options: &RunOptions) -> Result<(), Ru
     Ok(())
 }
 
-/// How a run ended, and why.
+/// How the run ended, and why.
 fn finish(
     supervisor: &Supervisor<'_>,
     options: &RunOptions,
@@ -134,7 +134,7 @@ fn finish(
     let progress = tree.progress(options.scope.as_ref());
     let open = progress.all - progress.complete - progress.obsolete;
     if open == 0 {
-        // A scope that is done says nothing of the rest.
+        // A finished scope says nothing about the other tasks.
         let all = tree.progress(None);
         return match &options.scope {
             Some(scope) if all.complete + all.obsolete < all.all => {
@@ -162,7 +162,7 @@ fn finish(
     (Finish::Stuck, Some(tasks(open, "cannot be begun")))
 }
 
-/// So many tasks, in words.
+/// A number of tasks in words.
 fn tasks(count: u64, how: &str) -> String {
     if count == 1 { format!("1 task {how}") } else { format!("{count} tasks {how}") }
 }

@@ -1,19 +1,19 @@
-//! The wish that a run stops, told by anybody at any time.
+//! The request to stop a run, made from any thread at any time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// How urgently a run is to stop. Each time it is asked again, more so.
+/// How urgently a run should stop. Each further request raises it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Urgency {
-    /// It is not.
+    /// Not at all.
     #[default]
     None,
-    /// No further task is begun; what is under way ends by itself.
+    /// Start no more tasks; let those under way finish.
     AfterStep,
-    /// The agents are asked to end, and killed when they do not.
+    /// Ask the agents to exit, and kill them if they do not.
     Now,
-    /// The agents are killed.
+    /// Kill the agents.
     Kill,
 }
 
@@ -28,24 +28,24 @@ impl Urgency {
     }
 }
 
-/// Asks a run to stop. Cheap to clone; safe to use from a signal's thread.
+/// Asks a run to stop. Cheap to clone; safe to use from a signal handling thread.
 #[derive(Debug, Clone, Default)]
 pub struct Stop(Arc<AtomicU8>);
 
 impl Stop {
-    /// Asks once more.
+    /// Asks once more; returns the new urgency.
     pub fn ask(&self) -> Urgency {
         let more = |level: u8| Some(level.saturating_add(1).min(3));
         let before = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
         Urgency::of(before.unwrap_or(3).saturating_add(1))
     }
 
-    /// Asks at least so urgently.
+    /// Raises the urgency to at least this.
     pub fn at_least(&self, urgency: Urgency) {
         self.0.fetch_max(urgency as u8, Ordering::Relaxed);
     }
 
-    /// How urgent it is.
+    /// The current urgency.
     #[must_use]
     pub fn urgency(&self) -> Urgency {
         Urgency::of(self.0.load(Ordering::Relaxed))

@@ -1,4 +1,4 @@
-//! What came of a run.
+//! The summary of a run.
 
 use std::time::Duration;
 
@@ -6,24 +6,24 @@ use abide::workspace::{Change, diff};
 use abide::{CheckpointSummary, Objects, SessionId, SessionStatus, Snapshot, TaskProgress, Usage};
 use serde::Serialize;
 
-/// The most paths that are named.
+/// The most paths listed.
 const PATHS: usize = 200;
 
-/// The files at the beginning of a run beside those at its end.
+/// How the files at the end of a run differ from those at its beginning.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// How many came.
+    /// Files created.
     pub created: u64,
-    /// How many are otherwise.
+    /// Files changed.
     pub changed: u64,
-    /// How many went.
+    /// Files deleted.
     pub deleted: u64,
-    /// Which, as far as they are named: `A path`, `M path`, `D path`, `R old -> new`.
+    /// The first of them: `A path`, `M path`, `D path`, `R old -> new`.
     pub files: Vec<String>,
 }
 
 impl Difference {
-    /// Between two snapshots; none where they cannot be compared.
+    /// The difference between two snapshots; `None` if they cannot be compared.
     pub(crate) fn between(objects: &dyn Objects, from: &Snapshot, to: &Snapshot) -> Option<Self> {
         let mut difference = Self::default();
         for changed in diff(objects, Some(from.tree), to.tree, true).ok()? {
@@ -46,30 +46,30 @@ impl Difference {
     }
 }
 
-/// How a run came to its end.
+/// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Finish {
     /// Every task is done.
     Done,
-    /// Every task of its scope is done, and others are not.
+    /// Every task in its scope is done, but others are not.
     ScopeDone,
-    /// As many tasks as were asked for were begun.
+    /// The most tasks allowed were started.
     EnoughTasks,
     /// Tasks failed.
     Failed,
-    /// Tasks are left that cannot be begun.
+    /// Tasks are left that cannot be started.
     Stuck,
     /// It was asked to stop.
     Stopped,
-    /// Its time was up.
+    /// The time limit was reached.
     TimeUp,
-    /// Something else went wrong.
+    /// An error ended it.
     Broken,
 }
 
 impl Finish {
-    /// The session's status after it.
+    /// The session's status after the run.
     #[must_use]
     pub const fn status(self) -> SessionStatus {
         match self {
@@ -80,31 +80,31 @@ impl Finish {
     }
 }
 
-/// What came of a run.
+/// The summary of a run.
 #[derive(Debug, Clone, Serialize)]
 pub struct RunSummary {
-    /// In which session.
+    /// Its session.
     pub session: SessionId,
-    /// How it came to its end.
+    /// How it ended.
     pub finish: Finish,
-    /// Why.
+    /// The reason for it.
     pub reason: Option<String>,
-    /// The tasks as they stand, those that have no parts.
+    /// The progress of tasks without parts.
     pub tasks: TaskProgress,
     /// How many agents were started.
     pub started: u64,
-    /// It took so long.
+    /// How long it took.
     #[serde(rename = "duration_ms", serialize_with = "millis")]
     pub duration: Duration,
-    /// Tokens and money of this run.
+    /// Tokens and cost of this run.
     pub usage: Usage,
-    /// How many checkpoints the session has, and which files changed between them.
+    /// How many checkpoints the session has, and how many files changed between them.
     pub checkpoints: CheckpointTotals,
-    /// The files at the beginning beside those at the end.
+    /// How the files at the end differ from those at the beginning.
     pub difference: Option<Difference>,
-    /// The most memory that the agent's processes had.
+    /// The peak memory of the agents' processes.
     pub peak_rss_bytes: u64,
-    /// What went wrong that did not end the run, or came up while it was closed.
+    /// Problems that did not end the run, or came up while it was closed.
     pub warnings: Vec<String>,
 }
 
@@ -112,12 +112,12 @@ fn millis<S: serde::Serializer>(duration: &Duration, serializer: S) -> Result<S:
     serializer.serialize_u64(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// Checkpoints in sum.
+/// Totals over all checkpoints.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct CheckpointTotals {
-    /// How many.
+    /// How many checkpoints.
     pub total: u64,
-    /// How many files changed between two of them.
+    /// How many files changed between them.
     pub files: usize,
 }
 
@@ -128,7 +128,7 @@ impl From<&CheckpointSummary> for CheckpointTotals {
 }
 
 impl RunSummary {
-    /// Did it come to its end with everything done?
+    /// Whether the run ended with everything done.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.finish == Finish::Done

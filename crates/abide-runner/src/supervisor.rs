@@ -1,9 +1,9 @@
-//! The supervisor: begins tasks as they become ready, watches over their agents, and records what
+//! The supervisor: starts tasks as they become ready, watches their agents, and records what
 //! happens, until everything is done or it is asked to stop.
 //!
 //! Invariants: a task is recorded as begun before its agent is started, and as done before the next
-//! one is begun; what an agent prints is recorded in its order. One thread does all of it; those of
-//! the children only read.
+//! one begins; an agent's output is recorded in order. One thread does all of it; the children's
+//! threads only read.
 
 mod begin;
 mod checkpoints;
@@ -32,30 +32,31 @@ use crate::leftover::Interrupted;
 use crate::options::{Decision, RunOptions};
 use crate::stop::{Stop, Urgency};
 
-/// It is looked at least so often whether somebody wants it to stop.
+/// The longest time between two checks for a stop request.
 const PAUSE: Duration = Duration::from_millis(100);
-/// The time between two samples of what an agent's processes use. Each is a sign of life too.
+/// The time between two samples of the resources that an agent's processes use. Each is also a sign
+/// of life.
 const SAMPLE: Duration = Duration::from_secs(15);
-/// So long output that something else holds open is waited for, once the agent is gone.
+/// How long to wait for output that other processes hold open after the agent is gone.
 const OUTPUT: Duration = Duration::from_millis(500);
-/// A process that is still there so long after it was killed is given up.
+/// How long to wait for a killed process before giving up on it.
 const UNKILLABLE: Duration = Duration::from_secs(5);
-/// Why a task that failed is planned.
+/// The reason recorded when a failed task is planned again.
 const AGAIN: &str = "to be tried again";
-/// Processes that a job left behind may take so long to end.
+/// How long processes that a job left behind may take to exit.
 const LEFT_BEHIND: Duration = Duration::from_secs(2);
-/// Chunks of output that wait to be taken in.
+/// The most chunks of output queued.
 const CHUNKS: usize = 64;
 
-/// What became of the wishes that were pending.
+/// Whether all pending task changes were recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kept {
     All,
-    /// Others had made some of them illegal.
+    /// Other processes had made some of them invalid.
     NotAll,
 }
 
-/// Takes an agent through the tasks of a session.
+/// Runs an agent through the tasks of a session.
 pub(crate) struct Supervisor<'a> {
     pub(crate) session: Arc<Session>,
     pub(crate) tasks: Tasks,
@@ -67,28 +68,28 @@ pub(crate) struct Supervisor<'a> {
     jobs: Vec<Job>,
     next_job: u64,
     pub(crate) started: u64,
-    /// The tasks that were begun.
+    /// The tasks started in this run.
     tried: HashSet<TaskId>,
     decide: &'a mut dyn FnMut(&Interrupted) -> Option<Decision>,
-    /// Those that cannot go on inside the agent's own session.
+    /// Tasks that cannot be resumed inside the agent's own session.
     not_inside: HashSet<TaskId>,
-    /// The agent's own name for the session in which it last worked on a task.
+    /// The agent's own id of the session in which it last worked on a task.
     agent_sessions: HashMap<TaskId, String>,
-    /// How often a task that is tried again had failed before this run.
+    /// How often a retried task had failed before this run.
     before: HashMap<TaskId, u64>,
-    /// How often in a row a task was interrupted by the death of its agent.
+    /// How often in a row the death of its agent interrupted a task.
     kills: HashMap<TaskId, u32>,
     waits: HashMap<TaskId, u32>,
-    /// Nothing is begun before that.
+    /// No task is started before this time.
     hold: Option<Timestamp>,
-    /// How urgent it is to stop, whatever others say.
+    /// How urgently to stop, apart from the caller's requests.
     urgency: Urgency,
-    /// A task failed, and no other is to be begun.
+    /// A task failed, and no other may start.
     pub(crate) failed: bool,
     told_urgency: Urgency,
     begun: Instant,
     next_sample: Instant,
-    /// Somebody else changed tasks.
+    /// Another process changed tasks.
     stale: Arc<AtomicBool>,
     checkpoints: Option<(Checkpointer, Receiver<CheckpointerEvent>)>,
     first: Option<Snapshot>,
@@ -96,7 +97,7 @@ pub(crate) struct Supervisor<'a> {
     pub(crate) usage: Usage,
     pub(crate) peak_rss: u64,
     pub(crate) warnings: Vec<String>,
-    /// Its time was up.
+    /// The time limit was reached.
     pub(crate) time_up: bool,
 }
 
@@ -155,7 +156,7 @@ impl<'a> Supervisor<'a> {
         (self.tell)(event);
     }
 
-    /// Something is wrong that does not end the run.
+    /// Reports a problem that does not end the run.
     pub(crate) fn warn(&mut self, warning: String) {
         self.tell(&RunEvent::Warning(warning.clone()));
         if self.warnings.len() < 100 {
@@ -167,12 +168,12 @@ impl<'a> Supervisor<'a> {
         self.begun.elapsed()
     }
 
-    /// How urgent it is to stop.
+    /// How urgently to stop.
     fn stopping(&self) -> Urgency {
         self.stop.urgency().max(self.urgency)
     }
 
-    /// Goes on until everything is done, or it is to stop.
+    /// Works until everything is done or the run should stop.
     pub(crate) fn work(&mut self) -> Result<(), RunError> {
         loop {
             self.heed();
@@ -187,23 +188,23 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Is it only the time that is waited for?
+    /// Whether only a waiting time keeps the run going.
     fn waits(&self) -> bool {
         self.hold.is_some() && self.may_begin()
     }
 
     fn may_begin(&self) -> bool {
-        // Whoever talked with the agent has seen it end.
+        // The person at the terminal saw the agent end.
         let talked = self.options.interactive && self.started > 0;
         self.stopping() == Urgency::None && !self.failed && !talked
     }
 
-    /// As many tasks as were asked for were begun.
+    /// Whether the most tasks allowed were started.
     pub(crate) fn is_enough(&self) -> bool {
         self.options.max_tasks.is_some_and(|most| self.tried.len() as u64 >= most)
     }
 
-    /// Heeds the wish to stop, and the time.
+    /// Acts on stop requests and the time limit.
     fn heed(&mut self) {
         if self.options.max_duration.is_some_and(|most| self.elapsed() >= most)
             && self.stopping() < Urgency::Now
@@ -241,13 +242,13 @@ impl<'a> Supervisor<'a> {
         for text in unkillable {
             self.warn(text);
         }
-        // By the clock on the wall: a machine that slept has waited too.
+        // By wall-clock time, so that time asleep counts too.
         if self.hold.is_some_and(|until| self.session.store().now() >= until) {
             self.hold = None;
         }
     }
 
-    /// Sets a task's status, with what follows for its parents.
+    /// Sets a task's status, and updates its parents.
     fn set(
         &mut self,
         task: &TaskId,
@@ -259,14 +260,14 @@ impl<'a> Supervisor<'a> {
         Ok(self.tasks.set(change)?)
     }
 
-    /// Records what is pending. What others have made illegal meanwhile is told and let go: where
-    /// they say that a task stands, there it stands.
+    /// Records pending task changes. A change that others have made invalid meanwhile is reported
+    /// and dropped: their status stands.
     fn flush(&mut self) -> Result<Kept, RunError> {
         let mut kept = Kept::All;
         loop {
             match self.tasks.flush() {
                 Ok(_) => return Ok(kept),
-                // One wish fewer is pending, so that this ends.
+                // Each round drops one change, so the loop ends.
                 Err(abide::Error::Task(refused)) => {
                     kept = Kept::NotAll;
                     self.warn(refused.to_string());
@@ -287,7 +288,7 @@ impl<'a> Supervisor<'a> {
         Ok(())
     }
 
-    /// Waits for something to happen, and takes it in.
+    /// Waits for something to happen, and handles it.
     fn listen(&mut self) {
         let now = Instant::now();
         let due = self.jobs.iter().filter_map(Job::due).min();
@@ -296,7 +297,7 @@ impl<'a> Supervisor<'a> {
             Ok(happening) => self.take(happening),
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
         }
-        // What else is there, but not without end.
+        // Handle what else is queued, within a bound.
         for _ in 0..CHUNKS {
             match self.receiver.try_recv() {
                 Ok(happening) => self.take(happening),
@@ -329,7 +330,7 @@ impl<'a> Supervisor<'a> {
             Happening::Closed { stream, .. } => job.closed(stream),
             Happening::Exited { status, at, .. } => {
                 job.child.is_gone();
-                // It had ended before anybody asked.
+                // It had exited before it was asked to.
                 job.asked = job.asked.filter(|asked| *asked < at);
                 job.exit = Some(status);
                 job.exited = Some(Instant::now());
@@ -337,7 +338,7 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Records what is due.
+    /// Records events that are due.
     fn record(&mut self) -> Result<(), RunError> {
         let mut events = Vec::new();
         for job in &mut self.jobs {
@@ -353,9 +354,9 @@ impl<'a> Supervisor<'a> {
         Ok(())
     }
 
-    /// Ends the jobs whose agents are gone.
+    /// Concludes the jobs whose agents are gone.
     fn end_jobs(&mut self) -> Result<(), RunError> {
-        // What they said before they went may have waited meanwhile.
+        // Output they printed before they ended may still be queued.
         while self.jobs.iter().any(|job| job.is_over(OUTPUT)) {
             match self.receiver.try_recv() {
                 Ok(happening) => self.take(happening),
@@ -369,7 +370,7 @@ impl<'a> Supervisor<'a> {
         Ok(())
     }
 
-    /// Ends what is still at work, whatever went wrong before. What else goes wrong is a warning.
+    /// Ends all running jobs, whatever went wrong before. Further failures become warnings.
     pub(crate) fn end_all(&mut self) {
         self.urgency = self.urgency.max(Urgency::Now);
         let patience = Instant::now() + self.options.grace + UNKILLABLE + OUTPUT * 2;
@@ -387,7 +388,7 @@ impl<'a> Supervisor<'a> {
     }
 }
 
-/// Does a child's event change tasks?
+/// Whether an event from a child changes tasks.
 pub(crate) fn changes_tasks(event: &NewEvent) -> bool {
     [Kind::TASK_CREATED, Kind::TASK_CHANGED, Kind::TASK_STATUS].contains(&event.kind)
 }

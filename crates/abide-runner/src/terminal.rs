@@ -1,5 +1,5 @@
-//! An agent that talks with a person: it has a pseudo-terminal, joined with the terminal of this
-//! process, so that all that passes can be recorded.
+//! An interactive agent: it runs on a pseudo-terminal connected to the terminal of this process, so
+//! that its output can be recorded.
 
 use std::fs::File;
 use std::io::{Error, Read, Write};
@@ -12,10 +12,10 @@ use rustix::termios::{Winsize, tcgetwinsize, tcsetwinsize};
 
 use crate::child::ChildPlan;
 
-/// How often it is looked whether the window has another size.
+/// How often the window size is checked.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Starts a program on a pseudo-terminal of its own, in a session of its own; gives what it prints.
+/// Starts a program on its own pseudo-terminal and in its own session; returns its output.
 pub(crate) fn start(
     program: &str,
     arguments: &[String],

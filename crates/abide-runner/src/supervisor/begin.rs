@@ -1,4 +1,4 @@
-//! The beginning of a task: recorded first, and then its agent is started.
+//! Starts tasks: a task is recorded first, then its agent is started.
 
 use std::io::ErrorKind;
 use std::sync::atomic::Ordering;
@@ -15,7 +15,7 @@ use crate::options::Way;
 use crate::{RunError, prompt};
 
 impl Supervisor<'_> {
-    /// Begins what is ready, as far as there is room.
+    /// Starts tasks that are ready, as far as there is room.
     pub(super) fn begin_ready(&mut self) -> Result<(), RunError> {
         while self.jobs.len() < self.options.jobs.max(1) && self.hold.is_none() {
             if !self.may_begin() {
@@ -36,16 +36,16 @@ impl Supervisor<'_> {
         Ok(())
     }
 
-    /// The least number that no job has.
+    /// The lowest free slot number.
     fn slot(&self) -> usize {
         let taken = |slot: &usize| self.jobs.iter().any(|job| job.slot == *slot);
         (1..).find(|slot| !taken(slot)).unwrap_or(1)
     }
 
-    /// How a task that was interrupted goes on.
+    /// How an interrupted task is resumed; `None` if it was not interrupted.
     fn way(&self, node: &TaskNode, agent_session: Option<&str>) -> Option<Way> {
         let task = &node.id;
-        // Every attempt that did not fail was interrupted: the task is not done.
+        // An attempt that did not fail was interrupted, since the task is not done.
         if node.attempts <= node.failures {
             return None;
         }
@@ -59,7 +59,7 @@ impl Supervisor<'_> {
         })
     }
 
-    /// Begins a task: it is recorded, and then its agent is started.
+    /// Records a task as begun, then starts its agent.
     fn begin(&mut self, task: &TaskId) -> Result<(), RunError> {
         let Some(node) = self.tasks.tree().get(task.as_str()).cloned() else { return Ok(()) };
         let turn = self.session.core()?.0.turns.last.next();
@@ -68,7 +68,7 @@ impl Supervisor<'_> {
         let mut command = self.options.command.clone();
         let own = self.agent_sessions.get(task).or(node.agent_session.as_ref()).cloned();
         let mut way = self.way(&node, own.as_deref());
-        // Every attempt failed that was not interrupted.
+        // No attempt was interrupted: all of them failed.
         let failed = node.failures > 0 && way.is_none();
         let mut before = Before { calls: format!("{turn}."), ..Before::default() };
         match way {
@@ -116,7 +116,7 @@ impl Supervisor<'_> {
             self.tasks.also(placed(Message::user(text.clone()).try_into()?));
         }
         if self.flush()? == Kept::NotAll {
-            // Somebody else has said meanwhile where the task stands.
+            // Another process has changed the task's status meanwhile.
             self.close_turn(&placed, turn, "failed")?;
             self.flush()?;
             return Ok(());
@@ -127,7 +127,7 @@ impl Supervisor<'_> {
             Ok(child) => child,
             Err(source) => {
                 let reason = format!("cannot start the agent: {source}");
-                // Of a program that is not there no task is to blame.
+                // If the program does not exist, the task is not to blame.
                 let ours =
                     matches!(source.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied);
                 let status = if ours { TaskStatus::Planned } else { TaskStatus::Failed };

@@ -1,4 +1,4 @@
-//! The checkpoints of a run, from the first to the last.
+//! The checkpoints of a run, from first to last.
 
 use abide::{
     CheckpointRequest, Checkpointer, CheckpointerEvent, CheckpointerOptions, SessionStatus,
@@ -10,7 +10,7 @@ use crate::RunError;
 use crate::event::RunEvent;
 use crate::summary::{CheckpointTotals, Difference};
 
-/// What was done at the very end.
+/// The totals collected while a run is closed.
 #[derive(Debug, Default)]
 pub(crate) struct Closing {
     pub(crate) checkpoints: CheckpointTotals,
@@ -18,7 +18,7 @@ pub(crate) struct Closing {
 }
 
 impl Supervisor<'_> {
-    /// The first checkpoint, and those at intervals from then on.
+    /// Makes the first checkpoint, and starts those at intervals.
     pub(crate) fn start_checkpoints(&mut self) -> Result<(), RunError> {
         let options = CheckpointerOptions {
             interval: self.options.interval(),
@@ -63,7 +63,8 @@ impl Supervisor<'_> {
         self.take_checkpoints();
     }
 
-    /// The last checkpoint, the session's status, and what changed between beginning and end.
+    /// Makes the last checkpoint, records the session's status, and compares the files with those
+    /// at the beginning.
     pub(crate) fn close(&mut self, status: SessionStatus, reason: Option<String>) -> Closing {
         let mut closing = Closing::default();
         if let Some((checkpointer, events)) = self.checkpoints.take() {

@@ -1,4 +1,4 @@
-//! The end of a task: what came of it, and what is to be done about it.
+//! Concludes a task: records its outcome and decides what to do next.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -15,14 +15,14 @@ use crate::leftover::{Interrupted, end_calls};
 use crate::options::Decision;
 use crate::stop::Urgency;
 
-/// So often in a row a task may be interrupted by the death of its agent before that counts as a
-/// failure: something kills it each time.
+/// How often in a row the death of its agent may interrupt a task before that counts as a failure:
+/// something kills it each time.
 const KILLS: u32 = 20;
-/// So often in a row a task may meet a limit before that counts as a failure.
+/// How often in a row a task may hit a limit before that counts as a failure.
 const WAITS: u32 = 24;
-/// A limit that does not say when it is over is waited for so long at first, then twice as long.
+/// The first wait for a limit without an end time; each further wait is twice as long.
 const WAIT: Duration = Duration::from_secs(30);
-/// And never longer.
+/// The longest such wait.
 const LONGEST: Duration = Duration::from_secs(15 * 60);
 
 impl Supervisor<'_> {
@@ -40,7 +40,7 @@ impl Supervisor<'_> {
         self.conclude(&job, ending, now)
     }
 
-    /// What happens too often in a row is a failure.
+    /// Turns an ending that came too often in a row into a failure.
     fn counted(&mut self, task: &TaskId, ending: Ending) -> Ending {
         let (counts, most) = match &ending {
             Ending::Interrupted(_) if self.stopping() < Urgency::Now => (&mut self.kills, KILLS),
@@ -60,8 +60,8 @@ impl Supervisor<'_> {
         }
     }
 
-    /// What becomes of a task whose agent ended in the middle of calls: it is decided now, unless the
-    /// run ends, when whoever goes on decides.
+    /// What to do with a task whose agent ended in the middle of calls. Decided now, unless the run
+    /// is ending: then the next run decides.
     fn decided(&mut self, job: &Job) -> Result<Option<Decision>, RunError> {
         if job.calls.is_empty() || self.stopping() >= Urgency::Now {
             return Ok(None);
@@ -78,7 +78,7 @@ impl Supervisor<'_> {
         Ok(Some(decision))
     }
 
-    /// Records how a task ended, and what is to be done about it.
+    /// Records how a task ended, and what to do next.
     fn conclude(&mut self, job: &Job, ending: Ending, now: Timestamp) -> Result<(), RunError> {
         let task = &job.task;
         let failures = self.tasks.tree().get(task.as_str()).map_or(0, |node| node.failures);
@@ -98,14 +98,14 @@ impl Supervisor<'_> {
         };
         let status = if skipped { TaskStatus::Blocked } else { status };
         let result = (status == TaskStatus::Complete).then(|| result(job)).flatten();
-        // Others may have changed the task meanwhile.
+        // Other processes may have changed the task meanwhile.
         if self.stale.swap(false, Ordering::Relaxed) {
             self.tasks.refresh()?;
         }
         let set = self.set(task, status, reason.clone(), result);
         let again = matches!(ending, Ending::Failed(_)) && failures < self.options.retries;
         if set.is_ok() && again {
-            // In the same write: a run that ends here has not used the attempt up.
+            // In the same write, so that a run that dies here has not used up the attempt.
             self.set(task, TaskStatus::Planned, Some(AGAIN.to_owned()), None)?;
         }
         if over || matches!(decision, Ok(Some(_))) {
@@ -128,7 +128,7 @@ impl Supervisor<'_> {
         }
         let told = match &set {
             Ok(()) => status,
-            // Somebody else, perhaps its own agent, said how it stands.
+            // Another process, perhaps the agent itself, has set its status.
             Err(error) => {
                 self.warn(format!("task {task} stays as it is: {error}"));
                 self.tasks.tree().get(task.as_str()).map_or(status, |node| node.status)
@@ -157,7 +157,7 @@ impl Supervisor<'_> {
         decision.map(|_| ())
     }
 
-    /// Begins nothing before a limit is over.
+    /// Starts no task before a limit is over.
     fn wait_for(&mut self, task: &TaskId, limited: &Limited, now: Timestamp) {
         let times = self.waits.get(task).copied().unwrap_or(1).saturating_sub(1).min(10);
         let unknown = WAIT.saturating_mul(1 << times).min(LONGEST);

@@ -1,4 +1,4 @@
-//! What an earlier run left is put in order before anything is begun.
+//! Cleans up after an earlier run before any task is started.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use crate::event::RunEvent;
 use crate::leftover::{Leftover, end_calls, status_of};
 
 impl Supervisor<'_> {
-    /// Ends the processes of earlier runs of this session, and of the one that it goes on from: they
-    /// work in the same place.
+    /// Ends the processes of earlier runs of this session and of its parent: they work in the same
+    /// directory.
     fn end_earlier(&mut self) -> Result<(), RunError> {
         let (core, _) = self.session.core()?;
-        // An agent is started after its turn is recorded: where there is no turn, none was. Looking
-        // at every process takes longer than the rest of the beginning.
+        // An agent is started after its turn is recorded, so without a turn there was none.
+        // Scanning all processes takes longer than the rest of the start.
         let ran = core.turns.last != TurnNumber::default() || core.health.recoveries > 0;
         let mut sessions = Vec::from_iter(ran.then(|| self.session.id()));
         if let Some(parent) = core.fields.parent {
@@ -37,8 +37,8 @@ impl Supervisor<'_> {
         Ok(())
     }
 
-    /// Ends what an earlier run left: its processes, its turns, its tasks. Where nobody decides what
-    /// becomes of a task, everything stays as it was.
+    /// Ends the processes, turns and tasks that an earlier run left. If `decide` returns `None` for a
+    /// task, everything stays as it was.
     pub(crate) fn settle(&mut self) -> Result<(), RunError> {
         self.end_earlier()?;
         let leftover = Leftover::of(&self.session.state()?);
@@ -58,14 +58,14 @@ impl Supervisor<'_> {
             self.tell(&RunEvent::Interrupted { left: Box::new(left), decision });
         }
         self.try_again()?;
-        // What was cut off between a task's end and its parents'.
+        // Completes a change that was cut off between a task and its parents.
         self.tasks.settle()?;
         self.tasks.flush()?;
         Ok(())
     }
 
-    /// Plans tasks again that failed: all of them where that is asked for, and those that have
-    /// attempts left, which an earlier run did not come to.
+    /// Plans failed tasks again: all of them if asked to, else those with retries left that an
+    /// earlier run did not get to.
     fn try_again(&mut self) -> Result<(), RunError> {
         let tree = self.tasks.tree();
         let failed = tree.walk(self.options.scope.as_ref()).filter(|(node, _)| {
