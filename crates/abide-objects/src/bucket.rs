@@ -1,4 +1,4 @@
-//! Where objects are: one request each, no memory of what was asked before.
+//! Access to objects: one request at a time, without memory of earlier ones.
 
 use std::io;
 use std::path::PathBuf;
@@ -13,10 +13,10 @@ use crate::directory::Directory;
 use crate::s3::S3;
 use crate::{ObjectsError, ObjectsOptions, ObjectsUrl};
 
-/// What a put does where there is an object.
+/// What a put does if the object exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Existing {
-    /// Looks whether it is whole, and replaces it where it is not.
+    /// Checks it, and replaces it if it is damaged.
     Check,
     /// Replaces it: it is known to be damaged.
     Replace,
@@ -25,14 +25,14 @@ pub(crate) enum Existing {
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RequestError {
-    /// The file system refused.
+    /// A file operation failed.
     #[error("cannot {action} {}", path.display())]
     File {
-        /// What was tried.
+        /// What failed.
         action: &'static str,
-        /// On what.
+        /// On which path.
         path: PathBuf,
-        /// The answer.
+        /// The underlying error.
         #[source]
         source: io::Error,
     },
@@ -54,7 +54,7 @@ pub(crate) enum Bucket {
 }
 
 impl Bucket {
-    /// The objects at a URL. Nothing is asked of a server.
+    /// The objects at a URL. Sends no request.
     pub(crate) fn new(url: &ObjectsUrl, options: &ObjectsOptions) -> Result<Self, ObjectsError> {
         match url {
             ObjectsUrl::Directory(root) => Ok(Self::Directory(Arc::new(Directory::open(root)?))),
@@ -71,7 +71,7 @@ impl Bucket {
         }
     }
 
-    /// Is there an object of this name, as far as its length tells?
+    /// Whether there is an object of this name, judging by its length.
     pub(crate) async fn has(self, hash: ObjectHash) -> Result<bool, RequestError> {
         match self {
             Self::Directory(it) => spawn_blocking(move || it.has(hash)).await?,
@@ -91,7 +91,8 @@ impl Bucket {
         }
     }
 
-    /// Stores an object in its envelope. It is there and whole, whoever stored it, when this returns.
+    /// Stores an object in its envelope. When this returns, the object is there and whole, whoever
+    /// stored it.
     pub(crate) async fn put(
         self,
         hash: ObjectHash,

@@ -1,7 +1,8 @@
-//! Objects on the local disk: what was read or put lately, as it lies in the store.
+//! A cache on the local disk: objects read or put lately, as they are in the store.
 //!
-//! It is derived: every file is verified when it is read, none is needed, and an error here is never
-//! one of the store. Several processes share a directory; each file comes by rename.
+//! It holds only copies: every file is verified when it is read, any may be missing, and an error
+//! here is never an error of the store. Several processes share a directory; files appear by
+//! rename.
 
 use std::fs::{self, File, FileTimes};
 use std::io::Write;
@@ -16,17 +17,17 @@ use crate::envelope;
 /// A cache on the local disk.
 #[derive(Debug, Clone)]
 pub struct CacheOptions {
-    /// Where. It is made when it is not there.
+    /// Its directory; created if it does not exist.
     pub directory: PathBuf,
-    /// How many bytes it may have. Those used longest ago go first. Each process that writes may
-    /// exceed it by a sixteenth.
+    /// The most bytes it may hold. The least recently used objects are removed first. Each writing
+    /// process may exceed it by a sixteenth.
     pub bytes: u64,
 }
 
 #[derive(Debug)]
 pub(crate) struct Cache {
     options: CacheOptions,
-    /// Bytes that may come before the directory is looked through again.
+    /// Bytes that may be added before the next sweep.
     left: AtomicU64,
 }
 
@@ -35,7 +36,7 @@ impl Cache {
         Self { options, left: AtomicU64::new(0) }
     }
 
-    /// An object, where it is here and whole.
+    /// An object, if it is cached and whole.
     pub(crate) fn read(&self, hash: ObjectHash) -> Option<Vec<u8>> {
         let path = self.path(hash);
         let sealed = fs::read(&path).ok()?;
@@ -49,7 +50,7 @@ impl Cache {
         Some(plain)
     }
 
-    /// Keeps an object in its envelope.
+    /// Adds an object in its envelope.
     pub(crate) fn keep(&self, hash: ObjectHash, sealed: &[u8]) {
         let length = sealed.len() as u64;
         let path = self.path(hash);
@@ -83,8 +84,8 @@ impl Cache {
         Some(())
     }
 
-    /// Removes what was used longest ago until what is left fits. A file that a dead process left half
-    /// written is one like the others.
+    /// Removes the least recently used files until the rest fits. Half-written files of dead
+    /// processes are removed the same way.
     fn sweep(&self) {
         let mut files: Vec<(SystemTime, u64, PathBuf)> = entries(&self.options.directory)
             .flat_map(|directory| entries(&directory))

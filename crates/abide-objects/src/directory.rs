@@ -1,8 +1,8 @@
-//! Objects in a directory that machines may share: `ab/cdef…`, a file each.
+//! Objects in a directory that several machines may share: one file `ab/cdef…` for each.
 //!
-//! A file is written under another name and synced before it gets its own; the directory is synced
-//! after that. So an object is never seen half written, and one that was put is there after a power
-//! cut.
+//! A file is written under a temporary name and synced before it is renamed; the directory is
+//! synced after that. So an object is never seen half written, and one that was put survives a
+//! power cut.
 
 use std::collections::HashSet;
 use std::fs::{self, File, Permissions};
@@ -21,14 +21,14 @@ use crate::{ObjectsError, envelope};
 #[derive(Debug)]
 pub(crate) struct Directory {
     root: PathBuf,
-    /// The directories whose names are known to be durable.
+    /// Directories whose entries are known to be durable.
     durable: Mutex<HashSet<PathBuf>>,
 }
 
 impl Directory {
-    /// The objects in a directory, which is made when it is not there.
+    /// Opens a directory of objects; creates it if it does not exist.
     pub(crate) fn open(root: &Path) -> Result<Self, ObjectsError> {
-        // Somebody else may have made it and not synced it yet.
+        // Synced in any case: another process may have made it and not synced it yet.
         let made = make(root).and_then(|()| root.parent().map_or(Ok(()), sync));
         made.map_err(|source| ObjectsError::Local {
             action: "create",
@@ -38,7 +38,7 @@ impl Directory {
         Ok(Self { root: root.to_owned(), durable: Mutex::default() })
     }
 
-    /// Is there an object of this name, as far as its length tells?
+    /// Whether there is an object of this name, judging by its length.
     pub(crate) fn has(&self, hash: ObjectHash) -> Result<bool, RequestError> {
         let path = self.place(hash).1;
         match fs::metadata(&path) {
@@ -58,7 +58,7 @@ impl Directory {
         }
     }
 
-    /// Stores an object in its envelope. It is there, whole and durable when this returns.
+    /// Stores an object in its envelope. When this returns, it is there, whole and durable.
     pub(crate) fn put(
         &self,
         hash: ObjectHash,
@@ -70,12 +70,12 @@ impl Directory {
             let staged = staged(&directory, sealed).map_err(failed("write to", &directory))?;
             self.publish(staged, hash, existing)?;
         }
-        // Also for one who has published it and was not yet here.
+        // Also covers a process that renamed its file but has not synced yet.
         sync(&directory).map_err(failed("sync", &directory))?;
         self.keep(directory)
     }
 
-    /// Makes the name of a directory durable, whoever made it.
+    /// Makes the entry of a directory durable, whoever made it.
     fn keep(&self, directory: PathBuf) -> Result<(), RequestError> {
         let durable = || self.durable.lock().unwrap_or_else(PoisonError::into_inner);
         if !durable().contains(&directory) {
@@ -94,7 +94,7 @@ impl Directory {
         let path = self.place(hash).1;
         let staged = match existing {
             Existing::Replace => staged,
-            // Others may be reading what somebody stored meanwhile: a whole file stays.
+            // Others may be reading a file stored meanwhile: a whole one is kept.
             Existing::Check => match staged.persist_noclobber(&path) {
                 Ok(_) => return Ok(()),
                 Err(error)
@@ -102,7 +102,7 @@ impl Directory {
                 {
                     return Ok(());
                 }
-                // It is damaged, or this file system knows no such thing.
+                // It is damaged, or this file system cannot rename without replacing.
                 Err(error) => error.file,
             },
         };
@@ -132,10 +132,10 @@ fn failed(
     move |source| RequestError::File { action, path: path.into(), source }
 }
 
-/// A file with these bytes, synced, which vanishes when it gets no other name.
+/// A synced temporary file with these bytes; deleted unless it is renamed.
 fn staged(directory: &Path, sealed: &[u8]) -> io::Result<NamedTempFile> {
     let mut builder = tempfile::Builder::new();
-    // Those who share the directory read it, as far as our umask lets them.
+    // Others who share the directory may read it, as far as the umask allows.
     builder.permissions(Permissions::from_mode(0o666));
     let mut file = match builder.tempfile_in(directory) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -149,7 +149,7 @@ fn staged(directory: &Path, sealed: &[u8]) -> io::Result<NamedTempFile> {
     Ok(file)
 }
 
-/// Makes a directory with all above it, durably.
+/// Creates a directory and its parents, durably.
 fn make(directory: &Path) -> io::Result<()> {
     if directory.is_dir() {
         return Ok(());
@@ -157,7 +157,7 @@ fn make(directory: &Path) -> io::Result<()> {
     let Some(parent) = directory.parent() else { return Ok(()) };
     make(parent)?;
     match fs::create_dir(directory) {
-        // Somebody else may have made it and not synced it yet.
+        // Another process may have made it and not synced it yet.
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
         made => made?,
     }

@@ -1,4 +1,4 @@
-//! An object as it lies in the store: fourteen bytes of header, then its bytes.
+//! An object as it is stored: fourteen bytes of header, then its bytes.
 //!
 //! ```text
 //! 0   4  "aobj"
@@ -8,7 +8,7 @@
 //! 14  …  the bytes
 //! ```
 //!
-//! Released forms are never changed: there may be others beside them.
+//! A released form never changes; new forms may be added.
 
 use std::io::Read;
 
@@ -19,13 +19,13 @@ const VERSION: u8 = 1;
 const PLAIN: u8 = 0;
 const ZSTD: u8 = 1;
 
-/// What lies in the store has at least so many bytes.
+/// The least size of a stored object.
 pub(crate) const HEADER: usize = 14;
 
 /// zstd's own default.
 const LEVEL: i32 = 3;
 
-/// Room that is taken before it is known that a length is true.
+/// The most memory reserved for a length that is not verified yet.
 const TRUSTED: u64 = 16 << 20;
 
 /// Puts an object into its envelope.
@@ -41,7 +41,7 @@ pub(crate) fn seal(plain: &[u8]) -> Vec<u8> {
     sealed
 }
 
-/// Takes an object out of its envelope. `None` when it is not what its name says.
+/// Takes an object out of its envelope; `None` if it does not match its name.
 pub(crate) fn open(hash: ObjectHash, sealed: &[u8]) -> Option<Vec<u8>> {
     let (magic, rest) = sealed.split_first_chunk::<4>()?;
     let ([version, compression], rest) = rest.split_first_chunk::<2>()?;
@@ -61,7 +61,7 @@ pub(crate) fn open(hash: ObjectHash, sealed: &[u8]) -> Option<Vec<u8>> {
 fn decompress(bytes: &[u8], length: u64) -> Option<Vec<u8>> {
     let mut plain = Vec::with_capacity(usize::try_from(length.min(TRUSTED)).ok()?);
     let decoder = zstd::stream::read::Decoder::with_buffer(bytes).ok()?;
-    // One byte more than it may have shows that it has too many.
+    // Reading one byte too many detects a wrong length.
     decoder.take(length.saturating_add(1)).read_to_end(&mut plain).ok()?;
     Some(plain)
 }

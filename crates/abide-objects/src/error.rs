@@ -1,4 +1,4 @@
-//! Why objects cannot be reached.
+//! Why an object store cannot be used.
 
 use std::error::Error;
 use std::io;
@@ -8,48 +8,48 @@ use abide_model::StoreError;
 
 use crate::bucket::RequestError;
 
-/// Why an [`ObjectsUrl`](crate::ObjectsUrl) is none, or cannot be opened. The message never repeats
-/// the URL as it was given, which may hold what must not be shown.
+/// Why an [`ObjectsUrl`](crate::ObjectsUrl) is invalid or cannot be opened. The message never
+/// repeats the URL as given, which may contain secrets.
 #[derive(Debug, thiserror::Error)]
 pub enum ObjectsError {
-    /// It is of no form that we know.
+    /// The URL has an unknown form.
     #[error("objects are kept at s3://bucket/prefix or file:///directory")]
     Form,
-    /// It says who we are.
+    /// The URL contains credentials.
     #[error("credentials of an object store come from the environment, not from its URL")]
     Credentials,
-    /// It has parameters, or a fragment.
+    /// The URL has parameters or a fragment.
     #[error("the URL of an object store has no parameters")]
     Parameters,
-    /// The settings make no client.
+    /// The settings are invalid.
     #[error("cannot reach objects at {place}")]
     Settings {
-        /// Where they are.
+        /// Where the objects are.
         place: String,
-        /// What is wrong.
+        /// The underlying error.
         #[source]
         source: Box<dyn Error + Send + Sync>,
     },
-    /// Objects in S3-compatible storage take the feature `s3`, which this build does not have.
+    /// S3-compatible storage needs the feature `s3`, which this build does not have.
     #[error("{place} cannot be reached: this build of abide has no S3 support")]
     WithoutS3 {
-        /// Where they are.
+        /// Where the objects are.
         place: String,
     },
-    /// A directory or a thread cannot be had.
+    /// A directory or a thread could not be made.
     #[error("cannot {action} {place}")]
     Local {
-        /// What was tried.
+        /// What failed.
         action: &'static str,
-        /// On what.
+        /// For which objects.
         place: String,
-        /// The answer.
+        /// The underlying error.
         #[source]
         source: io::Error,
     },
 }
 
-/// Why a request failed, as the store's error.
+/// Turns a failed request into an error of the store.
 pub(crate) fn storage(
     action: &'static str,
     place: impl ToString,

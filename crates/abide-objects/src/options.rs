@@ -1,4 +1,4 @@
-//! How objects are reached.
+//! Options for access to objects.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use crate::CacheOptions;
 
-/// How objects are reached.
+/// Options for access to objects.
 #[derive(Clone)]
 pub struct ObjectsOptions {
-    /// The variables `AWS_…` of the environment: endpoint, region, credentials.
+    /// The environment variables `AWS_…`: endpoint, region, credentials.
     pub environment: Vec<(String, String)>,
     /// A cache on the local disk.
     pub cache: Option<CacheOptions>,
-    /// How long an object is tried again, with longer and longer pauses, before that has failed.
+    /// How long a request is retried, with growing pauses, before it fails.
     pub patience: Duration,
 }
 
@@ -24,7 +24,8 @@ impl Default for ObjectsOptions {
 }
 
 impl ObjectsOptions {
-    /// With what an environment says: that of the process, `std::env::vars_os()`.
+    /// The defaults, with the `AWS_…` variables of an environment: that of the process is
+    /// `std::env::vars_os()`.
     #[must_use]
     pub fn of(environment: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
         let environment = environment
@@ -36,7 +37,7 @@ impl ObjectsOptions {
     }
 }
 
-/// Without the environment's values, which are secret.
+/// Without the values of the environment, which are secret.
 impl fmt::Debug for ObjectsOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&String> = self.environment.iter().map(|(name, _)| name).collect();

@@ -14,25 +14,25 @@ use crate::error::storage;
 use crate::uploads::{AT_ONCE, Known, Uploads};
 use crate::{ObjectsError, ObjectsOptions, ObjectsUrl, envelope};
 
-/// Objects in a bucket or a shared directory. Shared by threads.
+/// Objects in a bucket or a shared directory. Threads may share it.
 ///
-/// What was put and not yet synced is lost when it is dropped.
+/// Dropping it loses what was put and not yet synced.
 pub struct RemoteObjects {
     url: ObjectsUrl,
     uploads: Arc<Uploads>,
     cache: Option<Cache>,
-    /// Always there until it is dropped.
+    /// `Some` until it is dropped.
     runtime: Option<Runtime>,
     handle: Handle,
 }
 
 impl RemoteObjects {
-    /// The objects at a URL. Nothing is asked of the server yet.
+    /// The objects at a URL. Sends no request yet.
     pub fn open(url: ObjectsUrl, options: &ObjectsOptions) -> Result<Self, ObjectsError> {
         let bucket = Bucket::new(&url, options)?;
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
-            // Reads do not wait for uploads, each of which has up to four parts under way.
+            // Reads do not wait for uploads, each of which sends up to four parts at once.
             .max_blocking_threads(6 * AT_ONCE)
             .thread_name("abide-objects")
             .enable_all()
@@ -51,13 +51,13 @@ impl RemoteObjects {
         })
     }
 
-    /// Where they are.
+    /// Where the objects are.
     #[must_use]
     pub fn url(&self) -> &ObjectsUrl {
         &self.url
     }
 
-    /// Begins to store an object. Gives the bytes that it takes.
+    /// Starts to store an object. Returns its stored size.
     fn put(&self, hash: ObjectHash, plain: &[u8]) -> u64 {
         let sealed = Bytes::from(envelope::seal(plain));
         let length = sealed.len() as u64;
@@ -68,7 +68,7 @@ impl RemoteObjects {
         length
     }
 
-    /// Tells of what failed before more is put, which would pile up.
+    /// Reports an earlier failure before more is put and piles up.
     fn check(&self) -> Result<(), StoreError> {
         if self.uploads.has_failed() { self.uploads.finish(&self.handle) } else { Ok(()) }
     }
@@ -81,7 +81,7 @@ impl RemoteObjects {
         }
     }
 
-    /// What was fetched, verified.
+    /// Verifies a fetched object.
     fn verified(&self, hash: ObjectHash, fetched: Option<Bytes>) -> Option<Vec<u8>> {
         let Some(sealed) = fetched else {
             self.uploads.saw_nothing(hash);
@@ -99,7 +99,7 @@ impl RemoteObjects {
         plain
     }
 
-    /// Asks for many, a bounded number at once, and gives each answer as it comes.
+    /// Sends many requests, a bounded number at once, and passes on each answer as it comes.
     fn ask<T, A>(
         &self,
         action: &'static str,
@@ -111,7 +111,7 @@ impl RemoteObjects {
         T: Send + 'static,
         A: Future<Output = Result<T, RequestError>> + Send + 'static,
     {
-        // A plain channel: unlike one of the runtime it can be waited on from anywhere.
+        // A plain channel: unlike one of the runtime, it can be waited on from anywhere.
         let (sender, answers) = mpsc::channel();
         let mut rest = wanted.iter();
         let mut asked = 0;
@@ -122,14 +122,14 @@ impl RemoteObjects {
                 asked += 1;
                 self.handle.spawn(async move {
                     let answer = tokio::spawn(request).await;
-                    // Nobody waits when an earlier answer was enough.
+                    // Fails if an earlier answer was enough and nobody waits.
                     let _ = sender.send((at, hash, answer.unwrap_or_else(|it| Err(it.into()))));
                 });
             }
             if asked == 0 {
                 return Ok(());
             }
-            // We hold a sender: there is an answer for each request.
+            // This function holds a sender, so every request is answered.
             let Ok((at, hash, answer)) = answers.recv() else { return Ok(()) };
             asked -= 1;
             let answer = answer.map_err(|error| {
@@ -143,7 +143,7 @@ impl RemoteObjects {
 }
 
 impl Objects for RemoteObjects {
-    /// Whether an object that was neither put nor read here is whole is told by its length alone.
+    /// For an object neither put nor read here, only the length is checked.
     fn has(&self, hashes: &[ObjectHash]) -> Result<Vec<bool>, StoreError> {
         let (mut has, mut unknown) = (Vec::with_capacity(hashes.len()), Vec::new());
         for (at, hash) in hashes.iter().enumerate() {
@@ -178,7 +178,7 @@ impl Objects for RemoteObjects {
         Ok(taken)
     }
 
-    /// Each whole: to read a difference would take two requests, one after the other.
+    /// Stores each whole: reading a difference would take two requests, one after the other.
     fn put_like(&self, objects: &[NewObject]) -> Result<u64, StoreError> {
         self.check()?;
         Ok(objects.iter().map(|object| self.put(object.hash, &object.bytes)).sum())
@@ -215,7 +215,7 @@ impl Objects for RemoteObjects {
         })
     }
 
-    /// Each stands alone; nothing is asked.
+    /// Each object stands alone; no request is sent.
     fn places(&self, hashes: &[ObjectHash]) -> Result<Vec<Option<u64>>, StoreError> {
         let place =
             |hash: &ObjectHash| hash.0.first_chunk().map(|start| u64::from_be_bytes(*start));
@@ -232,7 +232,7 @@ impl fmt::Debug for RemoteObjects {
 impl Drop for RemoteObjects {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
-            // It does not wait: that is not allowed inside another runtime.
+            // Does not wait: that is not allowed inside another runtime.
             runtime.shutdown_background();
         }
     }

@@ -16,16 +16,16 @@ use crate::bucket::Existing;
 use crate::transport::Transport;
 use crate::{ObjectsOptions, envelope};
 
-/// What is longer is sent in parts of so many bytes.
+/// Larger objects are sent in parts of this many bytes.
 const PART: usize = 8 << 20;
 
-/// Parts of one object that are under way at once.
+/// The most parts of one object sent at once.
 const PARTS: usize = 4;
 
-/// One request, with a part to send, takes no longer.
+/// The timeout of one request, including the part it sends.
 const REQUEST: Duration = Duration::from_secs(120);
 
-/// Certificates of the authorities that vouch for the server, instead of the web's.
+/// Certificates of the authorities to trust for the server, instead of the web's.
 const AUTHORITIES: &str = "AWS_CA_BUNDLE";
 
 /// Objects below a prefix of a bucket.
@@ -36,7 +36,7 @@ pub(crate) struct S3 {
 }
 
 impl S3 {
-    /// Nothing is asked of the server.
+    /// Sends no request.
     pub(crate) fn new(
         bucket: &str,
         prefix: &str,
@@ -57,7 +57,7 @@ impl S3 {
                 retry_timeout: options.patience / 2,
             });
         for (name, value) in &options.environment {
-            // There are more such variables than concern us.
+            // Variables that are not settings of the client are skipped.
             if let Ok(key) = name.to_ascii_lowercase().parse() {
                 builder = builder.with_config(key, value);
             }
@@ -66,7 +66,7 @@ impl S3 {
         Ok(Self { store, prefix: prefix.to_owned() })
     }
 
-    /// Is there an object of this name, as far as its length tells?
+    /// Whether there is an object of this name, judging by its length.
     pub(crate) async fn has(&self, hash: ObjectHash) -> Result<bool> {
         match self.store.head(&self.path(hash)).await {
             Ok(found) => Ok(found.size >= envelope::HEADER as u64),
@@ -84,7 +84,8 @@ impl S3 {
         }
     }
 
-    /// Stores an object in its envelope. It is there and whole, whoever stored it, when this returns.
+    /// Stores an object in its envelope. When this returns, the object is there and whole, whoever
+    /// stored it.
     pub(crate) async fn put(
         &self,
         hash: ObjectHash,
@@ -99,8 +100,8 @@ impl S3 {
                 match self.store.put_opts(&self.path(hash), payload, PutMode::Create.into()).await {
                     Ok(_) => return Ok(()),
                     Err(Error::AlreadyExists { .. }) => true,
-                    // The server may not know the condition, or the answer was lost: without one
-                    // the request may be sent again and again.
+                    // The server may not support the condition, or its answer was lost: an
+                    // unconditional request can be repeated.
                     Err(_) => false,
                 }
             };
@@ -124,7 +125,7 @@ impl S3 {
         let mut parts = WriteMultipart::new_with_chunk_size(upload, PART);
         while !sealed.is_empty() {
             if let Err(error) = parts.wait_for_capacity(PARTS).await {
-                // What was sent is of no use; the first error says why.
+                // The parts are useless; the first error says why.
                 let _ = parts.abort().await;
                 return Err(error);
             }

@@ -1,8 +1,8 @@
-//! Requests to a server over `ureq`, the same HTTP and TLS that asks models for summaries.
+//! HTTP requests over `ureq`, the same HTTP and TLS stack that summaries use.
 //!
-//! A request blocks a thread from the first byte that is sent to the last that is read, and its
-//! answer is in memory when it returns: an object is wanted whole or not at all. What says
-//! [`HttpErrorKind::Connect`], `Timeout` or `Interrupted` here is tried again by `object_store`.
+//! A request blocks a thread until its whole answer is in memory: an object is needed whole or not
+//! at all. `object_store` retries errors of the kinds [`HttpErrorKind::Connect`], `Timeout` and
+//! `Interrupted`.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -23,12 +23,12 @@ use ureq::{Agent, Timeout};
 
 use crate::uploads::AT_ONCE;
 
-/// No answer is longer: larger than any object that is put.
+/// The longest answer: larger than any object that is put.
 const ANSWER: u64 = 4 << 30;
-/// An answer may take so many times as long to arrive as a request to be sent.
+/// Receiving an answer may take this many times the timeout of a request.
 const READING: u32 = 5;
 
-/// Why authorities cannot be read.
+/// Why certificates of authorities cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AuthoritiesError {
     #[error("cannot read the certificates in {path}")]
@@ -44,7 +44,7 @@ pub(crate) struct Transport {
 }
 
 impl Transport {
-    /// Servers are believed by these authorities in PEM, else by the web's.
+    /// Trusts these authorities, given in PEM, or else the web's.
     pub(crate) fn new(authorities: Option<&Path>) -> Result<Self, AuthoritiesError> {
         let roots = match authorities {
             None => RootCerts::WebPki,
@@ -78,7 +78,7 @@ impl HttpConnector for Transport {
         let connect = duration(options, &ClientConfigKey::ConnectTimeout)?;
         let each = duration(options, &ClientConfigKey::Timeout)?;
         let config = Agent::config_builder()
-            // As `object_store` reads it.
+            // The same values as `object_store` accepts.
             .https_only(!matches!(&*allow_http, "1" | "true" | "on" | "yes" | "y"))
             .tls_config(self.tls.clone())
             .http_status_as_error(false)
@@ -89,7 +89,7 @@ impl HttpConnector for Transport {
             .timeout_connect(connect)
             .timeout_send_body(each)
             .timeout_recv_response(each)
-            // A slow line is not a dead one: what is being read has longer.
+            // A slow connection is not a dead one: reading has longer.
             .timeout_recv_body(each.map(|each| each * READING))
             .max_idle_connections(AT_ONCE)
             .max_idle_connections_per_host(AT_ONCE)
@@ -107,7 +107,7 @@ fn duration(
     read.map_err(|error| object_store::Error::Generic { store: "S3", source: Box::new(error) })
 }
 
-/// A client, with its connections.
+/// A client with its connections.
 #[derive(Debug)]
 struct Client {
     agent: Agent,
@@ -158,11 +158,11 @@ fn kind_of(error: &ureq::Error) -> HttpErrorKind {
             | ErrorKind::NotConnected
             | ErrorKind::BrokenPipe
             | ErrorKind::UnexpectedEof => HttpErrorKind::Interrupted,
-            // The standard library has no kind for a name that is not found, or not now.
+            // The standard library has no error kind for a failed name lookup.
             _ if error.to_string().starts_with("failed to lookup address") => {
                 HttpErrorKind::Connect
             }
-            // A certificate that nobody vouches for is one of these.
+            // An untrusted certificate is one of these.
             _ => HttpErrorKind::Unknown,
         },
         Error::Protocol(_) | Error::BodyExceedsLimit(_) | Error::LargeResponseHeader(..) => {

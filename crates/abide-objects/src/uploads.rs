@@ -1,4 +1,4 @@
-//! Uploads that go on beside those who put objects, and what is known of the objects in the store.
+//! Background uploads, and what is known about the objects in the store.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -10,46 +10,46 @@ use tokio::runtime::Handle;
 use crate::bucket::{Bucket, Existing, RequestError};
 use crate::error::storage;
 
-/// Objects under way at once. Their bytes are in memory.
+/// The most uploads at once. Their bytes are in memory.
 pub(crate) const AT_ONCE: usize = 16;
 
-/// Names that are remembered as those of whole objects; beyond that they are forgotten.
+/// The most objects remembered as whole; beyond that all are forgotten.
 const REMEMBERED: usize = 1 << 20;
 
 #[derive(Debug)]
 pub(crate) struct Uploads {
     bucket: Bucket,
     state: Mutex<State>,
-    /// An upload has ended.
+    /// Signals that an upload has ended.
     ended: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct State {
     under_way: usize,
-    /// What was put and is not acknowledged.
+    /// Objects that were put and are not acknowledged.
     pending: HashMap<ObjectHash, Upload>,
-    /// Seen there, or acknowledged.
+    /// Objects seen in the store, or acknowledged.
     whole: HashSet<ObjectHash>,
-    /// Seen there, and not what the name says.
+    /// Objects in the store that do not match their names.
     damaged: HashSet<ObjectHash>,
 }
 
 #[derive(Debug)]
 struct Upload {
     sealed: Bytes,
-    /// Why it failed. While it is under way there is nothing.
+    /// Why it failed; `None` while it is under way.
     failure: Option<Arc<RequestError>>,
 }
 
-/// What is known of an object without asking.
+/// What is known about an object without a request.
 #[derive(Debug, Clone)]
 pub(crate) enum Known {
     /// It was put, and is not acknowledged.
     Pending(Bytes),
-    /// It is there.
+    /// It is in the store.
     Whole,
-    /// It is there, and damaged.
+    /// It is in the store, and damaged.
     Damaged,
     /// Nothing.
     Nothing,
@@ -77,25 +77,25 @@ impl Uploads {
         }
     }
 
-    /// An object was seen there.
+    /// Notes that an object is in the store.
     pub(crate) fn saw(&self, hash: ObjectHash) {
         self.lock().remember(hash);
     }
 
-    /// An object was looked for and is not there.
+    /// Notes that an object is not in the store.
     pub(crate) fn saw_nothing(&self, hash: ObjectHash) {
         self.lock().whole.remove(&hash);
     }
 
-    /// An object was read, and is not what its name says.
+    /// Notes that an object does not match its name.
     pub(crate) fn saw_damaged(&self, hash: ObjectHash) {
         let mut state = self.lock();
         state.whole.remove(&hash);
         state.damaged.insert(hash);
     }
 
-    /// Begins to store an object. Waits while too many are under way. Its failure is told by
-    /// [`finish`](Self::finish).
+    /// Starts to store an object. Blocks while too many uploads are under way. A failure is
+    /// reported by [`finish`](Self::finish).
     pub(crate) fn begin(self: &Arc<Self>, runtime: &Handle, hash: ObjectHash, sealed: Bytes) {
         let mut state = self.lock();
         while state.under_way >= AT_ONCE {
@@ -112,13 +112,13 @@ impl Uploads {
         let uploads = Arc::clone(self);
         runtime.spawn(async move {
             let put = uploads.bucket().put(hash, sealed, existing);
-            // A task of its own, so that this one goes on whatever happens in there.
+            // In a task of its own, so that a panic there does not stop this one.
             let stored = tokio::spawn(put).await.unwrap_or_else(|error| Err(error.into()));
             uploads.end(hash, stored);
         });
     }
 
-    /// Waits until all that was put so far is acknowledged. What failed before is tried again.
+    /// Waits until everything put so far is acknowledged. Retries what failed before.
     pub(crate) fn finish(self: &Arc<Self>, runtime: &Handle) -> Result<(), StoreError> {
         for (hash, sealed) in self.failed() {
             self.begin(runtime, hash, sealed);
@@ -137,7 +137,7 @@ impl Uploads {
         }
     }
 
-    /// Has anything failed that was not stored since?
+    /// Whether an upload has failed and was not stored since.
     pub(crate) fn has_failed(&self) -> bool {
         self.lock().pending.values().any(|upload| upload.failure.is_some())
     }

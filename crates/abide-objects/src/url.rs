@@ -1,4 +1,4 @@
-//! Where objects are kept, as a URL.
+//! The URL of an object store.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -10,7 +10,7 @@ use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, percent_encode};
 
 use crate::ObjectsError;
 
-/// What is written as `%` and two digits in the path of a directory.
+/// The characters that are percent-encoded in the path of a directory.
 const ESCAPED: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
@@ -26,14 +26,14 @@ const ESCAPED: &AsciiSet = &CONTROLS
     .add(b'|')
     .add(b'}');
 
-/// Where objects are kept. It holds no secret, and may be shown.
+/// Where objects are stored. It contains no secret and may be shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ObjectsUrl {
     /// In a bucket of an S3-compatible server.
     S3 {
-        /// Which one.
+        /// The bucket.
         bucket: String,
-        /// What the names of all objects begin with, without a `/` at either end; may be empty.
+        /// The prefix of all object names, without a `/` at either end; may be empty.
         prefix: String,
     },
     /// In a directory.
@@ -41,7 +41,7 @@ pub enum ObjectsUrl {
 }
 
 impl ObjectsUrl {
-    /// Reads `s3://bucket/prefix` or `file:///directory`. One with credentials is refused.
+    /// Parses `s3://bucket/prefix` or `file:///directory`. Refuses a URL with credentials.
     pub fn parse(text: &str) -> Result<Self, ObjectsError> {
         let (scheme, rest) = text.split_once("://").ok_or(ObjectsError::Form)?;
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
@@ -60,7 +60,7 @@ impl ObjectsUrl {
                 }
                 Ok(Self::S3 { bucket: host.to_owned(), prefix: prefix.to_owned() })
             }
-            // A relative path would be read as that of a host.
+            // A relative path would be read as a host.
             "file" if matches!(host, "" | "localhost") && path.starts_with('/') => {
                 let path: Vec<u8> = percent_decode_str(path).collect();
                 Ok(Self::Directory(Path::new(OsStr::from_bytes(&path)).components().collect()))
@@ -69,7 +69,7 @@ impl ObjectsUrl {
         }
     }
 
-    /// Can this build reach such objects? Nothing is asked of a server.
+    /// Whether this build can reach such objects. Sends no request.
     pub fn check_supported(&self) -> Result<(), ObjectsError> {
         match self {
             Self::S3 { .. } if cfg!(not(feature = "s3")) => {
@@ -80,7 +80,7 @@ impl ObjectsUrl {
     }
 }
 
-/// A name is taken as it is: what would be written in another way is refused.
+/// Names are taken literally: one that would need encoding is refused.
 fn is_name(part: &str) -> bool {
     let plain =
         |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'=');
