@@ -1,7 +1,7 @@
-//! Bundles: a session and its objects out of the store, and into it.
+//! Bundles: exports and imports a session with its objects.
 //!
-//! What is taken in is read and checked to its end before any of it can be seen: its lines are kept
-//! in memory as they came, in order, and written in one transaction.
+//! A bundle is read and checked to its end before any of it becomes visible: its lines are kept in
+//! memory in order, and written in one transaction.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{Read, Write};
@@ -22,35 +22,35 @@ use crate::lease;
 use crate::reader::PostgresReader;
 use crate::store::{PostgresStore, key_holder, with_key};
 
-/// So many lines are read at a time.
+/// Lines read at a time.
 const CHUNK: usize = 4096;
-/// So many bytes of objects are put at a time.
+/// Bytes of objects put at a time.
 const OBJECTS: usize = 4 << 20;
 
-/// Takes an object of a bundle.
+/// Called with each object of a bundle.
 type PutObject<'a> = dyn FnMut(ObjectHash, &[u8]) -> Result<(), StoreError> + 'a;
 
-/// A line on its way into the table.
+/// A line to insert into the table.
 struct Row {
     seq: Seq,
     sum: Sum,
     line: Vec<u8>,
 }
 
-/// An event that is here.
+/// An event in the table.
 struct Here {
     sum: Sum,
-    /// Its data is gone.
+    /// Its data is erased.
     erased: bool,
 }
 
-/// What a look at a bundle beside what is here found.
+/// A bundle compared with the table.
 struct Compared {
     header: BundleHeader,
-    /// The lines that are not here.
+    /// The lines that are not in the table.
     rows: Vec<Row>,
     outcome: ImportOutcome,
-    /// Events that are erased there and not here.
+    /// Events that are erased in the bundle and not here.
     unerased: Vec<Seq>,
 }
 
@@ -61,7 +61,7 @@ impl Compared {
     }
 }
 
-/// What a first reading found.
+/// What the first pass over a session found.
 struct Survey {
     title: Option<String>,
     last: (Seq, Sum),
@@ -70,7 +70,7 @@ struct Survey {
 }
 
 impl PostgresStore {
-    /// Writes a bundle of a session. What is written is a bundle only when this has returned `Ok`.
+    /// Writes a bundle of a session. The output is a bundle only if this returns `Ok`.
     pub fn export_bundle(
         &self,
         session: SessionId,
@@ -121,7 +121,7 @@ impl PostgresStore {
         Ok(header)
     }
 
-    /// The event that a fork goes on from.
+    /// The event that a fork starts after.
     fn bundle_parent(&self, reader: &PostgresReader) -> Result<Option<BundleParent>, StoreError> {
         let before = reader.known.shared();
         if before == Seq::ZERO {
@@ -169,7 +169,7 @@ impl PostgresStore {
         self.check_bundle_of(bundle, None)
     }
 
-    /// The same of [`PostgresStore::import_bundle_of`].
+    /// The same for [`PostgresStore::import_bundle_of`].
     pub fn check_bundle_of<R: Read>(
         &self,
         bundle: BundleReader<R>,
@@ -178,8 +178,8 @@ impl PostgresStore {
         self.compare(bundle, project, &mut |_, _| Ok(())).map(Compared::imported)
     }
 
-    /// Takes the session of a bundle in. When it returns `Ok`, what it says is durable. Where the
-    /// session is here and grows, another writer is waited for so long.
+    /// Imports the session of a bundle. When this returns `Ok`, the outcome is durable. If the
+    /// session exists and grows, waits up to `wait` for another writer.
     pub fn import_bundle<R: Read>(
         &self,
         bundle: BundleReader<R>,
@@ -188,8 +188,8 @@ impl PostgresStore {
         self.import_bundle_of(bundle, None, wait)
     }
 
-    /// As [`PostgresStore::import_bundle`]: a session that is new here and names no project is put
-    /// into this one, else into the one that the store was opened for.
+    /// As [`PostgresStore::import_bundle`]. A new session without a project gets this one, else the
+    /// one that the store was opened for.
     pub fn import_bundle_of<R: Read>(
         &self,
         bundle: BundleReader<R>,
@@ -221,8 +221,8 @@ impl PostgresStore {
         Ok(compared.imported())
     }
 
-    /// Reads a bundle to its end beside what is here. An object is put when a line names it that is
-    /// here with its data, or that is new: not for one that is erased here, nor for one that is refused.
+    /// Reads a bundle to its end and compares it with the table. Puts an object if it is named by a
+    /// new line or by one here that has its data: not for a line that is erased here or refused.
     fn compare<R: Read>(
         &self,
         mut bundle: BundleReader<R>,
@@ -246,7 +246,7 @@ impl PostgresStore {
         let mut rows = Vec::new();
         let mut seen = HashSet::new();
         let mut unerased = Vec::new();
-        // Objects that no line has asked for yet. Most are asked for by the next one.
+        // Objects that no line has named yet. The next line names most of them.
         let mut waiting: HashMap<ObjectHash, Vec<u8>> = HashMap::new();
         while let Some(record) = bundle.next()? {
             let line = match record {
@@ -299,7 +299,7 @@ impl PostgresStore {
             server
                 .ask("read a session of", |client| {
                     Box::pin(async move {
-                        // The salt stands before the two sums at the end; an erased line has none.
+                        // The salt comes before the two sums at the end; an erased line has none.
                         let sql = "SELECT seq, sum,
                                 substring(line FROM length(line) - 47 FOR 12) = '------------'::bytea
                             FROM event WHERE sid = $1";
@@ -358,7 +358,7 @@ impl PostgresStore {
         }
     }
 
-    /// By what the project of a session is known that names this one, or none.
+    /// The ids of the project that a session names, if any.
     fn known_by(&self, project: Option<&str>) -> Vec<String> {
         let ours = &self.options().projects;
         match project {
@@ -409,7 +409,7 @@ impl PostgresStore {
                             VALUES ($1, $2, $3, $4, $5) ON CONFLICT (id) DO NOTHING RETURNING sid";
                         let given: [&(dyn ToSql + Sync); 5] = [id, project, key, parent, before];
                         let Some(row) = transaction.query_opt(sql, &given).await? else {
-                            // The answer was lost; or somebody else has put it meanwhile.
+                            // The answer was lost; or another process has inserted it meanwhile.
                             let sql = "SELECT sid FROM session WHERE id = $1";
                             let sid: i64 = transaction.query_one(sql, &[id]).await?.try_get(0)?;
                             return follows(&transaction, (session, sid), &rows).await.map(drop);
@@ -426,7 +426,7 @@ impl PostgresStore {
         })?)
     }
 
-    /// Takes on what comes behind the end of a session that is here, as its one writer.
+    /// Appends lines after the end of an existing session, as its only writer.
     fn forward(
         &self,
         header: &BundleHeader,
@@ -465,8 +465,8 @@ impl PostgresStore {
     }
 }
 
-/// Do these lines go on from the last one here? `false` where they are all here already: an answer
-/// was lost.
+/// Whether these lines follow the last one here. `false` if all are here already: an answer was
+/// lost.
 async fn follows(
     transaction: &deadpool_postgres::Transaction<'_>,
     (session, sid): (SessionId, i64),
@@ -491,7 +491,7 @@ async fn follows(
     Err(diverged().into())
 }
 
-/// The project and the client's key, where this is the line that gives them.
+/// The project and the client's key, if this is the line that sets them.
 fn project_and_key(line: &Line<'_>) -> (Option<String>, Option<String>) {
     match line.event().map(|event| event.fact()) {
         Some(Ok(Fact::SessionCreated(created))) => (created.fields.project_id, created.fields.key),

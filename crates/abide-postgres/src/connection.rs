@@ -1,4 +1,4 @@
-//! Connections: a few that are shared, made anew when they break.
+//! A small pool of connections, made again when they break.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -19,17 +19,17 @@ use crate::guard::Guard;
 use crate::tls;
 use crate::url::{ServerUrl, UrlError};
 
-/// The first pause before something is tried again; it doubles up to [`LONGEST_PAUSE`].
+/// The first pause before a retry; it doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-/// How long a server is waited for that has never answered, unless its URL says: most likely there is
+/// How long to wait for a server that has never answered, unless the URL says: most likely there is
 /// none.
 const FIRST_CONTACT: Duration = Duration::from_secs(2);
 /// How long a connection may take to be made, unless the URL says.
 const CONNECT: Duration = Duration::from_secs(10);
-/// How long many questions together may take.
+/// How long a sequence of requests may take.
 const MUCH: Duration = Duration::from_secs(3600);
-/// How many connections a process has at most.
+/// The most connections of a process.
 const CONNECTIONS: usize = 8;
 
 thread_local! {
@@ -40,22 +40,22 @@ thread_local! {
 /// What is asked of the server, with a connection of its own until it is answered.
 pub(crate) type Asking<T> = Pin<Box<dyn Future<Output = Result<T, Trouble>> + Send>>;
 
-/// A server, and the threads that speak with it.
+/// A server and the threads that talk to it.
 pub(crate) struct Server {
-    /// Taken when the store is dropped, which may be where a runtime cannot be waited for.
+    /// Taken when the store is dropped, possibly where a runtime must not be waited for.
     runtime: Option<Runtime>,
     pool: Pool,
-    /// How a connection is made that is not one of the pool's.
+    /// The configuration for connections outside the pool.
     config: Config,
     guard: Guard,
     url: ServerUrl,
-    /// How long something is tried again before it has failed.
+    /// How long a request is retried before it fails.
     patience: Duration,
-    /// How long one question may take.
+    /// How long one request may take.
     answer: Duration,
-    /// How long it is waited for before it has ever answered.
+    /// How long to wait for a server that has never answered.
     first_contact: Duration,
-    /// Has it ever answered?
+    /// Whether it has ever answered.
     met: AtomicBool,
 }
 
@@ -88,7 +88,7 @@ impl Server {
             .build()
             .map_err(|error| failed("start threads for")(Arc::new(error)))?;
         let mut config = url.config.clone();
-        // However short: one attempt has the time that a server needs that is there.
+        // However short the timeout: one attempt gets as long as a running server needs.
         let connect = url.connect_timeout.map_or(CONNECT, |said| said.max(FIRST_CONTACT));
         let first_contact = url.connect_timeout.unwrap_or(FIRST_CONTACT).min(patience);
         config.connect_timeout(connect);
@@ -96,7 +96,7 @@ impl Server {
         if config.get_application_name().is_none() {
             config.application_name("abide");
         }
-        // An acknowledged event is on the server's disk, whatever the database's default is.
+        // An acknowledged event is on the server's disk, whatever the database's default.
         let options = format!(
             "{} -c search_path={} -c synchronous_commit=on -c statement_timeout={time} \
              -c idle_in_transaction_session_timeout={time} -c tcp_keepalives_idle=30",
@@ -144,22 +144,22 @@ impl Server {
         self.runtime.as_ref().map(Runtime::handle)
     }
 
-    /// What a connection of one's own is made with.
+    /// The configuration and guard for a connection outside the pool.
     pub(crate) fn own_line(&self) -> (Config, Guard) {
         (self.config.clone(), self.guard.clone())
     }
 
-    /// A connection.
+    /// A connection from the pool.
     pub(crate) async fn connection(&self) -> Result<Object, Trouble> {
         Ok(self.pool.get().await?)
     }
 
-    /// Forgets connections that are idle: the server they led to is gone.
+    /// Drops idle connections: their server is gone.
     pub(crate) fn forget_idle(&self) {
         self.pool.retain(|_, _| false);
     }
 
-    /// Asks once, within the time that a question may take.
+    /// Sends a request once, within the time that one may take.
     pub(crate) async fn once<T>(&self, ask: impl Fn(Object) -> Asking<T>) -> Result<T, Trouble> {
         self.within(self.answer, &ask).await
     }
@@ -176,8 +176,8 @@ impl Server {
         }
     }
 
-    /// Asks until there is an answer, as long as the trouble is one that may pass. What is asked
-    /// must do no more when it is done twice.
+    /// Sends a request until it is answered, as long as a retry may succeed. The request must be
+    /// idempotent.
     pub(crate) async fn ask<T>(
         &self,
         action: &'static str,
@@ -186,7 +186,7 @@ impl Server {
         self.ask_within(self.answer, action, ask).await
     }
 
-    /// The same for what is many questions: each has the usual time, all of them much more.
+    /// The same for a sequence of requests: each has the normal time, all of them much more.
     pub(crate) async fn ask_much<T>(
         &self,
         action: &'static str,
@@ -212,7 +212,7 @@ impl Server {
                 Err(trouble) => trouble,
             };
             if !trouble.is_silence() && !self.met.swap(true, Ordering::Relaxed) {
-                // It is there, and starts or stops.
+                // The server is there; it is starting or stopping.
                 again = Again::new(self.patience);
             }
             if !trouble.may_pass() || !again.has_time() {
@@ -270,7 +270,7 @@ pub(crate) fn beside<T: Send + 'static>(
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Perhaps on a thread of a runtime, this one's or another: those must not wait.
+        // This may be a thread of a runtime, which must not block.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
@@ -285,7 +285,7 @@ fn closed() -> StoreError {
     }
 }
 
-/// When something is tried again.
+/// When a request is retried.
 #[derive(Debug)]
 pub(crate) struct Again {
     until: Option<Instant>,

@@ -1,4 +1,4 @@
-//! Deleting one session because somebody wants to be rid of it.
+//! Deletes a session on request.
 
 use abide_journal::Environment;
 use abide_model::{DeleteError, SessionId, StoreError};
@@ -9,15 +9,15 @@ use crate::error::Trouble;
 use crate::lease::LeaseSeen;
 use crate::store::{PostgresStore, session_id};
 
-/// What stands in the way.
+/// Why a session cannot be deleted.
 enum Kept {
     Forked(SessionId),
     Held(Box<abide_model::WriterHolder>),
 }
 
 impl PostgresStore {
-    /// Deletes a session for good, with all that is derived from it. It stays while a writer has it
-    /// and while another session is a fork of it.
+    /// Deletes a session for good, with everything derived from it. Refused while a writer has it
+    /// or while it has a fork.
     pub fn delete_session(&self, session: SessionId) -> Result<(), DeleteError> {
         let reader = self.reader(session)?;
         let env = self.options().env.clone();
@@ -41,7 +41,7 @@ impl PostgresStore {
 async fn delete(mut client: Object, sid: i64, env: &Environment) -> Result<Option<Kept>, Trouble> {
     let lease = LeaseSeen::look(&client, sid).await;
     let transaction = client.transaction().await?;
-    // No writer comes in between: an append and a take-over both wait for this row.
+    // No writer comes in between: an append and a takeover both wait for this row.
     let sql =
         "SELECT coalesce(until > clock_timestamp(), false) FROM lease WHERE sid = $1 FOR UPDATE";
     let Some(row) = transaction.query_opt(sql, &[&sid]).await? else { return Ok(None) };

@@ -1,8 +1,8 @@
-//! Erasing payloads in a copy of a session whose original was erased.
+//! Erases payloads in a copy of a session whose original was erased.
 //!
 //! Lines keep their heads and their sums, as in a store of files. What is derived from the session,
-//! and from those that share its events, goes with them and is made anew. Objects stay: nobody can
-//! tell here what else names them.
+//! and from sessions that share its events, is deleted and rebuilt. Objects stay: it cannot be
+//! known here what else names them.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use crate::flush::place;
 use crate::lease;
 use crate::store::{PostgresStore, session_id};
 
-/// What is derived from events.
+/// Tables derived from events.
 const DERIVED: [&str; 6] = ["snapshot", "page", "said", "turn", "touched", "overview"];
 
 /// What was erased.
@@ -26,13 +26,13 @@ const DERIVED: [&str; 6] = ["snapshot", "page", "said", "turn", "touched", "over
 pub struct ErasedRows {
     /// Payloads.
     pub payloads: u64,
-    /// The objects that they named, which stay: payloads, and snapshots with the files they lead to.
+    /// The objects that they named, which stay: payloads, and snapshots with their files.
     pub objects: u64,
 }
 
 impl PostgresStore {
-    /// Erases the data of these events, all of the session's own. A writer of it, or of a session that
-    /// was forked from it, is waited for so long: it would write back what it knows.
+    /// Erases the data of these events, all of which must be the session's own. Waits up to `wait`
+    /// for a writer of the session or of a fork, which would write back what it remembers.
     pub fn erase_payloads(
         &self,
         session: SessionId,
@@ -77,7 +77,7 @@ impl PostgresStore {
     }
 }
 
-/// A session and those that were forked from it.
+/// A session and its forks.
 const FAMILY: &str = "WITH RECURSIVE family AS (
         SELECT $1::bigint AS sid
         UNION SELECT session.sid FROM session JOIN family ON session.parent = family.sid)
@@ -103,7 +103,7 @@ async fn erase(
     if transaction.query(sql, &[sids, epochs]).await?.len() != sids.len() {
         return Err(taken_over("another writer").into());
     }
-    // Who makes a fork refers to one of these, and waits from here on.
+    // Making a fork references one of these rows, so it waits from here on.
     let sql = "SELECT 1 FROM session WHERE sid = ANY($1) ORDER BY sid FOR UPDATE";
     transaction.query(sql, &[sids]).await?;
     let family = family(&transaction.query(FAMILY, &[&sid]).await?)?;
@@ -149,7 +149,7 @@ async fn erase(
     Ok(done)
 }
 
-/// Is it a checkpoint with files?
+/// Whether it is a checkpoint with files.
 fn names_snapshot(line: &Line<'_>) -> bool {
     match line.event().map(|event| event.fact()) {
         Some(Ok(Fact::Checkpoint(checkpoint))) => checkpoint.snapshot.is_some(),
@@ -157,7 +157,7 @@ fn names_snapshot(line: &Line<'_>) -> bool {
     }
 }
 
-/// Would the session be another one without it?
+/// Whether the session could not be read without it.
 fn is_needed(line: &Line<'_>) -> bool {
     let fork = || match line.event().map(|event| event.fact()) {
         Some(Ok(Fact::SessionCreated(created))) => created.fields.parent.is_some(),
@@ -166,7 +166,7 @@ fn is_needed(line: &Line<'_>) -> bool {
     line.head().is_none_or(|head| head.kind.is_structural()) || fork()
 }
 
-/// Removes what is derived from these sessions.
+/// Deletes what is derived from these sessions.
 async fn forget(transaction: &Transaction<'_>, sids: &[i64]) -> Result<(), Trouble> {
     let sql = "SELECT DISTINCT pid FROM touched WHERE sid = ANY($1)";
     let rows = transaction.query(sql, &[&sids]).await?;

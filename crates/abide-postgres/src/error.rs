@@ -1,4 +1,4 @@
-//! What can go wrong with a server, and what of it may be tried again.
+//! Errors of a server, and which of them can be retried.
 
 use std::sync::Arc;
 
@@ -7,37 +7,37 @@ use tokio_postgres::error::SqlState;
 
 use crate::guard::Refusal;
 
-/// Why the server did not do what was asked.
+/// Why a request to the server failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Trouble {
-    /// It said no, or the connection broke.
+    /// The server refused, or the connection broke.
     #[error("{}", said(.0))]
     Server(tokio_postgres::Error),
-    /// No connection was to be had.
+    /// No connection was available.
     #[error("no connection was free in time, or it could not be set up")]
     Pool(#[source] deadpool_postgres::PoolError),
-    /// It did not answer in time.
+    /// The server did not answer in time.
     #[error("the server did not answer within {0} s")]
     Silent(u64),
-    /// What was asked for cannot be: no use in asking again.
+    /// The request cannot succeed: do not retry.
     #[error(transparent)]
     Refused(#[from] StoreError),
 }
 
-/// What stands in the way, as far as somebody can do something about it.
+/// The cause of an error, as far as a user can do something about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Obstacle {
-    /// Nobody answers at that address.
+    /// Nothing answers at that address.
     Unreachable,
-    /// The server does not believe that it is this user.
+    /// The server rejects the user or the password.
     Credentials,
-    /// The server asks for the password in clear, over a connection that is not encrypted.
+    /// The server asks for the password in clear over an unencrypted connection.
     ClearPassword,
-    /// There is no such database.
+    /// The database does not exist.
     NoDatabase,
-    /// The user may not do that.
+    /// The user lacks the privilege.
     Forbidden,
-    /// Something else.
+    /// Another cause.
     Other,
 }
 
@@ -57,7 +57,7 @@ impl From<deadpool_postgres::PoolError> for Trouble {
 }
 
 impl Trouble {
-    /// What stands in the way?
+    /// The cause of the error.
     #[must_use]
     pub fn obstacle(&self) -> Obstacle {
         let error = match self {
@@ -69,7 +69,7 @@ impl Trouble {
             return Obstacle::ClearPassword;
         }
         let Some(code) = error.code() else {
-            // Without a password where one is asked for, no question leaves this machine.
+            // Without the password that the server asks for, the client fails before it answers.
             let credentials = chain(error).contains("password");
             return match credentials {
                 true => Obstacle::Credentials,
@@ -86,7 +86,7 @@ impl Trouble {
         }
     }
 
-    /// Did nobody answer at all?
+    /// Whether nothing answered at all.
     pub(crate) fn is_silence(&self) -> bool {
         match self {
             Self::Server(error) => error.code().is_none(),
@@ -95,8 +95,8 @@ impl Trouble {
         }
     }
 
-    /// May the same question get an answer later: was it the connection, or a server that stops,
-    /// starts or is overwhelmed?
+    /// Whether a retry may succeed: the connection failed, or the server is stopping, starting or
+    /// overloaded.
     pub(crate) fn may_pass(&self) -> bool {
         match self {
             Self::Silent(_) => true,
@@ -107,13 +107,13 @@ impl Trouble {
         }
     }
 
-    /// May this role not write, or nobody here?
+    /// Whether this role, or anyone here, may not write.
     pub(crate) fn is_denied(&self) -> bool {
         let Self::Server(error) = self else { return false };
         error.code().is_some_and(|code| ["42501", "25006"].contains(&code.code()))
     }
 
-    /// In the store's words.
+    /// Turns it into an error of the store.
     pub(crate) fn into_store(self, action: &'static str, place: &str) -> StoreError {
         match self {
             Self::Refused(error) => error,
@@ -125,7 +125,7 @@ impl Trouble {
     }
 }
 
-/// In the server's own words, or how the connection failed.
+/// The server's own message, or how the connection failed.
 fn said(error: &tokio_postgres::Error) -> String {
     match error.as_db_error() {
         Some(answer) if answer.code() == &SqlState::INSUFFICIENT_PRIVILEGE => {
@@ -141,7 +141,7 @@ fn chain(error: &tokio_postgres::Error) -> String {
     let mut cause = std::error::Error::source(error);
     while let Some(error) = cause {
         let next = error.to_string();
-        // Some say what their cause says.
+        // Some errors already include their cause.
         if !text.contains(&next) {
             text.push_str(": ");
             text.push_str(&next);
@@ -153,8 +153,8 @@ fn chain(error: &tokio_postgres::Error) -> String {
 
 fn passes(error: &tokio_postgres::Error) -> bool {
     let Some(code) = error.code() else {
-        // No answer of the server: a broken connection, or none. What cannot be read as an answer
-        // or written as a question will not be better the next time.
+        // No answer from the server: the connection broke or could not be made. A refusal, an
+        // unreadable answer or an unwritable request will not be better the next time.
         if Refusal::behind(error).is_some() {
             return false;
         }
@@ -165,8 +165,8 @@ fn passes(error: &tokio_postgres::Error) -> bool {
             || text.contains("connect");
     };
     let code = code.code();
-    // Connection trouble, resources, a deadlock, an operator who stops the server; read only while
-    // a standby takes over.
+    // Connection failures, lack of resources, deadlocks, a shutdown; read-only while a standby
+    // takes over.
     code.starts_with("08")
         || code.starts_with("53")
         || [

@@ -1,7 +1,7 @@
-//! Group commit across the sessions of a process: whoever comes first sends what all have staged.
+//! Group commit across the sessions of a process: the first thread sends what all have staged.
 //!
 //! A session has one batch under way at a time, so that its lines arrive in order. Several
-//! statements may be under way on the one connection, each a transaction of its own.
+//! statements may be under way on the one connection, each its own transaction.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,9 +19,9 @@ use crate::error::Trouble;
 use crate::lease::{Lease, LeaseSeen, number};
 use crate::notify::Teller;
 
-/// How many statements are under way at once.
+/// The most statements under way at once.
 const FLIGHTS: usize = 2;
-/// So many bytes of lines go into one statement; a batch that is larger by itself goes alone.
+/// The most bytes of lines in one statement; a larger batch goes alone.
 const STATEMENT: usize = 4 << 20;
 
 const APPEND_ONE: &str = "WITH held AS MATERIALIZED (
@@ -63,7 +63,7 @@ struct Entry {
     slot: Arc<Slot>,
 }
 
-/// Where the outcome of a batch is put, and who waits for it.
+/// Receives the outcome of a batch, and wakes the thread that waits for it.
 #[derive(Debug)]
 struct Slot {
     outcome: Mutex<Option<Outcome>>,
@@ -73,7 +73,7 @@ struct Slot {
 #[derive(Debug)]
 enum Outcome {
     Done(Result<(), StoreError>),
-    /// Nobody sends what waits: this one is to.
+    /// Nobody is sending what is queued: this thread should.
     Lead,
 }
 
@@ -99,7 +99,7 @@ struct Queue {
 pub(crate) struct Flusher {
     server: Arc<Server>,
     queue: Mutex<Queue>,
-    /// The connection that appends go over; none until the first, and after trouble.
+    /// The connection for appends; `None` before the first and after an error.
     line: Mutex<Option<Arc<Line>>>,
     teller: Arc<Teller>,
 }
@@ -113,7 +113,7 @@ impl Flusher {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes a batch of a session durable. Blocks until it is, or is known not to be.
+    /// Makes a batch of a session durable. Blocks until it is, or has failed.
     pub(crate) fn append(
         &self,
         session: SessionId,
@@ -142,7 +142,7 @@ impl Flusher {
         }
     }
 
-    /// Sends what waits, and tells everybody.
+    /// Sends what is queued, and wakes everyone who waits for it.
     fn fly(&self, mut queue: MutexGuard<'_, Queue>) {
         let batch = if queue.flying < FLIGHTS { take(&mut queue.waiting) } else { Vec::new() };
         if batch.is_empty() {
@@ -150,7 +150,7 @@ impl Flusher {
         }
         queue.flying += 1;
         drop(queue);
-        // A panic must not leave the others asleep.
+        // A panic must not leave the other threads asleep.
         let sent = catch_unwind(AssertUnwindSafe(|| self.send(&batch)));
         let mut outcomes = sent.unwrap_or_default().into_iter();
         for entry in &batch {
@@ -170,8 +170,8 @@ impl Flusher {
         }
     }
 
-    /// Sends a batch until the server has answered. One that had trouble is sent session by
-    /// session, so that none suffers for another.
+    /// Sends a batch until the server has answered. After an error it is sent session by session,
+    /// so that one does not fail because of another.
     fn send(&self, batch: &[Entry]) -> Vec<Result<(), StoreError>> {
         let mut again = Again::new(self.server.patience());
         loop {
@@ -211,7 +211,7 @@ impl Flusher {
             match tokio::time::timeout(limit, self.put(batch)).await {
                 Ok(sent) => sent,
                 Err(_) => {
-                    // Whichever line it was, it does not answer.
+                    // Whichever connection it was, it does not answer.
                     self.line.lock().unwrap_or_else(PoisonError::into_inner).take();
                     Err(Trouble::Silent(limit.as_secs()))
                 }
@@ -229,8 +229,8 @@ impl Flusher {
         Ok(line)
     }
 
-    /// Whatever is still under way on a connection that had trouble is given up with it: the
-    /// server ends the transaction when it sees the connection gone.
+    /// Drops a connection after an error. Whatever was under way on it is given up: the server ends
+    /// the transaction when the connection is gone.
     fn drop_line(&self, failed: &Arc<Line>) {
         let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
         if line.as_ref().is_some_and(|line| Arc::ptr_eq(line, failed)) {
@@ -248,7 +248,7 @@ impl Flusher {
     }
 }
 
-/// A connection that is not given back to the others: one that had trouble is closed.
+/// A connection outside the pool; closed after an error.
 #[derive(Debug)]
 struct Line(Client);
 
@@ -259,7 +259,7 @@ async fn put_on(client: &Client, batch: &[Entry]) -> Result<Vec<Result<(), Store
         let whole = count == entry.lines.ends.len() as u64;
         outcomes.push(match whole {
             true => Ok(()),
-            // What is said of one session is not said of the others.
+            // An error of one session says nothing about the others.
             false => match there(client, entry).await {
                 Err(Trouble::Refused(error)) => Err(error),
                 there => there?,
@@ -269,7 +269,7 @@ async fn put_on(client: &Client, batch: &[Entry]) -> Result<Vec<Result<(), Store
     Ok(outcomes)
 }
 
-/// As much of what waits as goes into one statement.
+/// As many queued batches as fit into one statement.
 fn take(waiting: &mut Vec<Entry>) -> Vec<Entry> {
     let mut bytes = 0;
     let fits = waiting.iter().take_while(|entry| {
@@ -280,7 +280,7 @@ fn take(waiting: &mut Vec<Entry>) -> Vec<Entry> {
     waiting.drain(..count).collect()
 }
 
-/// How many lines of each batch were put.
+/// Inserts a batch; returns how many lines of each entry were inserted.
 async fn insert(client: &Client, batch: &[Entry]) -> Result<Vec<u64>, Trouble> {
     if let [entry] = batch {
         return insert_one(client, entry).await.map(|count| vec![count]);
@@ -319,8 +319,8 @@ async fn insert_one(client: &Client, entry: &Entry) -> Result<u64, Trouble> {
     Ok(client.execute(&statement, &given).await?)
 }
 
-/// Lines were not put: they are there already, from a statement whose answer was lost, or the
-/// session is somebody else's.
+/// Finds out why lines were not inserted: they are there already, from a statement whose answer was
+/// lost, or another writer has the session.
 async fn there(client: &Client, entry: &Entry) -> Result<Result<(), StoreError>, Trouble> {
     let seqs: Vec<i64> = entry.lines.rows().map(|(seq, _, _)| place(seq.0)).collect();
     let sums: Vec<Vec<u8>> = entry.lines.rows().map(|(_, s, _)| s.as_ascii().to_vec()).collect();
@@ -338,7 +338,7 @@ async fn there(client: &Client, entry: &Entry) -> Result<Result<(), StoreError>,
     Ok(Err(StoreError::TakenOver { session: entry.session, by }))
 }
 
-/// A place in a session as the table has it.
+/// A sequence number as stored in the table.
 pub(crate) fn place(seq: u64) -> i64 {
     i64::try_from(seq).unwrap_or(i64::MAX)
 }

@@ -1,9 +1,9 @@
-//! Connections over which no password goes in clear.
+//! Connections over which no password is sent in clear.
 //!
-//! PostgreSQL's client gives the password as it is to any server that asks for it so, encrypted or
-//! not. Here a server that asks for it over a connection that is not encrypted is refused before the
-//! client hears of it, unless it is on this machine. For that, encryption is settled here too: the
-//! client is told to encrypt at once, and what it gets for that is a stream of either sort.
+//! PostgreSQL's client sends the password in clear to any server that asks for it, encrypted or
+//! not. Here, a server that asks for it over an unencrypted connection is refused before the client
+//! sees the request, unless the server is on this machine. Therefore encryption is negotiated here
+//! too: the client is told to use TLS directly, and gets a stream that is encrypted or not.
 
 use std::error::Error;
 use std::future::Future;
@@ -20,10 +20,10 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 type Encrypted = <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream;
 
-/// Asks the server to encrypt: its length, and a number that is no version.
+/// Asks the server for encryption: the length, and a number that is not a version.
 const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
 
-/// Why a connection is not made that could be: no use in trying it again.
+/// Why a connection is refused on purpose: do not retry.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refusal {
     #[error("the server asks for the password in clear, over a connection that is not encrypted")]
@@ -33,7 +33,7 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    /// The refusal that an error comes from.
+    /// The refusal that caused an error.
     pub(crate) fn behind<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Self> {
         let mut cause = Some(error);
         while let Some(error) = cause {
@@ -53,13 +53,13 @@ pub(crate) struct Guard {
     tls: Option<MakeRustlsConnect>,
     mode: SslMode,
     negotiation: SslNegotiation,
-    /// Does what is sent stay on this machine?
+    /// Whether the traffic stays on this machine.
     near: bool,
 }
 
 impl Guard {
-    /// For servers as they are configured; changes the configuration so that each connection over a
-    /// network is made here.
+    /// A guard for these servers. Changes the configuration so that every network connection is
+    /// made here.
     pub(crate) fn over(config: &mut Config, tls: Option<MakeRustlsConnect>) -> Self {
         let (mode, negotiation) = (config.get_ssl_mode(), config.get_ssl_negotiation());
         let guard = Self { tls, mode, negotiation, near: is_near(config) };
@@ -70,13 +70,13 @@ impl Guard {
     }
 }
 
-/// Are they sockets of this machine, none of them on a network?
+/// Whether all hosts are Unix sockets.
 pub(crate) fn is_socket(config: &Config) -> bool {
     let socket = |host: &Host| matches!(host, Host::Unix(_));
     config.get_hostaddrs().is_empty() && config.get_hosts().iter().all(socket)
 }
 
-/// Does what is sent to them stay on this machine?
+/// Whether the traffic to all hosts stays on this machine.
 fn is_near(config: &Config) -> bool {
     let near = |host: &Host| match host {
         Host::Unix(_) => true,
@@ -84,7 +84,7 @@ fn is_near(config: &Config) -> bool {
             name == "localhost" || name.parse().is_ok_and(|address: IpAddr| address.is_loopback())
         }
     };
-    // An address comes before the name.
+    // An address takes precedence over the name.
     match config.get_hostaddrs() {
         [] => config.get_hosts().iter().all(near),
         addresses => addresses.iter().all(IpAddr::is_loopback),
@@ -101,7 +101,7 @@ impl MakeTlsConnect<Socket> for Guard {
     }
 }
 
-/// A connection to a host, as it is to be made.
+/// A connection to a host that is about to be made.
 pub(crate) struct Connecting {
     guard: Guard,
     host: String,
@@ -118,7 +118,7 @@ impl TlsConnect<Socket> for Connecting {
 }
 
 impl Connecting {
-    /// Encrypts where that is wanted and the server can.
+    /// Negotiates encryption, if it is wanted and the server supports it.
     async fn settle(self, mut socket: Socket) -> io::Result<Guarded> {
         let Guard { tls, mode, negotiation, near } = self.guard;
         let plain = |socket| Guarded::Plain { socket, greeting: Greeting::watched(!near) };
@@ -127,7 +127,7 @@ impl Connecting {
         };
         if negotiation != SslNegotiation::Direct {
             socket.write_all(&SSL_REQUEST).await?;
-            // No byte more: what follows is encrypted.
+            // Not a byte more: what follows is encrypted.
             let mut answer = [0];
             socket.read_exact(&mut answer).await?;
             if answer != *b"S" {
@@ -144,14 +144,14 @@ impl Connecting {
     }
 }
 
-/// What the server says until it has let the client in.
+/// The server's messages until the client is authenticated.
 #[derive(Debug)]
 pub(crate) struct Greeting {
-    /// The beginning of the message that is being read: its type, its length, and what is asked for.
+    /// The head of the current message: its type, its length, and what it asks for.
     head: Vec<u8>,
     /// How many bytes of it are still to come.
     rest: u64,
-    /// Is it still to be watched?
+    /// Whether messages are still watched.
     watched: bool,
 }
 
@@ -160,7 +160,7 @@ impl Greeting {
         Self { head: Vec::new(), rest: 0, watched }
     }
 
-    /// Takes in what the server has sent; fails where it asks for a password in clear.
+    /// Parses bytes from the server; fails if it asks for a password in clear.
     fn hear(&mut self, bytes: &[u8]) -> Result<(), Refusal> {
         for byte in bytes {
             if !self.watched {
@@ -172,7 +172,7 @@ impl Greeting {
             }
             self.head.push(*byte);
             match *self.head {
-                // What a message asks for stands behind its length.
+                // What a message asks for comes after its length.
                 [b'R', a, b, c, d, ..] if self.head.len() == 9 => {
                     match self.head.last_chunk::<4>() {
                         Some([0, 0, 0, 0]) => self.watched = false,
@@ -190,7 +190,7 @@ impl Greeting {
         Ok(())
     }
 
-    /// Passes over the rest of a message of which so much was read.
+    /// Skips the rest of a message after `read` bytes.
     fn go_on(&mut self, length: u32, read: u32) {
         self.rest = u64::from(length.saturating_sub(read));
         self.head.clear();

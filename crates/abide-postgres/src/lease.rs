@@ -1,8 +1,8 @@
 //! Who may write to a session: a lease with an epoch that only grows.
 //!
-//! The time is the server's. Whoever appends sends its epoch along, and an append with another
-//! one than the lease has is not taken: it does not matter how long a writer was asleep, or what
-//! its clock says. So a lease that ran out while nobody wanted the session is still good.
+//! Time is the server's. Every append carries its epoch, and is refused if the lease has another
+//! one: it does not matter how long a writer slept or what its clock says. So a lease that expired
+//! while nobody wanted the session is still valid.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -17,36 +17,36 @@ use uuid::Uuid;
 use crate::connection::Server;
 use crate::error::Trouble;
 
-/// How long a lease is good without a sign of life.
+/// How long a lease is valid without a heartbeat.
 pub const TIME_TO_LIVE: Duration = Duration::from_secs(15);
-/// How often a sign of life is given.
+/// The time between two heartbeats.
 const BEAT: Duration = Duration::from_secs(4);
-/// How long to wait before a held session is asked for again.
+/// The pause before trying again to take a held session.
 const PAUSE: Duration = Duration::from_millis(25);
 
-/// A session that is held.
+/// A held session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Lease {
     pub(crate) sid: i64,
     pub(crate) epoch: Epoch,
-    /// This time of holding it.
+    /// Identifies this acquisition.
     tenure: Uuid,
 }
 
-/// What is seen of a lease.
+/// The state of a lease.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LeaseSeen {
     pub(crate) epoch: i64,
-    /// Who holds it; none when nobody does.
+    /// The holder; `None` if there is none.
     pub(crate) holder: Option<WriterHolder>,
-    /// Has it given a sign of life within the time to live?
+    /// Whether its last heartbeat is within the time to live.
     pub(crate) current: bool,
-    /// How long ago the last one was.
+    /// The age of its last heartbeat.
     pub(crate) age: Duration,
 }
 
 impl LeaseSeen {
-    /// Looks at a lease.
+    /// Reads the lease of a session.
     pub(crate) async fn look(client: &Client, sid: i64) -> Result<Self, Trouble> {
         let all = Self::look_at(client, &[sid]).await?;
         all.into_iter().map(|(_, seen)| seen).next().ok_or_else(|| {
@@ -54,7 +54,7 @@ impl LeaseSeen {
         })
     }
 
-    /// Looks at many.
+    /// Reads the leases of many sessions.
     pub(crate) async fn look_at(
         client: &Client,
         sids: &[i64],
@@ -79,13 +79,13 @@ impl LeaseSeen {
         each.collect()
     }
 
-    /// Is the one that holds it a process of this machine that is gone?
+    /// Whether the holder is a process of this machine that is gone.
     pub(crate) fn is_left_behind(&self, env: &Environment) -> bool {
         self.process(env)
             .is_some_and(|seen| matches!(seen, ProcessSeen::Gone | ProcessSeen::Another))
     }
 
-    /// What this machine sees of the holder; none where it is on another one.
+    /// What this machine knows of the holder's process; `None` if it is on another machine.
     pub(crate) fn process(&self, env: &Environment) -> Option<ProcessSeen> {
         let holder = self.holder.as_ref()?;
         if holder.host != env.holder.host {
@@ -93,15 +93,15 @@ impl LeaseSeen {
         }
         let (run, space) = holder.boot.as_deref().and_then(|boot| boot.split_once(' '))?;
         if run != env.boot.as_deref()? {
-            // This machine was started anew since.
+            // This machine was rebooted since.
             return Some(ProcessSeen::Gone);
         }
-        // A process of another container has a number that means nothing here.
+        // A process id of another container means nothing here.
         (space == process_space()).then(|| process_seen(holder.process, holder.started))
     }
 }
 
-/// Takes the lease of a session, waiting so long for another holder.
+/// Takes the lease of a session, waiting up to `wait` for another holder.
 pub(crate) async fn acquire(
     server: &Server,
     env: &Environment,
@@ -115,8 +115,8 @@ pub(crate) async fn acquire(
     let tenure = Uuid::from_bytes(random);
     let boot = env.boot.as_ref().map(|boot| format!("{boot} {}", process_space()));
     let holder = WriterHolder { since: (env.now)(), boot, ..env.holder.clone() };
-    // A holder that is known to be gone, or is sent away: by its epoch, so that another one that
-    // came meanwhile is not meant.
+    // The epoch of a holder that is gone or is to be replaced, so that a newer holder is not
+    // affected.
     let mut gone: i64 = -1;
     loop {
         let taken = server
@@ -161,7 +161,7 @@ pub(crate) async fn acquire(
     }
 }
 
-/// Goes on with a greater epoch: the journal came from elsewhere and has this one already.
+/// Raises the epoch: the journal came from elsewhere and already has this one.
 pub(crate) async fn raise(
     server: &Server,
     session: SessionId,
@@ -176,7 +176,7 @@ pub(crate) async fn raise(
     let raised = server
         .ask("take a session of", move |client| {
             Box::pin(async move {
-                // By the tenure: whoever took over meanwhile has another one.
+                // By the tenure: a writer that took over meanwhile has another one.
                 let sql = "UPDATE lease SET epoch = $2 WHERE sid = $1 AND tenure = $3";
                 Ok(client.execute(sql, &[&sid, &new, &tenure]).await?)
             })
@@ -189,7 +189,7 @@ pub(crate) async fn raise(
     Ok(Lease { epoch: above.next(), ..lease })
 }
 
-/// Lets a session go.
+/// Releases a session.
 pub(crate) async fn release(server: &Server, lease: Lease) -> Result<(), StoreError> {
     let (sid, tenure) = (lease.sid, lease.tenure);
     server
@@ -206,18 +206,18 @@ pub(crate) async fn release(server: &Server, lease: Lease) -> Result<(), StoreEr
         .await
 }
 
-/// The namespace that process numbers are of; empty where the system has none.
+/// The process id namespace; empty if the system has none.
 fn process_space() -> String {
     let link = std::fs::read_link("/proc/self/ns/pid");
     link.map(|link| link.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// An epoch as the table has it.
+/// An epoch as stored in the table.
 pub(crate) fn number(epoch: Epoch) -> i64 {
     i64::try_from(epoch.0).unwrap_or(i64::MAX)
 }
 
-/// The leases that this process holds, which are kept alive together.
+/// The leases of this process, kept alive together.
 #[derive(Debug, Default)]
 pub(crate) struct Leases(Mutex<HashMap<i64, Epoch>>);
 
@@ -238,7 +238,7 @@ impl Leases {
     }
 }
 
-/// Gives signs of life as long as the store is there.
+/// Sends heartbeats as long as the store exists.
 pub(crate) async fn keep_alive(server: Weak<Server>, leases: Weak<Leases>) {
     loop {
         tokio::time::sleep(BEAT).await;
@@ -249,12 +249,12 @@ pub(crate) async fn keep_alive(server: Weak<Server>, leases: Weak<Leases>) {
             continue;
         }
         let held = Arc::new(held.into_iter().unzip::<i64, i64, Vec<_>, Vec<_>>());
-        // A beat that is missed is made up by the next one; appends find out for themselves.
+        // The next heartbeat makes up for a missed one; appends check the lease themselves.
         let beat = server.once(|client| {
             let held = held.clone();
             Box::pin(async move {
-                // In the order in which appends take them, so that none waits for the other; and
-                // none that was let go since.
+                // In the same order in which appends lock the rows, so that they do not deadlock;
+                // and none that was released since.
                 let sql = "WITH mine AS MATERIALIZED (
                         SELECT lease.sid FROM lease
                         JOIN unnest($1::bigint[], $2::bigint[]) AS held (sid, epoch)

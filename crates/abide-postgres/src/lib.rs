@@ -1,13 +1,13 @@
 //! Sessions on PostgreSQL, for a team whose agents work on many machines.
 //!
-//! The same lines that a store of files keeps in its journals are rows here, byte for byte, with
-//! the same sums and the same chain. What is added is what a server needs: a lease instead of a
-//! lock, and retries that change nothing.
+//! A store of files keeps lines in journals; here the same lines are rows, byte for byte, with the
+//! same sums and the same chain. A server needs two more things: a lease instead of a lock, and
+//! retries that change nothing.
 //!
-//! An append is one statement in one transaction: the lease is looked at and held, and the lines
-//! are put, all or none. Whoever comes first sends what everybody has staged, of all sessions
-//! that this process writes. A statement whose answer was lost is sent again; lines that are there
-//! with the same sum are there once.
+//! An append is one statement in one transaction: it checks and holds the lease and inserts the
+//! lines, all or none. The first thread to append sends what all threads have staged, of every
+//! session that this process writes. A statement whose answer was lost is sent again; a line that
+//! is already there with the same sum is not inserted twice.
 
 mod bundle;
 mod connection;

@@ -1,7 +1,7 @@
-//! What became of the writer of a session. Reads only.
+//! The liveness of a session's writer. Reads only.
 //!
-//! A lease that is current speaks for a writer anywhere. Of one on this machine the process is
-//! looked at as well, so that a crash is known at once.
+//! A current lease shows a live writer on any machine. For a writer on this machine the process is
+//! checked as well, so that a crash is noticed at once.
 
 use abide_journal::ForSessions;
 use abide_model::{
@@ -13,7 +13,7 @@ use crate::reader::PostgresReader;
 use crate::store::PostgresStore;
 
 impl PostgresStore {
-    /// What became of the writers of these sessions, each by itself.
+    /// The liveness of the writers of these sessions, each on its own.
     pub fn livenesses(&self, sessions: &[SessionId]) -> Vec<Result<SessionLiveness, StoreError>> {
         let mut processes = None;
         let one = |session: &SessionId| {
@@ -28,7 +28,7 @@ impl PostgresStore {
         sessions.iter().map(one).collect()
     }
 
-    /// Has somebody the lease of this session?
+    /// Whether a writer holds the lease of this session.
     #[must_use]
     pub fn is_held(&self, session: SessionId) -> bool {
         let reader = self.reader(session);
@@ -49,7 +49,7 @@ impl PostgresStore {
 
     fn look_for_writer(&self, reader: PostgresReader) -> Result<SessionLiveness, StoreError> {
         let env = &self.options().env;
-        // The lease first: a writer that came after it is not taken for one that is gone.
+        // The lease first, so that a writer that came after it is not taken for one that is gone.
         let lease = self.lease_of(&reader)?;
         let session = reader.session;
         let end = self.server().block(async move { reader.end().await })?;

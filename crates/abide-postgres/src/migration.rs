@@ -1,11 +1,11 @@
-//! The tables, made and changed in numbered steps, each once.
+//! The tables, made and changed in numbered steps, each of which runs once.
 
 use abide_model::StoreError;
 use deadpool_postgres::Object;
 
 use crate::error::Trouble;
 
-/// The steps, in order. One that was released is never edited: a change is another step.
+/// The steps, in order. A released step is never edited: a change is another step.
 const STEPS: &[(&str, &str)] = &[
     ("sessions", include_str!("../migrations/0001_sessions.sql")),
     ("history", include_str!("../migrations/0002_history.sql")),
@@ -14,32 +14,32 @@ const STEPS: &[(&str, &str)] = &[
 /// The version of the tables that this program knows.
 pub const SCHEMA_VERSION: i32 = STEPS.len() as i32;
 
-/// Taken while tables are changed, so that of many that start at once one does it.
+/// The advisory lock held while tables are changed, so that one of many processes does it.
 const LOCK: i64 = 0x6162_6964_6500_0001;
 
-/// What a migration did.
+/// The result of a migration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Migrated {
-    /// The version before; 0 where there was nothing.
+    /// The version before; 0 if there were no tables.
     pub from: i32,
     /// The version now.
     pub to: i32,
 }
 
-/// Brings the tables up to this program's version.
+/// Migrates the tables to this program's version.
 pub(crate) async fn migrate(client: &mut Object, schema: &str) -> Result<Migrated, Trouble> {
     let transaction = client.transaction().await?;
     transaction.execute("SELECT pg_advisory_xact_lock($1)", &[&LOCK]).await?;
     let name = quoted(schema);
-    // Asked first: whoever may not make schemas may still use one that is there.
+    // Checked first: a user who may not make schemas may still use an existing one.
     let there = "SELECT 1 FROM pg_namespace WHERE nspname = $1";
     if transaction.query_opt(there, &[&schema]).await?.is_none() {
         transaction.batch_execute(&format!("CREATE SCHEMA {name}")).await?;
     }
     transaction.batch_execute(&format!("SET LOCAL search_path = {name}")).await?;
-    // A step may take as long as it takes.
+    // A step may take as long as it needs.
     transaction.batch_execute("SET LOCAL statement_timeout = 0").await?;
-    // Asked first as well: whoever may only write finds all of it made.
+    // Checked first as well: a user who may only write finds everything made.
     let there = "SELECT to_regclass($1) IS NOT NULL";
     let table = format!("{name}.migration");
     if !transaction.query_one(there, &[&table]).await?.try_get::<_, bool>(0)? {
@@ -66,7 +66,7 @@ pub(crate) async fn migrate(client: &mut Object, schema: &str) -> Result<Migrate
     Ok(Migrated { from, to: SCHEMA_VERSION })
 }
 
-/// The version of the tables that are there; `None` where there are none.
+/// The version of the existing tables; `None` if there are none.
 pub(crate) async fn version(client: &Object, schema: &str) -> Result<Option<i32>, Trouble> {
     let there = "SELECT 1 FROM pg_tables WHERE schemaname = $1 AND tablename = 'migration'";
     if client.query_opt(there, &[&schema]).await?.is_none() {
@@ -76,13 +76,13 @@ pub(crate) async fn version(client: &Object, schema: &str) -> Result<Option<i32>
     Ok(Some(client.query_one(&sql, &[]).await?.try_get(0)?))
 }
 
-/// The tables are those of a newer program.
+/// The error for tables of a newer program.
 pub(crate) fn newer(place: &str, found: i32) -> StoreError {
     let (found, known) = (number(found), number(SCHEMA_VERSION));
     StoreError::NewerVersion { place: place.to_owned(), found, known }
 }
 
-/// The tables are those of an older program.
+/// The error for tables of an older program.
 pub(crate) fn older(place: &str, found: i32) -> StoreError {
     let (found, known) = (number(found), number(SCHEMA_VERSION));
     StoreError::OlderVersion { place: place.to_owned(), found, known }
@@ -92,7 +92,7 @@ fn number(version: i32) -> u64 {
     u64::try_from(version).unwrap_or(0)
 }
 
-/// A name as SQL takes it, whatever is in it.
+/// A name quoted for SQL.
 pub(crate) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }

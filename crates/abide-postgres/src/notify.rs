@@ -1,7 +1,7 @@
-//! Telling of sessions that have grown, and being told.
+//! Notifications about sessions that have grown.
 //!
-//! Nothing is promised by it: whoever is told looks, and whoever is not told looks now and then.
-//! An append never waits for it.
+//! They promise nothing: a reader that is notified looks, and one that is not polls now and then.
+//! An append never waits for them.
 
 use std::collections::BTreeSet;
 use std::future::{Future, poll_fn};
@@ -18,22 +18,22 @@ use tokio_postgres::{AsyncMessage, Client, Connection};
 use crate::connection::{Again, Server};
 use crate::migration::quoted;
 
-/// So long after one notification no other one is sent.
+/// The least time between two notifications.
 const PAUSE: Duration = Duration::from_millis(50);
-/// The most bytes of one: the server takes a little less than 8,000.
+/// The most bytes of a notification: the server takes a little less than 8,000.
 const BYTES: usize = 7_000;
 /// The most bytes of a channel's name.
 const NAME: usize = 63;
-/// So many may be unheard by a follower before it looks for itself.
+/// The most notifications queued for a follower; beyond that it polls.
 const UNHEARD: usize = 64;
 
-/// The channel of a schema. Two that share one are told more than concerns them.
+/// The channel of a schema. Two schemas that share one get notifications that do not concern them.
 fn channel(schema: &str) -> String {
-    // The name of a schema is ASCII.
+    // Schema names are ASCII.
     format!("abide_{schema}").chars().take(NAME).collect()
 }
 
-/// Collects the sessions that have grown.
+/// Collects sessions that have grown.
 #[derive(Debug, Default)]
 pub(crate) struct Teller {
     grown: Mutex<BTreeSet<i64>>,
@@ -41,7 +41,7 @@ pub(crate) struct Teller {
 }
 
 impl Teller {
-    /// These sessions have grown.
+    /// Adds sessions that have grown.
     pub(crate) fn add(&self, sids: impl Iterator<Item = i64>) {
         self.grown.lock().unwrap_or_else(PoisonError::into_inner).extend(sids);
         self.changed.notify_one();
@@ -52,14 +52,14 @@ impl Teller {
     }
 }
 
-/// Tells of what has grown as long as the store is there.
+/// Sends notifications as long as the store exists.
 pub(crate) async fn tell(server: Weak<Server>, teller: Arc<Teller>) {
     loop {
         teller.changed.notified().await;
         let Some(server) = server.upgrade() else { return };
         for list in lists(&teller.take()) {
             let channel = channel(server.url().schema());
-            // Who is not told looks for himself.
+            // A reader that is not notified polls.
             let _ = server
                 .once(|client| {
                     let (channel, list) = (channel.clone(), list.clone());
@@ -77,7 +77,7 @@ pub(crate) async fn tell(server: Weak<Server>, teller: Arc<Teller>) {
     }
 }
 
-/// Sessions as they are sent, in as many lists as are needed.
+/// Sessions as they are sent, in as many lists as needed.
 fn lists(sids: &BTreeSet<i64>) -> Vec<String> {
     let mut lists: Vec<String> = Vec::new();
     for sid in sids {
@@ -93,10 +93,10 @@ fn lists(sids: &BTreeSet<i64>) -> Vec<String> {
     lists
 }
 
-/// What is heard: these have grown; with none, any may have.
+/// The sessions that have grown; if empty, any may have.
 type Heard = Arc<[i64]>;
 
-/// Hears of sessions that have grown, over one connection of the store, made when it is first asked.
+/// Listens for notifications over one connection of the store, made on first use.
 #[derive(Debug)]
 pub(crate) struct Listener {
     started: AtomicBool,
@@ -115,7 +115,7 @@ impl Default for Listener {
 }
 
 impl Listener {
-    /// What is heard from now on.
+    /// Subscribes to notifications.
     pub(crate) fn hear(self: &Arc<Self>, server: &Arc<Server>) -> broadcast::Receiver<Heard> {
         let hearing = self.heard.subscribe();
         if !self.started.swap(true, Ordering::Relaxed)
@@ -126,18 +126,18 @@ impl Listener {
         hearing
     }
 
-    /// Is there a connection to hear over?
+    /// Whether there is a connection to listen on.
     pub(crate) fn is_up(&self) -> bool {
         self.up.load(Ordering::Relaxed)
     }
 
     fn say(&self, heard: Heard) {
-        // Perhaps nobody follows now.
+        // There may be no followers now.
         let _ = self.heard.send(heard);
     }
 }
 
-/// Listens as long as the store is there, over a new connection when one breaks.
+/// Listens as long as the store exists, on a new connection when one breaks.
 async fn listen(server: Weak<Server>, listener: Arc<Listener>) {
     let mut again = Again::new(Duration::MAX);
     loop {
@@ -145,7 +145,7 @@ async fn listen(server: Weak<Server>, listener: Arc<Listener>) {
         let (config, guard) = held.own_line();
         let channel = channel(held.url().schema());
         drop(held);
-        // However it ends, it is tried again.
+        // However it ends, it is retried.
         let _ = match config.connect(guard).await {
             Ok((client, connection)) => hear(client, connection, &channel, &listener).await,
             Err(error) => Err(error),
@@ -153,13 +153,13 @@ async fn listen(server: Weak<Server>, listener: Arc<Listener>) {
         if listener.up.swap(false, Ordering::Relaxed) {
             again = Again::new(Duration::MAX);
         }
-        // Those who follow look oftener now.
+        // Followers poll more often now.
         listener.say(Arc::from([]));
         tokio::time::sleep(again.pause()).await;
     }
 }
 
-/// Hears over a connection until it breaks.
+/// Listens on a connection until it breaks.
 async fn hear<S, T>(
     client: Client,
     mut connection: Connection<S, T>,
@@ -191,7 +191,7 @@ where
             }
             listening = true;
             listener.up.store(true, Ordering::Relaxed);
-            // What came before was not heard.
+            // Earlier notifications were missed.
             listener.say(Arc::from([]));
         }
         Poll::Pending

@@ -1,5 +1,5 @@
-//! Objects in the database: a row each, compressed where that pays, checked against its name when
-//! it is read.
+//! Objects in the database: a row for each, compressed if that pays, and checked against its name
+//! when it is read.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -9,23 +9,23 @@ use tokio_postgres::types::ToSql;
 
 use crate::connection::Server;
 
-/// So many bytes go into one statement.
+/// The most bytes put by one statement.
 const STATEMENT: usize = 8 << 20;
-/// And so many objects are read by one.
+/// The most objects read by one statement.
 const READ: usize = 64;
-/// An object is never larger.
+/// The largest object, in bytes.
 const LARGEST: usize = 1 << 30;
 const LEVEL: i32 = 3;
 const PLAIN: i16 = 0;
 const ZSTD: i16 = 1;
 
-/// The objects of a store whose objects are in the database.
+/// The objects of a store that keeps them in the database.
 #[derive(Debug)]
 pub(crate) struct TableObjects {
     server: Arc<Server>,
 }
 
-/// A row, on its way there or back.
+/// An object's row.
 struct Row {
     hash: Vec<u8>,
     size: i64,
@@ -44,7 +44,7 @@ impl Row {
         Self { hash: hash.as_bytes().to_vec(), size, form, bytes }
     }
 
-    /// The bytes of the object, if they are those that its name says.
+    /// The bytes of the object, if they match its name.
     fn unpack(&self, hash: ObjectHash) -> Option<Vec<u8>> {
         let size = usize::try_from(self.size).ok().filter(|size| *size <= LARGEST)?;
         let plain = match self.form {
@@ -74,7 +74,7 @@ impl TableObjects {
                         let sizes: Vec<i64> = rows.iter().map(|row| row.size).collect();
                         let forms: Vec<i16> = rows.iter().map(|row| row.form).collect();
                         let bytes: Vec<&[u8]> = rows.iter().map(|row| &row.bytes[..]).collect();
-                        // One that is there and damaged is put anew by whoever has its bytes.
+                        // A damaged object is replaced by whoever has its bytes.
                         let sql = "INSERT INTO object AS old (hash, size, form, bytes)
                             SELECT DISTINCT ON (given.hash) given.*
                             FROM unnest($1::bytea[], $2::bigint[], $3::smallint[], $4::bytea[])
@@ -94,7 +94,7 @@ impl TableObjects {
         Ok(taken)
     }
 
-    /// Puts rows, a statement's worth at a time.
+    /// Inserts rows, a statement's worth at a time.
     fn put(&self, objects: impl Iterator<Item = (ObjectHash, Vec<u8>)>) -> Result<u64, StoreError> {
         let (mut rows, mut bytes, mut taken) = (Vec::new(), 0, 0);
         for (hash, plain) in objects {
@@ -174,7 +174,7 @@ impl Objects for TableObjects {
     }
 
     fn sync(&self) -> Result<(), StoreError> {
-        // Each statement was a transaction, and is durable since it was answered.
+        // Each statement was a transaction, and durable once it was answered.
         Ok(())
     }
 

@@ -1,4 +1,4 @@
-//! Reading a session, beside its writer or without one. What is in the table is acknowledged.
+//! Reads a session, with or without a writer beside it. Everything in the table is acknowledged.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use crate::snapshot::Restored;
 
 /// The most bytes of data in one page.
 const PAGE_BYTES: u64 = 8 << 20;
-/// So many events are read at a time where all are.
+/// Events read at a time when all are read.
 const CHUNK: usize = 4096;
 
-/// Events that a session has: its own, or some that it shares.
+/// A range of a session's events: its own, or some that it shares.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stretch {
     pub(crate) sid: i64,
@@ -34,12 +34,12 @@ pub(crate) struct Stretch {
 #[derive(Debug, Clone)]
 pub(crate) struct Known {
     pub(crate) sid: i64,
-    /// Oldest first; the last one is its own.
+    /// Oldest first; the last one is the session's own.
     pub(crate) stretches: Vec<Stretch>,
 }
 
 impl Known {
-    /// Looks a session up.
+    /// Looks up a session.
     pub(crate) async fn find(client: &Object, session: SessionId) -> Result<Self, Trouble> {
         let sql = "WITH RECURSIVE up AS (
                 SELECT sid, parent, parent_seq, 0 AS depth FROM session WHERE id = $1
@@ -81,7 +81,7 @@ pub(crate) struct PostgresReader {
     pub(crate) session: SessionId,
     pub(crate) known: Arc<Known>,
     pub(crate) listener: Arc<Listener>,
-    /// How often it looks for what it would be told of.
+    /// How often to poll while notifications also come.
     pub(crate) look_every: Duration,
 }
 
@@ -95,7 +95,8 @@ pub(crate) struct End {
 }
 
 impl PostgresReader {
-    /// Lines of a range in the direction asked for, each with its place, and where the next ones are.
+    /// Lines of a range in the requested direction, each with its place, and where the next ones
+    /// are.
     pub(crate) async fn lines(
         &self,
         range: EventRange,
@@ -143,7 +144,7 @@ impl PostgresReader {
             .await
     }
 
-    /// A page of events, their objects put back in.
+    /// A page of events, with their objects put back in.
     pub(crate) async fn read_page(&self, range: EventRange) -> Result<EventPage, StoreError> {
         let (lines, mut next) = self.lines(range).await?;
         let mut notes = Vec::new();
@@ -183,7 +184,7 @@ impl PostgresReader {
         ReadNote::Damage { place, reason, lost: Some((seq, seq)) }
     }
 
-    /// A line that everything behind it counts on.
+    /// Parses a line that later ones depend on.
     fn needed<'a>(&self, seq: Seq, raw: &'a [u8]) -> Result<Line<'a>, StoreError> {
         sound(seq, raw).map_err(|reason| StoreError::Damaged {
             place: format!("event {seq} of session {}", self.session),
@@ -191,7 +192,7 @@ impl PostgresReader {
         })
     }
 
-    /// Every event up to `to`, their large strings left out: the fold needs none of them.
+    /// Every event up to `to`, without large strings, which the fold does not need.
     pub(crate) async fn events(&self, from: Seq, to: Seq) -> Result<Vec<Event>, StoreError> {
         let mut events = Vec::new();
         let mut range = EventRange { first: from, last: to, ..EventRange::ALL }.limit(CHUNK);
@@ -207,7 +208,7 @@ impl PostgresReader {
         }
     }
 
-    /// The state at `to`, folded anew.
+    /// The state at `to`, folded from the first event.
     pub(crate) async fn state_at(&self, to: Seq) -> Result<SessionState, StoreError> {
         let events = self.events(Seq::FIRST, to).await?;
         let folded = fold_lineage(to, &|visit| {
@@ -215,7 +216,7 @@ impl PostgresReader {
             Ok::<(), StoreError>(())
         });
         let mut state = folded?;
-        // Of a fork as it would be there, so that it can go back to it.
+        // The state of the fork as if rewound to `to`: its own later events count as dead.
         for later in self.known.stretches.iter().filter(|stretch| stretch.first > to) {
             for event in self.events(later.first, later.first).await? {
                 state.apply_dead(&event);
@@ -224,7 +225,7 @@ impl PostgresReader {
         Ok(state)
     }
 
-    /// The session whose first event is the first of all.
+    /// The session that holds the very first event.
     pub(crate) async fn origin(&self) -> Result<SessionId, StoreError> {
         let oldest = self.known.stretches.first().map_or(self.known.sid, |part| part.sid);
         self.server
@@ -252,7 +253,7 @@ impl PostgresReader {
         .map(|line| line.sum)
     }
 
-    /// The last event, and its sum.
+    /// The last event and its sum.
     pub(crate) async fn last(&self) -> Result<(Seq, Sum), StoreError> {
         let (lines, _) = self.lines(EventRange::ALL.backward().limit(1)).await?;
         match lines.first() {
@@ -261,7 +262,7 @@ impl PostgresReader {
         }
     }
 
-    /// The end of the session and the state there, whole.
+    /// The end of the session, and the whole state there.
     pub(crate) async fn end(&self) -> Result<End, StoreError> {
         let sid = self.known.sid;
         let restored = self.restored(move |mut restored, client| {
@@ -283,7 +284,7 @@ impl PostgresReader {
         Ok(End { state, pages: crate::snapshot::Pages::default(), seq, sum })
     }
 
-    /// Applies what came behind a snapshot; `false` where that takes a fold of everything.
+    /// Applies the events after the state cache; `false` if everything must be folded again.
     async fn go_on(&self, end: &mut End) -> Result<bool, StoreError> {
         let mut range = EventRange::from(end.seq.next()).limit(CHUNK);
         loop {
@@ -327,8 +328,8 @@ impl PostgresReader {
             .await
     }
 
-    /// The small part of the state at the end, and one lane of it: only the pages are read that
-    /// these need.
+    /// The small part of the state at the end and one lane of it. Reads only the pages that these
+    /// need.
     async fn lane_at_end(&self, name: String) -> Result<(Core, LaneState), StoreError> {
         let sid = self.known.sid;
         let tail = self.tail_behind_snapshot().await?;
@@ -357,7 +358,7 @@ impl PostgresReader {
         Ok(lane_of(&self.state_at(seq).await?, &name))
     }
 
-    /// The events behind the snapshot; none where there is no snapshot, or a rewind behind it.
+    /// The events after the state cache; `None` if there is no cache, or a rewind to before it.
     async fn tail_behind_snapshot(&self) -> Result<Option<Vec<Event>>, StoreError> {
         let sid = self.known.sid;
         let seq = self
@@ -395,7 +396,7 @@ impl PostgresReader {
     }
 }
 
-/// The objects of these names, as far as they are there.
+/// The objects with these names that exist.
 pub(crate) async fn fetch(
     objects: &Arc<dyn Objects>,
     wanted: Vec<ObjectHash>,
@@ -417,7 +418,7 @@ pub(crate) async fn fetch(
     joined(reading.await).unwrap_or_else(|| Ok(HashMap::new()))
 }
 
-/// A line whose sum is that of its bytes, in its place; else why not.
+/// Parses a line and checks its sum and its place; the error says what is wrong.
 pub(crate) fn sound(seq: Seq, raw: &[u8]) -> Result<Line<'_>, String> {
     let line = Line::read(raw).map_err(|error| error.to_string())?;
     if line.seq != seq {
@@ -426,13 +427,13 @@ pub(crate) fn sound(seq: Seq, raw: &[u8]) -> Result<Line<'_>, String> {
     Ok(line)
 }
 
-/// How often a follower looks while nobody could tell it.
+/// How often a follower polls while no notifications come.
 const LOOK: Duration = Duration::from_millis(100);
 
 impl PostgresReader {
-    /// Waits for more: until it is told of it, or has looked and found it.
+    /// Waits for more events: until it is notified, or polls and finds them.
     async fn grows(&self, beyond: Seq, within: Duration) -> Result<bool, StoreError> {
-        // First listened, then looked: nothing falls between.
+        // Subscribe first, then look, so that nothing is missed in between.
         let mut hearing = self.listener.hear(&self.server);
         let until = Instant::now().checked_add(within);
         loop {

@@ -1,4 +1,4 @@
-//! What holds for everybody who uses a store, and where its space went.
+//! Settings that hold for everyone who uses a store, and its disk usage.
 
 use abide_model::StoreError;
 use deadpool_postgres::GenericClient;
@@ -7,25 +7,25 @@ use deadpool_postgres::Object;
 use crate::error::Trouble;
 use crate::store::PostgresStore;
 
-/// Where objects are, where they are not in the database.
+/// The setting with the place of the objects, if they are not in the database.
 const OBJECTS: &str = "objects";
 
-/// Where the space of a store went, in bytes, indexes included.
+/// The disk usage of a store in bytes, indexes included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Space {
     /// The events.
     pub events: u64,
-    /// Snapshots of states.
+    /// The state caches.
     pub state: u64,
-    /// Objects that are in the database.
+    /// Objects in the database.
     pub objects: u64,
-    /// What is searched in.
+    /// The search index.
     pub index: u64,
-    /// The rest.
+    /// Everything else.
     pub other: u64,
 }
 
-/// Where the objects are; none where they are in the database.
+/// Where the objects are; `None` if they are in the database.
 pub(crate) async fn objects_place(client: &Object) -> Result<Option<String>, Trouble> {
     let sql = "SELECT value FROM setting WHERE name = $1";
     let row = client.query_opt(sql, &[&OBJECTS]).await?;
@@ -39,7 +39,7 @@ async fn store_id(client: &Object) -> Result<String, Trouble> {
 }
 
 impl PostgresStore {
-    /// Where the store's objects are; none where they are in the database.
+    /// Where the store's objects are; `None` if they are in the database.
     pub fn objects_place(&self) -> Result<Option<String>, StoreError> {
         let server = self.server().clone();
         self.server().block(async move {
@@ -47,7 +47,7 @@ impl PostgresStore {
         })
     }
 
-    /// What tells this store from others that come to stand at the same place: when its tables were
+    /// Identifies this store among others that may be at the same place later: when its tables were
     /// made, to the microsecond, and the name of the database.
     pub fn store_id(&self) -> Result<String, StoreError> {
         let server = self.server().clone();
@@ -56,7 +56,7 @@ impl PostgresStore {
         })
     }
 
-    /// Says where objects go from now on. Refused where there are some already, elsewhere.
+    /// Sets where objects are stored from now on. Refused if there already are objects elsewhere.
     pub fn set_objects_place(&self, place: &str) -> Result<(), StoreError> {
         let (server, place) = (self.server().clone(), place.to_owned());
         let shown = self.place();
@@ -67,7 +67,7 @@ impl PostgresStore {
                     Box::pin(async move {
                         let transaction = client.transaction().await?;
                         may_be(&transaction, &place, &shown).await?;
-                        // Of two at once with different places the second is refused.
+                        // Of two different places set at once, the second is refused.
                         let sql = "INSERT INTO setting AS old (name, value) VALUES ($1, $2)
                             ON CONFLICT (name) DO UPDATE SET value = old.value
                             WHERE old.value = excluded.value";
@@ -83,7 +83,7 @@ impl PostgresStore {
         })
     }
 
-    /// May objects go there from now on? Writes nothing.
+    /// Checks whether objects can be stored there from now on. Writes nothing.
     pub fn check_objects_place(&self, place: &str) -> Result<(), StoreError> {
         let (server, place) = (self.server().clone(), place.to_owned());
         let shown = self.place();
@@ -97,7 +97,7 @@ impl PostgresStore {
         })
     }
 
-    /// Where the space went.
+    /// The disk usage.
     pub fn space(&self) -> Result<Space, StoreError> {
         let server = self.server().clone();
         self.server().block(async move {
@@ -130,7 +130,7 @@ impl PostgresStore {
     }
 }
 
-/// Refuses a place where objects are elsewhere, or may be: in a session's database.
+/// Refuses a place if objects are elsewhere, or may be in the database.
 async fn may_be<C: GenericClient>(client: &C, place: &str, shown: &str) -> Result<(), Trouble> {
     let sql = "SELECT coalesce((SELECT value FROM setting WHERE name = $1),
         (SELECT 'the database' FROM session LIMIT 1))";

@@ -1,8 +1,8 @@
-//! Snapshots of a session's state: a small root, and pages of which only those are read that are
-//! needed. Derived: one that does not fit the events is passed over.
+//! The state cache of a session: a small root, and pages that are read only if needed. It is
+//! derived: one that does not match the events is ignored.
 //!
-//! A page's place begins with the epoch of the writer that put it, and a writer counts on: so what
-//! is at a place never changes, whoever writes when. Each page carries a check of its bytes.
+//! A page's place starts with the epoch of the writer that put it, and a writer counts up: so the
+//! page at a place never changes, whoever writes when. Each page carries a checksum.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,19 +14,19 @@ use deadpool_postgres::Object;
 use crate::error::Trouble;
 use crate::flush::place;
 
-/// Pages are written anew when so many were put and not a quarter of them can be live.
+/// Pages are rewritten once this many were put and less than a quarter of them can be in use.
 const REWRITE: i64 = 4096;
-/// The bytes of a check.
+/// The bytes of a checksum.
 const CHECK: usize = 16;
 
-/// A snapshot taken and not written yet.
+/// A state cache that is not written yet.
 #[derive(Debug, Default)]
 pub(crate) struct Taken {
     seq: i64,
     sum: Vec<u8>,
     root: Vec<u8>,
     first_page: i64,
-    /// Place and bytes of those that are new.
+    /// Place and bytes of the new pages.
     pages: Vec<(i64, Vec<u8>)>,
     failed: Arc<AtomicBool>,
 }
@@ -34,15 +34,15 @@ pub(crate) struct Taken {
 /// Where the pages of a state are, and where the next one goes.
 #[derive(Debug, Default)]
 pub(crate) struct Pages {
-    /// The first that is of use.
+    /// The first page in use.
     first: i64,
     next: i64,
     ready: Vec<(i64, Vec<u8>)>,
     /// How many are in the table.
     put: i64,
-    /// How many a whole state has, at the least.
+    /// The least number of pages of a whole state.
     whole: i64,
-    /// The last snapshot could not be written.
+    /// The last write failed.
     failed: Arc<AtomicBool>,
 }
 
@@ -59,13 +59,13 @@ impl PageSink for Pages {
 }
 
 impl Pages {
-    /// The same pages, to be added to by the writer of this epoch.
+    /// The same pages, for the writer of this epoch to add to.
     pub(crate) fn of_writer(self, epoch: Epoch) -> Self {
         let next = i64::try_from(epoch.0).unwrap_or(0).saturating_mul(1 << 32);
         Self { next, ..self }
     }
 
-    /// Takes a snapshot of a state whose pages are all there.
+    /// Makes a state cache of a state whose pages are all loaded.
     pub(crate) fn take(&mut self, state: &mut SessionState, (seq, sum): (Seq, Sum)) -> Taken {
         let crowded = self.put > REWRITE && self.put > self.whole.saturating_mul(4);
         if crowded || self.failed.swap(false, Ordering::Relaxed) {
@@ -90,14 +90,14 @@ impl Pages {
     }
 }
 
-/// Bytes with a check before them.
+/// Bytes with their checksum before them.
 fn sealed(bytes: &[u8]) -> Vec<u8> {
     let mut sealed = check(bytes).to_vec();
     sealed.extend_from_slice(bytes);
     sealed
 }
 
-/// The bytes behind a check that holds.
+/// The bytes after a checksum, if it matches.
 fn unsealed(sealed: &[u8]) -> Option<&[u8]> {
     let (sum, bytes) = sealed.split_at_checked(CHECK)?;
     (sum == check(bytes)).then_some(bytes)
@@ -112,12 +112,12 @@ fn check(bytes: &[u8]) -> [u8; CHECK] {
 }
 
 impl Taken {
-    /// Writes it, unless there is a later one that fits.
+    /// Writes it, unless there is a later one that matches.
     pub(crate) async fn write(&self, mut client: Object, sid: i64) -> Result<(), Trouble> {
         let transaction = client.transaction().await?;
         let (places, bytes): (Vec<i64>, Vec<&[u8]>) =
             self.pages.iter().map(|(place, bytes)| (*place, bytes.as_slice())).unzip();
-        // The pages of an earlier snapshot too: a later one may have come before it, and needs them.
+        // Its pages in any case: a later cache may have been written first, and needs them.
         let sql = "INSERT INTO page (sid, place, bytes)
             SELECT $1, given.place, given.bytes
             FROM unnest($2::bigint[], $3::bytea[]) AS given (place, bytes)
@@ -139,13 +139,13 @@ impl Taken {
         Ok(())
     }
 
-    /// It could not be written: the next one must not count on its pages.
+    /// Notes that it could not be written: the next one must not rely on its pages.
     pub(crate) fn failed(&self) {
         self.failed.store(true, Ordering::Relaxed);
     }
 }
 
-/// A state read from a snapshot; its pages are away until they are brought in.
+/// A state read from the cache; its pages are loaded on request.
 #[derive(Debug)]
 pub(crate) struct Restored {
     pub(crate) state: SessionState,
@@ -155,8 +155,8 @@ pub(crate) struct Restored {
 }
 
 impl Restored {
-    /// The snapshot of a session, where there is one that this program can read and that fits the
-    /// event it was taken behind.
+    /// The state cache of a session, if there is one that this program can read and that matches
+    /// the event it was made at.
     pub(crate) async fn read(client: &Object, sid: i64) -> Result<Option<Self>, Trouble> {
         let sql = "SELECT snapshot.seq, snapshot.sum, root, first_page,
                 (SELECT count(*) FROM page WHERE page.sid = snapshot.sid)
@@ -173,7 +173,7 @@ impl Restored {
         Ok((state.core.seq == seq).then_some(Self { state, pages, seq, sum }))
     }
 
-    /// Brings in all pages; `false` when one is not readable.
+    /// Loads all pages; `false` if one is not readable.
     pub(crate) async fn bring_all(&mut self, client: &Object, sid: i64) -> Result<bool, Trouble> {
         let away = self.state.away();
         let whole = bring(&mut self.state, client, sid, &away).await?;
@@ -181,7 +181,7 @@ impl Restored {
         Ok(whole)
     }
 
-    /// Brings in the pages that a lane is looked up in.
+    /// Loads the pages needed to look up a lane.
     pub(crate) async fn bring_lane(
         &mut self,
         client: &Object,
@@ -192,7 +192,7 @@ impl Restored {
         bring(&mut self.state, client, sid, &missing).await
     }
 
-    /// Brings in the pages that an event needs.
+    /// Loads the pages that an event needs.
     pub(crate) async fn bring_for(
         &mut self,
         client: &Object,

@@ -25,21 +25,21 @@ use crate::setting;
 use crate::url::ServerUrl;
 use crate::writer::PostgresWriter;
 
-/// What a shared store is opened with.
+/// Options of a shared store.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Clock, randomness and identity.
     pub env: Environment,
-    /// What the project is known by whose sessions are meant where none is named: new ones get the
-    /// first. With none, all are meant.
+    /// The ids of the project whose sessions are used unless another is named; new sessions get the
+    /// first. Without any, all sessions are used.
     pub projects: Vec<String>,
-    /// Take a session even from a holder that lives.
+    /// Take a session over even from a live holder.
     pub take_over: bool,
-    /// How long something is tried again while the server is away.
+    /// How long a request is retried while the server is away.
     pub patience: Duration,
-    /// How long one question may take.
+    /// How long one request may take.
     pub answer: Duration,
-    /// How often a follower looks that would be told of what is new.
+    /// How often a follower polls while it also gets notifications.
     pub look_every: Duration,
 }
 
@@ -56,22 +56,22 @@ impl Default for Options {
     }
 }
 
-/// What a store says of itself.
+/// The status of a store.
 #[derive(Debug, Clone)]
 pub struct StoreStatus {
-    /// The server's own words of its version.
+    /// The server's version string.
     pub server: String,
-    /// The version of the tables; none where there are none.
+    /// The version of the tables; `None` if there are none.
     pub version: Option<i32>,
-    /// How many sessions there are.
+    /// The number of sessions.
     pub sessions: u64,
-    /// And of how many somebody has the lease.
+    /// The number of sessions with a held lease.
     pub held: u64,
     /// The bytes of the tables and their indexes.
     pub bytes: u64,
-    /// Where the objects are; none where they are in the database.
+    /// Where the objects are; `None` if they are in the database.
     pub objects: Option<String>,
-    /// What the server is set to that endangers what is stored.
+    /// Settings of the server that endanger the data.
     pub warnings: Vec<String>,
 }
 
@@ -88,7 +88,7 @@ pub struct PostgresStore {
 }
 
 impl PostgresStore {
-    /// Opens a store that is there.
+    /// Opens an existing store.
     pub fn open(url: &ServerUrl, options: Options) -> Result<Self, StoreError> {
         let store = Self::connect(url, options)?;
         match store.version()? {
@@ -101,14 +101,14 @@ impl PostgresStore {
         }
     }
 
-    /// Makes a store, or brings one up to date.
+    /// Makes a store, or migrates an existing one.
     pub fn init(url: &ServerUrl, options: Options) -> Result<(Self, Migrated), StoreError> {
         let store = Self::connect(url, options)?;
         let migrated = store.migrate()?;
         Ok((store, migrated))
     }
 
-    /// A store whose tables are not looked at.
+    /// Connects to a store without looking at its tables.
     pub fn connect(url: &ServerUrl, options: Options) -> Result<Self, StoreError> {
         let server = Arc::new(Server::new(url.clone(), options.patience, options.answer)?);
         let leases = Arc::new(Leases::default());
@@ -139,13 +139,14 @@ impl PostgresStore {
         self.server.place()
     }
 
-    /// What it is opened with.
+    /// Its options.
     #[must_use]
     pub const fn options(&self) -> &Options {
         &self.options
     }
 
-    /// Brings the tables up to this program's version. Done once, whoever else asks for it.
+    /// Migrates the tables to this program's version. Runs once, even if several processes ask for
+    /// it.
     pub fn migrate(&self) -> Result<Migrated, StoreError> {
         let server = self.server.clone();
         self.server.block(async move {
@@ -159,7 +160,7 @@ impl PostgresStore {
         })
     }
 
-    /// The version of the tables; none where there are none.
+    /// The version of the tables; `None` if there are none.
     pub fn version(&self) -> Result<Option<i32>, StoreError> {
         let server = self.server.clone();
         self.server.block(async move {
@@ -173,7 +174,7 @@ impl PostgresStore {
         })
     }
 
-    /// What it says of itself.
+    /// The status of the store.
     pub fn status(&self) -> Result<StoreStatus, StoreError> {
         let server = self.server.clone();
         self.server.block(async move {
@@ -245,7 +246,7 @@ impl PostgresStore {
         }
     }
 
-    /// The id of the project that a session belongs to; none where none was told.
+    /// The id of a session's project; `None` if it has none.
     pub fn project_of(&self, session: SessionId) -> Result<Option<String>, StoreError> {
         let server = self.server.clone();
         let project = self.server.block(async move {
@@ -296,7 +297,7 @@ async fn find_known(server: &Server, session: SessionId) -> Result<Known, StoreE
         .await
 }
 
-/// What a new session begins with.
+/// Where a new session starts.
 struct Beginning {
     /// The event before its first, and its sum.
     last: (Seq, Sum),
@@ -311,7 +312,7 @@ impl Beginning {
     }
 }
 
-/// Makes a session; of those who ask for the same key at once, one does.
+/// Makes a session. If several processes ask for the same key at once, one makes it.
 async fn make(
     server: &Server,
     env: &Environment,
@@ -352,7 +353,7 @@ async fn insert(
     let uuid = Uuid::from_bytes(*id.as_bytes());
     let transaction = client.transaction().await?;
     if let Some(session) = with_key(&transaction, projects, key).await? {
-        // Somebody has the key; or this very session was made, and the answer was lost.
+        // Another session has the key; or this one was made, and the answer was lost.
         return Ok(if session == id { Made::New(id) } else { Made::Known(session) });
     }
     let sql = "INSERT INTO session (id, project, key, parent, parent_seq)
@@ -368,8 +369,8 @@ async fn insert(
     Ok(Made::New(id))
 }
 
-/// Who has a key in a project, by whatever that is known. Until the transaction ends nobody else
-/// takes it.
+/// The session with a key in a project, under any of the project's ids. Locks the key until the
+/// transaction ends.
 pub(crate) async fn with_key(
     transaction: &deadpool_postgres::Transaction<'_>,
     projects: &[String],
@@ -381,7 +382,7 @@ pub(crate) async fn with_key(
     Ok(row.map(|row| row.try_get(0)).transpose()?.map(session_id))
 }
 
-/// Who has a key in a project, by whatever that is known.
+/// The session with a key in a project, under any of the project's ids.
 pub(crate) async fn key_holder(
     client: &Object,
     projects: &[String],
@@ -460,7 +461,7 @@ async fn find(
         SessionRef::Key(key) => key_holder(client, projects, key).await?.ok_or_else(none),
         SessionRef::Prefix(prefix) if prefix.is_empty() => Err(none()),
         SessionRef::Prefix(prefix) => {
-            // Of this project first; another one's session is found by its id as well.
+            // This project's sessions first; an id also finds sessions of others.
             for projects in [projects, &[]] {
                 let fits: Vec<SessionId> = all(client, projects)
                     .await?
@@ -486,14 +487,14 @@ async fn find(
     }
 }
 
-/// The newest session that is not empty, of a project, with this workspace where one is given, as
-/// far as the history has taken events in.
+/// The newest session of a project that is not empty, with this workspace if given, as far as the
+/// history is up to date.
 async fn latest(
     client: &Object,
     projects: &[String],
     workspace: Option<&str>,
 ) -> Result<Option<SessionId>, Trouble> {
-    // Only what has the directory's name in it is parsed: of most sessions nothing is.
+    // JSON is parsed only if it contains the directory's name, which most sessions lack.
     let sql = "SELECT session.id FROM session JOIN overview USING (sid)
         WHERE (cardinality($1::text[]) = 0 OR session.project = ANY($1))
             AND (session.parent IS NOT NULL OR overview.indexed > 1)
@@ -502,7 +503,7 @@ async fn latest(
                     AND ($2::text IS NULL OR overview.overview::json #>> '{fields,workspace}' = $2)
                 END
         ORDER BY session.id DESC LIMIT 1";
-    // As it stands in the overview, which is JSON.
+    // As it is written in the overview, which is JSON.
     let written = workspace.map(|workspace| serde_json::Value::from(workspace).to_string());
     let statement = client.prepare_cached(sql).await?;
     let row = client.query_opt(&statement, &[&projects, &workspace, &written]).await?;

@@ -1,4 +1,4 @@
-//! Encrypted connections. Whoever asks for one gets a server whose certificate is checked.
+//! Encrypted connections. The server's certificate is always verified.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::url::UrlError;
 
-/// What makes encrypted connections: with the certificates of this file, else with those that
-/// the web's authorities vouch for.
+/// Makes encrypted connections that trust the certificates in this file, or else the web's
+/// authorities.
 pub(crate) fn connector(root: Option<&str>) -> Result<MakeRustlsConnect, UrlError> {
     let mut roots = RootCertStore::empty();
     match root {

@@ -1,7 +1,7 @@
-//! Where a shared store is: `postgres://user@host/database?schema=team`.
+//! The URL of a shared store: `postgres://user@host/database?schema=team`.
 //!
-//! A password comes from the URL, from `PGPASSWORD` or from the password file, and goes nowhere
-//! but to the server: no form of a [`ServerUrl`] that can be shown has it.
+//! The password comes from the URL, from `PGPASSWORD` or from the password file, and goes only to
+//! the server: neither `Display` nor `Debug` of a [`ServerUrl`] shows it.
 
 use std::fmt;
 use std::os::unix::fs::PermissionsExt;
@@ -14,36 +14,36 @@ use tokio_postgres::config::{Host, SslMode};
 
 use crate::guard::is_socket;
 
-/// The schema that a store has unless another is named.
+/// The schema of a store, unless the URL names another.
 pub const DEFAULT_SCHEMA: &str = "abide";
 
-/// Why a URL does not name a store.
+/// Why a URL is not that of a store.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
-    /// It begins otherwise.
+    /// The scheme is another one.
     #[error("a shared store's URL begins with postgres:// or postgresql://")]
     Scheme,
-    /// PostgreSQL's client cannot read it.
+    /// PostgreSQL's client cannot parse it.
     #[error("the URL cannot be read: {0}")]
     Unreadable(String),
-    /// A schema's name that is not one.
+    /// The name of the schema is invalid.
     #[error("{0:?} cannot be the name of a schema: small letters, digits and _, at most 63")]
     Schema(String),
-    /// A way of encryption that is not known.
+    /// The `sslmode` is unknown.
     #[error("sslmode={0} is not known: disable, prefer, require, verify-ca or verify-full")]
     SslMode(String),
-    /// A time to wait that is none.
+    /// The `connect_timeout` is not a number.
     #[error("connect_timeout={0} is not a number of seconds")]
     ConnectTimeout(String),
-    /// Some are sockets, some are not.
+    /// The hosts mix sockets and network addresses.
     #[error("sockets of this machine and hosts on a network cannot be named together")]
     Hosts,
-    /// The certificates to trust cannot be read.
+    /// The trusted certificates cannot be read.
     #[error("cannot read the certificates in {path}: {reason}")]
     RootCertificate {
-        /// Where.
+        /// The file.
         path: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// Encryption cannot be set up.
@@ -51,32 +51,32 @@ pub enum UrlError {
     Tls(String),
 }
 
-/// Where a shared store is, and how to get in.
+/// The URL of a shared store, with its credentials.
 #[derive(Clone)]
 pub struct ServerUrl {
     pub(crate) config: Config,
     pub(crate) schema: String,
     pub(crate) root_certificate: Option<String>,
-    /// How long a server is waited for, where that is said.
+    /// How long to wait for the server, if the URL says so.
     pub(crate) connect_timeout: Option<Duration>,
     shown: String,
 }
 
 impl ServerUrl {
-    /// Does this look like the URL of a shared store rather than a path?
+    /// Whether this is the URL of a shared store rather than a path.
     #[must_use]
     pub fn is_one(text: &str) -> bool {
         text.starts_with("postgres://") || text.starts_with("postgresql://")
     }
 
-    /// Reads a URL. What it leaves out comes from the variables that PostgreSQL's own clients
-    /// read (`PGHOST`, `PGPORT`, `PGUSER`, `PGPASSWORD`, `PGDATABASE`, `PGSSLMODE`,
-    /// `PGSSLROOTCERT`, `PGCONNECT_TIMEOUT`), and the password from `PGPASSFILE` or `~/.pgpass`.
+    /// Parses a URL. Missing parts come from the variables that PostgreSQL's own clients read
+    /// (`PGHOST`, `PGPORT`, `PGUSER`, `PGPASSWORD`, `PGDATABASE`, `PGSSLMODE`, `PGSSLROOTCERT`,
+    /// `PGCONNECT_TIMEOUT`), and the password from `PGPASSFILE` or `~/.pgpass`.
     pub fn parse(text: &str) -> Result<Self, UrlError> {
         Self::parse_with(text, &|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
     }
 
-    /// The same with other variables.
+    /// As `parse`, with other variables.
     pub(crate) fn parse_with(
         text: &str,
         variable: &dyn Fn(&str) -> Option<String>,
@@ -103,7 +103,7 @@ impl ServerUrl {
         let plain =
             if rest.is_empty() { base.to_owned() } else { format!("{base}?{}", rest.join("&")) };
         let mut config: Config = plain.parse().map_err(|error: tokio_postgres::Error| {
-            // Its words may repeat a part of the URL; the kind of trouble is enough.
+            // Its message may repeat part of the URL; the kind of error is enough.
             let _ = error;
             UrlError::Unreadable("see PostgreSQL's documentation of connection URIs".to_owned())
         })?;
@@ -128,7 +128,7 @@ impl ServerUrl {
         Ok(Self { config, schema, root_certificate: root, connect_timeout, shown })
     }
 
-    /// The schema that the tables are in.
+    /// The schema of the tables.
     #[must_use]
     pub fn schema(&self) -> &str {
         &self.schema
@@ -151,7 +151,7 @@ impl fmt::Debug for ServerUrl {
     }
 }
 
-/// For people: no password, no options.
+/// For people: without password and options.
 fn shown(config: &Config, schema: &str) -> String {
     let host = match config.get_hosts().first() {
         Some(Host::Tcp(host)) => host.clone(),
@@ -170,13 +170,13 @@ fn ssl_mode_of(mode: Option<&str>) -> Result<SslMode, UrlError> {
     match mode {
         None | Some("prefer" | "allow") => Ok(SslMode::Prefer),
         Some("disable") => Ok(SslMode::Disable),
-        // Whoever wants encryption gets a server that is who it says it is.
+        // An encrypted connection always verifies the server's certificate.
         Some("require" | "verify-ca" | "verify-full") => Ok(SslMode::Require),
         Some(other) => Err(UrlError::SslMode(other.to_owned())),
     }
 }
 
-/// Seconds, a part of one too; with 0 or less nothing is said.
+/// Seconds, with fractions; 0 or less means not set.
 fn connect_timeout_of(seconds: &str) -> Result<Option<Duration>, UrlError> {
     let wrong = || UrlError::ConnectTimeout(seconds.to_owned());
     let seconds: f64 = seconds.trim().parse().map_err(|_| wrong())?;
@@ -186,7 +186,7 @@ fn connect_timeout_of(seconds: &str) -> Result<Option<Duration>, UrlError> {
     Duration::try_from_secs_f64(seconds).map(Some).map_err(|_| wrong())
 }
 
-/// What the URL leaves out, from the variables.
+/// Fills in what the URL leaves out from the variables.
 fn complete(config: &mut Config, variable: &dyn Fn(&str) -> Option<String>) {
     if config.get_hosts().is_empty() {
         config.host(variable("PGHOST").as_deref().unwrap_or("localhost"));
@@ -214,8 +214,8 @@ fn complete(config: &mut Config, variable: &dyn Fn(&str) -> Option<String>) {
     }
 }
 
-/// The password of the first line that fits in the password file. A file that others may read is
-/// passed over, as PostgreSQL's own clients do.
+/// The password of the first matching line in the password file. A file that others may read is
+/// ignored, as PostgreSQL's own clients do.
 fn password_in_file(config: &Config, variable: &dyn Fn(&str) -> Option<String>) -> Option<String> {
     let path = variable("PGPASSFILE").map(PathBuf::from);
     let path = path.or_else(|| Some(Path::new(&variable("HOME")?).join(".pgpass")))?;
@@ -223,7 +223,7 @@ fn password_in_file(config: &Config, variable: &dyn Fn(&str) -> Option<String>) 
     if mode & 0o077 != 0 {
         return None;
     }
-    // One password goes to whichever of the hosts answers: a line must be for the only one.
+    // With several hosts, the password could go to any of them, so a line must be for the only one.
     let [host] = config.get_hosts() else { return None };
     let host = match host {
         Host::Tcp(host) => host.clone(),
@@ -246,7 +246,7 @@ fn password_in_file(config: &Config, variable: &dyn Fn(&str) -> Option<String>) 
     })
 }
 
-/// The fields of a line of the password file: `\` takes the next character as it is.
+/// The fields of a line of the password file: `\` escapes the next character.
 fn fields(line: &str) -> Vec<String> {
     let mut fields = vec![String::new()];
     let mut characters = line.chars();

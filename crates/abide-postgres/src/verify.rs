@@ -1,4 +1,4 @@
-//! Is a session whole: every line sound, each chained to the one before?
+//! Verifies that a session is whole: every line is sound and chained to the one before.
 
 use abide_journal::Sum;
 use abide_model::{EventRange, Seq, SessionId, StoreError};
@@ -6,12 +6,12 @@ use abide_model::{EventRange, Seq, SessionId, StoreError};
 use crate::reader::{PostgresReader, sound};
 use crate::store::PostgresStore;
 
-/// So many lines are read at a time.
+/// Lines read at a time.
 const CHUNK: usize = 4096;
 
 impl PostgresStore {
-    /// Reads a session from its first event to its last, those that it shares included, and checks
-    /// every line and the chain. Gives the last event.
+    /// Reads a session from its first event to its last, shared ones included, and checks every
+    /// line and the chain. Returns the last event.
     pub fn verify(&self, session: SessionId) -> Result<Seq, StoreError> {
         let reader = self.reader(session)?;
         self.server().block(async move { verify(&reader).await })

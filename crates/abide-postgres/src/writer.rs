@@ -1,4 +1,4 @@
-//! The one writer of a session: takes events in, folds them, and has them sent in groups.
+//! The one writer of a session: stages events, folds them, and has them sent in groups.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,15 +20,15 @@ use crate::lease::{self, Lease, Leases};
 use crate::reader::{End, PostgresReader};
 use crate::snapshot::{Pages, Taken};
 
-/// Strings larger than this go into objects.
+/// Strings larger than this are stored as objects.
 const OBJECT_BYTES: usize = 16 << 10;
-/// A snapshot of the state is taken after so many events, and when a writer closes.
+/// The state cache is written after this many events, and when a writer closes.
 const SNAPSHOT_EVERY: u64 = 4096;
 
-/// How long a writer that closes brings its session into the index.
+/// How long a closing writer may take to update the index.
 const INDEXING: Duration = Duration::from_secs(2);
 
-/// What the intake asks of the server.
+/// What the intake reads from the server.
 struct Past {
     reader: PostgresReader,
     pages: Pages,
@@ -36,7 +36,7 @@ struct Past {
 
 impl Stored for Past {
     fn fetch(&mut self, _: &mut SessionState, _: &Event) -> bool {
-        // The state was brought in whole.
+        // The whole state was loaded.
         true
     }
 
@@ -80,7 +80,7 @@ impl Commit for Committer {
         self.flusher.append(self.reader.session, self.lease, batch.lines)?;
         self.changed.mark(&self.reader);
         if let Some(taken) = batch.snapshot {
-            // A help to the next open, nothing more: nobody waits for it.
+            // Only speeds up the next open, so nobody waits for it.
             let (server, sid) = (self.reader.server.clone(), self.lease.sid);
             if let Some(handle) = self.reader.server.runtime() {
                 handle.spawn(async move { write_snapshot(&server, taken, sid).await });
@@ -153,7 +153,7 @@ impl PostgresWriter {
         })
     }
 
-    /// Puts the large strings of the events' payloads into objects, durably.
+    /// Moves the large strings of payloads into objects, durably.
     fn prepare(&self, events: Vec<NewEvent>) -> Result<Vec<Prepared>, StoreError> {
         let mut objects = ObjectBatch::default();
         let mut prepared = Vec::with_capacity(events.len());
@@ -183,7 +183,7 @@ impl PostgresWriter {
         })
     }
 
-    /// Stages until it is done.
+    /// Stages events, repeating until it succeeds.
     fn staged(
         &self,
         durability: Durability,
@@ -199,7 +199,8 @@ impl PostgresWriter {
                 Intaken::Done(acknowledged, last) => {
                     return Ok(Ticket::new(acknowledged, last, durability, self.queue.clone()));
                 }
-                // Nothing is ever away; and what is staged must be sent before it is read back.
+                // No page is ever missing; but staged events must be sent before they are read
+                // back.
                 Intaken::Unreadable | Intaken::Unwritten => queue.flush()?,
             }
         }
@@ -216,8 +217,8 @@ impl PostgresWriter {
                 .stage(vec![self.salts.closing()], Durability::Synced, OddEvents::Keep)
                 .and_then(|ticket| ticket.wait().map(|_| ()));
         }
-        // From here on nothing is taken in. What somebody staged beside the closing is not sent, and
-        // whoever waits for it is told.
+        // From here on nothing is staged. Events staged during the close are not sent, and their
+        // tickets fail.
         queue.close();
         let taken = queue.look(|staging| {
             let sent = closed.is_ok() && staging.since_snapshot > 0 && staging.is_empty();
@@ -232,7 +233,8 @@ impl PostgresWriter {
                 let _ = write_snapshot(&server, taken, lease.sid).await;
             }
             if whole {
-                // So that nobody who asks has to look at it. What takes longer is left to them.
+                // So that a later query need not read it. If it takes longer, the query does the
+                // rest.
                 let _ = tokio::time::timeout(INDEXING, history::catch_up(&reader)).await;
             }
             lease::release(&server, lease).await
@@ -282,7 +284,7 @@ impl SessionWriter for PostgresWriter {
             let lane = staging.state.lane(name).cloned().unwrap_or_default();
             (staging.state.core.clone(), lane)
         });
-        // Whoever reads on from here finds all that it speaks of.
+        // A reader that continues from here finds everything that it refers to.
         self.queue.flush()?;
         Ok(found)
     }
@@ -306,7 +308,7 @@ impl SessionWriter for PostgresWriter {
 
 impl Drop for PostgresWriter {
     fn drop(&mut self) {
-        // Those who want to know call `close`.
+        // Callers that need the result call `close`.
         let _ = self.finish();
     }
 }

@@ -1,4 +1,4 @@
-//! Answers: brings the index up to date, asks it, and reads what stands at the places it names.
+//! Answers history queries: updates the index, queries it, and reads the lines at the places found.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,39 +19,39 @@ use crate::error::Trouble;
 use crate::reader::{Known, PostgresReader, fetch};
 use crate::store::session_id;
 
-/// So many sessions are brought up to date at once.
+/// The most sessions updated at once.
 const AT_ONCE: usize = 3;
-/// So many excerpts are read for an answer, or one for each session of it.
+/// The most excerpts read for an answer, or one for each session in it.
 const EXCERPTS: usize = 24;
-/// Characters of an excerpt.
+/// The most characters of an excerpt.
 const EXCERPT: usize = 160;
 
-/// Asks for a history.
+/// Answers history queries.
 #[derive(Debug, Clone)]
 pub(crate) struct Asker {
     pub(crate) server: Arc<Server>,
     pub(crate) objects: Arc<dyn Objects>,
-    /// What the project is known by whose sessions are meant; all, where nothing is named.
+    /// The ids of the project whose sessions are searched; all sessions if empty.
     pub(crate) projects: Vec<String>,
 }
 
-/// A session that is not at rest.
+/// A session that may be ahead of the index.
 #[derive(Debug, Clone, Copy)]
 struct Astir {
     sid: i64,
     session: SessionId,
     epoch: i64,
-    /// Nobody has it open.
+    /// No writer has it open.
     free: bool,
     /// It has more events than the index.
     behind: bool,
 }
 
-/// What stands at a place that was found: its line, its turn and the agent of that.
+/// A hit: its line, its turn and that turn's agent.
 type Place = (Vec<u8>, Option<i64>, Option<String>);
 
 impl Asker {
-    /// The sessions that fit, and where what was searched for stands.
+    /// The sessions that match, and excerpts of the hits.
     pub(crate) async fn history(self, query: HistoryQuery) -> Result<History, StoreError> {
         let mut notes = Vec::new();
         self.bring_up(&mut notes).await?;
@@ -94,7 +94,7 @@ impl Asker {
         Ok(history)
     }
 
-    /// Brings the index up to what was acknowledged before.
+    /// Updates the index with everything acknowledged before this call.
     pub(crate) async fn bring_up(&self, notes: &mut Vec<String>) -> Result<(), StoreError> {
         let astir = self
             .server
@@ -107,7 +107,7 @@ impl Asker {
         let mut following = JoinSet::new();
         let mut denied = 0_usize;
         loop {
-            // Once it is known that it cannot be written, nobody tries.
+            // Once it is known that the index cannot be written, no more are tried.
             while following.len() < AT_ONCE
                 && denied == 0
                 && let Some(session) = behind.next()
@@ -138,7 +138,7 @@ impl Asker {
         }
         let free: Vec<Astir> = astir.into_iter().filter(|session| session.free).collect();
         if !free.is_empty() {
-            // Where it fails they are looked at again the next time, nothing more.
+            // If this fails they are checked again the next time, nothing more.
             let _ = self.server.once(|client| Box::pin(let_rest(client, free.clone()))).await;
         }
         Ok(())
@@ -170,7 +170,7 @@ impl Asker {
         let mut matches = Vec::new();
         for hit in &session.hits {
             let Some((raw, turn, agent)) = places.get(&(session.sid, *hit)) else { continue };
-            // What cannot be read cannot be shown; that it was said is still so.
+            // An unreadable line cannot be shown, but it is still a hit.
             let Ok(line) = Line::read(raw) else { continue };
             let wanted = line.objects().iter().map(|object| object.hash).collect();
             let found = fetch(&self.objects, wanted).await?;
@@ -191,7 +191,7 @@ impl Asker {
     }
 }
 
-/// What went wrong, with its causes.
+/// An error with its causes.
 fn told(trouble: &Trouble) -> String {
     let mut text = trouble.to_string();
     let mut cause = std::error::Error::source(trouble);
@@ -223,7 +223,7 @@ async fn astir(client: &Object, projects: &[String]) -> Result<Vec<Astir>, Troub
     each.collect()
 }
 
-/// Lets those rest that nobody has taken since they were looked at.
+/// Marks sessions as settled that no writer has taken since they were checked.
 async fn let_rest(client: Object, free: Vec<Astir>) -> Result<(), Trouble> {
     let sids: Vec<i64> = free.iter().map(|session| session.sid).collect();
     let epochs: Vec<i64> = free.iter().map(|session| session.epoch).collect();
@@ -236,7 +236,7 @@ async fn let_rest(client: Object, free: Vec<Astir>) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// The best place of each session, and more where few sessions fit.
+/// The best hit of each session, and more if few sessions match.
 async fn places(client: &Object, answer: &Answer) -> Result<HashMap<(i64, i64), Place>, Trouble> {
     let mut more = EXCERPTS.saturating_sub(answer.sessions.len());
     let (mut sids, mut seqs) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! The follower: brings what a session has more than the index there.
+//! Updates the index with a session's new events.
 
 use std::sync::Arc;
 
@@ -10,18 +10,17 @@ use crate::error::Trouble;
 use crate::flush::place;
 use crate::reader::PostgresReader;
 
-/// So much is put at once.
+/// The most bytes put at once.
 const PIECE_BYTES: usize = 2 << 20;
 
-/// How far the index is, and the overview there; how far the session is.
+/// How far the index is and its overview, and how far the session is.
 struct Stand {
     indexed: Option<i64>,
     overview: Overview,
     last: i64,
 }
 
-/// Brings the index up to the end of a session. Where others are at it as well, what one of them
-/// has put is not put again.
+/// Updates the index up to the end of a session. If others do the same, nothing is put twice.
 pub(crate) async fn catch_up(reader: &PostgresReader) -> Result<(), Trouble> {
     let mut again = Again::new(reader.server.patience());
     loop {
@@ -37,7 +36,7 @@ pub(crate) async fn catch_up(reader: &PostgresReader) -> Result<(), Trouble> {
     }
 }
 
-/// Goes on from where the index is; `false` where that is not the end.
+/// Continues from where the index is; `false` if it does not reach the end.
 async fn step(reader: &PostgresReader) -> Result<bool, Trouble> {
     let stand = stand(reader).await?;
     if stand.indexed.is_some_and(|indexed| indexed >= stand.last) {
@@ -91,7 +90,7 @@ async fn stand(reader: &PostgresReader) -> Result<Stand, Trouble> {
     Ok(Stand { indexed, overview, last })
 }
 
-/// The overview as the table has it.
+/// Parses an overview from the table.
 pub(super) fn overview_of(json: &str) -> Result<Overview, Trouble> {
     serde_json::from_str(json).map_err(|error| {
         let place = "the overview of a session".to_owned();
@@ -103,15 +102,15 @@ pub(super) fn overview_of(json: &str) -> Result<Overview, Trouble> {
 struct Following<'a> {
     reader: &'a PostgresReader,
     delta: Delta,
-    /// Its own events up to here, once it has gone back.
+    /// Its own events up to here, once it was rewound.
     past: Option<Vec<Event>>,
-    /// The number of the last turn before its own: a fork goes on with the numbers.
+    /// The number of the last turn before its own: a fork continues the numbers.
     turns_before: TurnNumber,
     indexed: Option<i64>,
 }
 
 impl Following<'_> {
-    /// Finds out what a fork goes on from.
+    /// Finds out what a fork starts from.
     async fn begin(&mut self, anew: bool) -> Result<(), Trouble> {
         let shared = self.reader.known.shared();
         if shared > Seq::ZERO {
@@ -146,7 +145,7 @@ impl Following<'_> {
         Ok(())
     }
 
-    /// Puts what was taken in so far; `false` where somebody else was there first.
+    /// Writes what was read so far; `false` if another process was first.
     async fn put(&mut self, upto: Seq) -> Result<bool, Trouble> {
         let upto = place(upto.0);
         let work = Arc::new(Put {

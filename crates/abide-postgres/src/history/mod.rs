@@ -1,9 +1,9 @@
 //! History: an index of the sessions, in tables, that follows the events.
 //!
-//! It is derived, and written by whoever comes first: a writer for its own sessions, beside its
-//! work and when it closes, and else whoever asks. What a stretch of events brings is put in one
-//! transaction, together with how far it goes, and only if nobody was there meanwhile: so it does
-//! not matter how many do it at once, or where one of them ends.
+//! It is derived, and whoever comes first updates it: a writer for its own sessions, in the
+//! background and when it closes, or else a query. What a range of events adds is put in one
+//! transaction together with the new position, and only if the position is unchanged: so any number
+//! of processes may do it at once, and may die anywhere.
 
 mod answer;
 mod follow;
@@ -21,10 +21,10 @@ use crate::reader::PostgresReader;
 pub(crate) use answer::Asker;
 pub(crate) use follow::catch_up;
 
-/// How often a writer's sessions are brought into the index.
+/// How often a writer's sessions are added to the index.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// The sessions that this process has written to since they were last brought into the index.
+/// The sessions that this process has written to since they were last indexed.
 #[derive(Debug, Default)]
 pub(crate) struct Changed(Mutex<HashMap<i64, PostgresReader>>);
 
@@ -33,7 +33,7 @@ impl Changed {
         self.lock().entry(reader.known.sid).or_insert_with(|| reader.clone());
     }
 
-    /// It is brought in by the one that closes it.
+    /// Removes a session: whoever closes it updates the index.
     pub(crate) fn remove(&self, sid: i64) {
         self.lock().remove(&sid);
     }
@@ -47,13 +47,13 @@ impl Changed {
     }
 }
 
-/// Brings what was written into the index as long as the store is there.
+/// Updates the index with what was written, as long as the store exists.
 pub(crate) async fn keep_up(changed: Weak<Changed>) {
     loop {
         tokio::time::sleep(PERIOD).await;
         let Some(changed) = changed.upgrade() else { return };
         for reader in changed.take() {
-            // What is not done now is done by the one that closes it, or asks.
+            // What fails here is done when the session is closed, or by a query.
             let _ = catch_up(&reader).await;
         }
     }

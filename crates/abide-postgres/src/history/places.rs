@@ -1,14 +1,14 @@
-//! Paths in the index: a file is asked for by its path, the end of its path, or a directory above.
+//! Paths in the index: a file is found by its path, the end of its path, or a directory above it.
 
 use abide_model::HistoryQuery;
 use deadpool_postgres::Object;
 
 use crate::error::Trouble;
 
-/// So many characters of a path are in an index.
+/// The most characters of a path in an index.
 const CHARACTERS: usize = 256;
 
-/// Text as a column takes it, which is all but the character of number zero.
+/// Text for a column, which cannot hold the NUL character.
 pub(super) fn storable(text: &str) -> String {
     text.replace('\0', "\u{2400}")
 }
@@ -17,13 +17,13 @@ fn clipped(text: &str) -> String {
     text.chars().take(CHARACTERS).collect()
 }
 
-/// What of a path is looked for: its beginning, and its last part.
+/// The indexed parts of a path: its beginning and its last component.
 pub(super) fn head_and_name(path: &str) -> (String, String) {
     let path = path.trim_start_matches("./");
     (clipped(path), clipped(path.rsplit('/').next().unwrap_or_default()))
 }
 
-/// The paths that are meant.
+/// The paths that match.
 pub(super) async fn wanted(client: &Object, wanted: &str) -> Result<Vec<i64>, Trouble> {
     let wanted = storable(wanted);
     let (head, name) = head_and_name(wanted.trim_end_matches('/'));

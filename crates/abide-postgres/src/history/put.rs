@@ -1,4 +1,4 @@
-//! Puts what a stretch of events brings: all of it, or none, and once.
+//! Writes what a range of events adds to the index: all or nothing, and once.
 
 use abide_model::{Delta, ObjectHash, StoreError, TurnRole};
 use deadpool_postgres::{Object, Transaction};
@@ -9,19 +9,19 @@ use super::words::vector;
 use crate::error::Trouble;
 use crate::flush::place;
 
-/// What is put.
+/// What a range of events adds to the index.
 #[derive(Debug)]
 pub(super) struct Put {
     pub(super) sid: i64,
     pub(super) short: String,
-    /// How far the index must be; none where it has nothing of the session.
+    /// Where the index must be; `None` if it has nothing of the session.
     pub(super) from: Option<i64>,
-    /// How far it is then.
+    /// Where the index is afterwards.
     pub(super) upto: i64,
     pub(super) delta: Delta,
 }
 
-/// Puts it; `false` where the index is not where it must be: somebody else was there first.
+/// Writes it; `false` if the index is not at `from`: another process was first.
 pub(super) async fn put(mut client: Object, work: &Put) -> Result<bool, Trouble> {
     let transaction = client.transaction().await?;
     if !overview(&transaction, work).await? {
@@ -43,7 +43,7 @@ async fn execute(
     Ok(transaction.execute(&statement, given).await?)
 }
 
-/// The row of the session itself, which nobody else changes until this is over.
+/// The row of the session itself, locked until the transaction ends.
 async fn overview(transaction: &Transaction<'_>, work: &Put) -> Result<bool, Trouble> {
     let overview = &work.delta.overview;
     let json = serde_json::to_string(overview).map_err(|error| StoreError::Damaged {
@@ -55,7 +55,7 @@ async fn overview(transaction: &Transaction<'_>, work: &Put) -> Result<bool, Tro
     agents.sort_unstable();
     agents.dedup();
     let mut labels = Vec::new();
-    // One whose name has a `=` in it cannot be asked for.
+    // A label whose name contains `=` cannot be searched for.
     for (name, value) in overview.fields.labels.iter().filter(|(name, _)| !name.contains('=')) {
         labels.push(storable(name));
         labels.push(storable(&format!("{name}={value}")));
@@ -143,7 +143,7 @@ async fn files(transaction: &Transaction<'_>, work: &Put) -> Result<(), Trouble>
     let hash = |path: &str| ObjectHash::of(path.as_bytes()).as_bytes().to_vec();
     let mut paths: Vec<(Vec<u8>, &str)> =
         files.keys().map(|(path, _)| (hash(path), path.as_str())).collect();
-    // In one order, whoever puts them: so that two who put the same do not wait for each other.
+    // In a fixed order, so that two processes that insert the same paths do not deadlock.
     paths.sort_unstable();
     paths.dedup();
     let hashes: Vec<&[u8]> = paths.iter().map(|(hash, _)| hash.as_slice()).collect();

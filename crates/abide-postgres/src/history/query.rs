@@ -1,4 +1,4 @@
-//! Questions to the index, in SQL.
+//! Queries of the index, in SQL.
 
 use abide_model::{
     FileOp, HistoryQuery, Overview, Search, Seq, SessionId, Timestamp, Touched, TurnNumber,
@@ -13,23 +13,22 @@ use super::words::Wanted;
 use crate::error::Trouble;
 use crate::store::session_id;
 
-/// Where not all sessions are asked for, so many of the newest places where a search is fulfilled
-/// are counted; older ones are not looked at. Words that stand nearly everywhere would cost their
-/// number otherwise.
+/// The most hits counted, newest first, unless all sessions are asked for; older ones are ignored.
+/// Otherwise words that occur nearly everywhere would cost as much as they occur.
 const RANKED: i64 = 5_000;
 
-/// What the index knows of a question.
+/// The answer of the index to a query.
 #[derive(Debug, Default)]
 pub(super) struct Answer {
-    /// The sessions that fit, the best first.
+    /// The sessions that match, best first.
     pub(super) sessions: Vec<Indexed>,
-    /// How many more fit.
+    /// How many more match.
     pub(super) more: u64,
-    /// There were more places than were counted.
+    /// There were more hits than were counted.
     pub(super) cut: bool,
 }
 
-/// A session that fits.
+/// A session that matches.
 #[derive(Debug)]
 pub(super) struct Indexed {
     pub(super) sid: i64,
@@ -37,26 +36,26 @@ pub(super) struct Indexed {
     pub(super) short: String,
     pub(super) overview: Overview,
     pub(super) files: u64,
-    /// Where the words stand, the newest place first; a few.
+    /// A few hits, newest first.
     pub(super) hits: Vec<i64>,
     pub(super) hit_count: u64,
     pub(super) touched: Vec<Touched>,
 }
 
-/// Values that go into a statement.
+/// Parameters of a statement.
 #[derive(Default)]
 struct Values(Vec<Box<dyn ToSql + Sync + Send>>);
 
 impl Values {
-    /// Takes one in; gives its mark.
+    /// Adds a parameter; returns its placeholder.
     fn put(&mut self, value: impl ToSql + Sync + Send + 'static) -> String {
         self.0.push(Box::new(value));
         format!("${}", self.0.len())
     }
 
     async fn query(&self, client: &Object, sql: &str) -> Result<Vec<Row>, Trouble> {
-        // Planned for these values: a rare word is found by the index, for one that stands
-        // everywhere the newest events are looked at.
+        // Planned for these values: the index finds a rare word, and a scan of the newest events
+        // finds a frequent one.
         let statement = client.prepare(sql).await?;
         let given: Vec<&(dyn ToSql + Sync)> =
             self.0.iter().map(|value| value.as_ref() as &(dyn ToSql + Sync)).collect();
@@ -64,7 +63,7 @@ impl Values {
     }
 }
 
-/// The sessions that fit. `paths`: those that are meant where a file is asked for.
+/// The sessions that match. `paths` are the matching paths of a query for a file.
 pub(super) async fn ask(
     client: &Object,
     query: &HistoryQuery,
@@ -131,7 +130,7 @@ fn filter(query: &HistoryQuery, projects: &[String], paths: &[i64], values: &mut
     sql
 }
 
-/// What is told of the sessions of `top`, with the short ids that stand next to theirs.
+/// The details of the sessions in `top`, with the neighbouring short ids.
 const TOLD: &str = "SELECT top.*, overview.short, overview.files, overview.overview,
         (SELECT max(near.short) FROM overview AS near WHERE near.short < overview.short) AS before,
         (SELECT min(near.short) FROM overview AS near WHERE near.short > overview.short) AS after
@@ -198,7 +197,7 @@ fn session(row: &Row) -> Result<Indexed, Trouble> {
     };
     let shared = near.iter().flatten().map(shared).max().unwrap_or(0);
     let mut overview = overview_of(row.try_get("overview")?)?;
-    // The first event of a session may not say it: the store does.
+    // The first event of a session may lack it: the store has it.
     let project: String = row.try_get("project")?;
     overview.fields.project_id = Some(project).filter(|project| !project.is_empty());
     Ok(Indexed {
@@ -213,7 +212,7 @@ fn session(row: &Row) -> Result<Indexed, Trouble> {
     })
 }
 
-/// What the sessions did to the paths, the last first.
+/// What the sessions did to the paths, latest first.
 async fn touched(client: &Object, answer: &mut Answer, paths: &[i64]) -> Result<(), Trouble> {
     let sids: Vec<i64> = answer.sessions.iter().map(|session| session.sid).collect();
     let sql = "SELECT touched.sid, path.path, op, count, seq, touched.turn, agent, at

@@ -1,7 +1,7 @@
-//! Words and searches as PostgreSQL's text search takes them.
+//! Words and searches for PostgreSQL's text search.
 //!
-//! All words are letters and digits, so that nothing in them means anything to a vector, a query
-//! or a pattern.
+//! Words consist of letters and digits only, so nothing in them is special in a vector, a query or
+//! a pattern.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -10,12 +10,12 @@ use abide_model::Search;
 
 /// A vector counts no further than 16383 words …
 const PLACES: usize = 16_000;
-/// … has no more than so many places of a word …
+/// … has at most this many positions of a word …
 const PLACES_OF_A_WORD: usize = 255;
-/// … and holds no more than a megabyte.
+/// … and holds at most a megabyte.
 const BYTES: usize = 256 << 10;
 
-/// What is kept of a text: the vector, and the text itself where the vector cannot tell its order.
+/// What is stored of a text: the vector, and the text itself if the vector cannot tell its order.
 pub(super) fn vector(text: &str) -> (String, Option<&str>) {
     let mut places: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     let mut count = 0;
@@ -39,14 +39,14 @@ pub(super) fn vector(text: &str) -> (String, Option<&str>) {
     (vector, (!ordered).then_some(text))
 }
 
-/// A search in PostgreSQL's words.
+/// A search in PostgreSQL's syntax.
 #[derive(Debug)]
 pub(super) struct Wanted {
-    /// Every word, wherever it stands.
+    /// All words, anywhere.
     pub(super) words: String,
-    /// The same, with those of a phrase one after the other.
+    /// All words, those of a phrase one after the other.
     pub(super) phrases: String,
-    /// Patterns of the phrases, for a text with a space before and behind it.
+    /// Patterns of the phrases, for a text with a space before and after it.
     pub(super) patterns: Vec<String>,
 }
 
