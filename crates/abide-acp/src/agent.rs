@@ -66,7 +66,7 @@ impl AgentProcess {
         let (program, arguments) = self
             .command
             .split_first()
-            .ok_or_else(|| io::Error::other("no command of an agent was given"))?;
+            .ok_or_else(|| io::Error::other("no agent command was given"))?;
         let mut child = Command::new(program)
             .args(arguments)
             .stdin(Stdio::piped())
@@ -182,7 +182,7 @@ impl AgentPort for Arc<AgentProcess> {
             Err(Refused::Closed) => false,
             Err(Refused::Full) => {
                 self.end(&format!(
-                    "the agent was ended: it does not read what it is sent ({} MiB wait)",
+                    "the agent was ended: it does not read its input ({} MiB queued)",
                     MOST_WAITING >> 20
                 ));
                 false
@@ -205,7 +205,7 @@ impl AgentPort for Arc<AgentProcess> {
         }
         match self.start(switch) {
             Ok(()) => Ok(true),
-            Err(error) => Err(format!("the agent {:?} cannot be started: {error}", self.program())),
+            Err(error) => Err(format!("cannot start the agent {:?}: {error}", self.program())),
         }
     }
 

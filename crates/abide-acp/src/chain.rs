@@ -82,7 +82,7 @@ impl Chain {
             }
             TransportFrame::Single(RawJsonRpcMessage::Response(response)) => {
                 let Some(side) = self.ids().sent.remove(response.id()) else {
-                    (self.note)("an answer to nothing that was asked was dropped");
+                    (self.note)("dropped a response to no known request");
                     return None;
                 };
                 (side, RawJsonRpcMessage::Response(response))
@@ -97,7 +97,7 @@ impl Chain {
         match serde_json::to_string(&message) {
             Ok(line) => Some((side, line)),
             Err(error) => {
-                (self.note)(&format!("a message that cannot be written was dropped: {error}"));
+                (self.note)(&format!("dropped a message that cannot be serialized: {error}"));
                 None
             }
         }
@@ -106,7 +106,7 @@ impl Chain {
     fn request(&self, request: RawJsonRpcRequest) -> Option<(Side, RawJsonRpcMessage)> {
         let RawJsonRpcRequest { id, method, params } = request;
         if id == RawJsonRpcId::Null {
-            self.refuse(id, "a request whose id is null cannot be told from others");
+            self.refuse(id, "the id of a request must not be null");
             return None;
         }
         let (side, method, params) = if *method == *PROXY_METHOD_NAMES.proxy_successor {
@@ -120,7 +120,7 @@ impl Chain {
         } else if *method == *PROXY_METHOD_NAMES.proxy_initialize {
             (Side::Client, "initialize".into(), params)
         } else if &*method == "initialize" {
-            self.refuse(id, "a proxy is initialized with `proxy/initialize`");
+            self.refuse(id, "initialize a proxy with `proxy/initialize`");
             return None;
         } else {
             (Side::Client, method, params)
@@ -149,7 +149,7 @@ impl Chain {
                 Some((Side::Agent, RawJsonRpcNotification { method, params }.into()))
             }
             Err(why) => {
-                (self.note)(&format!("a notification was dropped: {why}"));
+                (self.note)(&format!("dropped a notification: {why}"));
                 None
             }
         }
@@ -160,7 +160,7 @@ impl Chain {
         let answers = value.get("result").is_some() || value.get("error").is_some();
         if answers && value.get("method").is_none() {
             // Never answer a response: two peers could go on for ever.
-            return (self.note)("an answer that is malformed was dropped");
+            return (self.note)("dropped a malformed response");
         }
         self.put(RawJsonRpcMessage::response(RawJsonRpcId::Null, Err(error)));
     }
@@ -179,7 +179,7 @@ impl Chain {
         let message = match serde_json::from_str::<RawJsonRpcMessage>(line) {
             Ok(message) => message,
             Err(error) => {
-                (self.note)(&format!("a line that is no message was dropped: {error}"));
+                (self.note)(&format!("dropped a line that is not a message: {error}"));
                 return true;
             }
         };
@@ -253,7 +253,7 @@ impl AgentPort for ToAgent {
     }
 
     fn end(&self, why: &str) {
-        (self.0.note)(&format!("the agent belongs to the chain and is not ended: {why}"));
+        (self.0.note)(&format!("not ending the agent, which belongs to the chain: {why}"));
     }
 }
 
@@ -270,7 +270,7 @@ fn unwrapped(
     // Forwarded, they would be taken for this proxy's own.
     if method == PROXY_METHOD_NAMES.proxy_successor || method == PROXY_METHOD_NAMES.proxy_initialize
     {
-        return Err("what is in `proxy/successor` is itself for a conductor");
+        return Err("the message in `proxy/successor` is meant for a conductor");
     }
     let params = RawJsonRpcParams::from_value(envelope.remove("params").unwrap_or_default())
         .map_err(|_| "the `params` in `proxy/successor` are neither an object nor an array")?;

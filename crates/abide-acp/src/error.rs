@@ -4,7 +4,7 @@
 #[derive(Debug, thiserror::Error)]
 pub enum ProxyError {
     /// No agent command was given.
-    #[error("no agent was named")]
+    #[error("no agent command was given")]
     NoCommand,
     /// The agent could not be started.
     #[error("cannot start the agent {program:?}")]

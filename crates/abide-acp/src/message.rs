@@ -79,7 +79,7 @@ impl<'a> Message<'a> {
         match (fields.method, id, fields.result, fields.error) {
             (Some(method), id, ..) => {
                 let method = serde_json::from_str::<Text<'a>>(method.get())
-                    .map_err(|_| Malformed::Invalid("its method is not a string"))?
+                    .map_err(|_| Malformed::Invalid("the method is not a string"))?
                     .0;
                 Ok(match id {
                     Some(id) => Self::Request { id, method, params: fields.params },
@@ -89,7 +89,7 @@ impl<'a> Message<'a> {
             (None, Some(id), _, Some(error)) => Ok(Self::Response { id, outcome: Err(error) }),
             (None, Some(id), Some(result), None) => Ok(Self::Response { id, outcome: Ok(result) }),
             (None, None, _, Some(_)) => Ok(Self::Stray),
-            _ => Err(Malformed::Invalid("it has neither a method nor a result")),
+            _ => Err(Malformed::Invalid("neither a method nor a result")),
         }
     }
 }
@@ -227,8 +227,8 @@ mod tests {
             (r#"{"id":2,"result":{},"error":null}"#, "result 2 {}"),
             (r#"{"id":2,"error":{"code":1}}"#, r#"error 2 {"code":1}"#),
             (r#"{"id":1,"id":2,"method":"a","method":"b"}"#, "request 2 b -"),
-            (r#"{"id":2}"#, "it has neither a method nor a result"),
-            (r#"{"id":2,"method":5}"#, "its method is not a string"),
+            (r#"{"id":2}"#, "neither a method nor a result"),
+            (r#"{"id":2,"method":5}"#, "the method is not a string"),
             (r#"{"id":null,"error":{}}"#, "stray"),
             ("[]", "not a JSON-RPC message: it is not an object"),
             ("7", "not a JSON-RPC message: it is not an object"),

@@ -19,7 +19,7 @@ pub enum CatalogError {
     },
     /// The id matches more than one session.
     #[error(
-        "session {id:?} could be any of those in {}: open it from its own directory",
+        "session id {id:?} is ambiguous, found in {}: open it from its own directory",
         places.join(" and ")
     )]
     Ambiguous {
@@ -30,7 +30,7 @@ pub enum CatalogError {
     },
     /// Another process writes to the session.
     #[error(
-        "session {id:?} is open in {holder}: close it there and try again, or go on in a fork of it"
+        "session {id:?} is open in {holder}: close it there and try again, or continue in a fork"
     )]
     Held {
         /// The client's id of the session.
@@ -39,7 +39,7 @@ pub enum CatalogError {
         holder: Box<WriterHolder>,
     },
     /// The session has a fork.
-    #[error("session {id:?} stays, for session {fork} is a fork of it: delete that one first")]
+    #[error("cannot delete session {id:?}: session {fork} is a fork of it, delete that one first")]
     Forked {
         /// The client's id of the session.
         id: String,
@@ -47,7 +47,7 @@ pub enum CatalogError {
         fork: SessionId,
     },
     /// The cursor does not come from a list.
-    #[error("{cursor:?} is not a cursor of this list: ask for the list from its beginning")]
+    #[error("invalid cursor {cursor:?}: list again from the beginning")]
     BadCursor {
         /// The cursor, cut to 100 characters.
         cursor: String,
@@ -90,16 +90,16 @@ impl CatalogError {
             | abide::Error::LocalObjects { .. },
         ) = self
         {
-            text.push_str("; `abide status` in that directory, in a terminal, says what to do");
+            text.push_str("; run `abide status` in that directory to see what to do");
         }
         if let Self::Store(abide::Error::Store(error)) = self {
             text.push_str(match error {
                 StoreError::Damaged { .. } | StoreError::NoParent { .. } => {
-                    "; `abide doctor` says what can be read and what is lost"
+                    "; run `abide doctor` to see what can be read and what is lost"
                 }
-                StoreError::NewerVersion { .. } => "; update abide, nothing was changed",
+                StoreError::NewerVersion { .. } => "; update abide (nothing was changed)",
                 StoreError::Storage { .. } => {
-                    "; see that the place is there, can be written and has space, and try again"
+                    "; check that it exists, is writable and has space, then try again"
                 }
                 _ => "",
             });

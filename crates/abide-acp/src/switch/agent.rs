@@ -31,7 +31,7 @@ impl Switch {
                 if !line.trim().is_empty() {
                     let begin: String = line.chars().take(120).collect();
                     (self.note)(&format!(
-                        "the agent printed a line that is no message ({malformed}): {}",
+                        "the agent printed a line that is not a message ({malformed}): {}",
                         begin.escape_debug()
                     ));
                 }
@@ -431,7 +431,7 @@ impl Switch {
             }
             let hint = match purpose {
                 Purpose::Prompt(_) => {
-                    ". What it had done is recorded; prompt again, and it is started anew and goes on"
+                    ". Its work so far is recorded; prompt again to restart it and continue"
                 }
                 _ => "",
             };

@@ -70,10 +70,10 @@ impl Switch {
                     }
                     self.refuse(
                         &id,
-                        &Failure::internal("too much waits for the agent already; try again later"),
+                        &Failure::internal("the agent's queue is full; try again later"),
                     );
                 }
-                None => (self.note)("a notification was dropped: too much waits for the agent"),
+                None => (self.note)("dropped a notification: the agent's queue is full"),
             }
         }
     }
@@ -240,7 +240,7 @@ impl Switch {
             return Ok(line.to_owned());
         };
         let inner = self.establish(&live)?;
-        in_session(line, &inner).ok_or_else(|| Failure::internal("the id is not in its line"))
+        in_session(line, &inner).ok_or_else(|| Failure::internal("the message has no session id"))
     }
 
     /// Handles the client's response to a request of the agent's.
@@ -331,7 +331,7 @@ impl Switch {
         table.given_up.put(id.clone());
         drop(table);
         self.interrupt(live, "cancelled");
-        (self.note)("the agent did not end a cancelled prompt; it was answered for it");
+        (self.note)("the agent did not end a cancelled prompt; abide answered it");
         self.client.send(&message::result(id.json(), r#"{"stopReason":"cancelled"}"#));
     }
 }

@@ -70,7 +70,7 @@ impl Switch {
     ) -> Result<Opened, Failure> {
         let result = question.wait(self)?;
         let inner = text(&result, &["sessionId"])
-            .ok_or_else(|| Failure::internal("the agent gave a new session no id"))?
+            .ok_or_else(|| Failure::internal("the agent returned no id for a new session"))?
             .into_owned();
         {
             let mut known = live.inner();

@@ -49,7 +49,7 @@ impl Switch {
                     if shown { Purpose::Load(Arc::clone(&live)) } else { Purpose::Resume(live) };
                 match in_session(line, &inner) {
                     Some(line) => self.forward(&line, id, method, purpose),
-                    None => self.refuse(id, &Failure::params("the params name no session")),
+                    None => self.refuse(id, &Failure::params("`sessionId` is missing")),
                 }
             }
             None => self.load_for(&live, id, shown),
@@ -130,12 +130,12 @@ impl Switch {
         let here = self.table().sessions.get(&*name).cloned();
         if let Some(live) = here.filter(|live| live.book().session().is_some()) {
             if !live.prompts().is_empty() {
-                return Err(Failure::params("a prompt of this session is under way"));
+                return Err(Failure::params("a prompt of this session is still running"));
             }
             let own = live.book().session().map(|session| session.id());
             if own.is_some_and(|own| self.catalog.is_another(&directory, &name, own)) {
                 return Err(Failure::params(format!(
-                    "session {name:?} of {} is open: close it before that of {}",
+                    "session {name:?} of {} is open: close it before opening the one of {}",
                     live.directory.display(),
                     directory.display()
                 )));

@@ -315,7 +315,7 @@ fn said(method: &str, error: &str) -> Failure {
 
 /// The error for an agent that ended before the request was sent.
 fn gone() -> Failure {
-    Failure::internal("the agent has ended; send it again and it is started anew")
+    Failure::internal("the agent has ended; send the request again to restart it")
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -161,7 +161,7 @@ impl Switch {
                 self.tell(
                     live,
                     "error",
-                    &format!("abide cannot tell the agent of before: {error}"),
+                    &format!("abide cannot tell the agent what happened before: {error}"),
                 );
                 line
             }

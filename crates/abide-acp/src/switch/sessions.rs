@@ -166,7 +166,7 @@ impl Switch {
     pub(super) fn fork(self: &Arc<Self>, line: &str, id: &str, params: &str, able: bool) {
         let Ok(raw) = serde_json::from_str::<&RawValue>(params) else { return };
         let (Some((name, _)), Some(directory)) = (session_of(raw), directory_of(params)) else {
-            let failure = Failure::params("`sessionId` and `cwd` are needed");
+            let failure = Failure::params("`sessionId` and `cwd` are required");
             return self.refuse(id, &failure);
         };
         let setup = crate::splice::without_member(params, "sessionId").unwrap_or_default();
@@ -196,7 +196,7 @@ impl Switch {
         self.catalog.find_parent(directory, &self.recorded_id(of)).map_err(refusal)?;
         let result = self.ask("session/new", &setup)?;
         let inner = text(&result, &["sessionId"])
-            .ok_or_else(|| Failure::internal("the agent gave a new session no id"))?
+            .ok_or_else(|| Failure::internal("the agent returned no id for a new session"))?
             .into_owned();
         let live = self.forked(of, directory, setup, &inner, true)?;
         let id = serde_json::Value::from(&*live.id).to_string();
