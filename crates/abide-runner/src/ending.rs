@@ -85,7 +85,7 @@ fn reason(job: &Job, status: Option<&ExitStatus>) -> String {
         (Some(0), _) => "the agent says that it failed".to_owned(),
         (Some(code), _) => format!("exit code {code}"),
         (_, Some(signal)) => format!("signal {signal}"),
-        _ => "nobody knows how it ended".to_owned(),
+        _ => "unknown exit status".to_owned(),
     };
     let told = job.outcome.as_ref().and_then(|(_, text)| text.clone());
     let told = told.or_else(|| job.err_tail.last_line()).or_else(|| job.out_tail.last_line());

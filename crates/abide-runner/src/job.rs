@@ -362,10 +362,10 @@ impl Job {
             events.extend(NewEvent::try_from(note).ok().map(|note| self.placed(note, None)));
         };
         if self.errors_left > 0 {
-            note(format!("{} bytes more of stderr were not recorded", self.errors_left));
+            note(format!("{} more bytes of stderr were not recorded", self.errors_left));
         }
         if self.refused > 0 {
-            note(format!("{} things that it printed could not be recorded", self.refused));
+            note(format!("{} events could not be recorded", self.refused));
         }
         events
     }

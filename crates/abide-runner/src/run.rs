@@ -47,7 +47,7 @@ pub fn run(
     let _socket = match socket {
         Ok(socket) => Some(socket),
         Err(error) => {
-            supervisor.warn(format!("what the agent starts cannot record: {error}"));
+            supervisor.warn(format!("processes the agent starts cannot record: {error}"));
             None
         }
     };

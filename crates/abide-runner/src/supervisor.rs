@@ -233,7 +233,7 @@ impl<'a> Supervisor<'a> {
                 job.child.signal(Signal::KILL);
             }
             if job.killed.is_some_and(|killed| killed.elapsed() >= UNKILLABLE) {
-                let text = format!("process {} cannot be ended, and is left alone", job.child.id);
+                let text = format!("cannot end process {}; leaving it", job.child.id);
                 job.exit = Some(Err(std::io::Error::other(text.clone())));
                 job.exited = Some(Instant::now());
                 unkillable.push(text);
