@@ -80,7 +80,7 @@ fn a_shared_store_is_made_once_and_says_how_it_is() {
 
 #[cfg(not(feature = "s3"))]
 const WITHOUT_S3: &str = "\
-Error: s3://bucket/prefix cannot be reached: this build of abide has no S3 support
+Error: cannot reach s3://bucket/prefix: this build of abide has no S3 support
 Hint: build abide with it: `cargo install --path crates/abide-cli --features s3`
 ";
 

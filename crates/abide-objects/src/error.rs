@@ -13,16 +13,16 @@ use crate::bucket::RequestError;
 #[derive(Debug, thiserror::Error)]
 pub enum ObjectsError {
     /// The URL has an unknown form.
-    #[error("objects are kept at s3://bucket/prefix or file:///directory")]
+    #[error("invalid object store URL (examples: s3://bucket/prefix, file:///directory)")]
     Form,
     /// The URL contains credentials.
-    #[error("credentials of an object store come from the environment, not from its URL")]
+    #[error("an object store URL must not contain credentials; set them in the environment")]
     Credentials,
     /// The URL has parameters or a fragment.
-    #[error("the URL of an object store has no parameters")]
+    #[error("an object store URL must not have parameters")]
     Parameters,
     /// The settings are invalid.
-    #[error("cannot reach objects at {place}")]
+    #[error("cannot set up access to objects at {place}")]
     Settings {
         /// Where the objects are.
         place: String,
@@ -31,7 +31,7 @@ pub enum ObjectsError {
         source: Box<dyn Error + Send + Sync>,
     },
     /// S3-compatible storage needs the feature `s3`, which this build does not have.
-    #[error("{place} cannot be reached: this build of abide has no S3 support")]
+    #[error("cannot reach {place}: this build of abide has no S3 support")]
     WithoutS3 {
         /// Where the objects are.
         place: String,

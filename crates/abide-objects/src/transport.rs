@@ -33,7 +33,7 @@ const READING: u32 = 5;
 pub(crate) enum AuthoritiesError {
     #[error("cannot read the certificates in {path}")]
     Read { path: String, source: std::io::Error },
-    #[error("there is no certificate in {path}")]
+    #[error("no certificate in {path}")]
     None { path: String },
 }
 

@@ -178,8 +178,7 @@ mod tests {
         if cfg!(feature = "s3") {
             found.unwrap();
         } else {
-            let said =
-                "s3://bucket/prefix cannot be reached: this build of abide has no S3 support";
+            let said = "cannot reach s3://bucket/prefix: this build of abide has no S3 support";
             assert_eq!(found.unwrap_err().to_string(), said);
         }
     }
