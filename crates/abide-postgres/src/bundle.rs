@@ -309,7 +309,7 @@ impl PostgresStore {
                             let sum = Sum::from_ascii(row.try_get(1)?);
                             let sum = sum.ok_or_else(|| StoreError::Damaged {
                                 place: format!("event {seq} of session {session}"),
-                                reason: "its sum cannot be read".to_owned(),
+                                reason: "unreadable sum".to_owned(),
                             })?;
                             let erased: Option<bool> = row.try_get(2)?;
                             Ok((seq, Here { sum, erased: erased.unwrap_or(false) }))
@@ -475,7 +475,7 @@ async fn follows(
     let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return Ok(false) };
     let diverged = || StoreError::Damaged {
         place: format!("session {session}"),
-        reason: format!("event {} here is another one since a moment ago", first.seq),
+        reason: format!("event {} was just changed by another process", first.seq),
     };
     let sql = "SELECT seq, sum FROM event WHERE sid = $1 ORDER BY seq DESC LIMIT 1";
     let end = transaction.query_one(sql, &[&sid]).await?;

@@ -111,7 +111,7 @@ async fn erase(
         return Err(StoreError::Storage {
             action: "erase in",
             place: format!("session {session}"),
-            source: Arc::new(std::io::Error::other("a fork of it was just made; run it again")),
+            source: Arc::new(std::io::Error::other("a fork was just made; try again")),
         }
         .into());
     }
@@ -129,7 +129,7 @@ async fn erase(
             continue;
         }
         if is_needed(&line) {
-            let reason = "it says how the session is to be read, and cannot be erased";
+            let reason = "it is needed to read the session and cannot be erased";
             return Err(refused(reason.to_owned()).into());
         }
         done.payloads += 1;

@@ -14,7 +14,7 @@ pub enum Trouble {
     #[error("{}", said(.0))]
     Server(tokio_postgres::Error),
     /// No connection was available.
-    #[error("no connection was free in time, or it could not be set up")]
+    #[error("no connection was free in time, or none could be made")]
     Pool(#[source] deadpool_postgres::PoolError),
     /// The server did not answer in time.
     #[error("the server did not answer within {0} s")]
@@ -129,7 +129,7 @@ impl Trouble {
 fn said(error: &tokio_postgres::Error) -> String {
     match error.as_db_error() {
         Some(answer) if answer.code() == &SqlState::INSUFFICIENT_PRIVILEGE => {
-            format!("this user of the database may not do that: {}", answer.message())
+            format!("the database user lacks the privilege: {}", answer.message())
         }
         Some(answer) => format!("the server says: {}", answer.message()),
         None => chain(error),

@@ -332,7 +332,7 @@ async fn there(client: &Client, entry: &Entry) -> Result<Result<(), StoreError>,
     }
     let seen = LeaseSeen::look(client, entry.lease.sid).await?;
     let by = seen.holder.map_or_else(
-        || "a writer that has let it go since".to_owned(),
+        || "a writer that has released it since".to_owned(),
         |holder| holder.to_string(),
     );
     Ok(Err(StoreError::TakenOver { session: entry.session, by }))

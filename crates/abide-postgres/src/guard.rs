@@ -26,9 +26,9 @@ const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
 /// Why a connection is refused on purpose: do not retry.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refusal {
-    #[error("the server asks for the password in clear, over a connection that is not encrypted")]
+    #[error("the server asks for the password in clear over an unencrypted connection")]
     ClearPassword,
-    #[error("the server does not encrypt connections")]
+    #[error("the server does not support encryption")]
     NotEncrypted,
 }
 

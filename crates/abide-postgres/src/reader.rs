@@ -247,7 +247,7 @@ impl PostgresReader {
         line.unwrap_or_else(|| {
             Err(StoreError::Damaged {
                 place: format!("event {seq} of session {}", self.session),
-                reason: "it is not there".to_owned(),
+                reason: "missing".to_owned(),
             })
         })
         .map(|line| line.sum)
@@ -422,7 +422,7 @@ pub(crate) async fn fetch(
 pub(crate) fn sound(seq: Seq, raw: &[u8]) -> Result<Line<'_>, String> {
     let line = Line::read(raw).map_err(|error| error.to_string())?;
     if line.seq != seq {
-        return Err(format!("event {} stands in its place", line.seq));
+        return Err(format!("holds event {} instead", line.seq));
     }
     Ok(line)
 }

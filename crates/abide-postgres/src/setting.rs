@@ -72,7 +72,7 @@ impl PostgresStore {
                             ON CONFLICT (name) DO UPDATE SET value = old.value
                             WHERE old.value = excluded.value";
                         if transaction.execute(sql, &[&OBJECTS, &place]).await? == 0 {
-                            let reason = "somebody has just set another place".to_owned();
+                            let reason = "another process has just set another place".to_owned();
                             return Err(StoreError::Damaged { place: shown, reason }.into());
                         }
                         transaction.commit().await?;

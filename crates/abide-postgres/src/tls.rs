@@ -22,7 +22,7 @@ pub(crate) fn connector(root: Option<&str>) -> Result<MakeRustlsConnect, UrlErro
                 roots.add(certificate).map_err(|error| bad(error.to_string()))?;
             }
             if roots.is_empty() {
-                return Err(bad("it holds no certificate".to_owned()));
+                return Err(bad("no certificate in it".to_owned()));
             }
         }
         None => roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),

@@ -21,22 +21,22 @@ pub const DEFAULT_SCHEMA: &str = "abide";
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
     /// The scheme is another one.
-    #[error("a shared store's URL begins with postgres:// or postgresql://")]
+    #[error("the URL of a shared store must start with postgres:// or postgresql://")]
     Scheme,
     /// PostgreSQL's client cannot parse it.
-    #[error("the URL cannot be read: {0}")]
+    #[error("invalid URL: {0}")]
     Unreadable(String),
     /// The name of the schema is invalid.
-    #[error("{0:?} cannot be the name of a schema: small letters, digits and _, at most 63")]
+    #[error("invalid schema name {0:?}: use lowercase letters, digits and _, at most 63")]
     Schema(String),
     /// The `sslmode` is unknown.
-    #[error("sslmode={0} is not known: disable, prefer, require, verify-ca or verify-full")]
+    #[error("unknown sslmode={0}: use disable, prefer, require, verify-ca or verify-full")]
     SslMode(String),
     /// The `connect_timeout` is not a number.
-    #[error("connect_timeout={0} is not a number of seconds")]
+    #[error("invalid connect_timeout={0}: not a number of seconds")]
     ConnectTimeout(String),
     /// The hosts mix sockets and network addresses.
-    #[error("sockets of this machine and hosts on a network cannot be named together")]
+    #[error("cannot mix local sockets and network hosts")]
     Hosts,
     /// The trusted certificates cannot be read.
     #[error("cannot read the certificates in {path}: {reason}")]

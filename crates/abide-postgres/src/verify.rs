@@ -30,11 +30,11 @@ async fn verify(reader: &PostgresReader) -> Result<Seq, StoreError> {
         for (seq, raw) in &lines {
             let expected = last.0.next();
             if *seq != expected {
-                return Err(damaged(expected, "it is not there".to_owned()));
+                return Err(damaged(expected, "missing".to_owned()));
             }
             let line = sound(*seq, raw).map_err(|reason| damaged(*seq, reason))?;
             if line.prev != last.1.link() {
-                return Err(damaged(*seq, "it does not follow from the one before".to_owned()));
+                return Err(damaged(*seq, "does not follow from the one before".to_owned()));
             }
             last = (line.seq, line.sum);
         }

@@ -71,7 +71,7 @@ impl Asker {
         let (answer, places) = asked.await?;
         if answer.cut {
             notes.push(
-                "these words stand in very many places, of which those in the newest sessions were looked at; further words narrow it, and without a limit all are"
+                "too many hits: only those in the newest sessions were counted; add words to narrow the search, or drop the limit to count all"
                     .to_owned(),
             );
         }
@@ -122,7 +122,7 @@ impl Asker {
                 }
                 // The others can be read.
                 Ok(Err(trouble)) => notes.push(format!(
-                    "a session cannot be read, and its last events are missing here: {}",
+                    "a session cannot be read; its latest events are missing here: {}",
                     told(&trouble)
                 )),
                 Ok(Ok(())) | Err(_) => {}

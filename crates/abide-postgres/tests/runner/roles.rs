@@ -80,7 +80,7 @@ fn an_admin_makes_tables_a_writer_writes_and_a_reader_reads() {
     assert!(!session.grown(last, Duration::ZERO).unwrap());
     let check = |error: StoreError| {
         let said = said(&error);
-        assert!(said.contains("this user of the database may not do that"), "{said}");
+        assert!(said.contains("the database user lacks the privilege"), "{said}");
         assert!(said.contains("permission denied for table"), "{said}");
     };
     check(store.create(NewSession::titled("mine")).unwrap_err());
