@@ -19,15 +19,15 @@ pub(crate) struct AgentProcess {
     command: Vec<String>,
     /// How long the agent may take to exit when asked to.
     grace: Duration,
-    state: Mutex<State>,
+    state: Mutex<AgentProcessState>,
     ended: Condvar,
     heard: Mutex<Instant>,
 }
 
 #[derive(Default)]
-struct State {
+struct AgentProcessState {
     /// The process, while it runs.
-    running: Option<Running>,
+    running: Option<RunningAgent>,
     /// It has exited, and open requests are being settled.
     ending: bool,
     /// Why it was ended.
@@ -36,9 +36,9 @@ struct State {
     closed: bool,
 }
 
-struct Running {
+struct RunningAgent {
     pid: u32,
-    input: Arc<Input>,
+    input: Arc<AgentInput>,
 }
 
 impl AgentProcess {
@@ -52,7 +52,7 @@ impl AgentProcess {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, AgentProcessState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -76,7 +76,7 @@ impl AgentProcess {
         let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(io::Error::other("the agent has no pipes"));
         };
-        let input = Arc::new(Input::default());
+        let input = Arc::new(AgentInput::default());
         let (writer, agent) = (Arc::clone(&input), Arc::downgrade(self));
         std::thread::Builder::new().name("to-agent".into()).spawn(move || {
             // An agent that no longer reads is of no use.
@@ -87,7 +87,7 @@ impl AgentProcess {
                 agent.end("the agent was ended: it has closed its input");
             }
         })?;
-        state.running = Some(Running { pid: child.id(), input });
+        state.running = Some(RunningAgent { pid: child.id(), input });
         state.why = None;
         drop(state);
         let (agent, switch) = (Arc::clone(self), Arc::clone(switch));
@@ -99,7 +99,7 @@ impl AgentProcess {
 
     /// Handles the agent's output until it ends.
     fn read(&self, mut child: Child, stdout: ChildStdout, switch: &Arc<Switch>) {
-        let mut lines = Lines::new(stdout);
+        let mut lines = BoundedLines::new(stdout);
         loop {
             match lines.next() {
                 Ok(Some(line)) => {
@@ -179,8 +179,8 @@ impl AgentPort for Arc<AgentProcess> {
         };
         match input.push(line) {
             Ok(()) => true,
-            Err(Refused::Closed) => false,
-            Err(Refused::Full) => {
+            Err(SendRefusal::Closed) => false,
+            Err(SendRefusal::Full) => {
                 self.end(&format!(
                     "the agent was ended: it does not read its input ({} MiB queued)",
                     MOST_WAITING >> 20
@@ -255,35 +255,35 @@ fn told(program: &str, status: Option<ExitStatus>) -> String {
 
 /// Lines queued for the agent.
 #[derive(Default)]
-struct Input {
-    queue: Mutex<Waiting>,
+struct AgentInput {
+    queue: Mutex<AgentInputQueue>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct AgentInputQueue {
     lines: VecDeque<String>,
     bytes: usize,
     closed: bool,
 }
 
-enum Refused {
+enum SendRefusal {
     Closed,
     Full,
 }
 
-impl Input {
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+impl AgentInput {
+    fn lock(&self) -> MutexGuard<'_, AgentInputQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn push(&self, line: &str) -> Result<(), Refused> {
+    fn push(&self, line: &str) -> Result<(), SendRefusal> {
         let mut waiting = self.lock();
         if waiting.closed {
-            return Err(Refused::Closed);
+            return Err(SendRefusal::Closed);
         }
         if waiting.bytes > 0 && waiting.bytes + line.len() > MOST_WAITING {
-            return Err(Refused::Full);
+            return Err(SendRefusal::Full);
         }
         waiting.bytes += line.len() + 1;
         let mut whole = String::with_capacity(line.len() + 1);
@@ -327,12 +327,12 @@ impl Input {
 }
 
 /// Reads lines of bounded length.
-pub(crate) struct Lines<R> {
+pub(crate) struct BoundedLines<R> {
     input: BufReader<R>,
     line: Vec<u8>,
 }
 
-impl<R: Read> Lines<R> {
+impl<R: Read> BoundedLines<R> {
     pub(crate) fn new(input: R) -> Self {
         Self { input: BufReader::with_capacity(1 << 16, input), line: Vec::new() }
     }

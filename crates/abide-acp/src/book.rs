@@ -6,20 +6,20 @@ use std::sync::atomic::AtomicBool;
 
 use abide::workspace::Watch;
 use abide::{
-    AgentObservation, AppendError, CheckpointRequest, Durability, Event, EventRange, LogRecord,
-    NewEvent, OddEvents, Session, SessionFields, SessionId, SessionRef, Store, Trigger, TurnEnd,
+    AgentObservation, AnomalyPolicy, AppendError, CheckpointRequest, Durability, Event, EventRange,
+    LogRecord, NewEvent, Session, SessionFields, SessionId, SessionRef, Store, Trigger, TurnEnd,
 };
 
 use serde_json::value::RawValue;
 
-use crate::record::{Recorded, Translator, Weight, title_of_prompt};
+use crate::record::{RecordDurability, RecordedEvents, Translator, title_of_prompt};
 
 /// The label that holds the agent's id of the session.
 const INNER: &str = "acp.session";
 
 /// Records the messages of one session. While the store fails, it counts the events it could not
 /// write.
-pub(crate) struct Book {
+pub(crate) struct AcpRecorder {
     /// Translates messages into events.
     pub(crate) translator: Translator,
     session: Option<Arc<Session>>,
@@ -34,7 +34,7 @@ pub(crate) struct Book {
 
 /// The agent's session that belongs to a recorded one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Known {
+pub(crate) struct RecordedAgentSession {
     /// The agent's id.
     pub(crate) id: String,
     /// It was given the past in a prompt instead of having been there.
@@ -43,9 +43,9 @@ pub(crate) struct Known {
 
 /// The store failed. Holds the message for the user, unless one was shown before.
 #[derive(Debug)]
-pub(crate) struct Failed(pub(crate) Option<String>);
+pub(crate) struct StoreFailure(pub(crate) Option<String>);
 
-impl Book {
+impl AcpRecorder {
     /// Records into a session.
     pub(crate) fn new(session: Arc<Session>, translator: Translator) -> Self {
         let place = Some((Arc::new(session.store().clone()), session.id()));
@@ -61,7 +61,7 @@ impl Book {
     }
 
     /// Ends the turn that a proxy left open when it died.
-    pub(crate) fn settle(&mut self) -> Result<(), Failed> {
+    pub(crate) fn settle(&mut self) -> Result<(), StoreFailure> {
         let Some(session) = &self.session else { return Ok(()) };
         let turn = match session.core() {
             Ok((core, _)) => core.main.turn,
@@ -70,7 +70,7 @@ impl Book {
         let Some(turn) = turn else { return Ok(()) };
         let end = TurnEnd { turn: Some(turn), status: "interrupted".into(), usage: None };
         let events = NewEvent::try_from(end).map(|event| vec![event]).unwrap_or_default();
-        self.write(Recorded { events, weight: Weight::Behind })
+        self.write(RecordedEvents { events, weight: RecordDurability::Behind })
     }
 
     /// Records nothing: the store failed before there was a session.
@@ -92,8 +92,8 @@ impl Book {
     }
 
     /// Writes events, and waits until they are durable if the message must not be forwarded before.
-    pub(crate) fn write(&mut self, recorded: Recorded) -> Result<(), Failed> {
-        let Recorded { events, weight } = recorded;
+    pub(crate) fn write(&mut self, recorded: RecordedEvents) -> Result<(), StoreFailure> {
+        let RecordedEvents { events, weight } = recorded;
         if events.is_empty() {
             return Ok(());
         }
@@ -103,14 +103,15 @@ impl Book {
             return Ok(());
         };
         let durability = match weight {
-            Weight::Before => Durability::Synced,
-            Weight::Behind => Durability::Buffered,
+            RecordDurability::Before => Durability::Synced,
+            RecordDurability::Behind => Durability::Buffered,
         };
-        let written = session.append_with(events, durability, OddEvents::Keep).and_then(|ticket| {
-            // On stable storage, or at least out of this process, which may be killed.
-            ticket.wait()?;
-            Ok(())
-        });
+        let written =
+            session.append_with(events, durability, AnomalyPolicy::Keep).and_then(|ticket| {
+                // On stable storage, or at least out of this process, which may be killed.
+                ticket.wait()?;
+                Ok(())
+            });
         match written {
             Ok(()) => Ok(()),
             // Refused because of their contents, which says nothing about the store.
@@ -128,10 +129,10 @@ impl Book {
     }
 
     /// Handles a failure of the store: nothing is written until the session is opened again.
-    pub(crate) fn failed(&mut self, error: &dyn std::error::Error) -> Failed {
+    pub(crate) fn failed(&mut self, error: &dyn std::error::Error) -> StoreFailure {
         self.session = None;
         if std::mem::replace(&mut self.told, true) {
-            return Failed(None);
+            return StoreFailure(None);
         }
         let mut why = error.to_string();
         let mut source = error.source();
@@ -140,7 +141,7 @@ impl Book {
             why.push_str(&error.to_string());
             source = error.source();
         }
-        Failed(Some(format!(
+        StoreFailure(Some(format!(
             "abide cannot record this session: {why}. The conversation goes on, unrecorded; \
              abide tries again at the next prompt."
         )))
@@ -169,12 +170,12 @@ impl Book {
         let text = format!("the store had failed; {missed} events before this were not recorded");
         let gap = LogRecord { level: "warn".into(), text };
         let events = NewEvent::try_from(gap).map(|event| vec![event]).unwrap_or_default();
-        self.write(Recorded { events, weight: Weight::Before }).ok()?;
+        self.write(RecordedEvents { events, weight: RecordDurability::Before }).ok()?;
         Some(format!("abide records this session again; {missed} events were not recorded."))
     }
 
     /// Sets the title from the first prompt, if the session has none.
-    pub(crate) fn entitle(&mut self, params: &RawValue) -> Result<(), Failed> {
+    pub(crate) fn entitle(&mut self, params: &RawValue) -> Result<(), StoreFailure> {
         let Some(session) = self.session.as_ref().filter(|_| !self.entitled) else {
             return Ok(());
         };
@@ -187,7 +188,7 @@ impl Book {
         let Some(title) = title else { return Ok(()) };
         let fields = SessionFields { title: Some(title), ..SessionFields::default() };
         let events = NewEvent::try_from(fields).map(|event| vec![event]).unwrap_or_default();
-        self.write(Recorded { events, weight: Weight::Behind })
+        self.write(RecordedEvents { events, weight: RecordDurability::Behind })
     }
 
     /// Makes a checkpoint of the workspace as it is before a prompt.
@@ -205,7 +206,12 @@ impl Book {
     }
 
     /// Records which of the agent's sessions this is.
-    pub(crate) fn observe(&mut self, inner: &str, agent: &str, primed: bool) -> Result<(), Failed> {
+    pub(crate) fn observe(
+        &mut self,
+        inner: &str,
+        agent: &str,
+        primed: bool,
+    ) -> Result<(), StoreFailure> {
         let Some(session) = &self.session else { return Ok(()) };
         let rewinds = match session.core() {
             Ok((core, _)) => core.rewinds,
@@ -224,26 +230,26 @@ impl Book {
         };
         let events = [NewEvent::try_from(fields), NewEvent::try_from(seen)];
         let events = events.into_iter().filter_map(Result::ok).collect();
-        self.write(Recorded { events, weight: Weight::Before })
+        self.write(RecordedEvents { events, weight: RecordDurability::Before })
     }
 
     /// The agent's session that knows all of this one; `None` if this one was rewound since, or is
     /// a fork.
-    pub(crate) fn inner(&self) -> Option<Known> {
+    pub(crate) fn inner(&self) -> Option<RecordedAgentSession> {
         let session = self.session.as_ref()?;
         let (core, _) = session.core().ok()?;
         let mut parts = core.fields.labels.get(INNER)?.splitn(4, ' ');
         let (of, rewinds) = (parts.next()?, parts.next()?);
         let (how, id) = (parts.next()?, parts.next()?);
         let fits = of == session.id().to_string() && rewinds == core.rewinds.to_string();
-        fits.then(|| Known { id: id.to_owned(), primed: how == "primed" })
+        fits.then(|| RecordedAgentSession { id: id.to_owned(), primed: how == "primed" })
     }
 
     /// Writes a warning to the session's log.
-    pub(crate) fn log(&mut self, text: String) -> Result<(), Failed> {
+    pub(crate) fn log(&mut self, text: String) -> Result<(), StoreFailure> {
         let event = NewEvent::try_from(LogRecord { level: "warn".into(), text });
         let events = event.map(|event| vec![event]).unwrap_or_default();
-        self.write(Recorded { events, weight: Weight::Behind })
+        self.write(RecordedEvents { events, weight: RecordDurability::Behind })
     }
 
     /// Calls `take` with the session's live events, in order, until it returns false.

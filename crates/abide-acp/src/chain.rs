@@ -23,7 +23,7 @@ use crate::switch::Switch;
 
 /// The side that a message is for or from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Side {
+pub(crate) enum ConnectionSide {
     /// The client, or the proxy before this one.
     Client,
     /// The agent, or the proxy after this one.
@@ -31,9 +31,9 @@ pub(crate) enum Side {
 }
 
 /// A connection to a conductor.
-pub(crate) struct Chain {
+pub(crate) struct ConductorConnection {
     out: UnboundedSender<TransportFrame>,
-    ids: Mutex<Ids>,
+    ids: Mutex<OpenRequestIds>,
     /// The agent is gone; nothing is sent to it any more.
     ended: AtomicBool,
     note: Arc<dyn Fn(&str) + Send + Sync>,
@@ -41,16 +41,16 @@ pub(crate) struct Chain {
 
 /// The requests without a response so far.
 #[derive(Default)]
-struct Ids {
+struct OpenRequestIds {
     /// Requests sent, with the side they went to.
-    sent: HashMap<RawJsonRpcId, Side>,
+    sent: HashMap<RawJsonRpcId, ConnectionSide>,
     /// Requests received, with the side they came from.
-    came: HashMap<RawJsonRpcId, Side>,
+    came: HashMap<RawJsonRpcId, ConnectionSide>,
     /// Cancellations of received requests that the switch has not yet sent on.
     early: HashMap<RawJsonRpcId, RawJsonRpcNotification>,
 }
 
-impl Chain {
+impl ConductorConnection {
     pub(crate) fn new(
         out: UnboundedSender<TransportFrame>,
         note: Arc<dyn Fn(&str) + Send + Sync>,
@@ -58,7 +58,7 @@ impl Chain {
         Arc::new(Self { out, ids: Mutex::default(), ended: AtomicBool::new(false), note })
     }
 
-    fn ids(&self) -> MutexGuard<'_, Ids> {
+    fn ids(&self) -> MutexGuard<'_, OpenRequestIds> {
         self.ids.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -74,7 +74,7 @@ impl Chain {
 
     /// The line in a frame for the switch, and the side it came from. Frames that are not for the
     /// switch are answered here.
-    pub(crate) fn take(&self, frame: TransportFrame) -> Option<(Side, String)> {
+    pub(crate) fn take(&self, frame: TransportFrame) -> Option<(ConnectionSide, String)> {
         let (side, message) = match frame {
             TransportFrame::Single(RawJsonRpcMessage::Request(request)) => self.request(request)?,
             TransportFrame::Single(RawJsonRpcMessage::Notification(notification)) => {
@@ -103,7 +103,7 @@ impl Chain {
         }
     }
 
-    fn request(&self, request: RawJsonRpcRequest) -> Option<(Side, RawJsonRpcMessage)> {
+    fn request(&self, request: RawJsonRpcRequest) -> Option<(ConnectionSide, RawJsonRpcMessage)> {
         let RawJsonRpcRequest { id, method, params } = request;
         if id == RawJsonRpcId::Null {
             self.refuse(id, "the id of a request must not be null");
@@ -111,19 +111,19 @@ impl Chain {
         }
         let (side, method, params) = if *method == *PROXY_METHOD_NAMES.proxy_successor {
             match unwrapped(params) {
-                Ok((method, params)) => (Side::Agent, method, params),
+                Ok((method, params)) => (ConnectionSide::Agent, method, params),
                 Err(why) => {
                     self.refuse(id, why);
                     return None;
                 }
             }
         } else if *method == *PROXY_METHOD_NAMES.proxy_initialize {
-            (Side::Client, "initialize".into(), params)
+            (ConnectionSide::Client, "initialize".into(), params)
         } else if &*method == "initialize" {
             self.refuse(id, "initialize a proxy with `proxy/initialize`");
             return None;
         } else {
-            (Side::Client, method, params)
+            (ConnectionSide::Client, method, params)
         };
         self.ids().came.insert(id.clone(), side);
         Some((side, RawJsonRpcRequest { id, method, params }.into()))
@@ -132,7 +132,7 @@ impl Chain {
     fn notification(
         &self,
         notification: RawJsonRpcNotification,
-    ) -> Option<(Side, RawJsonRpcMessage)> {
+    ) -> Option<(ConnectionSide, RawJsonRpcMessage)> {
         if cancels(&notification.method) {
             // A cancellation is always plain; the request that it names tells the side.
             let id = cancelled(notification.params.as_ref())?;
@@ -140,13 +140,13 @@ impl Chain {
             return Some((side, notification.into()));
         }
         if *notification.method != *PROXY_METHOD_NAMES.proxy_successor {
-            return Some((Side::Client, notification.into()));
+            return Some((ConnectionSide::Client, notification.into()));
         }
         match unwrapped(notification.params) {
             // A wrapped cancellation names a request of another connection.
             Ok((method, _)) if cancels(&method) => None,
             Ok((method, params)) => {
-                Some((Side::Agent, RawJsonRpcNotification { method, params }.into()))
+                Some((ConnectionSide::Agent, RawJsonRpcNotification { method, params }.into()))
             }
             Err(why) => {
                 (self.note)(&format!("dropped a notification: {why}"));
@@ -175,7 +175,7 @@ impl Chain {
     }
 
     /// Sends a line from the switch to one side.
-    fn send_to(&self, side: Side, line: &str) -> bool {
+    fn send_to(&self, side: ConnectionSide, line: &str) -> bool {
         let message = match serde_json::from_str::<RawJsonRpcMessage>(line) {
             Ok(message) => message,
             Err(error) => {
@@ -185,7 +185,7 @@ impl Chain {
         };
         match message {
             RawJsonRpcMessage::Request(mut request) => {
-                if side == Side::Agent {
+                if side == ConnectionSide::Agent {
                     (request.method, request.params) = wrapped(&request.method, request.params);
                 }
                 // Held across both sends, so that no cancellation comes in between.
@@ -210,7 +210,7 @@ impl Chain {
                 true
             }
             RawJsonRpcMessage::Notification(mut notification) => {
-                if side == Side::Agent {
+                if side == ConnectionSide::Agent {
                     (notification.method, notification.params) =
                         wrapped(&notification.method, notification.params);
                 }
@@ -228,21 +228,21 @@ impl Chain {
 }
 
 /// The client's side of a connection.
-pub(crate) struct ToClient(pub(crate) Arc<Chain>);
+pub(crate) struct ConductorClientPort(pub(crate) Arc<ConductorConnection>);
 
-impl ClientPort for ToClient {
+impl ClientPort for ConductorClientPort {
     fn send(&self, line: &str) {
-        self.0.send_to(Side::Client, line);
+        self.0.send_to(ConnectionSide::Client, line);
     }
 }
 
 /// The agent's side of a connection. Whoever built the chain runs the agent; it is not started
 /// here.
-pub(crate) struct ToAgent(pub(crate) Arc<Chain>);
+pub(crate) struct ConductorAgentPort(pub(crate) Arc<ConductorConnection>);
 
-impl AgentPort for ToAgent {
+impl AgentPort for ConductorAgentPort {
     fn send(&self, line: &str) -> bool {
-        !self.0.ended.load(Ordering::SeqCst) && self.0.send_to(Side::Agent, line)
+        !self.0.ended.load(Ordering::SeqCst) && self.0.send_to(ConnectionSide::Agent, line)
     }
 
     fn ensure(&self, _: &Arc<Switch>) -> Result<bool, String> {

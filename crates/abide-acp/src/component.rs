@@ -12,9 +12,9 @@ use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender};
 use futures::channel::oneshot;
 use futures::future::{Either, select};
 
-use crate::chain::{Chain, Side, ToAgent, ToClient};
-use crate::options::{CheckpointWhen, ProxyOptions};
-use crate::switch::{Manner, Switch};
+use crate::chain::{ConductorAgentPort, ConductorClientPort, ConductorConnection, ConnectionSide};
+use crate::options::{CheckpointSchedule, ProxyOptions};
+use crate::switch::{Switch, SwitchOptions};
 
 /// A proxy that makes the sessions of a chain durable.
 ///
@@ -79,9 +79,9 @@ impl ConnectTo<Conductor> for Proxy {
         let (threads, done) = Threads::start(&self, out).map_err(Error::into_internal_error)?;
         loop {
             match next(&mut frames, driver.as_mut()).await {
-                Next::Frame(frame) => threads.take(frame),
-                Next::End => break,
-                Next::Driven(driven) => {
+                ConnectionStep::Frame(frame) => threads.take(frame),
+                ConnectionStep::End => break,
+                ConnectionStep::Driven(driven) => {
                     driven?;
                     // Frames it had delivered before are still to be handled.
                     driver = None;
@@ -109,7 +109,7 @@ impl ConnectTo<Conductor> for Proxy {
 }
 
 /// The next thing that happens on a connection.
-enum Next {
+enum ConnectionStep {
     Frame(TransportFrame),
     /// No more frames.
     End,
@@ -120,21 +120,21 @@ enum Next {
 async fn next(
     frames: &mut UnboundedReceiver<TransportFrame>,
     driver: Option<&mut (impl Future<Output = Result<(), Error>> + Unpin)>,
-) -> Next {
+) -> ConnectionStep {
     let frame = match driver {
         None => frames.next().await,
         Some(driver) => match select(frames.next(), driver).await {
             Either::Left((frame, _)) => frame,
-            Either::Right((driven, _)) => return Next::Driven(driven),
+            Either::Right((driven, _)) => return ConnectionStep::Driven(driven),
         },
     };
-    frame.map_or(Next::End, Next::Frame)
+    frame.map_or(ConnectionStep::End, ConnectionStep::Frame)
 }
 
 /// The threads that handle each side's lines: the switch waits for the disk, which an executor must
 /// not.
 struct Threads {
-    chain: Arc<Chain>,
+    chain: Arc<ConductorConnection>,
     client: Sender<String>,
     agent: Sender<String>,
 }
@@ -146,10 +146,10 @@ impl Threads {
         proxy: &Proxy,
         out: UnboundedSender<TransportFrame>,
     ) -> std::io::Result<(Self, oneshot::Receiver<()>)> {
-        let chain = Chain::new(out, Arc::clone(&proxy.note));
+        let chain = ConductorConnection::new(out, Arc::clone(&proxy.note));
         let options = &proxy.options;
-        let manner = Manner {
-            checkpoint: options.checkpoint == CheckpointWhen::Turn,
+        let manner = SwitchOptions {
+            checkpoint: options.checkpoint == CheckpointSchedule::Turn,
             timeout: options.timeout,
             cancel_grace: options.cancel_grace,
         };
@@ -157,8 +157,8 @@ impl Threads {
         let switch = Switch::new(
             manner,
             options.stores.clone(),
-            Box::new(ToClient(Arc::clone(&chain))),
-            Box::new(ToAgent(Arc::clone(&chain))),
+            Box::new(ConductorClientPort(Arc::clone(&chain))),
+            Box::new(ConductorAgentPort(Arc::clone(&chain))),
             Box::new(move |what| note(what)),
         )?;
         let (client, from_client) = channel::<String>();
@@ -184,8 +184,8 @@ impl Threads {
         let Some((side, line)) = self.chain.take(frame) else { return };
         // The threads run until `self` is dropped, so this cannot fail.
         let _ = match side {
-            Side::Client => self.client.send(line),
-            Side::Agent => self.agent.send(line),
+            ConnectionSide::Client => self.client.send(line),
+            ConnectionSide::Agent => self.agent.send(line),
         };
     }
 }
@@ -198,7 +198,7 @@ fn take_all(switch: &Arc<Switch>, lines: Receiver<String>) {
 
 /// Ends the switch after both sides are gone. The client's last messages are still handled, and
 /// answered where that needs no agent.
-fn end(switch: &Arc<Switch>, chain: &Chain) {
+fn end(switch: &Arc<Switch>, chain: &ConductorConnection) {
     chain.end_agent();
     loop {
         // Repeated, so that a request that began to wait for the agent just now is told too.

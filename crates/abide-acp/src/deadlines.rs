@@ -4,22 +4,22 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
-type Act = Box<dyn FnOnce() + Send>;
+type DeadlineAction = Box<dyn FnOnce() + Send>;
 
 /// A thread that waits for many deadlines. It ends when `end` is called.
 #[derive(Clone)]
-pub(crate) struct Deadlines(Arc<Shared>);
+pub(crate) struct Deadlines(Arc<DeadlineTimer>);
 
 #[derive(Default)]
-struct Shared {
-    state: Mutex<State>,
+struct DeadlineTimer {
+    state: Mutex<DeadlineState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct DeadlineState {
     /// By time, then by number.
-    acts: BTreeMap<(Instant, u64), Act>,
+    acts: BTreeMap<(Instant, u64), DeadlineAction>,
     next: u64,
     ended: bool,
 }
@@ -60,8 +60,8 @@ impl Deadlines {
     }
 }
 
-impl Shared {
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+impl DeadlineTimer {
+    fn lock(&self) -> std::sync::MutexGuard<'_, DeadlineState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -37,9 +37,9 @@ pub use catalog::{Catalog, CatalogError, SessionPage};
 #[cfg(feature = "sdk")]
 pub use component::Proxy;
 pub use error::ProxyError;
-pub use options::{CheckpointWhen, Connect, ProxyOptions, StoreOptions};
+pub use options::{CheckpointSchedule, ProxyOptions, StoreConnector, StoreOptions};
 pub use primer::{primer, primer_since};
 pub use protocol::SessionInfo;
-pub use record::{Recorded, Translator, Weight, subagent, title_of_prompt};
-pub use replay::{Check, Checked, Replay, Replayed};
+pub use record::{RecordDurability, RecordedEvents, Translator, subagent, title_of_prompt};
+pub use replay::{ReplayCheck, ReplayCheckReport, ReplayedUpdate, Replayer};
 pub use stdio::run_stdio;

@@ -8,32 +8,32 @@ use std::time::Instant;
 
 use abide::Seq;
 
-use crate::book::Book;
+use crate::book::AcpRecorder;
 use crate::message::RequestId;
-use crate::replay::Check;
+use crate::replay::ReplayCheck;
 
 /// An open session: the client knows it by one fixed id, the agent by one of its own.
-pub(crate) struct Live {
+pub(crate) struct LiveSession {
     /// The client's id.
     pub(crate) id: String,
     /// Its working directory.
     pub(crate) directory: PathBuf,
     /// The params of a `session/new` that would make the same session.
     setup: Mutex<String>,
-    inner: Mutex<Inner>,
-    book: Mutex<Book>,
-    prompts: Mutex<HashMap<RequestId, Prompt>>,
+    inner: Mutex<AgentSession>,
+    book: Mutex<AcpRecorder>,
+    prompts: Mutex<HashMap<RequestId, OpenPrompt>>,
 }
 
 /// The agent's side of a session.
 #[derive(Debug, Default)]
-pub(crate) struct Inner {
+pub(crate) struct AgentSession {
     /// The agent's id; `None` if the agent does not know the session yet.
     pub(crate) id: Option<String>,
     /// How the agent's updates are handled.
-    pub(crate) updates: Updates,
+    pub(crate) updates: UpdateHandling,
     /// What the agent does not know yet; sent with the next prompt.
-    pub(crate) prime: Prime,
+    pub(crate) prime: PrimeScope,
     /// The agent's id is recorded. It must not be before the agent knows the session.
     pub(crate) observed: bool,
     /// When the agent last replayed something.
@@ -42,19 +42,19 @@ pub(crate) struct Inner {
 
 /// How the agent's updates are handled.
 #[derive(Debug, Default)]
-pub(crate) enum Updates {
+pub(crate) enum UpdateHandling {
     /// New: recorded and forwarded.
     #[default]
     News,
     /// A replay the client should see: compared with the record and forwarded.
-    Shown(Box<Check>),
+    Shown(Box<ReplayCheck>),
     /// A replay the client already knows: compared with the record only.
-    Hidden(Box<Check>),
+    Hidden(Box<ReplayCheck>),
 }
 
 /// How much of a session the agent must be told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Prime {
+pub(crate) enum PrimeScope {
     /// Nothing; it knows everything.
     #[default]
     Nothing,
@@ -66,7 +66,7 @@ pub(crate) enum Prime {
 
 /// A prompt without an answer so far.
 #[derive(Debug, Default)]
-pub(crate) struct Prompt {
+pub(crate) struct OpenPrompt {
     /// It was sent to the agent.
     pub(crate) sent: bool,
     /// The client cancelled it. Also cancels the checkpoint that is being made for it.
@@ -79,8 +79,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Live {
-    pub(crate) fn new(id: String, directory: PathBuf, setup: String, book: Book) -> Self {
+impl LiveSession {
+    pub(crate) fn new(id: String, directory: PathBuf, setup: String, book: AcpRecorder) -> Self {
         Self {
             id,
             directory,
@@ -95,15 +95,15 @@ impl Live {
         lock(&self.setup)
     }
 
-    pub(crate) fn inner(&self) -> MutexGuard<'_, Inner> {
+    pub(crate) fn inner(&self) -> MutexGuard<'_, AgentSession> {
         lock(&self.inner)
     }
 
-    pub(crate) fn book(&self) -> MutexGuard<'_, Book> {
+    pub(crate) fn book(&self) -> MutexGuard<'_, AcpRecorder> {
         lock(&self.book)
     }
 
-    pub(crate) fn prompts(&self) -> MutexGuard<'_, HashMap<RequestId, Prompt>> {
+    pub(crate) fn prompts(&self) -> MutexGuard<'_, HashMap<RequestId, OpenPrompt>> {
         lock(&self.prompts)
     }
 }

@@ -32,31 +32,31 @@ impl RequestId {
 }
 
 /// The result or the error of a response.
-pub(crate) type Outcome<T> = Result<T, T>;
+pub(crate) type RpcOutcome<T> = Result<T, T>;
 
 /// A JSON-RPC message.
 #[derive(Debug, Clone)]
-pub(crate) enum Message<'a> {
+pub(crate) enum RpcMessage<'a> {
     /// Needs a response.
     Request { id: &'a RawValue, method: Cow<'a, str>, params: Option<&'a RawValue> },
     /// Needs none.
     Notification { method: Cow<'a, str>, params: Option<&'a RawValue> },
     /// The response to a request.
-    Response { id: &'a RawValue, outcome: Outcome<&'a RawValue> },
+    Response { id: &'a RawValue, outcome: RpcOutcome<&'a RawValue> },
     /// An error without an id: the other side could not read a message.
     Stray,
 }
 
 /// Why a line is not a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Malformed {
+pub(crate) enum MalformedMessage {
     /// Not JSON.
     Parse(String),
     /// JSON, but not a JSON-RPC message.
     Invalid(&'static str),
 }
 
-impl fmt::Display for Malformed {
+impl fmt::Display for MalformedMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Parse(why) => write!(f, "not JSON: {why}"),
@@ -65,21 +65,23 @@ impl fmt::Display for Malformed {
     }
 }
 
-impl<'a> Message<'a> {
+impl<'a> RpcMessage<'a> {
     /// Parses a line.
-    pub(crate) fn read(line: &'a str) -> Result<Self, Malformed> {
-        let fields = match serde_json::from_str::<Fields<'a>>(line) {
+    pub(crate) fn read(line: &'a str) -> Result<Self, MalformedMessage> {
+        let fields = match serde_json::from_str::<RpcMembers<'a>>(line) {
             Ok(fields) => fields,
             Err(error) if error.is_data() => {
-                return Err(Malformed::Invalid("not a JSON-RPC message: it is not an object"));
+                return Err(MalformedMessage::Invalid(
+                    "not a JSON-RPC message: it is not an object",
+                ));
             }
-            Err(error) => return Err(Malformed::Parse(error.to_string())),
+            Err(error) => return Err(MalformedMessage::Parse(error.to_string())),
         };
         let id = fields.id.filter(|id| id.get() != "null");
         match (fields.method, id, fields.result, fields.error) {
             (Some(method), id, ..) => {
-                let method = serde_json::from_str::<Text<'a>>(method.get())
-                    .map_err(|_| Malformed::Invalid("the method is not a string"))?
+                let method = serde_json::from_str::<RpcText<'a>>(method.get())
+                    .map_err(|_| MalformedMessage::Invalid("the method is not a string"))?
                     .0;
                 Ok(match id {
                     Some(id) => Self::Request { id, method, params: fields.params },
@@ -89,14 +91,14 @@ impl<'a> Message<'a> {
             (None, Some(id), _, Some(error)) => Ok(Self::Response { id, outcome: Err(error) }),
             (None, Some(id), Some(result), None) => Ok(Self::Response { id, outcome: Ok(result) }),
             (None, None, _, Some(_)) => Ok(Self::Stray),
-            _ => Err(Malformed::Invalid("neither a method nor a result")),
+            _ => Err(MalformedMessage::Invalid("neither a method nor a result")),
         }
     }
 }
 
 /// The members of a message. Of a duplicate the last one counts, as in most parsers.
 #[derive(Default)]
-struct Fields<'a> {
+struct RpcMembers<'a> {
     id: Option<&'a RawValue>,
     method: Option<&'a RawValue>,
     params: Option<&'a RawValue>,
@@ -107,22 +109,22 @@ struct Fields<'a> {
 /// A string, borrowed where it has no escapes.
 #[derive(Deserialize)]
 #[serde(transparent)]
-pub(crate) struct Text<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
+pub(crate) struct RpcText<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
 
-impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for RpcMembers<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Members;
+        struct MembersVisitor;
 
-        impl<'de> Visitor<'de> for Members {
-            type Value = Fields<'de>;
+        impl<'de> Visitor<'de> for MembersVisitor {
+            type Value = RpcMembers<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields<'de>, A::Error> {
-                let mut fields = Fields::default();
-                while let Some(Text(key)) = map.next_key::<Text<'de>>()? {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RpcMembers<'de>, A::Error> {
+                let mut fields = RpcMembers::default();
+                while let Some(RpcText(key)) = map.next_key::<RpcText<'de>>()? {
                     let value: &'de RawValue = map.next_value()?;
                     match &*key {
                         "id" => fields.id = Some(value),
@@ -138,7 +140,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
             }
         }
 
-        deserializer.deserialize_map(Members)
+        deserializer.deserialize_map(MembersVisitor)
     }
 }
 
@@ -160,7 +162,7 @@ pub(crate) fn result(id: &str, result: &str) -> String {
 }
 
 /// Formats an error response.
-pub(crate) fn failure(id: &str, error: &Failure) -> String {
+pub(crate) fn failure(id: &str, error: &RpcError) -> String {
     let message = serde_json::Value::from(&*error.message);
     let code = error.code;
     format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":{message}}}}}"#)
@@ -168,14 +170,14 @@ pub(crate) fn failure(id: &str, error: &Failure) -> String {
 
 /// A JSON-RPC error.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Failure {
+pub(crate) struct RpcError {
     /// The error code.
     pub(crate) code: i32,
     /// A message for people.
     pub(crate) message: String,
 }
 
-impl Failure {
+impl RpcError {
     /// An internal error.
     pub(crate) fn internal(message: impl Into<String>) -> Self {
         Self { code: -32603, message: message.into() }
@@ -202,16 +204,16 @@ mod tests {
     use super::*;
 
     fn sort(line: &str) -> String {
-        match Message::read(line) {
-            Ok(Message::Request { id, method, params }) => {
+        match RpcMessage::read(line) {
+            Ok(RpcMessage::Request { id, method, params }) => {
                 format!("request {id} {method} {}", params.map_or("-", RawValue::get))
             }
-            Ok(Message::Notification { method, params }) => {
+            Ok(RpcMessage::Notification { method, params }) => {
                 format!("notification {method} {}", params.map_or("-", RawValue::get))
             }
-            Ok(Message::Response { id, outcome: Ok(result) }) => format!("result {id} {result}"),
-            Ok(Message::Response { id, outcome: Err(error) }) => format!("error {id} {error}"),
-            Ok(Message::Stray) => "stray".to_owned(),
+            Ok(RpcMessage::Response { id, outcome: Ok(result) }) => format!("result {id} {result}"),
+            Ok(RpcMessage::Response { id, outcome: Err(error) }) => format!("error {id} {error}"),
+            Ok(RpcMessage::Stray) => "stray".to_owned(),
             Err(malformed) => format!("{malformed}"),
         }
     }
@@ -236,7 +238,7 @@ mod tests {
             assert_eq!(sort(line), expected, "{line}");
         }
         for line in ["", "x", "{", r#"{"id":1"#, "{}{}"] {
-            assert!(matches!(Message::read(line), Err(Malformed::Parse(_))), "{line:?}");
+            assert!(matches!(RpcMessage::read(line), Err(MalformedMessage::Parse(_))), "{line:?}");
         }
     }
 

@@ -4,11 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide::{Consent, Error, Person, Store, StoreFinder, StoreUrl};
+use abide::{Consent, Error, Store, StoreFinder, StoreUrl, UserDirs};
 
 /// When the proxy makes a checkpoint of the workspace files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum CheckpointWhen {
+pub enum CheckpointSchedule {
     /// At each prompt.
     #[default]
     Turn,
@@ -22,21 +22,21 @@ pub struct StoreOptions {
     /// Decides which store holds a directory's sessions.
     pub finder: StoreFinder,
     /// The user's directories.
-    pub person: Person,
+    pub person: UserDirs,
     /// The stores and settings that the user has accepted; `None` means none.
     pub consent: Option<Consent>,
     /// Opens shared stores.
-    pub connect: Connect,
+    pub connect: StoreConnector,
 }
 
-type Connector = dyn Fn(&StoreUrl) -> Result<Store, Error> + Send + Sync;
+type ConnectFn = dyn Fn(&StoreUrl) -> Result<Store, Error> + Send + Sync;
 
 /// Opens shared stores. The default refuses every URL; pass `Store::connect` where `abide` has its
 /// feature `shared`.
 #[derive(Clone)]
-pub struct Connect(Arc<Connector>);
+pub struct StoreConnector(Arc<ConnectFn>);
 
-impl Connect {
+impl StoreConnector {
     /// Opens stores with this function.
     pub fn new(by: impl Fn(&StoreUrl) -> Result<Store, Error> + Send + Sync + 'static) -> Self {
         Self(Arc::new(by))
@@ -47,13 +47,13 @@ impl Connect {
     }
 }
 
-impl Default for Connect {
+impl Default for StoreConnector {
     fn default() -> Self {
         Self::new(|url| Err(Error::Lacking { what: "connecting", place: url.to_string() }))
     }
 }
 
-impl fmt::Debug for Connect {
+impl fmt::Debug for StoreConnector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Connect")
     }
@@ -65,7 +65,7 @@ pub struct ProxyOptions {
     /// Where the sessions are stored.
     pub stores: StoreOptions,
     /// When the proxy makes a checkpoint of the workspace files.
-    pub checkpoint: CheckpointWhen,
+    pub checkpoint: CheckpointSchedule,
     /// The agent's program and its arguments.
     pub command: Vec<String>,
     /// How long the agent may take to answer a request, except prompts and logins.
@@ -84,7 +84,7 @@ impl ProxyOptions {
     pub fn new(command: Vec<String>) -> Self {
         Self {
             stores: StoreOptions::default(),
-            checkpoint: CheckpointWhen::default(),
+            checkpoint: CheckpointSchedule::default(),
             command,
             timeout: Duration::from_secs(300),
             cancel_grace: Duration::from_secs(10),

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
 use crate::deadlines::Deadline;
-use crate::live::Live;
-use crate::message::{Outcome, RequestId};
-use crate::worker::Worker;
+use crate::live::LiveSession;
+use crate::message::{RequestId, RpcOutcome};
+use crate::worker::LineWorker;
 
 /// A client's request that was sent to the agent.
-pub(crate) struct Pending {
+pub(crate) struct PendingRequest {
     /// Its method.
     pub(crate) method: String,
     /// What its answer is for.
@@ -30,15 +30,15 @@ pub(crate) enum Purpose {
     /// `session/fork` of a session, with its params.
     Fork(String, String),
     /// `session/load` of a recorded session.
-    Load(Arc<Live>),
+    Load(Arc<LiveSession>),
     /// `session/resume` of a recorded session.
-    Resume(Arc<Live>),
+    Resume(Arc<LiveSession>),
     /// `session/load` or `session/resume` of a session that only the agent knows so far.
-    Adopt(Arc<Live>),
+    Adopt(Arc<LiveSession>),
     /// `session/prompt`.
-    Prompt(Arc<Live>),
+    Prompt(Arc<LiveSession>),
     /// Setting a mode or an option: the method and its params.
-    Configure(Arc<Live>, String, String),
+    Configure(Arc<LiveSession>, String, String),
     /// `session/list`.
     List,
     /// `session/close`.
@@ -50,50 +50,50 @@ pub(crate) enum Purpose {
 }
 
 /// A request of the proxy's own that was sent to the agent.
-pub(crate) struct Own {
+pub(crate) struct OwnRequest {
     /// Who waits for the answer.
-    pub(crate) answer: SyncSender<Outcome<String>>,
+    pub(crate) answer: SyncSender<RpcOutcome<String>>,
     /// The session that the agent's new session is for: updates right after the answer belong to
     /// it.
-    pub(crate) opens: Option<Arc<Live>>,
+    pub(crate) opens: Option<Arc<LiveSession>>,
 }
 
 /// An agent's request that was sent to the client.
-pub(crate) struct Asked {
+pub(crate) struct PendingAgentRequest {
     /// The agent's id of the request, as it was written.
     pub(crate) id: String,
     /// The session it belongs to.
-    pub(crate) live: Option<Arc<Live>>,
+    pub(crate) live: Option<Arc<LiveSession>>,
 }
 
 /// Everything that is under way.
 #[derive(Default)]
-pub(crate) struct Table {
+pub(crate) struct RequestTable {
     /// The client's requests to the agent.
-    pub(crate) pending: HashMap<RequestId, Pending>,
+    pub(crate) pending: HashMap<RequestId, PendingRequest>,
     /// The agent's requests to the client, by the id that the client knows.
-    pub(crate) asked: HashMap<RequestId, Asked>,
+    pub(crate) asked: HashMap<RequestId, PendingAgentRequest>,
     /// Requests of an agent that is gone; the client may still answer them.
-    pub(crate) stale: Few,
+    pub(crate) stale: RecentIds,
     /// The proxy's own requests to the agent.
-    pub(crate) own: HashMap<RequestId, Own>,
+    pub(crate) own: HashMap<RequestId, OwnRequest>,
     /// Requests that were given up; their answers are dropped.
-    pub(crate) given_up: Few,
+    pub(crate) given_up: RecentIds,
     /// The open sessions, by the client's ids.
-    pub(crate) sessions: HashMap<String, Arc<Live>>,
+    pub(crate) sessions: HashMap<String, Arc<LiveSession>>,
     /// The open sessions, by the agent's ids.
-    pub(crate) inner: HashMap<String, Arc<Live>>,
+    pub(crate) inner: HashMap<String, Arc<LiveSession>>,
     /// Sessions of subagents by the agent's ids, with the session whose lanes they are.
-    pub(crate) children: HashMap<String, Arc<Live>>,
+    pub(crate) children: HashMap<String, Arc<LiveSession>>,
     /// The workers that handle each session's messages.
-    pub(crate) workers: HashMap<String, Arc<Worker>>,
+    pub(crate) workers: HashMap<String, Arc<LineWorker>>,
 }
 
 /// The most recent ids.
 #[derive(Debug, Default)]
-pub(crate) struct Few(VecDeque<RequestId>);
+pub(crate) struct RecentIds(VecDeque<RequestId>);
 
-impl Few {
+impl RecentIds {
     const MOST: usize = 4096;
 
     pub(crate) fn put(&mut self, id: RequestId) {

@@ -7,10 +7,10 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 /// The members of an object, as slices of its text.
-type Members<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
+type ObjectMembers<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
 
 /// The members of an object; `None` if it is not one.
-fn members(object: &str) -> Option<Members<'_>> {
+fn members(object: &str) -> Option<ObjectMembers<'_>> {
     serde_json::from_str(object).ok()
 }
 
@@ -24,20 +24,20 @@ pub(crate) fn member<'a>(object: &'a str, path: &[&str]) -> Option<&'a RawValue>
 /// The string at a path of members.
 pub(crate) fn text<'a>(object: &'a str, path: &[&str]) -> Option<Cow<'a, str>> {
     let value = member(object, path)?;
-    serde_json::from_str::<crate::message::Text<'a>>(value.get()).ok().map(|text| text.0)
+    serde_json::from_str::<crate::message::RpcText<'a>>(value.get()).ok().map(|text| text.0)
 }
 
 /// The `sessionId` of params: its text, and its slice of the line.
 pub(crate) fn session_of(params: &RawValue) -> Option<(Cow<'_, str>, &RawValue)> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Named<'a> {
+    struct SessionIdParams<'a> {
         #[serde(borrow)]
         session_id: Option<&'a RawValue>,
     }
-    let named: Named<'_> = serde_json::from_str(params.get()).ok()?;
+    let named: SessionIdParams<'_> = serde_json::from_str(params.get()).ok()?;
     let raw = named.session_id?;
-    let text = serde_json::from_str::<crate::message::Text<'_>>(raw.get()).ok()?;
+    let text = serde_json::from_str::<crate::message::RpcText<'_>>(raw.get()).ok()?;
     Some((text.0, raw))
 }
 

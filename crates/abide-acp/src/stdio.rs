@@ -10,28 +10,28 @@ use std::time::Duration;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::agent::{AgentProcess, Lines};
+use crate::agent::{AgentProcess, BoundedLines};
 use crate::error::ProxyError;
-use crate::options::{CheckpointWhen, ProxyOptions};
+use crate::options::{CheckpointSchedule, ProxyOptions};
 use crate::port::ClientPort;
-use crate::switch::{Manner, Switch};
+use crate::switch::{Switch, SwitchOptions};
 
 /// Runs a proxy until the client closes its end, a signal asks to stop, or the agent cannot be
 /// started. Only protocol messages go to stdout; messages for people go to stderr, as does the
 /// agent's own stderr.
 pub fn run_stdio(options: &ProxyOptions) -> Result<(), ProxyError> {
     let Some(program) = options.command.first() else { return Err(ProxyError::NoCommand) };
-    let end = Arc::new(End::default());
+    let end = Arc::new(ProxyEnd::default());
     let stdout =
         std::io::stdout().as_fd().try_clone_to_owned().map_err(failed("write to stdout"))?;
     let agent = AgentProcess::new(options.command.clone(), options.end_grace);
-    let client = Stdout {
+    let client = ClientStdout {
         file: Mutex::new(File::from(stdout)),
         end: Arc::clone(&end),
         gone: AtomicBool::new(false),
     };
-    let manner = Manner {
-        checkpoint: options.checkpoint == CheckpointWhen::Turn,
+    let manner = SwitchOptions {
+        checkpoint: options.checkpoint == CheckpointSchedule::Turn,
         timeout: options.timeout,
         cancel_grace: options.cancel_grace,
     };
@@ -45,26 +45,26 @@ pub fn run_stdio(options: &ProxyOptions) -> Result<(), ProxyError> {
     heed(&end).map_err(failed("watch for signals"))?;
     let (reader, ended) = (Arc::clone(&switch), Arc::clone(&end));
     let reading = std::thread::Builder::new().name("from-client".into()).spawn(move || {
-        let mut lines = Lines::new(std::io::stdin());
+        let mut lines = BoundedLines::new(std::io::stdin());
         let why = loop {
             match lines.next() {
                 Ok(Some(line)) => reader.from_client(line),
-                Ok(None) => break Why::Closed,
-                Err(_) => break Why::Lost,
+                Ok(None) => break ProxyEndReason::Closed,
+                Err(_) => break ProxyEndReason::Lost,
             }
         };
         ended.set(why);
     });
     reading.map_err(failed("read from stdin"))?;
     match end.wait() {
-        Why::Closed => {
+        ProxyEndReason::Closed => {
             // The client's last messages are still to be handled and answered.
             while !switch.is_idle() && !end.is_lost() {
                 std::thread::sleep(Duration::from_millis(5));
             }
             agent.close(options.quiet, &|| end.is_lost());
         }
-        Why::Lost => agent.kill(),
+        ProxyEndReason::Lost => agent.kill(),
     }
     switch.client_gone();
     Ok(())
@@ -77,7 +77,7 @@ fn failed(action: &'static str) -> impl FnOnce(std::io::Error) -> ProxyError {
 
 /// Why a proxy ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Why {
+enum ProxyEndReason {
     /// The client has closed its end.
     Closed,
     /// The client is gone, or a signal asked to stop.
@@ -86,26 +86,26 @@ enum Why {
 
 /// Why the proxy ends, once it does.
 #[derive(Default)]
-struct End {
-    why: Mutex<Option<Why>>,
+struct ProxyEnd {
+    why: Mutex<Option<ProxyEndReason>>,
     come: Condvar,
 }
 
-impl End {
-    fn set(&self, why: Why) {
+impl ProxyEnd {
+    fn set(&self, why: ProxyEndReason) {
         let mut end = self.why.lock().unwrap_or_else(PoisonError::into_inner);
         // `Lost` takes precedence over `Closed`.
-        if *end != Some(Why::Lost) {
+        if *end != Some(ProxyEndReason::Lost) {
             *end = Some(why);
         }
         self.come.notify_all();
     }
 
     fn is_lost(&self) -> bool {
-        *self.why.lock().unwrap_or_else(PoisonError::into_inner) == Some(Why::Lost)
+        *self.why.lock().unwrap_or_else(PoisonError::into_inner) == Some(ProxyEndReason::Lost)
     }
 
-    fn wait(&self) -> Why {
+    fn wait(&self) -> ProxyEndReason {
         let mut end = self.why.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             match *end {
@@ -117,25 +117,25 @@ impl End {
 }
 
 /// Ends the proxy, and the agent with it, on a signal.
-fn heed(end: &Arc<End>) -> std::io::Result<()> {
+fn heed(end: &Arc<ProxyEnd>) -> std::io::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     let end = Arc::clone(end);
     std::thread::Builder::new().name("signals".into()).spawn(move || {
         for _ in signals.forever() {
-            end.set(Why::Lost);
+            end.set(ProxyEndReason::Lost);
         }
     })?;
     Ok(())
 }
 
 /// The client's end.
-struct Stdout {
+struct ClientStdout {
     file: Mutex<File>,
-    end: Arc<End>,
+    end: Arc<ProxyEnd>,
     gone: AtomicBool,
 }
 
-impl ClientPort for Stdout {
+impl ClientPort for ClientStdout {
     fn send(&self, line: &str) {
         if self.gone.load(Ordering::Relaxed) {
             return;
@@ -146,7 +146,7 @@ impl ClientPort for Stdout {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         if file.write_all(&whole).is_err() {
             self.gone.store(true, Ordering::Relaxed);
-            self.end.set(Why::Lost);
+            self.end.set(ProxyEndReason::Lost);
         }
     }
 }

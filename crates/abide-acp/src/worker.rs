@@ -7,13 +7,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 const MOST_BYTES: usize = 64 << 20;
 
 /// Handles lines one after the other. Its thread runs only while there is work.
-pub(crate) struct Worker {
-    queue: Mutex<Queue>,
+pub(crate) struct LineWorker {
+    queue: Mutex<LineQueue>,
     idle: Condvar,
 }
 
 #[derive(Default)]
-struct Queue {
+struct LineQueue {
     lines: VecDeque<String>,
     bytes: usize,
     running: bool,
@@ -23,14 +23,14 @@ struct Queue {
 
 /// The queue is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Full;
+pub(crate) struct QueueFull;
 
-impl Worker {
+impl LineWorker {
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self { queue: Mutex::default(), idle: Condvar::new() })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Queue> {
+    fn lock(&self) -> MutexGuard<'_, LineQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -45,11 +45,11 @@ impl Worker {
         self: &Arc<Self>,
         line: String,
         take: impl Fn(&str) + Send + 'static,
-    ) -> Result<(), Full> {
+    ) -> Result<(), QueueFull> {
         let mut queue = self.lock();
         let bytes = queue.bytes + line.len();
         if bytes > MOST_BYTES && !queue.lines.is_empty() {
-            return Err(Full);
+            return Err(QueueFull);
         }
         queue.bytes = bytes;
         queue.lines.push_back(line);
@@ -59,7 +59,7 @@ impl Worker {
                 std::thread::Builder::new().name("session".into()).spawn(move || worker.run(&take));
             if started.is_err() {
                 queue.lines.pop_back();
-                return Err(Full);
+                return Err(QueueFull);
             }
             queue.running = true;
         }

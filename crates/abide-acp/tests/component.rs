@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use abide::{LocalStore, Options, SessionRef, Store, StoreFinder, Where};
-use abide_acp::{CheckpointWhen, Proxy, ProxyOptions, StoreOptions};
+use abide::{LocalOptions, LocalStore, SessionRef, Store, StoreFinder, StoreLocation};
+use abide_acp::{CheckpointSchedule, Proxy, ProxyOptions, StoreOptions};
 use abide_testkit::block_on;
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::ConnectionTo;
@@ -31,23 +31,23 @@ use serde_json::{Value, json};
 
 /// A proxy with this store: one that is named must be there.
 fn proxy(store: &Path) -> Proxy {
-    LocalStore::init(store, Options::default()).unwrap();
+    LocalStore::init(store, LocalOptions::default()).unwrap();
     Proxy::new(ProxyOptions {
         stores: StoreOptions {
             finder: StoreFinder {
-                named: Some(Where::Files(store.to_owned())),
+                named: Some(StoreLocation::Files(store.to_owned())),
                 ..StoreFinder::default()
             },
             ..StoreOptions::default()
         },
-        checkpoint: CheckpointWhen::Off,
+        checkpoint: CheckpointSchedule::Off,
         ..ProxyOptions::new(Vec::new())
     })
 }
 
 /// The store, for one who will not wait.
 fn opened(store: &Path) -> Store {
-    Store::local(LocalStore::open(store, Options::default()).unwrap()).waiting(Duration::ZERO)
+    Store::local(LocalStore::open(store, LocalOptions::default()).unwrap()).waiting(Duration::ZERO)
 }
 
 fn chunk(session: &SessionId, text: &str) -> SessionNotification {

@@ -2,7 +2,7 @@
 //! clock.
 //!
 //! Feed an [`AgentReader`] the output of Claude Code, Codex, Gemini CLI or any other command, split
-//! anywhere, and it reports its observations ([`Observed`]). Output it does not understand is
+//! anywhere, and it reports its observations ([`ObservedFact`]). Output it does not understand is
 //! skipped, never an error: agents mix plain lines and new event types into their output. Memory is
 //! bounded, whatever the input.
 //!
@@ -43,7 +43,7 @@ mod profiles;
 
 pub use kind::{AgentKind, UnknownAgent};
 pub use limits::limit_in;
-pub use output::{AgentReader, Before, Limited, Observed, Seen};
+pub use output::{AgentReader, ObservedFact, OutputObservation, PriorSession, ReachedLimit};
 
 #[cfg(test)]
 mod tests;

@@ -1,8 +1,8 @@
 //! All that the rest of the code asks of an agent.
 
-use crate::invocation::Program;
+use crate::invocation::AgentProgram;
 use crate::limits::LimitTexts;
-use crate::output::{Before, Events, OutputReader};
+use crate::output::{EventDecoder, OutputReader, PriorSession};
 
 /// An agent. Each one stands in the `mod.rs` of its folder.
 #[derive(Debug)]
@@ -10,7 +10,7 @@ pub(crate) struct AgentProfile {
     /// The name under which it is recorded, and by which a user asks for it. It never changes.
     pub name: &'static str,
     /// Its programs. The first is the one that its installation makes.
-    pub programs: &'static [Program],
+    pub programs: &'static [AgentProgram],
     /// Does it print events when it is started with these arguments?
     pub prints_events: fn(arguments: &[String]) -> bool,
     /// The arguments with which it goes on in a session of its own; `None` where it cannot.
@@ -25,7 +25,7 @@ pub(crate) struct AgentProfile {
 #[derive(Debug)]
 pub(crate) enum Output {
     /// One JSON object a line, with plain lines between them.
-    Events(fn(Before) -> Box<dyn Events>),
+    Events(fn(PriorSession) -> Box<dyn EventDecoder>),
     /// Text for people.
     Text(fn() -> Box<dyn OutputReader>),
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use abide::{Content, Message, NewSession, Store};
+use abide::{Message, MessageContent, NewSession, Store};
 use serde_json::{Value, json};
 
 use crate::Outcome;
@@ -78,7 +78,7 @@ pub(crate) fn load(bench: &Bench) -> Outcome {
             let messages = (from..count.min(from + 500)).map(|n| {
                 let role = if n % 2 == 0 { "user" } else { "assistant" };
                 let text = format!("message {n}: {}", "as it was said. ".repeat(12));
-                Ok(Message { role: role.into(), content: Content::Text(text) }.try_into()?)
+                Ok(Message { role: role.into(), content: MessageContent::Text(text) }.try_into()?)
             });
             let messages = messages.collect::<Outcome<Vec<_>>>()?;
             session.append_all(messages)?.wait()?;
@@ -120,7 +120,7 @@ fn appends(dir: &Path, count: usize) -> Outcome<Vec<f64>> {
     let mut times = Vec::new();
     for n in 0..count {
         let text = update_of("calls", n, 0).to_string();
-        let message = Message { role: "assistant".into(), content: Content::Text(text) };
+        let message = Message { role: "assistant".into(), content: MessageContent::Text(text) };
         let began = Instant::now();
         session.append(message)?.wait()?;
         times.push(millis(began.elapsed()));

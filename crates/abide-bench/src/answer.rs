@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use abide_wire::MessageForm;
-use abide_wire::stream::{AnswerParser, Delta};
+use abide_wire::stream::{AnswerParser, StreamDelta};
 use serde::de::IgnoredAny;
 
 use crate::Outcome;
@@ -72,8 +72,8 @@ fn parse(form: MessageForm, bytes: &[u8]) -> usize {
     let mut parser = AnswerParser::new(form);
     let mut told = 0;
     for read in bytes.chunks(READ) {
-        let mut tell = |delta: Delta<'_>| {
-            if let Delta::Text(text) = delta {
+        let mut tell = |delta: StreamDelta<'_>| {
+            if let StreamDelta::Text(text) = delta {
                 told += text.len();
             }
         };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use abide::{Options, Session, Upkeep};
+use abide::{LocalOptions, Session, Upkeep};
 
 use crate::Outcome;
 use crate::bench::Bench;
@@ -75,7 +75,7 @@ fn syncs(bench: &Bench) -> Outcome {
 fn counted(bench: &Bench) -> Outcome<(Session, Arc<CountingDisk>, tempfile::TempDir)> {
     let dir = bench.fresh()?;
     let disk = Arc::new(CountingDisk::default());
-    let options = Options { storage: disk.clone(), ..Options::default() };
+    let options = LocalOptions { storage: disk.clone(), ..LocalOptions::default() };
     let session = Place::with(dir.path(), options)?.session()?;
     append_durably(&session, bench.text(), 0);
     Ok((session, disk, dir))

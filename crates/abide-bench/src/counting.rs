@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use abide_journal::{Access, Disk, Lock, LockMode, Storage, StorageFile};
+use abide_journal::{Access, Disk, LockMode, Storage, StorageFile, StorageLock};
 
 /// How often something was made durable, of files and of directories.
 #[derive(Debug, Clone, Default)]
@@ -71,7 +71,7 @@ impl Storage for CountingDisk {
         self.disk.sync_dir(dir)
     }
 
-    fn lock(&self, path: &Path, mode: LockMode) -> io::Result<Option<Box<dyn Lock>>> {
+    fn lock(&self, path: &Path, mode: LockMode) -> io::Result<Option<Box<dyn StorageLock>>> {
         self.disk.lock(path, mode)
     }
 }

@@ -2,7 +2,7 @@
 //! tools, their results and answers in turn, each with 1 KiB of text.
 
 use abide::{
-    CompactRequest, Durability, Kind, NewEvent, OddEvents, Payload, Session, Summarizer,
+    AnomalyPolicy, CompactRequest, Durability, Kind, NewEvent, Payload, Session, Summarizer,
     SummaryError, SummaryRequest,
 };
 use serde_json::{Value, json};
@@ -46,7 +46,7 @@ pub(crate) fn say(session: &Session, text: &Text, first: usize, count: usize) ->
         let end = last.min(next + BATCH);
         let durability = if end == last { Durability::Synced } else { Durability::Buffered };
         let events = (next..end).map(|index| message(text, index)).collect::<Outcome<Vec<_>>>()?;
-        session.append_with(events, durability, OddEvents::Keep)?.wait()?;
+        session.append_with(events, durability, AnomalyPolicy::Keep)?.wait()?;
         next = end;
     }
     Ok(())

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide::{
-    Durability, LocalStore, Message, NewEvent, NewSession, OddEvents, Options, Session, SessionId,
-    SessionRef, Store, Upkeep,
+    AnomalyPolicy, Durability, LocalOptions, LocalStore, Message, NewEvent, NewSession, Session,
+    SessionId, SessionRef, Store, Upkeep,
 };
 use tempfile::TempDir;
 
@@ -28,10 +28,10 @@ pub(crate) struct Place {
 impl Place {
     /// The store of a project in `dir`, where the command line finds it too.
     pub(crate) fn of(dir: &Path, upkeep: Upkeep) -> Outcome<Self> {
-        Self::with(dir, Options { upkeep, ..Options::default() })
+        Self::with(dir, LocalOptions { upkeep, ..LocalOptions::default() })
     }
 
-    pub(crate) fn with(dir: &Path, options: Options) -> Outcome<Self> {
+    pub(crate) fn with(dir: &Path, options: LocalOptions) -> Outcome<Self> {
         let local = Arc::new(LocalStore::init(&dir.join(".abide"), options)?);
         let store = Store::over(local.clone()).waiting(WAIT);
         Ok(Self { local, store })
@@ -83,7 +83,7 @@ pub(crate) fn fill_from(session: &Session, text: &Text, first: usize, count: usi
         let durability = if end == last { Durability::Synced } else { Durability::Buffered };
         let events: Result<Vec<NewEvent>, _> =
             (next..end).map(|index| message(text, index).try_into()).collect();
-        session.append_with(events?, durability, OddEvents::Keep)?.wait()?;
+        session.append_with(events?, durability, AnomalyPolicy::Keep)?.wait()?;
         next = end;
     }
     Ok(())

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use abide::{
-    EventRange, HistoryQuery, LocalStore, Message, NewSession, Options, Search, SessionId,
+    EventRange, HistoryQuery, LocalOptions, LocalStore, Message, NewSession, Search, SessionId,
     SessionRef, Store, Upkeep,
 };
-use abide_index::Index;
-use abide_journal::{Access, Disk, Lock, LockMode, Storage, StorageFile};
-use abide_model::Delta;
+use abide_index::HistoryIndex;
+use abide_journal::{Access, Disk, LockMode, Storage, StorageFile, StorageLock};
+use abide_model::HistoryDelta;
 use abide_model::Overview;
 
 use crate::Outcome;
@@ -39,7 +39,7 @@ pub(crate) fn search(bench: &Bench) -> Outcome {
     let messages = (sessions * each) as f64;
     let text_bytes: usize = (0..sessions * each).map(|index| text.piece(index).len()).sum();
     let root = dir.path().join(".abide");
-    let local = LocalStore::open(&root, Options::default())?;
+    let local = LocalStore::open(&root, LocalOptions::default())?;
 
     let mut rebuild =
         Figure::new("history.rebuild", "messages/s", Better::Higher, Target::AtLeast(30_000.0));
@@ -159,7 +159,7 @@ fn catch_up(bench: &Bench, place: &Place, root: &Path, sessions: usize) -> Outco
         if root.join("index.db-wal").exists() {
             std::fs::copy(root.join("index.db-wal"), copy.path().join("index.db-wal"))?;
         }
-        let mut index = Index::open(&path)?;
+        let mut index = HistoryIndex::open(&path)?;
         let start = Instant::now();
         let mut update = index.update()?;
         for delta in &deltas {
@@ -167,7 +167,7 @@ fn catch_up(bench: &Bench, place: &Place, root: &Path, sessions: usize) -> Outco
         }
         update.commit()?;
         let raw = millis(start.elapsed());
-        let local = LocalStore::open(root, Options::default())?;
+        let local = LocalStore::open(root, LocalOptions::default())?;
         let start = Instant::now();
         local.update_index()?;
         figure.push_with_raw(millis(start.elapsed()), raw);
@@ -178,10 +178,10 @@ fn catch_up(bench: &Bench, place: &Place, root: &Path, sessions: usize) -> Outco
 }
 
 /// The last messages of a session as the index takes them.
-fn delta(place: &Place, id: SessionId) -> Outcome<Delta> {
+fn delta(place: &Place, id: SessionId) -> Outcome<HistoryDelta> {
     let view = place.store.view(&SessionRef::Id(id))?;
     let name = format!("copy of {id}");
-    let mut delta = Delta::new(&name, Overview::default());
+    let mut delta = HistoryDelta::new(&name, Overview::default());
     let events = view.page(EventRange::ALL.backward().limit(202))?.events;
     for event in events.iter().rev() {
         delta.take_in(event);
@@ -201,8 +201,11 @@ pub(crate) fn start(bench: &Bench) -> Outcome {
         let root = dir.path().join(".abide");
         {
             // Only how the sessions came about is hurried; what is measured is not.
-            let options =
-                Options { storage: Arc::new(Hasty), upkeep: Upkeep::ByHand, ..Options::default() };
+            let options = LocalOptions {
+                storage: Arc::new(Hasty),
+                upkeep: Upkeep::ByHand,
+                ..LocalOptions::default()
+            };
             let store = Store::over(Arc::new(LocalStore::init(&root, options)?));
             for number in 0..sessions {
                 let session = store.create(NewSession::titled(format!("Session {number}")))?;
@@ -211,7 +214,7 @@ pub(crate) fn start(bench: &Bench) -> Outcome {
                 session.close()?;
             }
         }
-        LocalStore::open(&root, Options::default())?.update_index()?;
+        LocalStore::open(&root, LocalOptions::default())?.update_index()?;
         let name = format!("history.start.{sessions}");
         let mut figure = Figure::new(name, "ms", Better::Lower, Target::AtMost(most));
         for _ in 0..bench.rounds {
@@ -286,7 +289,7 @@ impl Storage for Hasty {
     fn sync_dir(&self, _: &Path) -> io::Result<()> {
         Ok(())
     }
-    fn lock(&self, path: &Path, mode: LockMode) -> io::Result<Option<Box<dyn Lock>>> {
+    fn lock(&self, path: &Path, mode: LockMode) -> io::Result<Option<Box<dyn StorageLock>>> {
         Disk.lock(path, mode)
     }
 }

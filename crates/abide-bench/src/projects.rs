@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use abide::{
-    HistoryQuery, LocalStore, Message, NewSession, Options, Search, SessionFields, SessionRef,
+    HistoryQuery, LocalOptions, LocalStore, Message, NewSession, Search, SessionFields, SessionRef,
     Store, Upkeep,
 };
 
@@ -34,7 +34,7 @@ pub(crate) fn measure(bench: &Bench) -> Outcome {
     let alone = dir.path().join("alone");
     fill(bench, &alone, EACH, 1)?;
     let empty = dir.path().join("empty");
-    LocalStore::init(&empty, Options::default())?;
+    LocalStore::init(&empty, LocalOptions::default())?;
 
     let shown = HistoryQuery { limit: Some(20), ..HistoryQuery::default() };
     let name = |what: &str| format!("projects.{}.{what}", projects * EACH);
@@ -262,7 +262,7 @@ fn record(bench: &Bench, root: &Path, empty: &Path, projects: usize) -> Outcome 
 }
 
 fn open(root: &Path, project: usize) -> Outcome<LocalStore> {
-    let options = Options { projects: vec![id(project)], ..Options::default() };
+    let options = LocalOptions { projects: vec![id(project)], ..LocalOptions::default() };
     Ok(LocalStore::open(root, options)?)
 }
 
@@ -277,8 +277,11 @@ fn workspace(project: usize) -> String {
 
 fn fill(bench: &Bench, root: &Path, sessions: usize, projects: usize) -> Outcome {
     // Only how the sessions came about is hurried; what is measured is not.
-    let options =
-        Options { storage: Arc::new(Hasty), upkeep: Upkeep::ByHand, ..Options::default() };
+    let options = LocalOptions {
+        storage: Arc::new(Hasty),
+        upkeep: Upkeep::ByHand,
+        ..LocalOptions::default()
+    };
     let store = Store::over(Arc::new(LocalStore::init(root, options)?));
     for number in 0..sessions {
         let project = number % projects;
@@ -293,5 +296,5 @@ fn fill(bench: &Bench, root: &Path, sessions: usize, projects: usize) -> Outcome
         session.append(Message::user(text))?.wait()?;
         session.close()?;
     }
-    Ok(LocalStore::open(root, Options::default())?.update_index()?)
+    Ok(LocalStore::open(root, LocalOptions::default())?.update_index()?)
 }

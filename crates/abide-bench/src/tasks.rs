@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use abide::{
-    Kind, Limits, NewEvent, Payload, Session, SessionId, TaskCreated, TaskId, TaskStatus,
-    TaskStatusChange, Tasks, Upkeep,
+    EventLimits, Kind, NewEvent, Payload, Session, SessionId, SessionTasks, TaskCreated, TaskId,
+    TaskStatus, TaskStatusChange, Upkeep,
 };
 use tempfile::TempDir;
 
@@ -44,7 +44,7 @@ impl Plan {
         let dir = bench.fresh()?;
         let session = Arc::new(Place::of(dir.path(), Upkeep::Beside)?.session()?);
         let id = session.id();
-        let mut tasks = Tasks::open(session)?;
+        let mut tasks = SessionTasks::open(session)?;
         let mut leaves = Vec::new();
         let mut before: [Option<TaskId>; 2] = [None, None];
         for number in 0..count.div_ceil(100) {
@@ -75,7 +75,7 @@ impl Plan {
 }
 
 fn create(
-    tasks: &mut Tasks,
+    tasks: &mut SessionTasks,
     id: &TaskId,
     parent: Option<&TaskId>,
     after: Option<TaskId>,
@@ -89,7 +89,7 @@ fn create(
     })?)
 }
 
-fn close(tasks: Tasks) -> Outcome {
+fn close(tasks: SessionTasks) -> Outcome {
     Ok(Arc::into_inner(tasks.into_session()).ok_or("the session is held")?.close()?)
 }
 
@@ -102,7 +102,7 @@ fn open(bench: &Bench, size: usize, plan: &Plan) -> Outcome {
         let start = Instant::now();
         let session = Arc::new(plan.open()?);
         let opened = Instant::now();
-        let tasks = Tasks::open(session)?;
+        let tasks = SessionTasks::open(session)?;
         let first = tasks.tree().ready(None).next();
         figure.push(millis(start.elapsed()));
         tree.push(millis(opened.elapsed()));
@@ -135,7 +135,7 @@ fn status(bench: &Bench, size: usize, plan: &Plan) -> Outcome {
     let (mut cpu, mut bare_cpu) = (Vec::new(), Vec::new());
     for round in 0..bench.rounds {
         let bare = Place::of(plan.dir.path(), Upkeep::Beside)?.session()?;
-        let mut tasks = Tasks::open(Arc::new(plan.open()?))?;
+        let mut tasks = SessionTasks::open(Arc::new(plan.open()?))?;
         let leaf = |index: usize| &plan.leaves[(index * 7919 + round) % plan.leaves.len()];
         let (mut ours, mut raw) = (Spent::default(), Spent::default());
         for turn in 0..turns {
@@ -148,7 +148,7 @@ fn status(bench: &Bench, size: usize, plan: &Plan) -> Outcome {
                         leaf(index),
                         "x".repeat(leaf(index).as_str().len() + 60)
                     );
-                    let data = Payload::new(&data, &Limits::default()).expect("a payload");
+                    let data = Payload::new(&data, &EventLimits::default()).expect("a payload");
                     let kind = Kind::new("bench.noted").expect("a kind");
                     bare.append(NewEvent::new(kind, data))
                         .expect("an append")
@@ -183,7 +183,7 @@ fn batch(bench: &Bench, size: usize, plan: &Plan) -> Outcome {
     let mut figure = Figure::new(format!("tasks.batch.{size}"), "ms", Better::Lower, Target::None);
     let mut saved = 0;
     for round in 0..bench.rounds {
-        let mut tasks = Tasks::open(Arc::new(plan.open()?))?;
+        let mut tasks = SessionTasks::open(Arc::new(plan.open()?))?;
         let start = Instant::now();
         for index in 0..BATCH {
             let leaf = &plan.leaves[index * plan.leaves.len() / BATCH];

@@ -9,8 +9,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use abide::{
-    BundleError, CompactionError, ExportError, ImportError, ObjectsError, Obstacle, PlaceError,
-    PlanError, StoreError, TaskError, TaskStatus, Trouble, Uncompactable,
+    BundleError, CompactionError, ExportError, ImportError, NothingToCompact, ObjectsError,
+    ServerError, ServerErrorKind, StoreError, StorePlaceError, TaskError, TaskListError,
+    TaskStatus,
 };
 
 use abide_transcript::escape;
@@ -19,7 +20,7 @@ use abide_transcript::escape;
 #[derive(Debug)]
 pub(crate) enum CommandError {
     /// It failed.
-    Failed(Failure),
+    Failed(CommandFailure),
     /// The arguments make no sense.
     Usage(String),
     /// It failed, and its output already says so.
@@ -34,7 +35,7 @@ pub(crate) enum CommandError {
 
 /// An error with its causes and hints.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub(crate) struct CommandFailure {
     error: Box<dyn StdError + Send + Sync>,
     hints: Vec<String>,
 }
@@ -52,7 +53,7 @@ pub(crate) struct PathError {
 /// An error with its context.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}")]
-struct OnError {
+struct ContextError {
     what: String,
     #[source]
     source: Box<dyn StdError + Send + Sync>,
@@ -69,21 +70,21 @@ pub(crate) fn at(
 impl CommandError {
     /// A failure with just a message.
     pub(crate) fn failed(message: impl Into<String>) -> Self {
-        Self::Failed(Failure { error: message.into().into(), hints: Vec::new() })
+        Self::Failed(CommandFailure { error: message.into().into(), hints: Vec::new() })
     }
 
     /// A failure with the causes of an error.
     pub(crate) fn because(error: impl StdError + Send + Sync + 'static) -> Self {
         let hints = cause_hint(&error).into_iter().collect();
-        Self::Failed(Failure { error: Box::new(error), hints })
+        Self::Failed(CommandFailure { error: Box::new(error), hints })
     }
 
     /// Puts the context in front of the error.
     pub(crate) fn on(self, what: impl Into<String>) -> Self {
         match self {
-            Self::Failed(Failure { error, hints }) => {
-                let error = Box::new(OnError { what: what.into(), source: error });
-                Self::Failed(Failure { error, hints })
+            Self::Failed(CommandFailure { error, hints }) => {
+                let error = Box::new(ContextError { what: what.into(), source: error });
+                Self::Failed(CommandFailure { error, hints })
             }
             other => other,
         }
@@ -122,7 +123,7 @@ impl CommandError {
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for CommandFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Error: {}", self.error)?;
         let mut cause = self.error.source();
@@ -155,7 +156,7 @@ impl From<abide::Error> for CommandError {
             return Self::Cancelled;
         }
         let hints = hint(&error).into_iter().collect();
-        Self::Failed(Failure { error: Box::new(error), hints })
+        Self::Failed(CommandFailure { error: Box::new(error), hints })
     }
 }
 
@@ -168,7 +169,7 @@ impl From<StoreError> for CommandError {
 impl From<PathError> for CommandError {
     fn from(error: PathError) -> Self {
         let hints = storage_hint(&error.source).into_iter().collect();
-        Self::Failed(Failure { error: Box::new(error), hints })
+        Self::Failed(CommandFailure { error: Box::new(error), hints })
     }
 }
 
@@ -178,7 +179,7 @@ impl From<io::Error> for CommandError {
         if error.kind() == ErrorKind::BrokenPipe {
             return Self::BrokenPipe;
         }
-        Self::Failed(Failure { error: Box::new(OutputError(error)), hints: Vec::new() })
+        Self::Failed(CommandFailure { error: Box::new(OutputError(error)), hints: Vec::new() })
     }
 }
 
@@ -242,7 +243,7 @@ fn hint(error: &abide::Error) -> Option<String> {
             StoreError::Damaged { .. } => {
                 Some("`abide doctor` says what can be read and what is lost".to_owned())
             }
-            StoreError::Storage { source, .. } => match source.downcast_ref::<Trouble>() {
+            StoreError::Storage { source, .. } => match source.downcast_ref::<ServerError>() {
                 Some(trouble) => server_hint(trouble.obstacle()).map(str::to_owned),
                 None => cause_hint(&**source),
             },
@@ -299,7 +300,7 @@ fn hint(error: &abide::Error) -> Option<String> {
                 .to_owned(),
         ),
         abide::Error::Compaction(error) => match error {
-            CompactionError::Nothing(Uncompactable::Kept { .. }) => {
+            CompactionError::Nothing(NothingToCompact::Kept { .. }) => {
                 Some("`--keep N` keeps fewer messages".to_owned())
             }
             CompactionError::Longer { .. } => {
@@ -311,10 +312,10 @@ fn hint(error: &abide::Error) -> Option<String> {
             _ => None,
         },
         abide::Error::Task(error) => Some(task_hint(error).to_owned()),
-        abide::Error::Plan(PlanError::UnknownForm { .. }) => {
+        abide::Error::Plan(TaskListError::UnknownForm { .. }) => {
             Some("`--format prp`, `markdown`, `toml` or `json` says it".to_owned())
         }
-        abide::Error::Plan(PlanError::Unwritable { .. }) => {
+        abide::Error::Plan(TaskListError::Unwritable { .. }) => {
             Some("`--format json` writes any plan".to_owned())
         }
         abide::Error::Plan(_) => None,
@@ -325,51 +326,55 @@ fn hint(error: &abide::Error) -> Option<String> {
     }
 }
 
-fn place_hint(error: &PlaceError) -> Option<String> {
+fn place_hint(error: &StorePlaceError) -> Option<String> {
     match error {
-        PlaceError::Foreign { path, .. } | PlaceError::Writable { path, .. } => Some(format!(
+        StorePlaceError::Foreign { path, .. } | StorePlaceError::Writable { path, .. } => Some(format!(
             "if you trust it, name it with `--store`, or list \"{}\" under `trusted` in abide/config.toml \
              among your settings; `abide init --store .` makes a store of your own here",
             path.display()
         )),
-        PlaceError::NotAStore { .. } => Some(
+        StorePlaceError::NotAStore { .. } => Some(
             "move it away; `--store DIR` names a store elsewhere, and `abide init` makes one"
                 .to_owned(),
         ),
-        PlaceError::Root => Some(
+        StorePlaceError::Root => Some(
             "go to the directory of a project, or name a place: `abide init --store DIR`"
                 .to_owned(),
         ),
-        PlaceError::NotThere { path } => Some(format!(
+        StorePlaceError::NotThere { path } => Some(format!(
             "`abide init --store {}` makes one; no other command does",
             path.display()
         )),
-        PlaceError::NoHome => Some(
+        StorePlaceError::NoHome => Some(
             "set HOME or XDG_DATA_HOME, or name a store: `--store DIR`, made by `abide init --store DIR`"
                 .to_owned(),
         ),
-        PlaceError::Settings { .. } => Some(
+        StorePlaceError::Settings { .. } => Some(
             "it may hold store = \"postgres://USER@HOST/DATABASE\" or store = \"/DIR\", and trusted = [\"/DIR\"]"
                 .to_owned(),
         ),
-        PlaceError::Unreadable { source, .. } => cause_hint(source),
+        StorePlaceError::Unreadable { source, .. } => cause_hint(source),
     }
 }
 
-const fn server_hint(obstacle: Obstacle) -> Option<&'static str> {
+const fn server_hint(obstacle: ServerErrorKind) -> Option<&'static str> {
     Some(match obstacle {
-        Obstacle::Unreachable => {
+        ServerErrorKind::Unreachable => {
             "see that the server runs and that host and port are right; what was acknowledged is safe"
         }
-        Obstacle::Credentials => {
+        ServerErrorKind::Credentials => {
             "user and password can be in the URL, in PGUSER and PGPASSWORD, or in ~/.pgpass"
         }
-        Obstacle::ClearPassword => {
+        ServerErrorKind::ClearPassword => {
             "`sslmode=require` in the URL encrypts the connection; or let the server ask for scram-sha-256"
         }
-        Obstacle::NoDatabase => "`createdb` makes a database, and `abide store init` a store in it",
-        Obstacle::Forbidden => "the owner of the database grants what is missing to this user",
-        Obstacle::Other => return None,
+        ServerErrorKind::NoDatabase => {
+            "`createdb` makes a database, and `abide store init` a store in it"
+        }
+        ServerErrorKind::Forbidden => {
+            "the owner of the database grants what is missing to this user"
+        }
+        ServerErrorKind::Other => return None,
     })
 }
 

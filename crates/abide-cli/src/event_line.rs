@@ -1,6 +1,6 @@
 //! An event as one readable line: when, where in the session, what.
 
-use abide::{Block, Content, Event, Fact, KnownBlock, Seq};
+use abide::{Event, Fact, KnownBlock, MessageBlock, MessageContent, Seq};
 use abide_transcript::escape;
 use jiff::tz::TimeZone;
 
@@ -117,27 +117,27 @@ fn said(fact: &Fact) -> Option<String> {
     })
 }
 
-fn content(content: &Content) -> String {
+fn content(content: &MessageContent) -> String {
     match content {
-        Content::Text(text) => start(text).to_owned(),
-        Content::Blocks(blocks) => blocks.iter().map(block).collect::<Vec<_>>().join(" "),
-        Content::Other(json) => start(json.get()).to_owned(),
+        MessageContent::Text(text) => start(text).to_owned(),
+        MessageContent::Blocks(blocks) => blocks.iter().map(block).collect::<Vec<_>>().join(" "),
+        MessageContent::Other(json) => start(json.get()).to_owned(),
     }
 }
 
-fn block(block: &Block) -> String {
+fn block(block: &MessageBlock) -> String {
     match block {
-        Block::Known(KnownBlock::Text { text }) => start(text).to_owned(),
-        Block::Known(KnownBlock::Thinking { thinking, .. }) => {
+        MessageBlock::Known(KnownBlock::Text { text }) => start(text).to_owned(),
+        MessageBlock::Known(KnownBlock::Thinking { thinking, .. }) => {
             format!("(thinking) {}", start(thinking))
         }
-        Block::Known(KnownBlock::ToolCall { name, arguments, .. }) => {
+        MessageBlock::Known(KnownBlock::ToolCall { name, arguments, .. }) => {
             format!("[{name} {}]", start(arguments.get()))
         }
-        Block::Known(KnownBlock::ToolResult { content, .. }) => {
+        MessageBlock::Known(KnownBlock::ToolResult { content, .. }) => {
             format!("[result {}]", start(content.get()))
         }
-        Block::Other(json) => start(json.get()).to_owned(),
+        MessageBlock::Other(json) => start(json.get()).to_owned(),
     }
 }
 

@@ -26,13 +26,13 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use abide::{Consent, Person, Where};
+use abide::{Consent, StoreLocation, UserDirs};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser};
 
-use crate::commands::Command;
+use crate::commands::AbideCommand;
 use crate::error::CommandError;
-use crate::store::Surroundings;
+use crate::store::CommandContext;
 
 /// Durable sessions for AI coding agents: every message, tool call, task and file change, safe
 /// before it is acknowledged.
@@ -42,7 +42,7 @@ use crate::store::Surroundings;
 /// found upward from where you stand. Commands mean the sessions of this project.
 #[derive(Debug, Parser)]
 #[command(name = "abide", version, after_help = EXAMPLES)]
-struct Arguments {
+struct AbideArgs {
     /// The store, a project that has one, or the URL of a shared one: postgres://USER@HOST/DATABASE
     /// [env: ABIDE_STORE] [default: `.abide` here or above, else your own store]
     #[arg(long, global = true, value_name = "DIR|URL")]
@@ -55,7 +55,7 @@ struct Arguments {
     #[arg(long, global = true)]
     take_over: bool,
     #[command(subcommand)]
-    command: Command,
+    command: AbideCommand,
 }
 
 const EXAMPLES: &str = "\
@@ -79,27 +79,30 @@ fn main() -> ExitCode {
 ///
 /// Only the chosen command is built: building the arguments of all commands takes longer than most
 /// commands. Help and errors mention the others too, so they build all.
-fn arguments() -> Arguments {
-    let read = Arguments::command()
+fn arguments() -> AbideArgs {
+    let read = AbideArgs::command()
         .try_get_matches()
-        .and_then(|matches| Arguments::from_arg_matches(&matches));
+        .and_then(|matches| AbideArgs::from_arg_matches(&matches));
     match read {
         Ok(arguments) => arguments,
         Err(error) if error.kind() == ErrorKind::DisplayVersion => error.exit(),
         Err(_) => {
-            let mut command = Arguments::command();
+            let mut command = AbideArgs::command();
             command.build();
             let matches = command.get_matches();
-            Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+            AbideArgs::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
         }
     }
 }
 
-fn run(arguments: Arguments) -> Result<(), CommandError> {
-    let person = Person::of_process();
-    let surroundings = Surroundings {
+fn run(arguments: AbideArgs) -> Result<(), CommandError> {
+    let person = UserDirs::of_process();
+    let surroundings = CommandContext {
         current_dir: std::env::current_dir().map_err(abide::Error::CurrentDir)?,
-        store: arguments.store.or_else(|| set("ABIDE_STORE").map(PathBuf::from)).map(Where::from),
+        store: arguments
+            .store
+            .or_else(|| set("ABIDE_STORE").map(PathBuf::from))
+            .map(StoreLocation::from),
         take_over: arguments.take_over,
         all_projects: arguments.all_projects,
         consent: Consent::at(person.state.clone()),

@@ -7,13 +7,13 @@ use crate::error::CommandError;
 use abide_transcript::escape;
 
 /// Writes the data of a command.
-pub(crate) struct Output {
+pub(crate) struct CommandOutput {
     out: BufWriter<Stdout>,
     terminal: bool,
 }
 
-impl Output {
-    /// Writes to stdout. Data may stay in a buffer until [`Output::flush`].
+impl CommandOutput {
+    /// Writes to stdout. Data may stay in a buffer until [`CommandOutput::flush`].
     pub(crate) fn stdout() -> Self {
         let out = io::stdout();
         Self { terminal: out.is_terminal(), out: BufWriter::with_capacity(64 << 10, out) }
@@ -50,7 +50,7 @@ impl Output {
 }
 
 /// Writes raw bytes.
-impl Write for Output {
+impl Write for CommandOutput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.out.write(bytes)
     }

@@ -5,21 +5,21 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 use crate::error::CommandError;
-use crate::output::Output;
+use crate::output::CommandOutput;
 
 /// Writes text for people. The text must already be escaped for a terminal.
-pub(crate) enum Paged {
+pub(crate) enum PagedOutput {
     /// Directly to stdout.
-    Plain(Output),
+    Plain(CommandOutput),
     /// To a pager, until the user quits it.
     Pager { child: Child, input: Option<ChildStdin> },
 }
 
-impl Paged {
+impl PagedOutput {
     /// Starts the named pager, else `less`. Writes directly to stdout if that is not a terminal or
     /// the pager cannot be started.
     pub(crate) fn start(pager: Option<&str>) -> Self {
-        let out = Output::stdout();
+        let out = CommandOutput::stdout();
         if !out.is_terminal() {
             return Self::Plain(out);
         }

@@ -4,17 +4,18 @@
 use std::path::{Path, PathBuf};
 
 use abide::{
-    Place, PlaceError, ProjectIdentity, Projects, Scope, SharedOptions, Store, StoreFinder,
-    StoreUrl, Trust, Where, check_accepted, find_project, store_of_named,
+    ProjectIdentity, Projects, SessionScope, SharedOptions, Store, StoreFinder, StoreLocation,
+    StorePlace, StorePlaceError, StoreUrl, TrustPolicy, check_accepted, find_project,
+    store_of_named,
 };
 use abide_transcript::escape;
 
 use crate::confirm::{confirm, on_terminal};
 use crate::error::CommandError;
 use crate::output::warning;
-use crate::store::{Surroundings, is_store_name};
+use crate::store::{CommandContext, is_store_name};
 
-impl Surroundings {
+impl CommandContext {
     /// Opens a shared store. Asks about a directory of this machine in which it keeps objects.
     pub(crate) fn connected(
         &self,
@@ -25,9 +26,9 @@ impl Surroundings {
             Err(abide::Error::LocalObjects { place, directory }) => (place, directory),
             opened => return Ok(opened?),
         };
-        let named = Where::Files(directory.clone());
+        let named = StoreLocation::Files(directory.clone());
         let refused = abide::Error::LocalObjects { place, directory: directory.clone() };
-        let here = find_project(&self.current_dir, &Trust::of_process());
+        let here = find_project(&self.current_dir, &TrustPolicy::of_process());
         self.ask(&here, &named, &format!("{refused}. Use it?"), refused)?;
         Ok(connect_with(url, self, project, Some(directory))?)
     }
@@ -35,15 +36,15 @@ impl Surroundings {
     /// Locates stores by the command line, the environment and the user's settings.
     pub(crate) fn finder(&self) -> Result<StoreFinder, CommandError> {
         let named = self.store.as_ref().map(|named| match named {
-            Where::Files(path) => Where::Files(self.absolute(path)),
-            shared @ Where::Shared(_) => shared.clone(),
+            StoreLocation::Files(path) => StoreLocation::Files(self.absolute(path)),
+            shared @ StoreLocation::Shared(_) => shared.clone(),
         });
         Ok(StoreFinder::new(&self.person, named).map_err(abide::Error::from)?)
     }
 
     /// The store for work in `dir`. A named store must exist: a typo would hide everything recorded
     /// before.
-    pub(crate) fn place_in(&self, dir: &Path) -> Result<Place, CommandError> {
+    pub(crate) fn place_in(&self, dir: &Path) -> Result<StorePlace, CommandError> {
         let finder = self.finder()?;
         let place = finder.find(dir).map_err(abide::Error::from)?;
         self.accepted(&place, &finder.trust)?;
@@ -51,7 +52,7 @@ impl Surroundings {
     }
 
     /// The same, for creating a store: a named one need not exist.
-    pub(crate) fn place_to_make(&self, dir: &Path) -> Result<Place, CommandError> {
+    pub(crate) fn place_to_make(&self, dir: &Path) -> Result<StorePlace, CommandError> {
         let finder = self.finder()?;
         let place = finder.find_to_make(dir).map_err(abide::Error::from)?;
         self.accepted(&place, &finder.trust)?;
@@ -59,10 +60,10 @@ impl Surroundings {
     }
 
     /// Where the existing store is.
-    pub(crate) fn there(&self) -> Result<Place, CommandError> {
+    pub(crate) fn there(&self) -> Result<StorePlace, CommandError> {
         let place = self.place_in(&self.current_dir)?;
         match &place.store {
-            Where::Files(root) if !is_there(root) => {
+            StoreLocation::Files(root) if !is_there(root) => {
                 Err(abide::Error::NothingRecorded { root: root.clone() }.into())
             }
             _ => Ok(place),
@@ -70,30 +71,36 @@ impl Surroundings {
     }
 
     /// The same, if there is one. A named store must exist.
-    pub(crate) fn located(&self) -> Result<Option<Place>, CommandError> {
+    pub(crate) fn located(&self) -> Result<Option<StorePlace>, CommandError> {
         let place = self.place_in(&self.current_dir)?;
-        let missing = matches!(&place.store, Where::Files(root) if !is_there(root));
+        let missing = matches!(&place.store, StoreLocation::Files(root) if !is_there(root));
         Ok((!missing).then_some(place))
     }
 
     /// The same, for a store that may still have to be created.
-    pub(crate) fn located_target(&self) -> Result<Option<Place>, CommandError> {
+    pub(crate) fn located_target(&self) -> Result<Option<StorePlace>, CommandError> {
         match self.finder()?.find(&self.current_dir) {
-            Err(PlaceError::NotThere { .. }) => Ok(None),
+            Err(StorePlaceError::NotThere { .. }) => Ok(None),
             _ => self.located(),
         }
     }
 
     /// Where the identities of the projects with sessions in this store are kept.
-    pub(crate) fn projects(&self, place: &Place) -> Projects {
+    pub(crate) fn projects(&self, place: &StorePlace) -> Projects {
         match (&place.store, place.scope) {
-            (Where::Files(root), Scope::Project) => Projects::in_store(root, &self.person),
+            (StoreLocation::Files(root), SessionScope::Project) => {
+                Projects::in_store(root, &self.person)
+            }
             _ => Projects::in_state(&self.person),
         }
     }
 
     /// Continues if the place a project names is accepted; asks if it is not yet.
-    pub(crate) fn accepted(&self, place: &Place, trust: &Trust) -> Result<(), CommandError> {
+    pub(crate) fn accepted(
+        &self,
+        place: &StorePlace,
+        trust: &TrustPolicy,
+    ) -> Result<(), CommandError> {
         let refused = match check_accepted(place, trust, Some(&self.consent)) {
             Err(refused @ abide::Error::NotAccepted { .. }) => refused,
             checked => return Ok(checked?),
@@ -106,7 +113,7 @@ impl Surroundings {
     fn ask(
         &self,
         project: &Path,
-        place: &Where,
+        place: &StoreLocation,
         question: &str,
         refused: abide::Error,
     ) -> Result<(), CommandError> {
@@ -118,7 +125,7 @@ impl Surroundings {
     }
 
     /// Records that the user accepts the place a project names.
-    pub(crate) fn accept(&self, project: &Path, place: &Where) -> Result<(), CommandError> {
+    pub(crate) fn accept(&self, project: &Path, place: &StoreLocation) -> Result<(), CommandError> {
         if !self.consent.accept(project, place)? {
             warning(
                 "there is no place to note that: set HOME or XDG_STATE_HOME; it is asked again",
@@ -129,14 +136,18 @@ impl Surroundings {
 
     /// Accepts the place that a project's file names if it is this store: naming a store accepts
     /// it.
-    pub(crate) fn accept_pointer(&self, project: &Path, store: &Where) -> Result<(), CommandError> {
+    pub(crate) fn accept_pointer(
+        &self,
+        project: &Path,
+        store: &StoreLocation,
+    ) -> Result<(), CommandError> {
         let place = store_of_named(project).map_err(abide::Error::from)?;
         let Some(place) = place else { return Ok(()) };
-        let real = |at: &Where| match at {
-            Where::Files(root) => {
-                Where::Files(root.canonicalize().unwrap_or_else(|_| root.clone()))
+        let real = |at: &StoreLocation| match at {
+            StoreLocation::Files(root) => {
+                StoreLocation::Files(root.canonicalize().unwrap_or_else(|_| root.clone()))
             }
-            shared @ Where::Shared(_) => shared.clone(),
+            shared @ StoreLocation::Shared(_) => shared.clone(),
         };
         match &place.elsewhere {
             Some(elsewhere) if real(&place.store) == real(store) => {
@@ -156,14 +167,15 @@ fn is_there(root: &Path) -> bool {
 /// Opens a shared store, for a project if one is given. Never asks.
 pub(crate) fn connect(
     url: &StoreUrl,
-    around: &Surroundings,
+    around: &CommandContext,
     project: Option<&ProjectIdentity>,
 ) -> Result<Store, abide::Error> {
     match connect_with(url, around, project, None) {
         Err(abide::Error::LocalObjects { place, directory }) => {
-            let trust = around.finder().map_or_else(|_| Trust::of_process(), |found| found.trust);
-            let here = find_project(&around.current_dir, &Trust::of_process());
-            let named = Where::Files(directory.clone());
+            let trust =
+                around.finder().map_or_else(|_| TrustPolicy::of_process(), |found| found.trust);
+            let here = find_project(&around.current_dir, &TrustPolicy::of_process());
+            let named = StoreLocation::Files(directory.clone());
             if trust.lists(&directory) || around.consent.is_accepted(&here, &named) {
                 return connect_with(url, around, project, Some(directory));
             }
@@ -176,11 +188,11 @@ pub(crate) fn connect(
 /// The same, with the directory of this machine in which it may keep objects.
 fn connect_with(
     url: &StoreUrl,
-    around: &Surroundings,
+    around: &CommandContext,
     project: Option<&ProjectIdentity>,
     local_objects: Option<PathBuf>,
 ) -> Result<Store, abide::Error> {
-    let here = project.map(|_| find_project(&around.current_dir, &Trust::of_process()));
+    let here = project.map(|_| find_project(&around.current_dir, &TrustPolicy::of_process()));
     let options = SharedOptions {
         project: project.cloned(),
         here,

@@ -5,17 +5,17 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use abide::workspace::Watch;
-use abide::{ByteSize, Progress};
+use abide::{ByteSize, IndexProgressCallback};
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// Anything faster than this gets no progress line.
 const PATIENCE: Duration = Duration::from_millis(400);
 
 /// Shows the progress of indexing.
-pub(crate) fn indexing() -> Progress {
+pub(crate) fn indexing() -> IndexProgressCallback {
     let began: OnceLock<Instant> = OnceLock::new();
     let bar: OnceLock<ProgressBar> = OnceLock::new();
-    Progress::to(move |step| {
+    IndexProgressCallback::to(move |step| {
         if began.get_or_init(Instant::now).elapsed() < PATIENCE {
             return;
         }
@@ -40,9 +40,9 @@ pub(crate) fn indexing() -> Progress {
 /// A line on the terminal. It disappears when dropped.
 #[derive(Debug, Default)]
 #[must_use = "the line stays until this is dropped"]
-pub(crate) struct Line(Arc<OnceLock<ProgressBar>>);
+pub(crate) struct ProgressLine(Arc<OnceLock<ProgressBar>>);
 
-impl Drop for Line {
+impl Drop for ProgressLine {
     fn drop(&mut self) {
         if let Some(bar) = self.0.get() {
             bar.finish_and_clear();
@@ -51,11 +51,11 @@ impl Drop for Line {
 }
 
 /// Shows the progress of capturing a workspace, and cancels it when asked.
-pub(crate) fn capturing(asked: Arc<AtomicBool>) -> (Watch, Line) {
+pub(crate) fn capturing(asked: Arc<AtomicBool>) -> (Watch, ProgressLine) {
     let began = Instant::now();
-    let line = Line::default();
+    let line = ProgressLine::default();
     let bar = line.0.clone();
-    let progress = move |step: abide::workspace::Progress| {
+    let progress = move |step: abide::workspace::SnapshotProgress| {
         if began.elapsed() < PATIENCE {
             return;
         }
@@ -79,9 +79,9 @@ pub(crate) fn capturing(asked: Arc<AtomicBool>) -> (Watch, Line) {
 }
 
 /// Shows the progress of restoring files.
-pub(crate) fn restoring() -> (Arc<dyn Fn(u64, u64) + Send + Sync>, Line) {
+pub(crate) fn restoring() -> (Arc<dyn Fn(u64, u64) + Send + Sync>, ProgressLine) {
     let began: OnceLock<Instant> = OnceLock::new();
-    let line = Line::default();
+    let line = ProgressLine::default();
     let bar = line.0.clone();
     let progress = move |done, all| {
         if began.get_or_init(Instant::now).elapsed() < PATIENCE {
@@ -111,7 +111,7 @@ mod tests {
         let bar = line.0.clone();
         let told = watch.progress.unwrap();
         while bar.get().is_none() {
-            told(abide::workspace::Progress::default());
+            told(abide::workspace::SnapshotProgress::default());
         }
         let bar = bar.get().unwrap();
         assert!(!bar.is_finished());

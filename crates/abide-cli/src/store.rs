@@ -3,9 +3,9 @@
 use std::path::{Component, Path, PathBuf};
 
 use abide::{
-    Consent, HalfWay, LaneId, LocalStore, NewEvent, NewSession, Options, Person, Place,
-    ProjectIdentity, Scope, Session, SessionFields, SessionId, SessionRef, Store, StoreError,
-    TaskId, Trust, Where, find_checkout, make_parents,
+    Consent, LaneId, LocalOptions, LocalStore, NewEvent, NewSession, ProjectIdentity, Session,
+    SessionFields, SessionId, SessionRef, SessionScope, Store, StoreError, StoreLocation,
+    StorePlace, TaskId, TrustPolicy, UnfinishedRewind, UserDirs, find_checkout, make_parents,
 };
 use abide_transcript::escape;
 
@@ -17,17 +17,17 @@ use crate::progress;
 
 /// Settings taken from the environment and the global options: directories, variables, terminal.
 #[derive(Debug, Clone)]
-pub(crate) struct Surroundings {
+pub(crate) struct CommandContext {
     /// The current directory.
     pub(crate) current_dir: PathBuf,
     /// `--store`, else `ABIDE_STORE`; a path as given.
-    pub(crate) store: Option<Where>,
+    pub(crate) store: Option<StoreLocation>,
     /// `--take-over`.
     pub(crate) take_over: bool,
     /// `--all-projects`.
     pub(crate) all_projects: bool,
     /// The user's directories.
-    pub(crate) person: Person,
+    pub(crate) person: UserDirs,
     /// What this machine started, and what its user accepted.
     pub(crate) consent: Consent,
     /// `ABIDE_SESSION`.
@@ -67,8 +67,8 @@ impl SessionOption {
     /// Finds the session to write to. If none was named, its name is printed on stderr.
     pub(crate) fn find_to_write(
         &self,
-        opened: &Opened,
-        surroundings: &Surroundings,
+        opened: &ScopedStore,
+        surroundings: &CommandContext,
     ) -> Result<SessionId, CommandError> {
         self.arg().find_to_write(opened, surroundings)
     }
@@ -76,8 +76,8 @@ impl SessionOption {
     /// The same, for commands on the files of this directory.
     pub(crate) fn find_here(
         &self,
-        opened: &Opened,
-        surroundings: &Surroundings,
+        opened: &ScopedStore,
+        surroundings: &CommandContext,
     ) -> Result<SessionId, CommandError> {
         self.arg().find_here(opened, surroundings)
     }
@@ -85,8 +85,8 @@ impl SessionOption {
     /// The same, for commands that read the files of a session.
     pub(crate) fn find_near(
         &self,
-        opened: &Opened,
-        surroundings: &Surroundings,
+        opened: &ScopedStore,
+        surroundings: &CommandContext,
     ) -> Result<SessionId, CommandError> {
         self.arg().find_near(opened, surroundings)
     }
@@ -112,8 +112,8 @@ pub(crate) fn tell_half_way(session: &Session) -> Result<(), CommandError> {
 pub(crate) fn finish_rewind(session: &Session) -> Result<(), CommandError> {
     let watch = abide::RewindWatch::default();
     match session.finish_rewind(&watch)? {
-        HalfWay::None => Ok(()),
-        HalfWay::Finished(done) => {
+        UnfinishedRewind::None => Ok(()),
+        UnfinishedRewind::Finished(done) => {
             let files = &done.files;
             status(format_args!(
                 "A rewind was cut off; its files are put back now: {} created, {} changed, {} deleted",
@@ -121,7 +121,7 @@ pub(crate) fn finish_rewind(session: &Session) -> Result<(), CommandError> {
             ));
             tell_left(files)
         }
-        HalfWay::Left { seq, why } => {
+        UnfinishedRewind::Left { seq, why } => {
             warning(format_args!(
                 "the rewind at event {seq} was cut off, and its files may be half-way: {why}; \
                  `abide rewind --finish` shows what is left and finishes it, `abide undo` takes it back",
@@ -136,8 +136,8 @@ impl SessionArg {
     /// The session named by an argument or the environment.
     pub(crate) fn named(
         &self,
-        opened: &Opened,
-        surroundings: &Surroundings,
+        opened: &ScopedStore,
+        surroundings: &CommandContext,
     ) -> Result<Option<SessionId>, CommandError> {
         let named = self.positional.as_ref().or(self.session.as_ref());
         named.or(surroundings.session.as_ref()).map(|named| opened.find(named)).transpose()
@@ -146,8 +146,8 @@ impl SessionArg {
     /// Finds the session. If none was named, its name is printed on stderr.
     pub(crate) fn find(
         &self,
-        opened: &Opened,
-        surroundings: &Surroundings,
+        opened: &ScopedStore,
+        surroundings: &CommandContext,
     ) -> Result<SessionId, CommandError> {
         if let Some(named) = self.named(opened, surroundings)? {
             return Ok(named);
@@ -162,8 +162,8 @@ impl SessionArg {
     /// Finds the session to write to. If none is named, only one of this project qualifies.
     pub(crate) fn find_to_write(
         &self,
-        opened: &Opened,
-        surroundings: &Surroundings,
+        opened: &ScopedStore,
+        surroundings: &CommandContext,
     ) -> Result<SessionId, CommandError> {
         if let Some(named) = self.named(opened, surroundings)? {
             return Ok(named);
@@ -176,8 +176,8 @@ impl SessionArg {
     /// whose workspace is this directory, in this clone and worktree, qualifies.
     pub(crate) fn find_here(
         &self,
-        opened: &Opened,
-        surroundings: &Surroundings,
+        opened: &ScopedStore,
+        surroundings: &CommandContext,
     ) -> Result<SessionId, CommandError> {
         if let Some(named) = self.named(opened, surroundings)? {
             return Ok(named);
@@ -192,8 +192,8 @@ impl SessionArg {
     /// whose workspace is this directory, else the latest.
     pub(crate) fn find_near(
         &self,
-        opened: &Opened,
-        surroundings: &Surroundings,
+        opened: &ScopedStore,
+        surroundings: &CommandContext,
     ) -> Result<SessionId, CommandError> {
         if let Some(named) = self.named(opened, surroundings)? {
             return Ok(named);
@@ -218,18 +218,18 @@ const NEW: usize = 16;
 
 /// An open store.
 #[derive(Debug)]
-pub(crate) struct Opened {
+pub(crate) struct ScopedStore {
     /// The library's store.
     pub(crate) store: Store,
     /// Where it is, in the form passed to child processes.
-    pub(crate) at: Where,
+    pub(crate) at: StoreLocation,
     /// Which sessions qualify if none is named.
-    pub(crate) scope: Scope,
+    pub(crate) scope: SessionScope,
     /// The project, if only its sessions qualify.
     pub(crate) project: Option<ProjectIdentity>,
 }
 
-impl Opened {
+impl ScopedStore {
     /// Where it is, for display.
     pub(crate) fn place(&self) -> String {
         self.store.place()
@@ -237,14 +237,14 @@ impl Opened {
 
     /// Are sessions of several projects in scope?
     pub(crate) const fn spans_projects(&self) -> bool {
-        matches!(self.scope, Scope::Project) && self.project.is_none()
+        matches!(self.scope, SessionScope::Project) && self.project.is_none()
     }
 
     /// Refuses to write to sessions of other projects unless asked to: in a directory where nothing
     /// was recorded, all projects would be in scope.
     pub(crate) fn check_one_project(
         &self,
-        surroundings: &Surroundings,
+        surroundings: &CommandContext,
     ) -> Result<(), CommandError> {
         if !self.spans_projects() || surroundings.all_projects {
             return Ok(());
@@ -282,7 +282,7 @@ impl Opened {
     /// nearest directory above it in the same checkout that has one.
     pub(crate) fn latest_in(
         &self,
-        surroundings: &Surroundings,
+        surroundings: &CommandContext,
     ) -> Result<Option<SessionId>, CommandError> {
         for dir in surroundings.workspaces() {
             match self.store.find(&SessionRef::LatestIn(dir)) {
@@ -304,7 +304,7 @@ impl Opened {
     }
 
     /// The error that no session has its workspace here.
-    pub(crate) fn none_here(&self, surroundings: &Surroundings) -> CommandError {
+    pub(crate) fn none_here(&self, surroundings: &CommandContext) -> CommandError {
         let latest = match self.latest() {
             Ok(latest) => latest,
             Err(none) => return none,
@@ -348,12 +348,12 @@ impl Opened {
     }
 }
 
-impl Surroundings {
+impl CommandContext {
     /// How stores are opened: if somebody else holds the session this process was started for, its
     /// events are written through the holder.
-    fn options(&self) -> Options {
+    fn options(&self) -> LocalOptions {
         let (progress, child_of) = (progress::indexing(), self.child_of());
-        Options { progress, child_of, ..Options::default() }
+        LocalOptions { progress, child_of, ..LocalOptions::default() }
     }
 
     pub(crate) fn child_of(&self) -> Option<SessionId> {
@@ -382,7 +382,7 @@ impl Surroundings {
     /// The directories that count as this workspace: the current one and those above it, up to the
     /// root of this clone or worktree.
     pub(crate) fn workspaces(&self) -> Vec<PathBuf> {
-        let root = find_checkout(&self.current_dir, &Trust::of_process());
+        let root = find_checkout(&self.current_dir, &TrustPolicy::of_process());
         let inside = |dir: &&Path| dir.starts_with(&root);
         let dirs = self.current_dir.ancestors().take_while(inside).map(Path::to_owned);
         let dirs: Vec<PathBuf> = dirs.collect();
@@ -390,80 +390,86 @@ impl Surroundings {
     }
 
     /// Opens the existing store.
-    pub(crate) fn open(&self) -> Result<Opened, CommandError> {
+    pub(crate) fn open(&self) -> Result<ScopedStore, CommandError> {
         self.opened(self.there()?)
     }
 
     /// Opens the existing store for a session named by its full id, of any project.
-    pub(crate) fn open_any(&self) -> Result<Opened, CommandError> {
+    pub(crate) fn open_any(&self) -> Result<ScopedStore, CommandError> {
         let place = self.there()?;
         self.opened_for(place, None, LocalStore::open)
     }
 
     /// Opens the existing store, if there is one. A named store must exist.
-    pub(crate) fn find(&self) -> Result<Option<Opened>, CommandError> {
+    pub(crate) fn find(&self) -> Result<Option<ScopedStore>, CommandError> {
         self.located()?.map(|place| self.opened(place)).transpose()
     }
 
     /// Opens the existing store, if there is one, named or not.
-    pub(crate) fn find_target(&self) -> Result<Option<Opened>, CommandError> {
+    pub(crate) fn find_target(&self) -> Result<Option<ScopedStore>, CommandError> {
         self.located_target()?.map(|place| self.opened(place)).transpose()
     }
 
     /// Opens the existing store, or creates the user's own for this first recording. A named store
     /// must exist.
-    pub(crate) fn open_or_init(&self) -> Result<Opened, CommandError> {
+    pub(crate) fn open_or_init(&self) -> Result<ScopedStore, CommandError> {
         self.open_for(self.place_in(&self.current_dir)?, &self.current_dir)
     }
 
     /// Opens the existing store of files for `what`, which works on no other kind.
-    pub(crate) fn open_files(&self, what: &'static str) -> Result<Opened, CommandError> {
+    pub(crate) fn open_files(&self, what: &'static str) -> Result<ScopedStore, CommandError> {
         self.opened(self.files_there(what)?)
     }
 
     /// The same, for checking and repair: even if its settings are broken.
-    pub(crate) fn open_to_repair(&self, what: &'static str) -> Result<Opened, CommandError> {
+    pub(crate) fn open_to_repair(&self, what: &'static str) -> Result<ScopedStore, CommandError> {
         let place = self.files_there(what)?;
-        self.opened_for(place, None, |root, _| LocalStore::open_to_repair(root, Options::default()))
+        self.opened_for(place, None, |root, _| {
+            LocalStore::open_to_repair(root, LocalOptions::default())
+        })
     }
 
     /// Is it a shared store?
     pub(crate) fn is_shared(&self) -> Result<bool, CommandError> {
-        Ok(matches!(self.there()?.store, Where::Shared(_)))
+        Ok(matches!(self.there()?.store, StoreLocation::Shared(_)))
     }
 
-    fn files_there(&self, what: &'static str) -> Result<Place, CommandError> {
+    fn files_there(&self, what: &'static str) -> Result<StorePlace, CommandError> {
         let place = self.there()?;
         match &place.store {
-            Where::Shared(url) => {
+            StoreLocation::Shared(url) => {
                 Err(abide::Error::OnlyFiles { what, place: url.to_string() }.into())
             }
-            Where::Files(_) => Ok(place),
+            StoreLocation::Files(_) => Ok(place),
         }
     }
 
     /// Opens the store at a place, creating it if missing, to record in `dir`. If it holds sessions
     /// of many projects, new ones belong to the project of `dir`.
-    pub(crate) fn open_for(&self, place: Place, dir: &Path) -> Result<Opened, CommandError> {
+    pub(crate) fn open_for(
+        &self,
+        place: StorePlace,
+        dir: &Path,
+    ) -> Result<ScopedStore, CommandError> {
         let there = Self { current_dir: dir.to_owned(), ..self.clone() };
-        let Place { store: at, scope, .. } = &place;
+        let StorePlace { store: at, scope, .. } = &place;
         match at {
-            Where::Shared(_) => {
+            StoreLocation::Shared(_) => {
                 // What is recorded in a shared store is found again by its project.
                 let project = there.projects(&place).for_recording(dir)?;
                 there.opened_for(place, Some(project), LocalStore::init)
             }
-            Where::Files(root) => {
+            StoreLocation::Files(root) => {
                 if !root.join("config.toml").is_file() {
                     make_parents(root).map_err(abide::Error::from)?;
-                    LocalStore::init(root, Options::default())?;
-                    if *scope == Scope::Project {
+                    LocalStore::init(root, LocalOptions::default())?;
+                    if *scope == SessionScope::Project {
                         container::warn_where_it_goes(root);
                     }
                 }
                 let project = match scope {
-                    Scope::Project => Some(there.projects(&place).for_recording(dir)?),
-                    Scope::Store => None,
+                    SessionScope::Project => Some(there.projects(&place).for_recording(dir)?),
+                    SessionScope::Store => None,
                 };
                 there.opened_for(place, project, LocalStore::init)
             }
@@ -472,18 +478,20 @@ impl Surroundings {
 
     /// The same context with another store, named by a URL or a path.
     pub(crate) fn with_store(&self, named: &Path) -> Self {
-        let store = match Where::from(named.to_owned()) {
-            Where::Files(path) => Where::Files(self.absolute(&path)),
-            shared @ Where::Shared(_) => shared,
+        let store = match StoreLocation::from(named.to_owned()) {
+            StoreLocation::Files(path) => StoreLocation::Files(self.absolute(&path)),
+            shared @ StoreLocation::Shared(_) => shared,
         };
         Self { store: Some(store), session: None, ..self.clone() }
     }
 
     /// Opens the store at a place for reading. If it holds sessions of many projects, those of this
     /// one are in scope, or all if there is no project here.
-    fn opened(&self, place: Place) -> Result<Opened, CommandError> {
+    fn opened(&self, place: StorePlace) -> Result<ScopedStore, CommandError> {
         let project = match place.scope {
-            Scope::Project if !self.all_projects => self.projects(&place).of(&self.current_dir)?,
+            SessionScope::Project if !self.all_projects => {
+                self.projects(&place).of(&self.current_dir)?
+            }
             _ => None,
         };
         self.opened_for(place, project, LocalStore::open)
@@ -491,19 +499,19 @@ impl Surroundings {
 
     fn opened_for(
         &self,
-        place: Place,
+        place: StorePlace,
         project: Option<ProjectIdentity>,
-        open: impl FnOnce(&Path, Options) -> Result<LocalStore, StoreError>,
-    ) -> Result<Opened, CommandError> {
+        open: impl FnOnce(&Path, LocalOptions) -> Result<LocalStore, StoreError>,
+    ) -> Result<ScopedStore, CommandError> {
         let store = match &place.store {
-            Where::Files(root) => {
+            StoreLocation::Files(root) => {
                 let projects = project.as_ref().map(ProjectIdentity::ids).unwrap_or_default();
-                Store::local(open(root, Options { projects, ..self.options() })?)
+                Store::local(open(root, LocalOptions { projects, ..self.options() })?)
             }
-            Where::Shared(url) => self.connected(url, project.as_ref())?,
+            StoreLocation::Shared(url) => self.connected(url, project.as_ref())?,
         };
         let store = store.in_project(&place).with_consent(self.consent.clone());
-        Ok(Opened { store, scope: place.scope, at: place.store, project })
+        Ok(ScopedStore { store, scope: place.scope, at: place.store, project })
     }
 
     /// A path given by the user, relative to the root of a workspace; empty for the root.

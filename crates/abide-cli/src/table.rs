@@ -57,17 +57,17 @@ impl Cell {
     }
 }
 
-enum Line<const N: usize> {
+enum TableLine<const N: usize> {
     Row([Cell; N]),
     Note(Vec<(String, Colour)>),
 }
 
 /// Rows, with notes below them.
-pub(crate) struct Table<const N: usize> {
+pub(crate) struct TextTable<const N: usize> {
     heading: [&'static str; N],
     right: Vec<usize>,
     hidden: Vec<usize>,
-    lines: Vec<Line<N>>,
+    lines: Vec<TableLine<N>>,
     width: usize,
     coloured: bool,
 }
@@ -75,7 +75,7 @@ pub(crate) struct Table<const N: usize> {
 /// The maximum width of every column but the last.
 const WIDEST: usize = 24;
 
-impl<const N: usize> Table<N> {
+impl<const N: usize> TextTable<N> {
     /// A table for the terminal at stdout.
     pub(crate) fn new(heading: [&'static str; N]) -> Self {
         let width = rustix::termios::tcgetwinsize(std::io::stdout())
@@ -103,21 +103,21 @@ impl<const N: usize> Table<N> {
     }
 
     pub(crate) fn row(&mut self, cells: [Cell; N]) {
-        self.lines.push(Line::Row(cells));
+        self.lines.push(TableLine::Row(cells));
     }
 
     /// Adds a line below the last row.
     pub(crate) fn note(&mut self, label: &str, parts: &[(String, Colour)]) {
         let mut note = vec![(format!("    {label}"), Colour::Dim)];
         note.extend(parts.iter().cloned());
-        self.lines.push(Line::Note(note));
+        self.lines.push(TableLine::Note(note));
     }
 
     /// The lines, cut to the width of the terminal.
     pub(crate) fn lines(&self) -> Vec<String> {
         let mut widths: [usize; N] = self.heading.map(width);
         for line in &self.lines {
-            if let Line::Row(cells) = line {
+            if let TableLine::Row(cells) = line {
                 for (widest, cell) in widths.iter_mut().zip(cells) {
                     *widest = (*widest).max(width(&cell.text)).min(WIDEST);
                 }
@@ -127,8 +127,8 @@ impl<const N: usize> Table<N> {
         let mut lines = vec![self.shown_row(&heading, &widths)];
         for line in &self.lines {
             lines.push(match line {
-                Line::Row(cells) => self.shown_row(cells, &widths),
-                Line::Note(parts) => self.shown_parts(parts),
+                TableLine::Row(cells) => self.shown_row(cells, &widths),
+                TableLine::Note(parts) => self.shown_parts(parts),
             });
         }
         lines
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn columns_fit_what_is_in_them_and_the_last_is_cut() {
-        let mut table = Table::of_width(["ID", "N", "TITLE"], 30, false).right([1]);
+        let mut table = TextTable::of_width(["ID", "N", "TITLE"], 30, false).right([1]);
         let plain = |text: &str| Cell::plain(text.to_owned());
         table.row([plain("日本"), plain("7"), plain("a title that is far too long")]);
         table.note("turn 1: ", &[("some text that is too long as well".to_owned(), Colour::Found)]);

@@ -9,7 +9,7 @@ use jiff::{ToSpan, Zoned};
 
 /// A time given by the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum When {
+pub(crate) enum TypedTime {
     /// A point in time.
     At(Timestamp),
     /// A day in the user's time zone.
@@ -24,7 +24,7 @@ const MINUTE: i64 = 60_000;
 const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 
-impl FromStr for When {
+impl FromStr for TypedTime {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -66,7 +66,7 @@ impl FromStr for When {
     }
 }
 
-impl When {
+impl TypedTime {
     /// Its first moment.
     pub(crate) fn first(self, now: jiff::Timestamp) -> Timestamp {
         match self {
@@ -131,21 +131,21 @@ mod tests {
     #[test]
     fn people_write_times_in_many_ways() {
         let now: jiff::Timestamp = "2026-11-15T12:00:00Z".parse().unwrap();
-        let first = |text: &str| text.parse::<When>().unwrap().first(now).to_string();
+        let first = |text: &str| text.parse::<TypedTime>().unwrap().first(now).to_string();
         assert_eq!(first("2026-11-14T01:20:00Z"), "2026-11-14T01:20:00.000Z");
         assert_eq!(first("2026-11-14T01:20:00+01:00"), "2026-11-14T00:20:00.000Z");
         assert_eq!(first("90m"), "2026-11-15T10:30:00.000Z");
         assert_eq!(first("3d"), "2026-11-12T12:00:00.000Z");
         assert_eq!(first("2 weeks ago"), "2026-11-01T12:00:00.000Z");
-        let day: When = "2026-11-14".parse().unwrap();
+        let day: TypedTime = "2026-11-14".parse().unwrap();
         assert_eq!(day.last(now).as_millis() - day.first(now).as_millis(), DAY - 1);
-        let yesterday: When = "yesterday".parse().unwrap();
+        let yesterday: TypedTime = "yesterday".parse().unwrap();
         assert_eq!(
             yesterday.last(now).as_millis() + 1,
-            "today".parse::<When>().unwrap().first(now).as_millis()
+            "today".parse::<TypedTime>().unwrap().first(now).as_millis()
         );
         for bad in ["", "soon", "3x", "2026-13-01", "99999999999999999999d", "d"] {
-            assert!(bad.parse::<When>().is_err(), "{bad}");
+            assert!(bad.parse::<TypedTime>().is_err(), "{bad}");
         }
     }
 

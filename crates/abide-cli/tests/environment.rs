@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use abide::{LocalStore, Options};
+use abide::{LocalOptions, LocalStore};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -81,7 +81,7 @@ impl TestEnvironment {
         fs::create_dir(dir.path().join("project")).unwrap();
         let env = Self { dir, layout, connect_timeout: None };
         if layout == StoreLayout::Project {
-            LocalStore::init(&env.store(), Options::default()).unwrap();
+            LocalStore::init(&env.store(), LocalOptions::default()).unwrap();
         }
         env
     }

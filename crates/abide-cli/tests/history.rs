@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 use std::time::Duration;
 
-use abide::{LocalStore, Options};
+use abide::{LocalOptions, LocalStore};
 use abide_testkit::FaultRun;
 use serde_json::Value;
 
@@ -201,7 +201,7 @@ fn an_index_whose_makers_are_killed_is_what_a_rebuild_gives() {
         killed += usize::from(status.code().is_none());
     }
     let root = env.project().join(".abide");
-    let dump = || LocalStore::open(&root, Options::default()).unwrap().dump_index().unwrap();
+    let dump = || LocalStore::open(&root, LocalOptions::default()).unwrap().dump_index().unwrap();
     let kept = dump();
     fs::remove_file(root.join("index.db")).unwrap();
     assert_eq!(kept, dump());

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixListener;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
-use abide::{ChildSocket, Session, SessionRef, Store};
+use abide::{ChildService, Session, SessionRef, Store};
 
 use crate::environment::{HELLO, TestEnvironment, run};
 
@@ -14,7 +14,7 @@ use crate::environment::{HELLO, TestEnvironment, run};
 struct Supervised {
     environment: TestEnvironment,
     session: Session,
-    socket: ChildSocket,
+    socket: ChildService,
     /// The kinds of what was recorded for children.
     seen: Arc<Mutex<Vec<String>>>,
 }

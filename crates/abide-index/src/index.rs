@@ -8,20 +8,20 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 
 use crate::schema::{APPLICATION, TABLES, VERSION};
-use crate::{IndexError, Update};
+use crate::{IndexError, IndexUpdate};
 
 /// How long to wait for another process that holds the lock.
 const BUSY: Duration = Duration::from_secs(5);
 
 /// An open index.
 #[derive(Debug)]
-pub struct Index {
+pub struct HistoryIndex {
     pub(crate) connection: Connection,
 }
 
 /// How far the index has followed a session.
 #[derive(Debug, Clone)]
-pub struct Followed {
+pub struct FollowedSession {
     /// The name of the session's directory.
     pub name: String,
     /// The follower's position, as it stored it.
@@ -30,9 +30,9 @@ pub struct Followed {
     pub overview: Overview,
 }
 
-impl Index {
+impl HistoryIndex {
     /// Creates the tables in an existing empty file. Nothing is durable before the first
-    /// [`Index::settle`]; until then the file is not in use.
+    /// [`HistoryIndex::settle`]; until then the file is not in use.
     pub fn create(path: &Path) -> Result<Self, IndexError> {
         let connection = connect(path)?;
         connection.pragma_update(None, "journal_mode", "OFF")?;
@@ -103,19 +103,19 @@ impl Index {
         Ok(())
     }
 
-    /// Starts a read transaction: sees one state of the index until [`Index::end_look`].
+    /// Starts a read transaction: sees one state of the index until [`HistoryIndex::end_look`].
     pub fn begin_look(&self) -> Result<(), IndexError> {
         Ok(self.connection.execute_batch("BEGIN DEFERRED")?)
     }
 
-    /// Ends the transaction of [`Index::begin_look`].
+    /// Ends the transaction of [`HistoryIndex::begin_look`].
     pub fn end_look(&self) -> Result<(), IndexError> {
         Ok(self.connection.execute_batch("COMMIT")?)
     }
 
     /// Starts a write transaction.
-    pub fn update(&mut self) -> Result<Update<'_>, IndexError> {
-        Update::begin(&mut self.connection)
+    pub fn update(&mut self) -> Result<IndexUpdate<'_>, IndexError> {
+        IndexUpdate::begin(&mut self.connection)
     }
 
     /// A value that the follower stored under this name.
@@ -125,7 +125,7 @@ impl Index {
     }
 
     /// How far the index has followed this session.
-    pub fn followed(&self, name: &str) -> Result<Option<Followed>, IndexError> {
+    pub fn followed(&self, name: &str) -> Result<Option<FollowedSession>, IndexError> {
         let mut find = self
             .connection
             .prepare_cached("SELECT place, overview FROM sessions WHERE name = ?1")?;
@@ -134,7 +134,11 @@ impl Index {
             .optional()?;
         found
             .map(|(place, overview)| {
-                Ok(Followed { name: name.to_owned(), place, overview: overview_of(&overview)? })
+                Ok(FollowedSession {
+                    name: name.to_owned(),
+                    place,
+                    overview: overview_of(&overview)?,
+                })
             })
             .transpose()
     }

@@ -1,15 +1,15 @@
 //! A search index over sessions: who did what when, and the full text of messages.
 //!
-//! An [`Index`] is one SQLite file. It is derived data and can be deleted and rebuilt at any time.
-//! The follower of the journals feeds it [`Delta`](abide_model::Delta)s, each with the position it
+//! An [`HistoryIndex`] is one SQLite file. It is derived data and can be deleted and rebuilt at any time.
+//! The follower of the journals feeds it [`HistoryDelta`](abide_model::HistoryDelta)s, each with the position it
 //! reaches. The index knows nothing of journals and files; a position is an opaque string to it.
 //!
 //! ```
 //! use abide_index::Index;
-//! use abide_model::{Delta, HistoryQuery, NewEvent, Overview, Search, Seq, Timestamp};
+//! use abide_model::{HistoryDelta, HistoryQuery, NewEvent, Overview, Search, Seq, Timestamp};
 //!
 //! let mut index = Index::in_memory()?;
-//! let mut delta = Delta::new("a-session", Overview::default());
+//! let mut delta = HistoryDelta::new("a-session", Overview::default());
 //! # let created = NewEvent::parse(
 //! #     r#"{"kind":"session.created","data":{"session":"019a8620-4bfb-7000-8000-000000000001"}}"#)?;
 //! # delta.take_in(&created.into_event(Seq(1), Timestamp::from_millis(0)));
@@ -34,6 +34,6 @@ mod schema;
 mod update;
 
 pub use error::IndexError;
-pub use index::{Followed, Index};
-pub use query::{Answer, Hit, IndexedSession};
-pub use update::Update;
+pub use index::{FollowedSession, HistoryIndex};
+pub use query::{HitTurn, IndexAnswer, IndexedSession};
+pub use update::IndexUpdate;

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use abide_model::{
-    FileOp, HistoryQuery, Overview, Search, Seq, SessionId, Timestamp, Touched, TurnEntry,
+    FileActivity, FileOp, HistoryQuery, Overview, Search, Seq, SessionId, Timestamp, TurnEntry,
     TurnNumber, TurnRole,
 };
 use rusqlite::functions::FunctionFlags;
@@ -13,7 +13,7 @@ use rusqlite::{OptionalExtension, Row, params, params_from_iter};
 
 use crate::index::overview_of;
 use crate::schema::{project_word, text_place};
-use crate::{Index, IndexError};
+use crate::{HistoryIndex, IndexError};
 
 /// When a query is limited, only this many of the newest hits are ranked; older ones are ignored.
 /// Otherwise a word that occurs nearly everywhere would cost as much as it has occurrences.
@@ -21,7 +21,7 @@ const RANKED: usize = 5_000;
 
 /// The result of a query.
 #[derive(Debug, Default)]
-pub struct Answer {
+pub struct IndexAnswer {
     /// The matching sessions, best first.
     pub sessions: Vec<IndexedSession>,
     /// How many more sessions match.
@@ -48,12 +48,12 @@ pub struct IndexedSession {
     /// How many events match.
     pub hit_count: u64,
     /// What it did to the files asked for.
-    pub touched: Vec<Touched>,
+    pub touched: Vec<FileActivity>,
 }
 
 /// The turn of an event, and its agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hit {
+pub struct HitTurn {
     /// The turn.
     pub turn: TurnNumber,
     /// Its agent.
@@ -64,15 +64,19 @@ pub struct Hit {
 const HITS: usize = 3;
 
 #[derive(Debug, Default)]
-struct Found {
+struct SessionMatches {
     best: f64,
     count: u64,
     hits: Vec<(f64, Seq)>,
 }
 
-impl Index {
+impl HistoryIndex {
     /// The matching sessions of these projects, or of all if none is named.
-    pub fn history(&self, query: &HistoryQuery, projects: &[String]) -> Result<Answer, IndexError> {
+    pub fn history(
+        &self,
+        query: &HistoryQuery,
+        projects: &[String],
+    ) -> Result<IndexAnswer, IndexError> {
         let limit = query.limit.unwrap_or(usize::MAX);
         if let Some(wanted) = &query.file {
             self.want_paths(wanted)?;
@@ -133,7 +137,12 @@ impl Index {
         Ok(sessions)
     }
 
-    fn listed(&self, filter: &str, values: &[Value], limit: usize) -> Result<Answer, IndexError> {
+    fn listed(
+        &self,
+        filter: &str,
+        values: &[Value],
+        limit: usize,
+    ) -> Result<IndexAnswer, IndexError> {
         // Select rows first: if the index gives no order, only the keys are sorted.
         let sql = format!(
             "SELECT name, id, overview, files FROM
@@ -145,7 +154,7 @@ impl Index {
         let limit_value = Value::Integer(i64::try_from(limit).unwrap_or(-1));
         let all = values.iter().cloned().chain([limit_value]);
         let mut rows = find.query(params_from_iter(all))?;
-        let mut answer = Answer::default();
+        let mut answer = IndexAnswer::default();
         while let Some(row) = rows.next()? {
             answer.sessions.extend(self.session(row)?);
         }
@@ -173,14 +182,14 @@ impl Index {
         projects: &[String],
         allowed: Option<HashSet<i64>>,
         limit: usize,
-    ) -> Result<Answer, IndexError> {
+    ) -> Result<IndexAnswer, IndexError> {
         let ranked = if limit == usize::MAX { usize::MAX - 1 } else { RANKED };
         let (found, cut) = self.found(search, projects, allowed, ranked)?;
-        let mut ranked: Vec<(i64, Found)> = found.into_iter().collect();
+        let mut ranked: Vec<(i64, SessionMatches)> = found.into_iter().collect();
         ranked.sort_by(|(a_row, a), (b_row, b)| {
             a.best.total_cmp(&b.best).then(b.count.cmp(&a.count)).then(b_row.cmp(a_row))
         });
-        let mut answer = Answer { cut, ..Answer::default() };
+        let mut answer = IndexAnswer { cut, ..IndexAnswer::default() };
         let mut find = self
             .connection
             .prepare_cached("SELECT name, id, overview, files FROM sessions WHERE row = ?1")?;
@@ -208,7 +217,7 @@ impl Index {
         projects: &[String],
         allowed: Option<HashSet<i64>>,
         most: usize,
-    ) -> Result<(HashMap<i64, Found>, bool), IndexError> {
+    ) -> Result<(HashMap<i64, SessionMatches>, bool), IndexError> {
         let filter = if let Some(allowed) = allowed {
             let allowed = Arc::new(allowed);
             self.connection.create_scalar_function(
@@ -234,7 +243,7 @@ impl Index {
             to_fts5(search, projects),
             i64::try_from(most).map_or(-1, |most| most + 1)
         ])?;
-        let mut found: HashMap<i64, Found> = HashMap::new();
+        let mut found: HashMap<i64, SessionMatches> = HashMap::new();
         let mut count = 0;
         while let Some(row) = rows.next()? {
             count += 1;
@@ -309,7 +318,7 @@ impl Index {
     }
 
     /// What a session did to the wanted paths, last first.
-    fn touched(&self, session: &str) -> Result<Vec<Touched>, IndexError> {
+    fn touched(&self, session: &str) -> Result<Vec<FileActivity>, IndexError> {
         let mut find = self.connection.prepare_cached(
             "SELECT p.path, f.op, f.count, f.seq, f.turn, t.agent, f.at
              FROM sessions s JOIN files f ON f.session = s.row JOIN paths p ON p.row = f.path
@@ -318,7 +327,7 @@ impl Index {
              ORDER BY f.seq DESC, p.path",
         )?;
         let touched = find.query_map([session], |row| {
-            Ok(Touched {
+            Ok(FileActivity {
                 path: row.get(0)?,
                 op: op_of(&row.get::<_, String>(1)?),
                 count: count(row, 2)?,
@@ -339,7 +348,7 @@ impl Index {
         lane: &str,
         seq: Seq,
         named: Option<TurnNumber>,
-    ) -> Result<Option<Hit>, IndexError> {
+    ) -> Result<Option<HitTurn>, IndexError> {
         let seq = i64::try_from(seq.0).unwrap_or(i64::MAX);
         let named = named.map(|turn| i64::try_from(turn.0).unwrap_or(i64::MAX));
         let mut find = self.connection.prepare_cached(
@@ -352,7 +361,7 @@ impl Index {
         let hit = find.query_row(params![session, lane, seq, named], |row| {
             let turn: Option<i64> = row.get(0)?;
             let agent: Option<String> = row.get(1)?;
-            Ok(turn.map(|turn| Hit {
+            Ok(turn.map(|turn| HitTurn {
                 turn: TurnNumber(turn.unsigned_abs()),
                 agent: agent.filter(|agent| !agent.is_empty()),
             }))
@@ -449,7 +458,7 @@ fn filter_of(query: &HistoryQuery, projects: &[String]) -> (String, Vec<Value>) 
 
 /// The search as an FTS5 query: every word is quoted, so nothing in it is an operator.
 fn to_fts5(search: &Search, projects: &[String]) -> String {
-    let term = |term: &abide_model::Term| {
+    let term = |term: &abide_model::SearchTerm| {
         let star = if term.prefix { " *" } else { "" };
         format!("\"{}\"{star}", term.words.join(" "))
     };

@@ -1,6 +1,6 @@
 //! A change to the index, all or nothing.
 
-use abide_model::{Delta, FileDelta, FileOp, TurnDelta, TurnRole};
+use abide_model::{FileDelta, FileOp, HistoryDelta, TurnDelta, TurnRole};
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
 use crate::IndexError;
@@ -8,18 +8,18 @@ use crate::schema::{project_word, text_number};
 
 /// A write transaction. It has no effect until it is committed.
 #[derive(Debug)]
-pub struct Update<'a> {
+pub struct IndexUpdate<'a> {
     transaction: Transaction<'a>,
 }
 
-impl<'a> Update<'a> {
+impl<'a> IndexUpdate<'a> {
     pub(crate) fn begin(connection: &'a mut Connection) -> Result<Self, IndexError> {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         Ok(Self { transaction })
     }
 
     /// Adds what a range of events brings, up to this position of the follower.
-    pub fn put(&mut self, delta: &Delta, place: &str) -> Result<(), IndexError> {
+    pub fn put(&mut self, delta: &HistoryDelta, place: &str) -> Result<(), IndexError> {
         if delta.restart {
             self.forget(&delta.name)?;
         }
@@ -108,7 +108,7 @@ impl<'a> Update<'a> {
     }
 
     /// Writes the session's row and returns its number.
-    fn row(&self, delta: &Delta, place: &str) -> Result<i64, IndexError> {
+    fn row(&self, delta: &HistoryDelta, place: &str) -> Result<i64, IndexError> {
         let overview = &delta.overview;
         let json = serde_json::to_string(overview)
             .map_err(|error| IndexError::Unusable { reason: error.to_string() })?;
@@ -144,7 +144,7 @@ impl<'a> Update<'a> {
         Ok(row)
     }
 
-    fn texts(&self, row: i64, delta: &Delta) -> Result<(), IndexError> {
+    fn texts(&self, row: i64, delta: &HistoryDelta) -> Result<(), IndexError> {
         let mut put = self
             .transaction
             .prepare_cached("INSERT INTO texts (rowid, text, project) VALUES (?1, ?2, ?3)")?;

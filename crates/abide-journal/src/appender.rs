@@ -9,13 +9,13 @@ use std::sync::Arc;
 use abide_model::{Durability, Seq, SessionId};
 
 use crate::{
-    Access, JournalError, Lock, Mark, SegmentForm, SegmentHeader, SegmentName, Storage,
-    StorageFile, Sum, Watermark, write_full,
+    Access, AcknowledgedEnd, JournalError, SegmentForm, SegmentHeader, SegmentName, Storage,
+    StorageFile, StorageLock, Sum, Watermark, write_full,
 };
 
 /// The end of a journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Position {
+pub struct JournalEnd {
     /// The segment being written.
     pub segment: u64,
     /// The offset of the next line.
@@ -28,7 +28,7 @@ pub struct Position {
 
 /// The journal to append to, and its settings.
 #[derive(Debug, Clone)]
-pub struct AppendTo {
+pub struct AppendTarget {
     /// The file system.
     pub storage: Arc<dyn Storage>,
     /// The journal's directory.
@@ -44,11 +44,11 @@ pub struct AppendTo {
 /// The only writer of a journal's bytes.
 #[derive(Debug)]
 pub struct Appender {
-    to: AppendTo,
-    lock: Box<dyn Lock>,
+    to: AppendTarget,
+    lock: Box<dyn StorageLock>,
     file: Arc<dyn StorageFile>,
     path: PathBuf,
-    end: Position,
+    end: JournalEnd,
     watermark: Watermark,
     /// Data was written but not synced.
     unsynced: bool,
@@ -68,8 +68,8 @@ impl Appender {
     /// no event and the genesis sum. The directories must exist; those in `new_names` must be
     /// synced for the journal to be found.
     pub fn create(
-        to: AppendTo,
-        lock: Box<dyn Lock>,
+        to: AppendTarget,
+        lock: Box<dyn StorageLock>,
         last: (Seq, Sum),
         new_names: Vec<PathBuf>,
     ) -> Result<Self, JournalError> {
@@ -78,7 +78,7 @@ impl Appender {
         let (path, file) = new_segment(&*to.storage, &to.dir, 1)?;
         let header = SegmentHeader { session, segment: 1, first: seq.next(), prev: sum }.write();
         write_full(&*file, &header, 0).map_err(JournalError::io("write", &path))?;
-        let end = Position { segment: 1, offset: header.len() as u64, seq, sum };
+        let end = JournalEnd { segment: 1, offset: header.len() as u64, seq, sum };
         let mut appender = Self::resume(to, lock, end, seq, new_names)?;
         appender.empty = true;
         Ok(appender)
@@ -87,9 +87,9 @@ impl Appender {
     /// Continues at `end`, where recovery found the end of the journal. The next sync makes durable
     /// what is not durable yet, and `new_names`.
     pub fn resume(
-        to: AppendTo,
-        lock: Box<dyn Lock>,
-        end: Position,
+        to: AppendTarget,
+        lock: Box<dyn StorageLock>,
+        end: JournalEnd,
         durable: Seq,
         new_names: Vec<PathBuf>,
     ) -> Result<Self, JournalError> {
@@ -117,7 +117,7 @@ impl Appender {
 
     /// The end of the journal.
     #[must_use]
-    pub const fn end(&self) -> Position {
+    pub const fn end(&self) -> JournalEnd {
         self.end
     }
 
@@ -155,7 +155,7 @@ impl Appender {
                 let _ = self.file.truncate(self.end.offset);
                 return Err(JournalError::io("write", &self.path)(error));
             }
-            self.end = Position {
+            self.end = JournalEnd {
                 offset: self.end.offset + lines.len() as u64,
                 seq: last.0,
                 sum: last.1,
@@ -176,7 +176,7 @@ impl Appender {
             self.to.storage.sync_dir(&dir).map_err(JournalError::io("sync", &dir))?;
         }
         self.unsynced = false;
-        self.watermark.write(Mark {
+        self.watermark.write(AcknowledgedEnd {
             seq: self.end.seq,
             sum: self.end.sum,
             segment: self.end.segment,
@@ -203,7 +203,7 @@ impl Appender {
         write_full(&*file, &header, 0).map_err(JournalError::io("write", &path))?;
         (self.file, self.path) = (file, path);
         self.reserved = 0;
-        self.end = Position { segment: number, offset: header.len() as u64, ..self.end };
+        self.end = JournalEnd { segment: number, offset: header.len() as u64, ..self.end };
         self.unsynced = true;
         self.new_names.push(self.to.dir.clone());
         // The name is made durable at once, whatever the batch asks for: syncing the file later

@@ -14,10 +14,12 @@ use std::time::{Duration, SystemTime};
 
 use abide_model::{ObjectBatch, ObjectHash};
 
-use crate::pack::{Block, LikeObject, Row, slice_of};
+use crate::pack::{DifferenceObject, PackBlock, PackRow, slice_of};
 use crate::pack_index::PackIndex;
 use crate::packs::{FULL, HEADER, MAX_HASHED, has_header, next_block};
-use crate::{Access, JournalError, Lock, LockMode, PackWriter, Packs, StorageFile, read_full};
+use crate::{
+    Access, JournalError, LockMode, PackWriter, Packs, StorageFile, StorageLock, read_full,
+};
 
 /// A pack is rewritten if this percentage of it is not needed.
 const WASTE: u64 = 25;
@@ -29,7 +31,7 @@ const BLOCK: usize = 512 << 10;
 
 /// What a collection did, or would do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Collected {
+pub struct CollectionSummary {
     /// Packs that held nothing needed.
     pub packs_removed: u64,
     /// Packs whose needed objects were copied into new packs.
@@ -45,26 +47,26 @@ pub struct Collected {
 }
 
 /// A pack as a collection sees it.
-struct Seen {
+struct ScannedPack {
     number: u64,
     file: Arc<dyn StorageFile>,
     len: u64,
-    blocks: Vec<(u64, Block)>,
+    blocks: Vec<(u64, PackBlock)>,
     whole: bool,
     old: bool,
 }
 
 /// What to do with a pack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum PackFate {
     Stays,
     Goes,
     IsRewritten,
 }
 
 /// What to do with a pack, and how much of it is not needed.
-struct Verdict {
-    fate: Fate,
+struct PackVerdict {
+    fate: PackFate,
     /// The number of unneeded copies, and roughly how many bytes they take.
     dead: u64,
     wasted: u64,
@@ -80,11 +82,11 @@ type Copies = HashSet<CopyPlace>;
 /// Copies that are differences from a removed object. They are stored whole.
 type Orphans = BTreeMap<CopyPlace, ObjectHash>;
 /// Packs that are removed together.
-type Batch = Vec<(Seen, Verdict)>;
+type CollectionBatch = Vec<(ScannedPack, PackVerdict)>;
 
 /// How much waste makes a pack worth rewriting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Waste {
+enum WasteThreshold {
     /// Enough that it pays. A damaged pack is left alone.
     Much,
     /// A single object, even in a damaged pack.
@@ -93,7 +95,7 @@ enum Waste {
 
 impl Packs {
     /// Keeps everybody from storing objects until dropped. `None` while somebody does.
-    pub fn lock_for_collection(&self) -> Result<Option<Box<dyn Lock>>, JournalError> {
+    pub fn lock_for_collection(&self) -> Result<Option<Box<dyn StorageLock>>, JournalError> {
         let path = self.dir.join("lock");
         self.storage.lock(&path, LockMode::Exclusive).map_err(JournalError::io("lock", &path))
     }
@@ -106,9 +108,9 @@ impl Packs {
         grace: Duration,
         now: SystemTime,
         dry_run: bool,
-    ) -> Result<Collected, JournalError> {
+    ) -> Result<CollectionSummary, JournalError> {
         let packs = self.look(grace, now)?;
-        self.sweep(packs, live, Waste::Much, dry_run)
+        self.sweep(packs, live, WasteThreshold::Much, dry_run)
     }
 
     /// Removes every object that is not live from every pack, however little it is and however new.
@@ -117,9 +119,12 @@ impl Packs {
     /// A damaged pack that holds such an object is rewritten too, without its damage, unless it may
     /// hold a live object: one of its live objects is damaged, or a live object is found nowhere.
     /// Then the pack stays, and its objects are counted as left.
-    pub fn purge(self: &Arc<Self>, live: &HashSet<ObjectHash>) -> Result<Collected, JournalError> {
+    pub fn purge(
+        self: &Arc<Self>,
+        live: &HashSet<ObjectHash>,
+    ) -> Result<CollectionSummary, JournalError> {
         let packs = self.look(Duration::ZERO, SystemTime::UNIX_EPOCH)?;
-        self.sweep(packs, live, Waste::Any, false)
+        self.sweep(packs, live, WasteThreshold::Any, false)
     }
 
     /// Every object that a pack claims to have.
@@ -131,17 +136,17 @@ impl Packs {
 
     fn sweep(
         self: &Arc<Self>,
-        packs: Vec<Seen>,
+        packs: Vec<ScannedPack>,
         live: &HashSet<ObjectHash>,
-        waste: Waste,
+        waste: WasteThreshold,
         dry_run: bool,
-    ) -> Result<Collected, JournalError> {
+    ) -> Result<CollectionSummary, JournalError> {
         let needed = match waste {
-            Waste::Much => Some(with_bases(&packs, live)),
-            Waste::Any => None,
+            WasteThreshold::Much => Some(with_bases(&packs, live)),
+            WasteThreshold::Any => None,
         };
         let live = needed.as_ref().unwrap_or(live);
-        let mut elected = Elected::default();
+        let mut elected = ElectedCopies::default();
         let mut kept = Copies::new();
         let mut orphans = Orphans::new();
         // The newest copy first: it was written because an older one is damaged.
@@ -161,11 +166,12 @@ impl Packs {
             }
         }
         let mut verdicts = verdicts(&packs, live, (&kept, &orphans), waste);
-        let mut collected = Collected::default();
+        let mut collected = CollectionSummary::default();
         // A live object in no readable block may be in an unreadable one.
         let lost = live.iter().any(|hash| !elected.copies.contains_key(hash));
         for (pack, verdict) in packs.iter().zip(&mut verdicts) {
-            let matters = verdict.fate != Fate::Stays && (lost || waste == Waste::Much);
+            let matters =
+                verdict.fate != PackFate::Stays && (lost || waste == WasteThreshold::Much);
             if matters && self.is_doubtful(pack, &kept)? {
                 collected.leave(pack, verdict);
             }
@@ -186,7 +192,7 @@ impl Packs {
     }
 
     /// Does a pack hold unidentified bytes besides what is kept?
-    fn is_doubtful(&self, pack: &Seen, kept: &Copies) -> Result<bool, JournalError> {
+    fn is_doubtful(&self, pack: &ScannedPack, kept: &Copies) -> Result<bool, JournalError> {
         let path = self.path(pack.number);
         let mut whole = pack.whole;
         for (offset, block) in &pack.blocks {
@@ -215,10 +221,10 @@ impl Packs {
     /// Copies what is kept of each batch and removes its packs before the next batch needs space.
     fn sweep_batches(
         self: &Arc<Self>,
-        batches: Vec<Batch>,
+        batches: Vec<CollectionBatch>,
         mut kept: Copies,
         (mut orphans, mut orphaned): (Orphans, u64),
-        collected: &mut Collected,
+        collected: &mut CollectionSummary,
     ) -> Result<(), JournalError> {
         let (mut before, mut written) = (0_u64, 0);
         for mut batch in batches {
@@ -237,7 +243,7 @@ impl Packs {
             written += writer.written();
             for (pack, verdict) in batch {
                 collected.count(&pack, &verdict);
-                if verdict.fate == Fate::Stays {
+                if verdict.fate == PackFate::Stays {
                     continue;
                 }
                 before += pack.len;
@@ -275,12 +281,12 @@ impl Packs {
     fn copy_batch(
         &self,
         writer: &PackWriter,
-        batch: &mut [(Seen, Verdict)],
+        batch: &mut [(ScannedPack, PackVerdict)],
         kept: &Copies,
-        collected: &mut Collected,
+        collected: &mut CollectionSummary,
     ) -> Result<(), JournalError> {
         for (pack, verdict) in batch {
-            if verdict.fate == Fate::IsRewritten && !self.copy(writer, pack, kept)? {
+            if verdict.fate == PackFate::IsRewritten && !self.copy(writer, pack, kept)? {
                 // Something in it is needed but damaged.
                 collected.leave(pack, verdict);
             }
@@ -288,7 +294,7 @@ impl Packs {
         Ok(())
     }
 
-    fn look(&self, grace: Duration, now: SystemTime) -> Result<Vec<Seen>, JournalError> {
+    fn look(&self, grace: Duration, now: SystemTime) -> Result<Vec<ScannedPack>, JournalError> {
         let mut packs = Vec::new();
         for number in self.numbers()? {
             let path = self.path(number);
@@ -303,7 +309,7 @@ impl Packs {
             let mut at = HEADER.len() as u64;
             let mut budget = MAX_HASHED;
             while at < len {
-                if let Some(block) = Block::read(&*file, at, len).map_err(read)? {
+                if let Some(block) = PackBlock::read(&*file, at, len).map_err(read)? {
                     let size = block.size();
                     blocks.push((at, block));
                     at += size;
@@ -316,7 +322,7 @@ impl Packs {
                     None => break,
                 }
             }
-            packs.push(Seen { number, file, len, blocks, whole, old });
+            packs.push(ScannedPack { number, file, len, blocks, whole, old });
         }
         Ok(packs)
     }
@@ -325,9 +331,9 @@ impl Packs {
     /// whole.
     fn is_needed(
         &self,
-        packs: &[Seen],
-        elected: &mut Elected,
-        row: &Row,
+        packs: &[ScannedPack],
+        elected: &mut ElectedCopies,
+        row: &PackRow,
         here: CopyPlace,
     ) -> Result<bool, JournalError> {
         let Some((number, offset, _)) = elected.copies.get(&row.hash).copied() else {
@@ -354,13 +360,18 @@ impl Packs {
     }
 
     /// Copies what is kept of a pack. `false` if something in it is damaged.
-    fn copy(&self, writer: &PackWriter, pack: &Seen, kept: &Copies) -> Result<bool, JournalError> {
+    fn copy(
+        &self,
+        writer: &PackWriter,
+        pack: &ScannedPack,
+        kept: &Copies,
+    ) -> Result<bool, JournalError> {
         let path = self.path(pack.number);
         let read = |error| JournalError::io("read", &path)(error);
         let mut whole = WholeObjects { writer, batch: ObjectBatch::default() };
         for (offset, block) in &pack.blocks {
             let here = |index: u32| (pack.number, *offset, index);
-            let rows: Vec<(u32, &Row)> =
+            let rows: Vec<(u32, &PackRow)> =
                 (0..).zip(&block.rows).filter(|(at, _)| kept.contains(&here(*at))).collect();
             if rows.is_empty() {
                 continue;
@@ -382,7 +393,7 @@ impl Packs {
                 for (_, row) in rows {
                     let stored = block.stored_of(&*pack.file, *offset, row).map_err(read)?;
                     let Some(stored) = stored else { return Ok(false) };
-                    objects.push(LikeObject {
+                    objects.push(DifferenceObject {
                         hash: row.hash,
                         length: row.length,
                         base: row.base(),
@@ -421,19 +432,19 @@ impl WholeObjects<'_> {
     }
 }
 
-impl Collected {
+impl CollectionSummary {
     /// Counts a pack as removed, rewritten, or damaged and left.
-    fn count(&mut self, pack: &Seen, verdict: &Verdict) {
+    fn count(&mut self, pack: &ScannedPack, verdict: &PackVerdict) {
         match verdict.fate {
-            Fate::Stays => {
+            PackFate::Stays => {
                 self.packs_damaged += u64::from(!pack.whole);
                 return;
             }
-            Fate::Goes => {
+            PackFate::Goes => {
                 self.packs_removed += 1;
                 self.bytes_freed += pack.len;
             }
-            Fate::IsRewritten => {
+            PackFate::IsRewritten => {
                 self.packs_rewritten += 1;
                 self.bytes_freed += verdict.wasted;
             }
@@ -442,8 +453,8 @@ impl Collected {
     }
 
     /// Leaves a pack alone, including what should have been removed.
-    fn leave(&mut self, pack: &Seen, verdict: &mut Verdict) {
-        verdict.fate = Fate::Stays;
+    fn leave(&mut self, pack: &ScannedPack, verdict: &mut PackVerdict) {
+        verdict.fate = PackFate::Stays;
         self.packs_damaged += u64::from(pack.whole);
         self.objects_left += verdict.unnamed;
     }
@@ -451,13 +462,13 @@ impl Collected {
 
 /// Which copy of each object is kept, and which blocks were verified.
 #[derive(Default)]
-struct Elected {
+struct ElectedCopies {
     copies: HashMap<ObjectHash, CopyPlace>,
     verified: HashMap<(u64, u64), bool>,
 }
 
 /// The live objects and everything they are differences from.
-fn with_bases(packs: &[Seen], live: &HashSet<ObjectHash>) -> HashSet<ObjectHash> {
+fn with_bases(packs: &[ScannedPack], live: &HashSet<ObjectHash>) -> HashSet<ObjectHash> {
     let rows = packs.iter().flat_map(|pack| &pack.blocks).flat_map(|(_, block)| &block.rows);
     // If an object has several copies, the base of each.
     let mut bases: HashMap<ObjectHash, Vec<ObjectHash>> = HashMap::new();
@@ -479,29 +490,33 @@ fn with_bases(packs: &[Seen], live: &HashSet<ObjectHash>) -> HashSet<ObjectHash>
 }
 
 /// The size of the packs that are rewritten.
-fn bytes_of(batch: &[(Seen, Verdict)]) -> u64 {
-    let rewritten = batch.iter().filter(|(_, verdict)| verdict.fate == Fate::IsRewritten);
+fn bytes_of(batch: &[(ScannedPack, PackVerdict)]) -> u64 {
+    let rewritten = batch.iter().filter(|(_, verdict)| verdict.fate == PackFate::IsRewritten);
     rewritten.map(|(pack, _)| pack.len).sum()
 }
 
 /// The approximate number of bytes rewritten.
-fn staying(batch: &[(Seen, Verdict)]) -> u64 {
-    let rewritten = batch.iter().filter(|(_, verdict)| verdict.fate == Fate::IsRewritten);
+fn staying(batch: &[(ScannedPack, PackVerdict)]) -> u64 {
+    let rewritten = batch.iter().filter(|(_, verdict)| verdict.fate == PackFate::IsRewritten);
     rewritten.map(|(pack, verdict)| pack.len.saturating_sub(verdict.wasted)).sum()
 }
 
 /// The packs to remove, in batches of about one full pack each. Those with nothing to keep come
 /// first: they need no space and free some. Packs that stay are counted.
-fn batches(packs: Vec<Seen>, verdicts: Vec<Verdict>, collected: &mut Collected) -> Vec<Batch> {
-    let (stay, mut go): (Batch, Batch) =
-        packs.into_iter().zip(verdicts).partition(|(_, verdict)| verdict.fate == Fate::Stays);
+fn batches(
+    packs: Vec<ScannedPack>,
+    verdicts: Vec<PackVerdict>,
+    collected: &mut CollectionSummary,
+) -> Vec<CollectionBatch> {
+    let (stay, mut go): (CollectionBatch, CollectionBatch) =
+        packs.into_iter().zip(verdicts).partition(|(_, verdict)| verdict.fate == PackFate::Stays);
     for (pack, verdict) in stay {
         collected.count(&pack, &verdict);
     }
-    go.sort_by_key(|(_, verdict)| verdict.fate == Fate::IsRewritten);
-    let mut batches: Vec<Batch> = Vec::new();
+    go.sort_by_key(|(_, verdict)| verdict.fate == PackFate::IsRewritten);
+    let mut batches: Vec<CollectionBatch> = Vec::new();
     for (pack, verdict) in go {
-        let fits = |batch: &&mut Batch| {
+        let fits = |batch: &&mut CollectionBatch| {
             let same = batch.last().is_some_and(|(_, last)| last.fate == verdict.fate);
             same && bytes_of(batch) < FULL
         };
@@ -514,17 +529,17 @@ fn batches(packs: Vec<Seen>, verdicts: Vec<Verdict>, collected: &mut Collected) 
 }
 
 fn verdicts(
-    packs: &[Seen],
+    packs: &[ScannedPack],
     live: &HashSet<ObjectHash>,
     (kept, orphans): (&Copies, &Orphans),
-    waste: Waste,
-) -> Vec<Verdict> {
-    let may_go = |pack: &Seen| pack.whole && pack.old;
+    waste: WasteThreshold,
+) -> Vec<PackVerdict> {
+    let may_go = |pack: &ScannedPack| pack.whole && pack.old;
     let small = packs.iter().filter(|pack| may_go(pack) && pack.len < SMALL).count();
     let mut verdicts = Vec::with_capacity(packs.len());
     for pack in packs {
         let mut verdict =
-            Verdict { fate: Fate::Stays, dead: 0, wasted: 0, unnamed: 0, orphaned: 0 };
+            PackVerdict { fate: PackFate::Stays, dead: 0, wasted: 0, unnamed: 0, orphaned: 0 };
         let (mut lives, mut orphaned) = (false, false);
         for (offset, block) in &pack.blocks {
             let mut bytes = 0_u64;
@@ -545,17 +560,19 @@ fn verdicts(
             verdict.wasted += block.size() * bytes / block.plain().max(1);
         }
         let (goes, is_rewritten) = match waste {
-            Waste::Much => {
+            WasteThreshold::Much => {
                 let pays = verdict.wasted * 100 >= pack.len * WASTE;
                 let joins = pack.len < SMALL && small >= MANY_SMALL;
                 (may_go(pack), may_go(pack) && (pays || joins))
             }
-            Waste::Any => (pack.whole || verdict.unnamed > 0, verdict.unnamed > 0 || orphaned),
+            WasteThreshold::Any => {
+                (pack.whole || verdict.unnamed > 0, verdict.unnamed > 0 || orphaned)
+            }
         };
         verdict.fate = match (lives, goes, is_rewritten) {
-            (false, true, _) => Fate::Goes,
-            (true, _, true) => Fate::IsRewritten,
-            _ => Fate::Stays,
+            (false, true, _) => PackFate::Goes,
+            (true, _, true) => PackFate::IsRewritten,
+            _ => PackFate::Stays,
         };
         verdicts.push(verdict);
     }
@@ -595,7 +612,7 @@ mod tests {
         // A collection would not do it for so little.
         let live: HashSet<_> = hashes.iter().skip(1).copied().collect();
         let kept = all.collect(&live, Duration::ZERO, later(), false).unwrap();
-        assert_eq!(kept, Collected::default());
+        assert_eq!(kept, CollectionSummary::default());
         // However young the pack is.
         let erased = all.purge(&live).unwrap();
         assert_eq!((erased.objects_removed, erased.packs_rewritten), (1, 1));
@@ -650,7 +667,7 @@ mod tests {
             assert_eq!(packs.verify().unwrap(), []);
         }
         // Once more there is nothing to do.
-        assert_eq!(all.purge(&live).unwrap(), Collected::default());
+        assert_eq!(all.purge(&live).unwrap(), CollectionSummary::default());
         assert_eq!(all.purge(&HashSet::new()).unwrap().objects_removed, 2);
         assert_eq!(all.numbers().unwrap(), Vec::<u64>::new());
     }
@@ -740,17 +757,18 @@ mod tests {
         let file = crate::Storage::open(&crate::Disk, path.path(), Access::Read).unwrap();
         let seen = |number, len| {
             let file = file.clone();
-            Seen { number, file, len, blocks: Vec::new(), whole: true, old: true }
+            ScannedPack { number, file, len, blocks: Vec::new(), whole: true, old: true }
         };
-        let verdict = |fate| Verdict { fate, dead: 0, wasted: 0, unnamed: 0, orphaned: 0 };
-        let fates = [Fate::IsRewritten, Fate::Stays, Fate::Goes, Fate::IsRewritten];
+        let verdict = |fate| PackVerdict { fate, dead: 0, wasted: 0, unnamed: 0, orphaned: 0 };
+        let fates = [PackFate::IsRewritten, PackFate::Stays, PackFate::Goes, PackFate::IsRewritten];
         let sizes = [[1, FULL, FULL, FULL], [FULL, FULL, FULL, FULL]];
         let batched = sizes.map(|sizes| {
             let packs = (1..).zip(sizes).map(|(number, len)| seen(number, len)).collect();
             let verdicts = fates.map(verdict).into();
-            let batches = batches(packs, verdicts, &mut Collected::default());
-            let numbers =
-                |batch: &Batch| -> Vec<u64> { batch.iter().map(|(pack, _)| pack.number).collect() };
+            let batches = batches(packs, verdicts, &mut CollectionSummary::default());
+            let numbers = |batch: &CollectionBatch| -> Vec<u64> {
+                batch.iter().map(|(pack, _)| pack.number).collect()
+            };
             batches.iter().map(numbers).collect::<Vec<_>>()
         });
         assert_eq!(batched[0], [vec![3], vec![1, 4]]);
@@ -784,7 +802,7 @@ mod tests {
         let _lock = all.lock_for_collection().unwrap().unwrap();
         let grace = Duration::from_secs(60);
         let young = all.collect(&live, grace, SystemTime::now(), false).unwrap();
-        assert_eq!(young, Collected::default(), "younger than the grace period");
+        assert_eq!(young, CollectionSummary::default(), "younger than the grace period");
         let planned = all.collect(&live, grace, later(), true).unwrap();
         let done = all.collect(&live, grace, later(), false).unwrap();
         assert_eq!((done.objects_removed, done.packs_rewritten), (899, 1));
@@ -797,7 +815,7 @@ mod tests {
             assert_eq!(packs.verify().unwrap(), []);
         }
         let again = all.collect(&live, grace, later(), false).unwrap();
-        assert_eq!(again, Collected::default());
+        assert_eq!(again, CollectionSummary::default());
         let none = all.collect(&HashSet::new(), grace, later(), false).unwrap();
         assert_eq!((none.packs_removed, none.objects_removed), (1, 102));
         assert_eq!(all.numbers().unwrap(), Vec::<u64>::new());

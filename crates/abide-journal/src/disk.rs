@@ -9,8 +9,8 @@ use std::time::SystemTime;
 
 use rustix::fs::FlockOperation;
 
-use crate::owner::OthersDirectory;
-use crate::{Access, Lock, LockMode, Storage, StorageFile};
+use crate::owner::ForeignDirectory;
+use crate::{Access, LockMode, Storage, StorageFile, StorageLock};
 
 /// The real file system. Directories are created with mode 0700, files with 0600. Both belong to
 /// the owner of the directory they are created in, even if root creates them.
@@ -59,7 +59,7 @@ impl Storage for Disk {
     }
 
     fn make_dir(&self, dir: &Path) -> io::Result<()> {
-        let made = match OthersDirectory::of(dir) {
+        let made = match ForeignDirectory::of(dir) {
             Some(theirs) => theirs.make_directory(),
             None => fs::DirBuilder::new().mode(0o700).create(dir),
         };
@@ -98,7 +98,7 @@ impl Storage for Disk {
         File::open(dir)?.sync_all()
     }
 
-    fn lock(&self, path: &Path, mode: LockMode) -> io::Result<Option<Box<dyn Lock>>> {
+    fn lock(&self, path: &Path, mode: LockMode) -> io::Result<Option<Box<dyn StorageLock>>> {
         let operation = match mode {
             LockMode::Shared => FlockOperation::NonBlockingLockShared,
             LockMode::Exclusive => FlockOperation::NonBlockingLockExclusive,
@@ -141,7 +141,7 @@ fn open_to_lock(path: &Path, mode: LockMode) -> io::Result<File> {
 
 /// Creates a file.
 fn make(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
-    match OthersDirectory::of(path) {
+    match ForeignDirectory::of(path) {
         Some(theirs) => theirs.make(),
         None => open_with(options.create_new(true), path),
     }
@@ -150,7 +150,7 @@ fn make(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
 /// Opens a file, creating it if missing.
 fn open_or_make(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     // Only what is created here may be given away.
-    if let Some(theirs) = OthersDirectory::of(path) {
+    if let Some(theirs) = ForeignDirectory::of(path) {
         match theirs.make() {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             made => return made,
@@ -201,7 +201,7 @@ impl StorageFile for DiskFile {
     }
 }
 
-impl Lock for DiskLock {
+impl StorageLock for DiskLock {
     fn still_holds(&self) -> io::Result<bool> {
         match fs::metadata(&self.path) {
             Ok(there) => Ok((there.dev(), there.ino()) == self.inode),

@@ -27,7 +27,7 @@ pub struct SegmentHeader {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Wire<'a> {
+struct SegmentHeaderWire<'a> {
     abide: &'a str,
     version: u64,
     session: SessionId,
@@ -71,7 +71,7 @@ impl SegmentHeader {
     /// The header as a line, including its line break.
     #[must_use]
     pub fn write(&self) -> Vec<u8> {
-        let wire = Wire {
+        let wire = SegmentHeaderWire {
             abide: "journal",
             version: JOURNAL_VERSION,
             session: self.session,
@@ -94,13 +94,13 @@ impl SegmentHeader {
     /// the same place and covers the same bytes in every version.
     pub fn read(line: &[u8], path: &Path) -> Result<Option<Self>, JournalError> {
         #[derive(Deserialize)]
-        struct Version {
+        struct HeaderVersionField {
             version: u64,
         }
         if !has_right_sum(line) {
             return Ok(None);
         }
-        let Ok(Version { version }) = serde_json::from_slice(line) else {
+        let Ok(HeaderVersionField { version }) = serde_json::from_slice(line) else {
             return Ok(None);
         };
         if version > JOURNAL_VERSION {
@@ -110,7 +110,7 @@ impl SegmentHeader {
                 known: JOURNAL_VERSION,
             });
         }
-        let Ok(wire) = serde_json::from_slice::<Wire<'_>>(line) else {
+        let Ok(wire) = serde_json::from_slice::<SegmentHeaderWire<'_>>(line) else {
             return Ok(None);
         };
         Ok(Sum::from_ascii(wire.prev.as_bytes()).map(|prev| Self {

@@ -7,18 +7,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use abide_model::{
-    Acknowledged, Anomaly, AppendError, Event, Fact, Kind, NewEvent, OddEvents, Payload, Savepoint,
-    Seq, SessionState, StoreError, Timestamp, rewind_target,
+    AcknowledgedEvent, Anomaly, AnomalyPolicy, AppendError, Event, Fact, Kind, NewEvent, Payload,
+    Savepoint, Seq, SessionState, StoreError, Timestamp, rewind_target,
 };
 
 use crate::environment::Environment;
-use crate::{JournalError, Line, LineBody, ObjectRef, Salt, Sum};
+use crate::{JournalError, JournalLine, LineBody, ObjectRef, Salt, Sum};
 
 /// Initial capacity for the lines of a batch.
 const LINES: usize = 4096;
 
 /// An event without a seq, and the body of its line.
-pub type Prepared = (Event, LineBody);
+pub type PreparedEvent = (Event, LineBody);
 
 /// Generates an unpredictable salt for each event.
 pub struct Salts {
@@ -41,7 +41,7 @@ impl Salts {
 
     /// Prepares the part of an event's line that does not depend on its seq.
     #[must_use]
-    pub fn prepare(&self, new: NewEvent, objects: &[ObjectRef]) -> Prepared {
+    pub fn prepare(&self, new: NewEvent, objects: &[ObjectRef]) -> PreparedEvent {
         let event = new.into_event(Seq::ZERO, Timestamp::default());
         let body = LineBody::prepare(&event, objects, self.next());
         (event, body)
@@ -52,7 +52,7 @@ impl Salts {
         &self,
         kind: Kind,
         fact: &T,
-    ) -> Result<Prepared, StoreError> {
+    ) -> Result<PreparedEvent, StoreError> {
         let data = Payload::of(fact).map_err(|source| {
             StoreError::Append(AppendError::Input { index: 0, source: Arc::new(source) })
         })?;
@@ -61,14 +61,14 @@ impl Salts {
 
     /// The event a writer closes with.
     #[must_use]
-    pub fn closing(&self) -> Prepared {
+    pub fn closing(&self) -> PreparedEvent {
         let closing = NewEvent::new(Kind::WRITER_CLOSED, Payload::from_stored("{}".into()));
         self.prepare(closing, &[])
     }
 }
 
 /// Gives an intake access to what is already stored.
-pub trait Stored: Send {
+pub trait StateSource: Send {
     /// Loads the parts of the state that an event needs; `false` if one is unreadable.
     fn fetch(&mut self, state: &mut SessionState, event: &Event) -> bool;
 
@@ -80,9 +80,9 @@ pub trait Stored: Send {
 }
 
 /// The outcome of staging events.
-pub enum Intaken {
+pub enum IntakeOutcome {
     /// They are staged. The seq is the last that must be durable for them.
-    Done(Vec<Acknowledged>, Seq),
+    Done(Vec<AcknowledgedEvent>, Seq),
     /// None is staged: a part of the state is unreadable and must be rebuilt.
     Unreadable,
     /// None is staged: a rewind goes back to an event that is not stored yet.
@@ -91,7 +91,7 @@ pub enum Intaken {
 
 /// When `writer.opened` is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Opening {
+pub enum OpeningTiming {
     /// At once.
     Now,
     /// Together with the first event.
@@ -100,7 +100,7 @@ pub enum Opening {
 
 /// Staged lines, to be stored.
 #[derive(Debug)]
-pub struct Lines {
+pub struct StagedLines {
     /// The lines, each with a line break.
     pub bytes: Vec<u8>,
     /// The sum of each line, and where it ends in `bytes`.
@@ -115,7 +115,7 @@ pub struct Lines {
     pub objects: bool,
 }
 
-impl Lines {
+impl StagedLines {
     /// The seq, the sum and the bytes (without the line break) of each line.
     pub fn rows(&self) -> impl Iterator<Item = (Seq, Sum, &[u8])> {
         let first = self.last.0.0 + 1 - self.ends.len() as u64;
@@ -146,11 +146,11 @@ pub struct Intake<S> {
     at: Timestamp,
     objects: bool,
     /// Written before the first event, so a writer that writes nothing leaves no trace.
-    opening: Vec<Prepared>,
+    opening: Vec<PreparedEvent>,
 }
 
 /// A point in the intake to roll back to.
-struct Saved {
+struct IntakeSavepoint {
     state: Savepoint,
     lines: usize,
     ends: usize,
@@ -158,11 +158,11 @@ struct Saved {
     sum: Sum,
     objects: bool,
     since_snapshot: u64,
-    opening: Vec<Prepared>,
+    opening: Vec<PreparedEvent>,
     announced: bool,
 }
 
-impl<S: Stored> Intake<S> {
+impl<S: StateSource> Intake<S> {
     /// An intake after the last stored event, with the state and time of that event. `opening` is
     /// written before the first new event.
     pub fn new(
@@ -171,7 +171,7 @@ impl<S: Stored> Intake<S> {
         stored: S,
         (seq, sum): (Seq, Sum),
         at: Timestamp,
-        opening: Vec<Prepared>,
+        opening: Vec<PreparedEvent>,
     ) -> Self {
         Self {
             state,
@@ -205,11 +205,11 @@ impl<S: Stored> Intake<S> {
     }
 
     /// Drains the lines staged since the last call.
-    pub fn take_lines(&mut self) -> Lines {
+    pub fn take_lines(&mut self) -> StagedLines {
         let bytes = std::mem::replace(&mut self.lines, Vec::with_capacity(LINES));
         let ends = std::mem::take(&mut self.ends);
         let before = ends.len().checked_sub(2).and_then(|at| ends.get(at)).map_or(0, |end| end.1);
-        Lines {
+        StagedLines {
             last_line: (bytes.len() - before) as u64,
             bytes,
             ends,
@@ -222,21 +222,21 @@ impl<S: Stored> Intake<S> {
     /// Stages one event: assigns its seq and time, applies it and writes its line.
     fn push(
         &mut self,
-        (event, body): &mut Prepared,
+        (event, body): &mut PreparedEvent,
         durable: Seq,
-    ) -> Result<Acknowledged, JournalError> {
+    ) -> Result<AcknowledgedEvent, JournalError> {
         let seq = self.seq.next();
         self.at = self.at.max((self.env.now)());
         (event.seq, event.at) = (seq, self.at);
         let anomaly = self.fold(event)?;
         let lag = seq.0 - durable.0.min(seq.0 - 1);
-        self.sum = Line::write_prepared(&mut self.lines, event, body, lag, self.sum.link());
+        self.sum = JournalLine::write_prepared(&mut self.lines, event, body, lag, self.sum.link());
         self.ends.push((self.sum, self.lines.len()));
         self.seq = seq;
         self.objects |= body.has_objects();
         self.stored.taken(event);
         self.since_snapshot += 1;
-        Ok(Acknowledged { seq, anomaly, repeated: false })
+        Ok(AcknowledgedEvent { seq, anomaly, repeated: false })
     }
 
     fn fold(&mut self, event: &Event) -> Result<Option<Anomaly>, JournalError> {
@@ -258,17 +258,17 @@ impl<S: Stored> Intake<S> {
     /// Stages a batch, all or nothing. Everything up to `durable` is durable.
     pub fn take_in(
         &mut self,
-        events: &mut [Prepared],
-        odd: OddEvents,
-        opening: Opening,
+        events: &mut [PreparedEvent],
+        odd: AnomalyPolicy,
+        opening: OpeningTiming,
         durable: Seq,
-    ) -> Result<Intaken, AppendError> {
+    ) -> Result<IntakeOutcome, AppendError> {
         // Needed only if something can still undo what is already staged.
-        let undoable = odd == OddEvents::Refuse || !self.state.is_whole();
+        let undoable = odd == AnomalyPolicy::Refuse || !self.state.is_whole();
         let saved = undoable.then(|| self.mark(events));
         let taken = self.take_each(events, odd, opening, durable);
         match (saved, &taken) {
-            (Some(saved), Ok(Intaken::Unreadable) | Err(AppendError::Odd { .. })) => {
+            (Some(saved), Ok(IntakeOutcome::Unreadable) | Err(AppendError::Odd { .. })) => {
                 self.back_to(saved);
             }
             (Some(saved), _) => self.state.release(saved.state),
@@ -280,27 +280,27 @@ impl<S: Stored> Intake<S> {
     /// Stages one event that names the one right before it.
     pub fn take_in_behind(
         &mut self,
-        make: impl FnOnce(Seq) -> Result<Prepared, AppendError>,
+        make: impl FnOnce(Seq) -> Result<PreparedEvent, AppendError>,
         durable: Seq,
-    ) -> Result<Intaken, AppendError> {
-        self.take_in(&mut [], OddEvents::Keep, Opening::Now, durable)?;
+    ) -> Result<IntakeOutcome, AppendError> {
+        self.take_in(&mut [], AnomalyPolicy::Keep, OpeningTiming::Now, durable)?;
         let mut event = [make(self.seq)?];
-        self.take_in(&mut event, OddEvents::Keep, Opening::WithFirst, durable)
+        self.take_in(&mut event, AnomalyPolicy::Keep, OpeningTiming::WithFirst, durable)
     }
 
     /// On a refusal the caller rolls back what was staged.
     fn take_each(
         &mut self,
-        events: &mut [Prepared],
-        odd: OddEvents,
-        opening: Opening,
+        events: &mut [PreparedEvent],
+        odd: AnomalyPolicy,
+        opening: OpeningTiming,
         durable: Seq,
-    ) -> Result<Intaken, AppendError> {
+    ) -> Result<IntakeOutcome, AppendError> {
         let stopped =
             |error: JournalError| AppendError::Stopped { safe: durable, source: Arc::new(error) };
         let mut acknowledged = Vec::with_capacity(events.len());
         let mut last = Seq::ZERO;
-        if opening == Opening::Now {
+        if opening == OpeningTiming::Now {
             self.open(durable).map_err(stopped)?;
             last = self.seq;
         }
@@ -308,33 +308,33 @@ impl<S: Stored> Intake<S> {
             // Asked just before the event is applied: what it needs depends on the events before
             // it.
             if !self.stored.fetch(&mut self.state, &prepared.0) {
-                return Ok(Intaken::Unreadable);
+                return Ok(IntakeOutcome::Unreadable);
             }
             if let Some(seq) = prepared.0.key.as_ref().and_then(|key| self.state.key(key)) {
                 // It is acknowledged when the first one is.
                 last = last.max(seq);
-                acknowledged.push(Acknowledged { seq, anomaly: None, repeated: true });
+                acknowledged.push(AcknowledgedEvent { seq, anomaly: None, repeated: true });
                 continue;
             }
             // A rewind is alone in its batch, so nothing is staged yet. A rewind to the event right
             // before it leaves the state unchanged.
             let next = if self.opening.is_empty() { self.seq } else { self.seq.next() };
             if rewind_beyond(&prepared.0, next, durable) {
-                return Ok(Intaken::Unwritten);
+                return Ok(IntakeOutcome::Unwritten);
             }
             self.open(durable).map_err(stopped)?;
             let done = self.push(prepared, durable).map_err(stopped)?;
-            if let (OddEvents::Refuse, Some(anomaly)) = (odd, done.anomaly) {
+            if let (AnomalyPolicy::Refuse, Some(anomaly)) = (odd, done.anomaly) {
                 return Err(AppendError::Odd { index, anomaly });
             }
             last = done.seq;
             acknowledged.push(done);
         }
-        Ok(Intaken::Done(acknowledged, last))
+        Ok(IntakeOutcome::Done(acknowledged, last))
     }
 
-    fn mark(&mut self, events: &[Prepared]) -> Saved {
-        Saved {
+    fn mark(&mut self, events: &[PreparedEvent]) -> IntakeSavepoint {
+        IntakeSavepoint {
             state: self.state.savepoint(events.iter().map(|(event, _)| event)),
             lines: self.lines.len(),
             ends: self.ends.len(),
@@ -347,7 +347,7 @@ impl<S: Stored> Intake<S> {
         }
     }
 
-    fn back_to(&mut self, saved: Saved) {
+    fn back_to(&mut self, saved: IntakeSavepoint) {
         self.state.roll_back(saved.state);
         self.lines.truncate(saved.lines);
         self.ends.truncate(saved.ends);

@@ -11,16 +11,17 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use abide_model::{Fact, Parent, Seq, SessionId};
+use abide_model::{Fact, Seq, SessionId, SessionParent};
 
 use crate::{
-    Damage, DamageReason, JournalError, Line, Link, Mark, Piece, Scan, ScanEnd, Seam, Segment,
-    SegmentForm, SegmentHeader, SegmentName, Storage, Sum, split,
+    AcknowledgedEnd, Damage, DamageReason, JournalError, JournalLine, Link, RepairSplice, ScanEnd,
+    ScannedPiece, Segment, SegmentForm, SegmentHeader, SegmentName, SegmentScan, Storage, Sum,
+    split,
 };
 
 /// A position to start reading from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Start {
+pub struct WalkStart {
     /// The segment.
     pub segment: u64,
     /// The offset of a line in it.
@@ -31,8 +32,8 @@ pub struct Start {
     pub sum: Option<Sum>,
 }
 
-impl Start {
-    /// The beginning of a session's journal. Its [`Origin`] says which event that is.
+impl WalkStart {
+    /// The beginning of a session's journal. Its [`JournalOrigin`] says which event that is.
     #[must_use]
     pub const fn beginning() -> Self {
         Self { segment: 1, offset: 0, expected: None, sum: None }
@@ -46,16 +47,16 @@ impl Start {
 /// What a journal starts with. A fork's journal continues the numbering and the chain of its
 /// parent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Origin {
+pub struct JournalOrigin {
     /// The journal's first event.
     pub first: Seq,
     /// The sum that the first line is chained to, if the header is readable.
     pub prev: Option<Sum>,
     /// The parent whose past it shares, if `session.created` is readable.
-    pub parent: Option<Parent>,
+    pub parent: Option<SessionParent>,
 }
 
-impl Origin {
+impl JournalOrigin {
     const PLAIN: Self = Self { first: Seq::FIRST, prev: None, parent: None };
 
     /// Is the past of this session in the journal of another?
@@ -67,11 +68,11 @@ impl Origin {
 
 /// An item found on a walk over a journal.
 #[derive(Debug)]
-pub enum Found<'a> {
+pub enum JournalItem<'a> {
     /// An event.
     Event {
         /// Its line.
-        line: Line<'a>,
+        line: JournalLine<'a>,
         /// The segment it is in.
         segment: u64,
         /// Where its line starts.
@@ -84,7 +85,7 @@ pub enum Found<'a> {
     /// Where a repair joined the journal across damage.
     Seam {
         /// The seam.
-        seam: Seam,
+        seam: RepairSplice,
         /// The segment it is in.
         segment: u64,
         /// Where it starts.
@@ -127,7 +128,7 @@ pub struct Journal {
     dir: PathBuf,
 }
 
-type Visit<'f> = dyn FnMut(Found<'_>) -> ControlFlow<()> + 'f;
+type JournalVisitor<'f> = dyn FnMut(JournalItem<'_>) -> ControlFlow<()> + 'f;
 
 impl Journal {
     /// The journal in this directory.
@@ -195,9 +196,9 @@ impl Journal {
         for name in self.segments()?.into_iter().rev() {
             let segment = self.open_segment(name)?;
             let mut session = None;
-            Scan::new(&segment).chunks(0, &mut |_, raw, _| {
+            SegmentScan::new(&segment).chunks(0, &mut |_, raw, _| {
                 split(raw, &segment, &mut |_, _, piece| match piece {
-                    Piece::Header(header) => {
+                    ScannedPiece::Header(header) => {
                         session = Some(header.session);
                         // A later segment is started only if there are events before it.
                         if name.number == 1 {
@@ -206,7 +207,7 @@ impl Journal {
                             ControlFlow::Break(())
                         }
                     }
-                    Piece::Line(line) => {
+                    ScannedPiece::Line(line) => {
                         identity = Identity::Unknown;
                         let fact = line.event().map(|event| event.fact());
                         if let (None, Some(Ok(Fact::SessionCreated(created)))) = (session, fact) {
@@ -214,7 +215,7 @@ impl Journal {
                         }
                         ControlFlow::Break(())
                     }
-                    Piece::Seam(_) | Piece::Bad => ControlFlow::Continue(()),
+                    ScannedPiece::Seam(_) | ScannedPiece::Bad => ControlFlow::Continue(()),
                 })
             })?;
             match session {
@@ -228,11 +229,11 @@ impl Journal {
     }
 
     /// The journal's origin: from the header of its first segment, else from its first event.
-    pub fn origin(&self) -> Result<Origin, JournalError> {
+    pub fn origin(&self) -> Result<JournalOrigin, JournalError> {
         let first = SegmentName { number: 1, form: SegmentForm::Plain };
         let segment = match self.open_segment(first) {
             Err(JournalError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
-                return Ok(Origin::PLAIN);
+                return Ok(JournalOrigin::PLAIN);
             }
             segment => segment?,
         };
@@ -240,18 +241,18 @@ impl Journal {
         if let Some(header) = &header
             && header.first == Seq::FIRST
         {
-            return Ok(Origin { prev: Some(header.prev), ..Origin::PLAIN });
+            return Ok(JournalOrigin { prev: Some(header.prev), ..JournalOrigin::PLAIN });
         }
         let parent = parent_in(&segment)?;
         let prev = header.as_ref().map(|header| header.prev);
         let first = header.map(|header| header.first);
         let first = first.or_else(|| parent.as_ref().map(|parent| parent.seq.next()));
-        Ok(Origin { first: first.unwrap_or(Seq::FIRST), prev, parent })
+        Ok(JournalOrigin { first: first.unwrap_or(Seq::FIRST), prev, parent })
     }
 
     /// The segment that the watermark names, if no segment follows it, which saves listing them
     /// all. `None` if they must be listed.
-    pub fn last_segment(&self, mark: Mark) -> Option<SegmentName> {
+    pub fn last_segment(&self, mark: AcknowledgedEnd) -> Option<SegmentName> {
         let name = |number, form| SegmentName { number, form };
         let here = |name: SegmentName| {
             self.storage.open(&self.dir.join(name.file_name()), crate::Access::Read).is_ok()
@@ -270,9 +271,9 @@ impl Journal {
     /// Walks the journal from `start` and visits each item in order.
     pub fn walk(
         &self,
-        start: Start,
-        mark: Option<Mark>,
-        visit: &mut Visit<'_>,
+        start: WalkStart,
+        mark: Option<AcknowledgedEnd>,
+        visit: &mut JournalVisitor<'_>,
     ) -> Result<(), JournalError> {
         self.walk_in(&self.segments()?, start, mark, visit)
     }
@@ -281,9 +282,9 @@ impl Journal {
     pub fn walk_in(
         &self,
         names: &[SegmentName],
-        start: Start,
-        mark: Option<Mark>,
-        visit: &mut Visit<'_>,
+        start: WalkStart,
+        mark: Option<AcknowledgedEnd>,
+        visit: &mut JournalVisitor<'_>,
     ) -> Result<(), JournalError> {
         let (expected, sum) = if start.is_beginning() {
             let origin = self.origin()?;
@@ -320,7 +321,7 @@ impl Journal {
     }
 
     /// A position at or shortly before the line of `seq`.
-    pub fn seek(&self, seq: Seq) -> Result<Start, JournalError> {
+    pub fn seek(&self, seq: Seq) -> Result<WalkStart, JournalError> {
         let names = self.segments()?;
         let mut low = 0;
         let mut high = names.len();
@@ -337,11 +338,11 @@ impl Journal {
             }
         }
         let Some(name) = names.get(low) else {
-            return Ok(Start::beginning());
+            return Ok(WalkStart::beginning());
         };
         let segment = self.open_segment(*name)?;
         let offset = seek_in(&segment, seq)?;
-        Ok(Start { segment: name.number, offset, expected: None, sum: None })
+        Ok(WalkStart { segment: name.number, offset, expected: None, sum: None })
     }
 }
 
@@ -370,11 +371,11 @@ fn seek_in(segment: &Segment, seq: Seq) -> Result<u64, JournalError> {
 fn first_line_after(segment: &Segment, offset: u64) -> Result<Option<(u64, Seq)>, JournalError> {
     let mut found = None;
     let mut first = true;
-    Scan::new(segment).chunks(offset, &mut |at, raw, ended| {
+    SegmentScan::new(segment).chunks(offset, &mut |at, raw, ended| {
         // The first chunk is the rest of an earlier line.
         if !std::mem::take(&mut first)
             && ended
-            && let Ok(line) = Line::read(raw)
+            && let Ok(line) = JournalLine::read(raw)
         {
             found = Some((at, line.seq));
             return Ok(ControlFlow::Break(()));
@@ -395,18 +396,20 @@ fn header_of(segment: &Segment) -> Result<Option<SegmentHeader>, JournalError> {
 }
 
 /// The parent named by the session's first event.
-fn parent_in(segment: &Segment) -> Result<Option<Parent>, JournalError> {
+fn parent_in(segment: &Segment) -> Result<Option<SessionParent>, JournalError> {
     let mut parent = None;
-    Scan::new(segment).chunks(0, &mut |_, raw, _| {
+    SegmentScan::new(segment).chunks(0, &mut |_, raw, _| {
         split(raw, segment, &mut |_, _, piece| match piece {
-            Piece::Line(line) => {
+            ScannedPiece::Line(line) => {
                 let fact = line.event().map(|event| event.fact());
                 if let Some(Ok(Fact::SessionCreated(created))) = fact {
                     parent = created.fields.forked_from(line.seq).cloned();
                 }
                 ControlFlow::Break(())
             }
-            Piece::Header(_) | Piece::Seam(_) | Piece::Bad => ControlFlow::Continue(()),
+            ScannedPiece::Header(_) | ScannedPiece::Seam(_) | ScannedPiece::Bad => {
+                ControlFlow::Continue(())
+            }
         })
     })?;
     Ok(parent)
@@ -419,7 +422,7 @@ fn first_seq(segment: &Segment) -> Result<Option<Seq>, JournalError> {
     Ok(first_line_after(segment, 0)?.map(|(_, seq)| seq))
 }
 
-struct Bad {
+struct BadRegion {
     segment: u64,
     path: PathBuf,
     offset: u64,
@@ -433,18 +436,18 @@ struct Walker<'a, 'f> {
     expected: Option<Seq>,
     /// What the next line is chained to.
     link: Option<Link>,
-    mark: Option<Mark>,
-    bad: Option<Bad>,
+    mark: Option<AcknowledgedEnd>,
+    bad: Option<BadRegion>,
     /// How far the lines behind the first bad place prove the journal durable.
     proven: Option<Seq>,
     done: bool,
-    visit: &'a mut Visit<'f>,
+    visit: &'a mut JournalVisitor<'f>,
 }
 
 impl Walker<'_, '_> {
     fn segment(&mut self, index: usize, segment: &Segment, from: u64) -> Result<(), JournalError> {
         let mut at_header = from == 0;
-        let ended = Scan::new(segment).chunks(from, &mut |offset, raw, ended| {
+        let ended = SegmentScan::new(segment).chunks(from, &mut |offset, raw, ended| {
             let mut failed = None;
             let flow = split(raw, segment, &mut |start, end, piece| {
                 let place = offset + start as u64;
@@ -452,26 +455,26 @@ impl Walker<'_, '_> {
                 let after = offset + end as u64 + u64::from(ended || end < raw.len());
                 match piece {
                     // A seek would trust a header whose number goes back.
-                    Piece::Header(header)
+                    ScannedPiece::Header(header)
                         if self.expected.is_some_and(|seq| header.first < seq) =>
                     {
                         self.bad(segment, place, bytes, DamageReason::Header);
                     }
-                    Piece::Header(header) => self.header(&header),
-                    Piece::Seam(seam) => {
+                    ScannedPiece::Header(header) => self.header(&header),
+                    ScannedPiece::Seam(seam) => {
                         let found = self.seam(index, segment, seam, place, after, ended);
                         if let Err(error) = found {
                             failed = Some(error);
                             self.done = true;
                         }
                     }
-                    Piece::Line(line) => {
+                    ScannedPiece::Line(line) => {
                         if let Err(error) = self.line(index, segment, line, place, after, ended) {
                             failed = Some(error);
                             self.done = true;
                         }
                     }
-                    Piece::Bad => {
+                    ScannedPiece::Bad => {
                         let reason =
                             if at_header { DamageReason::Header } else { DamageReason::Unreadable };
                         self.bad(segment, place, bytes, reason);
@@ -497,8 +500,12 @@ impl Walker<'_, '_> {
         }
         let before = first.back(1);
         if self.mark.is_none_or(|mark| mark.seq < before) {
-            self.mark =
-                Some(Mark { seq: before, sum: header.prev, segment: header.segment, offset: 0 });
+            self.mark = Some(AcknowledgedEnd {
+                seq: before,
+                sum: header.prev,
+                segment: header.segment,
+                offset: 0,
+            });
         }
     }
 
@@ -509,7 +516,7 @@ impl Walker<'_, '_> {
             }
             Some(_) => {}
             none => {
-                *none = Some(Bad {
+                *none = Some(BadRegion {
                     segment: segment.number(),
                     path: segment.path().to_owned(),
                     offset,
@@ -524,7 +531,7 @@ impl Walker<'_, '_> {
         &mut self,
         index: usize,
         segment: &Segment,
-        line: Line<'_>,
+        line: JournalLine<'_>,
         offset: u64,
         end: u64,
         ended: bool,
@@ -553,7 +560,7 @@ impl Walker<'_, '_> {
                 return Ok(());
             }
             let lost = (line.seq > expected).then(|| (expected, line.seq.back(1)));
-            let bad = self.bad.take().unwrap_or_else(|| Bad {
+            let bad = self.bad.take().unwrap_or_else(|| BadRegion {
                 segment: segment.number(),
                 path: segment.path().to_owned(),
                 offset,
@@ -571,7 +578,7 @@ impl Walker<'_, '_> {
         }
         if self.mark.is_some_and(|mark| mark.seq == line.seq && mark.sum != line.sum) {
             // It was acknowledged with another sum: it was altered.
-            let bad = Bad {
+            let bad = BadRegion {
                 segment: segment.number(),
                 path: segment.path().to_owned(),
                 offset,
@@ -585,7 +592,7 @@ impl Walker<'_, '_> {
         }
         self.expected = Some(line.seq.next());
         self.link = Some(line.sum.link());
-        let found = Found::Event { line, segment: segment.number(), offset, end, ended };
+        let found = JournalItem::Event { line, segment: segment.number(), offset, end, ended };
         self.done = (self.visit)(found).is_break();
         Ok(())
     }
@@ -595,7 +602,7 @@ impl Walker<'_, '_> {
         &mut self,
         index: usize,
         segment: &Segment,
-        seam: Seam,
+        seam: RepairSplice,
         offset: u64,
         end: u64,
         ended: bool,
@@ -611,7 +618,7 @@ impl Walker<'_, '_> {
         }
         let lost = (first > expected).then_some((expected, seam.after));
         if lost.is_some() || self.bad.is_some() {
-            let bad = self.bad.take().unwrap_or_else(|| Bad {
+            let bad = self.bad.take().unwrap_or_else(|| BadRegion {
                 segment: segment.number(),
                 path: segment.path().to_owned(),
                 offset,
@@ -625,12 +632,12 @@ impl Walker<'_, '_> {
         }
         self.expected = Some(seam.next);
         self.link = Some(seam.prev.link());
-        let found = Found::Seam { seam, segment: segment.number(), offset, end, ended };
+        let found = JournalItem::Seam { seam, segment: segment.number(), offset, end, ended };
         self.done = (self.visit)(found).is_break();
         Ok(())
     }
 
-    fn damage(&mut self, bad: Bad, lost: Option<(Seq, Seq)>) {
+    fn damage(&mut self, bad: BadRegion, lost: Option<(Seq, Seq)>) {
         let damage = Damage {
             path: bad.path,
             offset: bad.offset,
@@ -638,14 +645,14 @@ impl Walker<'_, '_> {
             reason: bad.reason,
             lost,
         };
-        self.done = (self.visit)(Found::Damage(damage)).is_break();
+        self.done = (self.visit)(JournalItem::Damage(damage)).is_break();
     }
 
     fn torn(&mut self, segment: &Segment, at: (u64, u64)) {
         let path = self.bad.take().map_or_else(|| segment.path().to_owned(), |bad| bad.path);
         let end = if at.0 == segment.number() { segment.len().unwrap_or(at.1) } else { at.1 };
         let bytes = end.saturating_sub(at.1);
-        let _ = (self.visit)(Found::Torn { segment: at.0, path: &path, offset: at.1, bytes });
+        let _ = (self.visit)(JournalItem::Torn { segment: at.0, path: &path, offset: at.1, bytes });
         self.done = true;
     }
 
@@ -654,12 +661,12 @@ impl Walker<'_, '_> {
     fn was_acknowledged(
         &mut self,
         expected: Seq,
-        line: &Line<'_>,
+        line: &JournalLine<'_>,
         index: usize,
         segment: &Segment,
         behind: u64,
     ) -> Result<bool, JournalError> {
-        let proven_by = |line: &Line<'_>| line.seq.back(line.lag);
+        let proven_by = |line: &JournalLine<'_>| line.seq.back(line.lag);
         if self.mark.is_some_and(|mark| mark.seq >= expected)
             || (line.seq > expected && proven_by(line) >= expected)
         {
@@ -671,10 +678,10 @@ impl Walker<'_, '_> {
             let mut proven = Seq::ZERO;
             self.lines_behind(index, segment, behind, &mut |piece| {
                 match piece {
-                    Piece::Line(line) => proven = proven.max(proven_by(&line)),
-                    Piece::Header(header) => proven = proven.max(header.first.back(1)),
-                    Piece::Seam(seam) => proven = proven.max(seam.next.back(1)),
-                    Piece::Bad => {}
+                    ScannedPiece::Line(line) => proven = proven.max(proven_by(&line)),
+                    ScannedPiece::Header(header) => proven = proven.max(header.first.back(1)),
+                    ScannedPiece::Seam(seam) => proven = proven.max(seam.next.back(1)),
+                    ScannedPiece::Bad => {}
                 }
                 ControlFlow::Continue(())
             })?;
@@ -697,7 +704,7 @@ impl Walker<'_, '_> {
         let mut next = behind_it;
         let mut misplaced = false;
         let mut looked = 0;
-        let mut judge = |found: &Line<'_>| {
+        let mut judge = |found: &JournalLine<'_>| {
             looked += 1;
             if found.seq == next {
                 next = next.next();
@@ -713,8 +720,10 @@ impl Walker<'_, '_> {
             }
         };
         self.lines_behind(index, segment, behind, &mut |piece| match piece {
-            Piece::Line(line) => judge(&line),
-            Piece::Header(_) | Piece::Seam(_) | Piece::Bad => ControlFlow::Continue(()),
+            ScannedPiece::Line(line) => judge(&line),
+            ScannedPiece::Header(_) | ScannedPiece::Seam(_) | ScannedPiece::Bad => {
+                ControlFlow::Continue(())
+            }
         })?;
         Ok(misplaced)
     }
@@ -725,7 +734,7 @@ impl Walker<'_, '_> {
         index: usize,
         segment: &Segment,
         behind: u64,
-        look: &mut dyn FnMut(Piece<'_>) -> ControlFlow<()>,
+        look: &mut dyn FnMut(ScannedPiece<'_>) -> ControlFlow<()>,
     ) -> Result<ScanEnd, JournalError> {
         let mut from = behind;
         let mut here = Some(segment);
@@ -738,7 +747,7 @@ impl Walker<'_, '_> {
                     &opened
                 }
             };
-            let ended = Scan::new(looked_at).chunks(from, &mut |_, raw, _| {
+            let ended = SegmentScan::new(looked_at).chunks(from, &mut |_, raw, _| {
                 split(raw, looked_at, &mut |_, _, piece| look(piece))
             })?;
             if ended == ScanEnd::Stopped {
@@ -755,7 +764,7 @@ impl Walker<'_, '_> {
         let bad = self.bad.take();
         match self.mark.filter(|mark| mark.seq >= expected) {
             Some(mark) => {
-                let bad = bad.unwrap_or_else(|| Bad {
+                let bad = bad.unwrap_or_else(|| BadRegion {
                     segment,
                     path: self.journal.dir.join(
                         SegmentName { number: segment, form: SegmentForm::Plain }.file_name(),
@@ -768,7 +777,7 @@ impl Walker<'_, '_> {
             }
             None => {
                 if let Some(bad) = bad {
-                    let _ = (self.visit)(Found::Torn {
+                    let _ = (self.visit)(JournalItem::Torn {
                         segment: bad.segment,
                         path: &bad.path,
                         offset: bad.offset,

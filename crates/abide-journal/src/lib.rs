@@ -1,8 +1,8 @@
 //! Journal files, objects and bundles: the bytes abide stores, and how it writes and reads them.
 //!
 //! From the bottom up: [`Storage`] abstracts the file system, so everything above it also runs on a
-//! simulated disk. A [`Line`] is one event as written. A [`Segment`] is a file of lines, plain or
-//! sealed. [`Scan`] tells good lines from damage, and damage from a torn tail. [`Appender`] writes,
+//! simulated disk. A [`JournalLine`] is one event as written. A [`Segment`] is a file of lines, plain or
+//! sealed. [`SegmentScan`] tells good lines from damage, and damage from a torn tail. [`Appender`] writes,
 //! syncs and rotates. [`CommitQueue`] groups commits: the first waiter commits for all. [`Packs`]
 //! hold objects. A bundle ([`BundleWriter`], [`BundleReader`]) is a whole session in one file.
 //!
@@ -39,30 +39,33 @@ mod sync;
 mod watermark;
 mod whole;
 
-pub use appender::{AppendTo, Appender, Position};
+pub use appender::{AppendTarget, Appender, JournalEnd};
 pub use bundle::{
     BUNDLE_VERSION, BundleCheck, BundleError, BundleFault, BundleHeader, BundleParent,
-    BundleReader, BundleRecord, BundleWriter, ExportError, ImportError, ImportOutcome, Imported,
+    BundleReader, BundleRecord, BundleWriter, ExportError, ImportError, ImportOutcome,
+    ImportedBundle,
 };
-pub use collect::Collected;
+pub use collect::CollectionSummary;
 pub use compression::{Codec, Compression};
 pub use disk::Disk;
 pub use environment::{Environment, RandomSource};
 pub use error::JournalError;
 pub use header::{JOURNAL_VERSION, SegmentHeader};
-pub use intake::{Intake, Intaken, Lines, Opening, Prepared, Salts, Stored};
-pub use journal::{Found, Identity, Journal, Origin, Start};
-pub use line::{Body, Line, LineBody, LineError, LineHead, MAX_LINE, ObjectRef};
+pub use intake::{
+    Intake, IntakeOutcome, OpeningTiming, PreparedEvent, Salts, StagedLines, StateSource,
+};
+pub use journal::{Identity, Journal, JournalItem, JournalOrigin, WalkStart};
+pub use line::{JournalLine, LineBody, LineError, LineHead, LinePayload, MAX_LINE, ObjectRef};
 pub use pack_writer::PackWriter;
 pub use packs::Packs;
-pub use process::{ForSessions, process_seen};
+pub use process::{SessionProcesses, process_seen};
 pub use queue::{Commit, CommitQueue};
-pub use scan::{Damage, DamageReason, Piece, Scan, ScanEnd, split};
+pub use scan::{Damage, DamageReason, ScanEnd, ScannedPiece, SegmentScan, split};
 pub use sealed::SealPlan;
-pub use seam::{Chained, Seam};
+pub use seam::{ChainTarget, RepairSplice};
 pub use segment::{Segment, SegmentForm, SegmentName};
 pub use slots::Slots;
-pub use storage::{Access, Lock, LockMode, Storage, StorageFile, read_full, write_full};
+pub use storage::{Access, LockMode, Storage, StorageFile, StorageLock, read_full, write_full};
 pub use sum::{Link, Salt, Sum};
-pub use watermark::{Mark, Watermark};
-pub use whole::ReadObject;
+pub use watermark::{AcknowledgedEnd, Watermark};
+pub use whole::ObjectLookup;

@@ -92,7 +92,7 @@ pub struct LineHead {
 
 /// The payload of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Body<'a> {
+pub enum LinePayload<'a> {
     /// The data, and the objects that belong in it.
     Present {
         /// The list of [`ObjectRef`]s as JSON; empty if there are none.
@@ -143,7 +143,7 @@ impl LineBody {
 
 /// A parsed line that borrows its bytes.
 #[derive(Debug, Clone, Copy)]
-pub struct Line<'a> {
+pub struct JournalLine<'a> {
     /// The event's number.
     pub seq: Seq,
     /// See [`LineHead::lag`].
@@ -151,7 +151,7 @@ pub struct Line<'a> {
     raw: &'a [u8],
     head: &'a [u8],
     body_bytes: &'a [u8],
-    body: Body<'a>,
+    body: LinePayload<'a>,
     salt: &'a [u8],
     /// The link to the previous line.
     pub prev: Link,
@@ -159,7 +159,7 @@ pub struct Line<'a> {
     pub sum: Sum,
 }
 
-impl<'a> Line<'a> {
+impl<'a> JournalLine<'a> {
     /// No line has fewer bytes than this.
     pub(crate) const SHORTEST: usize = TRAILER;
 
@@ -167,8 +167,8 @@ impl<'a> Line<'a> {
     pub fn read(bytes: &'a [u8]) -> Result<Self, LineError> {
         let line = Self::parse(bytes).ok_or(LineError::Form)?;
         let digest = match line.body {
-            Body::Erased { digest } => digest,
-            Body::Present { .. } => body_digest(line.salt, line.body_bytes),
+            LinePayload::Erased { digest } => digest,
+            LinePayload::Present { .. } => body_digest(line.salt, line.body_bytes),
         };
         if line_sum(line.head, &digest, &line.prev) == line.sum {
             Ok(line)
@@ -188,7 +188,7 @@ impl<'a> Line<'a> {
         let trailer = trailer.strip_prefix(SUM_FIELD)?.strip_suffix(END)?;
         let (salt, trailer) = trailer.split_at_checked(Salt::WIDTH)?;
         let (prev, own) = trailer.strip_prefix(b".")?.split_at_checked(Link::WIDTH)?;
-        let mut cursor = Cursor { rest };
+        let mut cursor = LineCursor { rest };
         let seq = cursor.after(b"{\"seq\":")?.number()?;
         // The time has a fixed width; the kind has no escapes.
         cursor.after(b",\"at\":\"")?.skip(Timestamp::WIDTH)?;
@@ -206,7 +206,7 @@ impl<'a> Line<'a> {
         let (head, body_bytes) = rest.split_at_checked(rest.len() - cursor.rest.len())?;
         let body = if let Some(erased) = body_bytes.strip_prefix(b"\"erased\":\"") {
             let digest = URL_SAFE_NO_PAD.decode(erased.strip_suffix(b"\"")?).ok()?;
-            Body::Erased { digest: digest.try_into().ok()? }
+            LinePayload::Erased { digest: digest.try_into().ok()? }
         } else {
             let mut objects: &[u8] = b"";
             if cursor.at(b"\"objects\":") {
@@ -217,7 +217,7 @@ impl<'a> Line<'a> {
                 cursor.after(b",")?;
             }
             cursor.after(b"\"data\":")?;
-            Body::Present { objects, data: cursor.rest }
+            LinePayload::Present { objects, data: cursor.rest }
         };
         Some(Self {
             seq: Seq(seq),
@@ -240,7 +240,7 @@ impl<'a> Line<'a> {
 
     /// The payload.
     #[must_use]
-    pub const fn body(&self) -> Body<'a> {
+    pub const fn body(&self) -> LinePayload<'a> {
         self.body
     }
 
@@ -248,7 +248,7 @@ impl<'a> Line<'a> {
     #[must_use]
     pub fn objects(&self) -> Vec<ObjectRef> {
         match self.body {
-            Body::Present { objects, .. } if !objects.is_empty() => {
+            LinePayload::Present { objects, .. } if !objects.is_empty() => {
                 serde_json::from_slice(objects).unwrap_or_default()
             }
             _ => Vec::new(),
@@ -258,7 +258,7 @@ impl<'a> Line<'a> {
     /// The parsed envelope. `None` if the sum is valid but the bytes are not an envelope.
     #[must_use]
     pub fn head(&self) -> Option<LineHead> {
-        let mut cursor = Cursor { rest: self.head };
+        let mut cursor = LineCursor { rest: self.head };
         let seq = Seq(cursor.after(b"{\"seq\":")?.number()?);
         let at = Timestamp::from_ascii(cursor.after(b",\"at\":\"")?.take(Timestamp::WIDTH)?)?;
         let kind = Kind::new(text(cursor.after(b"\",\"kind\":\"")?.until_quote()?)?)?;
@@ -298,8 +298,8 @@ impl<'a> Line<'a> {
     pub fn event(&self) -> Option<Event> {
         let head = self.head()?;
         let data = match self.body {
-            Body::Erased { .. } => None,
-            Body::Present { data, .. } => Some(Payload::from_stored(text(data)?.into())),
+            LinePayload::Erased { .. } => None,
+            LinePayload::Present { data, .. } => Some(Payload::from_stored(text(data)?.into())),
         };
         Some(Event {
             seq: head.seq,
@@ -326,7 +326,7 @@ impl<'a> Line<'a> {
         Self::write_prepared(out, event, &LineBody::prepare(event, objects, salt), lag, prev)
     }
 
-    /// [`Line::write`] with a prepared body.
+    /// [`JournalLine::write`] with a prepared body.
     pub fn write_prepared(
         out: &mut Vec<u8>,
         event: &Event,
@@ -346,8 +346,8 @@ impl<'a> Line<'a> {
     #[must_use]
     pub fn erased(&self) -> Vec<u8> {
         let digest = match self.body {
-            Body::Erased { digest } => digest,
-            Body::Present { .. } => body_digest(self.salt, self.body_bytes),
+            LinePayload::Erased { digest } => digest,
+            LinePayload::Present { .. } => body_digest(self.salt, self.body_bytes),
         };
         let mut out = self.head.to_vec();
         out.extend_from_slice(b"\"erased\":\"");
@@ -439,11 +439,11 @@ fn text(bytes: &[u8]) -> Option<&str> {
 }
 
 /// Parses the fixed parts of a line.
-struct Cursor<'a> {
+struct LineCursor<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Cursor<'a> {
+impl<'a> LineCursor<'a> {
     fn at(&self, literal: &[u8]) -> bool {
         self.rest.starts_with(literal)
     }
@@ -531,7 +531,7 @@ mod tests {
         let mut out = Vec::new();
         let session = abide_model::SessionId::new(Timestamp::from_millis(0), [0; 10]);
         let prev = Sum::genesis(session).link();
-        Line::write(&mut out, &event, objects, lag, Salt::derive(&[7; 32], 12), prev);
+        JournalLine::write(&mut out, &event, objects, lag, Salt::derive(&[7; 32], 12), prev);
         out
     }
 
@@ -550,7 +550,7 @@ mod tests {
             let bytes = written(FULL, lag, objects);
             let bytes = bytes.strip_suffix(b"\n").unwrap();
             serde_json::from_slice::<serde_json::Value>(bytes).unwrap();
-            let line = Line::read(bytes).unwrap();
+            let line = JournalLine::read(bytes).unwrap();
             assert_eq!((line.seq, line.lag), (Seq(12), lag));
             assert_eq!(line.objects(), objects);
             let event = line.event().unwrap();
@@ -566,11 +566,11 @@ mod tests {
         let bytes = written(FULL, 2, &[]);
         let bytes = bytes.strip_suffix(b"\n").unwrap();
         for at in 0..bytes.len() {
-            assert!(Line::read(&bytes[..at]).is_err());
+            assert!(JournalLine::read(&bytes[..at]).is_err());
             for bit in 0..8 {
                 let mut flipped = bytes.to_vec();
                 flipped[at] ^= 1 << bit;
-                assert!(Line::read(&flipped).is_err(), "byte {at} bit {bit}");
+                assert!(JournalLine::read(&flipped).is_err(), "byte {at} bit {bit}");
             }
         }
     }
@@ -578,10 +578,10 @@ mod tests {
     #[test]
     fn an_erased_line_keeps_its_sum() {
         let bytes = written(FULL, 1, &[]);
-        let line = Line::read(bytes.strip_suffix(b"\n").unwrap()).unwrap();
+        let line = JournalLine::read(bytes.strip_suffix(b"\n").unwrap()).unwrap();
         let erased = line.erased();
         serde_json::from_slice::<serde_json::Value>(&erased).unwrap();
-        let again = Line::read(erased.strip_suffix(b"\n").unwrap()).unwrap();
+        let again = JournalLine::read(erased.strip_suffix(b"\n").unwrap()).unwrap();
         assert_eq!((again.sum, again.prev, again.seq), (line.sum, line.prev, line.seq));
         assert_eq!(again.event().unwrap().data, None);
         assert_eq!(again.erased(), erased);

@@ -16,14 +16,14 @@ use rustix::fs::{Dir, Gid, Mode, OFlags, Uid};
 
 /// A directory of another user in which root creates something.
 #[derive(Debug)]
-pub(crate) struct OthersDirectory<'a> {
+pub(crate) struct ForeignDirectory<'a> {
     directory: OwnedFd,
     user: Uid,
     group: Gid,
     name: &'a OsStr,
 }
 
-impl<'a> OthersDirectory<'a> {
+impl<'a> ForeignDirectory<'a> {
     /// The parent directory of this path, symlinks followed. `None` if what is created there keeps
     /// its creator as owner.
     pub(crate) fn of(path: &'a Path) -> Option<Self> {
@@ -93,7 +93,7 @@ mod tests {
         fs::create_dir(&theirs).unwrap();
         chown(&theirs, Some(1234), Some(4321)).unwrap();
         let [file, inner] = ["file", "inner"].map(|name| theirs.join(name));
-        let [to_file, to_inner] = [&file, &inner].map(|path| OthersDirectory::of(path).unwrap());
+        let [to_file, to_inner] = [&file, &inner].map(|path| ForeignDirectory::of(path).unwrap());
         // Its owner puts another one in its place.
         fs::rename(&theirs, &moved).unwrap();
         fs::create_dir(&theirs).unwrap();
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(to_file.make().unwrap_err().kind(), io::ErrorKind::AlreadyExists);
         // A store may be behind a link. What is made there is its owner's, whoever made the link.
         symlink(&moved, &link).unwrap();
-        OthersDirectory::of(&link.join("new")).unwrap().make().unwrap();
+        ForeignDirectory::of(&link.join("new")).unwrap().make().unwrap();
         assert_eq!(fs::symlink_metadata(moved.join("new")).unwrap().uid(), 1234);
     }
 }

@@ -36,15 +36,15 @@ const MAX_COUNT: u32 = 1 << 20;
 
 /// The row of an object in a block's table.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Row {
+pub(crate) struct PackRow {
     pub(crate) hash: ObjectHash,
     pub(crate) length: u64,
     /// Where it starts: in the plain bytes, or in the stored bytes if it is compressed by itself.
     start: u64,
-    like: Option<Like>,
+    like: Option<DifferenceFields>,
 }
 
-impl Row {
+impl PackRow {
     /// The object it is a difference from.
     pub(crate) fn base(&self) -> Option<ObjectHash> {
         self.like.and_then(|like| like.base)
@@ -57,7 +57,7 @@ impl Row {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Like {
+struct DifferenceFields {
     base: Option<ObjectHash>,
     depth: u32,
     stored: u32,
@@ -65,7 +65,7 @@ struct Like {
 
 /// An object compressed by itself, for a block of differences.
 #[derive(Debug, Clone)]
-pub(crate) struct LikeObject {
+pub(crate) struct DifferenceObject {
     pub(crate) hash: ObjectHash,
     pub(crate) length: u64,
     pub(crate) base: Option<ObjectHash>,
@@ -75,12 +75,12 @@ pub(crate) struct LikeObject {
 
 /// The head and the table of a block.
 #[derive(Debug, Clone)]
-pub(crate) struct Block {
+pub(crate) struct PackBlock {
     code: u8,
     plain: u64,
     stored: u64,
     check: [u8; CHECK],
-    pub(crate) rows: Vec<Row>,
+    pub(crate) rows: Vec<PackRow>,
 }
 
 fn codec_of(code: u8) -> Option<Codec> {
@@ -96,7 +96,7 @@ const fn code_of(codec: Codec) -> u8 {
     }
 }
 
-impl Block {
+impl PackBlock {
     fn row_size(&self) -> usize {
         if self.code == LIKE { LIKE_ROW } else { ROW }
     }
@@ -136,7 +136,7 @@ impl Block {
     }
 
     /// Writes a block of objects that are each compressed by themselves.
-    pub(crate) fn pack_like(objects: &[LikeObject]) -> io::Result<Vec<u8>> {
+    pub(crate) fn pack_like(objects: &[DifferenceObject]) -> io::Result<Vec<u8>> {
         let mut table = Vec::with_capacity(objects.len() * LIKE_ROW);
         let mut stored = Vec::new();
         let mut plain = 0;
@@ -201,7 +201,7 @@ impl Block {
         &self,
         file: &dyn StorageFile,
         offset: u64,
-        last: Option<&Row>,
+        last: Option<&PackRow>,
     ) -> io::Result<Option<Vec<u8>>> {
         let Some(codec) = codec_of(self.code) else { return Ok(None) };
         let at = offset + self.size() - self.stored;
@@ -218,7 +218,7 @@ impl Block {
         &self,
         file: &dyn StorageFile,
         offset: u64,
-        row: &Row,
+        row: &PackRow,
     ) -> io::Result<Option<Vec<u8>>> {
         let Some(like) = row.like else { return Ok(None) };
         let at = offset + self.size() - self.stored + row.start;
@@ -229,14 +229,14 @@ impl Block {
 }
 
 /// The bytes of an object, from the plain bytes of its block; `None` if they do not match its hash.
-pub(crate) fn slice_of<'a>(plain: &'a [u8], row: &Row) -> Option<&'a [u8]> {
+pub(crate) fn slice_of<'a>(plain: &'a [u8], row: &PackRow) -> Option<&'a [u8]> {
     let start = usize::try_from(row.start).ok()?;
     let end = usize::try_from(row.start.checked_add(row.length)?).ok()?;
     plain.get(start..end).filter(|bytes| ObjectHash::of(bytes) == row.hash)
 }
 
 /// Restores an object that is compressed by itself from its stored bytes and its base.
-pub(crate) fn unpack_like(stored: &[u8], base: Option<&[u8]>, row: &Row) -> Option<Vec<u8>> {
+pub(crate) fn unpack_like(stored: &[u8], base: Option<&[u8]>, row: &PackRow) -> Option<Vec<u8>> {
     let whole = usize::try_from(row.length).ok()?;
     let bytes = compression::decompress_like(stored, base.unwrap_or_default(), whole)?;
     (ObjectHash::of(&bytes) == row.hash).then_some(bytes)
@@ -281,7 +281,7 @@ fn parse_head(head: &[u8]) -> Option<(u8, u32, u64, u64, [u8; CHECK])> {
 }
 
 /// Parses the rows of a table; `None` if their lengths do not add up.
-fn parse_rows(table: &[u8], code: u8, plain: u64, stored: u64) -> Option<Vec<Row>> {
+fn parse_rows(table: &[u8], code: u8, plain: u64, stored: u64) -> Option<Vec<PackRow>> {
     let size = if code == LIKE { LIKE_ROW } else { ROW };
     let mut rows = Vec::with_capacity(table.len() / size);
     let (mut lengths, mut stored_lengths) = (0_u64, 0_u64);
@@ -291,7 +291,7 @@ fn parse_rows(table: &[u8], code: u8, plain: u64, stored: u64) -> Option<Vec<Row
         let length = u64::from_le_bytes(length.try_into().ok()?);
         let like = if code == LIKE { Some(parse_like(rest)?) } else { None };
         let start = if code == LIKE { stored_lengths } else { lengths };
-        rows.push(Row { hash: ObjectHash(hash.try_into().ok()?), length, start, like });
+        rows.push(PackRow { hash: ObjectHash(hash.try_into().ok()?), length, start, like });
         lengths = lengths.checked_add(length)?;
         stored_lengths += like.map_or(0, |like| u64::from(like.stored));
     }
@@ -299,11 +299,11 @@ fn parse_rows(table: &[u8], code: u8, plain: u64, stored: u64) -> Option<Vec<Row
     fits.then_some(rows)
 }
 
-fn parse_like(rest: &[u8]) -> Option<Like> {
+fn parse_like(rest: &[u8]) -> Option<DifferenceFields> {
     let (base, rest) = rest.split_at_checked(32)?;
     let (depth, stored) = rest.split_at_checked(4)?;
     let base: [u8; 32] = base.try_into().ok()?;
-    Some(Like {
+    Some(DifferenceFields {
         base: (base != [0; 32]).then_some(ObjectHash(base)),
         depth: u32::from_le_bytes(depth.try_into().ok()?),
         stored: u32::from_le_bytes(stored.try_into().ok()?),

@@ -25,7 +25,7 @@ const WINDOW: u64 = 192;
 
 /// Where an object is in a pack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct At {
+pub(crate) struct BlockSlot {
     pub(crate) offset: u64,
     pub(crate) index: u32,
 }
@@ -69,7 +69,7 @@ impl PackIndex {
     }
 
     /// Where an object is.
-    pub(crate) fn find(&self, hash: &ObjectHash) -> io::Result<Option<At>> {
+    pub(crate) fn find(&self, hash: &ObjectHash) -> io::Result<Option<BlockSlot>> {
         let (mut low, mut high) = (0_u64, self.count);
         let mut rows = vec![0; usize::try_from(WINDOW).unwrap_or(0) * ROW];
         let mut guess = expected(hash, self.count);
@@ -95,7 +95,7 @@ impl PackIndex {
     }
 
     /// All rows, to write the next index.
-    pub(crate) fn rows(&self) -> io::Result<Vec<(ObjectHash, At)>> {
+    pub(crate) fn rows(&self) -> io::Result<Vec<(ObjectHash, BlockSlot)>> {
         let mut bytes = vec![0; usize::try_from(self.count).unwrap_or(0) * ROW];
         if read_full(&*self.file, &mut bytes, HEAD as u64)? < bytes.len() {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -109,7 +109,7 @@ impl PackIndex {
         storage: &dyn Storage,
         pack: &Path,
         reach: u64,
-        mut rows: Vec<(ObjectHash, At)>,
+        mut rows: Vec<(ObjectHash, BlockSlot)>,
     ) -> io::Result<()> {
         // If an object occurs twice, keep the later: it was written because the other is damaged.
         rows.sort_unstable_by(|a, b| (a.0, b.1.offset).cmp(&(b.0, a.1.offset)));
@@ -151,7 +151,7 @@ fn expected(hash: &ObjectHash, count: u64) -> u64 {
     u64::try_from(part >> 64).unwrap_or(0)
 }
 
-fn search(window: &[u8], hash: &ObjectHash) -> Option<At> {
+fn search(window: &[u8], hash: &ObjectHash) -> Option<BlockSlot> {
     let (mut low, mut high) = (0, window.len() / ROW);
     while low < high {
         let middle = low + (high - low) / 2;
@@ -165,10 +165,10 @@ fn search(window: &[u8], hash: &ObjectHash) -> Option<At> {
     None
 }
 
-fn parse(row: &[u8]) -> Option<(ObjectHash, At)> {
+fn parse(row: &[u8]) -> Option<(ObjectHash, BlockSlot)> {
     let (hash, rest) = row.split_at_checked(32)?;
     let (offset, index) = rest.split_at_checked(8)?;
-    let at = At {
+    let at = BlockSlot {
         offset: u64::from_le_bytes(offset.try_into().ok()?),
         index: u32::from_le_bytes(index.try_into().ok()?),
     };
@@ -187,7 +187,7 @@ mod tests {
         for count in [0_u32, 1, 5, 191, 192, 193, 5000] {
             let rows: Vec<_> = (0..count)
                 .map(|n| {
-                    let at = At { offset: u64::from(n) * 40, index: n };
+                    let at = BlockSlot { offset: u64::from(n) * 40, index: n };
                     (ObjectHash::of(&n.to_le_bytes()), at)
                 })
                 .collect();

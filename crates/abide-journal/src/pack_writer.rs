@@ -9,10 +9,10 @@ use std::thread::JoinHandle;
 use abide_model::{NewObject, ObjectBatch, ObjectHash};
 
 use crate::compression::{self, Codec};
-use crate::pack::{Block, LikeObject};
-use crate::pack_index::{At, PackIndex};
-use crate::packs::{FULL, HEADER, Known, MAX_CHAIN, MAX_DEPTH, Packs, Place};
-use crate::{Access, JournalError, Lock, LockMode, StorageFile, read_full, write_full};
+use crate::pack::{DifferenceObject, PackBlock};
+use crate::pack_index::{BlockSlot, PackIndex};
+use crate::packs::{FULL, HEADER, KnownPack, MAX_CHAIN, MAX_DEPTH, ObjectLocation, Packs};
+use crate::{Access, JournalError, LockMode, StorageFile, StorageLock, read_full, write_full};
 
 /// The index is rewritten once this many bytes or blocks are behind its reach.
 const BEHIND_BYTES: u64 = 256 << 10;
@@ -27,7 +27,7 @@ const PAYS: usize = 2;
 const LIKE_BYTES: usize = 4 << 20;
 
 /// The bytes and the depth of an object used as a base.
-type Base = (Vec<u8>, u32);
+type DifferenceBase = (Vec<u8>, u32);
 
 /// Appends objects to packs, holding the lock of the pack it appends to. Threads share a writer:
 /// they compress in parallel and write in turn.
@@ -35,12 +35,12 @@ type Base = (Vec<u8>, u32);
 pub struct PackWriter {
     packs: Arc<Packs>,
     /// Keeps collection out while objects are written and named.
-    _share: Option<Box<dyn Lock>>,
-    inner: Mutex<Inner>,
+    _share: Option<Box<dyn StorageLock>>,
+    inner: Mutex<PackWriterState>,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct PackWriterState {
     open: Option<OpenPack>,
     /// Start a new pack instead of continuing one.
     fresh: bool,
@@ -49,11 +49,11 @@ struct Inner {
     unsynced: BTreeSet<u64>,
     /// Whether the names of packs may not be durable yet.
     unnamed: bool,
-    mine: HashMap<u64, Mine>,
+    mine: HashMap<u64, OwnPackRange>,
     /// Blocks of other writers that were verified, objects whose bases were verified, and blocks
     /// that were rewritten.
     verified: HashSet<(u64, u64)>,
-    based: HashSet<Place>,
+    based: HashSet<ObjectLocation>,
     again: HashSet<(u64, u64)>,
     /// A sync has failed, so it is unknown what is durable.
     failed: bool,
@@ -65,7 +65,7 @@ struct Inner {
 
 /// A writer's own part of a pack.
 #[derive(Debug, Clone, Copy)]
-struct Mine {
+struct OwnPackRange {
     /// This writer must make durable everything from here on.
     from: u64,
     /// This writer wrote everything from here on.
@@ -82,7 +82,7 @@ struct OpenPack {
     end: u64,
     /// The approximate number of blocks behind the index.
     blocks: u64,
-    _lock: Box<dyn Lock>,
+    _lock: Box<dyn StorageLock>,
 }
 
 impl PackWriter {
@@ -105,7 +105,7 @@ impl PackWriter {
 
     /// The writer of a collection: it always starts a new pack.
     pub(crate) fn beginning_a_pack(packs: Arc<Packs>) -> Self {
-        let inner = Inner { fresh: true, ..Inner::default() };
+        let inner = PackWriterState { fresh: true, ..PackWriterState::default() };
         Self { packs, _share: None, inner: Mutex::new(inner) }
     }
 
@@ -114,7 +114,7 @@ impl PackWriter {
         self.lock().written
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, PackWriterState> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -161,12 +161,18 @@ impl PackWriter {
 
     /// Ensures that a block written by others is whole and will be durable, since events will name
     /// its objects. `false` if it is damaged.
-    fn rely_on(&self, hash: ObjectHash, place: Place, depth: u32) -> Result<bool, JournalError> {
+    fn rely_on(
+        &self,
+        hash: ObjectHash,
+        place: ObjectLocation,
+        depth: u32,
+    ) -> Result<bool, JournalError> {
         let key = (place.pack, place.offset);
         let mut inner = self.lock();
         self.refuse_failed(&inner)?;
-        let nothing = Mine { from: u64::MAX, own: u64::MAX, end: 0 };
-        let Mine { from, own, .. } = inner.mine.get(&place.pack).copied().unwrap_or(nothing);
+        let nothing = OwnPackRange { from: u64::MAX, own: u64::MAX, end: 0 };
+        let OwnPackRange { from, own, .. } =
+            inner.mine.get(&place.pack).copied().unwrap_or(nothing);
         if place.offset < own && !inner.based.contains(&place) {
             let path = self.packs.path(place.pack);
             let Some((file, block)) = self.packs.block(place)? else { return Ok(false) };
@@ -189,7 +195,7 @@ impl PackWriter {
             }
             inner.based.insert(place);
         }
-        let reach = self.packs.lock_index().packs.get(&place.pack).map_or(0, Known::reach);
+        let reach = self.packs.lock_index().packs.get(&place.pack).map_or(0, KnownPack::reach);
         if place.offset >= reach && place.offset < from && !inner.again.contains(&key) {
             self.write_again(place)?;
             inner.again.insert(key);
@@ -201,7 +207,7 @@ impl PackWriter {
 
     /// Rewrites a block in place. Its writer may have failed to sync it; the page cache then holds
     /// bytes that would never reach the disk.
-    fn write_again(&self, place: Place) -> Result<(), JournalError> {
+    fn write_again(&self, place: ObjectLocation) -> Result<(), JournalError> {
         let Some((_, block)) = self.packs.block(place)? else { return Ok(()) };
         let path = self.packs.path(place.pack);
         let file = self
@@ -223,7 +229,7 @@ impl PackWriter {
 
     fn append(&self, rows: &[(ObjectHash, u64)], plain: &[u8]) -> Result<u64, JournalError> {
         let dir = &self.packs.dir;
-        let block = Block::pack(rows, plain, self.packs.compression)
+        let block = PackBlock::pack(rows, plain, self.packs.compression)
             .map_err(JournalError::io("pack objects for", dir))?;
         self.write(&block, &mut rows.iter().map(|(hash, _)| *hash))
     }
@@ -232,7 +238,7 @@ impl PackWriter {
     pub fn put_like(&self, objects: &[NewObject]) -> Result<u64, JournalError> {
         let bases = self.bases(objects)?;
         let mut plain = ObjectBatch::default();
-        let mut like: Vec<LikeObject> = Vec::new();
+        let mut like: Vec<DifferenceObject> = Vec::new();
         let (mut bytes, mut taken) = (0, 0);
         for (object, base) in objects.iter().zip(bases) {
             let stored = match &base {
@@ -246,7 +252,7 @@ impl PackWriter {
             match (stored, base) {
                 (Some(stored), Some((_, depth))) => {
                     bytes += stored.len();
-                    like.push(LikeObject {
+                    like.push(DifferenceObject {
                         hash: object.hash,
                         length: object.bytes.len() as u64,
                         base: object.base,
@@ -269,18 +275,18 @@ impl PackWriter {
         Ok(taken + self.write_like(&like)? + self.put_batch(&plain)?)
     }
 
-    pub(crate) fn write_like(&self, objects: &[LikeObject]) -> Result<u64, JournalError> {
+    pub(crate) fn write_like(&self, objects: &[DifferenceObject]) -> Result<u64, JournalError> {
         if objects.is_empty() {
             return Ok(0);
         }
-        let block = Block::pack_like(objects)
+        let block = PackBlock::pack_like(objects)
             .map_err(JournalError::io("pack objects for", &self.packs.dir))?;
         self.write(&block, &mut objects.iter().map(|object| object.hash))
     }
 
     /// The bytes and the depth of each object's base, if it can serve as one.
-    fn bases(&self, objects: &[NewObject]) -> Result<Vec<Option<Base>>, JournalError> {
-        let mut bases: Vec<Option<Base>> = objects.iter().map(|_| None).collect();
+    fn bases(&self, objects: &[NewObject]) -> Result<Vec<Option<DifferenceBase>>, JournalError> {
+        let mut bases: Vec<Option<DifferenceBase>> = objects.iter().map(|_| None).collect();
         if self.packs.compression.codec != Codec::Zstd {
             return Ok(bases);
         }
@@ -289,7 +295,7 @@ impl PackWriter {
             let Some(base) = object.base.filter(|base| *base != object.hash) else { continue };
             let Some(place) = self.packs.find(base)? else { continue };
             let Some((_, block)) = self.packs.block(place)? else { continue };
-            let depth = block.rows.get(place.index as usize).map_or(0, crate::pack::Row::depth);
+            let depth = block.rows.get(place.index as usize).map_or(0, crate::pack::PackRow::depth);
             if depth < MAX_DEPTH && self.rely_on(base, place, 0)? {
                 wanted.push((at, base, depth));
             }
@@ -345,7 +351,7 @@ impl PackWriter {
         if let Some(known) = self.packs.lock_index().packs.get_mut(&number) {
             known
                 .behind
-                .extend((0..).zip(hashes).map(|(index, hash)| (hash, At { offset, index })));
+                .extend((0..).zip(hashes).map(|(index, hash)| (hash, BlockSlot { offset, index })));
             known.end = end;
         }
         Ok(block.len() as u64)
@@ -361,7 +367,7 @@ impl PackWriter {
         synced
     }
 
-    fn refuse_failed(&self, inner: &Inner) -> Result<(), JournalError> {
+    fn refuse_failed(&self, inner: &PackWriterState) -> Result<(), JournalError> {
         if !inner.failed {
             return Ok(());
         }
@@ -369,7 +375,7 @@ impl PackWriter {
         Err(JournalError::io("store objects in", &self.packs.dir)(earlier))
     }
 
-    fn sync_all(&self, inner: &mut Inner) -> Result<(), JournalError> {
+    fn sync_all(&self, inner: &mut PackWriterState) -> Result<(), JournalError> {
         let mut failed = None;
         for handle in std::mem::take(&mut inner.syncing) {
             let done = handle.join().unwrap_or_else(|_| {
@@ -443,7 +449,7 @@ impl PackWriter {
     }
 
     /// The pack to append to: the current one, another that nobody writes to, or a new one.
-    fn pack<'a>(&self, inner: &'a mut Inner) -> Result<&'a mut OpenPack, JournalError> {
+    fn pack<'a>(&self, inner: &'a mut PackWriterState) -> Result<&'a mut OpenPack, JournalError> {
         if let Some(full) = inner.open.take_if(|open| open.end >= FULL) {
             // Synced in the background.
             inner.syncing.push(std::thread::spawn(move || {
@@ -456,7 +462,7 @@ impl PackWriter {
             None => {
                 let (open, from) = self.take_pack(inner.fresh)?;
                 let (own, end) = (open.end, open.end);
-                inner.mine.insert(open.number, Mine { from, own, end });
+                inner.mine.insert(open.number, OwnPackRange { from, own, end });
                 inner.unsynced.insert(open.number);
                 inner.unnamed |= from <= HEADER.len() as u64;
                 open
@@ -518,7 +524,7 @@ impl PackWriter {
     fn take_over(
         &self,
         number: u64,
-        lock: Box<dyn Lock>,
+        lock: Box<dyn StorageLock>,
     ) -> Result<Option<(OpenPack, u64)>, JournalError> {
         let packs = &self.packs;
         let (whole, walked, reach, blocks) = {
@@ -539,7 +545,7 @@ impl PackWriter {
         Ok(Some((OpenPack { number, path, file, end, blocks, _lock: lock }, from)))
     }
 
-    fn lock_pack(&self, number: u64) -> Result<Option<Box<dyn Lock>>, JournalError> {
+    fn lock_pack(&self, number: u64) -> Result<Option<Box<dyn StorageLock>>, JournalError> {
         let path = self.packs.lock_path(number);
         self.packs.storage.lock(&path, LockMode::Exclusive).map_err(JournalError::io("lock", &path))
     }

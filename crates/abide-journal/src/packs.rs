@@ -1,6 +1,6 @@
 //! Objects in packs: content-addressed, deduplicated, compressed.
 //!
-//! A pack is a file of [`Block`](crate::pack)s that only grows. It is never truncated: if its end
+//! A pack is a file of [`PackBlock`](crate::pack)s that only grows. It is never truncated: if its end
 //! is torn, the pack is left alone and a new one is started. One process at a time appends to a
 //! pack (it holds a lock on it); any number read it. An object is durable once its pack is synced.
 //! Whoever names an object syncs its pack first, whether it wrote the object or found it there.
@@ -14,11 +14,11 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use abide_model::{EachObject, ObjectHash};
+use abide_model::{ObjectHash, ObjectReceiver};
 
 use crate::compression::Compression;
-use crate::pack::{Block, slice_of, unpack_like};
-use crate::pack_index::{At, PackIndex};
+use crate::pack::{PackBlock, slice_of, unpack_like};
+use crate::pack_index::{BlockSlot, PackIndex};
 use crate::{Access, JournalError, Storage, StorageFile, read_full};
 
 /// The first bytes of a pack.
@@ -39,7 +39,7 @@ const KEPT_BYTES: usize = 1 << 20;
 
 /// Where an object is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Place {
+pub(crate) struct ObjectLocation {
     pub(crate) pack: u64,
     pub(crate) offset: u64,
     pub(crate) index: u32,
@@ -47,11 +47,11 @@ pub(crate) struct Place {
 
 /// What is known of a pack so far.
 #[derive(Debug)]
-pub(crate) struct Known {
+pub(crate) struct KnownPack {
     pub(crate) file: Arc<dyn StorageFile>,
     pub(crate) index: Option<PackIndex>,
     /// Objects behind the reach of the index.
-    pub(crate) behind: HashMap<ObjectHash, At>,
+    pub(crate) behind: HashMap<ObjectHash, BlockSlot>,
     /// Where the last whole block ends.
     pub(crate) end: u64,
     /// Whether every byte up to `end` belongs to a whole block.
@@ -60,13 +60,13 @@ pub(crate) struct Known {
     searched: u64,
 }
 
-impl Known {
+impl KnownPack {
     /// How far the pack is durable.
     pub(crate) fn reach(&self) -> u64 {
         self.index.as_ref().map_or(0, |index| index.reach)
     }
 
-    fn find(&self, hash: &ObjectHash) -> io::Result<Option<At>> {
+    fn find(&self, hash: &ObjectHash) -> io::Result<Option<BlockSlot>> {
         match (self.behind.get(hash), &self.index) {
             (Some(at), _) => Ok(Some(*at)),
             (None, Some(index)) => index.find(hash),
@@ -76,17 +76,17 @@ impl Known {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Index {
-    pub(crate) packs: BTreeMap<u64, Known>,
+pub(crate) struct KnownPacks {
+    pub(crate) packs: BTreeMap<u64, KnownPack>,
     /// Whether every pack was walked with its blocks checked.
     thorough: bool,
 }
 
 /// A block and the plain bytes of all, or the first, of its objects.
-type Unpacked = Arc<(Block, Vec<u8>)>;
+type UnpackedBlock = Arc<(PackBlock, Vec<u8>)>;
 /// A block and its file.
-pub(crate) type OpenBlock = (Arc<dyn StorageFile>, Block);
-type KeptBlocks = VecDeque<((u64, u64), Unpacked)>;
+pub(crate) type OpenBlock = (Arc<dyn StorageFile>, PackBlock);
+type KeptBlocks = VecDeque<((u64, u64), UnpackedBlock)>;
 
 /// The objects of a store.
 #[derive(Debug)]
@@ -94,7 +94,7 @@ pub struct Packs {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) dir: PathBuf,
     pub(crate) compression: Compression,
-    index: Mutex<Index>,
+    index: Mutex<KnownPacks>,
     kept: Mutex<KeptBlocks>,
     /// Blocks whose check is known to match.
     pub(crate) checked: Mutex<HashSet<(u64, u64)>>,
@@ -128,7 +128,7 @@ impl Packs {
         self.dir.join(format!("{pack:08}.lock"))
     }
 
-    pub(crate) fn lock_index(&self) -> MutexGuard<'_, Index> {
+    pub(crate) fn lock_index(&self) -> MutexGuard<'_, KnownPacks> {
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -155,7 +155,7 @@ impl Packs {
     }
 
     /// Where an object is, if it exists.
-    pub(crate) fn find(&self, hash: ObjectHash) -> Result<Option<Place>, JournalError> {
+    pub(crate) fn find(&self, hash: ObjectHash) -> Result<Option<ObjectLocation>, JournalError> {
         let found = self.find_all(&[hash])?;
         Ok(found.into_iter().next().flatten())
     }
@@ -164,7 +164,7 @@ impl Packs {
     pub(crate) fn find_all(
         &self,
         hashes: &[ObjectHash],
-    ) -> Result<Vec<Option<Place>>, JournalError> {
+    ) -> Result<Vec<Option<ObjectLocation>>, JournalError> {
         let mut index = self.lock_index();
         let mut places = Vec::with_capacity(hashes.len());
         for hash in hashes {
@@ -181,20 +181,24 @@ impl Packs {
         Ok(places)
     }
 
-    fn find_known(&self, index: &Index, hash: &ObjectHash) -> Result<Option<Place>, JournalError> {
+    fn find_known(
+        &self,
+        index: &KnownPacks,
+        hash: &ObjectHash,
+    ) -> Result<Option<ObjectLocation>, JournalError> {
         for (pack, known) in index.packs.iter().rev() {
             let found = known.find(hash).map_err(|error| {
                 JournalError::io("read", &self.path(*pack).with_extension("idx"))(error)
             })?;
-            if let Some(At { offset, index }) = found {
-                return Ok(Some(Place { pack: *pack, offset, index }));
+            if let Some(BlockSlot { offset, index }) = found {
+                return Ok(Some(ObjectLocation { pack: *pack, offset, index }));
             }
         }
         Ok(None)
     }
 
     /// Looks for new packs and for additions to known ones.
-    pub(crate) fn refresh(&self, index: &mut Index) -> Result<(), JournalError> {
+    pub(crate) fn refresh(&self, index: &mut KnownPacks) -> Result<(), JournalError> {
         let numbers = self.numbers()?;
         index.packs.retain(|pack, _| numbers.binary_search(pack).is_ok());
         for pack in numbers {
@@ -210,7 +214,7 @@ impl Packs {
 
     /// Walks a pack from where the last walk ended. After bytes that are not a block, it continues
     /// at the next block whose check matches.
-    pub(crate) fn walk(&self, index: &mut Index, pack: u64) -> Result<(), JournalError> {
+    pub(crate) fn walk(&self, index: &mut KnownPacks, pack: u64) -> Result<(), JournalError> {
         let path = self.path(pack);
         let read = |error| JournalError::io("read", &path)(error);
         if let std::collections::btree_map::Entry::Vacant(vacant) = index.packs.entry(pack) {
@@ -221,7 +225,7 @@ impl Packs {
             let found = PackIndex::open(&*self.storage, &path, len);
             let end = found.as_ref().map_or(HEADER.len() as u64, |index| index.reach);
             let behind = HashMap::new();
-            vacant.insert(Known { file, index: found, behind, end, whole, searched: 0 });
+            vacant.insert(KnownPack { file, index: found, behind, end, whole, searched: 0 });
         }
         let Some(known) = index.packs.get_mut(&pack) else { return Ok(()) };
         let len = known.file.len().map_err(read)?;
@@ -231,9 +235,9 @@ impl Packs {
         let file = known.file.clone();
         let mut budget = MAX_HASHED;
         loop {
-            while let Some(block) = Block::read(&*file, known.end, len).map_err(read)? {
+            while let Some(block) = PackBlock::read(&*file, known.end, len).map_err(read)? {
                 for (index, row) in (0..).zip(&block.rows) {
-                    known.behind.insert(row.hash, At { offset: known.end, index });
+                    known.behind.insert(row.hash, BlockSlot { offset: known.end, index });
                 }
                 known.end += block.size();
             }
@@ -275,7 +279,7 @@ impl Packs {
             let file = known.file.clone();
             each_whole_block(&*file, &mut |offset, block| {
                 for (index, row) in (0..).zip(&block.rows) {
-                    known.behind.insert(row.hash, At { offset, index });
+                    known.behind.insert(row.hash, BlockSlot { offset, index });
                 }
             })
             .map_err(read)?;
@@ -299,28 +303,28 @@ impl Packs {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).clear();
         self.checked.lock().unwrap_or_else(PoisonError::into_inner).clear();
         let mut index = self.lock_index();
-        *index = Index::default();
+        *index = KnownPacks::default();
         self.refresh(&mut index)
     }
 
     /// The block at a place.
-    pub(crate) fn block(&self, place: Place) -> Result<Option<OpenBlock>, JournalError> {
+    pub(crate) fn block(&self, place: ObjectLocation) -> Result<Option<OpenBlock>, JournalError> {
         let Some(file) = self.file(place.pack) else { return Ok(None) };
         let path = self.path(place.pack);
         let read = |error| JournalError::io("read", &path)(error);
         let end = file.len().map_err(read)?;
-        let block = Block::read(&*file, place.offset, end).map_err(read)?;
+        let block = PackBlock::read(&*file, place.offset, end).map_err(read)?;
         Ok(block.map(|block| (file, block)))
     }
 
     fn read_at(
         &self,
-        place: Place,
+        place: ObjectLocation,
         hash: ObjectHash,
         depth: u32,
     ) -> Result<Option<Vec<u8>>, JournalError> {
         let key = (place.pack, place.offset);
-        let wanted = |unpacked: &Unpacked| {
+        let wanted = |unpacked: &UnpackedBlock| {
             let row = unpacked.0.rows.get(place.index as usize).filter(|row| row.hash == hash)?;
             slice_of(&unpacked.1, row).map(<[u8]>::to_vec)
         };
@@ -357,7 +361,7 @@ impl Packs {
         let Some(plain) = block.unpack(&*file, place.offset, last.as_ref()).map_err(read)? else {
             return Ok(None);
         };
-        let unpacked: Unpacked = Arc::new((block, plain));
+        let unpacked: UnpackedBlock = Arc::new((block, plain));
         let bytes = wanted(&unpacked);
         if small {
             let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -371,13 +375,14 @@ impl Packs {
     pub fn read_many(
         &self,
         hashes: &[ObjectHash],
-        each: &mut EachObject<'_>,
+        each: &mut ObjectReceiver<'_>,
     ) -> Result<(), JournalError> {
         let places = self.find_all(hashes)?;
-        let mut order: Vec<(Option<Place>, usize)> =
+        let mut order: Vec<(Option<ObjectLocation>, usize)> =
             places.into_iter().zip(0..hashes.len()).collect();
         order.sort_unstable();
-        let together = |a: &(Option<Place>, usize), b: &(Option<Place>, usize)| {
+        let together = |a: &(Option<ObjectLocation>, usize),
+                        b: &(Option<ObjectLocation>, usize)| {
             a.0.map(|place| (place.pack, place.offset))
                 == b.0.map(|place| (place.pack, place.offset))
         };
@@ -420,7 +425,7 @@ impl Packs {
         &self,
         hashes: &[ObjectHash],
         wanted: usize,
-        each: &mut EachObject<'_>,
+        each: &mut ObjectReceiver<'_>,
     ) -> Result<ControlFlow<()>, JournalError> {
         let bytes = match hashes.get(wanted) {
             Some(hash) => self.read(*hash)?,
@@ -451,7 +456,7 @@ impl Packs {
             let mut at = HEADER.len() as u64;
             let mut budget = MAX_HASHED;
             loop {
-                let Some(block) = Block::read(&*file, at, end).map_err(read)? else {
+                let Some(block) = PackBlock::read(&*file, at, end).map_err(read)? else {
                     if at >= end {
                         break;
                     }
@@ -484,13 +489,13 @@ pub(crate) fn number_of(name: &str, end: &str) -> Option<u64> {
 /// Visits each block whose check matches. Trusts no length that the check does not cover.
 pub(crate) fn each_whole_block(
     file: &dyn StorageFile,
-    visit: &mut dyn FnMut(u64, &Block),
+    visit: &mut dyn FnMut(u64, &PackBlock),
 ) -> io::Result<()> {
     let end = file.len()?;
     let mut at = HEADER.len() as u64;
     let mut budget = MAX_HASHED;
     while at < end {
-        match Block::read(file, at, end)? {
+        match PackBlock::read(file, at, end)? {
             Some(block) if block.verify(file, at)? => {
                 visit(at, &block);
                 at += block.size();
@@ -523,7 +528,7 @@ pub(crate) fn next_block(
         let seen = window.get(..read).unwrap_or_default();
         for at in memchr::memmem::find_iter(seen, crate::pack::MAGIC) {
             let offset = base + at as u64;
-            if let Some(block) = Block::read(file, offset, end)? {
+            if let Some(block) = PackBlock::read(file, offset, end)? {
                 let Some(left) = budget.checked_sub(block.size()) else { return Ok(None) };
                 *budget = left;
                 if block.verify(file, offset)? {

@@ -6,8 +6,8 @@ use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-use abide_model::doing::Orphan;
-use abide_model::{ProcessSeen, SessionId};
+use abide_model::doing::OrphanProcess;
+use abide_model::{ProcessObservation, SessionId};
 use rustix::io::Errno;
 use rustix::process::{Pid, getuid, test_kill_process};
 
@@ -55,22 +55,22 @@ pub(crate) fn started() -> Option<u64> {
 
 /// The observed state of a process that started at `started`, if that is known.
 #[must_use]
-pub fn process_seen(process: u32, started: Option<u64>) -> ProcessSeen {
+pub fn process_seen(process: u32, started: Option<u64>) -> ProcessObservation {
     let Some(pid) = i32::try_from(process).ok().and_then(Pid::from_raw) else {
-        return ProcessSeen::Unknown;
+        return ProcessObservation::Unknown;
     };
     match Stat::read(process) {
         Some(stat) if started.is_some_and(|started| started != stat.started) => {
-            ProcessSeen::Another
+            ProcessObservation::Another
         }
-        Some(stat) if stat.is_gone() => ProcessSeen::Gone,
-        Some(stat) if matches!(stat.state, 'T' | 't') => ProcessSeen::Stopped,
-        Some(_) => ProcessSeen::Lives,
+        Some(stat) if stat.is_gone() => ProcessObservation::Gone,
+        Some(stat) if matches!(stat.state, 'T' | 't') => ProcessObservation::Stopped,
+        Some(_) => ProcessObservation::Lives,
         // `/proc` may be missing, or hide the processes of others.
         None => match test_kill_process(pid) {
-            Err(Errno::SRCH) => ProcessSeen::Gone,
-            Ok(()) | Err(Errno::PERM) => ProcessSeen::Lives,
-            Err(_) => ProcessSeen::Unknown,
+            Err(Errno::SRCH) => ProcessObservation::Gone,
+            Ok(()) | Err(Errno::PERM) => ProcessObservation::Lives,
+            Err(_) => ProcessObservation::Unknown,
         },
     }
 }
@@ -78,9 +78,9 @@ pub fn process_seen(process: u32, started: Option<u64>) -> ProcessSeen {
 /// The processes of this user that name a session, by pid, except the calling process and its
 /// ancestors.
 #[derive(Debug, Default)]
-pub struct ForSessions(BTreeMap<u32, (String, String)>);
+pub struct SessionProcesses(BTreeMap<u32, (String, String)>);
 
-impl ForSessions {
+impl SessionProcesses {
     /// Scans all processes, skipping those that cannot be read.
     #[must_use]
     pub fn scan() -> Self {
@@ -106,10 +106,13 @@ impl ForSessions {
 
     /// The processes of this session.
     #[must_use]
-    pub fn of(&self, session: SessionId, key: Option<&str>) -> Vec<Orphan> {
+    pub fn of(&self, session: SessionId, key: Option<&str>) -> Vec<OrphanProcess> {
         let fits = self.0.iter().filter(|(_, (said, _))| means(said, session, key));
-        fits.map(|(process, (_, program))| Orphan { process: *process, program: program.clone() })
-            .collect()
+        fits.map(|(process, (_, program))| OrphanProcess {
+            process: *process,
+            program: program.clone(),
+        })
+        .collect()
     }
 }
 
@@ -177,21 +180,21 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn a_process_is_seen_as_it_is() {
-        assert_eq!(process_seen(std::process::id(), started()), ProcessSeen::Lives);
-        assert_eq!(process_seen(std::process::id(), Some(1)), ProcessSeen::Another);
-        assert_eq!(process_seen(std::process::id(), None), ProcessSeen::Lives);
-        assert_eq!(process_seen(0, None), ProcessSeen::Unknown);
+        assert_eq!(process_seen(std::process::id(), started()), ProcessObservation::Lives);
+        assert_eq!(process_seen(std::process::id(), Some(1)), ProcessObservation::Another);
+        assert_eq!(process_seen(std::process::id(), None), ProcessObservation::Lives);
+        assert_eq!(process_seen(0, None), ProcessObservation::Unknown);
         let mut child = std::process::Command::new("sleep").arg("30").spawn().unwrap();
         let began = Stat::read(child.id()).map(|stat| stat.started);
-        assert_eq!(process_seen(child.id(), began), ProcessSeen::Lives);
+        assert_eq!(process_seen(child.id(), began), ProcessObservation::Lives);
         child.kill().unwrap();
         // Until it is fetched it has a number still.
         while Stat::read(child.id()).is_some_and(|stat| stat.state != 'Z') {
             std::thread::yield_now();
         }
-        assert_eq!(process_seen(child.id(), began), ProcessSeen::Gone);
+        assert_eq!(process_seen(child.id(), began), ProcessObservation::Gone);
         child.wait().unwrap();
-        assert_eq!(process_seen(child.id(), began), ProcessSeen::Gone);
+        assert_eq!(process_seen(child.id(), began), ProcessObservation::Gone);
     }
 
     #[cfg(target_os = "linux")]
@@ -205,7 +208,7 @@ mod tests {
             .unwrap();
         // Its environment is there once it has begun.
         let found = loop {
-            let found = ForSessions::scan().of(id, None);
+            let found = SessionProcesses::scan().of(id, None);
             if found.iter().any(|orphan| orphan.program == "sleep") {
                 break found;
             }
@@ -213,8 +216,8 @@ mod tests {
         };
         child.kill().unwrap();
         child.wait().unwrap();
-        assert_eq!(found, [Orphan { process: child.id(), program: "sleep".to_owned() }]);
-        assert_eq!(ForSessions::scan().of(id, None), []);
+        assert_eq!(found, [OrphanProcess { process: child.id(), program: "sleep".to_owned() }]);
+        assert_eq!(SessionProcesses::scan().of(id, None), []);
         assert!(ancestors(std::process::id()).len() > 1);
     }
 }

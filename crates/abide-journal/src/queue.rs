@@ -35,7 +35,7 @@ pub trait Commit: Send + 'static {
 }
 
 #[derive(Debug)]
-struct Inner<S> {
+struct CommitQueueState<S> {
     staging: S,
     /// The last staged event.
     staged: Seq,
@@ -54,7 +54,7 @@ struct Inner<S> {
     has_thread: bool,
 }
 
-impl<S> Inner<S> {
+impl<S> CommitQueueState<S> {
     const fn reached(&self, durability: Durability) -> Seq {
         match durability {
             Durability::Buffered => self.written,
@@ -76,7 +76,7 @@ const GATHER: usize = 64;
 
 /// A queue of staged events in front of a [`Commit`].
 pub struct CommitQueue<C: Commit> {
-    inner: Mutex<Inner<C::Staging>>,
+    inner: Mutex<CommitQueueState<C::Staging>>,
     /// Copies of `written` and `synced`, so that woken threads need not lock.
     written: AtomicU64,
     synced: AtomicU64,
@@ -96,7 +96,7 @@ impl<C: Commit> CommitQueue<C> {
     /// A queue whose journal ends at `end` and is durable up to `durable`.
     pub fn new(staging: C::Staging, committer: C, end: Seq, durable: Seq) -> Arc<Self> {
         Arc::new_cyclic(|this| Self {
-            inner: Mutex::new(Inner {
+            inner: Mutex::new(CommitQueueState {
                 staging,
                 staged: end,
                 wanted: Durability::Buffered,
@@ -120,7 +120,7 @@ impl<C: Commit> CommitQueue<C> {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner<C::Staging>> {
+    fn lock(&self) -> MutexGuard<'_, CommitQueueState<C::Staging>> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -132,7 +132,7 @@ impl<C: Commit> CommitQueue<C> {
     }
 
     /// Locks once nobody commits.
-    fn lock_quiet(&self) -> MutexGuard<'_, Inner<C::Staging>> {
+    fn lock_quiet(&self) -> MutexGuard<'_, CommitQueueState<C::Staging>> {
         loop {
             let ended = self.ended.read();
             let inner = self.lock();
@@ -286,8 +286,8 @@ impl<C: Commit> CommitQueue<C> {
     /// Commits what is staged. Only one thread does so at a time; others stage meanwhile.
     fn commit<'a>(
         &'a self,
-        mut inner: MutexGuard<'a, Inner<C::Staging>>,
-    ) -> MutexGuard<'a, Inner<C::Staging>> {
+        mut inner: MutexGuard<'a, CommitQueueState<C::Staging>>,
+    ) -> MutexGuard<'a, CommitQueueState<C::Staging>> {
         self.committing.store(true, Ordering::Release);
         inner = self.gather(inner);
         let durability = std::mem::replace(&mut inner.wanted, Durability::Buffered);
@@ -353,8 +353,8 @@ impl<C: Commit> CommitQueue<C> {
     /// single appender nobody is expected and there is no wait.
     fn gather<'a>(
         &'a self,
-        mut inner: MutexGuard<'a, Inner<C::Staging>>,
-    ) -> MutexGuard<'a, Inner<C::Staging>> {
+        mut inner: MutexGuard<'a, CommitQueueState<C::Staging>>,
+    ) -> MutexGuard<'a, CommitQueueState<C::Staging>> {
         let mut idle = 0;
         for _ in 0..GATHER {
             if inner.calls > inner.expected || idle > 2 {

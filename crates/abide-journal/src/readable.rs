@@ -4,8 +4,8 @@ use std::sync::PoisonError;
 
 use abide_model::ObjectHash;
 
-use crate::pack::Row;
-use crate::packs::{MAX_CHAIN, OpenBlock, Place};
+use crate::pack::PackRow;
+use crate::packs::{MAX_CHAIN, ObjectLocation, OpenBlock};
 use crate::{JournalError, Packs};
 
 impl Packs {
@@ -27,18 +27,18 @@ impl Packs {
     ) -> Result<Vec<bool>, JournalError> {
         let mut readable = vec![false; hashes.len()];
         let places = self.find_all(hashes)?.into_iter().zip(0..);
-        let mut order: Vec<(Place, usize)> =
+        let mut order: Vec<(ObjectLocation, usize)> =
             places.filter_map(|(place, at)| Some((place?, at))).collect();
         order.sort_unstable();
         let (mut based, mut bases) = (Vec::new(), Vec::new());
-        let block_of = |(place, _): &(Place, usize)| (place.pack, place.offset);
+        let block_of = |(place, _): &(ObjectLocation, usize)| (place.pack, place.offset);
         for group in order.chunk_by(|a, b| block_of(a) == block_of(b)) {
             let Some((first, _)) = group.first() else { continue };
             let Some((_, block)) = self.whole_block(*first)? else { continue };
             for (place, at) in group {
                 let row = block.rows.get(place.index as usize);
                 let row = row.filter(|row| hashes.get(*at) == Some(&row.hash));
-                match (row, row.and_then(Row::base), readable.get_mut(*at)) {
+                match (row, row.and_then(PackRow::base), readable.get_mut(*at)) {
                     (Some(_), Some(base), _) => {
                         based.push(*at);
                         bases.push(base);
@@ -60,7 +60,7 @@ impl Packs {
     }
 
     /// The block at a place, if its checksum matches.
-    fn whole_block(&self, place: Place) -> Result<Option<OpenBlock>, JournalError> {
+    fn whole_block(&self, place: ObjectLocation) -> Result<Option<OpenBlock>, JournalError> {
         let Some((file, block)) = self.block(place)? else { return Ok(None) };
         let key = (place.pack, place.offset);
         let checked = || self.checked.lock().unwrap_or_else(PoisonError::into_inner);

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use abide_model::Seq;
 
-use crate::{JournalError, Line, MAX_LINE, Seam, Segment, SegmentHeader};
+use crate::{JournalError, JournalLine, MAX_LINE, RepairSplice, Segment, SegmentHeader};
 
 /// What is wrong with a part of a journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,13 +55,13 @@ pub struct Damage {
 
 /// A part of a chunk. A chunk is what lies between two line breaks.
 #[derive(Debug)]
-pub enum Piece<'a> {
+pub enum ScannedPiece<'a> {
     /// A good line.
-    Line(Line<'a>),
+    Line(JournalLine<'a>),
     /// A good header.
     Header(SegmentHeader),
     /// A good seam.
-    Seam(Seam),
+    Seam(RepairSplice),
     /// Anything else.
     Bad,
 }
@@ -84,29 +84,29 @@ const TRIES: usize = 64;
 pub fn split<'a>(
     raw: &'a [u8],
     segment: &Segment,
-    found: &mut dyn FnMut(usize, usize, Piece<'a>) -> ControlFlow<()>,
+    found: &mut dyn FnMut(usize, usize, ScannedPiece<'a>) -> ControlFlow<()>,
 ) -> Result<ControlFlow<()>, JournalError> {
-    if let Ok(line) = Line::read(raw) {
-        return Ok(found(0, raw.len(), Piece::Line(line)));
+    if let Ok(line) = JournalLine::read(raw) {
+        return Ok(found(0, raw.len(), ScannedPiece::Line(line)));
     }
     if SegmentHeader::is_header(raw)
         && let Some(header) = SegmentHeader::read_in(raw, segment)?
     {
-        return Ok(found(0, raw.len(), Piece::Header(header)));
+        return Ok(found(0, raw.len(), ScannedPiece::Header(header)));
     }
-    if Seam::is_seam(raw)
-        && let Some(seam) = Seam::read(raw, segment.path())?
+    if RepairSplice::is_seam(raw)
+        && let Some(seam) = RepairSplice::read(raw, segment.path())?
     {
-        return Ok(found(0, raw.len(), Piece::Seam(seam)));
+        return Ok(found(0, raw.len(), ScannedPiece::Seam(seam)));
     }
-    if raw.len() < Line::SHORTEST {
+    if raw.len() < JournalLine::SHORTEST {
         return Ok(match raw {
             [] => ControlFlow::Continue(()),
-            _ => found(0, raw.len(), Piece::Bad),
+            _ => found(0, raw.len(), ScannedPiece::Bad),
         });
     }
     let starts: Vec<usize> = memchr::memmem::find_iter(raw, START).take(TRIES).collect();
-    let ends: Vec<usize> = Line::ends_in(raw).take(TRIES).collect();
+    let ends: Vec<usize> = JournalLine::ends_in(raw).take(TRIES).collect();
     let mut done = 0;
     // Each try hashes what it covers. The budget keeps the total linear in the chunk.
     let mut budget = raw.len().saturating_mul(4).saturating_add(1 << 20);
@@ -116,20 +116,20 @@ pub fn split<'a>(
         }
         let whole = ends.iter().filter(|end| **end > start).take(TRIES).find_map(|end| {
             budget = budget.checked_sub(end - start)?;
-            Line::read(raw.get(start..*end)?).ok().map(|line| (*end, line))
+            JournalLine::read(raw.get(start..*end)?).ok().map(|line| (*end, line))
         });
         if let Some((end, line)) = whole {
-            if start > done && found(done, start, Piece::Bad).is_break() {
+            if start > done && found(done, start, ScannedPiece::Bad).is_break() {
                 return Ok(ControlFlow::Break(()));
             }
-            if found(start, end, Piece::Line(line)).is_break() {
+            if found(start, end, ScannedPiece::Line(line)).is_break() {
                 return Ok(ControlFlow::Break(()));
             }
             done = end;
         }
     }
     Ok(if done < raw.len() {
-        found(done, raw.len(), Piece::Bad)
+        found(done, raw.len(), ScannedPiece::Bad)
     } else {
         ControlFlow::Continue(())
     })
@@ -139,7 +139,7 @@ pub fn split<'a>(
 pub type ChunkVisit<'f> = dyn FnMut(u64, &[u8], bool) -> Result<ControlFlow<()>, JournalError> + 'f;
 
 /// A scan of a segment's chunks, in bounded memory.
-pub struct Scan<'s> {
+pub struct SegmentScan<'s> {
     segment: &'s Segment,
     buffer: Vec<u8>,
 }
@@ -147,7 +147,7 @@ pub struct Scan<'s> {
 /// Bytes read at a time.
 const READ: usize = 256 << 10;
 
-impl<'s> Scan<'s> {
+impl<'s> SegmentScan<'s> {
     /// A scan of this segment.
     #[must_use]
     pub const fn new(segment: &'s Segment) -> Self {

@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use abide_model::Seq;
 
 use crate::{
-    Access, JournalError, Line, SegmentForm, SegmentHeader, SegmentName, Storage, StorageFile,
-    read_full, write_full,
+    Access, JournalError, JournalLine, SegmentForm, SegmentHeader, SegmentName, Storage,
+    StorageFile, read_full, write_full,
 };
 
 /// Plain bytes per frame, rounded up to the end of a line.
@@ -47,23 +47,23 @@ struct Frame {
 
 /// A sealed segment, open for reading.
 #[derive(Debug)]
-pub(crate) struct Sealed {
+pub(crate) struct SealedSegment {
     file: Arc<dyn StorageFile>,
     frames: Vec<Frame>,
     /// The table was unreadable, and the frames were found by walking.
     walked: bool,
-    cache: Mutex<Cache>,
+    cache: Mutex<FrameCache>,
 }
 
 #[derive(Debug, Default)]
-struct Cache {
+struct FrameCache {
     frame: Option<usize>,
     plain: Vec<u8>,
     /// Frames known to be damaged.
     damaged: Vec<usize>,
 }
 
-impl Sealed {
+impl SealedSegment {
     pub(crate) fn open(file: Arc<dyn StorageFile>) -> io::Result<Self> {
         let (frames, walked) = match read_table(&*file)? {
             Some(frames) => (frames, false),
@@ -115,7 +115,7 @@ impl Sealed {
         }
     }
 
-    fn load(&self, cache: &mut Cache, index: usize, frame: Frame) -> io::Result<()> {
+    fn load(&self, cache: &mut FrameCache, index: usize, frame: Frame) -> io::Result<()> {
         if cache.frame == Some(index) {
             return Ok(());
         }
@@ -343,7 +343,8 @@ fn pack(
         let too_large = |_| io::Error::other("a frame is too large");
         table.extend_from_slice(&u32::try_from(frame.len()).map_err(too_large)?.to_le_bytes());
         table.extend_from_slice(&u32::try_from(compressed.len()).map_err(too_large)?.to_le_bytes());
-        let first = frame.split(|byte| *byte == b'\n').find_map(|line| Line::read(line).ok());
+        let first =
+            frame.split(|byte| *byte == b'\n').find_map(|line| JournalLine::read(line).ok());
         table.extend_from_slice(&first.map_or(0, |line| line.seq.0).to_le_bytes());
         at += compressed.len() as u64;
         plain_at += cut as u64;

@@ -22,7 +22,7 @@ const VERSION: u64 = 1;
 
 /// A seam.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seam {
+pub struct RepairSplice {
     /// The repair that wrote it.
     pub repair: String,
     /// The last event before it.
@@ -30,19 +30,19 @@ pub struct Seam {
     /// The next event after it.
     pub next: Seq,
     /// What the line of `next` is chained to.
-    pub prev: Chained,
+    pub prev: ChainTarget,
 }
 
 /// What a line is chained to: the full sum if it is known, else the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Chained {
+pub enum ChainTarget {
     /// The sum of the previous line.
     Sum(Sum),
     /// The link to the previous line.
     Link(Link),
 }
 
-impl Chained {
+impl ChainTarget {
     /// The link.
     #[must_use]
     pub fn link(&self) -> Link {
@@ -79,7 +79,7 @@ impl Chained {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Wire<'a> {
+struct SpliceWire<'a> {
     abide: &'a str,
     version: u64,
     repair: &'a str,
@@ -88,7 +88,7 @@ struct Wire<'a> {
     prev: &'a str,
 }
 
-impl Seam {
+impl RepairSplice {
     /// The lost events, first and last.
     #[must_use]
     pub fn lost(&self) -> Option<(Seq, Seq)> {
@@ -104,7 +104,7 @@ impl Seam {
     /// The seam as a line, including its line break.
     #[must_use]
     pub fn write(&self) -> Vec<u8> {
-        let wire = Wire {
+        let wire = SpliceWire {
             abide: "seam",
             version: VERSION,
             repair: &self.repair,
@@ -118,26 +118,28 @@ impl Seam {
     /// Reads a seam. `Ok(None)` if it is damaged, an error if its version is newer.
     pub fn read(line: &[u8], path: &Path) -> Result<Option<Self>, JournalError> {
         #[derive(Deserialize)]
-        struct Version {
+        struct SpliceVersionField {
             version: u64,
         }
         if !has_right_sum(line) {
             return Ok(None);
         }
         match serde_json::from_slice(line) {
-            Ok(Version { version }) if version > VERSION => Err(JournalError::NewerVersion {
-                path: path.to_owned(),
-                found: version,
-                known: VERSION,
-            }),
+            Ok(SpliceVersionField { version }) if version > VERSION => {
+                Err(JournalError::NewerVersion {
+                    path: path.to_owned(),
+                    found: version,
+                    known: VERSION,
+                })
+            }
             _ => Ok(Self::parse(line)),
         }
     }
 
     fn parse(line: &[u8]) -> Option<Self> {
-        let wire: Wire<'_> = serde_json::from_slice(line).ok()?;
+        let wire: SpliceWire<'_> = serde_json::from_slice(line).ok()?;
         (wire.version == VERSION && wire.next > wire.after).then_some(())?;
-        let prev = Chained::read(wire.prev)?;
+        let prev = ChainTarget::read(wire.prev)?;
         Some(Self { repair: wire.repair.to_owned(), after: wire.after, next: wire.next, prev })
     }
 }
@@ -146,8 +148,8 @@ impl Seam {
 mod tests {
     use super::*;
 
-    fn read(line: &[u8]) -> Option<Seam> {
-        Seam::read(line, Path::new("x")).unwrap()
+    fn read(line: &[u8]) -> Option<RepairSplice> {
+        RepairSplice::read(line, Path::new("x")).unwrap()
     }
 
     #[test]
@@ -155,7 +157,7 @@ mod tests {
         let newer = r#"{"abide":"seam","version":2,"other":1"#;
         let sum = Sum::from_hash(&blake3::hash(newer.as_bytes()));
         let line = format!("{newer},\"sum\":\"{sum}\"}}");
-        let error = Seam::read(line.as_bytes(), Path::new("x")).unwrap_err();
+        let error = RepairSplice::read(line.as_bytes(), Path::new("x")).unwrap_err();
         assert!(matches!(error, JournalError::NewerVersion { found: 2, .. }), "{error:?}");
     }
 
@@ -163,12 +165,13 @@ mod tests {
     fn a_seam_is_read_back_and_an_altered_one_is_none() {
         let link = Link(*b"abcdefghijkl");
         let sum = Sum::from_hash(&blake3::hash(b"x"));
-        for prev in [Chained::Link(link), Chained::Sum(sum)] {
-            let seam = Seam { repair: "r1".to_owned(), after: Seq(49), next: Seq(53), prev };
+        for prev in [ChainTarget::Link(link), ChainTarget::Sum(sum)] {
+            let seam =
+                RepairSplice { repair: "r1".to_owned(), after: Seq(49), next: Seq(53), prev };
             let line = seam.write();
             let (bytes, end) = line.split_at(line.len() - 1);
             assert_eq!(end, b"\n");
-            assert!(Seam::is_seam(bytes));
+            assert!(RepairSplice::is_seam(bytes));
             assert_eq!(read(bytes).as_ref(), Some(&seam));
             assert_eq!(seam.lost(), Some((Seq(50), Seq(52))));
             for at in 0..bytes.len() {
@@ -180,8 +183,12 @@ mod tests {
                 assert_eq!(read(&bytes[..length]), None);
             }
         }
-        let whole =
-            Seam { repair: String::new(), after: Seq(4), next: Seq(5), prev: Chained::Link(link) };
+        let whole = RepairSplice {
+            repair: String::new(),
+            after: Seq(4),
+            next: Seq(5),
+            prev: ChainTarget::Link(link),
+        };
         assert_eq!(whole.lost(), None);
     }
 }

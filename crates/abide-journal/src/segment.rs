@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use abide_model::Seq;
 
-use crate::sealed::Sealed;
+use crate::sealed::SealedSegment;
 use crate::{Access, JournalError, Storage, StorageFile, read_full};
 
 /// Segment numbers stay below this, so there is always a next one.
@@ -56,9 +56,9 @@ impl SegmentName {
 }
 
 #[derive(Debug)]
-enum Bytes {
+enum SegmentBytes {
     Plain(Arc<dyn StorageFile>),
-    Sealed(Sealed),
+    Sealed(SealedSegment),
 }
 
 /// An open segment.
@@ -66,7 +66,7 @@ enum Bytes {
 pub struct Segment {
     number: u64,
     path: PathBuf,
-    bytes: Bytes,
+    bytes: SegmentBytes,
 }
 
 impl Segment {
@@ -79,10 +79,10 @@ impl Segment {
         let path = dir.join(name.file_name());
         let file = storage.open(&path, Access::Read).map_err(JournalError::io("open", &path))?;
         let bytes = match name.form {
-            SegmentForm::Plain => Bytes::Plain(file),
-            SegmentForm::Sealed => {
-                Bytes::Sealed(Sealed::open(file).map_err(JournalError::io("read", &path))?)
-            }
+            SegmentForm::Plain => SegmentBytes::Plain(file),
+            SegmentForm::Sealed => SegmentBytes::Sealed(
+                SealedSegment::open(file).map_err(JournalError::io("read", &path))?,
+            ),
         };
         Ok(Self { number: name.number, path, bytes })
     }
@@ -103,16 +103,16 @@ impl Segment {
     #[must_use]
     pub const fn form(&self) -> SegmentForm {
         match self.bytes {
-            Bytes::Plain(_) => SegmentForm::Plain,
-            Bytes::Sealed(_) => SegmentForm::Sealed,
+            SegmentBytes::Plain(_) => SegmentForm::Plain,
+            SegmentBytes::Sealed(_) => SegmentForm::Sealed,
         }
     }
 
     /// The number of plain bytes.
     pub fn len(&self) -> Result<u64, JournalError> {
         match &self.bytes {
-            Bytes::Plain(file) => file.len().map_err(JournalError::io("read", &self.path)),
-            Bytes::Sealed(sealed) => Ok(sealed.len()),
+            SegmentBytes::Plain(file) => file.len().map_err(JournalError::io("read", &self.path)),
+            SegmentBytes::Sealed(sealed) => Ok(sealed.len()),
         }
     }
 
@@ -124,8 +124,8 @@ impl Segment {
     /// Reads plain bytes, perhaps fewer than fit into `buf`; 0 at the end.
     pub fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, JournalError> {
         let read: io::Result<usize> = match &self.bytes {
-            Bytes::Plain(file) => read_full(&**file, buf, offset),
-            Bytes::Sealed(sealed) => sealed.read_at(buf, offset),
+            SegmentBytes::Plain(file) => read_full(&**file, buf, offset),
+            SegmentBytes::Sealed(sealed) => sealed.read_at(buf, offset),
         };
         read.map_err(JournalError::io("read", &self.path))
     }
@@ -134,7 +134,7 @@ impl Segment {
     #[must_use]
     pub fn seek(&self, seq: Seq) -> Option<u64> {
         match &self.bytes {
-            Bytes::Sealed(sealed) if sealed.has_table() => Some(sealed.seek(seq)),
+            SegmentBytes::Sealed(sealed) if sealed.has_table() => Some(sealed.seek(seq)),
             _ => None,
         }
     }
@@ -143,8 +143,8 @@ impl Segment {
     #[must_use]
     pub fn seal_damage(&self) -> Option<String> {
         match &self.bytes {
-            Bytes::Plain(_) => None,
-            Bytes::Sealed(sealed) => sealed.damage(),
+            SegmentBytes::Plain(_) => None,
+            SegmentBytes::Sealed(sealed) => sealed.damage(),
         }
     }
 }

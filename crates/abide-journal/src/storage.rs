@@ -52,7 +52,7 @@ pub trait Storage: Debug + Send + Sync {
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
     /// Locks a file, creating it if missing; `None` if somebody else holds the lock. The lock is
     /// released when dropped and when the process ends.
-    fn lock(&self, path: &Path, mode: LockMode) -> io::Result<Option<Box<dyn Lock>>>;
+    fn lock(&self, path: &Path, mode: LockMode) -> io::Result<Option<Box<dyn StorageLock>>>;
 }
 
 /// An open file. Reads and writes take an offset, so there is no shared position.
@@ -77,7 +77,7 @@ pub trait StorageFile: Debug + Send + Sync {
 }
 
 /// A held lock.
-pub trait Lock: Debug + Send + Sync {
+pub trait StorageLock: Debug + Send + Sync {
     /// Does the path still name the locked file? If not, somebody else may hold a lock on the file
     /// that is there now.
     fn still_holds(&self) -> io::Result<bool>;

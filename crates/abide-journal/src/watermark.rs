@@ -19,7 +19,7 @@ const CHECKED: usize = 58;
 
 /// How far the journal is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Mark {
+pub struct AcknowledgedEnd {
     /// The last acknowledged event.
     pub seq: Seq,
     /// Its sum.
@@ -49,7 +49,10 @@ impl Watermark {
 
     /// Reads the mark; `None` if there is no file or no whole slot. A read error is returned:
     /// without the mark, damage would be mistaken for a torn tail.
-    pub fn read(storage: &dyn Storage, path: &Path) -> Result<Option<Mark>, JournalError> {
+    pub fn read(
+        storage: &dyn Storage,
+        path: &Path,
+    ) -> Result<Option<AcknowledgedEnd>, JournalError> {
         let file = match storage.open(path, Access::Read) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             opened => opened.map_err(JournalError::io("open", path))?,
@@ -60,14 +63,14 @@ impl Watermark {
 
     /// Writes the mark, which must be durable already. Failing to write it does not fail the
     /// append: the watermark is an aid, not the source of truth.
-    pub fn write(&mut self, mark: Mark) {
+    pub fn write(&mut self, mark: AcknowledgedEnd) {
         let slot = format(mark);
         let _ = write_full(&*self.file, &slot, self.next_slot * SLOT as u64);
         self.next_slot = 1 - self.next_slot;
     }
 }
 
-fn read_slots(file: &dyn StorageFile) -> io::Result<[Option<Mark>; 2]> {
+fn read_slots(file: &dyn StorageFile) -> io::Result<[Option<AcknowledgedEnd>; 2]> {
     let mut bytes = [0; SLOT * 2];
     let read = read_full(file, &mut bytes, 0)?;
     let mut slots = [None; 2];
@@ -79,7 +82,7 @@ fn read_slots(file: &dyn StorageFile) -> io::Result<[Option<Mark>; 2]> {
 
 /// `seq segment offset sum check` and a line break; numbers are hexadecimal of fixed width. This is
 /// on the append path, so it avoids the formatting machinery.
-fn format(mark: Mark) -> [u8; SLOT] {
+fn format(mark: AcknowledgedEnd) -> [u8; SLOT] {
     let mut slot = [b' '; SLOT];
     let numbers = [(0, 16, mark.seq.0), (17, 8, mark.segment), (26, 10, mark.offset)];
     for (start, width, number) in numbers {
@@ -102,14 +105,14 @@ fn format(mark: Mark) -> [u8; SLOT] {
     slot
 }
 
-fn parse(slot: &[u8]) -> Option<Mark> {
+fn parse(slot: &[u8]) -> Option<AcknowledgedEnd> {
     let text = std::str::from_utf8(slot).ok()?;
     let mut words = text.trim_end().split(' ');
     let seq = u64::from_str_radix(words.next()?, 16).ok()?;
     let segment = u64::from_str_radix(words.next()?, 16).ok()?;
     let offset = u64::from_str_radix(words.next()?, 16).ok()?;
     let sum = Sum::from_ascii(words.next()?.as_bytes())?;
-    let mark = Mark { seq: Seq(seq), sum, segment, offset };
+    let mark = AcknowledgedEnd { seq: Seq(seq), sum, segment, offset };
     (format(mark) == slot).then_some(mark)
 }
 
@@ -126,7 +129,7 @@ mod tests {
         let path = dir.path().join("watermark");
         assert_eq!(Watermark::read(&Disk, &path).unwrap(), None);
         let sum = Sum::genesis(SessionId::new(Timestamp::from_millis(0), [0; 10]));
-        let mark = |seq| Mark { seq: Seq(seq), sum, segment: 3, offset: 1 << 30 };
+        let mark = |seq| AcknowledgedEnd { seq: Seq(seq), sum, segment: 3, offset: 1 << 30 };
         let mut watermark = Watermark::open(&Disk, &path).unwrap();
         for seq in 1..=5 {
             watermark.write(mark(seq));

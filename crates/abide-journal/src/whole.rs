@@ -1,21 +1,21 @@
 //! Rebuilds an event as it was recorded: its line with the named objects put back in.
 
-use abide_model::{Event, Leaf, Limits, ObjectHash, Payload, ReadNote, SessionId};
+use abide_model::{Event, EventLimits, Leaf, ObjectHash, Payload, ReadFinding, SessionId};
 
-use crate::line::{Body, Line};
+use crate::line::{JournalLine, LinePayload};
 
 /// Reads an object, or says why it cannot.
-pub type ReadObject<'a> = dyn Fn(ObjectHash) -> Result<Option<Vec<u8>>, String> + 'a;
+pub type ObjectLookup<'a> = dyn Fn(ObjectHash) -> Result<Option<Vec<u8>>, String> + 'a;
 
-impl Line<'_> {
+impl JournalLine<'_> {
     /// The event of a line with its objects put back in, and a note if something is wrong with it.
     pub fn whole_event(
         &self,
         session: SessionId,
-        read: &ReadObject<'_>,
-    ) -> (Option<Event>, Option<ReadNote>) {
+        read: &ObjectLookup<'_>,
+    ) -> (Option<Event>, Option<ReadFinding>) {
         let note = |reason: String| {
-            Some(ReadNote::Damage {
+            Some(ReadFinding::Damage {
                 place: format!("event {} of session {session}", self.seq),
                 reason,
                 lost: None,
@@ -24,7 +24,10 @@ impl Line<'_> {
         let Some(mut event) = self.event() else {
             return (None, note("valid sum, but not an event".to_owned()));
         };
-        if matches!(self.body(), Body::Present { objects: b"", .. } | Body::Erased { .. }) {
+        if matches!(
+            self.body(),
+            LinePayload::Present { objects: b"", .. } | LinePayload::Erased { .. }
+        ) {
             return (Some(event), None);
         }
         let mut strings = Vec::new();
@@ -32,7 +35,7 @@ impl Line<'_> {
         for object in self.objects() {
             // No event was larger than this when it was recorded.
             size = size.saturating_add(object.size);
-            if size > Limits::default().event_bytes as u64 {
+            if size > EventLimits::default().event_bytes as u64 {
                 return (
                     Some(event),
                     note("its objects are larger than an event may be".to_owned()),

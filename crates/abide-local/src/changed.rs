@@ -63,9 +63,9 @@ impl ChangedMark {
 
 /// The names of changed sessions, moved aside. They are returned again until they are [`done`].
 ///
-/// [`done`]: Taken::done
+/// [`done`]: ChangedSessions::done
 #[derive(Debug)]
-pub(crate) struct Taken {
+pub(crate) struct ChangedSessions {
     dir: PathBuf,
     /// All entries, whatever they are.
     entries: Vec<OsString>,
@@ -73,7 +73,7 @@ pub(crate) struct Taken {
     pub(crate) left_over: bool,
 }
 
-impl Taken {
+impl ChangedSessions {
     /// Takes the current names; `None` if there are none. Those that an earlier follower took and
     /// did not finish come first.
     pub(crate) fn next(layout: &StoreLayout) -> io::Result<Option<Self>> {
@@ -162,22 +162,22 @@ mod tests {
     fn what_was_taken_is_named_again_until_it_is_done() {
         let dir = tempfile::tempdir().unwrap();
         let layout = StoreLayout { root: dir.path().to_owned() };
-        assert!(Taken::next(&layout).unwrap().is_none());
+        assert!(ChangedSessions::next(&layout).unwrap().is_none());
         marked(&layout, NAME);
-        drop(Taken::next(&layout).unwrap());
+        drop(ChangedSessions::next(&layout).unwrap());
         marked(&layout, OTHER);
-        let again = Taken::next(&layout).unwrap().unwrap();
+        let again = ChangedSessions::next(&layout).unwrap().unwrap();
         assert_eq!((again.names(), again.left_over), (vec![NAME.to_owned()], true));
         // Named once more while it is followed: into the directory that was moved aside.
         std::fs::write(layout.changed_taken().join(OTHER), b"").unwrap();
         again.done().unwrap();
-        let late = Taken::next(&layout).unwrap().unwrap();
+        let late = ChangedSessions::next(&layout).unwrap().unwrap();
         assert_eq!((late.names(), late.left_over), (vec![OTHER.to_owned()], true));
         late.done().unwrap();
-        let rest = Taken::next(&layout).unwrap().unwrap();
+        let rest = ChangedSessions::next(&layout).unwrap().unwrap();
         assert_eq!((rest.names(), rest.left_over), (vec![OTHER.to_owned()], false));
         rest.done().unwrap();
-        assert!(Taken::next(&layout).unwrap().is_none());
+        assert!(ChangedSessions::next(&layout).unwrap().is_none());
     }
 
     #[test]
@@ -193,7 +193,7 @@ mod tests {
         mark(&layout, &[NAME.to_owned(), OTHER.to_owned()]).unwrap();
         assert_eq!(std::fs::read_to_string(&outside).unwrap(), "mine");
         assert!(!missing.exists());
-        assert_eq!(Taken::next(&layout).unwrap().unwrap().names(), [NAME, OTHER]);
+        assert_eq!(ChangedSessions::next(&layout).unwrap().unwrap().names(), [NAME, OTHER]);
     }
 
     #[test]

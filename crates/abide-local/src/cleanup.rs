@@ -6,20 +6,21 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use abide_journal::{
-    Access, Collected, Found, Identity, Lock, LockMode, Start, read_full, write_full,
+    Access, CollectionSummary, Identity, JournalItem, LockMode, StorageLock, WalkStart, read_full,
+    write_full,
 };
 use abide_model::{
-    CheckpointFacts, Durability, Fact, KeepReason, Kind, NewEvent, OddEvents, Payload,
+    AnomalyPolicy, CheckpointFacts, Durability, Fact, KeepReason, Kind, NewEvent, Payload,
     RemovalReason, Retention, RetentionOverrides, Seq, SessionFacts, SessionId, SessionStatus,
     SessionWriter, StoreError, Thinning, Timestamp, plan_retention, plan_thinning,
 };
 
-use crate::collection::Without;
+use crate::collection::AssumedRemovals;
 use crate::config::named_for;
 use crate::disk_use::bytes_below;
 use crate::error::{storage_error, store_error};
 use crate::layout::{SessionLayout, shown};
-use crate::past::Gone;
+use crate::past::MissingParentPolicy;
 use crate::store::LocalStore;
 
 const DAY: i64 = 86_400_000;
@@ -39,7 +40,7 @@ const CHECKPOINTS: [Kind; 2] = [Kind::CHECKPOINT_CREATED, Kind::CHECKPOINT_THINN
 
 /// A session to remove.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Departing {
+pub struct SessionRemoval {
     /// Its id.
     pub id: SessionId,
     /// Its title.
@@ -121,7 +122,7 @@ pub struct ClockJump {
 #[derive(Debug, Clone, Default)]
 pub struct CleanupPlan {
     /// The sessions to remove, forks before their parents.
-    pub sessions: Vec<Departing>,
+    pub sessions: Vec<SessionRemoval>,
     /// Sessions that stay although they exceed a limit.
     pub kept: Vec<(SessionId, KeepReason)>,
     /// The numbers of checkpoints to remove, by session.
@@ -129,7 +130,7 @@ pub struct CleanupPlan {
     /// How many earlier removals are unfinished.
     pub leftovers: u64,
     /// The objects that nothing would name; `None` if that is unknown.
-    pub objects: Option<Collected>,
+    pub objects: Option<CollectionSummary>,
     /// Set if the clock seems to have jumped forward.
     pub jumped: Option<ClockJump>,
     /// Notes for the user.
@@ -155,7 +156,7 @@ impl CleanupPlan {
     }
 
     /// A fork of a session that is not among those removed.
-    fn fork_that_stays(&self, parent: SessionId, gone: &[Departing]) -> Option<SessionId> {
+    fn fork_that_stays(&self, parent: SessionId, gone: &[SessionRemoval]) -> Option<SessionId> {
         let of = self.forks.iter().filter(|(_, of)| *of == parent);
         of.map(|(fork, _)| *fork).find(|fork| gone.iter().all(|session| session.id != *fork))
     }
@@ -163,30 +164,30 @@ impl CleanupPlan {
 
 /// What a cleanup did.
 #[derive(Debug, Clone, Default)]
-pub struct Cleaned {
+pub struct CleanupOutcome {
     /// The sessions that were removed.
-    pub sessions: Vec<Departing>,
+    pub sessions: Vec<SessionRemoval>,
     /// How many checkpoints were removed.
     pub checkpoints: u64,
     /// The objects that were removed.
-    pub objects: Collected,
+    pub objects: CollectionSummary,
     /// What could not be done, and why.
     pub notes: Vec<String>,
 }
 
 /// The result of the daily cleanup.
 #[derive(Debug)]
-pub enum Daily {
+pub enum DailyCleanup {
     /// It is not due, or there is nothing to remove.
     NotDue,
     /// Nothing was done: the clock seems to have jumped.
     Doubted(ClockJump),
     /// It ran.
-    Cleaned(Cleaned),
+    Cleaned(CleanupOutcome),
 }
 
 /// What is known of a session in the store.
-struct Here {
+struct StoredSessionFacts {
     facts: SessionFacts,
     title: Option<String>,
     last: Seq,
@@ -198,8 +199,8 @@ struct Here {
 
 /// The sessions of the store.
 #[derive(Default)]
-struct Present {
-    sessions: Vec<Here>,
+struct StoreInventory {
+    sessions: Vec<StoredSessionFacts>,
     /// Sessions that cannot be read, and why. Each may be a fork of any other.
     unknown: Vec<String>,
 }
@@ -227,7 +228,7 @@ impl LocalStore {
         let now = (self.options().env.now)();
         let mut plan = self.plan_sessions(&rules.into(), now, None)?;
         plan.leftovers = self.leftovers()?.len() as u64;
-        let without = Without {
+        let without = AssumedRemovals {
             sessions: plan.sessions.iter().map(|session| session.id).collect(),
             checkpoints: plan
                 .checkpoints
@@ -247,44 +248,46 @@ impl LocalStore {
         &self,
         plan: &CleanupPlan,
         rules: impl Into<CleanupRules>,
-    ) -> Result<Cleaned, StoreError> {
+    ) -> Result<CleanupOutcome, StoreError> {
         let _lock = self.hold_cleanup()?;
         self.apply(plan, &rules.into())
     }
 
     /// Takes the lock over cleanups and erasures; an error if another process holds it, or if a
     /// fork is being created and does not finish shortly.
-    pub(crate) fn hold_cleanup(&self) -> Result<Box<dyn Lock>, StoreError> {
+    pub(crate) fn hold_cleanup(&self) -> Result<Box<dyn StorageLock>, StoreError> {
         let held = "a cleanup or an erasure is running, or a fork is being created";
         self.wait_for_cleanup(LockMode::Exclusive, CLEANUP_WAIT, held)
     }
 
     /// Keeps all sessions in the store until it is dropped. The creation of a fork holds it from
     /// before the parent is looked up.
-    pub(crate) fn keep_sessions(&self) -> Result<Box<dyn Lock>, StoreError> {
+    pub(crate) fn keep_sessions(&self) -> Result<Box<dyn StorageLock>, StoreError> {
         let held = "a cleanup or an erasure is running";
         self.wait_for_cleanup(LockMode::Shared, FORK_WAIT, held)
     }
 
     /// The cleanup that commands that write start with: at most once a day, and only if the
     /// settings remove anything. The session `about` stays.
-    pub fn clean_up_daily(&self, about: SessionId) -> Result<Daily, StoreError> {
+    pub fn clean_up_daily(&self, about: SessionId) -> Result<DailyCleanup, StoreError> {
         let rules = &self.cleanup_rules();
         if !rules.any(Retention::is_set) {
-            return Ok(Daily::NotDue);
+            return Ok(DailyCleanup::NotDue);
         }
         let now = (self.options().env.now)();
         let mut note = self.read_cleaned();
         let since = |at: Timestamp| now.as_millis().saturating_sub(at.as_millis());
         let recent = |at: Option<Timestamp>| at.is_some_and(|at| (0..DAY).contains(&since(at)));
         if recent(note.at) || recent(note.doubted) {
-            return Ok(Daily::NotDue);
+            return Ok(DailyCleanup::NotDue);
         }
-        let Some(_lock) = self.lock_cleanup(LockMode::Exclusive)? else { return Ok(Daily::NotDue) };
+        let Some(_lock) = self.lock_cleanup(LockMode::Exclusive)? else {
+            return Ok(DailyCleanup::NotDue);
+        };
         if note.at.is_some_and(|at| since(at) < 0) {
             // The clock went back; measure from here on.
-            self.write_cleaned(Note::done(now))?;
-            return Ok(Daily::NotDue);
+            self.write_cleaned(CleanupRecord::done(now))?;
+            return Ok(DailyCleanup::NotDue);
         }
         let jumped = |seen: Timestamp| {
             rules.any(|settings| settings.needs_clock() && settings.clock_jumped(seen, now))
@@ -298,20 +301,27 @@ impl LocalStore {
         if let Some(jump) = plan.jumped {
             note.doubted = Some(now);
             self.write_cleaned(note)?;
-            return Ok(Daily::Doubted(jump));
+            return Ok(DailyCleanup::Doubted(jump));
         }
         if plan.sessions.is_empty() && plan.checkpoints.is_empty() {
-            self.write_cleaned(Note::done(now))?;
+            self.write_cleaned(CleanupRecord::done(now))?;
             if !plan.notes.is_empty() {
-                return Ok(Daily::Cleaned(Cleaned { notes: plan.notes, ..Cleaned::default() }));
+                return Ok(DailyCleanup::Cleaned(CleanupOutcome {
+                    notes: plan.notes,
+                    ..CleanupOutcome::default()
+                }));
             }
-            return Ok(Daily::NotDue);
+            return Ok(DailyCleanup::NotDue);
         }
-        self.apply(&plan, rules).map(Daily::Cleaned)
+        self.apply(&plan, rules).map(DailyCleanup::Cleaned)
     }
 
-    fn apply(&self, plan: &CleanupPlan, rules: &CleanupRules) -> Result<Cleaned, StoreError> {
-        let mut cleaned = Cleaned::default();
+    fn apply(
+        &self,
+        plan: &CleanupPlan,
+        rules: &CleanupRules,
+    ) -> Result<CleanupOutcome, StoreError> {
+        let mut cleaned = CleanupOutcome::default();
         if let Err(error) = self.delete_leftovers() {
             cleaned.notes.push(format!("could not delete what earlier cleanups left: {error}"));
         }
@@ -332,15 +342,20 @@ impl LocalStore {
         }
         // A cleanup of one project leaves the rest due today.
         let note = match rules.only.is_empty() {
-            true => Note::done(now),
-            false => Note { at: self.read_cleaned().at, doubted: None, seen: Some(now) },
+            true => CleanupRecord::done(now),
+            false => CleanupRecord { at: self.read_cleaned().at, doubted: None, seen: Some(now) },
         };
         self.write_cleaned(note)?;
         Ok(cleaned)
     }
 
     /// Removes the sessions that both plans name, forks before their parents.
-    fn remove_planned(&self, plan: &CleanupPlan, fresh: &CleanupPlan, cleaned: &mut Cleaned) {
+    fn remove_planned(
+        &self,
+        plan: &CleanupPlan,
+        fresh: &CleanupPlan,
+        cleaned: &mut CleanupOutcome,
+    ) {
         let shown: HashMap<SessionId, Seq> =
             plan.sessions.iter().map(|session| (session.id, session.last)).collect();
         for session in &fresh.sessions {
@@ -360,7 +375,7 @@ impl LocalStore {
     }
 
     /// Removes the checkpoints that both plans name.
-    fn thin_planned(&self, plan: &CleanupPlan, fresh: &CleanupPlan, cleaned: &mut Cleaned) {
+    fn thin_planned(&self, plan: &CleanupPlan, fresh: &CleanupPlan, cleaned: &mut CleanupOutcome) {
         for (id, numbers) in &fresh.checkpoints {
             let shown = plan.checkpoints_of(*id);
             let both: Vec<u64> =
@@ -386,7 +401,7 @@ impl LocalStore {
         about: Option<SessionId>,
     ) -> Result<CleanupPlan, StoreError> {
         let mut plan = CleanupPlan::default();
-        let Present { sessions: mut here, unknown } = self.sessions_here()?;
+        let StoreInventory { sessions: mut here, unknown } = self.sessions_here()?;
         if !unknown.is_empty() {
             plan.notes = unknown;
             if rules.any(Retention::is_set) {
@@ -412,14 +427,15 @@ impl LocalStore {
         }
         let facts: Vec<SessionFacts> = here.iter().map(|here| here.facts.clone()).collect();
         let planned = plan_retention(now, &facts, &groups);
-        let by_id: HashMap<SessionId, &Here> =
+        let by_id: HashMap<SessionId, &StoredSessionFacts> =
             here.iter().map(|here| (here.facts.id, here)).collect();
         plan.kept = planned.keep;
-        let fork = |here: &Here| here.facts.parent.map(|parent| (here.facts.id, parent));
+        let fork =
+            |here: &StoredSessionFacts| here.facts.parent.map(|parent| (here.facts.id, parent));
         plan.forks = here.iter().filter_map(fork).collect();
         for (id, reason) in &planned.remove {
             if let Some(here) = by_id.get(id) {
-                plan.sessions.push(Departing {
+                plan.sessions.push(SessionRemoval {
                     id: *id,
                     title: here.title.clone(),
                     last_used: here.facts.last_used,
@@ -434,8 +450,10 @@ impl LocalStore {
         let staying = || here.iter().filter(|here| !going.contains(&here.facts.id));
         // A fork can rewind to the checkpoints of its ancestors.
         let parents: HashSet<SessionId> = staying().filter_map(|here| here.facts.parent).collect();
-        let alone = |here: &&Here| !here.facts.in_use && !parents.contains(&here.facts.id);
-        let thinned = |here: &&Here| groups.get(here.facts.group).is_some_and(|it| it.thin);
+        let alone =
+            |here: &&StoredSessionFacts| !here.facts.in_use && !parents.contains(&here.facts.id);
+        let thinned =
+            |here: &&StoredSessionFacts| groups.get(here.facts.group).is_some_and(|it| it.thin);
         for here in staying().filter(thinned).filter(alone) {
             let numbers = plan_thinning(now, &here.checkpoints);
             if !numbers.is_empty() {
@@ -445,8 +463,8 @@ impl LocalStore {
         Ok(plan)
     }
 
-    fn sessions_here(&self) -> Result<Present, StoreError> {
-        let mut present = Present::default();
+    fn sessions_here(&self) -> Result<StoreInventory, StoreError> {
+        let mut present = StoreInventory::default();
         for name in self.names()? {
             let layout = self.layout().session(&name);
             let looked = match self.identify(&layout).map_err(store_error) {
@@ -466,9 +484,13 @@ impl LocalStore {
         Ok(present)
     }
 
-    fn look_at(&self, id: SessionId, layout: &SessionLayout) -> Result<Here, StoreError> {
+    fn look_at(
+        &self,
+        id: SessionId,
+        layout: &SessionLayout,
+    ) -> Result<StoredSessionFacts, StoreError> {
         let reader = self.reader_at(id, layout);
-        let core = reader.look(Gone::PassOver).map_err(store_error)?.state.core;
+        let core = reader.look(MissingParentPolicy::PassOver).map_err(store_error)?.state.core;
         let past = reader.past().map_err(store_error)?;
         // The start of the journal decides, not what was recorded later.
         let parent = past.link().or_else(|| core.fields.parent.clone());
@@ -486,9 +508,9 @@ impl LocalStore {
         let mut numbers = reader.checkpoints_before().map_err(store_error)?;
         let mut checkpoints: Vec<CheckpointFacts> = Vec::new();
         let mark = reader.mark().map_err(store_error)?;
-        let walked = reader.journal().walk(Start::beginning(), mark, &mut |found| {
+        let walked = reader.journal().walk(WalkStart::beginning(), mark, &mut |found| {
             match found {
-                Found::Event { line, .. } => {
+                JournalItem::Event { line, .. } => {
                     last = line.seq;
                     let Some(head) = line.head() else { return ControlFlow::Continue(()) };
                     if !UPKEEP.contains(&head.kind) {
@@ -517,8 +539,8 @@ impl LocalStore {
                         bytes = bytes.saturating_add(stored);
                     }
                 }
-                Found::Damage(_) => damaged = true,
-                Found::Torn { .. } | Found::Seam { .. } => {}
+                JournalItem::Damage(_) => damaged = true,
+                JournalItem::Torn { .. } | JournalItem::Seam { .. } => {}
             }
             ControlFlow::Continue(())
         });
@@ -540,7 +562,7 @@ impl LocalStore {
         let fields = core.fields;
         let project = reader.project(fields.project_id)?;
         let workspace = fields.workspace.map(PathBuf::from);
-        Ok(Here { facts, title: fields.title, last, checkpoints, project, workspace })
+        Ok(StoredSessionFacts { facts, title: fields.title, last, checkpoints, project, workspace })
     }
 
     fn thin(&self, id: SessionId, numbers: &[u64]) -> Result<(), StoreError> {
@@ -554,11 +576,14 @@ impl LocalStore {
         })?;
         let writer = self.writer(id, Duration::ZERO)?;
         let event = NewEvent::new(Kind::CHECKPOINT_THINNED, data);
-        writer.append(vec![event], Durability::Synced, OddEvents::Keep)?.wait()?;
+        writer.append(vec![event], Durability::Synced, AnomalyPolicy::Keep)?.wait()?;
         Ok(())
     }
 
-    pub(crate) fn lock_cleanup(&self, mode: LockMode) -> Result<Option<Box<dyn Lock>>, StoreError> {
+    pub(crate) fn lock_cleanup(
+        &self,
+        mode: LockMode,
+    ) -> Result<Option<Box<dyn StorageLock>>, StoreError> {
         let path = self.layout().cleanup_lock();
         self.storage().lock(&path, mode).map_err(storage_error("lock", &path))
     }
@@ -568,7 +593,7 @@ impl LocalStore {
         mode: LockMode,
         wait: Duration,
         held: &str,
-    ) -> Result<Box<dyn Lock>, StoreError> {
+    ) -> Result<Box<dyn StorageLock>, StoreError> {
         let until = Instant::now() + wait;
         loop {
             if let Some(lock) = self.lock_cleanup(mode)? {
@@ -582,7 +607,7 @@ impl LocalStore {
         }
     }
 
-    fn read_cleaned(&self) -> Note {
+    fn read_cleaned(&self) -> CleanupRecord {
         let read = || {
             let file = self.storage().open(&self.layout().cleaned(), Access::Read).ok()?;
             let mut bytes = [0; 256];
@@ -594,10 +619,10 @@ impl LocalStore {
             let line = text.lines().find_map(|line| line.strip_prefix(label))?;
             Timestamp::from_ascii(line.trim().as_bytes())
         };
-        Note { at: time("cleaned "), doubted: time("doubted "), seen: time("seen ") }
+        CleanupRecord { at: time("cleaned "), doubted: time("doubted "), seen: time("seen ") }
     }
 
-    fn write_cleaned(&self, note: Note) -> Result<(), StoreError> {
+    fn write_cleaned(&self, note: CleanupRecord) -> Result<(), StoreError> {
         let mut text = String::new();
         for (label, at) in [("cleaned", note.at), ("doubted", note.doubted), ("seen", note.seen)] {
             if let Some(at) = at {
@@ -618,7 +643,7 @@ impl LocalStore {
 
 /// The contents of the file `cleaned`.
 #[derive(Debug, Clone, Copy)]
-struct Note {
+struct CleanupRecord {
     /// When a cleanup of the store last ran, or found nothing to do.
     at: Option<Timestamp>,
     /// When a jump of the clock was last reported.
@@ -627,7 +652,7 @@ struct Note {
     seen: Option<Timestamp>,
 }
 
-impl Note {
+impl CleanupRecord {
     /// A complete cleanup.
     const fn done(now: Timestamp) -> Self {
         Self { at: Some(now), doubted: None, seen: None }

@@ -12,7 +12,10 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use abide_journal::{Collected, Found, Identity, Journal, Line, Lock, Packs, Scan, Start};
+use abide_journal::{
+    CollectionSummary, Identity, Journal, JournalItem, JournalLine, Packs, SegmentScan,
+    StorageLock, WalkStart,
+};
 use abide_model::{Fact, Kind, ObjectHash, Recovery, Seq, SessionId, StoreError};
 use abide_workspace::{Reach, ReachError, Snapshot};
 
@@ -62,14 +65,14 @@ pub enum CollectError {
 
 /// Sessions and checkpoints that are treated as already removed.
 #[derive(Debug, Default)]
-pub(crate) struct Without {
+pub(crate) struct AssumedRemovals {
     pub(crate) sessions: HashSet<SessionId>,
     pub(crate) checkpoints: HashMap<SessionId, BTreeSet<u64>>,
 }
 
 /// The objects of a store that are named.
 #[derive(Debug, Default)]
-struct Marks {
+struct NamedObjects {
     /// Every name that was found.
     named: HashSet<ObjectHash>,
     /// Those of payloads: strings, which name nothing.
@@ -82,7 +85,7 @@ struct Marks {
 
 impl LocalStore {
     /// Removes objects that nothing names from packs older than `grace`.
-    pub fn collect(&self, grace: Duration) -> Result<Collected, CollectError> {
+    pub fn collect(&self, grace: Duration) -> Result<CollectionSummary, CollectError> {
         self.collect_noting(grace, &mut Vec::new())
     }
 
@@ -91,9 +94,9 @@ impl LocalStore {
         &self,
         grace: Duration,
         notes: &mut Vec<String>,
-    ) -> Result<Collected, CollectError> {
+    ) -> Result<CollectionSummary, CollectError> {
         let _lock = self.lock_objects()?;
-        let live = self.live_objects(&Without::default(), notes)?;
+        let live = self.live_objects(&AssumedRemovals::default(), notes)?;
         let (packs, now) = (self.packs(), self.system_time());
         let planned = packs.collect(&live, grace, now, true).map_err(store_error)?;
         let touched = planned.packs_removed + planned.packs_rewritten + planned.objects_removed;
@@ -107,10 +110,10 @@ impl LocalStore {
     /// What a collection would remove after these removals.
     pub(crate) fn preview_collection(
         &self,
-        without: &Without,
+        without: &AssumedRemovals,
         grace: Duration,
         notes: &mut Vec<String>,
-    ) -> Result<Collected, CollectError> {
+    ) -> Result<CollectionSummary, CollectError> {
         let _lock = self.lock_objects()?;
         let live = self.live_objects(without, notes)?;
         let collected = self.packs().collect(&live, grace, self.system_time(), true);
@@ -119,8 +122,11 @@ impl LocalStore {
 
     /// What a collection would remove from packs older than `grace`. Takes no lock and changes
     /// nothing: objects stored meanwhile go to a newer pack.
-    pub(crate) fn unnamed_objects(&self, grace: Duration) -> Result<Collected, CollectError> {
-        let live = self.live_objects(&Without::default(), &mut Vec::new())?;
+    pub(crate) fn unnamed_objects(
+        &self,
+        grace: Duration,
+    ) -> Result<CollectionSummary, CollectError> {
+        let live = self.live_objects(&AssumedRemovals::default(), &mut Vec::new())?;
         let collected = self.packs().collect(&live, grace, self.system_time(), true);
         Ok(collected.map_err(store_error)?)
     }
@@ -145,7 +151,7 @@ impl LocalStore {
         storage.sync_dir(&dir).map_err(storage_error("sync", &dir))
     }
 
-    pub(crate) fn lock_objects(&self) -> Result<Box<dyn Lock>, CollectError> {
+    pub(crate) fn lock_objects(&self) -> Result<Box<dyn StorageLock>, CollectError> {
         self.packs().lock_for_collection().map_err(store_error)?.ok_or(CollectError::Busy)
     }
 
@@ -158,10 +164,10 @@ impl LocalStore {
     /// hold the collection lock.
     pub(crate) fn live_objects(
         &self,
-        without: &Without,
+        without: &AssumedRemovals,
         notes: &mut Vec<String>,
     ) -> Result<HashSet<ObjectHash>, CollectError> {
-        let mut marks = Marks::default();
+        let mut marks = NamedObjects::default();
         for name in self.names()? {
             let layout = self.layout().session(&name);
             let id = match self.identify(&layout).map_err(store_error)? {
@@ -185,7 +191,7 @@ impl LocalStore {
         &self,
         session: SessionId,
         thinned: &BTreeSet<u64>,
-        marks: &mut Marks,
+        marks: &mut NamedObjects,
     ) -> Result<(), CollectError> {
         let reader = self.reader(session)?;
         let mark = reader.mark().map_err(store_error)?;
@@ -194,21 +200,23 @@ impl LocalStore {
         let mut recoveries = Vec::new();
         reader
             .journal()
-            .walk(Start::beginning(), mark, &mut |found| {
+            .walk(WalkStart::beginning(), mark, &mut |found| {
                 match found {
-                    Found::Event { line, .. } => {
+                    JournalItem::Event { line, .. } => {
                         marks.line(&line, &mut snapshots);
                         if let Some(recovery) = recovery_of(&line) {
                             note_recovery(&mut recoveries, line.seq, recovery);
                         }
                         ControlFlow::Continue(())
                     }
-                    Found::Damage(found) => {
+                    JournalItem::Damage(found) => {
                         damage = Some(found);
                         ControlFlow::Break(())
                     }
                     // A torn tail was never acknowledged; the next writer cuts it off.
-                    Found::Torn { .. } | Found::Seam { .. } => ControlFlow::Continue(()),
+                    JournalItem::Torn { .. } | JournalItem::Seam { .. } => {
+                        ControlFlow::Continue(())
+                    }
                 }
             })
             .map_err(store_error)?;
@@ -225,7 +233,7 @@ impl LocalStore {
     }
 
     /// Marks what running imports have staged.
-    fn mark_imports(&self, marks: &mut Marks) -> Result<(), CollectError> {
+    fn mark_imports(&self, marks: &mut NamedObjects) -> Result<(), CollectError> {
         let dir = self.imports_dir();
         let names = match self.storage().list(&dir) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
@@ -237,11 +245,11 @@ impl LocalStore {
         Ok(())
     }
 
-    fn mark_bytes(&self, dir: &Path, marks: &mut Marks) -> Result<(), CollectError> {
+    fn mark_bytes(&self, dir: &Path, marks: &mut NamedObjects) -> Result<(), CollectError> {
         let journal = Journal::new(self.storage().clone(), dir.to_owned());
         for name in journal.segments().map_err(store_error)? {
             let segment = journal.open_segment(name).map_err(store_error)?;
-            let scanned = Scan::new(&segment).chunks(0, &mut |_, raw, _| {
+            let scanned = SegmentScan::new(&segment).chunks(0, &mut |_, raw, _| {
                 marks.named.extend(names_in(raw));
                 Ok(ControlFlow::Continue(()))
             });
@@ -253,7 +261,7 @@ impl LocalStore {
     /// All objects reachable from the names.
     fn all_reached(
         &self,
-        marks: Marks,
+        marks: NamedObjects,
         notes: &mut Vec<String>,
     ) -> Result<HashSet<ObjectHash>, CollectError> {
         let read = |hash| self.packs().read(hash).map_err(store_error);
@@ -293,10 +301,10 @@ impl LocalStore {
     }
 }
 
-impl Marks {
+impl NamedObjects {
     /// Adds the names of a line. Whether the snapshots of a checkpoint or a rewind count is known
     /// only at the end.
-    fn line(&mut self, line: &Line<'_>, snapshots: &mut NamedSnapshots) {
+    fn line(&mut self, line: &JournalLine<'_>, snapshots: &mut NamedSnapshots) {
         self.payloads.extend(line.objects().into_iter().map(|object| object.hash));
         let conditional = snapshots.line(line);
         let others = names_in(line.bytes()).filter(|name| !conditional.contains(name));
@@ -305,7 +313,7 @@ impl Marks {
 }
 
 /// The recovery that a line records.
-fn recovery_of(line: &Line<'_>) -> Option<Recovery> {
+fn recovery_of(line: &JournalLine<'_>) -> Option<Recovery> {
     line.head().filter(|head| head.kind == Kind::RECOVERY_PERFORMED)?;
     match line.event()?.fact() {
         Ok(Fact::Recovery(recovery)) => Some(recovery),

@@ -67,7 +67,7 @@ projects = \"many\"
 
 /// Only the `projects` key.
 #[derive(Deserialize)]
-struct Marked {
+struct ProjectsSetting {
     projects: Option<HeldProjects>,
 }
 
@@ -79,12 +79,12 @@ pub fn holds_many_projects(root: &Path) -> bool {
     let Ok(text) = read_text(&Disk, &path) else { return false };
     text.starts_with(MARK)
         || toml::from_str(&text)
-            .is_ok_and(|Marked { projects }| projects == Some(HeldProjects::Many))
+            .is_ok_and(|ProjectsSetting { projects }| projects == Some(HeldProjects::Many))
 }
 
 /// Only the `version` key.
 #[derive(Deserialize)]
-struct Version {
+struct ConfigVersion {
     #[serde(default)]
     version: u64,
 }
@@ -212,7 +212,7 @@ impl Config {
         let config = match toml::from_str::<Self>(&text) {
             Ok(config) => Ok(config),
             // A later version may have settings that this one does not know.
-            Err(error) => toml::from_str::<Version>(&text)
+            Err(error) => toml::from_str::<ConfigVersion>(&text)
                 .ok()
                 .filter(|told| told.version > STORE_VERSION)
                 .map(|told| Self { version: told.version, ..Self::default() })

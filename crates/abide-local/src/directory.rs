@@ -9,12 +9,12 @@ use crate::layout::{LINK, SessionLayout, StoreLayout, session_name, short_of};
 
 /// The directory of a store's sessions.
 #[derive(Debug, Clone)]
-pub(crate) struct Directory {
+pub(crate) struct SessionDirectory {
     storage: Arc<dyn Storage>,
     layout: StoreLayout,
 }
 
-impl Directory {
+impl SessionDirectory {
     pub(crate) const fn new(storage: Arc<dyn Storage>, layout: StoreLayout) -> Self {
         Self { storage, layout }
     }

@@ -16,16 +16,16 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use abide_journal::{
-    Access, Body, Found, Identity, Journal, Line, Lock, LockMode, Segment, SegmentForm,
-    SegmentName, Start, Storage, write_full,
+    Access, Identity, Journal, JournalItem, JournalLine, LinePayload, LockMode, Segment,
+    SegmentForm, SegmentName, Storage, StorageLock, WalkStart, write_full,
 };
 use abide_model::{Erasure, Kind, ObjectHash, Seq, SessionId, StoreError};
 use abide_workspace::{Reach, ReachError, Snapshot};
 use serde::Serialize;
 
-use crate::collection::{CollectError, Without, names_in};
+use crate::collection::{AssumedRemovals, CollectError, names_in};
 use crate::erase_plan::ErasePlan;
-use crate::erasing::Unfinished;
+use crate::erasing::PendingErasure;
 use crate::error::{storage_error, store_error};
 use crate::find::give_project;
 use crate::layout::{SessionLayout, shown};
@@ -80,7 +80,7 @@ pub enum EraseError {
 
 /// What was erased.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Erased {
+pub struct EraseOutcome {
     /// The number of payloads.
     pub payloads: u64,
     /// The number of objects removed: payloads, snapshots, and the files of snapshots.
@@ -108,11 +108,11 @@ pub struct Leftovers {
 
 /// The result of finishing interrupted erasures.
 #[derive(Debug, Default)]
-struct Finished {
+struct FinishedErasures {
     /// How many were finished.
     count: u64,
     /// All of them together, with notes on the others.
-    erased: Erased,
+    erased: EraseOutcome,
 }
 
 /// The lines of a segment to erase: start, end, and replacement of each.
@@ -126,11 +126,11 @@ impl LocalStore {
         plan: &ErasePlan,
         reason: Option<&str>,
         wait: Duration,
-    ) -> Result<Erased, EraseError> {
+    ) -> Result<EraseOutcome, EraseError> {
         let _lock = self.hold_cleanup()?;
         let mut notes = self.clear_left()?.notes;
         notes.extend(self.finish(wait)?.erased.notes);
-        let mut erased = self.erase(plan, &Unfinished::of(plan, reason), wait)?;
+        let mut erased = self.erase(plan, &PendingErasure::of(plan, reason), wait)?;
         erased.notes.extend(notes);
         Ok(erased)
     }
@@ -150,11 +150,11 @@ impl LocalStore {
 
     /// Removes every object that nothing names from the packs, and what repairs of the store's own
     /// files have kept, which may include packs. Waits this long for processes that store objects.
-    pub fn erase_unnamed(&self, wait: Duration) -> Result<Erased, EraseError> {
+    pub fn erase_unnamed(&self, wait: Duration) -> Result<EraseOutcome, EraseError> {
         let _cleanup = self.hold_cleanup()?;
         let _lock = self.wait_for_objects(wait).map_err(EraseError::NotBegun)?;
-        let mut done = Erased::default();
-        let live = self.live_objects(&Without::default(), &mut done.notes);
+        let mut done = EraseOutcome::default();
+        let live = self.live_objects(&AssumedRemovals::default(), &mut done.notes);
         let live = live.map_err(EraseError::NotBegun)?;
         // The copies first: once the objects are gone, nothing shows that copies are left.
         self.clear_quarantine(&[], &mut done.notes)?;
@@ -165,7 +165,7 @@ impl LocalStore {
 
     /// Finishes interrupted erasures; `None` if none could be finished. Those that cannot be
     /// finished stay recorded.
-    pub fn finish_erase(&self, wait: Duration) -> Result<Option<Erased>, EraseError> {
+    pub fn finish_erase(&self, wait: Duration) -> Result<Option<EraseOutcome>, EraseError> {
         if self.read_unfinished()?.is_empty() {
             return Ok(None);
         }
@@ -174,8 +174,8 @@ impl LocalStore {
         Ok((finished.count > 0).then_some(finished.erased))
     }
 
-    fn finish(&self, wait: Duration) -> Result<Finished, StoreError> {
-        let mut finished = Finished::default();
+    fn finish(&self, wait: Duration) -> Result<FinishedErasures, StoreError> {
+        let mut finished = FinishedErasures::default();
         for unfinished in self.read_unfinished()? {
             let erased = match self.plan_erase(unfinished.session, &unfinished.events) {
                 Ok(plan) => {
@@ -204,8 +204,12 @@ impl LocalStore {
 
     /// Finishes an erasure whose session was removed meanwhile: its objects and what repairs kept
     /// remain.
-    fn erase_removed(&self, unfinished: &Unfinished, wait: Duration) -> Result<Erased, EraseError> {
-        let mut done = Erased::default();
+    fn erase_removed(
+        &self,
+        unfinished: &PendingErasure,
+        wait: Duration,
+    ) -> Result<EraseOutcome, EraseError> {
+        let mut done = EraseOutcome::default();
         if unfinished.has_objects() {
             let _lock = self.wait_for_objects(wait).map_err(EraseError::NotBegun)?;
             done.objects = self.purge(&mut done.notes).map_err(EraseError::Objects)?;
@@ -218,9 +222,9 @@ impl LocalStore {
     fn erase(
         &self,
         plan: &ErasePlan,
-        unfinished: &Unfinished,
+        unfinished: &PendingErasure,
         wait: Duration,
-    ) -> Result<Erased, EraseError> {
+    ) -> Result<EraseOutcome, EraseError> {
         let collection = unfinished
             .has_objects()
             .then(|| self.wait_for_objects(wait).map_err(EraseError::NotBegun))
@@ -245,7 +249,7 @@ impl LocalStore {
         for (_, layout) in &derived {
             transcripts.push(self.drop_derived(layout, wait)?);
         }
-        let mut done = Erased::default();
+        let mut done = EraseOutcome::default();
         let sessions: Vec<SessionId> = derived.iter().map(|(session, _)| *session).collect();
         self.clear_quarantine(&sessions, &mut done.notes)?;
         done.payloads = self.rewrite(&replacements, &layout)?;
@@ -271,7 +275,10 @@ impl LocalStore {
         self.storage().sync_dir(&layout.dir).map_err(storage_error("sync", &layout.dir))
     }
 
-    pub(crate) fn wait_for_objects(&self, wait: Duration) -> Result<Box<dyn Lock>, CollectError> {
+    pub(crate) fn wait_for_objects(
+        &self,
+        wait: Duration,
+    ) -> Result<Box<dyn StorageLock>, CollectError> {
         let until = Instant::now() + wait;
         loop {
             match self.lock_objects() {
@@ -285,7 +292,11 @@ impl LocalStore {
 
     /// Removes what nothing names any more, and counts how many of these objects, and of the files
     /// of snapshots among them, were removed.
-    fn erase_objects(&self, objects: &[ObjectHash], done: &mut Erased) -> Result<(), CollectError> {
+    fn erase_objects(
+        &self,
+        objects: &[ObjectHash],
+        done: &mut EraseOutcome,
+    ) -> Result<(), CollectError> {
         let named: HashSet<ObjectHash> = objects.iter().copied().collect();
         let reached = self.reached_from(&named)?;
         self.purge(&mut done.notes)?;
@@ -307,7 +318,7 @@ impl LocalStore {
     /// Removes every object that nothing names from the packs. The journals are read again, so that
     /// whatever an event names stays. The caller must hold the collection lock. Returns how many.
     fn purge(&self, notes: &mut Vec<String>) -> Result<u64, CollectError> {
-        let live = self.live_objects(&Without::default(), notes)?;
+        let live = self.live_objects(&AssumedRemovals::default(), notes)?;
         self.purge_all_but(&live, notes)
     }
 
@@ -363,8 +374,8 @@ impl LocalStore {
             };
             let reader = self.reader_at(id, &layout);
             let mark = reader.mark().map_err(store_error)?;
-            let walked = reader.journal().walk(Start::beginning(), mark, &mut |found| {
-                if let Found::Event { line, .. } = found
+            let walked = reader.journal().walk(WalkStart::beginning(), mark, &mut |found| {
+                if let JournalItem::Event { line, .. } = found
                     && names_in(line.bytes()).any(|name| objects.contains(&name))
                 {
                     names.push((id, line.seq));
@@ -388,7 +399,7 @@ impl LocalStore {
         &self,
         layout: &SessionLayout,
         wait: Duration,
-    ) -> Result<Box<dyn Lock>, StoreError> {
+    ) -> Result<Box<dyn StorageLock>, StoreError> {
         let storage = &**self.storage();
         clear(storage, &layout.state())?;
         let path = layout.transcript();
@@ -420,16 +431,18 @@ impl LocalStore {
         let mut replacements = Replacements::new();
         let mark = self.reader(plan.session)?.mark().map_err(store_error)?;
         let mut damage = None;
-        let walked = journal.walk(Start::beginning(), mark, &mut |found| {
+        let walked = journal.walk(WalkStart::beginning(), mark, &mut |found| {
             match found {
-                Found::Event { line, segment, offset, end, ended } => {
-                    if wanted.contains(&line.seq) && !matches!(line.body(), Body::Erased { .. }) {
+                JournalItem::Event { line, segment, offset, end, ended } => {
+                    if wanted.contains(&line.seq)
+                        && !matches!(line.body(), LinePayload::Erased { .. })
+                    {
                         let new = erased_line(&line, ended);
                         replacements.entry(segment).or_default().push((offset, end, new));
                     }
                 }
-                Found::Damage(found) => damage = Some(found),
-                Found::Torn { .. } | Found::Seam { .. } => {}
+                JournalItem::Damage(found) => damage = Some(found),
+                JournalItem::Torn { .. } | JournalItem::Seam { .. } => {}
             }
             ControlFlow::Continue(())
         });
@@ -473,13 +486,13 @@ impl LocalStore {
         plan: &ErasePlan,
         reason: Option<&str>,
         layout: &SessionLayout,
-        lock: Box<dyn Lock>,
+        lock: Box<dyn StorageLock>,
     ) -> Result<(), StoreError> {
         let mut noted: BTreeSet<(Seq, bool)> = BTreeSet::new();
         let reader = self.reader(plan.session)?;
         let mark = reader.mark().map_err(store_error)?;
-        let walked = reader.journal().walk(Start::beginning(), mark, &mut |found| {
-            if let Found::Event { line, .. } = found
+        let walked = reader.journal().walk(WalkStart::beginning(), mark, &mut |found| {
+            if let JournalItem::Event { line, .. } = found
                 && line.head().is_some_and(|head| head.kind == Kind::PAYLOAD_ERASED)
                 && let Some(Ok(abide_model::Fact::Erasure(erasure))) =
                     line.event().map(|event| event.fact())
@@ -504,7 +517,7 @@ impl LocalStore {
     }
 }
 
-fn erased_line(line: &Line<'_>, ended: bool) -> Vec<u8> {
+fn erased_line(line: &JournalLine<'_>, ended: bool) -> Vec<u8> {
     let mut bytes = line.erased();
     if !ended {
         bytes.pop();

@@ -4,17 +4,17 @@
 use std::collections::{BTreeSet, HashSet};
 use std::ops::ControlFlow;
 
-use abide_journal::{Body, Found, Start};
+use abide_journal::{JournalItem, LinePayload, WalkStart};
 use abide_model::{Kind, ObjectHash, Seq, SessionId, StoreError, Timestamp};
 use serde::Serialize;
 
-use crate::collection::Without;
+use crate::collection::AssumedRemovals;
 use crate::erase::EraseError;
 use crate::error::store_error;
 use crate::file_search::FileSearch;
 use crate::layout::shown;
 use crate::named_snapshots::{NamedBy, NamedSnapshots};
-use crate::past::Gone;
+use crate::past::MissingParentPolicy;
 use crate::store::LocalStore;
 
 /// An event whose payload is to be erased.
@@ -52,7 +52,7 @@ pub struct ErasePlan {
 
 /// Where a text occurs in a session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Matches {
+pub struct TextMatches {
     /// Events whose payload contains it.
     pub payloads: Vec<Seq>,
     /// Events whose payload contains it but determines how the session is read, so that it cannot
@@ -124,13 +124,13 @@ impl LocalStore {
     }
 
     /// The session's own events whose payload, objects included, contains a text.
-    pub fn find_payloads(&self, session: SessionId, text: &str) -> Result<Matches, StoreError> {
+    pub fn find_payloads(&self, session: SessionId, text: &str) -> Result<TextMatches, StoreError> {
         let reader = self.reader(session)?;
         let mark = reader.mark().map_err(store_error)?;
-        let mut matches = Matches::default();
+        let mut matches = TextMatches::default();
         let mut found_in = Vec::new();
-        let walked = reader.journal().walk(Start::beginning(), mark, &mut |found| {
-            if let Found::Event { line, .. } = found
+        let walked = reader.journal().walk(WalkStart::beginning(), mark, &mut |found| {
+            if let JournalItem::Event { line, .. } = found
                 && let (Some(event), _) = reader.event(&line)
             {
                 let names = [event.task.as_ref().map(|task| task.0.as_str()), event.key.as_deref()];
@@ -179,7 +179,7 @@ impl LocalStore {
                 }
             }
         }
-        match self.live_objects(&Without::default(), &mut Vec::new()) {
+        match self.live_objects(&AssumedRemovals::default(), &mut Vec::new()) {
             Ok(live) => {
                 let all = self.packs().objects().map_err(store_error)?;
                 for object in all.difference(&live) {
@@ -213,8 +213,8 @@ impl LocalStore {
         let reader = self.reader(session)?;
         let mark = reader.mark().map_err(store_error)?;
         let mut snapshots = NamedSnapshots::of(&reader).map_err(store_error)?;
-        let walked = reader.journal().walk(Start::beginning(), mark, &mut |found| {
-            if let Found::Event { line, .. } = found {
+        let walked = reader.journal().walk(WalkStart::beginning(), mark, &mut |found| {
+            if let JournalItem::Event { line, .. } = found {
                 snapshots.line(&line);
             }
             ControlFlow::Continue(())
@@ -232,8 +232,8 @@ impl LocalStore {
         let mut lines = Vec::new();
         let mut rewinds = BTreeSet::new();
         let mut snapshots = NamedSnapshots::of(&reader).map_err(store_error)?;
-        let walked = reader.journal().walk(Start::beginning(), mark, &mut |found| {
-            let Found::Event { line, offset, end, .. } = found else {
+        let walked = reader.journal().walk(WalkStart::beginning(), mark, &mut |found| {
+            let JournalItem::Event { line, offset, end, .. } = found else {
                 return ControlFlow::Continue(());
             };
             let named = snapshots.line(&line);
@@ -250,7 +250,7 @@ impl LocalStore {
                     bytes: end - offset,
                     objects: line.objects().into_iter().map(|object| object.hash).collect(),
                     snapshot: named.first().copied(),
-                    erased: matches!(line.body(), Body::Erased { .. }),
+                    erased: matches!(line.body(), LinePayload::Erased { .. }),
                 });
             }
             ControlFlow::Continue(())
@@ -284,7 +284,7 @@ impl LocalStore {
         if link.is_some() {
             return Ok(link.map(|parent| parent.session));
         }
-        let state = reader.look(Gone::PassOver).map_err(store_error)?.state;
+        let state = reader.look(MissingParentPolicy::PassOver).map_err(store_error)?.state;
         Ok(state.core.fields.parent.map(|parent| parent.session))
     }
 

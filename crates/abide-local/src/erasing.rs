@@ -13,7 +13,7 @@ use crate::store::LocalStore;
 
 /// An erasure that is in progress or was interrupted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Unfinished {
+pub(crate) struct PendingErasure {
     pub(crate) session: SessionId,
     pub(crate) events: Vec<Seq>,
     /// Payloads and snapshots that they name.
@@ -24,7 +24,7 @@ pub(crate) struct Unfinished {
     pub(crate) reason: Option<String>,
 }
 
-impl Unfinished {
+impl PendingErasure {
     pub(crate) fn of(plan: &ErasePlan, reason: Option<&str>) -> Self {
         let objects = plan.lines.iter().flat_map(|line| line.objects.iter().chain(&line.snapshot));
         Self {
@@ -58,7 +58,7 @@ impl LocalStore {
         self.storage().open(&self.layout().erasing(), Access::Read).is_ok()
     }
 
-    pub(crate) fn read_unfinished(&self) -> Result<Vec<Unfinished>, StoreError> {
+    pub(crate) fn read_unfinished(&self) -> Result<Vec<PendingErasure>, StoreError> {
         let path = self.layout().erasing();
         let file = match self.storage().open(&path, Access::Read) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -74,7 +74,7 @@ impl LocalStore {
             .map_err(|error| StoreError::Damaged { place: shown(&path), reason: error.to_string() })
     }
 
-    pub(crate) fn add_unfinished(&self, unfinished: &Unfinished) -> Result<(), StoreError> {
+    pub(crate) fn add_unfinished(&self, unfinished: &PendingErasure) -> Result<(), StoreError> {
         let mut all = self.read_unfinished()?;
         if !all.contains(unfinished) {
             all.push(unfinished.clone());
@@ -82,7 +82,7 @@ impl LocalStore {
         self.write_unfinished(&all)
     }
 
-    pub(crate) fn forget_unfinished(&self, unfinished: &Unfinished) -> Result<(), StoreError> {
+    pub(crate) fn forget_unfinished(&self, unfinished: &PendingErasure) -> Result<(), StoreError> {
         let mut left = self.read_unfinished()?;
         left.retain(|one| one != unfinished);
         if !left.is_empty() {
@@ -92,7 +92,7 @@ impl LocalStore {
         self.storage().remove(&path).map_err(storage_error("remove", &path))
     }
 
-    fn write_unfinished(&self, all: &[Unfinished]) -> Result<(), StoreError> {
+    fn write_unfinished(&self, all: &[PendingErasure]) -> Result<(), StoreError> {
         let storage = &**self.storage();
         let path = self.layout().erasing();
         let temporary = path.with_extension("tmp");

@@ -8,8 +8,8 @@ use std::io::Write;
 use std::ops::ControlFlow;
 
 use abide_journal::{
-    BundleError, BundleHeader, BundleParent, BundleWriter, ExportError, Found, JournalError, Line,
-    Start, Sum,
+    BundleError, BundleHeader, BundleParent, BundleWriter, ExportError, JournalError, JournalItem,
+    JournalLine, Sum, WalkStart,
 };
 use abide_model::{Fact, Kind, ObjectHash, Seq, SessionId, StoreError};
 
@@ -19,7 +19,7 @@ use crate::reader::LocalReader;
 use crate::store::LocalStore;
 
 /// What the first pass over the journal found.
-struct Survey {
+struct ExportSurvey {
     title: Option<String>,
     last: (Seq, Sum),
     bytes: u64,
@@ -56,7 +56,7 @@ impl LocalStore {
             source => ExportError::Bundle { session, source },
         };
         let mut writer = BundleWriter::begin(out, header.clone()).map_err(bad)?;
-        let mut write = |line: &Line<'_>| -> Result<(), ExportError> {
+        let mut write = |line: &JournalLine<'_>| -> Result<(), ExportError> {
             for named in line.objects() {
                 if !writer.has(named.hash) {
                     let bytes = self.packs().read(named.hash).map_err(store_error)?;
@@ -75,7 +75,7 @@ impl LocalStore {
         let mut written = Ok(());
         let mut end = before;
         each_line(&reader, &mut |found| {
-            let Found::Event { line, .. } = found else { return ControlFlow::Continue(()) };
+            let JournalItem::Event { line, .. } = found else { return ControlFlow::Continue(()) };
             if line.seq > survey.last.0 {
                 return ControlFlow::Break(());
             }
@@ -113,10 +113,10 @@ fn parent_of(reader: &LocalReader) -> Result<Option<BundleParent>, ExportError> 
 
 fn each_line(
     reader: &LocalReader,
-    visit: &mut dyn FnMut(Found<'_>) -> ControlFlow<()>,
+    visit: &mut dyn FnMut(JournalItem<'_>) -> ControlFlow<()>,
 ) -> Result<(), StoreError> {
     let mut walk = || -> Result<(), JournalError> {
-        reader.journal().walk(Start::beginning(), reader.mark()?, visit)
+        reader.journal().walk(WalkStart::beginning(), reader.mark()?, visit)
     };
     walk().map_err(store_error)
 }
@@ -125,12 +125,12 @@ fn survey(
     session: SessionId,
     reader: &LocalReader,
     before: (Seq, Sum),
-) -> Result<Survey, ExportError> {
-    let mut survey = Survey { title: None, last: before, bytes: 0, objects: HashMap::new() };
+) -> Result<ExportSurvey, ExportError> {
+    let mut survey = ExportSurvey { title: None, last: before, bytes: 0, objects: HashMap::new() };
     let mut lost = None;
     each_line(reader, &mut |found| {
         match found {
-            Found::Event { line, .. } => {
+            JournalItem::Event { line, .. } => {
                 let follows = line.seq == survey.last.0.next() && line.prev == survey.last.1.link();
                 if !follows {
                     lost = Some(format!("event {} does not follow from those before", line.seq));
@@ -139,21 +139,21 @@ fn survey(
                 survey.take(&line);
             }
             // Damage that costs no event, as of a header, does not affect the bundle.
-            Found::Damage(damage) => {
+            JournalItem::Damage(damage) => {
                 if damage.lost.is_some() {
                     let place = format!("{} at byte {}", shown(&damage.path), damage.offset);
                     lost = Some(format!("{place}: {}", damage.reason));
                     return ControlFlow::Break(());
                 }
             }
-            Found::Seam { seam, .. } => {
+            JournalItem::Seam { seam, .. } => {
                 lost = Some(match seam.lost() {
                     Some((first, last)) => format!("events {first} to {last} are lost"),
                     None => format!("event {} was reconstructed", seam.after),
                 });
                 return ControlFlow::Break(());
             }
-            Found::Torn { .. } => {}
+            JournalItem::Torn { .. } => {}
         }
         ControlFlow::Continue(())
     })?;
@@ -163,8 +163,8 @@ fn survey(
     }
 }
 
-impl Survey {
-    fn take(&mut self, line: &Line<'_>) {
+impl ExportSurvey {
+    fn take(&mut self, line: &JournalLine<'_>) {
         self.last = (line.seq, line.sum);
         self.bytes += line.bytes().len() as u64;
         self.objects.extend(line.objects().into_iter().map(|named| (named.hash, named.size)));

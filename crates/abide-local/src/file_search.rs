@@ -6,7 +6,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use abide_model::{ObjectHash, StoreError};
-use abide_workspace::{Chunks, Entry, EntryKind, ReadObject, Snapshot, Tree};
+use abide_workspace::{ChunkList, EntryKind, ReadObjectFn, Snapshot, Tree, TreeEntry};
 use memchr::memmem::Finder;
 
 /// The most paths of a directory that are returned.
@@ -15,7 +15,7 @@ const MOST: usize = 10;
 /// A search for a text in the files of snapshots.
 pub(crate) struct FileSearch<'a> {
     text: Finder<'a>,
-    read: &'a ReadObject<'a>,
+    read: &'a ReadObjectFn<'a>,
     /// The first paths below each directory.
     trees: HashMap<ObjectHash, Vec<Vec<u8>>>,
     files: HashMap<ObjectHash, bool>,
@@ -24,7 +24,7 @@ pub(crate) struct FileSearch<'a> {
 }
 
 impl<'a> FileSearch<'a> {
-    pub(crate) fn new(text: &'a str, read: &'a ReadObject<'a>) -> Self {
+    pub(crate) fn new(text: &'a str, read: &'a ReadObjectFn<'a>) -> Self {
         Self {
             text: Finder::new(text.as_bytes()),
             read,
@@ -112,7 +112,7 @@ impl<'a> FileSearch<'a> {
         Ok(paths)
     }
 
-    fn is_in_file(&mut self, entry: &Entry) -> Result<bool, StoreError> {
+    fn is_in_file(&mut self, entry: &TreeEntry) -> Result<bool, StoreError> {
         match entry.kind {
             EntryKind::Directory => Ok(false),
             EntryKind::File | EntryKind::Link => self.is_in(entry.hash),
@@ -125,7 +125,7 @@ impl<'a> FileSearch<'a> {
         if let Some(known) = self.files.get(&list) {
             return Ok(*known);
         }
-        let Some(Ok(chunks)) = (self.read)(list)?.map(|bytes| Chunks::read(&bytes)) else {
+        let Some(Ok(chunks)) = (self.read)(list)?.map(|bytes| ChunkList::read(&bytes)) else {
             self.unread.insert(list);
             return Ok(false);
         };
@@ -165,7 +165,7 @@ mod tests {
         }
 
         fn tree(&mut self, entries: &[(&str, EntryKind, ObjectHash)]) -> ObjectHash {
-            let entry = |(name, kind, hash): &(&str, EntryKind, ObjectHash)| Entry {
+            let entry = |(name, kind, hash): &(&str, EntryKind, ObjectHash)| TreeEntry {
                 name: name.as_bytes().to_vec(),
                 kind: *kind,
                 mode: 0o644,
@@ -195,7 +195,7 @@ mod tests {
         let mut objects = Objects::default();
         let (plain, holds) = (objects.put(b"nothing"), objects.put(b"the secret is here"));
         let parts = [objects.put(b"a part: sec"), objects.put(b"r"), objects.put(b"et")];
-        let chunks = Chunks { chunks: parts.iter().map(|part| (1, *part)).collect() };
+        let chunks = ChunkList { chunks: parts.iter().map(|part| (1, *part)).collect() };
         let large = objects.put(&chunks.write());
         let target = objects.put(b"../secret");
         let deep = objects.tree(&[("env", EntryKind::File, holds), ("x", EntryKind::File, plain)]);

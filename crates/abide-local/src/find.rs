@@ -7,14 +7,14 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use abide_journal::{Access, JournalError};
-use abide_journal::{Found, Start, Storage, read_full, write_full};
+use abide_journal::{JournalItem, Storage, WalkStart, read_full, write_full};
 use abide_model::{Fact, Kind, Seq, SessionFields, SessionId, SessionRef, StoreError};
 
 use crate::error::{storage_error, store_error};
-use crate::history::Wanted;
+use crate::history::IndexDemand;
 use crate::keys::{self, SessionKey};
 use crate::layout::{SessionLayout, may_start_with, short_of};
-use crate::past::Gone;
+use crate::past::MissingParentPolicy;
 use crate::reader::LocalReader;
 use crate::store::LocalStore;
 
@@ -69,14 +69,14 @@ impl LocalStore {
         let projects = &self.options().projects;
         let ask = |wanted| self.indexed(wanted, |index| index.of_projects(projects));
         if !projects.is_empty()
-            && let Some(sessions) = ask(Wanted::AtHand)
+            && let Some(sessions) = ask(IndexDemand::AtHand)
         {
             return Ok(sessions);
         }
         let names = self.names()?;
         if !projects.is_empty()
             && names.len() > LOOKED_AT
-            && let Some(sessions) = ask(Wanted::Anyway)
+            && let Some(sessions) = ask(IndexDemand::Anyway)
         {
             return Ok(sessions);
         }
@@ -177,7 +177,7 @@ impl LocalStore {
     ) -> Result<(String, Option<String>), StoreError> {
         let layout = self.layout_of(id)?;
         let reader = self.reader_at(id, &layout);
-        let beginning = Beginning::of(&reader, Until::FirstEvent).map_err(store_error)?;
+        let beginning = SessionStart::of(&reader, ReadExtent::FirstEvent).map_err(store_error)?;
         let project = reader.project(beginning.project)?;
         Ok((project.unwrap_or_default(), beginning.key))
     }
@@ -201,7 +201,7 @@ impl LocalStore {
         let workspace = workspace.as_deref();
         let projects = &self.options().projects;
         let ask = |wanted| self.indexed(wanted, |index| index.latest(projects, workspace));
-        if let Some(found) = ask(Wanted::AtHand) {
+        if let Some(found) = ask(IndexDemand::AtHand) {
             return Ok(found);
         }
         let mut newest: Option<(SessionId, String)> = None;
@@ -213,7 +213,7 @@ impl LocalStore {
             // Older sessions are found through the index, or without one by reading on.
             if at == LOOKED_AT
                 && newest.is_none()
-                && let Some(found) = ask(Wanted::Anyway)
+                && let Some(found) = ask(IndexDemand::Anyway)
             {
                 return Ok(found);
             }
@@ -236,7 +236,7 @@ impl LocalStore {
         workspace: Option<&str>,
     ) -> Result<bool, StoreError> {
         let reader = self.reader_at(id, layout);
-        let beginning = Beginning::of(&reader, Until::Use).map_err(store_error)?;
+        let beginning = SessionStart::of(&reader, ReadExtent::Use).map_err(store_error)?;
         if beginning.empty {
             return Ok(false);
         }
@@ -248,14 +248,14 @@ impl LocalStore {
             }
         }
         let Some(workspace) = workspace else { return Ok(true) };
-        let core = reader.look(Gone::PassOver).map_err(store_error)?.state.core;
+        let core = reader.look(MissingParentPolicy::PassOver).map_err(store_error)?.state.core;
         Ok(core.fields.workspace.as_deref() == Some(workspace))
     }
 }
 
 /// How much of a session is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Until {
+enum ReadExtent {
     FirstEvent,
     /// Up to the first event that is not bookkeeping.
     Use,
@@ -263,19 +263,19 @@ enum Until {
 
 /// What the first events of a session tell.
 #[derive(Debug, Default)]
-struct Beginning {
+struct SessionStart {
     project: Option<String>,
     key: Option<String>,
     /// It has only the store's own bookkeeping events and is not a fork.
     empty: bool,
 }
 
-impl Beginning {
-    fn of(reader: &LocalReader, until: Until) -> Result<Self, JournalError> {
+impl SessionStart {
+    fn of(reader: &LocalReader, until: ReadExtent) -> Result<Self, JournalError> {
         let mut beginning = Self { empty: true, ..Self::default() };
         let mut first = true;
-        reader.journal().walk(Start::beginning(), None, &mut |found| {
-            let Found::Event { line, .. } = found else { return ControlFlow::Continue(()) };
+        reader.journal().walk(WalkStart::beginning(), None, &mut |found| {
+            let JournalItem::Event { line, .. } = found else { return ControlFlow::Continue(()) };
             let kind = line.head().map(|head| head.kind);
             if std::mem::take(&mut first) {
                 beginning.empty = line.seq == Seq::FIRST;
@@ -288,7 +288,7 @@ impl Beginning {
                 }
             }
             beginning.empty &= kind.is_some_and(|kind| kind.is_reserved());
-            if beginning.empty && until == Until::Use {
+            if beginning.empty && until == ReadExtent::Use {
                 ControlFlow::Continue(())
             } else {
                 ControlFlow::Break(())

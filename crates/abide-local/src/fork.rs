@@ -7,13 +7,14 @@
 use std::time::Duration;
 
 use abide_model::{
-    Made, NewSession, Parent, ParentReason, Seq, SessionFields, SessionId, StoreError,
+    CreateOutcome, NewSession, ParentReason, Seq, SessionFields, SessionId, SessionParent,
+    StoreError,
 };
 
 use crate::error::store_error;
 use crate::layout::shown;
 use crate::past::{MAX_FORKS, state_to_fork};
-use crate::store::{Beginning, LocalStore};
+use crate::store::{LocalStore, StartingState};
 
 impl LocalStore {
     /// As [`Store::fork`](abide_model::Store::fork), and tells whether the session is new.
@@ -22,7 +23,7 @@ impl LocalStore {
         parent: SessionId,
         at: Option<Seq>,
         session: NewSession,
-    ) -> Result<Made, StoreError> {
+    ) -> Result<CreateOutcome, StoreError> {
         let _parents_stay = self.keep_sessions()?;
         self.layout_of(parent)?;
         self.make(session, |_, session| self.begin_fork(parent, at, session))
@@ -33,7 +34,7 @@ impl LocalStore {
         parent: SessionId,
         at: Option<Seq>,
         session: NewSession,
-    ) -> Result<(NewSession, Beginning), StoreError> {
+    ) -> Result<(NewSession, StartingState), StoreError> {
         let at = self.durable_place(parent, at)?;
         let reader = self.reader(parent)?;
         let past = reader.past().map_err(store_error)?;
@@ -48,11 +49,11 @@ impl LocalStore {
             reason: format!("event @{at} cannot be read"),
         })?;
         let state = state_to_fork(&reader, at).map_err(store_error)?;
-        let link = Parent { session: parent, seq: at, reason: ParentReason::Fork };
+        let link = SessionParent { session: parent, seq: at, reason: ParentReason::Fork };
         let like =
             SessionFields { project_id: self.project_of(parent)?, ..state.core.fields.clone() };
         let session = session.forked(link, &like);
-        Ok((session, Beginning { last: (at, sum), state }))
+        Ok((session, StartingState { last: (at, sum), state }))
     }
 
     /// The event to fork at: the last acknowledged one, or one before it. Durable on return.
@@ -82,7 +83,7 @@ impl LocalStore {
 
     /// Every fork in the store, with the session and the event it continues from. A session must
     /// stay as long as one of its forks does. Reads the start of each journal.
-    pub fn forks(&self) -> Result<Vec<(SessionId, Parent)>, StoreError> {
+    pub fn forks(&self) -> Result<Vec<(SessionId, SessionParent)>, StoreError> {
         let mut forks = Vec::new();
         for (id, layout) in self.directory().all().map_err(store_error)? {
             let reader = self.reader_at(id, &layout);

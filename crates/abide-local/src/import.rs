@@ -11,26 +11,26 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use abide_journal::{
-    Appender, Body, BundleHeader, BundleParent, BundleReader, BundleRecord, Found, Identity,
-    ImportError, ImportOutcome, Imported, Journal, Line, Lock, LockMode, Mark, Position,
-    SegmentForm, SegmentName, Start, Sum, Watermark,
+    AcknowledgedEnd, Appender, BundleHeader, BundleParent, BundleReader, BundleRecord, Identity,
+    ImportError, ImportOutcome, ImportedBundle, Journal, JournalEnd, JournalItem, JournalLine,
+    LinePayload, LockMode, SegmentForm, SegmentName, StorageLock, Sum, WalkStart, Watermark,
 };
 use abide_model::{
-    Durability, Fact, Kind, ObjectHash, ReadNote, Seq, SessionFields, SessionId, StoreError,
+    Durability, Fact, Kind, ObjectHash, ReadFinding, Seq, SessionFields, SessionId, StoreError,
 };
 
 use crate::changed::ChangedMark;
-use crate::collection::Without;
+use crate::collection::AssumedRemovals;
 use crate::error::{storage_error, store_error};
 use crate::find::give_project;
 use crate::keys::{Keys, SessionKey};
 use crate::layout::{SessionLayout, shown};
-use crate::past::Gone;
+use crate::past::MissingParentPolicy;
 use crate::reader::note_of;
 use crate::recovery;
 use crate::removal::delete;
 use crate::sealer::seal_all;
-use crate::stage::{Stage, clear};
+use crate::stage::{ImportStage, clear};
 use crate::store::{LocalStore, Upkeep};
 
 impl LocalStore {
@@ -40,7 +40,7 @@ impl LocalStore {
         &self,
         bundle: BundleReader<R>,
         wait: Duration,
-    ) -> Result<Imported, ImportError> {
+    ) -> Result<ImportedBundle, ImportError> {
         self.import_bundle_of(bundle, None, wait)
     }
 
@@ -51,7 +51,7 @@ impl LocalStore {
         mut bundle: BundleReader<R>,
         project: Option<&str>,
         wait: Duration,
-    ) -> Result<Imported, ImportError> {
+    ) -> Result<ImportedBundle, ImportError> {
         let id = bundle.header().session;
         if !self.is_made(id)? {
             let parent = bundle.header().parent;
@@ -91,7 +91,10 @@ impl LocalStore {
     }
 
     /// Reads a bundle to its end and reports what an import would do. Writes nothing.
-    pub fn check_bundle<R: Read>(&self, bundle: BundleReader<R>) -> Result<Imported, ImportError> {
+    pub fn check_bundle<R: Read>(
+        &self,
+        bundle: BundleReader<R>,
+    ) -> Result<ImportedBundle, ImportError> {
         self.check_bundle_of(bundle, None)
     }
 
@@ -100,7 +103,7 @@ impl LocalStore {
         &self,
         mut bundle: BundleReader<R>,
         project: Option<&str>,
-    ) -> Result<Imported, ImportError> {
+    ) -> Result<ImportedBundle, ImportError> {
         let id = bundle.header().session;
         if self.is_made(id)? {
             let mut compared = self.compare(&mut bundle, id, None)?;
@@ -117,17 +120,17 @@ impl LocalStore {
                 self.check_key(&line, id, project)?;
             }
         }
-        Ok(Imported::made(bundle.header().clone()))
+        Ok(ImportedBundle::made(bundle.header().clone()))
     }
 
     fn import_new<R: Read>(
         &self,
         mut bundle: BundleReader<R>,
         project: Option<&str>,
-        mut stage: Stage,
-    ) -> Result<Imported, ImportError> {
+        mut stage: ImportStage,
+    ) -> Result<ImportedBundle, ImportError> {
         let id = bundle.header().session;
-        let mut beginning = Beginning::default();
+        let mut beginning = ImportIdentity::default();
         let before = bundle.header().before().0;
         while let Some(record) = bundle.next()? {
             match record {
@@ -142,16 +145,16 @@ impl LocalStore {
         }
         let end = stage.finish()?;
         self.publish(id, &beginning, &stage, end)?;
-        Ok(Imported::made(bundle.header().clone()))
+        Ok(ImportedBundle::made(bundle.header().clone()))
     }
 
     /// Makes a staged, complete and durable session visible.
     fn publish(
         &self,
         id: SessionId,
-        beginning: &Beginning,
-        stage: &Stage,
-        end: Position,
+        beginning: &ImportIdentity,
+        stage: &ImportStage,
+        end: JournalEnd,
     ) -> Result<(), ImportError> {
         let storage = self.storage();
         let layout = self.free_layout(id)?;
@@ -197,9 +200,9 @@ impl LocalStore {
         &self,
         mut bundle: BundleReader<R>,
         layout: &SessionLayout,
-        lock: Box<dyn Lock>,
+        lock: Box<dyn StorageLock>,
         wait: Duration,
-    ) -> Result<Imported, ImportError> {
+    ) -> Result<ImportedBundle, ImportError> {
         let storage = self.storage();
         let id = bundle.header().session;
         let end = self.next_segment(id, layout)?;
@@ -260,11 +263,11 @@ impl LocalStore {
         &self,
         bundle: &mut BundleReader<R>,
         id: SessionId,
-        mut stage: Option<&mut Stage>,
-    ) -> Result<Compared, ImportError> {
+        mut stage: Option<&mut ImportStage>,
+    ) -> Result<BundleComparison, ImportError> {
         let reader = self.reader(id)?;
         let mark = reader.mark().map_err(store_error)?;
-        let mut compared = Compared {
+        let mut compared = BundleComparison {
             last: bundle.header().before(),
             outcome: None,
             unerased: Vec::new(),
@@ -272,7 +275,7 @@ impl LocalStore {
             notes: Vec::new(),
         };
         let mut failed = None;
-        let walked = reader.journal().walk(Start::beginning(), mark, &mut |found| {
+        let walked = reader.journal().walk(WalkStart::beginning(), mark, &mut |found| {
             let stage = stage.as_deref_mut();
             match self.compare_one(bundle, id, &found, &mut compared, stage) {
                 Ok(flow) => flow,
@@ -290,21 +293,21 @@ impl LocalStore {
         &self,
         bundle: &mut BundleReader<R>,
         id: SessionId,
-        found: &Found<'_>,
-        compared: &mut Compared,
-        mut stage: Option<&mut Stage>,
+        found: &JournalItem<'_>,
+        compared: &mut BundleComparison,
+        mut stage: Option<&mut ImportStage>,
     ) -> Result<ControlFlow<()>, ImportError> {
         compared.notes.extend(note_of(found));
         let line = match found {
-            Found::Event { line, .. } => line,
-            Found::Damage(damage) if damage.lost.is_some() => {
+            JournalItem::Event { line, .. } => line,
+            JournalItem::Damage(damage) if damage.lost.is_some() => {
                 return Err(StoreError::Damaged {
                     place: format!("{} at byte {}", shown(&damage.path), damage.offset),
                     reason: damage.reason.to_string(),
                 }
                 .into());
             }
-            Found::Damage(_) | Found::Torn { .. } | Found::Seam { .. } => {
+            JournalItem::Damage(_) | JournalItem::Torn { .. } | JournalItem::Seam { .. } => {
                 return Ok(ControlFlow::Continue(()));
             }
         };
@@ -314,7 +317,7 @@ impl LocalStore {
         match next_line(bundle, stage)? {
             Some(theirs) if (theirs.seq, theirs.sum) == (line.seq, line.sum) => {
                 compared.last = (theirs.seq, theirs.sum);
-                if theirs.erased && !matches!(line.body(), Body::Erased { .. }) {
+                if theirs.erased && !matches!(line.body(), LinePayload::Erased { .. }) {
                     compared.unerased.push(line.seq);
                 }
                 compared.erases_files |= erases_files(line);
@@ -334,7 +337,7 @@ impl LocalStore {
     fn find_unerased_files(
         &self,
         id: SessionId,
-        compared: &mut Compared,
+        compared: &mut BundleComparison,
     ) -> Result<(), StoreError> {
         if !compared.erases_files {
             return Ok(());
@@ -347,7 +350,8 @@ impl LocalStore {
             named.iter().zip(places).filter_map(|(named, place)| place.map(|_| named)).collect();
         if !here.is_empty() {
             // If it is unknown what is named, assume that these are not.
-            let live = self.live_objects(&Without::default(), &mut Vec::new()).unwrap_or_default();
+            let live =
+                self.live_objects(&AssumedRemovals::default(), &mut Vec::new()).unwrap_or_default();
             here.retain(|(_, hash)| !live.contains(hash));
         }
         compared.unerased.extend(here.iter().map(|(seq, _)| *seq));
@@ -364,17 +368,25 @@ impl LocalStore {
     }
 
     /// The end of an existing session, with the number of the last segment that stays.
-    fn next_segment(&self, id: SessionId, layout: &SessionLayout) -> Result<Position, StoreError> {
+    fn next_segment(
+        &self,
+        id: SessionId,
+        layout: &SessionLayout,
+    ) -> Result<JournalEnd, StoreError> {
         let look = self.look(id, layout)?;
         let last = look.segments.last().map_or(0, |name| name.number);
         // Recovery removes a segment that holds nothing.
         let removed = look.torn.is_some_and(|(torn, offset, _)| torn == last && offset == 0);
         let segment = if removed && last > 1 { last - 1 } else { last };
-        Ok(Position { segment, ..look.end })
+        Ok(JournalEnd { segment, ..look.end })
     }
 
-    fn look(&self, id: SessionId, layout: &SessionLayout) -> Result<recovery::Look, StoreError> {
-        self.reader_at(id, layout).look(Gone::PassOver).map_err(store_error)
+    fn look(
+        &self,
+        id: SessionId,
+        layout: &SessionLayout,
+    ) -> Result<recovery::RecoveryScan, StoreError> {
+        self.reader_at(id, layout).look(MissingParentPolicy::PassOver).map_err(store_error)
     }
 
     /// Recovers the end of a session and makes all of it durable, as a writer does before it
@@ -383,8 +395,8 @@ impl LocalStore {
         &self,
         id: SessionId,
         layout: &SessionLayout,
-        lock: Box<dyn Lock>,
-    ) -> Result<Held, StoreError> {
+        lock: Box<dyn StorageLock>,
+    ) -> Result<SessionHold, StoreError> {
         let storage = self.storage();
         let mut look = self.look(id, layout)?;
         let names = vec![layout.journal(), layout.dir.clone(), self.sessions_dir()];
@@ -393,7 +405,7 @@ impl LocalStore {
             for dir in names {
                 storage.sync_dir(&dir).map_err(storage_error("sync", &dir))?;
             }
-            return Ok(Held { _lock: Some(lock), _appender: None });
+            return Ok(SessionHold { _lock: Some(lock), _appender: None });
         }
         let journal = Journal::new(storage.clone(), layout.journal());
         let mark = Watermark::read(&**storage, &layout.watermark()).map_err(store_error)?;
@@ -405,14 +417,14 @@ impl LocalStore {
             Appender::resume(to, lock, look.end, mended.durable, new_names).map_err(store_error)?;
         let last = (look.end.seq, look.end.sum);
         appender.commit(&[], last, Durability::Synced).map_err(store_error)?;
-        Ok(Held { _lock: None, _appender: Some(appender) })
+        Ok(SessionHold { _lock: None, _appender: Some(appender) })
     }
 
     /// Writes the watermark.
-    fn mark(&self, layout: &SessionLayout, end: Position) -> Result<(), StoreError> {
-        let Position { segment, offset, seq, sum } = end;
+    fn mark(&self, layout: &SessionLayout, end: JournalEnd) -> Result<(), StoreError> {
+        let JournalEnd { segment, offset, seq, sum } = end;
         let watermark = Watermark::open(&**self.storage(), &layout.watermark());
-        watermark.map_err(store_error)?.write(Mark { seq, sum, segment, offset });
+        watermark.map_err(store_error)?.write(AcknowledgedEnd { seq, sum, segment, offset });
         Ok(())
     }
 
@@ -449,7 +461,12 @@ impl LocalStore {
         Ok(cleared)
     }
 
-    fn stage(&self, id: SessionId, end: Position, wait: Duration) -> Result<Stage, StoreError> {
+    fn stage(
+        &self,
+        id: SessionId,
+        end: JournalEnd,
+        wait: Duration,
+    ) -> Result<ImportStage, StoreError> {
         let storage = self.storage();
         let imports: PathBuf = self.imports_dir();
         storage.make_dir(&imports).map_err(storage_error("create", &imports))?;
@@ -458,7 +475,7 @@ impl LocalStore {
         let dir = imports.join(id.to_string());
         let limit = self.config().journal.segment_bytes;
         let packs = self.packs().clone();
-        Stage::begin(storage.clone(), id, dir, (lock_path, lock), packs, limit, end)
+        ImportStage::begin(storage.clone(), id, dir, (lock_path, lock), packs, limit, end)
     }
 
     /// Refuses a fork whose parent is not in this store.
@@ -481,10 +498,10 @@ impl LocalStore {
     /// the store was opened for; and its key, if no other session has it there.
     fn check_key(
         &self,
-        line: &Line<'_>,
+        line: &JournalLine<'_>,
         id: SessionId,
         told: Option<&str>,
-    ) -> Result<Beginning, ImportError> {
+    ) -> Result<ImportIdentity, ImportError> {
         let fields = match line.event().map(|event| event.fact()) {
             Some(Ok(Fact::SessionCreated(created))) => created.fields,
             _ => SessionFields::default(),
@@ -501,7 +518,7 @@ impl LocalStore {
         {
             return Err(ImportError::KeyTaken { key: key.clone(), session });
         }
-        Ok(Beginning { given, project, key: fields.key })
+        Ok(ImportIdentity { given, project, key: fields.key })
     }
 
     /// Prepares for a session that has this key: until the key is put, the keys are incomplete, so
@@ -521,7 +538,7 @@ impl LocalStore {
 
 /// The project and key of an imported session.
 #[derive(Debug, Default)]
-struct Beginning {
+struct ImportIdentity {
     /// The project that it is assigned to, if it names none.
     given: Option<String>,
     /// Its project; empty if it has none.
@@ -530,7 +547,7 @@ struct Beginning {
 }
 
 /// The result of comparing a bundle with the existing session.
-struct Compared {
+struct BundleComparison {
     /// The last event that both have.
     last: (Seq, Sum),
     /// Set if the bundle ended first.
@@ -539,33 +556,33 @@ struct Compared {
     unerased: Vec<Seq>,
     /// The bundle says that files of a rewind were erased.
     erases_files: bool,
-    notes: Vec<ReadNote>,
+    notes: Vec<ReadFinding>,
 }
 
-impl Compared {
-    fn imported<R: Read>(self, bundle: &BundleReader<R>, outcome: ImportOutcome) -> Imported {
+impl BundleComparison {
+    fn imported<R: Read>(self, bundle: &BundleReader<R>, outcome: ImportOutcome) -> ImportedBundle {
         let bundle = bundle.header().clone();
-        Imported { bundle, outcome, unerased: self.unerased, notes: self.notes }
+        ImportedBundle { bundle, outcome, unerased: self.unerased, notes: self.notes }
     }
 }
 
 /// A line of a bundle.
-struct TheirLine {
+struct IncomingLine {
     seq: Seq,
     sum: Sum,
     erased: bool,
 }
 
 /// Keeps a session locked.
-pub(crate) struct Held {
-    _lock: Option<Box<dyn Lock>>,
+pub(crate) struct SessionHold {
+    _lock: Option<Box<dyn StorageLock>>,
     _appender: Option<Appender>,
 }
 
 /// Reads the rest of a bundle to its end, importing nothing.
 fn rest<R: Read>(
     bundle: &mut BundleReader<R>,
-    compared: &Compared,
+    compared: &BundleComparison,
 ) -> Result<ImportOutcome, ImportError> {
     let from = compared.last.0;
     let mut outcome = compared.outcome.unwrap_or(ImportOutcome::Same);
@@ -576,7 +593,7 @@ fn rest<R: Read>(
 }
 
 /// Whether a line records that the files of a rewind were erased.
-fn erases_files(line: &Line<'_>) -> bool {
+fn erases_files(line: &JournalLine<'_>) -> bool {
     line.head().is_some_and(|head| head.kind == Kind::PAYLOAD_ERASED)
         && matches!(line.event().map(|event| event.fact()),
             Some(Ok(Fact::Erasure(erasure))) if erasure.files)
@@ -591,16 +608,16 @@ fn changed(layout: &SessionLayout) -> StoreError {
 }
 
 /// The position before the first event of a session.
-fn before(bundle: &BundleHeader) -> Position {
+fn before(bundle: &BundleHeader) -> JournalEnd {
     let (seq, sum) = bundle.before();
-    Position { segment: 0, offset: 0, seq, sum }
+    JournalEnd { segment: 0, offset: 0, seq, sum }
 }
 
 /// The next line of a bundle. Its objects are staged if there is a stage.
 fn next_line<R: Read>(
     bundle: &mut BundleReader<R>,
-    mut stage: Option<&mut Stage>,
-) -> Result<Option<TheirLine>, ImportError> {
+    mut stage: Option<&mut ImportStage>,
+) -> Result<Option<IncomingLine>, ImportError> {
     loop {
         match bundle.next()? {
             Some(BundleRecord::Object { hash, bytes }) => {
@@ -609,8 +626,8 @@ fn next_line<R: Read>(
                 }
             }
             Some(BundleRecord::Line(line)) => {
-                let erased = matches!(line.body(), Body::Erased { .. });
-                return Ok(Some(TheirLine { seq: line.seq, sum: line.sum, erased }));
+                let erased = matches!(line.body(), LinePayload::Erased { .. });
+                return Ok(Some(IncomingLine { seq: line.seq, sum: line.sum, erased }));
             }
             None => return Ok(None),
         }

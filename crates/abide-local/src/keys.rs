@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use abide_journal::{Access, Lock, LockMode, Storage, read_full, write_full};
+use abide_journal::{Access, LockMode, Storage, StorageLock, read_full, write_full};
 use abide_model::{SessionId, StoreError};
 
 use crate::error::storage_error;
@@ -29,7 +29,7 @@ pub(crate) struct SessionKey<'a> {
 pub(crate) struct Keys {
     storage: Arc<dyn Storage>,
     dir: PathBuf,
-    _lock: Box<dyn Lock>,
+    _lock: Box<dyn StorageLock>,
 }
 
 impl Keys {

@@ -63,38 +63,41 @@ mod trust;
 mod user_config;
 mod writer;
 
-pub use abide_journal::Collected;
+pub use abide_journal::CollectionSummary;
 pub use abide_journal::Environment;
 pub use abide_journal::{Access, Disk, Storage, StorageFile, read_full, write_full};
 pub use abide_journal::{
     BUNDLE_VERSION, BundleError, BundleFault, BundleHeader, BundleReader, ExportError, ImportError,
-    ImportOutcome, Imported,
+    ImportOutcome, ImportedBundle,
 };
-pub use abide_model::doing::{ActiveTask, OpenCall, OpenTurn, Orphan, SessionLiveness};
-pub use abide_model::{DeleteError, Made};
-pub use cleanup::{Cleaned, CleanupPlan, CleanupRules, ClockJump, Daily, Departing};
+pub use abide_model::doing::{ActiveTask, OpenCall, OpenTurn, OrphanProcess, SessionLiveness};
+pub use abide_model::{CreateOutcome, DeleteError};
+pub use cleanup::{
+    CleanupOutcome, CleanupPlan, CleanupRules, ClockJump, DailyCleanup, SessionRemoval,
+};
 pub use collection::CollectError;
 pub use config::{Config, HeldProjects, ProjectConfig, STORE_VERSION, holds_many_projects};
 pub use disk_use::{DiskUse, ProjectUse, SessionUse};
 pub use doctor::{
-    Action, After, Considered, Doctor, Examination, Missing, RepairPlan, RepairRequest, Repaired,
-    Strategy, UndoPlan,
+    ConsideredStrategy, Doctor, Examination, FinishedRepair, RecordedLosses, RepairAction,
+    RepairAftermath, RepairPlan, RepairRequest, RepairStrategy, UndoPlan,
 };
-pub use erase::{EraseError, Erased, Leftovers};
-pub use erase_plan::{EraseLine, ErasePlan, EventPart, FileMatch, FileMatches, Matches};
-pub use history::{Progress, Step};
+pub use erase::{EraseError, EraseOutcome, Leftovers};
+pub use erase_plan::{EraseLine, ErasePlan, EventPart, FileMatch, FileMatches, TextMatches};
+pub use history::{IndexProgress, IndexProgressCallback};
 pub use objects::LocalObjects;
 pub use parents::make_parents;
-pub use person::Person;
+pub use person::UserDirs;
 pub use place::{
-    Place, PlaceError, Scope, Where, check_directory, check_not_root, find_checkout, find_git_root,
-    find_project, find_store, has_store, linked_worktree, store_of_named, store_of_project,
+    SessionScope, StoreLocation, StorePlace, StorePlaceError, check_directory, check_not_root,
+    find_checkout, find_git_root, find_project, find_store, has_store, linked_worktree,
+    store_of_named, store_of_project,
 };
 pub use reader::LocalReader;
-pub use relay::{ChildSocket, HeldWriters, write_as_child};
+pub use relay::{HeldWriters, LocalChildSocket, write_as_child};
 pub use small_file::read_small_file;
-pub use store::{LocalStore, Options, Upkeep};
+pub use store::{LocalOptions, LocalStore, Upkeep};
 pub use store_finder::StoreFinder;
-pub use trust::Trust;
+pub use trust::TrustPolicy;
 pub use user_config::UserConfig;
 pub use writer::LocalWriter;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use abide_journal::{ForSessions, LockMode, Storage, process_seen};
+use abide_journal::{LockMode, SessionProcesses, Storage, process_seen};
 use abide_model::{
-    Liveness, LivenessEvidence, LivenessReason, LockSeen, ProcessSeen, SessionId, SessionLiveness,
-    SessionState, StoreError, WriterHolder,
+    Liveness, LivenessEvidence, LivenessReason, LockObservation, ProcessObservation, SessionId,
+    SessionLiveness, SessionState, StoreError, WriterHolder,
 };
 
 use crate::error::store_error;
@@ -31,7 +31,7 @@ impl LocalStore {
         let one = |session: &SessionId| {
             let mut found = self.look_for_writer(*session)?;
             if found.liveness == Liveness::Crashed {
-                let processes = processes.get_or_insert_with(ForSessions::scan);
+                let processes = processes.get_or_insert_with(SessionProcesses::scan);
                 found.orphans = processes.of(*session, found.fields.key.as_deref());
             }
             Ok(found)
@@ -44,7 +44,7 @@ impl LocalStore {
     pub fn is_held(&self, session: SessionId) -> bool {
         self.layout_of(session).is_ok_and(|layout| {
             let holder = self.holder_at(&layout);
-            self.lock_seen(&layout, holder.as_ref()) == LockSeen::Held
+            self.lock_seen(&layout, holder.as_ref()) == LockObservation::Held
         })
     }
 
@@ -79,8 +79,8 @@ impl LocalStore {
             }
             if moved {
                 // Somebody keeps opening and closing it.
-                evidence.lock = LockSeen::Held;
-                evidence.process = ProcessSeen::Unknown;
+                evidence.lock = LockObservation::Held;
+                evidence.process = ProcessObservation::Unknown;
             }
             let (liveness, reason) = evidence.judge();
             return Ok(SessionLiveness::of(session, (liveness, reason), evidence, &state));
@@ -89,14 +89,14 @@ impl LocalStore {
 
     fn evidence(
         &self,
-        lock: LockSeen,
+        lock: LockObservation,
         holder: Option<WriterHolder>,
         state: &SessionState,
     ) -> LivenessEvidence {
         let env = &self.options().env;
-        let process = holder
-            .as_ref()
-            .map_or(ProcessSeen::Unknown, |holder| process_seen(holder.process, holder.started));
+        let process = holder.as_ref().map_or(ProcessObservation::Unknown, |holder| {
+            process_seen(holder.process, holder.started)
+        });
         LivenessEvidence {
             lock,
             holder,
@@ -115,16 +115,16 @@ impl LocalStore {
 
     /// Whether the lock is held. If nobody is named in its file, the file may not exist, and is not
     /// created for this.
-    fn lock_seen(&self, layout: &SessionLayout, holder: Option<&WriterHolder>) -> LockSeen {
+    fn lock_seen(&self, layout: &SessionLayout, holder: Option<&WriterHolder>) -> LockObservation {
         let path = layout.lock();
         let storage: &dyn Storage = &**self.storage();
         if holder.is_none() && storage.modified(&path).is_err() {
-            return LockSeen::Unknown;
+            return LockObservation::Unknown;
         }
         match storage.lock(&path, LockMode::Shared) {
-            Ok(Some(_)) => LockSeen::Free,
-            Ok(None) => LockSeen::Held,
-            Err(_) => LockSeen::Unknown,
+            Ok(Some(_)) => LockObservation::Free,
+            Ok(None) => LockObservation::Held,
+            Err(_) => LockObservation::Unknown,
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use abide_journal::{JournalError, Line};
+use abide_journal::{JournalError, JournalLine};
 use abide_model::{Fact, Kind, ObjectHash, Seq};
 
 use crate::past::CheckpointNumbers;
@@ -60,7 +60,7 @@ impl NamedSnapshots {
     }
 
     /// Adds a line. Returns the snapshots that it names.
-    pub(crate) fn line(&mut self, line: &Line<'_>) -> Vec<ObjectHash> {
+    pub(crate) fn line(&mut self, line: &JournalLine<'_>) -> Vec<ObjectHash> {
         let Some(kind) = line.head().map(|head| head.kind).filter(|kind| KINDS.contains(kind))
         else {
             return Vec::new();

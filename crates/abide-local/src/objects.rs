@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use abide_journal::{JournalError, PackWriter, Packs};
-use abide_model::{EachObject, NewObject, ObjectBatch, ObjectHash, Objects, StoreError};
+use abide_model::{NewObject, ObjectBatch, ObjectHash, ObjectReceiver, Objects, StoreError};
 
 use crate::LocalStore;
 use crate::error::store_error;
@@ -59,7 +59,7 @@ impl Objects for LocalObjects {
     fn read_many(
         &self,
         hashes: &[ObjectHash],
-        each: &mut EachObject<'_>,
+        each: &mut ObjectReceiver<'_>,
     ) -> Result<(), StoreError> {
         self.packs.read_many(hashes, each).map_err(store_error)
     }

@@ -7,22 +7,22 @@
 
 use std::ops::ControlFlow;
 
-use abide_journal::{Found, JournalError, Origin, Start, Sum};
+use abide_journal::{JournalError, JournalItem, JournalOrigin, Sum, WalkStart};
 use abide_model::{
-    Event, Fact, Kind, Parent, ParentReason, ReadNote, Seq, SessionId, SessionState, TurnNumber,
-    fold_lineage, rewind_target,
+    Event, Fact, Kind, ParentReason, ReadFinding, Seq, SessionId, SessionParent, SessionState,
+    TurnNumber, fold_lineage, rewind_target,
 };
 
 use crate::reader::LocalReader;
 use crate::recovery;
-use crate::snapshot::{Restored, Snapshots};
+use crate::snapshot::{CachedState, StateCache};
 
 /// The longest chain of ancestors that a fork may have.
 pub(crate) const MAX_FORKS: usize = 256;
 
 /// The events of one ancestor that a session shares.
 #[derive(Debug)]
-pub(crate) struct Stretch {
+pub(crate) struct SharedEvents {
     /// Reads the ancestor's own events only.
     pub(crate) reader: LocalReader,
     /// The first shared event.
@@ -33,7 +33,7 @@ pub(crate) struct Stretch {
 
 /// An ancestor that is not in the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Missing {
+pub(crate) struct MissingParent {
     /// Its id, if known.
     pub(crate) parent: Option<SessionId>,
     /// The last event that is missing with it.
@@ -42,7 +42,7 @@ pub(crate) struct Missing {
 
 /// What to do if an ancestor is not in the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Gone {
+pub(crate) enum MissingParentPolicy {
     /// Return an error.
     Refuse,
     /// Use what is there.
@@ -51,18 +51,18 @@ pub(crate) enum Gone {
 
 /// Where the events before a session's own are.
 #[derive(Debug)]
-pub(crate) struct Past {
+pub(crate) struct SessionAncestry {
     session: SessionId,
     dir: std::path::PathBuf,
-    origin: Origin,
+    origin: JournalOrigin,
     /// Oldest first.
-    stretches: Vec<Stretch>,
+    stretches: Vec<SharedEvents>,
     /// How many ancestors it has, including those whose own events it does not share.
     depth: usize,
-    missing: Option<Missing>,
+    missing: Option<MissingParent>,
 }
 
-impl Past {
+impl SessionAncestry {
     /// The ancestors of the session that `reader` reads.
     pub(crate) fn of(reader: &LocalReader) -> Result<Self, JournalError> {
         let origin = reader.journal().origin()?;
@@ -84,13 +84,13 @@ impl Past {
             }
             let Some((id, holder)) = parent_of(reader, child.0, &child.1)? else {
                 let parent = child.1.parent.map(|parent| parent.session);
-                past.missing = Some(Missing { parent, last });
+                past.missing = Some(MissingParent { parent, last });
                 break;
             };
             let origin = holder.journal().origin()?;
             if origin.first <= last {
                 let first = origin.first;
-                past.stretches.push(Stretch { reader: holder, first, last });
+                past.stretches.push(SharedEvents { reader: holder, first, last });
             }
             child = (id, origin);
         }
@@ -110,10 +110,10 @@ impl Past {
 
     /// The session and the event that a fork continues from. If the fork's first event cannot be
     /// read, the session that has the event before it.
-    pub(crate) fn link(&self) -> Option<Parent> {
+    pub(crate) fn link(&self) -> Option<SessionParent> {
         self.origin.parent.clone().or_else(|| {
             let session = self.stretches.last()?.reader.session();
-            Some(Parent { session, seq: self.last(), reason: ParentReason::Fork })
+            Some(SessionParent { session, seq: self.last(), reason: ParentReason::Fork })
         })
     }
 
@@ -126,22 +126,22 @@ impl Past {
         self.depth
     }
 
-    pub(crate) fn stretches(&self) -> &[Stretch] {
+    pub(crate) fn stretches(&self) -> &[SharedEvents] {
         &self.stretches
     }
 
-    pub(crate) const fn missing(&self) -> Option<Missing> {
+    pub(crate) const fn missing(&self) -> Option<MissingParent> {
         self.missing
     }
 
     /// The note for a reader that starts at `first` and misses events.
-    pub(crate) fn note(&self, first: Seq) -> Option<ReadNote> {
+    pub(crate) fn note(&self, first: Seq) -> Option<ReadFinding> {
         let missing = self.missing.filter(|missing| first <= missing.last)?;
         let of = missing.parent.map_or_else(
             || "an unknown session".to_owned(),
             |parent| format!("session {parent}, which is not in this store"),
         );
-        Some(ReadNote::Damage {
+        Some(ReadFinding::Damage {
             place: format!("the shared events of session {}", self.session),
             reason: format!("they belong to {of}"),
             lost: Some((first.max(Seq::FIRST), missing.last)),
@@ -153,13 +153,13 @@ impl Past {
     }
 
     /// Returns an error if an ancestor is missing.
-    pub(crate) fn check(&self, gone: Gone) -> Result<(), JournalError> {
+    pub(crate) fn check(&self, gone: MissingParentPolicy) -> Result<(), JournalError> {
         match (gone, self.missing) {
-            (Gone::PassOver, _) | (Gone::Refuse, None) => Ok(()),
-            (Gone::Refuse, Some(Missing { parent: Some(parent), .. })) => {
+            (MissingParentPolicy::PassOver, _) | (MissingParentPolicy::Refuse, None) => Ok(()),
+            (MissingParentPolicy::Refuse, Some(MissingParent { parent: Some(parent), .. })) => {
                 Err(JournalError::NoParent { session: self.session, parent })
             }
-            (Gone::Refuse, Some(Missing { parent: None, .. })) => {
+            (MissingParentPolicy::Refuse, Some(MissingParent { parent: None, .. })) => {
                 Err(self.damaged("its shared events belong to an unknown session"))
             }
         }
@@ -175,7 +175,7 @@ impl Past {
 
     /// The sum of a shared event, if it can be read.
     pub(crate) fn sum_of(&self, seq: Seq) -> Result<Option<Sum>, JournalError> {
-        let holds = |stretch: &&Stretch| (stretch.first..=stretch.last).contains(&seq);
+        let holds = |stretch: &&SharedEvents| (stretch.first..=stretch.last).contains(&seq);
         match self.stretches.iter().find(holds) {
             Some(stretch) => sum_of(&stretch.reader, seq),
             None => Ok(None),
@@ -195,7 +195,11 @@ impl Past {
     }
 
     /// The state at the shared event `to`, as that of the fork, so that the fork can rewind to it.
-    pub(crate) fn state_at(&self, to: Seq, gone: Gone) -> Result<SessionState, JournalError> {
+    pub(crate) fn state_at(
+        &self,
+        to: Seq,
+        gone: MissingParentPolicy,
+    ) -> Result<SessionState, JournalError> {
         let mut state = self.fold(to, gone)?;
         for stretch in self.stretches.iter().filter(|stretch| stretch.first > to) {
             stretch.reader.each_own_event(stretch.first, None, &mut |event| {
@@ -205,7 +209,7 @@ impl Past {
         Ok(state)
     }
 
-    fn fold(&self, to: Seq, gone: Gone) -> Result<SessionState, JournalError> {
+    fn fold(&self, to: Seq, gone: MissingParentPolicy) -> Result<SessionState, JournalError> {
         let holder = self.stretches.iter().rev().find(|stretch| stretch.first <= to);
         if let Some(holder) = holder
             && let Some(state) = near_snapshot(&holder.reader, to)?
@@ -221,11 +225,11 @@ impl Past {
 pub(crate) fn state_to_fork(reader: &LocalReader, at: Seq) -> Result<SessionState, JournalError> {
     let past = reader.past()?;
     if at < past.own_first() {
-        return past.fold(at, Gone::Refuse);
+        return past.fold(at, MissingParentPolicy::Refuse);
     }
     match near_snapshot(reader, at)? {
         Some(state) => Ok(state),
-        None => recovery::state_at(reader, at, reader.mark()?, Gone::Refuse),
+        None => recovery::state_at(reader, at, reader.mark()?, MissingParentPolicy::Refuse),
     }
 }
 
@@ -233,7 +237,7 @@ pub(crate) fn state_to_fork(reader: &LocalReader, at: Seq) -> Result<SessionStat
 fn parent_of(
     reader: &LocalReader,
     child: SessionId,
-    origin: &Origin,
+    origin: &JournalOrigin,
 ) -> Result<Option<(SessionId, LocalReader)>, JournalError> {
     let directory = reader.directory();
     if let Some(parent) = &origin.parent {
@@ -255,7 +259,7 @@ fn sum_of(reader: &LocalReader, seq: Seq) -> Result<Option<Sum>, JournalError> {
     let mut sum = None;
     let start = reader.journal().seek(seq)?;
     reader.journal().walk(start, reader.mark()?, &mut |found| match found {
-        Found::Event { line, .. } if line.seq >= seq => {
+        JournalItem::Event { line, .. } if line.seq >= seq => {
             sum = (line.seq == seq).then_some(line.sum);
             ControlFlow::Break(())
         }
@@ -267,10 +271,10 @@ fn sum_of(reader: &LocalReader, seq: Seq) -> Result<Option<Sum>, JournalError> {
 /// The state at `to`, from a state cache of the session not far before it. `None` if there is none,
 /// or if the session was rewound in between.
 fn near_snapshot(reader: &LocalReader, to: Seq) -> Result<Option<SessionState>, JournalError> {
-    let mut snapshots = Snapshots::new(reader.storage().clone(), reader.state_dir().to_owned());
+    let mut snapshots = StateCache::new(reader.storage().clone(), reader.state_dir().to_owned());
     let Some(restored) = snapshots.restore_before(reader.journal(), to) else { return Ok(None) };
     let start = restored.start();
-    let Restored { mut state, mut pages, .. } = restored;
+    let CachedState { mut state, mut pages, .. } = restored;
     if !pages.bring_all(&mut state) {
         return Ok(None);
     }
@@ -325,7 +329,7 @@ impl LocalReader {
         if !past.is_fork() {
             return Ok(TurnNumber::default());
         }
-        Ok(past.state_at(past.last(), Gone::PassOver)?.core.turns.last)
+        Ok(past.state_at(past.last(), MissingParentPolicy::PassOver)?.core.turns.last)
     }
 
     /// The numbers of the checkpoints among the session's own events.
@@ -333,9 +337,9 @@ impl LocalReader {
         let past = self.past()?;
         let last = match past.missing() {
             Some(_) => None,
-            None if past.is_fork() => {
-                Some(past.state_at(past.last(), Gone::PassOver)?.core.checkpoints.last)
-            }
+            None if past.is_fork() => Some(
+                past.state_at(past.last(), MissingParentPolicy::PassOver)?.core.checkpoints.last,
+            ),
             None => Some(0),
         };
         Ok(CheckpointNumbers { last })
@@ -351,21 +355,21 @@ impl LocalReader {
     pub(crate) fn each_own_event(
         &self,
         to: Seq,
-        mark: Option<abide_journal::Mark>,
+        mark: Option<abide_journal::AcknowledgedEnd>,
         visit: &mut dyn FnMut(&Event),
     ) -> Result<(), JournalError> {
-        self.walk_to(Start::beginning(), to, mark, visit)
+        self.walk_to(WalkStart::beginning(), to, mark, visit)
     }
 
     fn walk_to(
         &self,
-        start: Start,
+        start: WalkStart,
         to: Seq,
-        mark: Option<abide_journal::Mark>,
+        mark: Option<abide_journal::AcknowledgedEnd>,
         visit: &mut dyn FnMut(&Event),
     ) -> Result<(), JournalError> {
         self.journal().walk(start, mark, &mut |found| {
-            let Found::Event { line, .. } = found else { return ControlFlow::Continue(()) };
+            let JournalItem::Event { line, .. } = found else { return ControlFlow::Continue(()) };
             if line.seq <= to
                 && let Some(event) = line.event()
             {

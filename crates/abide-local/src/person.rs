@@ -15,7 +15,7 @@ const PASSWD: &str = "/etc/passwd";
 /// abide's own directories for a user. Each is `None` if neither a variable nor the home directory
 /// determines it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Person {
+pub struct UserDirs {
     /// The home directory.
     pub home: Option<PathBuf>,
     /// `$XDG_DATA_HOME/abide`, else `~/.local/share/abide`.
@@ -28,7 +28,7 @@ pub struct Person {
     pub config: Option<PathBuf>,
 }
 
-impl Person {
+impl UserDirs {
     /// Those of the user that this process runs as.
     #[must_use]
     pub fn of_process() -> Self {
@@ -97,9 +97,9 @@ fn home_in(passwd: &[u8], user: u32) -> Option<PathBuf> {
 mod tests {
     use super::*;
 
-    fn by(variables: &[(&str, &str)], home: Option<&str>) -> Person {
+    fn by(variables: &[(&str, &str)], home: Option<&str>) -> UserDirs {
         let find = |name: &str| variables.iter().find(|(known, _)| *known == name);
-        Person::by(|name| find(name).map(|(_, value)| value.into()), || home.map(PathBuf::from))
+        UserDirs::by(|name| find(name).map(|(_, value)| value.into()), || home.map(PathBuf::from))
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Finds a project's own store, searching upward from a directory as git does.
 //!
 //! A store that is found was not named by the user. It must therefore belong to the user
-//! ([`Trust`]), and if a file of the project leads out of the project, [`Place::elsewhere`] says
+//! ([`TrustPolicy`]), and if a file of the project leads out of the project, [`StorePlace::elsewhere`] says
 //! so, so that the user can be asked.
 
 use std::ffi::{OsStr, OsString};
@@ -14,7 +14,7 @@ use std::path::{Component, Path, PathBuf};
 use abide_model::StoreUrl;
 
 use crate::small_file::{open_regular, read_at_most, read_small_file};
-use crate::trust::Trust;
+use crate::trust::TrustPolicy;
 
 /// The name of a store's directory, or of the file that points to one elsewhere.
 pub(crate) const NAME: &str = ".abide";
@@ -24,14 +24,14 @@ const POINTER_BYTES: u64 = 4096;
 
 /// The location of a store.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Where {
+pub enum StoreLocation {
     /// A directory.
     Files(PathBuf),
     /// A server.
     Shared(StoreUrl),
 }
 
-impl Where {
+impl StoreLocation {
     /// As a child process is given it, including secrets.
     #[must_use]
     pub fn reveal(&self) -> OsString {
@@ -43,14 +43,14 @@ impl Where {
 }
 
 /// As a user writes it: a URL or a path.
-impl From<PathBuf> for Where {
+impl From<PathBuf> for StoreLocation {
     fn from(named: PathBuf) -> Self {
         let url = named.to_str().and_then(StoreUrl::of);
         url.map_or_else(|| Self::Files(named), Self::Shared)
     }
 }
 
-impl fmt::Display for Where {
+impl fmt::Display for StoreLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Files(root) => root.display().fmt(f),
@@ -61,7 +61,7 @@ impl fmt::Display for Where {
 
 /// Which sessions a command means that names none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scope {
+pub enum SessionScope {
     /// All: the store belongs to one project, or the user named it.
     Store,
     /// The project's: the store holds many projects, as the user's own and shared ones do.
@@ -70,21 +70,21 @@ pub enum Scope {
 
 /// Where a store is, or would be created.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct StorePlace {
     /// The store.
-    pub store: Where,
+    pub store: StoreLocation,
     /// The project of the directory that was asked for.
     pub project: PathBuf,
     /// Which of its sessions are meant.
-    pub scope: Scope,
+    pub scope: SessionScope,
     /// The target, if a file or symlink of the project leads out of it, to a server or a directory.
     /// Its author need not be the user, so the user is asked before it is used.
-    pub elsewhere: Option<Where>,
+    pub elsewhere: Option<StoreLocation>,
 }
 
 /// Why a store, or what is found in its place, is not used.
 #[derive(Debug, thiserror::Error)]
-pub enum PlaceError {
+pub enum StorePlaceError {
     /// Another user owns it.
     #[error("{} belongs to another user (uid {owner})", path.display())]
     Foreign {
@@ -145,7 +145,7 @@ pub enum PlaceError {
 /// # Errors
 ///
 /// `.abide` is not a store or is not trusted.
-pub fn find_store(from: &Path, trust: &Trust) -> Result<Option<Place>, PlaceError> {
+pub fn find_store(from: &Path, trust: &TrustPolicy) -> Result<Option<StorePlace>, StorePlaceError> {
     let from = &resolved(from);
     for dir in from.ancestors() {
         if let Some(place) = store_in(dir, Some(trust))? {
@@ -162,23 +162,23 @@ pub fn find_store(from: &Path, trust: &Trust) -> Result<Option<Place>, PlaceErro
 /// # Errors
 ///
 /// As [`find_store`]; also if it would be created at the root of the file system.
-pub fn store_of_project(from: &Path, trust: &Trust) -> Result<Place, PlaceError> {
+pub fn store_of_project(from: &Path, trust: &TrustPolicy) -> Result<StorePlace, StorePlaceError> {
     if let Some(place) = find_store(from, trust)? {
         return Ok(place);
     }
     let project = checkout_of(&resolved(from), trust);
     check_not_root(&project)?;
-    let store = Where::Files(project.join(NAME));
-    Ok(Place { store, project, scope: Scope::Store, elsewhere: None })
+    let store = StoreLocation::Files(project.join(NAME));
+    Ok(StorePlace { store, project, scope: SessionScope::Store, elsewhere: None })
 }
 
 /// Refuses the root of the file system as a project to create a store in.
 ///
 /// # Errors
 ///
-/// [`PlaceError::Root`].
-pub fn check_not_root(project: &Path) -> Result<(), PlaceError> {
-    if project.parent().is_none() { Err(PlaceError::Root) } else { Ok(()) }
+/// [`StorePlaceError::Root`].
+pub fn check_not_root(project: &Path) -> Result<(), StorePlaceError> {
+    if project.parent().is_none() { Err(StorePlaceError::Root) } else { Ok(()) }
 }
 
 /// The store of a directory that the user names: whoever owns it, and not one above it.
@@ -186,7 +186,7 @@ pub fn check_not_root(project: &Path) -> Result<(), PlaceError> {
 /// # Errors
 ///
 /// `.abide` is not a store.
-pub fn store_of_named(dir: &Path) -> Result<Option<Place>, PlaceError> {
+pub fn store_of_named(dir: &Path) -> Result<Option<StorePlace>, StorePlaceError> {
     store_in(&resolved(dir), None)
 }
 
@@ -194,7 +194,7 @@ pub fn store_of_named(dir: &Path) -> Result<Option<Place>, PlaceError> {
 /// checkout (of the main one, for a linked worktree), else the directory itself. An untrusted
 /// `.abide` is ignored.
 #[must_use]
-pub fn find_project(from: &Path, trust: &Trust) -> PathBuf {
+pub fn find_project(from: &Path, trust: &TrustPolicy) -> PathBuf {
     let from = &resolved(from);
     let own = from.ancestors().find(|dir| has_store(dir, trust));
     own.map_or_else(|| checkout_of(from, trust), Path::to_owned)
@@ -202,13 +202,13 @@ pub fn find_project(from: &Path, trust: &Trust) -> PathBuf {
 
 /// Whether this directory itself has a trusted store, or names one.
 #[must_use]
-pub fn has_store(dir: &Path, trust: &Trust) -> bool {
+pub fn has_store(dir: &Path, trust: &TrustPolicy) -> bool {
     matches!(store_in(dir, Some(trust)), Ok(Some(_)))
 }
 
 /// The worktree or clone that a directory is in; the directory itself if it is in none.
 #[must_use]
-pub fn find_checkout(from: &Path, trust: &Trust) -> PathBuf {
+pub fn find_checkout(from: &Path, trust: &TrustPolicy) -> PathBuf {
     let from = &resolved(from);
     let root = |dir: &&Path| {
         has_store(dir, trust) || is_own(&dir.join(".git"), trust) || trusted_git(dir, trust)
@@ -218,7 +218,7 @@ pub fn find_checkout(from: &Path, trust: &Trust) -> PathBuf {
 
 /// The root of the git checkout (of the main one, for a linked worktree), else the directory
 /// itself.
-fn checkout_of(from: &Path, trust: &Trust) -> PathBuf {
+fn checkout_of(from: &Path, trust: &TrustPolicy) -> PathBuf {
     let root = git_root(from, trust);
     root.map_or_else(|| from.to_owned(), |root| main_checkout(&root, trust).unwrap_or(root))
 }
@@ -230,7 +230,10 @@ fn resolved(from: &Path) -> PathBuf {
 
 /// What `.abide` in a directory leads to; `None` if it does not exist or may not be read. Without a
 /// `trust`, the user named the directory.
-fn store_in(dir: &Path, trust: Option<&Trust>) -> Result<Option<Place>, PlaceError> {
+fn store_in(
+    dir: &Path,
+    trust: Option<&TrustPolicy>,
+) -> Result<Option<StorePlace>, StorePlaceError> {
     let path = dir.join(NAME);
     let Ok(entry) = fs::symlink_metadata(&path) else { return Ok(None) };
     let trust = trust.filter(|trust| !trust.lists(dir) && !trust.lists(&path));
@@ -238,17 +241,16 @@ fn store_in(dir: &Path, trust: Option<&Trust>) -> Result<Option<Place>, PlaceErr
         Some(trust) if !trust.lists(path) => trust.check(path, found),
         _ => Ok(()),
     };
-    let not_a_store = |reason| PlaceError::NotAStore { path: path.clone(), reason };
-    let unreadable = |source| PlaceError::Unreadable { path: path.clone(), source };
-    let place = |store: Where, leads_to: Where| {
-        let within =
-            matches!(&leads_to, Where::Files(root) if root.starts_with(dir) && !climbs(root));
+    let not_a_store = |reason| StorePlaceError::NotAStore { path: path.clone(), reason };
+    let unreadable = |source| StorePlaceError::Unreadable { path: path.clone(), source };
+    let place = |store: StoreLocation, leads_to: StoreLocation| {
+        let within = matches!(&leads_to, StoreLocation::Files(root) if root.starts_with(dir) && !climbs(root));
         let elsewhere = (!within).then_some(leads_to);
         let scope = match store {
-            Where::Files(_) => Scope::Store,
-            Where::Shared(_) => Scope::Project,
+            StoreLocation::Files(_) => SessionScope::Store,
+            StoreLocation::Shared(_) => SessionScope::Project,
         };
-        Some(Place { store, project: dir.to_owned(), scope, elsewhere })
+        Some(StorePlace { store, project: dir.to_owned(), scope, elsewhere })
     };
     if entry.is_symlink() {
         if let Some(trust) = trust {
@@ -260,11 +262,11 @@ fn store_in(dir: &Path, trust: Option<&Trust>) -> Result<Option<Place>, PlaceErr
         }
         let leads_to = path.canonicalize().map_err(unreadable)?;
         check(&leads_to, &found)?;
-        return Ok(place(Where::Files(path.clone()), Where::Files(leads_to)));
+        return Ok(place(StoreLocation::Files(path.clone()), StoreLocation::Files(leads_to)));
     }
     if entry.is_dir() {
         check(&path, &entry)?;
-        return Ok(place(Where::Files(path.clone()), Where::Files(path.clone())));
+        return Ok(place(StoreLocation::Files(path.clone()), StoreLocation::Files(path.clone())));
     }
     if !entry.is_file() {
         return Err(not_a_store("neither a directory nor a file"));
@@ -277,15 +279,15 @@ fn store_in(dir: &Path, trust: Option<&Trust>) -> Result<Option<Place>, PlaceErr
     if line.is_empty() {
         return Err(not_a_store("an empty file; its first line should name the store"));
     }
-    match Where::from(PathBuf::from(OsStr::from_bytes(line))) {
-        shared @ Where::Shared(_) => Ok(place(shared.clone(), shared)),
-        Where::Files(named) => {
+    match StoreLocation::from(PathBuf::from(OsStr::from_bytes(line))) {
+        shared @ StoreLocation::Shared(_) => Ok(place(shared.clone(), shared)),
+        StoreLocation::Files(named) => {
             let root = dir.join(named);
             let leads_to = real(&root);
             if let Ok(found) = fs::metadata(&root) {
                 check(&leads_to, &found)?;
             }
-            Ok(place(Where::Files(root), Where::Files(leads_to)))
+            Ok(place(StoreLocation::Files(root), StoreLocation::Files(leads_to)))
         }
     }
 }
@@ -308,11 +310,11 @@ fn climbs(path: &Path) -> bool {
 /// The root of the git checkout that a directory is in. A `.git` of another user is ignored: it
 /// could be placed above any world-writable directory.
 #[must_use]
-pub fn find_git_root(from: &Path, trust: &Trust) -> Option<PathBuf> {
+pub fn find_git_root(from: &Path, trust: &TrustPolicy) -> Option<PathBuf> {
     git_root(&resolved(from), trust)
 }
 
-fn git_root(from: &Path, trust: &Trust) -> Option<PathBuf> {
+fn git_root(from: &Path, trust: &TrustPolicy) -> Option<PathBuf> {
     let is_root = |dir: &&Path| is_own(&dir.join(".git"), trust) || trusted_git(dir, trust);
     from.ancestors().find(is_root).map(Path::to_owned)
 }
@@ -323,8 +325,8 @@ fn git_root(from: &Path, trust: &Trust) -> Option<PathBuf> {
 /// # Errors
 ///
 /// It is not trusted, or may not be read.
-pub fn check_directory(dir: &Path, trust: &Trust) -> Result<(), PlaceError> {
-    let unreadable = |source| PlaceError::Unreadable { path: dir.to_owned(), source };
+pub fn check_directory(dir: &Path, trust: &TrustPolicy) -> Result<(), StorePlaceError> {
+    let unreadable = |source| StorePlaceError::Unreadable { path: dir.to_owned(), source };
     let found = fs::symlink_metadata(dir).map_err(unreadable)?;
     if !found.is_dir() {
         return Err(unreadable(io::ErrorKind::NotADirectory.into()));
@@ -332,18 +334,18 @@ pub fn check_directory(dir: &Path, trust: &Trust) -> Result<(), PlaceError> {
     trust.check(dir, &found)
 }
 
-fn trusted_git(dir: &Path, trust: &Trust) -> bool {
+fn trusted_git(dir: &Path, trust: &TrustPolicy) -> bool {
     trust.lists(dir) && dir.join(".git").exists()
 }
 
-fn is_own(path: &Path, trust: &Trust) -> bool {
+fn is_own(path: &Path, trust: &TrustPolicy) -> bool {
     fs::symlink_metadata(path).is_ok_and(|found| trust.check_owner(path, &found).is_ok())
 }
 
 /// The main checkout of a linked worktree, whose `.git` is a file that names its directory in the
 /// main checkout's `.git/worktrees`. The two must name each other; otherwise any `.git` could lead
 /// to any checkout.
-fn main_checkout(root: &Path, trust: &Trust) -> Option<PathBuf> {
+fn main_checkout(root: &Path, trust: &TrustPolicy) -> Option<PathBuf> {
     let (_, common) = linked_worktree(root)?;
     let main = common.parent().filter(|_| common.file_name().is_some_and(|name| name == ".git"))?;
     (is_own(main, trust) || trust.lists(main)).then(|| main.to_owned())
@@ -389,20 +391,20 @@ mod tests {
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     }
 
-    fn place(from: &Path) -> Option<Place> {
-        find_store(from, &Trust::default()).unwrap()
+    fn place(from: &Path) -> Option<StorePlace> {
+        find_store(from, &TrustPolicy::default()).unwrap()
     }
 
-    fn found(from: &Path) -> Option<Where> {
+    fn found(from: &Path) -> Option<StoreLocation> {
         place(from).map(|place| place.store)
     }
 
-    fn recorded(from: &Path) -> Where {
-        store_of_project(from, &Trust::default()).unwrap().store
+    fn recorded(from: &Path) -> StoreLocation {
+        store_of_project(from, &TrustPolicy::default()).unwrap().store
     }
 
     fn why_not(from: &Path) -> String {
-        find_store(from, &Trust::default()).unwrap_err().to_string()
+        find_store(from, &TrustPolicy::default()).unwrap_err().to_string()
     }
 
     /// A directory without links in its path.
@@ -427,8 +429,8 @@ mod tests {
 
     const SOMEBODY: Option<u32> = Some(54_321);
 
-    fn files(path: impl Into<PathBuf>) -> Where {
-        Where::Files(path.into())
+    fn files(path: impl Into<PathBuf>) -> StoreLocation {
+        StoreLocation::Files(path.into())
     }
 
     #[test]
@@ -511,15 +513,15 @@ mod tests {
                 format!("{} belongs to another user (uid 54321)", owned.display())
             );
             for listed in [project.as_path(), owned] {
-                let trust = Trust::default().with_listed(vec![listed.to_owned()]);
+                let trust = TrustPolicy::default().with_listed(vec![listed.to_owned()]);
                 assert!(find_store(&project, &trust).unwrap().is_some(), "{listed:?}");
             }
             assert!(store_of_named(&project).unwrap().is_some());
-            let caller = |user| Trust::of_user(user, SOMEBODY);
+            let caller = |user| TrustPolicy::of_user(user, SOMEBODY);
             assert!(find_store(&project, &caller(0)).is_ok(), "under sudo, the caller's");
             assert!(find_store(&project, &caller(1)).is_err(), "no root, no sudo");
             assert_eq!(
-                find_project(&project.join("below"), &Trust::default()),
+                find_project(&project.join("below"), &TrustPolicy::default()),
                 resolved(&project.join("below"))
             );
         };
@@ -556,7 +558,7 @@ mod tests {
         let mut owner = rustix::process::geteuid().as_raw();
         if owner == 0 {
             // Everybody believes root.
-            assert!(find_store(&dir, &Trust::of_user(12_345, None)).is_ok());
+            assert!(find_store(&dir, &TrustPolicy::of_user(12_345, None)).is_ok());
             chown(&own, SOMEBODY, None).unwrap();
             owner = 54_321;
         }
@@ -568,7 +570,7 @@ mod tests {
             (0, Some(owner), true),
             (0, Some(owner + 1), false),
         ] {
-            let found = find_store(&dir, &Trust::of_user(user, caller));
+            let found = find_store(&dir, &TrustPolicy::of_user(user, caller));
             assert_eq!(found.is_ok(), believed, "{user} {caller:?}");
         }
     }
@@ -596,12 +598,12 @@ mod tests {
         fs::create_dir(&own).unwrap();
         set_mode(&own, 0o1777);
         assert!(why_not(&dir).contains("can be written by other users (mode 1777)"));
-        assert_eq!(find_project(&below, &Trust::default()), below, "it makes no project");
+        assert_eq!(find_project(&below, &TrustPolicy::default()), below, "it makes no project");
         // What is around it may be anybody's, as a directory of temporary files is.
         set_mode(&own, 0o700);
         set_mode(&dir, 0o1777);
         assert!(found(&dir).is_some());
-        assert_eq!(find_project(&below, &Trust::default()), dir);
+        assert_eq!(find_project(&below, &TrustPolicy::default()), dir);
         if may_give_away() {
             set_mode(&own, 0o770);
             assert!(found(&dir).is_some(), "a group of one's own");
@@ -617,10 +619,10 @@ mod tests {
         if Path::new("/.abide").exists() || Path::new("/.git").exists() {
             return println!("skipped: the root of this machine is a project");
         }
-        let made = store_of_project(Path::new("/"), &Trust::default());
-        assert!(matches!(made, Err(PlaceError::Root)), "{made:?}");
-        let made = store_of_project(Path::new("/.."), &Trust::default());
-        assert!(matches!(made, Err(PlaceError::Root)), "{made:?}");
+        let made = store_of_project(Path::new("/"), &TrustPolicy::default());
+        assert!(matches!(made, Err(StorePlaceError::Root)), "{made:?}");
+        let made = store_of_project(Path::new("/.."), &TrustPolicy::default());
+        assert!(matches!(made, Err(StorePlaceError::Root)), "{made:?}");
     }
 
     #[test]
@@ -672,7 +674,7 @@ mod tests {
             ("out/store", Some(files(outside.join("store")))),
             ("missing/../../outside", Some(files(project.join("missing/../../outside")))),
             ("/nowhere/store", Some(files("/nowhere/store"))),
-            ("postgres://h/d", Some(Where::from(PathBuf::from("postgres://h/d")))),
+            ("postgres://h/d", Some(StoreLocation::from(PathBuf::from("postgres://h/d")))),
         ] {
             fs::write(&own, format!("{line}\n")).unwrap();
             assert_eq!(elsewhere(), expected, "{line}");

@@ -5,19 +5,20 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use abide_journal::{
-    Access, Found, Journal, JournalError, Line, Mark, Packs, Start, Storage, Watermark,
+    Access, AcknowledgedEnd, Journal, JournalError, JournalItem, JournalLine, Packs, Storage,
+    WalkStart, Watermark,
 };
 use abide_model::{
-    Core, Digest, Direction, Event, EventPage, EventRange, LaneId, LaneState, ReadNote, Seq,
-    SessionId, SessionReader, SessionState, StoreError,
+    Digest, Event, EventPage, EventRange, LaneId, LaneState, ReadDirection, ReadFinding, Seq,
+    SessionCore, SessionId, SessionReader, SessionState, StoreError,
 };
 
-use crate::directory::Directory;
+use crate::directory::SessionDirectory;
 use crate::error::store_error;
 use crate::layout::{SessionLayout, shown};
-use crate::past::{Gone, Past};
+use crate::past::{MissingParentPolicy, SessionAncestry};
 use crate::recovery;
-use crate::snapshot::Snapshots;
+use crate::snapshot::StateCache;
 
 /// The most bytes of data in one page.
 const PAGE_BYTES: usize = 8 << 20;
@@ -31,13 +32,13 @@ pub struct LocalReader {
     watermark: PathBuf,
     state_dir: PathBuf,
     packs: Arc<Packs>,
-    directory: Directory,
+    directory: SessionDirectory,
     /// Where the next page starts, for a reader that goes forward: avoids a seek.
-    next: Mutex<Option<(Seq, Start)>>,
+    next: Mutex<Option<(Seq, WalkStart)>>,
     /// The last event that was sought: a context starts at the same event for many turns.
-    sought: Mutex<Option<(Seq, Start)>>,
+    sought: Mutex<Option<(Seq, WalkStart)>>,
     /// Where the events before the session's own are, once that is known.
-    past: OnceLock<Past>,
+    past: OnceLock<SessionAncestry>,
 }
 
 impl LocalReader {
@@ -46,7 +47,7 @@ impl LocalReader {
         session: SessionId,
         layout: &SessionLayout,
         packs: Arc<Packs>,
-        directory: Directory,
+        directory: SessionDirectory,
     ) -> Self {
         Self {
             journal: Journal::new(storage.clone(), layout.journal()),
@@ -68,7 +69,7 @@ impl LocalReader {
         Self::new(storage, session, layout, packs, self.directory.clone())
     }
 
-    pub(crate) const fn directory(&self) -> &Directory {
+    pub(crate) const fn directory(&self) -> &SessionDirectory {
         &self.directory
     }
 
@@ -81,11 +82,11 @@ impl LocalReader {
     }
 
     /// Where the events before the session's own are.
-    pub(crate) fn past(&self) -> Result<&Past, JournalError> {
+    pub(crate) fn past(&self) -> Result<&SessionAncestry, JournalError> {
         if let Some(past) = self.past.get() {
             return Ok(past);
         }
-        let past = Past::of(self)?;
+        let past = SessionAncestry::of(self)?;
         Ok(self.past.get_or_init(|| past))
     }
 
@@ -99,7 +100,7 @@ impl LocalReader {
         &self.journal
     }
 
-    pub(crate) fn mark(&self) -> Result<Option<Mark>, JournalError> {
+    pub(crate) fn mark(&self) -> Result<Option<AcknowledgedEnd>, JournalError> {
         Watermark::read(&*self.storage, &self.watermark)
     }
 
@@ -126,7 +127,7 @@ impl LocalReader {
         let mut last = Seq::ZERO;
         let start = self.journal.seek(Seq(u64::MAX))?;
         self.journal.walk(start, self.mark()?, &mut |found| {
-            if let Found::Event { line, .. } = found {
+            if let JournalItem::Event { line, .. } = found {
                 last = line.seq;
             }
             ControlFlow::Continue(())
@@ -171,7 +172,9 @@ impl LocalReader {
         let known = self.next.lock().unwrap_or_else(PoisonError::into_inner).take();
         match known {
             Some((seq, start)) if seq == first => self.forward_from(start, first, last, limit),
-            _ if first <= Seq::FIRST => self.forward_from(Start::beginning(), first, last, limit),
+            _ if first <= Seq::FIRST => {
+                self.forward_from(WalkStart::beginning(), first, last, limit)
+            }
             _ => self.sought_forward(first, last, limit),
         }
     }
@@ -196,7 +199,7 @@ impl LocalReader {
 
     fn forward_from(
         &self,
-        start: Start,
+        start: WalkStart,
         first: Seq,
         last: Seq,
         limit: usize,
@@ -205,13 +208,14 @@ impl LocalReader {
         let mut bytes = 0;
         let (mut resume, mut found_at) = (None, None);
         self.journal.walk(start, self.mark()?, &mut |found| match found {
-            Found::Event { line, .. } if line.seq < first => ControlFlow::Continue(()),
-            Found::Event { line, segment, offset, end, .. } => {
+            JournalItem::Event { line, .. } if line.seq < first => ControlFlow::Continue(()),
+            JournalItem::Event { line, segment, offset, end, .. } => {
                 if line.seq > last {
                     return ControlFlow::Break(());
                 }
                 if line.seq == first {
-                    found_at = Some((first, Start { segment, offset, expected: None, sum: None }));
+                    found_at =
+                        Some((first, WalkStart { segment, offset, expected: None, sum: None }));
                 }
                 let (event, note) = self.event(&line);
                 page.notes.extend(note);
@@ -221,8 +225,12 @@ impl LocalReader {
                 }
                 if page.events.len() >= limit || bytes >= PAGE_BYTES {
                     let next = line.seq.next();
-                    let start =
-                        Start { segment, offset: end, expected: Some(next), sum: Some(line.sum) };
+                    let start = WalkStart {
+                        segment,
+                        offset: end,
+                        expected: Some(next),
+                        sum: Some(line.sum),
+                    };
                     resume = (line.seq < last).then_some((next, start));
                     return ControlFlow::Break(());
                 }
@@ -268,7 +276,7 @@ impl LocalReader {
     }
 
     /// The event of a line, with its objects put back in.
-    pub(crate) fn event(&self, line: &Line<'_>) -> (Option<Event>, Option<ReadNote>) {
+    pub(crate) fn event(&self, line: &JournalLine<'_>) -> (Option<Event>, Option<ReadFinding>) {
         line.whole_event(self.session, &|hash| {
             self.packs.read(hash).map_err(|error| error.to_string())
         })
@@ -277,8 +285,8 @@ impl LocalReader {
     /// A page, blocking on the disk only.
     pub(crate) fn page_now(&self, range: EventRange) -> Result<EventPage, JournalError> {
         match range.direction {
-            Direction::Forward => self.forward(range.first, range.last, range.limit.max(1)),
-            Direction::Backward => self.backward(range),
+            ReadDirection::Forward => self.forward(range.first, range.last, range.limit.max(1)),
+            ReadDirection::Backward => self.backward(range),
         }
     }
 
@@ -306,8 +314,11 @@ impl LocalReader {
         })
     }
 
-    pub(crate) fn look(&self, gone: Gone) -> Result<recovery::Look, JournalError> {
-        let mut snapshots = Snapshots::new(self.storage.clone(), self.state_dir.clone());
+    pub(crate) fn look(
+        &self,
+        gone: MissingParentPolicy,
+    ) -> Result<recovery::RecoveryScan, JournalError> {
+        let mut snapshots = StateCache::new(self.storage.clone(), self.state_dir.clone());
         recovery::look(self, &mut snapshots, self.mark()?, gone)
     }
 
@@ -316,45 +327,45 @@ impl LocalReader {
         &self,
         lane: Option<&LaneId>,
         at: Option<Seq>,
-    ) -> Result<(Core, LaneState), JournalError> {
+    ) -> Result<(SessionCore, LaneState), JournalError> {
         let name = lane.map(LaneId::as_str).unwrap_or_default();
         let take = |state: &SessionState| {
             (state.core.clone(), state.lane(name).cloned().unwrap_or_default())
         };
         if let Some(at) = at {
-            return recovery::state_at(self, at, self.mark()?, Gone::PassOver)
+            return recovery::state_at(self, at, self.mark()?, MissingParentPolicy::PassOver)
                 .map(|state| take(&state));
         }
-        let mut look = self.look(Gone::PassOver)?;
+        let mut look = self.look(MissingParentPolicy::PassOver)?;
         if look.pages.bring_lane(&mut look.state, name) {
             return Ok(take(&look.state));
         }
-        recovery::state_at(self, look.end.seq, self.mark()?, Gone::PassOver)
+        recovery::state_at(self, look.end.seq, self.mark()?, MissingParentPolicy::PassOver)
             .map(|state| take(&state))
     }
 
     /// The state at the last event that can be read.
     pub(crate) fn state_now(&self) -> Result<SessionState, JournalError> {
-        let mut look = self.look(Gone::PassOver)?;
+        let mut look = self.look(MissingParentPolicy::PassOver)?;
         if look.pages.bring_all(&mut look.state) {
             return Ok(look.state);
         }
-        recovery::state_at(self, look.end.seq, self.mark()?, Gone::PassOver)
+        recovery::state_at(self, look.end.seq, self.mark()?, MissingParentPolicy::PassOver)
     }
 }
 
 /// What a reader must be told about a gap or damage.
-pub(crate) fn note_of(found: &Found<'_>) -> Option<ReadNote> {
+pub(crate) fn note_of(found: &JournalItem<'_>) -> Option<ReadFinding> {
     match found {
         // A repair has already named what is lost there.
-        Found::Event { .. } | Found::Seam { .. } => None,
-        Found::Damage(damage) => Some(ReadNote::Damage {
+        JournalItem::Event { .. } | JournalItem::Seam { .. } => None,
+        JournalItem::Damage(damage) => Some(ReadFinding::Damage {
             place: format!("{} at byte {}", shown(&damage.path), damage.offset),
             reason: damage.reason.to_string(),
             lost: damage.lost,
         }),
-        Found::Torn { path, bytes, .. } => {
-            Some(ReadNote::TornTail { place: shown(path), bytes: *bytes })
+        JournalItem::Torn { path, bytes, .. } => {
+            Some(ReadFinding::TornTail { place: shown(path), bytes: *bytes })
         }
     }
 }
@@ -372,8 +383,8 @@ impl SessionReader for LocalReader {
         }
     }
 
-    fn core(&self) -> Result<(Core, Digest), StoreError> {
-        let look = self.look(Gone::PassOver).map_err(store_error)?;
+    fn core(&self) -> Result<(SessionCore, Digest), StoreError> {
+        let look = self.look(MissingParentPolicy::PassOver).map_err(store_error)?;
         let digest = look.state.digest();
         Ok((look.state.core, digest))
     }
@@ -382,7 +393,7 @@ impl SessionReader for LocalReader {
         &self,
         lane: Option<&LaneId>,
         at: Option<Seq>,
-    ) -> Result<(Core, LaneState), StoreError> {
+    ) -> Result<(SessionCore, LaneState), StoreError> {
         self.lane_now(lane, at).map_err(store_error)
     }
 

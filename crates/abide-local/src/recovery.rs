@@ -7,22 +7,22 @@
 use std::ops::ControlFlow;
 
 use abide_journal::{
-    Access, Damage, DamageReason, Found, Journal, JournalError, Mark, Position, Seam, SegmentForm,
-    SegmentName, Start, Storage, Sum, read_full, write_full,
+    Access, AcknowledgedEnd, Damage, DamageReason, Journal, JournalEnd, JournalError, JournalItem,
+    RepairSplice, SegmentForm, SegmentName, Storage, Sum, WalkStart, read_full, write_full,
 };
 use abide_model::{Event, Seq, SessionId, SessionState, Timestamp, fold_lineage, rewind_target};
 
-use crate::past::Gone;
+use crate::past::MissingParentPolicy;
 use crate::reader::LocalReader;
-use crate::snapshot::{Pages, Restored, Snapshots, Stand};
+use crate::snapshot::{CachedJournalEnd, CachedState, StateCache, StatePages};
 
 /// What reading a journal found.
 #[derive(Debug)]
-pub(crate) struct Look {
+pub(crate) struct RecoveryScan {
     pub(crate) state: SessionState,
-    pub(crate) pages: Pages,
+    pub(crate) pages: StatePages,
     /// Where the journal ends: the last known event, readable or lost.
-    pub(crate) end: Position,
+    pub(crate) end: JournalEnd,
     /// Where the last line starts.
     pub(crate) line: u64,
     /// The last line has its line feed.
@@ -35,16 +35,16 @@ pub(crate) struct Look {
     pub(crate) segments: Vec<SegmentName>,
 }
 
-impl Look {
+impl RecoveryScan {
     /// The events that are lost.
     pub(crate) fn lost(&self) -> Vec<(Seq, Seq)> {
         self.damage.iter().filter_map(|damage| damage.lost).collect()
     }
 
     /// Continues after a splice. If that is the last line, the next one is chained to what it says.
-    fn pass(&mut self, seam: &Seam, segment: u64, (offset, end): (u64, u64), ended: bool) {
+    fn pass(&mut self, seam: &RepairSplice, segment: u64, (offset, end): (u64, u64), ended: bool) {
         let sum = seam.prev.sum();
-        self.end = Position { segment, offset: end, seq: seam.next.back(1), sum };
+        self.end = JournalEnd { segment, offset: end, seq: seam.next.back(1), sum };
         self.line = offset;
         self.ended = ended;
     }
@@ -53,10 +53,10 @@ impl Look {
 /// Finds the end of the journal and the state there, starting at the newest state cache that fits.
 pub(crate) fn look(
     reader: &LocalReader,
-    snapshots: &mut Snapshots,
-    mark: Option<Mark>,
-    gone: Gone,
-) -> Result<Look, JournalError> {
+    snapshots: &mut StateCache,
+    mark: Option<AcknowledgedEnd>,
+    gone: MissingParentPolicy,
+) -> Result<RecoveryScan, JournalError> {
     let journal = reader.journal();
     if let Some(restored) = snapshots.restore(journal) {
         let start = restored.start();
@@ -72,11 +72,11 @@ pub(crate) fn look(
         (SessionState::default(), Some(Sum::genesis(reader.session())))
     };
     // When reading from the beginning no page is stored elsewhere, so none can be missing.
-    let beginning = Restored {
+    let beginning = CachedState {
         state,
-        pages: Pages::new(reader.storage().clone(), reader.state_dir().to_owned(), 0, 0),
-        stand: Stand {
-            end: Position {
+        pages: StatePages::new(reader.storage().clone(), reader.state_dir().to_owned(), 0, 0),
+        stand: CachedJournalEnd {
+            end: JournalEnd {
                 segment: 1,
                 offset: 0,
                 seq: past.last(),
@@ -85,7 +85,7 @@ pub(crate) fn look(
             line: 0,
         },
     };
-    let start = Start { segment: 1, offset: 0, expected: Some(past.own_first()), sum };
+    let start = WalkStart { segment: 1, offset: 0, expected: Some(past.own_first()), sum };
     look_from(reader, beginning, start, mark, gone)?.ok_or_else(|| JournalError::Damaged {
         path: journal.dir().to_owned(),
         offset: 0,
@@ -96,14 +96,14 @@ pub(crate) fn look(
 /// `None` if a page of the state cache cannot be read.
 fn look_from(
     reader: &LocalReader,
-    restored: Restored,
-    start: Start,
-    mark: Option<Mark>,
-    gone: Gone,
-) -> Result<Option<Look>, JournalError> {
+    restored: CachedState,
+    start: WalkStart,
+    mark: Option<AcknowledgedEnd>,
+    gone: MissingParentPolicy,
+) -> Result<Option<RecoveryScan>, JournalError> {
     let journal = reader.journal();
-    let Restored { state, pages, stand } = restored;
-    let mut look = Look {
+    let CachedState { state, pages, stand } = restored;
+    let mut look = RecoveryScan {
         at: state.core.at,
         state,
         pages,
@@ -118,7 +118,7 @@ fn look_from(
     let mut unreadable = false;
     let mut rewound = false;
     journal.walk_in(&segments, start, mark, &mut |found| match found {
-        Found::Event { line, segment, offset, end, ended } => {
+        JournalItem::Event { line, segment, offset, end, ended } => {
             if let Some(event) = line.event() {
                 if !look.pages.bring(&mut look.state, &event) {
                     unreadable = true;
@@ -132,20 +132,20 @@ fn look_from(
                 look.state.apply(&event);
                 look.at = look.at.max(event.at);
             }
-            look.end = Position { segment, offset: end, seq: line.seq, sum: line.sum };
+            look.end = JournalEnd { segment, offset: end, seq: line.seq, sum: line.sum };
             look.line = offset;
             look.ended = ended;
             ControlFlow::Continue(())
         }
-        Found::Seam { seam, segment, offset, end, ended } => {
+        JournalItem::Seam { seam, segment, offset, end, ended } => {
             look.pass(&seam, segment, (offset, end), ended);
             ControlFlow::Continue(())
         }
-        Found::Damage(damage) => {
+        JournalItem::Damage(damage) => {
             look.damage.push(damage);
             ControlFlow::Continue(())
         }
-        Found::Torn { segment, offset, bytes, .. } => {
+        JournalItem::Torn { segment, offset, bytes, .. } => {
             look.torn = Some((segment, offset, bytes));
             ControlFlow::Continue(())
         }
@@ -164,8 +164,8 @@ fn look_from(
 /// that opening costs the same however many there are.
 fn segments_from(
     journal: &Journal,
-    start: Start,
-    mark: Option<Mark>,
+    start: WalkStart,
+    mark: Option<AcknowledgedEnd>,
 ) -> Result<Vec<SegmentName>, JournalError> {
     let marked = mark.filter(|mark| mark.segment == start.segment);
     match marked.and_then(|mark| journal.last_segment(mark)) {
@@ -174,14 +174,18 @@ fn segments_from(
     }
 }
 
-fn finish(journal: &Journal, look: &mut Look, mark: Option<Mark>) -> Result<(), JournalError> {
+fn finish(
+    journal: &Journal,
+    look: &mut RecoveryScan,
+    mark: Option<AcknowledgedEnd>,
+) -> Result<(), JournalError> {
     if let Some(last) = look.segments.last().copied()
         && last.number > look.end.segment
         && look.torn.is_none_or(|(segment, _, _)| segment != last.number)
     {
         // A segment with nothing but its header, or nothing readable.
         let segment = journal.open_segment(last)?;
-        look.end = Position { segment: last.number, offset: segment.len()?, ..look.end };
+        look.end = JournalEnd { segment: last.number, offset: segment.len()?, ..look.end };
         look.line = look.end.offset;
         look.ended = last_byte_is_line_break(&segment)?;
     }
@@ -190,7 +194,7 @@ fn finish(journal: &Journal, look: &mut Look, mark: Option<Mark>) -> Result<(), 
         // follows whatever bytes are left.
         let name = SegmentName { number: look.end.segment, form: SegmentForm::Plain };
         let segment = journal.open_segment(name)?;
-        look.end = Position { seq: mark.seq, sum: mark.sum, offset: segment.len()?, ..look.end };
+        look.end = JournalEnd { seq: mark.seq, sum: mark.sum, offset: segment.len()?, ..look.end };
         look.ended = last_byte_is_line_break(&segment)?;
         look.line = look.end.offset;
     }
@@ -211,8 +215,8 @@ fn last_byte_is_line_break(segment: &abide_journal::Segment) -> Result<bool, Jou
 pub(crate) fn state_at(
     reader: &LocalReader,
     to: Seq,
-    mark: Option<Mark>,
-    gone: Gone,
+    mark: Option<AcknowledgedEnd>,
+    gone: MissingParentPolicy,
 ) -> Result<SessionState, JournalError> {
     let past = reader.past()?;
     if to < past.own_first() {
@@ -229,12 +233,13 @@ pub(crate) fn apply_rewind(
     reader: &LocalReader,
     before: SessionState,
     event: &Event,
-    mark: Option<Mark>,
+    mark: Option<AcknowledgedEnd>,
 ) -> Result<SessionState, JournalError> {
     let Some(to) = rewind_target(event) else {
         return Ok(before);
     };
-    let mut state = SessionState::rewound(state_at(reader, to, mark, Gone::Refuse)?, before);
+    let mut state =
+        SessionState::rewound(state_at(reader, to, mark, MissingParentPolicy::Refuse)?, before);
     state.apply(event);
     Ok(state)
 }
@@ -242,7 +247,7 @@ pub(crate) fn apply_rewind(
 fn each_event(
     reader: &LocalReader,
     to: Seq,
-    mark: Option<Mark>,
+    mark: Option<AcknowledgedEnd>,
     visit: &mut dyn FnMut(&Event),
 ) -> Result<(), JournalError> {
     reader.past()?.each_event(to, visit)?;
@@ -252,28 +257,28 @@ fn each_event(
 /// Folds a journal with rewinds after the state cache from the beginning.
 fn fold_with_rewinds(
     reader: &LocalReader,
-    mut look: Look,
-    mark: Option<Mark>,
-    gone: Gone,
-) -> Result<Look, JournalError> {
+    mut look: RecoveryScan,
+    mark: Option<AcknowledgedEnd>,
+    gone: MissingParentPolicy,
+) -> Result<RecoveryScan, JournalError> {
     let journal = reader.journal();
     look.damage.clear();
     look.torn = None;
-    journal.walk(Start::beginning(), mark, &mut |found| {
+    journal.walk(WalkStart::beginning(), mark, &mut |found| {
         match found {
-            Found::Event { line, segment, offset, end, ended } => {
-                look.end = Position { segment, offset: end, seq: line.seq, sum: line.sum };
+            JournalItem::Event { line, segment, offset, end, ended } => {
+                look.end = JournalEnd { segment, offset: end, seq: line.seq, sum: line.sum };
                 look.line = offset;
                 look.ended = ended;
                 if let Some(event) = line.event() {
                     look.at = look.at.max(event.at);
                 }
             }
-            Found::Seam { seam, segment, offset, end, ended } => {
+            JournalItem::Seam { seam, segment, offset, end, ended } => {
                 look.pass(&seam, segment, (offset, end), ended);
             }
-            Found::Damage(damage) => look.damage.push(damage),
-            Found::Torn { segment, offset, bytes, .. } => {
+            JournalItem::Damage(damage) => look.damage.push(damage),
+            JournalItem::Torn { segment, offset, bytes, .. } => {
                 look.torn = Some((segment, offset, bytes))
             }
         }
@@ -286,7 +291,7 @@ fn fold_with_rewinds(
 
 /// Where the next line goes, and what is known to be durable.
 #[derive(Debug)]
-pub(crate) struct Mended {
+pub(crate) struct MendedJournal {
     /// The last event that is known to be durable.
     pub(crate) durable: Seq,
     /// The directory entry of the current segment may not be durable.
@@ -298,9 +303,9 @@ pub(crate) fn mend(
     storage: &dyn Storage,
     journal: &Journal,
     session: SessionId,
-    look: &mut Look,
-    mark: Option<Mark>,
-) -> Result<Mended, JournalError> {
+    look: &mut RecoveryScan,
+    mark: Option<AcknowledgedEnd>,
+) -> Result<MendedJournal, JournalError> {
     let dir = journal.dir();
     let segments = look.segments.clone();
     let mut active = segments.last().copied().ok_or_else(|| JournalError::Damaged {
@@ -336,7 +341,7 @@ pub(crate) fn mend(
     let io = |action, source| JournalError::Io { action, path: path.clone(), source };
     let file = storage.open(&path, Access::Write).map_err(|error| io("open", error))?;
     if look.end.segment != active.number {
-        look.end = Position {
+        look.end = JournalEnd {
             segment: active.number,
             offset: file.len().map_err(|error| io("read", error))?,
             ..look.end
@@ -365,7 +370,7 @@ pub(crate) fn mend(
         write_full(&*file, &bytes, at).map_err(|error| io("write", error))?;
         at += read as u64;
     }
-    Ok(Mended {
+    Ok(MendedJournal {
         durable: mark.map_or(Seq::ZERO, |mark| mark.seq).min(look.end.seq),
         new_name: mark.is_none_or(|mark| mark.segment < active.number),
     })
@@ -375,9 +380,9 @@ fn begin_segment(
     storage: &dyn Storage,
     journal: &Journal,
     session: SessionId,
-    look: &mut Look,
+    look: &mut RecoveryScan,
     number: u64,
-) -> Result<Mended, JournalError> {
+) -> Result<MendedJournal, JournalError> {
     let header = abide_journal::SegmentHeader {
         session,
         segment: number,
@@ -391,7 +396,7 @@ fn begin_segment(
     write_full(&*file, &header, 0).map_err(|error| io("write", error))?;
     file.sync().map_err(|error| io("sync", error))?;
     storage.sync_dir(journal.dir()).map_err(|error| io("sync", error))?;
-    look.end = Position { segment: number, offset: header.len() as u64, ..look.end };
+    look.end = JournalEnd { segment: number, offset: header.len() as u64, ..look.end };
     look.line = look.end.offset;
-    Ok(Mended { durable: look.end.seq, new_name: false })
+    Ok(MendedJournal { durable: look.end.seq, new_name: false })
 }

@@ -43,7 +43,9 @@ impl Sealer {
                 let busy =
                     || stop.load(Ordering::Relaxed) || activity.load(Ordering::Relaxed) != before;
                 // A segment that cannot be sealed stays plain, which does no harm.
-                if !busy() && !matches!(seal_all(&storage, &dir, &busy), Ok(Sealed::Stopped)) {
+                if !busy()
+                    && !matches!(seal_all(&storage, &dir, &busy), Ok(SealingOutcome::Stopped))
+                {
                     return;
                 }
             }
@@ -70,7 +72,7 @@ impl Drop for Sealer {
 
 /// How sealing ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sealed {
+pub(crate) enum SealingOutcome {
     /// Nothing is left to seal; this many segments were sealed.
     Done(u64),
     /// It was stopped before.
@@ -82,15 +84,15 @@ pub(crate) fn seal_all(
     storage: &Arc<dyn Storage>,
     dir: &std::path::Path,
     stop: &dyn Fn() -> bool,
-) -> Result<Sealed, JournalError> {
+) -> Result<SealingOutcome, JournalError> {
     let segments = Journal::new(storage.clone(), dir.to_owned()).segments()?;
     let mut sealed = 0;
     let done_with = segments.iter().rev().skip(1).rev();
     for name in done_with.filter(|name| name.form == SegmentForm::Plain) {
         if stop() || !(SealPlan { dir, number: name.number }).apply(&**storage, stop)? {
-            return Ok(Sealed::Stopped);
+            return Ok(SealingOutcome::Stopped);
         }
         sealed += 1;
     }
-    Ok(Sealed::Done(sealed))
+    Ok(SealingOutcome::Done(sealed))
 }

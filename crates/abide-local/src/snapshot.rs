@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use abide_journal::{
-    Access, Journal, JournalError, Line, Position, SegmentForm, SegmentName, Slots, Start, Storage,
-    StorageFile, Sum, read_full, write_full,
+    Access, Journal, JournalEnd, JournalError, JournalLine, SegmentForm, SegmentName, Slots,
+    Storage, StorageFile, Sum, WalkStart, read_full, write_full,
 };
 use abide_model::{Event, PageId, PageRef, PageSink, Seq, SessionState};
 use serde::{Deserialize, Serialize};
@@ -25,7 +25,7 @@ const REWRITE: u64 = 4 << 20;
 const SLOTS: &str = "handover";
 
 #[derive(Serialize, Deserialize)]
-struct Root<'a> {
+struct StateCacheRoot<'a> {
     segment: u64,
     /// Where the last line starts and ends.
     line: u64,
@@ -42,24 +42,24 @@ struct Root<'a> {
 
 /// The end of the journal when the state was cached.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Stand {
-    pub(crate) end: Position,
+pub(crate) struct CachedJournalEnd {
+    pub(crate) end: JournalEnd,
     /// Where the last line starts.
     pub(crate) line: u64,
 }
 
 /// A state read from the cache.
 #[derive(Debug)]
-pub(crate) struct Restored {
+pub(crate) struct CachedState {
     pub(crate) state: SessionState,
-    pub(crate) pages: Pages,
-    pub(crate) stand: Stand,
+    pub(crate) pages: StatePages,
+    pub(crate) stand: CachedJournalEnd,
 }
 
-impl Restored {
-    pub(crate) fn start(&self) -> Start {
+impl CachedState {
+    pub(crate) fn start(&self) -> WalkStart {
         let end = self.stand.end;
-        Start {
+        WalkStart {
             segment: end.segment,
             offset: end.offset,
             expected: Some(end.seq.next()),
@@ -70,48 +70,52 @@ impl Restored {
 
 /// The state cache of a session.
 #[derive(Debug)]
-pub(crate) struct Snapshots {
+pub(crate) struct StateCache {
     storage: Arc<dyn Storage>,
     dir: PathBuf,
     slots: Slots,
 }
 
-impl Snapshots {
+impl StateCache {
     pub(crate) fn new(storage: Arc<dyn Storage>, dir: PathBuf) -> Self {
         let slots = Slots::new(&dir, SLOTS);
         Self { storage, dir, slots }
     }
 
     /// The newest cached state that fits the journal.
-    pub(crate) fn restore(&mut self, journal: &Journal) -> Option<Restored> {
+    pub(crate) fn restore(&mut self, journal: &Journal) -> Option<CachedState> {
         let roots = self.slots.read(&*self.storage);
         roots.iter().find_map(|root| self.restore_one(journal, root))
     }
 
     /// The newest cached state that fits the journal and includes nothing after `to`.
-    pub(crate) fn restore_before(&mut self, journal: &Journal, to: Seq) -> Option<Restored> {
+    pub(crate) fn restore_before(&mut self, journal: &Journal, to: Seq) -> Option<CachedState> {
         let roots = self.slots.read(&*self.storage);
         let mut fit = roots.iter().filter_map(|root| self.restore_one(journal, root));
         fit.find(|restored| restored.stand.end.seq <= to)
     }
 
-    fn restore_one(&self, journal: &Journal, root: &[u8]) -> Option<Restored> {
-        let root: Root<'_> = serde_json::from_slice(root).ok()?;
+    fn restore_one(&self, journal: &Journal, root: &[u8]) -> Option<CachedState> {
+        let root: StateCacheRoot<'_> = serde_json::from_slice(root).ok()?;
         let sum = Sum::from_ascii(root.sum.as_bytes())?;
-        let end = Position { segment: root.segment, offset: root.offset, seq: root.seq, sum };
-        let stand = Stand { end, line: root.line };
+        let end = JournalEnd { segment: root.segment, offset: root.offset, seq: root.seq, sum };
+        let stand = CachedJournalEnd { end, line: root.line };
         // There must be a number for the next page file.
         if root.pages == u64::MAX || !fits(journal, stand) {
             return None;
         }
         let state = SessionState::restore(root.state.get().as_bytes()).ok()?;
-        let pages = Pages::new(self.storage.clone(), self.dir.clone(), root.pages, root.live);
-        (state.core.seq == root.seq).then_some(Restored { state, pages, stand })
+        let pages = StatePages::new(self.storage.clone(), self.dir.clone(), root.pages, root.live);
+        (state.core.seq == root.seq).then_some(CachedState { state, pages, stand })
     }
 
-    /// Writes a state whose pages are staged in [`Pages`]. It only speeds up the next open: if it
+    /// Writes a state whose pages are staged in [`StatePages`]. It only speeds up the next open: if it
     /// cannot be written, that reads more.
-    pub(crate) fn write(&mut self, taken: &Taken, stand: Stand) -> Result<(), JournalError> {
+    pub(crate) fn write(
+        &mut self,
+        taken: &StagedStateCache,
+        stand: CachedJournalEnd,
+    ) -> Result<(), JournalError> {
         let path = page_path(&self.dir, taken.file);
         let io = |action, source| JournalError::Io { action, path: path.clone(), source };
         if !taken.bytes.is_empty() || taken.at == 0 {
@@ -123,7 +127,7 @@ impl Snapshots {
             std::str::from_utf8(&taken.root).ok().and_then(|text| serde_json::from_str(text).ok());
         let Some(state) = state else { return Ok(()) };
         let sum = stand.end.sum.to_string();
-        let root = Root {
+        let root = StateCacheRoot {
             segment: stand.end.segment,
             line: stand.line,
             offset: stand.end.offset,
@@ -142,7 +146,7 @@ impl Snapshots {
 }
 
 /// Whether the last line that a cached state names is in the journal, complete and the same.
-fn fits(journal: &Journal, stand: Stand) -> bool {
+fn fits(journal: &Journal, stand: CachedJournalEnd) -> bool {
     let read = || -> Option<bool> {
         let name = SegmentName { number: stand.end.segment, form: SegmentForm::Plain };
         let segment = journal.open_segment(name).ok()?;
@@ -152,7 +156,7 @@ fn fits(journal: &Journal, stand: Stand) -> bool {
         }
         let mut bytes = vec![0; len];
         segment.read_at(&mut bytes, stand.line).ok()?;
-        let line = Line::read(bytes.strip_suffix(b"\n")?).ok()?;
+        let line = JournalLine::read(bytes.strip_suffix(b"\n")?).ok()?;
         Some(line.seq == stand.end.seq && line.sum == stand.end.sum)
     };
     read().unwrap_or(false)
@@ -164,7 +168,7 @@ fn page_path(dir: &std::path::Path, file: u64) -> PathBuf {
 
 /// A state to be cached that is not written yet.
 #[derive(Debug)]
-pub(crate) struct Taken {
+pub(crate) struct StagedStateCache {
     file: u64,
     at: u64,
     bytes: Vec<u8>,
@@ -172,7 +176,7 @@ pub(crate) struct Taken {
     live: u64,
 }
 
-impl Taken {
+impl StagedStateCache {
     /// How many bytes of pages are to be written.
     pub(crate) const fn page_bytes(&self) -> usize {
         self.bytes.len()
@@ -181,7 +185,7 @@ impl Taken {
 
 /// The pages of a state: loaded on demand, staged for writing.
 #[derive(Debug)]
-pub(crate) struct Pages {
+pub(crate) struct StatePages {
     storage: Arc<dyn Storage>,
     dir: PathBuf,
     file: u64,
@@ -192,7 +196,7 @@ pub(crate) struct Pages {
     live: u64,
 }
 
-impl Pages {
+impl StatePages {
     pub(crate) fn new(storage: Arc<dyn Storage>, dir: PathBuf, file: u64, live: u64) -> Self {
         Self { storage, dir, file, open: None, end: None, ready: Vec::new(), live }
     }
@@ -257,7 +261,7 @@ impl Pages {
     }
 
     /// Stages `state`, to be written once its last event is durable.
-    pub(crate) fn take(&mut self, state: &mut SessionState) -> Option<Taken> {
+    pub(crate) fn take(&mut self, state: &mut SessionState) -> Option<StagedStateCache> {
         if self.end.is_none() {
             let path = page_path(&self.dir, self.file);
             let len = self.storage.open(&path, Access::Read).ok().and_then(|file| file.len().ok());
@@ -280,11 +284,11 @@ impl Pages {
         self.end = Some(at + bytes.len() as u64);
         // Replaced pages are no longer live; the exact number does not matter.
         self.live = self.live.max(bytes.len() as u64);
-        Some(Taken { file: self.file, at, bytes, root, live: self.live })
+        Some(StagedStateCache { file: self.file, at, bytes, root, live: self.live })
     }
 }
 
-impl PageSink for Pages {
+impl PageSink for StatePages {
     type Error = std::convert::Infallible;
 
     fn put(&mut self, page: Vec<u8>) -> Result<PageRef, Self::Error> {

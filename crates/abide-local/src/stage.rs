@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use abide_journal::{
-    Access, JournalError, Line, Lock, PackWriter, Packs, Position, SegmentForm, SegmentHeader,
-    SegmentName, Storage, StorageFile, write_full,
+    Access, JournalEnd, JournalError, JournalLine, PackWriter, Packs, SegmentForm, SegmentHeader,
+    SegmentName, Storage, StorageFile, StorageLock, write_full,
 };
 use abide_model::{ObjectHash, Seq, SessionId, StoreError};
 
@@ -23,7 +23,7 @@ const WRITE: usize = 256 << 10;
 
 /// Lines and objects of an import.
 #[derive(Debug)]
-pub(crate) struct Stage {
+pub(crate) struct ImportStage {
     storage: Arc<dyn Storage>,
     session: SessionId,
     dir: PathBuf,
@@ -37,10 +37,10 @@ pub(crate) struct Stage {
     /// The current segment.
     file: Option<(PathBuf, Arc<dyn StorageFile>)>,
     buffer: Vec<u8>,
-    end: Position,
+    end: JournalEnd,
     segments: Vec<u64>,
     /// Declared last so that it is released last.
-    _lock: Box<dyn Lock>,
+    _lock: Box<dyn StorageLock>,
 }
 
 /// Objects of an import.
@@ -74,16 +74,16 @@ impl StagedObjects {
     }
 }
 
-impl Stage {
+impl ImportStage {
     /// Starts a stage for what follows `end`, in new segments. `lock` is held on `lock_path`.
     pub(crate) fn begin(
         storage: Arc<dyn Storage>,
         session: SessionId,
         dir: PathBuf,
-        (lock_path, lock): (PathBuf, Box<dyn Lock>),
+        (lock_path, lock): (PathBuf, Box<dyn StorageLock>),
         packs: Arc<Packs>,
         limit: u64,
-        end: Position,
+        end: JournalEnd,
     ) -> Result<Self, StoreError> {
         storage.make_dir(&dir).map_err(storage_error("create", &dir))?;
         clear(&*storage, &dir)?;
@@ -127,12 +127,12 @@ impl Stage {
     }
 
     /// Adds the names of a line that is already in the store. An erased line names nothing.
-    pub(crate) fn names_of(&mut self, line: &Line<'_>) {
+    pub(crate) fn names_of(&mut self, line: &JournalLine<'_>) {
         self.named.extend(line.objects().into_iter().map(|object| object.hash));
     }
 
     /// Writes the next line.
-    pub(crate) fn line(&mut self, line: &Line<'_>) -> Result<(), StoreError> {
+    pub(crate) fn line(&mut self, line: &JournalLine<'_>) -> Result<(), StoreError> {
         self.names_of(line);
         if self.file.is_none() || self.end.offset >= self.limit {
             self.next_segment(line.seq)?;
@@ -140,7 +140,7 @@ impl Stage {
         let raw = line.bytes();
         self.buffer.extend_from_slice(raw);
         self.buffer.push(b'\n');
-        self.end = Position {
+        self.end = JournalEnd {
             offset: self.end.offset + raw.len() as u64 + 1,
             seq: line.seq,
             sum: line.sum,
@@ -151,7 +151,7 @@ impl Stage {
 
     /// Moves the objects into the store and makes everything durable. Returns where the journal
     /// will end.
-    pub(crate) fn finish(&mut self) -> Result<Position, StoreError> {
+    pub(crate) fn finish(&mut self) -> Result<JournalEnd, StoreError> {
         if let Some(StagedObjects { store: packs, .. }) = &self.objects {
             self.put_objects()?;
             packs.sync().map_err(store_error)?;
@@ -189,7 +189,7 @@ impl Stage {
         let header =
             SegmentHeader { session: self.session, segment: number, first, prev: self.end.sum };
         self.buffer.extend_from_slice(&header.write());
-        self.end = Position { segment: number, offset: self.buffer.len() as u64, ..self.end };
+        self.end = JournalEnd { segment: number, offset: self.buffer.len() as u64, ..self.end };
         self.segments.push(number);
         self.file = Some((path, file));
         Ok(())
@@ -212,7 +212,7 @@ impl Stage {
     }
 }
 
-impl Drop for Stage {
+impl Drop for ImportStage {
     fn drop(&mut self) {
         // What was imported has been moved away. If the rest cannot be removed, the next import of
         // the session does it.

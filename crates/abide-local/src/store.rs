@@ -6,32 +6,32 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use abide_journal::{
-    Access, AppendTo, Appender, Disk, Environment, Identity, Journal, JournalError, Lock, LockMode,
-    Packs, Storage, Sum, Watermark, write_full,
+    Access, AppendTarget, Appender, Disk, Environment, Identity, Journal, JournalError, LockMode,
+    Packs, Storage, StorageLock, Sum, Watermark, write_full,
 };
 use abide_model::{
-    History, HistoryQuery, Kind, Made, NewEvent, NewSession, Objects, Payload, ReadNote, Recovery,
-    Seq, SessionCreated, SessionId, SessionReader, SessionRef, SessionState, SessionSummary,
-    SessionWriter, Store, StoreError, WriterHolder,
+    CreateOutcome, History, HistoryQuery, Kind, NewEvent, NewSession, Objects, Payload,
+    ReadFinding, Recovery, Seq, SessionCreated, SessionId, SessionReader, SessionRef, SessionState,
+    SessionSummary, SessionWriter, Store, StoreError, WriterHolder,
 };
 
 use crate::changed::ChangedMark;
 use crate::config::Config;
-use crate::directory::Directory;
+use crate::directory::SessionDirectory;
 use crate::error::{storage_error, store_error};
 use crate::heartbeat::{Heartbeat, holder_in, name_holder};
-use crate::history::Progress;
+use crate::history::IndexProgressCallback;
 use crate::keys::{Keys, SessionKey};
 use crate::layout::{SessionLayout, StoreLayout, session_name, short_of, shown};
-use crate::past::Gone;
+use crate::past::MissingParentPolicy;
 use crate::reader::LocalReader;
 use crate::recovery;
-use crate::relay::{ChildSocket, HeldWriters, write_as_child};
-use crate::sealer::{Sealed, Sealer, seal_all};
+use crate::relay::{HeldWriters, LocalChildSocket, write_as_child};
+use crate::sealer::{Sealer, SealingOutcome, seal_all};
 use crate::shield;
-use crate::snapshot::{Pages, Snapshots, Stand};
-use crate::transcript::{Desk, Scribe, Until};
-use crate::writer::{LocalWriter, Opened};
+use crate::snapshot::{CachedJournalEnd, StateCache, StatePages};
+use crate::transcript::{TranscriptSession, TranscriptTarget, TranscriptWorker};
+use crate::writer::{LocalWriter, WriterStart};
 
 /// Who seals segments and writes the transcript.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -45,7 +45,7 @@ pub enum Upkeep {
 
 /// Options for opening a store.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct LocalOptions {
     /// The file system.
     pub storage: Arc<dyn Storage>,
     /// Clock, randomness and identity.
@@ -55,7 +55,7 @@ pub struct Options {
     /// The state is cached after this many events, and when a writer closes.
     pub snapshot_every: u64,
     /// Called with the progress while an index is built.
-    pub progress: Progress,
+    pub progress: IndexProgressCallback,
     /// The session that the parent process passed to this one. If the parent holds it, this process
     /// writes through the parent.
     pub child_of: Option<SessionId>,
@@ -64,14 +64,14 @@ pub struct Options {
     pub projects: Vec<String>,
 }
 
-impl Default for Options {
+impl Default for LocalOptions {
     fn default() -> Self {
         Self {
             storage: Arc::new(Disk),
             env: Environment::default(),
             upkeep: Upkeep::default(),
             snapshot_every: 4096,
-            progress: Progress::default(),
+            progress: IndexProgressCallback::default(),
             child_of: None,
             projects: Vec::new(),
         }
@@ -82,7 +82,7 @@ impl Default for Options {
 #[derive(Debug)]
 pub struct LocalStore {
     layout: StoreLayout,
-    options: Options,
+    options: LocalOptions,
     config: Config,
     packs: Arc<Packs>,
     /// Where sessions were found. A session's directory is never renamed.
@@ -95,14 +95,14 @@ pub struct LocalStore {
 
 /// What a new session starts from.
 #[derive(Debug)]
-pub(crate) struct Beginning {
+pub(crate) struct StartingState {
     /// The event before its first, and its sum.
     pub(crate) last: (Seq, Sum),
     /// The state at that event.
     pub(crate) state: SessionState,
 }
 
-impl Beginning {
+impl StartingState {
     /// An empty start.
     fn of(id: SessionId) -> Self {
         Self { last: (Seq::ZERO, Sum::genesis(id)), state: SessionState::default() }
@@ -118,7 +118,7 @@ const GITIGNORE: &str = "*\n";
 
 impl LocalStore {
     /// Opens the store in this directory.
-    pub fn open(root: &Path, options: Options) -> Result<Self, StoreError> {
+    pub fn open(root: &Path, options: LocalOptions) -> Result<Self, StoreError> {
         let layout = StoreLayout { root: root.to_owned() };
         layout.refuse_links()?;
         shield::mend(&*options.storage, &layout);
@@ -128,7 +128,7 @@ impl LocalStore {
 
     /// Opens a store to examine and repair it. If its settings cannot be read, the defaults are
     /// used.
-    pub fn open_to_repair(root: &Path, options: Options) -> Result<Self, StoreError> {
+    pub fn open_to_repair(root: &Path, options: LocalOptions) -> Result<Self, StoreError> {
         let layout = StoreLayout { root: root.to_owned() };
         layout.refuse_links()?;
         match Config::read(&*options.storage, &layout.config()) {
@@ -139,7 +139,7 @@ impl LocalStore {
 
     fn with(
         layout: StoreLayout,
-        options: Options,
+        options: LocalOptions,
         config: Config,
         settings_trouble: Option<StoreError>,
     ) -> Self {
@@ -156,7 +156,7 @@ impl LocalStore {
     /// Creates a store in this directory, or opens the existing one. A store that is opened for a
     /// project is marked as holding many ([`holds_many_projects`](crate::holds_many_projects)), so
     /// that a program that only knows its path can tell.
-    pub fn init(root: &Path, options: Options) -> Result<Self, StoreError> {
+    pub fn init(root: &Path, options: LocalOptions) -> Result<Self, StoreError> {
         let mut store = Self::make_or_open(root, options)?;
         if !store.options.projects.is_empty() && store.config.projects.is_none() {
             store.mark_as_of_many();
@@ -173,7 +173,7 @@ impl LocalStore {
         }
     }
 
-    fn make_or_open(root: &Path, options: Options) -> Result<Self, StoreError> {
+    fn make_or_open(root: &Path, options: LocalOptions) -> Result<Self, StoreError> {
         let layout = StoreLayout { root: root.to_owned() };
         layout.refuse_links()?;
         let storage = &*options.storage;
@@ -250,7 +250,7 @@ impl LocalStore {
         &self.layout
     }
 
-    pub(crate) const fn options(&self) -> &Options {
+    pub(crate) const fn options(&self) -> &LocalOptions {
         &self.options
     }
 
@@ -303,8 +303,8 @@ impl LocalStore {
         self.directory().identify(layout)
     }
 
-    pub(crate) fn directory(&self) -> Directory {
-        Directory::new(self.storage().clone(), self.layout.clone())
+    pub(crate) fn directory(&self) -> SessionDirectory {
+        SessionDirectory::new(self.storage().clone(), self.layout.clone())
     }
 
     pub(crate) fn id_of(&self, layout: &SessionLayout) -> Option<SessionId> {
@@ -339,29 +339,29 @@ impl LocalStore {
 
     /// As [`Store::create`], and tells whether the session is new. If several callers use the same
     /// key at once, exactly one is told so.
-    pub fn create_new(&self, session: NewSession) -> Result<Made, StoreError> {
-        self.make(session, |id, session| Ok((session, Beginning::of(id))))
+    pub fn create_new(&self, session: NewSession) -> Result<CreateOutcome, StoreError> {
+        self.make(session, |id, session| Ok((session, StartingState::of(id))))
     }
 
     /// Creates a session unless one has its key. `begin` is called only if it is created.
     pub(crate) fn make(
         &self,
         session: NewSession,
-        begin: impl FnOnce(SessionId, NewSession) -> Result<(NewSession, Beginning), StoreError>,
-    ) -> Result<Made, StoreError> {
+        begin: impl FnOnce(SessionId, NewSession) -> Result<(NewSession, StartingState), StoreError>,
+    ) -> Result<CreateOutcome, StoreError> {
         let projects = &self.options.projects;
         let Some(key) = session.fields.key.clone() else {
             let id = self.new_id();
             let (session, beginning) = begin(id, session)?;
             let session = session.in_project(projects);
-            return self.create_at(id, session, beginning).map(|()| Made::New(id));
+            return self.create_at(id, session, beginning).map(|()| CreateOutcome::New(id));
         };
         // A key counts within the caller's project.
         let session = session.in_project(projects);
         let project = session.fields.project_id.clone().unwrap_or_default();
         let keys = self.all_keys()?;
         let id = match self.key_holder(&keys, &project, &key)? {
-            Some(id) if self.is_made(id)? => return Ok(Made::Known(id)),
+            Some(id) if self.is_made(id)? => return Ok(CreateOutcome::Known(id)),
             // The key was assigned and the session never created: a crash between the two.
             Some(id) => id,
             None => {
@@ -371,7 +371,7 @@ impl LocalStore {
             }
         };
         let (session, beginning) = begin(id, session)?;
-        self.create_at(id, session, beginning).map(|()| Made::New(id))
+        self.create_at(id, session, beginning).map(|()| CreateOutcome::New(id))
     }
 
     /// The keys, after making sure that every session's key has a file.
@@ -434,7 +434,7 @@ impl LocalStore {
         &self,
         id: SessionId,
         session: NewSession,
-        beginning: Beginning,
+        beginning: StartingState,
     ) -> Result<(), StoreError> {
         let storage = self.storage();
         shield::raise(&**storage, &self.layout);
@@ -460,17 +460,17 @@ impl LocalStore {
         let appender =
             Appender::create(self.append_to(id, &layout), lock, beginning.last, new_names)
                 .map_err(store_error)?;
-        let writer = LocalWriter::new(Opened {
+        let writer = LocalWriter::new(WriterStart {
             storage: storage.clone(),
             env: self.options.env.clone(),
             reader: self.reader_at(id, &layout),
             snapshot_bytes: FIRST_SNAPSHOT,
             appender,
             packs: self.packs.clone(),
-            snapshots: Snapshots::new(storage.clone(), layout.state()),
+            snapshots: StateCache::new(storage.clone(), layout.state()),
             at: id.created().max(beginning.state.core.at),
             state: beginning.state,
-            pages: Pages::new(storage.clone(), layout.state(), 0, 0),
+            pages: StatePages::new(storage.clone(), layout.state(), 0, 0),
             durable: beginning.last.0,
             stand: None,
             recovered: None,
@@ -492,8 +492,8 @@ impl LocalStore {
         writer.begin(NewEvent::new(Kind::SESSION_CREATED, data))
     }
 
-    pub(crate) fn append_to(&self, session: SessionId, layout: &SessionLayout) -> AppendTo {
-        AppendTo {
+    pub(crate) fn append_to(&self, session: SessionId, layout: &SessionLayout) -> AppendTarget {
+        AppendTarget {
             storage: self.storage().clone(),
             dir: layout.journal(),
             session,
@@ -521,7 +521,7 @@ impl LocalStore {
         session: SessionId,
         layout: &SessionLayout,
         wait: Duration,
-    ) -> Result<Box<dyn Lock>, StoreError> {
+    ) -> Result<Box<dyn StorageLock>, StoreError> {
         self.lock_at(session, &layout.lock(), wait)
     }
 
@@ -530,7 +530,7 @@ impl LocalStore {
         session: SessionId,
         path: &Path,
         wait: Duration,
-    ) -> Result<Box<dyn Lock>, StoreError> {
+    ) -> Result<Box<dyn StorageLock>, StoreError> {
         let until = Instant::now().checked_add(wait);
         let mut pause = Duration::from_millis(1);
         loop {
@@ -567,16 +567,16 @@ impl LocalStore {
         &self,
         session: SessionId,
         layout: &SessionLayout,
-        lock: Box<dyn Lock>,
+        lock: Box<dyn StorageLock>,
     ) -> Result<LocalWriter, StoreError> {
         let storage = self.storage();
         let journal = Journal::new(storage.clone(), layout.journal());
         storage.make_dir(&layout.state()).map_err(storage_error("create", &layout.state()))?;
         let mark = Watermark::read(&**storage, &layout.watermark()).map_err(store_error)?;
-        let mut snapshots = Snapshots::new(storage.clone(), layout.state());
+        let mut snapshots = StateCache::new(storage.clone(), layout.state());
         let reader = self.reader_at(session, layout);
-        let mut look =
-            recovery::look(&reader, &mut snapshots, mark, Gone::Refuse).map_err(store_error)?;
+        let mut look = recovery::look(&reader, &mut snapshots, mark, MissingParentPolicy::Refuse)
+            .map_err(store_error)?;
         let notes = notes_of(&look);
         let recovered = recovery_of(&look);
         let mended =
@@ -589,7 +589,7 @@ impl LocalStore {
         let to = self.append_to(session, layout);
         let appender =
             Appender::resume(to, lock, look.end, mended.durable, new_names).map_err(store_error)?;
-        LocalWriter::new(Opened {
+        LocalWriter::new(WriterStart {
             storage: storage.clone(),
             env: self.options.env.clone(),
             reader,
@@ -601,7 +601,7 @@ impl LocalStore {
             pages: look.pages,
             at: look.at,
             durable: mended.durable,
-            stand: Some(Stand { end: look.end, line: look.line }),
+            stand: Some(CachedJournalEnd { end: look.end, line: look.line }),
             recovered,
             notes,
             changed: ChangedMark::new(storage, &self.layout, &layout.dir),
@@ -628,14 +628,14 @@ impl LocalStore {
     }
 
     /// Lets child processes of this one write to a session that it holds, through a socket in the
-    /// session's directory. Children whose [`Options::child_of`] names the session connect to it.
+    /// session's directory. Children whose [`LocalOptions::child_of`] names the session connect to it.
     /// `seen` is called with each batch recorded for a child, before the child is answered; it must
     /// not block.
     pub fn serve_children(
         &self,
         session: SessionId,
         seen: impl Fn(&[NewEvent]) + Send + Sync + 'static,
-    ) -> Result<ChildSocket, StoreError> {
+    ) -> Result<LocalChildSocket, StoreError> {
         let layout = self.layout_of(session)?;
         self.held.serve(&layout.socket(), session, Box::new(seen))
     }
@@ -651,14 +651,20 @@ impl LocalStore {
         Ok(lock.map_err(storage_error("lock", &layout.lock()))?.is_some())
     }
 
-    fn scribe(&self, session: SessionId, layout: &SessionLayout) -> Option<Scribe> {
+    fn scribe(&self, session: SessionId, layout: &SessionLayout) -> Option<TranscriptWorker> {
         let desk = self.desk(session, layout);
-        (self.options.upkeep == Upkeep::Beside).then(|| Scribe::new(desk))
+        (self.options.upkeep == Upkeep::Beside).then(|| TranscriptWorker::new(desk))
     }
 
-    pub(crate) fn desk(&self, session: SessionId, layout: &SessionLayout) -> Desk {
+    pub(crate) fn desk(&self, session: SessionId, layout: &SessionLayout) -> TranscriptSession {
         let (storage, packs) = (self.storage().clone(), self.packs.clone());
-        Desk { storage, session, layout: layout.clone(), packs, directory: self.directory() }
+        TranscriptSession {
+            storage,
+            session,
+            layout: layout.clone(),
+            packs,
+            directory: self.directory(),
+        }
     }
 
     /// Brings a session's transcript up to date, unless another process is doing so.
@@ -666,7 +672,11 @@ impl LocalStore {
         let layout = self.layout_of(session)?;
         let Some(mut transcript) = self.desk(session, &layout).transcript() else { return Ok(()) };
         // Beside a writer only what is acknowledged, otherwise everything that can be read.
-        let until = if self.at_rest(&layout)? { Until::End } else { Until::Acknowledged };
+        let until = if self.at_rest(&layout)? {
+            TranscriptTarget::End
+        } else {
+            TranscriptTarget::Acknowledged
+        };
         transcript.update(until, &|_| true).map_err(store_error)
     }
 
@@ -675,8 +685,8 @@ impl LocalStore {
         let layout = self.layout_of(session)?;
         let _lock = self.lock_session(session, &layout, wait)?;
         match seal_all(self.storage(), &layout.journal(), &|| false).map_err(store_error)? {
-            Sealed::Done(sealed) => Ok(sealed),
-            Sealed::Stopped => Ok(0),
+            SealingOutcome::Done(sealed) => Ok(sealed),
+            SealingOutcome::Stopped => Ok(0),
         }
     }
 
@@ -685,12 +695,12 @@ impl LocalStore {
     }
 }
 
-fn notes_of(look: &recovery::Look) -> Vec<ReadNote> {
-    let torn = look.torn.map(|(segment, _, bytes)| ReadNote::TornTail {
+fn notes_of(look: &recovery::RecoveryScan) -> Vec<ReadFinding> {
+    let torn = look.torn.map(|(segment, _, bytes)| ReadFinding::TornTail {
         place: format!("segment {segment}"),
         bytes,
     });
-    let damage = look.damage.iter().map(|damage| ReadNote::Damage {
+    let damage = look.damage.iter().map(|damage| ReadFinding::Damage {
         place: format!("{} at byte {}", shown(&damage.path), damage.offset),
         reason: damage.reason.to_string(),
         lost: damage.lost,
@@ -699,7 +709,7 @@ fn notes_of(look: &recovery::Look) -> Vec<ReadNote> {
 }
 
 /// What to record about a recovery; `None` if nothing needed recovering.
-fn recovery_of(look: &recovery::Look) -> Option<Recovery> {
+fn recovery_of(look: &recovery::RecoveryScan) -> Option<Recovery> {
     // Damage that an earlier writer has already named is not named again.
     let lost: Vec<_> = look.lost().into_iter().filter(|(_, last)| *last == look.end.seq).collect();
     let cut_bytes = look.torn.map_or(0, |(_, _, bytes)| bytes);

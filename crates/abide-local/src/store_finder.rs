@@ -5,11 +5,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::config::holds_many_projects;
-use crate::person::Person;
+use crate::person::UserDirs;
 use crate::place::{
-    NAME, Place, PlaceError, Scope, Where, find_project, find_store, real, store_of_named,
+    NAME, SessionScope, StoreLocation, StorePlace, StorePlaceError, find_project, find_store, real,
+    store_of_named,
 };
-use crate::trust::Trust;
+use crate::trust::TrustPolicy;
 use crate::user_config::UserConfig;
 
 /// Finds the store of a directory, for every command, proxy and library call:
@@ -21,13 +22,13 @@ use crate::user_config::UserConfig;
 #[derive(Debug, Clone, Default)]
 pub struct StoreFinder {
     /// The store that the user named: a server, a store, or a project that has one.
-    pub named: Option<Where>,
+    pub named: Option<StoreLocation>,
     /// The store that the user's settings name: a server or a directory.
-    pub usual: Option<Where>,
+    pub usual: Option<StoreLocation>,
     /// The directory of the user's own store, if their settings name no other.
     pub person: Option<PathBuf>,
     /// Whose stores are used when they are found.
-    pub trust: Trust,
+    pub trust: TrustPolicy,
 }
 
 impl StoreFinder {
@@ -36,14 +37,14 @@ impl StoreFinder {
     /// # Errors
     ///
     /// The settings cannot be read or are invalid, and no store is named.
-    pub fn new(person: &Person, named: Option<Where>) -> Result<Self, PlaceError> {
+    pub fn new(person: &UserDirs, named: Option<StoreLocation>) -> Result<Self, StorePlaceError> {
         let config = match person.config.as_deref().map(UserConfig::read).transpose() {
             // Settings that say nothing about a named store must not keep it from being used.
             Err(_) if named.is_some() => None,
             read => read?,
         };
         let UserConfig { store, trusted } = config.unwrap_or_default();
-        let trust = Trust::of_process().with_listed(trusted);
+        let trust = TrustPolicy::of_process().with_listed(trusted);
         Ok(Self { named, usual: store, person: person.store_of_home(), trust })
     }
 
@@ -53,9 +54,12 @@ impl StoreFinder {
     /// # Errors
     ///
     /// As [`StoreFinder::new`].
-    pub fn of_process() -> Result<Self, PlaceError> {
+    pub fn of_process() -> Result<Self, StorePlaceError> {
         let named = std::env::var_os("ABIDE_STORE").filter(|named| !named.is_empty());
-        Self::new(&Person::of_process(), named.map(|named| Where::from(PathBuf::from(named))))
+        Self::new(
+            &UserDirs::of_process(),
+            named.map(|named| StoreLocation::from(PathBuf::from(named))),
+        )
     }
 
     /// The store of a directory. A named store exists; the user's own may have to be created.
@@ -64,15 +68,15 @@ impl StoreFinder {
     ///
     /// The named store does not exist; `.abide` is not a store or is not trusted; nothing
     /// determines where the user's own store is.
-    pub fn find(&self, from: &Path) -> Result<Place, PlaceError> {
+    pub fn find(&self, from: &Path) -> Result<StorePlace, StorePlaceError> {
         match &self.named {
-            Some(Where::Files(path)) => {
+            Some(StoreLocation::Files(path)) => {
                 let found = self.named_store(path, from)?;
-                found.ok_or_else(|| PlaceError::NotThere { path: path.clone() })
+                found.ok_or_else(|| StorePlaceError::NotThere { path: path.clone() })
             }
-            Some(shared @ Where::Shared(_)) => Ok(self.place(shared.clone(), from)),
+            Some(shared @ StoreLocation::Shared(_)) => Ok(self.place(shared.clone(), from)),
             None => match find_store(from, &self.trust)? {
-                Some(place) => Ok(Place { scope: self.scope(&place.store), ..place }),
+                Some(place) => Ok(StorePlace { scope: self.scope(&place.store), ..place }),
                 None => self.usual(from),
             },
         }
@@ -84,12 +88,12 @@ impl StoreFinder {
     /// # Errors
     ///
     /// As [`StoreFinder::find`].
-    pub fn find_to_make(&self, from: &Path) -> Result<Place, PlaceError> {
+    pub fn find_to_make(&self, from: &Path) -> Result<StorePlace, StorePlaceError> {
         match (self.find(from), &self.named) {
-            (Err(PlaceError::NotThere { path }), Some(_)) => {
+            (Err(StorePlaceError::NotThere { path }), Some(_)) => {
                 let project = path.is_dir() && !is_store_name(&path) && !self.is_persons(&path);
                 let root = if project { path.join(NAME) } else { path };
-                Ok(self.place(Where::Files(root), from))
+                Ok(self.place(StoreLocation::Files(root), from))
             }
             (found, _) => found,
         }
@@ -99,18 +103,18 @@ impl StoreFinder {
     #[must_use]
     pub fn is_persons(&self, root: &Path) -> bool {
         let own = match &self.usual {
-            Some(Where::Files(usual)) => Some(usual),
+            Some(StoreLocation::Files(usual)) => Some(usual),
             _ => self.person.as_ref(),
         };
         own.is_some_and(|own| real(own) == real(root))
     }
 
     /// The store for projects that have none of their own.
-    fn usual(&self, from: &Path) -> Result<Place, PlaceError> {
+    fn usual(&self, from: &Path) -> Result<StorePlace, StorePlaceError> {
         if let Some(usual) = &self.usual {
             return Ok(self.place(usual.clone(), from));
         }
-        let person = self.person.as_ref().ok_or(PlaceError::NoHome)?;
+        let person = self.person.as_ref().ok_or(StorePlaceError::NoHome)?;
         // The home directory comes from the environment; the user did not choose this directory.
         if !self.trust.lists(person) {
             if let Ok(link) = fs::symlink_metadata(person) {
@@ -120,32 +124,36 @@ impl StoreFinder {
                 self.trust.check(person, &found)?;
             }
         }
-        Ok(self.place(Where::Files(person.clone()), from))
+        Ok(self.place(StoreLocation::Files(person.clone()), from))
     }
 
     /// The store that a path names: the path itself, or that of a project, whoever owns it.
-    fn named_store(&self, named: &Path, from: &Path) -> Result<Option<Place>, PlaceError> {
+    fn named_store(
+        &self,
+        named: &Path,
+        from: &Path,
+    ) -> Result<Option<StorePlace>, StorePlaceError> {
         let made = named.join("config.toml").is_file() && named.join("sessions").is_dir();
         if made || is_store_name(named) && named.is_dir() {
-            return Ok(Some(self.place(Where::Files(named.to_owned()), from)));
+            return Ok(Some(self.place(StoreLocation::Files(named.to_owned()), from)));
         }
         // A file `.abide` is named like a store, and belongs to its project.
         let project = named.parent().filter(|_| is_store_name(named)).unwrap_or(named);
         let place = store_of_named(project)?;
-        Ok(place.map(|place| Place { scope: self.scope(&place.store), ..place }))
+        Ok(place.map(|place| StorePlace { scope: self.scope(&place.store), ..place }))
     }
 
-    fn place(&self, store: Where, from: &Path) -> Place {
+    fn place(&self, store: StoreLocation, from: &Path) -> StorePlace {
         let (project, scope) = (find_project(from, &self.trust), self.scope(&store));
-        Place { store, project, scope, elsewhere: None }
+        StorePlace { store, project, scope, elsewhere: None }
     }
 
-    fn scope(&self, store: &Where) -> Scope {
+    fn scope(&self, store: &StoreLocation) -> SessionScope {
         match store {
-            Where::Files(root) if !self.is_persons(root) && !holds_many_projects(root) => {
-                Scope::Store
+            StoreLocation::Files(root) if !self.is_persons(root) && !holds_many_projects(root) => {
+                SessionScope::Store
             }
-            _ => Scope::Project,
+            _ => SessionScope::Project,
         }
     }
 }
@@ -161,12 +169,12 @@ mod tests {
     use super::*;
     use abide_model::StoreUrl;
 
-    fn files(path: impl Into<PathBuf>) -> Where {
-        Where::Files(path.into())
+    fn files(path: impl Into<PathBuf>) -> StoreLocation {
+        StoreLocation::Files(path.into())
     }
 
-    fn shared(text: &str) -> Where {
-        Where::Shared(StoreUrl::of(text).unwrap())
+    fn shared(text: &str) -> StoreLocation {
+        StoreLocation::Shared(StoreUrl::of(text).unwrap())
     }
 
     struct Lab {
@@ -191,7 +199,7 @@ mod tests {
             self.finder.person.clone().unwrap()
         }
 
-        fn found(&self) -> (Where, Scope) {
+        fn found(&self) -> (StoreLocation, SessionScope) {
             let place = self.finder.find(&self.project).unwrap();
             (place.store, place.scope)
         }
@@ -200,33 +208,34 @@ mod tests {
     #[test]
     fn the_first_that_says_where_the_store_is_decides() {
         let mut lab = Lab::new();
-        assert_eq!(lab.found(), (files(lab.persons()), Scope::Project));
+        assert_eq!(lab.found(), (files(lab.persons()), SessionScope::Project));
         lab.finder.usual = Some(shared("postgres://u:secret@usual/db"));
-        assert_eq!(lab.found(), (shared("postgres://u:secret@usual/db"), Scope::Project));
+        assert_eq!(lab.found(), (shared("postgres://u:secret@usual/db"), SessionScope::Project));
         assert!(!format!("{:?}", lab.finder).contains("secret"));
         lab.finder.usual = Some(files(lab.dir.join("chosen")));
-        assert_eq!(lab.found(), (files(lab.dir.join("chosen")), Scope::Project));
+        assert_eq!(lab.found(), (files(lab.dir.join("chosen")), SessionScope::Project));
         let own = lab.project.join(NAME);
-        for (line, scope) in [("postgres://own/db\n", Scope::Project), ("../else\n", Scope::Store)]
+        for (line, scope) in
+            [("postgres://own/db\n", SessionScope::Project), ("../else\n", SessionScope::Store)]
         {
             fs::write(&own, line).unwrap();
             assert_eq!(lab.found().1, scope, "{line}");
         }
         fs::remove_file(&own).unwrap();
         fs::create_dir(&own).unwrap();
-        assert_eq!(lab.found(), (files(&own), Scope::Store));
+        assert_eq!(lab.found(), (files(&own), SessionScope::Store));
         lab.finder.named = Some(shared("postgres://named/db"));
-        assert_eq!(lab.found(), (shared("postgres://named/db"), Scope::Project));
+        assert_eq!(lab.found(), (shared("postgres://named/db"), SessionScope::Project));
         let named = lab.dir.join("named");
         fs::create_dir_all(named.join("sessions")).unwrap();
         fs::write(named.join("config.toml"), "").unwrap();
         lab.finder.named = Some(files(&named));
-        assert_eq!(lab.found(), (files(&named), Scope::Store));
+        assert_eq!(lab.found(), (files(&named), SessionScope::Store));
         // The person's store, for a process that has another home.
         fs::write(named.join("config.toml"), "projects = \"many\"\n").unwrap();
-        assert_eq!(lab.found(), (files(&named), Scope::Project));
+        assert_eq!(lab.found(), (files(&named), SessionScope::Project));
         lab.finder.named = Some(files(&lab.project));
-        assert_eq!(lab.found(), (files(&own), Scope::Store));
+        assert_eq!(lab.found(), (files(&own), SessionScope::Store));
     }
 
     #[test]
@@ -239,15 +248,15 @@ mod tests {
         let by_link = lab.dir.join("link/.local/share/abide/store");
         for named in [&persons, &by_link] {
             lab.finder.named = Some(files(named));
-            assert_eq!(lab.found(), (files(named), Scope::Project));
+            assert_eq!(lab.found(), (files(named), SessionScope::Project));
         }
         lab.finder.named = None;
         fs::write(lab.project.join(NAME), format!("{}\n", by_link.display())).unwrap();
-        assert_eq!(lab.found(), (files(&by_link), Scope::Project), "a pointer");
+        assert_eq!(lab.found(), (files(&by_link), SessionScope::Project), "a pointer");
         fs::remove_file(lab.project.join(NAME)).unwrap();
         // The home is a link itself.
         lab.finder.person = Some(by_link.clone());
-        assert_eq!(lab.found(), (files(&by_link), Scope::Project));
+        assert_eq!(lab.found(), (files(&by_link), SessionScope::Project));
         assert!(lab.finder.is_persons(&persons));
         // Another one is the person's when the settings say so.
         lab.finder.usual = Some(files(lab.dir.join("chosen")));
@@ -272,9 +281,9 @@ mod tests {
         let mut lab = Lab::new();
         lab.finder.person = None;
         let refused = lab.finder.find(&lab.project).unwrap_err();
-        assert!(matches!(refused, PlaceError::NoHome), "{refused}");
+        assert!(matches!(refused, StorePlaceError::NoHome), "{refused}");
         fs::create_dir(lab.project.join(NAME)).unwrap();
-        assert_eq!(lab.found().1, Scope::Store, "a project's own needs no home");
+        assert_eq!(lab.found().1, SessionScope::Store, "a project's own needs no home");
     }
 
     #[test]
@@ -284,16 +293,16 @@ mod tests {
         fs::create_dir_all(&persons).unwrap();
         fs::set_permissions(&persons, fs::Permissions::from_mode(0o777)).unwrap();
         let refused = lab.finder.find(&lab.project).unwrap_err();
-        assert!(matches!(refused, PlaceError::Writable { .. }), "{refused}");
+        assert!(matches!(refused, StorePlaceError::Writable { .. }), "{refused}");
         lab.finder.usual = Some(files(&persons));
-        assert_eq!(lab.found(), (files(&persons), Scope::Project));
+        assert_eq!(lab.found(), (files(&persons), SessionScope::Project));
     }
 
     #[test]
     fn a_home_that_is_not_there_is_none() {
         let lab = Lab::new();
         let person =
-            |home: &Path| Person::by(|name| (name == "HOME").then(|| home.into()), || None);
+            |home: &Path| UserDirs::by(|name| (name == "HOME").then(|| home.into()), || None);
         let finder = StoreFinder::new(&person(&lab.dir), None).unwrap();
         assert_eq!(finder.person, Some(lab.dir.join(".local/share/abide/store")));
         let finder = StoreFinder::new(&person(&lab.dir.join("none")), None).unwrap();
@@ -301,7 +310,7 @@ mod tests {
         // Data elsewhere need no home.
         let data = lab.dir.join("data");
         let home = lab.dir.join("none");
-        let person = Person::by(
+        let person = UserDirs::by(
             |name| match name {
                 "HOME" => Some(home.clone().into()),
                 "XDG_DATA_HOME" => Some(data.clone().into()),

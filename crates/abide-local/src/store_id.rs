@@ -73,14 +73,14 @@ mod tests {
     use std::sync::Barrier;
 
     use super::*;
-    use crate::Options;
+    use crate::LocalOptions;
 
     #[test]
     fn a_store_gets_one_id_however_many_ask_at_once() {
         for _ in 0..20 {
             let dir = tempfile::tempdir().unwrap();
-            LocalStore::init(dir.path(), Options::default()).unwrap();
-            let open = || LocalStore::open(dir.path(), Options::default()).unwrap();
+            LocalStore::init(dir.path(), LocalOptions::default()).unwrap();
+            let open = || LocalStore::open(dir.path(), LocalOptions::default()).unwrap();
             assert_eq!(open().store_id(), None);
             let together = Barrier::new(4);
             let make = || {
@@ -100,19 +100,19 @@ mod tests {
     #[test]
     fn the_id_comes_back_after_a_clean() {
         let dir = tempfile::tempdir().unwrap();
-        let store = LocalStore::init(dir.path(), Options::default()).unwrap();
+        let store = LocalStore::init(dir.path(), LocalOptions::default()).unwrap();
         let id = store.make_store_id().unwrap();
         for name in ["config.toml", "id", ".gitignore"] {
             std::fs::remove_file(dir.path().join(name)).unwrap();
         }
-        let store = LocalStore::open(dir.path(), Options::default()).unwrap();
+        let store = LocalStore::open(dir.path(), LocalOptions::default()).unwrap();
         assert_eq!(store.store_id(), Some(id));
     }
 
     #[test]
     fn an_id_that_is_not_whole_is_made_anew_and_a_link_is_not_followed() {
         let dir = tempfile::tempdir().unwrap();
-        let store = LocalStore::init(dir.path(), Options::default()).unwrap();
+        let store = LocalStore::init(dir.path(), LocalOptions::default()).unwrap();
         let path = store.layout().id();
         for bad in ["", "abc\n", "zz", &format!("{}\n", "x".repeat(32))] {
             std::fs::write(&path, bad).unwrap();

@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use abide_journal::{
-    Access, JournalError, Lock, LockMode, Packs, Storage, StorageFile, read_full, write_full,
+    Access, JournalError, LockMode, Packs, Storage, StorageFile, StorageLock, read_full, write_full,
 };
-use abide_model::{EventRange, Kind, ReadNote, Seq, SessionId};
+use abide_model::{EventRange, Kind, ReadFinding, Seq, SessionId};
 use abide_transcript::{ResumePoint, TranscriptWriter};
 
-use crate::directory::Directory;
+use crate::directory::SessionDirectory;
 use crate::layout::SessionLayout;
 use crate::reader::LocalReader;
 
@@ -33,7 +33,7 @@ pub(crate) struct Transcript {
     reader: LocalReader,
     path: PathBuf,
     file: Arc<dyn StorageFile>,
-    _lock: Box<dyn Lock>,
+    _lock: Box<dyn StorageLock>,
     writer: TranscriptWriter,
     /// Where the next chunk goes.
     end: u64,
@@ -51,10 +51,10 @@ impl Transcript {
         let file = storage.open(&path, Access::Create)?;
         let point = match resume_point(&*file)? {
             Some(point) => match fit(&reader, &point) {
-                Fit::Follows => Some(point),
-                Fit::Otherwise => None,
+                TranscriptMatch::Follows => Some(point),
+                TranscriptMatch::Otherwise => None,
                 // Only the transcript may have what the journal has lost: a repair needs it.
-                Fit::Lost => return Ok(None),
+                TranscriptMatch::Lost => return Ok(None),
             },
             None => None,
         };
@@ -74,12 +74,14 @@ impl Transcript {
     /// number of bytes written, returns true.
     pub(crate) fn update(
         &mut self,
-        until: Until,
+        until: TranscriptTarget,
         wanted: &dyn Fn(u64) -> bool,
     ) -> Result<(), JournalError> {
         let last = match until {
-            Until::Acknowledged => self.reader.mark()?.map_or(Seq::ZERO, |mark| mark.seq),
-            Until::End => Seq(u64::MAX),
+            TranscriptTarget::Acknowledged => {
+                self.reader.mark()?.map_or(Seq::ZERO, |mark| mark.seq)
+            }
+            TranscriptTarget::End => Seq(u64::MAX),
         };
         let began = self.end;
         let range = EventRange { last, ..EventRange::from(self.writer.last().next()) };
@@ -100,7 +102,7 @@ impl Transcript {
 
 /// How far a transcript is to go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Until {
+pub(crate) enum TranscriptTarget {
     /// Up to the last acknowledged event.
     Acknowledged,
     /// Up to the last readable event: no writer is active.
@@ -108,7 +110,7 @@ pub(crate) enum Until {
 }
 
 /// What the journal has in place of a transcript's last event.
-enum Fit {
+enum TranscriptMatch {
     /// The same event.
     Follows,
     /// Another event, or none: a power cut may have removed what was not synced, and other events
@@ -118,15 +120,15 @@ enum Fit {
     Lost,
 }
 
-fn fit(reader: &LocalReader, point: &ResumePoint) -> Fit {
+fn fit(reader: &LocalReader, point: &ResumePoint) -> TranscriptMatch {
     let range = EventRange { last: point.last, ..EventRange::from(point.last) };
-    let Ok(page) = reader.page_now(range) else { return Fit::Lost };
+    let Ok(page) = reader.page_now(range) else { return TranscriptMatch::Lost };
     if page.events.iter().any(|event| event.at == point.at) {
-        return Fit::Follows;
+        return TranscriptMatch::Follows;
     }
-    let damaged = page.notes.iter().any(|note| matches!(note, ReadNote::Damage { .. }));
+    let damaged = page.notes.iter().any(|note| matches!(note, ReadFinding::Damage { .. }));
     let gone = reader.journal().segments().is_ok_and(|segments| segments.is_empty());
-    if damaged || gone { Fit::Lost } else { Fit::Otherwise }
+    if damaged || gone { TranscriptMatch::Lost } else { TranscriptMatch::Otherwise }
 }
 
 fn resume_point(file: &dyn StorageFile) -> io::Result<Option<ResumePoint>> {
@@ -146,15 +148,15 @@ fn resume_point(file: &dyn StorageFile) -> io::Result<Option<ResumePoint>> {
 
 /// What the transcript thread needs to know of its session.
 #[derive(Debug, Clone)]
-pub(crate) struct Desk {
+pub(crate) struct TranscriptSession {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) session: SessionId,
     pub(crate) layout: SessionLayout,
     pub(crate) packs: Arc<Packs>,
-    pub(crate) directory: Directory,
+    pub(crate) directory: SessionDirectory,
 }
 
-impl Desk {
+impl TranscriptSession {
     /// Opens the transcript. Errors are ignored: it is written later.
     pub(crate) fn transcript(&self) -> Option<Transcript> {
         let (storage, packs) = (self.storage.clone(), self.packs.clone());
@@ -166,22 +168,22 @@ impl Desk {
 
 /// Writes the transcript in the background of a session's writer.
 #[derive(Debug)]
-pub(crate) struct Scribe {
-    desk: Desk,
-    shared: Arc<Shared>,
+pub(crate) struct TranscriptWorker {
+    desk: TranscriptSession,
+    shared: Arc<TranscriptSignals>,
     running: Option<JoinHandle<()>>,
     /// Something was committed that the transcript does not have.
     behind: bool,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct TranscriptSignals {
     stop: AtomicBool,
     work: AtomicBool,
 }
 
-impl Scribe {
-    pub(crate) fn new(desk: Desk) -> Self {
+impl TranscriptWorker {
+    pub(crate) fn new(desk: TranscriptSession) -> Self {
         Self { desk, shared: Arc::default(), running: None, behind: false }
     }
 
@@ -210,7 +212,7 @@ impl Scribe {
 }
 
 /// Runs until the writer closes, and then once more.
-fn follow(desk: &Desk, shared: &Shared) {
+fn follow(desk: &TranscriptSession, shared: &TranscriptSignals) {
     let mut open = None;
     loop {
         let stop = shared.stop.load(Ordering::Acquire);
@@ -220,7 +222,7 @@ fn follow(desk: &Desk, shared: &Shared) {
         }
         // If another process is writing it, or it could not be written, try again at the next turn.
         let transcript = open.take().or_else(|| desk.transcript());
-        let until = if stop { Until::End } else { Until::Acknowledged };
+        let until = if stop { TranscriptTarget::End } else { TranscriptTarget::Acknowledged };
         let wanted = |bytes| bytes < AT_THE_END || !shared.stop.load(Ordering::Acquire);
         if let Some(mut transcript) = transcript
             && transcript.update(until, &wanted).is_ok()
@@ -233,7 +235,7 @@ fn follow(desk: &Desk, shared: &Shared) {
     }
 }
 
-impl Drop for Scribe {
+impl Drop for TranscriptWorker {
     fn drop(&mut self) {
         match self.running.take() {
             Some(running) => {
@@ -243,7 +245,7 @@ impl Drop for Scribe {
             }
             None if self.behind => {
                 if let Some(mut transcript) = self.desk.transcript() {
-                    let _ = transcript.update(Until::End, &|bytes| bytes < AT_THE_END);
+                    let _ = transcript.update(TranscriptTarget::End, &|bytes| bytes < AT_THE_END);
                 }
             }
             None => {}

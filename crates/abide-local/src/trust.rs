@@ -5,21 +5,21 @@ use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::place::PlaceError;
+use crate::place::StorePlaceError;
 
 /// Root can change everything on the machine anyway.
 const ROOT: u32 = 0;
 
 /// Whose stores are used when they are found. A store that the user names is used whoever owns it.
 #[derive(Debug, Clone)]
-pub struct Trust {
+pub struct TrustPolicy {
     /// Users whose files are trusted.
     users: Vec<u32>,
     /// Projects and stores that are trusted whoever owns them.
     listed: Vec<PathBuf>,
 }
 
-impl Trust {
+impl TrustPolicy {
     /// Trusts files of this user and of root; for root under `sudo`, also those of the caller.
     #[must_use]
     pub fn of_user(user: u32, caller: Option<u32>) -> Self {
@@ -49,30 +49,30 @@ impl Trust {
     }
 
     /// Refuses a file that another user owns.
-    pub(crate) fn check_owner(&self, path: &Path, found: &Metadata) -> Result<(), PlaceError> {
+    pub(crate) fn check_owner(&self, path: &Path, found: &Metadata) -> Result<(), StorePlaceError> {
         let owner = found.uid();
         if self.users.contains(&owner) {
             return Ok(());
         }
-        Err(PlaceError::Foreign { path: path.to_owned(), owner })
+        Err(StorePlaceError::Foreign { path: path.to_owned(), owner })
     }
 
     /// Refuses a file that another user owns or can write. A group with the owner's number counts
     /// as the owner's own: systems that give each user a group make files group-writable by
     /// default.
-    pub(crate) fn check(&self, path: &Path, found: &Metadata) -> Result<(), PlaceError> {
+    pub(crate) fn check(&self, path: &Path, found: &Metadata) -> Result<(), StorePlaceError> {
         self.check_owner(path, found)?;
         let own_group = found.gid() == found.uid();
         let others = if own_group { 0o002 } else { 0o022 };
         if found.mode() & others == 0 {
             return Ok(());
         }
-        Err(PlaceError::Writable { path: path.to_owned(), mode: found.mode() & 0o7777 })
+        Err(StorePlaceError::Writable { path: path.to_owned(), mode: found.mode() & 0o7777 })
     }
 }
 
 /// Trusts the user that this process runs as.
-impl Default for Trust {
+impl Default for TrustPolicy {
     fn default() -> Self {
         Self::of_process()
     }

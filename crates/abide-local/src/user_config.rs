@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::place::{NAME, PlaceError, Where};
+use crate::place::{NAME, StoreLocation, StorePlaceError};
 
 /// The user's configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UserConfig {
     /// The store for projects that have none of their own: a server, or the directory of the user's
     /// own store.
-    pub store: Option<Where>,
+    pub store: Option<StoreLocation>,
     /// Projects and stores that are trusted whoever owns them, and whatever they point to.
     pub trusted: Vec<PathBuf>,
 }
@@ -21,7 +21,7 @@ pub struct UserConfig {
 /// The file's contents.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct UserConfigFile {
     store: Option<String>,
     #[serde(default)]
     trusted: Vec<PathBuf>,
@@ -33,7 +33,7 @@ impl UserConfig {
     /// # Errors
     ///
     /// It cannot be read or is invalid. Its text is never shown: it may contain a password.
-    pub fn read(path: &Path) -> Result<Self, PlaceError> {
+    pub fn read(path: &Path) -> Result<Self, StorePlaceError> {
         let text = match fs::read_to_string(path) {
             Ok(text) => text,
             Err(error)
@@ -41,20 +41,22 @@ impl UserConfig {
             {
                 return Ok(Self::default());
             }
-            Err(source) => return Err(PlaceError::Unreadable { path: path.to_owned(), source }),
+            Err(source) => {
+                return Err(StorePlaceError::Unreadable { path: path.to_owned(), source });
+            }
         };
-        let bad = |what: String| PlaceError::Settings { path: path.to_owned(), what };
+        let bad = |what: String| StorePlaceError::Settings { path: path.to_owned(), what };
         // The parser's message would show the line, and with it a password.
-        let written: Written = toml::from_str(&text).map_err(|error| {
+        let written: UserConfigFile = toml::from_str(&text).map_err(|error| {
             let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
             bad(format!("is invalid in line {}", before.matches('\n').count() + 1))
         })?;
-        let store = written.store.map(|store| match Where::from(PathBuf::from(store)) {
-            Where::Files(path) if !path.is_absolute() => {
+        let store = written.store.map(|store| match StoreLocation::from(PathBuf::from(store)) {
+            StoreLocation::Files(path) if !path.is_absolute() => {
                 Err(bad("names a store that is neither a URL nor an absolute path".to_owned()))
             }
             // `find_store` would take it for the store of one project, from every directory below.
-            Where::Files(path) if path.file_name().is_some_and(|name| name == NAME) => {
+            StoreLocation::Files(path) if path.file_name().is_some_and(|name| name == NAME) => {
                 Err(bad(format!("names a store {NAME}, which is the name of a project's own")))
             }
             named => Ok(named),

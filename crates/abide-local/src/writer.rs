@@ -6,32 +6,34 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use abide_journal::{
-    Appender, Commit, CommitQueue, Environment, Intake, Intaken, JournalError, Lines, ObjectRef,
-    Opening, PackWriter, Packs, Position, Prepared, Salts, Storage, Stored,
+    Appender, Commit, CommitQueue, Environment, Intake, IntakeOutcome, JournalEnd, JournalError,
+    ObjectRef, OpeningTiming, PackWriter, Packs, PreparedEvent, Salts, StagedLines, StateSource,
+    Storage,
 };
 use abide_model::{
-    AppendError, Core, Digest, Durability, Epoch, Erasure, Event, Kind, LaneId, LaneState, Limits,
-    MakeEvent, NewEvent, OddEvents, ReadNote, Recovery, Seq, SessionState, SessionWriter,
-    StoreError, Ticket, Timestamp, WriterOpened, check_batch, made_behind,
+    AnomalyPolicy, AppendError, Digest, Durability, Epoch, Erasure, Event, EventFactory,
+    EventLimits, Kind, LaneId, LaneState, NewEvent, ReadFinding, Recovery, Seq, SessionCore,
+    SessionState, SessionWriter, StoreError, Ticket, Timestamp, WriterOpened, check_batch,
+    made_behind,
 };
 
 use crate::changed::ChangedMark;
 use crate::error::store_error;
 use crate::heartbeat::Heartbeat;
-use crate::past::Gone;
+use crate::past::MissingParentPolicy;
 use crate::reader::LocalReader;
 use crate::recovery;
 use crate::sealer::Sealer;
-use crate::snapshot::{Pages, Snapshots, Stand, Taken};
-use crate::transcript::Scribe;
+use crate::snapshot::{CachedJournalEnd, StagedStateCache, StateCache, StatePages};
+use crate::transcript::TranscriptWorker;
 
 /// If no more pages than this are missing, they are all loaded at once, and none is looked for
 /// later.
 const FEW_PAGES: usize = 32;
 
 /// The files that the intake reads from.
-struct Past {
-    pages: Pages,
+struct IntakeFiles {
+    pages: StatePages,
     reader: LocalReader,
     /// A section of the transcript ends in the staged events.
     ends_part: bool,
@@ -39,7 +41,7 @@ struct Past {
     snapshot_bytes: usize,
 }
 
-impl Stored for Past {
+impl StateSource for IntakeFiles {
     fn fetch(&mut self, state: &mut SessionState, event: &Event) -> bool {
         if state.is_whole() {
             return true;
@@ -55,14 +57,14 @@ impl Stored for Past {
     }
 
     fn taken(&mut self, event: &Event) {
-        self.ends_part |= Scribe::is_due(&event.kind);
+        self.ends_part |= TranscriptWorker::is_due(&event.kind);
     }
 }
 
 /// The staged events, and the state that they lead to.
-type Staging = Intake<Past>;
+type LocalIntake = Intake<IntakeFiles>;
 
-fn take_snapshot(staging: &mut Staging) -> Option<Taken> {
+fn take_snapshot(staging: &mut LocalIntake) -> Option<StagedStateCache> {
     staging.since_snapshot = 0;
     let taken = staging.stored.pages.take(&mut staging.state)?;
     (taken.page_bytes() <= staging.stored.snapshot_bytes).then_some(taken)
@@ -70,49 +72,50 @@ fn take_snapshot(staging: &mut Staging) -> Option<Taken> {
 
 /// Folds the state again, because a page of the state cache cannot be read. Everything staged must
 /// have been written.
-fn heal(staging: &mut Staging) -> Result<(), JournalError> {
-    staging.state = recovery::state_at(&staging.stored.reader, staging.seq, None, Gone::Refuse)?;
+fn heal(staging: &mut LocalIntake) -> Result<(), JournalError> {
+    staging.state =
+        recovery::state_at(&staging.stored.reader, staging.seq, None, MissingParentPolicy::Refuse)?;
     staging.stored.pages.discard();
     Ok(())
 }
 
-struct Batch {
-    lines: Lines,
-    snapshot: Option<Taken>,
+struct JournalBatch {
+    lines: StagedLines,
+    snapshot: Option<StagedStateCache>,
     /// A section of the transcript ends in it.
     ends_part: bool,
 }
 
 /// Writes batches: objects first, then lines, then derived data.
-struct Committer {
+struct JournalCommitter {
     /// Declared first so that they are dropped first: both must end before the lock is released.
     sealer: Option<Sealer>,
-    scribe: Option<Scribe>,
+    scribe: Option<TranscriptWorker>,
     storage: Arc<dyn Storage>,
     appender: Appender,
     packs: Arc<Mutex<Option<PackWriter>>>,
-    snapshots: Snapshots,
+    snapshots: StateCache,
     journal_dir: PathBuf,
-    stand: Option<Stand>,
+    stand: Option<CachedJournalEnd>,
     changed: ChangedMark,
     heartbeat: Option<Heartbeat>,
 }
 
-impl Commit for Committer {
-    type Staging = Staging;
-    type Batch = Batch;
+impl Commit for JournalCommitter {
+    type Staging = LocalIntake;
+    type Batch = JournalBatch;
 
-    fn take(staging: &mut Staging, durability: Durability) -> Batch {
+    fn take(staging: &mut LocalIntake, durability: Durability) -> JournalBatch {
         // A cached state vouches for every line before its own, so it is taken only if all of them
         // are durable.
         let due = staging.since_snapshot >= staging.stored.snapshot_every;
         let take = due && durability == Durability::Synced;
         let snapshot = take.then(|| take_snapshot(staging)).flatten();
         let ends_part = std::mem::take(&mut staging.stored.ends_part);
-        Batch { lines: staging.take_lines(), snapshot, ends_part }
+        JournalBatch { lines: staging.take_lines(), snapshot, ends_part }
     }
 
-    fn commit(&mut self, batch: Batch, durability: Durability) -> Result<(), JournalError> {
+    fn commit(&mut self, batch: JournalBatch, durability: Durability) -> Result<(), JournalError> {
         if batch.lines.objects {
             let mut packs = self.packs.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(packs) = packs.as_mut() {
@@ -132,7 +135,7 @@ impl Commit for Committer {
         let end = self.appender.end();
         let last_line = batch.lines.last_line;
         if last_line > 0 {
-            self.stand = Some(Stand { end, line: end.offset.saturating_sub(last_line) });
+            self.stand = Some(CachedJournalEnd { end, line: end.offset.saturating_sub(last_line) });
         }
         if let (Some(taken), Some(stand)) = (&batch.snapshot, self.stand) {
             // Only speeds up the next open: ignore a failure.
@@ -151,7 +154,7 @@ impl Commit for Committer {
 }
 
 /// What a writer starts from.
-pub(crate) struct Opened {
+pub(crate) struct WriterStart {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) env: Environment,
     pub(crate) reader: LocalReader,
@@ -159,40 +162,40 @@ pub(crate) struct Opened {
     pub(crate) snapshot_bytes: usize,
     pub(crate) appender: Appender,
     pub(crate) packs: Arc<Packs>,
-    pub(crate) snapshots: Snapshots,
+    pub(crate) snapshots: StateCache,
     pub(crate) state: SessionState,
-    pub(crate) pages: Pages,
+    pub(crate) pages: StatePages,
     pub(crate) at: Timestamp,
     pub(crate) durable: Seq,
-    pub(crate) stand: Option<Stand>,
+    pub(crate) stand: Option<CachedJournalEnd>,
     pub(crate) recovered: Option<Recovery>,
-    pub(crate) notes: Vec<ReadNote>,
+    pub(crate) notes: Vec<ReadFinding>,
     pub(crate) object_bytes: usize,
     pub(crate) snapshot_every: u64,
     pub(crate) sealer: Option<Sealer>,
     pub(crate) changed: ChangedMark,
-    pub(crate) scribe: Option<Scribe>,
+    pub(crate) scribe: Option<TranscriptWorker>,
     /// `None` for a short-lived writer.
     pub(crate) heartbeat: Option<Heartbeat>,
 }
 
 /// The writer of a session of a [`LocalStore`](crate::LocalStore).
 pub struct LocalWriter {
-    queue: Arc<CommitQueue<Committer>>,
+    queue: Arc<CommitQueue<JournalCommitter>>,
     packs: Arc<Packs>,
     pack_writer: Arc<Mutex<Option<PackWriter>>>,
     object_bytes: usize,
     epoch: Epoch,
-    notes: Vec<ReadNote>,
-    limits: Limits,
+    notes: Vec<ReadFinding>,
+    limits: EventLimits,
     closed: AtomicBool,
     salts: Salts,
 }
 
 impl LocalWriter {
-    pub(crate) fn new(opened: Opened) -> Result<Self, StoreError> {
+    pub(crate) fn new(opened: WriterStart) -> Result<Self, StoreError> {
         let epoch = opened.state.core.epoch.next();
-        let end: Position = opened.appender.end();
+        let end: JournalEnd = opened.appender.end();
         let salts = Salts::new(&opened.env);
         let holder = opened.env.holder.to_string();
         let mut opening =
@@ -203,16 +206,22 @@ impl LocalWriter {
         }
         let pack_writer = Arc::new(Mutex::new(None));
         let journal_dir = opened.reader.journal().dir().to_owned();
-        let past = Past {
+        let past = IntakeFiles {
             pages: opened.pages,
             reader: opened.reader,
             ends_part: false,
             snapshot_every: opened.snapshot_every,
             snapshot_bytes: opened.snapshot_bytes,
         };
-        let staging =
-            Staging::new(opened.env, opened.state, past, (end.seq, end.sum), opened.at, opening);
-        let committer = Committer {
+        let staging = LocalIntake::new(
+            opened.env,
+            opened.state,
+            past,
+            (end.seq, end.sum),
+            opened.at,
+            opening,
+        );
+        let committer = JournalCommitter {
             storage: opened.storage,
             appender: opened.appender,
             packs: pack_writer.clone(),
@@ -232,12 +241,14 @@ impl LocalWriter {
             object_bytes: opened.object_bytes,
             epoch,
             notes: opened.notes,
-            limits: Limits::default(),
+            limits: EventLimits::default(),
             closed: AtomicBool::new(false),
             salts,
         };
         if mend_now {
-            writer.stage(Vec::new(), Durability::Synced, OddEvents::Keep, Opening::Now)?.wait()?;
+            writer
+                .stage(Vec::new(), Durability::Synced, AnomalyPolicy::Keep, OpeningTiming::Now)?
+                .wait()?;
         }
         Ok(writer)
     }
@@ -245,8 +256,9 @@ impl LocalWriter {
     /// Writes `session.created`, the first event.
     pub(crate) fn begin(&self, created: NewEvent) -> Result<(), StoreError> {
         let prepared = vec![self.salts.prepare(created, &[])];
-        self.queue.look(Staging::without_opening);
-        self.stage(prepared, Durability::Synced, OddEvents::Keep, Opening::WithFirst)?.wait()?;
+        self.queue.look(LocalIntake::without_opening);
+        self.stage(prepared, Durability::Synced, AnomalyPolicy::Keep, OpeningTiming::WithFirst)?
+            .wait()?;
         Ok(())
     }
 
@@ -256,21 +268,26 @@ impl LocalWriter {
             .iter()
             .map(|erasure| self.salts.prepare_fact(Kind::PAYLOAD_ERASED, erasure))
             .collect();
-        self.stage(noted?, Durability::Synced, OddEvents::Keep, Opening::WithFirst)?.wait()?;
+        self.stage(noted?, Durability::Synced, AnomalyPolicy::Keep, OpeningTiming::WithFirst)?
+            .wait()?;
         Ok(())
     }
 
     /// Records what a recovery found and did. Returns the event's seq.
     pub(crate) fn note_recovered(&self, recovery: &Recovery) -> Result<Seq, StoreError> {
         let noted = self.salts.prepare_fact(Kind::RECOVERY_PERFORMED, recovery)?;
-        let ticket =
-            self.stage(vec![noted], Durability::Synced, OddEvents::Keep, Opening::WithFirst)?;
+        let ticket = self.stage(
+            vec![noted],
+            Durability::Synced,
+            AnomalyPolicy::Keep,
+            OpeningTiming::WithFirst,
+        )?;
         let last = ticket.wait()?.last().map(|done| done.seq);
         Ok(last.unwrap_or_default())
     }
 
     /// Moves the large strings of an event's payload to objects.
-    fn prepare(&self, new: NewEvent) -> Result<Prepared, JournalError> {
+    fn prepare(&self, new: NewEvent) -> Result<PreparedEvent, JournalError> {
         let NewEvent { data, .. } = new;
         let (data, leaves) = data.take_leaves(self.object_bytes);
         let mut refs = Vec::with_capacity(leaves.len());
@@ -291,10 +308,10 @@ impl LocalWriter {
 
     fn stage(
         &self,
-        mut events: Vec<Prepared>,
+        mut events: Vec<PreparedEvent>,
         durability: Durability,
-        odd: OddEvents,
-        opening: Opening,
+        odd: AnomalyPolicy,
+        opening: OpeningTiming,
     ) -> Result<Ticket, AppendError> {
         self.staged(durability, |staging, durable| {
             staging.take_in(&mut events, odd, opening, durable)
@@ -305,7 +322,7 @@ impl LocalWriter {
     fn staged(
         &self,
         durability: Durability,
-        mut take_in: impl FnMut(&mut Staging, Seq) -> Result<Intaken, AppendError>,
+        mut take_in: impl FnMut(&mut LocalIntake, Seq) -> Result<IntakeOutcome, AppendError>,
     ) -> Result<Ticket, AppendError> {
         let queue = &self.queue;
         loop {
@@ -314,13 +331,13 @@ impl LocalWriter {
                 Ok((staged, staging.seq))
             })?;
             match staged {
-                Intaken::Done(acknowledged, last) => {
+                IntakeOutcome::Done(acknowledged, last) => {
                     return Ok(Ticket::new(acknowledged, last, durability, self.queue.clone()));
                 }
-                Intaken::Unreadable => queue.when_quiet(heal)?.map_err(|error| {
+                IntakeOutcome::Unreadable => queue.when_quiet(heal)?.map_err(|error| {
                     AppendError::Stopped { safe: queue.synced(), source: Arc::new(error) }
                 })?,
-                Intaken::Unwritten => queue.flush()?,
+                IntakeOutcome::Unwritten => queue.flush()?,
             }
         }
     }
@@ -340,7 +357,7 @@ impl LocalWriter {
             // and it was.
             let closing = vec![self.salts.closing()];
             closed = self
-                .stage(closing, Durability::Buffered, OddEvents::Keep, Opening::WithFirst)
+                .stage(closing, Durability::Buffered, AnomalyPolicy::Keep, OpeningTiming::WithFirst)
                 .and_then(|ticket| ticket.wait().map(|_| ()));
         }
         let snapshot = queue
@@ -360,7 +377,7 @@ impl SessionWriter for LocalWriter {
         &self,
         events: Vec<NewEvent>,
         durability: Durability,
-        odd: OddEvents,
+        odd: AnomalyPolicy,
     ) -> Result<Ticket, AppendError> {
         check_batch(&events, &self.limits)?;
         let stopped = |error: JournalError| AppendError::Stopped {
@@ -369,10 +386,10 @@ impl SessionWriter for LocalWriter {
         };
         let prepared: Result<Vec<_>, _> =
             events.into_iter().map(|event| self.prepare(event)).collect();
-        self.stage(prepared.map_err(stopped)?, durability, odd, Opening::WithFirst)
+        self.stage(prepared.map_err(stopped)?, durability, odd, OpeningTiming::WithFirst)
     }
 
-    fn append_behind(&self, make: &MakeEvent<'_>) -> Result<Ticket, AppendError> {
+    fn append_behind(&self, make: &EventFactory<'_>) -> Result<Ticket, AppendError> {
         let prepared = |last| {
             let event = made_behind(make, last, &self.limits)?;
             Ok::<_, AppendError>(self.salts.prepare(event, &[]))
@@ -403,12 +420,12 @@ impl SessionWriter for LocalWriter {
         }
     }
 
-    fn core(&self) -> Result<(Core, Digest), StoreError> {
+    fn core(&self) -> Result<(SessionCore, Digest), StoreError> {
         let queue = &self.queue;
         Ok(queue.look(|staging| (staging.state.core.clone(), staging.state.digest())))
     }
 
-    fn lane(&self, lane: Option<&LaneId>) -> Result<(Core, LaneState), StoreError> {
+    fn lane(&self, lane: Option<&LaneId>) -> Result<(SessionCore, LaneState), StoreError> {
         let queue = &self.queue;
         let name = lane.map(LaneId::as_str).unwrap_or_default();
         let take = |state: &SessionState| {
@@ -431,7 +448,7 @@ impl SessionWriter for LocalWriter {
         self.epoch
     }
 
-    fn notes(&self) -> Vec<ReadNote> {
+    fn notes(&self) -> Vec<ReadFinding> {
         self.notes.clone()
     }
 

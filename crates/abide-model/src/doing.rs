@@ -9,7 +9,7 @@ use crate::{
 
 /// A process that was started for a session and outlives it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Orphan {
+pub struct OrphanProcess {
     /// Process id.
     pub process: u32,
     /// Program name.
@@ -74,7 +74,7 @@ pub struct SessionLiveness {
     /// Tasks in progress, in order.
     pub tasks: Vec<ActiveTask>,
     /// Processes started for the session that outlive its writer. Only for a crashed session.
-    pub orphans: Vec<Orphan>,
+    pub orphans: Vec<OrphanProcess>,
 }
 
 impl SessionLiveness {

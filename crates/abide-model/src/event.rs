@@ -6,7 +6,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::{
-    Fact, FactError, InputError, Kind, LaneId, Limits, Payload, Seq, TaskId, Timestamp, TurnNumber,
+    EventLimits, Fact, FactError, InputError, Kind, LaneId, Payload, Seq, TaskId, Timestamp,
+    TurnNumber,
 };
 
 /// A recorded fact, as it stands in the journal.
@@ -106,7 +107,7 @@ pub struct NewEvent {
 /// The JSON form of [`NewEvent`].
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Wire<'a> {
+struct NewEventJson<'a> {
     #[serde(borrow)]
     kind: Cow<'a, str>,
     #[serde(borrow)]
@@ -132,22 +133,22 @@ impl NewEvent {
 
     /// Reads `{"kind":…,"data":{…},"key":…,"occurred":…,"turn":…,"task":…,"lane":…}`.
     pub fn parse(text: &str) -> Result<Self, InputError> {
-        Self::parse_within(text, &Limits::default())
+        Self::parse_within(text, &EventLimits::default())
     }
 
     /// [`NewEvent::parse`] of bytes that may not be UTF-8.
-    pub fn parse_bytes(line: &[u8], limits: &Limits) -> Result<Self, InputError> {
+    pub fn parse_bytes(line: &[u8], limits: &EventLimits) -> Result<Self, InputError> {
         let text = std::str::from_utf8(line)
             .map_err(|error| InputError::NotUtf8 { at: error.valid_up_to() })?;
         Self::parse_within(text, limits)
     }
 
     /// [`NewEvent::parse`] with other limits.
-    pub fn parse_within(text: &str, limits: &Limits) -> Result<Self, InputError> {
+    pub fn parse_within(text: &str, limits: &EventLimits) -> Result<Self, InputError> {
         if text.len() > limits.event_bytes {
             return Err(InputError::TooLarge { limit: limits.event_bytes });
         }
-        let wire: Wire<'_> = serde_json::from_str(text).map_err(InputError::json)?;
+        let wire: NewEventJson<'_> = serde_json::from_str(text).map_err(InputError::json)?;
         let kind = Kind::new(&wire.kind)
             .ok_or_else(|| InputError::BadKind { kind: wire.kind.chars().take(80).collect() })?;
         let name = |field, value: Option<Cow<'_, str>>| match value {
@@ -213,7 +214,7 @@ impl NewEvent {
     }
 
     /// Checks the limits for an event that was not parsed.
-    pub fn check(&self, limits: &Limits) -> Result<(), InputError> {
+    pub fn check(&self, limits: &EventLimits) -> Result<(), InputError> {
         if self.data.as_str().len() > limits.event_bytes {
             return Err(InputError::TooLarge { limit: limits.event_bytes });
         }
@@ -287,10 +288,10 @@ mod tests {
         assert_eq!(code(r#"{"kind":"a","data":{},"occurred":"yesterday"}"#), "bad_time");
         let bytes = b"{\"kind\":\"a\xff\",\"data\":{}}";
         assert_eq!(
-            NewEvent::parse_bytes(bytes, &Limits::default()).unwrap_err().code(),
+            NewEvent::parse_bytes(bytes, &EventLimits::default()).unwrap_err().code(),
             "not_utf8"
         );
-        let small = Limits { event_bytes: 10, ..Limits::default() };
+        let small = EventLimits { event_bytes: 10, ..EventLimits::default() };
         assert_eq!(
             NewEvent::parse_within(r#"{"kind":"a","data":{}}"#, &small).unwrap_err().code(),
             "too_large"

@@ -61,7 +61,7 @@ impl FindingType {
 
 /// Where a finding is.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
-pub struct FoundAt {
+pub struct FindingPlace {
     /// The file or directory.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "path_text::serialize_some")]
     pub path: Option<PathBuf>,
@@ -76,7 +76,7 @@ pub struct FoundAt {
     pub subject: Option<String>,
 }
 
-impl FoundAt {
+impl FindingPlace {
     /// At a file or directory.
     #[must_use]
     pub fn path(path: impl Into<PathBuf>) -> Self {
@@ -108,7 +108,7 @@ impl FoundAt {
     }
 }
 
-impl fmt::Display for FoundAt {
+impl fmt::Display for FindingPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut parts = Vec::new();
         if let Some(path) = &self.path {
@@ -137,7 +137,7 @@ pub struct Finding {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionId>,
     /// Where it is.
-    pub place: FoundAt,
+    pub place: FindingPlace,
     /// What is wrong, in words.
     pub message: String,
     /// How to repair it.
@@ -174,7 +174,7 @@ impl Finding {
         rule: impl Into<Cow<'static, str>>,
         r#type: FindingType,
         severity: Severity,
-        place: FoundAt,
+        place: FindingPlace,
         message: impl Into<String>,
         repair: Repair,
     ) -> Self {

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::{AppendError, Kind, MakeEvent, NewEvent, Seq};
+use crate::{AppendError, EventFactory, Kind, NewEvent, Seq};
 
 /// Limits on one event. Every decoder is bounded by them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct EventLimits {
     /// Maximum size of an event's JSON in bytes.
     pub event_bytes: usize,
     /// Maximum nesting depth of its data.
@@ -15,7 +15,7 @@ pub struct Limits {
     pub name_bytes: usize,
 }
 
-impl Default for Limits {
+impl Default for EventLimits {
     fn default() -> Self {
         Self { event_bytes: 64 << 20, depth: 100, name_bytes: 512 }
     }
@@ -121,9 +121,9 @@ impl InputError {
 
 /// The event that `make` makes to follow `last`, checked against what a caller may record.
 pub fn made_behind(
-    make: &MakeEvent<'_>,
+    make: &EventFactory<'_>,
     last: Seq,
-    limits: &Limits,
+    limits: &EventLimits,
 ) -> Result<NewEvent, AppendError> {
     let refused = |source| AppendError::Input { index: 0, source: Arc::new(source) };
     let event = make(last).map_err(refused)?;
@@ -132,7 +132,7 @@ pub fn made_behind(
 }
 
 /// Checks a batch: the limits of each event, and whether a caller may record it.
-pub fn check_batch(events: &[NewEvent], limits: &Limits) -> Result<(), AppendError> {
+pub fn check_batch(events: &[NewEvent], limits: &EventLimits) -> Result<(), AppendError> {
     let alone = events.len() == 1;
     for (index, event) in events.iter().enumerate() {
         let kind = || event.kind.to_string();

@@ -45,54 +45,57 @@ mod validation;
 
 pub use anomaly::Anomaly;
 pub use context::{
-    CompactionPlan, Context, ContextBuilder, Entry, PendingCall, Tokens, Uncompactable, Visible,
+    CompactionPlan, Context, ContextBuilder, ContextEntry, NothingToCompact, PendingCall,
+    TokenBasis, VisibleRanges,
 };
 pub use conversation::{
-    CallForm, Conversation, Disorder, DisorderSort, Marks, MessageForm, OUTCOME_UNKNOWN, OpenCall,
-    Shown,
+    CallForm, ContextSource, Conversation, Marks, MessageForm, OUTCOME_UNKNOWN, OrderAnomaly,
+    OrderAnomalyKind, UnansweredCall,
 };
 pub use doing::SessionLiveness;
 pub use event::{Event, NewEvent};
 pub use fact::{
-    AgentObservation, ApiCall, ApiResult, ArbiterDecision, Artifact, Block, Checkpoint, Compaction,
-    Content, ContextRestored, DependencyResolution, Erasure, Fact, FactError, FileOp, FileTouch,
+    AgentObservation, ApiCall, ApiResult, ArbiterDecision, Artifact, Checkpoint, Compaction,
+    ContextPin, ContextRestored, DependencyResolution, Erasure, Fact, FactError, FileOp, FileTouch,
     FilesRestored, GitState, KnownBlock, LimitObservation, LogRecord, Manifest, Message,
-    ModelConfiguration, Parent, ParentReason, PermissionAnswered, PermissionAsked,
-    PermissionOption, Pin, PlanRecord, Recovery, ResourceSample, Rewind, RunEnd, RunStart,
-    SessionCreated, SessionFields, SessionStatus, Source, StatusChange, TaskChange, TaskCreated,
-    TaskStatus, TaskStatusChange, Thinning, ToolCall, ToolResult, TurnEnd, TurnRole, TurnStart,
-    Usage, UsageRecord, WorkspaceCounts, WriterOpened,
+    MessageBlock, MessageContent, ModelConfiguration, ParentReason, PermissionAnswered,
+    PermissionAsked, PermissionOption, Recovery, ResourceSample, Rewind, RunEnd, RunStart,
+    SessionCreated, SessionFields, SessionParent, SessionStatus, SourceDocument, StatusChange,
+    TaskChange, TaskCreated, TaskListRecord, TaskStatus, TaskStatusChange, Thinning, ToolCall,
+    ToolResult, TurnEnd, TurnRole, TurnStart, Usage, UsageRecord, WorkspaceCounts, WriterOpened,
 };
-pub use finding::{Finding, FindingType, FoundAt, Repair, Severity};
+pub use finding::{Finding, FindingPlace, FindingType, Repair, Severity};
 pub use history::{
-    Applied, Delta, Excerpt, FileDelta, History, HistoryEntry, HistoryQuery, Match, OpenTurns,
-    Overview, Search, SearchError, TEXT_BYTES, Term, TextDelta, Touched, TurnBegun, TurnDelta,
-    TurnEntry, Word, folded_words, rewind_of, searchable, words,
+    Excerpt, FileActivity, FileDelta, History, HistoryDelta, HistoryEntry, HistoryQuery, OpenTurns,
+    Overview, OverviewUpdate, Search, SearchError, SearchMatch, SearchTerm, TEXT_BYTES, TextDelta,
+    TurnDelta, TurnEntry, TurnOpening, Word, folded_words, rewind_of, searchable, words,
 };
 pub use id::{CallId, Epoch, IdError, LaneId, ObjectHash, Seq, SessionId, TaskId, TurnNumber};
-pub use input::{InputError, Limits, check_batch, made_behind};
+pub use input::{EventLimits, InputError, check_batch, made_behind};
 pub use kind::Kind;
-pub use lineage::{EachEvent, Lineage, fold_lineage, rewind_target};
-pub use liveness::{Liveness, LivenessEvidence, LivenessReason, LockSeen, ProcessSeen};
-pub use object::{EachObject, NewObject, ObjectBatch, Objects};
+pub use lineage::{EventReplay, Lineage, fold_lineage, rewind_target};
+pub use liveness::{
+    Liveness, LivenessEvidence, LivenessReason, LockObservation, ProcessObservation,
+};
+pub use object::{NewObject, ObjectBatch, ObjectReceiver, Objects};
 pub use payload::{Leaf, LeafEncoding, Leaves, Payload, string_end};
 pub use retention::{
-    ByteSize, CheckpointFacts, KeepReason, Limit, RemovalReason, Retention, RetentionOverrides,
-    RetentionPlan, SessionFacts, Span, plan_retention, plan_thinning,
+    ByteSize, CheckpointFacts, KeepReason, LimitOverride, RemovalReason, Retention,
+    RetentionOverrides, RetentionPlan, SessionFacts, TimeSpan, plan_retention, plan_thinning,
 };
 pub use session_ref::SessionRef;
 pub use state::{
-    CallState, CheckpointState, Compacted, Core, Digest, FOLD_VERSION, FileState, LaneState,
-    PageError, PageId, PageRef, PageSink, RunState, Savepoint, SessionState, Table, TaskState,
-    TurnState,
+    CallState, CheckpointState, Digest, FOLD_VERSION, FileState, LaneState, LiveCompaction,
+    PageError, PageId, PageRef, PageSink, RunState, Savepoint, SessionCore, SessionState,
+    StateTable, TaskState, TurnState,
 };
 pub use store::{
-    DeleteError, Direction, Durability, EventPage, EventRange, Made, MakeEvent, NewSession,
-    OddEvents, ReadNote, SessionReader, SessionSummary, SessionWriter, Store, StoreError,
-    WriterHolder,
+    AnomalyPolicy, CreateOutcome, DeleteError, Durability, EventFactory, EventPage, EventRange,
+    NewSession, ReadDirection, ReadFinding, SessionReader, SessionSummary, SessionWriter, Store,
+    StoreError, WriterHolder,
 };
 pub use store_url::{StoreUrl, StoreUrlError};
 pub use tasks::{TaskError, TaskNode, TaskProgress, TaskTree};
-pub use ticket::{Acknowledged, Acknowledger, AppendError, Ticket, block_on};
+pub use ticket::{AcknowledgedEvent, Acknowledger, AppendError, Ticket, block_on};
 pub use timestamp::Timestamp;
-pub use validation::{Rule, Seen, Validation, standard_rules};
+pub use validation::{LiveEvent, Validation, ValidationRule, standard_rules};

@@ -75,10 +75,10 @@ pub fn rewind_target(event: &Event) -> Option<Seq> {
 }
 
 /// Calls a function with each event up to some seq, in order.
-pub type EachEvent<'a, E> = dyn Fn(&mut dyn FnMut(&Event)) -> Result<(), E> + 'a;
+pub type EventReplay<'a, E> = dyn Fn(&mut dyn FnMut(&Event)) -> Result<(), E> + 'a;
 
 /// The state as of `to`: folds the lineage as of there. Visits the events twice.
-pub fn fold_lineage<E>(to: Seq, each: &EachEvent<'_, E>) -> Result<SessionState, E> {
+pub fn fold_lineage<E>(to: Seq, each: &EventReplay<'_, E>) -> Result<SessionState, E> {
     let mut rewinds = Vec::new();
     each(&mut |event| rewinds.extend(rewind_target(event).map(|to| (event.seq, to))))?;
     let lineage = Lineage::at(to, &rewinds);

@@ -43,7 +43,7 @@ impl Liveness {
 /// The observed state of a session's lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum LockSeen {
+pub enum LockObservation {
     /// A process holds it.
     Held,
     /// No process holds it.
@@ -55,7 +55,7 @@ pub enum LockSeen {
 /// The observed state of the process that a lock names, on this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ProcessSeen {
+pub enum ProcessObservation {
     /// No process has this id.
     Gone,
     /// It is running.
@@ -68,7 +68,7 @@ pub enum ProcessSeen {
     Unknown,
 }
 
-impl ProcessSeen {
+impl ProcessObservation {
     const fn lives(self) -> bool {
         matches!(self, Self::Lives | Self::Stopped)
     }
@@ -78,11 +78,11 @@ impl ProcessSeen {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LivenessEvidence {
     /// The state of the lock.
-    pub lock: LockSeen,
+    pub lock: LockObservation,
     /// The current or last known holder.
     pub holder: Option<WriterHolder>,
     /// The state of its process, if it is on this machine.
-    pub process: ProcessSeen,
+    pub process: ProcessObservation,
     /// The name of this machine.
     pub host: String,
     /// The boot id of this machine.
@@ -97,7 +97,7 @@ pub struct LivenessEvidence {
 
 /// Where the holder runs, seen from here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Origin {
+enum HolderOrigin {
     /// On this machine, in its current boot.
     Here,
     /// On this machine, before it was restarted.
@@ -148,7 +148,7 @@ impl LivenessEvidence {
     #[must_use]
     pub fn judge(&self) -> (Liveness, LivenessReason) {
         use LivenessReason as Reason;
-        if self.lock == LockSeen::Held {
+        if self.lock == LockObservation::Held {
             return self.judge_held();
         }
         if matches!(self.status, SessionStatus::Completed | SessionStatus::Failed) {
@@ -159,22 +159,24 @@ impl LivenessEvidence {
         }
         // If the lock cannot be inspected, a sign of life outweighs a process that cannot be seen:
         // it may run in a container.
-        let heard = self.lock == LockSeen::Unknown && self.is_heard();
+        let heard = self.lock == LockObservation::Unknown && self.is_heard();
         match (self.origin(), self.process) {
             (None, _) => (Liveness::Stale, Reason::Nobody),
-            (Some(Origin::Elsewhere), _) => self.judge_elsewhere(),
-            (Some(Origin::Before), _) if heard => (Liveness::Stale, Reason::Unseen),
-            (Some(Origin::Before), _) => (Liveness::Crashed, Reason::Restarted),
-            (Some(Origin::Here), process) if process.lives() => match self.lock {
-                LockSeen::Unknown => (Liveness::Alive, Reason::ProcessLives),
-                LockSeen::Held | LockSeen::Free => (Liveness::Stale, Reason::LetGo),
+            (Some(HolderOrigin::Elsewhere), _) => self.judge_elsewhere(),
+            (Some(HolderOrigin::Before), _) if heard => (Liveness::Stale, Reason::Unseen),
+            (Some(HolderOrigin::Before), _) => (Liveness::Crashed, Reason::Restarted),
+            (Some(HolderOrigin::Here), process) if process.lives() => match self.lock {
+                LockObservation::Unknown => (Liveness::Alive, Reason::ProcessLives),
+                LockObservation::Held | LockObservation::Free => (Liveness::Stale, Reason::LetGo),
             },
-            (Some(Origin::Here), _) if heard => (Liveness::Stale, Reason::Unseen),
-            (Some(Origin::Here), ProcessSeen::Another) => {
+            (Some(HolderOrigin::Here), _) if heard => (Liveness::Stale, Reason::Unseen),
+            (Some(HolderOrigin::Here), ProcessObservation::Another) => {
                 (Liveness::Crashed, Reason::ProcessReplaced)
             }
-            (Some(Origin::Here), ProcessSeen::Gone) => (Liveness::Crashed, Reason::ProcessGone),
-            (Some(Origin::Here), _) => (Liveness::Stale, Reason::Unseen),
+            (Some(HolderOrigin::Here), ProcessObservation::Gone) => {
+                (Liveness::Crashed, Reason::ProcessGone)
+            }
+            (Some(HolderOrigin::Here), _) => (Liveness::Stale, Reason::Unseen),
         }
     }
 
@@ -183,12 +185,12 @@ impl LivenessEvidence {
     fn judge_held(&self) -> (Liveness, LivenessReason) {
         use LivenessReason as Reason;
         match (self.origin(), self.process) {
-            (Some(Origin::Elsewhere), _) => self.judge_elsewhere(),
-            (Some(Origin::Before), _) => (Liveness::Stale, Reason::HeldFromBefore),
-            (Some(Origin::Here), ProcessSeen::Gone | ProcessSeen::Another) => {
+            (Some(HolderOrigin::Elsewhere), _) => self.judge_elsewhere(),
+            (Some(HolderOrigin::Before), _) => (Liveness::Stale, Reason::HeldFromBefore),
+            (Some(HolderOrigin::Here), ProcessObservation::Gone | ProcessObservation::Another) => {
                 (Liveness::Stale, Reason::HeldUnseen)
             }
-            (Some(Origin::Here), ProcessSeen::Stopped) if !self.is_heard() => {
+            (Some(HolderOrigin::Here), ProcessObservation::Stopped) if !self.is_heard() => {
                 (Liveness::Stale, Reason::Stopped)
             }
             _ => (Liveness::Alive, Reason::Held),
@@ -197,20 +199,20 @@ impl LivenessEvidence {
 
     fn judge_elsewhere(&self) -> (Liveness, LivenessReason) {
         match (self.is_heard(), self.lock) {
-            (true, LockSeen::Held) => (Liveness::Alive, LivenessReason::Held),
+            (true, LockObservation::Held) => (Liveness::Alive, LivenessReason::Held),
             (true, _) => (Liveness::Alive, LivenessReason::Heard),
             (false, _) => (Liveness::Stale, LivenessReason::Silent),
         }
     }
 
-    fn origin(&self) -> Option<Origin> {
+    fn origin(&self) -> Option<HolderOrigin> {
         let holder = self.holder.as_ref()?;
         Some(match (&holder.boot, &self.boot) {
             // A boot id identifies the machine, whatever its host name is.
-            (Some(its), Some(this)) if its == this => Origin::Here,
-            _ if holder.host != self.host => Origin::Elsewhere,
-            (Some(_), Some(_)) => Origin::Before,
-            _ => Origin::Here,
+            (Some(its), Some(this)) if its == this => HolderOrigin::Here,
+            _ if holder.host != self.host => HolderOrigin::Elsewhere,
+            (Some(_), Some(_)) => HolderOrigin::Before,
+            _ => HolderOrigin::Here,
         })
     }
 
@@ -225,16 +227,16 @@ impl LivenessEvidence {
     /// The reason as a clause that follows the name of the session.
     #[must_use]
     pub fn explain(&self, reason: LivenessReason) -> String {
-        Explained { evidence: self, reason }.to_string()
+        LivenessExplanation { evidence: self, reason }.to_string()
     }
 }
 
-struct Explained<'a> {
+struct LivenessExplanation<'a> {
     evidence: &'a LivenessEvidence,
     reason: LivenessReason,
 }
 
-impl fmt::Display for Explained<'_> {
+impl fmt::Display for LivenessExplanation<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use LivenessReason as Reason;
         let unnamed = WriterHolder { program: "?".to_owned(), ..WriterHolder::default() };
@@ -264,7 +266,7 @@ impl fmt::Display for Explained<'_> {
                 write!(f, "process {process} had it last, is still running and did not close it")
             }
             Reason::Nobody => write!(f, "it was not closed, and its last writer is unknown"),
-            Reason::Unseen if self.evidence.process != ProcessSeen::Unknown => write!(
+            Reason::Unseen if self.evidence.process != ProcessObservation::Unknown => write!(
                 f,
                 "its lock cannot be inspected, and process {process}, which cannot be seen \
                  here, was heard of at {heard}"
@@ -312,16 +314,22 @@ mod tests {
         Named::Elsewhere,
         Named::Unboxed,
     ];
-    const LOCKS: [LockSeen; 3] = [LockSeen::Held, LockSeen::Free, LockSeen::Unknown];
-    const PROCESSES: [ProcessSeen; 5] = [
-        ProcessSeen::Gone,
-        ProcessSeen::Lives,
-        ProcessSeen::Stopped,
-        ProcessSeen::Another,
-        ProcessSeen::Unknown,
+    const LOCKS: [LockObservation; 3] =
+        [LockObservation::Held, LockObservation::Free, LockObservation::Unknown];
+    const PROCESSES: [ProcessObservation; 5] = [
+        ProcessObservation::Gone,
+        ProcessObservation::Lives,
+        ProcessObservation::Stopped,
+        ProcessObservation::Another,
+        ProcessObservation::Unknown,
     ];
 
-    fn evidence(named: Named, lock: LockSeen, process: ProcessSeen, ago: i64) -> LivenessEvidence {
+    fn evidence(
+        named: Named,
+        lock: LockObservation,
+        process: ProcessObservation,
+        ago: i64,
+    ) -> LivenessEvidence {
         let (host, boot) = match named {
             Named::Nobody | Named::Here => ("here", Some("this")),
             Named::Old => ("here", None),
@@ -358,8 +366,8 @@ mod tests {
     fn every_case_is_decided_as_the_table_says() {
         use Liveness::{Alive, Crashed, Stale};
         use LivenessReason as R;
-        use LockSeen::{Free, Held, Unknown};
-        use ProcessSeen as P;
+        use LockObservation::{Free, Held, Unknown};
+        use ProcessObservation as P;
         let here = [Named::Here, Named::Old, Named::Renamed];
         let elsewhere = [Named::Elsewhere, Named::Unboxed];
         let mut table = Vec::new();
@@ -431,7 +439,7 @@ mod tests {
                 .map(|status| LivenessEvidence { status, ..seen.clone() });
             for seen in [closed].iter().chain(&over) {
                 let idle = seen.judge().0 == Liveness::Idle;
-                assert_eq!(idle, lock != LockSeen::Held, "{seen:?}");
+                assert_eq!(idle, lock != LockObservation::Held, "{seen:?}");
             }
         }
     }
@@ -466,9 +474,9 @@ mod tests {
             let (liveness, _) = seen.judge();
             let other_machine = matches!(named, Named::Elsewhere | Named::Unboxed);
             let earlier = named == Named::Before && seen.boot.is_some();
-            let may_live = lock == LockSeen::Held
+            let may_live = lock == LockObservation::Held
                 || (other_machine && ago < SILENT)
-                || (lock == LockSeen::Unknown && ago < SILENT)
+                || (lock == LockObservation::Unknown && ago < SILENT)
                 || (!other_machine && !earlier && named != Named::Nobody && process.lives());
             if may_live {
                 prop_assert_ne!(liveness, Liveness::Crashed);
@@ -476,7 +484,7 @@ mod tests {
             if liveness == Liveness::Crashed {
                 prop_assert!(writing && !other_machine && named != Named::Nobody);
             }
-            if lock == LockSeen::Held {
+            if lock == LockObservation::Held {
                 prop_assert_ne!(liveness, Liveness::Idle);
             }
         }

@@ -55,7 +55,7 @@ pub struct NewObject {
 }
 
 /// Receives an object: its index among the requested ones, and its bytes.
-pub type EachObject<'a> = dyn FnMut(usize, Option<&[u8]>) -> ControlFlow<()> + 'a;
+pub type ObjectReceiver<'a> = dyn FnMut(usize, Option<&[u8]>) -> ControlFlow<()> + 'a;
 
 /// A store of objects. Shared by threads; each call works on the calling thread.
 pub trait Objects: std::fmt::Debug + Send + Sync {
@@ -78,8 +78,11 @@ pub trait Objects: std::fmt::Debug + Send + Sync {
 
     /// Reads many objects in the cheapest order. Calls `each` with the index in `hashes` and the
     /// bytes, or `None` for an object that is missing or damaged. Stops when `each` breaks.
-    fn read_many(&self, hashes: &[ObjectHash], each: &mut EachObject<'_>)
-    -> Result<(), StoreError>;
+    fn read_many(
+        &self,
+        hashes: &[ObjectHash],
+        each: &mut ObjectReceiver<'_>,
+    ) -> Result<(), StoreError>;
 
     /// For each object a number that is the same for objects stored together. Used to divide the
     /// work of [`Objects::read_many`] among threads.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::{InputError, Limits};
+use crate::{EventLimits, InputError};
 
 /// A JSON object, verbatim. Clones share the text, so a message with many results is held once in a
 /// context.
@@ -69,7 +69,7 @@ pub struct Leaves {
 
 impl Payload {
     /// Parses a caller's JSON and checks it against `limits`.
-    pub fn new(text: &str, limits: &Limits) -> Result<Self, InputError> {
+    pub fn new(text: &str, limits: &EventLimits) -> Result<Self, InputError> {
         if text.len() > limits.event_bytes {
             return Err(InputError::TooLarge { limit: limits.event_bytes });
         }
@@ -78,7 +78,7 @@ impl Payload {
     }
 
     /// Takes JSON that serde has already parsed, and checks it against `limits`.
-    pub fn from_raw(raw: &RawValue, limits: &Limits) -> Result<Self, InputError> {
+    pub fn from_raw(raw: &RawValue, limits: &EventLimits) -> Result<Self, InputError> {
         Self::checked(raw.get().to_owned(), limits)
     }
 
@@ -88,7 +88,7 @@ impl Payload {
     }
 
     /// Checks well-formed JSON against `limits`.
-    fn checked(text: String, limits: &Limits) -> Result<Self, InputError> {
+    fn checked(text: String, limits: &EventLimits) -> Result<Self, InputError> {
         if text.len() > limits.event_bytes {
             return Err(InputError::TooLarge { limit: limits.event_bytes });
         }
@@ -109,7 +109,7 @@ impl Payload {
     pub fn of<T: Serialize>(value: &T) -> Result<Self, InputError> {
         // serde writes well-formed JSON, so only size and shape are checked.
         let text = serde_json::to_string(value).map_err(InputError::json)?;
-        Self::checked(text, &Limits::default())
+        Self::checked(text, &EventLimits::default())
     }
 
     /// Takes a payload read from a store. The caller has verified its checksum. Its JSON was
@@ -270,7 +270,7 @@ impl Payload {
 }
 
 /// A step on the path to a value: the range of a raw object key, or an array index.
-enum Step {
+enum PointerStep {
     Key(usize, usize),
     Index(usize),
 }
@@ -279,7 +279,7 @@ enum Step {
 fn look(text: &str, threshold: usize) -> Leaves {
     let bytes = text.as_bytes();
     let mut found = Leaves::default();
-    let mut path: Vec<Step> = Vec::new();
+    let mut path: Vec<PointerStep> = Vec::new();
     // In an object, a string is a key if it follows `{` or `,`.
     let mut key_next = false;
     let mut at = 0;
@@ -288,7 +288,7 @@ fn look(text: &str, threshold: usize) -> Leaves {
             b'"' => {
                 let end = string_end(bytes, at);
                 if key_next {
-                    if let Some(Step::Key(start, stop)) = path.last_mut() {
+                    if let Some(PointerStep::Key(start, stop)) = path.last_mut() {
                         (*start, *stop) = (at, end);
                     }
                     key_next = false;
@@ -299,12 +299,12 @@ fn look(text: &str, threshold: usize) -> Leaves {
                 continue;
             }
             b'{' => {
-                path.push(Step::Key(at, at));
+                path.push(PointerStep::Key(at, at));
                 key_next = true;
                 found.depth = found.depth.max(path.len());
             }
             b'[' => {
-                path.push(Step::Index(0));
+                path.push(PointerStep::Index(0));
                 key_next = false;
                 found.depth = found.depth.max(path.len());
             }
@@ -313,8 +313,8 @@ fn look(text: &str, threshold: usize) -> Leaves {
                 key_next = false;
             }
             b',' => match path.last_mut() {
-                Some(Step::Index(index)) => *index += 1,
-                Some(Step::Key(..)) => key_next = true,
+                Some(PointerStep::Index(index)) => *index += 1,
+                Some(PointerStep::Key(..)) => key_next = true,
                 None => {}
             },
             _ => {}
@@ -338,13 +338,13 @@ pub fn string_end(bytes: &[u8], start: usize) -> usize {
     bytes.len()
 }
 
-fn pointer(text: &str, path: &[Step]) -> String {
+fn pointer(text: &str, path: &[PointerStep]) -> String {
     let mut out = String::new();
     for step in path {
         out.push('/');
         match step {
-            Step::Index(index) => out.push_str(&index.to_string()),
-            Step::Key(start, end) => {
+            PointerStep::Index(index) => out.push_str(&index.to_string()),
+            PointerStep::Key(start, end) => {
                 let raw = text.get(*start..*end).unwrap_or_default();
                 let key = serde_json::from_str::<String>(raw)
                     .unwrap_or_else(|_| raw.trim_matches('"').to_owned());
@@ -362,7 +362,7 @@ mod tests {
     use super::*;
 
     fn taken(text: &str, threshold: usize) -> (Payload, Vec<Leaf>) {
-        Payload::new(text, &Limits::default()).unwrap().take_leaves(threshold)
+        Payload::new(text, &EventLimits::default()).unwrap().take_leaves(threshold)
     }
 
     fn back(rest: Payload, leaves: &[Leaf]) -> String {
@@ -389,7 +389,7 @@ mod tests {
     #[test]
     fn a_field_is_found_without_reading_the_rest() {
         let text = r#"{ "a" : {"role":1}, "b":["role",{"x":"}\""}] ,"role" : "us\"er" , "role":2,"last":[1,2]}"#;
-        let payload = Payload::new(text, &Limits::default()).unwrap();
+        let payload = Payload::new(text, &EventLimits::default()).unwrap();
         assert_eq!(payload.field("role"), Some(r#""us\"er""#));
         assert_eq!(payload.field("a"), Some(r#"{"role":1}"#));
         assert_eq!(payload.field("last"), Some("[1,2]"));
@@ -407,7 +407,7 @@ mod tests {
 
     #[test]
     fn only_objects_of_bounded_depth_are_taken() {
-        let limits = Limits::default();
+        let limits = EventLimits::default();
         assert!(matches!(Payload::new("[1]", &limits), Err(InputError::NotAnObject)));
         assert!(matches!(Payload::new("{\"a\":", &limits), Err(InputError::NotJson { .. })));
         let deep = |n: usize| format!("{{\"a\":{}{}}}", "[".repeat(n - 1), "]".repeat(n - 1));
@@ -421,7 +421,7 @@ mod tests {
 
     #[test]
     fn line_breaks_between_tokens_become_spaces() {
-        let payload = Payload::new("{\n\"a\":\r\n1}", &Limits::default()).unwrap();
+        let payload = Payload::new("{\n\"a\":\r\n1}", &EventLimits::default()).unwrap();
         assert_eq!(payload.as_str(), "{ \"a\":  1}");
     }
 

@@ -24,9 +24,9 @@ const WEEK: i64 = 7 * DAY;
 /// A duration in a setting: `30d`, `12h`, `90m`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Span(i64);
+pub struct TimeSpan(i64);
 
-impl Span {
+impl TimeSpan {
     /// From milliseconds.
     #[must_use]
     pub const fn from_millis(millis: i64) -> Self {
@@ -40,7 +40,7 @@ impl Span {
     }
 }
 
-impl FromStr for Span {
+impl FromStr for TimeSpan {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -59,7 +59,7 @@ impl FromStr for Span {
     }
 }
 
-impl fmt::Display for Span {
+impl fmt::Display for TimeSpan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let units = [(DAY, "d"), (HOUR, "h"), (MINUTE, "m")];
         match units.iter().find(|(unit, _)| self.0 % unit == 0) {
@@ -69,7 +69,7 @@ impl fmt::Display for Span {
     }
 }
 
-impl TryFrom<String> for Span {
+impl TryFrom<String> for TimeSpan {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
@@ -77,8 +77,8 @@ impl TryFrom<String> for Span {
     }
 }
 
-impl From<Span> for String {
-    fn from(span: Span) -> Self {
+impl From<TimeSpan> for String {
+    fn from(span: TimeSpan) -> Self {
         span.to_string()
     }
 }
@@ -150,7 +150,7 @@ fn number_and_unit(text: &str) -> Option<(u64, &str)> {
 #[serde(default, deny_unknown_fields)]
 pub struct Retention {
     /// Delete sessions that were not used for this long.
-    pub max_age: Option<Span>,
+    pub max_age: Option<TimeSpan>,
     /// Keep at most this many sessions.
     pub max_count: Option<u64>,
     /// Delete sessions until the rest fit into this size.
@@ -200,14 +200,14 @@ impl Retention {
 
 /// A limit that overrides another one: `off`, or a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Limit<T> {
+pub enum LimitOverride<T> {
     /// No limit.
     Off,
     /// This limit.
     At(T),
 }
 
-impl<T> Limit<T> {
+impl<T> LimitOverride<T> {
     fn over(this: Option<Self>, other: Option<T>) -> Option<T> {
         match this {
             None => other,
@@ -217,49 +217,49 @@ impl<T> Limit<T> {
     }
 }
 
-/// The text for [`Limit::Off`].
+/// The text for [`LimitOverride::Off`].
 const OFF: &str = "off";
 
-impl<'de, T: Limited> Deserialize<'de> for Limit<T> {
+impl<'de, T: LimitValue> Deserialize<'de> for LimitOverride<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Written<T>(PhantomData<T>);
-        impl<T: Limited> Visitor<'_> for Written<T> {
-            type Value = Limit<T>;
+        struct LimitVisitor<T>(PhantomData<T>);
+        impl<T: LimitValue> Visitor<'_> for LimitVisitor<T> {
+            type Value = LimitOverride<T>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 write!(f, "{} or \"{OFF}\"", T::EXPECTED)
             }
 
-            fn visit_str<E: Error>(self, text: &str) -> Result<Limit<T>, E> {
+            fn visit_str<E: Error>(self, text: &str) -> Result<LimitOverride<T>, E> {
                 match text {
-                    OFF => Ok(Limit::Off),
-                    text => T::of_text(text).map(Limit::At).map_err(E::custom),
+                    OFF => Ok(LimitOverride::Off),
+                    text => T::of_text(text).map(LimitOverride::At).map_err(E::custom),
                 }
             }
 
-            fn visit_u64<E: Error>(self, number: u64) -> Result<Limit<T>, E> {
+            fn visit_u64<E: Error>(self, number: u64) -> Result<LimitOverride<T>, E> {
                 let wrong = || E::invalid_type(Unexpected::Unsigned(number), &self);
-                T::of_number(number).map(Limit::At).ok_or_else(wrong)
+                T::of_number(number).map(LimitOverride::At).ok_or_else(wrong)
             }
 
-            fn visit_i64<E: Error>(self, number: i64) -> Result<Limit<T>, E> {
+            fn visit_i64<E: Error>(self, number: i64) -> Result<LimitOverride<T>, E> {
                 let wrong = || E::invalid_type(Unexpected::Signed(number), &self);
                 let limit = u64::try_from(number).ok().and_then(T::of_number);
-                limit.map(Limit::At).ok_or_else(wrong)
+                limit.map(LimitOverride::At).ok_or_else(wrong)
             }
         }
-        from.deserialize_any(Written(PhantomData))
+        from.deserialize_any(LimitVisitor(PhantomData))
     }
 }
 
 /// A value that can be a limit.
-trait Limited: Sized {
+trait LimitValue: Sized {
     const EXPECTED: &str;
     fn of_text(text: &str) -> Result<Self, String>;
     fn of_number(number: u64) -> Option<Self>;
 }
 
-impl Limited for Span {
+impl LimitValue for TimeSpan {
     const EXPECTED: &str = "a duration";
 
     fn of_text(text: &str) -> Result<Self, String> {
@@ -271,7 +271,7 @@ impl Limited for Span {
     }
 }
 
-impl Limited for ByteSize {
+impl LimitValue for ByteSize {
     const EXPECTED: &str = "a size";
 
     fn of_text(text: &str) -> Result<Self, String> {
@@ -283,7 +283,7 @@ impl Limited for ByteSize {
     }
 }
 
-impl Limited for u64 {
+impl LimitValue for u64 {
     const EXPECTED: &str = "a number";
 
     fn of_text(text: &str) -> Result<Self, String> {
@@ -300,11 +300,11 @@ impl Limited for u64 {
 #[serde(default, deny_unknown_fields)]
 pub struct RetentionOverrides {
     /// See [`Retention::max_age`].
-    pub max_age: Option<Limit<Span>>,
+    pub max_age: Option<LimitOverride<TimeSpan>>,
     /// See [`Retention::max_count`].
-    pub max_count: Option<Limit<u64>>,
+    pub max_count: Option<LimitOverride<u64>>,
     /// See [`Retention::max_size`].
-    pub max_size: Option<Limit<ByteSize>>,
+    pub max_size: Option<LimitOverride<ByteSize>>,
     /// See [`Retention::keep_failed`].
     pub keep_failed: Option<bool>,
     /// See [`Retention::min_keep`].
@@ -318,9 +318,9 @@ impl RetentionOverrides {
     #[must_use]
     pub fn over(&self, settings: &Retention) -> Retention {
         Retention {
-            max_age: Limit::over(self.max_age, settings.max_age),
-            max_count: Limit::over(self.max_count, settings.max_count),
-            max_size: Limit::over(self.max_size, settings.max_size),
+            max_age: LimitOverride::over(self.max_age, settings.max_age),
+            max_count: LimitOverride::over(self.max_count, settings.max_count),
+            max_size: LimitOverride::over(self.max_size, settings.max_size),
             keep_failed: self.keep_failed.unwrap_or(settings.keep_failed),
             min_keep: self.min_keep.unwrap_or(settings.min_keep),
             thin: self.thin.unwrap_or(settings.thin),
@@ -403,7 +403,7 @@ pub fn plan_retention(
     let mut oldest: Vec<&SessionFacts> = sessions.iter().collect();
     oldest.sort_unstable_by_key(|session| (session.last_used, session.id));
     let mut protected = HashMap::new();
-    let mut groups: Vec<Group<'_>> = settings.iter().map(Group::new).collect();
+    let mut groups: Vec<RetentionGroup<'_>> = settings.iter().map(RetentionGroup::new).collect();
     for (number, group) in groups.iter_mut().enumerate() {
         let of: Vec<&SessionFacts> =
             oldest.iter().filter(|session| session.group == number).copied().collect();
@@ -452,13 +452,13 @@ pub fn plan_retention(
 }
 
 /// The remaining sessions of one group.
-struct Group<'a> {
+struct RetentionGroup<'a> {
     settings: &'a Retention,
     count: u64,
     bytes: u64,
 }
 
-impl<'a> Group<'a> {
+impl<'a> RetentionGroup<'a> {
     const fn new(settings: &'a Retention) -> Self {
         Self { settings, count: 0, bytes: 0 }
     }
@@ -579,11 +579,11 @@ mod tests {
 
     #[test]
     fn lengths_of_time_and_sizes_are_read_and_nonsense_is_refused() {
-        let span = |text: &str| text.parse::<Span>().map(Span::as_millis);
+        let span = |text: &str| text.parse::<TimeSpan>().map(TimeSpan::as_millis);
         assert_eq!(span("30d"), Ok(30 * DAY));
         assert_eq!(span(" 90 m "), Ok(90 * MINUTE));
         assert_eq!(span("2w"), Ok(14 * DAY));
-        assert_eq!("90m".parse::<Span>().unwrap().to_string(), "90m");
+        assert_eq!("90m".parse::<TimeSpan>().unwrap().to_string(), "90m");
         let size = |text: &str| text.parse::<ByteSize>().map(|size| size.0);
         assert_eq!(size("500MB"), Ok(500_000_000));
         assert_eq!(size("2GiB"), Ok(2 << 30));

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::{
-    AppendError, Core, Digest, Epoch, Event, History, HistoryQuery, InputError, LaneId, LaneState,
-    NewEvent, Objects, Parent, Seq, SessionFields, SessionId, SessionRef, SessionState, Ticket,
-    Timestamp,
+    AppendError, Digest, Epoch, Event, History, HistoryQuery, InputError, LaneId, LaneState,
+    NewEvent, Objects, Seq, SessionCore, SessionFields, SessionId, SessionParent, SessionRef,
+    SessionState, Ticket, Timestamp,
 };
 
 /// What an acknowledged event survives.
@@ -24,7 +24,7 @@ pub enum Durability {
 
 /// What to do with an event that has an anomaly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum OddEvents {
+pub enum AnomalyPolicy {
     /// Record it and report the anomaly.
     #[default]
     Keep,
@@ -209,7 +209,7 @@ impl NewSession {
     /// project is inherited only without a `key`, because a key is unique within the caller's
     /// project.
     #[must_use]
-    pub fn forked(self, parent: Parent, like: &SessionFields) -> Self {
+    pub fn forked(self, parent: SessionParent, like: &SessionFields) -> Self {
         let mut fields = SessionFields { parent: None, key: None, ..like.clone() };
         let inherited = fields.project_id.filter(|_| self.fields.key.is_none());
         fields.project_id = self.fields.project_id.clone().or(inherited);
@@ -235,14 +235,14 @@ impl NewSession {
 
 /// The outcome of creating a session with a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Made {
+pub enum CreateOutcome {
     /// The session was created.
     New(SessionId),
     /// A session with this key already existed.
     Known(SessionId),
 }
 
-impl Made {
+impl CreateOutcome {
     /// The id of the session, new or not.
     #[must_use]
     pub const fn id(self) -> SessionId {
@@ -282,7 +282,7 @@ impl SessionSummary {
 
 /// The order in which to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Direction {
+pub enum ReadDirection {
     /// Oldest first.
     #[default]
     Forward,
@@ -298,15 +298,19 @@ pub struct EventRange {
     /// The highest seq.
     pub last: Seq,
     /// The order.
-    pub direction: Direction,
+    pub direction: ReadDirection,
     /// The maximum number of events in a page.
     pub limit: usize,
 }
 
 impl EventRange {
     /// Everything, oldest first.
-    pub const ALL: Self =
-        Self { first: Seq::FIRST, last: Seq(u64::MAX), direction: Direction::Forward, limit: 1024 };
+    pub const ALL: Self = Self {
+        first: Seq::FIRST,
+        last: Seq(u64::MAX),
+        direction: ReadDirection::Forward,
+        limit: 1024,
+    };
 
     /// All events from `first` on.
     #[must_use]
@@ -317,7 +321,7 @@ impl EventRange {
     /// Newest first.
     #[must_use]
     pub const fn backward(self) -> Self {
-        Self { direction: Direction::Backward, ..self }
+        Self { direction: ReadDirection::Backward, ..self }
     }
 
     /// With at most `limit` events in a page.
@@ -329,7 +333,7 @@ impl EventRange {
 
 /// Something a reader should know about the events it was given.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ReadNote {
+pub enum ReadFinding {
     /// The last write is incomplete. It was never acknowledged, so nothing acknowledged is missing.
     TornTail {
         /// The file.
@@ -348,7 +352,7 @@ pub enum ReadNote {
     },
 }
 
-impl fmt::Display for ReadNote {
+impl fmt::Display for ReadFinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TornTail { place, bytes } => {
@@ -374,7 +378,7 @@ pub struct EventPage {
     /// The events, in the direction asked for.
     pub events: Vec<Event>,
     /// Findings about them.
-    pub notes: Vec<ReadNote>,
+    pub notes: Vec<ReadFinding>,
     /// Where the next page starts; `None` at the end.
     pub next: Option<Seq>,
 }
@@ -413,7 +417,7 @@ pub trait Store: fmt::Debug + Send + Sync {
 }
 
 /// Makes an event that follows the event at this seq.
-pub type MakeEvent<'a> = dyn Fn(Seq) -> Result<NewEvent, InputError> + 'a;
+pub type EventFactory<'a> = dyn Fn(Seq) -> Result<NewEvent, InputError> + 'a;
 
 /// The only writer of a session. Dropping it releases the session.
 pub trait SessionWriter: Send + Sync {
@@ -423,25 +427,25 @@ pub trait SessionWriter: Send + Sync {
         &self,
         events: Vec<NewEvent>,
         durability: Durability,
-        odd: OddEvents,
+        odd: AnomalyPolicy,
     ) -> Result<Ticket, AppendError>;
     /// Appends one event that refers to the event right before it. `make` is given the seq of that
     /// event; no other append can come between the two.
-    fn append_behind(&self, make: &MakeEvent<'_>) -> Result<Ticket, AppendError>;
+    fn append_behind(&self, make: &EventFactory<'_>) -> Result<Ticket, AppendError>;
     /// The state after every event appended so far, acknowledged or not.
     fn state(&self) -> Result<SessionState, StoreError>;
     /// The core of that state and the digest of all of it. The cost does not depend on the length
     /// of the session.
-    fn core(&self) -> Result<(Core, Digest), StoreError>;
+    fn core(&self) -> Result<(SessionCore, Digest), StoreError>;
     /// The core of that state and one lane of it, once every event appended so far can be read. The
     /// cost does not depend on the length of the session.
-    fn lane(&self, lane: Option<&LaneId>) -> Result<(Core, LaneState), StoreError>;
+    fn lane(&self, lane: Option<&LaneId>) -> Result<(SessionCore, LaneState), StoreError>;
     /// Makes every event appended so far durable.
     fn flush(&self) -> Result<(), AppendError>;
     /// This writer's epoch.
     fn epoch(&self) -> Epoch;
     /// What was found and repaired when the session was opened.
-    fn notes(&self) -> Vec<ReadNote>;
+    fn notes(&self) -> Vec<ReadFinding>;
     /// Makes everything durable and releases the session.
     fn close(&self) -> Result<(), StoreError>;
 }
@@ -460,15 +464,18 @@ pub trait SessionReader: Send + Sync {
     /// The state as of the last readable event.
     fn state(&self) -> Result<SessionState, StoreError>;
     /// The core of that state and the digest of all of it.
-    fn core(&self) -> Result<(Core, Digest), StoreError> {
+    fn core(&self) -> Result<(SessionCore, Digest), StoreError> {
         let state = self.state()?;
         let digest = state.digest();
         Ok((state.core, digest))
     }
     /// The core of that state and one lane of it, at a cost that does not depend on the length of
     /// the session. With `at`, the state right after that event, which is folded anew.
-    fn lane(&self, lane: Option<&LaneId>, at: Option<Seq>)
-    -> Result<(Core, LaneState), StoreError>;
+    fn lane(
+        &self,
+        lane: Option<&LaneId>,
+        at: Option<Seq>,
+    ) -> Result<(SessionCore, LaneState), StoreError>;
     /// The size of the session in the store, without its objects.
     fn bytes(&self) -> Result<u64, StoreError>;
 }

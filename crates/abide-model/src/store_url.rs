@@ -30,7 +30,7 @@ pub enum StoreUrlError {
 const SCHEMES: [&str; 2] = ["postgres", "postgresql"];
 
 /// The parts of a well-formed URL.
-struct Parts<'a> {
+struct UrlParts<'a> {
     scheme: &'a str,
     user: Option<&'a str>,
     hosts: &'a str,
@@ -83,7 +83,7 @@ impl StoreUrl {
         self.parts().map(drop)
     }
 
-    fn parts(&self) -> Result<Parts<'_>, StoreUrlError> {
+    fn parts(&self) -> Result<UrlParts<'_>, StoreUrlError> {
         let (scheme, rest) = self.0.split_once("://").ok_or(StoreUrlError::Scheme)?;
         if !is_postgres(scheme) {
             return Err(StoreUrlError::Scheme);
@@ -110,7 +110,7 @@ impl StoreUrl {
             return Err(StoreUrlError::Database);
         }
         let user = user.map(|user| user.split_once(':').map_or(user, |(user, _)| user));
-        Ok(Parts { scheme, user: user.filter(|user| !user.is_empty()), hosts, database })
+        Ok(UrlParts { scheme, user: user.filter(|user| !user.is_empty()), hosts, database })
     }
 }
 
@@ -145,7 +145,7 @@ fn has_good_port(host: &str) -> bool {
 
 impl fmt::Display for StoreUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Ok(Parts { scheme, user, hosts, database }) = self.parts() else {
+        let Ok(UrlParts { scheme, user, hosts, database }) = self.parts() else {
             let scheme = self.0.split(':').next().unwrap_or_default();
             return write!(f, "{scheme}://…");
         };

@@ -49,7 +49,7 @@ pub enum AppendError {
 
 /// One event of an acknowledged append.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Acknowledged {
+pub struct AcknowledgedEvent {
     /// Its seq.
     pub seq: Seq,
     /// Its anomaly, if any.
@@ -73,24 +73,29 @@ pub trait Acknowledger: Send + Sync {
 }
 
 /// The outcome of a batch.
-type Outcome = Result<Vec<Acknowledged>, AppendError>;
+type AppendOutcome = Result<Vec<AcknowledgedEvent>, AppendError>;
 
 /// A batch that is appended but not acknowledged yet. Wait on it, or await it.
 #[must_use = "an event is acknowledged only when its ticket was waited on"]
-pub struct Ticket(Waits);
+pub struct Ticket(TicketState);
 
 /// What a ticket waits for.
-enum Waits {
+enum TicketState {
     /// Events that have their seq and are not durable yet.
-    Safe { events: Vec<Acknowledged>, last: Seq, durability: Durability, by: Arc<dyn Acknowledger> },
+    Safe {
+        events: Vec<AcknowledgedEvent>,
+        last: Seq,
+        durability: Durability,
+        by: Arc<dyn Acknowledger>,
+    },
     /// The answer of another writer, which assigns the seqs.
-    Answer(Pin<Box<dyn Future<Output = Outcome> + Send + Sync>>),
+    Answer(Pin<Box<dyn Future<Output = AppendOutcome> + Send + Sync>>),
 }
 
 impl std::fmt::Debug for Ticket {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut ticket = f.debug_struct("Ticket");
-        if let Waits::Safe { events, .. } = &self.0 {
+        if let TicketState::Safe { events, .. } = &self.0 {
             ticket.field("events", events);
         }
         ticket.finish_non_exhaustive()
@@ -100,65 +105,68 @@ impl std::fmt::Debug for Ticket {
 impl Ticket {
     /// A ticket for events of which `last` is the last newly written one.
     pub fn new(
-        events: Vec<Acknowledged>,
+        events: Vec<AcknowledgedEvent>,
         last: Seq,
         durability: Durability,
         by: Arc<dyn Acknowledger>,
     ) -> Self {
-        Self(Waits::Safe { events, last, durability, by })
+        Self(TicketState::Safe { events, last, durability, by })
     }
 
     /// A ticket for events that were sent to another writer.
     pub fn answered_by(
-        answer: impl Future<Output = Result<Vec<Acknowledged>, AppendError>> + Send + Sync + 'static,
+        answer: impl Future<Output = Result<Vec<AcknowledgedEvent>, AppendError>>
+        + Send
+        + Sync
+        + 'static,
     ) -> Self {
-        Self(Waits::Answer(Box::pin(answer)))
+        Self(TicketState::Answer(Box::pin(answer)))
     }
 
     /// The seq of the last event of the batch; `None` if only the answer tells it.
     #[must_use]
     pub fn seq(&self) -> Option<Seq> {
         match &self.0 {
-            Waits::Safe { events, last, .. } => {
+            TicketState::Safe { events, last, .. } => {
                 Some(events.last().map_or(*last, |event| event.seq))
             }
-            Waits::Answer(_) => None,
+            TicketState::Answer(_) => None,
         }
     }
 
     /// Blocks until the events are acknowledged.
-    pub fn wait(self) -> Result<Vec<Acknowledged>, AppendError> {
+    pub fn wait(self) -> Result<Vec<AcknowledgedEvent>, AppendError> {
         match self.0 {
-            Waits::Safe { events, last, durability, by } => {
+            TicketState::Safe { events, last, durability, by } => {
                 by.wait(last, durability)?;
                 Ok(events)
             }
-            Waits::Answer(answer) => block_on(answer),
+            TicketState::Answer(answer) => block_on(answer),
         }
     }
 }
 
 impl Future for Ticket {
-    type Output = Result<Vec<Acknowledged>, AppendError>;
+    type Output = Result<Vec<AcknowledgedEvent>, AppendError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         match &mut self.0 {
-            Waits::Safe { events, last, durability, by } => {
+            TicketState::Safe { events, last, durability, by } => {
                 by.poll(*last, *durability, context).map_ok(|()| std::mem::take(events))
             }
-            Waits::Answer(answer) => answer.as_mut().poll(context),
+            TicketState::Answer(answer) => answer.as_mut().poll(context),
         }
     }
 }
 
 /// Wakes a parked thread.
-struct Unpark {
+struct ThreadWaker {
     thread: Thread,
     /// Separate from the thread's own token, which what is polled may use up.
     woken: AtomicBool,
 }
 
-impl Wake for Unpark {
+impl Wake for ThreadWaker {
     fn wake(self: Arc<Self>) {
         self.woken.store(true, Ordering::Release);
         self.thread.unpark();
@@ -168,7 +176,8 @@ impl Wake for Unpark {
 /// Polls a future on this thread until it is ready. Any thread may do so, one of a runtime too; it
 /// is blocked meanwhile.
 pub fn block_on<F: Future>(future: F) -> F::Output {
-    let unpark = Arc::new(Unpark { thread: std::thread::current(), woken: AtomicBool::new(false) });
+    let unpark =
+        Arc::new(ThreadWaker { thread: std::thread::current(), woken: AtomicBool::new(false) });
     let waker = Waker::from(unpark.clone());
     let (mut future, mut context) = (pin!(future), Context::from_waker(&waker));
     loop {
@@ -189,14 +198,14 @@ mod tests {
 
     /// An answer that another thread gives.
     #[derive(Default)]
-    struct Later(Mutex<(Option<Outcome>, Option<Waker>)>);
+    struct Later(Mutex<(Option<AppendOutcome>, Option<Waker>)>);
 
     struct Waiting(Arc<Later>);
 
     impl Future for Waiting {
-        type Output = Outcome;
+        type Output = AppendOutcome;
 
-        fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
+        fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<AppendOutcome> {
             let mut later = self.0.0.lock().unwrap();
             later.1 = Some(context.waker().clone());
             later.0.take().map_or(Poll::Pending, Poll::Ready)
@@ -216,7 +225,7 @@ mod tests {
                 }
                 std::thread::yield_now();
             };
-            let event = Acknowledged { seq: Seq(7), anomaly: None, repeated: false };
+            let event = AcknowledgedEvent { seq: Seq(7), anomaly: None, repeated: false };
             later.0.lock().unwrap().0 = Some(Ok(vec![event]));
             waker.wake();
         });

@@ -8,14 +8,14 @@ use abide_model::ObjectHash;
 use bytes::Bytes;
 use tokio::task::{JoinError, spawn_blocking};
 
-use crate::directory::Directory;
+use crate::directory::ObjectDirectory;
 #[cfg(feature = "s3")]
 use crate::s3::S3;
 use crate::{ObjectsError, ObjectsOptions, ObjectsUrl};
 
 /// What a put does if the object exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Existing {
+pub(crate) enum ExistingPolicy {
     /// Checks it, and replaces it if it is damaged.
     Check,
     /// Replaces it: it is known to be damaged.
@@ -48,7 +48,7 @@ pub(crate) enum RequestError {
 /// Where objects are.
 #[derive(Debug, Clone)]
 pub(crate) enum Bucket {
-    Directory(Arc<Directory>),
+    Directory(Arc<ObjectDirectory>),
     #[cfg(feature = "s3")]
     S3(S3),
 }
@@ -57,7 +57,9 @@ impl Bucket {
     /// The objects at a URL. Sends no request.
     pub(crate) fn new(url: &ObjectsUrl, options: &ObjectsOptions) -> Result<Self, ObjectsError> {
         match url {
-            ObjectsUrl::Directory(root) => Ok(Self::Directory(Arc::new(Directory::open(root)?))),
+            ObjectsUrl::Directory(root) => {
+                Ok(Self::Directory(Arc::new(ObjectDirectory::open(root)?)))
+            }
             #[cfg(feature = "s3")]
             ObjectsUrl::S3 { bucket, prefix } => {
                 let settings = |source| ObjectsError::Settings { place: url.to_string(), source };
@@ -97,7 +99,7 @@ impl Bucket {
         self,
         hash: ObjectHash,
         sealed: Bytes,
-        existing: Existing,
+        existing: ExistingPolicy,
     ) -> Result<(), RequestError> {
         match self {
             Self::Directory(it) => spawn_blocking(move || it.put(hash, &sealed, existing)).await?,

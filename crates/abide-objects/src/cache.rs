@@ -25,13 +25,13 @@ pub struct CacheOptions {
 }
 
 #[derive(Debug)]
-pub(crate) struct Cache {
+pub(crate) struct ObjectCache {
     options: CacheOptions,
     /// Bytes that may be added before the next sweep.
     left: AtomicU64,
 }
 
-impl Cache {
+impl ObjectCache {
     pub(crate) fn new(options: CacheOptions) -> Self {
         Self { options, left: AtomicU64::new(0) }
     }
@@ -133,7 +133,7 @@ mod tests {
     fn what_was_used_longest_ago_goes_first() {
         let room = tempfile::tempdir().unwrap();
         let options = CacheOptions { directory: room.path().join("cache"), bytes: 10 * 1014 };
-        let cache = Cache::new(options);
+        let cache = ObjectCache::new(options);
         let long_ago = SystemTime::now() - Duration::from_secs(1_000_000);
         for number in 0..10 {
             let (hash, sealed) = object(number);
@@ -158,7 +158,7 @@ mod tests {
     fn it_stays_within_its_size_by_itself() {
         let room = tempfile::tempdir().unwrap();
         let options = CacheOptions { directory: room.path().to_owned(), bytes: 50_000 };
-        let cache = Cache::new(options);
+        let cache = ObjectCache::new(options);
         for number in 0..200 {
             let (hash, sealed) = object(number);
             cache.keep(hash, &sealed);
@@ -174,7 +174,7 @@ mod tests {
     fn a_damaged_file_is_removed() {
         let room = tempfile::tempdir().unwrap();
         let options = CacheOptions { directory: room.path().to_owned(), bytes: 1 << 20 };
-        let cache = Cache::new(options);
+        let cache = ObjectCache::new(options);
         let (hash, sealed) = object(1);
         cache.keep(hash, &sealed);
         fs::write(cache.path(hash), &sealed[..500]).unwrap();

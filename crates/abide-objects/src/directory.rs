@@ -14,18 +14,18 @@ use std::sync::{Mutex, PoisonError};
 use abide_model::ObjectHash;
 use tempfile::NamedTempFile;
 
-use crate::bucket::{Existing, RequestError};
+use crate::bucket::{ExistingPolicy, RequestError};
 use crate::{ObjectsError, envelope};
 
 /// Objects in a directory.
 #[derive(Debug)]
-pub(crate) struct Directory {
+pub(crate) struct ObjectDirectory {
     root: PathBuf,
     /// Directories whose entries are known to be durable.
     durable: Mutex<HashSet<PathBuf>>,
 }
 
-impl Directory {
+impl ObjectDirectory {
     /// Opens a directory of objects; creates it if it does not exist.
     pub(crate) fn open(root: &Path) -> Result<Self, ObjectsError> {
         // Synced in any case: another process may have made it and not synced it yet.
@@ -63,10 +63,10 @@ impl Directory {
         &self,
         hash: ObjectHash,
         sealed: &[u8],
-        existing: Existing,
+        existing: ExistingPolicy,
     ) -> Result<(), RequestError> {
         let directory = self.place(hash).0;
-        if existing == Existing::Replace || !self.is_whole(hash)? {
+        if existing == ExistingPolicy::Replace || !self.is_whole(hash)? {
             let staged = staged(&directory, sealed).map_err(failed("write to", &directory))?;
             self.publish(staged, hash, existing)?;
         }
@@ -89,13 +89,13 @@ impl Directory {
         &self,
         staged: NamedTempFile,
         hash: ObjectHash,
-        existing: Existing,
+        existing: ExistingPolicy,
     ) -> Result<(), RequestError> {
         let path = self.place(hash).1;
         let staged = match existing {
-            Existing::Replace => staged,
+            ExistingPolicy::Replace => staged,
             // Others may be reading a file stored meanwhile: a whole one is kept.
-            Existing::Check => match staged.persist_noclobber(&path) {
+            ExistingPolicy::Check => match staged.persist_noclobber(&path) {
                 Ok(_) => return Ok(()),
                 Err(error)
                     if error.error.kind() == ErrorKind::AlreadyExists && self.is_whole(hash)? =>
@@ -188,9 +188,9 @@ mod tests {
     fn an_object_is_a_file_that_others_may_read() {
         let room = tempfile::tempdir().unwrap();
         let root = room.path().join("a/b");
-        let directory = Directory::open(&root).unwrap();
+        let directory = ObjectDirectory::open(&root).unwrap();
         let (hash, sealed) = object();
-        directory.put(hash, &sealed, Existing::Check).unwrap();
+        directory.put(hash, &sealed, ExistingPolicy::Check).unwrap();
         let name = hash.to_string();
         let path = root.join(&name[..2]).join(&name[2..]);
         assert_eq!(files(room.path()), [path.as_path()]);
@@ -204,17 +204,17 @@ mod tests {
     #[test]
     fn a_whole_object_stays_and_a_damaged_one_is_replaced() {
         let room = tempfile::tempdir().unwrap();
-        let directory = Directory::open(room.path()).unwrap();
+        let directory = ObjectDirectory::open(room.path()).unwrap();
         let (hash, sealed) = object();
         let path = directory.place(hash).1;
-        directory.put(hash, &sealed, Existing::Check).unwrap();
+        directory.put(hash, &sealed, ExistingPolicy::Check).unwrap();
         let file = |path: &Path| fs::metadata(path).unwrap().ino();
         let before = file(&path);
-        directory.put(hash, &sealed, Existing::Check).unwrap();
+        directory.put(hash, &sealed, ExistingPolicy::Check).unwrap();
         let again = staged(path.parent().unwrap(), &sealed).unwrap();
-        directory.publish(again, hash, Existing::Check).unwrap();
+        directory.publish(again, hash, ExistingPolicy::Check).unwrap();
         assert_eq!(file(&path), before);
-        for existing in [Existing::Check, Existing::Replace] {
+        for existing in [ExistingPolicy::Check, ExistingPolicy::Replace] {
             fs::write(&path, &sealed[..5]).unwrap();
             assert!(!directory.has(hash).unwrap());
             directory.put(hash, &sealed, existing).unwrap();
@@ -226,13 +226,13 @@ mod tests {
     #[test]
     fn what_is_stored_meanwhile_is_looked_at() {
         let room = tempfile::tempdir().unwrap();
-        let directory = Directory::open(room.path()).unwrap();
+        let directory = ObjectDirectory::open(room.path()).unwrap();
         let (hash, sealed) = object();
         let (parent, path) = directory.place(hash);
         make(&parent).unwrap();
         let late = staged(&parent, &sealed).unwrap();
         fs::write(&path, b"half").unwrap();
-        directory.publish(late, hash, Existing::Check).unwrap();
+        directory.publish(late, hash, ExistingPolicy::Check).unwrap();
         assert_eq!(directory.get(hash).unwrap().unwrap(), sealed);
         assert_eq!(files(room.path()), [path]);
     }

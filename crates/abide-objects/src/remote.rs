@@ -4,14 +4,14 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::{Arc, mpsc};
 
-use abide_model::{EachObject, NewObject, ObjectBatch, ObjectHash, Objects, StoreError};
+use abide_model::{NewObject, ObjectBatch, ObjectHash, ObjectReceiver, Objects, StoreError};
 use bytes::Bytes;
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::bucket::{Bucket, RequestError};
-use crate::cache::Cache;
+use crate::cache::ObjectCache;
 use crate::error::storage;
-use crate::uploads::{AT_ONCE, Known, Uploads};
+use crate::uploads::{AT_ONCE, KnownObject, Uploads};
 use crate::{ObjectsError, ObjectsOptions, ObjectsUrl, envelope};
 
 /// Objects in a bucket or a shared directory. Threads may share it.
@@ -20,7 +20,7 @@ use crate::{ObjectsError, ObjectsOptions, ObjectsUrl, envelope};
 pub struct RemoteObjects {
     url: ObjectsUrl,
     uploads: Arc<Uploads>,
-    cache: Option<Cache>,
+    cache: Option<ObjectCache>,
     /// `Some` until it is dropped.
     runtime: Option<Runtime>,
     handle: Handle,
@@ -45,7 +45,7 @@ impl RemoteObjects {
         Ok(Self {
             url,
             uploads: Uploads::new(bucket),
-            cache: options.cache.clone().map(Cache::new),
+            cache: options.cache.clone().map(ObjectCache::new),
             handle: runtime.handle().clone(),
             runtime: Some(runtime),
         })
@@ -76,7 +76,7 @@ impl RemoteObjects {
     /// An object that need not be fetched.
     fn at_hand(&self, hash: ObjectHash) -> Option<Vec<u8>> {
         match self.uploads.known(hash) {
-            Known::Pending(sealed) => envelope::open(hash, &sealed),
+            KnownObject::Pending(sealed) => envelope::open(hash, &sealed),
             _ => self.cache.as_ref()?.read(hash),
         }
     }
@@ -148,8 +148,8 @@ impl Objects for RemoteObjects {
         let (mut has, mut unknown) = (Vec::with_capacity(hashes.len()), Vec::new());
         for (at, hash) in hashes.iter().enumerate() {
             let known = self.uploads.known(*hash);
-            has.push(matches!(known, Known::Pending(_) | Known::Whole));
-            if matches!(known, Known::Nothing) {
+            has.push(matches!(known, KnownObject::Pending(_) | KnownObject::Whole));
+            if matches!(known, KnownObject::Nothing) {
                 unknown.push((at, *hash));
             }
         }
@@ -200,7 +200,7 @@ impl Objects for RemoteObjects {
     fn read_many(
         &self,
         hashes: &[ObjectHash],
-        each: &mut EachObject<'_>,
+        each: &mut ObjectReceiver<'_>,
     ) -> Result<(), StoreError> {
         let mut missing = Vec::new();
         for (at, hash) in hashes.iter().enumerate() {

@@ -12,7 +12,7 @@ use object_store::{
     RetryConfig, WriteMultipart,
 };
 
-use crate::bucket::Existing;
+use crate::bucket::ExistingPolicy;
 use crate::transport::Transport;
 use crate::{ObjectsOptions, envelope};
 
@@ -90,9 +90,9 @@ impl S3 {
         &self,
         hash: ObjectHash,
         sealed: Bytes,
-        existing: Existing,
+        existing: ExistingPolicy,
     ) -> Result<()> {
-        if existing == Existing::Check {
+        if existing == ExistingPolicy::Check {
             let there = if sealed.len() > PART {
                 self.has(hash).await?
             } else {

@@ -94,7 +94,7 @@ impl HttpConnector for Transport {
             .max_idle_connections(AT_ONCE)
             .max_idle_connections_per_host(AT_ONCE)
             .user_agent(concat!("abide/", env!("CARGO_PKG_VERSION")));
-        Ok(HttpClient::new(Client { agent: config.build().new_agent() }))
+        Ok(HttpClient::new(TransportClient { agent: config.build().new_agent() }))
     }
 }
 
@@ -109,12 +109,12 @@ fn duration(
 
 /// A client with its connections.
 #[derive(Debug)]
-struct Client {
+struct TransportClient {
     agent: Agent,
 }
 
 #[async_trait]
-impl HttpService for Client {
+impl HttpService for TransportClient {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let (parts, body) = request.into_parts();
         let body = body.collect().await?.to_bytes();

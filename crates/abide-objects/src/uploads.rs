@@ -7,7 +7,7 @@ use abide_model::{ObjectHash, StoreError};
 use bytes::Bytes;
 use tokio::runtime::Handle;
 
-use crate::bucket::{Bucket, Existing, RequestError};
+use crate::bucket::{Bucket, ExistingPolicy, RequestError};
 use crate::error::storage;
 
 /// The most uploads at once. Their bytes are in memory.
@@ -19,13 +19,13 @@ const REMEMBERED: usize = 1 << 20;
 #[derive(Debug)]
 pub(crate) struct Uploads {
     bucket: Bucket,
-    state: Mutex<State>,
+    state: Mutex<UploadState>,
     /// Signals that an upload has ended.
     ended: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct UploadState {
     under_way: usize,
     /// Objects that were put and are not acknowledged.
     pending: HashMap<ObjectHash, Upload>,
@@ -44,7 +44,7 @@ struct Upload {
 
 /// What is known about an object without a request.
 #[derive(Debug, Clone)]
-pub(crate) enum Known {
+pub(crate) enum KnownObject {
     /// It was put, and is not acknowledged.
     Pending(Bytes),
     /// It is in the store.
@@ -64,16 +64,16 @@ impl Uploads {
         self.bucket.clone()
     }
 
-    pub(crate) fn known(&self, hash: ObjectHash) -> Known {
+    pub(crate) fn known(&self, hash: ObjectHash) -> KnownObject {
         let state = self.lock();
         if let Some(upload) = state.pending.get(&hash) {
-            Known::Pending(upload.sealed.clone())
+            KnownObject::Pending(upload.sealed.clone())
         } else if state.damaged.contains(&hash) {
-            Known::Damaged
+            KnownObject::Damaged
         } else if state.whole.contains(&hash) {
-            Known::Whole
+            KnownObject::Whole
         } else {
-            Known::Nothing
+            KnownObject::Nothing
         }
     }
 
@@ -105,7 +105,7 @@ impl Uploads {
             return;
         }
         let replace = state.damaged.contains(&hash);
-        let existing = if replace { Existing::Replace } else { Existing::Check };
+        let existing = if replace { ExistingPolicy::Replace } else { ExistingPolicy::Check };
         state.under_way += 1;
         state.pending.insert(hash, Upload { sealed: sealed.clone(), failure: None });
         drop(state);
@@ -166,16 +166,16 @@ impl Uploads {
         self.ended.notify_all();
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, UploadState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    fn wait<'a>(&self, state: MutexGuard<'a, UploadState>) -> MutexGuard<'a, UploadState> {
         self.ended.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl UploadState {
     fn remember(&mut self, hash: ObjectHash) {
         if self.whole.len() >= REMEMBERED {
             self.whole.clear();

@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use abide_model::TaskId;
 
-use crate::draft::{Draft, fault, path};
-use crate::{PlanError, PlanFault, PlanTask};
+use crate::draft::{TaskDraft, fault, path};
+use crate::{DocumentTask, TaskListError, TaskListFault};
 
 /// Maximum number of tasks.
 pub const MAX_TASKS: usize = 200_000;
@@ -18,7 +18,7 @@ const MAX_ID: usize = 200;
 
 /// How a document may refer to tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Names {
+pub(crate) enum TaskNaming {
     Ids,
     IdsAndTitles,
 }
@@ -39,12 +39,12 @@ pub(crate) fn placed(parent: Option<&str>, depth: usize, number: usize) -> Strin
 
 /// The tasks of drafts, parents first.
 pub(crate) fn arrange(
-    mut drafts: Vec<Draft>,
-    names: Names,
+    mut drafts: Vec<TaskDraft>,
+    names: TaskNaming,
     depends_field: &str,
-) -> Result<Vec<PlanTask>, PlanError> {
+) -> Result<Vec<DocumentTask>, TaskListError> {
     if drafts.len() > MAX_TASKS {
-        return Err(fault(&drafts, MAX_TASKS, "", PlanFault::TooMany { limit: MAX_TASKS }));
+        return Err(fault(&drafts, MAX_TASKS, "", TaskListFault::TooMany { limit: MAX_TASKS }));
     }
     let mut by_id = given_ids(&drafts)?;
     find_parents(&mut drafts, &by_id)?;
@@ -53,11 +53,11 @@ pub(crate) fn arrange(
     let depends = look_up(&drafts, names, &by_id, depends_field)?;
     refuse_cycles(&drafts, &ids, &depends, depends_field)?;
     let id_of = |at: usize| TaskId(ids.get(at).cloned().unwrap_or_default());
-    let mut drafts: Vec<Option<Draft>> = drafts.into_iter().map(Some).collect();
+    let mut drafts: Vec<Option<TaskDraft>> = drafts.into_iter().map(Some).collect();
     let mut tasks = Vec::with_capacity(order.len());
     for (at, _) in order {
         let Some(draft) = drafts.get_mut(at).and_then(Option::take) else { continue };
-        tasks.push(PlanTask {
+        tasks.push(DocumentTask {
             id: id_of(at),
             title: draft.title,
             parent: draft.parent.map(id_of),
@@ -76,29 +76,32 @@ pub(crate) fn arrange(
 }
 
 /// The ids given in the document.
-fn given_ids(drafts: &[Draft]) -> Result<HashMap<String, usize>, PlanError> {
+fn given_ids(drafts: &[TaskDraft]) -> Result<HashMap<String, usize>, TaskListError> {
     let mut by_id: HashMap<String, usize> = HashMap::with_capacity(drafts.len());
     for (at, draft) in drafts.iter().enumerate() {
         let Some(id) = &draft.id else { continue };
         if id.is_empty() || id.len() > MAX_ID || id.chars().any(char::is_control) {
             let wanted = "an id of 1 to 200 bytes on one line";
-            return Err(fault(drafts, at, "id", PlanFault::Not { wanted }));
+            return Err(fault(drafts, at, "id", TaskListFault::Not { wanted }));
         }
         if let Some(other) = by_id.insert(id.clone(), at) {
             let other = path(drafts, other);
-            return Err(fault(drafts, at, "id", PlanFault::TakenId { id: id.clone(), other }));
+            return Err(fault(drafts, at, "id", TaskListFault::TakenId { id: id.clone(), other }));
         }
     }
     Ok(by_id)
 }
 
-fn find_parents(drafts: &mut [Draft], by_id: &HashMap<String, usize>) -> Result<(), PlanError> {
+fn find_parents(
+    drafts: &mut [TaskDraft],
+    by_id: &HashMap<String, usize>,
+) -> Result<(), TaskListError> {
     for at in 0..drafts.len() {
         let Some(parent) = drafts.get(at).and_then(|draft| draft.parent_id.clone()) else {
             continue;
         };
         let Some(found) = by_id.get(&parent) else {
-            return Err(fault(drafts, at, "parent", PlanFault::NoTask { name: parent }));
+            return Err(fault(drafts, at, "parent", TaskListFault::NoTask { name: parent }));
         };
         if let Some(draft) = drafts.get_mut(at) {
             draft.parent = Some(*found);
@@ -108,7 +111,7 @@ fn find_parents(drafts: &mut [Draft], by_id: &HashMap<String, usize>) -> Result<
 }
 
 /// The children of each draft, in order.
-fn children(drafts: &[Draft]) -> Vec<Vec<usize>> {
+fn children(drafts: &[TaskDraft]) -> Vec<Vec<usize>> {
     let mut children = vec![Vec::new(); drafts.len()];
     for (at, draft) in drafts.iter().enumerate() {
         if let Some(children) = draft.parent.and_then(|parent| children.get_mut(parent)) {
@@ -119,10 +122,10 @@ fn children(drafts: &[Draft]) -> Vec<Vec<usize>> {
 }
 
 /// A draft, its depth, and its number among its siblings.
-type Placed = (usize, (usize, usize));
+type NumberedDraft = (usize, (usize, usize));
 
 /// Every draft, each before its parts.
-fn preorder(drafts: &[Draft]) -> Result<Vec<Placed>, PlanError> {
+fn preorder(drafts: &[TaskDraft]) -> Result<Vec<NumberedDraft>, TaskListError> {
     let children = children(drafts);
     let roots = (0..drafts.len()).filter(|at| drafts.get(*at).is_some_and(|d| d.parent.is_none()));
     let mut order = Vec::with_capacity(drafts.len());
@@ -133,7 +136,7 @@ fn preorder(drafts: &[Draft]) -> Result<Vec<Placed>, PlanError> {
     let mut stack = number(0, roots.collect());
     while let Some((at, (depth, place))) = stack.pop() {
         if depth >= MAX_DEPTH {
-            return Err(fault(drafts, at, "", PlanFault::TooDeep { limit: MAX_DEPTH }));
+            return Err(fault(drafts, at, "", TaskListFault::TooDeep { limit: MAX_DEPTH }));
         }
         order.push((at, (depth, place)));
         stack.extend(number(depth + 1, children.get(at).cloned().unwrap_or_default()));
@@ -141,17 +144,17 @@ fn preorder(drafts: &[Draft]) -> Result<Vec<Placed>, PlanError> {
     if order.len() < drafts.len() {
         let reached: HashSet<usize> = order.iter().map(|(at, _)| *at).collect();
         let lost = (0..drafts.len()).find(|at| !reached.contains(at)).unwrap_or_default();
-        return Err(fault(drafts, lost, "parent", PlanFault::ParentCycle));
+        return Err(fault(drafts, lost, "parent", TaskListFault::ParentCycle));
     }
     Ok(order)
 }
 
 /// The id of each draft: its own, or else that of its position.
 fn place_ids(
-    drafts: &[Draft],
-    order: &[Placed],
+    drafts: &[TaskDraft],
+    order: &[NumberedDraft],
     by_id: &mut HashMap<String, usize>,
-) -> Result<Vec<String>, PlanError> {
+) -> Result<Vec<String>, TaskListError> {
     let mut ids = vec![String::new(); drafts.len()];
     let mut moved: HashMap<Option<usize>, usize> = HashMap::new();
     for &(at, (depth, number)) in order {
@@ -170,7 +173,7 @@ fn place_ids(
                     moved.insert(draft.parent, number);
                 }
                 if id.len() > 2 * MAX_ID {
-                    return Err(fault(drafts, at, "", PlanFault::TooDeep { limit: MAX_DEPTH }));
+                    return Err(fault(drafts, at, "", TaskListFault::TooDeep { limit: MAX_DEPTH }));
                 }
                 by_id.insert(id.clone(), at);
                 id
@@ -185,13 +188,13 @@ fn place_ids(
 
 /// Resolves the dependencies of each draft.
 fn look_up(
-    drafts: &[Draft],
-    names: Names,
+    drafts: &[TaskDraft],
+    names: TaskNaming,
     by_id: &HashMap<String, usize>,
     field: &str,
-) -> Result<Vec<Vec<usize>>, PlanError> {
+) -> Result<Vec<Vec<usize>>, TaskListError> {
     let mut by_title: HashMap<&str, Option<usize>> = HashMap::new();
-    if names == Names::IdsAndTitles {
+    if names == TaskNaming::IdsAndTitles {
         for (at, draft) in drafts.iter().enumerate() {
             by_title.entry(&draft.title).and_modify(|one| *one = None).or_insert(Some(at));
         }
@@ -200,8 +203,8 @@ fn look_up(
         Some(at) => Ok(*at),
         None => match by_title.get(name) {
             Some(Some(at)) => Ok(*at),
-            Some(None) => Err(PlanFault::Ambiguous { name: name.to_owned() }),
-            None => Err(PlanFault::NoTask { name: name.to_owned() }),
+            Some(None) => Err(TaskListFault::Ambiguous { name: name.to_owned() }),
+            None => Err(TaskListFault::NoTask { name: name.to_owned() }),
         },
     };
     let mut all = Vec::with_capacity(drafts.len());
@@ -212,7 +215,7 @@ fn look_up(
             match find(name) {
                 Ok(task) => found.push(task),
                 // A line of Markdown may name several tasks.
-                Err(PlanFault::NoTask { .. }) if names == Names::IdsAndTitles => {
+                Err(TaskListFault::NoTask { .. }) if names == TaskNaming::IdsAndTitles => {
                     for part in name.split(',').map(str::trim).filter(|part| !part.is_empty()) {
                         found.push(find(part).map_err(wrong)?);
                     }
@@ -229,11 +232,11 @@ fn look_up(
 /// is part of and for the end of what it depends on. Its end waits for the ends of its parts or,
 /// without parts, for its own start. This must not form a cycle.
 fn refuse_cycles(
-    drafts: &[Draft],
+    drafts: &[TaskDraft],
     ids: &[String],
     depends: &[Vec<usize>],
     field: &str,
-) -> Result<(), PlanError> {
+) -> Result<(), TaskListError> {
     let children = children(drafts);
     // The start of a task has an even number, its end the odd number after it.
     let waits_for = |moment: usize| -> Vec<usize> {
@@ -305,5 +308,5 @@ fn refuse_cycles(
         tasks.truncate(10);
         tasks.extend(["…".to_owned()].into_iter().chain(last));
     }
-    Err(fault(drafts, at, field, PlanFault::Cycle { tasks }))
+    Err(fault(drafts, at, field, TaskListFault::Cycle { tasks }))
 }

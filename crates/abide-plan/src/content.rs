@@ -1,12 +1,12 @@
 //! What a document says about a task apart from its position and status: what identifies the task.
 
 use crate::plan::foreign_of;
-use crate::{PlanForm, PlanTask, json};
+use crate::{DocumentTask, TaskListForm, json};
 
 /// The content of a task in a comparable form. Dependencies are left out: ids mean something only
 /// within one task list.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Content {
+pub(crate) struct TaskContent {
     details: Vec<String>,
     priority: i64,
     documents: Vec<String>,
@@ -14,18 +14,18 @@ pub(crate) struct Content {
     beside: Vec<(String, String)>,
 }
 
-impl Content {
+impl TaskContent {
     /// The content of a task at this depth of a document. Without a format, foreign fields are left
     /// out.
-    pub(crate) fn of(task: &PlanTask, form: Option<PlanForm>, depth: usize) -> Self {
+    pub(crate) fn of(task: &DocumentTask, form: Option<TaskListForm>, depth: usize) -> Self {
         let details = task.details.as_deref().unwrap_or_default().trim();
         let kept = form.and_then(|form| Some((form, foreign_of(task.foreign.as_deref(), form)?)));
         let beside = match kept {
-            Some((PlanForm::Prp, kept)) => json::beside(&json::PRP, kept.get(), depth),
-            Some((PlanForm::Json, kept)) => json::beside(&json::PLAIN, kept.get(), depth),
-            Some((PlanForm::Toml, kept)) => vec![(String::new(), kept.get().to_owned())],
+            Some((TaskListForm::Prp, kept)) => json::beside(&json::PRP, kept.get(), depth),
+            Some((TaskListForm::Json, kept)) => json::beside(&json::PLAIN, kept.get(), depth),
+            Some((TaskListForm::Toml, kept)) => vec![(String::new(), kept.get().to_owned())],
             // The spelling of a task in Markdown is not part of its content.
-            Some((PlanForm::Markdown, _)) | None => Vec::new(),
+            Some((TaskListForm::Markdown, _)) | None => Vec::new(),
         };
         Self {
             details: details.lines().map(|line| line.trim_end().to_owned()).collect(),

@@ -8,16 +8,16 @@ use std::collections::{HashMap, HashSet};
 use abide_model::{TaskId, TaskStatus};
 
 use crate::arrange::placed;
-use crate::content::Content;
-use crate::matching::{Matching, common_form, depths};
+use crate::content::TaskContent;
+use crate::matching::{TaskMatcher, common_form, depths};
 use crate::removal::{remove, restore};
-use crate::{Plan, PlanForm, PlanTask};
+use crate::{DocumentTask, TaskList, TaskListForm};
 
 /// What an edited task list means for a new session.
 #[derive(Debug, Clone)]
-pub struct PlanDelta {
+pub struct TaskListDelta {
     /// The task list of the new session, with final ids. It includes removed tasks as obsolete.
-    pub plan: Plan,
+    pub plan: TaskList,
     /// Unchanged tasks. They keep their id and, if complete, their result.
     pub kept: Vec<TaskId>,
     /// Changed tasks. They are to be done again.
@@ -42,7 +42,7 @@ pub struct PlanDelta {
 ///   is complete, and planned again when one is open. A task that was made obsolete stays so over
 ///   parts that were open all along, but not over new ones, unless the document calls it obsolete.
 #[must_use]
-pub fn delta(old: &Plan, mut new: Plan) -> PlanDelta {
+pub fn delta(old: &TaskList, mut new: TaskList) -> TaskListDelta {
     let gone: HashSet<TaskId> =
         old.tasks.iter().filter(|task| task.is_removed()).map(|task| task.id.clone()).collect();
     let mut old = old.clone();
@@ -50,7 +50,7 @@ pub fn delta(old: &Plan, mut new: Plan) -> PlanDelta {
         restore(task);
     }
     let old = old;
-    let matches = Matching::new(&old, &new).find(|id| gone.contains(id));
+    let matches = TaskMatcher::new(&old, &new).find(|id| gone.contains(id));
     let (form, depths) = (common_form(&old, &new), depths(&new));
     let ids = settle_ids(&old, &new, &matches);
     for (task, id) in new.tasks.iter_mut().zip(&ids.settled) {
@@ -60,8 +60,8 @@ pub fn delta(old: &Plan, mut new: Plan) -> PlanDelta {
         task.depends = task.depends.iter().map(renamed).collect();
     }
     let (mut kept, mut changed, mut added, mut removed) = Default::default();
-    let known = |list: &mut Vec<TaskId>, task: &PlanTask| list.push(task.id.clone());
-    let mut parents = Parents::default();
+    let known = |list: &mut Vec<TaskId>, task: &DocumentTask| list.push(task.id.clone());
+    let mut parents = ParentReview::default();
     for ((task, before), depth) in new.tasks.iter_mut().zip(&matches).zip(depths) {
         if task.status == TaskStatus::Obsolete {
             parents.obsolete.insert(task.id.clone());
@@ -102,11 +102,11 @@ pub fn delta(old: &Plan, mut new: Plan) -> PlanDelta {
     new.title = new.title.or_else(|| old.title.clone());
     order(&mut new.tasks);
     parents.settle(&mut new.tasks);
-    PlanDelta { plan: new, kept, changed, added, removed }
+    TaskListDelta { plan: new, kept, changed, added, removed }
 }
 
 /// Sets the status of a task that the document describes as before.
-fn keep(before: &PlanTask, task: &mut PlanTask) {
+fn keep(before: &DocumentTask, task: &mut DocumentTask) {
     let stays = match before.status {
         TaskStatus::Complete | TaskStatus::Obsolete => true,
         TaskStatus::Failed | TaskStatus::Blocked => !task.status.is_done(),
@@ -122,7 +122,7 @@ fn keep(before: &PlanTask, task: &mut PlanTask) {
 }
 
 /// Complete if the document says so; otherwise to be done.
-fn plan(task: &mut PlanTask) {
+fn plan(task: &mut DocumentTask) {
     if task.status.is_done() {
         return;
     }
@@ -134,13 +134,18 @@ fn plan(task: &mut PlanTask) {
 }
 
 /// Does the document describe it as before? Both use the ids of the session.
-fn is_same(before: &PlanTask, task: &PlanTask, form: Option<PlanForm>, depth: usize) -> bool {
-    let set = |task: &PlanTask| task.depends.iter().cloned().collect::<HashSet<_>>();
-    let said = |task: &PlanTask| Content::of(task, form, depth);
+fn is_same(
+    before: &DocumentTask,
+    task: &DocumentTask,
+    form: Option<TaskListForm>,
+    depth: usize,
+) -> bool {
+    let set = |task: &DocumentTask| task.depends.iter().cloned().collect::<HashSet<_>>();
+    let said = |task: &DocumentTask| TaskContent::of(task, form, depth);
     said(before) == said(task) && set(before) == set(task)
 }
 
-struct Ids {
+struct SettledIds {
     /// The id of each new task.
     settled: Vec<TaskId>,
     /// From the document's ids to the final ones.
@@ -148,7 +153,7 @@ struct Ids {
 }
 
 /// Matched tasks keep the id of the old one; the others get an id that no old task has.
-fn settle_ids(old: &Plan, new: &Plan, matches: &[Option<usize>]) -> Ids {
+fn settle_ids(old: &TaskList, new: &TaskList, matches: &[Option<usize>]) -> SettledIds {
     let mut taken: HashSet<TaskId> = old.tasks.iter().map(|task| task.id.clone()).collect();
     let mut by_document: HashMap<TaskId, TaskId> = HashMap::with_capacity(new.tasks.len());
     let mut settled = Vec::with_capacity(new.tasks.len());
@@ -180,13 +185,13 @@ fn settle_ids(old: &Plan, new: &Plan, matches: &[Option<usize>]) -> Ids {
         by_document.insert(task.id.clone(), id.clone());
         settled.push(id);
     }
-    Ids { settled, by_document }
+    SettledIds { settled, by_document }
 }
 
 /// Sorts each task before its parts, otherwise in the given order.
-pub(crate) fn order(tasks: &mut Vec<PlanTask>) {
+pub(crate) fn order(tasks: &mut Vec<DocumentTask>) {
     let known: HashSet<TaskId> = tasks.iter().map(|task| task.id.clone()).collect();
-    let mut parts: HashMap<Option<TaskId>, Vec<PlanTask>> = HashMap::new();
+    let mut parts: HashMap<Option<TaskId>, Vec<DocumentTask>> = HashMap::new();
     for mut task in tasks.drain(..) {
         task.parent = task.parent.filter(|parent| known.contains(parent));
         parts.entry(task.parent.clone()).or_default().push(task);
@@ -216,7 +221,7 @@ pub(crate) fn order(tasks: &mut Vec<PlanTask>) {
 
 /// Derives the status of tasks from their parts.
 #[derive(Debug, Default)]
-struct Parents {
+struct ParentReview {
     /// Tasks that are new or changed.
     new: HashSet<TaskId>,
     /// Tasks that the document itself calls obsolete.
@@ -225,16 +230,16 @@ struct Parents {
 
 /// The parts of a task that are in the document.
 #[derive(Debug, Default, Clone, Copy)]
-struct Parts {
+struct PartsSummary {
     open: bool,
     complete: bool,
     /// At some depth there is an open part that is new or changed.
     new: bool,
 }
 
-impl Parents {
-    fn settle(&self, tasks: &mut [PlanTask]) {
-        let mut parts: HashMap<TaskId, Parts> = HashMap::new();
+impl ParentReview {
+    fn settle(&self, tasks: &mut [DocumentTask]) {
+        let mut parts: HashMap<TaskId, PartsSummary> = HashMap::new();
         // Parts come after the task they belong to.
         for task in tasks.iter_mut().rev().filter(|task| !task.is_removed()) {
             let own = parts.get(&task.id).copied();
@@ -255,7 +260,7 @@ impl Parents {
     }
 
     /// The new status of a task because of its parts.
-    fn follows(&self, task: &PlanTask, parts: Parts) -> Option<TaskStatus> {
+    fn follows(&self, task: &DocumentTask, parts: PartsSummary) -> Option<TaskStatus> {
         let stays = !parts.new || self.obsolete.contains(&task.id);
         match task.status {
             TaskStatus::Complete => parts.open.then_some(TaskStatus::Planned),

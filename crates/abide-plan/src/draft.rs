@@ -3,11 +3,11 @@
 use abide_model::TaskStatus;
 use serde_json::value::RawValue;
 
-use crate::{PlanError, PlanFault};
+use crate::{TaskListError, TaskListFault};
 
 /// A task that is not part of a task list yet.
 #[derive(Debug, Default)]
-pub(crate) struct Draft {
+pub(crate) struct TaskDraft {
     pub(crate) id: Option<String>,
     pub(crate) title: String,
     /// The draft it is part of.
@@ -23,32 +23,32 @@ pub(crate) struct Draft {
     pub(crate) foreign_status: Option<String>,
     pub(crate) result: Option<Box<RawValue>>,
     pub(crate) foreign: Option<Box<RawValue>>,
-    pub(crate) place: Place,
+    pub(crate) place: DraftPlace,
 }
 
 /// The position of a draft in the document.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Place {
+pub(crate) enum DraftPlace {
     /// In this list of its parent, at this index.
     Json(&'static str, usize),
     /// In this line, counted from 1.
     Line(usize),
 }
 
-impl Default for Place {
+impl Default for DraftPlace {
     fn default() -> Self {
         Self::Line(1)
     }
 }
 
 /// The path to a draft, for errors.
-pub(crate) fn path(drafts: &[Draft], at: usize) -> String {
+pub(crate) fn path(drafts: &[TaskDraft], at: usize) -> String {
     let mut steps = Vec::new();
     let mut next = Some(at);
     while let Some(draft) = next.and_then(|at| drafts.get(at)) {
         match draft.place {
-            Place::Line(line) => return format!("line {line}"),
-            Place::Json(list, index) => steps.push(format!(".{list}[{index}]")),
+            DraftPlace::Line(line) => return format!("line {line}"),
+            DraftPlace::Json(list, index) => steps.push(format!(".{list}[{index}]")),
         }
         // A parent found by its id is not part of the path.
         next = draft.parent.filter(|_| draft.parent_id.is_none());
@@ -58,11 +58,16 @@ pub(crate) fn path(drafts: &[Draft], at: usize) -> String {
 }
 
 /// An error about a field of a draft.
-pub(crate) fn fault(drafts: &[Draft], at: usize, field: &str, fault: PlanFault) -> PlanError {
+pub(crate) fn fault(
+    drafts: &[TaskDraft],
+    at: usize,
+    field: &str,
+    fault: TaskListFault,
+) -> TaskListError {
     let mut place = path(drafts, at);
     if !field.is_empty() && place.starts_with('$') {
         place.push('.');
         place.push_str(field);
     }
-    PlanError::at(place, fault)
+    TaskListError::at(place, fault)
 }

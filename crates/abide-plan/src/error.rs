@@ -1,10 +1,10 @@
 //! Why a task list cannot be read or written.
 
-use crate::PlanForm;
+use crate::TaskListForm;
 
 /// Why a task list cannot be read or written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum PlanError {
+pub enum TaskListError {
     /// Not UTF-8.
     #[error("the task list is not UTF-8 (first bad byte at {at})")]
     NotUtf8 {
@@ -37,7 +37,7 @@ pub enum PlanError {
         /// Where: a path such as `$.backlog[0].milestones[1].title`, or `line 7`.
         place: String,
         /// What is wrong.
-        fault: PlanFault,
+        fault: TaskListFault,
     },
     /// It cannot be written in this format.
     #[error("task {task:?} cannot be written as {form}: {reason}")]
@@ -45,7 +45,7 @@ pub enum PlanError {
         /// The task.
         task: String,
         /// The format.
-        form: PlanForm,
+        form: TaskListForm,
         /// Why.
         reason: &'static str,
     },
@@ -53,7 +53,7 @@ pub enum PlanError {
 
 /// What is wrong at some place of a task list.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum PlanFault {
+pub enum TaskListFault {
     /// A required field is missing.
     #[error("it is missing")]
     Missing,
@@ -117,8 +117,8 @@ pub enum PlanFault {
     },
 }
 
-impl PlanError {
-    pub(crate) fn at(place: impl Into<String>, fault: PlanFault) -> Self {
+impl TaskListError {
+    pub(crate) fn at(place: impl Into<String>, fault: TaskListFault) -> Self {
         Self::Fault { place: place.into(), fault }
     }
 

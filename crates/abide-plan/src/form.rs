@@ -4,11 +4,11 @@ use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 
-use crate::{PlanError, json};
+use crate::{TaskListError, json};
 
 /// The format of a task list document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum PlanForm {
+pub enum TaskListForm {
     /// `tasks.json` with a `backlog` of phases, milestones, tasks and subtasks.
     Prp,
     /// Headings and checkboxes.
@@ -19,7 +19,7 @@ pub enum PlanForm {
     Json,
 }
 
-impl PlanForm {
+impl TaskListForm {
     /// Every format.
     pub const ALL: [Self; 4] = [Self::Prp, Self::Markdown, Self::Toml, Self::Json];
 
@@ -35,9 +35,9 @@ impl PlanForm {
     }
 
     /// The format of a file, by its extension; JSON with a `backlog` is PRP.
-    pub fn of(path: &Path, bytes: &[u8]) -> Result<Self, PlanError> {
+    pub fn of(path: &Path, bytes: &[u8]) -> Result<Self, TaskListError> {
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
-        let unknown = || PlanError::UnknownForm { name: name.to_string() };
+        let unknown = || TaskListError::UnknownForm { name: name.to_string() };
         let end = path.extension().and_then(|end| end.to_str()).ok_or_else(unknown)?;
         match end.to_ascii_lowercase().as_str() {
             "md" | "markdown" => Ok(Self::Markdown),
@@ -49,13 +49,13 @@ impl PlanForm {
     }
 }
 
-impl fmt::Display for PlanForm {
+impl fmt::Display for TaskListForm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
 }
 
-impl FromStr for PlanForm {
+impl FromStr for TaskListForm {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {

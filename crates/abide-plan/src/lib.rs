@@ -1,6 +1,6 @@
 //! Task list documents: the tasks of a session as people and other systems write them.
 //!
-//! A [`Plan`] is read from a document (the PRP form of `tasks.json`, a Markdown task list, TOML,
+//! A [`TaskList`] is read from a document (the PRP form of `tasks.json`, a Markdown task list, TOML,
 //! plain JSON), written in any of these formats, turned into events, and compared with the task
 //! list of an older session, so that finished work is not repeated. Everything here is pure: bytes
 //! in, values out. Fields of another system that abide does not know are kept.
@@ -36,12 +36,12 @@ mod tests;
 mod toml;
 
 pub use arrange::{MAX_BYTES, MAX_DEPTH, MAX_TASKS};
-pub use delta::{PlanDelta, delta};
-pub use error::{PlanError, PlanFault};
-pub use form::PlanForm;
-pub use plan::{Plan, PlanTask};
+pub use delta::{TaskListDelta, delta};
+pub use error::{TaskListError, TaskListFault};
+pub use form::TaskListForm;
+pub use plan::{DocumentTask, TaskList};
 pub use removal::REMOVED;
-pub use session::PlanSources;
+pub use session::TaskListEvents;
 
 /// The SHA-256 of a document, in lower-case hexadecimal digits.
 #[must_use]

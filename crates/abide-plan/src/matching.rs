@@ -8,37 +8,37 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use abide_model::TaskId;
 
 use crate::arrange::placed;
-use crate::content::Content;
-use crate::{Plan, PlanForm, PlanTask};
+use crate::content::TaskContent;
+use crate::{DocumentTask, TaskList, TaskListForm};
 
 /// Two task lists to be matched.
-pub(crate) struct Matching<'a> {
-    old: Side<'a>,
-    new: Side<'a>,
+pub(crate) struct TaskMatcher<'a> {
+    old: IndexedTaskList<'a>,
+    new: IndexedTaskList<'a>,
     /// The format of both, if equal; foreign fields of one format mean nothing in another.
-    form: Option<PlanForm>,
+    form: Option<TaskListForm>,
     /// Which old tasks are matched.
     taken: Vec<bool>,
 }
 
 /// A task list with an index by id.
-struct Side<'a> {
-    plan: &'a Plan,
+struct IndexedTaskList<'a> {
+    plan: &'a TaskList,
     places: HashMap<&'a TaskId, usize>,
 }
 
-impl<'a> Side<'a> {
-    fn new(plan: &'a Plan) -> Self {
+impl<'a> IndexedTaskList<'a> {
+    fn new(plan: &'a TaskList) -> Self {
         let places = plan.tasks.iter().enumerate().map(|(at, task)| (&task.id, at)).collect();
         Self { plan, places }
     }
 
-    fn parent(&self, task: &PlanTask) -> Option<usize> {
+    fn parent(&self, task: &DocumentTask) -> Option<usize> {
         task.parent.as_ref().and_then(|parent| self.places.get(parent).copied())
     }
 
     /// The titles of what a task depends on.
-    fn depends(&self, task: &PlanTask) -> Vec<String> {
+    fn depends(&self, task: &DocumentTask) -> Vec<String> {
         let at = |id: &TaskId| self.plan.tasks.get(*self.places.get(id)?);
         let mut titles: Vec<_> =
             task.depends.iter().filter_map(at).map(|task| words(&task.title)).collect();
@@ -49,7 +49,7 @@ impl<'a> Side<'a> {
 }
 
 /// The depth of each task. Parents come first.
-pub(crate) fn depths(plan: &Plan) -> Vec<usize> {
+pub(crate) fn depths(plan: &TaskList) -> Vec<usize> {
     let mut by_id: HashMap<&TaskId, usize> = HashMap::with_capacity(plan.tasks.len());
     let mut depths = Vec::with_capacity(plan.tasks.len());
     for task in &plan.tasks {
@@ -61,7 +61,7 @@ pub(crate) fn depths(plan: &Plan) -> Vec<usize> {
 }
 
 /// The format of both task lists, if it is the same.
-pub(crate) fn common_form(old: &Plan, new: &Plan) -> Option<PlanForm> {
+pub(crate) fn common_form(old: &TaskList, new: &TaskList) -> Option<TaskListForm> {
     (old.form == new.form).then_some(new.form)
 }
 
@@ -71,18 +71,18 @@ fn words(title: &str) -> String {
 }
 
 /// Tasks with the same title below the same old task.
-type Group = (Option<usize>, String);
+type TitleGroup = (Option<usize>, String);
 
-impl<'a> Matching<'a> {
-    pub(crate) fn new(old: &'a Plan, new: &'a Plan) -> Self {
+impl<'a> TaskMatcher<'a> {
+    pub(crate) fn new(old: &'a TaskList, new: &'a TaskList) -> Self {
         let (form, taken) = (common_form(old, new), vec![false; old.tasks.len()]);
-        Self { old: Side::new(old), new: Side::new(new), form, taken }
+        Self { old: IndexedTaskList::new(old), new: IndexedTaskList::new(new), form, taken }
     }
 
     /// For each new task the old one it matches. Old tasks that are `gone` from the document come
     /// last.
     pub(crate) fn find(mut self, gone: impl Fn(&TaskId) -> bool) -> Vec<Option<usize>> {
-        let mut candidates: HashMap<Group, Vec<usize>> = HashMap::new();
+        let mut candidates: HashMap<TitleGroup, Vec<usize>> = HashMap::new();
         for (at, task) in self.old.plan.tasks.iter().enumerate() {
             let group = (self.old.parent(task), words(&task.title));
             candidates.entry(group).or_default().push(at);
@@ -101,15 +101,15 @@ impl<'a> Matching<'a> {
         let mut matches: Vec<Option<usize>> = vec![None; tasks.len()];
         // From the roots down, so that the parent of a task is matched before it.
         for (depth, level) in levels {
-            let mut groups: BTreeMap<Group, Vec<usize>> = BTreeMap::new();
+            let mut groups: BTreeMap<TitleGroup, Vec<usize>> = BTreeMap::new();
             for at in level {
                 let Some(task) = tasks.get(at) else { continue };
                 let below = match self.new.parent(task) {
                     None => match wrapper {
-                        Some(Wrapper::Old(at)) => Some(at),
+                        Some(WrapperTask::Old(at)) => Some(at),
                         _ => None,
                     },
-                    Some(parent) if wrapper == Some(Wrapper::New(parent)) => None,
+                    Some(parent) if wrapper == Some(WrapperTask::New(parent)) => None,
                     Some(parent) => match matches.get(parent).copied().flatten() {
                         None => continue,
                         below => below,
@@ -132,7 +132,7 @@ impl<'a> Matching<'a> {
     /// The number of each new task among its siblings.
     fn numbers(&self) -> Vec<usize> {
         let mut counts: HashMap<Option<&TaskId>, usize> = HashMap::new();
-        let mut number = |task: &'a PlanTask| {
+        let mut number = |task: &'a DocumentTask| {
             let count = counts.entry(task.parent.as_ref()).or_default();
             *count += 1;
             *count
@@ -161,9 +161,9 @@ impl<'a> Matching<'a> {
             let id = |at: usize| Some(self.old.plan.tasks.get(at)?.id.as_str().to_owned());
             pass(&mut self.taken, &mut open, &mut pairs, old, id, given);
             let (before, now) = (&self.old, &self.new);
-            let said = |side: &Side<'_>, at: usize| {
+            let said = |side: &IndexedTaskList<'_>, at: usize| {
                 let task = side.plan.tasks.get(at)?;
-                Some((Content::of(task, self.form, depth), side.depends(task)))
+                Some((TaskContent::of(task, self.form, depth), side.depends(task)))
             };
             let (before, now) = (|at| said(before, at), |at| said(now, at));
             pass(&mut self.taken, &mut open, &mut pairs, old, before, now);
@@ -203,19 +203,19 @@ fn pass<K: std::hash::Hash + Eq>(
 /// A task whose title is the title of the other document. The only heading of the first level is
 /// the title of a document, until there is a second one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wrapper {
+enum WrapperTask {
     Old(usize),
     New(usize),
 }
 
-fn wrapper(old: &Plan, new: &Plan) -> Option<Wrapper> {
-    let root = |plan: &Plan, title: &Option<String>| {
+fn wrapper(old: &TaskList, new: &TaskList) -> Option<WrapperTask> {
+    let root = |plan: &TaskList, title: &Option<String>| {
         let title = words(title.as_deref()?);
         plan.tasks.iter().position(|task| task.parent.is_none() && words(&task.title) == title)
     };
     match (root(old, &new.title), root(new, &old.title)) {
-        (Some(at), None) if new.title != old.title => Some(Wrapper::Old(at)),
-        (None, Some(at)) if new.title != old.title => Some(Wrapper::New(at)),
+        (Some(at), None) if new.title != old.title => Some(WrapperTask::Old(at)),
+        (None, Some(at)) if new.title != old.title => Some(WrapperTask::New(at)),
         _ => None,
     }
 }

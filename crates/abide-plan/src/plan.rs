@@ -1,29 +1,29 @@
 //! A task list and its tasks.
 
 use abide_model::{
-    InputError, NewEvent, PlanRecord, TaskCreated, TaskId, TaskStatus, TaskStatusChange,
+    InputError, NewEvent, TaskCreated, TaskId, TaskListRecord, TaskStatus, TaskStatusChange,
 };
 use serde_json::value::RawValue;
 
 use crate::arrange::MAX_BYTES;
-use crate::{PlanError, PlanForm, json, markdown, toml};
+use crate::{TaskListError, TaskListForm, json, markdown, toml};
 
 /// The tasks of a document in its order, each before its parts.
 #[derive(Debug, Clone)]
-pub struct Plan {
+pub struct TaskList {
     /// The format it was read from.
-    pub form: PlanForm,
+    pub form: TaskListForm,
     /// Its title.
     pub title: Option<String>,
     /// Its tasks.
-    pub tasks: Vec<PlanTask>,
+    pub tasks: Vec<DocumentTask>,
     /// The rest of the document, under the name of its format.
     pub foreign: Option<Box<RawValue>>,
 }
 
 /// A task of a task list.
 #[derive(Debug, Clone, Default)]
-pub struct PlanTask {
+pub struct DocumentTask {
     /// Its id.
     pub id: TaskId,
     /// Its title, in one line.
@@ -50,37 +50,37 @@ pub struct PlanTask {
     pub foreign: Option<Box<RawValue>>,
 }
 
-impl Plan {
+impl TaskList {
     /// Reads a document.
-    pub fn read(form: PlanForm, bytes: &[u8]) -> Result<Self, PlanError> {
+    pub fn read(form: TaskListForm, bytes: &[u8]) -> Result<Self, TaskListError> {
         if bytes.len() > MAX_BYTES {
-            return Err(PlanError::TooLarge { limit: MAX_BYTES });
+            return Err(TaskListError::TooLarge { limit: MAX_BYTES });
         }
         let text = std::str::from_utf8(bytes)
-            .map_err(|error| PlanError::NotUtf8 { at: error.valid_up_to() })?;
+            .map_err(|error| TaskListError::NotUtf8 { at: error.valid_up_to() })?;
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         match form {
-            PlanForm::Prp => json::read(&json::PRP, text),
-            PlanForm::Json => json::read(&json::PLAIN, text),
-            PlanForm::Markdown => markdown::read(text),
-            PlanForm::Toml => toml::read(text),
+            TaskListForm::Prp => json::read(&json::PRP, text),
+            TaskListForm::Json => json::read(&json::PLAIN, text),
+            TaskListForm::Markdown => markdown::read(text),
+            TaskListForm::Toml => toml::read(text),
         }
     }
 
     /// Writes it as a document. Omits what only another format can express, and tasks that were
     /// removed from the document.
-    pub fn write(&self, form: PlanForm) -> Result<String, PlanError> {
+    pub fn write(&self, form: TaskListForm) -> Result<String, TaskListError> {
         let without;
         let mut plan = self;
-        if plan.tasks.iter().any(PlanTask::is_removed) {
+        if plan.tasks.iter().any(DocumentTask::is_removed) {
             without = plan.without_removed();
             plan = &without;
         }
         match form {
-            PlanForm::Prp => json::write(&json::PRP, plan),
-            PlanForm::Json => json::write(&json::PLAIN, plan),
-            PlanForm::Markdown => markdown::write(plan),
-            PlanForm::Toml => toml::write(plan),
+            TaskListForm::Prp => json::write(&json::PRP, plan),
+            TaskListForm::Json => json::write(&json::PLAIN, plan),
+            TaskListForm::Markdown => markdown::write(plan),
+            TaskListForm::Toml => toml::write(plan),
         }
     }
 
@@ -100,7 +100,7 @@ impl Plan {
 
     /// The event that records the task list itself. Its tasks must follow directly.
     pub fn recorded(&self) -> Result<NewEvent, InputError> {
-        NewEvent::try_from(PlanRecord {
+        NewEvent::try_from(TaskListRecord {
             form: self.form.to_string(),
             title: self.title.clone(),
             foreign: self.foreign.clone(),
@@ -108,7 +108,7 @@ impl Plan {
     }
 }
 
-impl PlanTask {
+impl DocumentTask {
     /// The fact that creates the task.
     #[must_use]
     pub fn fact(&self) -> TaskCreated {
@@ -154,13 +154,13 @@ impl PlanTask {
 }
 
 /// The kept fields of a document in this format.
-pub(crate) fn foreign_of(foreign: Option<&RawValue>, form: PlanForm) -> Option<Box<RawValue>> {
+pub(crate) fn foreign_of(foreign: Option<&RawValue>, form: TaskListForm) -> Option<Box<RawValue>> {
     let mut fields = json::fields(foreign?.get())?;
     let place = fields.iter().position(|(name, _)| name == form.as_str())?;
     Some(fields.swap_remove(place).1.to_owned())
 }
 
 /// Fields to keep, under the name of their format.
-pub(crate) fn as_foreign(form: PlanForm, json: &str) -> Option<Box<RawValue>> {
+pub(crate) fn as_foreign(form: TaskListForm, json: &str) -> Option<Box<RawValue>> {
     RawValue::from_string(format!("{{\"{form}\":{json}}}")).ok()
 }

@@ -9,7 +9,7 @@ use abide_model::{TaskId, TaskStatus};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::{Plan, PlanTask, json};
+use crate::{DocumentTask, TaskList, json};
 
 /// The reason of a task that is obsolete because it was removed from the document.
 pub const REMOVED: &str = "removed from the plan";
@@ -32,7 +32,7 @@ struct Removal {
     reason: Option<String>,
 }
 
-impl PlanTask {
+impl DocumentTask {
     /// Was it removed from the document?
     #[must_use]
     pub fn is_removed(&self) -> bool {
@@ -42,7 +42,7 @@ impl PlanTask {
     }
 }
 
-impl Plan {
+impl TaskList {
     /// Without the tasks that were removed from the document, except those with a part that was
     /// not.
     #[must_use]
@@ -65,7 +65,7 @@ impl Plan {
 }
 
 /// Removes a task. Nothing waits for it then, and it waits for nothing.
-pub(crate) fn remove(task: &mut PlanTask) {
+pub(crate) fn remove(task: &mut DocumentTask) {
     let was = Removal {
         parent: task.parent.clone(),
         depends: std::mem::take(&mut task.depends),
@@ -80,7 +80,7 @@ pub(crate) fn remove(task: &mut PlanTask) {
 }
 
 /// Restores a task as it was before it was removed; planned, if that was not kept.
-pub(crate) fn restore(task: &mut PlanTask) {
+pub(crate) fn restore(task: &mut DocumentTask) {
     let Some(was) = removal(task) else {
         (task.status, task.reason, task.result) = (TaskStatus::Planned, None, None);
         return;
@@ -93,7 +93,7 @@ pub(crate) fn restore(task: &mut PlanTask) {
     task.foreign = with_removal(task.foreign.as_deref(), None);
 }
 
-fn removal(task: &PlanTask) -> Option<Removal> {
+fn removal(task: &DocumentTask) -> Option<Removal> {
     let fields = json::fields(task.foreign.as_ref()?.get())?;
     let (_, raw) = fields.iter().find(|(name, _)| name == NAME)?;
     serde_json::from_str(raw.get()).ok()

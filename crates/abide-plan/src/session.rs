@@ -2,16 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use abide_model::{Event, Fact, PlanRecord, Seq, SessionState, TaskCreated, TaskState, TaskStatus};
+use abide_model::{
+    Event, Fact, Seq, SessionState, TaskCreated, TaskListRecord, TaskState, TaskStatus,
+};
 
 use crate::delta::order;
-use crate::{Plan, PlanForm, PlanTask};
+use crate::{DocumentTask, TaskList, TaskListForm};
 
 /// The events that hold what a state does not hold about its tasks.
-pub type PlanSources = BTreeMap<Seq, Event>;
+pub type TaskListEvents = BTreeMap<Seq, Event>;
 
-impl Plan {
-    /// The events that [`Plan::of_session`] needs.
+impl TaskList {
+    /// The events that [`TaskList::of_session`] needs.
     #[must_use]
     pub fn sources(state: &SessionState) -> BTreeSet<Seq> {
         let mut seqs = BTreeSet::new();
@@ -27,15 +29,15 @@ impl Plan {
         seqs
     }
 
-    /// The tasks of a session as a task list, from its state and the events of [`Plan::sources`].
+    /// The tasks of a session as a task list, from its state and the events of [`TaskList::sources`].
     /// Erased data is left out. Without a recorded task list the format is plain JSON.
     #[must_use]
-    pub fn of_session(state: &SessionState, sources: &PlanSources) -> Self {
+    pub fn of_session(state: &SessionState, sources: &TaskListEvents) -> Self {
         let mut known: Vec<(&str, &TaskState)> =
             state.tasks.iter().filter(|(_, task)| task.known).collect();
         known.sort_by_key(|(_, task)| task.order);
         let mut facts: HashMap<Seq, Option<Fact>> = HashMap::new();
-        let mut tasks: Vec<PlanTask> = Vec::with_capacity(known.len());
+        let mut tasks: Vec<DocumentTask> = Vec::with_capacity(known.len());
         let there =
             |id: &&abide_model::TaskId| state.tasks.get(id.as_str()).is_some_and(|task| task.known);
         for (id, task) in known {
@@ -76,7 +78,7 @@ impl Plan {
             if depends.iter().all(|id| first.contains(id)) {
                 depends = first;
             }
-            tasks.push(PlanTask {
+            tasks.push(DocumentTask {
                 id: id.into(),
                 title: if whole { created.title } else { task.title.clone() },
                 parent: task.parent.as_ref().filter(there).cloned(),
@@ -95,10 +97,10 @@ impl Plan {
         let record = record(state).and_then(|seq| sources.get(&seq)?.fact().ok());
         let session = || state.core.fields.title.clone();
         match record {
-            Some(Fact::PlanRecorded(PlanRecord { form, title, foreign })) => {
-                Self { form: form.parse().unwrap_or(PlanForm::Json), title, tasks, foreign }
+            Some(Fact::PlanRecorded(TaskListRecord { form, title, foreign })) => {
+                Self { form: form.parse().unwrap_or(TaskListForm::Json), title, tasks, foreign }
             }
-            _ => Self { form: PlanForm::Json, title: session(), tasks, foreign: None },
+            _ => Self { form: TaskListForm::Json, title: session(), tasks, foreign: None },
         }
     }
 }

@@ -2,10 +2,10 @@
 
 use abide_model::TaskStatus;
 
-use crate::PlanTask;
+use crate::DocumentTask;
 
 /// The status of a word, and the word itself if it is not the one we would write.
-pub(crate) fn read(word: &str, own: impl Fn(TaskStatus) -> &'static str) -> Option<Standing> {
+pub(crate) fn read(word: &str, own: impl Fn(TaskStatus) -> &'static str) -> Option<StatusWord> {
     let plain: String = word
         .chars()
         .filter(|letter| !matches!(letter, ' ' | '_' | '-'))
@@ -26,7 +26,7 @@ pub(crate) fn read(word: &str, own: impl Fn(TaskStatus) -> &'static str) -> Opti
 }
 
 /// A status, and another system's word for it.
-pub(crate) type Standing = (TaskStatus, Option<String>);
+pub(crate) type StatusWord = (TaskStatus, Option<String>);
 
 /// The word in a `tasks.json`.
 pub(crate) const fn prp(status: TaskStatus) -> &'static str {
@@ -43,7 +43,7 @@ pub(crate) const fn prp(status: TaskStatus) -> &'static str {
 }
 
 /// The other system's word for a task's status, if it can be read back.
-pub(crate) fn word(task: &PlanTask) -> Option<&str> {
+pub(crate) fn word(task: &DocumentTask) -> Option<&str> {
     let word = task.foreign_status.as_deref()?;
     read(word, TaskStatus::as_str).filter(|(status, _)| *status == task.status).map(|_| word)
 }

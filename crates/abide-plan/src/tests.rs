@@ -4,7 +4,7 @@ use abide_model::{Event, Seq, SessionState, TaskId, TaskStatus, Timestamp};
 use proptest::prelude::*;
 use serde_json::Value;
 
-use crate::{Plan, PlanForm, PlanSources, PlanTask, REMOVED, delta};
+use crate::{DocumentTask, REMOVED, TaskList, TaskListEvents, TaskListForm, delta};
 
 const BACKLOG: &str = r#"{
   "version": 2,
@@ -66,26 +66,26 @@ const BACKLOG: &str = r#"{
   "meta": {}
 }"#;
 
-fn read(form: PlanForm, text: &str) -> Plan {
-    Plan::read(form, text.as_bytes()).unwrap()
+fn read(form: TaskListForm, text: &str) -> TaskList {
+    TaskList::read(form, text.as_bytes()).unwrap()
 }
 
-fn markdown(text: &str) -> Plan {
-    read(PlanForm::Markdown, text)
+fn markdown(text: &str) -> TaskList {
+    read(TaskListForm::Markdown, text)
 }
 
-fn task<'a>(plan: &'a Plan, title: &str) -> &'a PlanTask {
+fn task<'a>(plan: &'a TaskList, title: &str) -> &'a DocumentTask {
     plan.tasks.iter().find(|task| task.title == title).unwrap()
 }
 
 /// What a plan says, in a form that can be compared.
-fn said(plan: &Plan) -> Vec<String> {
+fn said(plan: &TaskList) -> Vec<String> {
     plan.tasks
         .iter()
         .map(|task| {
             let result = task.result.as_ref().map(|result| result.get());
-            let PlanTask { id, title, parent, depends, priority, .. } = task;
-            let PlanTask { details, documents, status, foreign_status, .. } = task;
+            let DocumentTask { id, title, parent, depends, priority, .. } = task;
+            let DocumentTask { details, documents, status, foreign_status, .. } = task;
             format!(
                 "{id:?} {title:?} {parent:?} {depends:?} {priority} {details:?} {documents:?} \
                  {status:?} {foreign_status:?} {result:?}"
@@ -95,26 +95,26 @@ fn said(plan: &Plan) -> Vec<String> {
 }
 
 /// The plan of a session in which this one was recorded.
-fn through_session(plan: &Plan) -> Plan {
+fn through_session(plan: &TaskList) -> TaskList {
     let mut state = SessionState::default();
-    let mut sources = PlanSources::new();
+    let mut sources = TaskListEvents::new();
     for (at, event) in plan.events().unwrap().into_iter().enumerate() {
         let event: Event = event.into_event(Seq(at as u64 + 5), Timestamp::from_millis(0));
         assert_eq!(state.apply(&event), None, "{}", event.to_json());
         sources.insert(event.seq, event);
     }
-    let needed = Plan::sources(&state);
+    let needed = TaskList::sources(&state);
     sources.retain(|seq, _| needed.contains(seq));
-    Plan::of_session(&state, &sources)
+    TaskList::of_session(&state, &sources)
 }
 
 #[test]
 fn a_backlog_comes_back_byte_for_byte() {
-    let plan = read(PlanForm::Prp, BACKLOG);
-    assert_eq!(plan.write(PlanForm::Prp).unwrap(), BACKLOG);
-    assert_eq!(through_session(&plan).write(PlanForm::Prp).unwrap(), BACKLOG);
+    let plan = read(TaskListForm::Prp, BACKLOG);
+    assert_eq!(plan.write(TaskListForm::Prp).unwrap(), BACKLOG);
+    assert_eq!(through_session(&plan).write(TaskListForm::Prp).unwrap(), BACKLOG);
     let broken = BACKLOG.replace('\n', "\n ") + "\n";
-    let again = read(PlanForm::Prp, &broken).write(PlanForm::Prp).unwrap();
+    let again = read(TaskListForm::Prp, &broken).write(TaskListForm::Prp).unwrap();
     assert_eq!(again, format!("{BACKLOG}\n"));
     assert_eq!(task(&plan, "Foundation").foreign_status.as_deref(), Some("In Progress"));
     assert_eq!(task(&plan, "Foundation").status, TaskStatus::Implementing);
@@ -124,13 +124,13 @@ fn a_backlog_comes_back_byte_for_byte() {
 
 #[test]
 fn a_change_is_written_in_their_words_and_nothing_else_moves() {
-    let mut plan = read(PlanForm::Prp, BACKLOG);
+    let mut plan = read(TaskListForm::Prp, BACKLOG);
     for task in plan.tasks.iter_mut().filter(|task| task.title == "Ends") {
         task.status = TaskStatus::Failed;
         task.foreign_status = None;
         task.details = Some("Try again".into());
     }
-    let written = plan.write(PlanForm::Prp).unwrap();
+    let written = plan.write(TaskListForm::Prp).unwrap();
     let expected = BACKLOG.replace("\"Ready\"", "\"Failed\"").replacen(
         "\"CONTRACT\",\n                  \"notes\"",
         "\"Try again\",\n                  \"notes\"",
@@ -141,8 +141,8 @@ fn a_change_is_written_in_their_words_and_nothing_else_moves() {
 
 #[test]
 fn what_is_wrong_is_named_with_its_path() {
-    let error = |form, text: &str| Plan::read(form, text.as_bytes()).unwrap_err().to_string();
-    let prp = |text: &str| error(PlanForm::Prp, text);
+    let error = |form, text: &str| TaskList::read(form, text.as_bytes()).unwrap_err().to_string();
+    let prp = |text: &str| error(TaskListForm::Prp, text);
     let item = |fields: &str| {
         prp(&format!(
             r#"{{"backlog":[{{"id":"P1","title":"a","status":"Planned","milestones":[{fields}]}}]}}"#
@@ -201,7 +201,7 @@ fn what_is_wrong_is_named_with_its_path() {
         "$.backlog[0].milestones[0].id: duplicate field"
     );
     assert!(prp("{").starts_with("the task list is not valid JSON: EOF while parsing"));
-    let json = |text: &str| error(PlanForm::Json, text);
+    let json = |text: &str| error(TaskListForm::Json, text);
     assert_eq!(
         json(r#"{"tasks":[{"title":"a","priority":"b"}]}"#),
         "$.tasks[0].priority: it must be a whole number"
@@ -214,7 +214,7 @@ fn what_is_wrong_is_named_with_its_path() {
     let foreign =
         format!(r#"{{"tasks":[{{"title":"a","x":{}{}}}]}}"#, "[".repeat(70), "]".repeat(70));
     assert_eq!(json(&foreign), "$.tasks[0].x: nested deeper than 64 levels");
-    let toml = |text: &str| error(PlanForm::Toml, text);
+    let toml = |text: &str| error(TaskListForm::Toml, text);
     assert_eq!(toml("[[task]]\nid='a'"), "$.task[0].title: it is missing");
     assert_eq!(
         toml("[[task]]\nid='a'\ntitle='a'\nparent='b'\n[[task]]\nid='b'\ntitle='b'\nparent='a'"),
@@ -222,7 +222,7 @@ fn what_is_wrong_is_named_with_its_path() {
     );
     assert_eq!(toml("[[task]]\ntitle='a'\nparent='b'"), "$.task[0].parent: there is no task \"b\"");
     assert!(toml("[[task]\n").contains("line 1"));
-    let lines = |text: &str| error(PlanForm::Markdown, text);
+    let lines = |text: &str| error(TaskListForm::Markdown, text);
     assert_eq!(lines("# T\n- [ ] a\n- [ ] b (after: c)\n"), "line 3: there is no task \"c\"");
     assert_eq!(
         lines("- [ ] a\n- [ ] a\n- [ ] b\n  depends: a\n"),
@@ -232,19 +232,19 @@ fn what_is_wrong_is_named_with_its_path() {
         lines("- [ ] `T1` a\n- [ ] `T1` b\n"),
         "line 2: task id \"T1\" is already used by line 1"
     );
-    let bytes = Plan::read(PlanForm::Markdown, b"- [ ] a\xff").unwrap_err();
+    let bytes = TaskList::read(TaskListForm::Markdown, b"- [ ] a\xff").unwrap_err();
     assert_eq!(bytes.to_string(), "the task list is not UTF-8 (first bad byte at 7)");
 }
 
 #[test]
 fn a_form_is_known_by_name_and_content() {
-    let of = |name: &str, text: &str| PlanForm::of(name.as_ref(), text.as_bytes());
-    assert_eq!(of("a/tasks.json", BACKLOG), Ok(PlanForm::Prp));
-    assert_eq!(of("tasks.json", r#"{"tasks":[]}"#), Ok(PlanForm::Json));
-    assert_eq!(of("PLAN.MD", ""), Ok(PlanForm::Markdown));
-    assert_eq!(of("plan.toml", ""), Ok(PlanForm::Toml));
+    let of = |name: &str, text: &str| TaskListForm::of(name.as_ref(), text.as_bytes());
+    assert_eq!(of("a/tasks.json", BACKLOG), Ok(TaskListForm::Prp));
+    assert_eq!(of("tasks.json", r#"{"tasks":[]}"#), Ok(TaskListForm::Json));
+    assert_eq!(of("PLAN.MD", ""), Ok(TaskListForm::Markdown));
+    assert_eq!(of("plan.toml", ""), Ok(TaskListForm::Toml));
     assert!(of("plan", "").is_err() && of("plan.yaml", "").is_err());
-    for form in PlanForm::ALL {
+    for form in TaskListForm::ALL {
         assert_eq!(form.to_string().parse(), Ok(form));
     }
     assert_eq!(
@@ -309,10 +309,10 @@ TaskId("P3") "Done" None [] 0 None [] Complete None None
 TaskId("P3.M1") "All of it" Some(TaskId("P3")) [] 0 None [] Complete None None"#,
     );
     assert_eq!(plan.title.as_deref(), Some("The parser"));
-    let written = plan.write(PlanForm::Markdown).unwrap();
+    let written = plan.write(TaskListForm::Markdown).unwrap();
     let again = markdown(&written);
     assert_eq!(said(&again), said(&plan), "{written}");
-    assert_eq!(again.write(PlanForm::Markdown).unwrap(), written);
+    assert_eq!(again.write(TaskListForm::Markdown).unwrap(), written);
     assert!(written.contains("status: a draft, and no field of a task"), "{written}");
     assert!(written.contains("**Background**\n\nWhy it is.\n"), "{written}");
 }
@@ -409,15 +409,15 @@ fn a_second_heading_of_the_first_level_loses_nothing() {
 #[test]
 fn unknown_fields_of_toml_stay() {
     let text = "title = \"x\"\nkind = \"y\"\n\n[[task]]\nid = \"a\"\ntitle = \"A\"\nstatus = \"complete\"\nwhen = 2026-01-02\n\"odd key\" = { x = [1, { y = 2.5 }] }\n\n[owner]\nname = \"ann\"\n";
-    let plan = read(PlanForm::Toml, text);
-    let written = plan.write(PlanForm::Toml).unwrap();
+    let plan = read(TaskListForm::Toml, text);
+    let written = plan.write(TaskListForm::Toml).unwrap();
     let value = |text: &str| toml::from_str::<toml::Table>(text).unwrap();
     assert_eq!(value(&written), value(text), "{written}");
-    assert_eq!(through_session(&plan).write(PlanForm::Toml).unwrap(), written);
+    assert_eq!(through_session(&plan).write(TaskListForm::Toml).unwrap(), written);
 }
 
 /// Trees of tasks with dependencies backwards: `(depth, title, …)` of each.
-fn plans() -> impl Strategy<Value = Plan> {
+fn plans() -> impl Strategy<Value = TaskList> {
     let odd = "[a-c \\-#`~\\\\\\[\\]x:*{}1.]{0,12}";
     let title = prop_oneof![3 => "[a-d]", 1 => "[a-zA-Z0-9 #`*:{}().\\-é\"\\[\\]]{1,16}"];
     let line = prop_oneof![
@@ -432,21 +432,22 @@ fn plans() -> impl Strategy<Value = Plan> {
     );
     let one = (0usize..4, title, details, -2i64..3, 0usize..8, any::<(bool, u8)>());
     proptest::collection::vec(one, 0..14).prop_map(|items| {
-        let mut plan = Plan { form: PlanForm::Json, title: None, tasks: Vec::new(), foreign: None };
+        let mut plan =
+            TaskList { form: TaskListForm::Json, title: None, tasks: Vec::new(), foreign: None };
         let mut open: Vec<TaskId> = Vec::new();
         for (at, (depth, title, details, priority, status, (named, other))) in
             items.into_iter().enumerate()
         {
             open.truncate(depth);
             let id = TaskId(if named { format!("id-{at}") } else { format!("Q{at}") });
-            let mut task = PlanTask {
+            let mut task = DocumentTask {
                 id: id.clone(),
                 title: if title.trim().is_empty() { "blank".into() } else { title.trim().into() },
                 parent: open.last().cloned(),
                 priority,
                 details: details.filter(|details| !details.is_empty()),
                 status: TaskStatus::ALL[status],
-                ..PlanTask::default()
+                ..DocumentTask::default()
             };
             let earlier = plan.tasks.get(usize::from(other)).map(|task| task.id.clone());
             task.depends = earlier.into_iter().filter(|id| !open.contains(id)).collect();
@@ -463,7 +464,7 @@ fn plans() -> impl Strategy<Value = Plan> {
 }
 
 /// As Markdown says it: without blank lines at the ends of a text and spaces at the ends of lines.
-fn in_markdown(mut plan: Plan) -> Plan {
+fn in_markdown(mut plan: TaskList) -> TaskList {
     for task in &mut plan.tasks {
         task.title = task.title.split_whitespace().collect::<Vec<_>>().join(" ");
         let details = task.details.take().unwrap_or_default();
@@ -478,7 +479,7 @@ fn in_markdown(mut plan: Plan) -> Plan {
 }
 
 /// A document without what a session adds: nothing is done, nothing came of it.
-fn document(mut plan: Plan) -> Plan {
+fn document(mut plan: TaskList) -> TaskList {
     for task in &mut plan.tasks {
         task.status = TaskStatus::Planned;
         task.result = None;
@@ -487,7 +488,7 @@ fn document(mut plan: Plan) -> Plan {
 }
 
 /// Nobody is at work, and parents are what follows from their parts.
-fn settled(mut plan: Plan) -> Plan {
+fn settled(mut plan: TaskList) -> TaskList {
     for at in (0..plan.tasks.len()).rev() {
         let id = plan.tasks[at].id.clone();
         let parts = plan.tasks.iter().filter(|task| task.parent.as_ref() == Some(&id));
@@ -515,14 +516,14 @@ proptest! {
 
     #[test]
     fn every_form_gives_back_what_it_took(plan in plans()) {
-        for form in [PlanForm::Json, PlanForm::Toml, PlanForm::Prp] {
+        for form in [TaskListForm::Json, TaskListForm::Toml, TaskListForm::Prp] {
             let text = plan.write(form).unwrap();
             let again = read(form, &text);
             prop_assert_eq!(said(&again), said(&plan), "{}", text);
             prop_assert_eq!(&again.write(form).unwrap(), &text);
             let stored = through_session(&again);
             prop_assert_eq!(&stored.write(form).unwrap(), &text);
-            if form == PlanForm::Prp {
+            if form == TaskListForm::Prp {
                 let value: Value = serde_json::from_str(&text).unwrap();
                 let pretty = serde_json::to_string(&value).unwrap();
                 let back = read(form, &pretty).write(form).unwrap();
@@ -530,10 +531,10 @@ proptest! {
             }
         }
         let plan = in_markdown(plan);
-        let text = plan.write(PlanForm::Markdown).unwrap();
+        let text = plan.write(TaskListForm::Markdown).unwrap();
         let again = markdown(&text);
         prop_assert_eq!(said(&again), said(&plan), "{}", text);
-        let once = again.write(PlanForm::Markdown).unwrap();
+        let once = again.write(TaskListForm::Markdown).unwrap();
         prop_assert_eq!(said(&markdown(&once)), said(&plan), "{}", once);
     }
 
@@ -566,7 +567,7 @@ proptest! {
         }
         let parent = parent.as_ref().map(renamed);
         let title = "the new one".to_owned();
-        new.tasks.insert(place, PlanTask { id, title, parent, ..PlanTask::default() });
+        new.tasks.insert(place, DocumentTask { id, title, parent, ..DocumentTask::default() });
         let delta = delta(&old, new);
         prop_assert_eq!(delta.added.len(), 1);
         prop_assert_eq!(delta.kept.len(), old.tasks.len());
@@ -601,7 +602,7 @@ proptest! {
             }
         }
         // The last of those with the same title goes, as nobody can tell them apart.
-        let twins = |task: &&PlanTask| {
+        let twins = |task: &&DocumentTask| {
             let first = plan.tasks.iter().find(|other| other.id == gone[0]).unwrap();
             task.parent == first.parent && task.title == first.title
         };
@@ -651,8 +652,8 @@ proptest! {
 
     #[test]
     fn any_text_is_read_or_refused(text in "[ \\-\\[\\]x#`\na-c:(){}1.]{0,120}") {
-        for form in PlanForm::ALL {
-            if let Ok(plan) = Plan::read(form, text.as_bytes())
+        for form in TaskListForm::ALL {
+            if let Ok(plan) = TaskList::read(form, text.as_bytes())
                 && let Ok(written) = plan.write(form)
             {
                 prop_assert_eq!(said(&read(form, &written)), said(&plan), "{}", written);

@@ -4,49 +4,52 @@ use abide_model::TaskStatus;
 use serde_json::value::RawValue;
 use toml::{Table, Value};
 
-use crate::arrange::{MAX_DEPTH, MAX_TASKS, Names, arrange};
-use crate::draft::{Draft, Place};
+use crate::arrange::{MAX_DEPTH, MAX_TASKS, TaskNaming, arrange};
+use crate::draft::{DraftPlace, TaskDraft};
 use crate::json;
 use crate::plan::{as_foreign, foreign_of};
-use crate::{Plan, PlanError, PlanFault, PlanForm, PlanTask, status};
+use crate::{DocumentTask, TaskList, TaskListError, TaskListFault, TaskListForm, status};
 
 /// Reads a document.
-pub(crate) fn read(document: &str) -> Result<Plan, PlanError> {
-    let mut top: Table = toml::from_str(document).map_err(|error| PlanError::Syntax {
+pub(crate) fn read(document: &str) -> Result<TaskList, TaskListError> {
+    let mut top: Table = toml::from_str(document).map_err(|error| TaskListError::Syntax {
         form: "TOML",
         reason: error.to_string().trim_end().to_owned(),
     })?;
     let title = match top.remove("title") {
         Some(Value::String(title)) => Some(title),
         None => None,
-        Some(_) => return Err(PlanError::at("$.title", PlanFault::Not { wanted: "text" })),
+        Some(_) => return Err(TaskListError::at("$.title", TaskListFault::Not { wanted: "text" })),
     };
     let tables = match top.remove("task") {
         Some(Value::Array(tables)) => tables,
         None => Vec::new(),
         Some(_) => {
-            return Err(PlanError::at("$.task", PlanFault::Not { wanted: "[[task]] tables" }));
+            return Err(TaskListError::at(
+                "$.task",
+                TaskListFault::Not { wanted: "[[task]] tables" },
+            ));
         }
     };
     let mut drafts = Vec::with_capacity(tables.len());
     for (index, table) in tables.into_iter().enumerate() {
         let place = format!("$.task[{index}]");
         if index >= MAX_TASKS {
-            return Err(PlanError::at(place, PlanFault::TooMany { limit: MAX_TASKS }));
+            return Err(TaskListError::at(place, TaskListFault::TooMany { limit: MAX_TASKS }));
         }
         let Value::Table(table) = table else {
-            return Err(PlanError::at(place, PlanFault::Not { wanted: "a table" }));
+            return Err(TaskListError::at(place, TaskListFault::Not { wanted: "a table" }));
         };
         drafts.push(draft(table, index, &place)?);
     }
-    let tasks = arrange(drafts, Names::Ids, "depends")?;
+    let tasks = arrange(drafts, TaskNaming::Ids, "depends")?;
     let foreign = kept(top, "$")?;
-    Ok(Plan { form: PlanForm::Toml, title, tasks, foreign })
+    Ok(TaskList { form: TaskListForm::Toml, title, tasks, foreign })
 }
 
-fn draft(mut table: Table, index: usize, place: &str) -> Result<Draft, PlanError> {
-    let wrong = |field: &str, fault| PlanError::at(format!("{place}.{field}"), fault);
-    let not = |field: &str, wanted| wrong(field, PlanFault::Not { wanted });
+fn draft(mut table: Table, index: usize, place: &str) -> Result<TaskDraft, TaskListError> {
+    let wrong = |field: &str, fault| TaskListError::at(format!("{place}.{field}"), fault);
+    let not = |field: &str, wanted| wrong(field, TaskListFault::Not { wanted });
     let mut text = |field: &str| match table.remove(field) {
         Some(Value::String(text)) => Ok(Some(text)),
         None => Ok(None),
@@ -54,11 +57,11 @@ fn draft(mut table: Table, index: usize, place: &str) -> Result<Draft, PlanError
     };
     let (id, title, parent_id) = (text("id")?, text("title")?, text("parent")?);
     let (details, word, result) = (text("details")?, text("status")?, text("result")?);
-    let title = title.ok_or_else(|| wrong("title", PlanFault::Missing))?;
+    let title = title.ok_or_else(|| wrong("title", TaskListFault::Missing))?;
     if title.trim().is_empty() {
         return Err(not("title", "non-empty text"));
     }
-    let mut list = |field: &str| -> Result<Vec<String>, PlanError> {
+    let mut list = |field: &str| -> Result<Vec<String>, TaskListError> {
         let Some(value) = table.remove(field) else { return Ok(Vec::new()) };
         value.try_into().map_err(|_| not(field, "a list of strings"))
     };
@@ -70,7 +73,7 @@ fn draft(mut table: Table, index: usize, place: &str) -> Result<Draft, PlanError
     };
     let (status, foreign_status) = match word {
         Some(word) => status::read(&word, TaskStatus::as_str)
-            .ok_or_else(|| wrong("status", PlanFault::Status { word }))?,
+            .ok_or_else(|| wrong("status", TaskListFault::Status { word }))?,
         None => (TaskStatus::Planned, None),
     };
     let result = match result {
@@ -84,7 +87,7 @@ fn draft(mut table: Table, index: usize, place: &str) -> Result<Draft, PlanError
         }
         None => None,
     };
-    Ok(Draft {
+    Ok(TaskDraft {
         id,
         title,
         parent_id,
@@ -96,23 +99,23 @@ fn draft(mut table: Table, index: usize, place: &str) -> Result<Draft, PlanError
         foreign_status,
         result,
         foreign: kept(table, place)?,
-        place: Place::Json("task", index),
-        ..Draft::default()
+        place: DraftPlace::Json("task", index),
+        ..TaskDraft::default()
     })
 }
 
 /// Fields that abide does not know, kept as TOML, which can express times and the like.
-fn kept(table: Table, place: &str) -> Result<Option<Box<RawValue>>, PlanError> {
+fn kept(table: Table, place: &str) -> Result<Option<Box<RawValue>>, TaskListError> {
     if table.is_empty() {
         return Ok(None);
     }
     if table.values().any(|value| depth(value) > MAX_DEPTH) {
-        return Err(PlanError::at(place, PlanFault::TooDeep { limit: MAX_DEPTH }));
+        return Err(TaskListError::at(place, TaskListFault::TooDeep { limit: MAX_DEPTH }));
     }
     let written = toml::to_string(&table).map_err(|_| {
-        PlanError::at(place, PlanFault::Not { wanted: "a value that can be written back" })
+        TaskListError::at(place, TaskListFault::Not { wanted: "a value that can be written back" })
     })?;
-    Ok(as_foreign(PlanForm::Toml, &json::text(&written)))
+    Ok(as_foreign(TaskListForm::Toml, &json::text(&written)))
 }
 
 /// How deep a value is nested.
@@ -125,13 +128,13 @@ fn depth(value: &Value) -> usize {
 }
 
 fn unkept(foreign: Option<&RawValue>) -> Table {
-    let kept = foreign_of(foreign, PlanForm::Toml);
+    let kept = foreign_of(foreign, TaskListForm::Toml);
     let written = kept.and_then(|kept| serde_json::from_str::<String>(kept.get()).ok());
     written.and_then(|written| toml::from_str(&written).ok()).unwrap_or_default()
 }
 
 /// Writes a document.
-pub(crate) fn write(plan: &Plan) -> Result<String, PlanError> {
+pub(crate) fn write(plan: &TaskList) -> Result<String, TaskListError> {
     let mut out = String::new();
     if let Some(title) = &plan.title {
         put(&mut out, "title", &Value::String(title.clone()));
@@ -159,7 +162,7 @@ fn put(out: &mut String, key: &str, value: &Value) {
     out.push_str(&toml::to_string_pretty(&table).unwrap_or_default());
 }
 
-fn write_task(out: &mut String, task: &PlanTask) {
+fn write_task(out: &mut String, task: &DocumentTask) {
     if !out.is_empty() {
         out.push('\n');
     }

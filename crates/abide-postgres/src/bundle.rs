@@ -9,14 +9,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_journal::{
-    Body, BundleError, BundleHeader, BundleParent, BundleReader, BundleRecord, BundleWriter,
-    ExportError, ImportError, ImportOutcome, Imported, Line, Sum,
+    BundleError, BundleHeader, BundleParent, BundleReader, BundleRecord, BundleWriter, ExportError,
+    ImportError, ImportOutcome, ImportedBundle, JournalLine, LinePayload, Sum,
 };
 use abide_model::{EventRange, Fact, ObjectBatch, ObjectHash, Seq, SessionId, StoreError};
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use crate::error::Trouble;
+use crate::error::ServerError;
 use crate::flush::place;
 use crate::lease;
 use crate::reader::PostgresReader;
@@ -31,38 +31,38 @@ const OBJECTS: usize = 4 << 20;
 type PutObject<'a> = dyn FnMut(ObjectHash, &[u8]) -> Result<(), StoreError> + 'a;
 
 /// A line to insert into the table.
-struct Row {
+struct EventRow {
     seq: Seq,
     sum: Sum,
     line: Vec<u8>,
 }
 
 /// An event in the table.
-struct Here {
+struct TableEvent {
     sum: Sum,
     /// Its data is erased.
     erased: bool,
 }
 
 /// A bundle compared with the table.
-struct Compared {
+struct TableComparison {
     header: BundleHeader,
     /// The lines that are not in the table.
-    rows: Vec<Row>,
+    rows: Vec<EventRow>,
     outcome: ImportOutcome,
     /// Events that are erased in the bundle and not here.
     unerased: Vec<Seq>,
 }
 
-impl Compared {
-    fn imported(self) -> Imported {
+impl TableComparison {
+    fn imported(self) -> ImportedBundle {
         let Self { header: bundle, outcome, unerased, .. } = self;
-        Imported { bundle, outcome, unerased, notes: Vec::new() }
+        ImportedBundle { bundle, outcome, unerased, notes: Vec::new() }
     }
 }
 
 /// What the first pass over a session found.
-struct Survey {
+struct SharedExportSurvey {
     title: Option<String>,
     last: (Seq, Sum),
     bytes: u64,
@@ -80,9 +80,10 @@ impl PostgresStore {
         let parent = self.bundle_parent(&reader)?;
         let before = parent.map_or_else(|| (Seq::ZERO, Sum::genesis(session)), |p| (p.seq, p.sum));
         let lost = |reason: String| ExportError::Damaged { session, reason };
-        let mut survey = Survey { title: None, last: before, bytes: 0, objects: HashMap::new() };
+        let mut survey =
+            SharedExportSurvey { title: None, last: before, bytes: 0, objects: HashMap::new() };
         self.each_own_line(&reader, before.0.next(), Seq(u64::MAX), &mut |raw| {
-            let line = Line::read(raw).map_err(|error| lost(error.to_string()))?;
+            let line = JournalLine::read(raw).map_err(|error| lost(error.to_string()))?;
             if line.seq != survey.last.0.next() || line.prev != survey.last.1.link() {
                 let reason = format!("event {} does not follow from those before", line.seq);
                 return Err(lost(reason));
@@ -105,7 +106,7 @@ impl PostgresStore {
         };
         let mut writer = BundleWriter::begin(out, header.clone()).map_err(bad)?;
         self.each_own_line(&reader, before.0.next(), survey.last.0, &mut |raw| {
-            let line = Line::read(raw).map_err(|error| lost(error.to_string()))?;
+            let line = JournalLine::read(raw).map_err(|error| lost(error.to_string()))?;
             for named in line.objects() {
                 if !writer.has(named.hash) {
                     let bytes = reader.objects.read(named.hash)?.ok_or_else(|| {
@@ -165,7 +166,10 @@ impl PostgresStore {
     }
 
     /// Reads a bundle to its end and says what an import would do. Writes nothing.
-    pub fn check_bundle<R: Read>(&self, bundle: BundleReader<R>) -> Result<Imported, ImportError> {
+    pub fn check_bundle<R: Read>(
+        &self,
+        bundle: BundleReader<R>,
+    ) -> Result<ImportedBundle, ImportError> {
         self.check_bundle_of(bundle, None)
     }
 
@@ -174,8 +178,8 @@ impl PostgresStore {
         &self,
         bundle: BundleReader<R>,
         project: Option<&str>,
-    ) -> Result<Imported, ImportError> {
-        self.compare(bundle, project, &mut |_, _| Ok(())).map(Compared::imported)
+    ) -> Result<ImportedBundle, ImportError> {
+        self.compare(bundle, project, &mut |_, _| Ok(())).map(TableComparison::imported)
     }
 
     /// Imports the session of a bundle. When this returns `Ok`, the outcome is durable. If the
@@ -184,7 +188,7 @@ impl PostgresStore {
         &self,
         bundle: BundleReader<R>,
         wait: Duration,
-    ) -> Result<Imported, ImportError> {
+    ) -> Result<ImportedBundle, ImportError> {
         self.import_bundle_of(bundle, None, wait)
     }
 
@@ -195,7 +199,7 @@ impl PostgresStore {
         bundle: BundleReader<R>,
         project: Option<&str>,
         wait: Duration,
-    ) -> Result<Imported, ImportError> {
+    ) -> Result<ImportedBundle, ImportError> {
         let objects = self.objects_of_store();
         let mut batch = ObjectBatch::default();
         let mut put = |hash: ObjectHash, bytes: &[u8]| -> Result<(), StoreError> {
@@ -228,7 +232,7 @@ impl PostgresStore {
         mut bundle: BundleReader<R>,
         project: Option<&str>,
         object: &mut PutObject<'_>,
-    ) -> Result<Compared, ImportError> {
+    ) -> Result<TableComparison, ImportError> {
         let header = bundle.header().clone();
         let id = header.session;
         let here = match self.reader(id) {
@@ -261,7 +265,7 @@ impl PostgresStore {
                 Some(ours) if ours.sum == line.sum => {
                     seen.insert(line.seq);
                     erased_here = ours.erased;
-                    if matches!(line.body(), Body::Erased { .. }) && !ours.erased {
+                    if matches!(line.body(), LinePayload::Erased { .. }) && !ours.erased {
                         unerased.push(line.seq);
                     }
                 }
@@ -273,7 +277,7 @@ impl PostgresStore {
                         self.check_key(&line, id, project)?;
                     }
                     let line_bytes = line.bytes().to_vec();
-                    rows.push(Row { seq: line.seq, sum: line.sum, line: line_bytes });
+                    rows.push(EventRow { seq: line.seq, sum: line.sum, line: line_bytes });
                 }
             }
             for named in line.objects().into_iter().filter(|_| !erased_here) {
@@ -289,11 +293,11 @@ impl PostgresStore {
             (Some(_), None) if seen.len() < known.len() => ImportOutcome::Behind { here: last },
             (Some(_), None) => ImportOutcome::Same,
         };
-        Ok(Compared { header, rows, outcome, unerased })
+        Ok(TableComparison { header, rows, outcome, unerased })
     }
 
     /// The sums of a session's own events, and which of them are erased.
-    fn events_here(&self, reader: &PostgresReader) -> Result<HashMap<Seq, Here>, StoreError> {
+    fn events_here(&self, reader: &PostgresReader) -> Result<HashMap<Seq, TableEvent>, StoreError> {
         let (server, sid, session) = (self.server().clone(), reader.known.sid, reader.session);
         self.server().block(async move {
             server
@@ -312,7 +316,7 @@ impl PostgresStore {
                                 reason: "unreadable sum".to_owned(),
                             })?;
                             let erased: Option<bool> = row.try_get(2)?;
-                            Ok((seq, Here { sum, erased: erased.unwrap_or(false) }))
+                            Ok((seq, TableEvent { sum, erased: erased.unwrap_or(false) }))
                         });
                         each.collect()
                     })
@@ -336,7 +340,7 @@ impl PostgresStore {
 
     fn check_key(
         &self,
-        line: &Line<'_>,
+        line: &JournalLine<'_>,
         id: SessionId,
         told: Option<&str>,
     ) -> Result<(), ImportError> {
@@ -371,7 +375,7 @@ impl PostgresStore {
         &self,
         header: &BundleHeader,
         told: Option<&str>,
-        rows: Vec<Row>,
+        rows: Vec<EventRow>,
     ) -> Result<(), ImportError> {
         let id = header.session;
         let parent = header.parent.map(|parent| parent.session);
@@ -380,7 +384,7 @@ impl PostgresStore {
         let holder = reader.as_ref().and_then(|reader| {
             reader.known.stretches.iter().find(|part| part.last >= before).map(|part| part.sid)
         });
-        let first = rows.first().and_then(|row| Line::read(&row.line).ok());
+        let first = rows.first().and_then(|row| JournalLine::read(&row.line).ok());
         let (project, key) = first.as_ref().map(project_and_key).unwrap_or_default();
         let project = project.or_else(|| told.map(str::to_owned));
         let projects = self.known_by(project.as_deref());
@@ -430,7 +434,7 @@ impl PostgresStore {
     fn forward(
         &self,
         header: &BundleHeader,
-        rows: Vec<Row>,
+        rows: Vec<EventRow>,
         wait: Duration,
     ) -> Result<(), ImportError> {
         let id = header.session;
@@ -470,8 +474,8 @@ impl PostgresStore {
 async fn follows(
     transaction: &deadpool_postgres::Transaction<'_>,
     (session, sid): (SessionId, i64),
-    rows: &[Row],
-) -> Result<bool, Trouble> {
+    rows: &[EventRow],
+) -> Result<bool, ServerError> {
     let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return Ok(false) };
     let diverged = || StoreError::Damaged {
         place: format!("session {session}"),
@@ -483,7 +487,7 @@ async fn follows(
     if seq == place(last.seq.0) && sum == last.sum.as_ascii() {
         return Ok(false);
     }
-    let links = Sum::from_ascii(sum).zip(Line::read(&first.line).ok());
+    let links = Sum::from_ascii(sum).zip(JournalLine::read(&first.line).ok());
     let linked = links.is_some_and(|(sum, line)| line.prev == sum.link());
     if place(first.seq.0) == seq.saturating_add(1) && linked {
         return Ok(true);
@@ -492,7 +496,7 @@ async fn follows(
 }
 
 /// The project and the client's key, if this is the line that sets them.
-fn project_and_key(line: &Line<'_>) -> (Option<String>, Option<String>) {
+fn project_and_key(line: &JournalLine<'_>) -> (Option<String>, Option<String>) {
     match line.event().map(|event| event.fact()) {
         Some(Ok(Fact::SessionCreated(created))) => (created.fields.project_id, created.fields.key),
         _ => (None, None),
@@ -502,8 +506,8 @@ fn project_and_key(line: &Line<'_>) -> (Option<String>, Option<String>) {
 async fn put_rows(
     transaction: &deadpool_postgres::Transaction<'_>,
     sid: i64,
-    rows: &[Row],
-) -> Result<(), Trouble> {
+    rows: &[EventRow],
+) -> Result<(), ServerError> {
     let sql = "INSERT INTO event (sid, seq, sum, line)
         SELECT $1, given.seq, given.sum, given.line
         FROM unnest($2::bigint[], $3::bytea[], $4::bytea[]) AS given (seq, sum, line)
@@ -519,8 +523,8 @@ async fn put_rows(
     Ok(())
 }
 
-impl Survey {
-    fn take(&mut self, line: &Line<'_>) {
+impl SharedExportSurvey {
+    fn take(&mut self, line: &JournalLine<'_>) {
         self.last = (line.seq, line.sum);
         self.bytes += line.bytes().len() as u64;
         self.objects.extend(line.objects().into_iter().map(|named| (named.hash, named.size)));

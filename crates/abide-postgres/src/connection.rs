@@ -14,8 +14,8 @@ use tokio::runtime::Runtime;
 use tokio::task::{JoinError, JoinHandle};
 use tokio_postgres::Config;
 
-use crate::error::Trouble;
-use crate::guard::Guard;
+use crate::error::ServerError;
+use crate::guard::ConnectionGuard;
 use crate::tls;
 use crate::url::{ServerUrl, UrlError};
 
@@ -38,7 +38,7 @@ thread_local! {
 }
 
 /// What is asked of the server, with a connection of its own until it is answered.
-pub(crate) type Asking<T> = Pin<Box<dyn Future<Output = Result<T, Trouble>> + Send>>;
+pub(crate) type ServerFuture<T> = Pin<Box<dyn Future<Output = Result<T, ServerError>> + Send>>;
 
 /// A server and the threads that talk to it.
 pub(crate) struct Server {
@@ -47,7 +47,7 @@ pub(crate) struct Server {
     pool: Pool,
     /// The configuration for connections outside the pool.
     config: Config,
-    guard: Guard,
+    guard: ConnectionGuard,
     url: ServerUrl,
     /// How long a request is retried before it fails.
     patience: Duration,
@@ -110,7 +110,7 @@ impl Server {
         let connector = connector
             .transpose()
             .map_err(|error: UrlError| failed("connect to")(Arc::new(error)))?;
-        let guard = Guard::over(&mut config, connector);
+        let guard = ConnectionGuard::over(&mut config, connector);
         let manager = Manager::from_config(config.clone(), guard.clone(), recycling);
         let pool = Pool::builder(manager)
             .max_size(CONNECTIONS)
@@ -145,12 +145,12 @@ impl Server {
     }
 
     /// The configuration and guard for a connection outside the pool.
-    pub(crate) fn own_line(&self) -> (Config, Guard) {
+    pub(crate) fn own_line(&self) -> (Config, ConnectionGuard) {
         (self.config.clone(), self.guard.clone())
     }
 
     /// A connection from the pool.
-    pub(crate) async fn connection(&self) -> Result<Object, Trouble> {
+    pub(crate) async fn connection(&self) -> Result<Object, ServerError> {
         Ok(self.pool.get().await?)
     }
 
@@ -160,19 +160,22 @@ impl Server {
     }
 
     /// Sends a request once, within the time that one may take.
-    pub(crate) async fn once<T>(&self, ask: impl Fn(Object) -> Asking<T>) -> Result<T, Trouble> {
+    pub(crate) async fn once<T>(
+        &self,
+        ask: impl Fn(Object) -> ServerFuture<T>,
+    ) -> Result<T, ServerError> {
         self.within(self.answer, &ask).await
     }
 
     async fn within<T>(
         &self,
         limit: Duration,
-        ask: &impl Fn(Object) -> Asking<T>,
-    ) -> Result<T, Trouble> {
+        ask: &impl Fn(Object) -> ServerFuture<T>,
+    ) -> Result<T, ServerError> {
         let asked = async { ask(self.connection().await?).await };
         match tokio::time::timeout(limit, asked).await {
             Ok(answered) => answered,
-            Err(_) => Err(Trouble::Silent(limit.as_secs())),
+            Err(_) => Err(ServerError::Silent(limit.as_secs())),
         }
     }
 
@@ -181,7 +184,7 @@ impl Server {
     pub(crate) async fn ask<T>(
         &self,
         action: &'static str,
-        ask: impl Fn(Object) -> Asking<T>,
+        ask: impl Fn(Object) -> ServerFuture<T>,
     ) -> Result<T, StoreError> {
         self.ask_within(self.answer, action, ask).await
     }
@@ -190,7 +193,7 @@ impl Server {
     pub(crate) async fn ask_much<T>(
         &self,
         action: &'static str,
-        ask: impl Fn(Object) -> Asking<T>,
+        ask: impl Fn(Object) -> ServerFuture<T>,
     ) -> Result<T, StoreError> {
         self.ask_within(MUCH, action, ask).await
     }
@@ -199,10 +202,10 @@ impl Server {
         &self,
         limit: Duration,
         action: &'static str,
-        ask: impl Fn(Object) -> Asking<T>,
+        ask: impl Fn(Object) -> ServerFuture<T>,
     ) -> Result<T, StoreError> {
         let met = self.met.load(Ordering::Relaxed);
-        let mut again = Again::new(if met { self.patience } else { self.first_contact });
+        let mut again = RetrySchedule::new(if met { self.patience } else { self.first_contact });
         loop {
             let trouble = match self.within(limit, &ask).await {
                 Ok(answer) => {
@@ -213,7 +216,7 @@ impl Server {
             };
             if !trouble.is_silence() && !self.met.swap(true, Ordering::Relaxed) {
                 // The server is there; it is starting or stopping.
-                again = Again::new(self.patience);
+                again = RetrySchedule::new(self.patience);
             }
             if !trouble.may_pass() || !again.has_time() {
                 return Err(trouble.into_store(action, &self.place()));
@@ -287,12 +290,12 @@ fn closed() -> StoreError {
 
 /// When a request is retried.
 #[derive(Debug)]
-pub(crate) struct Again {
+pub(crate) struct RetrySchedule {
     until: Option<Instant>,
     pause: Duration,
 }
 
-impl Again {
+impl RetrySchedule {
     pub(crate) fn new(patience: Duration) -> Self {
         Self { until: Instant::now().checked_add(patience), pause: FIRST_PAUSE }
     }

@@ -5,12 +5,12 @@ use abide_model::{DeleteError, SessionId, StoreError};
 use deadpool_postgres::Object;
 use uuid::Uuid;
 
-use crate::error::Trouble;
-use crate::lease::LeaseSeen;
+use crate::error::ServerError;
+use crate::lease::LeaseStatus;
 use crate::store::{PostgresStore, session_id};
 
 /// Why a session cannot be deleted.
-enum Kept {
+enum DeletionBlocker {
     Forked(SessionId),
     Held(Box<abide_model::WriterHolder>),
 }
@@ -32,14 +32,18 @@ impl PostgresStore {
         })?;
         match kept {
             None => Ok(()),
-            Some(Kept::Forked(fork)) => Err(DeleteError::Forked { session, fork }),
-            Some(Kept::Held(holder)) => Err(StoreError::Held { session, holder }.into()),
+            Some(DeletionBlocker::Forked(fork)) => Err(DeleteError::Forked { session, fork }),
+            Some(DeletionBlocker::Held(holder)) => Err(StoreError::Held { session, holder }.into()),
         }
     }
 }
 
-async fn delete(mut client: Object, sid: i64, env: &Environment) -> Result<Option<Kept>, Trouble> {
-    let lease = LeaseSeen::look(&client, sid).await;
+async fn delete(
+    mut client: Object,
+    sid: i64,
+    env: &Environment,
+) -> Result<Option<DeletionBlocker>, ServerError> {
+    let lease = LeaseStatus::look(&client, sid).await;
     let transaction = client.transaction().await?;
     // No writer comes in between: an append and a takeover both wait for this row.
     let sql =
@@ -48,11 +52,11 @@ async fn delete(mut client: Object, sid: i64, env: &Environment) -> Result<Optio
     let gone = lease.as_ref().is_ok_and(|seen| seen.is_left_behind(env));
     if row.try_get::<_, bool>(0)? && !gone {
         let holder = lease.ok().and_then(|seen| seen.holder).unwrap_or_default();
-        return Ok(Some(Kept::Held(Box::new(holder))));
+        return Ok(Some(DeletionBlocker::Held(Box::new(holder))));
     }
     let fork = "SELECT id FROM session WHERE parent = $1 LIMIT 1";
     if let Some(row) = transaction.query_opt(fork, &[&sid]).await? {
-        return Ok(Some(Kept::Forked(session_id(row.try_get::<_, Uuid>(0)?))));
+        return Ok(Some(DeletionBlocker::Forked(session_id(row.try_get::<_, Uuid>(0)?))));
     }
     for table in ["event", "lease", "session"] {
         let sql = format!("DELETE FROM {table} WHERE sid = $1");

@@ -7,13 +7,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use abide_journal::{Body, Line};
+use abide_journal::{JournalLine, LinePayload};
 use abide_model::{Fact, Seq, SessionId, StoreError};
 use deadpool_postgres::{Object, Transaction};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use crate::error::Trouble;
+use crate::error::ServerError;
 use crate::flush::place;
 use crate::lease;
 use crate::store::{PostgresStore, session_id};
@@ -83,7 +83,7 @@ const FAMILY: &str = "WITH RECURSIVE family AS (
         UNION SELECT session.sid FROM session JOIN family ON session.parent = family.sid)
     SELECT session.id, session.sid FROM session JOIN family USING (sid) ORDER BY session.sid";
 
-fn family(rows: &[Row]) -> Result<Vec<(SessionId, i64)>, Trouble> {
+fn family(rows: &[Row]) -> Result<Vec<(SessionId, i64)>, ServerError> {
     let one = |row: &Row| Ok((session_id(row.try_get::<_, Uuid>(0)?), row.try_get(1)?));
     rows.iter().map(one).collect()
 }
@@ -93,7 +93,7 @@ async fn erase(
     (session, sid): (SessionId, i64),
     (sids, epochs): &(Vec<i64>, Vec<i64>),
     seqs: &[i64],
-) -> Result<ErasedRows, Trouble> {
+) -> Result<ErasedRows, ServerError> {
     let transaction = client.transaction().await?;
     let taken_over = |by: &str| StoreError::TakenOver { session, by: by.to_owned() };
     let sql = "SELECT 1 FROM lease
@@ -124,8 +124,8 @@ async fn erase(
             place: format!("event {seq} of session {session}"),
             reason,
         };
-        let line = Line::read(&raw).map_err(|error| refused(error.to_string()))?;
-        if matches!(line.body(), Body::Erased { .. }) {
+        let line = JournalLine::read(&raw).map_err(|error| refused(error.to_string()))?;
+        if matches!(line.body(), LinePayload::Erased { .. }) {
             continue;
         }
         if is_needed(&line) {
@@ -150,7 +150,7 @@ async fn erase(
 }
 
 /// Whether it is a checkpoint with files.
-fn names_snapshot(line: &Line<'_>) -> bool {
+fn names_snapshot(line: &JournalLine<'_>) -> bool {
     match line.event().map(|event| event.fact()) {
         Some(Ok(Fact::Checkpoint(checkpoint))) => checkpoint.snapshot.is_some(),
         _ => false,
@@ -158,7 +158,7 @@ fn names_snapshot(line: &Line<'_>) -> bool {
 }
 
 /// Whether the session could not be read without it.
-fn is_needed(line: &Line<'_>) -> bool {
+fn is_needed(line: &JournalLine<'_>) -> bool {
     let fork = || match line.event().map(|event| event.fact()) {
         Some(Ok(Fact::SessionCreated(created))) => created.fields.parent.is_some(),
         _ => false,
@@ -167,7 +167,7 @@ fn is_needed(line: &Line<'_>) -> bool {
 }
 
 /// Deletes what is derived from these sessions.
-async fn forget(transaction: &Transaction<'_>, sids: &[i64]) -> Result<(), Trouble> {
+async fn forget(transaction: &Transaction<'_>, sids: &[i64]) -> Result<(), ServerError> {
     let sql = "SELECT DISTINCT pid FROM touched WHERE sid = ANY($1)";
     let rows = transaction.query(sql, &[&sids]).await?;
     let paths: Vec<i64> = rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;

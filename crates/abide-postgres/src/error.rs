@@ -5,11 +5,11 @@ use std::sync::Arc;
 use abide_model::StoreError;
 use tokio_postgres::error::SqlState;
 
-use crate::guard::Refusal;
+use crate::guard::ConnectionRefusal;
 
 /// Why a request to the server failed.
 #[derive(Debug, thiserror::Error)]
-pub enum Trouble {
+pub enum ServerError {
     /// The server refused, or the connection broke.
     #[error("{}", said(.0))]
     Server(tokio_postgres::Error),
@@ -26,7 +26,7 @@ pub enum Trouble {
 
 /// The cause of an error, as far as a user can do something about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Obstacle {
+pub enum ServerErrorKind {
     /// Nothing answers at that address.
     Unreachable,
     /// The server rejects the user or the password.
@@ -41,13 +41,13 @@ pub enum Obstacle {
     Other,
 }
 
-impl From<tokio_postgres::Error> for Trouble {
+impl From<tokio_postgres::Error> for ServerError {
     fn from(error: tokio_postgres::Error) -> Self {
         Self::Server(error)
     }
 }
 
-impl From<deadpool_postgres::PoolError> for Trouble {
+impl From<deadpool_postgres::PoolError> for ServerError {
     fn from(error: deadpool_postgres::PoolError) -> Self {
         match error {
             deadpool_postgres::PoolError::Backend(error) => Self::Server(error),
@@ -56,33 +56,33 @@ impl From<deadpool_postgres::PoolError> for Trouble {
     }
 }
 
-impl Trouble {
+impl ServerError {
     /// The cause of the error.
     #[must_use]
-    pub fn obstacle(&self) -> Obstacle {
+    pub fn obstacle(&self) -> ServerErrorKind {
         let error = match self {
             Self::Server(error) => error,
-            Self::Silent(_) | Self::Pool(_) => return Obstacle::Unreachable,
-            Self::Refused(_) => return Obstacle::Other,
+            Self::Silent(_) | Self::Pool(_) => return ServerErrorKind::Unreachable,
+            Self::Refused(_) => return ServerErrorKind::Other,
         };
-        if let Some(Refusal::ClearPassword) = Refusal::behind(error) {
-            return Obstacle::ClearPassword;
+        if let Some(ConnectionRefusal::ClearPassword) = ConnectionRefusal::behind(error) {
+            return ServerErrorKind::ClearPassword;
         }
         let Some(code) = error.code() else {
             // Without the password that the server asks for, the client fails before it answers.
             let credentials = chain(error).contains("password");
             return match credentials {
-                true => Obstacle::Credentials,
-                false if passes(error) => Obstacle::Unreachable,
-                false => Obstacle::Other,
+                true => ServerErrorKind::Credentials,
+                false if passes(error) => ServerErrorKind::Unreachable,
+                false => ServerErrorKind::Other,
             };
         };
         match code.code() {
-            code if code.starts_with("28") => Obstacle::Credentials,
-            "3D000" => Obstacle::NoDatabase,
-            "42501" => Obstacle::Forbidden,
-            code if code.starts_with("08") => Obstacle::Unreachable,
-            _ => Obstacle::Other,
+            code if code.starts_with("28") => ServerErrorKind::Credentials,
+            "3D000" => ServerErrorKind::NoDatabase,
+            "42501" => ServerErrorKind::Forbidden,
+            code if code.starts_with("08") => ServerErrorKind::Unreachable,
+            _ => ServerErrorKind::Other,
         }
     }
 
@@ -155,7 +155,7 @@ fn passes(error: &tokio_postgres::Error) -> bool {
     let Some(code) = error.code() else {
         // No answer from the server: the connection broke or could not be made. A refusal, an
         // unreadable answer or an unwritable request will not be better the next time.
-        if Refusal::behind(error).is_some() {
+        if ConnectionRefusal::behind(error).is_some() {
             return false;
         }
         let text = error.to_string();

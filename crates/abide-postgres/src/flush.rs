@@ -9,15 +9,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
-use abide_journal::Lines;
+use abide_journal::StagedLines;
 use abide_model::{SessionId, StoreError, block_on};
 use deadpool_postgres::{ClientWrapper as Client, Object};
 use tokio_postgres::types::ToSql;
 
-use crate::connection::{Again, Server};
-use crate::error::Trouble;
-use crate::lease::{Lease, LeaseSeen, number};
-use crate::notify::Teller;
+use crate::connection::{RetrySchedule, Server};
+use crate::error::ServerError;
+use crate::lease::{Lease, LeaseStatus, number};
+use crate::notify::GrowthNotifier;
 
 /// The most statements under way at once.
 const FLIGHTS: usize = 2;
@@ -56,41 +56,41 @@ const THERE: &str = "SELECT count(*) FROM event
 
 /// A batch of one session.
 #[derive(Debug)]
-struct Entry {
+struct FlushEntry {
     session: SessionId,
     lease: Lease,
-    lines: Lines,
-    slot: Arc<Slot>,
+    lines: StagedLines,
+    slot: Arc<FlushSlot>,
 }
 
 /// Receives the outcome of a batch, and wakes the thread that waits for it.
 #[derive(Debug)]
-struct Slot {
-    outcome: Mutex<Option<Outcome>>,
+struct FlushSlot {
+    outcome: Mutex<Option<FlushOutcome>>,
     thread: Thread,
 }
 
 #[derive(Debug)]
-enum Outcome {
+enum FlushOutcome {
     Done(Result<(), StoreError>),
     /// Nobody is sending what is queued: this thread should.
     Lead,
 }
 
-impl Slot {
-    fn put(&self, outcome: Outcome) {
+impl FlushSlot {
+    fn put(&self, outcome: FlushOutcome) {
         *self.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
         self.thread.unpark();
     }
 
-    fn take(&self) -> Option<Outcome> {
+    fn take(&self) -> Option<FlushOutcome> {
         self.outcome.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
 #[derive(Debug, Default)]
-struct Queue {
-    waiting: Vec<Entry>,
+struct FlushQueue {
+    waiting: Vec<FlushEntry>,
     flying: usize,
 }
 
@@ -98,18 +98,18 @@ struct Queue {
 #[derive(Debug)]
 pub(crate) struct Flusher {
     server: Arc<Server>,
-    queue: Mutex<Queue>,
+    queue: Mutex<FlushQueue>,
     /// The connection for appends; `None` before the first and after an error.
-    line: Mutex<Option<Arc<Line>>>,
-    teller: Arc<Teller>,
+    line: Mutex<Option<Arc<AppendConnection>>>,
+    teller: Arc<GrowthNotifier>,
 }
 
 impl Flusher {
-    pub(crate) fn new(server: Arc<Server>, teller: Arc<Teller>) -> Self {
+    pub(crate) fn new(server: Arc<Server>, teller: Arc<GrowthNotifier>) -> Self {
         Self { server, queue: Mutex::default(), line: Mutex::default(), teller }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Queue> {
+    fn lock(&self) -> MutexGuard<'_, FlushQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -118,13 +118,13 @@ impl Flusher {
         &self,
         session: SessionId,
         lease: Lease,
-        lines: Lines,
+        lines: StagedLines,
     ) -> Result<(), StoreError> {
         if lines.ends.is_empty() {
             return Ok(());
         }
-        let slot = Arc::new(Slot { outcome: Mutex::default(), thread: thread::current() });
-        let entry = Entry { session, lease, lines, slot: slot.clone() };
+        let slot = Arc::new(FlushSlot { outcome: Mutex::default(), thread: thread::current() });
+        let entry = FlushEntry { session, lease, lines, slot: slot.clone() };
         let mut queue = self.lock();
         queue.waiting.push(entry);
         let lead = queue.flying < FLIGHTS;
@@ -135,15 +135,15 @@ impl Flusher {
         }
         loop {
             match slot.take() {
-                Some(Outcome::Done(result)) => return result,
-                Some(Outcome::Lead) => self.fly(self.lock()),
+                Some(FlushOutcome::Done(result)) => return result,
+                Some(FlushOutcome::Lead) => self.fly(self.lock()),
                 None => thread::park(),
             }
         }
     }
 
     /// Sends what is queued, and wakes everyone who waits for it.
-    fn fly(&self, mut queue: MutexGuard<'_, Queue>) {
+    fn fly(&self, mut queue: MutexGuard<'_, FlushQueue>) {
         let batch = if queue.flying < FLIGHTS { take(&mut queue.waiting) } else { Vec::new() };
         if batch.is_empty() {
             return;
@@ -155,25 +155,25 @@ impl Flusher {
         let mut outcomes = sent.unwrap_or_default().into_iter();
         for entry in &batch {
             let outcome = outcomes.next().unwrap_or_else(|| {
-                let error = Trouble::Silent(0);
+                let error = ServerError::Silent(0);
                 Err(error.into_store("write to", &self.server.place()))
             });
             if outcome.is_ok() {
                 self.teller.add(std::iter::once(entry.lease.sid));
             }
-            entry.slot.put(Outcome::Done(outcome));
+            entry.slot.put(FlushOutcome::Done(outcome));
         }
         let mut queue = self.lock();
         queue.flying -= 1;
         if let Some(next) = queue.waiting.first() {
-            next.slot.put(Outcome::Lead);
+            next.slot.put(FlushOutcome::Lead);
         }
     }
 
     /// Sends a batch until the server has answered. After an error it is sent session by session,
     /// so that one does not fail because of another.
-    fn send(&self, batch: &[Entry]) -> Vec<Result<(), StoreError>> {
-        let mut again = Again::new(self.server.patience());
+    fn send(&self, batch: &[FlushEntry]) -> Vec<Result<(), StoreError>> {
+        let mut again = RetrySchedule::new(self.server.patience());
         loop {
             match self.send_once(batch) {
                 Ok(outcomes) => return outcomes,
@@ -192,16 +192,16 @@ impl Flusher {
         }
     }
 
-    fn pause(&self, trouble: &Trouble, again: &mut Again) {
+    fn pause(&self, trouble: &ServerError, again: &mut RetrySchedule) {
         self.server.forget_idle();
         if trouble.may_pass() {
             thread::sleep(again.pause());
         }
     }
 
-    fn send_once(&self, batch: &[Entry]) -> Result<Vec<Result<(), StoreError>>, Trouble> {
+    fn send_once(&self, batch: &[FlushEntry]) -> Result<Vec<Result<(), StoreError>>, ServerError> {
         let Some(handle) = self.server.runtime() else {
-            return Err(Trouble::Silent(0));
+            return Err(ServerError::Silent(0));
         };
         // On this thread: one less to be woken. Only the timers are the runtime's. Unconstrained: a
         // task of another runtime that waits here has a number of polls, and then none is ready.
@@ -213,35 +213,35 @@ impl Flusher {
                 Err(_) => {
                     // Whichever connection it was, it does not answer.
                     self.line.lock().unwrap_or_else(PoisonError::into_inner).take();
-                    Err(Trouble::Silent(limit.as_secs()))
+                    Err(ServerError::Silent(limit.as_secs()))
                 }
             }
         }))
     }
 
-    async fn line(&self) -> Result<Arc<Line>, Trouble> {
+    async fn line(&self) -> Result<Arc<AppendConnection>, ServerError> {
         let known = self.line.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(line) = known.filter(|line| !line.0.is_closed()) {
             return Ok(line);
         }
-        let line = Arc::new(Line(Object::take(self.server.connection().await?)));
+        let line = Arc::new(AppendConnection(Object::take(self.server.connection().await?)));
         *self.line.lock().unwrap_or_else(PoisonError::into_inner) = Some(line.clone());
         Ok(line)
     }
 
     /// Drops a connection after an error. Whatever was under way on it is given up: the server ends
     /// the transaction when the connection is gone.
-    fn drop_line(&self, failed: &Arc<Line>) {
+    fn drop_line(&self, failed: &Arc<AppendConnection>) {
         let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
         if line.as_ref().is_some_and(|line| Arc::ptr_eq(line, failed)) {
             *line = None;
         }
     }
 
-    async fn put(&self, batch: &[Entry]) -> Result<Vec<Result<(), StoreError>>, Trouble> {
+    async fn put(&self, batch: &[FlushEntry]) -> Result<Vec<Result<(), StoreError>>, ServerError> {
         let line = self.line().await?;
         let put = put_on(&line.0, batch).await;
-        if !matches!(put, Ok(_) | Err(Trouble::Refused(_))) {
+        if !matches!(put, Ok(_) | Err(ServerError::Refused(_))) {
             self.drop_line(&line);
         }
         put
@@ -250,9 +250,12 @@ impl Flusher {
 
 /// A connection outside the pool; closed after an error.
 #[derive(Debug)]
-struct Line(Client);
+struct AppendConnection(Client);
 
-async fn put_on(client: &Client, batch: &[Entry]) -> Result<Vec<Result<(), StoreError>>, Trouble> {
+async fn put_on(
+    client: &Client,
+    batch: &[FlushEntry],
+) -> Result<Vec<Result<(), StoreError>>, ServerError> {
     let counts = insert(client, batch).await?;
     let mut outcomes = Vec::with_capacity(batch.len());
     for (entry, count) in batch.iter().zip(counts) {
@@ -261,7 +264,7 @@ async fn put_on(client: &Client, batch: &[Entry]) -> Result<Vec<Result<(), Store
             true => Ok(()),
             // An error of one session says nothing about the others.
             false => match there(client, entry).await {
-                Err(Trouble::Refused(error)) => Err(error),
+                Err(ServerError::Refused(error)) => Err(error),
                 there => there?,
             },
         });
@@ -270,7 +273,7 @@ async fn put_on(client: &Client, batch: &[Entry]) -> Result<Vec<Result<(), Store
 }
 
 /// As many queued batches as fit into one statement.
-fn take(waiting: &mut Vec<Entry>) -> Vec<Entry> {
+fn take(waiting: &mut Vec<FlushEntry>) -> Vec<FlushEntry> {
     let mut bytes = 0;
     let fits = waiting.iter().take_while(|entry| {
         bytes += entry.lines.bytes.len();
@@ -281,7 +284,7 @@ fn take(waiting: &mut Vec<Entry>) -> Vec<Entry> {
 }
 
 /// Inserts a batch; returns how many lines of each entry were inserted.
-async fn insert(client: &Client, batch: &[Entry]) -> Result<Vec<u64>, Trouble> {
+async fn insert(client: &Client, batch: &[FlushEntry]) -> Result<Vec<u64>, ServerError> {
     if let [entry] = batch {
         return insert_one(client, entry).await.map(|count| vec![count]);
     }
@@ -298,11 +301,11 @@ async fn insert(client: &Client, batch: &[Entry]) -> Result<Vec<u64>, Trouble> {
     for row in client.query(&statement, &given).await? {
         put.insert(row.try_get::<_, i64>(0)?, row.try_get::<_, i64>(1)?);
     }
-    let count = |entry: &Entry| put.get(&entry.lease.sid).copied().unwrap_or(0);
+    let count = |entry: &FlushEntry| put.get(&entry.lease.sid).copied().unwrap_or(0);
     Ok(batch.iter().map(|entry| u64::try_from(count(entry)).unwrap_or(0)).collect())
 }
 
-async fn insert_one(client: &Client, entry: &Entry) -> Result<u64, Trouble> {
+async fn insert_one(client: &Client, entry: &FlushEntry) -> Result<u64, ServerError> {
     let (sid, epoch) = (entry.lease.sid, number(entry.lease.epoch));
     let mut rows = entry.lines.rows();
     if let (Some((seq, sum, line)), None) = (rows.next(), rows.next()) {
@@ -321,7 +324,7 @@ async fn insert_one(client: &Client, entry: &Entry) -> Result<u64, Trouble> {
 
 /// Finds out why lines were not inserted: they are there already, from a statement whose answer was
 /// lost, or another writer has the session.
-async fn there(client: &Client, entry: &Entry) -> Result<Result<(), StoreError>, Trouble> {
+async fn there(client: &Client, entry: &FlushEntry) -> Result<Result<(), StoreError>, ServerError> {
     let seqs: Vec<i64> = entry.lines.rows().map(|(seq, _, _)| place(seq.0)).collect();
     let sums: Vec<Vec<u8>> = entry.lines.rows().map(|(_, s, _)| s.as_ascii().to_vec()).collect();
     let statement = client.prepare_cached(THERE).await?;
@@ -330,7 +333,7 @@ async fn there(client: &Client, entry: &Entry) -> Result<Result<(), StoreError>,
     if usize::try_from(count).is_ok_and(|count| count == seqs.len()) {
         return Ok(Ok(()));
     }
-    let seen = LeaseSeen::look(client, entry.lease.sid).await?;
+    let seen = LeaseStatus::look(client, entry.lease.sid).await?;
     let by = seen.holder.map_or_else(
         || "a writer that has released it since".to_owned(),
         |holder| holder.to_string(),

@@ -18,21 +18,21 @@ use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream}
 use tokio_postgres::{Config, Socket};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-type Encrypted = <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream;
+type EncryptedStream = <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream;
 
 /// Asks the server for encryption: the length, and a number that is not a version.
 const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
 
 /// Why a connection is refused on purpose: do not retry.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Refusal {
+pub(crate) enum ConnectionRefusal {
     #[error("the server asks for the password in clear over an unencrypted connection")]
     ClearPassword,
     #[error("the server does not support encryption")]
     NotEncrypted,
 }
 
-impl Refusal {
+impl ConnectionRefusal {
     /// The refusal that caused an error.
     pub(crate) fn behind<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Self> {
         let mut cause = Some(error);
@@ -49,7 +49,7 @@ impl Refusal {
 
 /// Makes connections.
 #[derive(Clone)]
-pub(crate) struct Guard {
+pub(crate) struct ConnectionGuard {
     tls: Option<MakeRustlsConnect>,
     mode: SslMode,
     negotiation: SslNegotiation,
@@ -57,7 +57,7 @@ pub(crate) struct Guard {
     near: bool,
 }
 
-impl Guard {
+impl ConnectionGuard {
     /// A guard for these servers. Changes the configuration so that every network connection is
     /// made here.
     pub(crate) fn over(config: &mut Config, tls: Option<MakeRustlsConnect>) -> Self {
@@ -91,37 +91,38 @@ fn is_near(config: &Config) -> bool {
     }
 }
 
-impl MakeTlsConnect<Socket> for Guard {
-    type Stream = Guarded;
-    type TlsConnect = Connecting;
+impl MakeTlsConnect<Socket> for ConnectionGuard {
+    type Stream = GuardedStream;
+    type TlsConnect = HostConnector;
     type Error = io::Error;
 
-    fn make_tls_connect(&mut self, host: &str) -> io::Result<Connecting> {
-        Ok(Connecting { guard: self.clone(), host: host.to_owned() })
+    fn make_tls_connect(&mut self, host: &str) -> io::Result<HostConnector> {
+        Ok(HostConnector { guard: self.clone(), host: host.to_owned() })
     }
 }
 
 /// A connection to a host that is about to be made.
-pub(crate) struct Connecting {
-    guard: Guard,
+pub(crate) struct HostConnector {
+    guard: ConnectionGuard,
     host: String,
 }
 
-impl TlsConnect<Socket> for Connecting {
-    type Stream = Guarded;
+impl TlsConnect<Socket> for HostConnector {
+    type Stream = GuardedStream;
     type Error = io::Error;
-    type Future = Pin<Box<dyn Future<Output = io::Result<Guarded>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = io::Result<GuardedStream>> + Send>>;
 
     fn connect(self, socket: Socket) -> Self::Future {
         Box::pin(self.settle(socket))
     }
 }
 
-impl Connecting {
+impl HostConnector {
     /// Negotiates encryption, if it is wanted and the server supports it.
-    async fn settle(self, mut socket: Socket) -> io::Result<Guarded> {
-        let Guard { tls, mode, negotiation, near } = self.guard;
-        let plain = |socket| Guarded::Plain { socket, greeting: Greeting::watched(!near) };
+    async fn settle(self, mut socket: Socket) -> io::Result<GuardedStream> {
+        let ConnectionGuard { tls, mode, negotiation, near } = self.guard;
+        let plain =
+            |socket| GuardedStream::Plain { socket, greeting: ServerGreeting::watched(!near) };
         let Some(mut tls) = tls.filter(|_| mode != SslMode::Disable) else {
             return Ok(plain(socket));
         };
@@ -133,20 +134,20 @@ impl Connecting {
             if answer != *b"S" {
                 return match mode {
                     SslMode::Prefer => Ok(plain(socket)),
-                    _ => Err(io::Error::other(Refusal::NotEncrypted)),
+                    _ => Err(io::Error::other(ConnectionRefusal::NotEncrypted)),
                 };
             }
         }
         let connect = MakeTlsConnect::<Socket>::make_tls_connect(&mut tls, &self.host);
         let connect = connect.map_err(io::Error::other)?;
         let stream = TlsConnect::<Socket>::connect(connect, socket).await?;
-        Ok(Guarded::Encrypted(Box::new(stream)))
+        Ok(GuardedStream::Encrypted(Box::new(stream)))
     }
 }
 
 /// The server's messages until the client is authenticated.
 #[derive(Debug)]
-pub(crate) struct Greeting {
+pub(crate) struct ServerGreeting {
     /// The head of the current message: its type, its length, and what it asks for.
     head: Vec<u8>,
     /// How many bytes of it are still to come.
@@ -155,13 +156,13 @@ pub(crate) struct Greeting {
     watched: bool,
 }
 
-impl Greeting {
+impl ServerGreeting {
     const fn watched(watched: bool) -> Self {
         Self { head: Vec::new(), rest: 0, watched }
     }
 
     /// Parses bytes from the server; fails if it asks for a password in clear.
-    fn hear(&mut self, bytes: &[u8]) -> Result<(), Refusal> {
+    fn hear(&mut self, bytes: &[u8]) -> Result<(), ConnectionRefusal> {
         for byte in bytes {
             if !self.watched {
                 break;
@@ -176,7 +177,7 @@ impl Greeting {
                 [b'R', a, b, c, d, ..] if self.head.len() == 9 => {
                     match self.head.last_chunk::<4>() {
                         Some([0, 0, 0, 0]) => self.watched = false,
-                        Some([0, 0, 0, 3]) => return Err(Refusal::ClearPassword),
+                        Some([0, 0, 0, 3]) => return Err(ConnectionRefusal::ClearPassword),
                         _ => {}
                     }
                     self.go_on(u32::from_be_bytes([a, b, c, d]), 8);
@@ -198,12 +199,12 @@ impl Greeting {
 }
 
 /// A connection: encrypted, or watched for what the server asks for.
-pub(crate) enum Guarded {
-    Encrypted(Box<Encrypted>),
-    Plain { socket: Socket, greeting: Greeting },
+pub(crate) enum GuardedStream {
+    Encrypted(Box<EncryptedStream>),
+    Plain { socket: Socket, greeting: ServerGreeting },
 }
 
-impl TlsStream for Guarded {
+impl TlsStream for GuardedStream {
     fn channel_binding(&self) -> ChannelBinding {
         match self {
             Self::Encrypted(stream) => stream.channel_binding(),
@@ -212,7 +213,7 @@ impl TlsStream for Guarded {
     }
 }
 
-impl AsyncRead for Guarded {
+impl AsyncRead for GuardedStream {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -230,7 +231,7 @@ impl AsyncRead for Guarded {
     }
 }
 
-impl AsyncWrite for Guarded {
+impl AsyncWrite for GuardedStream {
     fn poll_write(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -283,14 +284,14 @@ mod tests {
         ] {
             let all = [before, asks(code)].concat();
             for size in 1..=all.len() {
-                let mut greeting = Greeting::watched(true);
+                let mut greeting = ServerGreeting::watched(true);
                 let heard = all.chunks(size).try_for_each(|part| greeting.hear(part));
                 assert_eq!(heard.is_err(), clear, "{code} in parts of {size}");
             }
-            assert!(Greeting::watched(false).hear(&all).is_ok(), "on this machine");
+            assert!(ServerGreeting::watched(false).hear(&all).is_ok(), "on this machine");
         }
         // Once the client is in, what comes is data.
-        let mut greeting = Greeting::watched(true);
+        let mut greeting = ServerGreeting::watched(true);
         greeting.hear(&message(b'R', &[0; 4])).unwrap();
         greeting.hear(&asks(3)).unwrap();
     }

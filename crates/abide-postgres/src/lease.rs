@@ -9,13 +9,13 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use abide_journal::{Environment, process_seen};
-use abide_model::{Epoch, ProcessSeen, SessionId, StoreError, WriterHolder};
+use abide_model::{Epoch, ProcessObservation, SessionId, StoreError, WriterHolder};
 use deadpool_postgres::ClientWrapper as Client;
 use tokio_postgres::types::Json;
 use uuid::Uuid;
 
 use crate::connection::Server;
-use crate::error::Trouble;
+use crate::error::ServerError;
 
 /// How long a lease is valid without a heartbeat.
 pub const TIME_TO_LIVE: Duration = Duration::from_secs(15);
@@ -35,7 +35,7 @@ pub(crate) struct Lease {
 
 /// The state of a lease.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct LeaseSeen {
+pub(crate) struct LeaseStatus {
     pub(crate) epoch: i64,
     /// The holder; `None` if there is none.
     pub(crate) holder: Option<WriterHolder>,
@@ -45,12 +45,12 @@ pub(crate) struct LeaseSeen {
     pub(crate) age: Duration,
 }
 
-impl LeaseSeen {
+impl LeaseStatus {
     /// Reads the lease of a session.
-    pub(crate) async fn look(client: &Client, sid: i64) -> Result<Self, Trouble> {
+    pub(crate) async fn look(client: &Client, sid: i64) -> Result<Self, ServerError> {
         let all = Self::look_at(client, &[sid]).await?;
         all.into_iter().map(|(_, seen)| seen).next().ok_or_else(|| {
-            Trouble::Refused(StoreError::NoSession { reference: "that is held".to_owned() })
+            ServerError::Refused(StoreError::NoSession { reference: "that is held".to_owned() })
         })
     }
 
@@ -58,7 +58,7 @@ impl LeaseSeen {
     pub(crate) async fn look_at(
         client: &Client,
         sids: &[i64],
-    ) -> Result<Vec<(i64, Self)>, Trouble> {
+    ) -> Result<Vec<(i64, Self)>, ServerError> {
         let sql = "SELECT sid, epoch, holder, coalesce(until > clock_timestamp(), false),
                 extract(epoch FROM clock_timestamp() - until)::float8
             FROM lease WHERE sid = ANY($1)";
@@ -81,12 +81,13 @@ impl LeaseSeen {
 
     /// Whether the holder is a process of this machine that is gone.
     pub(crate) fn is_left_behind(&self, env: &Environment) -> bool {
-        self.process(env)
-            .is_some_and(|seen| matches!(seen, ProcessSeen::Gone | ProcessSeen::Another))
+        self.process(env).is_some_and(|seen| {
+            matches!(seen, ProcessObservation::Gone | ProcessObservation::Another)
+        })
     }
 
     /// What this machine knows of the holder's process; `None` if it is on another machine.
-    pub(crate) fn process(&self, env: &Environment) -> Option<ProcessSeen> {
+    pub(crate) fn process(&self, env: &Environment) -> Option<ProcessObservation> {
         let holder = self.holder.as_ref()?;
         if holder.host != env.holder.host {
             return None;
@@ -94,7 +95,7 @@ impl LeaseSeen {
         let (run, space) = holder.boot.as_deref().and_then(|boot| boot.split_once(' '))?;
         if run != env.boot.as_deref()? {
             // This machine was rebooted since.
-            return Some(ProcessSeen::Gone);
+            return Some(ProcessObservation::Gone);
         }
         // A process id of another container means nothing here.
         (space == process_space()).then(|| process_seen(holder.process, holder.started))
@@ -136,7 +137,7 @@ pub(crate) async fn acquire(
                         [&sid, &Json(holder), &tenure, &seconds, &gone];
                     match client.query_opt(&statement, &given).await? {
                         Some(row) => Ok(Ok(row.try_get::<_, i64>(0)?)),
-                        None => Ok(Err(LeaseSeen::look(&client, sid).await?)),
+                        None => Ok(Err(LeaseStatus::look(&client, sid).await?)),
                     }
                 })
             })

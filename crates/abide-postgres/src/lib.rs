@@ -32,8 +32,8 @@ mod verify;
 mod writer;
 
 pub use erasure::ErasedRows;
-pub use error::{Obstacle, Trouble};
-pub use migration::{Migrated, SCHEMA_VERSION};
-pub use setting::Space;
-pub use store::{Options, PostgresStore, StoreStatus};
+pub use error::{ServerError, ServerErrorKind};
+pub use migration::{MigratedVersions, SCHEMA_VERSION};
+pub use setting::DatabaseSpace;
+pub use store::{PostgresOptions, PostgresStore, StoreStatus};
 pub use url::{ServerUrl, UrlError};

@@ -3,12 +3,13 @@
 //! A current lease shows a live writer on any machine. For a writer on this machine the process is
 //! checked as well, so that a crash is noticed at once.
 
-use abide_journal::ForSessions;
+use abide_journal::SessionProcesses;
 use abide_model::{
-    Liveness, LivenessEvidence, LockSeen, ProcessSeen, SessionId, SessionLiveness, StoreError,
+    Liveness, LivenessEvidence, LockObservation, ProcessObservation, SessionId, SessionLiveness,
+    StoreError,
 };
 
-use crate::lease::LeaseSeen;
+use crate::lease::LeaseStatus;
 use crate::reader::PostgresReader;
 use crate::store::PostgresStore;
 
@@ -20,7 +21,7 @@ impl PostgresStore {
             let reader = self.reader(*session)?;
             let mut found = self.look_for_writer(reader)?;
             if found.liveness == Liveness::Crashed {
-                let processes = processes.get_or_insert_with(ForSessions::scan);
+                let processes = processes.get_or_insert_with(SessionProcesses::scan);
                 found.orphans = processes.of(*session, found.fields.key.as_deref());
             }
             Ok(found)
@@ -36,12 +37,12 @@ impl PostgresStore {
         seen.is_ok_and(|seen| seen.current && !seen.is_left_behind(&self.options().env))
     }
 
-    fn lease_of(&self, reader: &PostgresReader) -> Result<LeaseSeen, StoreError> {
+    fn lease_of(&self, reader: &PostgresReader) -> Result<LeaseStatus, StoreError> {
         let (server, sid) = (self.server().clone(), reader.known.sid);
         self.server().block(async move {
             server
                 .ask("look at a session of", |client| {
-                    Box::pin(async move { LeaseSeen::look(&client, sid).await })
+                    Box::pin(async move { LeaseStatus::look(&client, sid).await })
                 })
                 .await
         })
@@ -53,13 +54,13 @@ impl PostgresStore {
         let lease = self.lease_of(&reader)?;
         let session = reader.session;
         let end = self.server().block(async move { reader.end().await })?;
-        let process = lease.process(env).unwrap_or(ProcessSeen::Unknown);
+        let process = lease.process(env).unwrap_or(ProcessObservation::Unknown);
         let now = (env.now)();
         let beat = i64::try_from(lease.age.as_millis()).unwrap_or(i64::MAX);
         let beat = abide_model::Timestamp::from_millis(now.as_millis().saturating_sub(beat));
         let free = !lease.current || lease.is_left_behind(env);
         let evidence = LivenessEvidence {
-            lock: if free { LockSeen::Free } else { LockSeen::Held },
+            lock: if free { LockObservation::Free } else { LockObservation::Held },
             holder: lease
                 .holder
                 .map(|holder| abide_model::WriterHolder { beat: Some(beat), ..holder }),

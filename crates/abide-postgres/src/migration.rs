@@ -3,7 +3,7 @@
 use abide_model::StoreError;
 use deadpool_postgres::Object;
 
-use crate::error::Trouble;
+use crate::error::ServerError;
 
 /// The steps, in order. A released step is never edited: a change is another step.
 const STEPS: &[(&str, &str)] = &[
@@ -19,7 +19,7 @@ const LOCK: i64 = 0x6162_6964_6500_0001;
 
 /// The result of a migration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Migrated {
+pub struct MigratedVersions {
     /// The version before; 0 if there were no tables.
     pub from: i32,
     /// The version now.
@@ -27,7 +27,10 @@ pub struct Migrated {
 }
 
 /// Migrates the tables to this program's version.
-pub(crate) async fn migrate(client: &mut Object, schema: &str) -> Result<Migrated, Trouble> {
+pub(crate) async fn migrate(
+    client: &mut Object,
+    schema: &str,
+) -> Result<MigratedVersions, ServerError> {
     let transaction = client.transaction().await?;
     transaction.execute("SELECT pg_advisory_xact_lock($1)", &[&LOCK]).await?;
     let name = quoted(schema);
@@ -63,11 +66,11 @@ pub(crate) async fn migrate(client: &mut Object, schema: &str) -> Result<Migrate
         transaction.execute(note, &[&version, step]).await?;
     }
     transaction.commit().await?;
-    Ok(Migrated { from, to: SCHEMA_VERSION })
+    Ok(MigratedVersions { from, to: SCHEMA_VERSION })
 }
 
 /// The version of the existing tables; `None` if there are none.
-pub(crate) async fn version(client: &Object, schema: &str) -> Result<Option<i32>, Trouble> {
+pub(crate) async fn version(client: &Object, schema: &str) -> Result<Option<i32>, ServerError> {
     let there = "SELECT 1 FROM pg_tables WHERE schemaname = $1 AND tablename = 'migration'";
     if client.query_opt(there, &[&schema]).await?.is_none() {
         return Ok(None);

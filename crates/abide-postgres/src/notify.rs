@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Notify, broadcast};
 use tokio_postgres::{AsyncMessage, Client, Connection};
 
-use crate::connection::{Again, Server};
+use crate::connection::{RetrySchedule, Server};
 use crate::migration::quoted;
 
 /// The least time between two notifications.
@@ -35,12 +35,12 @@ fn channel(schema: &str) -> String {
 
 /// Collects sessions that have grown.
 #[derive(Debug, Default)]
-pub(crate) struct Teller {
+pub(crate) struct GrowthNotifier {
     grown: Mutex<BTreeSet<i64>>,
     changed: Notify,
 }
 
-impl Teller {
+impl GrowthNotifier {
     /// Adds sessions that have grown.
     pub(crate) fn add(&self, sids: impl Iterator<Item = i64>) {
         self.grown.lock().unwrap_or_else(PoisonError::into_inner).extend(sids);
@@ -53,7 +53,7 @@ impl Teller {
 }
 
 /// Sends notifications as long as the store exists.
-pub(crate) async fn tell(server: Weak<Server>, teller: Arc<Teller>) {
+pub(crate) async fn tell(server: Weak<Server>, teller: Arc<GrowthNotifier>) {
     loop {
         teller.changed.notified().await;
         let Some(server) = server.upgrade() else { return };
@@ -94,14 +94,14 @@ fn lists(sids: &BTreeSet<i64>) -> Vec<String> {
 }
 
 /// The sessions that have grown; if empty, any may have.
-type Heard = Arc<[i64]>;
+type GrownSessions = Arc<[i64]>;
 
 /// Listens for notifications over one connection of the store, made on first use.
 #[derive(Debug)]
 pub(crate) struct Listener {
     started: AtomicBool,
     up: AtomicBool,
-    heard: broadcast::Sender<Heard>,
+    heard: broadcast::Sender<GrownSessions>,
 }
 
 impl Default for Listener {
@@ -116,7 +116,10 @@ impl Default for Listener {
 
 impl Listener {
     /// Subscribes to notifications.
-    pub(crate) fn hear(self: &Arc<Self>, server: &Arc<Server>) -> broadcast::Receiver<Heard> {
+    pub(crate) fn hear(
+        self: &Arc<Self>,
+        server: &Arc<Server>,
+    ) -> broadcast::Receiver<GrownSessions> {
         let hearing = self.heard.subscribe();
         if !self.started.swap(true, Ordering::Relaxed)
             && let Some(handle) = server.runtime()
@@ -131,7 +134,7 @@ impl Listener {
         self.up.load(Ordering::Relaxed)
     }
 
-    fn say(&self, heard: Heard) {
+    fn say(&self, heard: GrownSessions) {
         // There may be no followers now.
         let _ = self.heard.send(heard);
     }
@@ -139,7 +142,7 @@ impl Listener {
 
 /// Listens as long as the store exists, on a new connection when one breaks.
 async fn listen(server: Weak<Server>, listener: Arc<Listener>) {
-    let mut again = Again::new(Duration::MAX);
+    let mut again = RetrySchedule::new(Duration::MAX);
     loop {
         let Some(held) = server.upgrade() else { return };
         let (config, guard) = held.own_line();
@@ -151,7 +154,7 @@ async fn listen(server: Weak<Server>, listener: Arc<Listener>) {
             Err(error) => Err(error),
         };
         if listener.up.swap(false, Ordering::Relaxed) {
-            again = Again::new(Duration::MAX);
+            again = RetrySchedule::new(Duration::MAX);
         }
         // Followers poll more often now.
         listener.say(Arc::from([]));

@@ -4,7 +4,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use abide_model::{EachObject, NewObject, ObjectBatch, ObjectHash, Objects, StoreError};
+use abide_model::{NewObject, ObjectBatch, ObjectHash, ObjectReceiver, Objects, StoreError};
 use tokio_postgres::types::ToSql;
 
 use crate::connection::Server;
@@ -26,14 +26,14 @@ pub(crate) struct TableObjects {
 }
 
 /// An object's row.
-struct Row {
+struct ObjectRow {
     hash: Vec<u8>,
     size: i64,
     form: i16,
     bytes: Vec<u8>,
 }
 
-impl Row {
+impl ObjectRow {
     fn new(hash: ObjectHash, plain: &[u8]) -> Self {
         let packed = zstd::bulk::compress(plain, LEVEL).ok();
         let (form, bytes) = match packed.filter(|packed| packed.len() < plain.len()) {
@@ -61,7 +61,7 @@ impl TableObjects {
         Self { server }
     }
 
-    fn put_rows(&self, rows: Vec<Row>) -> Result<u64, StoreError> {
+    fn put_rows(&self, rows: Vec<ObjectRow>) -> Result<u64, StoreError> {
         let taken = rows.iter().map(|row| row.bytes.len() as u64).sum();
         let server = self.server.clone();
         let rows = Arc::new(rows);
@@ -98,7 +98,7 @@ impl TableObjects {
     fn put(&self, objects: impl Iterator<Item = (ObjectHash, Vec<u8>)>) -> Result<u64, StoreError> {
         let (mut rows, mut bytes, mut taken) = (Vec::new(), 0, 0);
         for (hash, plain) in objects {
-            let row = Row::new(hash, &plain);
+            let row = ObjectRow::new(hash, &plain);
             bytes += row.bytes.len();
             rows.push(row);
             if bytes >= STATEMENT {
@@ -109,7 +109,7 @@ impl TableObjects {
         if rows.is_empty() { Ok(taken) } else { Ok(taken + self.put_rows(rows)?) }
     }
 
-    fn fetch(&self, hashes: &[ObjectHash]) -> Result<Vec<Row>, StoreError> {
+    fn fetch(&self, hashes: &[ObjectHash]) -> Result<Vec<ObjectRow>, StoreError> {
         let server = self.server.clone();
         let wanted: Arc<Vec<Vec<u8>>> =
             Arc::new(hashes.iter().map(|hash| hash.as_bytes().to_vec()).collect());
@@ -122,7 +122,7 @@ impl TableObjects {
                         let statement = client.prepare_cached(sql).await?;
                         let rows = client.query(&statement, &[&*wanted]).await?;
                         let each = rows.iter().map(|row| {
-                            Ok(Row {
+                            Ok(ObjectRow {
                                 hash: row.try_get(0)?,
                                 size: row.try_get(1)?,
                                 form: row.try_get(2)?,
@@ -186,7 +186,7 @@ impl Objects for TableObjects {
     fn read_many(
         &self,
         hashes: &[ObjectHash],
-        each: &mut EachObject<'_>,
+        each: &mut ObjectReceiver<'_>,
     ) -> Result<(), StoreError> {
         for (chunk, first) in hashes.chunks(READ).zip((0..).step_by(READ)) {
             let mut found = std::collections::HashMap::new();

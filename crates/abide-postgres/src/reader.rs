@@ -4,18 +4,19 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use abide_journal::{Line, Sum};
+use abide_journal::{JournalLine, Sum};
 use abide_model::{
-    Core, Direction, Event, EventPage, EventRange, LaneId, LaneState, ObjectHash, Objects,
-    ReadNote, Seq, SessionId, SessionReader, SessionState, StoreError, fold_lineage, rewind_target,
+    Event, EventPage, EventRange, LaneId, LaneState, ObjectHash, Objects, ReadDirection,
+    ReadFinding, Seq, SessionCore, SessionId, SessionReader, SessionState, StoreError,
+    fold_lineage, rewind_target,
 };
 use deadpool_postgres::Object;
 
 use crate::connection::{Server, beside, joined};
-use crate::error::Trouble;
+use crate::error::ServerError;
 use crate::flush::place;
 use crate::notify::Listener;
-use crate::snapshot::Restored;
+use crate::snapshot::LoadedStateCache;
 
 /// The most bytes of data in one page.
 const PAGE_BYTES: u64 = 8 << 20;
@@ -24,7 +25,7 @@ const CHUNK: usize = 4096;
 
 /// A range of a session's events: its own, or some that it shares.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Stretch {
+pub(crate) struct RowRange {
     pub(crate) sid: i64,
     pub(crate) first: Seq,
     pub(crate) last: Seq,
@@ -32,15 +33,15 @@ pub(crate) struct Stretch {
 
 /// A session in the table, with the past that it shares.
 #[derive(Debug, Clone)]
-pub(crate) struct Known {
+pub(crate) struct SessionRows {
     pub(crate) sid: i64,
     /// Oldest first; the last one is the session's own.
-    pub(crate) stretches: Vec<Stretch>,
+    pub(crate) stretches: Vec<RowRange>,
 }
 
-impl Known {
+impl SessionRows {
     /// Looks up a session.
-    pub(crate) async fn find(client: &Object, session: SessionId) -> Result<Self, Trouble> {
+    pub(crate) async fn find(client: &Object, session: SessionId) -> Result<Self, ServerError> {
         let sql = "WITH RECURSIVE up AS (
                 SELECT sid, parent, parent_seq, 0 AS depth FROM session WHERE id = $1
                 UNION ALL
@@ -54,7 +55,7 @@ impl Known {
         let mut stretches = Vec::with_capacity(rows.len());
         for row in &rows {
             let before = Seq(u64::try_from(row.try_get::<_, i64>(1)?).unwrap_or(0));
-            stretches.push(Stretch { sid: row.try_get(0)?, first: before.next(), last });
+            stretches.push(RowRange { sid: row.try_get(0)?, first: before.next(), last });
             // A fork of a fork may share less than its parent did.
             last = last.min(before);
         }
@@ -79,7 +80,7 @@ pub(crate) struct PostgresReader {
     pub(crate) server: Arc<Server>,
     pub(crate) objects: Arc<dyn Objects>,
     pub(crate) session: SessionId,
-    pub(crate) known: Arc<Known>,
+    pub(crate) known: Arc<SessionRows>,
     pub(crate) listener: Arc<Listener>,
     /// How often to poll while notifications also come.
     pub(crate) look_every: Duration,
@@ -87,9 +88,9 @@ pub(crate) struct PostgresReader {
 
 /// The end of a session, and the state there.
 #[derive(Debug)]
-pub(crate) struct End {
+pub(crate) struct StateAtEnd {
     pub(crate) state: SessionState,
-    pub(crate) pages: crate::snapshot::Pages,
+    pub(crate) pages: crate::snapshot::StatePageLayout,
     pub(crate) seq: Seq,
     pub(crate) sum: Sum,
 }
@@ -107,8 +108,8 @@ impl PostgresReader {
             .ask("read a session of", |client| {
                 let known = known.clone();
                 Box::pin(async move {
-                    let mut parts: Vec<Stretch> = known.stretches.clone();
-                    if range.direction == Direction::Backward {
+                    let mut parts: Vec<RowRange> = known.stretches.clone();
+                    if range.direction == ReadDirection::Backward {
                         parts.reverse();
                     }
                     let mut lines = Vec::new();
@@ -120,8 +121,8 @@ impl PostgresReader {
                             continue;
                         }
                         let order = match range.direction {
-                            Direction::Forward => "ASC",
-                            Direction::Backward => "DESC",
+                            ReadDirection::Forward => "ASC",
+                            ReadDirection::Backward => "DESC",
                         };
                         let sql = format!(
                             "SELECT seq, line FROM event WHERE sid = $1 AND seq BETWEEN $2 AND $3
@@ -179,13 +180,13 @@ impl PostgresReader {
         Ok(EventPage { events, notes, next })
     }
 
-    fn damage(&self, seq: Seq, reason: String) -> ReadNote {
+    fn damage(&self, seq: Seq, reason: String) -> ReadFinding {
         let place = format!("event {seq} of session {}", self.session);
-        ReadNote::Damage { place, reason, lost: Some((seq, seq)) }
+        ReadFinding::Damage { place, reason, lost: Some((seq, seq)) }
     }
 
     /// Parses a line that later ones depend on.
-    fn needed<'a>(&self, seq: Seq, raw: &'a [u8]) -> Result<Line<'a>, StoreError> {
+    fn needed<'a>(&self, seq: Seq, raw: &'a [u8]) -> Result<JournalLine<'a>, StoreError> {
         sound(seq, raw).map_err(|reason| StoreError::Damaged {
             place: format!("event {seq} of session {}", self.session),
             reason,
@@ -263,13 +264,13 @@ impl PostgresReader {
     }
 
     /// The end of the session, and the whole state there.
-    pub(crate) async fn end(&self) -> Result<End, StoreError> {
+    pub(crate) async fn end(&self) -> Result<StateAtEnd, StoreError> {
         let sid = self.known.sid;
         let restored = self.restored(move |mut restored, client| {
             Box::pin(async move { Ok(restored.bring_all(&client, sid).await?.then_some(restored)) })
         });
         if let Some(restored) = restored.await? {
-            let mut end = End {
+            let mut end = StateAtEnd {
                 seq: restored.seq,
                 sum: restored.sum,
                 state: restored.state,
@@ -281,11 +282,11 @@ impl PostgresReader {
         }
         let (seq, sum) = self.last().await?;
         let state = self.state_at(seq).await?;
-        Ok(End { state, pages: crate::snapshot::Pages::default(), seq, sum })
+        Ok(StateAtEnd { state, pages: crate::snapshot::StatePageLayout::default(), seq, sum })
     }
 
     /// Applies the events after the state cache; `false` if everything must be folded again.
-    async fn go_on(&self, end: &mut End) -> Result<bool, StoreError> {
+    async fn go_on(&self, end: &mut StateAtEnd) -> Result<bool, StoreError> {
         let mut range = EventRange::from(end.seq.next()).limit(CHUNK);
         loop {
             let (lines, next) = self.lines(range).await?;
@@ -308,18 +309,21 @@ impl PostgresReader {
 
     async fn restored(
         &self,
-        bring: impl Fn(Restored, Object) -> crate::connection::Asking<Option<Restored>>
+        bring: impl Fn(
+            LoadedStateCache,
+            Object,
+        ) -> crate::connection::ServerFuture<Option<LoadedStateCache>>
         + Clone
         + Send
         + Sync
         + 'static,
-    ) -> Result<Option<Restored>, StoreError> {
+    ) -> Result<Option<LoadedStateCache>, StoreError> {
         let sid = self.known.sid;
         self.server
             .ask("read a session of", move |client| {
                 let bring = bring.clone();
                 Box::pin(async move {
-                    match Restored::read(&client, sid).await? {
+                    match LoadedStateCache::read(&client, sid).await? {
                         Some(restored) => bring(restored, client).await,
                         None => Ok(None),
                     }
@@ -330,7 +334,7 @@ impl PostgresReader {
 
     /// The small part of the state at the end and one lane of it. Reads only the pages that these
     /// need.
-    async fn lane_at_end(&self, name: String) -> Result<(Core, LaneState), StoreError> {
+    async fn lane_at_end(&self, name: String) -> Result<(SessionCore, LaneState), StoreError> {
         let sid = self.known.sid;
         let tail = self.tail_behind_snapshot().await?;
         if let Some(tail) = tail {
@@ -419,8 +423,8 @@ pub(crate) async fn fetch(
 }
 
 /// Parses a line and checks its sum and its place; the error says what is wrong.
-pub(crate) fn sound(seq: Seq, raw: &[u8]) -> Result<Line<'_>, String> {
-    let line = Line::read(raw).map_err(|error| error.to_string())?;
+pub(crate) fn sound(seq: Seq, raw: &[u8]) -> Result<JournalLine<'_>, String> {
+    let line = JournalLine::read(raw).map_err(|error| error.to_string())?;
     if line.seq != seq {
         return Err(format!("holds event {} instead", line.seq));
     }
@@ -457,7 +461,7 @@ impl PostgresReader {
     }
 }
 
-fn lane_of(state: &SessionState, name: &str) -> (Core, LaneState) {
+fn lane_of(state: &SessionState, name: &str) -> (SessionCore, LaneState) {
     (state.core.clone(), state.lane(name).cloned().unwrap_or_default())
 }
 
@@ -486,7 +490,7 @@ impl SessionReader for PostgresReader {
         &self,
         lane: Option<&LaneId>,
         at: Option<Seq>,
-    ) -> Result<(Core, LaneState), StoreError> {
+    ) -> Result<(SessionCore, LaneState), StoreError> {
         let this = self.clone();
         let name = lane.map(LaneId::as_str).unwrap_or_default().to_owned();
         self.server.block(async move {

@@ -4,7 +4,7 @@ use abide_model::StoreError;
 use deadpool_postgres::GenericClient;
 use deadpool_postgres::Object;
 
-use crate::error::Trouble;
+use crate::error::ServerError;
 use crate::store::PostgresStore;
 
 /// The setting with the place of the objects, if they are not in the database.
@@ -12,7 +12,7 @@ const OBJECTS: &str = "objects";
 
 /// The disk usage of a store in bytes, indexes included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Space {
+pub struct DatabaseSpace {
     /// The events.
     pub events: u64,
     /// The state caches.
@@ -26,13 +26,13 @@ pub struct Space {
 }
 
 /// Where the objects are; `None` if they are in the database.
-pub(crate) async fn objects_place(client: &Object) -> Result<Option<String>, Trouble> {
+pub(crate) async fn objects_place(client: &Object) -> Result<Option<String>, ServerError> {
     let sql = "SELECT value FROM setting WHERE name = $1";
     let row = client.query_opt(sql, &[&OBJECTS]).await?;
     Ok(row.map(|row| row.try_get(0)).transpose()?)
 }
 
-async fn store_id(client: &Object) -> Result<String, Trouble> {
+async fn store_id(client: &Object) -> Result<String, ServerError> {
     let sql = "SELECT coalesce((extract(epoch FROM min(applied)) * 1000000)::bigint, 0)::text
         || ' ' || current_database()::text FROM migration";
     Ok(client.query_one(sql, &[]).await?.try_get(0)?)
@@ -98,7 +98,7 @@ impl PostgresStore {
     }
 
     /// The disk usage.
-    pub fn space(&self) -> Result<Space, StoreError> {
+    pub fn space(&self) -> Result<DatabaseSpace, StoreError> {
         let server = self.server().clone();
         self.server().block(async move {
             let schema = server.url().schema().to_owned();
@@ -109,7 +109,7 @@ impl PostgresStore {
                         let sql = "SELECT relname::text, pg_total_relation_size(pg_class.oid)
                             FROM pg_class JOIN pg_namespace ON relnamespace = pg_namespace.oid
                             WHERE nspname = $1 AND relkind = 'r'";
-                        let mut space = Space::default();
+                        let mut space = DatabaseSpace::default();
                         for row in client.query(sql, &[&schema]).await? {
                             let bytes = u64::try_from(row.try_get::<_, i64>(1)?).unwrap_or(0);
                             match row.try_get::<_, &str>(0)? {
@@ -131,7 +131,7 @@ impl PostgresStore {
 }
 
 /// Refuses a place if objects are elsewhere, or may be in the database.
-async fn may_be<C: GenericClient>(client: &C, place: &str, shown: &str) -> Result<(), Trouble> {
+async fn may_be<C: GenericClient>(client: &C, place: &str, shown: &str) -> Result<(), ServerError> {
     let sql = "SELECT coalesce((SELECT value FROM setting WHERE name = $1),
         (SELECT 'the database' FROM session LIMIT 1))";
     let known: Option<String> = client.query_one(sql, &[&OBJECTS]).await?.try_get(0)?;

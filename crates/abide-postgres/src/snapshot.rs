@@ -11,7 +11,7 @@ use abide_journal::Sum;
 use abide_model::{Epoch, Event, ObjectHash, PageId, PageRef, PageSink, Seq, SessionState};
 use deadpool_postgres::Object;
 
-use crate::error::Trouble;
+use crate::error::ServerError;
 use crate::flush::place;
 
 /// Pages are rewritten once this many were put and less than a quarter of them can be in use.
@@ -21,7 +21,7 @@ const CHECK: usize = 16;
 
 /// A state cache that is not written yet.
 #[derive(Debug, Default)]
-pub(crate) struct Taken {
+pub(crate) struct PendingStateCache {
     seq: i64,
     sum: Vec<u8>,
     root: Vec<u8>,
@@ -33,7 +33,7 @@ pub(crate) struct Taken {
 
 /// Where the pages of a state are, and where the next one goes.
 #[derive(Debug, Default)]
-pub(crate) struct Pages {
+pub(crate) struct StatePageLayout {
     /// The first page in use.
     first: i64,
     next: i64,
@@ -46,7 +46,7 @@ pub(crate) struct Pages {
     failed: Arc<AtomicBool>,
 }
 
-impl PageSink for Pages {
+impl PageSink for StatePageLayout {
     type Error = std::convert::Infallible;
 
     fn put(&mut self, page: Vec<u8>) -> Result<PageRef, Self::Error> {
@@ -58,7 +58,7 @@ impl PageSink for Pages {
     }
 }
 
-impl Pages {
+impl StatePageLayout {
     /// The same pages, for the writer of this epoch to add to.
     pub(crate) fn of_writer(self, epoch: Epoch) -> Self {
         let next = i64::try_from(epoch.0).unwrap_or(0).saturating_mul(1 << 32);
@@ -66,7 +66,11 @@ impl Pages {
     }
 
     /// Makes a state cache of a state whose pages are all loaded.
-    pub(crate) fn take(&mut self, state: &mut SessionState, (seq, sum): (Seq, Sum)) -> Taken {
+    pub(crate) fn take(
+        &mut self,
+        state: &mut SessionState,
+        (seq, sum): (Seq, Sum),
+    ) -> PendingStateCache {
         let crowded = self.put > REWRITE && self.put > self.whole.saturating_mul(4);
         if crowded || self.failed.swap(false, Ordering::Relaxed) {
             state.unsave();
@@ -79,7 +83,7 @@ impl Pages {
         let pages = std::mem::take(&mut self.ready);
         let count = i64::try_from(pages.len()).unwrap_or(i64::MAX);
         (self.put, self.whole) = (self.put.saturating_add(count), self.whole.max(count));
-        Taken {
+        PendingStateCache {
             seq: place(seq.0),
             sum: sum.as_ascii().to_vec(),
             root: sealed(&root),
@@ -111,9 +115,9 @@ fn check(bytes: &[u8]) -> [u8; CHECK] {
     check
 }
 
-impl Taken {
+impl PendingStateCache {
     /// Writes it, unless there is a later one that matches.
-    pub(crate) async fn write(&self, mut client: Object, sid: i64) -> Result<(), Trouble> {
+    pub(crate) async fn write(&self, mut client: Object, sid: i64) -> Result<(), ServerError> {
         let transaction = client.transaction().await?;
         let (places, bytes): (Vec<i64>, Vec<&[u8]>) =
             self.pages.iter().map(|(place, bytes)| (*place, bytes.as_slice())).unzip();
@@ -147,17 +151,17 @@ impl Taken {
 
 /// A state read from the cache; its pages are loaded on request.
 #[derive(Debug)]
-pub(crate) struct Restored {
+pub(crate) struct LoadedStateCache {
     pub(crate) state: SessionState,
-    pub(crate) pages: Pages,
+    pub(crate) pages: StatePageLayout,
     pub(crate) seq: Seq,
     pub(crate) sum: Sum,
 }
 
-impl Restored {
+impl LoadedStateCache {
     /// The state cache of a session, if there is one that this program can read and that matches
     /// the event it was made at.
-    pub(crate) async fn read(client: &Object, sid: i64) -> Result<Option<Self>, Trouble> {
+    pub(crate) async fn read(client: &Object, sid: i64) -> Result<Option<Self>, ServerError> {
         let sql = "SELECT snapshot.seq, snapshot.sum, root, first_page,
                 (SELECT count(*) FROM page WHERE page.sid = snapshot.sid)
             FROM snapshot JOIN event ON event.sid = snapshot.sid AND event.seq = snapshot.seq
@@ -169,12 +173,20 @@ impl Restored {
         let (sum, root): (&[u8], &[u8]) = (row.try_get(1)?, row.try_get(2)?);
         let state = unsealed(root).and_then(|root| SessionState::restore(root).ok());
         let (Some(sum), Some(state)) = (Sum::from_ascii(sum), state) else { return Ok(None) };
-        let pages = Pages { first: row.try_get(3)?, put: row.try_get(4)?, ..Pages::default() };
+        let pages = StatePageLayout {
+            first: row.try_get(3)?,
+            put: row.try_get(4)?,
+            ..StatePageLayout::default()
+        };
         Ok((state.core.seq == seq).then_some(Self { state, pages, seq, sum }))
     }
 
     /// Loads all pages; `false` if one is not readable.
-    pub(crate) async fn bring_all(&mut self, client: &Object, sid: i64) -> Result<bool, Trouble> {
+    pub(crate) async fn bring_all(
+        &mut self,
+        client: &Object,
+        sid: i64,
+    ) -> Result<bool, ServerError> {
         let away = self.state.away();
         let whole = bring(&mut self.state, client, sid, &away).await?;
         self.pages.whole = i64::try_from(away.len()).unwrap_or(i64::MAX);
@@ -187,7 +199,7 @@ impl Restored {
         client: &Object,
         sid: i64,
         lane: &str,
-    ) -> Result<bool, Trouble> {
+    ) -> Result<bool, ServerError> {
         let missing = self.state.missing_lane(lane);
         bring(&mut self.state, client, sid, &missing).await
     }
@@ -198,7 +210,7 @@ impl Restored {
         client: &Object,
         sid: i64,
         event: &Event,
-    ) -> Result<bool, Trouble> {
+    ) -> Result<bool, ServerError> {
         loop {
             let missing = self.state.missing(event);
             if missing.is_empty() {
@@ -216,7 +228,7 @@ async fn bring(
     client: &Object,
     sid: i64,
     wanted: &[PageId],
-) -> Result<bool, Trouble> {
+) -> Result<bool, ServerError> {
     let mut ids = Vec::with_capacity(wanted.len());
     for id in wanted {
         match state.page_ref(*id) {

@@ -3,31 +3,31 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_journal::{Environment, Line, Salts, Sum};
+use abide_journal::{Environment, JournalLine, Salts, Sum};
 use abide_model::{
-    Epoch, History, HistoryQuery, Kind, Made, NewSession, Objects, Parent, ParentReason, Seq,
-    SessionCreated, SessionFields, SessionId, SessionReader, SessionRef, SessionSummary,
-    SessionWriter, Store, StoreError, Timestamp,
+    CreateOutcome, Epoch, History, HistoryQuery, Kind, NewSession, Objects, ParentReason, Seq,
+    SessionCreated, SessionFields, SessionId, SessionParent, SessionReader, SessionRef,
+    SessionSummary, SessionWriter, Store, StoreError, Timestamp,
 };
 use deadpool_postgres::Object;
 use uuid::Uuid;
 
 use crate::connection::Server;
-use crate::error::Trouble;
+use crate::error::ServerError;
 use crate::flush::{Flusher, place};
-use crate::history::{self, Asker, Changed};
+use crate::history::{self, HistoryReader, SharedChanges};
 use crate::lease::{self, Leases};
-use crate::migration::{self, Migrated, SCHEMA_VERSION};
-use crate::notify::{self, Listener, Teller};
+use crate::migration::{self, MigratedVersions, SCHEMA_VERSION};
+use crate::notify::{self, GrowthNotifier, Listener};
 use crate::objects::TableObjects;
-use crate::reader::{Known, PostgresReader};
+use crate::reader::{PostgresReader, SessionRows};
 use crate::setting;
 use crate::url::ServerUrl;
 use crate::writer::PostgresWriter;
 
 /// Options of a shared store.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct PostgresOptions {
     /// Clock, randomness and identity.
     pub env: Environment,
     /// The ids of the project whose sessions are used unless another is named; new sessions get the
@@ -43,7 +43,7 @@ pub struct Options {
     pub look_every: Duration,
 }
 
-impl Default for Options {
+impl Default for PostgresOptions {
     fn default() -> Self {
         Self {
             env: Environment::default(),
@@ -82,14 +82,14 @@ pub struct PostgresStore {
     objects: Arc<dyn Objects>,
     flusher: Arc<Flusher>,
     leases: Arc<Leases>,
-    changed: Arc<Changed>,
+    changed: Arc<SharedChanges>,
     listener: Arc<Listener>,
-    options: Options,
+    options: PostgresOptions,
 }
 
 impl PostgresStore {
     /// Opens an existing store.
-    pub fn open(url: &ServerUrl, options: Options) -> Result<Self, StoreError> {
+    pub fn open(url: &ServerUrl, options: PostgresOptions) -> Result<Self, StoreError> {
         let store = Self::connect(url, options)?;
         match store.version()? {
             Some(version) if version > SCHEMA_VERSION => {
@@ -102,18 +102,21 @@ impl PostgresStore {
     }
 
     /// Makes a store, or migrates an existing one.
-    pub fn init(url: &ServerUrl, options: Options) -> Result<(Self, Migrated), StoreError> {
+    pub fn init(
+        url: &ServerUrl,
+        options: PostgresOptions,
+    ) -> Result<(Self, MigratedVersions), StoreError> {
         let store = Self::connect(url, options)?;
         let migrated = store.migrate()?;
         Ok((store, migrated))
     }
 
     /// Connects to a store without looking at its tables.
-    pub fn connect(url: &ServerUrl, options: Options) -> Result<Self, StoreError> {
+    pub fn connect(url: &ServerUrl, options: PostgresOptions) -> Result<Self, StoreError> {
         let server = Arc::new(Server::new(url.clone(), options.patience, options.answer)?);
         let leases = Arc::new(Leases::default());
-        let changed = Arc::new(Changed::default());
-        let teller = Arc::new(Teller::default());
+        let changed = Arc::new(SharedChanges::default());
+        let teller = Arc::new(GrowthNotifier::default());
         if let Some(handle) = server.runtime() {
             handle.spawn(notify::tell(Arc::downgrade(&server), teller.clone()));
             let (server, leases) = (Arc::downgrade(&server), Arc::downgrade(&leases));
@@ -141,13 +144,13 @@ impl PostgresStore {
 
     /// Its options.
     #[must_use]
-    pub const fn options(&self) -> &Options {
+    pub const fn options(&self) -> &PostgresOptions {
         &self.options
     }
 
     /// Migrates the tables to this program's version. Runs once, even if several processes ask for
     /// it.
-    pub fn migrate(&self) -> Result<Migrated, StoreError> {
+    pub fn migrate(&self) -> Result<MigratedVersions, StoreError> {
         let server = self.server.clone();
         self.server.block(async move {
             let schema = server.url().schema().to_owned();
@@ -189,13 +192,13 @@ impl PostgresStore {
     }
 
     /// As [`Store::create`], and says whether the session is new.
-    pub fn create_new(&self, session: NewSession) -> Result<Made, StoreError> {
+    pub fn create_new(&self, session: NewSession) -> Result<CreateOutcome, StoreError> {
         let (server, env) = (self.server.clone(), self.options.env.clone());
         let projects = self.options.projects.clone();
         let session = session.in_project(&projects);
         self.server.block(async move {
             let id = new_id(&env);
-            let beginning = Beginning::of(id);
+            let beginning = SessionStartPoint::of(id);
             make(&server, &env, projects, session, (id, beginning)).await
         })
     }
@@ -206,7 +209,7 @@ impl PostgresStore {
         parent: SessionId,
         at: Option<Seq>,
         session: NewSession,
-    ) -> Result<Made, StoreError> {
+    ) -> Result<CreateOutcome, StoreError> {
         let (server, env) = (self.server.clone(), self.options.env.clone());
         let projects = self.options.projects.clone();
         let reader = self.reader(parent)?;
@@ -219,12 +222,12 @@ impl PostgresStore {
             }
             let sum = if seq == last { sum } else { reader.sum_of(seq).await? };
             let state = reader.state_at(seq).await?;
-            let link = Parent { session: parent, seq, reason: ParentReason::Fork };
+            let link = SessionParent { session: parent, seq, reason: ParentReason::Fork };
             let like = SessionFields { project_id, ..state.core.fields };
             let session = session.forked(link, &like).in_project(&projects);
             let holder = reader.known.stretches.iter().find(|part| part.last >= seq);
             let parent = holder.map(|part| part.sid);
-            let beginning = Beginning { last: (seq, sum), at: state.core.at, parent };
+            let beginning = SessionStartPoint { last: (seq, sum), at: state.core.at, parent };
             make(&server, &env, projects, session, (new_id(&env), beginning)).await
         })
     }
@@ -235,7 +238,7 @@ impl PostgresStore {
         Ok(self.reader_of(session, known))
     }
 
-    fn reader_of(&self, session: SessionId, known: Known) -> PostgresReader {
+    fn reader_of(&self, session: SessionId, known: SessionRows) -> PostgresReader {
         PostgresReader {
             server: self.server.clone(),
             objects: self.objects.clone(),
@@ -258,7 +261,7 @@ impl PostgresStore {
                         let row = client.query_opt(sql, &[&uuid]).await?;
                         let project = row.map(|row| row.try_get::<_, String>(0)).transpose()?;
                         let reference = session.to_string();
-                        project.ok_or(Trouble::Refused(StoreError::NoSession { reference }))
+                        project.ok_or(ServerError::Refused(StoreError::NoSession { reference }))
                     })
                 })
                 .await
@@ -266,8 +269,8 @@ impl PostgresStore {
         Ok(Some(project).filter(|project| !project.is_empty()))
     }
 
-    fn asker(&self, projects: &[String]) -> Asker {
-        Asker {
+    fn asker(&self, projects: &[String]) -> HistoryReader {
+        HistoryReader {
             server: self.server.clone(),
             objects: self.objects.clone(),
             projects: projects.to_vec(),
@@ -289,16 +292,16 @@ fn new_id(env: &Environment) -> SessionId {
     SessionId::new((env.now)(), random)
 }
 
-async fn find_known(server: &Server, session: SessionId) -> Result<Known, StoreError> {
+async fn find_known(server: &Server, session: SessionId) -> Result<SessionRows, StoreError> {
     server
         .ask("find a session in", |client| {
-            Box::pin(async move { Known::find(&client, session).await })
+            Box::pin(async move { SessionRows::find(&client, session).await })
         })
         .await
 }
 
 /// Where a new session starts.
-struct Beginning {
+struct SessionStartPoint {
     /// The event before its first, and its sum.
     last: (Seq, Sum),
     at: Timestamp,
@@ -306,7 +309,7 @@ struct Beginning {
     parent: Option<i64>,
 }
 
-impl Beginning {
+impl SessionStartPoint {
     fn of(id: SessionId) -> Self {
         Self { last: (Seq::ZERO, Sum::genesis(id)), at: Timestamp::default(), parent: None }
     }
@@ -318,8 +321,8 @@ async fn make(
     env: &Environment,
     projects: Vec<String>,
     session: NewSession,
-    (id, beginning): (SessionId, Beginning),
-) -> Result<Made, StoreError> {
+    (id, beginning): (SessionId, SessionStartPoint),
+) -> Result<CreateOutcome, StoreError> {
     let key = session.fields.key.clone();
     let project = session.fields.project_id.clone().unwrap_or_default();
     let created = SessionCreated { session: id, fields: session.fields };
@@ -327,7 +330,7 @@ async fn make(
     let seq = beginning.last.0.next();
     (event.seq, event.at) = (seq, id.created().max(beginning.at));
     let mut line = Vec::new();
-    let sum = Line::write_prepared(&mut line, &event, &body, 1, beginning.last.1.link());
+    let sum = JournalLine::write_prepared(&mut line, &event, &body, 1, beginning.last.1.link());
     line.pop();
     let row = Arc::new(((projects, project), key, sum.as_ascii().to_vec(), line));
     let (parent, before) = (beginning.parent, place(beginning.last.0.0));
@@ -349,24 +352,30 @@ async fn insert(
     (projects, project, key): (&[String], &str, Option<&str>),
     (parent, before): (Option<i64>, i64),
     (sum, line): (&[u8], &[u8]),
-) -> Result<Made, Trouble> {
+) -> Result<CreateOutcome, ServerError> {
     let uuid = Uuid::from_bytes(*id.as_bytes());
     let transaction = client.transaction().await?;
     if let Some(session) = with_key(&transaction, projects, key).await? {
         // Another session has the key; or this one was made, and the answer was lost.
-        return Ok(if session == id { Made::New(id) } else { Made::Known(session) });
+        return Ok(if session == id {
+            CreateOutcome::New(id)
+        } else {
+            CreateOutcome::Known(session)
+        });
     }
     let sql = "INSERT INTO session (id, project, key, parent, parent_seq)
         VALUES ($1, $2, $3, $4, $5) ON CONFLICT (id) DO NOTHING RETURNING sid";
     let given: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
         [&uuid, &project, &key, &parent, &before];
-    let Some(row) = transaction.query_opt(sql, &given).await? else { return Ok(Made::New(id)) };
+    let Some(row) = transaction.query_opt(sql, &given).await? else {
+        return Ok(CreateOutcome::New(id));
+    };
     let sid: i64 = row.try_get(0)?;
     transaction.execute("INSERT INTO lease (sid) VALUES ($1)", &[&sid]).await?;
     let sql = "INSERT INTO event (sid, seq, sum, line) VALUES ($1, $2, $3, $4)";
     transaction.execute(sql, &[&sid, &(before + 1), &sum, &line]).await?;
     transaction.commit().await?;
-    Ok(Made::New(id))
+    Ok(CreateOutcome::New(id))
 }
 
 /// The session with a key in a project, under any of the project's ids. Locks the key until the
@@ -375,7 +384,7 @@ pub(crate) async fn with_key(
     transaction: &deadpool_postgres::Transaction<'_>,
     projects: &[String],
     key: Option<&str>,
-) -> Result<Option<SessionId>, Trouble> {
+) -> Result<Option<SessionId>, ServerError> {
     let Some(key) = key else { return Ok(None) };
     transaction.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", &[&key]).await?;
     let row = transaction.query_opt(WITH_KEY, &[&projects, &key]).await?;
@@ -387,7 +396,7 @@ pub(crate) async fn key_holder(
     client: &Object,
     projects: &[String],
     key: &str,
-) -> Result<Option<SessionId>, Trouble> {
+) -> Result<Option<SessionId>, ServerError> {
     let row = client.query_opt(WITH_KEY, &[&projects, &key]).await?;
     Ok(row.map(|row| row.try_get(0)).transpose()?.map(session_id))
 }
@@ -399,7 +408,7 @@ pub(crate) fn session_id(uuid: Uuid) -> SessionId {
     SessionId::from_bytes(*uuid.as_bytes())
 }
 
-async fn status(client: &Object, schema: &str) -> Result<StoreStatus, Trouble> {
+async fn status(client: &Object, schema: &str) -> Result<StoreStatus, ServerError> {
     let server: String = client.query_one("SHOW server_version", &[]).await?.try_get(0)?;
     let version = migration::version(client, schema).await?;
     let mut warnings = Vec::new();
@@ -437,7 +446,7 @@ async fn status(client: &Object, schema: &str) -> Result<StoreStatus, Trouble> {
 }
 
 /// Every session of a project, newest first.
-async fn all(client: &Object, projects: &[String]) -> Result<Vec<SessionId>, Trouble> {
+async fn all(client: &Object, projects: &[String]) -> Result<Vec<SessionId>, ServerError> {
     let sql = "SELECT id FROM session WHERE cardinality($1::text[]) = 0 OR project = ANY($1)
         ORDER BY id DESC";
     let statement = client.prepare_cached(sql).await?;
@@ -449,10 +458,10 @@ async fn find(
     client: &Object,
     reference: &SessionRef,
     projects: &[String],
-) -> Result<SessionId, Trouble> {
-    let none = || Trouble::Refused(StoreError::NoSession { reference: reference.to_string() });
+) -> Result<SessionId, ServerError> {
+    let none = || ServerError::Refused(StoreError::NoSession { reference: reference.to_string() });
     match reference {
-        SessionRef::Id(id) => Known::find(client, *id).await.map(|_| *id),
+        SessionRef::Id(id) => SessionRows::find(client, *id).await.map(|_| *id),
         SessionRef::Latest => latest(client, projects, None).await?.ok_or_else(none),
         SessionRef::LatestIn(dir) => {
             let dir = SessionFields::workspace_text(dir);
@@ -475,7 +484,7 @@ async fn find(
                     [] => {}
                     [id] => return Ok(*id),
                     many => {
-                        return Err(Trouble::Refused(StoreError::Ambiguous {
+                        return Err(ServerError::Refused(StoreError::Ambiguous {
                             reference: prefix.clone(),
                             matches: many.iter().take(8).map(|id| id.short(8)).collect(),
                         }));
@@ -493,7 +502,7 @@ async fn latest(
     client: &Object,
     projects: &[String],
     workspace: Option<&str>,
-) -> Result<Option<SessionId>, Trouble> {
+) -> Result<Option<SessionId>, ServerError> {
     // JSON is parsed only if it contains the directory's name, which most sessions lack.
     let sql = "SELECT session.id FROM session JOIN overview USING (sid)
         WHERE (cardinality($1::text[]) = 0 OR session.project = ANY($1))
@@ -512,7 +521,7 @@ async fn latest(
 
 impl Store for PostgresStore {
     fn create(&self, session: NewSession) -> Result<SessionId, StoreError> {
-        self.create_new(session).map(Made::id)
+        self.create_new(session).map(CreateOutcome::id)
     }
 
     fn fork(
@@ -521,7 +530,7 @@ impl Store for PostgresStore {
         at: Option<Seq>,
         session: NewSession,
     ) -> Result<SessionId, StoreError> {
-        self.fork_new(parent, at, session).map(Made::id)
+        self.fork_new(parent, at, session).map(CreateOutcome::id)
     }
 
     fn find(&self, reference: &SessionRef) -> Result<SessionId, StoreError> {

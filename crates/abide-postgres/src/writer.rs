@@ -5,20 +5,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use abide_journal::{
-    Commit, CommitQueue, Environment, Intake, Intaken, JournalError, Lines, ObjectRef, Opening,
-    Prepared, Salts, Stored, Sum,
+    Commit, CommitQueue, Environment, Intake, IntakeOutcome, JournalError, ObjectRef,
+    OpeningTiming, PreparedEvent, Salts, StagedLines, StateSource, Sum,
 };
 use abide_model::{
-    AppendError, Core, Digest, Durability, Epoch, Event, Kind, LaneId, LaneState, Limits,
-    MakeEvent, NewEvent, ObjectBatch, ObjectHash, OddEvents, ReadNote, Seq, SessionState,
-    SessionWriter, StoreError, Ticket, WriterOpened, check_batch, made_behind,
+    AnomalyPolicy, AppendError, Digest, Durability, Epoch, Event, EventFactory, EventLimits, Kind,
+    LaneId, LaneState, NewEvent, ObjectBatch, ObjectHash, ReadFinding, Seq, SessionCore,
+    SessionState, SessionWriter, StoreError, Ticket, WriterOpened, check_batch, made_behind,
 };
 
 use crate::flush::Flusher;
-use crate::history::{self, Changed};
+use crate::history::{self, SharedChanges};
 use crate::lease::{self, Lease, Leases};
-use crate::reader::{End, PostgresReader};
-use crate::snapshot::{Pages, Taken};
+use crate::reader::{PostgresReader, StateAtEnd};
+use crate::snapshot::{PendingStateCache, StatePageLayout};
 
 /// Strings larger than this are stored as objects.
 const OBJECT_BYTES: usize = 16 << 10;
@@ -29,12 +29,12 @@ const SNAPSHOT_EVERY: u64 = 4096;
 const INDEXING: Duration = Duration::from_secs(2);
 
 /// What the intake reads from the server.
-struct Past {
+struct ServerLookup {
     reader: PostgresReader,
-    pages: Pages,
+    pages: StatePageLayout,
 }
 
-impl Stored for Past {
+impl StateSource for ServerLookup {
     fn fetch(&mut self, _: &mut SessionState, _: &Event) -> bool {
         // The whole state was loaded.
         true
@@ -50,33 +50,33 @@ impl Stored for Past {
     }
 }
 
-type Staging = Intake<Past>;
+type PostgresIntake = Intake<ServerLookup>;
 
-struct Batch {
-    lines: Lines,
-    snapshot: Option<Taken>,
+struct PostgresBatch {
+    lines: StagedLines,
+    snapshot: Option<PendingStateCache>,
 }
 
 /// Sends batches.
-struct Committer {
+struct PostgresCommitter {
     flusher: Arc<Flusher>,
     reader: PostgresReader,
     lease: Lease,
-    changed: Arc<Changed>,
+    changed: Arc<SharedChanges>,
 }
 
-impl Commit for Committer {
-    type Staging = Staging;
-    type Batch = Batch;
+impl Commit for PostgresCommitter {
+    type Staging = PostgresIntake;
+    type Batch = PostgresBatch;
 
-    fn take(staging: &mut Staging, _: Durability) -> Batch {
+    fn take(staging: &mut PostgresIntake, _: Durability) -> PostgresBatch {
         let lines = staging.take_lines();
         let due = staging.since_snapshot >= SNAPSHOT_EVERY;
         let snapshot = due.then(|| take_snapshot(staging, lines.last));
-        Batch { lines, snapshot }
+        PostgresBatch { lines, snapshot }
     }
 
-    fn commit(&mut self, batch: Batch, _: Durability) -> Result<(), JournalError> {
+    fn commit(&mut self, batch: PostgresBatch, _: Durability) -> Result<(), JournalError> {
         self.flusher.append(self.reader.session, self.lease, batch.lines)?;
         self.changed.mark(&self.reader);
         if let Some(taken) = batch.snapshot {
@@ -92,7 +92,7 @@ impl Commit for Committer {
 
 async fn write_snapshot(
     server: &crate::connection::Server,
-    taken: Taken,
+    taken: PendingStateCache,
     sid: i64,
 ) -> Result<(), StoreError> {
     let taken = Arc::new(taken);
@@ -106,19 +106,19 @@ async fn write_snapshot(
     })
 }
 
-fn take_snapshot(staging: &mut Staging, last: (Seq, Sum)) -> Taken {
+fn take_snapshot(staging: &mut PostgresIntake, last: (Seq, Sum)) -> PendingStateCache {
     staging.since_snapshot = 0;
     staging.stored.pages.take(&mut staging.state, last)
 }
 
 /// The writer of a session of a [`PostgresStore`](crate::PostgresStore).
 pub(crate) struct PostgresWriter {
-    queue: Arc<CommitQueue<Committer>>,
+    queue: Arc<CommitQueue<PostgresCommitter>>,
     reader: PostgresReader,
     lease: Lease,
     leases: Arc<Leases>,
-    changed: Arc<Changed>,
-    limits: Limits,
+    changed: Arc<SharedChanges>,
+    limits: EventLimits,
     closed: AtomicBool,
     salts: Salts,
 }
@@ -128,17 +128,18 @@ impl PostgresWriter {
         env: &Environment,
         reader: PostgresReader,
         flusher: Arc<Flusher>,
-        (lease, leases, changed): (Lease, Arc<Leases>, Arc<Changed>),
-        end: End,
+        (lease, leases, changed): (Lease, Arc<Leases>, Arc<SharedChanges>),
+        end: StateAtEnd,
     ) -> Result<Self, StoreError> {
         let salts = Salts::new(env);
         let fact = WriterOpened { epoch: lease.epoch, by: env.holder.to_string() };
         let opening = vec![salts.prepare_fact(Kind::WRITER_OPENED, &fact)?];
         let at = end.state.core.at;
-        let past = Past { reader: reader.clone(), pages: end.pages.of_writer(lease.epoch) };
-        let staging = Staging::new(env.clone(), end.state, past, (end.seq, end.sum), at, opening);
+        let past = ServerLookup { reader: reader.clone(), pages: end.pages.of_writer(lease.epoch) };
+        let staging =
+            PostgresIntake::new(env.clone(), end.state, past, (end.seq, end.sum), at, opening);
         let committer =
-            Committer { flusher, reader: reader.clone(), lease, changed: changed.clone() };
+            PostgresCommitter { flusher, reader: reader.clone(), lease, changed: changed.clone() };
         let queue = CommitQueue::new(staging, committer, end.seq, end.seq);
         leases.add(lease);
         Ok(Self {
@@ -147,14 +148,14 @@ impl PostgresWriter {
             lease,
             leases,
             changed,
-            limits: Limits::default(),
+            limits: EventLimits::default(),
             closed: AtomicBool::new(false),
             salts,
         })
     }
 
     /// Moves the large strings of payloads into objects, durably.
-    fn prepare(&self, events: Vec<NewEvent>) -> Result<Vec<Prepared>, StoreError> {
+    fn prepare(&self, events: Vec<NewEvent>) -> Result<Vec<PreparedEvent>, StoreError> {
         let mut objects = ObjectBatch::default();
         let mut prepared = Vec::with_capacity(events.len());
         for new in events {
@@ -174,12 +175,12 @@ impl PostgresWriter {
 
     fn stage(
         &self,
-        mut events: Vec<Prepared>,
+        mut events: Vec<PreparedEvent>,
         durability: Durability,
-        odd: OddEvents,
+        odd: AnomalyPolicy,
     ) -> Result<Ticket, AppendError> {
         self.staged(durability, |staging, durable| {
-            staging.take_in(&mut events, odd, Opening::WithFirst, durable)
+            staging.take_in(&mut events, odd, OpeningTiming::WithFirst, durable)
         })
     }
 
@@ -187,7 +188,7 @@ impl PostgresWriter {
     fn staged(
         &self,
         durability: Durability,
-        mut take_in: impl FnMut(&mut Staging, Seq) -> Result<Intaken, AppendError>,
+        mut take_in: impl FnMut(&mut PostgresIntake, Seq) -> Result<IntakeOutcome, AppendError>,
     ) -> Result<Ticket, AppendError> {
         let queue = &self.queue;
         loop {
@@ -196,12 +197,12 @@ impl PostgresWriter {
                 Ok((staged, staging.seq))
             })?;
             match staged {
-                Intaken::Done(acknowledged, last) => {
+                IntakeOutcome::Done(acknowledged, last) => {
                     return Ok(Ticket::new(acknowledged, last, durability, self.queue.clone()));
                 }
                 // No page is ever missing; but staged events must be sent before they are read
                 // back.
-                Intaken::Unreadable | Intaken::Unwritten => queue.flush()?,
+                IntakeOutcome::Unreadable | IntakeOutcome::Unwritten => queue.flush()?,
             }
         }
     }
@@ -214,7 +215,7 @@ impl PostgresWriter {
         let mut closed = queue.flush();
         if closed.is_ok() && queue.look(|staging| staging.announced) {
             closed = self
-                .stage(vec![self.salts.closing()], Durability::Synced, OddEvents::Keep)
+                .stage(vec![self.salts.closing()], Durability::Synced, AnomalyPolicy::Keep)
                 .and_then(|ticket| ticket.wait().map(|_| ()));
         }
         // From here on nothing is staged. Events staged during the close are not sent, and their
@@ -249,7 +250,7 @@ impl SessionWriter for PostgresWriter {
         &self,
         events: Vec<NewEvent>,
         durability: Durability,
-        odd: OddEvents,
+        odd: AnomalyPolicy,
     ) -> Result<Ticket, AppendError> {
         check_batch(&events, &self.limits)?;
         let prepared = self.prepare(events).map_err(|error| AppendError::Stopped {
@@ -259,7 +260,7 @@ impl SessionWriter for PostgresWriter {
         self.stage(prepared, durability, odd)
     }
 
-    fn append_behind(&self, make: &MakeEvent<'_>) -> Result<Ticket, AppendError> {
+    fn append_behind(&self, make: &EventFactory<'_>) -> Result<Ticket, AppendError> {
         let prepared = |last| {
             let event = made_behind(make, last, &self.limits)?;
             Ok::<_, AppendError>(self.salts.prepare(event, &[]))
@@ -273,12 +274,13 @@ impl SessionWriter for PostgresWriter {
         Ok(self.queue.look(|staging| staging.state.clone()))
     }
 
-    fn core(&self) -> Result<(Core, Digest), StoreError> {
-        let look = |staging: &mut Staging| (staging.state.core.clone(), staging.state.digest());
+    fn core(&self) -> Result<(SessionCore, Digest), StoreError> {
+        let look =
+            |staging: &mut PostgresIntake| (staging.state.core.clone(), staging.state.digest());
         Ok(self.queue.look(look))
     }
 
-    fn lane(&self, lane: Option<&LaneId>) -> Result<(Core, LaneState), StoreError> {
+    fn lane(&self, lane: Option<&LaneId>) -> Result<(SessionCore, LaneState), StoreError> {
         let name = lane.map(LaneId::as_str).unwrap_or_default();
         let found = self.queue.look(|staging| {
             let lane = staging.state.lane(name).cloned().unwrap_or_default();
@@ -297,7 +299,7 @@ impl SessionWriter for PostgresWriter {
         self.lease.epoch
     }
 
-    fn notes(&self) -> Vec<ReadNote> {
+    fn notes(&self) -> Vec<ReadFinding> {
         Vec::new()
     }
 

@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 
 use abide::{
-    Context, Entry, Event, EventRange, Extractive, Fact, Kind, Part, Seq, Session, Summarizer,
-    SummaryRequest, TaskId, TaskNode, TaskStatus, Usage, read_message,
+    Context, ContextEntry, Event, EventRange, ExtractiveSummarizer, Fact, Kind, MessagePart, Seq,
+    Session, Summarizer, SummaryRequest, TaskId, TaskNode, TaskStatus, Usage, read_message,
 };
 
 use crate::RunError;
-use crate::prompt::Told;
+use crate::prompt::TaskBriefing;
 
 /// The most events that an account is made from.
 const EVENTS: usize = 2000;
@@ -18,8 +18,8 @@ const TOKENS: u64 = 2500;
 const LOOK: usize = 20_000;
 
 /// The task's details and documents.
-pub(crate) fn told(session: &Session, node: &TaskNode) -> Result<Told, RunError> {
-    let mut told = Told::default();
+pub(crate) fn told(session: &Session, node: &TaskNode) -> Result<TaskBriefing, RunError> {
+    let mut told = TaskBriefing::default();
     if let Some(seq) = node.details {
         told.details = match event(session, seq)?.and_then(|event| event.fact().ok()) {
             Some(Fact::TaskCreated(fact)) => fact.details,
@@ -98,7 +98,7 @@ pub(crate) fn account(session: &Session, task: &TaskId) -> Result<Option<String>
         {
             // The prompt itself is left out: it is in the new one anyway.
             if !data.field("role").is_some_and(|role| role == "\"user\"" && is_text(&data)) {
-                entries.push(Entry::Message { seq: event.seq, data });
+                entries.push(ContextEntry::Message { seq: event.seq, data });
             }
         } else if event.kind == Kind::TASK_CREATED {
             break;
@@ -116,37 +116,37 @@ pub(crate) fn account(session: &Session, task: &TaskId) -> Result<Option<String>
     let context = Context { lane: None, entries };
     let request =
         SummaryRequest { context: &context, most_tokens: TOKENS, tasks: &[], files: &files };
-    Ok(Extractive.summarize(&request).ok().filter(|account| !account.trim().is_empty()))
+    Ok(ExtractiveSummarizer.summarize(&request).ok().filter(|account| !account.trim().is_empty()))
 }
 
 /// An executed call or its result.
-fn executed(event: &Event) -> Option<Entry> {
+fn executed(event: &Event) -> Option<ContextEntry> {
     let (seq, data) = (event.seq, event.data.clone()?);
     match event.fact().ok()? {
-        Fact::ToolCall(fact) => Some(Entry::Call { seq, call: fact.call, data }),
+        Fact::ToolCall(fact) => Some(ContextEntry::Call { seq, call: fact.call, data }),
         Fact::ToolResult(fact) => {
-            Some(Entry::Result { seq, call: fact.call, data, executed: true })
+            Some(ContextEntry::Result { seq, call: fact.call, data, executed: true })
         }
         _ => None,
     }
 }
 
 /// Removes calls that are also in a message.
-fn each_call_once(entries: &mut Vec<Entry>) {
+fn each_call_once(entries: &mut Vec<ContextEntry>) {
     let held: HashSet<String> = entries
         .iter()
         .filter_map(|entry| match entry {
-            Entry::Message { data, .. } => read_message(data),
+            ContextEntry::Message { data, .. } => read_message(data),
             _ => None,
         })
         .flat_map(|said| said.parts)
         .filter_map(|part| match part {
-            Part::Call(call) => Some(call.id),
+            MessagePart::Call(call) => Some(call.id),
             _ => None,
         })
         .collect();
     entries.retain(|entry| match entry {
-        Entry::Call { call, .. } => !held.contains(call.as_str()),
+        ContextEntry::Call { call, .. } => !held.contains(call.as_str()),
         _ => true,
     });
 }

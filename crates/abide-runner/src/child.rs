@@ -18,7 +18,7 @@ use crate::terminal;
 const CHUNK: usize = 64 << 10;
 
 /// What a child's threads report.
-pub(crate) enum Happening {
+pub(crate) enum ChildEvent {
     /// It printed something.
     Printed { job: u64, stream: Stream, bytes: Vec<u8> },
     /// It closed the stream.
@@ -32,11 +32,11 @@ pub(crate) struct ChildPlan {
     pub(crate) command: Vec<String>,
     pub(crate) directory: PathBuf,
     pub(crate) environment: BTreeMap<String, String>,
-    pub(crate) stdin: Input,
+    pub(crate) stdin: ChildInput,
 }
 
 /// The stdin of a child.
-pub(crate) enum Input {
+pub(crate) enum ChildInput {
     Nothing,
     Inherited,
     Text(String),
@@ -46,7 +46,7 @@ pub(crate) enum Input {
 
 /// A running child.
 #[derive(Debug)]
-pub(crate) struct Child {
+pub(crate) struct AgentChild {
     pub(crate) id: u32,
     /// It was not waited for yet, so its process id cannot have been reused.
     alive: bool,
@@ -54,17 +54,17 @@ pub(crate) struct Child {
     pub(crate) terminal: bool,
 }
 
-impl Child {
+impl AgentChild {
     /// Starts a child; its events carry the number of its job.
     pub(crate) fn start(
         plan: ChildPlan,
         job: u64,
-        tell: &SyncSender<Happening>,
+        tell: &SyncSender<ChildEvent>,
     ) -> std::io::Result<Self> {
         let (program, arguments) = plan.command.split_first().ok_or_else(|| {
             std::io::Error::new(std::io::ErrorKind::InvalidInput, "there is no command")
         })?;
-        if matches!(plan.stdin, Input::Terminal) {
+        if matches!(plan.stdin, ChildInput::Terminal) {
             let (child, terminal) = terminal::start(program, arguments, &plan)?;
             let id = child.id();
             read(terminal, job, Stream::Out, tell.clone());
@@ -79,11 +79,11 @@ impl Child {
         // agent.
         command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
         match plan.stdin {
-            Input::Nothing => {
+            ChildInput::Nothing => {
                 command.stdin(Stdio::null());
             }
-            Input::Inherited | Input::Terminal => {}
-            Input::Text(text) => {
+            ChildInput::Inherited | ChildInput::Terminal => {}
+            ChildInput::Text(text) => {
                 command.stdin(whole(&text)?);
             }
         }
@@ -123,10 +123,10 @@ fn whole(text: &str) -> std::io::Result<File> {
     Ok(file)
 }
 
-fn wait(mut child: std::process::Child, job: u64, tell: SyncSender<Happening>) {
+fn wait(mut child: std::process::Child, job: u64, tell: SyncSender<ChildEvent>) {
     std::thread::spawn(move || {
         let status = child.wait();
-        let _ = tell.send(Happening::Exited { job, status, at: Instant::now() });
+        let _ = tell.send(ChildEvent::Exited { job, status, at: Instant::now() });
     });
 }
 
@@ -134,7 +134,7 @@ fn read(
     mut from: impl Read + Send + 'static,
     job: u64,
     stream: Stream,
-    tell: SyncSender<Happening>,
+    tell: SyncSender<ChildEvent>,
 ) {
     std::thread::spawn(move || {
         let mut chunk = vec![0; CHUNK];
@@ -143,7 +143,7 @@ fn read(
                 Ok(0) => break,
                 Ok(count) => {
                     let bytes = chunk.get(..count).unwrap_or_default().to_vec();
-                    if tell.send(Happening::Printed { job, stream, bytes }).is_err() {
+                    if tell.send(ChildEvent::Printed { job, stream, bytes }).is_err() {
                         return;
                     }
                 }
@@ -151,6 +151,6 @@ fn read(
                 Err(_) => break,
             }
         }
-        let _ = tell.send(Happening::Closed { job, stream });
+        let _ = tell.send(ChildEvent::Closed { job, stream });
     });
 }

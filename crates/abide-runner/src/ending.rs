@@ -5,11 +5,11 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use abide::Timestamp;
-use abide_agents::{AgentKind, Limited, limit_in};
+use abide_agents::{AgentKind, ReachedLimit, limit_in};
 use rustix::process::Signal;
 
 use crate::job::Job;
-use crate::options::Way;
+use crate::options::ResumeMode;
 
 /// How recent a limit must be to explain a failure.
 const RECENT: Duration = Duration::from_secs(60);
@@ -18,7 +18,7 @@ const RESULT: usize = 4000;
 
 /// How a job ended.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Ending {
+pub(crate) enum JobEnding {
     /// The task is done.
     Done,
     /// The task failed.
@@ -28,10 +28,10 @@ pub(crate) enum Ending {
     /// The agent could not resume its own session.
     NotResumed(String),
     /// It hit a rate limit.
-    Limited(Limited),
+    Limited(ReachedLimit),
 }
 
-impl Ending {
+impl JobEnding {
     /// The ending of a job whose agent is gone.
     pub(crate) fn of(job: &Job, kind: AgentKind, now: Timestamp) -> Self {
         let status = job.exit.as_ref().and_then(|exit| exit.as_ref().ok());
@@ -56,7 +56,7 @@ impl Ending {
             limit_in(&text, now)
         };
         // A limit that was over long before the failure did not cause it.
-        let fresh = |(limited, seen): &(Limited, Instant)| {
+        let fresh = |(limited, seen): &(ReachedLimit, Instant)| {
             let over = limited.resets.map_or(seen.elapsed() > RECENT, |resets| resets < now);
             (!over || seen.elapsed() < RECENT).then(|| limited.clone())
         };
@@ -66,7 +66,7 @@ impl Ending {
             return Self::Limited(limited);
         }
         let reason = reason(job, status);
-        if job.way == Some(Way::Inside) && job.said == 0 {
+        if job.way == Some(ResumeMode::Inside) && job.said == 0 {
             return Self::NotResumed(reason);
         }
         Self::Failed(reason)
@@ -98,7 +98,7 @@ fn reason(job: &Job, status: Option<&ExitStatus>) -> String {
 /// The result of a finished task, as JSON.
 pub(crate) fn result(job: &Job) -> Option<Box<serde_json::value::RawValue>> {
     #[derive(serde::Serialize)]
-    struct Outcome {
+    struct TaskOutcomeData {
         #[serde(skip_serializing_if = "Option::is_none")]
         text: Option<String>,
         attempt: u64,
@@ -106,7 +106,7 @@ pub(crate) fn result(job: &Job) -> Option<Box<serde_json::value::RawValue>> {
     }
     let text = job.outcome.as_ref().and_then(|(_, text)| text.clone());
     let text = text.or_else(|| job.out_tail.last_line());
-    let outcome = Outcome {
+    let outcome = TaskOutcomeData {
         text: text.map(|text| text.chars().take(RESULT).collect()),
         attempt: job.attempt,
         duration_ms: u64::try_from(job.started.elapsed().as_millis()).unwrap_or(u64::MAX),

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use abide::{CheckpointMade, LaneId, SessionId, TaskId, TaskStatus, Timestamp, Usage};
+use abide::{LaneId, RecordedCheckpoint, SessionId, TaskId, TaskStatus, Timestamp, Usage};
 
-use crate::leftover::Interrupted;
-use crate::options::{Decision, Way};
+use crate::leftover::InterruptedTask;
+use crate::options::{ResumeMode, RetryDecision};
 use crate::stop::Urgency;
 use crate::summary::RunSummary;
 
@@ -38,9 +38,9 @@ pub enum RunEvent {
     /// An earlier run left a task unfinished.
     Interrupted {
         /// The task, with the calls whose outcome is unknown.
-        left: Box<Interrupted>,
+        left: Box<InterruptedTask>,
         /// What happens to it.
-        decision: Decision,
+        decision: RetryDecision,
     },
     /// An agent was started on a task.
     TaskStarted {
@@ -53,7 +53,7 @@ pub enum RunEvent {
         /// Its lane.
         lane: Option<LaneId>,
         /// How it is resumed, if it was interrupted before.
-        way: Option<Way>,
+        way: Option<ResumeMode>,
         /// The agent's process id.
         process: u32,
     },
@@ -110,7 +110,7 @@ pub enum RunEvent {
         took: Duration,
     },
     /// A checkpoint was made.
-    Checkpoint(Box<CheckpointMade>),
+    Checkpoint(Box<RecordedCheckpoint>),
     /// A problem that does not end the run.
     Warning(String),
     /// The run was asked to stop.

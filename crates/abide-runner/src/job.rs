@@ -5,16 +5,18 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use abide::{
-    AgentObservation, CallId, Error, FileTouch, Kind, LaneId, LimitObservation, Limits, LogRecord,
-    ModelConfiguration, NewEvent, Payload, ResourceSample, TaskId, Timestamp, ToolCall, ToolResult,
-    TurnNumber, Usage, UsageRecord,
+    AgentObservation, CallId, Error, EventLimits, FileTouch, Kind, LaneId, LimitObservation,
+    LogRecord, ModelConfiguration, NewEvent, Payload, ResourceSample, TaskId, Timestamp, ToolCall,
+    ToolResult, TurnNumber, Usage, UsageRecord,
 };
-use abide_agents::{AgentKind, AgentReader, Before, Limited, Observed, Seen};
+use abide_agents::{
+    AgentKind, AgentReader, ObservedFact, OutputObservation, PriorSession, ReachedLimit,
+};
 
-use crate::child::Child;
+use crate::child::AgentChild;
 use crate::event::{RunEvent, Stream};
-use crate::leftover::UnknownCall;
-use crate::options::Way;
+use crate::leftover::UnresolvedCall;
+use crate::options::ResumeMode;
 
 /// The longest time that events wait to be recorded.
 const LINGER: Duration = Duration::from_millis(100);
@@ -33,9 +35,9 @@ const TAIL: usize = 4 << 10;
 
 /// The last bytes of an output.
 #[derive(Debug, Default)]
-pub(crate) struct Tail(Vec<u8>);
+pub(crate) struct OutputTail(Vec<u8>);
 
-impl Tail {
+impl OutputTail {
     fn push(&mut self, bytes: &[u8]) {
         let keep = bytes.get(bytes.len().saturating_sub(TAIL)..).unwrap_or_default();
         self.0.extend_from_slice(keep);
@@ -63,9 +65,9 @@ pub(crate) struct Job {
     pub(crate) lane: Option<LaneId>,
     pub(crate) slot: usize,
     pub(crate) turn: TurnNumber,
-    pub(crate) way: Option<Way>,
+    pub(crate) way: Option<ResumeMode>,
     pub(crate) attempt: u64,
-    pub(crate) child: Child,
+    pub(crate) child: AgentChild,
     pub(crate) started: Instant,
     pub(crate) exit: Option<std::io::Result<ExitStatus>>,
     pub(crate) exited: Option<Instant>,
@@ -76,13 +78,13 @@ pub(crate) struct Job {
     /// The agent's last report on its task: success and text.
     pub(crate) outcome: Option<(bool, Option<String>)>,
     /// The last limit that it hit, and when.
-    pub(crate) limited: Option<(Limited, Instant)>,
+    pub(crate) limited: Option<(ReachedLimit, Instant)>,
     /// Open calls; the first ones if there are many.
-    pub(crate) calls: BTreeMap<String, UnknownCall>,
+    pub(crate) calls: BTreeMap<String, UnresolvedCall>,
     /// How many messages it has said.
     pub(crate) said: u64,
-    pub(crate) out_tail: Tail,
-    pub(crate) err_tail: Tail,
+    pub(crate) out_tail: OutputTail,
+    pub(crate) err_tail: OutputTail,
     pub(crate) usage: Usage,
     /// The agent's own id of its session.
     pub(crate) agent_session: Option<String>,
@@ -105,19 +107,24 @@ pub(crate) struct Job {
 }
 
 /// What a job is started with.
-pub(crate) struct Begin {
+pub(crate) struct JobStart {
     pub(crate) number: u64,
     pub(crate) task: TaskId,
     pub(crate) title: String,
     pub(crate) lane: Option<LaneId>,
     pub(crate) slot: usize,
     pub(crate) turn: TurnNumber,
-    pub(crate) way: Option<Way>,
+    pub(crate) way: Option<ResumeMode>,
     pub(crate) attempt: u64,
 }
 
 impl Job {
-    pub(crate) fn new(begin: Begin, kind: AgentKind, before: Before, child: Child) -> Self {
+    pub(crate) fn new(
+        begin: JobStart,
+        kind: AgentKind,
+        before: PriorSession,
+        child: AgentChild,
+    ) -> Self {
         let open = [true, !child.terminal];
         Self {
             number: begin.number,
@@ -138,8 +145,8 @@ impl Job {
             limited: None,
             calls: BTreeMap::new(),
             said: 0,
-            out_tail: Tail::default(),
-            err_tail: Tail::default(),
+            out_tail: OutputTail::default(),
+            err_tail: OutputTail::default(),
             usage: Usage::default(),
             agent_session: None,
             peak_rss: 0,
@@ -208,14 +215,14 @@ impl Job {
         self.open == [false, false] || exited.elapsed() >= patience
     }
 
-    fn take(&mut self, seen: Vec<Seen>, tell: &mut dyn FnMut(&RunEvent)) {
-        for Seen { subagent, what } in seen {
+    fn take(&mut self, seen: Vec<OutputObservation>, tell: &mut dyn FnMut(&RunEvent)) {
+        for OutputObservation { subagent, what } in seen {
             match &what {
-                Observed::Called { call, name, .. } => {
+                ObservedFact::Called { call, name, .. } => {
                     // It continued after all.
                     self.limited = None;
                     if self.calls.len() < CALLS {
-                        let unknown = UnknownCall {
+                        let unknown = UnresolvedCall {
                             call: CallId(call.clone()),
                             name: name.clone(),
                             lane: self.lane_of(subagent.as_deref()),
@@ -223,7 +230,7 @@ impl Job {
                         self.calls.insert(call.clone(), unknown);
                     }
                 }
-                Observed::Finished { call, .. } => drop(self.calls.remove(call)),
+                ObservedFact::Finished { call, .. } => drop(self.calls.remove(call)),
                 _ => {}
             }
             match self.event(what, tell) {
@@ -237,43 +244,46 @@ impl Job {
     /// The event that records an observation.
     fn event(
         &mut self,
-        seen: Observed,
+        seen: ObservedFact,
         tell: &mut dyn FnMut(&RunEvent),
     ) -> Result<Option<NewEvent>, Error> {
         let task = || self.task.clone();
         Ok(Some(match seen {
-            Observed::Session { id } => {
+            ObservedFact::Session { id } => {
                 self.agent_session = Some(id.clone());
                 let agent = Some(self.kind.to_string());
                 AgentObservation { session: Some(id), agent, model: None }.try_into()?
             }
-            Observed::Model { name } => {
+            ObservedFact::Model { name } => {
                 if self.model.as_ref() == Some(&name) {
                     return Ok(None);
                 }
                 self.model = Some(name.clone());
                 ModelConfiguration { model: name, ..ModelConfiguration::default() }.try_into()?
             }
-            Observed::Message { data } => {
+            ObservedFact::Message { data } => {
                 self.said += 1;
                 tell(&RunEvent::Message { task: task(), data: data.get().to_owned() });
-                NewEvent::new(Kind::MESSAGE_ADDED, Payload::new(data.get(), &Limits::default())?)
+                NewEvent::new(
+                    Kind::MESSAGE_ADDED,
+                    Payload::new(data.get(), &EventLimits::default())?,
+                )
             }
-            Observed::Called { call, name, arguments } => {
+            ObservedFact::Called { call, name, arguments } => {
                 ToolCall { call: CallId(call), name, arguments, observed: true }.try_into()?
             }
-            Observed::Finished { call, ok, result } => {
+            ObservedFact::Finished { call, ok, result } => {
                 ToolResult { call: CallId(call), ok, result }.try_into()?
             }
-            Observed::Touched { path, op } => {
+            ObservedFact::Touched { path, op } => {
                 FileTouch { path, op, to: None, before: None, after: None }.try_into()?
             }
-            Observed::Usage { model, usage } => {
+            ObservedFact::Usage { model, usage } => {
                 self.usage.add(&usage);
                 tell(&RunEvent::Usage { task: task(), usage: usage.clone() });
                 UsageRecord { model, usage }.try_into()?
             }
-            Observed::Limited(limited) => {
+            ObservedFact::Limited(limited) => {
                 let observation = LimitObservation {
                     name: limited.name.clone(),
                     resets: limited.resets,
@@ -282,14 +292,14 @@ impl Job {
                 self.limited = Some((limited, Instant::now()));
                 observation.try_into()?
             }
-            Observed::Note { level, text } => {
+            ObservedFact::Note { level, text } => {
                 LogRecord { level: level.to_owned(), text }.try_into()?
             }
-            Observed::Step { text } => {
+            ObservedFact::Step { text } => {
                 tell(&RunEvent::Step { task: task(), text });
                 return Ok(None);
             }
-            Observed::Outcome { ok, text } => {
+            ObservedFact::Outcome { ok, text } => {
                 self.outcome = Some((ok, text));
                 return Ok(None);
             }
@@ -315,7 +325,7 @@ impl Job {
 
     fn push(&mut self, event: NewEvent, subagent: Option<&str>) {
         let event = self.placed(event, subagent);
-        if event.check(&Limits::default()).is_err() {
+        if event.check(&EventLimits::default()).is_err() {
             self.refused += 1;
             return;
         }
@@ -392,11 +402,11 @@ mod tests {
 
     #[test]
     fn a_tail_is_the_end_of_what_was_printed() {
-        let mut tail = Tail::default();
+        let mut tail = OutputTail::default();
         tail.push(&vec![b'x'; 3 * TAIL]);
         tail.push(b"\nlast words\n\n");
         assert_eq!(tail.text().len(), TAIL);
         assert_eq!(tail.last_line().unwrap(), "last words");
-        assert_eq!(Tail::default().last_line(), None);
+        assert_eq!(OutputTail::default().last_line(), None);
     }
 }

@@ -9,7 +9,7 @@ use crate::RunError;
 
 /// A call whose outcome is unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UnknownCall {
+pub struct UnresolvedCall {
     /// Its id.
     pub call: CallId,
     /// Its tool.
@@ -20,29 +20,29 @@ pub struct UnknownCall {
 
 /// An interrupted task: an agent worked on it and is gone.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Interrupted {
+pub struct InterruptedTask {
     /// The task.
     pub task: TaskId,
     /// Its title.
     pub title: String,
     /// Its calls whose outcome is unknown.
-    pub unknown: Vec<UnknownCall>,
+    pub unknown: Vec<UnresolvedCall>,
     /// The agent's own id of the session in which it worked on the task.
     pub agent_session: Option<String>,
 }
 
 /// All work that an earlier run left unfinished.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Leftover {
+pub struct LeftoverWork {
     /// Interrupted tasks, in order.
-    pub tasks: Vec<Interrupted>,
+    pub tasks: Vec<InterruptedTask>,
     /// Unfinished turns, with their lanes.
     pub turns: Vec<(Option<LaneId>, TurnNumber)>,
     /// Calls that belong to none of the tasks.
-    pub unknown: Vec<UnknownCall>,
+    pub unknown: Vec<UnresolvedCall>,
 }
 
-impl Leftover {
+impl LeftoverWork {
     /// What this session's last run left unfinished. Needs the whole state.
     #[must_use]
     pub fn of(state: &SessionState) -> Self {
@@ -51,7 +51,7 @@ impl Leftover {
         for (node, _) in tree.walk(None) {
             // Only leaves are worked on; a task with parts is not.
             if node.status.is_active() && tree.is_leaf(node.id.as_str()) {
-                left.tasks.push(Interrupted {
+                left.tasks.push(InterruptedTask {
                     task: node.id.clone(),
                     title: node.title.clone(),
                     unknown: Vec::new(),
@@ -60,7 +60,7 @@ impl Leftover {
             }
         }
         for (id, call) in state.calls.iter().filter(|(_, call)| !call.request) {
-            let unknown = UnknownCall {
+            let unknown = UnresolvedCall {
                 call: CallId(id.to_owned()),
                 name: call.name.clone(),
                 lane: call.lane.clone(),
@@ -73,7 +73,7 @@ impl Leftover {
             match left.tasks.iter_mut().find(|left| left.task == node.id) {
                 Some(task) => task.unknown.push(unknown),
                 // The task was put back in order, but the calls it was in when it ended were not.
-                None => left.tasks.push(Interrupted {
+                None => left.tasks.push(InterruptedTask {
                     task: node.id.clone(),
                     title: node.title.clone(),
                     unknown: vec![unknown],
@@ -112,7 +112,7 @@ impl Leftover {
 /// The events that end calls that were only observed, once it was decided what to do with their
 /// task.
 pub(crate) fn end_calls(
-    calls: &[UnknownCall],
+    calls: &[UnresolvedCall],
     task: Option<&TaskId>,
 ) -> Result<Vec<NewEvent>, RunError> {
     let ended = calls.iter().map(|unknown| {
@@ -125,9 +125,9 @@ pub(crate) fn end_calls(
 }
 
 /// The status of an interrupted task that is done again or left.
-pub(crate) const fn status_of(decision: crate::Decision) -> TaskStatus {
+pub(crate) const fn status_of(decision: crate::RetryDecision) -> TaskStatus {
     match decision {
-        crate::Decision::Retry => TaskStatus::Planned,
-        crate::Decision::Skip => TaskStatus::Blocked,
+        crate::RetryDecision::Retry => TaskStatus::Planned,
+        crate::RetryDecision::Skip => TaskStatus::Blocked,
     }
 }

@@ -1,7 +1,7 @@
 //! Runs an agent through its tasks: starts it, records everything, makes checkpoints, stops it, and
 //! resumes later where it was, even after it or the agent was killed.
 //!
-//! [`run`] does all of this for a session that has tasks. It blocks, reports what happens as
+//! [`run()`] does all of this for a session that has tasks. It blocks, reports what happens as
 //! [`RunEvent`]s, and can be stopped from any thread with a [`Stop`]. It knows nothing of terminals
 //! and signals.
 //!
@@ -44,10 +44,10 @@ mod terminal;
 
 pub use error::RunError;
 pub use event::{RunEvent, Stream};
-pub use leftover::{Interrupted, Leftover, UnknownCall};
-pub use options::{Decision, RecordedOptions, RunOptions, Way};
+pub use leftover::{InterruptedTask, LeftoverWork, UnresolvedCall};
+pub use options::{RecordedOptions, ResumeMode, RetryDecision, RunOptions};
 pub use run::run;
 pub use stop::{Stop, Urgency};
-pub use summary::{CheckpointTotals, Difference, Finish, RunSummary};
+pub use summary::{CheckpointTotals, Difference, RunFinish, RunSummary};
 
 pub use abide_agents::AgentKind;

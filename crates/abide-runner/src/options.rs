@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// How an interrupted task is resumed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Way {
+pub enum ResumeMode {
     /// The best that is possible: inside, else outside, else from the start.
     #[default]
     Auto,
@@ -23,7 +23,7 @@ pub enum Way {
     Restart,
 }
 
-impl Way {
+impl ResumeMode {
     /// The mode in words.
     #[must_use]
     pub const fn told(self) -> &'static str {
@@ -38,7 +38,7 @@ impl Way {
 /// What to do with an interrupted task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Decision {
+pub enum RetryDecision {
     /// Do it again.
     #[default]
     Retry,
@@ -76,7 +76,7 @@ pub struct RunOptions {
     /// The time between two checkpoints; by default it depends on the expected duration.
     pub checkpoint_every: Option<Duration>,
     /// How interrupted tasks are resumed.
-    pub way: Way,
+    pub way: ResumeMode,
     /// Retry tasks that failed in an earlier run.
     pub retry_failed: bool,
     /// How long an agent may take to exit when asked to, before it is killed.
@@ -105,7 +105,7 @@ impl RunOptions {
             max_tasks: None,
             max_duration: None,
             checkpoint_every: None,
-            way: Way::default(),
+            way: ResumeMode::default(),
             retry_failed: false,
             grace: Duration::from_secs(10),
             inherit_stdin: false,

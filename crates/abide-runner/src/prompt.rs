@@ -7,13 +7,13 @@ const MOST: usize = 12_000;
 
 /// What is known of a task beyond the tree.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct TaskBriefing {
     pub(crate) details: Option<String>,
     pub(crate) documents: Vec<String>,
 }
 
 /// The prompt for a task.
-pub(crate) fn task(tree: &TaskTree, id: &str, told: &Told) -> String {
+pub(crate) fn task(tree: &TaskTree, id: &str, told: &TaskBriefing) -> String {
     let path = tree.title_path(id);
     let title = path.last().copied().unwrap_or(id);
     let mut text = format!("Task {id}: {title}\n");

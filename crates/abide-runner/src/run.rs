@@ -9,10 +9,10 @@ use abide::{
 
 use crate::RunError;
 use crate::event::RunEvent;
-use crate::leftover::Interrupted;
-use crate::options::{Decision, RecordedOptions, RunOptions};
+use crate::leftover::InterruptedTask;
+use crate::options::{RecordedOptions, RetryDecision, RunOptions};
 use crate::stop::{Stop, Urgency};
-use crate::summary::{Finish, RunSummary};
+use crate::summary::{RunFinish, RunSummary};
 use crate::supervisor::{Supervisor, changes_tasks, program_name};
 
 /// The id of the only task of a command without a plan.
@@ -33,7 +33,7 @@ pub fn run(
     session: &Arc<Session>,
     options: &RunOptions,
     stop: &Stop,
-    decide: &mut dyn FnMut(&Interrupted) -> Option<Decision>,
+    decide: &mut dyn FnMut(&InterruptedTask) -> Option<RetryDecision>,
     tell: &mut dyn FnMut(&RunEvent),
 ) -> Result<RunSummary, RunError> {
     let stale = Arc::new(AtomicBool::new(false));
@@ -126,9 +126,9 @@ fn finish(
     options: &RunOptions,
     stop: &Stop,
     error: Option<&RunError>,
-) -> (Finish, Option<String>) {
+) -> (RunFinish, Option<String>) {
     if let Some(error) = error {
-        return (Finish::Broken, Some(error.to_string()));
+        return (RunFinish::Broken, Some(error.to_string()));
     }
     let tree = supervisor.tasks.tree();
     let progress = tree.progress(options.scope.as_ref());
@@ -138,28 +138,28 @@ fn finish(
         let all = tree.progress(None);
         return match &options.scope {
             Some(scope) if all.complete + all.obsolete < all.all => {
-                (Finish::ScopeDone, Some(format!("{scope} is done")))
+                (RunFinish::ScopeDone, Some(format!("{scope} is done")))
             }
-            _ => (Finish::Done, None),
+            _ => (RunFinish::Done, None),
         };
     }
     if supervisor.time_up {
-        return (Finish::TimeUp, Some("its time is up".to_owned()));
+        return (RunFinish::TimeUp, Some("its time is up".to_owned()));
     }
     if supervisor.failed {
-        return (Finish::Failed, Some(tasks(progress.failed, "failed")));
+        return (RunFinish::Failed, Some(tasks(progress.failed, "failed")));
     }
     if stop.urgency() > Urgency::None {
-        return (Finish::Stopped, Some("it was asked to stop".to_owned()));
+        return (RunFinish::Stopped, Some("it was asked to stop".to_owned()));
     }
     if progress.failed > 0 {
-        return (Finish::Failed, Some(tasks(progress.failed, "failed")));
+        return (RunFinish::Failed, Some(tasks(progress.failed, "failed")));
     }
     if supervisor.is_enough() {
         let reason = "as many tasks as were asked for are done";
-        return (Finish::EnoughTasks, Some(reason.to_owned()));
+        return (RunFinish::EnoughTasks, Some(reason.to_owned()));
     }
-    (Finish::Stuck, Some(tasks(open, "cannot be begun")))
+    (RunFinish::Stuck, Some(tasks(open, "cannot be begun")))
 }
 
 /// A number of tasks in words.

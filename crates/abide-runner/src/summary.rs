@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use abide::workspace::{Change, diff};
+use abide::workspace::{ChangeKind, diff};
 use abide::{CheckpointSummary, Objects, SessionId, SessionStatus, Snapshot, TaskProgress, Usage};
 use serde::Serialize;
 
@@ -29,9 +29,9 @@ impl Difference {
         for changed in diff(objects, Some(from.tree), to.tree, true).ok()? {
             let path = String::from_utf8_lossy(&changed.path);
             let (count, line) = match &changed.change {
-                Change::Created => (&mut difference.created, format!("A {path}")),
-                Change::Deleted => (&mut difference.deleted, format!("D {path}")),
-                Change::Renamed { from } => {
+                ChangeKind::Created => (&mut difference.created, format!("A {path}")),
+                ChangeKind::Deleted => (&mut difference.deleted, format!("D {path}")),
+                ChangeKind::Renamed { from } => {
                     let from = String::from_utf8_lossy(from);
                     (&mut difference.changed, format!("R {from} -> {path}"))
                 }
@@ -49,7 +49,7 @@ impl Difference {
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Finish {
+pub enum RunFinish {
     /// Every task is done.
     Done,
     /// Every task in its scope is done, but others are not.
@@ -68,7 +68,7 @@ pub enum Finish {
     Broken,
 }
 
-impl Finish {
+impl RunFinish {
     /// The session's status after the run.
     #[must_use]
     pub const fn status(self) -> SessionStatus {
@@ -86,7 +86,7 @@ pub struct RunSummary {
     /// Its session.
     pub session: SessionId,
     /// How it ended.
-    pub finish: Finish,
+    pub finish: RunFinish,
     /// The reason for it.
     pub reason: Option<String>,
     /// The progress of tasks without parts.
@@ -131,6 +131,6 @@ impl RunSummary {
     /// Whether the run ended with everything done.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        self.finish == Finish::Done
+        self.finish == RunFinish::Done
     }
 }

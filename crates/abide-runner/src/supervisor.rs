@@ -19,17 +19,17 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use abide::{
-    Checkpointer, CheckpointerEvent, Kind, NewEvent, Session, Snapshot, TaskId, TaskStatus,
-    TaskStatusChange, Tasks, Timestamp, TurnEnd, Usage, end_marked, process_tree,
+    Checkpointer, CheckpointerEvent, Kind, NewEvent, Session, SessionTasks, Snapshot, TaskId,
+    TaskStatus, TaskStatusChange, Timestamp, TurnEnd, Usage, end_marked, process_tree,
 };
 use rustix::process::Signal;
 
 use crate::RunError;
-use crate::child::Happening;
+use crate::child::ChildEvent;
 use crate::event::RunEvent;
 use crate::job::Job;
-use crate::leftover::Interrupted;
-use crate::options::{Decision, RunOptions};
+use crate::leftover::InterruptedTask;
+use crate::options::{RetryDecision, RunOptions};
 use crate::stop::{Stop, Urgency};
 
 /// The longest time between two checks for a stop request.
@@ -50,7 +50,7 @@ const CHUNKS: usize = 64;
 
 /// Whether all pending task changes were recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kept {
+enum WishOutcome {
     All,
     /// Other processes had made some of them invalid.
     NotAll,
@@ -59,18 +59,18 @@ enum Kept {
 /// Runs an agent through the tasks of a session.
 pub(crate) struct Supervisor<'a> {
     pub(crate) session: Arc<Session>,
-    pub(crate) tasks: Tasks,
+    pub(crate) tasks: SessionTasks,
     options: &'a RunOptions,
     stop: &'a Stop,
     tell: &'a mut dyn FnMut(&RunEvent),
-    sender: SyncSender<Happening>,
-    receiver: Receiver<Happening>,
+    sender: SyncSender<ChildEvent>,
+    receiver: Receiver<ChildEvent>,
     jobs: Vec<Job>,
     next_job: u64,
     pub(crate) started: u64,
     /// The tasks started in this run.
     tried: HashSet<TaskId>,
-    decide: &'a mut dyn FnMut(&Interrupted) -> Option<Decision>,
+    decide: &'a mut dyn FnMut(&InterruptedTask) -> Option<RetryDecision>,
     /// Tasks that cannot be resumed inside the agent's own session.
     not_inside: HashSet<TaskId>,
     /// The agent's own id of the session in which it last worked on a task.
@@ -106,11 +106,11 @@ impl<'a> Supervisor<'a> {
         session: Arc<Session>,
         options: &'a RunOptions,
         stop: &'a Stop,
-        decide: &'a mut dyn FnMut(&Interrupted) -> Option<Decision>,
+        decide: &'a mut dyn FnMut(&InterruptedTask) -> Option<RetryDecision>,
         tell: &'a mut dyn FnMut(&RunEvent),
         stale: Arc<AtomicBool>,
     ) -> Result<Self, RunError> {
-        let tasks = Tasks::open(session.clone())?;
+        let tasks = SessionTasks::open(session.clone())?;
         if let Some(scope) = &options.scope
             && tasks.tree().get(scope.as_str()).is_none()
         {
@@ -262,14 +262,14 @@ impl<'a> Supervisor<'a> {
 
     /// Records pending task changes. A change that others have made invalid meanwhile is reported
     /// and dropped: their status stands.
-    fn flush(&mut self) -> Result<Kept, RunError> {
-        let mut kept = Kept::All;
+    fn flush(&mut self) -> Result<WishOutcome, RunError> {
+        let mut kept = WishOutcome::All;
         loop {
             match self.tasks.flush() {
                 Ok(_) => return Ok(kept),
                 // Each round drops one change, so the loop ends.
                 Err(abide::Error::Task(refused)) => {
-                    kept = Kept::NotAll;
+                    kept = WishOutcome::NotAll;
                     self.warn(refused.to_string());
                 }
                 Err(error) => return Err(error.into()),
@@ -315,20 +315,20 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    fn take(&mut self, happening: Happening) {
-        let (Happening::Printed { job, .. }
-        | Happening::Closed { job, .. }
-        | Happening::Exited { job, .. }) = &happening;
+    fn take(&mut self, happening: ChildEvent) {
+        let (ChildEvent::Printed { job, .. }
+        | ChildEvent::Closed { job, .. }
+        | ChildEvent::Exited { job, .. }) = &happening;
         let number = *job;
         let Some(job) = self.jobs.iter_mut().find(|job| job.number == number) else { return };
         match happening {
-            Happening::Printed { stream, bytes, .. } => {
+            ChildEvent::Printed { stream, bytes, .. } => {
                 job.printed(stream, &bytes, self.session.store().now(), self.tell);
                 let task = job.task.clone();
                 (self.tell)(&RunEvent::Output { task, stream, bytes });
             }
-            Happening::Closed { stream, .. } => job.closed(stream),
-            Happening::Exited { status, at, .. } => {
+            ChildEvent::Closed { stream, .. } => job.closed(stream),
+            ChildEvent::Exited { status, at, .. } => {
                 job.child.is_gone();
                 // It had exited before it was asked to.
                 job.asked = job.asked.filter(|asked| *asked < at);

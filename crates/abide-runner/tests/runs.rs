@@ -12,7 +12,8 @@ use abide::{
     SessionStatus, Store, TaskCreated, TaskStatus, TaskStatusChange, ToolCall, TurnStart,
 };
 use abide_runner::{
-    AgentKind, Decision, Finish, RunEvent, RunOptions, RunSummary, Stop, Urgency, Way, run,
+    AgentKind, ResumeMode, RetryDecision, RunEvent, RunFinish, RunOptions, RunSummary, Stop,
+    Urgency, run,
 };
 
 struct Lab {
@@ -77,11 +78,16 @@ impl Lab {
         watch: &mut dyn FnMut(&RunEvent),
     ) -> (RunSummary, Vec<RunEvent>) {
         let mut told = Vec::new();
-        let summary =
-            run(&self.session(), options, stop, &mut |_| Some(Decision::Retry), &mut |event| {
+        let summary = run(
+            &self.session(),
+            options,
+            stop,
+            &mut |_| Some(RetryDecision::Retry),
+            &mut |event| {
                 watch(event);
                 told.push(event.clone());
-            });
+            },
+        );
         (summary.unwrap(), told)
     }
 
@@ -118,7 +124,7 @@ fn a_run_is_noted_as_own_before_its_agent_is_started() {
     assert!(last(&lab).is_none());
     // Nowhere to note it: it runs all the same.
     let (summary, _) = lab.run(&options);
-    assert_eq!((summary.finish, summary.warnings.len()), (Finish::Done, 0), "{summary:?}");
+    assert_eq!((summary.finish, summary.warnings.len()), (RunFinish::Done, 0), "{summary:?}");
     assert!(!last(&lab).unwrap().own);
     lab.store = lab.store.with_consent(Consent::at(Some(state.path().join("abide"))));
     assert!(!last(&lab).unwrap().own);
@@ -154,7 +160,7 @@ fn tasks_are_done_in_order_and_their_parents_with_them() {
     ]);
     let options = lab.options("cat > told.$ABIDE_TASK; echo $ABIDE_TASK >> order; echo said");
     let (summary, told) = lab.run(&options);
-    assert_eq!(summary.finish, Finish::Done);
+    assert_eq!(summary.finish, RunFinish::Done);
     assert_eq!(lab.file("order"), "P1.T2\nP1.T1\nP2.T1\n");
     assert_eq!(begun(&told), ["P1.T2", "P1.T1", "P2.T1"]);
     for task in ["P1", "P1.T1", "P1.T2", "P2", "P2.T1"] {
@@ -172,7 +178,7 @@ fn tasks_are_done_in_order_and_their_parents_with_them() {
     assert_eq!(view.state().unwrap().core.status, SessionStatus::Completed);
     // Nothing is left to do.
     let (summary, told) = lab.run(&options);
-    assert_eq!((summary.finish, begun(&told).len()), (Finish::Done, 0));
+    assert_eq!((summary.finish, begun(&told).len()), (RunFinish::Done, 0));
 }
 
 #[test]
@@ -180,7 +186,7 @@ fn a_command_without_a_plan_is_one_task() {
     let lab = Lab::new(&[]);
     let options = RunOptions { planned: false, ..lab.options("echo '{task}' $ABIDE_SESSION") };
     let (summary, _) = lab.run(&options);
-    assert_eq!(summary.finish, Finish::Done);
+    assert_eq!(summary.finish, RunFinish::Done);
     assert_eq!(lab.status("T1"), TaskStatus::Complete);
     assert!(lab.said().contains(&format!("{{task}} {}", lab.id)), "{}", lab.said());
 }
@@ -193,7 +199,7 @@ fn jobs_run_at_the_same_time_in_lanes_of_their_own() {
         "touch $ABIDE_TASK; until [ -e A ] && [ -e B ]; do sleep 0.01; done; echo $ABIDE_LANE";
     let options = RunOptions { jobs: 2, ..lab.options(script) };
     let (summary, _) = lab.run(&options);
-    assert_eq!(summary.finish, Finish::Done);
+    assert_eq!(summary.finish, RunFinish::Done);
     let lanes: Vec<String> = lab
         .events()
         .iter()
@@ -209,7 +215,7 @@ fn a_task_that_fails_is_tried_again_and_told_why() {
     let script = "cat >> told; [ $ABIDE_TASK = B ] || [ -e tried ] || { touch tried; echo broken >&2; exit 3; }";
     let options = RunOptions { retries: 1, ..lab.options(script) };
     let (summary, told) = lab.run(&options);
-    assert_eq!(summary.finish, Finish::Done);
+    assert_eq!(summary.finish, RunFinish::Done);
     assert_eq!(begun(&told), ["A", "A", "B"]);
     assert!(lab.file("told").contains("The last attempt at this task failed: exit code 3: broken"));
     let view = lab.store.view(&SessionRef::Id(lab.id)).unwrap();
@@ -222,16 +228,16 @@ fn a_failure_ends_the_run_unless_it_is_to_go_on() {
     let lab = Lab::new(&[("A", None, &[]), ("B", None, &[]), ("C", None, &["A"])]);
     let script = "[ $ABIDE_TASK != A ] || [ -e well ]";
     let (summary, told) = lab.run(&lab.options(script));
-    assert_eq!((summary.finish, begun(&told)), (Finish::Failed, vec!["A".to_owned()]));
+    assert_eq!((summary.finish, begun(&told)), (RunFinish::Failed, vec!["A".to_owned()]));
     let options = RunOptions { continue_on_error: true, ..lab.options(script) };
     let (summary, told) = lab.run(&options);
-    assert_eq!((summary.finish, begun(&told)), (Finish::Failed, vec!["B".to_owned()]));
+    assert_eq!((summary.finish, begun(&told)), (RunFinish::Failed, vec!["B".to_owned()]));
     fs::write(lab.path().join("well"), "").unwrap();
     let options = RunOptions { retry_failed: true, ..lab.options(script) };
     let (summary, told) = lab.run(&options);
     assert_eq!(
         (summary.finish, begun(&told)),
-        (Finish::Done, vec!["A".to_owned(), "C".to_owned()])
+        (RunFinish::Done, vec!["A".to_owned(), "C".to_owned()])
     );
 }
 
@@ -240,22 +246,22 @@ fn limits_of_number_scope_and_time_are_kept() {
     let lab = Lab::new(&[("P1", None, &[]), ("P1.T1", Some("P1"), &[]), ("P2", None, &[])]);
     let options = RunOptions { scope: Some("P2".into()), ..lab.options("true") };
     let (summary, told) = lab.run(&options);
-    assert_eq!((summary.finish, begun(&told)), (Finish::ScopeDone, vec!["P2".to_owned()]));
+    assert_eq!((summary.finish, begun(&told)), (RunFinish::ScopeDone, vec!["P2".to_owned()]));
     let lab = Lab::flat(&["A", "B", "C"]);
     let options = RunOptions { max_tasks: Some(2), ..lab.options("true") };
     let (summary, told) = lab.run(&options);
-    assert_eq!((summary.finish, begun(&told).len()), (Finish::EnoughTasks, 2));
+    assert_eq!((summary.finish, begun(&told).len()), (RunFinish::EnoughTasks, 2));
     let options =
         RunOptions { max_duration: Some(Duration::from_millis(50)), ..lab.options("sleep 60") };
     let (summary, _) = lab.run(&options);
-    assert_eq!(summary.finish, Finish::TimeUp);
+    assert_eq!(summary.finish, RunFinish::TimeUp);
     assert_eq!(lab.status("C"), TaskStatus::Planned);
     let options = RunOptions { scope: Some("Z".into()), ..lab.options("true") };
     let error = run(
         &lab.session(),
         &options,
         &Stop::default(),
-        &mut |_| Some(Decision::Retry),
+        &mut |_| Some(RetryDecision::Retry),
         &mut |_| {},
     );
     assert!(error.unwrap_err().to_string().contains("no task Z"));
@@ -271,7 +277,7 @@ fn asked_once_the_step_ends_by_itself_asked_again_it_is_stopped() {
             asking.ask();
         }
     });
-    assert_eq!((summary.finish, begun(&told)), (Finish::Stopped, vec!["A".to_owned()]));
+    assert_eq!((summary.finish, begun(&told)), (RunFinish::Stopped, vec!["A".to_owned()]));
     assert_eq!((lab.status("A"), lab.status("B")), (TaskStatus::Complete, TaskStatus::Planned));
     // One that heeds no signal is killed.
     let stop = Stop::default();
@@ -285,7 +291,7 @@ fn asked_once_the_step_ends_by_itself_asked_again_it_is_stopped() {
             }
         },
     );
-    assert_eq!((summary.finish, begun(&told)), (Finish::Stopped, vec!["B".to_owned()]));
+    assert_eq!((summary.finish, begun(&told)), (RunFinish::Stopped, vec!["B".to_owned()]));
     assert_eq!(lab.status("B"), TaskStatus::Planned);
     let view = lab.store.view(&SessionRef::Id(lab.id)).unwrap();
     assert_eq!(view.state().unwrap().core.status, SessionStatus::Interrupted);
@@ -296,15 +302,15 @@ fn an_agent_that_is_killed_is_started_again_and_has_not_failed() {
     let lab = Lab::flat(&["A"]);
     let script = "cat > told; echo thinking about it; [ -e tried ] || { touch tried; sleep 0.3; kill -9 $$; }";
     let (summary, told) = lab.run(&lab.options(script));
-    assert_eq!(summary.finish, Finish::Done);
-    let ways: Vec<Option<Way>> = told
+    assert_eq!(summary.finish, RunFinish::Done);
+    let ways: Vec<Option<ResumeMode>> = told
         .iter()
         .filter_map(|event| match event {
             RunEvent::TaskStarted { way, .. } => Some(*way),
             _ => None,
         })
         .collect();
-    assert_eq!(ways, [None, Some(Way::Outside)]);
+    assert_eq!(ways, [None, Some(ResumeMode::Outside)]);
     assert!(lab.file("told").contains("thinking about it"), "{}", lab.file("told"));
     let view = lab.store.view(&SessionRef::Id(lab.id)).unwrap();
     assert_eq!(view.state().unwrap().tasks.get("A").unwrap().failures, 0);
@@ -316,7 +322,7 @@ fn what_an_agent_leaves_behind_is_ended() {
     // It has left the group, and holds the output open.
     let began = Instant::now();
     let (summary, told) = lab.run(&lab.options("setsid sleep 300 & echo $! > pid; echo done"));
-    assert_eq!(summary.finish, Finish::Done);
+    assert_eq!(summary.finish, RunFinish::Done);
     assert!(began.elapsed() < Duration::from_secs(200), "it was waited for");
     let left = told.iter().find_map(|event| match event {
         RunEvent::LeftBehind { processes, .. } => Some(*processes),
@@ -335,7 +341,7 @@ fn a_rate_limit_is_waited_for() {
     let lab = Lab::flat(&["A"]);
     let script = "[ -e tried ] || { touch tried; echo 'Error: rate limit exceeded, try again in 1s' >&2; exit 1; }";
     let (summary, told) = lab.run(&lab.options(script));
-    assert_eq!(summary.finish, Finish::Done, "{told:?}");
+    assert_eq!(summary.finish, RunFinish::Done, "{told:?}");
     assert!(told.iter().any(|event| matches!(event, RunEvent::Waiting { .. })));
     let view = lab.store.view(&SessionRef::Id(lab.id)).unwrap();
     assert_eq!(view.state().unwrap().tasks.get("A").unwrap().failures, 0);
@@ -346,7 +352,7 @@ fn a_flood_is_recorded_in_part_and_said() {
     let lab = Lab::flat(&["A"]);
     let script = "yes 0123456789012345678901234567890123456789 | head -c 5000000; yes error | head -c 1000000 >&2; echo last";
     let (summary, _) = lab.run(&lab.options(script));
-    assert_eq!(summary.finish, Finish::Done);
+    assert_eq!(summary.finish, RunFinish::Done);
     let bytes: usize =
         lab.events().iter().map(|event| event.data.as_ref().unwrap().as_str().len()).sum();
     assert!(bytes < 4_000_000, "{bytes}");
@@ -362,7 +368,7 @@ fn a_program_that_is_not_there_ends_the_run_and_leaves_the_task() {
         &lab.session(),
         &options,
         &Stop::default(),
-        &mut |_| Some(Decision::Retry),
+        &mut |_| Some(RetryDecision::Retry),
         &mut |_| {},
     );
     assert!(error.unwrap_err().to_string().contains("no-such-program"));
@@ -404,14 +410,14 @@ fn what_a_killed_run_left_is_settled_and_the_decision_kept() {
         &Stop::default(),
         &mut |left| {
             asked.push((left.task.to_string(), left.unknown.len()));
-            Some(Decision::Skip)
+            Some(RetryDecision::Skip)
         },
         &mut |_| {},
     )
     .unwrap();
     assert_eq!(asked, [("A".to_owned(), 1)]);
     assert_eq!((lab.status("A"), lab.status("B")), (TaskStatus::Blocked, TaskStatus::Complete));
-    assert_eq!(summary.finish, Finish::Stuck);
+    assert_eq!(summary.finish, RunFinish::Stuck);
     let view = lab.store.view(&SessionRef::Id(lab.id)).unwrap();
     let state = view.state().unwrap();
     assert!(state.calls.is_empty(), "its outcome is unknown, and that is recorded");
@@ -438,7 +444,7 @@ fn an_agent_goes_on_inside_its_own_session_or_else_from_the_start() {
     options.adapter = AgentKind::detect(&options.command);
     assert_eq!(options.adapter.as_str(), "codex");
     let (summary, told) = lab.run(&options);
-    assert_eq!(summary.finish, Finish::Done, "{told:?}");
+    assert_eq!(summary.finish, RunFinish::Done, "{told:?}");
     assert!(lab.file("arguments").contains("resume"), "{}", lab.file("arguments"));
     assert!(lab.file("arguments").contains("th-1"));
     assert!(lab.file("told").contains("You were interrupted"));
@@ -450,7 +456,7 @@ fn an_agent_goes_on_inside_its_own_session_or_else_from_the_start() {
     fs::write(lab2.path().join("lost"), "").unwrap();
     options.directory = lab2.path().to_owned();
     let (summary, told) = lab2.run(&options);
-    assert_eq!(summary.finish, Finish::Done, "{told:?}");
+    assert_eq!(summary.finish, RunFinish::Done, "{told:?}");
     assert_eq!(begun(&told), ["A", "A"]);
     let arguments = lab2.file("arguments");
     let lines: Vec<&str> = arguments.lines().collect();
@@ -483,8 +489,8 @@ fn an_agent_that_is_killed_in_a_call_is_decided_about() {
     let script =
         format!("{CALL}\n[ -e tried ] || {{ touch tried; sleep 0.3; kill -9 $$; }}\n{RESULT}");
     for (decision, status) in [
-        (Some(Decision::Retry), TaskStatus::Complete),
-        (Some(Decision::Skip), TaskStatus::Blocked),
+        (Some(RetryDecision::Retry), TaskStatus::Complete),
+        (Some(RetryDecision::Skip), TaskStatus::Blocked),
         (None, TaskStatus::Planned),
     ] {
         let lab = Lab::flat(&["A"]);
@@ -515,11 +521,11 @@ fn an_agent_that_is_killed_in_a_call_is_decided_about() {
                 &Stop::default(),
                 &mut |left| {
                     asked += left.unknown.len();
-                    Some(Decision::Skip)
+                    Some(RetryDecision::Skip)
                 },
                 &mut |_| {},
             );
-            assert_eq!((asked, done.unwrap().finish), (1, Finish::Stuck));
+            assert_eq!((asked, done.unwrap().finish), (1, RunFinish::Stuck));
         }
     }
 }
@@ -531,7 +537,7 @@ fn calls_of_two_agents_are_told_apart() {
     let wait = "touch $ABIDE_TASK; until [ -e A ] && [ -e B ]; do sleep 0.01; done; sleep 0.4";
     let options = RunOptions { jobs: 2, ..codex(&lab, &format!("{CALL}\n{wait}\n{RESULT}")) };
     let (summary, _) = lab.run(&options);
-    assert_eq!(summary.finish, Finish::Done);
+    assert_eq!(summary.finish, RunFinish::Done);
     let view = lab.store.view(&SessionRef::Id(lab.id)).unwrap();
     let core = view.state().unwrap().core;
     assert_eq!((core.calls.tools, core.calls.finished), (2, 2));
@@ -549,11 +555,11 @@ fn a_task_that_failed_has_its_attempts_left_after_a_stop() {
             asking.ask();
         }
     });
-    assert_eq!(summary.finish, Finish::Stopped);
+    assert_eq!(summary.finish, RunFinish::Stopped);
     assert_eq!(lab.status("A"), TaskStatus::Planned);
     fs::write(lab.path().join("well"), "").unwrap();
     let (summary, _) = lab.run(&options);
-    assert_eq!(summary.finish, Finish::Done);
+    assert_eq!(summary.finish, RunFinish::Done);
 }
 
 #[test]
@@ -562,12 +568,12 @@ fn a_number_of_tasks_is_that_of_tasks_not_of_attempts() {
     let script = "[ -e tried ] || { touch tried; exit 1; }";
     let options = RunOptions { max_tasks: Some(1), retries: 1, ..lab.options(script) };
     let (summary, told) = lab.run(&options);
-    assert_eq!((summary.finish, begun(&told)), (Finish::EnoughTasks, vec!["A".to_owned(); 2]));
+    assert_eq!((summary.finish, begun(&told)), (RunFinish::EnoughTasks, vec!["A".to_owned(); 2]));
     assert_eq!((lab.status("A"), lab.status("B")), (TaskStatus::Complete, TaskStatus::Planned));
     let lab = Lab::flat(&["A", "B"]);
     let options =
         RunOptions { max_tasks: Some(1), continue_on_error: true, ..lab.options("exit 1") };
-    assert_eq!(lab.run(&options).0.finish, Finish::Failed);
+    assert_eq!(lab.run(&options).0.finish, RunFinish::Failed);
 }
 
 #[test]
@@ -578,5 +584,5 @@ fn a_limit_of_long_ago_is_no_excuse() {
     // It met one, went on, and failed at something else.
     let options = codex(&lab, &format!("{limit}\n{CALL}\n{RESULT}\nexit 1"));
     let (summary, told) = lab.run(&options);
-    assert_eq!((summary.finish, begun(&told).len()), (Finish::Failed, 1), "{told:?}");
+    assert_eq!((summary.finish, begun(&told).len()), (RunFinish::Failed, 1), "{told:?}");
 }

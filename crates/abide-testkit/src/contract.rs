@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use abide_model::{
-    Anomaly, AppendError, Content, Durability, EventRange, Fact, FileOp, History, HistoryQuery,
-    Kind, Lineage, Message, NewEvent, NewSession, OddEvents, ParentReason, Search, Seq,
-    SessionFields, SessionId, SessionRef, SessionStatus, SessionWriter, Store, StoreError,
-    block_on,
+    Anomaly, AnomalyPolicy, AppendError, Durability, EventRange, Fact, FileOp, History,
+    HistoryQuery, Kind, Lineage, Message, MessageContent, NewEvent, NewSession, ParentReason,
+    Search, Seq, SessionFields, SessionId, SessionRef, SessionStatus, SessionWriter, Store,
+    StoreError, block_on,
 };
 
 /// A store under test.
@@ -68,7 +68,7 @@ fn message(text: &str) -> NewEvent {
 }
 
 fn append(writer: &dyn SessionWriter, events: Vec<NewEvent>) -> Vec<u64> {
-    let ticket = writer.append(events, Durability::Synced, OddEvents::Keep).unwrap();
+    let ticket = writer.append(events, Durability::Synced, AnomalyPolicy::Keep).unwrap();
     ticket.wait().unwrap().iter().map(|event| event.seq.0).collect()
 }
 
@@ -144,7 +144,7 @@ fn a_key_is_used_once(subject: &dyn Subject) {
         .append(
             vec![message("other").with_key("k"), message("two")],
             Durability::Synced,
-            OddEvents::Keep,
+            AnomalyPolicy::Keep,
         )
         .unwrap()
         .wait()
@@ -163,7 +163,7 @@ fn a_key_is_used_once(subject: &dyn Subject) {
 /// Sends a message with a key; says where it is, and whether it was there before.
 fn send(writer: &dyn SessionWriter, text: &str, key: &str) -> (u64, bool) {
     let events = vec![message(text).with_key(key)];
-    let ticket = writer.append(events, Durability::Synced, OddEvents::Keep).unwrap();
+    let ticket = writer.append(events, Durability::Synced, AnomalyPolicy::Keep).unwrap();
     let done = ticket.wait().unwrap();
     (done[0].seq.0, done[0].repeated)
 }
@@ -474,11 +474,11 @@ fn a_batch_is_taken_whole_or_not_at_all(subject: &dyn Subject) {
     let (id, writer) = new_session(&*store);
     let reserved = event(r#"{"kind":"writer.closed","data":{}}"#);
     let refused =
-        writer.append(vec![message("one"), reserved], Durability::Synced, OddEvents::Keep);
+        writer.append(vec![message("one"), reserved], Durability::Synced, AnomalyPolicy::Keep);
     assert!(matches!(refused, Err(AppendError::Input { index: 1, .. })));
     let key = "x".repeat(1000);
     let refused =
-        writer.append(vec![message("one").with_key(key)], Durability::Synced, OddEvents::Keep);
+        writer.append(vec![message("one").with_key(key)], Durability::Synced, AnomalyPolicy::Keep);
     assert!(matches!(refused, Err(AppendError::Input { index: 0, .. })));
     assert_eq!(kinds(&*store, id), ["session.created"]);
 }
@@ -488,11 +488,14 @@ fn odd_events_are_kept_or_refused(subject: &dyn Subject) {
     let (id, writer) = new_session(&*store);
     let result = || event(r#"{"kind":"tool.finished","data":{"call":"nobody"}}"#);
     let refused =
-        writer.append(vec![message("one"), result()], Durability::Synced, OddEvents::Refuse);
+        writer.append(vec![message("one"), result()], Durability::Synced, AnomalyPolicy::Refuse);
     assert!(matches!(refused, Err(AppendError::Odd { index: 1, anomaly: Anomaly::UnknownCall })));
     assert_eq!(kinds(&*store, id), ["session.created"]);
-    let kept =
-        writer.append(vec![result()], Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
+    let kept = writer
+        .append(vec![result()], Durability::Synced, AnomalyPolicy::Keep)
+        .unwrap()
+        .wait()
+        .unwrap();
     assert_eq!(kept[0].anomaly, Some(Anomaly::UnknownCall));
     assert_eq!(append(&*writer, vec![message("two")]), [4]);
     assert_eq!(writer.state().unwrap().core.health.anomalies, 1);
@@ -558,7 +561,7 @@ fn texts(store: &dyn Store, id: SessionId) -> Vec<(u64, String)> {
     let page = reader.page(EventRange::ALL).unwrap();
     assert_eq!(page.notes, []);
     let said = |event: &abide_model::Event| match event.fact() {
-        Ok(Fact::Message(Message { content: Content::Text(text), .. })) => {
+        Ok(Fact::Message(Message { content: MessageContent::Text(text), .. })) => {
             Some((event.seq.0, text))
         }
         _ => None,
@@ -810,9 +813,10 @@ fn a_ticket_can_be_awaited(subject: &dyn Subject) {
     let store = subject.open();
     let (_, writer) = new_session(&*store);
     block_on(async {
-        let one = writer.append(vec![message("one")], Durability::Synced, OddEvents::Keep).unwrap();
+        let one =
+            writer.append(vec![message("one")], Durability::Synced, AnomalyPolicy::Keep).unwrap();
         let two =
-            writer.append(vec![message("two")], Durability::Buffered, OddEvents::Keep).unwrap();
+            writer.append(vec![message("two")], Durability::Buffered, AnomalyPolicy::Keep).unwrap();
         assert_eq!(two.await.unwrap()[0].seq, Seq(4));
         assert_eq!(one.await.unwrap()[0].seq, Seq(3));
     });

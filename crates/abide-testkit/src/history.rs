@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 
 use abide_model::{
-    Event, Fact, FileOp, History, HistoryEntry, HistoryQuery, Match, Overview, SessionId, Touched,
-    TurnNumber, searchable,
+    Event, Fact, FileActivity, FileOp, History, HistoryEntry, HistoryQuery, Overview, SearchMatch,
+    SessionId, TurnNumber, searchable,
 };
 
 /// The answer of a store that keeps no index.
@@ -30,8 +30,8 @@ fn entry(query: &HistoryQuery, id: SessionId, events: &[Event]) -> Option<Histor
         Overview::of(|| events.iter().cloned().map(Ok::<_, Infallible>)).unwrap_or_default();
     let mut agents: BTreeMap<TurnNumber, String> = BTreeMap::new();
     let mut all_agents: Vec<String> = Vec::new();
-    let mut files: BTreeMap<(String, FileOp), Touched> = BTreeMap::new();
-    let mut matches: Vec<Match> = Vec::new();
+    let mut files: BTreeMap<(String, FileOp), FileActivity> = BTreeMap::new();
+    let mut matches: Vec<SearchMatch> = Vec::new();
     let mut step = Overview::default();
     for event in events {
         let turn = step.open.turn_of(event);
@@ -46,7 +46,7 @@ fn entry(query: &HistoryQuery, id: SessionId, events: &[Event]) -> Option<Histor
                 for path in std::iter::once(fact.path).chain(fact.to) {
                     let count =
                         files.get(&(path.clone(), fact.op)).map_or(1, |touched| touched.count + 1);
-                    let touched = Touched {
+                    let touched = FileActivity {
                         path: path.clone(),
                         op: fact.op,
                         count,
@@ -64,7 +64,7 @@ fn entry(query: &HistoryQuery, id: SessionId, events: &[Event]) -> Option<Histor
             && let Some(text) = searchable(event)
             && search.matches(&text)
         {
-            matches.push(Match {
+            matches.push(SearchMatch {
                 seq: event.seq,
                 kind: event.kind.clone(),
                 turn,
@@ -74,14 +74,14 @@ fn entry(query: &HistoryQuery, id: SessionId, events: &[Event]) -> Option<Histor
                 excerpt: search.excerpt(&text, 160),
             });
         }
-        if step.apply(event) == abide_model::Applied::Rewound {
+        if step.apply(event) == abide_model::OverviewUpdate::Rewound {
             let so_far = events.iter().take_while(|before| before.seq <= event.seq);
             step = Overview::of(|| so_far.clone().cloned().map(Ok::<_, Infallible>))
                 .unwrap_or_default();
         }
     }
     let agent = |wanted: &String| all_agents.iter().any(|agent| agent.eq_ignore_ascii_case(wanted));
-    let mut touched: Vec<Touched> = match &query.file {
+    let mut touched: Vec<FileActivity> = match &query.file {
         None => Vec::new(),
         Some(wanted) => {
             let fits = files.values().filter(|file| HistoryQuery::fits_file(wanted, &file.path));

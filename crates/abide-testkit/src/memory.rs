@@ -6,12 +6,12 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use abide_model::{
-    Acknowledged, Acknowledger, AppendError, Core, Digest, Direction, Durability, Epoch, Event,
-    EventPage, EventRange, History, HistoryQuery, InputError, Kind, LaneId, LaneState, Limits,
-    Lineage, MakeEvent, NewEvent, NewSession, Objects, OddEvents, Parent, ParentReason, Payload,
-    ReadNote, Seq, SessionCreated, SessionFields, SessionId, SessionReader, SessionRef,
-    SessionState, SessionSummary, SessionWriter, Store, StoreError, Ticket, Timestamp,
-    WriterHolder, WriterOpened, made_behind,
+    AcknowledgedEvent, Acknowledger, AnomalyPolicy, AppendError, Digest, Durability, Epoch, Event,
+    EventFactory, EventLimits, EventPage, EventRange, History, HistoryQuery, InputError, Kind,
+    LaneId, LaneState, Lineage, NewEvent, NewSession, Objects, ParentReason, Payload,
+    ReadDirection, ReadFinding, Seq, SessionCore, SessionCreated, SessionFields, SessionId,
+    SessionParent, SessionReader, SessionRef, SessionState, SessionSummary, SessionWriter, Store,
+    StoreError, Ticket, Timestamp, WriterHolder, WriterOpened, made_behind,
 };
 
 use abide_workspace::MemoryObjects;
@@ -72,7 +72,7 @@ impl Inner {
             .ok_or_else(|| StoreError::NoSession { reference: id.to_string() })
     }
 
-    fn push(&mut self, id: SessionId, new: NewEvent) -> Result<Acknowledged, StoreError> {
+    fn push(&mut self, id: SessionId, new: NewEvent) -> Result<AcknowledgedEvent, StoreError> {
         let at = self.now();
         let kept = self.kept(id)?;
         let seq = kept.last().next();
@@ -83,7 +83,7 @@ impl Inner {
             let state = fold(&self.events(id, seq));
             self.kept(id)?.state = state;
         }
-        Ok(Acknowledged { seq, anomaly, repeated: false })
+        Ok(AcknowledgedEvent { seq, anomaly, repeated: false })
     }
 
     /// The events of a session up to `last`, those that it shares included.
@@ -139,7 +139,7 @@ impl Kept {
     }
 }
 
-fn lane_of(state: &SessionState, lane: Option<&LaneId>) -> (Core, LaneState) {
+fn lane_of(state: &SessionState, lane: Option<&LaneId>) -> (SessionCore, LaneState) {
     let name = lane.map(LaneId::as_str).unwrap_or_default();
     (state.core.clone(), state.lane(name).cloned().unwrap_or_default())
 }
@@ -197,7 +197,7 @@ impl Store for MemoryStore {
             return Err(StoreError::NoEvent { session: parent, seq, last });
         }
         let state = fold(&inner.events(parent, seq));
-        let link = Parent { session: parent, seq, reason: ParentReason::Fork };
+        let link = SessionParent { session: parent, seq, reason: ParentReason::Fork };
         let like = SessionFields { project_id, ..state.core.fields.clone() };
         let session = session.forked(link, &like).in_project(&self.2);
         let parent = Some((parent, seq));
@@ -361,7 +361,7 @@ impl MemoryWriter {
         inner: &mut Inner,
         events: Vec<NewEvent>,
         durability: Durability,
-        odd: OddEvents,
+        odd: AnomalyPolicy,
     ) -> Result<Ticket, AppendError> {
         let kept = inner.kept(self.session).map_err(gone)?;
         let before = (kept.events.len(), kept.state.clone(), *opened);
@@ -370,12 +370,12 @@ impl MemoryWriter {
             let known =
                 event.key.as_ref().and_then(|key| inner.kept(self.session).ok()?.state.key(key));
             if let Some(seq) = known {
-                acknowledged.push(Acknowledged { seq, anomaly: None, repeated: true });
+                acknowledged.push(AcknowledgedEvent { seq, anomaly: None, repeated: true });
                 continue;
             }
             self.open(opened, inner)?;
             let done = inner.push(self.session, event).map_err(gone)?;
-            if let (OddEvents::Refuse, Some(anomaly)) = (odd, done.anomaly) {
+            if let (AnomalyPolicy::Refuse, Some(anomaly)) = (odd, done.anomaly) {
                 let kept = inner.kept(self.session).map_err(gone)?;
                 kept.events.truncate(before.0);
                 kept.state = before.1;
@@ -393,13 +393,13 @@ impl SessionWriter for MemoryWriter {
         &self,
         events: Vec<NewEvent>,
         durability: Durability,
-        odd: OddEvents,
+        odd: AnomalyPolicy,
     ) -> Result<Ticket, AppendError> {
         for (index, event) in events.iter().enumerate() {
             let checked = if event.kind.is_reserved() {
                 Err(InputError::Reserved { kind: event.kind.to_string() })
             } else {
-                event.check(&Limits::default())
+                event.check(&EventLimits::default())
             };
             checked.map_err(|source| AppendError::Input { index, source: Arc::new(source) })?;
         }
@@ -407,13 +407,13 @@ impl SessionWriter for MemoryWriter {
         self.take_in(&mut opened, &mut self.store.lock(), events, durability, odd)
     }
 
-    fn append_behind(&self, make: &MakeEvent<'_>) -> Result<Ticket, AppendError> {
+    fn append_behind(&self, make: &EventFactory<'_>) -> Result<Ticket, AppendError> {
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         let mut inner = self.store.lock();
         self.open(&mut opened, &mut inner)?;
         let last = inner.kept(self.session).map_err(gone)?.last();
-        let event = made_behind(make, last, &Limits::default())?;
-        self.take_in(&mut opened, &mut inner, vec![event], Durability::Synced, OddEvents::Keep)
+        let event = made_behind(make, last, &EventLimits::default())?;
+        self.take_in(&mut opened, &mut inner, vec![event], Durability::Synced, AnomalyPolicy::Keep)
     }
 
     fn flush(&self) -> Result<(), AppendError> {
@@ -424,13 +424,13 @@ impl SessionWriter for MemoryWriter {
         Ok(self.store.lock().kept(self.session)?.state.clone())
     }
 
-    fn core(&self) -> Result<(Core, Digest), StoreError> {
+    fn core(&self) -> Result<(SessionCore, Digest), StoreError> {
         let mut inner = self.store.lock();
         let state = &inner.kept(self.session)?.state;
         Ok((state.core.clone(), state.digest()))
     }
 
-    fn lane(&self, lane: Option<&LaneId>) -> Result<(Core, LaneState), StoreError> {
+    fn lane(&self, lane: Option<&LaneId>) -> Result<(SessionCore, LaneState), StoreError> {
         let mut inner = self.store.lock();
         Ok(lane_of(&inner.kept(self.session)?.state, lane))
     }
@@ -439,7 +439,7 @@ impl SessionWriter for MemoryWriter {
         self.epoch
     }
 
-    fn notes(&self) -> Vec<ReadNote> {
+    fn notes(&self) -> Vec<ReadFinding> {
         Vec::new()
     }
 
@@ -466,8 +466,8 @@ impl SessionReader for MemoryReader {
         let fits = |event: &Event| event.seq >= range.first && event.seq <= range.last;
         let events = inner.events(self.session, range.last).into_iter().filter(fits);
         let mut all: Vec<Event> = match range.direction {
-            Direction::Forward => events.collect(),
-            Direction::Backward => events.rev().collect(),
+            ReadDirection::Forward => events.collect(),
+            ReadDirection::Backward => events.rev().collect(),
         };
         let next = all.get(range.limit.max(1)).map(|event| event.seq);
         all.truncate(range.limit.max(1));
@@ -482,7 +482,7 @@ impl SessionReader for MemoryReader {
         &self,
         lane: Option<&LaneId>,
         at: Option<Seq>,
-    ) -> Result<(Core, LaneState), StoreError> {
+    ) -> Result<(SessionCore, LaneState), StoreError> {
         let mut inner = self.store.lock();
         Ok(match at {
             Some(at) => lane_of(&fold(&inner.events(self.session, at)), lane),

@@ -11,7 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use abide_journal::{Access, Lock, LockMode, Storage, StorageFile};
+use abide_journal::{Access, LockMode, Storage, StorageFile, StorageLock};
 
 use crate::Random;
 
@@ -551,7 +551,7 @@ impl Storage for SimDisk {
         failed
     }
 
-    fn lock(&self, path: &Path, mode: LockMode) -> io::Result<Option<Box<dyn Lock>>> {
+    fn lock(&self, path: &Path, mode: LockMode) -> io::Result<Option<Box<dyn StorageLock>>> {
         let mut machine = self.machine();
         machine.plain(Sort::Lock)?;
         let inode = match machine.world.names.get(path).copied() {
@@ -673,7 +673,7 @@ impl StorageFile for SimFile {
     }
 }
 
-impl Lock for SimLock {
+impl StorageLock for SimLock {
     fn still_holds(&self) -> io::Result<bool> {
         let mut machine = self.disk.machine();
         machine.plain(Sort::Lock)?;

@@ -9,9 +9,9 @@ use regex_syntax::hir::{Class as HirClass, HirKind};
 
 /// A set of character classes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Class(u8);
+pub(crate) struct CharClass(u8);
 
-impl Class {
+impl CharClass {
     /// `\p{Lu}`, `\p{Lt}`, `\p{Lm}`, `\p{Lo}`, `\p{M}`: allowed at the head of a word.
     pub(crate) const HEAD: Self = Self(1);
     /// `\p{Ll}`, `\p{Lm}`, `\p{Lo}`, `\p{M}`: allowed at the tail of a word.
@@ -36,13 +36,13 @@ impl Class {
     }
 }
 
-static CLASSES: LazyLock<Classes> = LazyLock::new(Classes::load);
+static CLASSES: LazyLock<ClassTable> = LazyLock::new(ClassTable::load);
 
 /// The classes of every character.
 #[derive(Debug)]
-pub(crate) struct Classes(Vec<u8>);
+pub(crate) struct ClassTable(Vec<u8>);
 
-impl Classes {
+impl ClassTable {
     pub(crate) fn get() -> &'static Self {
         &CLASSES
     }
@@ -50,15 +50,15 @@ impl Classes {
     fn load() -> Self {
         // Zeroed memory is not touched until it is written, and most of it never is.
         let mut table = vec![0; char::MAX as usize + 1];
-        let (head, tail, letter) = (Class::HEAD, Class::TAIL, Class::LETTER);
+        let (head, tail, letter) = (CharClass::HEAD, CharClass::TAIL, CharClass::LETTER);
         for (pattern, class) in [
             (r"[\p{Lu}\p{Lt}]", head.or(letter)),
             (r"\p{Ll}", tail.or(letter)),
             (r"[\p{Lm}\p{Lo}]", head.or(tail).or(letter)),
             (r"\p{M}", head.or(tail)),
-            (r"\p{N}", Class::NUMBER),
-            (r"\s", Class::SPACE),
-            (r"[\r\n]", Class::BREAK),
+            (r"\p{N}", CharClass::NUMBER),
+            (r"\s", CharClass::SPACE),
+            (r"[\r\n]", CharClass::BREAK),
         ] {
             let Ok(parsed) = regex_syntax::parse(pattern) else { continue };
             let HirKind::Class(HirClass::Unicode(ranges)) = parsed.kind() else { continue };
@@ -73,8 +73,8 @@ impl Classes {
     }
 
     /// The classes of a character, given by its code point.
-    pub(crate) fn of(&self, character: u32) -> Class {
-        Class(self.0.get(character as usize).copied().unwrap_or_default())
+    pub(crate) fn of(&self, character: u32) -> CharClass {
+        CharClass(self.0.get(character as usize).copied().unwrap_or_default())
     }
 }
 
@@ -84,24 +84,24 @@ mod tests {
 
     #[test]
     fn every_class_was_found() {
-        let classes = Classes::get();
+        let classes = ClassTable::get();
         let of = |c: char| classes.of(c.into());
-        let (head, tail, letter) = (Class::HEAD, Class::TAIL, Class::LETTER);
+        let (head, tail, letter) = (CharClass::HEAD, CharClass::TAIL, CharClass::LETTER);
         assert_eq!(of('A'), head.or(letter));
         assert_eq!(of('ǅ'), head.or(letter));
         assert_eq!(of('z'), tail.or(letter));
         assert_eq!(of('日'), head.or(tail).or(letter));
         assert_eq!(of('ʰ'), head.or(tail).or(letter));
         assert_eq!(of('\u{301}'), head.or(tail));
-        assert_eq!(of('7'), Class::NUMBER);
-        assert_eq!(of('Ⅷ'), Class::NUMBER);
-        assert_eq!(of('½'), Class::NUMBER);
-        assert_eq!(of('\u{a0}'), Class::SPACE);
-        assert_eq!(of('\n'), Class::SPACE.or(Class::BREAK));
-        assert_eq!(of('\r'), Class::SPACE.or(Class::BREAK));
-        assert_eq!(of('\u{85}'), Class::SPACE);
-        assert_eq!(of('_'), Class::default());
-        assert_eq!(of('🦀'), Class::default());
-        assert_eq!(of(char::MAX), Class::default());
+        assert_eq!(of('7'), CharClass::NUMBER);
+        assert_eq!(of('Ⅷ'), CharClass::NUMBER);
+        assert_eq!(of('½'), CharClass::NUMBER);
+        assert_eq!(of('\u{a0}'), CharClass::SPACE);
+        assert_eq!(of('\n'), CharClass::SPACE.or(CharClass::BREAK));
+        assert_eq!(of('\r'), CharClass::SPACE.or(CharClass::BREAK));
+        assert_eq!(of('\u{85}'), CharClass::SPACE);
+        assert_eq!(of('_'), CharClass::default());
+        assert_eq!(of('🦀'), CharClass::default());
+        assert_eq!(of(char::MAX), CharClass::default());
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use crate::merge::Merger;
-use crate::split::{Pattern, Pieces};
+use crate::split::{SplitPattern, TextPieces};
 use crate::vocabulary::Vocabulary;
 
 static O200K: LazyLock<Vocabulary> =
@@ -32,7 +32,7 @@ impl Encoding {
 
     pub(crate) fn count_with(self, merger: &mut Merger, text: &str) -> usize {
         let vocabulary = self.vocabulary();
-        Pieces::new(self.pattern(), text).map(|piece| merger.count(vocabulary, piece)).sum()
+        TextPieces::new(self.pattern(), text).map(|piece| merger.count(vocabulary, piece)).sum()
     }
 
     pub(crate) fn vocabulary(self) -> &'static Vocabulary {
@@ -42,10 +42,10 @@ impl Encoding {
         }
     }
 
-    const fn pattern(self) -> Pattern {
+    const fn pattern(self) -> SplitPattern {
         match self {
-            Self::O200kBase => Pattern::O200k,
-            Self::Cl100kBase => Pattern::Cl100k,
+            Self::O200kBase => SplitPattern::O200k,
+            Self::Cl100kBase => SplitPattern::Cl100k,
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::vocabulary::{Rank, Vocabulary};
+use crate::vocabulary::{TokenRank, Vocabulary};
 
 /// The maximum size in bytes of a piece that is searched again for its lowest pair after each
 /// merge. This takes quadratic time, with a small factor.
@@ -40,38 +40,39 @@ impl Merger {
 
 /// A short piece: its tokens, each with the token it forms with the next one.
 #[derive(Debug, Default)]
-struct ShortPiece(Vec<Part>);
+struct ShortPiece(Vec<TokenPair>);
 
 #[derive(Debug, Clone, Copy)]
-struct Part {
-    token: Rank,
-    with_next: Rank,
+struct TokenPair {
+    token: TokenRank,
+    with_next: TokenRank,
 }
 
 impl ShortPiece {
     fn count(&mut self, vocabulary: &Vocabulary, bytes: &[u8], steps: &mut u64) -> usize {
         let Self(parts) = self;
         parts.clear();
-        let mut before = Rank::NONE;
+        let mut before = TokenRank::NONE;
         for byte in bytes {
             let token = vocabulary.byte(*byte);
             if let Some(part) = parts.last_mut() {
                 part.with_next = vocabulary.merged(before, token);
             }
-            parts.push(Part { token, with_next: Rank::NONE });
+            parts.push(TokenPair { token, with_next: TokenRank::NONE });
             before = token;
         }
         *steps += parts.len() as u64;
         while let Some((at, part)) = parts.iter().enumerate().min_by_key(|(_, part)| part.with_next)
-            && part.with_next != Rank::NONE
+            && part.with_next != TokenRank::NONE
         {
             *steps += parts.len() as u64;
             let token = part.with_next;
             parts.remove(at + 1);
             let after = parts.get(at + 1).map(|part| part.token);
             if let Some(part) = parts.get_mut(at) {
-                let with_next = after.map_or(Rank::NONE, |after| vocabulary.merged(token, after));
-                *part = Part { token, with_next };
+                let with_next =
+                    after.map_or(TokenRank::NONE, |after| vocabulary.merged(token, after));
+                *part = TokenPair { token, with_next };
             }
             if let Some(part) = at.checked_sub(1).and_then(|before| parts.get_mut(before)) {
                 part.with_next = vocabulary.merged(part.token, token);
@@ -90,49 +91,49 @@ impl ShortPiece {
 /// of the two is formed, or at the start.
 #[derive(Debug, Default)]
 struct LongPiece {
-    marks: Vec<Mark>,
-    waiting: BTreeMap<Rank, Vec<u32>>,
+    marks: Vec<ByteMark>,
+    waiting: BTreeMap<TokenRank, Vec<u32>>,
 }
 
 /// The position of a byte in a token.
 #[derive(Debug, Clone, Copy, Default)]
-struct Mark(u32);
+struct ByteMark(u32);
 
-impl Mark {
+impl ByteMark {
     const FIRST: u32 = 1 << 31;
     const LAST: u32 = 1 << 30;
 
-    const fn first(token: Rank) -> Self {
+    const fn first(token: TokenRank) -> Self {
         Self(token.0 | Self::FIRST)
     }
 
-    const fn last(token: Rank) -> Self {
+    const fn last(token: TokenRank) -> Self {
         Self(token.0 | Self::LAST)
     }
 
-    const fn only(token: Rank) -> Self {
+    const fn only(token: TokenRank) -> Self {
         Self(token.0 | Self::FIRST | Self::LAST)
     }
 
     /// The token that starts here.
-    fn starting(self) -> Option<Rank> {
+    fn starting(self) -> Option<TokenRank> {
         (self.0 & Self::FIRST != 0).then_some(self.token())
     }
 
     /// The token that ends here.
-    fn ending(self) -> Option<Rank> {
+    fn ending(self) -> Option<TokenRank> {
         (self.0 & Self::LAST != 0).then_some(self.token())
     }
 
-    const fn token(self) -> Rank {
-        Rank(self.0 & !(Self::FIRST | Self::LAST))
+    const fn token(self) -> TokenRank {
+        TokenRank(self.0 & !(Self::FIRST | Self::LAST))
     }
 }
 
 impl LongPiece {
     fn count(&mut self, vocabulary: &Vocabulary, bytes: &[u8], steps: &mut u64) -> usize {
         self.marks.clear();
-        self.marks.extend(bytes.iter().map(|byte| Mark::only(vocabulary.byte(*byte))));
+        self.marks.extend(bytes.iter().map(|byte| ByteMark::only(vocabulary.byte(*byte))));
         for (at, pair) in bytes.windows(2).enumerate() {
             let &[left, right] = pair else { continue };
             let made = vocabulary.merged(vocabulary.byte(left), vocabulary.byte(right));
@@ -156,7 +157,7 @@ impl LongPiece {
     }
 
     /// Merges the pair at a position unless it is stale. Returns the end of the new token.
-    fn merge(&mut self, vocabulary: &Vocabulary, made: Rank, at: usize) -> Option<usize> {
+    fn merge(&mut self, vocabulary: &Vocabulary, made: TokenRank, at: usize) -> Option<usize> {
         let left = self.marks.get(at)?.starting()?;
         let middle = at + vocabulary.length(left);
         let right = self.marks.get(middle)?.starting()?;
@@ -166,10 +167,10 @@ impl LongPiece {
             return None;
         }
         for (at, mark) in [
-            (middle - 1, Mark::default()),
-            (middle, Mark::default()),
-            (at, Mark::first(made)),
-            (end - 1, Mark::last(made)),
+            (middle - 1, ByteMark::default()),
+            (middle, ByteMark::default()),
+            (at, ByteMark::first(made)),
+            (end - 1, ByteMark::last(made)),
         ] {
             *self.marks.get_mut(at)? = mark;
         }
@@ -177,7 +178,7 @@ impl LongPiece {
     }
 
     /// Queues the pairs of a token with its neighbours.
-    fn wait_around(&mut self, vocabulary: &Vocabulary, token: Rank, at: usize, end: usize) {
+    fn wait_around(&mut self, vocabulary: &Vocabulary, token: TokenRank, at: usize, end: usize) {
         let before = at.checked_sub(1).and_then(|last| self.marks.get(last)?.ending());
         if let Some(before) = before {
             self.wait(vocabulary.merged(before, token), at - vocabulary.length(before));
@@ -188,8 +189,8 @@ impl LongPiece {
     }
 
     /// Queues a pair under the token it forms, if any.
-    fn wait(&mut self, made: Rank, at: usize) {
-        if made != Rank::NONE {
+    fn wait(&mut self, made: TokenRank, at: usize) {
+        if made != TokenRank::NONE {
             self.waiting.entry(made).or_default().push(at as u32);
         }
     }
@@ -210,11 +211,13 @@ mod tests {
 
     /// Merges as the definition says, in quadratic time.
     fn merged_plainly(vocabulary: &Vocabulary, bytes: &[u8]) -> usize {
-        let mut tokens: Vec<Rank> = bytes.iter().map(|byte| vocabulary.byte(*byte)).collect();
+        let mut tokens: Vec<TokenRank> = bytes.iter().map(|byte| vocabulary.byte(*byte)).collect();
         loop {
             let pairs = tokens.windows(2).map(|pair| vocabulary.merged(pair[0], pair[1]));
             match pairs.enumerate().min_by_key(|(_, made)| *made) {
-                Some((at, made)) if made != Rank::NONE => drop(tokens.splice(at..at + 2, [made])),
+                Some((at, made)) if made != TokenRank::NONE => {
+                    drop(tokens.splice(at..at + 2, [made]))
+                }
                 _ => return tokens.len(),
             }
         }

@@ -3,11 +3,11 @@
 //! tiktoken uses a regular expression; this is the same expression written out by hand. Pieces are
 //! not empty and make up the whole text. Each character is examined a bounded number of times.
 
-use crate::class::{Class, Classes};
+use crate::class::{CharClass, ClassTable};
 
 /// The regular expression of an encoding. The first alternative that matches is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Pattern {
+pub(crate) enum SplitPattern {
     /// ```text
     ///   [^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?
     /// | [^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?
@@ -33,21 +33,21 @@ pub(crate) enum Pattern {
 
 /// The pieces of a text, in order.
 #[derive(Debug)]
-pub(crate) struct Pieces<'a> {
-    pattern: Pattern,
-    classes: &'static Classes,
+pub(crate) struct TextPieces<'a> {
+    pattern: SplitPattern,
+    classes: &'static ClassTable,
     text: &'a str,
     position: usize,
 }
 
-impl<'a> Pieces<'a> {
-    pub(crate) fn new(pattern: Pattern, text: &'a str) -> Self {
-        Self { pattern, classes: Classes::get(), text, position: 0 }
+impl<'a> TextPieces<'a> {
+    pub(crate) fn new(pattern: SplitPattern, text: &'a str) -> Self {
+        Self { pattern, classes: ClassTable::get(), text, position: 0 }
     }
 
     /// The class of the character at a position, and the position after it.
     #[inline]
-    fn at(&self, position: usize) -> Option<(Class, usize)> {
+    fn at(&self, position: usize) -> Option<(CharClass, usize)> {
         let byte = *self.text.as_bytes().get(position)?;
         if byte.is_ascii() {
             return Some((self.classes.of(byte.into()), position + 1));
@@ -61,7 +61,7 @@ impl<'a> Pieces<'a> {
     }
 
     /// The end of the run of characters that have one of these classes.
-    fn run(&self, mut position: usize, of: Class) -> usize {
+    fn run(&self, mut position: usize, of: CharClass) -> usize {
         while let Some((class, next)) = self.at(position)
             && class.is(of)
         {
@@ -71,7 +71,7 @@ impl<'a> Pieces<'a> {
     }
 
     /// The end of the run of characters that have none of these classes.
-    fn run_without(&self, mut position: usize, of: Class) -> usize {
+    fn run_without(&self, mut position: usize, of: CharClass) -> usize {
         while let Some((class, next)) = self.at(position)
             && !class.is(of)
         {
@@ -84,13 +84,13 @@ impl<'a> Pieces<'a> {
     fn end(&self, start: usize) -> Option<usize> {
         let (first, next) = self.at(start)?;
         let word = match self.pattern {
-            Pattern::O200k => self.cased_word(start, first, next),
-            Pattern::Cl100k => self.plain_word(start, first, next),
+            SplitPattern::O200k => self.cased_word(start, first, next),
+            SplitPattern::Cl100k => self.plain_word(start, first, next),
         };
         if word.is_some() {
             return word;
         }
-        if first.is(Class::NUMBER) {
+        if first.is(CharClass::NUMBER) {
             return Some(self.number(next));
         }
         if let Some(end) = self.symbols(start, first, next) {
@@ -100,54 +100,54 @@ impl<'a> Pieces<'a> {
     }
 
     /// The first two alternatives of `o200k`.
-    fn cased_word(&self, start: usize, first: Class, next: usize) -> Option<usize> {
-        let bare = first.is(Class::LETTER.or(Class::NUMBER).or(Class::BREAK));
+    fn cased_word(&self, start: usize, first: CharClass, next: usize) -> Option<usize> {
+        let bare = first.is(CharClass::LETTER.or(CharClass::NUMBER).or(CharClass::BREAK));
         // Of the characters allowed before a word, a mark can itself be a word.
-        let mark = !bare && first.is(Class::HEAD);
+        let mark = !bare && first.is(CharClass::HEAD);
         let end = match self.cased_letters(if bare { start } else { next }) {
-            Letters::WithTail(end) => end,
-            Letters::HeadsOnly(end) if !mark => end,
-            Letters::None if !mark => return None,
-            Letters::HeadsOnly(_) | Letters::None => next,
+            WordLetters::WithTail(end) => end,
+            WordLetters::HeadsOnly(end) if !mark => end,
+            WordLetters::None if !mark => return None,
+            WordLetters::HeadsOnly(_) | WordLetters::None => next,
         };
         Some(self.contraction(end).unwrap_or(end))
     }
 
     /// The letters of a word from a position on, by upper and lower case.
-    fn cased_letters(&self, start: usize) -> Letters {
+    fn cased_letters(&self, start: usize) -> WordLetters {
         let mut position = start;
         let mut last_tail = None;
         while let Some((class, next)) = self.at(position) {
-            if !class.is(Class::HEAD) {
-                if class.is(Class::TAIL) {
-                    return Letters::WithTail(self.run(next, Class::TAIL));
+            if !class.is(CharClass::HEAD) {
+                if class.is(CharClass::TAIL) {
+                    return WordLetters::WithTail(self.run(next, CharClass::TAIL));
                 }
                 break;
             }
-            if class.is(Class::TAIL) {
+            if class.is(CharClass::TAIL) {
                 last_tail = Some(next);
             }
             position = next;
         }
         match last_tail {
-            Some(end) => Letters::WithTail(end),
-            None if position > start => Letters::HeadsOnly(position),
-            None => Letters::None,
+            Some(end) => WordLetters::WithTail(end),
+            None if position > start => WordLetters::HeadsOnly(position),
+            None => WordLetters::None,
         }
     }
 
     /// The first two alternatives of `cl100k`.
-    fn plain_word(&self, start: usize, first: Class, next: usize) -> Option<usize> {
+    fn plain_word(&self, start: usize, first: CharClass, next: usize) -> Option<usize> {
         if let Some(end) = self.contraction(start) {
             return Some(end);
         }
-        if first.is(Class::LETTER) {
-            return Some(self.run(next, Class::LETTER));
+        if first.is(CharClass::LETTER) {
+            return Some(self.run(next, CharClass::LETTER));
         }
-        if first.is(Class::NUMBER.or(Class::BREAK)) {
+        if first.is(CharClass::NUMBER.or(CharClass::BREAK)) {
             return None;
         }
-        let end = self.run(next, Class::LETTER);
+        let end = self.run(next, CharClass::LETTER);
         (end > next).then_some(end)
     }
 
@@ -170,7 +170,7 @@ impl<'a> Pieces<'a> {
     fn number(&self, mut position: usize) -> usize {
         for _ in 0..2 {
             match self.at(position) {
-                Some((class, next)) if class.is(Class::NUMBER) => position = next,
+                Some((class, next)) if class.is(CharClass::NUMBER) => position = next,
                 _ => break,
             }
         }
@@ -178,8 +178,8 @@ impl<'a> Pieces<'a> {
     }
 
     /// ` ?[^\s\p{L}\p{N}]+` and the line breaks after it.
-    fn symbols(&self, start: usize, first: Class, next: usize) -> Option<usize> {
-        let not = Class::SPACE.or(Class::LETTER).or(Class::NUMBER);
+    fn symbols(&self, start: usize, first: CharClass, next: usize) -> Option<usize> {
+        let not = CharClass::SPACE.or(CharClass::LETTER).or(CharClass::NUMBER);
         let from = if self.byte(start) == Some(b' ') { next } else { start };
         if from == start && first.is(not) {
             return None;
@@ -188,7 +188,7 @@ impl<'a> Pieces<'a> {
         if end == from {
             return None;
         }
-        let slash = self.pattern == Pattern::O200k;
+        let slash = self.pattern == SplitPattern::O200k;
         while let Some(byte) = self.byte(end)
             && (matches!(byte, b'\r' | b'\n') || (slash && byte == b'/'))
         {
@@ -203,16 +203,16 @@ impl<'a> Pieces<'a> {
         let mut last_break = None;
         let (mut last, mut position) = (start, start);
         while let Some((class, next)) = self.at(position)
-            && class.is(Class::SPACE)
+            && class.is(CharClass::SPACE)
         {
-            if class.is(Class::BREAK) {
+            if class.is(CharClass::BREAK) {
                 last_break = Some(next);
             }
             (last, position) = (position, next);
         }
         let at_end = position == self.text.len();
         match last_break {
-            Some(end) if !at_end || self.pattern == Pattern::O200k => end,
+            Some(end) if !at_end || self.pattern == SplitPattern::O200k => end,
             _ if at_end => position,
             _ if last > start => last,
             _ => next,
@@ -221,7 +221,7 @@ impl<'a> Pieces<'a> {
 }
 
 /// The letters of a word in `o200k`.
-enum Letters {
+enum WordLetters {
     /// They end with a letter that is not in upper case; the end of the last such letter.
     WithTail(usize),
     /// Upper-case letters only.
@@ -229,7 +229,7 @@ enum Letters {
     None,
 }
 
-impl<'a> Iterator for Pieces<'a> {
+impl<'a> Iterator for TextPieces<'a> {
     type Item = &'a str;
 
     #[inline]
@@ -244,8 +244,8 @@ impl<'a> Iterator for Pieces<'a> {
 mod tests {
     use super::*;
 
-    fn split(pattern: Pattern, text: &str) -> Vec<&str> {
-        Pieces::new(pattern, text).collect()
+    fn split(pattern: SplitPattern, text: &str) -> Vec<&str> {
+        TextPieces::new(pattern, text).collect()
     }
 
     #[test]
@@ -261,17 +261,17 @@ mod tests {
             ("\u{301}AB \u{301}a", "\u{301}|AB| \u{301}a", "\u{301}AB| \u{301}|a"),
             ("A\u{2b0}BC", "A\u{2b0}|BC", "A\u{2b0}BC"),
         ] {
-            assert_eq!(split(Pattern::O200k, text).join("|"), o200k);
-            assert_eq!(split(Pattern::Cl100k, text).join("|"), cl100k);
+            assert_eq!(split(SplitPattern::O200k, text).join("|"), o200k);
+            assert_eq!(split(SplitPattern::Cl100k, text).join("|"), cl100k);
         }
     }
 
     #[test]
     fn the_pieces_are_the_whole_text() {
         let every: String = (char::MIN..=char::MAX).flat_map(|c| [c, ' ', c, c, '\'']).collect();
-        for pattern in [Pattern::O200k, Pattern::Cl100k] {
+        for pattern in [SplitPattern::O200k, SplitPattern::Cl100k] {
             let mut rest = every.as_str();
-            for piece in Pieces::new(pattern, &every) {
+            for piece in TextPieces::new(pattern, &every) {
                 assert!(!piece.is_empty());
                 rest = rest.strip_prefix(piece).unwrap();
             }

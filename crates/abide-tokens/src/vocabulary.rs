@@ -7,9 +7,9 @@
 
 /// A token, by its index in the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Rank(pub(crate) u32);
+pub(crate) struct TokenRank(pub(crate) u32);
 
-impl Rank {
+impl TokenRank {
     /// Higher than every token: not a token.
     pub(crate) const NONE: Self = Self(u32::MAX);
 }
@@ -25,11 +25,11 @@ const LONGEST: usize = 128;
 #[derive(Debug)]
 pub(crate) struct Vocabulary {
     /// The tokens of single bytes.
-    bytes: [Rank; 256],
+    bytes: [TokenRank; 256],
     /// Slots of `left`, `right` and the token they form, 18 bits each.
-    pairs: Table<u64>,
+    pairs: ProbeTable<u64>,
     /// Slots of 14 bits of a hash of the bytes, and the rank.
-    whole: Table<u32>,
+    whole: ProbeTable<u32>,
     /// The bytes of all tokens by rank, and where those of each end.
     text: Vec<u8>,
     ends: Vec<u32>,
@@ -38,12 +38,12 @@ pub(crate) struct Vocabulary {
 /// A power of two of slots with linear probing. Zero is an empty slot, because a rank below 256
 /// never occurs in one.
 #[derive(Debug)]
-struct Table<T> {
+struct ProbeTable<T> {
     slots: Vec<T>,
     shift: u32,
 }
 
-impl<T: Copy + Default + PartialEq> Table<T> {
+impl<T: Copy + Default + PartialEq> ProbeTable<T> {
     /// Less than half full with this number of entries.
     fn for_entries(entries: usize) -> Self {
         let slots = (2 * entries).next_power_of_two().max(2);
@@ -78,7 +78,7 @@ impl<T: Copy + Default + PartialEq> Table<T> {
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 #[inline]
-const fn pair_key(left: Rank, right: Rank) -> u64 {
+const fn pair_key(left: TokenRank, right: TokenRank) -> u64 {
     ((left.0 as u64) << BITS) | right.0 as u64
 }
 
@@ -113,15 +113,15 @@ impl Vocabulary {
     /// Unpacks a list of merges.
     pub(crate) fn unpack(packed: &[u8]) -> Self {
         let (singles, merges) = packed.split_at_checked(256).unwrap_or((packed, &[]));
-        let merges = Merges(merges);
+        let merges = MergeList(merges);
         let mut new = Self {
-            bytes: [Rank::NONE; 256],
-            pairs: Table::for_entries(merges.len()),
-            whole: Table::for_entries(merges.len()),
+            bytes: [TokenRank::NONE; 256],
+            pairs: ProbeTable::for_entries(merges.len()),
+            whole: ProbeTable::for_entries(merges.len()),
             text: singles.to_vec(),
             ends: (1..).take(singles.len()).collect(),
         };
-        for (rank, byte) in (0..).map(Rank).zip(singles) {
+        for (rank, byte) in (0..).map(TokenRank).zip(singles) {
             if let Some(place) = new.bytes.get_mut(usize::from(*byte)) {
                 *place = rank;
             }
@@ -133,7 +133,7 @@ impl Vocabulary {
         new
     }
 
-    fn spell(&mut self, merges: Merges<'_>) {
+    fn spell(&mut self, merges: MergeList<'_>) {
         self.ends.reserve(merges.len());
         for (left, right) in merges {
             for part in [left, right] {
@@ -144,7 +144,7 @@ impl Vocabulary {
         }
     }
 
-    fn index_pairs(&mut self, merges: Merges<'_>) {
+    fn index_pairs(&mut self, merges: MergeList<'_>) {
         for (rank, (left, right)) in (256..).zip(merges) {
             let key = pair_key(left, right);
             self.pairs.insert(pair_hash(key), (key << BITS) | rank);
@@ -153,37 +153,37 @@ impl Vocabulary {
 
     fn index_whole(&mut self) {
         for rank in 256..self.ends.len() as u32 {
-            let hash = bytes_hash(self.text.get(self.span(Rank(rank))).unwrap_or_default());
+            let hash = bytes_hash(self.text.get(self.span(TokenRank(rank))).unwrap_or_default());
             self.whole.insert(hash, (hash as u32) << BITS | rank);
         }
     }
 
     /// The range of a token's bytes.
-    fn span(&self, rank: Rank) -> std::ops::Range<usize> {
+    fn span(&self, rank: TokenRank) -> std::ops::Range<usize> {
         let rank = rank.0 as usize;
         let end = |rank: usize| self.ends.get(rank).map_or(0, |end| *end as usize);
         rank.checked_sub(1).map_or(0, end)..end(rank)
     }
 
     /// The length of a token in bytes.
-    pub(crate) fn length(&self, rank: Rank) -> usize {
+    pub(crate) fn length(&self, rank: TokenRank) -> usize {
         self.span(rank).len()
     }
 
     /// The token of one byte.
     #[inline]
-    pub(crate) fn byte(&self, byte: u8) -> Rank {
-        self.bytes.get(usize::from(byte)).copied().unwrap_or(Rank::NONE)
+    pub(crate) fn byte(&self, byte: u8) -> TokenRank {
+        self.bytes.get(usize::from(byte)).copied().unwrap_or(TokenRank::NONE)
     }
 
     /// The token that two others form.
     #[inline]
-    pub(crate) fn merged(&self, left: Rank, right: Rank) -> Rank {
+    pub(crate) fn merged(&self, left: TokenRank, right: TokenRank) -> TokenRank {
         let key = pair_key(left, right);
         self.pairs
             .probe(pair_hash(key))
             .find(|slot| slot >> BITS == key)
-            .map_or(Rank::NONE, |slot| Rank(slot as u32 & MASK))
+            .map_or(TokenRank::NONE, |slot| TokenRank(slot as u32 & MASK))
     }
 
     /// Are these bytes, two or more, a token?
@@ -195,16 +195,16 @@ impl Vocabulary {
         let hash = bytes_hash(bytes);
         self.whole.probe(hash).any(|slot| {
             slot & !MASK == (hash as u32) << BITS
-                && self.text.get(self.span(Rank(slot & MASK))) == Some(bytes)
+                && self.text.get(self.span(TokenRank(slot & MASK))) == Some(bytes)
         })
     }
 }
 
 /// The two parts of each token after the single bytes, packed as LEB128 numbers.
 #[derive(Debug, Clone)]
-struct Merges<'a>(&'a [u8]);
+struct MergeList<'a>(&'a [u8]);
 
-impl Merges<'_> {
+impl MergeList<'_> {
     fn len(&self) -> usize {
         // The last byte of a number is below 128, and a token has two numbers.
         self.0.iter().filter(|byte| byte.is_ascii()).count() / 2
@@ -225,12 +225,12 @@ impl Merges<'_> {
     }
 }
 
-impl Iterator for Merges<'_> {
-    type Item = (Rank, Rank);
+impl Iterator for MergeList<'_> {
+    type Item = (TokenRank, TokenRank);
 
     #[inline]
-    fn next(&mut self) -> Option<(Rank, Rank)> {
-        Some((Rank(self.number()?), Rank(self.number()?)))
+    fn next(&mut self) -> Option<(TokenRank, TokenRank)> {
+        Some((TokenRank(self.number()?), TokenRank(self.number()?)))
     }
 }
 
@@ -251,13 +251,13 @@ mod tests {
     fn a_packed_list_is_unpacked() {
         let vocabulary = Vocabulary::unpack(&small());
         let (a, b) = (vocabulary.byte(b'a'), vocabulary.byte(b'b'));
-        assert_eq!((a, b), (Rank(0), Rank(1)));
-        assert_eq!(vocabulary.byte(0), Rank(2));
+        assert_eq!((a, b), (TokenRank(0), TokenRank(1)));
+        assert_eq!(vocabulary.byte(0), TokenRank(2));
         let ab = vocabulary.merged(a, b);
-        assert_eq!((ab, vocabulary.length(ab)), (Rank(256), 2));
+        assert_eq!((ab, vocabulary.length(ab)), (TokenRank(256), 2));
         let aba = vocabulary.merged(ab, a);
-        assert_eq!((aba, vocabulary.length(aba)), (Rank(257), 3));
-        assert_eq!(vocabulary.merged(b, a), Rank::NONE);
+        assert_eq!((aba, vocabulary.length(aba)), (TokenRank(257), 3));
+        assert_eq!(vocabulary.merged(b, a), TokenRank::NONE);
         assert!(vocabulary.contains(b"ab") && vocabulary.contains(b"aba"));
         assert!(!vocabulary.contains(b"ba") && !vocabulary.contains(b"abb"));
     }

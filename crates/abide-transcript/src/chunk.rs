@@ -44,14 +44,14 @@ pub(crate) struct ChunkEnd {
 
 /// The state of the checksum chain after the last chunk.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Chain {
+pub(crate) struct ChunkChain {
     /// The checksum of the last chunk.
     pub(crate) sum: ChunkSum,
     /// Bytes of chunks since the last stored outline.
     pub(crate) since: usize,
 }
 
-impl Chain {
+impl ChunkChain {
     /// Ends a chunk. Stores its outline only if enough bytes came since the last one, so that the
     /// size of the transcript stays proportional to its events, however short the chunks are.
     pub(crate) fn close(&mut self, chunk: &mut String, last: Seq, outline: &Outline) {

@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 /// A style of escaping JSON strings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Dialect {
+pub(crate) enum EscapeDialect {
     /// Only what must be is escaped: serde, JavaScript, most others.
     Text,
     /// Everything outside ASCII is escaped: Python.
@@ -18,7 +18,7 @@ pub(crate) enum Dialect {
     Json,
 }
 
-impl Dialect {
+impl EscapeDialect {
     const ALL: [Self; 4] = [Self::Text, Self::Ascii, Self::Html, Self::Json];
 
     /// The mark that replaces the string.
@@ -101,17 +101,20 @@ mod tests {
     #[test]
     fn the_common_writers_of_json_are_known() {
         let of = |raw: &str| {
-            let (dialect, text) = Dialect::of(raw);
+            let (dialect, text) = EscapeDialect::of(raw);
             let mut again = String::new();
             dialect.write(&text, &mut again);
             assert_eq!(again, raw);
             (dialect, text)
         };
-        assert_eq!(of(r#""a\n\"é🦀\u0001""#), (Dialect::Text, "a\n\"é🦀\u{1}".to_owned()));
-        assert_eq!(of(r#""\u00e9\ud83e\udd80\u007f""#), (Dialect::Ascii, "é🦀\u{7f}".to_owned()));
-        assert_eq!(of(r#""\u003cb\u003eé""#), (Dialect::Html, "<b>é".to_owned()));
+        assert_eq!(of(r#""a\n\"é🦀\u0001""#), (EscapeDialect::Text, "a\n\"é🦀\u{1}".to_owned()));
+        assert_eq!(
+            of(r#""\u00e9\ud83e\udd80\u007f""#),
+            (EscapeDialect::Ascii, "é🦀\u{7f}".to_owned())
+        );
+        assert_eq!(of(r#""\u003cb\u003eé""#), (EscapeDialect::Html, "<b>é".to_owned()));
         for odd in [r#""\u00E9""#, r#""\/""#, r#""\ud800""#, r#""\u000a""#, r#""\u00e9é""#] {
-            assert_eq!(of(odd), (Dialect::Json, odd.trim_matches('"').to_owned()));
+            assert_eq!(of(odd), (EscapeDialect::Json, odd.trim_matches('"').to_owned()));
         }
     }
 }

@@ -13,10 +13,10 @@
 use std::fmt::Write;
 
 use abide_model::{
-    Event, Kind, LaneId, Limits, Payload, Seq, TaskId, Timestamp, TurnNumber, string_end,
+    Event, EventLimits, Kind, LaneId, Payload, Seq, TaskId, Timestamp, TurnNumber, string_end,
 };
 
-use crate::dialect::Dialect;
+use crate::dialect::EscapeDialect;
 use crate::visible;
 
 /// The prefix of each line of a text.
@@ -28,22 +28,22 @@ const ERASED: &str = "erased";
 
 /// An event, ready to be written.
 #[derive(Debug)]
-pub(crate) struct Entry {
-    pub(crate) texts: Vec<Text>,
+pub(crate) struct TranscriptEntry {
+    pub(crate) texts: Vec<ExtractedText>,
     /// One line, without its line feed.
     pub(crate) stamp: String,
 }
 
 /// A string that is shown on lines of its own.
 #[derive(Debug)]
-pub(crate) struct Text {
+pub(crate) struct ExtractedText {
     /// Its JSON pointer in the data.
     pub(crate) pointer: String,
     /// Indented lines, each with its line feed.
     pub(crate) lines: String,
 }
 
-impl Entry {
+impl TranscriptEntry {
     pub(crate) fn of(event: &Event) -> Self {
         let mut stamp = format!("@{} {} {} ", event.seq, event.at, event.kind);
         if let Some(turn) = event.turn {
@@ -58,7 +58,7 @@ impl Entry {
         for (name, value) in named {
             if let Some(value) = value {
                 let _ = write!(stamp, "{name}=");
-                Dialect::Text.write(value, &mut stamp);
+                EscapeDialect::Text.write(value, &mut stamp);
                 stamp.push(' ');
             }
         }
@@ -79,7 +79,7 @@ impl Entry {
 }
 
 /// Writes the data to `stamp` with a mark in place of each text, and returns the texts.
-fn take_texts(kind: &Kind, data: &Payload, stamp: &mut String) -> Vec<Text> {
+fn take_texts(kind: &Kind, data: &Payload, stamp: &mut String) -> Vec<ExtractedText> {
     let (rest, leaves) = data.clone().take_leaves(0);
     let rest = rest.as_str();
     let mut texts = Vec::new();
@@ -95,9 +95,9 @@ fn take_texts(kind: &Kind, data: &Payload, stamp: &mut String) -> Vec<Text> {
             stamp.push_str(&raw);
             continue;
         }
-        let (dialect, text) = Dialect::of(&raw);
+        let (dialect, text) = EscapeDialect::of(&raw);
         stamp.push_str(dialect.mark());
-        texts.push(Text { pointer: leaf.pointer, lines: indented(dialect, &text) });
+        texts.push(ExtractedText { pointer: leaf.pointer, lines: indented(dialect, &text) });
     }
     stamp.push_str(rest.get(done..).unwrap_or_default());
     texts
@@ -114,14 +114,14 @@ fn is_said(kind: &Kind, pointer: &str) -> bool {
         || (*kind == Kind::LOG_RECORDED && pointer == "/text")
 }
 
-fn indented(dialect: Dialect, text: &str) -> String {
+fn indented(dialect: EscapeDialect, text: &str) -> String {
     let mut out = String::with_capacity(text.len() + text.len() / 8 + 8);
     let mut push = |line: &str| {
         out.push_str(INDENT);
         visible::write(&mut out, line);
         out.push('\n');
     };
-    if dialect == Dialect::Json {
+    if dialect == EscapeDialect::Json {
         // These lines are joined again with nothing between them.
         text.split_inclusive("\\n").for_each(&mut push);
     } else {
@@ -171,7 +171,7 @@ pub(crate) fn read(stamp: &str, texts: &[Vec<&str>]) -> Option<Event> {
         return texts.is_empty().then_some(event);
     }
     let data = put_texts(rest, texts)?;
-    let payload = Payload::new(&data, &Limits::default()).ok()?;
+    let payload = Payload::new(&data, &EventLimits::default()).ok()?;
     event.data = Some(payload).filter(|payload| payload.as_str() == data);
     event.data.is_some().then_some(event)
 }
@@ -202,11 +202,11 @@ fn put_texts(marked: &str, texts: &[Vec<&str>]) -> Option<String> {
             continue;
         }
         data.push_str(marked.get(done..at)?);
-        let dialect = Dialect::of_mark(marked.get(at..)?)?;
+        let dialect = EscapeDialect::of_mark(marked.get(at..)?)?;
         at += dialect.mark().len();
         done = at;
         let lines = texts.next()?.iter().map(|line| visible::read(line));
-        let between = if dialect == Dialect::Json { "" } else { "\n" };
+        let between = if dialect == EscapeDialect::Json { "" } else { "\n" };
         let text = lines.collect::<Vec<_>>().join(between);
         dialect.write(&text, &mut data);
     }
@@ -224,7 +224,7 @@ mod tests {
         NewEvent::parse(json).unwrap().into_event(Seq(3), Timestamp::from_millis(0))
     }
 
-    fn back(entry: &Entry) -> Option<Event> {
+    fn back(entry: &TranscriptEntry) -> Option<Event> {
         let texts: Vec<Vec<&str>> = entry
             .texts
             .iter()
@@ -238,7 +238,7 @@ mod tests {
         let event = event(
             r#"{"kind":"message.added","task":"T 1","key":"\u001b","data":{"role":"user","content":"=== RESULT ===\n@5 \\u{1b}\n"}}"#,
         );
-        let entry = Entry::of(&event);
+        let entry = TranscriptEntry::of(&event);
         assert_eq!(entry.texts[0].lines, "    === RESULT ===\n    @5 \\u{5c}u{1b}\n    \n");
         assert_eq!(
             entry.stamp,
@@ -254,11 +254,11 @@ mod tests {
             r#"{"a":"\u000ab\/","b":[],"c":"\\n\\\n","d" : "x" }"#,
         ] {
             let event = event(&format!(r#"{{"kind":"x.y","lane":"=","data":{data}}}"#));
-            let entry = Entry::of(&event);
+            let entry = TranscriptEntry::of(&event);
             assert_eq!(back(&entry), Some(event), "{entry:?}");
         }
         let erased = Event { data: None, ..event(r#"{"kind":"a","data":{}}"#) };
-        assert_eq!(back(&Entry::of(&erased)), Some(erased));
+        assert_eq!(back(&TranscriptEntry::of(&erased)), Some(erased));
     }
 
     #[test]

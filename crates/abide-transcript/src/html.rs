@@ -7,13 +7,13 @@ use std::fmt::Write;
 
 use abide_model::{SessionId, Timestamp, TurnRole};
 
-use crate::item::{Call, Item, Outcome, Part, Weight, What};
+use crate::item::{CallOutcome, EntryBody, EntryPart, NoteWeight, TimelineCall, TimelineEntry};
 use crate::markdown::done_to;
 use crate::note::usage;
-use crate::rendering::{Rendering, clip};
+use crate::rendering::{TimelineRenderer, clip};
 use crate::short;
 use crate::story::task_status;
-use crate::summary::Summary;
+use crate::summary::SessionOverview;
 use crate::visible;
 
 /// The most bytes shown of a text.
@@ -27,9 +27,9 @@ const STYLE: &str = include_str!("html.css");
 /// Renders an HTML page.
 #[derive(Debug, Default)]
 #[non_exhaustive]
-pub struct Html;
+pub struct HtmlRenderer;
 
-impl Html {
+impl HtmlRenderer {
     /// Creates a renderer.
     #[must_use]
     pub fn new() -> Self {
@@ -37,8 +37,8 @@ impl Html {
     }
 }
 
-impl Rendering for Html {
-    fn begin(&mut self, summary: &Summary) -> String {
+impl TimelineRenderer for HtmlRenderer {
+    fn begin(&mut self, summary: &SessionOverview) -> String {
         let mut out = String::new();
         let title = line(&summary.heading());
         // Writing to a string does not fail.
@@ -81,12 +81,12 @@ impl Rendering for Html {
         out
     }
 
-    fn item(&mut self, item: &Item) -> String {
+    fn item(&mut self, item: &TimelineEntry) -> String {
         let mut out = String::new();
         let rewound = if item.rewound { " rewound" } else { "" };
         let around = around(item);
         match &item.what {
-            What::TurnStarted { number, agent, role } => {
+            EntryBody::TurnStarted { number, agent, role } => {
                 let arbiter = if *role == TurnRole::Arbiter && agent != "arbiter" {
                     " <span class=\"soft\">arbiter</span>"
                 } else {
@@ -99,7 +99,7 @@ impl Rendering for Html {
                     time(item.at)
                 );
             }
-            What::Decided { choice, reason } => {
+            EntryBody::Decided { choice, reason } => {
                 let reason = reason.as_deref().map(|why| format!(" because: {}", full(why)));
                 let reason = reason.unwrap_or_default();
                 let _ = writeln!(
@@ -108,7 +108,7 @@ impl Rendering for Html {
                     full(choice)
                 );
             }
-            What::TurnFinished { number, status, millis, usage: used } => {
+            EntryBody::TurnFinished { number, status, millis, usage: used } => {
                 let turn = number.map(|number| format!("Turn {number} ")).unwrap_or_default();
                 let mut words =
                     vec![if status.is_empty() { "finished".to_owned() } else { full(status) }];
@@ -116,7 +116,7 @@ impl Rendering for Html {
                 words.extend(used.as_ref().map(usage));
                 let _ = writeln!(out, "<p class=\"note{rewound}\">{turn}{}</p>", words.join(" · "));
             }
-            What::Message { role, parts } => {
+            EntryBody::Message { role, parts } => {
                 let user = if role == "user" { " user" } else { "" };
                 let role = line(&short::capital(role));
                 let _ = writeln!(
@@ -130,8 +130,8 @@ impl Rendering for Html {
                 }
                 out.push_str("</article>\n");
             }
-            What::Call(what) => call(&mut out, what, rewound, &around),
-            What::LateResult { call, outcome } => {
+            EntryBody::Call(what) => call(&mut out, what, rewound, &around),
+            EntryBody::LateResult { call, outcome } => {
                 let (class, sign) = outcome_class(outcome);
                 let head = format!(
                     "<span class=\"sign\">{sign}</span> result of <code>{}</code>{around}",
@@ -145,7 +145,7 @@ impl Rendering for Html {
                     false,
                 );
             }
-            What::Status { status, reason, summary } => {
+            EntryBody::Status { status, reason, summary } => {
                 let status = status.as_str();
                 let _ = writeln!(
                     out,
@@ -157,7 +157,7 @@ impl Rendering for Html {
                 }
                 out.push_str("</section>\n");
             }
-            What::Task { task, change, text } => {
+            EntryBody::Task { task, change, text } => {
                 let text = text.as_deref().unwrap_or_default();
                 let _ = writeln!(
                     out,
@@ -166,7 +166,7 @@ impl Rendering for Html {
                     full(text)
                 );
             }
-            What::File { op, path, to } => {
+            EntryBody::File { op, path, to } => {
                 let to = to
                     .as_ref()
                     .map(|to| format!(" to <code>{}</code>", full(to)))
@@ -178,8 +178,8 @@ impl Rendering for Html {
                     done_to(*op)
                 );
             }
-            What::Note { label, text, weight } => {
-                let minor = if *weight == Weight::Minor { " minor" } else { "" };
+            EntryBody::Note { label, text, weight } => {
+                let minor = if *weight == NoteWeight::Minor { " minor" } else { "" };
                 let head = format!("<b>{}</b>", line(label));
                 if text.len() > 300 || text.trim_end().contains('\n') {
                     folded(
@@ -207,7 +207,7 @@ impl Rendering for Html {
     }
 }
 
-fn turns(out: &mut String, summary: &Summary) {
+fn turns(out: &mut String, summary: &SessionOverview) {
     if summary.turns.is_empty() {
         return;
     }
@@ -229,7 +229,7 @@ fn turns(out: &mut String, summary: &Summary) {
     out.push_str("</table>\n</nav>\n");
 }
 
-fn tasks(out: &mut String, summary: &Summary) {
+fn tasks(out: &mut String, summary: &SessionOverview) {
     if summary.tasks.is_empty() {
         return;
     }
@@ -252,7 +252,7 @@ fn tasks(out: &mut String, summary: &Summary) {
     out.push_str("</ul>\n</section>\n");
 }
 
-fn files(out: &mut String, summary: &Summary) {
+fn files(out: &mut String, summary: &SessionOverview) {
     if summary.files.is_empty() {
         return;
     }
@@ -268,58 +268,58 @@ fn files(out: &mut String, summary: &Summary) {
     out.push_str("</ul>\n</section>\n");
 }
 
-fn message_part(out: &mut String, part: &Part) {
+fn message_part(out: &mut String, part: &EntryPart) {
     match part {
-        Part::Text(text) => prose(out, text),
-        Part::Thinking(text) => {
+        EntryPart::Text(text) => prose(out, text),
+        EntryPart::Thinking(text) => {
             let (text, more) = clip(text, TEXT);
             let _ = writeln!(out, "<p class=\"thinking\">{}{}</p>", escaped(text), left_out(more));
         }
-        Part::Asked(what) => call(out, what, "", ""),
-        Part::Result { call, outcome } => {
+        EntryPart::Asked(what) => call(out, what, "", ""),
+        EntryPart::Result { call, outcome } => {
             let (class, sign) = outcome_class(outcome);
             let head =
                 format!("<span class=\"sign\">{sign}</span> result of <code>{}</code>", line(call));
             folded(out, &format!("call {class}"), &head, &[result(outcome)], false);
         }
-        Part::Other(json) => folded(out, "note", "another sort of content", &[json], false),
+        EntryPart::Other(json) => folded(out, "note", "another sort of content", &[json], false),
     }
 }
 
-fn call(out: &mut String, call: &Call, rewound: &str, around: &str) {
+fn call(out: &mut String, call: &TimelineCall, rewound: &str, around: &str) {
     let (class, sign) = outcome_class(&call.outcome);
     let mut head = format!("<span class=\"sign\">{sign}</span> <b>{}</b>", line(&call.name));
     if !call.target.is_empty() {
         let _ = write!(head, " <code>{}</code>", escaped(&short::start(&call.target, 300)));
     }
     let took = match &call.outcome {
-        Outcome::Ended { millis: Some(millis), .. } if *millis >= short::WORTH_TELLING => {
+        CallOutcome::Ended { millis: Some(millis), .. } if *millis >= short::WORTH_TELLING => {
             short::duration(*millis)
         }
-        Outcome::Ended { .. } => String::new(),
-        Outcome::Unknown => "outcome unknown".to_owned(),
+        CallOutcome::Ended { .. } => String::new(),
+        CallOutcome::Unknown => "outcome unknown".to_owned(),
     };
     let observed = if call.observed { " observed" } else { "" };
     let _ = write!(head, "<span class=\"took\">{took}{observed}</span>{around}");
     let given = result(&call.outcome);
-    let failed = matches!(call.outcome, Outcome::Ended { ok: false, .. });
+    let failed = matches!(call.outcome, CallOutcome::Ended { ok: false, .. });
     let open = failed && given.lines().nth(SHORT_LINES).is_none();
     let texts = [call.arguments.as_deref().unwrap_or_default(), given];
     folded(out, &format!("call {class}{rewound}"), &head, &texts, open);
 }
 
-const fn outcome_class(outcome: &Outcome) -> (&'static str, &'static str) {
+const fn outcome_class(outcome: &CallOutcome) -> (&'static str, &'static str) {
     match outcome {
-        Outcome::Unknown => ("unknown", "?"),
-        Outcome::Ended { ok: true, .. } => ("ok", "✓"),
-        Outcome::Ended { ok: false, .. } => ("bad", "✗"),
+        CallOutcome::Unknown => ("unknown", "?"),
+        CallOutcome::Ended { ok: true, .. } => ("ok", "✓"),
+        CallOutcome::Ended { ok: false, .. } => ("bad", "✗"),
     }
 }
 
-fn result(outcome: &Outcome) -> &str {
+fn result(outcome: &CallOutcome) -> &str {
     match outcome {
-        Outcome::Ended { text, .. } => text,
-        Outcome::Unknown => "",
+        CallOutcome::Ended { text, .. } => text,
+        CallOutcome::Unknown => "",
     }
 }
 
@@ -437,13 +437,13 @@ fn strong(out: &mut String, text: &str) {
 }
 
 /// The lane and task of an entry.
-fn around(item: &Item) -> String {
+fn around(item: &TimelineEntry) -> String {
     let mut out = String::new();
     if let Some(lane) = &item.lane {
         let _ = write!(out, " <span class=\"soft\">lane {}</span>", line(&lane.0));
     }
     if let Some(task) = &item.place.task
-        && !matches!(item.what, What::Task { .. })
+        && !matches!(item.what, EntryBody::Task { .. })
     {
         let _ = write!(out, " <span class=\"soft\">task {}</span>", line(&task.0));
     }

@@ -4,28 +4,28 @@ use abide_model::{
     FileOp, LaneId, Seq, SessionStatus, TaskId, Timestamp, TurnNumber, TurnRole, Usage,
 };
 
-use crate::Place;
+use crate::EventPlace;
 
 /// An entry of the timeline.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Item {
+pub struct TimelineEntry {
     /// Its first event.
     pub seq: Seq,
     /// When it happened.
     pub at: Timestamp,
     /// Its turn and task.
-    pub place: Place,
+    pub place: EventPlace,
     /// Its lane; `None` for the main lane.
     pub lane: Option<LaneId>,
     /// Whether a rewind removed it from the lineage.
     pub rewound: bool,
     /// What happened.
-    pub what: What,
+    pub what: EntryBody,
 }
 
 /// The content of an entry: what happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum What {
+pub enum EntryBody {
     /// The session's status changed.
     Status {
         /// The new status.
@@ -67,16 +67,16 @@ pub enum What {
         /// The role of its author.
         role: String,
         /// Its parts, in order.
-        parts: Vec<Part>,
+        parts: Vec<EntryPart>,
     },
     /// A tool call.
-    Call(Call),
+    Call(TimelineCall),
     /// A result whose call came too long before to be joined with it, or never.
     LateResult {
         /// The id of the call.
         call: String,
         /// How it ended.
-        outcome: Outcome,
+        outcome: CallOutcome,
     },
     /// A task was created or changed.
     Task {
@@ -103,13 +103,13 @@ pub enum What {
         /// The text after the label.
         text: String,
         /// How prominent it is.
-        weight: Weight,
+        weight: NoteWeight,
     },
 }
 
 /// How prominent a note is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Weight {
+pub enum NoteWeight {
     /// Always shown.
     Normal,
     /// A detail: dimmed or left out.
@@ -118,19 +118,19 @@ pub enum Weight {
 
 /// A part of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Part {
+pub enum EntryPart {
     /// Text.
     Text(String),
     /// The model's reasoning.
     Thinking(String),
     /// A call that the model requested, with no event that says it ran.
-    Asked(Call),
+    Asked(TimelineCall),
     /// A tool's result that no other event records.
     Result {
         /// The id of the call.
         call: String,
         /// How it ended.
-        outcome: Outcome,
+        outcome: CallOutcome,
     },
     /// A part of any other type, as JSON.
     Other(String),
@@ -138,7 +138,7 @@ pub enum Part {
 
 /// A tool call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Call {
+pub struct TimelineCall {
     /// Its id, shared with its result.
     pub call: String,
     /// The tool's name.
@@ -150,12 +150,12 @@ pub struct Call {
     /// Whether it was observed from outside rather than run by the recorder.
     pub observed: bool,
     /// How it ended.
-    pub outcome: Outcome,
+    pub outcome: CallOutcome,
 }
 
 /// How a call ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum CallOutcome {
     /// No result is recorded.
     Unknown,
     /// It ended.

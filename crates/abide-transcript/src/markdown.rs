@@ -8,13 +8,13 @@ use std::fmt::Write;
 
 use abide_model::{FileOp, SessionId, TurnRole};
 
-use crate::item::{Call, Item, Outcome, Part, Weight, What};
+use crate::item::{CallOutcome, EntryBody, EntryPart, NoteWeight, TimelineCall, TimelineEntry};
 use crate::note::usage;
-use crate::rendering::{Rendering, clip};
+use crate::rendering::{TimelineRenderer, clip};
 use crate::said::said;
 use crate::short;
 use crate::story::task_status;
-use crate::summary::Summary;
+use crate::summary::SessionOverview;
 use crate::visible;
 
 /// The most bytes shown of a tool's output.
@@ -22,11 +22,11 @@ const OUTPUT: usize = 64 << 10;
 
 /// Renders Markdown.
 #[derive(Debug, Default)]
-pub struct Markdown {
+pub struct MarkdownRenderer {
     lane: Option<String>,
 }
 
-impl Markdown {
+impl MarkdownRenderer {
     /// Creates a renderer.
     #[must_use]
     pub fn new() -> Self {
@@ -34,8 +34,8 @@ impl Markdown {
     }
 }
 
-impl Rendering for Markdown {
-    fn begin(&mut self, summary: &Summary) -> String {
+impl TimelineRenderer for MarkdownRenderer {
+    fn begin(&mut self, summary: &SessionOverview) -> String {
         let mut out = String::new();
         // Writing to a string does not fail.
         let _ = writeln!(out, "# {}\n", inline(&summary.heading()));
@@ -76,7 +76,7 @@ impl Rendering for Markdown {
         out
     }
 
-    fn item(&mut self, item: &Item) -> String {
+    fn item(&mut self, item: &TimelineEntry) -> String {
         let mut out = String::new();
         let rewound = if item.rewound { " (taken back by a rewind)" } else { "" };
         let lane = item.lane.as_ref().map(|lane| lane.0.clone());
@@ -88,7 +88,7 @@ impl Rendering for Markdown {
             self.lane = lane;
         }
         match &item.what {
-            What::TurnStarted { number, agent, role } => {
+            EntryBody::TurnStarted { number, agent, role } => {
                 let arbiter = if *role == TurnRole::Arbiter && agent != "arbiter" {
                     " (arbiter)"
                 } else {
@@ -96,12 +96,12 @@ impl Rendering for Markdown {
                 };
                 let _ = writeln!(out, "\n### Turn {number}: {}{arbiter}{rewound}", inline(agent));
             }
-            What::Decided { choice, reason } => {
+            EntryBody::Decided { choice, reason } => {
                 let why =
                     reason.as_ref().map(|why| format!(": {}", inline(why))).unwrap_or_default();
                 let _ = writeln!(out, "\n**Decided** {}{why}{rewound}", inline(choice));
             }
-            What::TurnFinished { number, status, millis, usage: used } => {
+            EntryBody::TurnFinished { number, status, millis, usage: used } => {
                 let turn = number.map(|number| format!("Turn {number} ")).unwrap_or_default();
                 let mut words =
                     vec![if status.is_empty() { "finished".to_owned() } else { inline(status) }];
@@ -109,21 +109,21 @@ impl Rendering for Markdown {
                 words.extend(used.as_ref().map(usage));
                 let _ = writeln!(out, "\n*{turn}{}{rewound}*", words.join(", "));
             }
-            What::Message { role, parts } => {
+            EntryBody::Message { role, parts } => {
                 let _ = writeln!(out, "\n**{}**{rewound}", inline(&short::capital(role)));
                 for part in parts {
                     message_part(&mut out, part);
                 }
             }
-            What::Call(call) => {
+            EntryBody::Call(call) => {
                 let _ = writeln!(out, "\n{}{rewound}", call_line(call));
                 call_body(&mut out, call);
             }
-            What::LateResult { call, outcome } => {
+            EntryBody::LateResult { call, outcome } => {
                 let _ = writeln!(out, "\n{} result of {}{rewound}", sign(outcome), code(call));
                 output(&mut out, outcome);
             }
-            What::Status { status, reason, summary } => {
+            EntryBody::Status { status, reason, summary } => {
                 let why =
                     reason.as_ref().map(|why| format!(": {}", inline(why))).unwrap_or_default();
                 let _ = writeln!(out, "\n**Session {}**{why}{rewound}", status.as_str());
@@ -131,17 +131,17 @@ impl Rendering for Markdown {
                     let _ = writeln!(out, "\n{}", said(summary));
                 }
             }
-            What::Task { task, change, text } => {
+            EntryBody::Task { task, change, text } => {
                 let text = text.as_ref().filter(|text| !text.is_empty());
                 let text = text.map(|text| format!(": {}", inline(text))).unwrap_or_default();
                 let _ = writeln!(out, "\nTask {} {change}{text}{rewound}", code(&task.0));
             }
-            What::File { op, path, to } => {
+            EntryBody::File { op, path, to } => {
                 let to = to.as_ref().map(|to| format!(" to {}", code(to))).unwrap_or_default();
                 let _ = writeln!(out, "\nFile {} {}{to}{rewound}", code(path), done_to(*op));
             }
-            What::Note { weight: Weight::Minor, .. } => {}
-            What::Note { label, text, .. } => {
+            EntryBody::Note { weight: NoteWeight::Minor, .. } => {}
+            EntryBody::Note { label, text, .. } => {
                 let label = inline(label);
                 if text.len() > 200 || text.contains('\n') {
                     let _ = writeln!(out, "\n{label}{rewound}");
@@ -159,61 +159,61 @@ impl Rendering for Markdown {
     }
 }
 
-fn message_part(out: &mut String, part: &Part) {
+fn message_part(out: &mut String, part: &EntryPart) {
     match part {
-        Part::Text(text) => {
+        EntryPart::Text(text) => {
             let _ = writeln!(out, "\n{}", said(text));
         }
-        Part::Thinking(text) => {
+        EntryPart::Thinking(text) => {
             let _ = writeln!(out, "\n*Thinking*");
             fenced(out, text);
         }
-        Part::Asked(call) => {
+        EntryPart::Asked(call) => {
             let _ = writeln!(out, "\n{}", call_line(call));
             call_body(out, call);
         }
-        Part::Result { call, outcome } => {
+        EntryPart::Result { call, outcome } => {
             let _ = writeln!(out, "\n{} result of {}", sign(outcome), code(call));
             output(out, outcome);
         }
-        Part::Other(json) => fenced(out, json),
+        EntryPart::Other(json) => fenced(out, json),
     }
 }
 
-fn call_line(call: &Call) -> String {
+fn call_line(call: &TimelineCall) -> String {
     let target = short::start(&call.target, 200);
     let target = if target.is_empty() { String::new() } else { format!(" {}", code(&target)) };
     let took = match &call.outcome {
-        Outcome::Ended { millis: Some(millis), .. } if *millis >= short::WORTH_TELLING => {
+        CallOutcome::Ended { millis: Some(millis), .. } if *millis >= short::WORTH_TELLING => {
             format!(" ({})", short::duration(*millis))
         }
-        Outcome::Ended { .. } => String::new(),
-        Outcome::Unknown => " (outcome unknown)".to_owned(),
+        CallOutcome::Ended { .. } => String::new(),
+        CallOutcome::Unknown => " (outcome unknown)".to_owned(),
     };
     let observed = if call.observed { ", observed" } else { "" };
     format!("{} **{}**{target}{took}{observed}", sign(&call.outcome), inline(&call.name))
 }
 
-fn call_body(out: &mut String, call: &Call) {
+fn call_body(out: &mut String, call: &TimelineCall) {
     if let Some(arguments) = &call.arguments {
         fenced(out, arguments);
     }
     output(out, &call.outcome);
 }
 
-fn output(out: &mut String, outcome: &Outcome) {
-    if let Outcome::Ended { text, .. } = outcome
+fn output(out: &mut String, outcome: &CallOutcome) {
+    if let CallOutcome::Ended { text, .. } = outcome
         && !text.is_empty()
     {
         fenced(out, text);
     }
 }
 
-const fn sign(outcome: &Outcome) -> &'static str {
+const fn sign(outcome: &CallOutcome) -> &'static str {
     match outcome {
-        Outcome::Unknown => "◌",
-        Outcome::Ended { ok: true, .. } => "✓",
-        Outcome::Ended { ok: false, .. } => "✗",
+        CallOutcome::Unknown => "◌",
+        CallOutcome::Ended { ok: true, .. } => "✓",
+        CallOutcome::Ended { ok: false, .. } => "✗",
     }
 }
 

@@ -2,56 +2,56 @@
 
 use abide_model::{Event, Fact, SessionCreated, Usage};
 
-use crate::item::Weight;
+use crate::item::NoteWeight;
 use crate::short;
 use crate::summary::forked_from;
 
 /// The label, text and weight of an event's note.
-pub(crate) fn note(event: &Event, fact: Option<Fact>) -> (String, String, Weight) {
+pub(crate) fn note(event: &Event, fact: Option<Fact>) -> (String, String, NoteWeight) {
     let (label, text, weight) = match fact {
         Some(Fact::SessionCreated(SessionCreated { fields, .. }))
             if fields.forked_from(event.seq).is_some() =>
         {
             let from = fields.parent.as_ref().map(forked_from).unwrap_or_default();
-            ("Forked", from, Weight::Normal)
+            ("Forked", from, NoteWeight::Normal)
         }
         Some(Fact::SessionCreated(created)) => {
-            ("Session created", created.fields.title.unwrap_or_default(), Weight::Minor)
+            ("Session created", created.fields.title.unwrap_or_default(), NoteWeight::Minor)
         }
-        Some(Fact::WriterOpened(writer)) => ("Writer opened", writer.by, Weight::Minor),
-        Some(Fact::WriterClosed) => ("Writer closed", String::new(), Weight::Minor),
+        Some(Fact::WriterOpened(writer)) => ("Writer opened", writer.by, NoteWeight::Minor),
+        Some(Fact::WriterClosed) => ("Writer closed", String::new(), NoteWeight::Minor),
         Some(Fact::Rewind(rewind)) => {
             let files = if rewind.files { ", files too" } else { "" };
-            ("Rewound", format!("to event {}{files}", rewind.to), Weight::Normal)
+            ("Rewound", format!("to event {}{files}", rewind.to), NoteWeight::Normal)
         }
         Some(Fact::ApiCall(call)) => {
-            ("Model called", call.model.unwrap_or_default(), Weight::Minor)
+            ("Model called", call.model.unwrap_or_default(), NoteWeight::Minor)
         }
         Some(Fact::ApiResult(result)) => match result.error {
-            Some(error) => ("Model failed", error, Weight::Normal),
+            Some(error) => ("Model failed", error, NoteWeight::Normal),
             None => {
                 let used = result.usage.as_ref().map(usage).unwrap_or_default();
-                ("Model answered", used, Weight::Minor)
+                ("Model answered", used, NoteWeight::Minor)
             }
         },
         Some(Fact::Artifact(artifact)) => {
             let ok = if artifact.ok { "ok" } else { "failed" };
-            ("Artifact", format!("{} {}: {ok}", artifact.kind, artifact.name), Weight::Normal)
+            ("Artifact", format!("{} {}: {ok}", artifact.kind, artifact.name), NoteWeight::Normal)
         }
-        Some(Fact::PermissionAsked(asked)) => ("Permission asked", asked.title, Weight::Normal),
+        Some(Fact::PermissionAsked(asked)) => ("Permission asked", asked.title, NoteWeight::Normal),
         Some(Fact::PermissionAnswered(answered)) => {
-            ("Permission", answered.word().to_owned(), Weight::Normal)
+            ("Permission", answered.word().to_owned(), NoteWeight::Normal)
         }
         Some(Fact::Checkpoint(checkpoint)) => {
             let number = checkpoint.number.map(|number| number.to_string());
             let words = [number, checkpoint.label, Some(checkpoint.trigger)];
             let words: Vec<_> =
                 words.into_iter().flatten().filter(|word| !word.is_empty()).collect();
-            ("Checkpoint", words.join(", "), Weight::Normal)
+            ("Checkpoint", words.join(", "), NoteWeight::Normal)
         }
         Some(Fact::Thinning(thinning)) => {
             let numbers: Vec<_> = thinning.checkpoints.iter().map(u64::to_string).collect();
-            ("Checkpoints thinned", numbers.join(", "), Weight::Normal)
+            ("Checkpoints thinned", numbers.join(", "), NoteWeight::Normal)
         }
         Some(Fact::FilesRestored(restored)) => {
             let (created, changed) = (restored.created, restored.changed);
@@ -61,35 +61,37 @@ pub(crate) fn note(event: &Event, fact: Option<Fact>) -> (String, String, Weight
             );
             let failed = restored.failed.iter().map(|(path, why)| format!("not {path}: {why}"));
             let lines: Vec<_> = std::iter::once(done).chain(failed).collect();
-            ("Files restored", lines.join("\n"), Weight::Normal)
+            ("Files restored", lines.join("\n"), NoteWeight::Normal)
         }
         Some(Fact::Compaction(compaction)) => {
             let (first, last) = (compaction.first, compaction.last);
             let text = format!("events {first} to {last}\n{}", compaction.summary);
-            ("Context compacted", text, Weight::Normal)
+            ("Context compacted", text, NoteWeight::Normal)
         }
-        Some(Fact::ContextRestored(restored)) => {
-            ("Context restored", format!("as before event {}", restored.compaction), Weight::Normal)
-        }
-        Some(Fact::Usage(record)) => ("Used", usage(&record.usage), Weight::Minor),
+        Some(Fact::ContextRestored(restored)) => (
+            "Context restored",
+            format!("as before event {}", restored.compaction),
+            NoteWeight::Normal,
+        ),
+        Some(Fact::Usage(record)) => ("Used", usage(&record.usage), NoteWeight::Minor),
         Some(Fact::Limit(limit)) => {
             let left = limit.remaining.map(|left| format!(": {left} left")).unwrap_or_default();
-            ("Limit", format!("{}{left}", limit.name), Weight::Minor)
+            ("Limit", format!("{}{left}", limit.name), NoteWeight::Minor)
         }
-        Some(Fact::Model(model)) => ("Model", model.model, Weight::Normal),
-        Some(Fact::RunStarted(run)) => ("Run started", run.command.join(" "), Weight::Normal),
+        Some(Fact::Model(model)) => ("Model", model.model, NoteWeight::Normal),
+        Some(Fact::RunStarted(run)) => ("Run started", run.command.join(" "), NoteWeight::Normal),
         Some(Fact::RunFinished(run)) => {
             let reason = run.reason.map(|reason| format!(": {reason}")).unwrap_or_default();
-            ("Run ended", format!("{}{reason}", run.status.as_str()), Weight::Normal)
+            ("Run ended", format!("{}{reason}", run.status.as_str()), NoteWeight::Normal)
         }
         Some(Fact::AgentObserved(seen)) => {
             let session = seen.session.map(|session| format!("session {session}"));
             let words = [seen.agent, seen.model, session];
-            ("Agent", words.into_iter().flatten().collect::<Vec<_>>().join(", "), Weight::Minor)
+            ("Agent", words.into_iter().flatten().collect::<Vec<_>>().join(", "), NoteWeight::Minor)
         }
         Some(Fact::Git(git)) => {
             let words = [git.branch, git.head, git.error];
-            ("Git", words.into_iter().flatten().collect::<Vec<_>>().join(" "), Weight::Minor)
+            ("Git", words.into_iter().flatten().collect::<Vec<_>>().join(" "), NoteWeight::Minor)
         }
         Some(Fact::Resources(sample)) => {
             let text = format!(
@@ -97,27 +99,27 @@ pub(crate) fn note(event: &Event, fact: Option<Fact>) -> (String, String, Weight
                 short::count(sample.processes, "process"),
                 sample.rss_bytes >> 20
             );
-            ("Resources", text.replace("processs", "processes"), Weight::Minor)
+            ("Resources", text.replace("processs", "processes"), NoteWeight::Minor)
         }
         Some(Fact::Dependencies(found)) => {
             let count = u64::try_from(found.packages.len()).unwrap_or(u64::MAX);
             (
                 "Dependencies",
                 format!("{} by {}", short::count(count, "package"), found.manager),
-                Weight::Minor,
+                NoteWeight::Minor,
             )
         }
         Some(Fact::Log(log)) => {
             let weight = if matches!(log.level.as_str(), "trace" | "debug") {
-                Weight::Minor
+                NoteWeight::Minor
             } else {
-                Weight::Normal
+                NoteWeight::Normal
             };
             return (format!("Log {}", log.level).trim_end().to_owned(), log.text, weight);
         }
         Some(Fact::PlanRecorded(plan)) => {
             let title = plan.title.map(|title| format!(": {title}")).unwrap_or_default();
-            ("Plan", format!("{}{title}", plan.form), Weight::Normal)
+            ("Plan", format!("{}{title}", plan.form), NoteWeight::Normal)
         }
         Some(Fact::Recovery(recovery)) => {
             let lost = recovery
@@ -131,19 +133,19 @@ pub(crate) fn note(event: &Event, fact: Option<Fact>) -> (String, String, Weight
                 )
             });
             let words: Vec<_> = lost.chain(cut).chain(recovery.note).collect();
-            ("Recovery", words.join("; "), Weight::Normal)
+            ("Recovery", words.join("; "), NoteWeight::Normal)
         }
         Some(Fact::Erasure(erasure)) => {
             let why = erasure.reason.map(|reason| format!(": {reason}")).unwrap_or_default();
             let what = if erasure.files { "files" } else { "data" };
-            ("Erased", format!("the {what} of event {}{why}", erasure.seq), Weight::Normal)
+            ("Erased", format!("the {what} of event {}{why}", erasure.seq), NoteWeight::Normal)
         }
         Some(Fact::Erased) => {
-            return (event.kind.to_string(), "(erased)".to_owned(), Weight::Normal);
+            return (event.kind.to_string(), "(erased)".to_owned(), NoteWeight::Normal);
         }
         _ => {
             let data = event.data.as_ref().map_or("", |data| data.as_str());
-            return (event.kind.to_string(), data.to_owned(), Weight::Normal);
+            return (event.kind.to_string(), data.to_owned(), NoteWeight::Normal);
         }
     };
     (label.to_owned(), text, weight)

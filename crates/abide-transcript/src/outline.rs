@@ -6,7 +6,7 @@
 use abide_model::{Event, Fact, Kind, SessionStatus, Timestamp, TurnNumber, TurnRole, Usage};
 use serde::{Deserialize, Serialize};
 
-use crate::place::{Place, Places};
+use crate::place::{EventPlace, PlaceTracker};
 use crate::short;
 use crate::target::target;
 
@@ -20,7 +20,7 @@ const NAME: usize = 120;
 /// A section of a transcript.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Section {
+pub(crate) enum TranscriptSection {
     #[default]
     Task,
     Request,
@@ -28,7 +28,7 @@ pub(crate) enum Section {
     Result,
 }
 
-impl Section {
+impl TranscriptSection {
     const fn is_task(&self) -> bool {
         matches!(self, Self::Task)
     }
@@ -71,15 +71,15 @@ pub(crate) struct CallOutline {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Outline {
-    #[serde(skip_serializing_if = "Section::is_task")]
-    pub(crate) section: Section,
+    #[serde(skip_serializing_if = "TranscriptSection::is_task")]
+    pub(crate) section: TranscriptSection,
     /// The last heading was a turn's.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) in_turn: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) created: Option<Timestamp>,
-    #[serde(skip_serializing_if = "Places::is_default")]
-    pub(crate) places: Places,
+    #[serde(skip_serializing_if = "PlaceTracker::is_default")]
+    pub(crate) places: PlaceTracker,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) turns: Vec<TurnOutline>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -94,16 +94,16 @@ pub(crate) struct Outline {
 
 /// The effect of an event on the outline.
 #[derive(Debug)]
-pub(crate) struct Applied {
-    pub(crate) place: Place,
-    pub(crate) role: Role,
+pub(crate) struct OutlineChange {
+    pub(crate) place: EventPlace,
+    pub(crate) role: HeadingRole,
     /// The call it finished, and whether that succeeded.
     pub(crate) finished: Option<(CallOutline, bool)>,
 }
 
 /// Which section an event belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Role {
+pub(crate) enum HeadingRole {
     /// A request of the user.
     Request,
     /// Work on the request.
@@ -116,7 +116,7 @@ pub(crate) enum Role {
 
 impl Outline {
     /// Applies an event.
-    pub(crate) fn apply(&mut self, event: &Event, fact: Option<&Fact>) -> Applied {
+    pub(crate) fn apply(&mut self, event: &Event, fact: Option<&Fact>) -> OutlineChange {
         let mut finished = None;
         let place = self.places.next_of(event, fact);
         let created = *self.created.get_or_insert(event.at);
@@ -187,7 +187,7 @@ impl Outline {
             _ => {}
         }
         let role = role(event, fact, &place);
-        Applied { place, role, finished }
+        OutlineChange { place, role, finished }
     }
 
     /// Ends the chunk: forgets ended turns.
@@ -221,18 +221,18 @@ fn keep<T>(list: &mut Vec<T>, most: usize, one: T) {
     list.push(one);
 }
 
-fn role(event: &Event, fact: Option<&Fact>, place: &Place) -> Role {
+fn role(event: &Event, fact: Option<&Fact>, place: &EventPlace) -> HeadingRole {
     match fact {
         Some(Fact::SessionStatus(change))
             if matches!(change.status, SessionStatus::Completed | SessionStatus::Failed) =>
         {
-            Role::Result
+            HeadingRole::Result
         }
-        _ if place.turn.is_some() => Role::Work,
+        _ if place.turn.is_some() => HeadingRole::Work,
         Some(Fact::Message(message)) if message.role == "user" && event.lane.is_none() => {
-            Role::Request
+            HeadingRole::Request
         }
-        Some(Fact::Message(message)) if message.role == "system" => Role::Housekeeping,
+        Some(Fact::Message(message)) if message.role == "system" => HeadingRole::Housekeeping,
         _ => {
             const AROUND: [Kind; 10] = [
                 Kind::SESSION_CREATED,
@@ -246,7 +246,7 @@ fn role(event: &Event, fact: Option<&Fact>, place: &Place) -> Role {
                 Kind::RECOVERY_PERFORMED,
                 Kind::CHECKPOINT_CREATED,
             ];
-            if AROUND.contains(&event.kind) { Role::Housekeeping } else { Role::Work }
+            if AROUND.contains(&event.kind) { HeadingRole::Housekeeping } else { HeadingRole::Work }
         }
     }
 }

@@ -41,7 +41,7 @@ pub enum ParseReason {
 
 /// Iterates over the chunks of a transcript, each as its events. Stops after the first error.
 #[derive(Debug)]
-pub struct Chunks<'a> {
+pub struct TranscriptChunks<'a> {
     bytes: &'a [u8],
     /// Offset of the next chunk.
     at: usize,
@@ -50,7 +50,7 @@ pub struct Chunks<'a> {
     failed: bool,
 }
 
-impl<'a> Chunks<'a> {
+impl<'a> TranscriptChunks<'a> {
     /// Reads a whole transcript.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Self {
@@ -90,7 +90,7 @@ impl<'a> Chunks<'a> {
     }
 }
 
-impl Iterator for Chunks<'_> {
+impl Iterator for TranscriptChunks<'_> {
     type Item = Result<Vec<Event>, ParseError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -127,22 +127,26 @@ pub(crate) fn events(
         in_text = false;
         if line.starts_with('@') {
             let event = entry::read(line, &texts)
-                .ok_or_else(|| Chunks::error(here, ParseReason::NotAnEvent))?;
+                .ok_or_else(|| TranscriptChunks::error(here, ParseReason::NotAnEvent))?;
             if event.seq <= *last {
-                return Err(Chunks::error(here, ParseReason::OutOfOrder));
+                return Err(TranscriptChunks::error(here, ParseReason::OutOfOrder));
             }
             *last = event.seq;
             texts.clear();
             events.push(event);
         }
     }
-    if texts.is_empty() { Ok(events) } else { Err(Chunks::error(offset, ParseReason::NotAnEvent)) }
+    if texts.is_empty() {
+        Ok(events)
+    } else {
+        Err(TranscriptChunks::error(offset, ParseReason::NotAnEvent))
+    }
 }
 
 /// Parses a whole transcript into its events.
 pub fn parse(bytes: &[u8]) -> Result<Vec<Event>, ParseError> {
     let mut events = Vec::new();
-    for chunk in Chunks::new(bytes) {
+    for chunk in TranscriptChunks::new(bytes) {
         events.append(&mut chunk?);
     }
     Ok(events)
@@ -171,13 +175,13 @@ fn end_line(bytes: &[u8]) -> Option<(usize, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chunk::Chain;
+    use crate::chunk::ChunkChain;
     use crate::outline::Outline;
 
     /// A transcript of one chunk with these lines in it and a right sum.
     fn transcript(lines: &str, last: u64) -> String {
         let mut text = format!("=== TASK ===\n{FORMAT}\n{lines}");
-        Chain::default().close(&mut text, Seq(last), &Outline::default());
+        ChunkChain::default().close(&mut text, Seq(last), &Outline::default());
         text
     }
 

@@ -13,7 +13,7 @@ const CHANGES: usize = 64;
 /// Tracks the open turn of each lane in bounded memory, by the same rule as the session's state.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Places {
+pub struct PlaceTracker {
     #[serde(flatten)]
     turns: OpenTurns,
     /// The turns that were open before the first of `changes`.
@@ -26,14 +26,14 @@ pub struct Places {
 
 /// The turn and task of an event.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct EventPlace {
     /// The turn it names, or the one open in its lane.
     pub turn: Option<TurnNumber>,
     /// The task its data is about, or the one it names.
     pub task: Option<TaskId>,
 }
 
-impl Places {
+impl PlaceTracker {
     /// The state after `last_turn` turns, with none open.
     #[must_use]
     pub fn after(last_turn: TurnNumber) -> Self {
@@ -45,7 +45,7 @@ impl Places {
     }
 
     /// Applies the next event and returns its place.
-    pub fn next(&mut self, event: &Event) -> Place {
+    pub fn next(&mut self, event: &Event) -> EventPlace {
         self.next_of(event, event.fact().ok().as_ref())
     }
 
@@ -57,7 +57,7 @@ impl Places {
     }
 
     /// [`Self::next`], with the event's data already parsed.
-    pub(crate) fn next_of(&mut self, event: &Event, fact: Option<&Fact>) -> Place {
+    pub(crate) fn next_of(&mut self, event: &Event, fact: Option<&Fact>) -> EventPlace {
         let named = match fact {
             Some(Fact::TurnStarted(start)) => Some(self.turns.number_of(start.turn)),
             Some(Fact::TurnDecided(decision)) => decision.turn,
@@ -88,7 +88,7 @@ impl Places {
             Some(Fact::Artifact(artifact)) => artifact.task.as_ref(),
             _ => None,
         };
-        Place { turn, task: about.or(event.task.as_ref()).cloned() }
+        EventPlace { turn, task: about.or(event.task.as_ref()).cloned() }
     }
 
     /// Reopens the turns that were open after event `to`, whether that event is live or not.
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn a_turn_ends_only_in_its_own_lane() {
-        let mut places = Places::default();
+        let mut places = PlaceTracker::default();
         let mut turn = |json: &str| {
             let event = NewEvent::parse(json).unwrap();
             places.next(&event.into_event(Seq(1), Timestamp::from_millis(0))).turn
@@ -169,7 +169,7 @@ mod tests {
              0..24_u64),
             0..24,
         )) {
-            let mut places = Places::default();
+            let mut places = PlaceTracker::default();
             let mut states = vec![SessionState::default()];
             for (seq, (kind, lane, turn, data, to)) in (1_u64..).zip(events) {
                 let rewind = format!(r#"{{"to":{to}}}"#);
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn an_event_without_a_turn_is_in_the_open_one_of_its_lane() {
-        let mut places = Places::default();
+        let mut places = PlaceTracker::default();
         let mut place = |json: &str| {
             let event = NewEvent::parse(json).unwrap();
             let place = places.next(&event.into_event(Seq(1), Timestamp::from_millis(0)));

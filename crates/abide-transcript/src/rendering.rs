@@ -1,14 +1,14 @@
 //! The interface of all renderers.
 
-use crate::item::Item;
-use crate::summary::Summary;
+use crate::item::TimelineEntry;
+use crate::summary::SessionOverview;
 
 /// Renders a timeline, entry by entry.
-pub trait Rendering {
+pub trait TimelineRenderer {
     /// Renders the beginning.
-    fn begin(&mut self, summary: &Summary) -> String;
+    fn begin(&mut self, summary: &SessionOverview) -> String;
     /// Renders an entry; empty if it is left out.
-    fn item(&mut self, item: &Item) -> String;
+    fn item(&mut self, item: &TimelineEntry) -> String;
     /// Renders the end.
     fn end(&mut self) -> String;
 }

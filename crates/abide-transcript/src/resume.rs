@@ -4,13 +4,13 @@ use std::ops::Range;
 
 use abide_model::{Seq, Timestamp};
 
-use crate::chunk::{self, Chain, ChunkEnd, ChunkSum, END};
+use crate::chunk::{self, ChunkChain, ChunkEnd, ChunkSum, END};
 use crate::outline::Outline;
 use crate::parser;
 use crate::writer::TranscriptWriter;
 
 /// The end of the last whole chunk of a transcript. Truncate the file there before a
-/// [`TranscriptWriter`](crate::TranscriptWriter) continues it.
+/// [`TranscriptWriter`] continues it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResumePoint {
     /// The length of the intact part of the file, in bytes.
@@ -20,7 +20,7 @@ pub struct ResumePoint {
     /// The time of that event. If the journal's event of that number has another time, the
     /// transcript must be rewritten.
     pub at: Timestamp,
-    pub(crate) chain: Chain,
+    pub(crate) chain: ChunkChain,
     pub(crate) outline: Outline,
 }
 
@@ -62,11 +62,11 @@ fn behind(tail: &[u8], start: u64, ends: &[Range<usize>]) -> Result<ResumePoint,
         None => return Err(0),
     };
     let mut point = None;
-    let mut chain = Chain { sum, since: 0 };
+    let mut chain = ChunkChain { sum, since: 0 };
     let mut outline = Outline::default();
     let mut last = Seq::ZERO;
     for (at, end) in ends.iter().enumerate().skip(first) {
-        let read = Chunk::read(tail, begin, end, &chain.sum).ok_or(at)?;
+        let read = IntactChunk::read(tail, begin, end, &chain.sum).ok_or(at)?;
         chain.pass(end.end - begin, &read.end);
         outline = match read.end.outline {
             Some(outline) => outline,
@@ -85,13 +85,13 @@ fn behind(tail: &[u8], start: u64, ends: &[Range<usize>]) -> Result<ResumePoint,
 }
 
 /// A chunk whose checksum matches.
-struct Chunk<'a> {
+struct IntactChunk<'a> {
     text: &'a str,
     end: ChunkEnd,
     at: Timestamp,
 }
 
-impl<'a> Chunk<'a> {
+impl<'a> IntactChunk<'a> {
     fn read(tail: &'a [u8], begin: usize, end: &Range<usize>, before: &ChunkSum) -> Option<Self> {
         let line = std::str::from_utf8(tail.get(end.clone())?).ok()?.strip_suffix('\n')?;
         let read = chunk::check(tail.get(begin..end.end)?, line, before)?;

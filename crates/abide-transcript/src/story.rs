@@ -8,12 +8,13 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use abide_model::{
-    Block, Content, Event, Fact, KnownBlock, Lineage, Message, TaskStatus, ToolCall, TurnNumber,
+    Event, Fact, KnownBlock, Lineage, Message, MessageBlock, MessageContent, TaskStatus, ToolCall,
+    TurnNumber,
 };
 
-use crate::item::{Call, Item, Outcome, Part, What};
+use crate::item::{CallOutcome, EntryBody, EntryPart, TimelineCall, TimelineEntry};
 use crate::note::note;
-use crate::place::Places;
+use crate::place::PlaceTracker;
 use crate::readable;
 use crate::target::target;
 
@@ -25,10 +26,10 @@ const REMEMBERED: usize = 4096;
 
 /// Builds timeline entries from events.
 #[derive(Debug, Default)]
-pub struct Story {
+pub struct TimelineBuilder {
     lineage: Option<Lineage>,
-    places: Places,
-    waiting: VecDeque<Waiting>,
+    places: PlaceTracker,
+    waiting: VecDeque<WaitingEntry>,
     bytes: usize,
     /// The start time of each turn.
     turns: VecDeque<(TurnNumber, i64)>,
@@ -38,14 +39,14 @@ pub struct Story {
 }
 
 #[derive(Debug)]
-struct Waiting {
-    item: Item,
+struct WaitingEntry {
+    item: TimelineEntry,
     bytes: usize,
-    until: Until,
+    until: ReleaseCondition,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Until {
+enum ReleaseCondition {
     /// It can be emitted.
     Now,
     /// The call has its result.
@@ -54,7 +55,7 @@ enum Until {
     Run,
 }
 
-impl Story {
+impl TimelineBuilder {
     /// Starts at the beginning of a session.
     #[must_use]
     pub fn new() -> Self {
@@ -63,7 +64,7 @@ impl Story {
 
     /// Uses these places, for a timeline that starts mid-session.
     #[must_use]
-    pub fn at(mut self, places: Places) -> Self {
+    pub fn at(mut self, places: PlaceTracker) -> Self {
         self.places = places;
         self
     }
@@ -80,7 +81,7 @@ impl Story {
         let fact = event.fact().ok();
         let place = self.places.next_of(event, fact.as_ref());
         let rewound = self.lineage.as_ref().is_some_and(|lineage| !lineage.contains(event.seq));
-        let item = |what| Item {
+        let item = |what| TimelineEntry {
             seq: event.seq,
             at: event.at,
             place: place.clone(),
@@ -92,31 +93,31 @@ impl Story {
         let what = match fact {
             Some(Fact::Message(message)) => {
                 self.release(|item| {
-                    item.lane == event.lane && matches!(item.what, What::Message { .. })
+                    item.lane == event.lane && matches!(item.what, EntryBody::Message { .. })
                 });
                 self.message(message)
             }
             Some(Fact::ToolCall(fact)) => {
                 self.take_asked(&fact.call.0);
-                What::Call(call(&fact))
+                EntryBody::Call(call(&fact))
             }
             Some(Fact::ToolResult(result)) => {
                 let text = result.result.as_deref().map(readable::text).unwrap_or_default();
-                let outcome = |millis| Outcome::Ended { ok: result.ok, text, millis };
+                let outcome = |millis| CallOutcome::Ended { ok: result.ok, text, millis };
                 self.remember(&result.call.0);
                 if let Some(at) = self.open_call(&result.call.0) {
                     if let Some(waiting) = self.waiting.get_mut(at) {
-                        waiting.until = Until::Now;
+                        waiting.until = ReleaseCondition::Now;
                         let millis = event.at.as_millis() - waiting.item.at.as_millis();
                         waiting.bytes += bytes;
                         self.bytes += bytes;
-                        if let What::Call(call) = &mut waiting.item.what {
+                        if let EntryBody::Call(call) = &mut waiting.item.what {
                             call.outcome = outcome(Some(millis));
                         }
                     }
                     return;
                 }
-                What::LateResult { call: result.call.0, outcome: outcome(None) }
+                EntryBody::LateResult { call: result.call.0, outcome: outcome(None) }
             }
             Some(Fact::TurnStarted(start)) => {
                 let number = place.turn.unwrap_or_default();
@@ -124,58 +125,62 @@ impl Story {
                     self.turns.pop_front();
                 }
                 self.turns.push_back((number, event.at.as_millis()));
-                What::TurnStarted { number, agent: start.agent, role: start.role }
+                EntryBody::TurnStarted { number, agent: start.agent, role: start.role }
             }
             Some(Fact::TurnFinished(end)) => {
                 self.release(|item| item.place.turn == place.turn);
                 let began = self.turns.iter().rev().find(|(turn, _)| Some(*turn) == place.turn);
-                What::TurnFinished {
+                EntryBody::TurnFinished {
                     number: place.turn,
                     status: end.status,
                     millis: began.map(|(_, began)| event.at.as_millis() - began),
                     usage: end.usage,
                 }
             }
-            Some(Fact::TurnDecided(decision)) => What::Decided {
+            Some(Fact::TurnDecided(decision)) => EntryBody::Decided {
                 choice: decision.selected.or(decision.decision).unwrap_or_default(),
                 reason: decision.reason,
             },
-            Some(Fact::SessionStatus(change)) => What::Status {
+            Some(Fact::SessionStatus(change)) => EntryBody::Status {
                 status: change.status,
                 reason: change.reason,
                 summary: change.summary,
             },
-            Some(Fact::TaskCreated(task)) => {
-                What::Task { task: task.task, change: "created".to_owned(), text: Some(task.title) }
-            }
-            Some(Fact::TaskChanged(change)) => {
-                What::Task { task: change.task, change: "changed".to_owned(), text: change.title }
-            }
-            Some(Fact::TaskStatus(change)) => What::Task {
+            Some(Fact::TaskCreated(task)) => EntryBody::Task {
+                task: task.task,
+                change: "created".to_owned(),
+                text: Some(task.title),
+            },
+            Some(Fact::TaskChanged(change)) => EntryBody::Task {
+                task: change.task,
+                change: "changed".to_owned(),
+                text: change.title,
+            },
+            Some(Fact::TaskStatus(change)) => EntryBody::Task {
                 task: change.task,
                 change: task_status(change.status).to_owned(),
                 text: change.reason,
             },
             Some(Fact::FileTouched(touch)) => {
-                What::File { op: touch.op, path: touch.path, to: touch.to }
+                EntryBody::File { op: touch.op, path: touch.path, to: touch.to }
             }
             fact => {
                 let (label, text, weight) = note(event, fact);
-                What::Note { label, text, weight }
+                EntryBody::Note { label, text, weight }
             }
         };
         let until = match &what {
-            What::Call(_) => Until::Result,
-            What::Message { parts, .. }
-                if parts.iter().any(|part| matches!(part, Part::Asked(_))) =>
+            EntryBody::Call(_) => ReleaseCondition::Result,
+            EntryBody::Message { parts, .. }
+                if parts.iter().any(|part| matches!(part, EntryPart::Asked(_))) =>
             {
-                Until::Run
+                ReleaseCondition::Run
             }
-            What::Message { parts, .. } if parts.is_empty() => return,
-            _ => Until::Now,
+            EntryBody::Message { parts, .. } if parts.is_empty() => return,
+            _ => ReleaseCondition::Now,
         };
         self.bytes += bytes;
-        self.waiting.push_back(Waiting { item: item(what), bytes, until });
+        self.waiting.push_back(WaitingEntry { item: item(what), bytes, until });
     }
 
     /// Skips an event that a rewind removed from the lineage.
@@ -184,17 +189,17 @@ impl Story {
     }
 
     /// Returns the next entry that is ready.
-    pub fn next_item(&mut self) -> Option<Item> {
+    pub fn next_item(&mut self) -> Option<TimelineEntry> {
         loop {
             let full = self.waiting.len() > WAITING || self.bytes > WAITING_BYTES;
-            if self.waiting.front()?.until != Until::Now && !full {
+            if self.waiting.front()?.until != ReleaseCondition::Now && !full {
                 return None;
             }
             let waiting = self.waiting.pop_front()?;
             self.bytes = self.bytes.saturating_sub(waiting.bytes);
             // Every call it requested was emitted when it ran.
             let empty =
-                matches!(&waiting.item.what, What::Message { parts, .. } if parts.is_empty());
+                matches!(&waiting.item.what, EntryBody::Message { parts, .. } if parts.is_empty());
             if !empty {
                 return Some(waiting.item);
             }
@@ -206,28 +211,30 @@ impl Story {
         self.release(|_| true);
     }
 
-    fn release(&mut self, which: impl Fn(&Item) -> bool) {
+    fn release(&mut self, which: impl Fn(&TimelineEntry) -> bool) {
         for waiting in &mut self.waiting {
             if which(&waiting.item) {
-                waiting.until = Until::Now;
+                waiting.until = ReleaseCondition::Now;
             }
         }
     }
 
     fn open_call(&self, id: &str) -> Option<usize> {
         self.waiting.iter().position(|waiting| {
-            matches!(&waiting.item.what, What::Call(call)
-                if call.call == id && call.outcome == Outcome::Unknown)
+            matches!(&waiting.item.what, EntryBody::Call(call)
+                if call.call == id && call.outcome == CallOutcome::Unknown)
         })
     }
 
     /// Drops a requested call from waiting messages: it runs now and gets its own entry.
     fn take_asked(&mut self, id: &str) {
-        for waiting in self.waiting.iter_mut().filter(|waiting| waiting.until == Until::Run) {
-            if let What::Message { parts, .. } = &mut waiting.item.what {
-                parts.retain(|part| !matches!(part, Part::Asked(call) if call.call == id));
-                if !parts.iter().any(|part| matches!(part, Part::Asked(_))) {
-                    waiting.until = Until::Now;
+        for waiting in
+            self.waiting.iter_mut().filter(|waiting| waiting.until == ReleaseCondition::Run)
+        {
+            if let EntryBody::Message { parts, .. } = &mut waiting.item.what {
+                parts.retain(|part| !matches!(part, EntryPart::Asked(call) if call.call == id));
+                if !parts.iter().any(|part| matches!(part, EntryPart::Asked(_))) {
+                    waiting.until = ReleaseCondition::Now;
                 }
             }
         }
@@ -245,51 +252,56 @@ impl Story {
         }
     }
 
-    fn message(&self, message: Message) -> What {
+    fn message(&self, message: Message) -> EntryBody {
         let parts = match message.content {
-            Content::Text(text) => vec![Part::Text(text)],
-            Content::Blocks(blocks) => {
+            MessageContent::Text(text) => vec![EntryPart::Text(text)],
+            MessageContent::Blocks(blocks) => {
                 blocks.into_iter().filter_map(|block| self.part(block)).collect()
             }
-            Content::Other(json) => vec![Part::Other(readable::indented(json.get()))],
+            MessageContent::Other(json) => vec![EntryPart::Other(readable::indented(json.get()))],
         };
-        What::Message { role: message.role, parts }
+        EntryBody::Message { role: message.role, parts }
     }
 
-    fn part(&self, block: Block) -> Option<Part> {
+    fn part(&self, block: MessageBlock) -> Option<EntryPart> {
         Some(match block {
-            Block::Known(KnownBlock::Text { text }) => Part::Text(text),
-            Block::Known(KnownBlock::Thinking { thinking, .. }) => Part::Thinking(thinking),
-            Block::Known(KnownBlock::ToolCall { call: id, name, arguments }) => {
-                Part::Asked(call(&ToolCall {
+            MessageBlock::Known(KnownBlock::Text { text }) => EntryPart::Text(text),
+            MessageBlock::Known(KnownBlock::Thinking { thinking, .. }) => {
+                EntryPart::Thinking(thinking)
+            }
+            MessageBlock::Known(KnownBlock::ToolCall { call: id, name, arguments }) => {
+                EntryPart::Asked(call(&ToolCall {
                     call: id,
                     name,
                     arguments: Some(arguments),
                     observed: false,
                 }))
             }
-            Block::Known(KnownBlock::ToolResult { call, ok, content }) => {
+            MessageBlock::Known(KnownBlock::ToolResult { call, ok, content }) => {
                 if self.ran.contains(&call.0) {
                     return None;
                 }
                 let text = readable::text(&content);
-                Part::Result { call: call.0, outcome: Outcome::Ended { ok, text, millis: None } }
+                EntryPart::Result {
+                    call: call.0,
+                    outcome: CallOutcome::Ended { ok, text, millis: None },
+                }
             }
-            Block::Other(json) => Part::Other(readable::indented(json.get())),
+            MessageBlock::Other(json) => EntryPart::Other(readable::indented(json.get())),
         })
     }
 }
 
-fn call(fact: &ToolCall) -> Call {
+fn call(fact: &ToolCall) -> TimelineCall {
     let target = target(fact.arguments.as_deref());
     let arguments = fact.arguments.as_deref().filter(|json| json.get() != target.text);
-    Call {
+    TimelineCall {
         call: fact.call.0.clone(),
         name: fact.name.clone(),
         arguments: arguments.and_then(|json| readable::fields(json, target.field.as_deref())),
         target: target.text,
         observed: fact.observed,
-        outcome: Outcome::Unknown,
+        outcome: CallOutcome::Unknown,
     }
 }
 

@@ -1,8 +1,8 @@
 //! A session's overview, shown at the top of a rendering.
 
 use abide_model::{
-    FileOp, Parent, ParentReason, SessionId, SessionState, SessionStatus, TaskId, TaskStatus,
-    Timestamp, TurnNumber, Usage,
+    FileOp, ParentReason, SessionId, SessionParent, SessionState, SessionStatus, TaskId,
+    TaskStatus, Timestamp, TurnNumber, Usage,
 };
 
 /// The most turns, tasks and files listed, each.
@@ -10,7 +10,7 @@ const LISTED: usize = 2000;
 
 /// The overview of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Summary {
+pub struct SessionOverview {
     /// Its id.
     pub id: Option<SessionId>,
     /// Its title.
@@ -71,7 +71,7 @@ pub struct TaskSummary {
     pub depth: usize,
 }
 
-impl Summary {
+impl SessionOverview {
     /// The overview of a session whose state is loaded completely.
     #[must_use]
     pub fn of(state: &SessionState) -> Self {
@@ -164,7 +164,7 @@ impl Summary {
 }
 
 /// `from abc123 at @41`, or how else the session derives from its parent.
-pub(crate) fn forked_from(parent: &Parent) -> String {
+pub(crate) fn forked_from(parent: &SessionParent) -> String {
     let from = parent.session.short(SessionId::SHORT);
     match parent.reason {
         ParentReason::Fork => format!("from {from} at @{}", parent.seq),

@@ -26,7 +26,7 @@ const LOOK: usize = 64 << 10;
 
 /// The target of a call.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Target {
+pub(crate) struct CallTarget {
     /// Empty if there is none.
     pub(crate) text: String,
     /// The argument it came from; `None` if it stands for all of them.
@@ -34,11 +34,11 @@ pub(crate) struct Target {
 }
 
 /// The target of a call with these arguments.
-pub(crate) fn target(arguments: Option<&RawValue>) -> Target {
+pub(crate) fn target(arguments: Option<&RawValue>) -> CallTarget {
     let Some(arguments) = arguments.map(RawValue::get).filter(|json| json.len() <= LOOK) else {
-        return Target::default();
+        return CallTarget::default();
     };
-    let whole = |text| Target { text, field: None };
+    let whole = |text| CallTarget { text, field: None };
     let Ok(value) = serde_json::from_str::<Value>(arguments) else {
         return whole(arguments.to_owned());
     };
@@ -53,11 +53,11 @@ pub(crate) fn target(arguments: Option<&RawValue>) -> Target {
     let named = NAMES.iter().copied().find(|name| fields.contains_key(*name));
     let only = || fields.keys().next().filter(|_| fields.len() == 1).map(String::as_str);
     match named.or_else(only) {
-        Some(name) => Target {
+        Some(name) => CallTarget {
             text: fields.get(name).map(plain).unwrap_or_default(),
             field: Some(name.to_owned()),
         },
-        None if fields.is_empty() => Target::default(),
+        None if fields.is_empty() => CallTarget::default(),
         None => whole(arguments.to_owned()),
     }
 }

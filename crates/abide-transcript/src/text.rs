@@ -7,13 +7,13 @@ use std::fmt::Write;
 
 use abide_model::{SessionId, SessionStatus, Timestamp, TurnRole};
 
-use crate::item::{Call, Item, Outcome, Part, Weight, What};
+use crate::item::{CallOutcome, EntryBody, EntryPart, NoteWeight, TimelineCall, TimelineEntry};
 use crate::markdown::done_to;
 use crate::note::usage;
-use crate::rendering::{Rendering, clip};
+use crate::rendering::{TimelineRenderer, clip};
 use crate::short;
 use crate::story::task_status;
-use crate::summary::Summary;
+use crate::summary::SessionOverview;
 use crate::{escape, visible};
 
 /// Limits on the lines and bytes shown of a tool's output.
@@ -22,7 +22,7 @@ const OUTPUT: usize = 8 << 10;
 
 /// Whether to use colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Style {
+pub enum TextStyle {
     /// No colours.
     Plain,
     /// The terminal's colours.
@@ -31,7 +31,7 @@ pub enum Style {
 
 /// How a piece of text is emphasized.
 #[derive(Debug, Clone, Copy)]
-enum Look {
+enum TextEmphasis {
     Strong,
     Faint,
     Good,
@@ -41,16 +41,16 @@ enum Look {
     Turn,
 }
 
-impl Style {
-    fn paint(self, look: Look, text: &str) -> String {
+impl TextStyle {
+    fn paint(self, look: TextEmphasis, text: &str) -> String {
         let code = match look {
-            Look::Strong => "1",
-            Look::Faint => "2",
-            Look::Good => "32",
-            Look::Bad => "31",
-            Look::Person => "1;32",
-            Look::Agent => "1;34",
-            Look::Turn => "1;36",
+            TextEmphasis::Strong => "1",
+            TextEmphasis::Faint => "2",
+            TextEmphasis::Good => "32",
+            TextEmphasis::Bad => "31",
+            TextEmphasis::Person => "1;32",
+            TextEmphasis::Agent => "1;34",
+            TextEmphasis::Turn => "1;36",
         };
         match self {
             Self::Plain => text.to_owned(),
@@ -61,37 +61,37 @@ impl Style {
 }
 
 /// Formats a time as a date and a time of day, separated by a space.
-pub type Clock = Box<dyn Fn(Timestamp) -> String>;
+pub type TimeFormatter = Box<dyn Fn(Timestamp) -> String>;
 
 /// Renders text.
-pub struct Text {
-    style: Style,
+pub struct TextRenderer {
+    style: TextStyle,
     width: usize,
-    clock: Clock,
+    clock: TimeFormatter,
     /// The last line was blank.
     after_blank: bool,
 }
 
-impl fmt::Debug for Text {
+impl fmt::Debug for TextRenderer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Text").field("style", &self.style).finish_non_exhaustive()
     }
 }
 
-impl Text {
+impl TextRenderer {
     /// A renderer for a terminal of this width. `clock` formats times.
     #[must_use]
-    pub fn new(style: Style, width: usize, clock: Clock) -> Self {
+    pub fn new(style: TextStyle, width: usize, clock: TimeFormatter) -> Self {
         Self { style, width, clock, after_blank: true }
     }
 
     /// A renderer without colours, 80 columns wide, with times in UTC.
     #[must_use]
     pub fn plain() -> Self {
-        Self::new(Style::Plain, 80, Box::new(short::day_and_time))
+        Self::new(TextStyle::Plain, 80, Box::new(short::day_and_time))
     }
 
-    fn paint(&self, look: Look, text: &str) -> String {
+    fn paint(&self, look: TextEmphasis, text: &str) -> String {
         self.style.paint(look, text)
     }
 
@@ -102,7 +102,7 @@ impl Text {
     }
 
     /// Writes a heading line with its time, lane and task.
-    fn heading(&self, out: &mut String, item: &Item, left: &str, look: Look) {
+    fn heading(&self, out: &mut String, item: &TimelineEntry, left: &str, look: TextEmphasis) {
         let mut right = self.time(item.at);
         if let Some(lane) = &item.lane {
             let _ = write!(right, "  lane {}", escape::text(&short::start(&lane.0, 40)));
@@ -111,18 +111,20 @@ impl Text {
             let _ = write!(right, "  task {}", escape::text(&short::start(&task.0, 40)));
         }
         let rewound = if item.rewound { "  (taken back by a rewind)" } else { "" };
-        let (left, right) = (self.paint(look, left), self.paint(Look::Faint, &right));
-        let _ = writeln!(out, "{left}  {right}{}", self.paint(Look::Bad, rewound));
+        let (left, right) = (self.paint(look, left), self.paint(TextEmphasis::Faint, &right));
+        let _ = writeln!(out, "{left}  {right}{}", self.paint(TextEmphasis::Bad, rewound));
     }
 
-    fn call(&self, out: &mut String, call: &Call, item: Option<&Item>) {
+    fn call(&self, out: &mut String, call: &TimelineCall, item: Option<&TimelineEntry>) {
         let (sign, took) = match &call.outcome {
-            Outcome::Unknown => (self.paint(Look::Faint, "?"), "  outcome unknown".to_owned()),
-            Outcome::Ended { ok, millis, .. } => {
+            CallOutcome::Unknown => {
+                (self.paint(TextEmphasis::Faint, "?"), "  outcome unknown".to_owned())
+            }
+            CallOutcome::Ended { ok, millis, .. } => {
                 let sign = if *ok {
-                    self.paint(Look::Good, "✓")
+                    self.paint(TextEmphasis::Good, "✓")
                 } else {
-                    self.paint(Look::Bad, "✗ failed")
+                    self.paint(TextEmphasis::Bad, "✗ failed")
                 };
                 (
                     sign,
@@ -133,7 +135,7 @@ impl Text {
                 )
             }
         };
-        let name = self.paint(Look::Strong, &escape::text(&short::start(&call.name, 80)));
+        let name = self.paint(TextEmphasis::Strong, &escape::text(&short::start(&call.name, 80)));
         let target =
             escape::text(&short::start(&call.target, self.width.max(60) - 20)).into_owned();
         let mut notes = took;
@@ -149,15 +151,19 @@ impl Text {
             }
         }
         let space = if target.is_empty() { "" } else { " " };
-        let _ = writeln!(out, "  {sign} {name}{space}{target}{}", self.paint(Look::Faint, &notes));
+        let _ = writeln!(
+            out,
+            "  {sign} {name}{space}{target}{}",
+            self.paint(TextEmphasis::Faint, &notes)
+        );
         if let Some(arguments) = &call.arguments {
             self.output(out, arguments);
         }
         self.outcome(out, &call.outcome);
     }
 
-    fn outcome(&self, out: &mut String, outcome: &Outcome) {
-        if let Outcome::Ended { text, .. } = outcome
+    fn outcome(&self, out: &mut String, outcome: &CallOutcome) {
+        if let CallOutcome::Ended { text, .. } = outcome
             && !text.is_empty()
         {
             self.output(out, text);
@@ -172,7 +178,7 @@ impl Text {
         for line in &lines {
             let mut visible = String::new();
             visible::write(&mut visible, line);
-            let line = format!("    {}", self.paint(Look::Faint, &visible));
+            let line = format!("    {}", self.paint(TextEmphasis::Faint, &visible));
             let _ = writeln!(out, "{}", line.trim_end());
         }
         let all = text.split('\n').count();
@@ -183,10 +189,10 @@ impl Text {
         } else {
             return;
         };
-        let _ = writeln!(out, "    {}", self.paint(Look::Faint, &more));
+        let _ = writeln!(out, "    {}", self.paint(TextEmphasis::Faint, &more));
     }
 
-    fn paragraph(&self, out: &mut String, indent: &str, text: &str, look: Option<Look>) {
+    fn paragraph(&self, out: &mut String, indent: &str, text: &str, look: Option<TextEmphasis>) {
         for line in text.strip_suffix('\n').unwrap_or(text).split('\n') {
             let mut visible = String::new();
             visible::write(&mut visible, line);
@@ -196,7 +202,14 @@ impl Text {
     }
 
     /// Writes one line, or a label with a text of several lines under it.
-    fn line(&self, out: &mut String, item: &Item, what: &str, text: &str, look: Look) {
+    fn line(
+        &self,
+        out: &mut String,
+        item: &TimelineEntry,
+        what: &str,
+        text: &str,
+        look: TextEmphasis,
+    ) {
         let rewound = if item.rewound { "  (taken back by a rewind)" } else { "" };
         let single = short::start(text, self.width.max(60) - 10);
         let long = text.trim_end().contains('\n');
@@ -217,15 +230,15 @@ impl Text {
     }
 }
 
-impl Rendering for Text {
-    fn begin(&mut self, summary: &Summary) -> String {
+impl TimelineRenderer for TextRenderer {
+    fn begin(&mut self, summary: &SessionOverview) -> String {
         let mut out = String::new();
         let title = short::start(&summary.heading(), 200);
-        let _ = writeln!(out, "{}", self.paint(Look::Strong, &escape::text(&title)));
+        let _ = writeln!(out, "{}", self.paint(TextEmphasis::Strong, &escape::text(&title)));
         let look = match summary.status {
-            SessionStatus::Completed => Look::Good,
-            SessionStatus::Failed | SessionStatus::Interrupted => Look::Bad,
-            _ => Look::Strong,
+            SessionStatus::Completed => TextEmphasis::Good,
+            SessionStatus::Failed | SessionStatus::Interrupted => TextEmphasis::Bad,
+            _ => TextEmphasis::Strong,
         };
         let mut facts = vec![self.paint(look, summary.status.as_str())];
         if let Some(id) = summary.id {
@@ -236,16 +249,18 @@ impl Rendering for Text {
         facts.push((self.clock)(summary.created));
         facts.push(short::between(summary.created, summary.last));
         let _ = writeln!(out, "{}", facts.join(" · "));
-        let _ = writeln!(out, "{}", self.paint(Look::Faint, &summary.counts().join(" · ")));
+        let _ = writeln!(out, "{}", self.paint(TextEmphasis::Faint, &summary.counts().join(" · ")));
         if let Some((label, from)) = summary.fields.iter().find(|(name, _)| *name == "Forked") {
-            let _ = writeln!(out, "{}", self.paint(Look::Faint, &format!("{label} {from}")));
+            let _ =
+                writeln!(out, "{}", self.paint(TextEmphasis::Faint, &format!("{label} {from}")));
         }
         if let Some(reason) = &summary.reason {
             self.paragraph(&mut out, "", &short::start(reason, 400), None);
         }
         for task in summary.tasks.iter().take(100) {
             let indent = "  ".repeat(task.depth.min(8) + 1);
-            let look = if task.status.is_done() { Look::Good } else { Look::Strong };
+            let look =
+                if task.status.is_done() { TextEmphasis::Good } else { TextEmphasis::Strong };
             let (id, title) = (short::start(&task.task.0, 60), short::start(&task.title, 200));
             let status = self.paint(look, task_status(task.status));
             let _ =
@@ -262,11 +277,11 @@ impl Rendering for Text {
         out
     }
 
-    fn item(&mut self, item: &Item) -> String {
+    fn item(&mut self, item: &TimelineEntry) -> String {
         let mut out = String::new();
         let mut blank_behind = false;
         match &item.what {
-            What::TurnStarted { number, agent, role } => {
+            EntryBody::TurnStarted { number, agent, role } => {
                 let arbiter = if *role == TurnRole::Arbiter && agent != "arbiter" {
                     " (arbiter)"
                 } else {
@@ -277,62 +292,68 @@ impl Rendering for Text {
                     &mut out,
                     item,
                     &format!("━━ Turn {number}: {agent}{arbiter}"),
-                    Look::Turn,
+                    TextEmphasis::Turn,
                 );
             }
-            What::Decided { choice, reason } => {
+            EntryBody::Decided { choice, reason } => {
                 let reason = reason.as_ref().map(|why| format!(", {why}")).unwrap_or_default();
-                self.line(&mut out, item, "Decided", &format!("{choice}{reason}"), Look::Strong);
+                self.line(
+                    &mut out,
+                    item,
+                    "Decided",
+                    &format!("{choice}{reason}"),
+                    TextEmphasis::Strong,
+                );
             }
-            What::TurnFinished { status, millis, usage: used, .. } => {
+            EntryBody::TurnFinished { status, millis, usage: used, .. } => {
                 let mut words =
                     vec![if status.is_empty() { "finished".to_owned() } else { status.clone() }];
                 words.extend(millis.map(short::duration));
                 words.extend(used.as_ref().map(usage));
-                self.line(&mut out, item, "Turn", &words.join(", "), Look::Faint);
+                self.line(&mut out, item, "Turn", &words.join(", "), TextEmphasis::Faint);
                 blank_behind = true;
             }
-            What::Message { role, parts } => {
-                let look = if role == "user" { Look::Person } else { Look::Agent };
+            EntryBody::Message { role, parts } => {
+                let look = if role == "user" { TextEmphasis::Person } else { TextEmphasis::Agent };
                 let role = escape::text(&short::capital(&short::start(role, 60))).into_owned();
                 self.heading(&mut out, item, &role, look);
                 for part in parts {
                     match part {
-                        Part::Text(text) => self.paragraph(&mut out, "  ", text, None),
-                        Part::Thinking(text) => {
+                        EntryPart::Text(text) => self.paragraph(&mut out, "  ", text, None),
+                        EntryPart::Thinking(text) => {
                             let text = format!("(thinking) {text}");
-                            self.paragraph(&mut out, "  ", &text, Some(Look::Faint));
+                            self.paragraph(&mut out, "  ", &text, Some(TextEmphasis::Faint));
                         }
-                        Part::Asked(call) => self.call(&mut out, call, None),
-                        Part::Result { call, outcome } => {
+                        EntryPart::Asked(call) => self.call(&mut out, call, None),
+                        EntryPart::Result { call, outcome } => {
                             let call = escape::text(&short::start(call, 80)).into_owned();
                             let _ = writeln!(
                                 out,
                                 "  {}",
-                                self.paint(Look::Faint, &format!("result of {call}"))
+                                self.paint(TextEmphasis::Faint, &format!("result of {call}"))
                             );
                             self.outcome(&mut out, outcome);
                         }
-                        Part::Other(json) => self.output(&mut out, json),
+                        EntryPart::Other(json) => self.output(&mut out, json),
                     }
                 }
                 blank_behind = true;
             }
-            What::Call(call) => self.call(&mut out, call, Some(item)),
-            What::LateResult { call, outcome } => {
-                let well = if matches!(outcome, Outcome::Ended { ok: true, .. }) {
+            EntryBody::Call(call) => self.call(&mut out, call, Some(item)),
+            EntryBody::LateResult { call, outcome } => {
+                let well = if matches!(outcome, CallOutcome::Ended { ok: true, .. }) {
                     "ok"
                 } else {
                     "failed"
                 };
-                self.line(&mut out, item, &format!("Result of {call}"), well, Look::Faint);
+                self.line(&mut out, item, &format!("Result of {call}"), well, TextEmphasis::Faint);
                 self.outcome(&mut out, outcome);
             }
-            What::Status { status, reason, summary } => {
+            EntryBody::Status { status, reason, summary } => {
                 let look = match status {
-                    SessionStatus::Completed => Look::Good,
-                    SessionStatus::Failed | SessionStatus::Interrupted => Look::Bad,
-                    _ => Look::Strong,
+                    SessionStatus::Completed => TextEmphasis::Good,
+                    SessionStatus::Failed | SessionStatus::Interrupted => TextEmphasis::Bad,
+                    _ => TextEmphasis::Strong,
                 };
                 self.heading(&mut out, item, &format!("Session {}", status.as_str()), look);
                 for text in reason.iter().chain(summary) {
@@ -340,29 +361,39 @@ impl Rendering for Text {
                 }
                 blank_behind = true;
             }
-            What::Task { task, change, text } => {
+            EntryBody::Task { task, change, text } => {
                 let text = text.as_deref().unwrap_or_default();
-                self.line(&mut out, item, &format!("Task {} {change}", task.0), text, Look::Strong);
+                self.line(
+                    &mut out,
+                    item,
+                    &format!("Task {} {change}", task.0),
+                    text,
+                    TextEmphasis::Strong,
+                );
             }
-            What::File { op, path, to } => {
+            EntryBody::File { op, path, to } => {
                 let to = to.as_ref().map(|to| format!(" to {to}")).unwrap_or_default();
                 self.line(
                     &mut out,
                     item,
                     &format!("File {}", done_to(*op)),
                     &format!("{path}{to}"),
-                    Look::Faint,
+                    TextEmphasis::Faint,
                 );
             }
-            What::Note { label, text, weight } => {
-                let look = if *weight == Weight::Minor { Look::Faint } else { Look::Strong };
+            EntryBody::Note { label, text, weight } => {
+                let look = if *weight == NoteWeight::Minor {
+                    TextEmphasis::Faint
+                } else {
+                    TextEmphasis::Strong
+                };
                 self.line(&mut out, item, label, text, look);
             }
         }
         // Headings get a blank line before them; other lines do not.
         let apart = matches!(
             item.what,
-            What::TurnStarted { .. } | What::Message { .. } | What::Status { .. }
+            EntryBody::TurnStarted { .. } | EntryBody::Message { .. } | EntryBody::Status { .. }
         );
         if apart && !self.after_blank {
             out.insert(0, '\n');

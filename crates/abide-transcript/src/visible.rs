@@ -2,7 +2,7 @@
 //!
 //! Control characters, bidirectional controls and the like are written as `\u{1b}`. A backslash is
 //! escaped only where `u{` follows it, so nearly all text stays as it is. [`read`] reverses
-//! [`write`] for every text.
+//! [`write()`] for every text.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -31,7 +31,7 @@ pub(crate) fn write(out: &mut String, text: &str) {
     }
 }
 
-/// Reverses [`write`].
+/// Reverses [`write()`].
 pub(crate) fn read(visible: &str) -> Cow<'_, str> {
     if !visible.contains("\\u{") {
         return Cow::Borrowed(visible);

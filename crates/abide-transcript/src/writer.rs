@@ -8,13 +8,16 @@
 use std::fmt::Write;
 
 use abide_model::{
-    Block, Content, Event, Fact, Kind, KnownBlock, Seq, SessionId, Timestamp, TurnNumber, TurnRole,
+    Event, Fact, Kind, KnownBlock, MessageBlock, MessageContent, Seq, SessionId, Timestamp,
+    TurnNumber, TurnRole,
 };
 
-use crate::chunk::{Chain, ChunkSum, FORMAT};
-use crate::entry::Entry;
-use crate::outline::{Applied, CallOutline, Outline, Role, Section, TurnOutline};
-use crate::place::Places;
+use crate::chunk::{ChunkChain, ChunkSum, FORMAT};
+use crate::entry::TranscriptEntry;
+use crate::outline::{
+    CallOutline, HeadingRole, Outline, OutlineChange, TranscriptSection, TurnOutline,
+};
+use crate::place::PlaceTracker;
 use crate::resume::ResumePoint;
 use crate::short;
 
@@ -40,10 +43,10 @@ const BYTES: usize = 1 << 20;
 #[derive(Debug, Default)]
 pub struct TranscriptWriter {
     last: Seq,
-    chain: Chain,
+    chain: ChunkChain,
     outline: Outline,
     /// The events of the current chunk.
-    pending: Vec<Pending>,
+    pending: Vec<PendingChunkEvent>,
     pending_bytes: usize,
     log: Vec<String>,
     /// Finished chunks.
@@ -52,9 +55,9 @@ pub struct TranscriptWriter {
 
 /// An event of the current chunk.
 #[derive(Debug)]
-struct Pending {
+struct PendingChunkEvent {
     turn: Option<TurnNumber>,
-    role: Role,
+    role: HeadingRole,
     /// The heading lines this event provides.
     facts: Vec<String>,
     text: String,
@@ -78,8 +81,8 @@ impl TranscriptWriter {
         if turn == TurnNumber(0) {
             return Self::default();
         }
-        let outline = Outline { places: Places::after(turn), ..Outline::default() };
-        let chain = Chain { since: usize::MAX, ..Chain::default() };
+        let outline = Outline { places: PlaceTracker::after(turn), ..Outline::default() };
+        let chain = ChunkChain { since: usize::MAX, ..ChunkChain::default() };
         Self { chain, outline, ..Self::default() }
     }
 
@@ -114,8 +117,8 @@ impl TranscriptWriter {
             self.end_chunk();
         }
         self.last = event.seq;
-        let Applied { place, role, finished } = self.outline.apply(event, fact);
-        let entry = Entry::of(event);
+        let OutlineChange { place, role, finished } = self.outline.apply(event, fact);
+        let entry = TranscriptEntry::of(event);
         let mut text = String::new();
         for part in &entry.texts {
             let called = finished.as_ref().map(|(call, _)| call);
@@ -133,7 +136,14 @@ impl TranscriptWriter {
         self.pending_bytes += text.len();
         let facts = heading_facts(event, fact, &self.outline);
         let request = said_by_user(fact);
-        self.pending.push(Pending { turn: place.turn, role, facts, text, at: event.at, request });
+        self.pending.push(PendingChunkEvent {
+            turn: place.turn,
+            role,
+            facts,
+            text,
+            at: event.at,
+            request,
+        });
         let ends = [Kind::TURN_FINISHED, Kind::SESSION_STATUS, Kind::WRITER_CLOSED];
         if ends.contains(&event.kind) || self.pending.len() >= EVENTS || self.pending_bytes >= BYTES
         {
@@ -170,25 +180,26 @@ impl TranscriptWriter {
         let mut after_stamp = false;
         for pending in std::mem::take(&mut self.pending) {
             let section = next_section(self.outline.section, pending.role);
-            if section != self.outline.section || pending.role == Role::Result {
-                if section == Section::Result {
+            if section != self.outline.section || pending.role == HeadingRole::Result {
+                if section == TranscriptSection::Result {
                     self.write_log(&mut out);
                 }
-                if (self.outline.section, section) == (Section::Task, Section::Execution)
+                if (self.outline.section, section)
+                    == (TranscriptSection::Task, TranscriptSection::Execution)
                     && let Some(request) = &request
                 {
-                    heading(&mut out, Section::Request);
+                    heading(&mut out, TranscriptSection::Request);
                     let _ = writeln!(out, "User: {request}");
                 }
                 self.outline.section = section;
                 self.outline.in_turn = false;
                 (turn, after_stamp) = (None, false);
                 heading(&mut out, section);
-                if section == Section::Result {
+                if section == TranscriptSection::Result {
                     self.result_heading(&mut out, &pending);
                 }
             }
-            let outside = pending.turn.is_none() && pending.role != Role::Housekeeping;
+            let outside = pending.turn.is_none() && pending.role != HeadingRole::Housekeeping;
             if pending.turn.is_some() && pending.turn != turn || outside && self.outline.in_turn {
                 let again = pending.turn.is_some_and(|turn| seen.contains(&turn));
                 seen.extend(pending.turn);
@@ -224,7 +235,7 @@ impl TranscriptWriter {
         out.push('\n');
     }
 
-    fn result_heading(&self, out: &mut String, pending: &Pending) {
+    fn result_heading(&self, out: &mut String, pending: &PendingChunkEvent) {
         for fact in &pending.facts {
             let _ = writeln!(out, "{fact}");
         }
@@ -277,22 +288,24 @@ impl TranscriptWriter {
     }
 }
 
-const fn next_section(section: Section, role: Role) -> Section {
+const fn next_section(section: TranscriptSection, role: HeadingRole) -> TranscriptSection {
     match (section, role) {
-        (_, Role::Result) => Section::Result,
-        (Section::Task, Role::Request) => Section::Request,
-        (_, Role::Work) | (Section::Result, Role::Request) => Section::Execution,
+        (_, HeadingRole::Result) => TranscriptSection::Result,
+        (TranscriptSection::Task, HeadingRole::Request) => TranscriptSection::Request,
+        (_, HeadingRole::Work) | (TranscriptSection::Result, HeadingRole::Request) => {
+            TranscriptSection::Execution
+        }
         (section, _) => section,
     }
 }
 
-fn heading(out: &mut String, section: Section) {
+fn heading(out: &mut String, section: TranscriptSection) {
     separate(out);
     let _ = match section {
-        Section::Task => writeln!(out, "=== TASK ==="),
-        Section::Request => writeln!(out, "=== REQUEST ==="),
-        Section::Execution => writeln!(out, "=== EXECUTION ==="),
-        Section::Result => writeln!(out, "=== RESULT ==="),
+        TranscriptSection::Task => writeln!(out, "=== TASK ==="),
+        TranscriptSection::Request => writeln!(out, "=== REQUEST ==="),
+        TranscriptSection::Execution => writeln!(out, "=== EXECUTION ==="),
+        TranscriptSection::Result => writeln!(out, "=== RESULT ==="),
     };
 }
 
@@ -422,12 +435,12 @@ fn said_by_user(fact: Option<&Fact>) -> Option<String> {
         return None;
     }
     let text = match &message.content {
-        Content::Text(text) => text.as_str(),
-        Content::Blocks(blocks) => blocks.iter().find_map(|block| match block {
-            Block::Known(KnownBlock::Text { text }) => Some(text.as_str()),
+        MessageContent::Text(text) => text.as_str(),
+        MessageContent::Blocks(blocks) => blocks.iter().find_map(|block| match block {
+            MessageBlock::Known(KnownBlock::Text { text }) => Some(text.as_str()),
             _ => None,
         })?,
-        Content::Other(_) => return None,
+        MessageContent::Other(_) => return None,
     };
     let line = text.trim().lines().next().filter(|line| !line.is_empty())?;
     Some(short::visible_start(line, 500))

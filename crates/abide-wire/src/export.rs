@@ -3,16 +3,17 @@
 use abide_model::{MessageForm, Payload};
 use serde_json::value::RawValue;
 
-use crate::json::{Fields, Text};
+use crate::json::{JsonText, RawFields};
 use crate::piece::{
-    FUNCTION_OUTPUT, Piece, Recorded, Sort, Speaker, begun, calls_in_words, finished,
+    FUNCTION_OUTPUT, MessagePiece, PieceContent, RecordedMessage, Speaker, begun, calls_in_words,
+    finished,
 };
 use crate::record::{SPEAKS, WireError, what};
-use crate::write::abide::Abide;
-use crate::write::anthropic::Anthropic;
-use crate::write::openai::OpenAi;
-use crate::write::responses::Responses;
-use crate::write::{Settled, Writing, outcome};
+use crate::write::abide::AbideWriter;
+use crate::write::anthropic::AnthropicWriter;
+use crate::write::openai::OpenAiWriter;
+use crate::write::responses::ResponsesWriter;
+use crate::write::{MessageWriter, SettledCall, outcome};
 
 /// Exports a recorded message as messages of this form: byte for byte if it was recorded in it,
 /// otherwise converted. A call that was cut off was never made, and becomes a text that says so.
@@ -22,8 +23,8 @@ use crate::write::{Settled, Writing, outcome};
 /// Ids and names are unchanged. A message with results may become several. For Anthropic, a
 /// `system` message stays a message, although the API takes instructions separately.
 pub fn export(form: MessageForm, data: &Payload) -> Result<Vec<Box<RawValue>>, WireError> {
-    let Some(mut recorded) = Recorded::of(data) else { return Err(no_message(data)) };
-    let called = recorded.pieces.iter().any(|piece| matches!(piece.sort, Sort::Call(_)));
+    let Some(mut recorded) = RecordedMessage::of(data) else { return Err(no_message(data)) };
+    let called = recorded.pieces.iter().any(|piece| matches!(piece.sort, PieceContent::Call(_)));
     if recorded.marks.partial && called {
         calls_in_words(&mut recorded.pieces);
     } else if recorded.forms.has(form) {
@@ -39,7 +40,7 @@ pub fn export(form: MessageForm, data: &Payload) -> Result<Vec<Box<RawValue>>, W
 
 /// Exports a `tool.called` event as messages of this form, for a call that no message contains.
 pub fn export_called(form: MessageForm, data: &Payload) -> Result<Vec<Box<RawValue>>, WireError> {
-    let piece = Piece::new(Sort::Call(begun(data).ok_or(WireError::NoCall)?));
+    let piece = MessagePiece::new(PieceContent::Call(begun(data).ok_or(WireError::NoCall)?));
     let calls: Vec<_> = called(&piece).into_iter().collect();
     Ok(written(form, |out| out.answer(std::slice::from_ref(&piece), &calls, &[])))
 }
@@ -47,32 +48,32 @@ pub fn export_called(form: MessageForm, data: &Payload) -> Result<Vec<Box<RawVal
 /// Exports a `tool.finished` event as messages of this form.
 pub fn export_finished(form: MessageForm, data: &Payload) -> Result<Vec<Box<RawValue>>, WireError> {
     let outcome = finished(data).ok_or(WireError::NoCall)?;
-    let piece = Piece::new(Sort::Result(outcome));
+    let piece = MessagePiece::new(PieceContent::Result(outcome));
     Ok(written(form, |out| out.result(&settled(&piece))))
 }
 
 /// Why this is not a message.
 fn no_message(data: &Payload) -> WireError {
-    let Some(fields) = Fields::of(data.as_str()) else {
+    let Some(fields) = RawFields::of(data.as_str()) else {
         return WireError::NotAnObject { found: "something else" };
     };
     match fields.any("role") {
-        Some(role) if Text::of(role).is_none() => {
+        Some(role) if JsonText::of(role).is_none() => {
             WireError::NotAString { field: "role", found: what(role) }
         }
         _ => WireError::NoRole,
     }
 }
 
-fn written(form: MessageForm, write: impl FnOnce(&mut dyn Writing)) -> Vec<Box<RawValue>> {
+fn written(form: MessageForm, write: impl FnOnce(&mut dyn MessageWriter)) -> Vec<Box<RawValue>> {
     boxed(match form {
         MessageForm::Abide => {
-            let mut out = Abide::default();
+            let mut out = AbideWriter::default();
             write(&mut out);
             out.finish()
         }
         MessageForm::Anthropic => {
-            let mut out = Anthropic::default();
+            let mut out = AnthropicWriter::default();
             write(&mut out);
             let (system, said) = out.finish();
             let system =
@@ -80,12 +81,12 @@ fn written(form: MessageForm, write: impl FnOnce(&mut dyn Writing)) -> Vec<Box<R
             system.into_iter().chain(said).collect()
         }
         MessageForm::OpenAi => {
-            let mut out = OpenAi::default();
+            let mut out = OpenAiWriter::default();
             write(&mut out);
             out.finish()
         }
         MessageForm::Responses => {
-            let mut out = Responses::default();
+            let mut out = ResponsesWriter::default();
             write(&mut out);
             let mut items = out.finish();
             items.extend(out.take_reasoning());
@@ -94,12 +95,13 @@ fn written(form: MessageForm, write: impl FnOnce(&mut dyn Writing)) -> Vec<Box<R
     })
 }
 
-fn convert(recorded: &Recorded<'_>, out: &mut dyn Writing) {
+fn convert(recorded: &RecordedMessage<'_>, out: &mut dyn MessageWriter) {
     if recorded.speaker() == Speaker::Instructions {
         out.instructions(recorded);
     }
     let results = || {
-        let results = recorded.pieces.iter().filter(|piece| matches!(piece.sort, Sort::Result(_)));
+        let results =
+            recorded.pieces.iter().filter(|piece| matches!(piece.sort, PieceContent::Result(_)));
         results.map(settled)
     };
     if recorded.speaker() == Speaker::User {
@@ -113,7 +115,7 @@ fn convert(recorded: &Recorded<'_>, out: &mut dyn Writing) {
         let calls_alone: Vec<_> = recorded
             .pieces
             .iter()
-            .filter(|piece| matches!(piece.sort, Sort::Call(_)))
+            .filter(|piece| matches!(piece.sort, PieceContent::Call(_)))
             .cloned()
             .collect();
         out.answer(&calls_alone, &calls, &[]);
@@ -124,9 +126,9 @@ fn convert(recorded: &Recorded<'_>, out: &mut dyn Writing) {
 }
 
 /// A call with its original id and name.
-fn called<'a>(piece: &Piece<'a>) -> Option<Settled<'a>> {
-    let Sort::Call(call) = &piece.sort else { return None };
-    Some(Settled {
+fn called<'a>(piece: &MessagePiece<'a>) -> Option<SettledCall<'a>> {
+    let PieceContent::Call(call) = &piece.sort else { return None };
+    Some(SettledCall {
         id: call.id.clone(),
         name: call.name.clone(),
         same: true,
@@ -136,9 +138,9 @@ fn called<'a>(piece: &Piece<'a>) -> Option<Settled<'a>> {
 }
 
 /// A result with its original id.
-fn settled<'a>(piece: &Piece<'a>) -> Settled<'a> {
+fn settled<'a>(piece: &MessagePiece<'a>) -> SettledCall<'a> {
     let id = outcome(piece).map(|outcome| outcome.id.clone()).unwrap_or_default();
-    Settled {
+    SettledCall {
         id,
         name: "".into(),
         same: true,

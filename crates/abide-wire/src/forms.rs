@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use abide_model::MessageForm;
 
-use crate::json::{Fields, Text, list};
+use crate::json::{JsonText, RawFields, list};
 
 /// A set of forms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,7 +61,7 @@ pub(crate) fn named(name: &str) -> Option<MessageForm> {
 }
 
 /// The forms that have this block or part; `None` if it is unknown.
-pub(crate) fn of_block(sort: &str, fields: &Fields<'_>) -> Option<Forms> {
+pub(crate) fn of_block(sort: &str, fields: &RawFields<'_>) -> Option<Forms> {
     let forms = match sort {
         "text" => {
             let extra = |name: &&str| !matches!(*name, "type" | "text");
@@ -100,7 +100,7 @@ pub(crate) fn of_block(sort: &str, fields: &Fields<'_>) -> Option<Forms> {
 }
 
 /// The forms in which a block that was read as a call or a result pairs by the id that was read.
-pub(crate) fn of_paired(sort: &str, fields: &Fields<'_>) -> Forms {
+pub(crate) fn of_paired(sort: &str, fields: &RawFields<'_>) -> Forms {
     match sort {
         "tool_call" => Forms::ABIDE,
         "tool_use" => Forms::ANTHROPIC,
@@ -118,8 +118,8 @@ pub(crate) fn is_part(sort: &str) -> bool {
 
 /// The forms a message may be in, judged by its fields. If any field is unknown, the result is
 /// the single form that the other fields imply, or none.
-pub(crate) fn of_message(fields: &Fields<'_>) -> Forms {
-    let mut looks = Looks { forms: Forms::ALL, unknown: false };
+pub(crate) fn of_message(fields: &RawFields<'_>) -> Forms {
+    let mut looks = FormClues { forms: Forms::ALL, unknown: false };
     // Check a repeated name once: its last value counts.
     let mut seen = HashSet::new();
     for name in fields.names().filter(|name| seen.insert(*name)) {
@@ -134,13 +134,13 @@ pub(crate) fn of_message(fields: &Fields<'_>) -> Forms {
     if looks.unknown && !looks.forms.is_one() { Forms::NONE } else { looks.forms }
 }
 
-struct Looks {
+struct FormClues {
     forms: Forms,
     unknown: bool,
 }
 
-impl Looks {
-    fn field(&mut self, name: &str, fields: &Fields<'_>) {
+impl FormClues {
+    fn field(&mut self, name: &str, fields: &RawFields<'_>) {
         let forms = match name {
             "abide" => Some(Forms::ALL),
             "role" => of_role(fields),
@@ -166,12 +166,12 @@ impl Looks {
         self.forms = self.forms.and(forms.unwrap_or(Forms::ALL));
     }
 
-    fn content(&mut self, fields: &Fields<'_>) {
+    fn content(&mut self, fields: &RawFields<'_>) {
         let Some(content) = fields.get("content") else {
             self.take(Some(Forms::OPENAI));
             return;
         };
-        if Text::of(content).is_some() {
+        if JsonText::of(content).is_some() {
             return;
         }
         let Some(blocks) = list(content) else {
@@ -179,14 +179,14 @@ impl Looks {
             return;
         };
         for block in blocks {
-            let block = Fields::of(block.get());
+            let block = RawFields::of(block.get());
             let sort = block.as_ref().and_then(|block| Some((block.decoded("type")?, block)));
             self.take(sort.and_then(|(sort, block)| of_block(&sort, block)));
         }
     }
 }
 
-fn of_role(fields: &Fields<'_>) -> Option<Forms> {
+fn of_role(fields: &RawFields<'_>) -> Option<Forms> {
     Some(match &*fields.decoded("role")? {
         "user" | "assistant" => Forms::ALL,
         "system" => Forms::ABIDE.or(Forms::OPENAI).or(Forms::RESPONSES),
@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     fn forms(text: &str) -> Vec<&'static str> {
-        let forms = of_message(&Fields::of(text).unwrap());
+        let forms = of_message(&RawFields::of(text).unwrap());
         let all = ["abide", "anthropic", "openai", "responses"];
         all.into_iter().filter(|one| forms.has(named(one).unwrap())).collect()
     }

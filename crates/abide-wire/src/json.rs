@@ -11,9 +11,9 @@ use serde_json::value::RawValue;
 
 /// The fields of an object, in order, duplicates included.
 #[derive(Debug, Clone, Default)]
-pub struct Fields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+pub struct RawFields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
-impl<'a> Fields<'a> {
+impl<'a> RawFields<'a> {
     /// Parses an object; `None` if it is not one.
     pub fn of(text: &'a str) -> Option<Self> {
         serde_json::from_str(text).ok()
@@ -30,13 +30,13 @@ impl<'a> Fields<'a> {
     }
 
     /// The value of a string field.
-    pub fn text(&self, name: &str) -> Option<Text<'a>> {
-        Text::of(self.get(name)?)
+    pub fn text(&self, name: &str) -> Option<JsonText<'a>> {
+        JsonText::of(self.get(name)?)
     }
 
     /// The decoded value of a string field.
     pub fn decoded(&self, name: &str) -> Option<Cow<'a, str>> {
-        self.text(name).map(Text::into_decoded)
+        self.text(name).map(JsonText::into_decoded)
     }
 
     /// The value of a boolean field.
@@ -79,35 +79,35 @@ impl<'a> Fields<'a> {
 }
 
 /// A decoded JSON string. An unpaired surrogate becomes U+FFFD.
-struct Lossy<'a>(Cow<'a, str>);
+struct LossyText<'a>(Cow<'a, str>);
 
-impl<'de: 'a, 'a> Deserialize<'de> for Lossy<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for LossyText<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Bytes;
-        impl<'de> Visitor<'de> for Bytes {
-            type Value = Lossy<'de>;
+        struct LossyTextVisitor;
+        impl<'de> Visitor<'de> for LossyTextVisitor {
+            type Value = LossyText<'de>;
 
             fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
                 out.write_str("a string")
             }
 
             fn visit_borrowed_bytes<E>(self, bytes: &'de [u8]) -> Result<Self::Value, E> {
-                Ok(Lossy(String::from_utf8_lossy(bytes)))
+                Ok(LossyText(String::from_utf8_lossy(bytes)))
             }
 
             fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Self::Value, E> {
-                Ok(Lossy(Cow::Owned(String::from_utf8_lossy(bytes).into_owned())))
+                Ok(LossyText(Cow::Owned(String::from_utf8_lossy(bytes).into_owned())))
             }
         }
-        deserializer.deserialize_bytes(Bytes)
+        deserializer.deserialize_bytes(LossyTextVisitor)
     }
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for RawFields<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Object;
-        impl<'de> Visitor<'de> for Object {
-            type Value = Fields<'de>;
+        struct RawFieldsVisitor;
+        impl<'de> Visitor<'de> for RawFieldsVisitor {
+            type Value = RawFields<'de>;
 
             fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
                 out.write_str("an object")
@@ -115,13 +115,13 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut fields = Vec::with_capacity(4);
-                while let Some((Lossy(name), value)) = map.next_entry::<Lossy<'de>, _>()? {
+                while let Some((LossyText(name), value)) = map.next_entry::<LossyText<'de>, _>()? {
                     fields.push((name, value));
                 }
-                Ok(Fields(fields))
+                Ok(RawFields(fields))
             }
         }
-        deserializer.deserialize_map(Object)
+        deserializer.deserialize_map(RawFieldsVisitor)
     }
 }
 
@@ -135,14 +135,14 @@ pub fn list(raw: &RawValue) -> Option<Vec<&RawValue>> {
 
 /// A string, still encoded as JSON or plain.
 #[derive(Debug, Clone)]
-pub enum Text<'a> {
+pub enum JsonText<'a> {
     /// Encoded, quotes included.
     Json(&'a str),
     /// Decoded.
     Plain(Cow<'a, str>),
 }
 
-impl<'a> Text<'a> {
+impl<'a> JsonText<'a> {
     /// Takes a JSON string; `None` if the value is something else.
     pub fn of(raw: &'a RawValue) -> Option<Self> {
         raw.get().starts_with('"').then(|| Self::Json(raw.get()))
@@ -184,7 +184,7 @@ impl<'a> Text<'a> {
     }
 }
 
-impl From<String> for Text<'_> {
+impl From<String> for JsonText<'_> {
     fn from(text: String) -> Self {
         Self::Plain(Cow::Owned(text))
     }
@@ -195,7 +195,7 @@ fn decode(json: &str) -> Cow<'_, str> {
     if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
         return Cow::Borrowed(inner);
     }
-    serde_json::from_str::<Lossy<'_>>(json).map_or(Cow::Borrowed(inner), |Lossy(text)| text)
+    serde_json::from_str::<LossyText<'_>>(json).map_or(Cow::Borrowed(inner), |LossyText(text)| text)
 }
 
 /// Encodes text as a JSON string.
@@ -304,16 +304,16 @@ mod tests {
             (r#"" \\ ""#, false),
             (r#"" é""#, false),
         ] {
-            assert_eq!(Text::Json(json).is_blank(), blank, "{json}");
+            assert_eq!(JsonText::Json(json).is_blank(), blank, "{json}");
         }
     }
 
     #[test]
     fn of_a_field_that_stands_twice_the_last_counts() {
-        let fields = Fields::of(r#"{"a":1,"\u0061":2,"b":null,"\ud800":3}"#).unwrap();
+        let fields = RawFields::of(r#"{"a":1,"\u0061":2,"b":null,"\ud800":3}"#).unwrap();
         assert_eq!(fields.get("a").map(RawValue::get), Some("2"));
         assert!(fields.get("b").is_none() && fields.any("b").is_some());
         assert_eq!(fields.names().count(), 4);
-        assert!(Fields::of("[]").is_none());
+        assert!(RawFields::of("[]").is_none());
     }
 }

@@ -30,8 +30,8 @@ pub mod stream;
 mod write;
 
 pub use export::{export, export_called, export_finished};
-pub use message::{Call, CallResult, Image, Part, Said, read, read_call};
+pub use message::{CallResult, Image, MessagePart, ReadMessage, RequestedCall, read, read_call};
 pub use record::{WireError, record};
-pub use render::{Rendered, render};
+pub use render::{RenderedContext, render};
 
 pub use abide_model::MessageForm;

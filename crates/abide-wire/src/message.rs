@@ -3,21 +3,21 @@
 use abide_model::Payload;
 use serde_json::value::RawValue;
 
-use crate::json::Text;
-use crate::piece::{self, Piece, Recorded, Sort};
+use crate::json::JsonText;
+use crate::piece::{self, MessagePiece, PieceContent, RecordedMessage};
 
 /// A parsed message.
 #[derive(Debug, Clone, Default)]
-pub struct Said {
+pub struct ReadMessage {
     /// `system`, `developer`, `user`, `assistant`, `tool`, or the agent's own name for it.
     pub role: String,
     /// Its parts, in order.
-    pub parts: Vec<Part>,
+    pub parts: Vec<MessagePart>,
 }
 
 /// A part of a message.
 #[derive(Debug, Clone)]
-pub enum Part {
+pub enum MessagePart {
     /// Text.
     Text(String),
     /// The model's reasoning.
@@ -30,7 +30,7 @@ pub enum Part {
     /// An image.
     Image(Image),
     /// A tool call.
-    Call(Call),
+    Call(RequestedCall),
     /// A tool's result.
     Result(CallResult),
     /// A refusal.
@@ -55,7 +55,7 @@ pub enum Image {
 
 /// A tool call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Call {
+pub struct RequestedCall {
     /// Its id, shared with its result.
     pub id: String,
     /// The tool's name.
@@ -72,27 +72,27 @@ pub struct CallResult {
     /// Whether it succeeded, if that is recorded.
     pub ok: Option<bool>,
     /// The output.
-    pub parts: Vec<Part>,
+    pub parts: Vec<MessagePart>,
 }
 
 /// Parses the data of a `message.added` event, in any form; `None` if it is not a message.
 ///
 /// An unpaired surrogate, which no string can hold, becomes U+FFFD.
 #[must_use]
-pub fn read(data: &Payload) -> Option<Said> {
-    let recorded = Recorded::of(data)?;
+pub fn read(data: &Payload) -> Option<ReadMessage> {
+    let recorded = RecordedMessage::of(data)?;
     let parts = recorded.pieces.into_iter().filter_map(part).collect();
-    Some(Said { role: recorded.role.into_owned(), parts })
+    Some(ReadMessage { role: recorded.role.into_owned(), parts })
 }
 
 /// Parses the data of a `tool.called` event; `None` if it has no call id.
 #[must_use]
-pub fn read_call(data: &Payload) -> Option<Call> {
-    piece::begun(data).map(Call::from)
+pub fn read_call(data: &Payload) -> Option<RequestedCall> {
+    piece::begun(data).map(RequestedCall::from)
 }
 
-impl From<piece::Call<'_>> for Call {
-    fn from(call: piece::Call<'_>) -> Self {
+impl From<piece::CallRef<'_>> for RequestedCall {
+    fn from(call: piece::CallRef<'_>) -> Self {
         Self {
             arguments: call.arguments.text().into_owned(),
             id: call.id.into_owned(),
@@ -101,24 +101,24 @@ impl From<piece::Call<'_>> for Call {
     }
 }
 
-fn part(piece: Piece<'_>) -> Option<Part> {
-    let own = |text: Text<'_>| text.into_decoded().into_owned();
+fn part(piece: MessagePiece<'_>) -> Option<MessagePart> {
+    let own = |text: JsonText<'_>| text.into_decoded().into_owned();
     Some(match piece.sort {
-        Sort::Text(text) => Part::Text(own(text)),
-        Sort::Thinking { text, signature } => {
-            Part::Thinking { text: own(text), signature: signature.map(own) }
+        PieceContent::Text(text) => MessagePart::Text(own(text)),
+        PieceContent::Thinking { text, signature } => {
+            MessagePart::Thinking { text: own(text), signature: signature.map(own) }
         }
-        Sort::Image(piece::Image::Url(url)) => Part::Image(Image::Url(own(url))),
-        Sort::Image(piece::Image::Data { media_type, base64 }) => {
-            Part::Image(Image::Data { media_type: own(media_type), base64: own(base64) })
+        PieceContent::Image(piece::ImageRef::Url(url)) => MessagePart::Image(Image::Url(own(url))),
+        PieceContent::Image(piece::ImageRef::Data { media_type, base64 }) => {
+            MessagePart::Image(Image::Data { media_type: own(media_type), base64: own(base64) })
         }
-        Sort::Call(call) => Part::Call(call.into()),
-        Sort::Result(result) => Part::Result(CallResult {
+        PieceContent::Call(call) => MessagePart::Call(call.into()),
+        PieceContent::Result(result) => MessagePart::Result(CallResult {
             id: result.id.into_owned(),
             ok: result.ok,
             parts: result.pieces.into_iter().filter_map(part).collect(),
         }),
-        Sort::Refusal(text) => Part::Refusal(own(text)),
-        Sort::Other => Part::Other(piece.raw?.to_owned()),
+        PieceContent::Refusal(text) => MessagePart::Refusal(own(text)),
+        PieceContent::Other => MessagePart::Other(piece.raw?.to_owned()),
     })
 }

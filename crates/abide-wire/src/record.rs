@@ -4,7 +4,7 @@ use abide_model::MessageForm;
 use serde_json::value::RawValue;
 
 use crate::forms::{self, of_message};
-use crate::json::{Fields, Text, list};
+use crate::json::{JsonText, RawFields, list};
 
 /// Why a line is not a message of the given form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -84,7 +84,7 @@ pub fn record(form: MessageForm, line: &str) -> Result<String, WireError> {
     let raw: &RawValue = serde_json::from_str(line)
         .map_err(|error| WireError::NotJson { reason: error.to_string() })?;
     let text = raw.get();
-    let Some(fields) = Fields::of(text).filter(|_| text.starts_with('{')) else {
+    let Some(fields) = RawFields::of(text).filter(|_| text.starts_with('{')) else {
         return Err(WireError::NotAnObject { found: what(raw) });
     };
     if fields.any("abide").is_some() {
@@ -118,7 +118,7 @@ pub(crate) const SPEAKS: &[&str] =
 
 fn item(
     text: &str,
-    fields: &Fields<'_>,
+    fields: &RawFields<'_>,
     role: Option<String>,
     sort: Option<String>,
 ) -> Result<String, WireError> {
@@ -151,16 +151,16 @@ fn item(
 }
 
 /// An optional field that must be a string.
-fn string(fields: &Fields<'_>, field: &'static str) -> Result<Option<String>, WireError> {
+fn string(fields: &RawFields<'_>, field: &'static str) -> Result<Option<String>, WireError> {
     let Some(raw) = fields.any(field) else { return Ok(None) };
-    match Text::of(raw) {
+    match JsonText::of(raw) {
         Some(text) => Ok(Some(text.into_decoded().into_owned())),
         None => Err(WireError::NotAString { field, found: what(raw) }),
     }
 }
 
 fn is_content(content: &RawValue) -> Result<(), WireError> {
-    match Text::of(content).is_some() || list(content).is_some() {
+    match JsonText::of(content).is_some() || list(content).is_some() {
         true => Ok(()),
         false => Err(WireError::BadContent { found: what(content) }),
     }
@@ -198,7 +198,7 @@ pub(crate) fn without_ours(text: &str) -> String {
             b'{' | b'[' => depth += 1,
             b',' | b'}' | b']' if depth == 1 => {
                 let key = name.take().and_then(|(from, to)| text.get(from..to));
-                let ours = key.is_some_and(|key| Text::Json(key).decoded() == "abide");
+                let ours = key.is_some_and(|key| JsonText::Json(key).decoded() == "abide");
                 if ours {
                     // Drop the comma before it, or else the one after it.
                     kept.push_str(text.get(copied..start).unwrap_or_default());

@@ -14,12 +14,12 @@ const ROW: usize = 36;
 
 /// The chunks of a large file, in file order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Chunks {
+pub struct ChunkList {
     /// Length and hash of each chunk.
     pub chunks: Vec<(u32, ObjectHash)>,
 }
 
-impl Chunks {
+impl ChunkList {
     /// Encodes the list.
     #[must_use]
     pub fn write(&self) -> Vec<u8> {
@@ -67,10 +67,11 @@ mod tests {
 
     #[test]
     fn chunks_come_back() {
-        let chunks = Chunks { chunks: vec![(5, ObjectHash::of(b"a")), (9, ObjectHash::of(b"b"))] };
-        assert_eq!(Chunks::read(&chunks.write()), Ok(chunks.clone()));
+        let chunks =
+            ChunkList { chunks: vec![(5, ObjectHash::of(b"a")), (9, ObjectHash::of(b"b"))] };
+        assert_eq!(ChunkList::read(&chunks.write()), Ok(chunks.clone()));
         assert_eq!(chunks.size(), 14);
-        assert_eq!(Chunks::read(&chunks.write()[..40]), Err(TreeError::Form));
-        assert_eq!(Chunks::read(b"aCHK\x09"), Err(TreeError::Version(9)));
+        assert_eq!(ChunkList::read(&chunks.write()[..40]), Err(TreeError::Form));
+        assert_eq!(ChunkList::read(b"aCHK\x09"), Err(TreeError::Version(9)));
     }
 }

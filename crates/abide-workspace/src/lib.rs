@@ -1,7 +1,7 @@
 //! Takes, compares and restores snapshots of a workspace's files.
 //!
 //! A snapshot is a tree of objects. Each directory is an object that lists its entries by hash
-//! ([`Tree`]). Each file is an object or, when it is large, a list of chunks ([`Chunks`]).
+//! ([`Tree`]). Each file is an object or, when it is large, a list of chunks ([`ChunkList`]).
 //! Snapshots share whatever they have in common, and unchanged files are neither read nor stored
 //! again.
 //!
@@ -42,19 +42,19 @@ mod tree;
 mod watch;
 mod workspace;
 
-pub use chunks::Chunks;
-pub use compare::diff::{Change, Changed, diff};
+pub use chunks::ChunkList;
+pub use compare::diff::{ChangeKind, ChangedPath, diff};
 pub use compare::read::ReadError;
 pub use compare::unified::{DiffStat, FileDiff, stat, unified};
 pub use error::WorkspaceError;
 pub use losses::{Losses, ReadableObjects};
 pub use memory::MemoryObjects;
 pub use policy::{Policy, PolicyOverrides};
-pub use reach::{Reach, ReachError, ReadObject};
+pub use reach::{Reach, ReachError, ReadObjectFn};
 pub use restore::durability::sync;
-pub use restore::plan::{Action, Kept, Plan, Step, plan};
-pub use restore::{RestoreError, RestoreWatch, Restored, restore, restore_all};
+pub use restore::plan::{KeptPath, RestoreAction, RestorePlan, RestoreStep, plan};
+pub use restore::{RestoreError, RestoreReport, RestoreWatch, restore, restore_all};
 pub use snapshot::{Omission, OmissionReason, Snapshot};
-pub use tree::{Entry, EntryKind, Tree, TreeError};
-pub use watch::{Progress, Watch};
-pub use workspace::{Taken, Workspace};
+pub use tree::{EntryKind, Tree, TreeEntry, TreeError};
+pub use watch::{SnapshotProgress, Watch};
+pub use workspace::{TakenSnapshot, Workspace};

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use abide_model::{ObjectHash, StoreError};
 
-use crate::{Chunks, EntryKind, ReadObject, Snapshot, Tree};
+use crate::{ChunkList, EntryKind, ReadObjectFn, Snapshot, Tree};
 
 /// Reports which objects are readable, in the order of the request.
 pub type ReadableObjects<'a> = dyn Fn(&[ObjectHash]) -> Result<Vec<bool>, StoreError> + 'a;
@@ -20,7 +20,7 @@ pub struct Losses {
 
 /// The type of an object, as implied by the object that refers to it.
 #[derive(Debug, Clone, Copy)]
-enum Role {
+enum ObjectRole {
     Snapshot,
     Tree,
     Chunks,
@@ -32,16 +32,16 @@ impl Losses {
     /// Checks everything these snapshots refer to. Shared objects are checked once.
     pub fn of(
         snapshots: &[ObjectHash],
-        read: &ReadObject<'_>,
+        read: &ReadObjectFn<'_>,
         readable: &ReadableObjects<'_>,
     ) -> Result<Self, StoreError> {
         let mut losses = Self::default();
         let mut contents = Vec::new();
         let mut seen = HashSet::new();
-        let mut left: Vec<_> = snapshots.iter().map(|hash| (*hash, Role::Snapshot)).collect();
+        let mut left: Vec<_> = snapshots.iter().map(|hash| (*hash, ObjectRole::Snapshot)).collect();
         while let Some((hash, role)) = left.pop() {
             // The same object can be a file in one place and a directory in another.
-            let is_content = matches!(role, Role::Content);
+            let is_content = matches!(role, ObjectRole::Content);
             if !seen.insert((hash, is_content)) {
                 continue;
             }
@@ -87,23 +87,23 @@ impl Losses {
 }
 
 /// The objects that an object refers to; `None` if it is malformed.
-fn names(role: Role, bytes: &[u8]) -> Option<Vec<(ObjectHash, Role)>> {
+fn names(role: ObjectRole, bytes: &[u8]) -> Option<Vec<(ObjectHash, ObjectRole)>> {
     Some(match role {
-        Role::Snapshot => vec![(Snapshot::read(bytes).ok()?.tree, Role::Tree)],
-        Role::Tree => {
+        ObjectRole::Snapshot => vec![(Snapshot::read(bytes).ok()?.tree, ObjectRole::Tree)],
+        ObjectRole::Tree => {
             let entries = Tree::read(bytes).ok()?.entries.into_iter();
             let role = |kind| match kind {
-                EntryKind::Directory => Role::Tree,
-                EntryKind::Large => Role::Chunks,
-                EntryKind::File | EntryKind::Link => Role::Content,
+                EntryKind::Directory => ObjectRole::Tree,
+                EntryKind::Large => ObjectRole::Chunks,
+                EntryKind::File | EntryKind::Link => ObjectRole::Content,
             };
             entries.map(|entry| (entry.hash, role(entry.kind))).collect()
         }
-        Role::Chunks => {
-            let chunks = Chunks::read(bytes).ok()?.chunks.into_iter();
-            chunks.map(|(_, hash)| (hash, Role::Content)).collect()
+        ObjectRole::Chunks => {
+            let chunks = ChunkList::read(bytes).ok()?.chunks.into_iter();
+            chunks.map(|(_, hash)| (hash, ObjectRole::Content)).collect()
         }
-        Role::Content => Vec::new(),
+        ObjectRole::Content => Vec::new(),
     })
 }
 
@@ -112,9 +112,9 @@ mod tests {
     use abide_model::Objects;
 
     use super::*;
-    use crate::sample::{Heap, Node, directory, file};
+    use crate::sample::{Heap, SampleNode, directory, file};
 
-    fn snapshot(heap: &Heap, tree: &Node) -> ObjectHash {
+    fn snapshot(heap: &Heap, tree: &SampleNode) -> ObjectHash {
         let snapshot = Snapshot {
             version: 1,
             tree: tree.store(heap),

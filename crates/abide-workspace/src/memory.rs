@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use abide_model::{EachObject, NewObject, ObjectBatch, ObjectHash, Objects, StoreError};
+use abide_model::{NewObject, ObjectBatch, ObjectHash, ObjectReceiver, Objects, StoreError};
 
 /// Objects in memory. Nothing is compressed, and `sync` does nothing.
 #[derive(Debug, Default)]
@@ -91,7 +91,7 @@ impl Objects for MemoryObjects {
     fn read_many(
         &self,
         hashes: &[ObjectHash],
-        each: &mut EachObject<'_>,
+        each: &mut ObjectReceiver<'_>,
     ) -> Result<(), StoreError> {
         for (at, hash) in hashes.iter().enumerate() {
             if each(at, self.read(*hash)?.as_deref()).is_break() {

@@ -12,12 +12,12 @@ use crate::restore::root::names;
 
 /// A user and a group.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Owner {
+pub(crate) struct FileOwner {
     user: Uid,
     group: Gid,
 }
 
-impl Owner {
+impl FileOwner {
     /// The owner for new files in this directory; `None` if they stay with their creator.
     pub(crate) fn of_new(directory: impl AsFd) -> Option<Self> {
         is_root().then(|| rustix::fs::fstat(directory).ok()).flatten().and_then(Self::other)

@@ -4,10 +4,10 @@ use std::collections::HashSet;
 
 use abide_model::{ObjectHash, StoreError};
 
-use crate::{Chunks, EntryKind, Snapshot, Tree};
+use crate::{ChunkList, EntryKind, Snapshot, Tree};
 
 /// Reads an object; `None` if it is missing or damaged.
-pub type ReadObject<'a> = dyn Fn(ObjectHash) -> Result<Option<Vec<u8>>, StoreError> + 'a;
+pub type ReadObjectFn<'a> = dyn Fn(ObjectHash) -> Result<Option<Vec<u8>>, StoreError> + 'a;
 
 /// Why the objects of a snapshot cannot be determined.
 #[derive(Debug, thiserror::Error)]
@@ -55,21 +55,21 @@ impl Reach {
     }
 
     /// Adds a snapshot and everything it refers to.
-    pub fn add(&mut self, read: &ReadObject<'_>, snapshot: ObjectHash) -> Result<(), ReachError> {
-        let mut walk = Walk { reach: self, read, snapshot };
+    pub fn add(&mut self, read: &ReadObjectFn<'_>, snapshot: ObjectHash) -> Result<(), ReachError> {
+        let mut walk = ReachWalk { reach: self, read, snapshot };
         let Some(bytes) = walk.object(snapshot)? else { return Ok(()) };
         let form = Snapshot::read(&bytes).map_err(|error| walk.form(snapshot, error))?;
         walk.tree(form.tree)
     }
 }
 
-struct Walk<'a, 'r> {
+struct ReachWalk<'a, 'r> {
     reach: &'a mut Reach,
-    read: &'a ReadObject<'r>,
+    read: &'a ReadObjectFn<'r>,
     snapshot: ObjectHash,
 }
 
-impl Walk<'_, '_> {
+impl ReachWalk<'_, '_> {
     /// Reads an object that refers to others; `None` if it was read before or is known to be lost.
     fn object(&mut self, object: ObjectHash) -> Result<Option<Vec<u8>>, ReachError> {
         self.reach.objects.insert(object);
@@ -109,7 +109,7 @@ impl Walk<'_, '_> {
 
     fn chunks(&mut self, hash: ObjectHash) -> Result<(), ReachError> {
         let Some(bytes) = self.object(hash)? else { return Ok(()) };
-        let chunks = Chunks::read(&bytes).map_err(|error| self.form(hash, error))?;
+        let chunks = ChunkList::read(&bytes).map_err(|error| self.form(hash, error))?;
         self.reach.objects.extend(chunks.chunks.iter().map(|(_, hash)| *hash));
         Ok(())
     }
@@ -120,7 +120,7 @@ mod tests {
     use std::cell::RefCell;
     use std::collections::HashMap;
 
-    use crate::Entry;
+    use crate::TreeEntry;
 
     use super::*;
 
@@ -138,7 +138,7 @@ mod tests {
         }
 
         fn tree(&mut self, entries: &[(&str, EntryKind, ObjectHash)]) -> ObjectHash {
-            let entry = |(name, kind, hash): &(&str, EntryKind, ObjectHash)| Entry {
+            let entry = |(name, kind, hash): &(&str, EntryKind, ObjectHash)| TreeEntry {
                 name: name.as_bytes().to_vec(),
                 kind: *kind,
                 mode: 0o644,
@@ -176,7 +176,7 @@ mod tests {
         let mut objects = Objects::default();
         let (file, link) = (ObjectHash::of(b"file"), ObjectHash::of(b"link"));
         let parts = [ObjectHash::of(b"part 1"), ObjectHash::of(b"part 2")];
-        let chunks = Chunks { chunks: parts.iter().map(|part| (9, *part)).collect() };
+        let chunks = ChunkList { chunks: parts.iter().map(|part| (9, *part)).collect() };
         let large = objects.put(chunks.write());
         let inner = objects.tree(&[("f", EntryKind::File, file), ("l", EntryKind::Link, link)]);
         let root =

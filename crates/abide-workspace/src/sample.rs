@@ -8,9 +8,9 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::sync::Mutex;
 
-use abide_model::{EachObject, NewObject, ObjectBatch, ObjectHash, Objects, StoreError};
+use abide_model::{NewObject, ObjectBatch, ObjectHash, ObjectReceiver, Objects, StoreError};
 
-use crate::{Chunks, Entry, EntryKind, Tree};
+use crate::{ChunkList, EntryKind, Tree, TreeEntry};
 
 /// Files above this are stored in chunks.
 const LARGE: usize = 24;
@@ -57,7 +57,7 @@ impl Objects for Heap {
     fn read_many(
         &self,
         hashes: &[ObjectHash],
-        each: &mut EachObject<'_>,
+        each: &mut ObjectReceiver<'_>,
     ) -> Result<(), StoreError> {
         // In reverse: a store may answer in any order.
         for (at, hash) in hashes.iter().enumerate().rev() {
@@ -75,26 +75,26 @@ impl Objects for Heap {
 
 /// A file, a link or a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Node {
+pub(crate) enum SampleNode {
     File(Vec<u8>, u16),
     Link(Vec<u8>),
-    Directory(BTreeMap<Vec<u8>, Node>, u16),
+    Directory(BTreeMap<Vec<u8>, SampleNode>, u16),
 }
 
-pub(crate) fn file(bytes: &str) -> Node {
-    Node::File(bytes.as_bytes().to_vec(), 0o644)
+pub(crate) fn file(bytes: &str) -> SampleNode {
+    SampleNode::File(bytes.as_bytes().to_vec(), 0o644)
 }
 
-pub(crate) fn link(target: &str) -> Node {
-    Node::Link(target.as_bytes().to_vec())
+pub(crate) fn link(target: &str) -> SampleNode {
+    SampleNode::Link(target.as_bytes().to_vec())
 }
 
-pub(crate) fn directory<const N: usize>(nodes: [(&str, Node); N]) -> Node {
+pub(crate) fn directory<const N: usize>(nodes: [(&str, SampleNode); N]) -> SampleNode {
     let nodes = nodes.into_iter().map(|(name, node)| (name.as_bytes().to_vec(), node));
-    Node::Directory(nodes.collect(), 0o755)
+    SampleNode::Directory(nodes.collect(), 0o755)
 }
 
-impl Node {
+impl SampleNode {
     pub(crate) fn with_mode(self, mode: u16) -> Self {
         match self {
             Self::File(bytes, _) => Self::File(bytes, mode),
@@ -108,11 +108,11 @@ impl Node {
         self.entry(b"", heap).hash
     }
 
-    fn entry(&self, name: &[u8], heap: &Heap) -> Entry {
+    fn entry(&self, name: &[u8], heap: &Heap) -> TreeEntry {
         let (kind, mode, size, hash) = match self {
             Self::File(bytes, mode) if bytes.len() > LARGE => {
                 let chunk = |bytes: &[u8]| (bytes.len() as u32, heap.add(bytes));
-                let chunks = Chunks { chunks: bytes.chunks(CHUNK).map(chunk).collect() };
+                let chunks = ChunkList { chunks: bytes.chunks(CHUNK).map(chunk).collect() };
                 (EntryKind::Large, *mode, bytes.len(), heap.add(&chunks.write()))
             }
             Self::File(bytes, mode) => (EntryKind::File, *mode, bytes.len(), heap.add(bytes)),
@@ -122,7 +122,7 @@ impl Node {
                 (EntryKind::Directory, *mode, 0, heap.add(&Tree { entries }.write()))
             }
         };
-        Entry { name: name.to_vec(), kind, mode, size: size as u64, hash }
+        TreeEntry { name: name.to_vec(), kind, mode, size: size as u64, hash }
     }
 
     /// Creates the files under `path`, which must exist.

@@ -24,7 +24,7 @@ pub enum EntryKind {
     File,
     /// A symbolic link; the hash names its target.
     Link,
-    /// A large file; the hash names a list of [`Chunks`](crate::Chunks).
+    /// A large file; the hash names a list of [`ChunkList`](crate::ChunkList).
     Large,
 }
 
@@ -43,7 +43,7 @@ impl EntryKind {
 
 /// One name in a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct TreeEntry {
     /// The name as the file system gives it.
     pub name: Vec<u8>,
     /// Its type.
@@ -60,7 +60,7 @@ pub struct Entry {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Tree {
     /// The entries, sorted by name.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<TreeEntry>,
 }
 
 /// Why bytes cannot be decoded as a tree.
@@ -111,7 +111,7 @@ impl Tree {
         if *version != VERSION {
             return Err(TreeError::Version(*version));
         }
-        let mut entries: Vec<Entry> = Vec::with_capacity(rest.len() / (FIXED + 8));
+        let mut entries: Vec<TreeEntry> = Vec::with_capacity(rest.len() / (FIXED + 8));
         while !rest.is_empty() {
             let (entry, after) = read_entry(rest)?;
             if entries.last().is_some_and(|last| last.name >= entry.name) {
@@ -125,13 +125,13 @@ impl Tree {
 
     /// The entry with this name.
     #[must_use]
-    pub fn get(&self, name: &[u8]) -> Option<&Entry> {
+    pub fn get(&self, name: &[u8]) -> Option<&TreeEntry> {
         let at = self.entries.binary_search_by(|entry| entry.name.as_slice().cmp(name)).ok()?;
         self.entries.get(at)
     }
 }
 
-fn read_entry(bytes: &[u8]) -> Result<(Entry, &[u8]), TreeError> {
+fn read_entry(bytes: &[u8]) -> Result<(TreeEntry, &[u8]), TreeError> {
     let (fixed, rest) = bytes.split_at_checked(FIXED).ok_or(TreeError::Form)?;
     let form = |_| TreeError::Form;
     let (head, length) = fixed.split_at(FIXED - 2);
@@ -152,16 +152,16 @@ fn read_entry(bytes: &[u8]) -> Result<(Entry, &[u8]), TreeError> {
     if bad || name.iter().any(|byte| matches!(byte, b'/' | 0)) {
         return Err(TreeError::Name);
     }
-    Ok((Entry { name: name.to_vec(), kind, mode, size, hash }, rest))
+    Ok((TreeEntry { name: name.to_vec(), kind, mode, size, hash }, rest))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn entry(name: &[u8], kind: EntryKind) -> Entry {
+    fn entry(name: &[u8], kind: EntryKind) -> TreeEntry {
         let hash = ObjectHash::of(name);
-        Entry { name: name.to_vec(), kind, mode: 0o644, size: 7, hash }
+        TreeEntry { name: name.to_vec(), kind, mode: 0o644, size: 7, hash }
     }
 
     #[test]

@@ -10,7 +10,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// Progress of a running snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Progress {
+pub struct SnapshotProgress {
     /// Files and links seen so far.
     pub files_seen: u64,
     /// Files read so far because they are new or changed.
@@ -25,7 +25,7 @@ pub struct Watch {
     /// Set it to true to cancel the snapshot soon.
     pub cancel: Option<Arc<AtomicBool>>,
     /// Called from time to time, from any thread, and once more at the end.
-    pub progress: Option<Arc<dyn Fn(Progress) + Send + Sync>>,
+    pub progress: Option<Arc<dyn Fn(SnapshotProgress) + Send + Sync>>,
 }
 
 impl fmt::Debug for Watch {
@@ -58,7 +58,7 @@ impl<'a> Meter<'a> {
         Self { watch, began: Instant::now(), told, seen, read, bytes }
     }
 
-    pub(crate) fn add(&self, more: Progress) {
+    pub(crate) fn add(&self, more: SnapshotProgress) {
         let Some(progress) = &self.watch.progress else { return };
         self.seen.fetch_add(more.files_seen, Ordering::Relaxed);
         self.read.fetch_add(more.files_read, Ordering::Relaxed);
@@ -82,8 +82,8 @@ impl<'a> Meter<'a> {
         }
     }
 
-    fn now(&self) -> Progress {
-        Progress {
+    fn now(&self) -> SnapshotProgress {
+        SnapshotProgress {
             files_seen: self.seen.load(Ordering::Relaxed),
             files_read: self.read.load(Ordering::Relaxed),
             bytes_read: self.bytes.load(Ordering::Relaxed),

@@ -10,14 +10,14 @@ use ignore::gitignore::gitconfig_excludes_path;
 use crate::error::WorkspaceError;
 use crate::file_system::is_native;
 use crate::policy::Policy;
-use crate::restore::plan::{Action, Plan, plan};
-use crate::restore::unseen::Unseen;
+use crate::restore::plan::{RestoreAction, RestorePlan, plan};
+use crate::restore::unseen::UncapturedPaths;
 use crate::restore::ways::make_ways;
 use crate::snapshot::Snapshot;
-use crate::take::base::{Base, Patterns};
-use crate::take::cache::{self, Cache, Whole};
+use crate::take::base::{BaseRules, PolicyPatterns};
+use crate::take::cache::{self, CacheHeader, StatCache};
 use crate::take::clock;
-use crate::take::scan::{self, Means, Seen};
+use crate::take::scan::{self, ScanInputs, ScanResult};
 use crate::take::stat::device;
 use crate::watch::Watch;
 
@@ -31,14 +31,14 @@ pub struct Workspace {
     root: PathBuf,
     cache: PathBuf,
     policy: Policy,
-    patterns: Patterns,
+    patterns: PolicyPatterns,
     global: Option<PathBuf>,
     settle: Duration,
 }
 
 /// The result of taking a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Taken {
+pub struct TakenSnapshot {
     /// The hash of the snapshot object.
     pub hash: ObjectHash,
     /// The snapshot itself.
@@ -60,7 +60,7 @@ impl Workspace {
         let found = root.canonicalize();
         let root = found.map_err(|error| WorkspaceError::io("find", root, error))?;
         refuse(&root)?;
-        let patterns = Patterns::new(&policy)?;
+        let patterns = PolicyPatterns::new(&policy)?;
         let global = gitconfig_excludes_path();
         let cache = cache.to_owned();
         Ok(Self { root, cache, policy, patterns, global, settle: SETTLE })
@@ -89,7 +89,11 @@ impl Workspace {
     }
 
     /// Takes a snapshot. All of it is durable when this returns.
-    pub fn snapshot(&self, objects: &dyn Objects, watch: &Watch) -> Result<Taken, WorkspaceError> {
+    pub fn snapshot(
+        &self,
+        objects: &dyn Objects,
+        watch: &Watch,
+    ) -> Result<TakenSnapshot, WorkspaceError> {
         self.check_disk()?;
         let stat = rustix::fs::stat(&self.root)
             .map_err(|errno| WorkspaceError::io("read", &self.root, errno))?;
@@ -98,8 +102,8 @@ impl Workspace {
         let settled = clock::now(&self.cache, dev).saturating_sub(settle);
         let cache = self.remembered(objects, dev)?;
         let global = self.global.as_deref();
-        let base = Base::read(&self.root, &self.policy, &self.patterns, global)?;
-        let seen = scan::run(&Means {
+        let base = BaseRules::read(&self.root, &self.policy, &self.patterns, global)?;
+        let seen = scan::run(&ScanInputs {
             root: &self.root,
             policy: &self.policy,
             base: &base,
@@ -123,12 +127,12 @@ impl Workspace {
         present: &Snapshot,
         target: &Snapshot,
         paths: &[Vec<u8>],
-    ) -> Result<Plan, WorkspaceError> {
+    ) -> Result<RestorePlan, WorkspaceError> {
         let mut plan = plan(objects, present.tree, target.tree, paths)?;
-        if plan.steps.iter().any(|step| step.action == Action::Delete) {
+        if plan.steps.iter().any(|step| step.action == RestoreAction::Delete) {
             let global = self.global.as_deref();
-            let base = Base::read(&self.root, &self.policy, &self.patterns, global)?;
-            Unseen::new(objects, &base, &self.root, target)?.spare(&mut plan)?;
+            let base = BaseRules::read(&self.root, &self.policy, &self.patterns, global)?;
+            UncapturedPaths::new(objects, &base, &self.root, target)?.spare(&mut plan)?;
         }
         Ok(plan)
     }
@@ -141,7 +145,7 @@ impl Workspace {
         present: &Snapshot,
         target: &Snapshot,
         paths: &[Vec<u8>],
-    ) -> Result<Plan, WorkspaceError> {
+    ) -> Result<RestorePlan, WorkspaceError> {
         let mut plan = self.plan(objects, present, target, paths)?;
         make_ways(&self.root, objects, target.tree, &mut plan)?;
         Ok(plan)
@@ -164,8 +168,12 @@ impl Workspace {
     /// The stat cache, if the store still has its snapshot and a random sample of its objects. If
     /// the store lost objects, a sample finds out before long, and everything is stored again.
     /// Whoever finds out which objects are lost removes the cache.
-    fn remembered(&self, objects: &dyn Objects, dev: u64) -> Result<Option<Cache>, WorkspaceError> {
-        let Some(cache) = Cache::read(&self.cache, dev) else { return Ok(None) };
+    fn remembered(
+        &self,
+        objects: &dyn Objects,
+        dev: u64,
+    ) -> Result<Option<StatCache>, WorkspaceError> {
+        let Some(cache) = StatCache::read(&self.cache, dev) else { return Ok(None) };
         // These two objects are verified; for the sampled ones only their presence is checked.
         let there = objects.has(&[cache.hash, cache.snapshot.tree])?;
         // From here on the store deletes nothing. While we waited for that, the remembered objects
@@ -183,10 +191,10 @@ impl Workspace {
         &self,
         objects: &dyn Objects,
         dev: u64,
-        cache: Option<&Cache>,
-        seen: Seen,
-    ) -> Result<Taken, WorkspaceError> {
-        let Seen { tree, found } = seen;
+        cache: Option<&StatCache>,
+        seen: ScanResult,
+    ) -> Result<TakenSnapshot, WorkspaceError> {
+        let ScanResult { tree, found } = seen;
         let snapshot = Snapshot {
             version: Snapshot::VERSION,
             tree,
@@ -211,11 +219,11 @@ impl Workspace {
         }
         let fresh = found.written.iter().any(|record| record.bytes.is_some());
         if fresh || !unchanged {
-            let whole = Whole { dev, hash, snapshot: &snapshot };
+            let whole = CacheHeader { dev, hash, snapshot: &snapshot };
             // The snapshot is durable. Without the cache the next one only takes longer.
             let _ = cache::write(&self.cache, cache, &whole, found.written);
         }
-        Ok(Taken {
+        Ok(TakenSnapshot {
             hash,
             snapshot,
             stored_objects: stored.objects,

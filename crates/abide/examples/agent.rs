@@ -11,8 +11,10 @@ use std::io::Write;
 use std::process::Command;
 use std::time::Duration;
 
-use abide::stream::Delta;
-use abide::{AnswerRequest, Call, CompactRequest, Extractive, Message, MessageForm};
+use abide::stream::StreamDelta;
+use abide::{
+    AnswerRequest, CompactRequest, ExtractiveSummarizer, Message, MessageForm, RequestedCall,
+};
 use abide::{NewEvent, NewSession, OUTCOME_UNKNOWN, Session, Store, Threshold};
 use abide::{ToolCall, ToolResult};
 use serde_json::{Value, json};
@@ -46,7 +48,7 @@ pub fn work(prompt: &str, dir: &str) -> Result<(), Failed> {
             return Ok(session.close()?);
         }
         // One that cannot be compacted now may be later.
-        match session.compact_over(over, &CompactRequest::default(), &Extractive) {
+        match session.compact_over(over, &CompactRequest::default(), &ExtractiveSummarizer) {
             Ok(Some(made)) => println!("[compacted {} messages]", made.covered),
             Ok(None) | Err(abide::Error::Compaction(_)) => {}
             Err(error) => return Err(error.into()),
@@ -87,7 +89,7 @@ fn ask(session: &Session) -> Result<(), Failed> {
         }
     };
     let answered = answer.read(response.into_body().into_reader(), &mut |delta| {
-        if let Delta::Text(text) = delta {
+        if let StreamDelta::Text(text) = delta {
             print!("{text}");
             let _ = std::io::stdout().flush();
         }
@@ -100,7 +102,7 @@ fn ask(session: &Session) -> Result<(), Failed> {
 }
 
 /// Runs a call: recorded before it has an effect, and its result after.
-fn execute(session: &Session, call: &Call, begun: bool, dir: &str) -> Result<(), Failed> {
+fn execute(session: &Session, call: &RequestedCall, begun: bool, dir: &str) -> Result<(), Failed> {
     let (ok, text) = if begun {
         (false, OUTCOME_UNKNOWN.to_owned())
     } else {
@@ -115,7 +117,7 @@ fn execute(session: &Session, call: &Call, begun: bool, dir: &str) -> Result<(),
     Ok(())
 }
 
-fn run(call: &Call, dir: &str) -> (bool, String) {
+fn run(call: &RequestedCall, dir: &str) -> (bool, String) {
     let arguments: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
     let Some(command) = arguments.get("command").and_then(Value::as_str) else {
         return (false, format!("no such tool, or no command: {} {}", call.name, call.arguments));

@@ -1,6 +1,6 @@
 //! Checks whether a store location named by a project's own file may be used.
 
-use abide_local::{Person, Place, Trust, Where};
+use abide_local::{StoreLocation, StorePlace, TrustPolicy, UserDirs};
 
 use crate::{Consent, Error};
 
@@ -13,16 +13,16 @@ use crate::{Consent, Error};
 ///
 /// [`Error::NotAccepted`]; [`Error::Url`] if the URL is invalid and so cannot be accepted.
 pub fn check_accepted(
-    place: &Place,
-    trust: &Trust,
+    place: &StorePlace,
+    trust: &TrustPolicy,
     consent: Option<&Consent>,
 ) -> Result<(), Error> {
     let Some(elsewhere) = &place.elsewhere else { return Ok(()) };
-    if let Where::Shared(url) = elsewhere {
+    if let StoreLocation::Shared(url) = elsewhere {
         url.check().map_err(|source| Error::Url { url: url.clone(), source })?;
     }
     let accepted = |consent: &Consent| consent.is_accepted(&place.project, elsewhere);
-    let listed = matches!(elsewhere, Where::Files(root) if trust.lists(root));
+    let listed = matches!(elsewhere, StoreLocation::Files(root) if trust.lists(root));
     if listed || consent.is_some_and(accepted) {
         return Ok(());
     }
@@ -31,13 +31,13 @@ pub fn check_accepted(
 
 /// The user's consent notes, from their state directory.
 pub(crate) fn own_consent() -> Consent {
-    Consent::at(Person::of_process().state)
+    Consent::at(UserDirs::of_process().state)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use abide_local::Scope;
+    use abide_local::SessionScope;
     use abide_model::StoreUrl;
 
     #[test]
@@ -46,14 +46,14 @@ mod tests {
         let project = dir.path().join("project");
         std::fs::create_dir(&project).unwrap();
         let consent = Consent::at(Some(dir.path().join("state")));
-        let shared = |url: &str| Where::Shared(StoreUrl::of(url).unwrap());
-        let place = |to: Option<Where>| Place {
+        let shared = |url: &str| StoreLocation::Shared(StoreUrl::of(url).unwrap());
+        let place = |to: Option<StoreLocation>| StorePlace {
             store: shared("postgres://h/d"),
             project: project.clone(),
-            scope: Scope::Project,
+            scope: SessionScope::Project,
             elsewhere: to,
         };
-        let own = Trust::default();
+        let own = TrustPolicy::default();
         let checked = |to| check_accepted(&place(to), &own, Some(&consent));
         checked(None).unwrap();
         let to = || Some(shared("postgres://h/d"));
@@ -62,11 +62,12 @@ mod tests {
         assert!(consent.accept(&project, &shared("postgres://h/d")).unwrap());
         checked(to()).unwrap();
         checked(Some(shared("postgres://h/d?sslmode=disable"))).unwrap_err();
-        checked(Some(Where::Files("/elsewhere".into()))).unwrap_err();
+        checked(Some(StoreLocation::Files("/elsewhere".into()))).unwrap_err();
         check_accepted(&place(to()), &own, None).unwrap_err();
-        let listed = Trust::default().with_listed(vec![project.clone(), "/elsewhere".into()]);
+        let listed = TrustPolicy::default().with_listed(vec![project.clone(), "/elsewhere".into()]);
         check_accepted(&place(to()), &listed, None).unwrap_err();
-        check_accepted(&place(Some(Where::Files("/elsewhere".into()))), &listed, None).unwrap();
+        check_accepted(&place(Some(StoreLocation::Files("/elsewhere".into()))), &listed, None)
+            .unwrap();
         let bad = Some(shared("postgres://h"));
         assert!(matches!(check_accepted(&place(bad), &listed, None), Err(Error::Url { .. })));
     }

@@ -7,7 +7,7 @@
 //! # let dir = tempfile::tempdir()?;
 //! use abide::{Message, NewSession, aio};
 //!
-//! let store = aio::Store::open_or_init(dir.path()).await?;
+//! let store = aio::AsyncStore::open_or_init(dir.path()).await?;
 //! let session = store.create(NewSession::titled("async")).await?;
 //! let hello = session.append(Message::user("hello"))?;
 //! let again = session.append(Message::user("are you there?"))?;
@@ -32,9 +32,9 @@ use crate::Error;
 
 /// The async counterpart of [`crate::Store`].
 #[derive(Debug, Clone)]
-pub struct Store(crate::Store);
+pub struct AsyncStore(crate::Store);
 
-impl Store {
+impl AsyncStore {
     /// See [`crate::Store::open`].
     pub async fn open(from: impl AsRef<Path>) -> Result<Self, Error> {
         let from = from.as_ref().to_owned();
@@ -53,20 +53,24 @@ impl Store {
     }
 
     /// See [`crate::Store::create`].
-    pub async fn create(&self, session: NewSession) -> Result<Session, Error> {
+    pub async fn create(&self, session: NewSession) -> Result<AsyncSession, Error> {
         let store = self.0.clone();
-        unblock(move || store.create(session)).await.map(Session::from)
+        unblock(move || store.create(session)).await.map(AsyncSession::from)
     }
 
     /// See [`crate::Store::create_or_get`].
-    pub async fn create_or_get(&self, key: &str, session: NewSession) -> Result<Session, Error> {
+    pub async fn create_or_get(
+        &self,
+        key: &str,
+        session: NewSession,
+    ) -> Result<AsyncSession, Error> {
         self.create(session.with_key(key)).await
     }
 
     /// See [`crate::Store::open_session`].
-    pub async fn open_session(&self, session: SessionRef) -> Result<Session, Error> {
+    pub async fn open_session(&self, session: SessionRef) -> Result<AsyncSession, Error> {
         let store = self.0.clone();
-        unblock(move || store.open_session(&session)).await.map(Session::from)
+        unblock(move || store.open_session(&session)).await.map(AsyncSession::from)
     }
 
     /// See [`crate::Store::fork`].
@@ -93,7 +97,7 @@ impl Store {
     }
 }
 
-impl From<crate::Store> for Store {
+impl From<crate::Store> for AsyncStore {
     fn from(store: crate::Store) -> Self {
         Self(store)
     }
@@ -102,15 +106,15 @@ impl From<crate::Store> for Store {
 /// The async counterpart of [`crate::Session`]. Cheap to clone; released when the last clone is
 /// closed or dropped.
 #[derive(Debug, Clone)]
-pub struct Session(Arc<crate::Session>);
+pub struct AsyncSession(Arc<crate::Session>);
 
-impl From<crate::Session> for Session {
+impl From<crate::Session> for AsyncSession {
     fn from(session: crate::Session) -> Self {
         Self(Arc::new(session))
     }
 }
 
-impl Session {
+impl AsyncSession {
     /// The session id, which never changes.
     #[must_use]
     pub fn id(&self) -> SessionId {
@@ -181,7 +185,7 @@ mod tests {
     fn a_future_that_is_dropped_takes_no_acknowledged_event_with_it() {
         let dir = tempfile::tempdir().unwrap();
         let acknowledged = block_on(async {
-            let store = Store::open_or_init(dir.path()).await.unwrap();
+            let store = AsyncStore::open_or_init(dir.path()).await.unwrap();
             give_up(store.create(NewSession::titled("given up")));
             let session = store.create_or_get("kept", NewSession::titled("kept")).await.unwrap();
             let mut acknowledged = Vec::new();
@@ -208,7 +212,7 @@ mod tests {
             acknowledged
         });
         block_on(async {
-            let store = Store::open(dir.path()).await.unwrap();
+            let store = AsyncStore::open(dir.path()).await.unwrap();
             // As soon as the writer that was given up has let go.
             let session = store.create_or_get("kept", NewSession::default()).await.unwrap();
             let last = session.append(Message::user("and on")).unwrap().await.unwrap()[0].seq;

@@ -5,10 +5,12 @@
 
 use std::io::Read;
 
-use abide_model::{ApiCall, ApiResult, CallId, Kind, LaneId, Limits, NewEvent, Payload, TaskId};
+use abide_model::{
+    ApiCall, ApiResult, CallId, EventLimits, Kind, LaneId, NewEvent, Payload, TaskId,
+};
 use abide_model::{TurnNumber, Usage};
 use abide_wire::MessageForm;
-use abide_wire::stream::{AnswerParser, Block, Delta, StreamLimits, StreamedCall};
+use abide_wire::stream::{AnswerParser, StreamDelta, StreamLimits, StreamedBlock, StreamedCall};
 use serde_json::value::RawValue;
 
 use crate::{Error, Session};
@@ -48,7 +50,7 @@ impl AnswerRequest {
 
 /// The outcome of a request.
 #[derive(Debug, Clone, Default)]
-pub struct Answered {
+pub struct RecordedAnswer {
     /// The text of the answer.
     pub text: String,
     /// The tool calls. Calls with invalid arguments are marked.
@@ -66,19 +68,19 @@ pub struct Answered {
 /// An answer being recorded. If dropped before it is finished, it counts as cancelled: what arrived
 /// so far is recorded.
 #[derive(Debug)]
-pub struct Answer<'a> {
+pub struct AnswerRecorder<'a> {
     session: &'a Session,
     request: AnswerRequest,
     call: CallId,
     /// `None` once finished.
     parser: Option<AnswerParser>,
-    answered: Answered,
+    answered: RecordedAnswer,
 }
 
 impl Session {
     /// Records a request to a model and prepares to record its answer. An interrupted request in
     /// the same lane is closed first.
-    pub fn answer(&self, request: AnswerRequest) -> Result<Answer<'_>, Error> {
+    pub fn answer(&self, request: AnswerRequest) -> Result<AnswerRecorder<'_>, Error> {
         let mut events = self.interrupted(request.lane.as_ref())?;
         let call = CallId(format!("answer-{}", self.store().new_checkpoint_id()));
         let fact = ApiCall {
@@ -94,7 +96,13 @@ impl Session {
         }
         let limits = StreamLimits { answer: ANSWER, ..StreamLimits::default() };
         let parser = Some(AnswerParser::with_limits(request.form, limits));
-        Ok(Answer { session: self, request, call, parser, answered: Answered::default() })
+        Ok(AnswerRecorder {
+            session: self,
+            request,
+            call,
+            parser,
+            answered: RecordedAnswer::default(),
+        })
     }
 
     /// The events that close requests of a lane that never got an answer.
@@ -129,7 +137,7 @@ fn placed(request: &AnswerRequest, event: NewEvent) -> NewEvent {
     NewEvent { turn, task, lane, ..event }
 }
 
-impl Answer<'_> {
+impl AnswerRecorder<'_> {
     /// The id of the recorded request.
     #[must_use]
     pub const fn call(&self) -> &CallId {
@@ -138,15 +146,19 @@ impl Answer<'_> {
 
     /// Consumes the next bytes of the answer, split anywhere, and passes what they contain to
     /// `show`. Blocks completed by these bytes are durable when this returns.
-    pub fn feed(&mut self, bytes: &[u8], show: &mut dyn FnMut(&Delta<'_>)) -> Result<(), Error> {
+    pub fn feed(
+        &mut self,
+        bytes: &[u8],
+        show: &mut dyn FnMut(&StreamDelta<'_>),
+    ) -> Result<(), Error> {
         let Some(parser) = &mut self.parser else { return Ok(()) };
         let mut blocks = Vec::new();
         let answered = &mut self.answered;
         let fed = parser.feed(bytes, &mut |delta| {
             show(&delta);
             match delta {
-                Delta::Text(text) => answered.text.push_str(text),
-                Delta::Block(block) => {
+                StreamDelta::Text(text) => answered.text.push_str(text),
+                StreamDelta::Block(block) => {
                     answered.calls.extend(block.call.clone());
                     blocks.push(block);
                 }
@@ -166,8 +178,8 @@ impl Answer<'_> {
     pub fn read(
         mut self,
         mut from: impl Read,
-        show: &mut dyn FnMut(&Delta<'_>),
-    ) -> Result<Answered, Error> {
+        show: &mut dyn FnMut(&StreamDelta<'_>),
+    ) -> Result<RecordedAnswer, Error> {
         let mut chunk = vec![0; CHUNK];
         loop {
             let read = match from.read(&mut chunk) {
@@ -187,7 +199,7 @@ impl Answer<'_> {
     }
 
     /// Ends the answer: records the incomplete block as partial, and the usage.
-    pub fn finish(mut self) -> Result<Answered, Error> {
+    pub fn finish(mut self) -> Result<RecordedAnswer, Error> {
         self.end(None)?;
         Ok(std::mem::take(&mut self.answered))
     }
@@ -219,7 +231,7 @@ impl Answer<'_> {
     }
 
     /// Records blocks durably.
-    fn record(&self, blocks: &[Block]) -> Result<(), Error> {
+    fn record(&self, blocks: &[StreamedBlock]) -> Result<(), Error> {
         let mut events = Vec::with_capacity(blocks.len());
         let mut refused = None;
         for block in blocks {
@@ -239,24 +251,24 @@ impl Answer<'_> {
     }
 
     /// The data of a block, with the id of its answer.
-    fn marked(&self, block: &Block) -> Result<Payload, Error> {
-        let data = Payload::new(&block.data, &Limits::default())?;
+    fn marked(&self, block: &StreamedBlock) -> Result<Payload, Error> {
+        let data = Payload::new(&block.data, &EventLimits::default())?;
         // An item that is not a message by itself becomes the only block of one.
         let wrapped = self.request.form == MessageForm::Responses && data.field("type").is_none();
-        let ours = Ours {
+        let ours = AnswerMark {
             answer: &self.call.0,
             partial: block.partial,
             form: wrapped.then_some("responses"),
         };
         let ours = serde_json::to_string(&ours).unwrap_or_default();
         let open = data.as_str().strip_suffix('}').unwrap_or_default();
-        Ok(Payload::new(&format!("{open},\"abide\":{ours}}}"), &Limits::default())?)
+        Ok(Payload::new(&format!("{open},\"abide\":{ours}}}"), &EventLimits::default())?)
     }
 }
 
 /// What abide adds to a message of the model.
 #[derive(serde::Serialize)]
-struct Ours<'a> {
+struct AnswerMark<'a> {
     answer: &'a str,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     partial: bool,
@@ -264,7 +276,7 @@ struct Ours<'a> {
     form: Option<&'a str>,
 }
 
-impl Drop for Answer<'_> {
+impl Drop for AnswerRecorder<'_> {
     fn drop(&mut self) {
         // Callers that need the result use `finish`.
         let _ = self.end(Some("cancelled".to_owned()));

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_model::{
-    Checkpoint, Core, Event, EventRange, FOLD_VERSION, Fact, FileOp, Manifest, ObjectHash, Objects,
-    Seq, SessionFields, SessionId, TaskStatus, Timestamp, WorkspaceCounts,
+    Checkpoint, Event, EventRange, FOLD_VERSION, Fact, FileOp, Manifest, ObjectHash, Objects, Seq,
+    SessionCore, SessionFields, SessionId, TaskStatus, Timestamp, WorkspaceCounts,
 };
-use abide_workspace::{Reach, Snapshot, Taken, Watch, Workspace, diff};
+use abide_workspace::{Reach, Snapshot, TakenSnapshot, Watch, Workspace, diff};
 
 use crate::{Error, Session, SessionView, Store, git_state, process_tree};
 
@@ -97,7 +97,7 @@ pub struct CheckpointRequest {
 
 /// A checkpoint that was made.
 #[derive(Debug, Clone)]
-pub struct CheckpointMade {
+pub struct RecordedCheckpoint {
     /// Its number.
     pub number: u64,
     /// Its event.
@@ -110,10 +110,10 @@ pub struct CheckpointMade {
 
 /// The captured state around a session. Its objects are protected until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Captured {
+pub(crate) struct CapturedCheckpoint {
     pub(crate) objects: Arc<dyn Objects>,
     pub(crate) root: Option<PathBuf>,
-    pub(crate) taken: Option<Taken>,
+    pub(crate) taken: Option<TakenSnapshot>,
     pub(crate) checkpoint: Checkpoint,
 }
 
@@ -169,7 +169,7 @@ impl Store {
         session: SessionId,
         fields: &SessionFields,
         request: &CheckpointRequest,
-    ) -> Result<Captured, Error> {
+    ) -> Result<CapturedCheckpoint, Error> {
         let objects = self.objects()?;
         let root = match &request.workspace {
             Some(root) => Ok(root.clone()),
@@ -216,7 +216,7 @@ impl Store {
                 stored: (taken.stored_objects, taken.stored_bytes),
             });
         }
-        Ok(Captured { objects, root, taken, checkpoint })
+        Ok(CapturedCheckpoint { objects, root, taken, checkpoint })
     }
 
     fn take(
@@ -224,7 +224,7 @@ impl Store {
         root: &Path,
         objects: &dyn Objects,
         request: &CheckpointRequest,
-    ) -> Result<Taken, Error> {
+    ) -> Result<TakenSnapshot, Error> {
         Ok(self.workspace(root)?.snapshot(objects, &request.watch)?)
     }
 }
@@ -265,14 +265,17 @@ pub(crate) fn read_snapshot(objects: &dyn Objects, hash: ObjectHash) -> Result<S
 
 impl Session {
     /// Makes a checkpoint. The snapshot is durable before the event that refers to it.
-    pub fn checkpoint(&self, request: &CheckpointRequest) -> Result<CheckpointMade, Error> {
+    pub fn checkpoint(&self, request: &CheckpointRequest) -> Result<RecordedCheckpoint, Error> {
         let (core, _) = self.core()?;
         let captured = self.store().capture(self.id(), &core.fields, request)?;
         self.put_checkpoint(&captured)
     }
 
     /// Appends the checkpoint event for a captured state.
-    pub(crate) fn put_checkpoint(&self, captured: &Captured) -> Result<CheckpointMade, Error> {
+    pub(crate) fn put_checkpoint(
+        &self,
+        captured: &CapturedCheckpoint,
+    ) -> Result<RecordedCheckpoint, Error> {
         let (core, digest) = self.core()?;
         let number = core.checkpoints.last.saturating_add(1);
         let now = self.store().now();
@@ -291,10 +294,10 @@ impl Session {
         if snapshot.is_some() && checkpoint.trigger != Trigger::Rewind.as_str() {
             self.note_files(seq)?;
         }
-        Ok(CheckpointMade { number, seq, checkpoint, snapshot })
+        Ok(RecordedCheckpoint { number, seq, checkpoint, snapshot })
     }
 
-    fn manifest(&self, core: &Core) -> Result<Manifest, Error> {
+    fn manifest(&self, core: &SessionCore) -> Result<Manifest, Error> {
         let tasks = |status: &[TaskStatus]| {
             status.iter().filter_map(|status| core.tasks.by_status.get(status)).sum()
         };
@@ -317,7 +320,7 @@ impl Session {
 
 /// The paths that changed since the previous snapshot. Informational: empty if that snapshot cannot
 /// be read.
-fn changed_paths(captured: &Captured, before: Option<ObjectHash>) -> Vec<String> {
+fn changed_paths(captured: &CapturedCheckpoint, before: Option<ObjectHash>) -> Vec<String> {
     let Some(taken) = &captured.taken else { return Vec::new() };
     if before == Some(taken.hash) {
         return Vec::new();

@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use abide_model::{Core, Objects, SessionId, SessionRef, StoreError};
+use abide_model::{Objects, SessionCore, SessionId, SessionRef, StoreError};
 use abide_workspace::WorkspaceError;
 
-use crate::checkpoint::Captured;
+use crate::checkpoint::CapturedCheckpoint;
 use crate::{
-    CheckpointEntry, CheckpointMade, CheckpointRequest, CheckpointSummary, Error, Session, Store,
-    Trigger, summarize,
+    CheckpointEntry, CheckpointRequest, CheckpointSummary, Error, RecordedCheckpoint, Session,
+    Store, Trigger, summarize,
 };
 
 /// A checkpoint that another process prevents is retried after this time, or after the interval if
@@ -56,7 +56,7 @@ pub enum CheckpointerEvent {
         interval: Duration,
     },
     /// A checkpoint was made.
-    Checkpoint(Box<CheckpointMade>),
+    Checkpoint(Box<RecordedCheckpoint>),
     /// A checkpoint failed. The next one is made on schedule, or soon if another process holds the
     /// session or a rewind is unfinished.
     Failed(Error),
@@ -75,13 +75,17 @@ enum Subject {
 
 /// The result of one capture.
 enum Attempt {
-    Made(Box<CheckpointMade>),
+    Made(Box<RecordedCheckpoint>),
     /// A rewind is moving the files of this directory, or did so meanwhile.
     Moved(Option<PathBuf>),
 }
 
 /// Makes a checkpoint from a capture, unless a rewind happened since `before`.
-fn put(session: &Session, before: &Core, captured: Captured) -> Result<Attempt, Error> {
+fn put(
+    session: &Session,
+    before: &SessionCore,
+    captured: CapturedCheckpoint,
+) -> Result<Attempt, Error> {
     let (now, _) = session.core()?;
     if now.restoring.is_some() || now.last_rewind != before.last_rewind {
         return Ok(Attempt::Moved(captured.root));
@@ -209,7 +213,7 @@ impl Checkpointer {
     }
 
     /// Makes a checkpoint now. Files that a rewind moves meanwhile are captured again.
-    pub fn capture(&self, trigger: Trigger) -> Result<CheckpointMade, Error> {
+    pub fn capture(&self, trigger: Trigger) -> Result<RecordedCheckpoint, Error> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let request = CheckpointRequest { trigger, ..self.request.clone() };
         let mut root = None;
@@ -353,7 +357,7 @@ mod tests {
         }
     }
 
-    fn first_made(events: &Receiver<CheckpointerEvent>) -> CheckpointMade {
+    fn first_made(events: &Receiver<CheckpointerEvent>) -> RecordedCheckpoint {
         let made = events.iter().find_map(|event| match event {
             CheckpointerEvent::Checkpoint(made) => Some(*made),
             _ => None,

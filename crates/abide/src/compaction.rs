@@ -4,8 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use abide_model::{
-    Compaction, CompactionPlan, ContextRestored, Event, EventRange, Fact, Kind, LaneId, LaneState,
-    NewEvent, Pin, Seq, SessionState, TaskId, TaskState, Timestamp, Uncompactable,
+    Compaction, CompactionPlan, ContextPin, ContextRestored, Event, EventRange, Fact, Kind, LaneId,
+    LaneState, NewEvent, NothingToCompact, Seq, SessionState, TaskId, TaskState, Timestamp,
 };
 
 use crate::summary::{OpenTask, Summarizer, SummaryError, SummaryRequest};
@@ -45,7 +45,7 @@ impl Default for CompactRequest {
 
 /// A compaction, planned or made.
 #[derive(Debug, Clone)]
-pub struct CompactionMade {
+pub struct CompactionResult {
     /// Its event; `None` if it is only planned.
     pub seq: Option<Seq>,
     /// What is covered, and by what it is replaced. The summary of a plan may be empty.
@@ -129,7 +129,7 @@ impl Threshold {
 pub enum CompactionError {
     /// There is nothing to compact.
     #[error("there is nothing to compact: {0}")]
-    Nothing(Uncompactable),
+    Nothing(NothingToCompact),
     /// The summarizer failed.
     #[error("the context is unchanged: {by} made no summary")]
     Summary {
@@ -176,15 +176,15 @@ pub enum CompactionError {
     TooManyPins,
 }
 
-impl From<Uncompactable> for CompactionError {
-    fn from(why: Uncompactable) -> Self {
+impl From<NothingToCompact> for CompactionError {
+    fn from(why: NothingToCompact) -> Self {
         Self::Nothing(why)
     }
 }
 
 impl SessionContext {
     /// Plans a compaction, without a summary.
-    pub fn plan_compaction(&self, keep: usize) -> Result<CompactionMade, CompactionError> {
+    pub fn plan_compaction(&self, keep: usize) -> Result<CompactionResult, CompactionError> {
         self.planned(keep).map(|planned| planned.made)
     }
 
@@ -194,7 +194,7 @@ impl SessionContext {
         Ok(self.tokens().total() > most)
     }
 
-    fn planned(&self, keep: usize) -> Result<Planned, CompactionError> {
+    fn planned(&self, keep: usize) -> Result<PlannedCompaction, CompactionError> {
         let plan = CompactionPlan::of(&self.context, &self.lane, keep)?;
         let tokenizer = Tokenizer::for_model(self.model());
         // Each entry is counted once, for both the total and the covered part.
@@ -212,7 +212,7 @@ impl SessionContext {
             Some(known.unwrap_or_else(|| tokenizer.entry(entry).total()))
         });
         let covered_tokens = covered.sum();
-        let made = CompactionMade {
+        let made = CompactionResult {
             seq: None,
             covered: plan.covered.len() as u64,
             compaction: Compaction {
@@ -226,14 +226,14 @@ impl SessionContext {
                 ..Compaction::default()
             },
         };
-        Ok(Planned { plan, made, tokenizer, covered_tokens })
+        Ok(PlannedCompaction { plan, made, tokenizer, covered_tokens })
     }
 }
 
 /// A compaction whose summary is still to be made.
-struct Planned {
+struct PlannedCompaction {
     plan: CompactionPlan,
-    made: CompactionMade,
+    made: CompactionResult,
     tokenizer: Tokenizer,
     /// The tokens it covers.
     covered_tokens: u64,
@@ -264,7 +264,7 @@ impl Session {
         &self,
         request: &CompactRequest,
         summarizer: &dyn Summarizer,
-    ) -> Result<CompactionMade, Error> {
+    ) -> Result<CompactionResult, Error> {
         let context = self.context_of(request.lane.as_ref())?;
         self.compact_context(&context, request, summarizer)
     }
@@ -275,7 +275,7 @@ impl Session {
         threshold: Threshold,
         request: &CompactRequest,
         summarizer: &dyn Summarizer,
-    ) -> Result<Option<CompactionMade>, Error> {
+    ) -> Result<Option<CompactionResult>, Error> {
         let context = self.context_of(request.lane.as_ref())?;
         if !context.is_over(threshold)? {
             return Ok(None);
@@ -288,12 +288,12 @@ impl Session {
         context: &SessionContext,
         request: &CompactRequest,
         summarizer: &dyn Summarizer,
-    ) -> Result<CompactionMade, Error> {
+    ) -> Result<CompactionResult, Error> {
         let made = summarize(context, request, summarizer, &self.state()?)?;
         let event = NewEvent::try_from(made.compaction.clone())?;
         let event = NewEvent { lane: request.lane.clone(), ..event };
         let done = self.append(event)?.wait()?;
-        Ok(CompactionMade { seq: done.first().map(|done| done.seq), ..made })
+        Ok(CompactionResult { seq: done.first().map(|done| done.seq), ..made })
     }
 
     /// Undoes the newest compaction of a lane: the context is what it was before, plus what was
@@ -342,7 +342,7 @@ impl Session {
         pinned: bool,
     ) -> Result<Vec<Seq>, Error> {
         let event = |seq: &Seq| -> Result<NewEvent, Error> {
-            let event = NewEvent::try_from(Pin { message: *seq, pinned })?;
+            let event = NewEvent::try_from(ContextPin { message: *seq, pinned })?;
             Ok(NewEvent { lane: lane.cloned(), ..event })
         };
         let events: Result<Vec<NewEvent>, Error> = seqs.iter().map(event).collect();
@@ -357,8 +357,9 @@ fn summarize(
     request: &CompactRequest,
     summarizer: &dyn Summarizer,
     state: &SessionState,
-) -> Result<CompactionMade, Error> {
-    let Planned { plan, mut made, tokenizer, covered_tokens } = context.planned(request.keep)?;
+) -> Result<CompactionResult, Error> {
+    let PlannedCompaction { plan, mut made, tokenizer, covered_tokens } =
+        context.planned(request.keep)?;
     let covered = plan.covered_of(&context.context);
     // At most three quarters of what is covered, however little that is.
     let most_tokens = request.most_tokens.unwrap_or_else(|| {
@@ -412,7 +413,7 @@ impl SessionView {
         context: &SessionContext,
         request: &CompactRequest,
         summarizer: &dyn Summarizer,
-    ) -> Result<CompactionMade, Error> {
+    ) -> Result<CompactionResult, Error> {
         summarize(context, request, summarizer, &self.state()?)
     }
 

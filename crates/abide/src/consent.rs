@@ -26,7 +26,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use abide_local::{Access, Disk, Environment, Storage, Where, read_full, write_full};
+use abide_local::{Access, Disk, Environment, Storage, StoreLocation, read_full, write_full};
 use abide_model::{ObjectHash, Rewind, RunStart, Seq, SessionId};
 
 use crate::{Error, Store};
@@ -41,12 +41,12 @@ const ACCEPTED: &str = "accepted";
 pub struct Consent {
     dir: Option<PathBuf>,
     storage: Arc<dyn Storage>,
-    owner: Owner,
+    owner: StateDirOwner,
 }
 
 /// Who must own the state directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Owner {
+enum StateDirOwner {
     /// The effective user.
     User,
     /// A simulated disk has no users.
@@ -109,19 +109,19 @@ impl Consent {
     pub fn at(dir: Option<PathBuf>) -> Self {
         // A relative path would be a different one in every directory.
         let dir = dir.filter(|dir| dir.is_absolute());
-        Self { dir, storage: Arc::new(Disk), owner: Owner::User }
+        Self { dir, storage: Arc::new(Disk), owner: StateDirOwner::User }
     }
 
     /// Returns true if the user accepted this store location for the project. Another location must
     /// be accepted anew.
     #[must_use]
-    pub fn is_accepted(&self, project: &Path, place: &Where) -> bool {
+    pub fn is_accepted(&self, project: &Path, place: &StoreLocation) -> bool {
         let (name, text) = accepted(project, place);
         self.get(ACCEPTED, &name).is_some_and(|noted| noted == text)
     }
 
     /// Notes durably that the user accepts it. Returns false if there is nowhere to note it.
-    pub fn accept(&self, project: &Path, place: &Where) -> Result<bool, Error> {
+    pub fn accept(&self, project: &Path, place: &StoreLocation) -> Result<bool, Error> {
         let (name, text) = accepted(project, place);
         self.put(ACCEPTED, &name, &text)
     }
@@ -212,9 +212,9 @@ impl Consent {
     /// Returns true if the directory exists and only this user can change its contents.
     fn is_own(&self, dir: &Path) -> bool {
         match self.owner {
-            Owner::User => is_private(dir).unwrap_or(false),
+            StateDirOwner::User => is_private(dir).unwrap_or(false),
             #[cfg(test)]
-            Owner::Anybody => true,
+            StateDirOwner::Anybody => true,
         }
     }
 
@@ -223,9 +223,9 @@ impl Consent {
     /// home.
     fn may_make(&self, dir: &Path) -> bool {
         match self.owner {
-            Owner::User => may_make(dir),
+            StateDirOwner::User => may_make(dir),
             #[cfg(test)]
-            Owner::Anybody => true,
+            StateDirOwner::Anybody => true,
         }
     }
 }
@@ -278,12 +278,12 @@ fn name_of(parts: &[&[u8]]) -> String {
 }
 
 /// The note that a project's store location is accepted.
-fn accepted(project: &Path, place: &Where) -> (String, Vec<u8>) {
+fn accepted(project: &Path, place: &StoreLocation) -> (String, Vec<u8>) {
     let project = project.canonicalize().unwrap_or_else(|_| project.to_owned());
     let project = project.as_os_str().as_bytes();
     let sort: &[u8] = match place {
-        Where::Files(_) => b"files",
-        Where::Shared(_) => b"shared",
+        StoreLocation::Files(_) => b"files",
+        StoreLocation::Shared(_) => b"shared",
     };
     let name = name_of(&[b"abide accepted 1", project, sort, place.reveal().as_bytes()]);
     (name, [project, b"\n"].concat())

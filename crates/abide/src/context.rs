@@ -1,12 +1,14 @@
 //! The context of a session: what the model would see now, read from the store for each request.
 
 use abide_model::{
-    Context, ContextBuilder, Core, Entry, EventRange, LaneId, LaneState, Marks, PendingCall,
-    ReadNote, Seq,
+    Context, ContextBuilder, ContextEntry, EventRange, LaneId, LaneState, Marks, PendingCall,
+    ReadFinding, Seq, SessionCore,
 };
-use abide_wire::{Call, MessageForm, Part, Rendered, read, read_call, render};
+use abide_wire::{
+    MessageForm, MessagePart, RenderedContext, RequestedCall, read, read_call, render,
+};
 
-use crate::early::Early;
+use crate::early::ContextPartCache;
 use crate::tokens::{TokenCount, Tokenizer};
 use crate::{Error, Session, SessionView};
 
@@ -21,9 +23,9 @@ pub struct SessionContext {
     /// True if a request to the model has not been fully answered.
     pub asking: bool,
     /// What could not be read.
-    pub notes: Vec<ReadNote>,
+    pub notes: Vec<ReadFinding>,
     /// The small part of the session's state.
-    pub core: Core,
+    pub core: SessionCore,
     /// The state of the lane.
     pub lane: LaneState,
 }
@@ -31,7 +33,7 @@ pub struct SessionContext {
 impl SessionContext {
     /// Renders a valid API request: each call has exactly one result, and the roles are in order.
     #[must_use]
-    pub fn render(&self, form: MessageForm) -> Rendered {
+    pub fn render(&self, form: MessageForm) -> RenderedContext {
         render(form, &self.context)
     }
 
@@ -71,7 +73,7 @@ impl SessionContext {
     /// Like [`SessionContext::tokens`], with the tokens of each entry given by `tokens`.
     pub(crate) fn tokens_with(
         &self,
-        mut tokens: impl FnMut(usize, &Entry) -> TokenCount,
+        mut tokens: impl FnMut(usize, &ContextEntry) -> TokenCount,
     ) -> TokenCount {
         let compacted = self.lane.compacted().map_or(Seq::ZERO, |standing| standing.at);
         let mut count = TokenCount::default();
@@ -95,20 +97,22 @@ impl SessionContext {
 
     /// The calls that wait for a result, with their arguments, and whether they were started.
     #[must_use]
-    pub fn pending_calls(&self) -> Vec<(Call, bool)> {
+    pub fn pending_calls(&self) -> Vec<(RequestedCall, bool)> {
         let find = |pending: &PendingCall| {
             let entry = self.context.entries.iter().find(|entry| match entry {
-                Entry::Message { seq, .. } | Entry::Call { seq, .. } => *seq == pending.seq,
+                ContextEntry::Message { seq, .. } | ContextEntry::Call { seq, .. } => {
+                    *seq == pending.seq
+                }
                 _ => false,
             });
             let data = match entry? {
-                Entry::Message { data, .. } => data,
-                Entry::Call { data, .. } => return Some((read_call(data)?, pending.begun)),
+                ContextEntry::Message { data, .. } => data,
+                ContextEntry::Call { data, .. } => return Some((read_call(data)?, pending.begun)),
                 _ => return None,
             };
             let parts = read(data)?.parts.into_iter();
             let calls = parts.filter_map(|part| match part {
-                Part::Call(call) => Some(call),
+                MessagePart::Call(call) => Some(call),
                 _ => None,
             });
             let mut same = calls.filter(|call| call.id == pending.call.0);
@@ -121,14 +125,14 @@ impl SessionContext {
     /// answer was not cut off.
     #[must_use]
     pub fn is_answered(&self) -> bool {
-        let Some(Entry::Message { data, .. }) = self.last() else { return false };
+        let Some(ContextEntry::Message { data, .. }) = self.last() else { return false };
         let spoke = read(data).is_some_and(|said| matches!(&*said.role, "assistant" | "model"));
         spoke && !Marks::of(data).partial && self.pending.is_empty() && !self.asking
     }
 
     /// The last entry.
     #[must_use]
-    pub fn last(&self) -> Option<&Entry> {
+    pub fn last(&self) -> Option<&ContextEntry> {
         self.context.entries.last()
     }
 }
@@ -139,22 +143,22 @@ impl SessionView {
     pub fn context(&self, lane: Option<&LaneId>) -> Result<SessionContext, Error> {
         let (core, state) = self.reader().lane(lane, None)?;
         let end = core.seq;
-        self.gather(lane, core, state, end, &Early::default())
+        self.gather(lane, core, state, end, &ContextPartCache::default())
     }
 
     /// What the model would have seen right after an event.
     pub fn context_at(&self, lane: Option<&LaneId>, at: Seq) -> Result<SessionContext, Error> {
         let (core, state) = self.reader().lane(lane, Some(at))?;
-        self.gather(lane, core, state, at, &Early::default())
+        self.gather(lane, core, state, at, &ContextPartCache::default())
     }
 
     pub(crate) fn gather(
         &self,
         lane: Option<&LaneId>,
-        core: Core,
+        core: SessionCore,
         state: LaneState,
         end: Seq,
-        early: &Early,
+        early: &ContextPartCache,
     ) -> Result<SessionContext, Error> {
         let mut builder = ContextBuilder::new(lane.cloned(), &state, &core.lineage, end);
         let mut notes = Vec::new();

@@ -15,7 +15,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_local::{BundleError, BundleReader, ExportError, ImportError, ImportOutcome, Imported};
+use abide_local::{
+    BundleError, BundleReader, ExportError, ImportError, ImportOutcome, ImportedBundle,
+};
 use abide_model::{ObjectBatch, ObjectHash, Objects, ParentReason, Seq, SessionId, SessionRef};
 use abide_workspace::{Reach, ReachError};
 
@@ -28,9 +30,9 @@ const PUT: usize = 4 << 20;
 
 /// The result of copying a session.
 #[derive(Debug, Clone)]
-pub struct Copied {
+pub struct CopiedSession {
     /// The result for its events.
-    pub imported: Imported,
+    pub imported: ImportedBundle,
     /// Number of its checkpoints' objects that the target lacked.
     pub objects: u64,
     /// The size of these objects in bytes.
@@ -133,7 +135,7 @@ impl Copier {
     }
 
     /// Copies one session. When this returns `Ok`, the result is durable.
-    pub fn copy(&mut self, session: SessionId) -> Result<Copied, Error> {
+    pub fn copy(&mut self, session: SessionId) -> Result<CopiedSession, Error> {
         let mut notes = Vec::new();
         let copied = self.copy_objects(session, &mut notes)?;
         let imported = match self.pass(session) {
@@ -167,7 +169,7 @@ impl Copier {
                 Err(error) => notes.push(on_one_line(&error)),
             }
         }
-        Ok(Copied { imported, objects, bytes, unerased, erased, notes })
+        Ok(CopiedSession { imported, objects, bytes, unerased, erased, notes })
     }
 
     /// Copies the objects that the session's checkpoints need and the target lacks.
@@ -251,7 +253,7 @@ impl Copier {
     }
 
     /// Copies the events: another thread writes the bundle that this one reads.
-    fn pass(&self, session: SessionId) -> Result<Imported, Error> {
+    fn pass(&self, session: SessionId) -> Result<ImportedBundle, Error> {
         let Some(to) = &self.to else { return self.would_make(session) };
         let project = self.project_there(to, session)?;
         let (reader, mut writer): (PipeReader, PipeWriter) =
@@ -286,9 +288,9 @@ impl Copier {
     }
 
     /// The import result if the target does not exist.
-    fn would_make(&self, session: SessionId) -> Result<Imported, Error> {
+    fn would_make(&self, session: SessionId) -> Result<ImportedBundle, Error> {
         let bundle = self.from.export_bundle(session, &mut io::sink())?;
-        Ok(Imported::made(bundle))
+        Ok(ImportedBundle::made(bundle))
     }
 }
 

@@ -14,14 +14,14 @@ const MOST_BYTES: usize = 256 << 10;
 const PARTS: usize = 64;
 
 /// A lane, and the first and last event of a part.
-type Key = (Option<LaneId>, Seq, Seq);
+type ContextPartKey = (Option<LaneId>, Seq, Seq);
 
 /// Early context parts that this process has read. Nobody else can change them: only the writer
 /// erases payloads, and this process is the writer.
 #[derive(Debug, Default)]
-pub(crate) struct Early(Mutex<HashMap<Key, Vec<Event>>>);
+pub(crate) struct ContextPartCache(Mutex<HashMap<ContextPartKey, Vec<Event>>>);
 
-impl Early {
+impl ContextPartCache {
     /// The events of a part, if cached.
     pub(crate) fn get(&self, lane: Option<&LaneId>, first: Seq, last: Seq) -> Option<Vec<Event>> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);

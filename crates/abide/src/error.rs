@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use abide_local::{
-    BundleError, DeleteError, EraseError, ExportError, ImportError, PlaceError, Where,
+    BundleError, DeleteError, EraseError, ExportError, ImportError, StoreLocation, StorePlaceError,
 };
 use abide_model::{
     AppendError, InputError, ObjectHash, StoreError, StoreUrl, StoreUrlError, TaskError,
 };
-use abide_plan::PlanError;
+use abide_plan::TaskListError;
 use abide_wire::stream::StreamError;
 use abide_workspace::{ReadError, RestoreError, WorkspaceError};
 
@@ -31,7 +31,7 @@ pub enum Error {
     },
     /// The store at this place is refused.
     #[error(transparent)]
-    Place(#[from] PlaceError),
+    Place(#[from] StorePlaceError),
     /// A file of the project points to a store outside it that the user has not accepted.
     #[error(
         "{}/.abide names the store {}, which you have not accepted for this directory",
@@ -42,7 +42,7 @@ pub enum Error {
         /// The project.
         project: PathBuf,
         /// The store it names.
-        place: Where,
+        place: StoreLocation,
     },
     /// A shared store keeps its objects in a local directory that the user has not accepted.
     #[error(
@@ -66,7 +66,7 @@ pub enum Error {
     Input(#[from] InputError),
     /// A document is not a valid plan, or a plan cannot be written.
     #[error(transparent)]
-    Plan(#[from] PlanError),
+    Plan(#[from] TaskListError),
     /// The tasks could not be changed.
     #[error(transparent)]
     Task(#[from] TaskError),
@@ -214,10 +214,10 @@ pub enum Error {
 }
 
 /// The full location of a store.
-fn whole(place: &Where) -> String {
+fn whole(place: &StoreLocation) -> String {
     match place {
-        Where::Files(root) => root.display().to_string(),
-        Where::Shared(url) => url.shown_whole(),
+        StoreLocation::Files(root) => root.display().to_string(),
+        StoreLocation::Shared(url) => url.shown_whole(),
     }
 }
 

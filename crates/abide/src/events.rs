@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use abide_model::{Direction, Event, EventRange, ReadNote};
+use abide_model::{Event, EventRange, ReadDirection, ReadFinding};
 
 use crate::{Error, SessionView};
 
@@ -12,7 +12,7 @@ pub struct Events {
     view: SessionView,
     range: Option<EventRange>,
     page: VecDeque<Event>,
-    notes: Vec<ReadNote>,
+    notes: Vec<ReadFinding>,
 }
 
 impl Events {
@@ -22,7 +22,7 @@ impl Events {
 
     /// Anomalies in the events read so far: skipped damage, a torn tail.
     #[must_use]
-    pub fn notes(&self) -> &[ReadNote] {
+    pub fn notes(&self) -> &[ReadFinding] {
         &self.notes
     }
 }
@@ -41,8 +41,8 @@ impl Iterator for Events {
                 Err(error) => return Some(Err(error)),
             };
             self.range = page.next.map(|next| match range.direction {
-                Direction::Forward => EventRange { first: next, ..range },
-                Direction::Backward => EventRange { last: next, ..range },
+                ReadDirection::Forward => EventRange { first: next, ..range },
+                ReadDirection::Backward => EventRange { last: next, ..range },
             });
             self.notes.extend(page.notes);
             self.page = page.events.into();

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use abide_model::{Event, EventRange, ReadNote, Seq};
+use abide_model::{Event, EventRange, ReadFinding, Seq};
 
 use crate::{Error, SessionView};
 
@@ -13,14 +13,14 @@ const PAGE: usize = 256;
 
 /// Yields events once they are acknowledged; never one that a power failure could take back.
 #[derive(Debug)]
-pub struct Follow {
+pub struct EventFollower {
     view: SessionView,
     next: Seq,
     page: VecDeque<Event>,
-    notes: Vec<ReadNote>,
+    notes: Vec<ReadFinding>,
 }
 
-impl Follow {
+impl EventFollower {
     pub(crate) fn new(view: SessionView, first: Seq) -> Self {
         Self { view, next: first.max(Seq::FIRST), page: VecDeque::new(), notes: Vec::new() }
     }
@@ -59,7 +59,7 @@ impl Follow {
     }
 
     /// Takes the anomalies of the events returned so far.
-    pub fn take_notes(&mut self) -> Vec<ReadNote> {
+    pub fn take_notes(&mut self) -> Vec<ReadFinding> {
         std::mem::take(&mut self.notes)
     }
 }

@@ -1,8 +1,8 @@
 //! The last run of a session: how it was started, and whether by this machine.
 
 use abide_model::{
-    Event, EventRange, Fact, Kind, Parent, ParentReason, RunStart, Seq, SessionId, SessionRef,
-    Timestamp,
+    Event, EventRange, Fact, Kind, ParentReason, RunStart, Seq, SessionId, SessionParent,
+    SessionRef, Timestamp,
 };
 
 use crate::{Error, SessionView, Store};
@@ -48,7 +48,8 @@ impl Store {
             if self.began_run(view.id(), start)? {
                 return Ok(true);
             }
-            let shares = |parent: &Parent| parent.reason == ParentReason::Fork && seq <= parent.seq;
+            let shares =
+                |parent: &SessionParent| parent.reason == ParentReason::Fork && seq <= parent.seq;
             let parent = view.state()?.core.fields.parent.filter(shares);
             next = parent.map(|parent| self.parent_view(parent.session)).transpose()?.flatten();
         }

@@ -63,95 +63,103 @@ mod tasks;
 mod tokens;
 
 pub use accepted::check_accepted;
-pub use answer::{Answer, AnswerRequest, Answered};
-pub use backend::{Backend, Bundle, ChildSocket, SeenByHolder};
+pub use answer::{AnswerRecorder, AnswerRequest, RecordedAnswer};
+pub use backend::{Backend, Bundle, ChildBatchObserver, ChildService};
 #[cfg(feature = "shared")]
 pub use backend::{SharedOptions, SharedStore};
 pub use checkpoint::{
-    CheckpointEntry, CheckpointMade, CheckpointRequest, CheckpointSummary, Trigger,
+    CheckpointEntry, CheckpointRequest, CheckpointSummary, RecordedCheckpoint, Trigger,
     format_duration, summarize,
 };
 pub use checkpointer::{Checkpointer, CheckpointerEvent, CheckpointerOptions};
 pub use compaction::{
-    CompactRequest, CompactionEntry, CompactionError, CompactionMade, KEEP, Threshold,
+    CompactRequest, CompactionEntry, CompactionError, CompactionResult, KEEP, Threshold,
 };
 pub use consent::Consent;
 pub use context::SessionContext;
-pub use copy::{Copied, Copier};
+pub use copy::{CopiedSession, Copier};
 pub use error::Error;
 pub use events::Events;
-pub use follow::Follow;
+pub use follow::EventFollower;
 pub use git::git_state;
 pub use last_run::LastRun;
 pub use plan::{PLAN_LABEL, PLAN_TASKS_LABEL, PlanDocument, PlanMatch};
-pub use position::{PositionError, Resolved};
+pub use position::{PositionError, ResolvedPosition};
 pub use processes::{
     RUN_VARIABLE, descendants, end_marked, end_processes, process_tree, processes_marked,
 };
 pub use project::{ProjectIdentity, Projects};
-pub use rewind::{FinishPlan, HalfWay, RewindPlan, RewindRequest, RewindWatch, Rewound};
+pub use rewind::{
+    FinishPlan, RewindPlan, RewindReport, RewindRequest, RewindWatch, UnfinishedRewind,
+};
 pub use session::{Session, SessionView};
 pub use store::{DEFAULT_WAIT, Store};
 #[cfg(feature = "http")]
 pub use summary::{EndpointForm, SummaryEndpoint};
 pub use summary::{
-    Extractive, LineCall, LineTask, OpenTask, Summarizer, SummaryCommand, SummaryError,
+    ExtractiveSummarizer, LineCall, LineTask, OpenTask, Summarizer, SummaryCommand, SummaryError,
     SummaryLine, SummaryRequest,
 };
-pub use tasks::{Flushed, NextId, PendingTasks, Tasks};
+pub use tasks::{FlushReport, NextId, PendingTasks, SessionTasks};
 pub use tokens::{TokenCount, Tokenizer};
 
 pub use abide_local::{
-    Action, After, Considered, Doctor, Examination, Missing, RepairPlan, RepairRequest, Repaired,
-    Strategy, UndoPlan,
+    ActiveTask, BUNDLE_VERSION, BundleError, BundleFault, BundleHeader, BundleReader,
+    CleanupOutcome, CleanupPlan, CleanupRules, ClockJump, CollectError, CollectionSummary,
+    CreateOutcome, DailyCleanup, DeleteError, DiskUse, Environment, EraseError, EraseLine,
+    EraseOutcome, ErasePlan, EventPart, ExportError, FileMatch, FileMatches, ImportError,
+    ImportOutcome, ImportedBundle, IndexProgress, IndexProgressCallback, Leftovers, LocalOptions,
+    LocalStore, OpenCall, OpenTurn, OrphanProcess, ProjectConfig, ProjectUse, SessionLiveness,
+    SessionRemoval, SessionScope, SessionUse, StoreFinder, StoreLocation, StorePlace,
+    StorePlaceError, TextMatches, TrustPolicy, Upkeep, UserDirs,
 };
 pub use abide_local::{
-    ActiveTask, BUNDLE_VERSION, BundleError, BundleFault, BundleHeader, BundleReader, Cleaned,
-    CleanupPlan, CleanupRules, ClockJump, CollectError, Collected, Daily, DeleteError, Departing,
-    DiskUse, Environment, EraseError, EraseLine, ErasePlan, Erased, EventPart, ExportError,
-    FileMatch, FileMatches, ImportError, ImportOutcome, Imported, Leftovers, LocalStore, Made,
-    Matches, OpenCall, OpenTurn, Options, Orphan, Person, Place, PlaceError, Progress,
-    ProjectConfig, ProjectUse, Scope, SessionLiveness, SessionUse, Step, StoreFinder, Trust,
-    Upkeep, Where,
+    ConsideredStrategy, Doctor, Examination, FinishedRepair, RecordedLosses, RepairAction,
+    RepairAftermath, RepairPlan, RepairRequest, RepairStrategy, UndoPlan,
 };
 pub use abide_local::{
     check_not_root, find_checkout, find_project, find_store, make_parents, read_small_file,
     store_of_named, store_of_project,
 };
 pub use abide_model::{
-    Acknowledged, AgentObservation, Anomaly, ApiCall, ApiResult, AppendError, ArbiterDecision,
-    Artifact, Block, CallId, CallState, Checkpoint, CheckpointState, Compacted, Compaction,
-    CompactionPlan, Content, Context, ContextRestored, Core, DependencyResolution, Digest,
-    Direction, Durability, Entry, Epoch, Event, EventPage, EventRange, Excerpt, Fact, FileOp,
-    FileState, FileTouch, FilesRestored, GitState, History, HistoryEntry, HistoryQuery, InputError,
-    Kind, KnownBlock, LaneId, LaneState, LimitObservation, Limits, Lineage, Liveness,
-    LivenessEvidence, LivenessReason, LockSeen, LogRecord, Manifest, Match, Message,
-    ModelConfiguration, NewEvent, NewSession, OUTCOME_UNKNOWN, ObjectHash, Objects, OddEvents,
-    Overview, Parent, ParentReason, Payload, PendingCall, PermissionAnswered, PermissionAsked,
-    PermissionOption, Pin, PlanRecord, ProcessSeen, ReadNote, Recovery, ResourceSample, Rewind,
-    RunEnd, RunStart, RunState, Search, SearchError, Seq, SessionFields, SessionId, SessionRef,
-    SessionState, SessionStatus, SessionSummary, Source, StatusChange, StoreError, StoreUrl,
-    StoreUrlError, TaskChange, TaskCreated, TaskError, TaskId, TaskNode, TaskProgress, TaskState,
-    TaskStatus, TaskStatusChange, TaskTree, Thinning, Ticket, Timestamp, Tokens, ToolCall,
-    ToolResult, Touched, TurnEnd, TurnEntry, TurnNumber, TurnRole, TurnStart, TurnState,
-    Uncompactable, Usage, UsageRecord, WorkspaceCounts, WriterHolder,
+    AcknowledgedEvent, AgentObservation, Anomaly, AnomalyPolicy, ApiCall, ApiResult, AppendError,
+    ArbiterDecision, Artifact, CallId, CallState, Checkpoint, CheckpointState, Compaction,
+    CompactionPlan, Context, ContextEntry, ContextPin, ContextRestored, DependencyResolution,
+    Digest, Durability, Epoch, Event, EventLimits, EventPage, EventRange, Excerpt, Fact,
+    FileActivity, FileOp, FileState, FileTouch, FilesRestored, GitState, History, HistoryEntry,
+    HistoryQuery, InputError, Kind, KnownBlock, LaneId, LaneState, LimitObservation, Lineage,
+    LiveCompaction, Liveness, LivenessEvidence, LivenessReason, LockObservation, LogRecord,
+    Manifest, Message, MessageBlock, MessageContent, ModelConfiguration, NewEvent, NewSession,
+    NothingToCompact, OUTCOME_UNKNOWN, ObjectHash, Objects, Overview, ParentReason, Payload,
+    PendingCall, PermissionAnswered, PermissionAsked, PermissionOption, ProcessObservation,
+    ReadDirection, ReadFinding, Recovery, ResourceSample, Rewind, RunEnd, RunStart, RunState,
+    Search, SearchError, SearchMatch, Seq, SessionCore, SessionFields, SessionId, SessionParent,
+    SessionRef, SessionState, SessionStatus, SessionSummary, SourceDocument, StatusChange,
+    StoreError, StoreUrl, StoreUrlError, TaskChange, TaskCreated, TaskError, TaskId,
+    TaskListRecord, TaskNode, TaskProgress, TaskState, TaskStatus, TaskStatusChange, TaskTree,
+    Thinning, Ticket, Timestamp, TokenBasis, ToolCall, ToolResult, TurnEnd, TurnEntry, TurnNumber,
+    TurnRole, TurnStart, TurnState, Usage, UsageRecord, WorkspaceCounts, WriterHolder,
 };
-pub use abide_model::{ByteSize, KeepReason, RemovalReason, Retention, Span};
-pub use abide_model::{Conversation, Marks, MessageForm, Shown};
+pub use abide_model::{ByteSize, KeepReason, RemovalReason, Retention, TimeSpan};
+pub use abide_model::{ContextSource, Conversation, Marks, MessageForm};
 pub use abide_model::{
-    Finding, FindingType, FoundAt, Repair, Rule, Seen, Severity, Validation, standard_rules,
+    Finding, FindingPlace, FindingType, LiveEvent, Repair, Severity, Validation, ValidationRule,
+    standard_rules,
 };
 #[cfg(feature = "shared")]
 pub use abide_objects::{ObjectsError, ObjectsUrl};
 pub use abide_plan::{
-    Plan, PlanDelta, PlanError, PlanFault, PlanForm, PlanTask, delta as plan_delta, sha256,
+    DocumentTask, TaskList, TaskListDelta, TaskListError, TaskListFault, TaskListForm,
+    delta as plan_delta, sha256,
 };
 #[cfg(feature = "shared")]
-pub use abide_postgres::{Migrated, Obstacle, SCHEMA_VERSION, StoreStatus, Trouble};
+pub use abide_postgres::{
+    MigratedVersions, SCHEMA_VERSION, ServerError, ServerErrorKind, StoreStatus,
+};
 pub use abide_wire::stream;
 pub use abide_wire::{
-    Call, CallResult, Image, Part, Rendered, Said, WireError, export as export_message,
-    read as read_message, read_call, record as record_message, render,
+    CallResult, Image, MessagePart, ReadMessage, RenderedContext, RequestedCall, WireError,
+    export as export_message, read as read_message, read_call, record as record_message, render,
 };
 pub use abide_workspace as workspace;
 pub use abide_workspace::Snapshot;

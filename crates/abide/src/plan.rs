@@ -5,18 +5,19 @@ use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use abide_local::{Trust, find_project};
+use abide_local::{TrustPolicy, find_project};
 use abide_model::{
-    EventRange, HistoryEntry, HistoryQuery, Kind, Limits, NewEvent, NewSession, Parent,
-    ParentReason, Seq, SessionFields, SessionId, SessionRef, SessionState, Source, StoreError,
-    TaskChange, TaskCreated, TaskId, TaskTree, Timestamp,
+    EventLimits, EventRange, HistoryEntry, HistoryQuery, Kind, NewEvent, NewSession, ParentReason,
+    Seq, SessionFields, SessionId, SessionParent, SessionRef, SessionState, SourceDocument,
+    StoreError, TaskChange, TaskCreated, TaskId, TaskTree, Timestamp,
 };
 use abide_plan::{
-    Plan, PlanDelta, PlanError, PlanForm, PlanSources, PlanTask, REMOVED, delta, sha256,
+    DocumentTask, REMOVED, TaskList, TaskListDelta, TaskListError, TaskListEvents, TaskListForm,
+    delta, sha256,
 };
 
 use crate::tasks::apply_change;
-use crate::{Error, Session, SessionView, Store, Tasks};
+use crate::{Error, Session, SessionTasks, SessionView, Store};
 
 /// The label that holds the path of a session's plan.
 pub const PLAN_LABEL: &str = "plan";
@@ -45,7 +46,7 @@ pub struct PlanDocument {
     /// The SHA-256 of its bytes.
     pub sha256: String,
     /// The parsed plan.
-    pub plan: Plan,
+    pub plan: TaskList,
 }
 
 /// How a plan document relates to the sessions in a store.
@@ -58,7 +59,7 @@ pub enum PlanMatch {
         /// The session of this path that was worked in last.
         parent: SessionId,
         /// The changes made by the edit.
-        delta: PlanDelta,
+        delta: TaskListDelta,
     },
     /// There is no session for it.
     New,
@@ -68,20 +69,20 @@ impl PlanDocument {
     /// Parses a plan from the bytes of a file. Without a form, the file name decides.
     pub fn of(
         path: impl Into<String>,
-        form: Option<PlanForm>,
+        form: Option<TaskListForm>,
         bytes: &[u8],
-    ) -> Result<Self, PlanError> {
+    ) -> Result<Self, TaskListError> {
         let path = path.into();
         let form = match form {
             Some(form) => form,
-            None => PlanForm::of(Path::new(&path), bytes)?,
+            None => TaskListForm::of(Path::new(&path), bytes)?,
         };
-        Ok(Self { plan: Plan::read(form, bytes)?, sha256: sha256(bytes), path })
+        Ok(Self { plan: TaskList::read(form, bytes)?, sha256: sha256(bytes), path })
     }
 
     /// The key of its session. Two callers that start the same plan at once get the same session,
     /// but continuing from another position with the same text gives a new one.
-    fn key(&self, parent: Option<&Parent>) -> String {
+    fn key(&self, parent: Option<&SessionParent>) -> String {
         let from = parent.map(|parent| format!("{}@{}:", parent.session, parent.seq.0));
         let start = format!("plan:{}:{}", self.sha256, from.unwrap_or_default());
         if start.len() + self.path.len() <= MAX_KEY {
@@ -91,7 +92,7 @@ impl PlanDocument {
     }
 
     /// The session to create for it.
-    fn session(&self, mut session: NewSession, parent: Option<Parent>) -> NewSession {
+    fn session(&self, mut session: NewSession, parent: Option<SessionParent>) -> NewSession {
         let stem = || Path::new(&self.path).file_stem().map(|stem| stem.to_string_lossy().into());
         let fields = &mut session.fields;
         fields.title = fields.title.take().or_else(|| self.plan.title.clone()).or_else(stem);
@@ -102,8 +103,8 @@ impl PlanDocument {
         session.with_key(key)
     }
 
-    fn source(&self) -> Source {
-        Source { path: self.path.clone(), sha256: self.sha256.clone() }
+    fn source(&self) -> SourceDocument {
+        SourceDocument { path: self.path.clone(), sha256: self.sha256.clone() }
     }
 }
 
@@ -190,7 +191,7 @@ impl Store {
                 let held = self.open_session(&SessionRef::Id(parent))?;
                 let plan = delta(&held.plan()?, document.plan.clone()).plan;
                 let seq = held.view().acknowledged()?;
-                let link = Parent { session: parent, seq, reason: ParentReason::Delta };
+                let link = SessionParent { session: parent, seq, reason: ParentReason::Delta };
                 self.begin_plan(document, session, Some(link), plan)
             }
         }
@@ -200,10 +201,10 @@ impl Store {
         &self,
         document: &PlanDocument,
         session: NewSession,
-        parent: Option<Parent>,
-        plan: Plan,
+        parent: Option<SessionParent>,
+        plan: TaskList,
     ) -> Result<SessionId, Error> {
-        let limits = Limits::default();
+        let limits = EventLimits::default();
         for event in missing(&plan, &SessionState::default())? {
             event.check(&limits)?;
         }
@@ -235,7 +236,7 @@ impl Store {
         &self,
         id: SessionId,
         document: &PlanDocument,
-        plan: Option<Plan>,
+        plan: Option<TaskList>,
     ) -> Result<(), Error> {
         let view = self.view(&SessionRef::Id(id))?;
         if is_whole(&view.state()?.core.fields) {
@@ -265,7 +266,7 @@ impl Store {
     }
 }
 
-fn source(entry: &HistoryEntry) -> Option<&Source> {
+fn source(entry: &HistoryEntry) -> Option<&SourceDocument> {
     entry.overview.fields.source.as_ref()
 }
 
@@ -273,7 +274,7 @@ fn source(entry: &HistoryEntry) -> Option<&Source> {
 /// project, if nothing is left at that path. A copy is a different document.
 fn moved_from(entries: &[HistoryEntry], document: &PlanDocument) -> Option<String> {
     let project = project_of(&document.path);
-    let same = |source: &&Source| {
+    let same = |source: &&SourceDocument| {
         source.sha256 == document.sha256
             && !Path::new(&source.path).try_exists().unwrap_or(true)
             && project_of(&source.path) == project
@@ -284,7 +285,7 @@ fn moved_from(entries: &[HistoryEntry], document: &PlanDocument) -> Option<Strin
 /// The project that contains, or contained, a file.
 fn project_of(path: &str) -> Option<PathBuf> {
     let there = Path::new(path).ancestors().skip(1).find(|dir| dir.is_dir())?;
-    Some(find_project(there, &Trust::of_process()))
+    Some(find_project(there, &TrustPolicy::of_process()))
 }
 
 fn is_whole(fields: &SessionFields) -> bool {
@@ -297,7 +298,7 @@ fn delta_parent(fields: &SessionFields) -> Option<SessionId> {
 }
 
 /// The events of a plan that a session lacks: all of them, or the rest of an interrupted batch.
-fn missing(plan: &Plan, state: &SessionState) -> Result<Vec<NewEvent>, Error> {
+fn missing(plan: &TaskList, state: &SessionState) -> Result<Vec<NewEvent>, Error> {
     let mut events = Vec::with_capacity(plan.tasks.len() + 2);
     let known = |id: &str| state.tasks.get(id).filter(|task| task.known);
     if !plan.tasks.iter().any(|task| known(task.id.as_str()).is_some()) {
@@ -317,11 +318,11 @@ fn missing(plan: &Plan, state: &SessionState) -> Result<Vec<NewEvent>, Error> {
     Ok(events)
 }
 
-impl Tasks {
+impl SessionTasks {
     /// Merges a plan into the session. Tasks that exist already, matched by their titles from the
     /// root, are updated unless they are done; the others are added. Nothing is removed. Returns
-    /// the changes; [`Tasks::flush`] records them.
-    pub fn import(&mut self, plan: Plan) -> Result<PlanDelta, Error> {
+    /// the changes; [`SessionTasks::flush`] records them.
+    pub fn import(&mut self, plan: TaskList) -> Result<TaskListDelta, Error> {
         let delta = delta_into(&self.session().plan()?, self.tree(), plan);
         if self.tree().is_empty() {
             self.also(delta.plan.recorded()?);
@@ -335,7 +336,7 @@ impl Tasks {
         }
         let added: HashSet<&TaskId> = delta.added.iter().collect();
         // Subtasks first, so that the status of their parents can follow.
-        let there = |task: &&PlanTask| task.reason.as_deref() != Some(REMOVED);
+        let there = |task: &&DocumentTask| task.reason.as_deref() != Some(REMOVED);
         for task in delta.plan.tasks.iter().rev().filter(there) {
             let now = self.tree().get(task.id.as_str()).map(|now| now.status).unwrap_or_default();
             let told = task.foreign_status.is_some() || task.result.is_some();
@@ -355,7 +356,7 @@ impl Tasks {
 
 /// The changes that merging a plan makes to a session: tasks that are done stay as they are, and
 /// nothing is removed.
-fn delta_into(old: &Plan, tree: &TaskTree, plan: Plan) -> PlanDelta {
+fn delta_into(old: &TaskList, tree: &TaskTree, plan: TaskList) -> TaskListDelta {
     let mut delta = delta(old, plan);
     let is_done = |id: &TaskId| tree.get(id.as_str()).is_some_and(|task| task.status.is_done());
     let (same, changed) = delta.changed.drain(..).partition::<Vec<_>, _>(is_done);
@@ -366,7 +367,7 @@ fn delta_into(old: &Plan, tree: &TaskTree, plan: Plan) -> PlanDelta {
 }
 
 /// The new tasks, then the changes to existing tasks.
-fn wishes(delta: &PlanDelta, tree: &TaskTree) -> (Vec<TaskCreated>, Vec<TaskChange>) {
+fn wishes(delta: &TaskListDelta, tree: &TaskTree) -> (Vec<TaskCreated>, Vec<TaskChange>) {
     let added: HashSet<&TaskId> = delta.added.iter().collect();
     let changed: HashSet<&TaskId> = delta.changed.iter().collect();
     let (mut created, mut changes) = (Vec::new(), Vec::new());
@@ -396,9 +397,9 @@ fn wishes(delta: &PlanDelta, tree: &TaskTree) -> (Vec<TaskCreated>, Vec<TaskChan
 }
 
 impl SessionView {
-    /// What [`Tasks::import`] of a plan would change, or why it would be refused. Writes nothing,
+    /// What [`SessionTasks::import`] of a plan would change, or why it would be refused. Writes nothing,
     /// and works while somebody holds the session.
-    pub fn import_delta(&self, plan: Plan) -> Result<PlanDelta, Error> {
+    pub fn import_delta(&self, plan: TaskList) -> Result<TaskListDelta, Error> {
         let mut tree = self.tasks()?;
         let delta = delta_into(&self.plan()?, &tree, plan);
         let (created, changes) = wishes(&delta, &tree);
@@ -413,10 +414,10 @@ impl SessionView {
 
     /// The session's tasks as a plan, with their details, documents and results, and the rest of
     /// the original document.
-    pub fn plan(&self) -> Result<Plan, Error> {
+    pub fn plan(&self) -> Result<TaskList, Error> {
         let state = self.state()?;
-        let mut sources = PlanSources::new();
-        let mut seqs = Plan::sources(&state).into_iter().peekable();
+        let mut sources = TaskListEvents::new();
+        let mut seqs = TaskList::sources(&state).into_iter().peekable();
         while let Some(first) = seqs.next() {
             let mut last = first;
             while let Some(next) = seqs.next_if(|next| next.0 - last.0 <= GAP) {
@@ -428,13 +429,13 @@ impl SessionView {
                 sources.insert(event.seq, event);
             }
         }
-        Ok(Plan::of_session(&state, &sources))
+        Ok(TaskList::of_session(&state, &sources))
     }
 }
 
 impl Session {
     /// [`SessionView::plan`] of everything acknowledged so far.
-    pub fn plan(&self) -> Result<Plan, Error> {
+    pub fn plan(&self) -> Result<TaskList, Error> {
         self.view().plan()
     }
 }

@@ -17,7 +17,7 @@ const NAMED: usize = 6;
 
 /// A position in a session's history.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Resolved {
+pub struct ResolvedPosition {
     /// The last event before it.
     pub seq: Seq,
     /// The checkpoint recorded by that event, with its number.
@@ -40,13 +40,13 @@ pub struct PositionError {
 
 /// A parsed position.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Wanted {
+enum PositionQuery {
     Event(Seq),
     Turn(u64),
     Checkpoint(String),
 }
 
-impl Wanted {
+impl PositionQuery {
     fn parse(text: &str) -> Option<Self> {
         if let Some(seq) = text.strip_prefix('@') {
             return seq.parse().ok().map(|seq| Self::Event(Seq(seq)));
@@ -58,7 +58,7 @@ impl Wanted {
     }
 }
 
-impl fmt::Display for Wanted {
+impl fmt::Display for PositionQuery {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Event(seq) => write!(f, "event @{seq}"),
@@ -73,55 +73,59 @@ impl SessionView {
     /// end of a turn, and a checkpoint is named by its number, label or id. If several checkpoints
     /// share a label, the newest one is meant. Live events take precedence over those that a rewind
     /// took back.
-    pub fn resolve(&self, text: &str) -> Result<Resolved, Error> {
+    pub fn resolve(&self, text: &str) -> Result<ResolvedPosition, Error> {
         let state = self.state()?;
         let unknown = |wanted: String, known: String| {
             Error::from(PositionError { session: self.id(), wanted, known })
         };
-        let Some(wanted) = Wanted::parse(text) else {
+        let Some(wanted) = PositionQuery::parse(text) else {
             let known = "a position is an event (@41), a turn (turn:3) or a checkpoint (number, label or id)";
             return Err(unknown(format!("position {text:?}"), known.to_owned()));
         };
         if let Some(found) = self.live(&wanted, &state)? {
             return Ok(found);
         }
-        let everything = Everything::read(self)?;
+        let everything = PositionIndex::read(self)?;
         let found = match &wanted {
-            Wanted::Event(_) => None,
-            Wanted::Turn(turn) => {
+            PositionQuery::Event(_) => None,
+            PositionQuery::Turn(turn) => {
                 everything.turn(*turn).map(|turn| (turn.last.unwrap_or(turn.reach), None))
             }
-            Wanted::Checkpoint(name) => everything
+            PositionQuery::Checkpoint(name) => everything
                 .checkpoint(name)
                 .map(|(number, state)| (state.seq, Some((number, state.clone())))),
         };
         match found {
             Some((seq, checkpoint)) => {
-                Ok(Resolved { seq, checkpoint, live: state.core.lineage.contains(seq) })
+                Ok(ResolvedPosition { seq, checkpoint, live: state.core.lineage.contains(seq) })
             }
             None => Err(unknown(wanted.to_string(), everything.nearest(&wanted))),
         }
     }
 
     /// Searches the state, which holds everything that is live.
-    fn live(&self, wanted: &Wanted, state: &SessionState) -> Result<Option<Resolved>, Error> {
+    fn live(
+        &self,
+        wanted: &PositionQuery,
+        state: &SessionState,
+    ) -> Result<Option<ResolvedPosition>, Error> {
         match wanted {
-            Wanted::Event(seq) => self.event_at(*seq, state),
-            Wanted::Turn(number) => match state.turns.get(&number.to_string()) {
+            PositionQuery::Event(seq) => self.event_at(*seq, state),
+            PositionQuery::Turn(number) => match state.turns.get(&number.to_string()) {
                 Some(turn) => {
                     let reach = match turn.last {
                         Some(last) => last,
                         None => self.reach(turn.first, &state.core.lineage)?,
                     };
-                    Ok(Some(Resolved { seq: reach, checkpoint: None, live: true }))
+                    Ok(Some(ResolvedPosition { seq: reach, checkpoint: None, live: true }))
                 }
                 None => Ok(None),
             },
-            Wanted::Checkpoint(name) => {
+            PositionQuery::Checkpoint(name) => {
                 let checkpoints = state.checkpoints.iter().filter_map(|(number, state)| {
                     number.parse().ok().map(|number| (number, state))
                 });
-                let found = pick(checkpoints, name).map(|(number, state)| Resolved {
+                let found = pick(checkpoints, name).map(|(number, state)| ResolvedPosition {
                     seq: state.seq,
                     checkpoint: Some((number, state.clone())),
                     live: true,
@@ -132,7 +136,7 @@ impl SessionView {
     }
 
     /// The position right after an event, if the event can be read.
-    fn event_at(&self, seq: Seq, state: &SessionState) -> Result<Option<Resolved>, Error> {
+    fn event_at(&self, seq: Seq, state: &SessionState) -> Result<Option<ResolvedPosition>, Error> {
         if seq == Seq::ZERO || seq > state.core.seq {
             return Ok(None);
         }
@@ -144,10 +148,10 @@ impl SessionView {
             let known = state.checkpoints.iter().find(|(_, state)| state.seq == seq);
             checkpoint = match known {
                 Some((number, state)) => number.parse().ok().map(|number| (number, state.clone())),
-                None => Everything::read(self)?.checkpoint_at(seq),
+                None => PositionIndex::read(self)?.checkpoint_at(seq),
             };
         }
-        Ok(Some(Resolved { seq, checkpoint, live }))
+        Ok(Some(ResolvedPosition { seq, checkpoint, live }))
     }
 
     /// The last event of a turn that started at `first` and has not ended.
@@ -197,7 +201,7 @@ fn pick<'a>(
 
 /// A turn, live or rewound.
 #[derive(Debug)]
-struct Turn {
+struct TurnSpan {
     number: u64,
     lane: Option<LaneId>,
     /// The event that ended it.
@@ -210,15 +214,15 @@ struct Turn {
 
 /// Every turn and checkpoint in the journal, including rewound ones.
 #[derive(Debug, Default)]
-struct Everything {
-    turns: Vec<Turn>,
+struct PositionIndex {
+    turns: Vec<TurnSpan>,
     checkpoints: Vec<(u64, CheckpointState)>,
     /// The greatest checkpoint number, including erased ones.
     last_checkpoint: u64,
     last: Seq,
 }
 
-impl Everything {
+impl PositionIndex {
     fn read(view: &SessionView) -> Result<Self, Error> {
         let mut all = Self::default();
         for event in view.events(EventRange::ALL) {
@@ -242,7 +246,7 @@ impl Everything {
             Ok(Fact::TurnStarted(fact)) => {
                 let last = self.turns.iter().map(|turn| turn.number).max().unwrap_or(0);
                 let number = fact.turn.map_or(last.saturating_add(1), |turn| turn.0);
-                self.turns.push(Turn {
+                self.turns.push(TurnSpan {
                     number,
                     lane: event.lane.clone(),
                     last: None,
@@ -275,7 +279,7 @@ impl Everything {
         }
     }
 
-    fn turn(&self, number: u64) -> Option<&Turn> {
+    fn turn(&self, number: u64) -> Option<&TurnSpan> {
         self.turns.iter().rev().find(|turn| turn.number == number)
     }
 
@@ -288,16 +292,16 @@ impl Everything {
     }
 
     /// What exists, nearest first.
-    fn nearest(&self, wanted: &Wanted) -> String {
+    fn nearest(&self, wanted: &PositionQuery) -> String {
         match wanted {
-            Wanted::Event(_) => format!("its events are @1 to @{}", self.last),
-            Wanted::Turn(turn) => {
+            PositionQuery::Event(_) => format!("its events are @1 to @{}", self.last),
+            PositionQuery::Turn(turn) => {
                 let mut known: Vec<u64> = self.turns.iter().map(|turn| turn.number).collect();
                 known.sort_unstable_by_key(|number| number.abs_diff(*turn));
                 let known = known.into_iter().take(NAMED).map(|number| format!("turn:{number}"));
                 listed("turns", known.collect())
             }
-            Wanted::Checkpoint(name) => {
+            PositionQuery::Checkpoint(name) => {
                 let number = name.parse::<u64>().ok();
                 let mut known: Vec<&(u64, CheckpointState)> = self.checkpoints.iter().collect();
                 known.sort_by_key(|(known, state)| match number {

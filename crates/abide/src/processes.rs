@@ -85,7 +85,7 @@ pub fn process_tree(root: u32) -> Option<ResourceSample> {
 /// Walks down from the root, reading only its own descendants. May miss a process that starts or
 /// ends meanwhile, which is good enough for a sample.
 fn tree_by_children(root: u32) -> Option<ResourceSample> {
-    let mut total = Total::new();
+    let mut total = ResourceTotal::new();
     total.add(&Process::read(root)?);
     let (mut seen, mut next) = (HashSet::from([root]), children(root));
     while let Some(id) = next.pop() {
@@ -125,20 +125,20 @@ pub fn descendants(root: u32) -> Vec<u32> {
 }
 
 fn sum(all: &HashMap<u32, Process>, root: u32) -> ResourceSample {
-    let mut total = Total::new();
+    let mut total = ResourceTotal::new();
     let below = all.iter().filter(|(id, _)| is_above(all, root, **id));
     below.for_each(|(_, process)| total.add(process));
     total.sum
 }
 
 /// The summed resource usage of processes.
-struct Total {
+struct ResourceTotal {
     page: u64,
     ticks: u64,
     sum: ResourceSample,
 }
 
-impl Total {
+impl ResourceTotal {
     fn new() -> Self {
         let page = rustix::param::page_size() as u64;
         let ticks = rustix::param::clock_ticks_per_second().max(1);

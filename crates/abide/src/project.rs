@@ -19,11 +19,11 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use abide_local::{Person, Trust, find_project, has_store, read_small_file};
+use abide_local::{TrustPolicy, UserDirs, find_project, has_store, read_small_file};
 use abide_model::ObjectHash;
 
-use self::by_path::{ByPath, Failure, Shelf};
-use self::marks::{MarksCache, Said};
+use self::by_path::{IdentityDirectory, PathFailure, PathIdentity};
+use self::marks::{MarksCache, RepositoryFacts};
 use crate::Error;
 
 /// The first line of the text that an id is a hash of. A new way to make ids gets a new number.
@@ -59,7 +59,7 @@ impl ProjectIdentity {
 /// What to do if git fails: it is not installed, does not trust the repository's owner, or finds
 /// the repository broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum WithoutGit {
+pub enum GitFallback {
     /// Identify the project by its path. What is recorded this way is found again once git works.
     #[default]
     ByPath,
@@ -71,21 +71,21 @@ pub enum WithoutGit {
 #[derive(Debug, Clone, Default)]
 pub struct Projects {
     /// Directories with ids by path. New ones go to the first.
-    kept: Vec<Shelf>,
+    kept: Vec<IdentityDirectory>,
     /// The directory of the cache of git's answers.
     cache: Option<PathBuf>,
     /// Files outside a repository that can affect its remote.
     settings: Vec<PathBuf>,
-    without_git: WithoutGit,
+    without_git: GitFallback,
 }
 
 impl Projects {
     /// Keeps ids in the user's store, which is in this directory.
     #[must_use]
-    pub fn in_store(store: &Path, person: &Person) -> Self {
+    pub fn in_store(store: &Path, person: &UserDirs) -> Self {
         let state = person.state.as_ref().map(|state| state.join(DIRECTORY));
-        let store = Shelf { dir: store.join(DIRECTORY), of_store: true };
-        let state = state.map(|dir| Shelf { dir, of_store: false });
+        let store = IdentityDirectory { dir: store.join(DIRECTORY), of_store: true };
+        let state = state.map(|dir| IdentityDirectory { dir, of_store: false });
         let kept = std::iter::once(store).chain(state).collect();
         Self { kept, ..Self::of_person(person) }
     }
@@ -93,15 +93,15 @@ impl Projects {
     /// Keeps ids in the user's state directory, because the store is shared. If git fails, nothing
     /// is guessed.
     #[must_use]
-    pub fn in_state(person: &Person) -> Self {
+    pub fn in_state(person: &UserDirs) -> Self {
         let state = person.state.as_ref().map(|state| state.join(DIRECTORY));
         let store = person.store().map(|store| store.join(DIRECTORY));
         let kept = state.into_iter().chain(store);
-        let kept = kept.map(|dir| Shelf { dir, of_store: false }).collect();
-        Self { kept, without_git: WithoutGit::Refuse, ..Self::of_person(person) }
+        let kept = kept.map(|dir| IdentityDirectory { dir, of_store: false }).collect();
+        Self { kept, without_git: GitFallback::Refuse, ..Self::of_person(person) }
     }
 
-    fn of_person(person: &Person) -> Self {
+    fn of_person(person: &UserDirs) -> Self {
         let home = person.home.as_ref().map(|home| home.join(".gitconfig"));
         let config = person.config.as_ref().and_then(|config| config.parent()?.parent());
         let config = config.map(|config| config.join("git/config"));
@@ -120,10 +120,10 @@ impl Projects {
     ///
     /// Git failed and is required, or an id cannot be read.
     pub fn of(&self, dir: &Path) -> Result<Option<ProjectIdentity>, Error> {
-        let project = find_project(dir, &Trust::of_process());
+        let project = find_project(dir, &TrustPolicy::of_process());
         let entry = self.entry(&project)?;
-        let Known { identity, said } = self.known(dir, &project, entry.as_ref())?;
-        if !said.before.is_empty() && self.kept.first().is_some_and(Shelf::has_place) {
+        let KnownProject { identity, said } = self.known(dir, &project, entry.as_ref())?;
+        if !said.before.is_empty() && self.kept.first().is_some_and(IdentityDirectory::has_place) {
             self.keep_used(&project, entry.as_ref(), &said);
         }
         Ok(identity.or_else(|| said.failed.is_some().then(|| by_place(&project))))
@@ -135,9 +135,9 @@ impl Projects {
     ///
     /// As [`Projects::of`], or the id cannot be written.
     pub fn for_recording(&self, dir: &Path) -> Result<ProjectIdentity, Error> {
-        let project = find_project(dir, &Trust::of_process());
+        let project = find_project(dir, &TrustPolicy::of_process());
         let entry = self.entry(&project)?;
-        let Known { identity, said } = self.known(dir, &project, entry.as_ref())?;
+        let KnownProject { identity, said } = self.known(dir, &project, entry.as_ref())?;
         if let Some(known) = identity {
             self.keep_used(&project, entry.as_ref(), &said);
             return Ok(known);
@@ -154,7 +154,7 @@ impl Projects {
 
     /// Keeps the ids of a repository, so that it is found after its remote or its history changes
     /// even if nothing else remembers them. A failed write is retried the next time.
-    fn keep_used(&self, project: &Path, entry: Option<&ByPath>, said: &Said) {
+    fn keep_used(&self, project: &Path, entry: Option<&PathIdentity>, said: &RepositoryFacts) {
         let ids: Vec<String> = said.marks.ids().into_iter().chain(said.before.clone()).collect();
         let Some(repository) = said.repository.as_deref() else { return };
         let used = entry.map_or(&[][..], |entry| entry.used(Some(repository)));
@@ -174,7 +174,7 @@ impl Projects {
     ///
     /// Neither has an identity, they are the same project already, or it cannot be written.
     pub fn moved(&self, old: &Path, new: &Path) -> Result<ProjectIdentity, Error> {
-        let trust = Trust::of_process();
+        let trust = TrustPolicy::of_process();
         let failed =
             |reason: &str| Error::Project { dir: old.to_owned(), reason: reason.to_owned() };
         let project = find_project(new, &trust);
@@ -187,7 +187,7 @@ impl Projects {
             let known = self.known(old, &from, before.as_ref())?.identity;
             ids.extend(known.map(|known| known.ids()));
         } else {
-            ids.extend(before.as_ref().map(ByPath::ids));
+            ids.extend(before.as_ref().map(PathIdentity::ids));
             ids.extend(self.marks().last_known(&from.join(".git")));
         }
         let mut ids: Vec<String> = ids.into_iter().flatten().collect();
@@ -201,7 +201,7 @@ impl Projects {
         if ids.is_empty() {
             return Err(failed("it is the same project already"));
         }
-        let unwritten = |(path, error): Failure| Error::Project {
+        let unwritten = |(path, error): PathFailure| Error::Project {
             dir: old.to_owned(),
             reason: format!("cannot write {}: {error}", path.display()),
         };
@@ -227,15 +227,20 @@ impl Projects {
         made.ok_or_else(|| failed("it has no identity"))
     }
 
-    fn known(&self, dir: &Path, project: &Path, entry: Option<&ByPath>) -> Result<Known, Error> {
-        let said = marks::of(dir, &Trust::of_process(), &self.marks());
+    fn known(
+        &self,
+        dir: &Path,
+        project: &Path,
+        entry: Option<&PathIdentity>,
+    ) -> Result<KnownProject, Error> {
+        let said = marks::of(dir, &TrustPolicy::of_process(), &self.marks());
         let used = entry.map_or(&[][..], |entry| entry.used(said.repository.as_deref()));
         let mut ids = said.marks.ids();
         if said.failed.is_some() {
             // From git's last answer.
             ids.extend(used.iter().cloned());
         }
-        if let (Some(reason), true, WithoutGit::Refuse) =
+        if let (Some(reason), true, GitFallback::Refuse) =
             (&said.failed, ids.is_empty(), self.without_git)
         {
             return Err(Error::Project { dir: dir.to_owned(), reason: reason.clone() });
@@ -260,11 +265,11 @@ impl Projects {
             }
             known
         });
-        Ok(Known { identity, said })
+        Ok(KnownProject { identity, said })
     }
 
     /// What is kept for a project by its path.
-    fn entry(&self, project: &Path) -> Result<Option<ByPath>, Error> {
+    fn entry(&self, project: &Path) -> Result<Option<PathIdentity>, Error> {
         let mut found =
             self.kept.iter().filter_map(|kept| by_path::read(kept, project).transpose());
         found.next().transpose().map_err(|(path, reason)| Error::Project {
@@ -279,9 +284,9 @@ impl Projects {
 }
 
 /// What is known about a directory.
-struct Known {
+struct KnownProject {
     identity: Option<ProjectIdentity>,
-    said: Said,
+    said: RepositoryFacts,
 }
 
 /// An identity that nothing was recorded with, derived from the path alone.
@@ -313,7 +318,7 @@ fn files_in(project: &Path) -> (Option<PathBuf>, PathBuf) {
     let store = project.join(".abide");
     // Links are not followed: they could lead anywhere.
     let there = fs::symlink_metadata(&store).is_ok_and(|found| found.is_dir());
-    let own = there && has_store(project, &Trust::of_process());
+    let own = there && has_store(project, &TrustPolicy::of_process());
     (own.then(|| store.join("project")), project.join(".abide-project"))
 }
 

@@ -14,11 +14,13 @@ use abide_model::{
     Event, EventRange, Fact, FilesRestored, GitState, Kind, NewEvent, ObjectHash, Objects, Rewind,
     Seq,
 };
-use abide_workspace::{Plan, RestoreError, RestoreWatch, Restored, Snapshot, Watch, restore};
+use abide_workspace::{
+    RestoreError, RestorePlan, RestoreReport, RestoreWatch, Snapshot, Watch, restore,
+};
 
-use crate::checkpoint::{Captured, read_snapshot};
+use crate::checkpoint::{CapturedCheckpoint, read_snapshot};
 use crate::consent::NotedRewind;
-use crate::{CheckpointEntry, CheckpointRequest, Error, Resolved, Session, Trigger};
+use crate::{CheckpointEntry, CheckpointRequest, Error, ResolvedPosition, Session, Trigger};
 
 /// Maximum number of failures to record.
 const MOST_FAILURES: usize = 100;
@@ -42,19 +44,19 @@ pub struct RewindPlan {
     /// The checkpoint whose files are restored.
     pub checkpoint: Option<CheckpointEntry>,
     /// The steps for the files.
-    pub files: Plan,
+    pub files: RestorePlan,
     /// The commit at HEAD then and now, if it differs. HEAD is not moved back.
     pub head: Option<(Option<String>, Option<String>)>,
     /// Number of events that leave the lineage, and how many of them are messages.
     pub left: (u64, u64),
     /// The captured present files, and their directory.
-    present: Option<(Captured, PathBuf)>,
-    talk: Talk,
+    present: Option<(CapturedCheckpoint, PathBuf)>,
+    talk: ConversationEffect,
 }
 
 /// What happens to the conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Talk {
+enum ConversationEffect {
     /// It is rewound to the position in the rewind event.
     Back,
     /// It stays, including whatever is recorded before the rewind event.
@@ -71,28 +73,28 @@ pub struct FinishPlan {
     /// True if this machine started it, in that directory.
     pub own: bool,
     /// The steps for the files.
-    pub files: Plan,
+    pub files: RestorePlan,
     objects: Arc<dyn Objects>,
 }
 
 /// The result of a rewind.
 #[derive(Debug, Clone, Default)]
-pub struct Rewound {
+pub struct RewindReport {
     /// The event of the rewind.
     pub seq: Seq,
     /// The number of the checkpoint of the previous state.
     pub safety: Option<u64>,
     /// The result for the files.
-    pub files: Restored,
+    pub files: RestoreReport,
 }
 
 /// The result of finishing an interrupted rewind.
 #[derive(Debug, Clone)]
-pub enum HalfWay {
+pub enum UnfinishedRewind {
     /// There was none.
     None,
     /// It has been finished.
-    Finished(Rewound),
+    Finished(RewindReport),
     /// It was left as it is.
     Left {
         /// The event of the rewind.
@@ -122,8 +124,8 @@ impl RewindWatch {
         &self,
         root: &Path,
         objects: &dyn Objects,
-        plan: &Plan,
-    ) -> Result<Restored, RestoreError> {
+        plan: &RestorePlan,
+    ) -> Result<RestoreReport, RestoreError> {
         let never = AtomicBool::new(false);
         let cancel = self.snapshot.cancel.as_deref().unwrap_or(&never);
         let progress = |done, all| {
@@ -139,12 +141,13 @@ impl Session {
     /// Plans a rewind. Captures the present files and changes nothing.
     pub fn plan_rewind(
         &self,
-        to: &Resolved,
+        to: &ResolvedPosition,
         request: &RewindRequest,
         watch: &RewindWatch,
     ) -> Result<RewindPlan, Error> {
         let end = self.core()?.0.seq;
-        let talk = if request.conversation { Talk::Back } else { Talk::Stays };
+        let talk =
+            if request.conversation { ConversationEffect::Back } else { ConversationEffect::Stays };
         let mut rewind = Rewind {
             to: if request.conversation { to.seq } else { end },
             files: request.files,
@@ -169,9 +172,9 @@ impl Session {
         let (core, _) = self.core()?;
         let seq = core.last_rewind.ok_or(Error::NothingToUndo)?;
         let undone = self.rewind_at(seq)?;
-        let talk = Talk::of(&undone, seq);
+        let talk = ConversationEffect::of(&undone, seq);
         let rewind = Rewind {
-            to: if talk == Talk::Back { seq.back(1) } else { core.seq },
+            to: if talk == ConversationEffect::Back { seq.back(1) } else { core.seq },
             files: undone.files,
             snapshot: undone.safety,
             paths: undone.paths,
@@ -186,9 +189,9 @@ impl Session {
     }
 
     /// A plan that leaves the files alone.
-    fn plan_talk(&self, rewind: Rewind, talk: Talk) -> Result<RewindPlan, Error> {
+    fn plan_talk(&self, rewind: Rewind, talk: ConversationEffect) -> Result<RewindPlan, Error> {
         let (left, talk) = self.left_by(rewind.to, talk)?;
-        let files = Plan::default();
+        let files = RestorePlan::default();
         Ok(RewindPlan { rewind, checkpoint: None, files, head: None, left, present: None, talk })
     }
 
@@ -196,7 +199,7 @@ impl Session {
     fn plan_back(
         &self,
         mut rewind: Rewind,
-        talk: Talk,
+        talk: ConversationEffect,
         watch: &RewindWatch,
     ) -> Result<RewindPlan, Error> {
         let (core, _) = self.core()?;
@@ -233,8 +236,8 @@ impl Session {
     }
 
     /// Carries out a plan.
-    pub fn rewind(&self, plan: RewindPlan, watch: &RewindWatch) -> Result<Rewound, Error> {
-        let mut rewound = Rewound::default();
+    pub fn rewind(&self, plan: RewindPlan, watch: &RewindWatch) -> Result<RewindReport, Error> {
+        let mut rewound = RewindReport::default();
         if let Some((present, _)) = &plan.present {
             rewound.safety = Some(self.put_checkpoint(present)?.number);
         }
@@ -270,8 +273,8 @@ impl Session {
 
     /// Records a rewind. If the conversation stays, its position is the event right before, even if
     /// others append at the same time.
-    fn put_rewind(&self, rewind: &Rewind, talk: Talk) -> Result<Seq, Error> {
-        if talk == Talk::Back {
+    fn put_rewind(&self, rewind: &Rewind, talk: ConversationEffect) -> Result<Seq, Error> {
+        if talk == ConversationEffect::Back {
             return self.put(rewind.clone());
         }
         let behind = |to: Seq| NewEvent::try_from(Rewind { to, ..rewind.clone() });
@@ -280,7 +283,7 @@ impl Session {
     }
 
     /// Records that all files are restored.
-    fn finished(&self, seq: Seq, restored: &Restored) -> Result<(), Error> {
+    fn finished(&self, seq: Seq, restored: &RestoreReport) -> Result<(), Error> {
         self.put(restored_fact(seq, restored))?;
         self.note_files(seq)?;
         self.store().forget_rewind(self.id());
@@ -294,7 +297,7 @@ impl Session {
         objects: &dyn Objects,
         (from, to): (&Snapshot, &Snapshot),
         paths: &[String],
-    ) -> Result<Plan, Error> {
+    ) -> Result<RestorePlan, Error> {
         let paths: Vec<Vec<u8>> = paths.iter().map(|path| path.clone().into_bytes()).collect();
         Ok(self.store().workspace(root)?.plan(objects, from, to, &paths)?)
     }
@@ -322,10 +325,10 @@ impl Session {
     /// Undoes a cancelled restore, and the rewind of the conversation.
     fn take_back(
         &self,
-        (seq, rewind, talk): (Seq, &Rewind, Talk),
+        (seq, rewind, talk): (Seq, &Rewind, ConversationEffect),
         objects: &dyn Objects,
         root: &Path,
-    ) -> Result<Restored, Error> {
+    ) -> Result<RestoreReport, Error> {
         let (safety, target) = snapshots_of(objects, rewind)?;
         let back = self.plan_files(root, objects, (&target, &safety), &rewind.paths)?;
         let undo = Rewind {
@@ -346,16 +349,16 @@ impl Session {
     /// Finishes an interrupted rewind, if this machine started it. Files that others changed since
     /// then are left alone. A rewind that somebody else started, or that cannot be finished, is
     /// left as it is.
-    pub fn finish_rewind(&self, watch: &RewindWatch) -> Result<HalfWay, Error> {
-        let Some(seq) = self.core()?.0.restoring else { return Ok(HalfWay::None) };
-        let left = |why: String| Ok(HalfWay::Left { seq, why });
+    pub fn finish_rewind(&self, watch: &RewindWatch) -> Result<UnfinishedRewind, Error> {
+        let Some(seq) = self.core()?.0.restoring else { return Ok(UnfinishedRewind::None) };
+        let left = |why: String| Ok(UnfinishedRewind::Left { seq, why });
         let rewind = self.rewind_at(seq)?;
         let noted = self.store().noted_rewind(self.id())?.filter(|noted| noted.is(&rewind));
         let Some(noted) = noted else {
             return left("this machine has no note of starting it".to_owned());
         };
         match self.plan_finish_in(seq, &rewind, noted.root) {
-            Ok(plan) => self.finish(plan, watch).map(HalfWay::Finished),
+            Ok(plan) => self.finish(plan, watch).map(UnfinishedRewind::Finished),
             Err(error) => left(error.to_string()),
         }
     }
@@ -394,10 +397,10 @@ impl Session {
     }
 
     /// Finishes a rewind as planned.
-    pub fn finish(&self, plan: FinishPlan, watch: &RewindWatch) -> Result<Rewound, Error> {
+    pub fn finish(&self, plan: FinishPlan, watch: &RewindWatch) -> Result<RewindReport, Error> {
         let restored = watch.run(&plan.root, &*plan.objects, &plan.files)?;
         self.finished(plan.seq, &restored)?;
-        Ok(Rewound { seq: plan.seq, safety: None, files: restored })
+        Ok(RewindReport { seq: plan.seq, safety: None, files: restored })
     }
 
     fn put<E>(&self, event: E) -> Result<Seq, Error>
@@ -420,7 +423,7 @@ impl Session {
 
     /// The checkpoint with the files of a position: its own, the one made right after it, or else
     /// the last one before it.
-    fn files_at(&self, to: &Resolved) -> Result<CheckpointEntry, Error> {
+    fn files_at(&self, to: &ResolvedPosition) -> Result<CheckpointEntry, Error> {
         let all = self.view().checkpoints(true)?;
         if let Some((number, _)) = &to.checkpoint {
             let entry = all.into_iter().find(|entry| entry.seq == to.seq);
@@ -473,11 +476,15 @@ impl Session {
 
     /// Number of live events after `to`, and how many of them are messages. If there are none, the
     /// conversation stays.
-    fn left_by(&self, to: Seq, talk: Talk) -> Result<((u64, u64), Talk), Error> {
+    fn left_by(
+        &self,
+        to: Seq,
+        talk: ConversationEffect,
+    ) -> Result<((u64, u64), ConversationEffect), Error> {
         let (core, _) = self.core()?;
         let (mut events, mut messages) = (0, 0);
-        if talk == Talk::Stays || to >= core.seq {
-            return Ok(((0, 0), Talk::Stays));
+        if talk == ConversationEffect::Stays || to >= core.seq {
+            return Ok(((0, 0), ConversationEffect::Stays));
         }
         for event in self.view().events(EventRange::from(to.next())) {
             let event = event?;
@@ -488,11 +495,14 @@ impl Session {
         }
         // Going forward again abandons what came after the rewind.
         let events = if core.lineage.contains(to) { events } else { events.max(1) };
-        Ok(((events, messages), if events == 0 { Talk::Stays } else { Talk::Back }))
+        Ok((
+            (events, messages),
+            if events == 0 { ConversationEffect::Stays } else { ConversationEffect::Back },
+        ))
     }
 }
 
-impl Talk {
+impl ConversationEffect {
     /// What a rewind recorded at this event did to the conversation.
     fn of(rewind: &Rewind, seq: Seq) -> Self {
         if rewind.to.next() == seq { Self::Stays } else { Self::Back }
@@ -516,7 +526,7 @@ fn snapshots_of(objects: &dyn Objects, rewind: &Rewind) -> Result<(Snapshot, Sna
 
 fn moved_head(
     then: Option<GitState>,
-    present: Option<&Captured>,
+    present: Option<&CapturedCheckpoint>,
 ) -> Option<(Option<String>, Option<String>)> {
     let now = present?.checkpoint.git.as_ref()?;
     let then = then?;
@@ -524,7 +534,7 @@ fn moved_head(
     (known && then.head != now.head).then(|| (then.head, now.head.clone()))
 }
 
-fn restored_fact(rewind: Seq, restored: &Restored) -> FilesRestored {
+fn restored_fact(rewind: Seq, restored: &RestoreReport) -> FilesRestored {
     let failed = restored
         .failed
         .iter()

@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use abide_model::{
-    Core, Digest, Durability, Epoch, Event, EventPage, EventRange, NewEvent, OddEvents, ReadNote,
-    Seq, SessionId, SessionReader, SessionState, SessionWriter, Ticket,
+    AnomalyPolicy, Digest, Durability, Epoch, Event, EventPage, EventRange, NewEvent, ReadFinding,
+    Seq, SessionCore, SessionId, SessionReader, SessionState, SessionWriter, Ticket,
 };
 
-use crate::early::Early;
-use crate::{ChildSocket, Error, Events, Follow, Store};
+use crate::early::ContextPartCache;
+use crate::{ChildService, Error, EventFollower, Events, Store};
 
 /// A session that this process writes to. Dropping it releases the session.
 pub struct Session {
@@ -19,7 +19,7 @@ pub struct Session {
     writer: Arc<dyn SessionWriter>,
     /// Requests whose answers are being read by this process.
     answering: Mutex<HashSet<String>>,
-    early: Early,
+    early: ContextPartCache,
 }
 
 impl std::fmt::Debug for Session {
@@ -32,7 +32,7 @@ impl Session {
     pub(crate) fn open(store: &Store, id: SessionId, wait: Duration) -> Result<Self, Error> {
         let writer = store.backend().write(id, wait)?;
         let view = SessionView::new(id, store.backend().read(id)?);
-        let (answering, early) = (Mutex::default(), Early::default());
+        let (answering, early) = (Mutex::default(), ContextPartCache::default());
         Ok(Self { store: store.clone(), view, writer, answering, early })
     }
 
@@ -52,7 +52,7 @@ impl Session {
         self.answering.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) const fn early(&self) -> &Early {
+    pub(crate) const fn early(&self) -> &ContextPartCache {
         &self.early
     }
 
@@ -66,12 +66,12 @@ impl Session {
         E: TryInto<NewEvent>,
         Error: From<E::Error>,
     {
-        self.append_with(vec![event.try_into()?], Durability::Synced, OddEvents::Keep)
+        self.append_with(vec![event.try_into()?], Durability::Synced, AnomalyPolicy::Keep)
     }
 
     /// Appends a batch, all or nothing, with one ticket.
     pub fn append_all(&self, events: Vec<NewEvent>) -> Result<Ticket, Error> {
-        self.append_with(events, Durability::Synced, OddEvents::Keep)
+        self.append_with(events, Durability::Synced, AnomalyPolicy::Keep)
     }
 
     /// Appends a batch with the given durability; anomalous events are kept or refused.
@@ -79,7 +79,7 @@ impl Session {
         &self,
         events: Vec<NewEvent>,
         durability: Durability,
-        odd: OddEvents,
+        odd: AnomalyPolicy,
     ) -> Result<Ticket, Error> {
         Ok(self.writer.append(events, durability, odd)?)
     }
@@ -92,7 +92,7 @@ impl Session {
 
     /// The small part of the state, and the digest of all of it. The cost does not depend on the
     /// length of the session.
-    pub fn core(&self) -> Result<(Core, Digest), Error> {
+    pub fn core(&self) -> Result<(SessionCore, Digest), Error> {
         Ok(self.writer.core()?)
     }
 
@@ -109,18 +109,18 @@ impl Session {
 
     /// What was found and repaired when the session was opened.
     #[must_use]
-    pub fn notes(&self) -> Vec<ReadNote> {
+    pub fn notes(&self) -> Vec<ReadFinding> {
         self.writer.notes()
     }
 
     /// Lets child processes write to the session while this process holds it: `abide` commands, and
-    /// every store opened with the session as [`Options::child_of`](crate::Options::child_of).
+    /// every store opened with the session as [`LocalOptions::child_of`](crate::LocalOptions::child_of).
     /// `seen` is called with each batch recorded for a child, before the child gets its answer; it
     /// must not block. Dropping the socket disconnects the children.
     pub fn serve_children(
         &self,
         seen: impl Fn(&[NewEvent]) + Send + Sync + 'static,
-    ) -> Result<ChildSocket, Error> {
+    ) -> Result<ChildService, Error> {
         self.store.backend().serve_children(self.id(), Box::new(seen))
     }
 
@@ -178,8 +178,8 @@ impl SessionView {
 
     /// Follows events from `first` on as they are acknowledged, including those of other processes.
     #[must_use]
-    pub fn follow(&self, first: Seq) -> Follow {
-        Follow::new(self.clone(), first)
+    pub fn follow(&self, first: Seq) -> EventFollower {
+        EventFollower::new(self.clone(), first)
     }
 
     /// The bytes that the session takes in the store, not counting objects.

@@ -8,9 +8,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use abide_local::{
-    BundleHeader, DiskUse, Environment, Erased, ImportOutcome, Imported, LocalStore, Made, Options,
-    Person, Place, Scope, SessionLiveness, StoreFinder, Trust, Where, find_store, make_parents,
-    store_of_project,
+    BundleHeader, CreateOutcome, DiskUse, Environment, EraseOutcome, ImportOutcome, ImportedBundle,
+    LocalOptions, LocalStore, SessionLiveness, SessionScope, StoreFinder, StoreLocation,
+    StorePlace, TrustPolicy, UserDirs, find_store, make_parents, store_of_project,
 };
 use abide_model::{
     History, HistoryQuery, NewSession, ObjectHash, Objects, Retention, Seq, SessionFields,
@@ -46,25 +46,27 @@ impl Store {
     /// project is the default for queries and new sessions.
     pub fn open_default() -> Result<Self, Error> {
         let from = std::env::current_dir().map_err(Error::CurrentDir)?;
-        let person = Person::of_process();
+        let person = UserDirs::of_process();
         let mut finder = StoreFinder::of_process()?;
-        if let Some(Where::Files(named)) = &mut finder.named {
+        if let Some(StoreLocation::Files(named)) = &mut finder.named {
             // Absolute, so that it stays valid if the process changes its directory.
             *named = from.join(&*named);
         }
         let place = finder.find(&from)?;
         check_accepted(&place, &finder.trust, Some(&own_consent()))?;
         match &place.store {
-            Where::Files(_) => Self::for_recording(&place, &from, &person, Options::default()),
+            StoreLocation::Files(_) => {
+                Self::for_recording(&place, &from, &person, LocalOptions::default())
+            }
             #[cfg(feature = "shared")]
-            Where::Shared(url) => {
+            StoreLocation::Shared(url) => {
                 let project = Some(Projects::in_state(&person).for_recording(&from)?);
                 let (here, cache) = (Some(place.project.clone()), person.cache);
                 let options = SharedOptions { project, here, cache, ..SharedOptions::default() };
                 Self::connect(url, options)
             }
             #[cfg(not(feature = "shared"))]
-            Where::Shared(url) => {
+            StoreLocation::Shared(url) => {
                 Err(Error::OnlyFiles { what: "this build", place: url.to_string() })
             }
         }
@@ -73,12 +75,12 @@ impl Store {
     /// Opens the local store at this place, creating it if it is missing, to record what happens in
     /// `dir`. In a store that holds many projects, new sessions belong to the project of `dir`.
     pub fn for_recording(
-        place: &Place,
+        place: &StorePlace,
         dir: &Path,
-        person: &Person,
-        options: Options,
+        person: &UserDirs,
+        options: LocalOptions,
     ) -> Result<Self, Error> {
-        let Where::Files(root) = &place.store else {
+        let StoreLocation::Files(root) = &place.store else {
             return Err(Error::OnlyFiles {
                 what: "opening by directory",
                 place: place.store.to_string(),
@@ -87,12 +89,12 @@ impl Store {
         make_parents(root)?;
         let store = LocalStore::init(root, options.clone())?;
         let store = match place.scope {
-            Scope::Project => {
+            SessionScope::Project => {
                 // The id is kept in the store, which must be complete first.
                 let projects = Projects::in_store(root, person).for_recording(dir)?.ids();
-                LocalStore::open(root, Options { projects, ..options })?
+                LocalStore::open(root, LocalOptions { projects, ..options })?
             }
-            Scope::Store => store,
+            SessionScope::Store => store,
         };
         Ok(Self::local(store).in_project(place))
     }
@@ -100,8 +102,8 @@ impl Store {
     /// Makes new sessions record the directory of their whole project, if the store holds many
     /// projects.
     #[must_use]
-    pub fn in_project(mut self, place: &Place) -> Self {
-        self.project_dir = (place.scope == Scope::Project).then(|| place.project.clone());
+    pub fn in_project(mut self, place: &StorePlace) -> Self {
+        self.project_dir = (place.scope == SessionScope::Project).then(|| place.project.clone());
         self
     }
 
@@ -119,12 +121,12 @@ impl Store {
 
     /// Opens the store of a directory: `.abide` in it or above it. Refuses a store that another
     /// user owns or can write to, and a store outside the project that a project file points to,
-    /// unless the user has accepted it ([`Consent`](crate::Consent)).
+    /// unless the user has accepted it ([`Consent`]).
     pub fn open(from: impl AsRef<Path>) -> Result<Self, Error> {
         let from = std::path::absolute(from).map_err(Error::CurrentDir)?;
-        let place = find_store(&from, &Trust::of_process())?;
+        let place = find_store(&from, &TrustPolicy::of_process())?;
         let place = place.ok_or(Error::NoStore { from })?;
-        Ok(Self::local(LocalStore::open(&files(place)?, Options::default())?))
+        Ok(Self::local(LocalStore::open(&files(place)?, LocalOptions::default())?))
     }
 
     /// A store on local files, with its own settings.
@@ -137,8 +139,8 @@ impl Store {
     /// or else in the directory itself.
     pub fn open_or_init(from: impl AsRef<Path>) -> Result<Self, Error> {
         let from = std::path::absolute(from).map_err(Error::CurrentDir)?;
-        let place = store_of_project(&from, &Trust::of_process())?;
-        Ok(Self::local(LocalStore::init(&files(place)?, Options::default())?))
+        let place = store_of_project(&from, &TrustPolicy::of_process())?;
+        Ok(Self::local(LocalStore::init(&files(place)?, LocalOptions::default())?))
     }
 
     /// Wraps any store. It supports sessions and events, and nothing else.
@@ -360,7 +362,7 @@ impl Store {
 
     /// Creates a session without opening it and tells whether it is new. If several callers use the
     /// same key at once, exactly one is told so.
-    pub fn make_new(&self, session: NewSession) -> Result<Made, Error> {
+    pub fn make_new(&self, session: NewSession) -> Result<CreateOutcome, Error> {
         self.backend.create_new(self.placed(session))
     }
 
@@ -370,7 +372,7 @@ impl Store {
         parent: SessionId,
         at: Option<Seq>,
         session: NewSession,
-    ) -> Result<Made, Error> {
+    ) -> Result<CreateOutcome, Error> {
         self.backend.fork_new(parent, at, self.placed(session))
     }
 
@@ -419,12 +421,16 @@ impl Store {
     }
 
     /// Reports what an import would do.
-    pub fn check_bundle(&self, bundle: Bundle<'_>) -> Result<Imported, Error> {
+    pub fn check_bundle(&self, bundle: Bundle<'_>) -> Result<ImportedBundle, Error> {
         self.backend.check_bundle(bundle)
     }
 
     /// Imports a session, complete and verified, or not at all.
-    pub fn import_bundle(&self, bundle: Bundle<'_>, wait: Duration) -> Result<Imported, Error> {
+    pub fn import_bundle(
+        &self,
+        bundle: Bundle<'_>,
+        wait: Duration,
+    ) -> Result<ImportedBundle, Error> {
         self.import_bundle_of(bundle, None, wait)
     }
 
@@ -433,7 +439,7 @@ impl Store {
         &self,
         bundle: Bundle<'_>,
         project: Option<&str>,
-    ) -> Result<Imported, Error> {
+    ) -> Result<ImportedBundle, Error> {
         self.backend.check_bundle_of(bundle, project)
     }
 
@@ -444,7 +450,7 @@ impl Store {
         bundle: Bundle<'_>,
         project: Option<&str>,
         wait: Duration,
-    ) -> Result<Imported, Error> {
+    ) -> Result<ImportedBundle, Error> {
         let imported = self.backend.import_bundle_of(bundle, project, wait)?;
         if matches!(imported.outcome, ImportOutcome::Forwarded { .. }) {
             self.forget_runs(imported.bundle.session);
@@ -459,7 +465,7 @@ impl Store {
         session: SessionId,
         seqs: &[Seq],
         wait: Duration,
-    ) -> Result<Erased, Error> {
+    ) -> Result<EraseOutcome, Error> {
         self.backend.erase_payloads(session, seqs, wait)
     }
 
@@ -470,13 +476,13 @@ impl Store {
 }
 
 /// The directory of a local store that may be used.
-fn files(place: Place) -> Result<PathBuf, Error> {
+fn files(place: StorePlace) -> Result<PathBuf, Error> {
     match &place.store {
-        Where::Files(root) => {
-            check_accepted(&place, &Trust::of_process(), Some(&own_consent()))?;
+        StoreLocation::Files(root) => {
+            check_accepted(&place, &TrustPolicy::of_process(), Some(&own_consent()))?;
             Ok(root.clone())
         }
-        Where::Shared(url) => {
+        StoreLocation::Shared(url) => {
             Err(Error::OnlyFiles { what: "opening by directory", place: url.to_string() })
         }
     }
@@ -500,14 +506,14 @@ mod tests {
             fs::create_dir(dir).unwrap();
         }
         fs::write(root.join("config.toml"), "version = 99\n").unwrap();
-        let person = Person::by(|_| None, || Some(home));
-        let place = Place {
-            store: Where::Files(root.clone()),
+        let person = UserDirs::by(|_| None, || Some(home));
+        let place = StorePlace {
+            store: StoreLocation::Files(root.clone()),
             project: project.clone(),
-            scope: Scope::Project,
+            scope: SessionScope::Project,
             elsewhere: None,
         };
-        let open = || Store::for_recording(&place, &project, &person, Options::default());
+        let open = || Store::for_recording(&place, &project, &person, LocalOptions::default());
         open().unwrap_err();
         assert!(!root.join("projects").exists());
         fs::remove_file(root.join("config.toml")).unwrap();
@@ -537,7 +543,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (project, outside) = (dir.path().join("project"), dir.path().join("outside"));
         fs::create_dir(&project).unwrap();
-        LocalStore::init(&outside, Options::default()).unwrap();
+        LocalStore::init(&outside, LocalOptions::default()).unwrap();
         fs::write(project.join(".abide"), "../outside\n").unwrap();
         for refused in [Store::open(&project), Store::open_or_init(&project)] {
             assert!(matches!(refused, Err(Error::NotAccepted { .. })), "{refused:?}");

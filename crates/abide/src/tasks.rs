@@ -1,7 +1,7 @@
 //! Changes a session's tasks in batches.
 //!
 //! Each change is checked against the task tree at once and refused if it is illegal.
-//! [`Tasks::flush`] records the accepted changes, many in one durable write. Until that succeeds
+//! [`SessionTasks::flush`] records the accepted changes, many in one durable write. Until that succeeds
 //! everything is kept. Each event has its own key, so it can be written again without being
 //! recorded twice.
 
@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use abide_model::{
-    Fact, InputError, Kind, Limits, NewEvent, Seq, TaskChange, TaskCreated, TaskError, TaskId,
+    EventLimits, Fact, InputError, Kind, NewEvent, Seq, TaskChange, TaskCreated, TaskError, TaskId,
     TaskStatus, TaskStatusChange, TaskTree,
 };
 
@@ -17,14 +17,14 @@ use crate::{Error, Session, SessionView};
 
 mod flush;
 
-pub use flush::Flushed;
+pub use flush::FlushReport;
 
 /// Finds a free id for a subtask, or for a top-level task.
 pub type NextId = fn(&TaskTree, Option<&TaskId>) -> TaskId;
 
 /// The request behind a pending event.
 #[derive(Debug, Clone)]
-enum Wish {
+enum TaskIntent {
     Create(TaskCreated),
     /// With a generated id.
     CreateNext(TaskCreated, NextId),
@@ -36,22 +36,22 @@ enum Wish {
 }
 
 #[derive(Debug, Clone)]
-struct Waiting {
+struct PendingTaskEvent {
     event: NewEvent,
-    wish: Wish,
+    wish: TaskIntent,
 }
 
-impl Waiting {
+impl PendingTaskEvent {
     /// Returns true if the event is about this task or refers to it.
     fn names(&self, task: &TaskId) -> bool {
         let spoken_of = match &self.wish {
-            Wish::Create(created) | Wish::CreateNext(created, _) => {
+            TaskIntent::Create(created) | TaskIntent::CreateNext(created, _) => {
                 created.parent.as_ref() == Some(task) || created.depends.contains(task)
             }
-            Wish::Change(change) => {
+            TaskIntent::Change(change) => {
                 change.depends.as_ref().is_some_and(|depends| depends.contains(task))
             }
-            Wish::Set(_) | Wish::Follow | Wish::Other => false,
+            TaskIntent::Set(_) | TaskIntent::Follow | TaskIntent::Other => false,
         };
         spoken_of || self.event.task.as_ref() == Some(task)
     }
@@ -59,14 +59,14 @@ impl Waiting {
 
 /// What was not yet recorded when the session was released.
 #[derive(Debug, Clone)]
-pub struct PendingTasks(Vec<Waiting>);
+pub struct PendingTasks(Vec<PendingTaskEvent>);
 
 /// A session's tasks, including changes that are not recorded yet.
 #[derive(Debug)]
-pub struct Tasks {
+pub struct SessionTasks {
     session: Arc<Session>,
     tree: TaskTree,
-    pending: Vec<Waiting>,
+    pending: Vec<PendingTaskEvent>,
     /// Prefix of the keys of this instance's events.
     key: String,
     keys: u64,
@@ -74,7 +74,7 @@ pub struct Tasks {
     stale: bool,
 }
 
-impl Tasks {
+impl SessionTasks {
     /// Opens the tasks of a session.
     pub fn open(session: Arc<Session>) -> Result<Self, Error> {
         let tree = TaskTree::of(&session.state()?.tasks);
@@ -95,7 +95,7 @@ impl Tasks {
     }
 
     /// Releases the session, so that it can be opened again, and keeps the pending changes; see
-    /// [`Tasks::resume`].
+    /// [`SessionTasks::resume`].
     #[must_use]
     pub fn into_pending(self) -> PendingTasks {
         PendingTasks(self.pending)
@@ -111,7 +111,7 @@ impl Tasks {
     pub fn create(&mut self, task: TaskCreated) -> Result<(), Error> {
         let event = checked(created(&task)?)?;
         let follows = self.tree.insert(&task)?;
-        self.push(event, Wish::Create(task));
+        self.push(event, TaskIntent::Create(task));
         self.push_follows(follows)
     }
 
@@ -122,7 +122,7 @@ impl Tasks {
         let task = TaskCreated { task: id.clone(), ..task };
         let event = checked(created(&task)?)?;
         let follows = self.tree.insert(&task)?;
-        self.push(event, Wish::CreateNext(task, next));
+        self.push(event, TaskIntent::CreateNext(task, next));
         self.push_follows(follows)?;
         Ok(id)
     }
@@ -131,7 +131,7 @@ impl Tasks {
     pub fn change(&mut self, change: TaskChange) -> Result<(), Error> {
         let event = checked(NewEvent::try_from(change.clone())?.for_task(change.task.as_str()))?;
         apply_change(&mut self.tree, &change)?;
-        self.push(event, Wish::Change(change));
+        self.push(event, TaskIntent::Change(change));
         Ok(())
     }
 
@@ -140,7 +140,7 @@ impl Tasks {
         self.tree.check_status(change.task.as_str(), change.status)?;
         let event = checked(NewEvent::try_from(change.clone())?.for_task(change.task.as_str()))?;
         let follows = apply_status(&mut self.tree, &change);
-        self.push(event, Wish::Set(change));
+        self.push(event, TaskIntent::Set(change));
         self.push_follows(follows)
     }
 
@@ -158,7 +158,7 @@ impl Tasks {
         {
             self.stale = true;
         }
-        self.push(event, Wish::Other);
+        self.push(event, TaskIntent::Other);
     }
 
     /// Number of events not recorded yet.
@@ -179,12 +179,12 @@ impl Tasks {
         self.tree = TaskTree::of(&state.tasks);
         let mut refused = Vec::new();
         let mut pending = VecDeque::from(std::mem::take(&mut self.pending));
-        while let Some(Waiting { mut event, mut wish }) = pending.pop_front() {
+        while let Some(PendingTaskEvent { mut event, mut wish }) = pending.pop_front() {
             // A failed write did record it: the tree has it already.
             if event.key.as_deref().is_some_and(|key| state.key(key).is_some()) {
                 continue;
             }
-            if let Wish::CreateNext(task, next) = &mut wish
+            if let TaskIntent::CreateNext(task, next) = &mut wish
                 && self.tree.get(task.task.as_str()).is_some()
                 && !pending.iter().any(|other| other.names(&task.task))
             {
@@ -192,18 +192,22 @@ impl Tasks {
                 event = NewEvent { key: event.key, ..created(task)? };
             }
             let follows = match &wish {
-                Wish::Create(task) | Wish::CreateNext(task, _) => self.tree.insert(task),
-                Wish::Change(change) => apply_change(&mut self.tree, change).map(|()| Vec::new()),
-                Wish::Set(change) => self
+                TaskIntent::Create(task) | TaskIntent::CreateNext(task, _) => {
+                    self.tree.insert(task)
+                }
+                TaskIntent::Change(change) => {
+                    apply_change(&mut self.tree, change).map(|()| Vec::new())
+                }
+                TaskIntent::Set(change) => self
                     .tree
                     .check_status(change.task.as_str(), change.status)
                     .map(|()| apply_status(&mut self.tree, change)),
-                Wish::Follow => continue,
-                Wish::Other => Ok(Vec::new()),
+                TaskIntent::Follow => continue,
+                TaskIntent::Other => Ok(Vec::new()),
             };
             match follows {
                 Ok(follows) => {
-                    self.pending.push(Waiting { event, wish });
+                    self.pending.push(PendingTaskEvent { event, wish });
                     self.push_follows(follows)?;
                 }
                 Err(error) => refused.push(error),
@@ -236,12 +240,12 @@ impl Tasks {
         Ok(count)
     }
 
-    fn push(&mut self, mut event: NewEvent, wish: Wish) {
+    fn push(&mut self, mut event: NewEvent, wish: TaskIntent) {
         if event.key.is_none() {
             self.keys += 1;
             event.key = Some(format!("{}.{}", self.key, self.keys));
         }
-        self.pending.push(Waiting { event, wish });
+        self.pending.push(PendingTaskEvent { event, wish });
     }
 
     fn push_follows(&mut self, follows: Vec<(TaskId, TaskStatus)>) -> Result<(), Error> {
@@ -254,7 +258,7 @@ impl Tasks {
             let reason = Some(reason.to_owned());
             let id = task.0.clone();
             let event = TaskStatusChange { task, status, reason, ..TaskStatusChange::default() };
-            self.push(NewEvent::try_from(event)?.for_task(id.as_str()), Wish::Follow);
+            self.push(NewEvent::try_from(event)?.for_task(id.as_str()), TaskIntent::Follow);
         }
         Ok(())
     }
@@ -274,7 +278,7 @@ fn created(task: &TaskCreated) -> Result<NewEvent, InputError> {
 
 /// Refuses an event that no session accepts, before it changes the tree.
 fn checked(event: NewEvent) -> Result<NewEvent, InputError> {
-    event.check(&Limits::default())?;
+    event.check(&EventLimits::default())?;
     Ok(event)
 }
 

@@ -3,9 +3,9 @@
 //! OpenAI's encodings are public, and `abide-tokens` implements them. For other models the number
 //! is estimated from the length of the text.
 
-use abide_model::{CallId, Entry, OUTCOME_UNKNOWN, Payload, Tokens, ToolResult};
+use abide_model::{CallId, ContextEntry, OUTCOME_UNKNOWN, Payload, TokenBasis, ToolResult};
 use abide_tokens::Encoding;
-use abide_wire::{CallResult, Part, Said, read, read_call};
+use abide_wire::{CallResult, MessagePart, ReadMessage, read, read_call};
 
 /// Tokens per message in addition to its text.
 const MESSAGE: u64 = 4;
@@ -32,27 +32,27 @@ impl TokenCount {
 
     /// How the least certain part was obtained.
     #[must_use]
-    pub const fn how(&self) -> Tokens {
+    pub const fn how(&self) -> TokenBasis {
         match (self.estimated, self.counted) {
-            (0, 0) => Tokens::Reported,
-            (0, _) => Tokens::Counted,
-            _ => Tokens::Estimated,
+            (0, 0) => TokenBasis::Reported,
+            (0, _) => TokenBasis::Counted,
+            _ => TokenBasis::Estimated,
         }
     }
 
     /// Adds another count.
     pub const fn sum(&mut self, other: &Self) {
-        self.add(other.reported, Tokens::Reported);
-        self.add(other.counted, Tokens::Counted);
-        self.add(other.estimated, Tokens::Estimated);
+        self.add(other.reported, TokenBasis::Reported);
+        self.add(other.counted, TokenBasis::Counted);
+        self.add(other.estimated, TokenBasis::Estimated);
     }
 
     /// Adds tokens that were obtained in this way.
-    pub const fn add(&mut self, tokens: u64, how: Tokens) {
+    pub const fn add(&mut self, tokens: u64, how: TokenBasis) {
         let part = match how {
-            Tokens::Reported => &mut self.reported,
-            Tokens::Counted => &mut self.counted,
-            Tokens::Estimated => &mut self.estimated,
+            TokenBasis::Reported => &mut self.reported,
+            TokenBasis::Counted => &mut self.counted,
+            TokenBasis::Estimated => &mut self.estimated,
         };
         *part = part.saturating_add(tokens);
     }
@@ -93,8 +93,8 @@ impl Tokenizer {
 
     /// How its numbers are obtained.
     #[must_use]
-    pub const fn how(&self) -> Tokens {
-        if self.encoding.is_some() { Tokens::Counted } else { Tokens::Estimated }
+    pub const fn how(&self) -> TokenBasis {
+        if self.encoding.is_some() { TokenBasis::Counted } else { TokenBasis::Estimated }
     }
 
     /// The number of tokens in a text.
@@ -105,20 +105,20 @@ impl Tokenizer {
 
     /// The tokens of one context entry. Images are always estimated.
     #[must_use]
-    pub fn entry(&self, entry: &Entry) -> TokenCount {
+    pub fn entry(&self, entry: &ContextEntry) -> TokenCount {
         let mut count = TokenCount::default();
         self.add(MESSAGE, &mut count);
         match entry {
-            Entry::Message { data, .. } => self.message(data, &mut count),
-            Entry::Call { data, .. } => {
+            ContextEntry::Message { data, .. } => self.message(data, &mut count),
+            ContextEntry::Call { data, .. } => {
                 if let Some(call) = read_call(data) {
-                    self.part(&Part::Call(call), &mut count);
+                    self.part(&MessagePart::Call(call), &mut count);
                 }
             }
-            Entry::Result { data, executed: true, .. } => self.executed(data, &mut count),
-            Entry::Result { data, call, .. } => self.result(data, call, &mut count),
-            Entry::Unknown { .. } => self.add_text(OUTCOME_UNKNOWN, &mut count),
-            Entry::Summary { text, .. } => self.add_text(text, &mut count),
+            ContextEntry::Result { data, executed: true, .. } => self.executed(data, &mut count),
+            ContextEntry::Result { data, call, .. } => self.result(data, call, &mut count),
+            ContextEntry::Unknown { .. } => self.add_text(OUTCOME_UNKNOWN, &mut count),
+            ContextEntry::Summary { text, .. } => self.add_text(text, &mut count),
         }
         count
     }
@@ -134,9 +134,9 @@ impl Tokenizer {
     fn message(&self, data: &Payload, count: &mut TokenCount) {
         match read(data) {
             // Results are entries of their own.
-            Some(Said { parts, .. }) => parts
+            Some(ReadMessage { parts, .. }) => parts
                 .iter()
-                .filter(|part| !matches!(part, Part::Result(_)))
+                .filter(|part| !matches!(part, MessagePart::Result(_)))
                 .for_each(|part| self.part(part, count)),
             None => self.add_text(data.as_str(), count),
         }
@@ -144,7 +144,7 @@ impl Tokenizer {
 
     fn result(&self, data: &Payload, call: &CallId, count: &mut TokenCount) {
         let parts = read(data).map(|said| said.parts).unwrap_or_default();
-        let of_call = |part: &&Part| matches!(part, Part::Result(result) if result.id == call.0);
+        let of_call = |part: &&MessagePart| matches!(part, MessagePart::Result(result) if result.id == call.0);
         parts.iter().find(of_call).into_iter().for_each(|part| self.part(part, count));
     }
 
@@ -157,21 +157,23 @@ impl Tokenizer {
         }
     }
 
-    fn part(&self, part: &Part, count: &mut TokenCount) {
+    fn part(&self, part: &MessagePart, count: &mut TokenCount) {
         match part {
-            Part::Text(text) | Part::Refusal(text) | Part::Thinking { text, .. } => {
+            MessagePart::Text(text)
+            | MessagePart::Refusal(text)
+            | MessagePart::Thinking { text, .. } => {
                 self.add_text(text, count);
             }
-            Part::Image(_) => count.add(IMAGE, Tokens::Estimated),
-            Part::Call(call) => {
+            MessagePart::Image(_) => count.add(IMAGE, TokenBasis::Estimated),
+            MessagePart::Call(call) => {
                 self.add(MESSAGE, count);
                 self.add_text(&call.name, count);
                 self.add_text(&call.arguments, count);
             }
-            Part::Result(CallResult { parts, .. }) => {
+            MessagePart::Result(CallResult { parts, .. }) => {
                 parts.iter().for_each(|part| self.part(part, count));
             }
-            Part::Other(raw) => self.add_text(raw.get(), count),
+            MessagePart::Other(raw) => self.add_text(raw.get(), count),
         }
     }
 }
@@ -194,11 +196,11 @@ mod tests {
     #[test]
     fn a_model_is_counted_by_its_own_encoding_and_others_are_estimated() {
         for (model, how) in [
-            (Some("gpt-5-mini"), Tokens::Counted),
-            (Some("openai/gpt-4o"), Tokens::Counted),
-            (Some("gpt-4-turbo"), Tokens::Counted),
-            (Some("claude-sonnet-4-5"), Tokens::Estimated),
-            (None, Tokens::Estimated),
+            (Some("gpt-5-mini"), TokenBasis::Counted),
+            (Some("openai/gpt-4o"), TokenBasis::Counted),
+            (Some("gpt-4-turbo"), TokenBasis::Counted),
+            (Some("claude-sonnet-4-5"), TokenBasis::Estimated),
+            (None, TokenBasis::Estimated),
         ] {
             assert_eq!(Tokenizer::for_model(model).how(), how, "{model:?}");
         }
@@ -213,11 +215,11 @@ mod tests {
     #[test]
     fn a_count_says_how_its_weakest_part_is_known() {
         let mut count = TokenCount { reported: 10, ..TokenCount::default() };
-        assert_eq!((count.total(), count.how()), (10, Tokens::Reported));
-        count.add(5, Tokens::Counted);
-        assert_eq!((count.total(), count.how()), (15, Tokens::Counted));
-        count.add(1, Tokens::Estimated);
-        assert_eq!((count.total(), count.how()), (16, Tokens::Estimated));
+        assert_eq!((count.total(), count.how()), (10, TokenBasis::Reported));
+        count.add(5, TokenBasis::Counted);
+        assert_eq!((count.total(), count.how()), (15, TokenBasis::Counted));
+        count.add(1, TokenBasis::Estimated);
+        assert_eq!((count.total(), count.how()), (16, TokenBasis::Estimated));
     }
 
     #[test]

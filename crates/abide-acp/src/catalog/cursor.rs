@@ -10,20 +10,20 @@ use super::CatalogError;
 
 /// The last session of a page. Greater is newer, and comes first in the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Cursor {
+pub(super) struct ListCursor {
     /// When it last changed.
     pub(super) updated: Timestamp,
     /// Breaks ties.
     pub(super) id: SessionId,
 }
 
-impl fmt::Display for Cursor {
+impl fmt::Display for ListCursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.updated.as_millis(), self.id)
     }
 }
 
-impl FromStr for Cursor {
+impl FromStr for ListCursor {
     type Err = CatalogError;
 
     fn from_str(text: &str) -> Result<Self, CatalogError> {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use abide::{HistoryEntry, HistoryQuery, Overview, SessionFields, SessionId};
 
-use super::cursor::Cursor;
+use super::cursor::ListCursor;
 use super::stores::OpenStore;
 use super::{CatalogError, KEY, SessionPage};
 use crate::protocol::SessionInfo;
@@ -19,8 +19,8 @@ const ASKED: usize = 4 * PAGE;
 const TITLE: usize = 80;
 
 /// A session in the list.
-struct Listed {
-    place: Cursor,
+struct ListedSession {
+    place: ListCursor,
     info: SessionInfo,
 }
 
@@ -28,7 +28,7 @@ struct Listed {
 pub(super) fn page(
     stores: &[OpenStore],
     directory: Option<&Path>,
-    after: Option<Cursor>,
+    after: Option<ListCursor>,
 ) -> Result<SessionPage, CatalogError> {
     let wanted = directory.map(real);
     let mut listed = Vec::new();
@@ -46,8 +46,8 @@ pub(super) fn page(
 fn gather(
     open: &OpenStore,
     wanted: Option<&Path>,
-    after: Option<Cursor>,
-    listed: &mut Vec<Listed>,
+    after: Option<ListCursor>,
+    listed: &mut Vec<ListedSession>,
 ) -> Result<(), CatalogError> {
     let mut limit = ASKED;
     let mut until = after.map(|after| after.updated);
@@ -68,13 +68,13 @@ fn gather(
             }
         }
         for entry in history.entries {
-            let place = Cursor { updated: entry.overview.updated, id: entry.id };
+            let place = ListCursor { updated: entry.overview.updated, id: entry.id };
             let cwd = directory_of(&entry.overview, open);
             if after.is_none_or(|after| place < after)
                 && wanted.is_none_or(|wanted| directories.real(&cwd) == wanted)
             {
                 count += 1;
-                listed.push(Listed { place, info: info(&entry, cwd) });
+                listed.push(ListedSession { place, info: info(&entry, cwd) });
             }
         }
         if !more || count > PAGE {
@@ -97,10 +97,13 @@ fn info(entry: &HistoryEntry, cwd: PathBuf) -> SessionInfo {
 }
 
 /// The sessions of a store, of any project, that clients know by this id.
-pub(super) fn with_client_id(open: &OpenStore, id: &str) -> Result<Vec<Named>, CatalogError> {
+pub(super) fn with_client_id(
+    open: &OpenStore,
+    id: &str,
+) -> Result<Vec<SessionCandidate>, CatalogError> {
     let history = open.store.history(&HistoryQuery::default())?;
     let called = |entry: &&HistoryEntry| client_id(&entry.overview.fields, entry.id) == id;
-    let named = |entry: &HistoryEntry| Named {
+    let named = |entry: &HistoryEntry| SessionCandidate {
         session: entry.id,
         directory: Some(directory_of(&entry.overview, open)),
         project: entry.overview.fields.project_id.clone(),
@@ -110,7 +113,7 @@ pub(super) fn with_client_id(open: &OpenStore, id: &str) -> Result<Vec<Named>, C
 
 /// A session that a client's id may mean.
 #[derive(Debug, Clone)]
-pub(super) struct Named {
+pub(super) struct SessionCandidate {
     pub(super) session: SessionId,
     /// Where its files are, for people.
     pub(super) directory: Option<PathBuf>,

@@ -16,12 +16,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use abide::{
-    DeleteError, Made, NewSession, Session, SessionFields, SessionId, SessionRef, Store, StoreError,
+    CreateOutcome, DeleteError, NewSession, Session, SessionFields, SessionId, SessionRef, Store,
+    StoreError,
 };
 use serde::Serialize;
 
 pub use self::error::CatalogError;
-use self::listing::Named;
+use self::listing::SessionCandidate;
 use self::stores::{OpenStore, StoreKey, Stores, real_dir};
 use crate::options::StoreOptions;
 use crate::protocol::SessionInfo;
@@ -48,18 +49,18 @@ pub struct SessionPage {
 pub struct Catalog {
     stores: Stores,
     /// Ids that were given out or asked for, and the session each means to this client.
-    known: Mutex<HashMap<String, Known>>,
+    known: Mutex<HashMap<String, CatalogEntry>>,
 }
 
 /// The session that an id means to this client.
 #[derive(Debug, Clone)]
-struct Known {
+struct CatalogEntry {
     store: StoreKey,
     session: SessionId,
     project: Option<String>,
 }
 
-impl Known {
+impl CatalogEntry {
     /// The store among these that still has the session; `None` if it is gone.
     fn still_in<'a>(&self, stores: &'a [OpenStore]) -> Result<Option<&'a OpenStore>, CatalogError> {
         let Some(open) = stores.iter().find(|open| open.key.at == self.store.at) else {
@@ -199,12 +200,12 @@ impl Catalog {
         open: &OpenStore,
         id: &str,
         session: NewSession,
-        make: impl Fn(NewSession) -> Result<Made, abide::Error>,
+        make: impl Fn(NewSession) -> Result<CreateOutcome, abide::Error>,
     ) -> Result<(String, SessionId), CatalogError> {
         if self.may_be_key(open, id)? {
             let keyed = session.clone().with_key(format!("{KEY}{id}"));
-            // Of two processes that try the same key at once, one gets `Made::Known`.
-            if let Made::New(made) = make(keyed)? {
+            // Of two processes that try the same key at once, one gets `CreateOutcome::Known`.
+            if let CreateOutcome::New(made) = make(keyed)? {
                 return Ok((id.to_owned(), made));
             }
         }
@@ -304,7 +305,7 @@ impl Catalog {
                 Err(CatalogError::NoSession { id: id.to_owned(), place: places.join(" or ") })
             }
             (_, many) => {
-                let place = |(open, it): &(&OpenStore, Named)| {
+                let place = |(open, it): &(&OpenStore, SessionCandidate)| {
                     let directory = it.directory.as_ref().map(|dir| dir.display().to_string());
                     directory.unwrap_or_else(|| open.place())
                 };
@@ -316,23 +317,23 @@ impl Catalog {
 
     fn know(&self, open: &OpenStore, id: &str, session: SessionId) {
         let project = open.store.project_of(session).ok().flatten();
-        let known = Known { store: open.key.clone(), session, project };
+        let known = CatalogEntry { store: open.key.clone(), session, project };
         self.known().insert(id.to_owned(), known);
     }
 
-    fn known(&self) -> MutexGuard<'_, HashMap<String, Known>> {
+    fn known(&self) -> MutexGuard<'_, HashMap<String, CatalogEntry>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A match of which only the id is known.
-const fn alone(session: SessionId) -> Named {
-    Named { session, directory: None, project: None }
+const fn alone(session: SessionId) -> SessionCandidate {
+    SessionCandidate { session, directory: None, project: None }
 }
 
 /// The sessions of a store that a client calls `id`. Keys are unique within a project only, and
 /// these may be of any.
-fn sessions_of(open: &OpenStore, id: &str) -> Result<Vec<Named>, CatalogError> {
+fn sessions_of(open: &OpenStore, id: &str) -> Result<Vec<SessionCandidate>, CatalogError> {
     if let Ok(own) = id.parse()
         && let Some(session) = found(open, &SessionRef::Id(own))?
     {

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use abide::{
-    Error, LocalStore, Options, Place, ProjectIdentity, Projects, Scope, Store, Where,
-    check_accepted,
+    Error, LocalOptions, LocalStore, ProjectIdentity, Projects, SessionScope, Store, StoreLocation,
+    StorePlace, check_accepted,
 };
 
 use super::CatalogError;
@@ -16,12 +16,12 @@ use crate::options::StoreOptions;
 /// Identifies an open store: where it is, and the project whose sessions it shows.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct StoreKey {
-    pub(super) at: Where,
-    project: Option<Of>,
+    pub(super) at: StoreLocation,
+    project: Option<ProjectClone>,
 }
 
 /// A project in one of its clones: its id and its root directory here.
-type Of = (String, PathBuf);
+type ProjectClone = (String, PathBuf);
 
 /// A store, and where it is.
 #[derive(Debug, Clone)]
@@ -62,18 +62,19 @@ impl Stores {
         let place = self.place(directory)?;
         let project = self.project(&place, directory)?;
         // Without an id yet, the store would show the sessions of all projects.
-        let lacking = matches!(place.store, Where::Files(_)) && place.scope == Scope::Project;
+        let lacking =
+            matches!(place.store, StoreLocation::Files(_)) && place.scope == SessionScope::Project;
         if (project.is_some() || !lacking)
             && let Some(known) = self.known(&place, project.as_ref())
         {
             return Ok(known);
         }
         let store = match &place.store {
-            Where::Files(_) => {
+            StoreLocation::Files(_) => {
                 let person = &self.options.person;
-                Store::for_recording(&place, directory, person, Options::default())?
+                Store::for_recording(&place, directory, person, LocalOptions::default())?
             }
-            Where::Shared(url) => self.options.connect.open(url)?,
+            StoreLocation::Shared(url) => self.options.connect.open(url)?,
         };
         // Looked up again: the project may just have got its id, and a new store has its links
         // resolved.
@@ -82,7 +83,7 @@ impl Stores {
     }
 
     /// The store of a directory, if it may be used. The user cannot be asked here.
-    fn place(&self, directory: &Path) -> Result<Place, CatalogError> {
+    fn place(&self, directory: &Path) -> Result<StorePlace, CatalogError> {
         let finder = &self.options.finder;
         let place = finder.find(directory).map_err(Error::from)?;
         check_accepted(&place, &finder.trust, self.options.consent.as_ref())?;
@@ -92,11 +93,11 @@ impl Stores {
     /// The project of a directory, if its store holds several; `None` if it has no id yet.
     fn project(
         &self,
-        place: &Place,
+        place: &StorePlace,
         directory: &Path,
     ) -> Result<Option<ProjectIdentity>, CatalogError> {
         Ok(match (&place.store, place.scope) {
-            (Where::Files(root), Scope::Project) => {
+            (StoreLocation::Files(root), SessionScope::Project) => {
                 Projects::in_store(root, &self.options.person).of(directory)?
             }
             _ => None,
@@ -119,23 +120,23 @@ impl Stores {
 
     fn read(
         &self,
-        place: &Place,
+        place: &StorePlace,
         project: Option<&ProjectIdentity>,
     ) -> Result<Option<OpenStore>, CatalogError> {
         if let Some(known) = self.known(place, project) {
             return Ok(Some(known));
         }
         let store = match &place.store {
-            Where::Files(root) if !root.is_dir() => return Ok(None),
-            Where::Files(root) => {
+            StoreLocation::Files(root) if !root.is_dir() => return Ok(None),
+            StoreLocation::Files(root) => {
                 let projects = project.map(ProjectIdentity::ids).unwrap_or_default();
-                let options = Options { projects, ..Options::default() };
+                let options = LocalOptions { projects, ..LocalOptions::default() };
                 let store = LocalStore::open(root, options).map_err(Error::from)?;
                 let store = Store::local(store);
                 // Sessions recorded through it later belong to this project.
                 if project.is_some() { store.in_project(place) } else { store }
             }
-            Where::Shared(url) => self.options.connect.open(url)?,
+            StoreLocation::Shared(url) => self.options.connect.open(url)?,
         };
         Ok(Some(self.kept(key(place, project), store)))
     }
@@ -149,7 +150,7 @@ impl Stores {
         if let Some(here) = here {
             self.read(&self.place(here)?, None)?;
         }
-        let mut places: Vec<Where> = self
+        let mut places: Vec<StoreLocation> = self
             .open()
             .values()
             .filter(|open| is_there(open))
@@ -158,16 +159,20 @@ impl Stores {
         // In a fixed order, without duplicates.
         places.sort_by_cached_key(ToString::to_string);
         places.dedup();
-        let whole = |at: Where| {
-            let place =
-                Place { store: at, project: PathBuf::new(), scope: Scope::Store, elsewhere: None };
+        let whole = |at: StoreLocation| {
+            let place = StorePlace {
+                store: at,
+                project: PathBuf::new(),
+                scope: SessionScope::Store,
+                elsewhere: None,
+            };
             self.read(&place, None).transpose()
         };
         places.into_iter().filter_map(whole).collect()
     }
 
     /// The store, if it is open already.
-    fn known(&self, place: &Place, project: Option<&ProjectIdentity>) -> Option<OpenStore> {
+    fn known(&self, place: &StorePlace, project: Option<&ProjectIdentity>) -> Option<OpenStore> {
         self.open().get(&key(place, project)).filter(|known| is_there(known)).cloned()
     }
 
@@ -188,7 +193,7 @@ impl Stores {
 }
 
 /// The key of the store at a place, with the sessions of this project.
-fn key(place: &Place, project: Option<&ProjectIdentity>) -> StoreKey {
+fn key(place: &StorePlace, project: Option<&ProjectIdentity>) -> StoreKey {
     let project = project.map(|project| (project.id.clone(), place.project.clone()));
     StoreKey { at: real(place.store.clone()), project }
 }
@@ -203,10 +208,10 @@ pub(super) fn real_dir(directory: &Path) -> PathBuf {
 }
 
 /// A store's location with links resolved.
-fn real(at: Where) -> Where {
+fn real(at: StoreLocation) -> StoreLocation {
     match at {
-        Where::Files(root) => Where::Files(root.canonicalize().unwrap_or(root)),
-        shared @ Where::Shared(_) => shared,
+        StoreLocation::Files(root) => StoreLocation::Files(root.canonicalize().unwrap_or(root)),
+        shared @ StoreLocation::Shared(_) => shared,
     }
 }
 

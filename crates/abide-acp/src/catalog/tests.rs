@@ -3,7 +3,10 @@
 use std::fs;
 use std::path::Path;
 
-use abide::{Environment, LocalStore, Message, Options, Person, SessionRef, StoreFinder, Where};
+use abide::{
+    Environment, LocalOptions, LocalStore, Message, SessionRef, StoreFinder, StoreLocation,
+    UserDirs,
+};
 
 use super::*;
 
@@ -17,16 +20,16 @@ impl Fixture {
         let dir = tempfile::tempdir().unwrap();
         let project = dir.path().canonicalize().unwrap().join("project");
         fs::create_dir_all(&project).unwrap();
-        LocalStore::init(&project.join(".abide"), Options::default()).unwrap();
+        LocalStore::init(&project.join(".abide"), LocalOptions::default()).unwrap();
         Self { _dir: dir, project }
     }
 
     /// Somebody whose home is beside the project.
-    fn person(&self) -> Person {
+    fn person(&self) -> UserDirs {
         let home = self.project.with_file_name("home");
         fs::create_dir_all(&home).unwrap();
         let home = |name: &str| (name == "HOME").then(|| home.clone().into_os_string());
-        Person::by(home, || None)
+        UserDirs::by(home, || None)
     }
 
     /// Of a process that was started in no project, with that person's store.
@@ -50,7 +53,7 @@ fn new() -> Catalog {
 }
 
 fn catalog_over(store: PathBuf) -> Catalog {
-    let finder = StoreFinder { named: Some(Where::Files(store)), ..StoreFinder::default() };
+    let finder = StoreFinder { named: Some(StoreLocation::Files(store)), ..StoreFinder::default() };
     Catalog::started_in(StoreOptions { finder, ..StoreOptions::default() }, None)
 }
 
@@ -137,7 +140,7 @@ fn in_the_persons_store_an_id_counts_in_its_project() {
     // This project has a store of its own.
     made(&catalog, &fixture.project, "own");
     assert_eq!(ids(&catalog.list(Some(&fixture.project), None).unwrap()), ["own"]);
-    let own = LocalStore::open(&fixture.project.join(".abide"), Options::default()).unwrap();
+    let own = LocalStore::open(&fixture.project.join(".abide"), LocalOptions::default()).unwrap();
     assert_eq!(
         Store::local(own).history(&abide::HistoryQuery::default()).unwrap().entries.len(),
         1
@@ -332,7 +335,7 @@ fn one_store_can_have_the_sessions_of_all_directories() {
     fs::create_dir(&one).unwrap();
     fs::create_dir(&two).unwrap();
     let store = fixture.project.with_file_name("store");
-    LocalStore::init(&store, Options::default()).unwrap();
+    LocalStore::init(&store, LocalOptions::default()).unwrap();
     let catalog = catalog_over(store.clone());
     assert_eq!(ids(&catalog.list(None, None).unwrap()), [""; 0]);
     let (_, id) = made(&catalog, &one, "a");
@@ -350,7 +353,7 @@ fn pages_follow_each_other_while_sessions_are_added() {
     // All in the same moment, and more than are asked of an index at once.
     let moment = abide::Timestamp::from_millis(1_763_169_600_000);
     let env = Environment { now: Arc::new(move || moment), ..Environment::default() };
-    let options = Options { env, ..Options::default() };
+    let options = LocalOptions { env, ..LocalOptions::default() };
     let store = LocalStore::init(&fixture.project.join(".abide"), options).unwrap();
     let total = 5 * listing::PAGE + 20;
     let make = |_| store.create_new(NewSession::default()).unwrap().id().to_string();

@@ -9,11 +9,11 @@ mod said;
 mod tests;
 
 use abide::{
-    CompactRequest, CompactionError, Entry, Error, Extractive, Seq, Session, SessionContext,
-    TaskState, TaskStatus, Tokenizer,
+    CompactRequest, CompactionError, ContextEntry, Error, ExtractiveSummarizer, Seq, Session,
+    SessionContext, TaskState, TaskStatus, Tokenizer,
 };
 
-use self::said::Telling;
+use self::said::PrimerWriter;
 
 /// The most tokens of a primer, estimated.
 const MOST_TOKENS: u64 = 24_000;
@@ -58,7 +58,7 @@ fn told(session: &Session, first: Seq, opening: &str) -> Result<Option<String>, 
     }
     if tokens(&text) > MOST_TOKENS {
         let request = CompactRequest { keep: keep(&context, first), ..CompactRequest::default() };
-        match session.compact(&request, &Extractive) {
+        match session.compact(&request, &ExtractiveSummarizer) {
             Ok(_) => {
                 context = session.context()?;
                 text = conversation(&context, first, MESSAGE);
@@ -85,7 +85,7 @@ fn told(session: &Session, first: Seq, opening: &str) -> Result<Option<String>, 
 
 /// The entries of a context from an event on, each message cut to `most` characters.
 fn conversation(context: &SessionContext, first: Seq, most: usize) -> String {
-    let mut telling = Telling::new(most);
+    let mut telling = PrimerWriter::new(most);
     for entry in from(context, first) {
         telling.entry(entry);
     }
@@ -93,20 +93,20 @@ fn conversation(context: &SessionContext, first: Seq, most: usize) -> String {
 }
 
 /// The entries from an event on. A summary that covers part of them is included.
-fn from(context: &SessionContext, first: Seq) -> impl DoubleEndedIterator<Item = &Entry> {
+fn from(context: &SessionContext, first: Seq) -> impl DoubleEndedIterator<Item = &ContextEntry> {
     let mut after = false;
     let mut entries = Vec::new();
     for entry in &context.context.entries {
         after = match entry {
-            Entry::Summary { seq, .. } => {
+            ContextEntry::Summary { seq, .. } => {
                 let covering = context.lane.compactions.iter().find(|one| one.at == *seq);
                 covering.is_none_or(|one| one.last >= first)
             }
             // An unknown outcome belongs to the call before it.
-            Entry::Unknown { .. } => after,
-            Entry::Message { seq, .. } | Entry::Call { seq, .. } | Entry::Result { seq, .. } => {
-                *seq >= first
-            }
+            ContextEntry::Unknown { .. } => after,
+            ContextEntry::Message { seq, .. }
+            | ContextEntry::Call { seq, .. }
+            | ContextEntry::Result { seq, .. } => *seq >= first,
         };
         if after {
             entries.push(entry);
@@ -119,7 +119,7 @@ fn from(context: &SessionContext, first: Seq) -> impl DoubleEndedIterator<Item =
 fn keep(context: &SessionContext, first: Seq) -> usize {
     let mut left = KEPT_TOKENS;
     let fitting = from(context, first).rev().take_while(|entry| {
-        let mut telling = Telling::new(MESSAGE);
+        let mut telling = PrimerWriter::new(MESSAGE);
         telling.entry(entry);
         let tokens = tokens(&telling.finish());
         let fits = tokens <= left;

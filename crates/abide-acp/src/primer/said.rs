@@ -2,7 +2,10 @@
 
 use std::collections::HashMap;
 
-use abide::{Call, CallResult, Entry, Marks, Part, Payload, ToolResult, read_call, read_message};
+use abide::{
+    CallResult, ContextEntry, Marks, MessagePart, Payload, RequestedCall, ToolResult, read_call,
+    read_message,
+};
 use serde_json::Value;
 
 /// The most characters of a call's arguments.
@@ -20,7 +23,7 @@ const OTHER: usize = 200;
 const MODEL: &str = "Assistant (you)";
 
 /// Writes a conversation as text.
-pub(super) struct Telling {
+pub(super) struct PrimerWriter {
     text: String,
     /// The most characters of a message.
     most: usize,
@@ -30,7 +33,7 @@ pub(super) struct Telling {
     role: String,
 }
 
-impl Telling {
+impl PrimerWriter {
     /// A writer that cuts messages to `most` characters.
     pub(super) fn new(most: usize) -> Self {
         Self { text: String::new(), most, names: HashMap::new(), role: String::new() }
@@ -45,17 +48,17 @@ impl Telling {
     }
 
     /// Adds an entry.
-    pub(super) fn entry(&mut self, entry: &Entry) {
+    pub(super) fn entry(&mut self, entry: &ContextEntry) {
         match entry {
-            Entry::Message { data, .. } => self.message(data),
-            Entry::Call { data, .. } => {
+            ContextEntry::Message { data, .. } => self.message(data),
+            ContextEntry::Call { data, .. } => {
                 if let Some(call) = read_call(data) {
                     self.heading(MODEL);
                     let call = self.call(&call);
                     self.line(&call);
                 }
             }
-            Entry::Result { call, data, executed, .. } => {
+            ContextEntry::Result { call, data, executed, .. } => {
                 let (ok, result) =
                     if *executed { executed_result(data) } else { given(data, &call.0) };
                 let name = self.names.get(&call.0).map_or("the call", String::as_str);
@@ -68,14 +71,14 @@ impl Telling {
                 };
                 self.line(&line);
             }
-            Entry::Unknown { call, .. } => {
+            ContextEntry::Unknown { call, .. } => {
                 let name = self.names.get(&call.0).map_or("the call", String::as_str);
                 let line = format!(
                     "  {name}: outcome unknown, for the session was interrupted; look before you repeat it"
                 );
                 self.line(&line);
             }
-            Entry::Summary { text, .. } => {
+            ContextEntry::Summary { text, .. } => {
                 self.heading("Summary of what came before");
                 let text = cut(text.trim(), self.most);
                 self.line(&text);
@@ -104,23 +107,25 @@ impl Telling {
         }
     }
 
-    fn part(&mut self, part: &Part) -> Option<String> {
+    fn part(&mut self, part: &MessagePart) -> Option<String> {
         let text = match part {
-            Part::Text(text) | Part::Refusal(text) => cut(text.trim(), self.most),
-            Part::Thinking { text, .. } if text.trim().is_empty() => return None,
-            Part::Thinking { text, .. } => format!("[thought] {}", cut(text.trim(), THOUGHT)),
-            Part::Image(_) => "[an image]".to_owned(),
-            Part::Call(call) => self.call(call),
+            MessagePart::Text(text) | MessagePart::Refusal(text) => cut(text.trim(), self.most),
+            MessagePart::Thinking { text, .. } if text.trim().is_empty() => return None,
+            MessagePart::Thinking { text, .. } => {
+                format!("[thought] {}", cut(text.trim(), THOUGHT))
+            }
+            MessagePart::Image(_) => "[an image]".to_owned(),
+            MessagePart::Call(call) => self.call(call),
             // Written as an entry of its own.
-            Part::Result(_) => return None,
-            Part::Other(raw) => {
+            MessagePart::Result(_) => return None,
+            MessagePart::Other(raw) => {
                 serde_json::from_str(raw.get()).map_or_else(|_| String::new(), |raw| plain(&raw))
             }
         };
         (!text.is_empty()).then_some(text)
     }
 
-    fn call(&mut self, call: &Call) -> String {
+    fn call(&mut self, call: &RequestedCall) -> String {
         let name = one_line(&call.name, OTHER);
         self.names.insert(call.id.clone(), name.clone());
         let arguments = one_line(&call.arguments, ARGUMENTS);
@@ -158,17 +163,19 @@ fn executed_result(data: &Payload) -> (bool, String) {
 fn given(data: &Payload, call: &str) -> (bool, String) {
     let said = read_message(data).unwrap_or_default();
     let result = said.parts.into_iter().find_map(|part| match part {
-        Part::Result(result) if result.id == call => Some(result),
+        MessagePart::Result(result) if result.id == call => Some(result),
         _ => None,
     });
     let Some(CallResult { ok, parts, .. }) = result else { return (true, String::new()) };
     let texts = parts.into_iter().map(|part| match part {
-        Part::Text(text) | Part::Refusal(text) => text,
-        Part::Image(_) => "[an image]".to_owned(),
-        Part::Other(raw) => {
+        MessagePart::Text(text) | MessagePart::Refusal(text) => text,
+        MessagePart::Image(_) => "[an image]".to_owned(),
+        MessagePart::Other(raw) => {
             serde_json::from_str(raw.get()).map_or_else(|_| String::new(), |raw| plain(&raw))
         }
-        Part::Thinking { .. } | Part::Call(_) | Part::Result(_) => String::new(),
+        MessagePart::Thinking { .. } | MessagePart::Call(_) | MessagePart::Result(_) => {
+            String::new()
+        }
     });
     (ok.unwrap_or(true), texts.collect::<Vec<_>>().join("\n"))
 }

@@ -14,4 +14,4 @@ mod update;
 pub(crate) use block::is_block;
 pub use session::SessionInfo;
 pub(crate) use tool::{CallStatus, is_tool_kind};
-pub(crate) use update::{EntryStatus, PlanEntry, Priority, Update, UpdateKind};
+pub(crate) use update::{AcpUpdate, EntryStatus, PlanEntry, Priority, UpdateKind};

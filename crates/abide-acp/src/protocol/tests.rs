@@ -4,7 +4,7 @@ use agent_client_protocol_schema::v1 as schema;
 use serde_json::{Value, json};
 
 use super::{
-    CallStatus, EntryStatus, Priority, SessionInfo, Update, UpdateKind, is_block, is_tool_kind,
+    AcpUpdate, CallStatus, EntryStatus, Priority, SessionInfo, UpdateKind, is_block, is_tool_kind,
 };
 use crate::SessionPage;
 
@@ -86,7 +86,7 @@ fn what_is_an_update_here_is_one_in_the_schema() {
     for update in updates().iter().flat_map(changed) {
         let json = update.to_string();
         let theirs = serde_json::from_str::<schema::SessionUpdate>(&json);
-        let ours = Update::read(&json);
+        let ours = AcpUpdate::read(&json);
         assert_eq!(ours.is_some(), theirs.is_ok(), "{json}: {theirs:?}");
         let (Some(ours), Ok(theirs)) = (ours, theirs) else {
             counts.1 += 1;
@@ -153,7 +153,7 @@ fn json_that_a_reader_refuses_is_no_update() {
     ];
     for json in wrong {
         assert!(serde_json::from_str::<schema::SessionUpdate>(&json).is_err(), "{json}");
-        assert!(Update::read(&json).is_none(), "{json}");
+        assert!(AcpUpdate::read(&json).is_none(), "{json}");
     }
 }
 
@@ -169,7 +169,7 @@ fn the_entries_of_a_plan() {
     }
     let json = json!({"sessionUpdate": "plan", "entries": entries}).to_string();
     let Ok(schema::SessionUpdate::Plan(theirs)) = serde_json::from_str(&json) else { panic!() };
-    let ours = Update::read(&json).unwrap();
+    let ours = AcpUpdate::read(&json).unwrap();
     let ours: Vec<_> = ours
         .entries()
         .map(|entry| (entry.content.to_owned(), entry.priority, entry.status))

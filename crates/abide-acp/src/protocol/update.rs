@@ -25,7 +25,7 @@ pub(crate) enum UpdateKind {
 
 /// An update that has every member its kind requires.
 #[derive(Debug)]
-pub(crate) struct Update {
+pub(crate) struct AcpUpdate {
     kind: UpdateKind,
     members: Map<String, Value>,
 }
@@ -54,7 +54,7 @@ pub(crate) enum EntryStatus {
     Completed,
 }
 
-impl Update {
+impl AcpUpdate {
     /// Parses the `update` of a `session/update`; `None` if it is not an update of the protocol.
     pub(crate) fn read(json: &str) -> Option<Self> {
         let members: Map<String, Value> = serde_json::from_str(json).ok()?;

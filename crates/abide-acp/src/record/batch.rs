@@ -3,7 +3,7 @@
 use abide::{InputError, Kind, LaneId, LogRecord, NewEvent, Payload};
 use serde::Serialize;
 
-use super::{Recorded, Weight};
+use super::{RecordDurability, RecordedEvents};
 
 /// The kind of an update that is recorded verbatim.
 pub(crate) const UPDATE: &str = "acp.update";
@@ -16,14 +16,14 @@ pub(crate) const CONFIGURED: &str = "acp.configured";
 
 /// Events in order. Data that cannot be an event is replaced by a log record that says so.
 #[derive(Debug, Default)]
-pub(super) struct Batch {
-    recorded: Recorded,
+pub(super) struct RecordBatch {
+    recorded: RecordedEvents,
 }
 
-impl Batch {
+impl RecordBatch {
     /// Marks the events as durable before the message is forwarded.
     pub(super) fn before(&mut self) {
-        self.recorded.weight = Weight::Before;
+        self.recorded.weight = RecordDurability::Before;
     }
 
     /// Adds an event; if it is invalid, a log record instead.
@@ -73,7 +73,7 @@ impl Batch {
         }
     }
 
-    pub(super) fn finish(self) -> Recorded {
+    pub(super) fn finish(self) -> RecordedEvents {
         self.recorded
     }
 }

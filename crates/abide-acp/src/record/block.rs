@@ -5,11 +5,11 @@
 
 use std::borrow::Cow;
 
-use abide::{Kind, LaneId, Limits, Payload};
+use abide::{EventLimits, Kind, LaneId, Payload};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::batch::Batch;
+use super::batch::RecordBatch;
 
 /// The most bytes of a message collected before it is recorded.
 const BLOCK: usize = 256 << 10;
@@ -18,13 +18,13 @@ const LANES: usize = 64;
 
 /// Who a chunk is from, and whether it is a thought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sort {
+pub(super) enum ChunkKind {
     User,
     Agent,
     Thought,
 }
 
-impl Sort {
+impl ChunkKind {
     /// The kind for this name of an update.
     pub(super) fn of(update: &str) -> Option<Self> {
         match update {
@@ -38,7 +38,7 @@ impl Sort {
 
 /// The content of a chunk. Borrowed throughout, since chunks are frequent.
 #[derive(Deserialize)]
-struct Chunk<'a> {
+struct AcpChunk<'a> {
     #[serde(borrow)]
     r#type: Cow<'a, str>,
     #[serde(borrow)]
@@ -50,7 +50,7 @@ struct Chunk<'a> {
 }
 
 #[derive(Debug)]
-enum Piece {
+enum BlockPiece {
     /// The inside of a JSON string.
     Text(String),
     /// A content block that is not plain text.
@@ -58,41 +58,42 @@ enum Piece {
 }
 
 #[derive(Debug)]
-struct Open {
+struct ChunkBlock {
     lane: Option<LaneId>,
-    sort: Sort,
+    sort: ChunkKind,
     /// JSON.
     message: Option<Box<str>>,
-    pieces: Vec<Piece>,
+    pieces: Vec<BlockPiece>,
     bytes: usize,
 }
 
 /// Whether the message is complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum MessageEnd {
     Whole,
     Partial,
 }
 
 /// The open blocks, oldest first.
 #[derive(Debug, Default)]
-pub(super) struct Blocks {
-    open: Vec<Open>,
+pub(super) struct ChunkBlocks {
+    open: Vec<ChunkBlock>,
 }
 
-impl Blocks {
+impl ChunkBlocks {
     /// Adds a chunk, and records the blocks that it ends. Returns whether it was a chunk.
     pub(super) fn chunk(
         &mut self,
-        sort: Sort,
+        sort: ChunkKind,
         lane: Option<&LaneId>,
         message: Option<&RawValue>,
         content: &RawValue,
-        batch: &mut Batch,
+        batch: &mut RecordBatch,
     ) -> bool {
         let message = message.map(RawValue::get).filter(|id| id.starts_with('"'));
-        let Ok(chunk) = serde_json::from_str::<Chunk<'_>>(content.get()) else { return false };
-        let plain = chunk.annotations.is_none() && chunk.meta.is_none() || sort == Sort::Thought;
+        let Ok(chunk) = serde_json::from_str::<AcpChunk<'_>>(content.get()) else { return false };
+        let plain =
+            chunk.annotations.is_none() && chunk.meta.is_none() || sort == ChunkKind::Thought;
         let text = chunk.text.map(RawValue::get).filter(|_| chunk.r#type == "text" && plain);
         let text = text.and_then(|json| json.strip_prefix('"')?.strip_suffix('"'));
         let more = text.map_or(content.get().len(), str::len);
@@ -100,15 +101,15 @@ impl Blocks {
         if let Some(open) = at.and_then(|at| self.open.get(at)) {
             let same = open.sort == sort && open.message.as_deref() == message;
             if !same || open.bytes.saturating_add(more) > BLOCK {
-                self.end(lane, End::Whole, batch);
+                self.end(lane, MessageEnd::Whole, batch);
                 at = None;
             }
         }
         if at.is_none() {
             if self.open.len() >= LANES {
-                self.open.remove(0).record(End::Whole, batch);
+                self.open.remove(0).record(MessageEnd::Whole, batch);
             }
-            self.open.push(Open {
+            self.open.push(ChunkBlock {
                 lane: lane.cloned(),
                 sort,
                 message: message.map(Into::into),
@@ -120,41 +121,42 @@ impl Blocks {
         let Some(open) = self.open.get_mut(at.unwrap_or(last)) else { return false };
         open.bytes = open.bytes.saturating_add(more);
         match (text, open.pieces.last_mut()) {
-            (Some(text), Some(Piece::Text(so_far))) => so_far.push_str(text),
-            (Some(text), _) => open.pieces.push(Piece::Text(text.to_owned())),
-            (None, _) => open.pieces.push(Piece::Verbatim(content.to_owned())),
+            (Some(text), Some(BlockPiece::Text(so_far))) => so_far.push_str(text),
+            (Some(text), _) => open.pieces.push(BlockPiece::Text(text.to_owned())),
+            (None, _) => open.pieces.push(BlockPiece::Verbatim(content.to_owned())),
         }
         if open.bytes >= BLOCK {
-            self.end(lane, End::Whole, batch);
+            self.end(lane, MessageEnd::Whole, batch);
         }
         true
     }
 
     /// Records the open block of a lane.
-    pub(super) fn end(&mut self, lane: Option<&LaneId>, end: End, batch: &mut Batch) {
+    pub(super) fn end(&mut self, lane: Option<&LaneId>, end: MessageEnd, batch: &mut RecordBatch) {
         if let Some(at) = self.open.iter().position(|open| open.lane.as_ref() == lane) {
             self.open.remove(at).record(end, batch);
         }
     }
 
     /// Records all open blocks.
-    pub(super) fn end_all(&mut self, end: End, batch: &mut Batch) {
+    pub(super) fn end_all(&mut self, end: MessageEnd, batch: &mut RecordBatch) {
         for open in self.open.drain(..) {
             open.record(end, batch);
         }
     }
 }
 
-impl Open {
-    fn record(self, end: End, batch: &mut Batch) {
-        let silent = |piece: &Piece| matches!(piece, Piece::Text(text) if text.is_empty());
+impl ChunkBlock {
+    fn record(self, end: MessageEnd, batch: &mut RecordBatch) {
+        let silent =
+            |piece: &BlockPiece| matches!(piece, BlockPiece::Text(text) if text.is_empty());
         if self.pieces.iter().all(silent) {
             return;
         }
         let (role, key) = match self.sort {
-            Sort::User => ("user", "text"),
-            Sort::Agent => ("assistant", "text"),
-            Sort::Thought => ("assistant", "thinking"),
+            ChunkKind::User => ("user", "text"),
+            ChunkKind::Agent => ("assistant", "text"),
+            ChunkKind::Thought => ("assistant", "thinking"),
         };
         let mut data = String::with_capacity(self.bytes + 128);
         data.push_str(&format!(r#"{{"role":"{role}","content":["#));
@@ -164,13 +166,13 @@ impl Open {
                 data.push(',');
             }
             match piece {
-                Piece::Text(text) => {
+                BlockPiece::Text(text) => {
                     data.push_str(&format!(r#"{{"type":"{key}","{key}":""#));
                     data.push_str(text);
                     data.push_str("\"}");
                 }
-                Piece::Verbatim(block) => {
-                    other_thought |= self.sort == Sort::Thought;
+                BlockPiece::Verbatim(block) => {
+                    other_thought |= self.sort == ChunkKind::Thought;
                     data.push_str(block.get());
                 }
             }
@@ -183,11 +185,11 @@ impl Open {
         if !marks.is_empty() {
             data.push_str(&format!(r#","acp":{{{}}}"#, marks.join(",")));
         }
-        if end == End::Partial {
+        if end == MessageEnd::Partial {
             data.push_str(r#","abide":{"partial":true}"#);
         }
         data.push('}');
-        let data = Payload::new(&data, &Limits::default());
+        let data = Payload::new(&data, &EventLimits::default());
         batch.payload(Kind::MESSAGE_ADDED.as_str(), self.lane.as_ref(), data);
     }
 }

@@ -7,12 +7,12 @@ use abide::{CallId, CallState, FileOp, Kind, LaneId, OUTCOME_UNKNOWN};
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::batch::{Batch, UPDATE};
-use super::file::Directory;
+use super::batch::{RecordBatch, UPDATE};
+use super::file::AcpDirectory;
 use super::lane::text_in_meta;
 use super::name::{name, start};
-use super::remembered::Remembered;
-use super::update::Kept;
+use super::remembered::BoundedMap;
+use super::update::UpdateData;
 use crate::protocol::{CallStatus, is_tool_kind};
 
 /// The most calls remembered.
@@ -27,7 +27,7 @@ const NAME: usize = 200;
 /// A call or a change of one, in an update or in a permission request.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Call<'a> {
+pub(super) struct AcpToolCall<'a> {
     #[serde(borrow)]
     tool_call_id: Cow<'a, str>,
     #[serde(borrow)]
@@ -55,7 +55,7 @@ fn text(json: Option<&RawValue>) -> Option<String> {
     (!text.trim().is_empty()).then_some(text)
 }
 
-impl Call<'_> {
+impl AcpToolCall<'_> {
     /// Its id, as in events.
     pub(super) fn id(&self) -> CallId {
         CallId(name(&self.tool_call_id))
@@ -85,7 +85,7 @@ impl Call<'_> {
 
     fn arguments(&self) -> Cow<'_, RawValue> {
         #[derive(Serialize)]
-        struct Told<'a> {
+        struct CallDetails<'a> {
             #[serde(skip_serializing_if = "Option::is_none")]
             title: Option<&'a RawValue>,
             #[serde(skip_serializing_if = "Option::is_none")]
@@ -95,7 +95,7 @@ impl Call<'_> {
         match self.raw_input.filter(|input| input.get() != "{}") {
             Some(input) => Cow::Borrowed(input),
             None => {
-                let told = Told { title: self.title, locations: self.locations };
+                let told = CallDetails { title: self.title, locations: self.locations };
                 to_raw_value(&told).map_or(Cow::Borrowed(RawValue::NULL), Cow::Owned)
             }
         }
@@ -113,7 +113,9 @@ impl Call<'_> {
         let items: Vec<&RawValue> = serde_json::from_str(self.content?.get()).ok()?;
         let mut paths: Vec<String> = Vec::new();
         for item in items {
-            let Ok(item) = serde_json::from_str::<Item<'_>>(item.get()) else { continue };
+            let Ok(item) = serde_json::from_str::<CallContentItem<'_>>(item.get()) else {
+                continue;
+            };
             if let Some(path) = text(item.path).filter(|_| item.r#type == "diff")
                 && !paths.contains(&path)
             {
@@ -127,7 +129,7 @@ impl Call<'_> {
 /// An item of a call's content.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Item<'a> {
+struct CallContentItem<'a> {
     #[serde(borrow)]
     r#type: Cow<'a, str>,
     #[serde(borrow)]
@@ -142,24 +144,26 @@ struct Item<'a> {
 /// has its content.
 fn block(raw: &RawValue) -> Cow<'_, RawValue> {
     #[derive(Serialize)]
-    struct Text<'a> {
+    struct ResultTextBlock<'a> {
         r#type: &'a str,
         text: String,
     }
-    let Ok(item) = serde_json::from_str::<Item<'_>>(raw.get()) else { return Cow::Borrowed(raw) };
+    let Ok(item) = serde_json::from_str::<CallContentItem<'_>>(raw.get()) else {
+        return Cow::Borrowed(raw);
+    };
     let told = match (&*item.r#type, item.content) {
         ("content", Some(content)) => return Cow::Borrowed(content),
         ("diff", _) => text(item.path).map(|path| format!("Changed {path}")),
         ("terminal", _) => text(item.terminal_id).map(|id| format!("Terminal {id}")),
         _ => None,
     };
-    let block = told.and_then(|text| to_raw_value(&Text { r#type: "text", text }).ok());
+    let block = told.and_then(|text| to_raw_value(&ResultTextBlock { r#type: "text", text }).ok());
     block.map_or(Cow::Borrowed(raw), Cow::Owned)
 }
 
 /// A remembered call.
 #[derive(Debug, Default)]
-struct Known {
+struct TrackedCall {
     lane: Option<LaneId>,
     ended: bool,
     /// It was open when the session was opened again.
@@ -171,8 +175,8 @@ struct Known {
 
 /// The calls of a session.
 #[derive(Debug)]
-pub(super) struct Calls {
-    known: Remembered<Known>,
+pub(super) struct TrackedCalls {
+    known: BoundedMap<TrackedCall>,
     /// Bytes of results in `known`.
     bytes: usize,
 }
@@ -194,7 +198,7 @@ struct CallBlock<'a> {
 }
 
 #[derive(Serialize)]
-struct Called<'a> {
+struct ToolStartedData<'a> {
     call: &'a CallId,
     name: &'a str,
     arguments: &'a RawValue,
@@ -202,7 +206,7 @@ struct Called<'a> {
 }
 
 #[derive(Serialize)]
-struct Finished<'a> {
+struct ToolFinishedData<'a> {
     call: &'a CallId,
     ok: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -211,14 +215,15 @@ struct Finished<'a> {
     acp: Option<&'a RawValue>,
 }
 
-impl Calls {
+impl TrackedCalls {
     pub(super) fn new() -> Self {
-        Self { known: Remembered::new(CALLS), bytes: 0 }
+        Self { known: BoundedMap::new(CALLS), bytes: 0 }
     }
 
     /// Restores a call that was open when the session was opened again.
     pub(super) fn resume(&mut self, id: &str, call: &CallState) {
-        let known = Known { lane: call.lane.clone(), resumed: true, ..Known::default() };
+        let known =
+            TrackedCall { lane: call.lane.clone(), resumed: true, ..TrackedCall::default() };
         self.remember(id, known);
     }
 
@@ -231,10 +236,10 @@ impl Calls {
     pub(super) fn began(
         &mut self,
         lane: Option<&LaneId>,
-        call: &Call<'_>,
+        call: &AcpToolCall<'_>,
         update: &RawValue,
-        directory: &Directory,
-        batch: &mut Batch,
+        directory: &AcpDirectory,
+        batch: &mut RecordBatch,
     ) {
         batch.before();
         let id = call.id();
@@ -255,10 +260,10 @@ impl Calls {
     pub(super) fn changed(
         &mut self,
         lane: Option<&LaneId>,
-        call: &Call<'_>,
+        call: &AcpToolCall<'_>,
         update: &RawValue,
-        directory: &Directory,
-        batch: &mut Batch,
+        directory: &AcpDirectory,
+        batch: &mut RecordBatch,
     ) {
         if call.status().is_some() {
             batch.before();
@@ -280,13 +285,18 @@ impl Calls {
             Some(ok) => self.finish(&id, ok, call, Some(update), directory, batch),
             None => {
                 let known = self.known.get(id.as_str()).and_then(|known| known.lane.clone());
-                batch.add(UPDATE, lane.or(known.as_ref()), &Kept { acp: update });
+                batch.add(UPDATE, lane.or(known.as_ref()), &UpdateData { acp: update });
             }
         }
     }
 
     /// Records a call that the agent first mentions in a permission request.
-    pub(super) fn asked(&mut self, call: &Call<'_>, raw: &RawValue, batch: &mut Batch) {
+    pub(super) fn asked(
+        &mut self,
+        call: &AcpToolCall<'_>,
+        raw: &RawValue,
+        batch: &mut RecordBatch,
+    ) {
         let id = call.id();
         if self.known.get(id.as_str()).is_some() {
             return;
@@ -307,17 +317,17 @@ impl Calls {
     }
 
     /// Ends the calls still open at the end of a turn; their outcome is unknown.
-    pub(super) fn leave_open(&mut self, batch: &mut Batch) {
+    pub(super) fn leave_open(&mut self, batch: &mut RecordBatch) {
         self.leave(|_| true, batch);
     }
 
     /// Ends, at the start of a turn, the calls that were open when the session was opened again: they
     /// died with the process that made them. Their outcome must precede the prompt.
-    pub(super) fn leave_resumed(&mut self, batch: &mut Batch) {
+    pub(super) fn leave_resumed(&mut self, batch: &mut RecordBatch) {
         self.leave(|known| known.resumed, batch);
     }
 
-    fn leave(&mut self, which: impl Fn(&Known) -> bool, batch: &mut Batch) {
+    fn leave(&mut self, which: impl Fn(&TrackedCall) -> bool, batch: &mut RecordBatch) {
         let unknown = to_raw_value(OUTCOME_UNKNOWN).ok();
         let mut bytes = 0;
         self.known.each(|id, known| {
@@ -326,14 +336,14 @@ impl Calls {
                 bytes += known.result.take().map_or(0, |result| result.get().len());
                 let id = CallId(id.to_owned());
                 let result = unknown.as_deref();
-                let finished = Finished { call: &id, ok: false, result, acp: None };
+                let finished = ToolFinishedData { call: &id, ok: false, result, acp: None };
                 batch.add(Kind::TOOL_FINISHED.as_str(), known.lane.as_ref(), &finished);
             }
         });
         self.bytes = self.bytes.saturating_sub(bytes);
     }
 
-    fn remember(&mut self, id: &str, known: Known) {
+    fn remember(&mut self, id: &str, known: TrackedCall) {
         if let Some(old) = self.known.remove(id) {
             self.forget(old.result.as_deref());
         }
@@ -350,9 +360,9 @@ impl Calls {
         &mut self,
         lane: Option<&LaneId>,
         id: &CallId,
-        call: &Call<'_>,
+        call: &AcpToolCall<'_>,
         update: &RawValue,
-        batch: &mut Batch,
+        batch: &mut RecordBatch,
     ) {
         let name = call.name().unwrap_or_else(|| "tool".to_owned());
         let arguments = call.arguments();
@@ -362,18 +372,19 @@ impl Calls {
             acp,
         };
         let kind = Kind::MESSAGE_ADDED;
-        let called = |arguments| Called { call: id, name: &name, arguments, observed: true };
+        let called =
+            |arguments| ToolStartedData { call: id, name: &name, arguments, observed: true };
         let mut arguments: &RawValue = &arguments;
         if !batch.add(kind.as_str(), lane, &message(arguments, Some(update))) {
             arguments = RawValue::NULL;
             batch.add(kind.as_str(), lane, &message(arguments, None));
         }
         batch.add(Kind::TOOL_CALLED.as_str(), lane, &called(arguments));
-        self.remember(id.as_str(), Known { lane: lane.cloned(), ..Known::default() });
+        self.remember(id.as_str(), TrackedCall { lane: lane.cloned(), ..TrackedCall::default() });
     }
 
     /// Remembers the result so far of an open call.
-    fn gave(&mut self, id: &CallId, call: &Call<'_>) {
+    fn gave(&mut self, id: &CallId, call: &AcpToolCall<'_>) {
         let Some(known) = self.known.get_mut(id.as_str()).filter(|known| !known.ended) else {
             return;
         };
@@ -400,10 +411,10 @@ impl Calls {
         &mut self,
         id: &CallId,
         ok: bool,
-        call: &Call<'_>,
+        call: &AcpToolCall<'_>,
         acp: Option<&RawValue>,
-        directory: &Directory,
-        batch: &mut Batch,
+        directory: &AcpDirectory,
+        batch: &mut RecordBatch,
     ) {
         let Some(known) = self.known.get_mut(id.as_str()) else { return };
         known.ended = true;
@@ -414,8 +425,9 @@ impl Calls {
         let blocks = call.blocks();
         let result = blocks.as_deref().or(call.raw_output).or(so_far.as_deref());
         let kind = Kind::TOOL_FINISHED;
-        if !batch.add(kind.as_str(), lane.as_ref(), &Finished { call: id, ok, result, acp }) {
-            let bare = Finished { call: id, ok, result: None, acp: None };
+        if !batch.add(kind.as_str(), lane.as_ref(), &ToolFinishedData { call: id, ok, result, acp })
+        {
+            let bare = ToolFinishedData { call: id, ok, result: None, acp: None };
             batch.add(kind.as_str(), lane.as_ref(), &bare);
         }
         for path in changed.iter().filter(|_| ok) {

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use abide::{FileOp, FileTouch, Kind, LaneId, ObjectHash};
 use serde::Deserialize;
 
-use super::batch::Batch;
+use super::batch::RecordBatch;
 
 /// The working directory of a session.
 #[derive(Debug, Default)]
-pub(super) struct Directory(Option<PathBuf>);
+pub(super) struct AcpDirectory(Option<PathBuf>);
 
-impl Directory {
+impl AcpDirectory {
     pub(super) fn new(path: &Path) -> Self {
         Self(Some(path.to_owned()))
     }
@@ -23,7 +23,7 @@ impl Directory {
         op: FileOp,
         after: Option<ObjectHash>,
         lane: Option<&LaneId>,
-        batch: &mut Batch,
+        batch: &mut RecordBatch,
     ) {
         let inside = self.0.as_deref().and_then(|root| Path::new(path).strip_prefix(root).ok());
         let inside = inside.and_then(Path::to_str).filter(|inside| !inside.is_empty());

@@ -26,24 +26,24 @@ pub(super) fn text_in_meta<'a>(meta: Option<&'a RawValue>, key: &str) -> Option<
         let inner: BTreeMap<Cow<'_, str>, &'a RawValue> =
             serde_json::from_str(member.get()).ok()?;
         let value = inner.get(key)?;
-        serde_json::from_str::<Text<'a>>(value.get()).ok().map(|text| text.0)
+        serde_json::from_str::<LaneText<'a>>(value.get()).ok().map(|text| text.0)
     })
 }
 
 #[derive(Deserialize)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+struct LaneText<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// The child session that the params of a `session/update` announce, if any.
 #[must_use]
 pub fn subagent(params: &RawValue) -> Option<String> {
     #[derive(Deserialize)]
-    struct Params<'a> {
+    struct LaneParams<'a> {
         #[serde(borrow)]
-        update: Announced<'a>,
+        update: LaneAnnouncement<'a>,
     }
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Announced<'a> {
+    struct LaneAnnouncement<'a> {
         #[serde(borrow)]
         session_update: Cow<'a, str>,
         session_id: String,
@@ -52,6 +52,6 @@ pub fn subagent(params: &RawValue) -> Option<String> {
     if !params.get().contains("subagent_update") {
         return None;
     }
-    let params: Params<'_> = serde_json::from_str(params.get()).ok()?;
+    let params: LaneParams<'_> = serde_json::from_str(params.get()).ok()?;
     (params.update.session_update == "subagent_update").then_some(params.update.session_id)
 }

@@ -31,11 +31,11 @@ pub use translator::Translator;
 pub(crate) use batch::{CONFIGURED, UPDATE};
 pub(crate) use name::name;
 pub(crate) use settings::values;
-pub(crate) use update::{Head, Params, object};
+pub(crate) use update::{UpdateHead, UpdateParams, object};
 
 /// When events must be durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub enum Weight {
+pub enum RecordDurability {
     /// Not before the message is forwarded. They are handed to the operating system before that, so
     /// that only a power cut loses them.
     #[default]
@@ -46,9 +46,9 @@ pub enum Weight {
 
 /// The events that record a message; often none.
 #[derive(Debug, Default)]
-pub struct Recorded {
+pub struct RecordedEvents {
     /// In order.
     pub events: Vec<NewEvent>,
     /// When they must be durable.
-    pub weight: Weight,
+    pub weight: RecordDurability,
 }

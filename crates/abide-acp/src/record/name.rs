@@ -1,10 +1,10 @@
 //! Ids of calls and lanes that fit into events.
 
-use abide::{Limits, ObjectHash};
+use abide::{EventLimits, ObjectHash};
 
 /// A peer's id as a name in an event: unchanged, or its hash if it is empty or too long.
 pub(crate) fn name(id: &str) -> String {
-    if id.is_empty() || id.len() > Limits::default().name_bytes {
+    if id.is_empty() || id.len() > EventLimits::default().name_bytes {
         return ObjectHash::of(id.as_bytes()).to_string();
     }
     id.to_owned()

@@ -4,9 +4,9 @@ use abide::{CallId, Kind, LaneId, PermissionOption};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::batch::Batch;
-use super::call::{Call, Calls};
-use super::request::Permission;
+use super::batch::RecordBatch;
+use super::call::{AcpToolCall, TrackedCalls};
+use super::request::OpenPermission;
 use super::update::object;
 
 /// The most options of a request remembered.
@@ -15,7 +15,7 @@ const OPTIONS: usize = 64;
 /// The params of `session/request_permission`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Params<'a> {
+struct PermissionParams<'a> {
     #[serde(borrow)]
     tool_call: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -34,7 +34,7 @@ struct OptionParams {
 
 /// The data of `permission.asked`: the fact, and the original request.
 #[derive(Serialize)]
-struct Asked<'a> {
+struct PermissionRequestData<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     call: Option<&'a CallId>,
     title: &'a str,
@@ -45,7 +45,7 @@ struct Asked<'a> {
 
 /// The data of `permission.answered`.
 #[derive(Serialize)]
-struct Answered<'a> {
+struct PermissionAnswerData<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     call: Option<&'a CallId>,
     outcome: &'a str,
@@ -58,19 +58,23 @@ struct Answered<'a> {
 }
 
 /// The lane of the call that needs permission.
-pub(super) fn lane_of(params: Option<&RawValue>, calls: &Calls) -> Option<LaneId> {
-    let params: Params<'_> = object(params?)?;
-    let call: Call<'_> = object(params.tool_call?)?;
+pub(super) fn lane_of(params: Option<&RawValue>, calls: &TrackedCalls) -> Option<LaneId> {
+    let params: PermissionParams<'_> = object(params?)?;
+    let call: AcpToolCall<'_> = object(params.tool_call?)?;
     calls.lane(&call.id()).flatten().cloned()
 }
 
 /// Records a permission request, after its call if that is not recorded yet.
-pub(super) fn asked(params: Option<&RawValue>, calls: &mut Calls, batch: &mut Batch) -> Permission {
+pub(super) fn asked(
+    params: Option<&RawValue>,
+    calls: &mut TrackedCalls,
+    batch: &mut RecordBatch,
+) -> OpenPermission {
     batch.before();
-    let read = params.and_then(object::<Params<'_>>);
+    let read = params.and_then(object::<PermissionParams<'_>>);
     let (tool_call, options) =
         read.map_or((None, None), |params| (params.tool_call, params.options));
-    let call = tool_call.and_then(|raw| object::<Call<'_>>(raw).map(|call| (call, raw)));
+    let call = tool_call.and_then(|raw| object::<AcpToolCall<'_>>(raw).map(|call| (call, raw)));
     if let Some((call, raw)) = &call {
         calls.asked(call, raw, batch);
     }
@@ -86,35 +90,40 @@ pub(super) fn asked(params: Option<&RawValue>, calls: &mut Calls, batch: &mut Ba
         .take(OPTIONS)
         .collect();
     let kind = Kind::PERMISSION_ASKED;
-    let data = |params| Asked { call: id.as_ref(), title: &title, options: &options, params };
+    let data = |params| PermissionRequestData {
+        call: id.as_ref(),
+        title: &title,
+        options: &options,
+        params,
+    };
     if !batch.add(kind.as_str(), lane.as_ref(), &data(params)) {
         batch.add(kind.as_str(), lane.as_ref(), &data(None));
     }
     let short = |option: &PermissionOption| option.id.len() + option.kind.len() <= 1024;
     let options = options.into_iter().filter(short).map(|option| (option.id, option.kind));
-    Permission { call: id, lane, options: options.collect() }
+    OpenPermission { call: id, lane, options: options.collect() }
 }
 
 /// Records the user's answer.
 pub(super) fn answered(
-    permission: &Permission,
+    permission: &OpenPermission,
     outcome: Result<&RawValue, &RawValue>,
-    batch: &mut Batch,
+    batch: &mut RecordBatch,
 ) {
     #[derive(Deserialize)]
-    struct Response {
-        outcome: Outcome,
+    struct PermissionResponse {
+        outcome: PermissionOutcome,
     }
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Outcome {
+    struct PermissionOutcome {
         outcome: String,
         option_id: Option<String>,
     }
     batch.before();
-    let read = outcome.map(|result| serde_json::from_str::<Response>(result.get()));
+    let read = outcome.map(|result| serde_json::from_str::<PermissionResponse>(result.get()));
     let (word, option, error) = match &read {
-        Ok(Ok(Response { outcome })) => {
+        Ok(Ok(PermissionResponse { outcome })) => {
             (outcome.outcome.as_str(), outcome.option_id.as_deref(), None)
         }
         Ok(Err(_)) => ("unknown", None, None),
@@ -124,10 +133,11 @@ pub(super) fn answered(
     let kind = sort.map(|(_, kind)| kind.as_str()).filter(|kind| !kind.is_empty());
     let call = permission.call.as_ref();
     let lane = permission.lane.as_ref();
-    let data = Answered { call, outcome: word, option, kind, error };
+    let data = PermissionAnswerData { call, outcome: word, option, kind, error };
     let event = Kind::PERMISSION_ANSWERED;
     if !batch.add(event.as_str(), lane, &data) {
-        let bare = Answered { call, outcome: "error", option: None, kind: None, error: None };
+        let bare =
+            PermissionAnswerData { call, outcome: "error", option: None, kind: None, error: None };
         batch.add(event.as_str(), lane, &bare);
     }
 }

@@ -5,7 +5,7 @@
 
 use abide::{Kind, SessionState, TaskChange, TaskCreated, TaskId, TaskStatus, TaskStatusChange};
 
-use super::batch::Batch;
+use super::batch::RecordBatch;
 use super::name::start;
 use crate::protocol::{EntryStatus, PlanEntry, Priority};
 
@@ -59,7 +59,7 @@ impl PlanTasks {
     pub(super) fn plan<'a>(
         &mut self,
         entries: impl Iterator<Item = PlanEntry<'a>>,
-        batch: &mut Batch,
+        batch: &mut RecordBatch,
     ) {
         let mut taken = vec![false; self.tasks.len()];
         for entry in entries.take(ENTRIES) {
@@ -90,7 +90,7 @@ impl PlanTasks {
         self.bound();
     }
 
-    fn create(&mut self, title: &str, entry: &PlanEntry<'_>, batch: &mut Batch) {
+    fn create(&mut self, title: &str, entry: &PlanEntry<'_>, batch: &mut RecordBatch) {
         self.last = self.last.saturating_add(1);
         let mut task = Task {
             id: TaskId(format!("{PREFIX}{}", self.last)),
@@ -121,7 +121,7 @@ impl PlanTasks {
 }
 
 impl Task {
-    fn follow(&mut self, entry: &PlanEntry<'_>, batch: &mut Batch) {
+    fn follow(&mut self, entry: &PlanEntry<'_>, batch: &mut RecordBatch) {
         let priority = priority(entry);
         if priority != self.priority {
             self.priority = priority;
@@ -140,7 +140,7 @@ impl Task {
         self.become_(status, batch);
     }
 
-    fn become_(&mut self, status: TaskStatus, batch: &mut Batch) {
+    fn become_(&mut self, status: TaskStatus, batch: &mut RecordBatch) {
         if self.status != status {
             self.status = status;
             let change =

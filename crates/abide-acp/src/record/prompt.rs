@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::batch::Batch;
+use super::batch::RecordBatch;
 use super::name::start;
 use super::update::object;
 
@@ -15,21 +15,21 @@ use super::update::object;
 const TITLE: usize = 80;
 
 #[derive(Deserialize)]
-struct Params<'a> {
+struct PromptParams<'a> {
     #[serde(borrow)]
     prompt: &'a RawValue,
 }
 
 /// A prompt as a message.
 #[derive(Serialize)]
-struct Message<'a> {
+struct PromptMessage<'a> {
     role: &'a str,
     content: &'a RawValue,
 }
 
 /// The data of `turn.finished`.
 #[derive(Serialize)]
-struct TurnEnd<'a> {
+struct TurnFinishedData<'a> {
     status: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     usage: Option<Usage>,
@@ -38,36 +38,36 @@ struct TurnEnd<'a> {
 }
 
 /// Records the start of a turn.
-pub(super) fn begin_turn(agent: &str, batch: &mut Batch) {
+pub(super) fn begin_turn(agent: &str, batch: &mut RecordBatch) {
     let turn = TurnStart { agent: agent.to_owned(), ..TurnStart::default() };
     batch.fact(&abide::Kind::TURN_STARTED, None, turn);
 }
 
 /// Records a prompt.
-pub(super) fn asked(params: &RawValue, batch: &mut Batch) {
-    let content = object::<Params<'_>>(params).map_or(params, |params| params.prompt);
+pub(super) fn asked(params: &RawValue, batch: &mut RecordBatch) {
+    let content = object::<PromptParams<'_>>(params).map_or(params, |params| params.prompt);
     let kind = abide::Kind::MESSAGE_ADDED;
-    if !batch.add(kind.as_str(), None, &Message { role: "user", content }) {
+    if !batch.add(kind.as_str(), None, &PromptMessage { role: "user", content }) {
         batch.fact(&kind, None, abide::Message::user(""));
     }
 }
 
 /// Records the end of a turn: the agent's result or its error.
-pub(super) fn end(outcome: Result<&RawValue, &RawValue>, batch: &mut Batch) {
+pub(super) fn end(outcome: Result<&RawValue, &RawValue>, batch: &mut RecordBatch) {
     match outcome {
         Ok(result) => {
             let (status, usage) = read(result);
-            finish(&TurnEnd { status: &status, usage, error: None }, batch);
+            finish(&TurnFinishedData { status: &status, usage, error: None }, batch);
         }
         Err(error) => {
-            let ended = TurnEnd { status: "error", usage: None, error: Some(error) };
+            let ended = TurnFinishedData { status: "error", usage: None, error: Some(error) };
             finish(&ended, batch);
         }
     }
 }
 
 /// Records the usage of a prompt in a turn that continues with another.
-pub(super) fn used(outcome: Result<&RawValue, &RawValue>, batch: &mut Batch) {
+pub(super) fn used(outcome: Result<&RawValue, &RawValue>, batch: &mut RecordBatch) {
     if let Some(usage) = outcome.ok().and_then(|result| read(result).1) {
         let record = UsageRecord { model: None, usage };
         batch.fact(&abide::Kind::USAGE_RECORDED, None, record);
@@ -75,14 +75,14 @@ pub(super) fn used(outcome: Result<&RawValue, &RawValue>, batch: &mut Batch) {
 }
 
 /// Records that a turn ended without an answer.
-pub(super) fn break_off(why: &str, batch: &mut Batch) {
-    finish(&TurnEnd { status: start(why, 4096), usage: None, error: None }, batch);
+pub(super) fn break_off(why: &str, batch: &mut RecordBatch) {
+    finish(&TurnFinishedData { status: start(why, 4096), usage: None, error: None }, batch);
 }
 
-fn finish(end: &TurnEnd<'_>, batch: &mut Batch) {
+fn finish(end: &TurnFinishedData<'_>, batch: &mut RecordBatch) {
     let kind = abide::Kind::TURN_FINISHED;
     if !batch.add(kind.as_str(), None, end) {
-        let bare = TurnEnd { status: end.status, usage: end.usage.clone(), error: None };
+        let bare = TurnFinishedData { status: end.status, usage: end.usage.clone(), error: None };
         batch.add(kind.as_str(), None, &bare);
     }
 }
@@ -91,13 +91,13 @@ fn finish(end: &TurnEnd<'_>, batch: &mut Batch) {
 fn read(result: &RawValue) -> (String, Option<Usage>) {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Outcome<'a> {
+    struct PromptResult<'a> {
         #[serde(borrow)]
         stop_reason: Cow<'a, str>,
         #[serde(borrow)]
         usage: Option<&'a RawValue>,
     }
-    let Ok(read) = serde_json::from_str::<Outcome<'_>>(result.get()) else {
+    let Ok(read) = serde_json::from_str::<PromptResult<'_>>(result.get()) else {
         return ("unknown".to_owned(), None);
     };
     let used = read.usage.and_then(|json| serde_json::from_str(json.get()).ok());
@@ -122,15 +122,15 @@ fn usage(usage: &Value) -> Option<Usage> {
 #[must_use]
 pub fn title_of_prompt(params: &RawValue) -> Option<String> {
     #[derive(Deserialize)]
-    struct Block<'a> {
+    struct PromptBlock<'a> {
         #[serde(borrow)]
         r#type: Cow<'a, str>,
         text: Option<String>,
     }
-    let params: Params<'_> = object(params)?;
+    let params: PromptParams<'_> = object(params)?;
     let blocks: Vec<&RawValue> = serde_json::from_str(params.prompt.get()).ok()?;
     let text = blocks.iter().find_map(|block| {
-        let block: Block<'_> = serde_json::from_str(block.get()).ok()?;
+        let block: PromptBlock<'_> = serde_json::from_str(block.get()).ok()?;
         block.text.filter(|text| block.r#type == "text" && !text.trim().is_empty())
     })?;
     let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;

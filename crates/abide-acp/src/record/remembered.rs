@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 /// Entries by name.
 #[derive(Debug)]
-pub(super) struct Remembered<V> {
+pub(super) struct BoundedMap<V> {
     most: usize,
     entries: HashMap<String, (u64, V)>,
     /// Names in order of insertion, each with its number. The number no longer matches if the entry
@@ -13,7 +13,7 @@ pub(super) struct Remembered<V> {
     next: u64,
 }
 
-impl<V> Remembered<V> {
+impl<V> BoundedMap<V> {
     /// A map of at most `most` entries.
     pub(super) fn new(most: usize) -> Self {
         Self { most, entries: HashMap::new(), order: VecDeque::new(), next: 0 }
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn the_oldest_is_forgotten() {
-        let mut remembered = Remembered::new(2);
+        let mut remembered = BoundedMap::new(2);
         assert_eq!(remembered.insert("a", 1), None);
         assert_eq!(remembered.insert("b", 2), None);
         assert_eq!(remembered.insert("a", 3), None);

@@ -4,9 +4,9 @@ use abide::{CallId, FileOp, LaneId, ObjectHash};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::batch::{Batch, REQUEST, RESPONSE};
+use super::batch::{REQUEST, RESPONSE, RecordBatch};
 use super::name::name;
-use super::remembered::Remembered;
+use super::remembered::BoundedMap;
 use crate::splice::without_member;
 
 /// The most requests remembered.
@@ -14,8 +14,8 @@ const REQUESTS: usize = 4096;
 
 /// A request without an answer so far.
 #[derive(Debug)]
-pub(super) enum Request {
-    Permission(Box<Permission>),
+pub(super) enum OpenRequest {
+    Permission(Box<OpenPermission>),
     File { path: String, op: FileOp, after: Option<ObjectHash> },
     TerminalOutput { terminal: String },
     Other { terminal: Option<String> },
@@ -23,7 +23,7 @@ pub(super) enum Request {
 
 /// What is needed to record the answer to a permission request.
 #[derive(Debug)]
-pub(super) struct Permission {
+pub(super) struct OpenPermission {
     pub(super) call: Option<CallId>,
     pub(super) lane: Option<LaneId>,
     /// The options offered, each with its kind.
@@ -32,27 +32,27 @@ pub(super) struct Permission {
 
 /// The open requests of a session, by id, each with its method.
 #[derive(Debug)]
-pub(super) struct Requests {
-    waiting: Remembered<(String, Request)>,
+pub(super) struct OpenRequests {
+    waiting: BoundedMap<(String, OpenRequest)>,
 }
 
-impl Requests {
+impl OpenRequests {
     pub(super) fn new() -> Self {
-        Self { waiting: Remembered::new(REQUESTS) }
+        Self { waiting: BoundedMap::new(REQUESTS) }
     }
 
-    pub(super) fn ask(&mut self, id: &RawValue, method: &str, request: Request) {
+    pub(super) fn ask(&mut self, id: &RawValue, method: &str, request: OpenRequest) {
         self.waiting.insert(&name(id.get()), (name(method), request));
     }
 
-    pub(super) fn answer(&mut self, id: &RawValue) -> Option<(String, Request)> {
+    pub(super) fn answer(&mut self, id: &RawValue) -> Option<(String, OpenRequest)> {
         self.waiting.remove(&name(id.get()))
     }
 }
 
 /// The data of `acp.request`.
 #[derive(Serialize)]
-struct Asked<'a> {
+struct AcpRequestData<'a> {
     method: &'a str,
     id: &'a RawValue,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -61,7 +61,7 @@ struct Asked<'a> {
 
 /// The data of `acp.response`.
 #[derive(Serialize)]
-struct Answered<'a> {
+struct AcpResponseData<'a> {
     method: &'a str,
     id: &'a RawValue,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -77,7 +77,7 @@ struct Answered<'a> {
 /// The terminal or path that a response is about, in case its request was not recorded or is far
 /// away.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct About<'a> {
+pub(super) struct ResponseSubject<'a> {
     pub(super) terminal: Option<&'a str>,
     pub(super) path: Option<&'a str>,
 }
@@ -95,11 +95,20 @@ fn discreet(method: &str, raw: Option<&RawValue>) -> Option<Box<RawValue>> {
 }
 
 /// Records a request.
-pub(super) fn asked(id: &RawValue, method: &str, params: Option<&RawValue>, batch: &mut Batch) {
+pub(super) fn asked(
+    id: &RawValue,
+    method: &str,
+    params: Option<&RawValue>,
+    batch: &mut RecordBatch,
+) {
     let discreet = discreet(method, params);
     let params = discreet.as_deref().or(params);
-    if !batch.add(REQUEST, None, &Asked { method, id, params }) {
-        batch.add(REQUEST, None, &Asked { method: &name(method), id: short(id), params: None });
+    if !batch.add(REQUEST, None, &AcpRequestData { method, id, params }) {
+        batch.add(
+            REQUEST,
+            None,
+            &AcpRequestData { method: &name(method), id: short(id), params: None },
+        );
     }
 }
 
@@ -107,17 +116,17 @@ pub(super) fn asked(id: &RawValue, method: &str, params: Option<&RawValue>, batc
 pub(super) fn answered(
     id: &RawValue,
     method: &str,
-    about: About<'_>,
+    about: ResponseSubject<'_>,
     outcome: Result<&RawValue, &RawValue>,
-    batch: &mut Batch,
+    batch: &mut RecordBatch,
 ) {
-    let About { terminal, path } = about;
+    let ResponseSubject { terminal, path } = about;
     let (result, error) = (outcome.ok(), outcome.err());
     let discreet = discreet(method, result);
     let result = discreet.as_deref().or(result);
-    if !batch.add(RESPONSE, None, &Answered { method, id, terminal, path, result, error }) {
+    if !batch.add(RESPONSE, None, &AcpResponseData { method, id, terminal, path, result, error }) {
         let id = short(id);
-        let bare = Answered { method, id, terminal, path, result: None, error: None };
+        let bare = AcpResponseData { method, id, terminal, path, result: None, error: None };
         batch.add(RESPONSE, None, &bare);
     }
 }

@@ -4,7 +4,7 @@ use abide::{Kind, ModelConfiguration};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::batch::{Batch, CONFIGURED};
+use super::batch::{CONFIGURED, RecordBatch};
 
 /// The values in a list of config options: each id with the JSON of its value.
 pub(crate) fn values(options: &RawValue) -> Vec<(String, Box<RawValue>)> {
@@ -25,29 +25,34 @@ pub(crate) fn values(options: &RawValue) -> Vec<(String, Box<RawValue>)> {
 
 /// The data of `acp.configured`.
 #[derive(Serialize)]
-struct Configured<'a> {
+struct AcpConfiguredData<'a> {
     method: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     mode: Option<&'a str>,
     /// The options that now have these values.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    values: Vec<Value>,
+    values: Vec<SettingValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
     params: Option<&'a RawValue>,
 }
 
 #[derive(Serialize)]
-struct Value {
+struct SettingValue {
     id: String,
     #[serde(rename = "currentValue")]
     value: Box<RawValue>,
 }
 
 /// Records a setting that the client made and the agent accepted.
-pub(super) fn configured(method: &str, params: &RawValue, result: &RawValue, batch: &mut Batch) {
+pub(super) fn configured(
+    method: &str,
+    params: &RawValue,
+    result: &RawValue,
+    batch: &mut RecordBatch,
+) {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Params<'a> {
+    struct SettingsParams<'a> {
         mode_id: Option<String>,
         config_id: Option<String>,
         model_id: Option<String>,
@@ -56,25 +61,25 @@ pub(super) fn configured(method: &str, params: &RawValue, result: &RawValue, bat
     }
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Answer<'a> {
+    struct SettingsResponse<'a> {
         #[serde(borrow)]
         config_options: Option<&'a RawValue>,
     }
-    let mut configured = Configured { method, mode: None, values: Vec::new(), params: None };
-    let Ok(read) = serde_json::from_str::<Params<'_>>(params.get()) else {
+    let mut configured = AcpConfiguredData { method, mode: None, values: Vec::new(), params: None };
+    let Ok(read) = serde_json::from_str::<SettingsParams<'_>>(params.get()) else {
         configured.params = Some(params);
         batch.add(CONFIGURED, None, &configured);
         return;
     };
     configured.mode = read.mode_id.as_deref();
-    let answer: Option<Answer<'_>> = serde_json::from_str(result.get()).ok();
+    let answer: Option<SettingsResponse<'_>> = serde_json::from_str(result.get()).ok();
     let told = answer.and_then(|answer| answer.config_options).map(values).unwrap_or_default();
     if let (Some(id), Some(value)) = (read.config_id, read.value)
         && !told.iter().any(|(told, _)| *told == id)
     {
-        configured.values.push(Value { id, value: value.to_owned() });
+        configured.values.push(SettingValue { id, value: value.to_owned() });
     }
-    configured.values.extend(told.into_iter().map(|(id, value)| Value { id, value }));
+    configured.values.extend(told.into_iter().map(|(id, value)| SettingValue { id, value }));
     if configured.mode.is_none() && configured.values.is_empty() {
         configured.params = Some(params);
     }

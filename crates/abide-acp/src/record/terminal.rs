@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::batch::{Batch, RESPONSE};
+use super::batch::{RESPONSE, RecordBatch};
 use super::name::name;
-use super::remembered::Remembered;
+use super::remembered::BoundedMap;
 
 /// The most terminals whose last output is remembered.
 const TERMINALS: usize = 16;
@@ -24,7 +24,7 @@ pub(super) struct TerminalParams {
 /// The answer to `terminal/output`.
 #[derive(Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Output<'a> {
+struct TerminalOutput<'a> {
     #[serde(borrow)]
     output: Cow<'a, str>,
     #[serde(default)]
@@ -34,7 +34,7 @@ struct Output<'a> {
 }
 
 #[derive(Debug)]
-struct Seen {
+struct TerminalAnswer {
     /// The answer as it is recorded.
     answer: Box<RawValue>,
     recorded: bool,
@@ -43,20 +43,21 @@ struct Seen {
 /// The last output of each terminal.
 #[derive(Debug)]
 pub(super) struct Terminals {
-    seen: Remembered<Seen>,
+    seen: BoundedMap<TerminalAnswer>,
 }
 
 #[derive(Serialize)]
-struct Given<'a> {
+struct TerminalAnswerData<'a> {
     method: &'a str,
     terminal: &'a str,
     result: &'a RawValue,
 }
 
-impl Seen {
-    fn record(&mut self, terminal: &str, batch: &mut Batch) {
+impl TerminalAnswer {
+    fn record(&mut self, terminal: &str, batch: &mut RecordBatch) {
         if !std::mem::replace(&mut self.recorded, true) {
-            let given = Given { method: "terminal/output", terminal, result: &self.answer };
+            let given =
+                TerminalAnswerData { method: "terminal/output", terminal, result: &self.answer };
             batch.add(RESPONSE, None, &given);
         }
     }
@@ -64,11 +65,11 @@ impl Seen {
 
 impl Terminals {
     pub(super) fn new() -> Self {
-        Self { seen: Remembered::new(TERMINALS) }
+        Self { seen: BoundedMap::new(TERMINALS) }
     }
 
     /// Remembers the output of a terminal; records it at once if its process has ended.
-    pub(super) fn output(&mut self, terminal: &str, result: &RawValue, batch: &mut Batch) {
+    pub(super) fn output(&mut self, terminal: &str, result: &RawValue, batch: &mut RecordBatch) {
         let terminal = name(terminal);
         let (answer, over) = kept(result);
         let known = self.seen.get_mut(&terminal);
@@ -78,7 +79,7 @@ impl Terminals {
             }
             return;
         }
-        let mut seen = Seen { answer, recorded: false };
+        let mut seen = TerminalAnswer { answer, recorded: false };
         if over {
             seen.record(&terminal, batch);
         }
@@ -88,7 +89,7 @@ impl Terminals {
     }
 
     /// Records the last output when the client kills or releases a terminal.
-    pub(super) fn ended(&mut self, terminal: &str, batch: &mut Batch) {
+    pub(super) fn ended(&mut self, terminal: &str, batch: &mut RecordBatch) {
         let terminal = name(terminal);
         if let Some(mut seen) = self.seen.remove(&terminal) {
             seen.record(&terminal, batch);
@@ -96,14 +97,14 @@ impl Terminals {
     }
 
     /// Records the last outputs at the end of a turn.
-    pub(super) fn end_turn(&mut self, batch: &mut Batch) {
+    pub(super) fn end_turn(&mut self, batch: &mut RecordBatch) {
         self.seen.each(|terminal, seen| seen.record(terminal, batch));
     }
 }
 
 /// An answer cut to what is kept, and whether it says that the process has ended.
 fn kept(result: &RawValue) -> (Box<RawValue>, bool) {
-    let Ok(mut output) = serde_json::from_str::<Output<'_>>(result.get()) else {
+    let Ok(mut output) = serde_json::from_str::<TerminalOutput<'_>>(result.get()) else {
         let short = result.get().len() <= OUTPUT;
         return (if short { result } else { RawValue::NULL }.to_owned(), false);
     };

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use abide::{Fact, Kind, ObjectHash, TaskStatus};
 
-use crate::story::{Story, chunk, raw};
-use crate::{Translator, Weight, subagent, title_of_prompt};
+use crate::story::{RecordedSession, chunk, raw};
+use crate::{RecordDurability, Translator, subagent, title_of_prompt};
 
 const AGENT: &str = "agent_message_chunk";
 const THOUGHT: &str = "agent_thought_chunk";
@@ -16,9 +16,9 @@ fn lines(lines: &[&str]) -> Vec<String> {
 
 #[test]
 fn a_turn_is_a_prompt_its_messages_and_its_end() {
-    let mut story = Story::new();
+    let mut story = RecordedSession::new();
     let (told, weight) = story.prompt("Fix\nit");
-    assert_eq!(weight, Weight::Before);
+    assert_eq!(weight, RecordDurability::Before);
     assert_eq!(
         told,
         lines(&[
@@ -26,10 +26,10 @@ fn a_turn_is_a_prompt_its_messages_and_its_end() {
             r#"message.added {"role":"user","content":[{"type":"text","text":"Fix\nit"}]}"#,
         ])
     );
-    assert_eq!(story.update(&chunk(THOUGHT, "Let me ")), (vec![], Weight::Behind));
-    assert_eq!(story.update(&chunk(THOUGHT, "think")), (vec![], Weight::Behind));
+    assert_eq!(story.update(&chunk(THOUGHT, "Let me ")), (vec![], RecordDurability::Behind));
+    assert_eq!(story.update(&chunk(THOUGHT, "think")), (vec![], RecordDurability::Behind));
     let (told, weight) = story.update(&chunk(AGENT, "Done"));
-    assert_eq!(weight, Weight::Behind);
+    assert_eq!(weight, RecordDurability::Behind);
     assert_eq!(
         told,
         lines(&[
@@ -39,7 +39,7 @@ fn a_turn_is_a_prompt_its_messages_and_its_end() {
     let (told, weight) = story.prompted(
         r#"{"stopReason":"end_turn","usage":{"totalTokens":17,"inputTokens":10,"outputTokens":7,"thoughtTokens":3,"cachedReadTokens":4}}"#,
     );
-    assert_eq!(weight, Weight::Before);
+    assert_eq!(weight, RecordDurability::Before);
     assert_eq!(
         told[0],
         r#"message.added {"role":"assistant","content":[{"type":"text","text":"Done"}]}"#
@@ -61,7 +61,7 @@ fn what_was_used_is_read_whatever_the_reason() {
         (r#"{"stopReason":7}"#, "unknown", None),
     ];
     for (result, status, tokens) in outcomes {
-        let mut story = Story::new();
+        let mut story = RecordedSession::new();
         story.prompt("a");
         story.prompted(result);
         let Fact::TurnFinished(end) = story.events.last().unwrap().fact().unwrap() else {
@@ -75,7 +75,7 @@ fn what_was_used_is_read_whatever_the_reason() {
 
 #[test]
 fn an_error_and_a_break_end_a_turn_too() {
-    let mut story = Story::new();
+    let mut story = RecordedSession::new();
     story.prompt("a");
     let error = raw(r#"{"code":-32603,"message":"boom"}"#);
     let recorded = story.translator.prompted(Err(&error));
@@ -88,7 +88,7 @@ fn an_error_and_a_break_end_a_turn_too() {
     story.update(&chunk(AGENT, "half"));
     let recorded = story.translator.interrupted("interrupted");
     let (told, weight) = story.write(recorded);
-    assert_eq!(weight, Weight::Before);
+    assert_eq!(weight, RecordDurability::Before);
     assert_eq!(
         told,
         lines(&[
@@ -105,7 +105,7 @@ fn an_error_and_a_break_end_a_turn_too() {
 
 #[test]
 fn a_prompt_within_a_turn_is_of_that_turn() {
-    let mut story = Story::new();
+    let mut story = RecordedSession::new();
     assert_eq!(story.prompt("a").0.len(), 2);
     assert_eq!(
         story.prompt("b").0,
@@ -133,7 +133,7 @@ fn a_prompt_within_a_turn_is_of_that_turn() {
 
 #[test]
 fn a_message_ends_where_another_id_begins() {
-    let mut story = Story::new();
+    let mut story = RecordedSession::new();
     let with_id = |id: &str, text: &str| {
         format!(
             r#"{{"sessionUpdate":"agent_message_chunk","messageId":"{id}","content":{{"type":"text","text":"{text}"}}}}"#
@@ -152,7 +152,7 @@ fn a_message_ends_where_another_id_begins() {
 
 #[test]
 fn what_is_no_plain_text_stays_as_it_came() {
-    let mut story = Story::new();
+    let mut story = RecordedSession::new();
     let image = r#"{"type":"image","data":"AA==","mimeType":"image/png"}"#;
     let noted = r#"{"type":"text","text":"x","annotations":{"audience":["user"]}}"#;
     story.update(&chunk(AGENT, "see"));
@@ -183,7 +183,7 @@ fn what_is_no_plain_text_stays_as_it_came() {
 
 #[test]
 fn open_blocks_are_bounded_in_size_and_number() {
-    let mut story = Story::new();
+    let mut story = RecordedSession::new();
     let part = "x".repeat(100 << 10);
     assert_eq!(story.update(&chunk(AGENT, &part)).0.len(), 0);
     assert_eq!(story.update(&chunk(AGENT, &part)).0.len(), 0);
@@ -205,12 +205,12 @@ fn open_blocks_are_bounded_in_size_and_number() {
 
 #[test]
 fn a_call_is_a_message_and_a_fact_and_ends_with_its_result() {
-    let mut story = Story::with(Translator::new("a").in_directory(Path::new("/home/p")));
+    let mut story = RecordedSession::with(Translator::new("a").in_directory(Path::new("/home/p")));
     story.prompt("x");
     story.update(&chunk(AGENT, "I look."));
     let call = r#"{"sessionUpdate":"tool_call","toolCallId":"c1","title":"Edit main.rs","kind":"edit","status":"pending","rawInput":{"path":"main.rs","n":1.50}}"#;
     let (told, weight) = story.update(call);
-    assert_eq!(weight, Weight::Before);
+    assert_eq!(weight, RecordDurability::Before);
     assert_eq!(
         told,
         [
@@ -225,18 +225,18 @@ fn a_call_is_a_message_and_a_fact_and_ends_with_its_result() {
     let more = r#"{"sessionUpdate":"tool_call_update","toolCallId":"c1","content":[{"type":"diff","path":"/home/p/src/main.rs","oldText":"a","newText":"b"},{"type":"content","content":{"type":"text","text":"changed"}}]}"#;
     assert_eq!(
         story.update(more),
-        (vec![format!(r#"acp.update {{"acp":{more}}}"#)], Weight::Behind)
+        (vec![format!(r#"acp.update {{"acp":{more}}}"#)], RecordDurability::Behind)
     );
     let running =
         r#"{"sessionUpdate":"tool_call_update","toolCallId":"c1","status":"in_progress"}"#;
     assert_eq!(
         story.update(running),
-        (vec![format!(r#"acp.update {{"acp":{running}}}"#)], Weight::Before)
+        (vec![format!(r#"acp.update {{"acp":{running}}}"#)], RecordDurability::Before)
     );
     // The end does not say again what it gave.
     let end = r#"{"sessionUpdate":"tool_call_update","toolCallId":"c1","status":"completed"}"#;
     let (told, weight) = story.update(end);
-    assert_eq!(weight, Weight::Before);
+    assert_eq!(weight, RecordDurability::Before);
     assert_eq!(
         told,
         [
@@ -255,7 +255,7 @@ fn a_call_is_a_message_and_a_fact_and_ends_with_its_result() {
 #[test]
 fn the_name_of_a_tool_is_the_best_that_is_told() {
     let name = |more: &str| {
-        let mut story = Story::new();
+        let mut story = RecordedSession::new();
         story.update(&format!(
             r#"{{"sessionUpdate":"tool_call","toolCallId":"c","title":"Title"{more}}}"#
         ));
@@ -275,7 +275,7 @@ fn the_name_of_a_tool_is_the_best_that_is_told() {
 
 #[test]
 fn calls_that_come_otherwise_are_recorded_once() {
-    let mut story = Story::new();
+    let mut story = RecordedSession::new();
     story.prompt("x");
     // Over at once.
     let call = r#"{"sessionUpdate":"tool_call","toolCallId":"c1","title":"Read","status":"completed","rawOutput":{"lines":3}}"#;
@@ -304,7 +304,7 @@ fn calls_that_come_otherwise_are_recorded_once() {
 
 #[test]
 fn subagents_have_lanes() {
-    let mut story = Story::new();
+    let mut story = RecordedSession::new();
     let inner = r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"in"},"_meta":{"claudeCode":{"parentToolUseId":"toolu_1"}}}"#;
     story.update(&chunk(AGENT, "out"));
     assert_eq!(story.update(inner).0, lines(&[]));
@@ -345,13 +345,13 @@ fn a_plan_is_the_tasks_of_the_session() {
             .collect();
         format!(r#"{{"sessionUpdate":"plan","entries":[{}]}}"#, entries.join(","))
     };
-    let mut story = Story::new();
+    let mut story = RecordedSession::new();
     let (told, weight) = story.update(&plan(&[
         ("a", "high", "in_progress"),
         ("a", "low", "pending"),
         ("b", "medium", "pending"),
     ]));
-    assert_eq!(weight, Weight::Behind);
+    assert_eq!(weight, RecordDurability::Behind);
     assert_eq!(
         told[1..],
         lines(&[
@@ -400,7 +400,7 @@ fn a_plan_is_the_tasks_of_the_session() {
 
 #[test]
 fn a_call_that_a_kill_cut_off_is_settled_before_the_next_prompt() {
-    let mut story = Story::new();
+    let mut story = RecordedSession::new();
     story.prompt("x");
     story.update(r#"{"sessionUpdate":"tool_call","toolCallId":"c1","title":"Edit"}"#);
     story.update(r#"{"sessionUpdate":"tool_call","toolCallId":"c2","title":"Edit"}"#);
@@ -423,13 +423,13 @@ fn a_call_that_a_kill_cut_off_is_settled_before_the_next_prompt() {
 
 #[test]
 fn permissions_are_recorded_before_they_pass() {
-    let mut story = Story::new();
+    let mut story = RecordedSession::new();
     story.prompt("x");
     story.update(r#"{"sessionUpdate":"tool_call","toolCallId":"c1","title":"Edit"}"#);
     story.update(&chunk(AGENT, "May I?"));
     let params = r#"{"sessionId":"s","toolCall":{"toolCallId":"c1","title":"Edit main.rs"},"options":[{"optionId":"y","name":"Yes","kind":"allow_once"},{"optionId":"n","name":"No","kind":"reject_once"}]}"#;
     let (told, weight) = story.asked(7, "session/request_permission", params);
-    assert_eq!(weight, Weight::Before);
+    assert_eq!(weight, RecordDurability::Before);
     assert_eq!(
         told,
         [
@@ -441,7 +441,7 @@ fn permissions_are_recorded_before_they_pass() {
         ]
     );
     let (told, weight) = story.answered(7, r#"{"outcome":{"outcome":"selected","optionId":"y"}}"#);
-    assert_eq!(weight, Weight::Before);
+    assert_eq!(weight, RecordDurability::Before);
     assert_eq!(
         told,
         lines(&[
@@ -469,14 +469,14 @@ fn permissions_are_recorded_before_they_pass() {
 
 #[test]
 fn files_are_touched_when_the_client_says_so() {
-    let mut story = Story::with(Translator::new("a").in_directory(Path::new("/w")));
+    let mut story = RecordedSession::with(Translator::new("a").in_directory(Path::new("/w")));
     assert_eq!(
         story.asked(1, "fs/read_text_file", r#"{"path":"/w/a.txt"}"#),
-        (vec![], Weight::Behind)
+        (vec![], RecordDurability::Behind)
     );
     let (told, weight) = story.answered(1, r#"{"content":"secret"}"#);
     assert_eq!(told, lines(&[r#"file.touched {"path":"a.txt","op":"read"}"#]));
-    assert_eq!(weight, Weight::Behind);
+    assert_eq!(weight, RecordDurability::Behind);
 
     let params = r#"{"sessionId":"s","path":"/elsewhere/b","content":"text\n"}"#;
     let (told, weight) = story.asked(2, "fs/write_text_file", params);
@@ -484,14 +484,14 @@ fn files_are_touched_when_the_client_says_so() {
         told,
         [format!(r#"acp.request {{"method":"fs/write_text_file","id":2,"params":{params}}}"#)]
     );
-    assert_eq!(weight, Weight::Before);
+    assert_eq!(weight, RecordDurability::Before);
     let (told, weight) = story.answered(2, "null");
     let hash = ObjectHash::of(b"text\n");
     assert_eq!(
         told,
         [format!(r#"file.touched {{"path":"/elsewhere/b","op":"write","after":"{hash}"}}"#)]
     );
-    assert_eq!(weight, Weight::Before);
+    assert_eq!(weight, RecordDurability::Before);
 
     story.asked(3, "fs/write_text_file", params);
     let (told, _) = story.refused(3, r#"{"code":-1,"message":"no"}"#);
@@ -505,22 +505,22 @@ fn files_are_touched_when_the_client_says_so() {
 
 #[test]
 fn of_a_terminal_the_last_output_is_recorded() {
-    let mut story = Story::new();
+    let mut story = RecordedSession::new();
     story.prompt("x");
     let (told, weight) = story.asked(1, "terminal/create", r#"{"command":"make"}"#);
-    assert_eq!((told.len(), weight), (1, Weight::Before));
+    assert_eq!((told.len(), weight), (1, RecordDurability::Before));
     let (told, weight) = story.answered(1, r#"{"terminalId":"t1"}"#);
-    assert_eq!(weight, Weight::Behind);
+    assert_eq!(weight, RecordDurability::Behind);
     assert_eq!(
         told,
         lines(&[
             r#"acp.response {"method":"terminal/create","id":1,"result":{"terminalId":"t1"}}"#
         ])
     );
-    let look = |story: &mut Story, answer: &str| {
+    let look = |story: &mut RecordedSession, answer: &str| {
         assert_eq!(
             story.asked(2, "terminal/output", r#"{"terminalId":"t1"}"#),
-            (vec![], Weight::Behind)
+            (vec![], RecordDurability::Behind)
         );
         story.answered(2, answer).0
     };
@@ -537,9 +537,12 @@ fn of_a_terminal_the_last_output_is_recorded() {
     let more = r#"{"output":"abcd","truncated":false}"#;
     assert_eq!(look(&mut story, more), lines(&[]));
     let (told, weight) = story.asked(3, "terminal/release", r#"{"terminalId":"t1"}"#);
-    assert_eq!((told[..1].to_vec(), weight), (given(more).to_vec(), Weight::Behind));
+    assert_eq!((told[..1].to_vec(), weight), (given(more).to_vec(), RecordDurability::Behind));
     assert!(told[1].starts_with("acp.request"));
-    assert_eq!(story.asked(4, "terminal/kill", r#"{"terminalId":"t1"}"#).1, Weight::Before);
+    assert_eq!(
+        story.asked(4, "terminal/kill", r#"{"terminalId":"t1"}"#).1,
+        RecordDurability::Before
+    );
 
     // The end of a turn records what is seen; a long output is cut to its end.
     let long = format!("{}é{}", "x".repeat(1 << 20), "y".repeat((1 << 20) - 1));
@@ -559,15 +562,15 @@ fn of_a_terminal_the_last_output_is_recorded() {
 
 #[test]
 fn other_requests_are_kept_with_their_answers() {
-    let mut story = Story::new();
+    let mut story = RecordedSession::new();
     let (told, weight) = story.asked(1, "elicitation/create", r#"{"message":"?"}"#);
-    assert_eq!(weight, Weight::Before);
+    assert_eq!(weight, RecordDurability::Before);
     assert_eq!(
         told,
         lines(&[r#"acp.request {"method":"elicitation/create","id":1,"params":{"message":"?"}}"#])
     );
     let recorded = story.translator.asked(&raw("\"u\""), "_own/method", None);
-    assert_eq!(recorded.weight, Weight::Behind);
+    assert_eq!(recorded.weight, RecordDurability::Behind);
     assert_eq!(
         story.write(recorded).0,
         lines(&[r#"acp.request {"method":"_own/method","id":"u"}"#])
@@ -581,7 +584,7 @@ fn other_requests_are_kept_with_their_answers() {
 
 #[test]
 fn titles_usage_and_settings() {
-    let mut story = Story::new();
+    let mut story = RecordedSession::new();
     story.update(&chunk(AGENT, "one "));
     let info = r#"{"sessionUpdate":"session_info_update","title":"New title"}"#;
     let (told, _) = story.update(info);
@@ -650,7 +653,7 @@ fn a_prompt_gives_a_title() {
 
 #[test]
 fn nothing_odd_fails_and_nothing_is_lost_unsaid() {
-    let mut story = Story::new();
+    let mut story = RecordedSession::new();
     let unknown = r#"{"sessionUpdate":"_own","x":[1e999]}"#;
     assert_eq!(story.update(unknown).0, [format!(r#"acp.update {{"acp":{unknown}}}"#)]);
     for odd in [
@@ -716,7 +719,7 @@ fn nothing_odd_fails_and_nothing_is_lost_unsaid() {
 #[test]
 #[ignore = "a measurement"]
 fn the_cost_of_a_chunk() {
-    let mut story = Story::new();
+    let mut story = RecordedSession::new();
     let params = raw(&format!(
         r#"{{"sessionId":"0b5a6a5e-0d4e-4f6e-9d0a-4a4f8c6d8e21","update":{}}}"#,
         chunk(AGENT, "a few words of an answer")

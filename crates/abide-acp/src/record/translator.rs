@@ -5,18 +5,18 @@ use std::path::Path;
 use abide::{FileOp, Kind, LaneId, ObjectHash, SessionFields, SessionState};
 use serde_json::value::RawValue;
 
-use super::batch::{Batch, UPDATE};
-use super::block::{Blocks, End, Sort};
-use super::call::{Call, Calls};
-use super::file::{Directory, FileParams};
+use super::batch::{RecordBatch, UPDATE};
+use super::block::{ChunkBlocks, ChunkKind, MessageEnd};
+use super::call::{AcpToolCall, TrackedCalls};
+use super::file::{AcpDirectory, FileParams};
 use super::lane::lane_of_meta;
 use super::name::{name, start};
 use super::plan::PlanTasks;
-use super::request::{About, Request, Requests};
+use super::request::{OpenRequest, OpenRequests, ResponseSubject};
 use super::terminal::{TerminalParams, Terminals};
-use super::update::{Head, Kept, KeptParams, Params, object};
-use super::{Recorded, permission, prompt, request, settings};
-use crate::protocol::{Update, UpdateKind};
+use super::update::{UpdateData, UpdateHead, UpdateParams, UpdateParamsData, object};
+use super::{RecordedEvents, permission, prompt, request, settings};
+use crate::protocol::{AcpUpdate, UpdateKind};
 
 /// The longest path that is remembered.
 const PATH: usize = 16 << 10;
@@ -25,12 +25,12 @@ const PATH: usize = 16 << 10;
 #[derive(Debug)]
 pub struct Translator {
     agent: String,
-    directory: Directory,
+    directory: AcpDirectory,
     /// Prompts without an answer so far.
     turns: usize,
-    blocks: Blocks,
-    calls: Calls,
-    requests: Requests,
+    blocks: ChunkBlocks,
+    calls: TrackedCalls,
+    requests: OpenRequests,
     terminals: Terminals,
     plan: PlanTasks,
     /// The hash of the last `usage_update`.
@@ -43,11 +43,11 @@ impl Translator {
     pub fn new(agent: &str) -> Self {
         Self {
             agent: start(agent, 256).to_owned(),
-            directory: Directory::default(),
+            directory: AcpDirectory::default(),
             turns: 0,
-            blocks: Blocks::default(),
-            calls: Calls::new(),
-            requests: Requests::new(),
+            blocks: ChunkBlocks::default(),
+            calls: TrackedCalls::new(),
+            requests: OpenRequests::new(),
             terminals: Terminals::new(),
             plan: PlanTasks::default(),
             usage: None,
@@ -57,7 +57,7 @@ impl Translator {
     /// Records paths in this directory relative to it.
     #[must_use]
     pub fn in_directory(mut self, directory: &Path) -> Self {
-        self.directory = Directory::new(directory);
+        self.directory = AcpDirectory::new(directory);
         self
     }
 
@@ -72,10 +72,10 @@ impl Translator {
     }
 
     /// Records a prompt: the params of `session/prompt`, as the client sent them.
-    pub fn prompt(&mut self, params: &RawValue) -> Recorded {
-        let mut batch = Batch::default();
+    pub fn prompt(&mut self, params: &RawValue) -> RecordedEvents {
+        let mut batch = RecordBatch::default();
         batch.before();
-        self.blocks.end_all(End::Whole, &mut batch);
+        self.blocks.end_all(MessageEnd::Whole, &mut batch);
         // A prompt sent before the last one was answered belongs to the same turn.
         if self.turns == 0 {
             self.calls.leave_resumed(&mut batch);
@@ -87,25 +87,29 @@ impl Translator {
     }
 
     /// Records the agent's answer to the prompt: its result or its error.
-    pub fn prompted(&mut self, outcome: Result<&RawValue, &RawValue>) -> Recorded {
+    pub fn prompted(&mut self, outcome: Result<&RawValue, &RawValue>) -> RecordedEvents {
         if self.turns > 1 {
             self.turns -= 1;
-            let mut batch = Batch::default();
+            let mut batch = RecordBatch::default();
             batch.before();
-            self.blocks.end_all(End::Whole, &mut batch);
+            self.blocks.end_all(MessageEnd::Whole, &mut batch);
             prompt::used(outcome, &mut batch);
             return batch.finish();
         }
-        self.end_turn(End::Whole, |batch| prompt::end(outcome, batch))
+        self.end_turn(MessageEnd::Whole, |batch| prompt::end(outcome, batch))
     }
 
     /// Records that the turn ended without an answer; `why` is its status.
-    pub fn interrupted(&mut self, why: &str) -> Recorded {
-        self.end_turn(End::Partial, |batch| prompt::break_off(why, batch))
+    pub fn interrupted(&mut self, why: &str) -> RecordedEvents {
+        self.end_turn(MessageEnd::Partial, |batch| prompt::break_off(why, batch))
     }
 
-    fn end_turn(&mut self, end: End, finish: impl FnOnce(&mut Batch)) -> Recorded {
-        let mut batch = Batch::default();
+    fn end_turn(
+        &mut self,
+        end: MessageEnd,
+        finish: impl FnOnce(&mut RecordBatch),
+    ) -> RecordedEvents {
+        let mut batch = RecordBatch::default();
         batch.before();
         self.blocks.end_all(end, &mut batch);
         self.terminals.end_turn(&mut batch);
@@ -117,25 +121,25 @@ impl Translator {
     }
 
     /// Records an update: the params of a `session/update`.
-    pub fn update(&mut self, params: &RawValue) -> Recorded {
+    pub fn update(&mut self, params: &RawValue) -> RecordedEvents {
         self.update_in(None, params)
     }
 
     /// Records an update of a child session, which has a lane of its own.
-    pub fn update_in(&mut self, lane: Option<&str>, params: &RawValue) -> Recorded {
-        let mut batch = Batch::default();
+    pub fn update_in(&mut self, lane: Option<&str>, params: &RawValue) -> RecordedEvents {
+        let mut batch = RecordBatch::default();
         let lane = lane.map(|lane| LaneId(name(lane)));
-        let Some(Params { update }) = object(params) else {
-            batch.add(UPDATE, lane.as_ref(), &KeptParams { params });
+        let Some(UpdateParams { update }) = object(params) else {
+            batch.add(UPDATE, lane.as_ref(), &UpdateParamsData { params });
             return batch.finish();
         };
-        let Some(head) = object::<Head<'_>>(update) else {
-            batch.add(UPDATE, lane.as_ref(), &Kept { acp: update });
+        let Some(head) = object::<UpdateHead<'_>>(update) else {
+            batch.add(UPDATE, lane.as_ref(), &UpdateData { acp: update });
             return batch.finish();
         };
         let lane = lane.or_else(|| lane_of_meta(head.meta));
         let lane = lane.as_ref();
-        let chunk = Sort::of(&head.session_update).zip(head.content);
+        let chunk = ChunkKind::of(&head.session_update).zip(head.content);
         let taken = chunk.is_some_and(|(sort, content)| {
             self.blocks.chunk(sort, lane, head.message_id, content, &mut batch)
         });
@@ -149,22 +153,22 @@ impl Translator {
     fn other(
         &mut self,
         lane: Option<&LaneId>,
-        head: &Head<'_>,
+        head: &UpdateHead<'_>,
         update: &RawValue,
-        batch: &mut Batch,
+        batch: &mut RecordBatch,
     ) {
         // These come at any moment and do not end a message.
         let beside = ["usage_update", "available_commands_update", "session_info_update"];
         if !beside.contains(&&*head.session_update) {
-            self.blocks.end(lane, End::Whole, batch);
+            self.blocks.end(lane, MessageEnd::Whole, batch);
         }
-        let keep = |batch: &mut Batch| {
-            batch.add(UPDATE, lane, &Kept { acp: update });
+        let keep = |batch: &mut RecordBatch| {
+            batch.add(UPDATE, lane, &UpdateData { acp: update });
         };
-        let Some(read) = Update::read(update.get()) else { return keep(batch) };
+        let Some(read) = AcpUpdate::read(update.get()) else { return keep(batch) };
         match read.kind() {
             UpdateKind::ToolCall | UpdateKind::ToolCallUpdate => {
-                let Some(call) = object::<Call<'_>>(update) else { return keep(batch) };
+                let Some(call) = object::<AcpToolCall<'_>>(update) else { return keep(batch) };
                 if read.kind() == UpdateKind::ToolCall {
                     self.calls.began(lane, &call, update, &self.directory, batch);
                 } else {
@@ -199,21 +203,26 @@ impl Translator {
     }
 
     /// Records a request from the agent to the client: permissions, files, terminals, anything.
-    pub fn asked(&mut self, id: &RawValue, method: &str, params: Option<&RawValue>) -> Recorded {
-        let mut batch = Batch::default();
+    pub fn asked(
+        &mut self,
+        id: &RawValue,
+        method: &str,
+        params: Option<&RawValue>,
+    ) -> RecordedEvents {
+        let mut batch = RecordBatch::default();
         let file = || params.and_then(object::<FileParams>);
         let terminal =
             || params.and_then(object::<TerminalParams>).map(|read| name(&read.terminal_id));
         let waiting = match method {
             "session/request_permission" => {
                 let lane = permission::lane_of(params, &self.calls);
-                self.blocks.end(lane.as_ref(), End::Whole, &mut batch);
+                self.blocks.end(lane.as_ref(), MessageEnd::Whole, &mut batch);
                 let asked = permission::asked(params, &mut self.calls, &mut batch);
-                Request::Permission(Box::new(asked))
+                OpenRequest::Permission(Box::new(asked))
             }
             "fs/read_text_file" => match file().filter(|file| file.path.len() <= PATH) {
-                Some(file) => Request::File { path: file.path, op: FileOp::Read, after: None },
-                None => Request::Other { terminal: None },
+                Some(file) => OpenRequest::File { path: file.path, op: FileOp::Read, after: None },
+                None => OpenRequest::Other { terminal: None },
             },
             "fs/write_text_file" => {
                 batch.before();
@@ -221,14 +230,14 @@ impl Translator {
                 match file().filter(|file| file.path.len() <= PATH) {
                     Some(file) => {
                         let after = file.content.map(|text| ObjectHash::of(text.as_bytes()));
-                        Request::File { path: file.path, op: FileOp::Write, after }
+                        OpenRequest::File { path: file.path, op: FileOp::Write, after }
                     }
-                    None => Request::Other { terminal: None },
+                    None => OpenRequest::Other { terminal: None },
                 }
             }
             "terminal/output" | "terminal/wait_for_exit" => match (method, terminal()) {
-                ("terminal/output", Some(terminal)) => Request::TerminalOutput { terminal },
-                (_, terminal) => Request::Other { terminal },
+                ("terminal/output", Some(terminal)) => OpenRequest::TerminalOutput { terminal },
+                (_, terminal) => OpenRequest::Other { terminal },
             },
             _ => {
                 let terminal = if method.starts_with("terminal/") { terminal() } else { None };
@@ -240,7 +249,7 @@ impl Translator {
                     batch.before();
                 }
                 request::asked(id, method, params, &mut batch);
-                Request::Other { terminal }
+                OpenRequest::Other { terminal }
             }
         };
         self.requests.ask(id, method, waiting);
@@ -248,34 +257,41 @@ impl Translator {
     }
 
     /// Records the client's answer to the agent's request with this id.
-    pub fn answered(&mut self, id: &RawValue, outcome: Result<&RawValue, &RawValue>) -> Recorded {
-        let mut batch = Batch::default();
+    pub fn answered(
+        &mut self,
+        id: &RawValue,
+        outcome: Result<&RawValue, &RawValue>,
+    ) -> RecordedEvents {
+        let mut batch = RecordBatch::default();
         let Some((method, waiting)) = self.requests.answer(id) else { return batch.finish() };
         match (waiting, outcome) {
-            (Request::Permission(asked), outcome) => {
+            (OpenRequest::Permission(asked), outcome) => {
                 permission::answered(&asked, outcome, &mut batch);
             }
-            (Request::File { path, op, after }, outcome) => {
+            (OpenRequest::File { path, op, after }, outcome) => {
                 if op == FileOp::Write {
                     batch.before();
                 }
                 match outcome {
                     Ok(_) => self.directory.touched(&path, op, after, None, &mut batch),
                     Err(_) => {
-                        let about = About { path: Some(&path), ..About::default() };
+                        let about =
+                            ResponseSubject { path: Some(&path), ..ResponseSubject::default() };
                         request::answered(id, &method, about, outcome, &mut batch);
                     }
                 }
             }
-            (Request::TerminalOutput { terminal }, Ok(result)) => {
+            (OpenRequest::TerminalOutput { terminal }, Ok(result)) => {
                 self.terminals.output(&terminal, result, &mut batch);
             }
-            (Request::TerminalOutput { terminal }, Err(_)) => {
-                let about = About { terminal: Some(&terminal), ..About::default() };
+            (OpenRequest::TerminalOutput { terminal }, Err(_)) => {
+                let about =
+                    ResponseSubject { terminal: Some(&terminal), ..ResponseSubject::default() };
                 request::answered(id, &method, about, outcome, &mut batch);
             }
-            (Request::Other { terminal }, outcome) => {
-                let about = About { terminal: terminal.as_deref(), ..About::default() };
+            (OpenRequest::Other { terminal }, outcome) => {
+                let about =
+                    ResponseSubject { terminal: terminal.as_deref(), ..ResponseSubject::default() };
                 request::answered(id, &method, about, outcome, &mut batch);
             }
         }
@@ -283,8 +299,13 @@ impl Translator {
     }
 
     /// Records a mode or an option that the client set and the agent accepted.
-    pub fn configured(&mut self, method: &str, params: &RawValue, result: &RawValue) -> Recorded {
-        let mut batch = Batch::default();
+    pub fn configured(
+        &mut self,
+        method: &str,
+        params: &RawValue,
+        result: &RawValue,
+    ) -> RecordedEvents {
+        let mut batch = RecordBatch::default();
         settings::configured(method, params, result, &mut batch);
         batch.finish()
     }

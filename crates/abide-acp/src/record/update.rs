@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 /// The params of a `session/update`.
 #[derive(Deserialize)]
-pub(crate) struct Params<'a> {
+pub(crate) struct UpdateParams<'a> {
     #[serde(borrow)]
     pub(crate) update: &'a RawValue,
 }
@@ -23,7 +23,7 @@ pub(crate) fn object<'a, T: Deserialize<'a>>(json: &'a RawValue) -> Option<T> {
 /// The members that are read of every update.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Head<'a> {
+pub(crate) struct UpdateHead<'a> {
     #[serde(borrow)]
     pub(crate) session_update: Cow<'a, str>,
     #[serde(borrow)]
@@ -36,12 +36,12 @@ pub(crate) struct Head<'a> {
 
 /// The data of an event that is an update verbatim.
 #[derive(Serialize)]
-pub(super) struct Kept<'a> {
+pub(super) struct UpdateData<'a> {
     pub(super) acp: &'a RawValue,
 }
 
 /// The data of an event for params without an update.
 #[derive(Serialize)]
-pub(super) struct KeptParams<'a> {
+pub(super) struct UpdateParamsData<'a> {
     pub(super) params: &'a RawValue,
 }

@@ -1,6 +1,6 @@
 //! Tool calls recorded in other forms, as updates.
 
-use abide::{Call, OUTCOME_UNKNOWN, Part};
+use abide::{MessagePart, OUTCOME_UNKNOWN, RequestedCall};
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -10,7 +10,7 @@ use crate::protocol::is_block;
 /// A `tool_call` or `tool_call_update` made here.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Update<'a> {
+struct CallUpdate<'a> {
     session_update: &'a str,
     tool_call_id: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -19,22 +19,22 @@ struct Update<'a> {
     name: Option<&'a str>,
     status: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    content: Option<Vec<Given<'a>>>,
+    content: Option<Vec<CallContent<'a>>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     raw_input: Option<&'a RawValue>,
 }
 
 #[derive(Serialize)]
-struct Given<'a> {
+struct CallContent<'a> {
     r#type: &'a str,
     content: &'a RawValue,
 }
 
 /// The start of a call.
-pub(super) fn began(call: &Call) -> String {
+pub(super) fn began(call: &RequestedCall) -> String {
     let told = |raw_input| {
         let title = if call.name.is_empty() { "tool" } else { &call.name };
-        write(&Update {
+        write(&CallUpdate {
             session_update: "tool_call",
             tool_call_id: &call.id,
             title: Some(title),
@@ -55,9 +55,9 @@ pub(super) fn began(call: &Call) -> String {
 /// The end of a call with its result; if the client does not know the call yet, as a whole
 /// `tool_call`.
 pub(super) fn ended(id: &str, ok: bool, blocks: &[Box<RawValue>], known: bool) -> String {
-    let given = |block| Given { r#type: "content", content: block };
+    let given = |block| CallContent { r#type: "content", content: block };
     let content: Vec<_> = blocks.iter().map(|block| given(&**block)).collect();
-    write(&Update {
+    write(&CallUpdate {
         session_update: if known { "tool_call_update" } else { "tool_call" },
         tool_call_id: id,
         title: if known { None } else { Some("tool") },
@@ -68,25 +68,25 @@ pub(super) fn ended(id: &str, ok: bool, blocks: &[Box<RawValue>], known: bool) -
     })
 }
 
-fn write(update: &Update<'_>) -> String {
+fn write(update: &CallUpdate<'_>) -> String {
     serde_json::to_string(update).unwrap_or_default()
 }
 
 /// The parts of a result, as blocks.
-pub(super) fn blocks_of(parts: &[Part]) -> Vec<Box<RawValue>> {
+pub(super) fn blocks_of(parts: &[MessagePart]) -> Vec<Box<RawValue>> {
     parts.iter().filter_map(block_of).collect()
 }
 
 /// The data of a `tool.finished` that is used.
 #[derive(Deserialize)]
-pub(super) struct Finished<'a> {
+pub(super) struct RecordedToolEnd<'a> {
     pub(super) call: String,
     pub(super) ok: Option<bool>,
     #[serde(borrow)]
     pub(super) result: Option<&'a RawValue>,
 }
 
-impl Finished<'_> {
+impl RecordedToolEnd<'_> {
     /// Whether the outcome is unknown.
     pub(super) fn is_unknown(&self) -> bool {
         self.result.is_some_and(|result| result.get().contains(OUTCOME_UNKNOWN))
@@ -95,7 +95,7 @@ impl Finished<'_> {
     /// The result as blocks: from a string, from blocks, or from any JSON verbatim.
     pub(super) fn blocks(&self) -> Vec<Box<RawValue>> {
         #[derive(Deserialize)]
-        struct Wrapped<'a> {
+        struct WrappedContent<'a> {
             #[serde(borrow)]
             content: Vec<&'a RawValue>,
         }
@@ -104,8 +104,9 @@ impl Finished<'_> {
         if let Ok(text) = serde_json::from_str::<String>(json) {
             return text_block(&text).into_iter().collect();
         }
-        let blocks = serde_json::from_str::<Vec<&RawValue>>(json)
-            .or_else(|_| serde_json::from_str::<Wrapped<'_>>(json).map(|wrapped| wrapped.content));
+        let blocks = serde_json::from_str::<Vec<&RawValue>>(json).or_else(|_| {
+            serde_json::from_str::<WrappedContent<'_>>(json).map(|wrapped| wrapped.content)
+        });
         match blocks {
             Ok(blocks) if blocks.iter().all(|block| is_block(block.get())) => {
                 blocks.into_iter().map(ToOwned::to_owned).collect()

@@ -11,22 +11,22 @@ use abide::ObjectHash;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::Replayed;
-use crate::record::{Head, Params, name, object};
+use super::ReplayedUpdate;
+use crate::record::{UpdateHead, UpdateParams, name, object};
 
 /// The largest table used to find the best match.
 const TABLE: usize = 1 << 20;
 
 /// Compares an agent's replay with the record.
 #[derive(Debug, Default)]
-pub struct Check {
-    recorded: Side,
-    replayed: Side,
+pub struct ReplayCheck {
+    recorded: CheckSide,
+    replayed: CheckSide,
 }
 
 /// The result of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Checked {
+pub struct ReplayCheckReport {
     /// Messages and calls that both have.
     pub same: usize,
     /// Recorded ones missing in the replay before the last common one.
@@ -39,7 +39,7 @@ pub struct Checked {
 
 /// A message or a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Item {
+struct CheckItem {
     key: [u8; 16],
     /// The update that it begins with.
     first: usize,
@@ -51,42 +51,42 @@ struct Item {
 
 /// One of the two sides.
 #[derive(Debug, Default)]
-struct Side {
+struct CheckSide {
     updates: usize,
-    items: Vec<Item>,
+    items: Vec<CheckItem>,
     calls: HashSet<[u8; 16]>,
     /// The update that ends each ended call.
     ends: HashMap<[u8; 16], usize>,
-    open: Option<Open>,
+    open: Option<OpenText>,
     /// Thoughts, which agents need not keep: the update that each begins with, and its hash.
     thoughts: Vec<(usize, [u8; 16])>,
-    thought: Option<Open>,
+    thought: Option<OpenText>,
 }
 
 /// A message that may continue.
 #[derive(Debug, Clone)]
-struct Open {
+struct OpenText {
     first: usize,
     /// The speaker, then the text without white space.
     text: String,
 }
 
-impl Check {
+impl ReplayCheck {
     /// Adds the next recorded update.
-    pub fn recorded(&mut self, update: &Replayed) {
+    pub fn recorded(&mut self, update: &ReplayedUpdate) {
         self.recorded.update(&update.update);
     }
 
     /// Adds the next update that the agent replays: the params of its `session/update`.
     pub fn replayed(&mut self, params: &RawValue) {
-        if let Some(params) = object::<Params<'_>>(params) {
+        if let Some(params) = object::<UpdateParams<'_>>(params) {
             self.replayed.update(params.update.get());
         }
     }
 
     /// The result so far.
     #[must_use]
-    pub fn finish(&self) -> Checked {
+    pub fn finish(&self) -> ReplayCheckReport {
         let (recorded, replayed) = (self.recorded.all(), self.replayed.all());
         let start = start(&recorded, &replayed);
         // The agent lacks only the end. Its last, partial message may equal a later one, but is not
@@ -97,7 +97,11 @@ impl Check {
             let last = start.checked_sub(1).and_then(|at| recorded.get(at));
             let thought = last.and_then(|last| self.lacking_thought(last));
             let tail = thought.map_or(tail.first, |at| at.min(tail.first));
-            return Checked { same: start, tail: Some(tail), ..Checked::default() };
+            return ReplayCheckReport {
+                same: start,
+                tail: Some(tail),
+                ..ReplayCheckReport::default()
+            };
         }
         let matches = matches(start, &recorded, &replayed);
         let same = matches.len();
@@ -115,11 +119,11 @@ impl Check {
         }
         let thought = last.and_then(|(at, _)| self.lacking_thought(recorded.get(*at)?));
         let tail = tail.map(|item| item.first).into_iter().chain(lacking_end).chain(thought).min();
-        Checked { same, lacking: next - same, foreign, tail }
+        ReplayCheckReport { same, lacking: next - same, foreign, tail }
     }
 
     /// The first recorded thought after the last common item that the agent lacks.
-    fn lacking_thought(&self, last: &Item) -> Option<usize> {
+    fn lacking_thought(&self, last: &CheckItem) -> Option<usize> {
         let had: HashSet<[u8; 16]> =
             self.replayed.thoughts().into_iter().map(|(_, key)| key).collect();
         let mut thoughts = self.recorded.thoughts().into_iter();
@@ -129,7 +133,7 @@ impl Check {
 
     /// The first recorded end of a call after the last common item, if the agent has the call but
     /// not its end.
-    fn lacking_end(&self, last: &Item) -> Option<usize> {
+    fn lacking_end(&self, last: &CheckItem) -> Option<usize> {
         let ends = self.recorded.ends.iter();
         let lacking = ends.filter(|(call, at)| {
             **at > last.first
@@ -140,8 +144,8 @@ impl Check {
     }
 }
 
-impl Item {
-    fn message(open: &Open) -> Option<Self> {
+impl CheckItem {
+    fn message(open: &OpenText) -> Option<Self> {
         let bytes = open.text.as_bytes();
         // The speaker alone has no text.
         if bytes.len() <= 1 {
@@ -171,29 +175,29 @@ fn short(bytes: &[u8]) -> [u8; 8] {
     short
 }
 
-impl Side {
+impl CheckSide {
     fn update(&mut self, json: &str) {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
-        struct Call<'a> {
+        struct ReplayedCall<'a> {
             #[serde(borrow)]
             tool_call_id: Cow<'a, str>,
             #[serde(borrow, default)]
             status: Option<Cow<'a, str>>,
         }
         #[derive(Deserialize)]
-        struct Text<'a> {
+        struct ChunkText<'a> {
             #[serde(borrow)]
             text: Cow<'a, str>,
         }
         let at = self.updates;
         self.updates += 1;
-        let Ok(head) = serde_json::from_str::<Head<'_>>(json) else { return };
+        let Ok(head) = serde_json::from_str::<UpdateHead<'_>>(json) else { return };
         if head.session_update == "agent_thought_chunk" {
             let content = head.content.and_then(|raw| serde_json::from_str(raw.get()).ok());
-            if let Some(Text { text }) = content {
+            if let Some(ChunkText { text }) = content {
                 let thought =
-                    self.thought.get_or_insert_with(|| Open { first: at, text: String::new() });
+                    self.thought.get_or_insert_with(|| OpenText { first: at, text: String::new() });
                 thought.text.extend(text.split_whitespace());
             }
             return;
@@ -205,11 +209,11 @@ impl Side {
             "agent_message_chunk" => 'a',
             "user_message_chunk" => 'u',
             "tool_call" | "tool_call_update" => {
-                let Ok(call) = serde_json::from_str::<Call<'_>>(json) else { return };
+                let Ok(call) = serde_json::from_str::<ReplayedCall<'_>>(json) else { return };
                 let key = key(format!("c{}", name(&call.tool_call_id)).as_bytes());
                 if self.calls.insert(key) {
                     self.close();
-                    self.items.push(Item { key, first: at, length: 0, starts: Vec::new() });
+                    self.items.push(CheckItem { key, first: at, length: 0, starts: Vec::new() });
                 }
                 if matches!(call.status.as_deref(), Some("completed" | "failed")) {
                     self.ends.entry(key).or_insert(at);
@@ -219,11 +223,12 @@ impl Side {
             _ => return,
         };
         let content = head.content.and_then(|raw| serde_json::from_str(raw.get()).ok());
-        let Some(Text { text }) = content else { return };
+        let Some(ChunkText { text }) = content else { return };
         if !self.open.as_ref().is_some_and(|open| open.text.starts_with(speaker)) {
             self.close();
         }
-        let open = self.open.get_or_insert_with(|| Open { first: at, text: speaker.to_string() });
+        let open =
+            self.open.get_or_insert_with(|| OpenText { first: at, text: speaker.to_string() });
         open.text.extend(text.split_whitespace());
     }
 
@@ -234,24 +239,24 @@ impl Side {
     }
 
     fn close(&mut self) {
-        self.items.extend(self.open.take().and_then(|open| Item::message(&open)));
+        self.items.extend(self.open.take().and_then(|open| CheckItem::message(&open)));
     }
 
-    fn all(&self) -> Vec<Item> {
-        let open = self.open.as_ref().and_then(Item::message);
+    fn all(&self) -> Vec<CheckItem> {
+        let open = self.open.as_ref().and_then(CheckItem::message);
         self.items.iter().cloned().chain(open).collect()
     }
 }
 
 /// The number of equal items at the start.
-fn start(recorded: &[Item], replayed: &[Item]) -> usize {
-    let equal = |(a, b): &(&Item, &Item)| a.key == b.key;
+fn start(recorded: &[CheckItem], replayed: &[CheckItem]) -> usize {
+    let equal = |(a, b): &(&CheckItem, &CheckItem)| a.key == b.key;
     recorded.iter().zip(replayed).take_while(equal).count()
 }
 
 /// Pairs of equal items in order, with `start` equal items at the beginning; among equally good
 /// matches, the one that ends earlier.
-fn matches(start: usize, recorded: &[Item], replayed: &[Item]) -> Vec<(usize, usize)> {
+fn matches(start: usize, recorded: &[CheckItem], replayed: &[CheckItem]) -> Vec<(usize, usize)> {
     let (a, b) =
         (recorded.get(start..).unwrap_or_default(), replayed.get(start..).unwrap_or_default());
     let rest = if a.len().saturating_mul(b.len()) <= TABLE { longest(a, b) } else { next(a, b) };
@@ -260,7 +265,7 @@ fn matches(start: usize, recorded: &[Item], replayed: &[Item]) -> Vec<(usize, us
 }
 
 /// The longest common subsequence.
-fn longest(a: &[Item], b: &[Item]) -> Vec<(usize, usize)> {
+fn longest(a: &[CheckItem], b: &[CheckItem]) -> Vec<(usize, usize)> {
     let width = b.len() + 1;
     // For each pair of positions, the length of the common rest.
     let mut common = vec![0_u32; (a.len() + 1) * width];
@@ -293,7 +298,7 @@ fn longest(a: &[Item], b: &[Item]) -> Vec<(usize, usize)> {
 }
 
 /// Matches each of `b` with the next equal one of `a`: for inputs too long for the table.
-fn next(a: &[Item], b: &[Item]) -> Vec<(usize, usize)> {
+fn next(a: &[CheckItem], b: &[CheckItem]) -> Vec<(usize, usize)> {
     let mut places: HashMap<[u8; 16], Vec<usize>> = HashMap::new();
     for (i, item) in a.iter().enumerate() {
         places.entry(item.key).or_default().push(i);

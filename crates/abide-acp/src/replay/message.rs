@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use abide::{Image, Part, Payload};
+use abide::{Image, MessagePart, Payload};
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -11,13 +11,13 @@ use crate::protocol::is_block;
 
 /// Who a chunk is from and whether it is a thought, by the name of the update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sort {
+pub(super) enum ReplayChunkKind {
     User,
     Agent,
     Thought,
 }
 
-impl Sort {
+impl ReplayChunkKind {
     const fn name(self) -> &'static str {
         match self {
             Self::User => "user_message_chunk",
@@ -39,7 +39,7 @@ impl Sort {
 /// The marks of a message recorded from this protocol.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase")]
-struct Marks<'a> {
+struct AcpMarks<'a> {
     #[serde(borrow)]
     message_id: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -47,18 +47,18 @@ struct Marks<'a> {
 }
 
 /// A message of nothing but verbatim protocol blocks and thoughts.
-pub(super) struct Plain<'a> {
-    sort: Sort,
-    marks: Marks<'a>,
-    blocks: Vec<(Sort, Cow<'a, RawValue>)>,
+pub(super) struct PlainMessage<'a> {
+    sort: ReplayChunkKind,
+    marks: AcpMarks<'a>,
+    blocks: Vec<(ReplayChunkKind, Cow<'a, RawValue>)>,
 }
 
-impl<'a> Plain<'a> {
+impl<'a> PlainMessage<'a> {
     /// Parses the data of a `message.added`; `None` if it holds anything else.
     pub(super) fn of(data: &'a Payload) -> Option<Self> {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
-        struct Message<'a> {
+        struct MessageToReplay<'a> {
             #[serde(borrow)]
             role: Cow<'a, str>,
             #[serde(borrow)]
@@ -68,15 +68,16 @@ impl<'a> Plain<'a> {
             #[serde(borrow, rename = "abide")]
             _abide: Option<&'a RawValue>,
         }
-        let message: Message<'a> = data.decode().ok()?;
-        let sort = Sort::of_role(&message.role)?;
-        let marks: Marks<'a> =
+        let message: MessageToReplay<'a> = data.decode().ok()?;
+        let sort = ReplayChunkKind::of_role(&message.role)?;
+        let marks: AcpMarks<'a> =
             message.acp.and_then(|acp| serde_json::from_str(acp.get()).ok()).unwrap_or_default();
-        let thought = marks.session_update.as_deref() == Some(Sort::Thought.name());
-        let said = if thought { Sort::Thought } else { sort };
+        let thought = marks.session_update.as_deref() == Some(ReplayChunkKind::Thought.name());
+        let said = if thought { ReplayChunkKind::Thought } else { sort };
         let block = |raw: &'a RawValue| {
             if let Some(thinking) = thinking(raw) {
-                return text_block(&thinking).map(|block| (Sort::Thought, Cow::Owned(block)));
+                return text_block(&thinking)
+                    .map(|block| (ReplayChunkKind::Thought, Cow::Owned(block)));
             }
             is_block(raw.get()).then_some((said, Cow::Borrowed(raw)))
         };
@@ -86,7 +87,7 @@ impl<'a> Plain<'a> {
 
     /// Whether the user speaks in it.
     pub(super) fn is_of_user(&self) -> bool {
-        self.sort == Sort::User
+        self.sort == ReplayChunkKind::User
     }
 
     /// The updates that show it.
@@ -98,18 +99,18 @@ impl<'a> Plain<'a> {
 
 fn thinking(raw: &RawValue) -> Option<Cow<'_, str>> {
     #[derive(Deserialize)]
-    struct Thinking<'a> {
+    struct RecordedThinking<'a> {
         #[serde(borrow)]
         r#type: Cow<'a, str>,
         #[serde(borrow)]
         thinking: Cow<'a, str>,
     }
-    let read: Thinking<'_> = serde_json::from_str(raw.get()).ok()?;
+    let read: RecordedThinking<'_> = serde_json::from_str(raw.get()).ok()?;
     (read.r#type == "thinking").then_some(read.thinking)
 }
 
 /// A chunk as an update.
-pub(super) fn chunk(sort: Sort, block: &RawValue, message: Option<&RawValue>) -> String {
+pub(super) fn chunk(sort: ReplayChunkKind, block: &RawValue, message: Option<&RawValue>) -> String {
     let (name, block) = (sort.name(), block.get());
     match message {
         Some(id) => {
@@ -122,28 +123,30 @@ pub(super) fn chunk(sort: Sort, block: &RawValue, message: Option<&RawValue>) ->
 /// A text as a block; `None` if it is blank.
 pub(super) fn text_block(text: &str) -> Option<Box<RawValue>> {
     #[derive(Serialize)]
-    struct Text<'a> {
+    struct ReplayTextBlock<'a> {
         r#type: &'a str,
         text: &'a str,
     }
     if text.is_empty() {
         return None;
     }
-    to_raw_value(&Text { r#type: "text", text }).ok()
+    to_raw_value(&ReplayTextBlock { r#type: "text", text }).ok()
 }
 
 /// A part of a message in any form as a block; `None` if the protocol has no such block.
-pub(super) fn block_of(part: &Part) -> Option<Box<RawValue>> {
+pub(super) fn block_of(part: &MessagePart) -> Option<Box<RawValue>> {
     let object = |members: [(&str, &str); 3]| to_raw_value(&BTreeMap::from(members)).ok();
     match part {
-        Part::Text(text) | Part::Refusal(text) | Part::Thinking { text, .. } => text_block(text),
-        Part::Image(Image::Data { media_type, base64 }) => {
+        MessagePart::Text(text)
+        | MessagePart::Refusal(text)
+        | MessagePart::Thinking { text, .. } => text_block(text),
+        MessagePart::Image(Image::Data { media_type, base64 }) => {
             object([("type", "image"), ("mimeType", media_type), ("data", base64)])
         }
-        Part::Image(Image::Url(url)) => {
+        MessagePart::Image(Image::Url(url)) => {
             object([("type", "resource_link"), ("name", "image"), ("uri", url)])
         }
-        Part::Other(raw) => is_block(raw.get()).then(|| raw.clone()),
-        Part::Call(_) | Part::Result(_) => None,
+        MessagePart::Other(raw) => is_block(raw.get()).then(|| raw.clone()),
+        MessagePart::Call(_) | MessagePart::Result(_) => None,
     }
 }

@@ -1,6 +1,6 @@
 //! A recorded session as the updates that show it to a client.
 //!
-//! A [`Replay`] turns events into updates, and a [`Check`] compares them with an agent's own
+//! A [`Replayer`] turns events into updates, and a [`ReplayCheck`] compares them with an agent's own
 //! replay. Both are pure, and no recorded event makes them fail.
 
 mod call;
@@ -12,12 +12,12 @@ mod replayer;
 #[cfg(test)]
 mod tests;
 
-pub use check::{Check, Checked};
-pub use replayer::Replay;
+pub use check::{ReplayCheck, ReplayCheckReport};
+pub use replayer::Replayer;
 
 /// An update to send to a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Replayed {
+pub struct ReplayedUpdate {
     /// The JSON of the `update` of a `session/update`.
     pub update: String,
 }

@@ -3,12 +3,12 @@
 use agent_client_protocol_schema::v1::{ContentBlock, SessionUpdate};
 use proptest::prelude::*;
 
-use crate::story::{Story, raw};
-use crate::{Check, Checked, Replayed};
+use crate::story::{RecordedSession, raw};
+use crate::{ReplayCheck, ReplayCheckReport, ReplayedUpdate};
 
 /// An action in a session.
 #[derive(Debug, Clone)]
-enum Happening {
+enum SessionAction {
     Prompt(String),
     /// A text in pieces that end after these numbers of UTF-16 units.
     Said {
@@ -25,33 +25,33 @@ enum Happening {
     Answered,
 }
 
-fn happening() -> impl Strategy<Value = Happening> {
+fn happening() -> impl Strategy<Value = SessionAction> {
     let text = "[a-c \\n\"\\\\é😀]{0,12}";
     let said =
         (any::<bool>(), text, prop::collection::vec(0_usize..6, 0..6), any::<Option<bool>>());
     prop_oneof![
-        1 => "[a-c😀]{1,6}".prop_map(Happening::Prompt),
-        4 => said.prop_map(|(thought, text, cuts, id)| Happening::Said {
+        1 => "[a-c😀]{1,6}".prop_map(SessionAction::Prompt),
+        4 => said.prop_map(|(thought, text, cuts, id)| SessionAction::Said {
             thought, text, cuts, id: id.map(u8::from)
         }),
-        2 => (any::<bool>(), 0_usize..3).prop_map(|(ended, steps)| Happening::Call { ended, steps }),
-        1 => (0_u64..5).prop_map(Happening::Usage),
-        1 => Just(Happening::Answered),
+        2 => (any::<bool>(), 0_usize..3).prop_map(|(ended, steps)| SessionAction::Call { ended, steps }),
+        1 => (0_u64..5).prop_map(SessionAction::Usage),
+        1 => Just(SessionAction::Answered),
     ]
 }
 
 /// What a client shows: joined texts, calls and their changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Shown {
+enum ClientEntry {
     Text { sort: &'static str, text: String, id: Option<String> },
     Call(String),
     Changed(String, Option<String>),
 }
 
 #[derive(Debug, Default)]
-struct Client(Vec<Shown>);
+struct ClientModel(Vec<ClientEntry>);
 
-impl Client {
+impl ClientModel {
     fn see(&mut self, update: &str) {
         let read: SessionUpdate = serde_json::from_str(update).unwrap();
         let (sort, chunk) = match read {
@@ -59,11 +59,11 @@ impl Client {
             SessionUpdate::AgentMessageChunk(chunk) => ("agent", chunk),
             SessionUpdate::AgentThoughtChunk(chunk) => ("thought", chunk),
             SessionUpdate::ToolCall(call) => {
-                return self.0.push(Shown::Call(call.tool_call_id.to_string()));
+                return self.0.push(ClientEntry::Call(call.tool_call_id.to_string()));
             }
             SessionUpdate::ToolCallUpdate(call) => {
                 let status = call.fields.status.map(|status| format!("{status:?}"));
-                return self.0.push(Shown::Changed(call.tool_call_id.to_string(), status));
+                return self.0.push(ClientEntry::Changed(call.tool_call_id.to_string(), status));
             }
             _ => return,
         };
@@ -76,12 +76,12 @@ impl Client {
             return;
         }
         match self.0.last_mut() {
-            Some(Shown::Text { sort: before, text, id: other })
+            Some(ClientEntry::Text { sort: before, text, id: other })
                 if *before == sort && *other == id =>
             {
                 text.push_str(said);
             }
-            _ => self.0.push(Shown::Text { sort, text: said.to_owned(), id }),
+            _ => self.0.push(ClientEntry::Text { sort, text: said.to_owned(), id }),
         }
     }
 }
@@ -103,16 +103,16 @@ fn pieces(text: &str, cuts: &[usize]) -> Vec<String> {
 }
 
 /// Runs the actions; returns what a client saw.
-fn tell(happenings: &[Happening]) -> (Story, Client) {
-    let mut story = Story::new();
-    let mut client = Client::default();
+fn tell(happenings: &[SessionAction]) -> (RecordedSession, ClientModel) {
+    let mut story = RecordedSession::new();
+    let mut client = ClientModel::default();
     for (number, happening) in happenings.iter().enumerate() {
         match happening {
-            Happening::Prompt(text) => {
+            SessionAction::Prompt(text) => {
                 story.prompt(text);
                 client.say("user", text, None);
             }
-            Happening::Said { thought, text, cuts, id } => {
+            SessionAction::Said { thought, text, cuts, id } => {
                 let sort = if *thought { "agent_thought_chunk" } else { "agent_message_chunk" };
                 let message = id.map(|id| format!(r#","messageId":"m{id}""#)).unwrap_or_default();
                 for piece in pieces(text, cuts) {
@@ -123,7 +123,7 @@ fn tell(happenings: &[Happening]) -> (Story, Client) {
                 let sort = if *thought { "thought" } else { "agent" };
                 client.say(sort, text, id.map(|id| format!("m{id}")));
             }
-            Happening::Call { ended, steps } => {
+            SessionAction::Call { ended, steps } => {
                 let mut updates = vec![format!(
                     r#"{{"sessionUpdate":"tool_call","toolCallId":"c{number}","title":"T"}}"#
                 )];
@@ -140,12 +140,12 @@ fn tell(happenings: &[Happening]) -> (Story, Client) {
                     client.see(&update);
                 }
             }
-            Happening::Usage(used) => {
+            SessionAction::Usage(used) => {
                 story.update(&format!(
                     r#"{{"sessionUpdate":"usage_update","used":{used},"size":9}}"#
                 ));
             }
-            Happening::Answered => {
+            SessionAction::Answered => {
                 story.prompted(r#"{"stopReason":"end_turn"}"#);
             }
         }
@@ -160,7 +160,7 @@ proptest! {
     fn what_is_recorded_is_replayed(happenings in prop::collection::vec(happening(), 0..30)) {
         let (story, client) = tell(&happenings);
         let (_, updates) = story.replay();
-        let mut again = Client::default();
+        let mut again = ClientModel::default();
         updates.iter().for_each(|update| again.see(update));
         prop_assert_eq!(&again.0, &client.0);
         prop_assert_eq!(&story.odd, &[]);
@@ -174,9 +174,9 @@ proptest! {
         let (story, _) = tell(&happenings);
         let (_, updates) = story.replay();
         let compare = |count: usize| {
-            let mut check = Check::default();
+            let mut check = ReplayCheck::default();
             for update in &updates {
-                check.recorded(&Replayed { update: update.clone() });
+                check.recorded(&ReplayedUpdate { update: update.clone() });
             }
             for update in &updates[..count] {
                 check.replayed(&raw(&format!(r#"{{"update":{update}}}"#)));
@@ -184,7 +184,7 @@ proptest! {
             check.finish()
         };
         let whole = compare(updates.len());
-        prop_assert_eq!(whole, Checked { same: whole.same, ..Checked::default() });
+        prop_assert_eq!(whole, ReplayCheckReport { same: whole.same, ..ReplayCheckReport::default() });
         let count = (part * updates.len() as f64) as usize;
         let some = compare(count);
         prop_assert_eq!((some.lacking, some.foreign), (0, 0));

@@ -3,18 +3,18 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
-use abide::{Call, Event, Kind, Part, Payload, ToolCall, read_message};
+use abide::{Event, Kind, MessagePart, Payload, RequestedCall, ToolCall, read_message};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::message::{Plain, Sort, block_of, chunk};
-use super::{Replayed, call};
-use crate::protocol::{Update, UpdateKind};
+use super::message::{PlainMessage, ReplayChunkKind, block_of, chunk};
+use super::{ReplayedUpdate, call};
+use crate::protocol::{AcpUpdate, UpdateKind};
 use crate::record::{CONFIGURED, UPDATE, name, values};
 
 /// Turns live events into updates, in order.
 #[derive(Debug, Default)]
-pub struct Replay {
+pub struct Replayer {
     /// Calls that were sent, and whether their end was.
     calls: HashMap<String, bool>,
     mode: Option<String>,
@@ -24,11 +24,11 @@ pub struct Replay {
     usage: Option<String>,
 }
 
-type Send<'a> = &'a mut dyn FnMut(Replayed);
+type UpdateSink<'a> = &'a mut dyn FnMut(ReplayedUpdate);
 
-impl Replay {
+impl Replayer {
     /// Sends the updates for an event.
-    pub fn event(&mut self, event: &Event, send: &mut dyn FnMut(Replayed)) {
+    pub fn event(&mut self, event: &Event, send: &mut dyn FnMut(ReplayedUpdate)) {
         let Some(data) = &event.data else { return };
         let main = event.lane.is_none();
         if event.kind == Kind::MESSAGE_ADDED {
@@ -36,7 +36,7 @@ impl Replay {
         } else if event.kind == Kind::TOOL_CALLED {
             if let Ok(called) = data.decode::<ToolCall>() {
                 let arguments = called.arguments.map_or("{}".into(), |json| json.get().to_owned());
-                let call = Call { id: called.call.0, name: called.name, arguments };
+                let call = RequestedCall { id: called.call.0, name: called.name, arguments };
                 self.call(&call, send);
             }
         } else if event.kind == Kind::TOOL_FINISHED {
@@ -51,9 +51,9 @@ impl Replay {
     }
 
     /// Sends the final updates, after the last event.
-    pub fn finish(&mut self, send: &mut dyn FnMut(Replayed)) {
+    pub fn finish(&mut self, send: &mut dyn FnMut(ReplayedUpdate)) {
         for update in [self.usage.take(), self.commands.take()].into_iter().flatten() {
-            send(Replayed { update });
+            send(ReplayedUpdate { update });
         }
     }
 
@@ -68,7 +68,7 @@ impl Replay {
         self.options.iter().map(|(id, value)| (id.as_str(), value.as_str()))
     }
 
-    fn message(&mut self, data: &Payload, main: bool, send: Send<'_>) {
+    fn message(&mut self, data: &Payload, main: bool, send: UpdateSink<'_>) {
         // A call recorded from this protocol.
         let update = data.field("acp").filter(|acp| acp.contains("toolCallId"));
         if let Some(update) = update
@@ -76,9 +76,9 @@ impl Replay {
         {
             return;
         }
-        if let Some(plain) = Plain::of(data) {
+        if let Some(plain) = PlainMessage::of(data) {
             if main {
-                plain.updates().for_each(|update| send(Replayed { update }));
+                plain.updates().for_each(|update| send(ReplayedUpdate { update }));
                 if plain.is_of_user() {
                     self.forget_ended();
                 }
@@ -86,21 +86,21 @@ impl Replay {
             return;
         }
         let Some(said) = read_message(data) else { return };
-        let speaker = Sort::of_role(&said.role);
+        let speaker = ReplayChunkKind::of_role(&said.role);
         for part in &said.parts {
             match part {
-                Part::Call(call) => self.call(call, send),
-                Part::Result(result) => {
+                MessagePart::Call(call) => self.call(call, send),
+                MessagePart::Result(result) => {
                     let blocks = call::blocks_of(&result.parts);
                     self.result(&result.id, result.ok.unwrap_or(true), &blocks, send);
                 }
                 part => {
                     let Some(speaker) = speaker.filter(|_| main) else { continue };
-                    let thought = matches!(part, Part::Thinking { .. });
-                    let sort = if thought { Sort::Thought } else { speaker };
+                    let thought = matches!(part, MessagePart::Thinking { .. });
+                    let sort = if thought { ReplayChunkKind::Thought } else { speaker };
                     if let Some(block) = block_of(part) {
-                        send(Replayed { update: chunk(sort, &block, None) });
-                        if sort == Sort::User {
+                        send(ReplayedUpdate { update: chunk(sort, &block, None) });
+                        if sort == ReplayChunkKind::User {
                             self.forget_ended();
                         }
                     }
@@ -114,31 +114,31 @@ impl Replay {
         self.calls.retain(|_, ended| !*ended);
     }
 
-    fn call(&mut self, call: &Call, send: Send<'_>) {
+    fn call(&mut self, call: &RequestedCall, send: UpdateSink<'_>) {
         if call.id.is_empty() || self.calls.contains_key(&name(&call.id)) {
             return;
         }
         self.calls.insert(name(&call.id), false);
-        send(Replayed { update: call::began(call) });
+        send(ReplayedUpdate { update: call::began(call) });
     }
 
-    fn result(&mut self, id: &str, ok: bool, blocks: &[Box<RawValue>], send: Send<'_>) {
+    fn result(&mut self, id: &str, ok: bool, blocks: &[Box<RawValue>], send: UpdateSink<'_>) {
         if id.is_empty() {
             return;
         }
         let known = self.calls.insert(name(id), true);
         if known != Some(true) {
-            send(Replayed { update: call::ended(id, ok, blocks, known.is_some()) });
+            send(ReplayedUpdate { update: call::ended(id, ok, blocks, known.is_some()) });
         }
     }
 
-    fn finished(&mut self, data: &Payload, send: Send<'_>) {
+    fn finished(&mut self, data: &Payload, send: UpdateSink<'_>) {
         if let Some(update) = data.field("acp")
             && self.update(update, true, send)
         {
             return;
         }
-        let Ok(finished) = data.decode::<call::Finished<'_>>() else { return };
+        let Ok(finished) = data.decode::<call::RecordedToolEnd<'_>>() else { return };
         // A call with an unknown outcome gets no end.
         if !finished.is_unknown() {
             let ok = finished.ok.unwrap_or(true);
@@ -147,9 +147,9 @@ impl Replay {
     }
 
     /// Sends an update verbatim. Returns whether it is one; anything else is not sent.
-    fn update(&mut self, json: &str, main: bool, send: Send<'_>) -> bool {
-        let Some(update) = Update::read(json) else { return false };
-        let json = Replayed { update: json.to_owned() };
+    fn update(&mut self, json: &str, main: bool, send: UpdateSink<'_>) -> bool {
+        let Some(update) = AcpUpdate::read(json) else { return false };
+        let json = ReplayedUpdate { update: json.to_owned() };
         let text = |member| update.text(member).unwrap_or_default();
         match update.kind() {
             UpdateKind::ToolCall | UpdateKind::ToolCallUpdate => {
@@ -180,13 +180,13 @@ impl Replay {
 
     fn configured(&mut self, data: &Payload) {
         #[derive(Deserialize)]
-        struct Configured<'a> {
+        struct RecordedSettings<'a> {
             #[serde(borrow)]
             mode: Option<Cow<'a, str>>,
             #[serde(borrow)]
             values: Option<&'a RawValue>,
         }
-        let Ok(configured) = data.decode::<Configured<'_>>() else { return };
+        let Ok(configured) = data.decode::<RecordedSettings<'_>>() else { return };
         if let Some(mode) = configured.mode {
             self.mode = Some(mode.into_owned());
         }
@@ -198,11 +198,11 @@ impl Replay {
     fn set(&mut self, update: &str) {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
-        struct Options<'a> {
+        struct ConfigOptionsUpdate<'a> {
             #[serde(borrow)]
             config_options: &'a RawValue,
         }
-        let Ok(options) = serde_json::from_str::<Options<'_>>(update) else { return };
+        let Ok(options) = serde_json::from_str::<ConfigOptionsUpdate<'_>>(update) else { return };
         for (id, value) in values(options.config_options) {
             self.options.insert(id, value.get().to_owned());
         }

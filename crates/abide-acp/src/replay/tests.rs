@@ -2,8 +2,8 @@
 
 use abide::{NewEvent, Seq, Timestamp};
 
-use crate::story::{Story, chunk, raw, replay, same};
-use crate::{Check, Checked, Replayed};
+use crate::story::{RecordedSession, chunk, raw, replay, same};
+use crate::{ReplayCheck, ReplayCheckReport, ReplayedUpdate};
 
 const AGENT: &str = "agent_message_chunk";
 const THOUGHT: &str = "agent_thought_chunk";
@@ -25,7 +25,7 @@ fn assert_same(got: &[String], want: &[String]) {
 
 #[test]
 fn what_was_sent_comes_back() {
-    let mut story = Story::new();
+    let mut story = RecordedSession::new();
     let image = r#"{"type":"image","data":"AA==","mimeType":"image/png"}"#;
     let prompt = format!(
         r#"{{"prompt":[{{"type":"text","text":"Look"}},{image},{{"type":"resource_link","name":"a","uri":"file:///a"}}]}}"#
@@ -75,7 +75,7 @@ fn what_was_sent_comes_back() {
 
 #[test]
 fn a_call_that_leave_is_asked_for_is_replayed() {
-    let mut story = Story::new();
+    let mut story = RecordedSession::new();
     story.asked(
         1,
         "session/request_permission",
@@ -96,7 +96,7 @@ fn a_call_that_leave_is_asked_for_is_replayed() {
 
 #[test]
 fn an_open_call_stays_as_it_was() {
-    let mut story = Story::new();
+    let mut story = RecordedSession::new();
     story.prompt("x");
     let call = r#"{"sessionUpdate":"tool_call","toolCallId":"c","title":"T"}"#.to_owned();
     story.update(&call);
@@ -109,7 +109,7 @@ fn an_open_call_stays_as_it_was() {
 
 #[test]
 fn settings_are_what_was_last_in_force() {
-    let mut story = Story::new();
+    let mut story = RecordedSession::new();
     story.update(r#"{"sessionUpdate":"current_mode_update","currentModeId":"a"}"#);
     story.update(r#"{"sessionUpdate":"config_option_update","configOptions":[{"id":"model","name":"M","type":"select","currentValue":"small","options":[]},{"id":"fast","name":"F","type":"boolean","currentValue":false}]}"#);
     let recorded =
@@ -192,13 +192,13 @@ fn nothing_recorded_makes_it_fail() {
     assert_same(&got, &[chunk(USER, "\u{fffd}\u{fffd}\u{fffd}")]);
 }
 
-fn check(recorded: &[String], replayed: &[String]) -> Checked {
-    let mut check = Check::default();
+fn check(recorded: &[String], replayed: &[String]) -> ReplayCheckReport {
+    let mut check = ReplayCheck::default();
     for update in replayed {
         check.replayed(&raw(&format!(r#"{{"sessionId":"s","update":{update}}}"#)));
     }
     for update in recorded {
-        check.recorded(&Replayed { update: update.clone() });
+        check.recorded(&ReplayedUpdate { update: update.clone() });
     }
     check.finish()
 }
@@ -218,16 +218,22 @@ fn an_agent_that_has_it_all_lacks_nothing() {
     let replayed = [chunk(USER, "Hi"), chunk(AGENT, " one"), ended("x"), chunk(AGENT, "\ntwo ")];
     assert_eq!(
         check(&recorded, &recorded),
-        Checked { same: 3, lacking: 0, foreign: 0, tail: None }
+        ReplayCheckReport { same: 3, lacking: 0, foreign: 0, tail: None }
     );
     // Another call in between cuts the message in two.
     assert_eq!(
         check(&recorded, &replayed),
-        Checked { same: 1, lacking: 0, foreign: 3, tail: Some(1) }
+        ReplayCheckReport { same: 1, lacking: 0, foreign: 3, tail: Some(1) }
     );
-    assert_eq!(check(&[], &[]), Checked::default());
-    assert_eq!(check(&[], &replayed), Checked { foreign: 4, ..Checked::default() });
-    assert_eq!(check(&recorded, &[]), Checked { tail: Some(0), ..Checked::default() });
+    assert_eq!(check(&[], &[]), ReplayCheckReport::default());
+    assert_eq!(
+        check(&[], &replayed),
+        ReplayCheckReport { foreign: 4, ..ReplayCheckReport::default() }
+    );
+    assert_eq!(
+        check(&recorded, &[]),
+        ReplayCheckReport { tail: Some(0), ..ReplayCheckReport::default() }
+    );
 }
 
 #[test]
@@ -243,22 +249,28 @@ fn the_end_that_an_agent_lacks_is_found() {
         chunk(AGENT, "ok"),
     ];
     let cut = |count: usize| check(&recorded, &recorded[..count]);
-    assert_eq!(cut(2), Checked { same: 2, lacking: 0, foreign: 0, tail: Some(2) });
+    assert_eq!(cut(2), ReplayCheckReport { same: 2, lacking: 0, foreign: 0, tail: Some(2) });
     // With the thought that stands before it.
-    assert_eq!(cut(4), Checked { same: 3, lacking: 0, foreign: 0, tail: Some(4) });
-    assert_eq!(cut(5), Checked { same: 3, lacking: 0, foreign: 0, tail: Some(5) });
-    assert_eq!(cut(6), Checked { same: 4, lacking: 0, foreign: 0, tail: Some(6) });
+    assert_eq!(cut(4), ReplayCheckReport { same: 3, lacking: 0, foreign: 0, tail: Some(4) });
+    assert_eq!(cut(5), ReplayCheckReport { same: 3, lacking: 0, foreign: 0, tail: Some(5) });
+    assert_eq!(cut(6), ReplayCheckReport { same: 4, lacking: 0, foreign: 0, tail: Some(6) });
     // The call, and not what came of it; with all of a call told at once nothing is lacking.
-    assert_eq!(cut(3), Checked { same: 3, lacking: 0, foreign: 0, tail: Some(3) });
+    assert_eq!(cut(3), ReplayCheckReport { same: 3, lacking: 0, foreign: 0, tail: Some(3) });
     assert_eq!(check(&recorded[..4], &recorded[..3]).tail, Some(3));
     let at_once = [recorded[..2].to_vec(), vec![ended("c")]].concat();
     assert_eq!(check(&recorded[..4], &at_once).tail, None);
     // Only the beginning of a message.
     let mut half = recorded[..5].to_vec();
     half.push(chunk(AGENT, "A long"));
-    assert_eq!(check(&recorded, &half), Checked { same: 3, lacking: 0, foreign: 0, tail: Some(5) });
+    assert_eq!(
+        check(&recorded, &half),
+        ReplayCheckReport { same: 3, lacking: 0, foreign: 0, tail: Some(5) }
+    );
     half[5] = chunk(AGENT, "B long");
-    assert_eq!(check(&recorded, &half), Checked { same: 3, lacking: 0, foreign: 1, tail: Some(5) });
+    assert_eq!(
+        check(&recorded, &half),
+        ReplayCheckReport { same: 3, lacking: 0, foreign: 1, tail: Some(5) }
+    );
 }
 
 #[test]
@@ -267,7 +279,7 @@ fn what_an_agent_lost_or_made_up_in_the_middle_is_counted() {
     let replayed = [chunk(USER, "a"), chunk(AGENT, "x"), call("y"), chunk(AGENT, "d"), call("e")];
     assert_eq!(
         check(&recorded, &replayed),
-        Checked { same: 3, lacking: 2, foreign: 2, tail: None }
+        ReplayCheckReport { same: 3, lacking: 2, foreign: 2, tail: None }
     );
     // So long that no table is made for it.
     let many: Vec<_> = (0..3000).map(|number| call(&number.to_string())).collect();
@@ -275,6 +287,6 @@ fn what_an_agent_lost_or_made_up_in_the_middle_is_counted() {
     other.insert(1000, call("own"));
     assert_eq!(
         check(&many, &other),
-        Checked { same: 2989, lacking: 1, foreign: 1, tail: Some(2990) }
+        ReplayCheckReport { same: 2989, lacking: 1, foreign: 1, tail: Some(2990) }
     );
 }

@@ -7,26 +7,26 @@ use serde_json::value::RawValue;
 
 use super::{Switch, directory_of, lock};
 use crate::abilities::Abilities;
-use crate::book::Book;
-use crate::live::{Live, Updates};
-use crate::message::{self, Failure, Message, Outcome, RequestId};
-use crate::pending::{Asked, Own, Pending, Purpose};
+use crate::book::AcpRecorder;
+use crate::live::{LiveSession, UpdateHandling};
+use crate::message::{self, RequestId, RpcError, RpcMessage, RpcOutcome};
+use crate::pending::{OwnRequest, PendingAgentRequest, PendingRequest, Purpose};
 use crate::record::subagent;
 use crate::splice::{member, replaced, session_of, text};
 
 impl Switch {
     /// Handles a line from the agent.
     pub(crate) fn from_agent(self: &Arc<Self>, line: &str) {
-        match Message::read(line) {
-            Ok(Message::Response { id, outcome }) => self.response(line, id, outcome),
-            Ok(Message::Notification { method, params: Some(params) })
+        match RpcMessage::read(line) {
+            Ok(RpcMessage::Response { id, outcome }) => self.response(line, id, outcome),
+            Ok(RpcMessage::Notification { method, params: Some(params) })
                 if method == "session/update" =>
             {
                 self.update(line, params);
             }
-            Ok(Message::Notification { params, .. }) => self.pass(line, params),
-            Ok(Message::Request { id, method, params }) => self.asks(line, id, &method, params),
-            Ok(Message::Stray) => self.client.send(line),
+            Ok(RpcMessage::Notification { params, .. }) => self.pass(line, params),
+            Ok(RpcMessage::Request { id, method, params }) => self.asks(line, id, &method, params),
+            Ok(RpcMessage::Stray) => self.client.send(line),
             Err(malformed) => {
                 if !line.trim().is_empty() {
                     let begin: String = line.chars().take(120).collect();
@@ -50,7 +50,7 @@ impl Switch {
     }
 
     /// Sends a line to the client, with the client's id of the session.
-    fn send_in(&self, live: &Live, line: &str, id: &str, raw: &RawValue) {
+    fn send_in(&self, live: &LiveSession, line: &str, id: &str, raw: &RawValue) {
         if live.id == id {
             return self.client.send(line);
         }
@@ -78,18 +78,18 @@ impl Switch {
         if !child {
             let mut inner = live.inner();
             match &mut inner.updates {
-                Updates::Hidden(check) if is_of_conversation(params) => {
+                UpdateHandling::Hidden(check) if is_of_conversation(params) => {
                     check.replayed(params);
                     inner.heard = Some(Instant::now());
                     return;
                 }
-                Updates::Shown(check) => {
+                UpdateHandling::Shown(check) => {
                     check.replayed(params);
                     inner.heard = Some(Instant::now());
                     drop(inner);
                     return self.send_in(&live, line, &id, raw);
                 }
-                Updates::News | Updates::Hidden(_) => {}
+                UpdateHandling::News | UpdateHandling::Hidden(_) => {}
             }
         }
         let mut book = live.book();
@@ -146,13 +146,13 @@ impl Switch {
             })
             .map_or(std::borrow::Cow::Borrowed(line), std::borrow::Cow::Owned);
         let key = RequestId::of(id);
-        let asked = Asked { id: id.get().to_owned(), live };
+        let asked = PendingAgentRequest { id: id.get().to_owned(), live };
         let mut table = self.table();
         // A late answer to an agent that is gone must not be taken for an answer to this one.
         if table.stale.has(&key) || table.asked.contains_key(&key) {
             let key = self.own_id();
-            let renamed = match Message::read(&line) {
-                Ok(Message::Request { id, .. }) => replaced(&line, id.get(), key.json()),
+            let renamed = match RpcMessage::read(&line) {
+                Ok(RpcMessage::Request { id, .. }) => replaced(&line, id.get(), key.json()),
                 _ => None,
             };
             table.asked.insert(key, asked);
@@ -165,17 +165,17 @@ impl Switch {
     }
 
     /// Handles a response from the agent.
-    fn response(self: &Arc<Self>, line: &str, id: &RawValue, outcome: Outcome<&RawValue>) {
+    fn response(self: &Arc<Self>, line: &str, id: &RawValue, outcome: RpcOutcome<&RawValue>) {
         let key = RequestId::of(id);
         let mut table = self.table();
-        if let Some(Own { answer, opens }) = table.own.remove(&key) {
+        if let Some(OwnRequest { answer, opens }) = table.own.remove(&key) {
             drop(table);
             let outcome =
                 outcome.map(|raw| raw.get().to_owned()).map_err(|raw| raw.get().to_owned());
             if let (Some(live), Ok(result)) = (opens, &outcome)
                 && let Some(inner) = text(result, &["sessionId"])
             {
-                self.attach(&live, &inner, Updates::News);
+                self.attach(&live, &inner, UpdateHandling::News);
             }
             let _ = answer.try_send(outcome);
             return;
@@ -185,7 +185,7 @@ impl Switch {
             return;
         }
         drop(table);
-        let Some(Pending { purpose, deadline, .. }) = pending else {
+        let Some(PendingRequest { purpose, deadline, .. }) = pending else {
             return self.client.send(line);
         };
         if let Some(deadline) = deadline {
@@ -199,7 +199,7 @@ impl Switch {
         line: &str,
         id: &RawValue,
         key: &RequestId,
-        outcome: Outcome<&RawValue>,
+        outcome: RpcOutcome<&RawValue>,
         purpose: Purpose,
     ) {
         match (purpose, outcome) {
@@ -282,7 +282,7 @@ impl Switch {
 
     /// Opens a new session of the agent's, primed with the past, since the agent could not open its
     /// own. On another thread: it waits for the agent's answers, which are read on this one.
-    fn load_anew(self: &Arc<Self>, live: Arc<Live>, id: &RawValue, shown: bool) {
+    fn load_anew(self: &Arc<Self>, live: Arc<LiveSession>, id: &RawValue, shown: bool) {
         let (switch, id) = (Arc::clone(self), id.get().to_owned());
         std::thread::spawn(move || switch.load_for(&live, &id, shown));
     }
@@ -292,7 +292,7 @@ impl Switch {
     }
 
     /// Records the agent's id once a primed agent has answered: from then on it knows the session.
-    fn observe_primed(&self, live: &Live, answered: bool) {
+    fn observe_primed(&self, live: &LiveSession, answered: bool) {
         let inner = {
             let known = live.inner();
             known.id.clone().filter(|_| answered && !known.observed)
@@ -331,9 +331,9 @@ impl Switch {
             Ok((name, session)) => {
                 let session = Arc::new(session);
                 let translator = self.translator(&session, &directory);
-                let book = Book::new(session, translator);
-                let live = self.keep(Live::new(name, directory, setup, book));
-                self.attach(&live, &inner, Updates::News);
+                let book = AcpRecorder::new(session, translator);
+                let live = self.keep(LiveSession::new(name, directory, setup, book));
+                self.attach(&live, &inner, UpdateHandling::News);
                 self.observe(&live, &inner, false);
                 self.send_new_id(line, result, &live, &inner);
             }
@@ -361,7 +361,7 @@ impl Switch {
         }
     }
 
-    fn send_new_id(&self, line: &str, result: &RawValue, live: &Live, inner: &str) {
+    fn send_new_id(&self, line: &str, result: &RawValue, live: &LiveSession, inner: &str) {
         let raw = member(result.get(), &["sessionId"]);
         match raw.filter(|_| live.id != inner) {
             Some(raw) => {
@@ -406,13 +406,13 @@ impl Switch {
         for live in &lives {
             let mut inner = live.inner();
             inner.id = None;
-            inner.updates = Updates::News;
+            inner.updates = UpdateHandling::News;
         }
         let error = serde_json::json!({"code": -32603, "message": why}).to_string();
-        for (_, Own { answer, .. }) in own {
+        for (_, OwnRequest { answer, .. }) in own {
             let _ = answer.try_send(Err(error.clone()));
         }
-        for (key, Pending { method, purpose, deadline }) in pending {
+        for (key, PendingRequest { method, purpose, deadline }) in pending {
             if let Some(deadline) = deadline {
                 self.deadlines.call_off(deadline);
             }
@@ -436,7 +436,7 @@ impl Switch {
                 _ => "",
             };
             let message = format!("{why} before it answered {method}{hint}");
-            self.refuse(key.json(), &Failure::internal(message));
+            self.refuse(key.json(), &RpcError::internal(message));
         }
     }
 }

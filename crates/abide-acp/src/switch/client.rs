@@ -8,11 +8,11 @@ use serde_json::value::RawValue;
 
 use super::load::in_session;
 use super::{Switch, lock};
-use crate::live::Live;
-use crate::message::{self, Failure, Malformed, Message, Outcome, RequestId};
+use crate::live::LiveSession;
+use crate::message::{self, MalformedMessage, RequestId, RpcError, RpcMessage, RpcOutcome};
 use crate::pending::Purpose;
 use crate::splice::{member, replaced, session_of};
-use crate::worker::Worker;
+use crate::worker::LineWorker;
 
 /// The most sessions with a worker of their own.
 const MOST_WORKERS: usize = 1024;
@@ -23,14 +23,14 @@ impl Switch {
         if line.trim().is_empty() {
             return;
         }
-        let (id, session) = match Message::read(&line) {
+        let (id, session) = match RpcMessage::read(&line) {
             Err(malformed) => return self.malformed(&line, &malformed),
-            Ok(Message::Response { id, outcome }) => return self.answered(&line, id, outcome),
-            Ok(Message::Stray) => {
+            Ok(RpcMessage::Response { id, outcome }) => return self.answered(&line, id, outcome),
+            Ok(RpcMessage::Stray) => {
                 self.agent.send(&line);
                 return;
             }
-            Ok(Message::Notification { method, params }) => {
+            Ok(RpcMessage::Notification { method, params }) => {
                 if method == "session/cancel" {
                     return self.cancel(&line, params);
                 }
@@ -43,7 +43,7 @@ impl Switch {
                 }
                 (None, params.and_then(session_of).map(|(session, _)| session.into_owned()))
             }
-            Ok(Message::Request { id, method, params }) => {
+            Ok(RpcMessage::Request { id, method, params }) => {
                 // Before it is queued, so that it can be cancelled while it waits.
                 if method == "session/prompt"
                     && let Some(live) = params.and_then(|params| self.live_of(params))
@@ -70,7 +70,7 @@ impl Switch {
                     }
                     self.refuse(
                         &id,
-                        &Failure::internal("the agent's queue is full; try again later"),
+                        &RpcError::internal("the agent's queue is full; try again later"),
                     );
                 }
                 None => (self.note)("dropped a notification: the agent's queue is full"),
@@ -89,21 +89,23 @@ impl Switch {
         worker.is_idle() && known
     }
 
-    fn malformed(&self, line: &str, malformed: &Malformed) {
+    fn malformed(&self, line: &str, malformed: &MalformedMessage) {
         let batch = line.trim_start().starts_with('[');
         let failure = match malformed {
-            Malformed::Parse(_) => Failure { code: -32700, message: malformed.to_string() },
-            Malformed::Invalid(_) if batch => Failure {
+            MalformedMessage::Parse(_) => RpcError { code: -32700, message: malformed.to_string() },
+            MalformedMessage::Invalid(_) if batch => RpcError {
                 code: -32600,
                 message: "ACP has no batches: send each message by itself".to_owned(),
             },
-            Malformed::Invalid(_) => Failure { code: -32600, message: malformed.to_string() },
+            MalformedMessage::Invalid(_) => {
+                RpcError { code: -32600, message: malformed.to_string() }
+            }
         };
         self.refuse("null", &failure);
     }
 
     /// The worker for this session's messages.
-    fn worker(&self, session: Option<&str>) -> Arc<Worker> {
+    fn worker(&self, session: Option<&str>) -> Arc<LineWorker> {
         let Some(session) = session else { return Arc::clone(&self.general) };
         let mut table = self.table();
         if let Some(worker) = table.workers.get(session) {
@@ -115,18 +117,18 @@ impl Switch {
         if table.workers.len() >= MOST_WORKERS {
             return Arc::clone(&self.general);
         }
-        let worker = Worker::new();
+        let worker = LineWorker::new();
         table.workers.insert(session.to_owned(), Arc::clone(&worker));
         worker
     }
 
     /// Handles a request or a notification on its worker's thread.
     fn take(self: &Arc<Self>, line: &str) {
-        match Message::read(line) {
-            Ok(Message::Request { id, method, params }) => {
+        match RpcMessage::read(line) {
+            Ok(RpcMessage::Request { id, method, params }) => {
                 self.request(line, id.get(), &method, params);
             }
-            Ok(Message::Notification { params, .. }) => {
+            Ok(RpcMessage::Notification { params, .. }) => {
                 if let Ok(line) = self.for_agent(line, params) {
                     self.agent.send(&line);
                 }
@@ -186,13 +188,17 @@ impl Switch {
 
     /// Makes sure that there is an agent for a request, and remembers the client's first
     /// `initialize`.
-    fn ready_for(self: &Arc<Self>, method: &str, params: Option<&RawValue>) -> Result<(), Failure> {
+    fn ready_for(
+        self: &Arc<Self>,
+        method: &str,
+        params: Option<&RawValue>,
+    ) -> Result<(), RpcError> {
         if method != "initialize" {
             return self.ready();
         }
         {
             let _one = lock(&self.starting);
-            self.agent.ensure(self).map_err(Failure::internal)?;
+            self.agent.ensure(self).map_err(RpcError::internal)?;
         }
         let params = params.map_or("{}", RawValue::get);
         let notices = member(params, &["clientCapabilities", "session", "notices"]);
@@ -210,7 +216,7 @@ impl Switch {
     }
 
     /// The open session that params name.
-    pub(super) fn live_of(&self, params: &RawValue) -> Option<Arc<Live>> {
+    pub(super) fn live_of(&self, params: &RawValue) -> Option<Arc<LiveSession>> {
         let (session, _) = session_of(params)?;
         self.table().sessions.get(&*session).cloned()
     }
@@ -235,16 +241,16 @@ impl Switch {
         self: &Arc<Self>,
         line: &str,
         params: Option<&RawValue>,
-    ) -> Result<String, Failure> {
+    ) -> Result<String, RpcError> {
         let Some(live) = params.and_then(|params| self.live_of(params)) else {
             return Ok(line.to_owned());
         };
         let inner = self.establish(&live)?;
-        in_session(line, &inner).ok_or_else(|| Failure::internal("the message has no session id"))
+        in_session(line, &inner).ok_or_else(|| RpcError::internal("the message has no session id"))
     }
 
     /// Handles the client's response to a request of the agent's.
-    fn answered(&self, line: &str, id: &RawValue, outcome: Outcome<&RawValue>) {
+    fn answered(&self, line: &str, id: &RawValue, outcome: RpcOutcome<&RawValue>) {
         let key = RequestId::of(id);
         let asked = {
             let mut table = self.table();
@@ -314,7 +320,7 @@ impl Switch {
     }
 
     /// Forwards a cancellation to the agent.
-    pub(super) fn send_cancel(&self, live: &Live, line: &str) {
+    pub(super) fn send_cancel(&self, live: &LiveSession, line: &str) {
         let Some(inner) = live.inner().id.clone() else { return };
         if let Some(line) = in_session(line, &inner) {
             self.agent.send(&line);
@@ -322,7 +328,7 @@ impl Switch {
     }
 
     /// Answers a cancelled prompt that the agent has not ended.
-    fn cancelled(&self, live: &Arc<Live>, id: &RequestId) {
+    fn cancelled(&self, live: &Arc<LiveSession>, id: &RequestId) {
         if live.prompts().remove(id).is_none() {
             return;
         }

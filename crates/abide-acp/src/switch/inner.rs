@@ -5,15 +5,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{Question, Switch};
-use crate::book::{Book, Known};
-use crate::live::{Live, Prime, Updates};
-use crate::message::Failure;
-use crate::replay::{Check, Checked, Replay};
+use crate::book::{AcpRecorder, RecordedAgentSession};
+use crate::live::{LiveSession, PrimeScope, UpdateHandling};
+use crate::message::RpcError;
+use crate::replay::{ReplayCheck, ReplayCheckReport, Replayer};
 use crate::splice::{member, text, with_member};
 
 impl Switch {
     /// The agent's id of a session; establishes one first if the agent has none.
-    pub(super) fn establish(self: &Arc<Self>, live: &Arc<Live>) -> Result<String, Failure> {
+    pub(super) fn establish(self: &Arc<Self>, live: &Arc<LiveSession>) -> Result<String, RpcError> {
         if let Some(inner) = live.inner().id.clone() {
             return Ok(inner);
         }
@@ -21,24 +21,27 @@ impl Switch {
     }
 
     /// Has the agent open the session, its own if it can. Returns its id and its answer.
-    pub(super) fn restore(self: &Arc<Self>, live: &Arc<Live>) -> Result<Opened, Failure> {
+    pub(super) fn restore(
+        self: &Arc<Self>,
+        live: &Arc<LiveSession>,
+    ) -> Result<OpenedAgentSession, RpcError> {
         let can = self.abilities();
         let known = live.book().inner();
-        if let Some(Known { id, .. }) = known
+        if let Some(RecordedAgentSession { id, .. }) = known
             && (can.load || can.resume)
         {
             let setup = live.setup().clone();
             let raw = serde_json::Value::from(&*id).to_string();
             let params = with_member(&setup, "sessionId", &raw).unwrap_or(setup);
             let method = if can.load { "session/load" } else { "session/resume" };
-            self.attach(live, &id, Updates::Hidden(Box::default()));
+            self.attach(live, &id, UpdateHandling::Hidden(Box::default()));
             if let Ok(result) = self.ask(method, &params) {
                 if can.load {
                     self.gather(live);
                 } else {
                     self.settle(live);
                 }
-                return Ok(Opened { inner: id, result, news: Vec::new() });
+                return Ok(OpenedAgentSession { inner: id, result, news: Vec::new() });
             }
             self.detach(live);
         }
@@ -48,15 +51,15 @@ impl Switch {
     }
 
     /// Reads the record of a session.
-    fn before(&self, live: &Live) -> Result<Replay, Failure> {
-        let mut replay = Replay::default();
+    fn before(&self, live: &LiveSession) -> Result<Replayer, RpcError> {
+        let mut replay = Replayer::default();
         let session = live.book().session().cloned();
         if let Some(session) = session {
-            let read = Book::each(&session, &mut |event| {
+            let read = AcpRecorder::each(&session, &mut |event| {
                 replay.event(event, &mut |_| {});
                 true
             });
-            read.map_err(|error| Failure::internal(error.to_string()))?;
+            read.map_err(|error| RpcError::internal(error.to_string()))?;
         }
         Ok(replay)
     }
@@ -64,25 +67,25 @@ impl Switch {
     /// Handles the answer to a `session/new` that was sent for a session already recorded.
     pub(super) fn renew(
         self: &Arc<Self>,
-        live: &Arc<Live>,
+        live: &Arc<LiveSession>,
         question: Question,
-        before: &Replay,
-    ) -> Result<Opened, Failure> {
+        before: &Replayer,
+    ) -> Result<OpenedAgentSession, RpcError> {
         let result = question.wait(self)?;
         let inner = text(&result, &["sessionId"])
-            .ok_or_else(|| Failure::internal("the agent returned no id for a new session"))?
+            .ok_or_else(|| RpcError::internal("the agent returned no id for a new session"))?
             .into_owned();
         {
             let mut known = live.inner();
-            known.prime = Prime::All;
+            known.prime = PrimeScope::All;
             known.observed = false;
         }
         let news = self.set_again(&inner, before);
-        Ok(Opened { inner, result, news })
+        Ok(OpenedAgentSession { inner, result, news })
     }
 
     /// Restores the mode and the options that were set before. Returns the updates that show it.
-    fn set_again(&self, inner: &str, before: &Replay) -> Vec<String> {
+    fn set_again(&self, inner: &str, before: &Replayer) -> Vec<String> {
         let id = serde_json::Value::from(inner);
         let mut news = Vec::new();
         if let Some(mode) = before.mode() {
@@ -107,7 +110,7 @@ impl Switch {
     }
 
     /// Records that the agent knows the session by this id.
-    pub(super) fn observe(&self, live: &Live, inner: &str, primed: bool) {
+    pub(super) fn observe(&self, live: &LiveSession, inner: &str, primed: bool) {
         let agent = self.abilities().name;
         live.inner().observed = true;
         let observed = live.book().observe(inner, &agent, primed);
@@ -117,39 +120,39 @@ impl Switch {
     }
 
     /// Maps the session to this id of the agent's.
-    pub(super) fn attach(&self, live: &Arc<Live>, inner: &str, updates: Updates) {
+    pub(super) fn attach(&self, live: &Arc<LiveSession>, inner: &str, updates: UpdateHandling) {
         let mut table = self.table();
         let mut known = live.inner();
         if let Some(old) = known.id.replace(inner.to_owned()) {
             table.inner.remove(&old);
         }
         known.updates = updates;
-        known.prime = Prime::Nothing;
+        known.prime = PrimeScope::Nothing;
         known.observed = true;
         known.heard = None;
         table.inner.insert(inner.to_owned(), Arc::clone(live));
     }
 
     /// Drops the mapping to the agent's id.
-    pub(super) fn detach(&self, live: &Live) {
+    pub(super) fn detach(&self, live: &LiveSession) {
         let mut table = self.table();
         let mut known = live.inner();
         if let Some(old) = known.id.take() {
             table.inner.remove(&old);
         }
-        known.updates = Updates::News;
+        known.updates = UpdateHandling::News;
     }
 
     /// Treats the agent's updates as new from here on. Returns the check of what it had replayed.
-    pub(super) fn settle(&self, live: &Live) -> Option<Box<Check>> {
+    pub(super) fn settle(&self, live: &LiveSession) -> Option<Box<ReplayCheck>> {
         match std::mem::take(&mut live.inner().updates) {
-            Updates::News => None,
-            Updates::Shown(check) | Updates::Hidden(check) => Some(check),
+            UpdateHandling::News => None,
+            UpdateHandling::Shown(check) | UpdateHandling::Hidden(check) => Some(check),
         }
     }
 
     /// Waits for the agent's replay, which may go on after its answer, and completes it.
-    fn gather(&self, live: &Live) {
+    fn gather(&self, live: &LiveSession) {
         if self.is_complete(live) {
             self.settle(live);
         } else {
@@ -158,12 +161,12 @@ impl Switch {
     }
 
     /// Whether the agent has replayed everything recorded. Call it once.
-    pub(super) fn is_complete(&self, live: &Live) -> bool {
+    pub(super) fn is_complete(&self, live: &LiveSession) -> bool {
         self.compare(live).is_none_or(|checked| is_whole(&checked))
     }
 
     /// Waits until the agent has finished its replay, and completes it.
-    pub(super) fn await_rest(&self, live: &Live, shown: bool) {
+    pub(super) fn await_rest(&self, live: &LiveSession, shown: bool) {
         /// How long the agent must be silent, and how long it may take in all.
         const QUIET: Duration = Duration::from_millis(250);
         const MOST: Duration = Duration::from_secs(10);
@@ -182,11 +185,11 @@ impl Switch {
     }
 
     /// Compares the agent's replay so far with the record.
-    fn compare(&self, live: &Live) -> Option<Checked> {
+    fn compare(&self, live: &LiveSession) -> Option<ReplayCheckReport> {
         let session = live.book().session().cloned()?;
         let mut updates = Vec::new();
-        let mut replay = Replay::default();
-        let read = Book::each(&session, &mut |event| {
+        let mut replay = Replayer::default();
+        let read = AcpRecorder::each(&session, &mut |event| {
             replay.event(event, &mut |update| updates.push(update));
             true
         });
@@ -196,7 +199,8 @@ impl Switch {
             return None;
         }
         let mut inner = live.inner();
-        let (Updates::Shown(check) | Updates::Hidden(check)) = &mut inner.updates else {
+        let (UpdateHandling::Shown(check) | UpdateHandling::Hidden(check)) = &mut inner.updates
+        else {
             return None;
         };
         updates.iter().for_each(|update| check.recorded(update));
@@ -205,7 +209,7 @@ impl Switch {
 
     /// Logs how the agent's replay differs. An end that is missing is shown to the client if
     /// `shown`, and told to the agent with the next prompt.
-    pub(super) fn complete(&self, live: &Live, checked: Checked, shown: bool) {
+    pub(super) fn complete(&self, live: &LiveSession, checked: ReplayCheckReport, shown: bool) {
         let session = live.book().session().cloned();
         let Some(session) = session else { return };
         if !is_whole(&checked) || checked.foreign > 0 {
@@ -224,8 +228,8 @@ impl Switch {
             }
         }
         let Some(tail) = checked.tail else { return };
-        let (mut replay, mut count, mut since) = (Replay::default(), 0_usize, None);
-        let read = Book::each(&session, &mut |event| {
+        let (mut replay, mut count, mut since) = (Replayer::default(), 0_usize, None);
+        let read = AcpRecorder::each(&session, &mut |event| {
             replay.event(event, &mut |update| {
                 if count >= tail {
                     since.get_or_insert(event.seq);
@@ -242,13 +246,13 @@ impl Switch {
             self.tell_failed(live, failed);
         }
         if let Some(since) = since {
-            live.inner().prime = Prime::Since(since);
+            live.inner().prime = PrimeScope::Since(since);
         }
     }
 }
 
 /// A session that the agent has opened.
-pub(super) struct Opened {
+pub(super) struct OpenedAgentSession {
     /// The agent's id.
     pub(super) inner: String,
     /// The agent's answer.
@@ -258,6 +262,6 @@ pub(super) struct Opened {
 }
 
 /// Whether the agent has everything recorded.
-fn is_whole(checked: &Checked) -> bool {
+fn is_whole(checked: &ReplayCheckReport) -> bool {
     checked.lacking == 0 && checked.tail.is_none()
 }

@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
-use super::inner::Opened;
+use super::inner::OpenedAgentSession;
 use super::{Switch, directory_of};
-use crate::book::Book;
+use crate::book::AcpRecorder;
 use crate::catalog::CatalogError;
-use crate::live::{Live, Updates};
-use crate::message::{self, Failure, Message};
+use crate::live::{LiveSession, UpdateHandling};
+use crate::message::{self, RpcError, RpcMessage};
 use crate::pending::Purpose;
 use crate::record::Translator;
-use crate::replay::{Check, Replay};
+use crate::replay::{ReplayCheck, Replayer};
 use crate::splice::{replaced, session_of, without_member};
 
 impl Switch {
@@ -43,13 +43,17 @@ impl Switch {
         let whole = known.filter(|known| able && (!known.primed || !shown));
         match whole.map(|known| known.id) {
             Some(inner) => {
-                let updates = if shown { Updates::Shown(Box::default()) } else { Updates::News };
+                let updates = if shown {
+                    UpdateHandling::Shown(Box::default())
+                } else {
+                    UpdateHandling::News
+                };
                 self.attach(&live, &inner, updates);
                 let purpose =
                     if shown { Purpose::Load(Arc::clone(&live)) } else { Purpose::Resume(live) };
                 match in_session(line, &inner) {
                     Some(line) => self.forward(&line, id, method, purpose),
-                    None => self.refuse(id, &Failure::params("`sessionId` is missing")),
+                    None => self.refuse(id, &RpcError::params("`sessionId` is missing")),
                 }
             }
             None => self.load_for(&live, id, shown),
@@ -57,7 +61,7 @@ impl Switch {
     }
 
     /// Answers for an agent that cannot load, or failed to.
-    pub(super) fn load_for(self: &Arc<Self>, live: &Arc<Live>, id: &str, shown: bool) {
+    pub(super) fn load_for(self: &Arc<Self>, live: &Arc<LiveSession>, id: &str, shown: bool) {
         let heard = live.inner().heard.is_some();
         let part = self.settle(live).filter(|_| heard);
         let able = self.abilities().load && live.book().inner().is_some_and(|known| known.primed);
@@ -78,7 +82,7 @@ impl Switch {
             (false, _) => self.restore(live),
         };
         match loaded {
-            Ok(Opened { result, news, .. }) => {
+            Ok(OpenedAgentSession { result, news, .. }) => {
                 let result = without_member(&result, "sessionId").unwrap_or_else(|| "{}".into());
                 self.client.send(&message::result(id, &result));
                 news.iter().for_each(|update| self.send_update(&live.id, update));
@@ -91,50 +95,50 @@ impl Switch {
     }
 
     /// Shows the client what the agent has not replayed.
-    fn rest(&self, live: &Live, check: &mut Check) -> Result<(), Failure> {
+    fn rest(&self, live: &LiveSession, check: &mut ReplayCheck) -> Result<(), RpcError> {
         let session = live.book().session().cloned();
-        let session = session.ok_or_else(|| Failure::internal("the store has failed"))?;
-        let mut replay = Replay::default();
-        let read = Book::each(&session, &mut |event| {
+        let session = session.ok_or_else(|| RpcError::internal("the store has failed"))?;
+        let mut replay = Replayer::default();
+        let read = AcpRecorder::each(&session, &mut |event| {
             replay.event(event, &mut |update| check.recorded(&update));
             true
         });
-        read.map_err(|error| Failure::internal(error.to_string()))?;
+        read.map_err(|error| RpcError::internal(error.to_string()))?;
         self.complete(live, check.finish(), true);
         Ok(())
     }
 
     /// Shows the client the recorded conversation.
-    fn show(&self, live: &Live) -> Result<Replay, Failure> {
+    fn show(&self, live: &LiveSession) -> Result<Replayer, RpcError> {
         let session = live.book().session().cloned();
-        let session = session.ok_or_else(|| Failure::internal("the store has failed"))?;
-        let mut replay = Replay::default();
-        let shown = Book::each(&session, &mut |event| {
+        let session = session.ok_or_else(|| RpcError::internal("the store has failed"))?;
+        let mut replay = Replayer::default();
+        let shown = AcpRecorder::each(&session, &mut |event| {
             replay.event(event, &mut |update| self.send_update(&live.id, &update.update));
             true
         });
-        shown.map_err(|error| Failure::internal(error.to_string()))?;
+        shown.map_err(|error| RpcError::internal(error.to_string()))?;
         replay.finish(&mut |update| self.send_update(&live.id, &update.update));
         Ok(replay)
     }
 
     /// Opens a recorded session for this client.
-    fn open(&self, params: &str) -> Result<Arc<Live>, Failure> {
+    fn open(&self, params: &str) -> Result<Arc<LiveSession>, RpcError> {
         let raw: &RawValue =
-            serde_json::from_str(params).map_err(|error| Failure::params(error.to_string()))?;
+            serde_json::from_str(params).map_err(|error| RpcError::params(error.to_string()))?;
         let (name, _) =
-            session_of(raw).ok_or_else(|| Failure::params("`sessionId` is not a string"))?;
+            session_of(raw).ok_or_else(|| RpcError::params("`sessionId` is not a string"))?;
         let directory =
-            directory_of(params).ok_or_else(|| Failure::params("`cwd` is not a string"))?;
+            directory_of(params).ok_or_else(|| RpcError::params("`cwd` is not a string"))?;
         let setup = without_member(params, "sessionId").unwrap_or_else(|| "{}".into());
         let here = self.table().sessions.get(&*name).cloned();
         if let Some(live) = here.filter(|live| live.book().session().is_some()) {
             if !live.prompts().is_empty() {
-                return Err(Failure::params("a prompt of this session is still running"));
+                return Err(RpcError::params("a prompt of this session is still running"));
             }
             let own = live.book().session().map(|session| session.id());
             if own.is_some_and(|own| self.catalog.is_another(&directory, &name, own)) {
-                return Err(Failure::params(format!(
+                return Err(RpcError::params(format!(
                     "session {name:?} of {} is open: close it before opening the one of {}",
                     live.directory.display(),
                     directory.display()
@@ -146,9 +150,9 @@ impl Switch {
         let session = self.catalog.open(Some(&directory), &name).map_err(refusal)?;
         let session = Arc::new(session);
         let translator = self.translator(&session, &directory);
-        let mut book = Book::new(session, translator);
+        let mut book = AcpRecorder::new(session, translator);
         let settled = book.settle();
-        let live = self.keep(Live::new(name.into_owned(), directory, setup, book));
+        let live = self.keep(LiveSession::new(name.into_owned(), directory, setup, book));
         if let Err(failed) = settled {
             self.tell_failed(&live, failed);
         }
@@ -167,9 +171,9 @@ impl Switch {
             Ok((own, session)) if own == *name => {
                 let session = Arc::new(session);
                 let translator = self.translator(&session, &directory);
-                let book = Book::new(session, translator);
-                let live = self.keep(Live::new(own, directory, setup, book));
-                self.attach(&live, &name, Updates::News);
+                let book = AcpRecorder::new(session, translator);
+                let live = self.keep(LiveSession::new(own, directory, setup, book));
+                self.attach(&live, &name, UpdateHandling::News);
                 self.observe(&live, &name, false);
                 self.forward(line, id, method, Purpose::Adopt(live));
             }
@@ -188,18 +192,19 @@ impl Switch {
         directory: std::path::PathBuf,
         setup: String,
         error: &dyn std::error::Error,
-    ) -> Arc<Live> {
+    ) -> Arc<LiveSession> {
         let translator = Translator::new(&self.abilities().name);
-        let live = Live::new(name.to_owned(), directory, setup, Book::none(translator));
+        let live =
+            LiveSession::new(name.to_owned(), directory, setup, AcpRecorder::none(translator));
         let live = self.keep(live);
-        self.attach(&live, name, Updates::News);
+        self.attach(&live, name, UpdateHandling::News);
         let failed = live.book().failed(error);
         self.tell_failed(&live, failed);
         live
     }
 
     /// Registers the session as open.
-    pub(super) fn keep(&self, live: Live) -> Arc<Live> {
+    pub(super) fn keep(&self, live: LiveSession) -> Arc<LiveSession> {
         let live = Arc::new(live);
         self.table().sessions.insert(live.id.clone(), Arc::clone(&live));
         live
@@ -210,22 +215,22 @@ impl Switch {
 const MISSING: i32 = -32002;
 
 /// The JSON-RPC error for a session that is not available.
-pub(super) fn refusal(error: CatalogError) -> Failure {
+pub(super) fn refusal(error: CatalogError) -> RpcError {
     let message = error.message();
     match error {
-        CatalogError::NoSession { .. } => Failure::missing(message),
+        CatalogError::NoSession { .. } => RpcError::missing(message),
         CatalogError::BadCursor { .. }
         | CatalogError::Ambiguous { .. }
-        | CatalogError::Forked { .. } => Failure::params(message),
-        CatalogError::Held { .. } => Failure::held(message),
-        CatalogError::Store(_) => Failure::internal(message),
+        | CatalogError::Forked { .. } => RpcError::params(message),
+        CatalogError::Held { .. } => RpcError::held(message),
+        CatalogError::Store(_) => RpcError::internal(message),
     }
 }
 
 /// The line with the agent's id of its session.
 pub(super) fn in_session(line: &str, inner: &str) -> Option<String> {
-    let (Ok(Message::Request { params: Some(params), .. })
-    | Ok(Message::Notification { params: Some(params), .. })) = Message::read(line)
+    let (Ok(RpcMessage::Request { params: Some(params), .. })
+    | Ok(RpcMessage::Notification { params: Some(params), .. })) = RpcMessage::read(line)
     else {
         return None;
     };

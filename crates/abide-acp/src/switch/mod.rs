@@ -18,20 +18,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::abilities::Abilities;
-use crate::book::Failed;
+use crate::book::StoreFailure;
 use crate::catalog::Catalog;
 use crate::deadlines::Deadlines;
-use crate::live::Live;
-use crate::message::{self, Failure, Outcome, RequestId};
+use crate::live::LiveSession;
+use crate::message::{self, RequestId, RpcError, RpcOutcome};
 use crate::options::StoreOptions;
-use crate::pending::{Own, Pending, Purpose, Table};
+use crate::pending::{OwnRequest, PendingRequest, Purpose, RequestTable};
 use crate::port::{AgentPort, ClientPort};
 use crate::splice::{member, text};
-use crate::worker::Worker;
+use crate::worker::LineWorker;
 
 /// Options of a switch.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Manner {
+pub(crate) struct SwitchOptions {
     /// Make a checkpoint of the workspace at each prompt.
     pub(crate) checkpoint: bool,
     /// How long the agent may take to answer a request, except prompts and logins.
@@ -42,7 +42,7 @@ pub(crate) struct Manner {
 
 /// The client's opening messages, repeated to an agent that is restarted.
 #[derive(Debug, Default)]
-struct Greeting {
+struct ClientGreeting {
     /// The params of `initialize`.
     initialize: Option<String>,
     /// The params of `authenticate`, once it succeeded.
@@ -55,16 +55,16 @@ struct Greeting {
 
 /// Sits between a client and an agent.
 pub(crate) struct Switch {
-    manner: Manner,
+    manner: SwitchOptions,
     catalog: Catalog,
     client: Box<dyn ClientPort>,
     agent: Box<dyn AgentPort>,
     /// Writes to the log.
     note: Box<dyn Fn(&str) + Send + Sync>,
     deadlines: Deadlines,
-    general: Arc<Worker>,
-    table: Mutex<Table>,
-    greeting: Mutex<Greeting>,
+    general: Arc<LineWorker>,
+    table: Mutex<RequestTable>,
+    greeting: Mutex<ClientGreeting>,
     abilities: Mutex<Abilities>,
     /// Held while an agent is started and initialized.
     starting: Mutex<()>,
@@ -74,7 +74,7 @@ pub(crate) struct Switch {
 
 impl Switch {
     pub(crate) fn new(
-        manner: Manner,
+        manner: SwitchOptions,
         stores: StoreOptions,
         client: Box<dyn ClientPort>,
         agent: Box<dyn AgentPort>,
@@ -88,7 +88,7 @@ impl Switch {
             agent,
             note,
             deadlines: Deadlines::start()?,
-            general: Worker::new(),
+            general: LineWorker::new(),
             table: Mutex::default(),
             greeting: Mutex::default(),
             abilities: Mutex::default(),
@@ -98,7 +98,7 @@ impl Switch {
         }))
     }
 
-    fn table(&self) -> MutexGuard<'_, Table> {
+    fn table(&self) -> MutexGuard<'_, RequestTable> {
         lock(&self.table)
     }
 
@@ -117,14 +117,14 @@ impl Switch {
         RequestId::text(&format!("{}-{number}", self.name))
     }
 
-    fn refuse(&self, id: &str, failure: &Failure) {
+    fn refuse(&self, id: &str, failure: &RpcError) {
         self.client.send(&message::failure(id, failure));
     }
 
     /// Makes sure that an agent runs and was initialized as the client initialized the first.
-    fn ready(self: &Arc<Self>) -> Result<(), Failure> {
+    fn ready(self: &Arc<Self>) -> Result<(), RpcError> {
         let _one = lock(&self.starting);
-        let started = self.agent.ensure(self).map_err(Failure::internal)?;
+        let started = self.agent.ensure(self).map_err(RpcError::internal)?;
         if !started {
             return Ok(());
         }
@@ -141,7 +141,7 @@ impl Switch {
     }
 
     /// Sends the agent a request of the proxy's own and waits for the answer.
-    fn ask(&self, method: &str, params: &str) -> Result<String, Failure> {
+    fn ask(&self, method: &str, params: &str) -> Result<String, RpcError> {
         self.asking(method, params, None)?.wait(self)
     }
 
@@ -150,11 +150,11 @@ impl Switch {
         &self,
         method: &str,
         params: &str,
-        opens: Option<&Arc<Live>>,
-    ) -> Result<Question, Failure> {
+        opens: Option<&Arc<LiveSession>>,
+    ) -> Result<Question, RpcError> {
         let id = self.own_id();
         let (answer, answered) = sync_channel(1);
-        self.table().own.insert(id.clone(), Own { answer, opens: opens.cloned() });
+        self.table().own.insert(id.clone(), OwnRequest { answer, opens: opens.cloned() });
         if !self.agent.send(&message::request(&id, method, params)) {
             self.table().own.remove(&id);
             return Err(gone());
@@ -186,7 +186,7 @@ impl Switch {
                 }
             })
         });
-        let pending = Pending { method: method.to_owned(), purpose, deadline };
+        let pending = PendingRequest { method: method.to_owned(), purpose, deadline };
         self.table().pending.insert(key.clone(), pending);
         if self.agent.send(line) {
             return true;
@@ -215,7 +215,7 @@ impl Switch {
         }
         self.refuse(
             key.json(),
-            &Failure::internal(format!(
+            &RpcError::internal(format!(
                 "the agent has not answered {} within {} s",
                 pending.method,
                 self.manner.timeout.as_secs()
@@ -229,7 +229,7 @@ impl Switch {
     }
 
     /// Shows the user of a session a message of the proxy's own.
-    fn tell(&self, live: &Live, severity: &str, what: &str) {
+    fn tell(&self, live: &LiveSession, severity: &str, what: &str) {
         (self.note)(what);
         let text = serde_json::Value::from(what);
         let update = if lock(&self.greeting).notices {
@@ -245,7 +245,7 @@ impl Switch {
     }
 
     /// Tells the user that the store failed, the first time.
-    fn tell_failed(&self, live: &Live, failed: Failed) {
+    fn tell_failed(&self, live: &LiveSession, failed: StoreFailure) {
         if let Some(what) = failed.0 {
             self.tell(live, "error", &what);
         }
@@ -260,7 +260,8 @@ impl Switch {
     /// Marks open sessions as interrupted and closes them after the client is gone.
     pub(crate) fn client_gone(&self) {
         self.deadlines.end();
-        let lives: Vec<Arc<Live>> = self.table().sessions.drain().map(|(_, live)| live).collect();
+        let lives: Vec<Arc<LiveSession>> =
+            self.table().sessions.drain().map(|(_, live)| live).collect();
         for live in lives {
             let mut book = live.book();
             let recorded = book.translator.interrupted("interrupted");
@@ -280,12 +281,12 @@ impl Switch {
 struct Question {
     id: RequestId,
     method: String,
-    answered: std::sync::mpsc::Receiver<Outcome<String>>,
+    answered: std::sync::mpsc::Receiver<RpcOutcome<String>>,
 }
 
 impl Question {
     /// Waits for the answer.
-    fn wait(self, switch: &Switch) -> Result<String, Failure> {
+    fn wait(self, switch: &Switch) -> Result<String, RpcError> {
         match self.answered.recv_timeout(switch.manner.timeout) {
             Ok(Ok(result)) => Ok(result),
             Ok(Err(error)) => Err(said(&self.method, &error)),
@@ -293,7 +294,7 @@ impl Question {
                 let mut table = switch.table();
                 table.own.remove(&self.id);
                 table.given_up.put(self.id);
-                Err(Failure::internal(format!(
+                Err(RpcError::internal(format!(
                     "the agent has not answered {} within {} s",
                     self.method,
                     switch.manner.timeout.as_secs()
@@ -304,18 +305,18 @@ impl Question {
 }
 
 /// The error for a request that the agent refused.
-fn said(method: &str, error: &str) -> Failure {
+fn said(method: &str, error: &str) -> RpcError {
     let code = member(error, &["code"]).and_then(|raw| raw.get().parse().ok());
     let message = text(error, &["message"]).unwrap_or_default();
-    Failure {
+    RpcError {
         code: code.unwrap_or(-32603),
         message: format!("the agent refused {method}: {message}"),
     }
 }
 
 /// The error for an agent that ended before the request was sent.
-fn gone() -> Failure {
-    Failure::internal("the agent has ended; send the request again to restart it")
+fn gone() -> RpcError {
+    RpcError::internal("the agent has ended; send the request again to restart it")
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::value::RawValue;
 
 use super::Switch;
-use crate::book::Book;
-use crate::live::{Live, Prime};
-use crate::message::{self, Failure, Message, RequestId};
+use crate::book::AcpRecorder;
+use crate::live::{LiveSession, PrimeScope};
+use crate::message::{self, RequestId, RpcError, RpcMessage};
 use crate::pending::Purpose;
 use crate::primer;
 use crate::splice::{list_with_first, member, replaced};
@@ -43,7 +43,7 @@ impl Switch {
         if let Err(failed) = written {
             self.tell_failed(&live, failed);
         }
-        if matches!(prime, Prime::Since(_)) {
+        if matches!(prime, PrimeScope::Since(_)) {
             // From here on the agent's own session holds the primer, not the conversation.
             self.observe(&live, &inner, true);
         }
@@ -69,7 +69,7 @@ impl Switch {
     }
 
     /// Records that a turn ended without an answer from the agent.
-    pub(super) fn interrupt(&self, live: &Live, why: &str) {
+    pub(super) fn interrupt(&self, live: &LiveSession, why: &str) {
         let written = {
             let mut book = live.book();
             let recorded = book.translator.interrupted(why);
@@ -83,10 +83,10 @@ impl Switch {
     /// Records a prompt that could not be started, since the client shows it.
     pub(super) fn lost_prompt(
         &self,
-        live: &Live,
+        live: &LiveSession,
         params: &RawValue,
         key: &RequestId,
-        failure: &Failure,
+        failure: &RpcError,
     ) {
         live.prompts().remove(key);
         let line = message::failure(key.json(), failure);
@@ -105,7 +105,7 @@ impl Switch {
     }
 
     /// Resumes recording if the store failed before.
-    fn reopen(&self, live: &Live) {
+    fn reopen(&self, live: &LiveSession) {
         if live.book().is_homeless() {
             let made = self.catalog.create(&live.directory, &live.id, &self.abilities().name);
             if let Ok((name, session)) = made
@@ -124,10 +124,10 @@ impl Switch {
     }
 
     /// Makes a checkpoint of the workspace. No lock is held meanwhile.
-    fn checkpoint(&self, live: &Live, cancelled: Arc<AtomicBool>) {
+    fn checkpoint(&self, live: &LiveSession, cancelled: Arc<AtomicBool>) {
         let session = live.book().session().cloned();
         let Some(session) = session.filter(|_| self.manner.checkpoint) else { return };
-        if let Err(error) = Book::checkpoint(&session, Arc::clone(&cancelled))
+        if let Err(error) = AcpRecorder::checkpoint(&session, Arc::clone(&cancelled))
             && !cancelled.load(Ordering::Relaxed)
         {
             let failed = live.book().failed(&error);
@@ -137,7 +137,7 @@ impl Switch {
 
     /// The prompt for the agent: in its session, and with what it does not know yet. Also returns
     /// what it was told.
-    fn primed(&self, live: &Live, line: &str, inner: &str) -> (String, Prime) {
+    fn primed(&self, live: &LiveSession, line: &str, inner: &str) -> (String, PrimeScope) {
         let mut line = line.to_owned();
         if inner != live.id {
             let new = serde_json::Value::from(inner).to_string();
@@ -146,9 +146,11 @@ impl Switch {
         let prime = std::mem::take(&mut live.inner().prime);
         let session = live.book().session().cloned();
         let told = match (prime, session) {
-            (Prime::Nothing, _) | (_, None) => None,
-            (Prime::All, Some(session)) => primer::primer(&session).transpose(),
-            (Prime::Since(seq), Some(session)) => primer::primer_since(&session, seq).transpose(),
+            (PrimeScope::Nothing, _) | (_, None) => None,
+            (PrimeScope::All, Some(session)) => primer::primer(&session).transpose(),
+            (PrimeScope::Since(seq), Some(session)) => {
+                primer::primer_since(&session, seq).transpose()
+            }
         };
         let line = match told {
             None => line,
@@ -172,7 +174,7 @@ impl Switch {
 
 /// The line with a member of its params changed.
 fn part(line: &str, name: &str, change: impl FnOnce(&str) -> Option<String>) -> Option<String> {
-    let Ok(Message::Request { params: Some(params), .. }) = Message::read(line) else {
+    let Ok(RpcMessage::Request { params: Some(params), .. }) = RpcMessage::read(line) else {
         return None;
     };
     let old = member(params.get(), &[name])?;

@@ -8,10 +8,10 @@ use serde_json::value::RawValue;
 
 use super::load::{in_session, refusal};
 use super::{Switch, directory_of};
-use crate::book::Book;
+use crate::book::AcpRecorder;
 use crate::catalog::CatalogError;
-use crate::live::{Live, Prime, Updates};
-use crate::message::{self, Failure};
+use crate::live::{LiveSession, PrimeScope, UpdateHandling};
+use crate::message::{self, RpcError};
 use crate::pending::Purpose;
 use crate::record::Translator;
 use crate::splice::{session_of, text, with_member};
@@ -65,12 +65,12 @@ impl Switch {
                 self.close_live(&name);
                 self.client.send(&message::result(id, "{}"));
             }
-            None => self.refuse(id, &Failure::missing(format!("session {name:?} is not open"))),
+            None => self.refuse(id, &RpcError::missing(format!("session {name:?} is not open"))),
         }
     }
 
     /// Asks the agent to stop its work in a session.
-    fn stop(&self, live: &Live) {
+    fn stop(&self, live: &LiveSession) {
         let inner = live.inner().id.clone();
         if !live.prompts().is_empty()
             && let Some(inner) = inner
@@ -140,11 +140,11 @@ impl Switch {
     /// The agent's id of a session that is not open.
     fn recorded_inner(&self, name: &str) -> Option<String> {
         let session = self.catalog.open(None, name).ok()?;
-        Book::new(Arc::new(session), Translator::new("")).inner().map(|known| known.id)
+        AcpRecorder::new(Arc::new(session), Translator::new("")).inner().map(|known| known.id)
     }
 
     /// Removes a session from the store. A session that does not exist counts as removed.
-    pub(super) fn erase(&self, name: &str) -> Result<(), Failure> {
+    pub(super) fn erase(&self, name: &str) -> Result<(), RpcError> {
         let live = self.table().sessions.get(name).cloned();
         let own = live.as_deref().and_then(recorded_as);
         // It was never recorded. A session of another project with that id is kept.
@@ -166,7 +166,7 @@ impl Switch {
     pub(super) fn fork(self: &Arc<Self>, line: &str, id: &str, params: &str, able: bool) {
         let Ok(raw) = serde_json::from_str::<&RawValue>(params) else { return };
         let (Some((name, _)), Some(directory)) = (session_of(raw), directory_of(params)) else {
-            let failure = Failure::params("`sessionId` and `cwd` are required");
+            let failure = RpcError::params("`sessionId` and `cwd` are required");
             return self.refuse(id, &failure);
         };
         let setup = crate::splice::without_member(params, "sessionId").unwrap_or_default();
@@ -192,11 +192,11 @@ impl Switch {
         of: &str,
         directory: &Path,
         setup: String,
-    ) -> Result<String, Failure> {
+    ) -> Result<String, RpcError> {
         self.catalog.find_parent(directory, &self.recorded_id(of)).map_err(refusal)?;
         let result = self.ask("session/new", &setup)?;
         let inner = text(&result, &["sessionId"])
-            .ok_or_else(|| Failure::internal("the agent returned no id for a new session"))?
+            .ok_or_else(|| RpcError::internal("the agent returned no id for a new session"))?
             .into_owned();
         let live = self.forked(of, directory, setup, &inner, true)?;
         let id = serde_json::Value::from(&*live.id).to_string();
@@ -218,17 +218,17 @@ impl Switch {
         setup: String,
         inner: &str,
         primed: bool,
-    ) -> Result<Arc<Live>, Failure> {
+    ) -> Result<Arc<LiveSession>, RpcError> {
         let (name, session) =
             self.catalog.fork(directory, &self.recorded_id(of), inner).map_err(refusal)?;
         let session = Arc::new(session);
         let translator = self.translator(&session, directory);
-        let book = Book::new(session, translator);
-        let live = self.keep(Live::new(name, directory.to_owned(), setup, book));
-        self.attach(&live, inner, Updates::News);
+        let book = AcpRecorder::new(session, translator);
+        let live = self.keep(LiveSession::new(name, directory.to_owned(), setup, book));
+        self.attach(&live, inner, UpdateHandling::News);
         if primed {
             let mut known = live.inner();
-            known.prime = Prime::All;
+            known.prime = PrimeScope::All;
             known.observed = false;
         } else {
             self.observe(&live, inner, false);
@@ -238,6 +238,6 @@ impl Switch {
 }
 
 /// The own id of the recorded session.
-fn recorded_as(live: &Live) -> Option<String> {
+fn recorded_as(live: &LiveSession) -> Option<String> {
     live.book().session().map(|session| session.id().to_string())
 }

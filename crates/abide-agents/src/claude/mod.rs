@@ -6,15 +6,15 @@ mod output;
 #[cfg(test)]
 mod tests;
 
-use crate::invocation::Program;
+use crate::invocation::AgentProgram;
 use crate::profile::{AgentProfile, Output};
 
 pub(crate) static PROFILE: AgentProfile = AgentProfile {
     name: "claude",
     programs: &[
-        Program::named("claude"),
-        Program::named("claude-code"),
-        Program::within("/claude-code/", "cli"),
+        AgentProgram::named("claude"),
+        AgentProgram::named("claude-code"),
+        AgentProgram::within("/claude-code/", "cli"),
     ],
     prints_events: invocation::prints_events,
     resume: invocation::resume,

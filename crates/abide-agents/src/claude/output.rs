@@ -3,11 +3,13 @@
 use std::collections::HashMap;
 
 use abide_model::{FileOp, Timestamp, Usage};
-use abide_wire::json::{Fields, Text, list};
+use abide_wire::json::{JsonText, RawFields, list};
 use serde_json::value::RawValue;
 
 use crate::limits::limit_in;
-use crate::output::{Events, Limited, Observed, Seen, message, note, since, step, tell};
+use crate::output::{
+    EventDecoder, ObservedFact, OutputObservation, ReachedLimit, message, note, since, step, tell,
+};
 
 /// The most calls, models and messages that are remembered, each.
 const MOST: usize = 4096;
@@ -25,11 +27,16 @@ pub(super) struct Claude {
     told: HashMap<String, Usage>,
     /// When the limit resets, as last reported.
     resets: Option<Timestamp>,
-    limited: Option<Limited>,
+    limited: Option<ReachedLimit>,
 }
 
-impl Events for Claude {
-    fn event(&mut self, fields: &Fields<'_>, now: Timestamp, see: &mut dyn FnMut(Seen)) -> bool {
+impl EventDecoder for Claude {
+    fn event(
+        &mut self,
+        fields: &RawFields<'_>,
+        now: Timestamp,
+        see: &mut dyn FnMut(OutputObservation),
+    ) -> bool {
         let Some(sort) = fields.decoded("type") else { return false };
         match &*sort {
             "system" => self.system(fields, see),
@@ -44,9 +51,9 @@ impl Events for Claude {
         true
     }
 
-    fn flush(&mut self, _: &mut dyn FnMut(Seen)) {}
+    fn flush(&mut self, _: &mut dyn FnMut(OutputObservation)) {}
 
-    fn finish(&mut self, see: &mut dyn FnMut(Seen)) {
+    fn finish(&mut self, see: &mut dyn FnMut(OutputObservation)) {
         // Without a result, the usage of the messages is all there is.
         let mut sums: HashMap<Option<String>, Usage> = HashMap::new();
         for (model, usage) in std::mem::take(&mut self.messages).into_values() {
@@ -55,28 +62,28 @@ impl Events for Claude {
         let mut sums: Vec<_> = sums.into_iter().collect();
         sums.sort_by(|left, right| left.0.cmp(&right.0));
         for (model, usage) in sums {
-            tell(see, Observed::Usage { model, usage });
+            tell(see, ObservedFact::Usage { model, usage });
         }
         // Open calls may have changed their files.
         let mut files: Vec<_> = std::mem::take(&mut self.files).into_iter().collect();
         files.sort_by(|left, right| left.0.cmp(&right.0));
         for (_, (path, op)) in files {
             if op != FileOp::Read {
-                tell(see, Observed::Touched { path, op });
+                tell(see, ObservedFact::Touched { path, op });
             }
         }
     }
 }
 
 impl Claude {
-    fn system(&mut self, fields: &Fields<'_>, see: &mut dyn FnMut(Seen)) {
+    fn system(&mut self, fields: &RawFields<'_>, see: &mut dyn FnMut(OutputObservation)) {
         match fields.decoded("subtype").as_deref() {
             Some("init") => {
                 self.session(fields, see);
                 let name = fields.decoded("model").map(|name| name.into_owned());
                 if let Some(name) = name.filter(|name| self.model.as_ref() != Some(name)) {
                     self.model = Some(name.clone());
-                    tell(see, Observed::Model { name });
+                    tell(see, ObservedFact::Model { name });
                 }
             }
             Some("api_retry") => {
@@ -96,29 +103,35 @@ impl Claude {
     }
 
     /// Reports the session id. Some versions assign a new one on resuming: the last one counts.
-    fn session(&mut self, fields: &Fields<'_>, see: &mut dyn FnMut(Seen)) {
+    fn session(&mut self, fields: &RawFields<'_>, see: &mut dyn FnMut(OutputObservation)) {
         let Some(id) = fields.decoded("session_id").map(|id| id.into_owned()) else { return };
         if self.session.as_ref() != Some(&id) {
             self.session = Some(id.clone());
-            tell(see, Observed::Session { id });
+            tell(see, ObservedFact::Session { id });
         }
     }
 
-    fn assistant(&mut self, fields: &Fields<'_>, now: Timestamp, see: &mut dyn FnMut(Seen)) {
+    fn assistant(
+        &mut self,
+        fields: &RawFields<'_>,
+        now: Timestamp,
+        see: &mut dyn FnMut(OutputObservation),
+    ) {
         let subagent = subagent(fields);
         let Some(raw) = fields.get("message") else { return };
-        let Some(inner) = Fields::of(raw.get()) else { return };
-        let mut tell = |what: Observed| see(Seen { subagent: subagent.clone(), what });
+        let Some(inner) = RawFields::of(raw.get()) else { return };
+        let mut tell =
+            |what: ObservedFact| see(OutputObservation { subagent: subagent.clone(), what });
         if let Some(data) = message::copied(raw).filter(|_| inner.get("content").is_some()) {
-            tell(Observed::Message { data });
+            tell(ObservedFact::Message { data });
         }
         for block in inner.get("content").and_then(list).unwrap_or_default() {
-            let Some(block) = Fields::of(block.get()) else { continue };
+            let Some(block) = RawFields::of(block.get()) else { continue };
             match block.decoded("type").as_deref() {
                 Some("text") => {
                     let text = block.decoded("text").unwrap_or_default();
                     if let Some(text) = step::short(&text) {
-                        tell(Observed::Step { text });
+                        tell(ObservedFact::Step { text });
                     }
                 }
                 Some("tool_use" | "server_tool_use") => {
@@ -131,12 +144,12 @@ impl Claude {
                         self.files.insert(call.clone(), file);
                     }
                     let text = step::call(&name, input);
-                    tell(Observed::Called {
+                    tell(ObservedFact::Called {
                         call,
                         name,
                         arguments: input.and_then(message::copied),
                     });
-                    tell(Observed::Step { text });
+                    tell(ObservedFact::Step { text });
                 }
                 _ => {}
             }
@@ -150,9 +163,9 @@ impl Claude {
         }
     }
 
-    fn count(&mut self, inner: &Fields<'_>) {
+    fn count(&mut self, inner: &RawFields<'_>) {
         let Some(id) = inner.decoded("id") else { return };
-        let Some(usage) = inner.get("usage").and_then(|usage| Fields::of(usage.get())) else {
+        let Some(usage) = inner.get("usage").and_then(|usage| RawFields::of(usage.get())) else {
             return;
         };
         if self.messages.len() >= MOST && !self.messages.contains_key(&*id) {
@@ -162,20 +175,21 @@ impl Claude {
         self.messages.insert(id.into_owned(), (model.map(|name| name.into_owned()), used(&usage)));
     }
 
-    fn user(&mut self, fields: &Fields<'_>, see: &mut dyn FnMut(Seen)) {
+    fn user(&mut self, fields: &RawFields<'_>, see: &mut dyn FnMut(OutputObservation)) {
         let subagent = subagent(fields);
         let Some(raw) = fields.get("message") else { return };
-        let Some(inner) = Fields::of(raw.get()) else { return };
-        let mut tell = |what: Observed| see(Seen { subagent: subagent.clone(), what });
+        let Some(inner) = RawFields::of(raw.get()) else { return };
+        let mut tell =
+            |what: ObservedFact| see(OutputObservation { subagent: subagent.clone(), what });
         // On resuming, earlier messages are printed again and are recorded already.
         if fields.flag("isReplay") == Some(true) {
             return;
         }
         if let Some(data) = message::copied(raw).filter(|_| inner.get("content").is_some()) {
-            tell(Observed::Message { data });
+            tell(ObservedFact::Message { data });
         }
         for block in inner.get("content").and_then(list).unwrap_or_default() {
-            let Some(block) = Fields::of(block.get()) else { continue };
+            let Some(block) = RawFields::of(block.get()) else { continue };
             if block.decoded("type").as_deref() != Some("tool_result") {
                 continue;
             }
@@ -185,21 +199,28 @@ impl Claude {
             let ok = block.flag("is_error") != Some(true);
             let file = self.files.remove(&call);
             let result = block.get("content").and_then(message::copied);
-            tell(Observed::Finished { call, ok, result });
+            tell(ObservedFact::Finished { call, ok, result });
             if let Some((path, op)) = file.filter(|_| ok) {
-                tell(Observed::Touched { path, op });
+                tell(ObservedFact::Touched { path, op });
             }
         }
     }
 
-    fn result(&mut self, fields: &Fields<'_>, now: Timestamp, see: &mut dyn FnMut(Seen)) {
+    fn result(
+        &mut self,
+        fields: &RawFields<'_>,
+        now: Timestamp,
+        see: &mut dyn FnMut(OutputObservation),
+    ) {
         self.session(fields, see);
         let success = fields.decoded("subtype").as_deref() == Some("success");
         let ok = success && fields.flag("is_error") != Some(true);
         let text = fields.decoded("result").map(|text| text.into_owned()).or_else(|| {
             let errors = fields.get("errors").and_then(list).unwrap_or_default();
-            let errors: Vec<_> =
-                errors.into_iter().filter_map(|raw| Some(Text::of(raw)?.into_decoded())).collect();
+            let errors: Vec<_> = errors
+                .into_iter()
+                .filter_map(|raw| Some(JsonText::of(raw)?.into_decoded()))
+                .collect();
             (!errors.is_empty()).then(|| errors.join("\n"))
         });
         let text = text.or_else(|| {
@@ -211,27 +232,27 @@ impl Claude {
             let rate = fields.get("api_error_status").is_some_and(|code| code.get() == "429");
             self.limit(text, rate, now, see);
         }
-        tell(see, Observed::Outcome { ok, text });
+        tell(see, ObservedFact::Outcome { ok, text });
     }
 
     /// Reports the usage in a result, which includes that of its messages.
-    fn usage(&mut self, fields: &Fields<'_>, see: &mut dyn FnMut(Seen)) {
-        let models = fields.get("modelUsage").and_then(|raw| Fields::of(raw.get()));
+    fn usage(&mut self, fields: &RawFields<'_>, see: &mut dyn FnMut(OutputObservation)) {
+        let models = fields.get("modelUsage").and_then(|raw| RawFields::of(raw.get()));
         let mut all: Vec<(String, Usage)> = Vec::new();
-        for name in models.iter().flat_map(Fields::names) {
+        for name in models.iter().flat_map(RawFields::names) {
             let one = models.as_ref().and_then(|models| models.get(name));
-            let Some(one) = one.and_then(|raw| Fields::of(raw.get())) else { continue };
+            let Some(one) = one.and_then(|raw| RawFields::of(raw.get())) else { continue };
             all.push((name.to_owned(), used_by_model(&one)));
         }
         if all.is_empty() {
-            let Some(usage) = fields.get("usage").and_then(|raw| Fields::of(raw.get())) else {
+            let Some(usage) = fields.get("usage").and_then(|raw| RawFields::of(raw.get())) else {
                 return;
             };
             let cost_micros = micros(fields.get("total_cost_usd"));
             let usage = Usage { cost_micros, ..used(&usage) };
             self.messages.clear();
             if usage != Usage::default() {
-                tell(see, Observed::Usage { model: self.model.clone(), usage });
+                tell(see, ObservedFact::Usage { model: self.model.clone(), usage });
             }
             return;
         }
@@ -243,13 +264,14 @@ impl Claude {
                 self.told.insert(name.clone(), usage);
             }
             if since != Usage::default() {
-                tell(see, Observed::Usage { model: Some(name), usage: since });
+                tell(see, ObservedFact::Usage { model: Some(name), usage: since });
             }
         }
     }
 
-    fn rate_limit(&mut self, fields: &Fields<'_>, see: &mut dyn FnMut(Seen)) {
-        let Some(info) = fields.get("rate_limit_info").and_then(|raw| Fields::of(raw.get())) else {
+    fn rate_limit(&mut self, fields: &RawFields<'_>, see: &mut dyn FnMut(OutputObservation)) {
+        let Some(info) = fields.get("rate_limit_info").and_then(|raw| RawFields::of(raw.get()))
+        else {
             return;
         };
         let seconds = info.get("resetsAt").and_then(|raw| raw.get().parse::<f64>().ok());
@@ -258,7 +280,7 @@ impl Claude {
         match info.decoded("status").as_deref() {
             Some("rejected") => {
                 let text = format!("the limit {name} is reached");
-                self.tell_limit(Limited { name, resets: self.resets, text }, see);
+                self.tell_limit(ReachedLimit { name, resets: self.resets, text }, see);
             }
             Some("allowed_warning") => {
                 note(see, "warning", format!("the limit {name} is nearly reached"));
@@ -267,8 +289,14 @@ impl Claude {
         }
     }
 
-    fn limit(&mut self, text: &str, rate: bool, now: Timestamp, see: &mut dyn FnMut(Seen)) {
-        let said = || Limited {
+    fn limit(
+        &mut self,
+        text: &str,
+        rate: bool,
+        now: Timestamp,
+        see: &mut dyn FnMut(OutputObservation),
+    ) {
+        let said = || ReachedLimit {
             name: "rate".to_owned(),
             resets: None,
             text: step::short(text).unwrap_or_default(),
@@ -280,19 +308,19 @@ impl Claude {
     }
 
     /// Reports a limit, unless it adds nothing to the last one.
-    fn tell_limit(&mut self, limited: Limited, see: &mut dyn FnMut(Seen)) {
+    fn tell_limit(&mut self, limited: ReachedLimit, see: &mut dyn FnMut(OutputObservation)) {
         let known = self
             .limited
             .as_ref()
             .is_some_and(|before| limited.resets.is_none() || before.resets == limited.resets);
         if !known {
             self.limited = Some(limited.clone());
-            tell(see, Observed::Limited(limited));
+            tell(see, ObservedFact::Limited(limited));
         }
     }
 }
 
-fn subagent(fields: &Fields<'_>) -> Option<String> {
+fn subagent(fields: &RawFields<'_>) -> Option<String> {
     fields.decoded("parent_tool_use_id").map(|id| id.into_owned())
 }
 
@@ -303,30 +331,30 @@ fn file(name: &str, input: Option<&RawValue>) -> Option<(String, FileOp)> {
         "Write" | "Edit" | "MultiEdit" | "NotebookEdit" => FileOp::Write,
         _ => return None,
     };
-    let input = Fields::of(input?.get())?;
+    let input = RawFields::of(input?.get())?;
     let path = input.decoded("file_path").or_else(|| input.decoded("notebook_path"))?;
     Some((path.into_owned(), op))
 }
 
 fn content_text(content: Option<&RawValue>) -> String {
     let Some(content) = content else { return String::new() };
-    if let Some(text) = Text::of(content) {
+    if let Some(text) = JsonText::of(content) {
         return text.into_decoded().into_owned();
     }
     let mut all = String::new();
     for block in list(content).unwrap_or_default() {
-        let text = Fields::of(block.get());
+        let text = RawFields::of(block.get());
         all.push_str(&text.and_then(|block| block.decoded("text")).unwrap_or_default());
     }
     all
 }
 
-fn number(fields: &Fields<'_>, name: &str) -> u64 {
+fn number(fields: &RawFields<'_>, name: &str) -> u64 {
     fields.get(name).and_then(|raw| raw.get().parse().ok()).unwrap_or(0)
 }
 
 /// Converts Anthropic's usage: its input tokens exclude cached ones, ours include them.
-fn used(usage: &Fields<'_>) -> Usage {
+fn used(usage: &RawFields<'_>) -> Usage {
     let cache_read_tokens = number(usage, "cache_read_input_tokens");
     let cache_write_tokens = number(usage, "cache_creation_input_tokens");
     Usage {
@@ -340,7 +368,7 @@ fn used(usage: &Fields<'_>) -> Usage {
     }
 }
 
-fn used_by_model(usage: &Fields<'_>) -> Usage {
+fn used_by_model(usage: &RawFields<'_>) -> Usage {
     let cache_read_tokens = number(usage, "cacheReadInputTokens");
     let cache_write_tokens = number(usage, "cacheCreationInputTokens");
     Usage {

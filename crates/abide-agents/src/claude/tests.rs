@@ -3,7 +3,7 @@
 use abide_model::Timestamp;
 
 use crate::tests::{NOW, are_detected, is_not_resumed, kind, told, told_however_cut, words};
-use crate::{AgentKind, AgentReader, Observed};
+use crate::{AgentKind, AgentReader, ObservedFact};
 
 const KIND: AgentKind = AgentKind::of(&super::PROFILE);
 
@@ -54,7 +54,7 @@ fn messages_are_what_the_api_knows() {
     let mut reader = AgentReader::new(KIND);
     let mut read = 0;
     reader.feed(WHOLE.as_bytes(), Timestamp::from_millis(NOW), &mut |seen| {
-        if let Observed::Message { data } = seen.what {
+        if let ObservedFact::Message { data } = seen.what {
             abide_wire::record(abide_wire::MessageForm::Anthropic, data.get()).unwrap();
             read += 1;
         }

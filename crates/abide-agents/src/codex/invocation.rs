@@ -38,7 +38,7 @@ pub(super) fn prints_events(arguments: &[String]) -> bool {
 
 /// Where `exec` stands in the arguments of Codex.
 fn exec(arguments: &[String]) -> Option<usize> {
-    let mut words = Words::of(arguments);
+    let mut words = CodexWords::of(arguments);
     words.find(|word| !word.option).filter(|word| matches!(word.text, "exec" | "e")).map(|w| w.at)
 }
 
@@ -49,7 +49,7 @@ pub(super) fn resume(arguments: &[String], session: &str) -> Option<Vec<String>>
     let (before, behind) = arguments.split_at_checked(exec + 1)?;
     let (mut flags, mut said): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
     let mut closed = false;
-    for word in Words::of(behind) {
+    for word in CodexWords::of(behind) {
         if word.text == "--ephemeral" && word.option {
             return None;
         }
@@ -84,7 +84,7 @@ pub(super) fn resume(arguments: &[String], session: &str) -> Option<Vec<String>>
 }
 
 /// The arguments of Codex, told apart: options with their values, and the rest.
-struct Words<'a> {
+struct CodexWords<'a> {
     arguments: &'a [String],
     at: usize,
     /// How many words belong to the option before.
@@ -92,23 +92,23 @@ struct Words<'a> {
     closed: bool,
 }
 
-struct Word<'a> {
+struct CodexWord<'a> {
     at: usize,
     text: &'a str,
     /// Is it an option, or a value of one?
     option: bool,
 }
 
-impl<'a> Words<'a> {
+impl<'a> CodexWords<'a> {
     fn of(arguments: &'a [String]) -> Self {
         Self { arguments, at: 0, values: 0, closed: false }
     }
 }
 
-impl<'a> Iterator for Words<'a> {
-    type Item = Word<'a>;
+impl<'a> Iterator for CodexWords<'a> {
+    type Item = CodexWord<'a>;
 
-    fn next(&mut self) -> Option<Word<'a>> {
+    fn next(&mut self) -> Option<CodexWord<'a>> {
         let at = self.at;
         let text = self.arguments.get(at)?.as_str();
         self.at += 1;
@@ -129,6 +129,6 @@ impl<'a> Iterator for Words<'a> {
         } else {
             self.values > 0
         };
-        Some(Word { at, text, option })
+        Some(CodexWord { at, text, option })
     }
 }

@@ -6,12 +6,12 @@ mod output;
 #[cfg(test)]
 mod tests;
 
-use crate::invocation::Program;
+use crate::invocation::AgentProgram;
 use crate::profile::{AgentProfile, Output};
 
 pub(crate) static PROFILE: AgentProfile = AgentProfile {
     name: "codex",
-    programs: &[Program::named("codex")],
+    programs: &[AgentProgram::named("codex")],
     prints_events: invocation::prints_events,
     resume: invocation::resume,
     output: Output::Events(|before| Box::new(output::Codex::resuming(before.used, before.calls))),

@@ -3,11 +3,14 @@
 use std::collections::HashSet;
 
 use abide_model::{FileOp, Timestamp, Usage};
-use abide_wire::json::{Fields, list, mend_surrogates, write_string};
+use abide_wire::json::{RawFields, list, mend_surrogates, write_string};
 use serde_json::value::RawValue;
 
 use crate::limits::limit_in;
-use crate::output::{Events, Limited, Observed, Seen, includes, message, note, since, step, tell};
+use crate::output::{
+    EventDecoder, ObservedFact, OutputObservation, ReachedLimit, includes, message, note, since,
+    step, tell,
+};
 
 /// The most open calls that are remembered.
 const BEGUN: usize = 4096;
@@ -28,23 +31,28 @@ pub(super) struct Codex {
     /// The usage of the thread, as last reported.
     told: Usage,
     /// The limit last reported.
-    limited: Option<Limited>,
+    limited: Option<ReachedLimit>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum CodexItemStage {
     Started,
     Updated,
     Completed,
 }
 
-impl Events for Codex {
-    fn event(&mut self, fields: &Fields<'_>, now: Timestamp, see: &mut dyn FnMut(Seen)) -> bool {
+impl EventDecoder for Codex {
+    fn event(
+        &mut self,
+        fields: &RawFields<'_>,
+        now: Timestamp,
+        see: &mut dyn FnMut(OutputObservation),
+    ) -> bool {
         let Some(sort) = fields.decoded("type") else { return false };
         match &*sort {
             "thread.started" => {
                 if let Some(id) = fields.decoded("thread_id") {
-                    tell(see, Observed::Session { id: id.into_owned() });
+                    tell(see, ObservedFact::Session { id: id.into_owned() });
                 }
             }
             "turn.started" => self.last = None,
@@ -52,12 +60,12 @@ impl Events for Codex {
                 if let Some(usage) = fields.get("usage") {
                     self.usage(used(usage), see);
                 }
-                tell(see, Observed::Outcome { ok: true, text: self.last.take() });
+                tell(see, ObservedFact::Outcome { ok: true, text: self.last.take() });
             }
             "turn.failed" => {
                 let text = fields.get("error").and_then(|error| told(error.get()));
                 self.limit(text.as_deref(), now, see);
-                tell(see, Observed::Outcome { ok: false, text });
+                tell(see, ObservedFact::Outcome { ok: false, text });
             }
             "error" => {
                 let text = fields.decoded("message").unwrap_or_default();
@@ -69,17 +77,17 @@ impl Events for Codex {
                     note(see, "error", text);
                 }
             }
-            "item.started" => return self.item(fields, Stage::Started, see),
-            "item.updated" => return self.item(fields, Stage::Updated, see),
-            "item.completed" => return self.item(fields, Stage::Completed, see),
+            "item.started" => return self.item(fields, CodexItemStage::Started, see),
+            "item.updated" => return self.item(fields, CodexItemStage::Updated, see),
+            "item.completed" => return self.item(fields, CodexItemStage::Completed, see),
             _ => return false,
         }
         true
     }
 
-    fn flush(&mut self, _: &mut dyn FnMut(Seen)) {}
+    fn flush(&mut self, _: &mut dyn FnMut(OutputObservation)) {}
 
-    fn finish(&mut self, _: &mut dyn FnMut(Seen)) {}
+    fn finish(&mut self, _: &mut dyn FnMut(OutputObservation)) {}
 }
 
 impl Codex {
@@ -89,25 +97,35 @@ impl Codex {
     }
 
     /// Reports usage. Codex counts from the start of the thread, over all its processes.
-    fn usage(&mut self, all: Usage, see: &mut dyn FnMut(Seen)) {
+    fn usage(&mut self, all: Usage, see: &mut dyn FnMut(OutputObservation)) {
         // A version that counts per turn reports less than before at some point.
         let usage = if includes(&all, &self.told) { since(&all, &self.told) } else { all.clone() };
         self.told = all;
         if usage != Usage::default() {
-            tell(see, Observed::Usage { model: None, usage });
+            tell(see, ObservedFact::Usage { model: None, usage });
         }
     }
 
-    fn limit(&mut self, text: Option<&str>, now: Timestamp, see: &mut dyn FnMut(Seen)) {
+    fn limit(
+        &mut self,
+        text: Option<&str>,
+        now: Timestamp,
+        see: &mut dyn FnMut(OutputObservation),
+    ) {
         let Some(limited) = text.and_then(|text| limit_in(text, now)) else { return };
         if self.limited.as_ref() != Some(&limited) {
             self.limited = Some(limited.clone());
-            tell(see, Observed::Limited(limited));
+            tell(see, ObservedFact::Limited(limited));
         }
     }
 
-    fn item(&mut self, fields: &Fields<'_>, stage: Stage, see: &mut dyn FnMut(Seen)) -> bool {
-        let Some(item) = fields.get("item").and_then(|item| Fields::of(item.get())) else {
+    fn item(
+        &mut self,
+        fields: &RawFields<'_>,
+        stage: CodexItemStage,
+        see: &mut dyn FnMut(OutputObservation),
+    ) -> bool {
+        let Some(item) = fields.get("item").and_then(|item| RawFields::of(item.get())) else {
             return false;
         };
         let sort = item.decoded("type").or_else(|| item.decoded("item_type"));
@@ -115,19 +133,19 @@ impl Codex {
         let failed = matches!(item.decoded("status").as_deref(), Some("failed" | "declined"));
         match sort.as_deref() {
             Some("agent_message" | "assistant_message") => {
-                if stage == Stage::Completed {
+                if stage == CodexItemStage::Completed {
                     self.said(&item.decoded("text").unwrap_or_default(), see);
                 }
             }
             Some("reasoning") => {
                 let text = item.decoded("text").unwrap_or_default();
-                if stage == Stage::Completed {
+                if stage == CodexItemStage::Completed {
                     if let Some(data) = message::thought(&text) {
-                        tell(see, Observed::Message { data });
+                        tell(see, ObservedFact::Message { data });
                     }
                     if let Some(text) = step::short(&text) {
                         let text = text.trim_matches('*').to_owned();
-                        tell(see, Observed::Step { text });
+                        tell(see, ObservedFact::Step { text });
                     }
                 }
             }
@@ -138,7 +156,7 @@ impl Codex {
                     ("output", item.get("aggregated_output")),
                 ];
                 let code = item.get("exit_code").is_none_or(|code| code.get() == "0");
-                let call = Call { id, name: "shell".to_owned(), arguments };
+                let call = CodexCall { id, name: "shell".to_owned(), arguments };
                 self.call(call, stage, !failed && code, || object(&output), see);
             }
             Some("mcp_tool_call") => {
@@ -146,16 +164,16 @@ impl Codex {
                 let name = format!("{}.{}", part("server"), part("tool"));
                 let arguments = item.get("arguments").and_then(message::copied);
                 let result = || item.get("result").or(item.get("error")).and_then(message::copied);
-                self.call(Call { id, name, arguments }, stage, !failed, result, see);
+                self.call(CodexCall { id, name, arguments }, stage, !failed, result, see);
             }
             Some("web_search") => {
                 let arguments =
                     object(&[("query", item.get("query")), ("action", item.get("action"))]);
-                let call = Call { id, name: "web_search".to_owned(), arguments };
+                let call = CodexCall { id, name: "web_search".to_owned(), arguments };
                 self.call(call, stage, !failed, || None, see);
             }
             Some("file_change") => {
-                if stage == Stage::Completed {
+                if stage == CodexItemStage::Completed {
                     changes(&item, failed, see);
                 }
             }
@@ -168,45 +186,45 @@ impl Codex {
         true
     }
 
-    fn said(&mut self, text: &str, see: &mut dyn FnMut(Seen)) {
+    fn said(&mut self, text: &str, see: &mut dyn FnMut(OutputObservation)) {
         self.last = Some(step::head(text, LAST).to_owned());
         if let Some(data) = message::said(text) {
-            tell(see, Observed::Message { data });
+            tell(see, ObservedFact::Message { data });
         }
         if let Some(text) = step::short(text) {
-            tell(see, Observed::Step { text });
+            tell(see, ObservedFact::Step { text });
         }
     }
 
     fn call(
         &mut self,
-        call: Call,
-        stage: Stage,
+        call: CodexCall,
+        stage: CodexItemStage,
         ok: bool,
         result: impl FnOnce() -> Option<Box<RawValue>>,
-        see: &mut dyn FnMut(Seen),
+        see: &mut dyn FnMut(OutputObservation),
     ) {
-        let Call { id, name, arguments } = call;
+        let CodexCall { id, name, arguments } = call;
         // A call may be reported only when it ends.
         if !self.begun.contains(&id) {
             let text = step::call(&name, arguments.as_deref()).replacen("/bin/bash -lc ", "", 1);
-            tell(see, Observed::Called { call: id.clone(), name, arguments });
-            tell(see, Observed::Step { text });
-            if stage != Stage::Completed && self.begun.len() < BEGUN {
+            tell(see, ObservedFact::Called { call: id.clone(), name, arguments });
+            tell(see, ObservedFact::Step { text });
+            if stage != CodexItemStage::Completed && self.begun.len() < BEGUN {
                 self.begun.insert(id.clone());
             }
         }
-        if stage == Stage::Completed {
+        if stage == CodexItemStage::Completed {
             self.begun.remove(&id);
-            tell(see, Observed::Finished { call: id, ok, result: result() });
+            tell(see, ObservedFact::Finished { call: id, ok, result: result() });
         }
     }
 
-    fn todo(&mut self, item: &Fields<'_>, see: &mut dyn FnMut(Seen)) {
+    fn todo(&mut self, item: &RawFields<'_>, see: &mut dyn FnMut(OutputObservation)) {
         let items = item.get("items").and_then(list).unwrap_or_default();
         let mut text = String::new();
         for item in items {
-            let Some(item) = Fields::of(item.get()) else { continue };
+            let Some(item) = RawFields::of(item.get()) else { continue };
             let mark = if item.flag("completed") == Some(true) { "[x]" } else { "[ ]" };
             if !text.is_empty() {
                 text.push('\n');
@@ -224,15 +242,15 @@ impl Codex {
 }
 
 /// A tool call.
-struct Call {
+struct CodexCall {
     id: String,
     name: String,
     arguments: Option<Box<RawValue>>,
 }
 
-fn changes(item: &Fields<'_>, failed: bool, see: &mut dyn FnMut(Seen)) {
+fn changes(item: &RawFields<'_>, failed: bool, see: &mut dyn FnMut(OutputObservation)) {
     for change in item.get("changes").and_then(list).unwrap_or_default() {
-        let Some(change) = Fields::of(change.get()) else { continue };
+        let Some(change) = RawFields::of(change.get()) else { continue };
         let Some(path) = change.decoded("path") else { continue };
         if failed {
             note(see, "warning", format!("{path} could not be changed"));
@@ -243,20 +261,20 @@ fn changes(item: &Fields<'_>, failed: bool, see: &mut dyn FnMut(Seen)) {
             _ => FileOp::Write,
         };
         if let Some(text) = step::short(&format!("edit: {path}")) {
-            tell(see, Observed::Step { text });
+            tell(see, ObservedFact::Step { text });
         }
-        tell(see, Observed::Touched { path: path.into_owned(), op });
+        tell(see, ObservedFact::Touched { path: path.into_owned(), op });
     }
 }
 
 /// The message of an error.
 fn told(error: &str) -> Option<String> {
-    Some(Fields::of(error)?.decoded("message")?.into_owned())
+    Some(RawFields::of(error)?.decoded("message")?.into_owned())
 }
 
 /// The usage of a turn. Input tokens include cached ones.
 fn used(usage: &RawValue) -> Usage {
-    let Some(fields) = Fields::of(usage.get()) else { return Usage::default() };
+    let Some(fields) = RawFields::of(usage.get()) else { return Usage::default() };
     let number = |name: &str| fields.get(name).and_then(|raw| raw.get().parse().ok()).unwrap_or(0);
     Usage {
         input_tokens: number("input_tokens"),

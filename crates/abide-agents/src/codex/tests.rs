@@ -4,7 +4,7 @@ use abide_model::Usage;
 use proptest::prelude::*;
 
 use crate::tests::{are_detected, is_not_resumed, kind, read, told_bytes, told_however_cut, words};
-use crate::{AgentKind, AgentReader, Before};
+use crate::{AgentKind, AgentReader, PriorSession};
 
 const KIND: AgentKind = AgentKind::of(&super::PROFILE);
 
@@ -45,7 +45,7 @@ fn a_run_of_it() {
 fn usage_of_a_thread_that_goes_on_is_told_once() {
     let before =
         Usage { input_tokens: 36, output_tokens: 21, cache_read_tokens: 12, ..Usage::default() };
-    let before = Before { used: before, ..Before::default() };
+    let before = PriorSession { used: before, ..PriorSession::default() };
     let resumed = AgentReader::with(KIND, before);
     let told = read(resumed, &[RESUMED.as_bytes()]);
     assert_eq!(told[4], "usage - 12/7/4/0/0/0");
@@ -60,7 +60,7 @@ fn usage_of_a_thread_that_goes_on_is_told_once() {
 
 #[test]
 fn its_calls_are_told_apart_from_those_of_other_processes() {
-    let before = Before { calls: "7.".to_owned(), ..Before::default() };
+    let before = PriorSession { calls: "7.".to_owned(), ..PriorSession::default() };
     let told = read(AgentReader::with(KIND, before), &[WHOLE.as_bytes()]);
     assert!(told[4].starts_with("called 7.item_2 shell"), "{}", told[4]);
     assert!(told[6].starts_with("finished 7.item_2 not ok"), "{}", told[6]);

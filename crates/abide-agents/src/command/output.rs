@@ -3,7 +3,9 @@
 use abide_model::Timestamp;
 
 use crate::limits::limit_in;
-use crate::output::{Observed, OutputReader, Plain, Seen, message, note, step, tell};
+use crate::output::{
+    EscapeStripper, ObservedFact, OutputObservation, OutputReader, message, note, step, tell,
+};
 
 /// The most bytes of one message.
 const MESSAGE: usize = 32 << 10;
@@ -19,7 +21,7 @@ const LINE: usize = 2 << 10;
 /// counted.
 #[derive(Debug, Default)]
 pub(super) struct TextReader {
-    plain: Plain,
+    plain: EscapeStripper,
     /// Text that is not in a message yet.
     buffer: Vec<u8>,
     /// The offset in it of the current line.
@@ -37,21 +39,21 @@ pub(super) struct TextReader {
 }
 
 impl OutputReader for TextReader {
-    fn feed(&mut self, bytes: &[u8], now: Timestamp, see: &mut dyn FnMut(Seen)) {
+    fn feed(&mut self, bytes: &[u8], now: Timestamp, see: &mut dyn FnMut(OutputObservation)) {
         let mut plain = std::mem::take(&mut self.plain);
         plain.strip(bytes, &mut |run| self.text(run, now, see));
         self.plain = plain;
         self.step(see);
     }
 
-    fn flush(&mut self, see: &mut dyn FnMut(Seen)) {
+    fn flush(&mut self, see: &mut dyn FnMut(OutputObservation)) {
         if self.told < ALL {
             let end = whole_characters(&self.buffer);
             self.message(end, see);
         }
     }
 
-    fn finish(&mut self, now: Timestamp, see: &mut dyn FnMut(Seen)) {
+    fn finish(&mut self, now: Timestamp, see: &mut dyn FnMut(OutputObservation)) {
         if !self.head.is_empty() {
             self.line_ended(now, see);
             self.step(see);
@@ -67,20 +69,20 @@ impl OutputReader for TextReader {
         self.message(self.buffer.len(), see);
         self.line = 0;
         self.returned = false;
-        self.plain = Plain::default();
+        self.plain = EscapeStripper::default();
     }
 }
 
 impl TextReader {
     /// One step a feed, its last line: who prints fast is not shown line by line anyway.
-    fn step(&mut self, see: &mut dyn FnMut(Seen)) {
+    fn step(&mut self, see: &mut dyn FnMut(OutputObservation)) {
         if let Some(text) = step::short(&String::from_utf8_lossy(&self.last)) {
-            tell(see, Observed::Step { text });
+            tell(see, ObservedFact::Step { text });
         }
         self.last.clear();
     }
 
-    fn text(&mut self, run: &[u8], now: Timestamp, see: &mut dyn FnMut(Seen)) {
+    fn text(&mut self, run: &[u8], now: Timestamp, see: &mut dyn FnMut(OutputObservation)) {
         let mut rest = run;
         while let Some(first) = rest.first() {
             match first {
@@ -111,9 +113,9 @@ impl TextReader {
         }
     }
 
-    fn line_ended(&mut self, now: Timestamp, see: &mut dyn FnMut(Seen)) {
+    fn line_ended(&mut self, now: Timestamp, see: &mut dyn FnMut(OutputObservation)) {
         if let Some(limited) = limit_in(&String::from_utf8_lossy(&self.head), now) {
-            tell(see, Observed::Limited(limited));
+            tell(see, ObservedFact::Limited(limited));
         }
         if !self.head.trim_ascii().is_empty() {
             std::mem::swap(&mut self.head, &mut self.last);
@@ -122,7 +124,7 @@ impl TextReader {
     }
 
     /// Adds text piece by piece, so that the result does not depend on where it was split.
-    fn push(&mut self, text: &[u8], see: &mut dyn FnMut(Seen)) {
+    fn push(&mut self, text: &[u8], see: &mut dyn FnMut(OutputObservation)) {
         let mut rest = text;
         while !rest.is_empty() {
             let most = if self.told < ALL { MESSAGE } else { 2 * MESSAGE };
@@ -137,7 +139,7 @@ impl TextReader {
     }
 
     /// Handles a full buffer: makes a message up to the last line break, or drops the oldest bytes.
-    fn full(&mut self, see: &mut dyn FnMut(Seen)) {
+    fn full(&mut self, see: &mut dyn FnMut(OutputObservation)) {
         if self.told >= ALL {
             return self.keep_the_end();
         }
@@ -161,10 +163,10 @@ impl TextReader {
     }
 
     /// Makes a message of the first `end` bytes of the buffer.
-    fn message(&mut self, end: usize, see: &mut dyn FnMut(Seen)) {
+    fn message(&mut self, end: usize, see: &mut dyn FnMut(OutputObservation)) {
         let text = String::from_utf8_lossy(self.buffer.get(..end).unwrap_or_default());
         if let Some(data) = message::said(text.trim_end()) {
-            tell(see, Observed::Message { data });
+            tell(see, ObservedFact::Message { data });
         }
         self.told = self.told.saturating_add(end as u64);
         self.buffer.drain(..end.min(self.buffer.len()));

@@ -6,12 +6,12 @@ mod output;
 #[cfg(test)]
 mod tests;
 
-use crate::invocation::Program;
+use crate::invocation::AgentProgram;
 use crate::profile::{AgentProfile, Output};
 
 pub(crate) static PROFILE: AgentProfile = AgentProfile {
     name: "gemini",
-    programs: &[Program::named("gemini"), Program::named("gemini-cli")],
+    programs: &[AgentProgram::named("gemini"), AgentProgram::named("gemini-cli")],
     prints_events: invocation::prints_events,
     resume: invocation::resume,
     output: Output::Events(|before| Box::new(output::Gemini::told(before.prompt))),

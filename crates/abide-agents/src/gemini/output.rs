@@ -3,12 +3,14 @@
 use std::collections::HashMap;
 
 use abide_model::{FileOp, Timestamp, Usage};
-use abide_wire::json::Fields;
+use abide_wire::json::RawFields;
 use serde_json::value::RawValue;
 
 use crate::limits::limit_in;
 use crate::output::message::{self, MOST};
-use crate::output::{Events, Limited, Observed, Seen, note, step, tell};
+use crate::output::{
+    EventDecoder, ObservedFact, OutputObservation, ReachedLimit, note, step, tell,
+};
 
 /// The most open calls that are remembered.
 const CALLS: usize = 4096;
@@ -30,21 +32,26 @@ pub(super) struct Gemini {
     last: Option<String>,
     /// Files of open calls.
     files: HashMap<String, (String, FileOp)>,
-    limited: Option<Limited>,
+    limited: Option<ReachedLimit>,
 }
 
-impl Events for Gemini {
-    fn event(&mut self, fields: &Fields<'_>, now: Timestamp, see: &mut dyn FnMut(Seen)) -> bool {
+impl EventDecoder for Gemini {
+    fn event(
+        &mut self,
+        fields: &RawFields<'_>,
+        now: Timestamp,
+        see: &mut dyn FnMut(OutputObservation),
+    ) -> bool {
         let Some(sort) = fields.decoded("type") else { return false };
         match &*sort {
             "message" => self.message(fields, see),
             "init" => {
                 self.flush(see);
                 if let Some(id) = fields.decoded("session_id") {
-                    tell(see, Observed::Session { id: id.into_owned() });
+                    tell(see, ObservedFact::Session { id: id.into_owned() });
                 }
                 if let Some(name) = fields.decoded("model") {
-                    tell(see, Observed::Model { name: name.into_owned() });
+                    tell(see, ObservedFact::Model { name: name.into_owned() });
                 }
             }
             "tool_use" => self.tool_use(fields, see),
@@ -65,7 +72,7 @@ impl Events for Gemini {
         true
     }
 
-    fn flush(&mut self, see: &mut dyn FnMut(Seen)) {
+    fn flush(&mut self, see: &mut dyn FnMut(OutputObservation)) {
         let mut text = std::mem::take(&mut self.saying);
         if self.left_out > 0 {
             text.push_str(&format!("… [{} bytes left out]", self.left_out));
@@ -75,22 +82,22 @@ impl Events for Gemini {
             return;
         }
         if let Some(data) = message::said(&text) {
-            tell(see, Observed::Message { data });
+            tell(see, ObservedFact::Message { data });
         }
         if let Some(line) = step::short(&text) {
-            tell(see, Observed::Step { text: line });
+            tell(see, ObservedFact::Step { text: line });
         }
         self.last = Some(step::head(&text, LAST).to_owned());
     }
 
-    fn finish(&mut self, see: &mut dyn FnMut(Seen)) {
+    fn finish(&mut self, see: &mut dyn FnMut(OutputObservation)) {
         self.flush(see);
         // Open calls may have changed their files.
         let mut files: Vec<_> = std::mem::take(&mut self.files).into_iter().collect();
         files.sort_by(|left, right| left.0.cmp(&right.0));
         for (_, (path, op)) in files {
             if op != FileOp::Read {
-                tell(see, Observed::Touched { path, op });
+                tell(see, ObservedFact::Touched { path, op });
             }
         }
     }
@@ -102,7 +109,7 @@ impl Gemini {
         Self { prompt, ..Self::default() }
     }
 
-    fn message(&mut self, fields: &Fields<'_>, see: &mut dyn FnMut(Seen)) {
+    fn message(&mut self, fields: &RawFields<'_>, see: &mut dyn FnMut(OutputObservation)) {
         let role = fields.decoded("role").unwrap_or_else(|| "assistant".into());
         let text = fields.decoded("content").unwrap_or_default();
         if role == "assistant" && fields.flag("delta") == Some(true) {
@@ -118,14 +125,14 @@ impl Gemini {
             return;
         }
         if let Some(data) = message::spoken(&role, &text) {
-            tell(see, Observed::Message { data });
+            tell(see, ObservedFact::Message { data });
         }
         if role == "assistant" {
             self.last = Some(step::head(&text, LAST).to_owned());
         }
     }
 
-    fn tool_use(&mut self, fields: &Fields<'_>, see: &mut dyn FnMut(Seen)) {
+    fn tool_use(&mut self, fields: &RawFields<'_>, see: &mut dyn FnMut(OutputObservation)) {
         self.flush(see);
         let Some(call) = fields.decoded("tool_id").map(|id| id.into_owned()) else { return };
         let name = fields.decoded("tool_name").unwrap_or_default().into_owned();
@@ -135,43 +142,48 @@ impl Gemini {
         }
         let text = step::call(&name, parameters);
         let arguments = parameters.and_then(message::copied);
-        tell(see, Observed::Called { call, name, arguments });
-        tell(see, Observed::Step { text });
+        tell(see, ObservedFact::Called { call, name, arguments });
+        tell(see, ObservedFact::Step { text });
     }
 
-    fn tool_result(&mut self, fields: &Fields<'_>, see: &mut dyn FnMut(Seen)) {
+    fn tool_result(&mut self, fields: &RawFields<'_>, see: &mut dyn FnMut(OutputObservation)) {
         self.flush(see);
         let Some(call) = fields.decoded("tool_id").map(|id| id.into_owned()) else { return };
         let ok = fields.decoded("status").as_deref() == Some("success");
         let file = self.files.remove(&call);
         let error = fields.get("error").filter(|_| !ok);
         let result = error.or(fields.get("output")).and_then(message::copied);
-        tell(see, Observed::Finished { call, ok, result });
+        tell(see, ObservedFact::Finished { call, ok, result });
         if let Some((path, op)) = file.filter(|_| ok) {
-            tell(see, Observed::Touched { path, op });
+            tell(see, ObservedFact::Touched { path, op });
         }
     }
 
-    fn result(&mut self, fields: &Fields<'_>, now: Timestamp, see: &mut dyn FnMut(Seen)) {
+    fn result(
+        &mut self,
+        fields: &RawFields<'_>,
+        now: Timestamp,
+        see: &mut dyn FnMut(OutputObservation),
+    ) {
         self.flush(see);
-        if let Some(stats) = fields.get("stats").and_then(|raw| Fields::of(raw.get())) {
+        if let Some(stats) = fields.get("stats").and_then(|raw| RawFields::of(raw.get())) {
             usage(&stats, see);
         }
         let ok = fields.decoded("status").as_deref() == Some("success");
-        let error = fields.get("error").and_then(|raw| Fields::of(raw.get()));
+        let error = fields.get("error").and_then(|raw| RawFields::of(raw.get()));
         let error = error.and_then(|error| error.decoded("message").map(|text| text.into_owned()));
         if let Some(text) = &error {
             self.limit(text, now, see);
         }
         let text = error.or_else(|| self.last.take());
-        tell(see, Observed::Outcome { ok, text });
+        tell(see, ObservedFact::Outcome { ok, text });
     }
 
-    fn limit(&mut self, text: &str, now: Timestamp, see: &mut dyn FnMut(Seen)) {
+    fn limit(&mut self, text: &str, now: Timestamp, see: &mut dyn FnMut(OutputObservation)) {
         let Some(limited) = limit_in(text, now) else { return };
         if self.limited.as_ref() != Some(&limited) {
             self.limited = Some(limited.clone());
-            tell(see, Observed::Limited(limited));
+            tell(see, ObservedFact::Limited(limited));
         }
     }
 }
@@ -183,28 +195,28 @@ fn file(name: &str, parameters: Option<&RawValue>) -> Option<(String, FileOp)> {
         "write_file" | "replace" | "edit" => FileOp::Write,
         _ => return None,
     };
-    let parameters = Fields::of(parameters?.get())?;
+    let parameters = RawFields::of(parameters?.get())?;
     let path = parameters.decoded("file_path").or_else(|| parameters.decoded("absolute_path"))?;
     Some((path.into_owned(), op))
 }
 
 /// Reports the usage of each model, or the total if there is no breakdown.
-fn usage(stats: &Fields<'_>, see: &mut dyn FnMut(Seen)) {
-    let models = stats.get("models").and_then(|raw| Fields::of(raw.get()));
+fn usage(stats: &RawFields<'_>, see: &mut dyn FnMut(OutputObservation)) {
+    let models = stats.get("models").and_then(|raw| RawFields::of(raw.get()));
     let mut any = false;
-    for name in models.iter().flat_map(Fields::names) {
+    for name in models.iter().flat_map(RawFields::names) {
         let one = models.as_ref().and_then(|models| models.get(name));
-        let Some(one) = one.and_then(|raw| Fields::of(raw.get())) else { continue };
+        let Some(one) = one.and_then(|raw| RawFields::of(raw.get())) else { continue };
         any = true;
-        tell(see, Observed::Usage { model: Some(name.to_owned()), usage: used(&one) });
+        tell(see, ObservedFact::Usage { model: Some(name.to_owned()), usage: used(&one) });
     }
     if !any && used(stats) != Usage::default() {
-        tell(see, Observed::Usage { model: None, usage: used(stats) });
+        tell(see, ObservedFact::Usage { model: None, usage: used(stats) });
     }
 }
 
 /// Tokens that are neither input nor output are reasoning.
-fn used(stats: &Fields<'_>) -> Usage {
+fn used(stats: &RawFields<'_>) -> Usage {
     let number =
         |name: &str| stats.get(name).and_then(|raw| raw.get().parse::<u64>().ok()).unwrap_or(0);
     let (input, said) = (number("input_tokens"), number("output_tokens"));

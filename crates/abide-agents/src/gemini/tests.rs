@@ -3,7 +3,7 @@
 use abide_model::Timestamp;
 
 use crate::tests::{NOW, are_detected, kind, line, read, told_however_cut, words};
-use crate::{AgentKind, AgentReader, Before, Observed};
+use crate::{AgentKind, AgentReader, ObservedFact, PriorSession};
 
 const KIND: AgentKind = AgentKind::of(&super::PROFILE);
 
@@ -41,7 +41,7 @@ fn a_run_of_it() {
 #[test]
 fn what_it_was_told_is_not_heard_again() {
     let users = |prompt: &str| {
-        let before = Before { prompt: Some(prompt.to_owned()), ..Before::default() };
+        let before = PriorSession { prompt: Some(prompt.to_owned()), ..PriorSession::default() };
         let told = read(AgentReader::with(KIND, before), &[WHOLE.repeat(2).as_bytes()]);
         told.iter().filter(|line| line.contains(r#"{"role":"user""#)).count()
     };
@@ -115,7 +115,7 @@ fn a_message_of_many_pieces_is_cut_with_a_mark() {
     }
     let mut texts = Vec::new();
     reader.finish(&mut |seen| {
-        if let Observed::Message { data } = seen.what {
+        if let ObservedFact::Message { data } = seen.what {
             texts.push(data.get().to_owned());
         }
     });

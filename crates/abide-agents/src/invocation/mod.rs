@@ -3,7 +3,7 @@
 pub(crate) mod arguments;
 mod program;
 
-pub(crate) use program::Program;
+pub(crate) use program::AgentProgram;
 
 use crate::kind::AgentKind;
 

@@ -11,7 +11,7 @@ const STARTER_VALUES: &[&str] =
 
 /// A program by which an agent is started.
 #[derive(Debug)]
-pub(crate) struct Program {
+pub(crate) struct AgentProgram {
     /// Its name without folder, version and ending.
     name: &'static str,
     /// What its path holds, where its name alone says too little.
@@ -25,7 +25,7 @@ pub(super) struct FoundProgram {
     pub(super) arguments: usize,
 }
 
-impl Program {
+impl AgentProgram {
     /// One that is known by its name.
     pub(crate) const fn named(name: &'static str) -> Self {
         Self { name, folder: None }

@@ -10,7 +10,7 @@ use abide_model::Timestamp;
 
 use self::when::resets;
 use crate::output::step::head;
-use crate::output::{Limited, Plain};
+use crate::output::{EscapeStripper, ReachedLimit};
 use crate::profiles::PROFILES;
 
 /// The most bytes that are searched.
@@ -139,17 +139,17 @@ const ERRORS: &[&str] = &[
 
 /// The limit that this text states as an error would; `None` if it only mentions one.
 #[must_use]
-pub fn limit_in(text: &str, now: Timestamp) -> Option<Limited> {
+pub fn limit_in(text: &str, now: Timestamp) -> Option<ReachedLimit> {
     let text = head(text, MOST);
     if !might(text) {
         return None;
     }
-    let plain = Plain::of(text);
+    let plain = EscapeStripper::of(text);
     let (line, name) = plain.lines().find_map(|line| Some((line, states(line, now)?)))?;
     let lower = plain.to_lowercase();
     let at = resets(&line.to_lowercase(), now).or_else(|| resets(&lower, now));
     let text = head(line.trim(), KEPT).to_owned();
-    Some(Limited { name: name.to_owned(), resets: at.and_then(|time| time.at), text })
+    Some(ReachedLimit { name: name.to_owned(), resets: at.and_then(|time| time.at), text })
 }
 
 /// A one-pass filter that most lines fail: whether the text has any word that a stated limit needs.
@@ -255,7 +255,7 @@ pub(crate) mod tests {
     /// 2025-11-15T09:46:40Z
     const NOW: i64 = 1_763_200_000_000;
 
-    fn found(text: &str) -> Option<Limited> {
+    fn found(text: &str) -> Option<ReachedLimit> {
         limit_in(text, Timestamp::from_millis(NOW))
     }
 

@@ -9,7 +9,7 @@ const LONGEST: i64 = 40 * 86_400_000;
 
 /// A stated reset time, unambiguous or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct ResetTime {
     /// The time; `None` if it is ambiguous (unknown time zone) or implausible.
     pub at: Option<Timestamp>,
 }
@@ -41,7 +41,7 @@ const CLOCKS: &[&str] =
     &["try again at ", "resets at ", "reset at ", "resets on ", "resets ", "retry-after:"];
 
 /// The reset time in a lower-case text; `None` if it states no time.
-pub(super) fn resets(text: &str, now: Timestamp) -> Option<Told> {
+pub(super) fn resets(text: &str, now: Timestamp) -> Option<ResetTime> {
     if let Some(at) = reached(text) {
         return Some(bounded(at, now));
     }
@@ -64,9 +64,9 @@ fn occurrences<'a, 'w>(text: &'a str, all: &[&'w str]) -> Vec<(&'w str, &'a str)
 }
 
 /// Accepts only a time in the future, within [`LONGEST`].
-fn bounded(at: Timestamp, now: Timestamp) -> Told {
+fn bounded(at: Timestamp, now: Timestamp) -> ResetTime {
     let wait = at.as_millis().saturating_sub(now.as_millis());
-    Told { at: (0..=LONGEST).contains(&wait).then_some(at) }
+    ResetTime { at: (0..=LONGEST).contains(&wait).then_some(at) }
 }
 
 /// The seconds since 1970 that an agent tells behind words of its own.
@@ -122,7 +122,7 @@ fn duration(text: &str, bare: bool) -> Option<i64> {
 
 /// Parses `3pm (utc)`, `15:00 utc`, `nov 20, 5pm (utc)`, RFC 3339, or seconds or milliseconds since
 /// 1970.
-fn clock(text: &str, now: Timestamp) -> Option<Told> {
+fn clock(text: &str, now: Timestamp) -> Option<ResetTime> {
     const DAY: i64 = 86_400_000;
     let first = text.split([' ', ',', '"', ')']).next()?.trim_end_matches('.');
     if let Ok(at) = first.to_uppercase().parse::<Timestamp>() {
@@ -141,7 +141,7 @@ fn clock(text: &str, now: Timestamp) -> Option<Told> {
         zone.strip_prefix(name).is_some_and(|behind| !behind.starts_with(['+', '-', '/']))
     });
     if !utc {
-        return Some(Told { at: None });
+        return Some(ResetTime { at: None });
     }
     let midnight = now.as_millis() - now.as_millis().rem_euclid(DAY);
     let at = match date {

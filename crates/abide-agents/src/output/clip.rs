@@ -8,8 +8,8 @@ const STRING: u64 = 64 << 10;
 /// Shortens every long string in JSON, split anywhere, and leaves the rest unchanged, so that an
 /// event with a huge output remains valid.
 #[derive(Debug, Default)]
-pub(super) struct Clip {
-    state: State,
+pub(super) struct StringClipper {
+    state: ClipState,
     /// Bytes of the current string so far.
     length: u64,
     /// How many of them were left out.
@@ -17,7 +17,7 @@ pub(super) struct Clip {
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum ClipState {
     #[default]
     Outside,
     /// In a string, between two characters.
@@ -26,7 +26,7 @@ enum State {
     Escape(Option<u8>),
 }
 
-impl Clip {
+impl StringClipper {
     /// Adds bytes and appends what is kept of them to `out`.
     pub(super) fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
         for byte in bytes {
@@ -37,33 +37,33 @@ impl Clip {
     fn byte(&mut self, byte: u8, out: &mut Vec<u8>) {
         let state = self.state;
         match (state, byte) {
-            (State::Outside, b'"') => {
-                self.state = State::String;
+            (ClipState::Outside, b'"') => {
+                self.state = ClipState::String;
                 (self.length, self.left_out) = (0, 0);
                 return out.push(byte);
             }
-            (State::Outside, _) => return out.push(byte),
-            (State::String, b'"') => {
+            (ClipState::Outside, _) => return out.push(byte),
+            (ClipState::String, b'"') => {
                 if self.left_out > 0 {
                     let mut mark = String::new();
                     // Writing to a string does not fail.
                     let _ = write!(mark, "… [{} bytes left out]", self.left_out);
                     out.extend_from_slice(mark.as_bytes());
                 }
-                self.state = State::Outside;
+                self.state = ClipState::Outside;
                 return out.push(byte);
             }
-            (State::String, b'\\') => self.state = State::Escape(None),
-            (State::String, _) => {}
-            (State::Escape(None), b'u') => self.state = State::Escape(Some(4)),
-            (State::Escape(Some(left)), _) if left > 1 => {
-                self.state = State::Escape(Some(left - 1));
+            (ClipState::String, b'\\') => self.state = ClipState::Escape(None),
+            (ClipState::String, _) => {}
+            (ClipState::Escape(None), b'u') => self.state = ClipState::Escape(Some(4)),
+            (ClipState::Escape(Some(left)), _) if left > 1 => {
+                self.state = ClipState::Escape(Some(left - 1));
             }
-            (State::Escape(_), _) => self.state = State::String,
+            (ClipState::Escape(_), _) => self.state = ClipState::String,
         }
         self.length += 1;
         // Cut at the start of a character.
-        let begins = state == State::String && !matches!(byte, 0x80..=0xbf);
+        let begins = state == ClipState::String && !matches!(byte, 0x80..=0xbf);
         if self.left_out > 0 || (self.length > STRING && begins) {
             self.left_out += 1;
         } else {
@@ -78,7 +78,7 @@ mod tests {
 
     fn clipped(text: &str) -> String {
         let mut out = Vec::new();
-        Clip::default().push(text.as_bytes(), &mut out);
+        StringClipper::default().push(text.as_bytes(), &mut out);
         String::from_utf8(out).unwrap()
     }
 

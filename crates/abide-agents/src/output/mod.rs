@@ -9,10 +9,10 @@ mod reader;
 mod spent;
 pub(crate) mod step;
 
-pub use observed::{Limited, Observed, Seen};
-pub use reader::{AgentReader, Before};
+pub use observed::{ObservedFact, OutputObservation, ReachedLimit};
+pub use reader::{AgentReader, PriorSession};
 
 pub(crate) use observed::{note, tell};
-pub(crate) use plain::Plain;
-pub(crate) use reader::{Events, OutputReader};
+pub(crate) use plain::EscapeStripper;
+pub(crate) use reader::{EventDecoder, OutputReader};
 pub(crate) use spent::{includes, since};

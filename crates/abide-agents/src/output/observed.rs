@@ -5,17 +5,17 @@ use serde_json::value::RawValue;
 
 /// An observation from an agent's output.
 #[derive(Debug, Clone)]
-pub struct Seen {
+pub struct OutputObservation {
     /// The subagent it concerns, by the id of the call that started it; `None` for the agent
     /// itself.
     pub subagent: Option<String>,
     /// What was observed.
-    pub what: Observed,
+    pub what: ObservedFact,
 }
 
 /// What an agent's output reports.
 #[derive(Debug, Clone)]
-pub enum Observed {
+pub enum ObservedFact {
     /// The agent's own id for its session, which can be used to resume it.
     Session {
         /// The id.
@@ -34,7 +34,7 @@ pub enum Observed {
     /// A tool call began.
     Called {
         /// The agent's id of it. Some count `item_0`, `item_1` anew in every process: see
-        /// [`Before::calls`](super::Before::calls).
+        /// [`PriorSession::calls`](super::PriorSession::calls).
         call: String,
         /// The tool's name.
         name: String,
@@ -65,7 +65,7 @@ pub enum Observed {
         usage: Usage,
     },
     /// A limit stops the agent.
-    Limited(Limited),
+    Limited(ReachedLimit),
     /// Anything else worth recording.
     Note {
         /// `info`, `warning` or `error`.
@@ -89,7 +89,7 @@ pub enum Observed {
 
 /// A rate limit or quota that was reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Limited {
+pub struct ReachedLimit {
     /// Its name: `five_hour`, `usage`, `quota`, `rate` …
     pub name: String,
     /// When it resets, if that is stated unambiguously.
@@ -99,11 +99,15 @@ pub struct Limited {
 }
 
 /// Tells what the agent itself did.
-pub(crate) fn tell(see: &mut dyn FnMut(Seen), what: Observed) {
-    see(Seen { subagent: None, what });
+pub(crate) fn tell(see: &mut dyn FnMut(OutputObservation), what: ObservedFact) {
+    see(OutputObservation { subagent: None, what });
 }
 
 /// Tells a note.
-pub(crate) fn note(see: &mut dyn FnMut(Seen), level: &'static str, text: impl Into<String>) {
-    tell(see, Observed::Note { level, text: text.into() });
+pub(crate) fn note(
+    see: &mut dyn FnMut(OutputObservation),
+    level: &'static str,
+    text: impl Into<String>,
+) {
+    tell(see, ObservedFact::Note { level, text: text.into() });
 }

@@ -5,12 +5,12 @@
 /// The result keeps `\n` and `\t`, and `\r` for the caller to interpret. Bytes that are not UTF-8
 /// are kept.
 #[derive(Debug, Default)]
-pub(crate) struct Plain {
-    state: State,
+pub(crate) struct EscapeStripper {
+    state: EscapeState,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum EscapeState {
     #[default]
     Text,
     /// After an escape.
@@ -26,12 +26,12 @@ enum State {
 const ESCAPE: u8 = 0x1b;
 const BELL: u8 = 0x07;
 
-impl Plain {
+impl EscapeStripper {
     /// Gives each run of bytes that is left.
     pub(crate) fn strip(&mut self, bytes: &[u8], give: &mut dyn FnMut(&[u8])) {
         let mut rest = bytes;
         while !rest.is_empty() {
-            if self.state == State::Text {
+            if self.state == EscapeState::Text {
                 let end = rest.iter().position(|byte| is_control(*byte)).unwrap_or(rest.len());
                 let (text, behind) = rest.split_at(end);
                 if !text.is_empty() {
@@ -42,8 +42,8 @@ impl Plain {
             let Some((byte, behind)) = rest.split_first() else { return };
             self.state = next(self.state, *byte);
             // A line feed inside an escape sequence means it was not one.
-            if *byte == b'\n' && self.state != State::Text {
-                self.state = State::Text;
+            if *byte == b'\n' && self.state != EscapeState::Text {
+                self.state = EscapeState::Text;
                 give(b"\n");
             }
             rest = behind;
@@ -62,23 +62,25 @@ fn is_control(byte: u8) -> bool {
     (byte < b' ' && !matches!(byte, b'\n' | b'\r' | b'\t')) || byte == 0x7f
 }
 
-fn next(state: State, byte: u8) -> State {
+fn next(state: EscapeState, byte: u8) -> EscapeState {
     match (state, byte) {
-        (State::Text, ESCAPE) => State::Escape,
-        (State::Text, _) => State::Text,
-        (State::Escape, b'[') => State::Sequence,
-        (State::Escape, b']' | b'P' | b'X' | b'^' | b'_') => State::Command,
+        (EscapeState::Text, ESCAPE) => EscapeState::Escape,
+        (EscapeState::Text, _) => EscapeState::Text,
+        (EscapeState::Escape, b'[') => EscapeState::Sequence,
+        (EscapeState::Escape, b']' | b'P' | b'X' | b'^' | b'_') => EscapeState::Command,
         // Intermediate bytes, as in `ESC ( B`.
-        (State::Escape, b' '..=b'/') => State::Escape,
-        (State::Escape | State::Sequence | State::CommandEscape, ESCAPE) => State::Escape,
-        (State::Escape, _) => State::Text,
-        (State::Sequence, b'@'..=b'~') => State::Text,
-        (State::Sequence, _) => State::Sequence,
-        (State::Command, ESCAPE) => State::CommandEscape,
-        (State::Command, BELL) => State::Text,
-        (State::Command, _) => State::Command,
-        (State::CommandEscape, b'\\') => State::Text,
-        (State::CommandEscape, byte) => next(State::Escape, byte),
+        (EscapeState::Escape, b' '..=b'/') => EscapeState::Escape,
+        (EscapeState::Escape | EscapeState::Sequence | EscapeState::CommandEscape, ESCAPE) => {
+            EscapeState::Escape
+        }
+        (EscapeState::Escape, _) => EscapeState::Text,
+        (EscapeState::Sequence, b'@'..=b'~') => EscapeState::Text,
+        (EscapeState::Sequence, _) => EscapeState::Sequence,
+        (EscapeState::Command, ESCAPE) => EscapeState::CommandEscape,
+        (EscapeState::Command, BELL) => EscapeState::Text,
+        (EscapeState::Command, _) => EscapeState::Command,
+        (EscapeState::CommandEscape, b'\\') => EscapeState::Text,
+        (EscapeState::CommandEscape, byte) => next(EscapeState::Escape, byte),
     }
 }
 
@@ -100,17 +102,17 @@ mod tests {
             ("\u{1b}\u{1b}[31mx", "x"),
             ("\u{1b}", ""),
         ] {
-            assert_eq!(Plain::of(printed), left, "{printed:?}");
+            assert_eq!(EscapeStripper::of(printed), left, "{printed:?}");
         }
     }
 
     #[test]
     fn a_cut_makes_no_difference() {
         let printed = "a\u{1b}[1;31mré\u{1b}d\u{1b}]0;t\u{1b}\\z\u{1b}(B\r\n\u{1b}]x\ny".as_bytes();
-        let whole = Plain::of(std::str::from_utf8(printed).unwrap()).into_bytes();
+        let whole = EscapeStripper::of(std::str::from_utf8(printed).unwrap()).into_bytes();
         for at in 0..=printed.len() {
             let (left, right) = printed.split_at(at);
-            let (mut plain, mut out) = (Plain::default(), Vec::new());
+            let (mut plain, mut out) = (EscapeStripper::default(), Vec::new());
             plain.strip(left, &mut |run| out.extend_from_slice(run));
             plain.strip(right, &mut |run| out.extend_from_slice(run));
             assert_eq!(out, whole, "cut at {at}");

@@ -1,11 +1,11 @@
 //! The parser of an agent's output.
 
 use abide_model::{Timestamp, Usage};
-use abide_wire::json::Fields;
+use abide_wire::json::RawFields;
 
-use super::lines::{Line, Lines, Sort};
-use super::observed::{Observed, Seen, note, tell};
-use super::plain::Plain;
+use super::lines::{LineSplitter, OutputLine, OutputLineKind};
+use super::observed::{ObservedFact, OutputObservation, note, tell};
+use super::plain::EscapeStripper;
 use super::step;
 use crate::kind::AgentKind;
 use crate::limits::limit_in;
@@ -24,7 +24,7 @@ pub struct AgentReader {
 
 /// What happened before this output, where the agent's own figures depend on it.
 #[derive(Debug, Clone, Default)]
-pub struct Before {
+pub struct PriorSession {
     /// What was told of the usage of the agent's own session, when it goes on in one: some tell
     /// all that their session used, over every process that worked in it.
     pub used: Usage,
@@ -38,13 +38,13 @@ pub struct Before {
 /// Reads an output, of whatever form.
 pub(crate) trait OutputReader: std::fmt::Debug + Send + Sync {
     /// Takes what came, cut anywhere.
-    fn feed(&mut self, bytes: &[u8], now: Timestamp, see: &mut dyn FnMut(Seen));
+    fn feed(&mut self, bytes: &[u8], now: Timestamp, see: &mut dyn FnMut(OutputObservation));
 
     /// Tells what waits for more.
-    fn flush(&mut self, see: &mut dyn FnMut(Seen));
+    fn flush(&mut self, see: &mut dyn FnMut(OutputObservation));
 
     /// The output ended.
-    fn finish(&mut self, now: Timestamp, see: &mut dyn FnMut(Seen));
+    fn finish(&mut self, now: Timestamp, see: &mut dyn FnMut(OutputObservation));
 
     /// How many lines were JSON and of no sort that is known.
     fn passed_over(&self) -> u64 {
@@ -55,14 +55,14 @@ pub(crate) trait OutputReader: std::fmt::Debug + Send + Sync {
 /// Cuts an output into lines that are events.
 #[derive(Debug)]
 struct EventOutput {
-    lines: Lines,
-    events: EventReader,
+    lines: LineSplitter,
+    events: EventLineReader,
 }
 
 /// Reads lines that are events, mixed with plain lines.
 #[derive(Debug)]
-struct EventReader {
-    events: Box<dyn Events>,
+struct EventLineReader {
+    events: Box<dyn EventDecoder>,
     /// Bytes of plain lines that were reported.
     plain: u64,
     /// Bytes of plain lines that were not.
@@ -71,27 +71,32 @@ struct EventReader {
 }
 
 /// The events of one agent.
-pub(crate) trait Events: std::fmt::Debug + Send + Sync {
+pub(crate) trait EventDecoder: std::fmt::Debug + Send + Sync {
     /// Reads an event; `false` when it is of a sort that is not known.
-    fn event(&mut self, fields: &Fields<'_>, now: Timestamp, see: &mut dyn FnMut(Seen)) -> bool;
+    fn event(
+        &mut self,
+        fields: &RawFields<'_>,
+        now: Timestamp,
+        see: &mut dyn FnMut(OutputObservation),
+    ) -> bool;
 
     /// Reports text that waits for more.
-    fn flush(&mut self, see: &mut dyn FnMut(Seen));
+    fn flush(&mut self, see: &mut dyn FnMut(OutputObservation));
 
     /// Ends the output.
-    fn finish(&mut self, see: &mut dyn FnMut(Seen));
+    fn finish(&mut self, see: &mut dyn FnMut(OutputObservation));
 }
 
 impl AgentReader {
     /// Creates a reader for this kind of agent.
     #[must_use]
     pub fn new(kind: AgentKind) -> Self {
-        Self::with(kind, Before::default())
+        Self::with(kind, PriorSession::default())
     }
 
     /// Creates a reader that knows what happened before.
     #[must_use]
-    pub fn with(kind: AgentKind, before: Before) -> Self {
+    pub fn with(kind: AgentKind, before: PriorSession) -> Self {
         let reader = match kind.profile().output {
             Output::Events(events) => Box::new(EventOutput::new(events(before))),
             Output::Text(reader) => reader(),
@@ -100,18 +105,18 @@ impl AgentReader {
     }
 
     /// Parses the next output, split anywhere, and reports what it says.
-    pub fn feed(&mut self, bytes: &[u8], now: Timestamp, see: &mut dyn FnMut(Seen)) {
+    pub fn feed(&mut self, bytes: &[u8], now: Timestamp, see: &mut dyn FnMut(OutputObservation)) {
         self.now = now;
         self.reader.feed(bytes, now, see);
     }
 
     /// Reports text that waits for more as a message now.
-    pub fn flush(&mut self, see: &mut dyn FnMut(Seen)) {
+    pub fn flush(&mut self, see: &mut dyn FnMut(OutputObservation)) {
         self.reader.flush(see);
     }
 
     /// Ends the output and reports the rest.
-    pub fn finish(&mut self, see: &mut dyn FnMut(Seen)) {
+    pub fn finish(&mut self, see: &mut dyn FnMut(OutputObservation)) {
         self.reader.finish(self.now, see);
     }
 
@@ -123,23 +128,23 @@ impl AgentReader {
 }
 
 impl EventOutput {
-    fn new(events: Box<dyn Events>) -> Self {
-        let events = EventReader { events, plain: 0, plain_left_out: 0, passed_over: 0 };
-        Self { lines: Lines::default(), events }
+    fn new(events: Box<dyn EventDecoder>) -> Self {
+        let events = EventLineReader { events, plain: 0, plain_left_out: 0, passed_over: 0 };
+        Self { lines: LineSplitter::default(), events }
     }
 }
 
 impl OutputReader for EventOutput {
-    fn feed(&mut self, bytes: &[u8], now: Timestamp, see: &mut dyn FnMut(Seen)) {
+    fn feed(&mut self, bytes: &[u8], now: Timestamp, see: &mut dyn FnMut(OutputObservation)) {
         let Self { lines, events } = self;
         lines.feed(bytes, &mut |line| events.line(line, now, see));
     }
 
-    fn flush(&mut self, see: &mut dyn FnMut(Seen)) {
+    fn flush(&mut self, see: &mut dyn FnMut(OutputObservation)) {
         self.events.events.flush(see);
     }
 
-    fn finish(&mut self, now: Timestamp, see: &mut dyn FnMut(Seen)) {
+    fn finish(&mut self, now: Timestamp, see: &mut dyn FnMut(OutputObservation)) {
         let Self { lines, events } = self;
         lines.finish(&mut |line| events.line(line, now, see));
         events.finish(see);
@@ -150,15 +155,20 @@ impl OutputReader for EventOutput {
     }
 }
 
-impl EventReader {
-    fn line(&mut self, line: Line<'_>, now: Timestamp, see: &mut dyn FnMut(Seen)) {
+impl EventLineReader {
+    fn line(
+        &mut self,
+        line: OutputLine<'_>,
+        now: Timestamp,
+        see: &mut dyn FnMut(OutputObservation),
+    ) {
         let text = String::from_utf8_lossy(line.bytes);
-        if line.sort == Sort::TooLong {
+        if line.sort == OutputLineKind::TooLong {
             let head = step::short(&text).unwrap_or_default();
             let text = format!("a line of {} bytes was too long to be read: {head}", line.length);
             return note(see, "warning", text);
         }
-        let fields = (line.sort == Sort::Object).then(|| Fields::of(&text)).flatten();
+        let fields = (line.sort == OutputLineKind::Object).then(|| RawFields::of(&text)).flatten();
         match fields {
             Some(fields) => {
                 if !self.events.event(&fields, now, see) {
@@ -171,14 +181,20 @@ impl EventReader {
 
     /// Handles a line that is not an event, such as a warning of the agent's runtime or a torn
     /// line.
-    fn plain(&mut self, text: &str, length: u64, now: Timestamp, see: &mut dyn FnMut(Seen)) {
-        let plain = Plain::of(step::head(text, super::lines::PLAIN));
+    fn plain(
+        &mut self,
+        text: &str,
+        length: u64,
+        now: Timestamp,
+        see: &mut dyn FnMut(OutputObservation),
+    ) {
+        let plain = EscapeStripper::of(step::head(text, super::lines::PLAIN));
         let plain = plain.trim();
         if plain.is_empty() {
             return;
         }
         if let Some(limited) = limit_in(plain, now) {
-            tell(see, Observed::Limited(limited));
+            tell(see, ObservedFact::Limited(limited));
         }
         let bytes = plain.len() as u64;
         if self.plain.saturating_add(bytes) > PLAIN {
@@ -194,7 +210,7 @@ impl EventReader {
         note(see, "info", cut);
     }
 
-    fn finish(&mut self, see: &mut dyn FnMut(Seen)) {
+    fn finish(&mut self, see: &mut dyn FnMut(OutputObservation)) {
         self.events.finish(see);
         if self.plain_left_out > 0 {
             let text = format!("{} bytes of plain lines were left out", self.plain_left_out);

@@ -1,9 +1,9 @@
 //! Short lines that tell people what an agent is doing.
 
-use abide_wire::json::Fields;
+use abide_wire::json::RawFields;
 use serde_json::value::RawValue;
 
-use super::plain::Plain;
+use super::plain::EscapeStripper;
 
 /// The most characters of a line.
 const MOST: usize = 120;
@@ -28,7 +28,7 @@ const TELLING: &[&str] = &[
 /// The first line of a text that shows something, cut; `None` where none does.
 pub(crate) fn short(text: &str) -> Option<String> {
     let head = head(text, 16 * MOST);
-    let plain = Plain::of(head);
+    let plain = EscapeStripper::of(head);
     let line = plain.lines().map(str::trim).find(|line| !line.is_empty())?;
     let mut words = String::new();
     for word in line.split_whitespace() {
@@ -52,7 +52,7 @@ pub(crate) fn short(text: &str) -> Option<String> {
 pub(crate) fn call(name: &str, arguments: Option<&RawValue>) -> String {
     let name = short(name).unwrap_or_default().to_lowercase();
     let about = arguments.and_then(|arguments| {
-        let fields = Fields::of(arguments.get())?;
+        let fields = RawFields::of(arguments.get())?;
         TELLING.iter().find_map(|field| short(&fields.decoded(field)?))
     });
     match about {

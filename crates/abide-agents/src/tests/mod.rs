@@ -39,7 +39,7 @@ pub(crate) fn is_not_resumed(kind: AgentKind, command: &str, session: &str) {
 /// What a reader tells of an output that comes in these pieces.
 pub(crate) fn read(mut reader: AgentReader, pieces: &[&[u8]]) -> Vec<String> {
     let mut told = Vec::new();
-    let mut see = |seen: Seen| told.push(line(&seen));
+    let mut see = |seen: OutputObservation| told.push(line(&seen));
     for piece in pieces {
         reader.feed(piece, Timestamp::from_millis(NOW), &mut see);
     }
@@ -65,29 +65,29 @@ pub(crate) fn told_however_cut(kind: AgentKind, output: &str) -> Vec<String> {
 }
 
 /// One line for what was seen.
-pub(crate) fn line(seen: &Seen) -> String {
+pub(crate) fn line(seen: &OutputObservation) -> String {
     let said = match &seen.what {
-        Observed::Session { id } => format!("session {id}"),
-        Observed::Model { name } => format!("model {name}"),
-        Observed::Message { data } => format!("message {data}"),
-        Observed::Called { call, name, arguments } => {
+        ObservedFact::Session { id } => format!("session {id}"),
+        ObservedFact::Model { name } => format!("model {name}"),
+        ObservedFact::Message { data } => format!("message {data}"),
+        ObservedFact::Called { call, name, arguments } => {
             format!("called {call} {name} {}", arguments.as_ref().map_or("-", |raw| raw.get()))
         }
-        Observed::Finished { call, ok, result } => {
+        ObservedFact::Finished { call, ok, result } => {
             let sign = if *ok { "ok" } else { "not ok" };
             format!("finished {call} {sign} {}", result.as_ref().map_or("-", |raw| raw.get()))
         }
-        Observed::Touched { path, op } => format!("touched {path} {}", op.as_str()),
-        Observed::Usage { model, usage } => {
+        ObservedFact::Touched { path, op } => format!("touched {path} {}", op.as_str()),
+        ObservedFact::Usage { model, usage } => {
             format!("usage {} {}", model.as_deref().unwrap_or("-"), numbers(usage))
         }
-        Observed::Limited(limited) => {
+        ObservedFact::Limited(limited) => {
             let resets = limited.resets.map_or("-".to_owned(), |at| at.to_string());
             format!("limited {} {resets} {}", limited.name, limited.text)
         }
-        Observed::Note { level, text } => format!("{level} {text}"),
-        Observed::Step { text } => format!("step {text}"),
-        Observed::Outcome { ok, text } => {
+        ObservedFact::Note { level, text } => format!("{level} {text}"),
+        ObservedFact::Step { text } => format!("step {text}"),
+        ObservedFact::Outcome { ok, text } => {
             let sign = if *ok { "ok" } else { "not ok" };
             format!("outcome {sign} {}", text.as_deref().unwrap_or("-"))
         }
@@ -105,7 +105,7 @@ pub(crate) fn told_bytes(
 ) -> (usize, Vec<String>) {
     let mut reader = AgentReader::new(kind);
     let (mut most, mut last) = (0, Vec::new());
-    let mut see = |seen: Seen| {
+    let mut see = |seen: OutputObservation| {
         let line = line(&seen);
         most = most.max(line.len());
         last.push(line.chars().take(120).collect::<String>());

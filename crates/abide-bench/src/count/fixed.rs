@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-use abide::{Options, Timestamp, Upkeep, WriterHolder};
+use abide::{LocalOptions, Timestamp, Upkeep, WriterHolder};
 use abide_journal::Environment;
 
 use crate::Outcome;
@@ -28,7 +28,7 @@ pub(super) fn place(dir: &Path, when: When) -> Outcome<Place> {
     Place::with(dir, options(when))
 }
 
-pub(super) fn options(when: When) -> Options {
+pub(super) fn options(when: When) -> LocalOptions {
     let day = if when == When::Before { 0 } else { 1 };
     let clock = AtomicI64::new(START + day * DAY);
     let seed = AtomicU64::new(1 + day.unsigned_abs());
@@ -48,7 +48,7 @@ pub(super) fn options(when: When) -> Options {
         holder: WriterHolder { program: "count".to_owned(), ..WriterHolder::default() },
         boot: Some("one".to_owned()),
     };
-    Options { env, upkeep: Upkeep::ByHand, ..Options::default() }
+    LocalOptions { env, upkeep: Upkeep::ByHand, ..LocalOptions::default() }
 }
 
 /// Text of a kilobyte, another for each number.

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide::{
-    Durability, HistoryQuery, LocalStore, Message, MessageForm, NewEvent, NewSession, OddEvents,
-    Search, Session, SessionId, SessionRef, TaskCreated, TaskId, TaskStatus, TaskStatusChange,
-    Tasks, Timestamp,
+    AnomalyPolicy, Durability, HistoryQuery, LocalStore, Message, MessageForm, NewEvent,
+    NewSession, Search, Session, SessionId, SessionRef, SessionTasks, TaskCreated, TaskId,
+    TaskStatus, TaskStatusChange, Timestamp,
 };
 use abide_acp::Translator;
 use abide_agents::AgentReader;
@@ -156,7 +156,7 @@ fn opened(dir: &Path) -> Outcome<Session> {
 fn say(session: &Session, first: usize, count: usize) -> Outcome {
     let events: Result<Vec<NewEvent>, _> =
         (first..first + count).map(|number| Message::assistant(text(number)).try_into()).collect();
-    session.append_with(events?, Durability::Synced, OddEvents::Keep)?.wait()?;
+    session.append_with(events?, Durability::Synced, AnomalyPolicy::Keep)?.wait()?;
     Ok(())
 }
 
@@ -281,7 +281,7 @@ fn context(dir: &Path, times: usize) -> Outcome {
 /// A thousand tasks: phases of nine, each task after the one before it.
 fn planned(dir: &Path) -> Outcome {
     let session = Arc::new(place(dir, When::Before)?.session()?);
-    let mut tasks = Tasks::open(session)?;
+    let mut tasks = SessionTasks::open(session)?;
     for phase in 0..100 {
         let parent = TaskId(format!("P{phase}"));
         let title = format!("What is to be done in phase {phase}");
@@ -307,7 +307,7 @@ fn leaf(phase: usize, number: usize) -> TaskId {
 }
 
 fn status(dir: &Path, times: usize) -> Outcome {
-    let mut tasks = Tasks::open(Arc::new(opened(dir)?))?;
+    let mut tasks = SessionTasks::open(Arc::new(opened(dir)?))?;
     for number in 0..times {
         let task = leaf(number * 37 % 100, number % 9);
         let status = TaskStatus::Implementing;

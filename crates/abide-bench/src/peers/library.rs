@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use abide::{
-    Content, Durability, Event, EventRange, Fact, Message, MessageForm, NewEvent, NewSession,
-    OddEvents, Session, SessionRef, SessionView, Upkeep,
+    AnomalyPolicy, Durability, Event, EventRange, Fact, Message, MessageContent, MessageForm,
+    NewEvent, NewSession, Session, SessionRef, SessionView, Upkeep,
 };
 
 use crate::Outcome;
@@ -37,7 +37,7 @@ fn view(dir: &Path) -> Outcome<SessionView> {
 /// The text of an event, if it is a message.
 fn text(event: &Event) -> Outcome<Option<String>> {
     match event.fact()? {
-        Fact::Message(Message { content: Content::Text(text), .. }) => Ok(Some(text)),
+        Fact::Message(Message { content: MessageContent::Text(text), .. }) => Ok(Some(text)),
         _ => Ok(None),
     }
 }
@@ -134,7 +134,7 @@ struct Open {
 impl Turns for Open {
     fn append(&mut self, text: &str) -> Outcome {
         let event: NewEvent = Message::assistant(text).try_into()?;
-        self.session.append_with(vec![event], self.durability, OddEvents::Keep)?.wait()?;
+        self.session.append_with(vec![event], self.durability, AnomalyPolicy::Keep)?.wait()?;
         Ok(())
     }
 

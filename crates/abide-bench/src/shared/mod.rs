@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use abide::Store;
-use abide_postgres::{Options, PostgresStore, ServerUrl};
+use abide_postgres::{PostgresOptions, PostgresStore, ServerUrl};
 use abide_testkit::{Fsync, PostgresServer, PostgresSettings, PrivatePostgres};
 use clap::Args;
 
@@ -82,7 +82,7 @@ impl Deref for Server {
 
 /// The store in a database, as the library sees it.
 fn open_shared(url: &str) -> Outcome<Store> {
-    let (store, _) = PostgresStore::init(&ServerUrl::parse(url)?, Options::default())?;
+    let (store, _) = PostgresStore::init(&ServerUrl::parse(url)?, PostgresOptions::default())?;
     Ok(Store::over(Arc::new(store)).waiting(WAIT))
 }
 

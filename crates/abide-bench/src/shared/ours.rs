@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use abide::{Content, EventRange, Fact, Message, NewSession, Session, SessionRef};
+use abide::{EventRange, Fact, Message, MessageContent, NewSession, Session, SessionRef};
 
 use crate::Outcome;
 use crate::bench::Bench;
@@ -116,7 +116,7 @@ impl<'a> Ours<'a> {
             let mut texts = Vec::new();
             let start = Instant::now();
             for event in open_shared(url)?.view(session)?.events(EventRange::ALL) {
-                if let Fact::Message(Message { content: Content::Text(text), .. }) =
+                if let Fact::Message(Message { content: MessageContent::Text(text), .. }) =
                     event?.fact()?
                 {
                     texts.push(text);

@@ -3,9 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use abide::{LocalStore, Options};
+use abide::{LocalOptions, LocalStore};
 use abide_model::ObjectHash;
-use abide_workspace::{Policy, RestoreWatch, Taken, Watch, Workspace, plan, restore, restore_all};
+use abide_workspace::{
+    Policy, RestoreWatch, TakenSnapshot, Watch, Workspace, plan, restore, restore_all,
+};
 
 use crate::Outcome;
 use crate::bench::bytes_below;
@@ -30,7 +32,7 @@ impl Keeper {
     }
 
     fn store(&self) -> Outcome<LocalStore> {
-        Ok(LocalStore::init(&self.dir, Options::default())?)
+        Ok(LocalStore::init(&self.dir, LocalOptions::default())?)
     }
 
     fn workspace(&self) -> Outcome<Workspace> {
@@ -44,7 +46,7 @@ impl Keeper {
     }
 
     /// Takes the files, durably.
-    pub(crate) fn snapshot(&self) -> Outcome<Taken> {
+    pub(crate) fn snapshot(&self) -> Outcome<TakenSnapshot> {
         let objects = self.store()?.objects()?;
         Ok(self.workspace()?.snapshot(&objects, &Watch::default())?)
     }
@@ -74,7 +76,7 @@ impl Keeper {
     }
 }
 
-fn whole(restored: &abide_workspace::Restored) -> Outcome {
+fn whole(restored: &abide_workspace::RestoreReport) -> Outcome {
     match restored.failed.first().or(restored.kept.first()) {
         Some((path, why)) => Err(format!("{}: {why}", String::from_utf8_lossy(path)).into()),
         None => Ok(()),

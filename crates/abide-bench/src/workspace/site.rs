@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use abide_workspace::Taken;
+use abide_workspace::TakenSnapshot;
 
 use crate::Outcome;
 use crate::bench::Bench;
@@ -32,7 +32,7 @@ pub(crate) struct Site {
     keeper: Keeper,
     shadow: Shadow,
     /// Their first snapshots.
-    taken: Taken,
+    taken: TakenSnapshot,
     taken_by_git: String,
     files: u64,
     packed: Option<Shadow>,

@@ -3,14 +3,16 @@
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
-use abide::{Projects, Where};
-use abide_acp::{CheckpointWhen, Connect, ProxyError, ProxyOptions, StoreOptions, run_stdio};
+use abide::{Projects, StoreLocation};
+use abide_acp::{
+    CheckpointSchedule, ProxyError, ProxyOptions, StoreConnector, StoreOptions, run_stdio,
+};
 
 use super::record::duration;
 use crate::error::CommandError;
 use crate::output::status;
 use crate::place::connect;
-use crate::store::Surroundings;
+use crate::store::CommandContext;
 
 /// Stand between an editor and an agent that speak ACP: every session durable and resumable
 ///
@@ -30,10 +32,10 @@ Examples:
 
 In an editor's settings, \"abide\" is the command and \"acp\", \"--\" come before the agent's own
 arguments; docs/acp.md shows it for each.")]
-pub(crate) struct Acp {
+pub(crate) struct AcpArgs {
     /// When the files of the workspace are kept, for `abide rewind` to go back to
-    #[arg(long, value_enum, default_value_t = When::Turn)]
-    checkpoint: When,
+    #[arg(long, value_enum, default_value_t = AcpCheckpointArg::Turn)]
+    checkpoint: AcpCheckpointArg,
     /// How long the agent has for an answer; prompts and logins may take as long as they do
     #[arg(
         long,
@@ -57,15 +59,15 @@ pub(crate) struct Acp {
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum When {
+enum AcpCheckpointArg {
     /// At each prompt
     Turn,
     /// Never
     Off,
 }
 
-impl Acp {
-    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+impl AcpArgs {
+    pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         if self.command.first().is_none_or(String::is_empty) {
             return Err(no_command());
         }
@@ -77,8 +79,8 @@ impl Acp {
         }
         let stores = stores(surroundings)?;
         let checkpoint = match self.checkpoint {
-            When::Turn => CheckpointWhen::Turn,
-            When::Off => CheckpointWhen::Off,
+            AcpCheckpointArg::Turn => CheckpointSchedule::Turn,
+            AcpCheckpointArg::Off => CheckpointSchedule::Off,
         };
         let timeout = Duration::from_secs(self.timeout);
         let options = ProxyOptions {
@@ -95,15 +97,15 @@ impl Acp {
 }
 
 /// The stores that hold the sessions.
-fn stores(surroundings: &Surroundings) -> Result<StoreOptions, CommandError> {
+fn stores(surroundings: &CommandContext) -> Result<StoreOptions, CommandError> {
     let around = surroundings.clone();
-    let connect = Connect::new(move |url| {
+    let connect = StoreConnector::new(move |url| {
         let projects = Projects::in_state(&around.person);
         connect(url, &around, projects.of(&around.current_dir)?.as_ref())
     });
     let mut finder = surroundings.finder()?;
     if let Some(named) = &finder.named {
-        if let Where::Shared(url) = named {
+        if let StoreLocation::Shared(url) = named {
             url.check().map_err(|source| abide::Error::Url { url: url.clone(), source })?;
         }
         // It exists, and the place it names is accepted.

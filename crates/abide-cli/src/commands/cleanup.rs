@@ -1,16 +1,16 @@
 //! `abide cleanup`: deletes old sessions and checkpoints and reclaims disk space.
 
 use abide::{
-    ByteSize, Cleaned, CleanupPlan, CleanupRules, ClockJump, Daily, Departing, KeepReason,
-    Retention, SessionId, Span,
+    ByteSize, CleanupOutcome, CleanupPlan, CleanupRules, ClockJump, DailyCleanup, KeepReason,
+    Retention, SessionId, SessionRemoval, TimeSpan,
 };
 use abide_transcript::escape;
 use serde_json::json;
 
 use crate::confirm::confirm;
 use crate::error::CommandError;
-use crate::output::{Output, status, warning};
-use crate::store::{Opened, Surroundings};
+use crate::output::{CommandOutput, status, warning};
+use crate::store::{CommandContext, ScopedStore};
 use crate::when::ago;
 
 /// Let old sessions and checkpoints go, and free what nothing needs any more
@@ -26,10 +26,10 @@ Examples:
   abide cleanup --dry-run
   abide cleanup --older-than 30d
   abide cleanup --keep 100 --yes     all but the newest hundred")]
-pub(crate) struct Cleanup {
+pub(crate) struct CleanupArgs {
     /// Sessions that were not used for so long go (`30d`, `12h`, `2w`)
     #[arg(long, value_name = "TIME")]
-    older_than: Option<Span>,
+    older_than: Option<TimeSpan>,
     /// The newest N stay; without another limit, the others go
     #[arg(long, value_name = "N")]
     keep: Option<u64>,
@@ -50,8 +50,8 @@ pub(crate) struct Cleanup {
 /// The name of this command in errors about other kinds of stores.
 const WHAT: &str = "`abide cleanup`";
 
-impl Cleanup {
-    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+impl CleanupArgs {
+    pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         if self.json && !self.yes && !self.dry_run {
             return Err(CommandError::Usage(unseen()));
         }
@@ -61,7 +61,7 @@ impl Cleanup {
         let rules = self.rules(files.cleanup_rules(), files.projects());
         let settings = rules.retention.clone();
         let plan = files.plan_cleanup(&rules)?;
-        let mut out = Output::stdout();
+        let mut out = CommandOutput::stdout();
         if self.json && self.dry_run {
             out.json(&plan_json(&plan))?;
             return out.flush();
@@ -121,17 +121,17 @@ pub(super) fn unseen() -> String {
 }
 
 /// The cleanup at the start of a writing command. It never fails the command.
-pub(crate) fn daily(opened: &Opened, about: SessionId) {
+pub(crate) fn daily(opened: &ScopedStore, about: SessionId) {
     let Some(files) = opened.store.as_files() else { return };
     match files.clean_up_daily(about) {
-        Ok(Daily::NotDue) => {}
-        Ok(Daily::Doubted(jump)) => {
+        Ok(DailyCleanup::NotDue) => {}
+        Ok(DailyCleanup::Doubted(jump)) => {
             warning(format_args!(
                 "no cleanup: {}; `abide cleanup` asks, and `abide cleanup --yes --trust-clock` goes on",
                 jumped(jump)
             ));
         }
-        Ok(Daily::Cleaned(cleaned)) => {
+        Ok(DailyCleanup::Cleaned(cleaned)) => {
             for note in &cleaned.notes {
                 warning(note);
             }
@@ -154,7 +154,7 @@ fn jumped(jump: ClockJump) -> String {
     )
 }
 
-fn name(session: &Departing) -> String {
+fn name(session: &SessionRemoval) -> String {
     let short = session.id.short(SessionId::SHORT);
     match &session.title {
         Some(title) => format!("{short} {title:?}"),
@@ -162,7 +162,11 @@ fn name(session: &Departing) -> String {
     }
 }
 
-fn show(plan: &CleanupPlan, settings: &Retention, out: &mut Output) -> Result<(), CommandError> {
+fn show(
+    plan: &CleanupPlan,
+    settings: &Retention,
+    out: &mut CommandOutput,
+) -> Result<(), CommandError> {
     let now = jiff::Timestamp::now();
     for session in &plan.sessions {
         let line = format!(
@@ -214,7 +218,7 @@ fn show(plan: &CleanupPlan, settings: &Retention, out: &mut Output) -> Result<()
     Ok(())
 }
 
-fn said(cleaned: &Cleaned) -> String {
+fn said(cleaned: &CleanupOutcome) -> String {
     let bytes: u64 = cleaned.sessions.iter().map(|session| session.bytes).sum();
     format!(
         "Removed {} sessions ({}), {} checkpoints, {} objects ({})",
@@ -226,8 +230,8 @@ fn said(cleaned: &Cleaned) -> String {
     )
 }
 
-fn sessions_json(sessions: &[Departing]) -> Vec<serde_json::Value> {
-    let json = |session: &Departing| {
+fn sessions_json(sessions: &[SessionRemoval]) -> Vec<serde_json::Value> {
+    let json = |session: &SessionRemoval| {
         json!({
             "session": session.id,
             "title": session.title,
@@ -257,7 +261,7 @@ fn plan_json(plan: &CleanupPlan) -> String {
     .to_string()
 }
 
-fn cleaned_json(cleaned: &Cleaned) -> String {
+fn cleaned_json(cleaned: &CleanupOutcome) -> String {
     json!({
         "sessions": sessions_json(&cleaned.sessions),
         "checkpoints": cleaned.checkpoints,

@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use abide::{
-    CompactRequest, CompactionEntry, CompactionMade, EndpointForm, Extractive, LaneId, Session,
-    SessionRef, SessionView, Summarizer, SummaryCommand, SummaryEndpoint, Threshold,
+    CompactRequest, CompactionEntry, CompactionResult, EndpointForm, ExtractiveSummarizer, LaneId,
+    Session, SessionRef, SessionView, Summarizer, SummaryCommand, SummaryEndpoint, Threshold,
 };
 use abide_transcript::escape;
 use serde_json::json;
 
 use crate::error::CommandError;
-use crate::output::{Output, status};
-use crate::store::{SessionArg, Surroundings};
+use crate::output::{CommandOutput, status};
+use crate::store::{CommandContext, SessionArg};
 
 /// Put a summary in the place of all but the last messages of the context
 ///
@@ -27,7 +27,7 @@ Examples:
   abide compact --summarizer-cmd 'my-summarizer --short'
   abide compact --summarizer openai --model gpt-5-mini
   abide compact --list")]
-pub(crate) struct Compact {
+pub(crate) struct CompactArgs {
     #[command(flatten)]
     session: SessionArg,
     /// How many of the last messages stay; more, where a call would be split from its result
@@ -44,8 +44,8 @@ pub(crate) struct Compact {
     #[arg(long, value_name = "TOKENS")]
     most: Option<u64>,
     /// Who makes the summary
-    #[arg(long, value_enum, default_value_t = By::Extractive)]
-    summarizer: By,
+    #[arg(long, value_enum, default_value_t = SummarizerArg::Extractive)]
+    summarizer: SummarizerArg,
     /// This command does: it gets the messages as JSON lines and prints the summary
     #[arg(long, value_name = "COMMAND", conflicts_with = "summarizer")]
     summarizer_cmd: Option<String>,
@@ -74,7 +74,7 @@ pub(crate) struct Compact {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum By {
+enum SummarizerArg {
     /// Built in: takes goal, decisions, files, tasks, errors and the last state out of the messages
     Extractive,
     /// An OpenAI-compatible endpoint
@@ -83,8 +83,8 @@ enum By {
     Anthropic,
 }
 
-impl Compact {
-    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+impl CompactArgs {
+    pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
         let id = self.session.find_to_write(&opened, surroundings)?;
         if self.list {
@@ -102,7 +102,8 @@ impl Compact {
     }
 
     fn summarizer(&self) -> Result<Box<dyn Summarizer>, CommandError> {
-        let endpoint = self.summarizer_cmd.is_none() && self.summarizer != By::Extractive;
+        let endpoint =
+            self.summarizer_cmd.is_none() && self.summarizer != SummarizerArg::Extractive;
         let for_endpoint = [self.model.is_some(), self.url.is_some(), self.key_variable.is_some()];
         if !endpoint && for_endpoint.contains(&true) {
             return Err(CommandError::failed(
@@ -117,9 +118,9 @@ impl Compact {
             return Ok(Box::new(by));
         }
         let (form, base) = match self.summarizer {
-            By::Extractive => return Ok(Box::new(Extractive)),
-            By::Openai => (EndpointForm::OpenAi, "https://api.openai.com/v1"),
-            By::Anthropic => (EndpointForm::Anthropic, "https://api.anthropic.com/v1"),
+            SummarizerArg::Extractive => return Ok(Box::new(ExtractiveSummarizer)),
+            SummarizerArg::Openai => (EndpointForm::OpenAi, "https://api.openai.com/v1"),
+            SummarizerArg::Anthropic => (EndpointForm::Anthropic, "https://api.anthropic.com/v1"),
         };
         let Some(model) = &self.model else {
             return Err(CommandError::failed("an endpoint needs a model: --model NAME"));
@@ -150,7 +151,8 @@ impl Compact {
             return self.nothing(over);
         }
         // Other summarizers may cost time and money: only the range is shown.
-        let built_in = self.summarizer_cmd.is_none() && self.summarizer == By::Extractive;
+        let built_in =
+            self.summarizer_cmd.is_none() && self.summarizer == SummarizerArg::Extractive;
         let made = if built_in {
             view.summarize(&context, &request, by)?
         } else {
@@ -173,7 +175,7 @@ impl Compact {
 
     fn nothing(&self, over: Threshold) -> Result<(), CommandError> {
         if self.json {
-            let mut out = Output::stdout();
+            let mut out = CommandOutput::stdout();
             out.json(r#"{"compacted":false}"#)?;
             return out.flush();
         }
@@ -181,8 +183,8 @@ impl Compact {
         Ok(())
     }
 
-    fn tell(&self, made: &CompactionMade) -> Result<(), CommandError> {
-        let mut out = Output::stdout();
+    fn tell(&self, made: &CompactionResult) -> Result<(), CommandError> {
+        let mut out = CommandOutput::stdout();
         let one = &made.compaction;
         if self.json {
             let mut line = json!(one);
@@ -229,7 +231,7 @@ impl Compact {
     }
 
     fn list(&self, entries: &[CompactionEntry]) -> Result<(), CommandError> {
-        let mut out = Output::stdout();
+        let mut out = CommandOutput::stdout();
         for entry in entries {
             let one = &entry.compaction;
             if self.json {

@@ -4,7 +4,7 @@ use clap::CommandFactory;
 use clap_complete::Shell;
 
 use crate::error::CommandError;
-use crate::output::Output;
+use crate::output::CommandOutput;
 
 /// Print a script that teaches your shell to complete abide's commands and options
 #[derive(Debug, clap::Args)]
@@ -13,17 +13,17 @@ Examples:
   abide completions bash > ~/.local/share/bash-completion/completions/abide
   abide completions zsh > \"${fpath[1]}/_abide\"
   abide completions fish > ~/.config/fish/completions/abide.fish")]
-pub(crate) struct Completions {
+pub(crate) struct CompletionsArgs {
     /// Which shell
     shell: Shell,
 }
 
-impl Completions {
+impl CompletionsArgs {
     pub(crate) fn run(self) -> Result<(), CommandError> {
         let mut script = Vec::new();
-        let mut command = crate::Arguments::command();
+        let mut command = crate::AbideArgs::command();
         clap_complete::generate(self.shell, &mut command, "abide", &mut script);
-        let mut out = Output::stdout();
+        let mut out = CommandOutput::stdout();
         out.bytes(&script)?;
         out.flush()
     }

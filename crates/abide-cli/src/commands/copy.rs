@@ -4,15 +4,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use abide::{
-    ByteSize, Copied, Copier, DEFAULT_WAIT, ImportError, ImportOutcome, SessionId, Store, Where,
+    ByteSize, CopiedSession, Copier, DEFAULT_WAIT, ImportError, ImportOutcome, SessionId, Store,
+    StoreLocation,
 };
 use serde_json::json;
 
 use super::record::duration;
 use crate::error::{CommandError, on_one_line};
 use crate::event_line::listed;
-use crate::output::{Output, warning};
-use crate::store::{NAME, Opened, Surroundings};
+use crate::output::{CommandOutput, warning};
+use crate::store::{CommandContext, NAME, ScopedStore};
 
 /// Copy sessions from one store to another: files or shared, either way
 ///
@@ -31,7 +32,7 @@ Examples:
   abide copy --to postgres://me@db.example.org/team --all
   abide copy --from postgres://me@db.example.org/team k3x9ab
   abide copy --from ../old --to . --all --dry-run")]
-pub(crate) struct Copy {
+pub(crate) struct CopyArgs {
     /// The sessions: ids, short ids, or the start of either
     #[arg(value_name = "SESSION", required_unless_present = "all", conflicts_with = "all")]
     sessions: Vec<String>,
@@ -59,8 +60,8 @@ pub(crate) struct Copy {
     json: bool,
 }
 
-impl Copy {
-    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+impl CopyArgs {
+    pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let side = |named: &Option<PathBuf>| {
             named.as_deref().map_or_else(|| surroundings.clone(), |it| surroundings.with_store(it))
         };
@@ -96,9 +97,11 @@ impl Copy {
     }
 
     /// The directory whose project the sessions belong to.
-    fn home(&self, from: &Opened, surroundings: &Surroundings) -> PathBuf {
+    fn home(&self, from: &ScopedStore, surroundings: &CommandContext) -> PathBuf {
         let here = || surroundings.current_dir.clone();
-        let (Some(named), Where::Files(root)) = (&self.from, &from.at) else { return here() };
+        let (Some(named), StoreLocation::Files(root)) = (&self.from, &from.at) else {
+            return here();
+        };
         let named = surroundings.absolute(named);
         if named != *root {
             return named;
@@ -107,7 +110,7 @@ impl Copy {
         root.parent().filter(|_| inside).map_or_else(here, Path::to_owned)
     }
 
-    fn named(&self, from: &Opened) -> Result<Vec<SessionId>, CommandError> {
+    fn named(&self, from: &ScopedStore) -> Result<Vec<SessionId>, CommandError> {
         if self.all {
             // Oldest first.
             let sessions = from.store.sessions()?;
@@ -118,11 +121,11 @@ impl Copy {
 
     fn copy(
         &self,
-        from: &Opened,
+        from: &ScopedStore,
         mut copier: Copier,
         named: &[SessionId],
     ) -> Result<(), CommandError> {
-        let mut out = Output::stdout();
+        let mut out = CommandOutput::stdout();
         let shorts = from.store.sessions()?;
         let short = |id: SessionId| {
             let known = shorts.iter().find(|known| known.id == id);
@@ -192,7 +195,7 @@ impl Copy {
     }
 
     /// What was done with a session, for people or for programs.
-    fn done(&self, id: SessionId, short: &str, copied: &Copied) -> String {
+    fn done(&self, id: SessionId, short: &str, copied: &CopiedSession) -> String {
         let bundle = &copied.imported.bundle;
         let (outcome, seq) = match copied.imported.outcome {
             ImportOutcome::Made => ("copied", None),

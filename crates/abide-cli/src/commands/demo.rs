@@ -14,14 +14,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use abide::{
-    CheckpointRequest, Event, EventRange, Fact, Follow, LocalStore, Message, NewSession, Options,
-    RewindRequest, RewindWatch, Seq, SessionFields, SessionId, SessionRef, Store, TaskStatus,
+    CheckpointRequest, Event, EventFollower, EventRange, Fact, LocalOptions, LocalStore, Message,
+    NewSession, RewindRequest, RewindWatch, Seq, SessionFields, SessionId, SessionRef, Store,
+    TaskStatus,
 };
 
 use crate::commands::demo_agent::FATAL_CALL;
 use crate::error::{CommandError, at};
 use crate::event_line::excerpt;
-use crate::output::Output;
+use crate::output::CommandOutput;
 use abide_transcript::escape;
 
 /// Watch a session survive a kill -9: a scripted agent, a real SIGKILL, the resumption, and a rewind
@@ -32,7 +33,7 @@ use abide_transcript::escape;
 Examples:
   abide demo
   abide demo --keep      and look around in what is left")]
-pub(crate) struct Demo {
+pub(crate) struct DemoArgs {
     /// Keep the workspace and its store
     #[arg(long)]
     keep: bool,
@@ -44,7 +45,7 @@ pub(crate) struct Demo {
 /// How long to wait for the agent before giving up.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-impl Demo {
+impl DemoArgs {
     pub(crate) fn run(self) -> Result<(), CommandError> {
         let cancelled = Arc::new(AtomicBool::new(false));
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
@@ -56,7 +57,7 @@ impl Demo {
             .prefix("abide-demo-")
             .tempdir_in(&temp)
             .map_err(at("create a directory in", &temp))?;
-        let mut stage = Stage::set(dir.path(), self.pace, cancelled)?;
+        let mut stage = DemoStage::set(dir.path(), self.pace, cancelled)?;
         stage.play()?;
         let kept = self.keep.then(|| dir.keep());
         stage.look_further(kept.as_deref())?;
@@ -65,19 +66,19 @@ impl Demo {
 }
 
 /// The workspace, its store, and the session that the agent works in.
-struct Stage {
+struct DemoStage {
     workspace: PathBuf,
     store: Store,
     session: SessionId,
     pace: u64,
     cancelled: Arc<AtomicBool>,
-    out: Output,
+    out: CommandOutput,
 }
 
 /// A child process, killed when dropped.
-struct Agent(Child);
+struct DemoAgentChild(Child);
 
-impl Drop for Agent {
+impl Drop for DemoAgentChild {
     fn drop(&mut self) {
         // Harmless if it has already ended.
         let _ = self.0.kill();
@@ -85,11 +86,11 @@ impl Drop for Agent {
     }
 }
 
-impl Stage {
+impl DemoStage {
     fn set(dir: &Path, pace: u64, cancelled: Arc<AtomicBool>) -> Result<Self, CommandError> {
         let workspace = dir.to_owned();
         let root = dir.join(crate::store::NAME);
-        let store = Store::local(LocalStore::init(&root, Options::default())?);
+        let store = Store::local(LocalStore::init(&root, LocalOptions::default())?);
         let session = store.make(NewSession {
             fields: SessionFields {
                 title: Some("Count words".to_owned()),
@@ -98,7 +99,7 @@ impl Stage {
                 ..SessionFields::default()
             },
         })?;
-        Ok(Self { workspace, store, session, pace, cancelled, out: Output::stdout() })
+        Ok(Self { workspace, store, session, pace, cancelled, out: CommandOutput::stdout() })
     }
 
     fn play(&mut self) -> Result<(), CommandError> {
@@ -118,7 +119,7 @@ impl Stage {
     }
 
     /// The agent works until it is killed. Returns the last event acknowledged to it.
-    fn first_act(&mut self, follow: &mut Follow) -> Result<Seq, CommandError> {
+    fn first_act(&mut self, follow: &mut EventFollower) -> Result<Seq, CommandError> {
         let mut agent = self.start()?;
         let process = agent.0.id();
         self.heading(&format!("An agent starts to work (process {process})"))?;
@@ -189,7 +190,7 @@ impl Stage {
     }
 
     /// A new agent continues from what was recorded.
-    fn second_act(&mut self, follow: &mut Follow) -> Result<(), CommandError> {
+    fn second_act(&mut self, follow: &mut EventFollower) -> Result<(), CommandError> {
         let mut agent = self.start()?;
         let process = agent.0.id();
         self.heading(&format!("Another agent goes on (process {process})"))?;
@@ -312,7 +313,7 @@ impl Stage {
         self.out.line("  abide record --help   records the events of an agent of your own")
     }
 
-    fn start(&self) -> Result<Agent, CommandError> {
+    fn start(&self) -> Result<DemoAgentChild, CommandError> {
         let program = std::env::current_exe().map_err(at("find", "this program"))?;
         let agent = Command::new(&program)
             .arg("demo-agent")
@@ -328,10 +329,14 @@ impl Stage {
             .stdout(Stdio::piped())
             .spawn()
             .map_err(at("start", program))?;
-        Ok(Agent(agent))
+        Ok(DemoAgentChild(agent))
     }
 
-    fn next(&self, follow: &mut Follow, until: Instant) -> Result<Option<Event>, CommandError> {
+    fn next(
+        &self,
+        follow: &mut EventFollower,
+        until: Instant,
+    ) -> Result<Option<Event>, CommandError> {
         if self.cancelled.load(Ordering::Relaxed) {
             return Err(CommandError::Cancelled);
         }

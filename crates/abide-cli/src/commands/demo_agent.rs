@@ -11,20 +11,20 @@ use std::process::Command;
 use std::time::Duration;
 
 use abide::{
-    Acknowledged, Artifact, CallId, FileOp, FileTouch, InputError, Message, NewEvent, ObjectHash,
-    Session, SessionRef, SessionState, SessionStatus, StatusChange, TaskCreated, TaskStatus,
-    TaskStatusChange, ToolCall, ToolResult, TurnEnd, TurnStart,
+    AcknowledgedEvent, Artifact, CallId, FileOp, FileTouch, InputError, Message, NewEvent,
+    ObjectHash, Session, SessionRef, SessionState, SessionStatus, StatusChange, TaskCreated,
+    TaskStatus, TaskStatusChange, ToolCall, ToolResult, TurnEnd, TurnStart,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::error::{CommandError, at};
-use crate::output::Output;
-use crate::store::Surroundings;
+use crate::output::CommandOutput;
+use crate::store::CommandContext;
 
 /// Work through the demo's task
 #[derive(Debug, clap::Args)]
-pub(crate) struct DemoAgent {
+pub(crate) struct DemoAgentArgs {
     /// The session
     #[arg(short, long)]
     session: String,
@@ -39,17 +39,17 @@ pub(crate) struct DemoAgent {
 /// What a tool does.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(untagged)]
-enum Tool {
+enum DemoTool {
     Write { path: &'static str, text: &'static str },
     Run { command: &'static str },
 }
 
 /// A task of the script and its calls.
-struct Step {
+struct DemoStep {
     task: &'static str,
     title: &'static str,
     says: &'static str,
-    calls: &'static [(&'static str, Tool)],
+    calls: &'static [(&'static str, DemoTool)],
 }
 
 const ASK: &str = "Write count.sh, which prints how many words a file has, with a test.";
@@ -57,68 +57,68 @@ const ASK: &str = "Write count.sh, which prints how many words a file has, with 
 /// The call during which the demo kills the agent.
 pub(super) const FATAL_CALL: &str = "c5";
 
-const SCRIPT: &[Step] = &[
-    Step {
+const SCRIPT: &[DemoStep] = &[
+    DemoStep {
         task: "T1",
         title: "Write sample data",
         says: "First something to count: nine words on two lines.",
         calls: &[(
             "c1",
-            Tool::Write {
+            DemoTool::Write {
                 path: "words.txt",
                 text: "the quick brown fox jumps\nover the lazy dog\n",
             },
         )],
     },
-    Step {
+    DemoStep {
         task: "T2",
         title: "Write count.sh",
         says: "Now the script.",
         calls: &[(
             "c2",
-            Tool::Write {
+            DemoTool::Write {
                 path: "count.sh",
                 text: "# Prints how many words a file has.\nwc -l < \"$1\" | tr -d ' '\n",
             },
         )],
     },
-    Step {
+    DemoStep {
         task: "T3",
         title: "Write a test and run it",
         says: "A test, to see whether it counts right.",
         calls: &[
             (
                 "c3",
-                Tool::Write {
+                DemoTool::Write {
                     path: "test.sh",
                     text: "got=$(sh count.sh words.txt)\nif [ \"$got\" = 9 ]; then echo \"ok: 9 words\"\nelse echo \"wrong: $got words instead of 9\"; exit 1; fi\n",
                 },
             ),
-            ("c4", Tool::Run { command: "sh test.sh" }),
+            ("c4", DemoTool::Run { command: "sh test.sh" }),
         ],
     },
-    Step {
+    DemoStep {
         task: "T4",
         title: "Fix what the test found",
         says: "It counts lines, not words. I fix that and run the test again.",
         calls: &[
             (
                 FATAL_CALL,
-                Tool::Write {
+                DemoTool::Write {
                     path: "count.sh",
                     text: "# Prints how many words a file has, however they are spread over lines.\nwc -w < \"$1\" | tr -d ' '\n",
                 },
             ),
-            ("c6", Tool::Run { command: "sh test.sh" }),
+            ("c6", DemoTool::Run { command: "sh test.sh" }),
         ],
     },
-    Step {
+    DemoStep {
         task: "T5",
         title: "Write the readme",
         says: "Last, how to use it.",
         calls: &[(
             "c7",
-            Tool::Write {
+            DemoTool::Write {
                 path: "README.md",
                 text: "# count.sh\n\nPrints how many words a file has:\n\n    sh count.sh words.txt\n",
             },
@@ -126,32 +126,32 @@ const SCRIPT: &[Step] = &[
     },
 ];
 
-impl DemoAgent {
-    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+impl DemoAgentArgs {
+    pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
         let session = opened.store.open_session(&SessionRef::parse(&self.session))?;
-        let mut agent = Agent {
+        let mut agent = ScriptedAgent {
             before: session.state()?,
             session,
             workspace: self.workspace,
             pace: Duration::from_millis(self.pace),
-            out: Output::stdout(),
+            out: CommandOutput::stdout(),
         };
         agent.work()?;
         Ok(agent.session.close()?)
     }
 }
 
-struct Agent {
+struct ScriptedAgent {
     session: Session,
     /// The state at the start of this process.
     before: SessionState,
     workspace: PathBuf,
     pace: Duration,
-    out: Output,
+    out: CommandOutput,
 }
 
-impl Agent {
+impl ScriptedAgent {
     fn work(&mut self) -> Result<(), CommandError> {
         self.record(StatusChange { status: SessionStatus::Running, reason: None, summary: None })?;
         self.record(TurnStart { agent: "demo-agent".to_owned(), ..TurnStart::default() })?;
@@ -177,7 +177,7 @@ impl Agent {
         Ok(())
     }
 
-    fn step(&mut self, step: &Step) -> Result<(), CommandError> {
+    fn step(&mut self, step: &DemoStep) -> Result<(), CommandError> {
         let task = step.task;
         let status = |status| TaskStatusChange {
             task: task.into(),
@@ -199,7 +199,7 @@ impl Agent {
     }
 
     /// Makes a call until it is known to be done: once, unless a crash intervened.
-    fn call(&mut self, name: &str, tool: Tool) -> Result<(), CommandError> {
+    fn call(&mut self, name: &str, tool: DemoTool) -> Result<(), CommandError> {
         for attempt in 1_u32.. {
             let call = match attempt {
                 1 => name.to_owned(),
@@ -214,8 +214,8 @@ impl Agent {
             if self.before.calls.get(&call).is_some() {
                 // The outcome is unknown: look at the files.
                 match self.look(tool)? {
-                    Found::Done => return self.finished(&call, tool, true, "found done"),
-                    Found::NotDone(found) => {
+                    CallEffect::Done => return self.finished(&call, tool, true, "found done"),
+                    CallEffect::NotDone(found) => {
                         self.record_once(&undone, result(&call, false, &found)?)?;
                     }
                 }
@@ -229,13 +229,13 @@ impl Agent {
     fn finished(
         &mut self,
         call: &str,
-        tool: Tool,
+        tool: DemoTool,
         ok: bool,
         said: &str,
     ) -> Result<(), CommandError> {
         self.record_once(&format!("{call}/finished"), result(call, ok, said)?)?;
         match tool {
-            Tool::Write { path, text } => {
+            DemoTool::Write { path, text } => {
                 let touch = FileTouch {
                     path: path.to_owned(),
                     op: FileOp::Write,
@@ -245,7 +245,7 @@ impl Agent {
                 };
                 self.record_once(&format!("{call}/touched"), touch)?;
             }
-            Tool::Run { command } => {
+            DemoTool::Run { command } => {
                 let artifact = Artifact {
                     name: command.to_owned(),
                     kind: "test".to_owned(),
@@ -260,9 +260,9 @@ impl Agent {
     }
 
     /// Runs a tool. Like a real one it takes time, and can be killed half-way.
-    fn run(&self, tool: Tool) -> Result<(bool, String), CommandError> {
+    fn run(&self, tool: DemoTool) -> Result<(bool, String), CommandError> {
         match tool {
-            Tool::Write { path, text } => {
+            DemoTool::Write { path, text } => {
                 let path = self.workspace.join(path);
                 let (first, second) = text.split_at(text.len() / 2);
                 let write = |path: &Path| -> std::io::Result<()> {
@@ -274,7 +274,7 @@ impl Agent {
                 write(&path).map_err(at("write", &path))?;
                 Ok((true, format!("{} bytes written", text.len())))
             }
-            Tool::Run { command } => {
+            DemoTool::Run { command } => {
                 std::thread::sleep(self.pace / 2);
                 let done = Command::new("sh")
                     .args(["-c", command])
@@ -288,9 +288,9 @@ impl Agent {
     }
 
     /// Was a call with an unknown outcome done?
-    fn look(&self, tool: Tool) -> Result<Found, CommandError> {
+    fn look(&self, tool: DemoTool) -> Result<CallEffect, CommandError> {
         match tool {
-            Tool::Write { path, text } => {
+            DemoTool::Write { path, text } => {
                 let path = self.workspace.join(path);
                 let there = match fs::read(&path) {
                     Ok(there) => there,
@@ -298,20 +298,22 @@ impl Agent {
                     Err(error) => return Err(at("read", &path)(error)),
                 };
                 Ok(if there == text.as_bytes() {
-                    Found::Done
+                    CallEffect::Done
                 } else if text.as_bytes().starts_with(&there) {
                     let (there, whole) = (there.len(), text.len());
-                    Found::NotDone(format!("found {there} of {whole} bytes written"))
+                    CallEffect::NotDone(format!("found {there} of {whole} bytes written"))
                 } else {
-                    Found::NotDone("found the file as it was before".to_owned())
+                    CallEffect::NotDone("found the file as it was before".to_owned())
                 })
             }
             // A test changes nothing and can be run again.
-            Tool::Run { .. } => Ok(Found::NotDone("nobody saw what came of it".to_owned())),
+            DemoTool::Run { .. } => {
+                Ok(CallEffect::NotDone("nobody saw what came of it".to_owned()))
+            }
         }
     }
 
-    fn record_once<E>(&mut self, key: &str, event: E) -> Result<Acknowledged, CommandError>
+    fn record_once<E>(&mut self, key: &str, event: E) -> Result<AcknowledgedEvent, CommandError>
     where
         E: TryInto<NewEvent, Error = InputError>,
     {
@@ -320,7 +322,7 @@ impl Agent {
     }
 
     /// Records an event and reports on stdout that it is acknowledged.
-    fn record<E>(&mut self, event: E) -> Result<Acknowledged, CommandError>
+    fn record<E>(&mut self, event: E) -> Result<AcknowledgedEvent, CommandError>
     where
         E: TryInto<NewEvent>,
         abide::Error: From<E::Error>,
@@ -337,12 +339,12 @@ impl Agent {
     }
 }
 
-enum Found {
+enum CallEffect {
     Done,
     NotDone(String),
 }
 
-impl Tool {
+impl DemoTool {
     fn called(self, call: &str) -> Result<ToolCall, CommandError> {
         let (name, arguments) = match self {
             Self::Write { .. } => ("write_file", raw(&self)?),

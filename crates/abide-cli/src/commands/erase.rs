@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use abide::{
-    CollectError, DEFAULT_WAIT, EraseError, ErasePlan, Erased, EventPart, FileMatch, FileMatches,
-    LocalStore, Matches, Seq, SessionId, SessionRef,
+    CollectError, DEFAULT_WAIT, EraseError, EraseOutcome, ErasePlan, EventPart, FileMatch,
+    FileMatches, LocalStore, Seq, SessionId, SessionRef, TextMatches,
 };
 use abide_transcript::escape;
 use serde_json::json;
@@ -15,8 +15,8 @@ use super::record::duration;
 use crate::confirm::confirm;
 use crate::error::CommandError;
 use crate::event_line::listed;
-use crate::output::{Output, status, warning};
-use crate::store::{Opened, Surroundings};
+use crate::output::{CommandOutput, status, warning};
+use crate::store::{CommandContext, ScopedStore};
 
 /// Erase the data of events: a secret that was recorded
 ///
@@ -33,7 +33,7 @@ Examples:
   abide erase @41 --reason \"a token\"
   abide erase abc123 @41 @43 --dry-run
   abide erase --match hunter2 --all --files")]
-pub(crate) struct Erase {
+pub(crate) struct EraseArgs {
     /// The session, then the events: `abc123 @41 @43` [default: $ABIDE_SESSION, else the latest]
     #[arg(value_name = "[SESSION] @SEQ")]
     what: Vec<String>,
@@ -70,10 +70,10 @@ pub(crate) struct Erase {
 const WHAT: &str = "`abide erase`";
 
 /// The events to erase, by the session that holds them in its journal.
-type Wanted = BTreeMap<SessionId, BTreeSet<Seq>>;
+type EventsToErase = BTreeMap<SessionId, BTreeSet<Seq>>;
 
-impl Erase {
-    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+impl EraseArgs {
+    pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         if self.json && !self.yes && !self.dry_run {
             return Err(CommandError::Usage(unseen()));
         }
@@ -84,8 +84,8 @@ impl Erase {
         if !self.dry_run {
             self.tidy(files, wait)?;
         }
-        let mut wanted = Wanted::new();
-        let mut structural = Wanted::new();
+        let mut wanted = EventsToErase::new();
+        let mut structural = EventsToErase::new();
         let mut held = FileMatches::default();
         let parts = self.parts(files, &sessions)?;
         match &self.text {
@@ -106,7 +106,7 @@ impl Erase {
             let seqs: Vec<Seq> = seqs.iter().copied().collect();
             plans.push(files.plan_erase(*session, &seqs).map_err(failed)?);
         }
-        let mut out = Output::stdout();
+        let mut out = CommandOutput::stdout();
         if !self.json || self.dry_run {
             self.show(&plans, &held, &mut out)?;
         }
@@ -167,8 +167,8 @@ impl Erase {
     /// The requested sessions and events.
     fn asked(
         &self,
-        opened: &Opened,
-        surroundings: &Surroundings,
+        opened: &ScopedStore,
+        surroundings: &CommandContext,
     ) -> Result<(Vec<SessionId>, Vec<Seq>), CommandError> {
         let (named, seqs) = self.named()?;
         match &self.text {
@@ -227,7 +227,7 @@ impl Erase {
         sessions: &[SessionId],
         parts: &[EventPart],
         seqs: &[Seq],
-        wanted: &mut Wanted,
+        wanted: &mut EventsToErase,
     ) -> Result<(), CommandError> {
         let Some(session) = sessions.first().copied() else { return Ok(()) };
         for seq in seqs {
@@ -249,12 +249,12 @@ impl Erase {
         files: &LocalStore,
         parts: &[EventPart],
         text: &str,
-        wanted: &mut Wanted,
-    ) -> Result<Wanted, CommandError> {
+        wanted: &mut EventsToErase,
+    ) -> Result<EventsToErase, CommandError> {
         let own = parts.last().map(|part| part.session);
-        let mut fixed = Wanted::new();
+        let mut fixed = EventsToErase::new();
         for part in parts {
-            let Matches { heads, structural, payloads } = stands_in(files, part, text)?;
+            let TextMatches { heads, structural, payloads } = stands_in(files, part, text)?;
             if !structural.is_empty() {
                 warning(format_args!(
                     "session {}: the text is in the data of {}, which cannot be erased",
@@ -284,7 +284,7 @@ impl Erase {
         &self,
         plans: &[ErasePlan],
         held: &FileMatches,
-        out: &mut Output,
+        out: &mut CommandOutput,
     ) -> Result<(), CommandError> {
         for plan in plans {
             if self.json {
@@ -329,9 +329,9 @@ impl Erase {
     /// Verifies the erasure: it is not reported as done while the text is still stored somewhere.
     fn look_again(&self, files: &LocalStore, parts: &[EventPart]) -> Result<(), CommandError> {
         let Some(text) = &self.text else { return Ok(()) };
-        let mut fixed = Wanted::new();
+        let mut fixed = EventsToErase::new();
         for part in parts {
-            let Matches { structural, payloads: left, .. } = stands_in(files, part, text)?;
+            let TextMatches { structural, payloads: left, .. } = stands_in(files, part, text)?;
             if !left.is_empty() {
                 warning(format_args!("the text is still in {}", listed(&left)));
             }
@@ -356,7 +356,11 @@ impl Erase {
 }
 
 /// The events of a part that contain a text.
-fn stands_in(files: &LocalStore, part: &EventPart, text: &str) -> Result<Matches, CommandError> {
+fn stands_in(
+    files: &LocalStore,
+    part: &EventPart,
+    text: &str,
+) -> Result<TextMatches, CommandError> {
     let mut found = files.find_payloads(part.session, text)?;
     for seqs in [&mut found.heads, &mut found.structural, &mut found.payloads] {
         seqs.retain(|seq| part.contains(*seq));
@@ -365,7 +369,7 @@ fn stands_in(files: &LocalStore, part: &EventPart, text: &str) -> Result<Matches
 }
 
 /// The text is where it cannot be erased.
-fn unerasable(events: &Wanted) -> CommandError {
+fn unerasable(events: &EventsToErase) -> CommandError {
     let named = events.iter().map(|(session, seqs)| {
         let seqs: Vec<Seq> = seqs.iter().copied().collect();
         format!("{} of session {}", listed(&seqs), session.short(SessionId::SHORT))
@@ -430,7 +434,7 @@ fn failed(error: EraseError) -> CommandError {
     }
 }
 
-fn show(plan: &ErasePlan, out: &mut Output) -> Result<(), CommandError> {
+fn show(plan: &ErasePlan, out: &mut CommandOutput) -> Result<(), CommandError> {
     for line in &plan.lines {
         let objects = match line.objects.len() {
             0 => String::new(),
@@ -455,7 +459,7 @@ fn show(plan: &ErasePlan, out: &mut Output) -> Result<(), CommandError> {
     Ok(())
 }
 
-fn said(plan: &ErasePlan, erased: &Erased) -> String {
+fn said(plan: &ErasePlan, erased: &EraseOutcome) -> String {
     let mut said = format!(
         "Erased {} payloads and {} objects of session {}",
         erased.payloads,
@@ -478,7 +482,7 @@ fn said(plan: &ErasePlan, erased: &Erased) -> String {
     said
 }
 
-fn erased_json(plan: &ErasePlan, erased: &Erased) -> String {
+fn erased_json(plan: &ErasePlan, erased: &EraseOutcome) -> String {
     json!({
         "session": plan.session,
         "events": plan.lines.iter().map(|line| line.seq).collect::<Vec<_>>(),

@@ -4,8 +4,8 @@ use abide::{NewSession, Seq, SessionFields, SessionId, SessionRef};
 use serde::Serialize;
 
 use crate::error::CommandError;
-use crate::output::{Output, status};
-use crate::store::{SessionArg, Surroundings};
+use crate::output::{CommandOutput, status};
+use crate::store::{CommandContext, SessionArg};
 
 /// Start a new session from a place in another one's past
 ///
@@ -23,7 +23,7 @@ Examples:
   abide fork abc123 --at turn:3
   abide fork --at before-refactor --title \"Without the refactoring\"
   export ABIDE_SESSION=$(abide fork --at @41)")]
-pub(crate) struct Fork {
+pub(crate) struct ForkArgs {
     #[command(flatten)]
     session: SessionArg,
     /// Where: @41, turn:3, or a checkpoint [default: the last event]
@@ -41,15 +41,15 @@ pub(crate) struct Fork {
 }
 
 #[derive(Serialize)]
-struct Forked<'a> {
+struct ForkedSession<'a> {
     session: String,
     short: &'a str,
     parent: Option<SessionId>,
     at: Option<Seq>,
 }
 
-impl Fork {
-    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+impl ForkArgs {
+    pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
         let parent = self.session.find_to_write(&opened, surroundings)?;
         let view = opened.store.view(&SessionRef::Id(parent))?;
@@ -59,9 +59,9 @@ impl Fork {
         let id = opened.store.fork(&SessionRef::Id(parent), at, NewSession { fields })?;
         let short = opened.store.short_id(id)?;
         let link = opened.store.view(&SessionRef::Id(id))?.state()?.core.fields.parent;
-        let mut out = Output::stdout();
+        let mut out = CommandOutput::stdout();
         if self.json {
-            let forked = Forked {
+            let forked = ForkedSession {
                 session: id.to_string(),
                 short: &short,
                 parent: link.as_ref().map(|link| link.session),

@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 
 use abide::{
-    HistoryEntry, HistoryQuery, Match, Parent, ParentReason, Search, SessionId, SessionStatus,
-    Timestamp, Touched, Usage,
+    FileActivity, HistoryEntry, HistoryQuery, ParentReason, Search, SearchMatch, SessionId,
+    SessionParent, SessionStatus, Timestamp, Usage,
 };
 use abide_transcript::escape;
 use serde::Serialize;
 
 use crate::error::CommandError;
-use crate::output::{Output, status};
-use crate::store::{Opened, Surroundings, project_name};
-use crate::table::{Cell, Colour, Table};
-use crate::when::{When, ago};
+use crate::output::{CommandOutput, status};
+use crate::store::{CommandContext, ScopedStore, project_name};
+use crate::table::{Cell, Colour, TextTable};
+use crate::when::{TypedTime, ago};
 
 /// List sessions, and find anything ever said in them
 ///
@@ -39,7 +39,7 @@ Examples:
   abide history --search 'parser \"last line\"'    who said that, and where
   abide history --file src/main.rs               who touched that file
   abide history --status failed --since 7d --json")]
-pub(crate) struct History {
+pub(crate) struct HistoryArgs {
     /// At most so many; 0 for all
     #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
     limit: usize,
@@ -60,10 +60,10 @@ pub(crate) struct History {
     label: Option<String>,
     /// In which something happened since: 2026-11-15, 2026-11-15T01:20:00Z, 90m, 3d, 2w, yesterday
     #[arg(long, value_name = "TIME")]
-    since: Option<When>,
+    since: Option<TypedTime>,
     /// Which were made until then; a day counts to its end
     #[arg(long, value_name = "TIME")]
-    until: Option<When>,
+    until: Option<TypedTime>,
     /// A JSON array of objects
     #[arg(long)]
     json: bool,
@@ -75,8 +75,8 @@ fn status_of(text: &str) -> Result<SessionStatus, String> {
     parsed.map_err(|_| format!("expected one of: {}", names.join(", ")))
 }
 
-impl History {
-    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+impl HistoryArgs {
+    pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
         let now = jiff::Timestamp::now();
         let query = HistoryQuery {
@@ -92,11 +92,14 @@ impl History {
             all_projects: surroundings.all_projects,
         };
         let found = opened.store.history(&query)?;
-        let columns =
-            if opened.spans_projects() { Columns::WithProject } else { Columns::OfOneProject };
-        let mut out = Output::stdout();
+        let columns = if opened.spans_projects() {
+            HistoryColumns::WithProject
+        } else {
+            HistoryColumns::OfOneProject
+        };
+        let mut out = CommandOutput::stdout();
         if self.json {
-            let rows: Vec<Row<'_>> = found.entries.iter().map(Row::of).collect();
+            let rows: Vec<HistoryRow<'_>> = found.entries.iter().map(HistoryRow::of).collect();
             let json = serde_json::to_string_pretty(&rows).unwrap_or_default();
             json.lines().try_for_each(|line| out.json(line))?;
         } else if out.is_terminal() {
@@ -116,7 +119,7 @@ impl History {
     }
 }
 
-fn nothing(query: &HistoryQuery, opened: &Opened) -> String {
+fn nothing(query: &HistoryQuery, opened: &ScopedStore) -> String {
     let place = opened.place();
     let of = opened.project.as_ref().map(|project| escape::text(&project.name));
     let (of, more) = match of {
@@ -133,14 +136,14 @@ fn nothing(query: &HistoryQuery, opened: &Opened) -> String {
 
 /// Which columns the table has.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Columns {
+enum HistoryColumns {
     OfOneProject,
     WithProject,
 }
 
 /// A session as JSON.
 #[derive(Serialize)]
-struct Row<'a> {
+struct HistoryRow<'a> {
     id: String,
     short: &'a str,
     title: Option<&'a str>,
@@ -162,16 +165,16 @@ struct Row<'a> {
     summary: Option<&'a str>,
     reason: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    parent: Option<&'a Parent>,
+    parent: Option<&'a SessionParent>,
     #[serde(skip_serializing_if = "Option::is_none")]
     match_count: Option<u64>,
-    #[serde(skip_serializing_if = "<[Match]>::is_empty")]
-    matches: &'a [Match],
-    #[serde(skip_serializing_if = "<[Touched]>::is_empty")]
-    touched: &'a [Touched],
+    #[serde(skip_serializing_if = "<[SearchMatch]>::is_empty")]
+    matches: &'a [SearchMatch],
+    #[serde(skip_serializing_if = "<[FileActivity]>::is_empty")]
+    touched: &'a [FileActivity],
 }
 
-impl<'a> Row<'a> {
+impl<'a> HistoryRow<'a> {
     fn of(entry: &'a HistoryEntry) -> Self {
         let overview = &entry.overview;
         Self {
@@ -226,7 +229,7 @@ fn tokens(entry: &HistoryEntry) -> u64 {
 }
 
 /// Where a match is, for display.
-fn place(place: &Match) -> String {
+fn place(place: &SearchMatch) -> String {
     let turn = match (&place.turn, &place.agent) {
         (Some(turn), Some(agent)) => format!("turn {turn} ({})", escape::text(agent)),
         (Some(turn), None) => format!("turn {turn}"),
@@ -237,7 +240,7 @@ fn place(place: &Match) -> String {
     format!("{turn}{rewound}")
 }
 
-fn touched(file: &Touched) -> String {
+fn touched(file: &FileActivity) -> String {
     let times = if file.count > 1 { format!(" × {}", file.count) } else { String::new() };
     let turn = file.turn.map(|turn| format!(", turn {turn}")).unwrap_or_default();
     let agent = file.agent.as_ref().map(|agent| format!(" ({})", escape::text(agent)));
@@ -249,12 +252,16 @@ fn touched(file: &Touched) -> String {
     )
 }
 
-fn plain(entries: &[HistoryEntry], columns: Columns, out: &mut Output) -> Result<(), CommandError> {
+fn plain(
+    entries: &[HistoryEntry],
+    columns: HistoryColumns,
+    out: &mut CommandOutput,
+) -> Result<(), CommandError> {
     for entry in entries {
         let overview = &entry.overview;
         let project = match columns {
-            Columns::OfOneProject => String::new(),
-            Columns::WithProject => {
+            HistoryColumns::OfOneProject => String::new(),
+            HistoryColumns::WithProject => {
                 format!("\t{}", escape::text(&project(entry).unwrap_or_default()))
             }
         };
@@ -292,17 +299,17 @@ const fn colour(status: SessionStatus) -> Colour {
 
 fn table(
     entries: &[HistoryEntry],
-    columns: Columns,
+    columns: HistoryColumns,
     now: jiff::Timestamp,
-    out: &mut Output,
+    out: &mut CommandOutput,
 ) -> Result<(), CommandError> {
     if entries.is_empty() {
         return Ok(());
     }
     let names =
         ["ID", "UPDATED", "STATUS", "AGENT", "TURNS", "TOKENS", "FILES", "PROJECT", "TITLE"];
-    let hidden = (columns == Columns::OfOneProject).then_some(7);
-    let mut table = Table::new(names).right([4, 5, 6]).without(hidden);
+    let hidden = (columns == HistoryColumns::OfOneProject).then_some(7);
+    let mut table = TextTable::new(names).right([4, 5, 6]).without(hidden);
     for entry in entries {
         let overview = &entry.overview;
         let count = |count: u64| if count == 0 { "-".to_owned() } else { short_number(count) };
@@ -337,12 +344,12 @@ fn table(
     table.lines().into_iter().try_for_each(|line| out.line(line))
 }
 
-fn is_fork(parent: &Parent) -> bool {
+fn is_fork(parent: &SessionParent) -> bool {
     parent.reason == ParentReason::Fork
 }
 
 /// An excerpt in parts, with the matches highlighted.
-fn marked(found: &Match) -> Vec<(String, Colour)> {
+fn marked(found: &SearchMatch) -> Vec<(String, Colour)> {
     let mut parts = Vec::new();
     let text = &found.excerpt.text;
     let mut done = 0;

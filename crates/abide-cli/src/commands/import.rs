@@ -5,14 +5,14 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use abide::{BundleReader, DEFAULT_WAIT, ImportOutcome, Imported, Seq, SessionId};
+use abide::{BundleReader, DEFAULT_WAIT, ImportOutcome, ImportedBundle, Seq, SessionId};
 use serde::Serialize;
 
 use super::record::duration;
 use crate::error::{CommandError, at};
 use crate::event_line::listed;
-use crate::output::{Output, warning};
-use crate::store::{Opened, Surroundings};
+use crate::output::{CommandOutput, warning};
+use crate::store::{CommandContext, ScopedStore};
 
 /// Take sessions in that were exported with `abide export --format bundle`
 ///
@@ -26,7 +26,7 @@ Examples:
   abide import session.abide
   abide import --dry-run *.abide
   ssh build abide export --format bundle abc123 | abide import -")]
-pub(crate) struct Import {
+pub(crate) struct ImportArgs {
     /// The bundles; `-` is stdin
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
@@ -46,7 +46,7 @@ pub(crate) struct Import {
 
 /// The outcome of importing a bundle, as JSON.
 #[derive(Serialize)]
-struct Report<'a> {
+struct ImportReport<'a> {
     file: &'a str,
     session: SessionId,
     short: &'a str,
@@ -64,9 +64,9 @@ struct Report<'a> {
     dry_run: bool,
 }
 
-impl Import {
-    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
-        let mut out = Output::stdout();
+impl ImportArgs {
+    pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
+        let mut out = CommandOutput::stdout();
         let mut failed = 0;
         for file in &self.files {
             let done = self.one(file, surroundings, &mut out);
@@ -91,8 +91,8 @@ impl Import {
     fn one(
         &self,
         file: &Path,
-        surroundings: &Surroundings,
-        out: &mut Output,
+        surroundings: &CommandContext,
+        out: &mut CommandOutput,
     ) -> Result<(), CommandError> {
         let name = file.display().to_string();
         let path = surroundings.absolute(file);
@@ -114,7 +114,7 @@ impl Import {
                 }
                 None => {
                     let bundle = bundle.read_to_end().map_err(|error| on(error.into()))?;
-                    (None, Imported::made(bundle))
+                    (None, ImportedBundle::made(bundle))
                 }
             }
         } else {
@@ -141,14 +141,14 @@ impl Import {
         out.line(self.sentence(&short, &imported))
     }
 
-    fn report(&self, file: &str, short: &str, imported: &Imported) -> String {
+    fn report(&self, file: &str, short: &str, imported: &ImportedBundle) -> String {
         let (outcome, from, here) = match imported.outcome {
             ImportOutcome::Made => ("imported", None, None),
             ImportOutcome::Forwarded { from } => ("forwarded", Some(from.0), None),
             ImportOutcome::Same => ("already_here", None, None),
             ImportOutcome::Behind { here } => ("already_further", None, Some(here.0)),
         };
-        let report = Report {
+        let report = ImportReport {
             file,
             session: imported.bundle.session,
             short,
@@ -164,7 +164,7 @@ impl Import {
         serde_json::to_string(&report).unwrap_or_default()
     }
 
-    fn sentence(&self, short: &str, imported: &Imported) -> String {
+    fn sentence(&self, short: &str, imported: &ImportedBundle) -> String {
         let bundle = &imported.bundle;
         let session = format!("session {short} ({})", bundle.session);
         let content =
@@ -187,7 +187,7 @@ impl Import {
 }
 
 /// As long as it must be to be unique.
-fn short_id(opened: &Opened, id: SessionId) -> Result<String, CommandError> {
+fn short_id(opened: &ScopedStore, id: SessionId) -> Result<String, CommandError> {
     let sessions = opened.store.sessions()?;
     let found = sessions.into_iter().find(|session| session.id == id);
     Ok(found.map_or_else(|| id.short(SessionId::SHORT), |session| session.short))

@@ -8,14 +8,14 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use abide::{
-    LocalStore, Options, StoreUrl, Trust, Where, check_not_root, find_project, make_parents,
-    read_small_file, store_of_project,
+    LocalOptions, LocalStore, StoreLocation, StoreUrl, TrustPolicy, check_not_root, find_project,
+    make_parents, read_small_file, store_of_project,
 };
 
 use super::store::checked;
 use crate::error::{CommandError, at};
-use crate::output::Output;
-use crate::store::{NAME, Surroundings, is_store_name};
+use crate::output::CommandOutput;
+use crate::store::{CommandContext, NAME, is_store_name};
 use abide_transcript::escape;
 
 /// Make a store in this project
@@ -33,21 +33,21 @@ Examples:
   abide init            at the root of this project
   abide init --store postgres://me@db.example.org/team
                         shared, on a server; the project gets a one-line file that points to it")]
-pub(crate) struct Init {
+pub(crate) struct InitArgs {
     /// The project [default: the current directory]
     dir: Option<PathBuf>,
 }
 
-impl Init {
-    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+impl InitArgs {
+    pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let dir = surroundings.absolute(self.dir.as_deref().unwrap_or(Path::new("")));
         if !dir.is_dir() {
             return Err(CommandError::failed(format!("{} is not a directory", dir.display())));
         }
-        let mut out = Output::stdout();
-        let project = find_project(&dir, &Trust::of_process());
+        let mut out = CommandOutput::stdout();
+        let project = find_project(&dir, &TrustPolicy::of_process());
         let pointer = project.join(NAME);
-        if let Some(shared @ Where::Shared(url)) = &surroundings.store {
+        if let Some(shared @ StoreLocation::Shared(url)) = &surroundings.store {
             check_not_root(&project).map_err(abide::Error::from)?;
             share(&pointer, url)?;
             surroundings.accept_pointer(&project, shared)?;
@@ -65,8 +65,8 @@ impl Init {
             }
         };
         let store = match place.store {
-            Where::Files(store) => store,
-            Where::Shared(url) => {
+            StoreLocation::Files(store) => store,
+            StoreLocation::Shared(url) => {
                 out.line(format_args!("The store is {url}"))?;
                 return out.flush();
             }
@@ -76,10 +76,10 @@ impl Init {
             check_not_root(store.parent().unwrap_or(&store)).map_err(abide::Error::from)?;
         }
         make_parents(&store).map_err(abide::Error::from)?;
-        LocalStore::init(&store, Options::default())?;
+        LocalStore::init(&store, LocalOptions::default())?;
         // Naming the place that the project points to accepts it.
         if surroundings.store.is_some() {
-            surroundings.accept_pointer(&project, &Where::Files(store.clone()))?;
+            surroundings.accept_pointer(&project, &StoreLocation::Files(store.clone()))?;
         }
         let shown = store.display().to_string();
         out.line(format_args!(

@@ -31,46 +31,46 @@ mod tasks;
 pub(crate) use rewind::tell_left;
 
 use crate::error::CommandError;
-use crate::store::Surroundings;
+use crate::store::CommandContext;
 
 /// What abide can do.
 #[derive(Debug, clap::Subcommand)]
 #[command(defer = true)]
-pub(crate) enum Command {
-    Init(init::Init),
-    New(new::New),
-    Record(record::Record),
-    History(history::History),
-    Show(show::Show),
-    Context(context::Context),
-    Compact(compact::Compact),
-    Tail(tail::Tail),
-    Run(run::Run),
-    Resume(resume::Resume),
-    Acp(acp::Acp),
-    Tasks(tasks::Tasks),
-    Checkpoint(checkpoint::Checkpoint),
-    Rewind(rewind::Rewind),
-    Undo(rewind::Undo),
-    Export(export::Export),
-    Import(import::Import),
-    Copy(copy::Copy),
-    Fork(fork::Fork),
-    Status(status::Status),
+pub(crate) enum AbideCommand {
+    Init(init::InitArgs),
+    New(new::NewArgs),
+    Record(record::RecordArgs),
+    History(history::HistoryArgs),
+    Show(show::ShowArgs),
+    Context(context::ContextArgs),
+    Compact(compact::CompactArgs),
+    Tail(tail::TailArgs),
+    Run(run::RunArgs),
+    Resume(resume::ResumeArgs),
+    Acp(acp::AcpArgs),
+    Tasks(tasks::TasksArgs),
+    Checkpoint(checkpoint::CheckpointArgs),
+    Rewind(rewind::RewindArgs),
+    Undo(rewind::UndoArgs),
+    Export(export::ExportArgs),
+    Import(import::ImportArgs),
+    Copy(copy::CopyArgs),
+    Fork(fork::ForkArgs),
+    Status(status::StatusArgs),
     #[command(name = "store")]
-    Store(store::StoreCommand),
-    Project(project::Project),
-    Doctor(doctor::Doctor),
-    Cleanup(cleanup::Cleanup),
-    Erase(erase::Erase),
-    Demo(demo::Demo),
+    Store(store::StoreArgs),
+    Project(project::ProjectArgs),
+    Doctor(doctor::DoctorArgs),
+    Cleanup(cleanup::CleanupArgs),
+    Erase(erase::EraseArgs),
+    Demo(demo::DemoArgs),
     #[command(hide = true)]
-    DemoAgent(demo_agent::DemoAgent),
-    Completions(completions::Completions),
+    DemoAgent(demo_agent::DemoAgentArgs),
+    Completions(completions::CompletionsArgs),
 }
 
-impl Command {
-    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+impl AbideCommand {
+    pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         match self {
             Self::Init(init) => init.run(surroundings),
             Self::New(new) => new.run(surroundings),

@@ -7,8 +7,8 @@ use abide::{NewSession, SessionFields};
 use serde::Serialize;
 
 use crate::error::CommandError;
-use crate::output::Output;
-use crate::store::Surroundings;
+use crate::output::CommandOutput;
+use crate::store::CommandContext;
 
 /// Make a session and print its id
 ///
@@ -18,9 +18,9 @@ use crate::store::Surroundings;
 Examples:
   abide new --title \"Fix the parser\" --agent my-agent
   export ABIDE_SESSION=$(abide new --key my-agent/ticket-42)")]
-pub(crate) struct New {
+pub(crate) struct NewArgs {
     #[command(flatten)]
-    about: About,
+    about: NewSessionArgs,
     /// The model
     #[arg(long)]
     model: Option<String>,
@@ -37,7 +37,7 @@ pub(crate) struct New {
 
 /// What a new session is.
 #[derive(Debug, clap::Args)]
-pub(super) struct About {
+pub(super) struct NewSessionArgs {
     /// What people call it
     #[arg(long)]
     title: Option<String>,
@@ -49,12 +49,12 @@ pub(super) struct About {
     workspace: Option<PathBuf>,
 }
 
-impl About {
+impl NewSessionArgs {
     /// The session to create.
     pub(super) fn into_session(
         self,
         key: Option<String>,
-        surroundings: &Surroundings,
+        surroundings: &CommandContext,
     ) -> NewSession {
         let workspace = self.workspace.as_deref().unwrap_or(Path::new(""));
         let workspace = surroundings.absolute(workspace);
@@ -71,23 +71,23 @@ impl About {
 }
 
 #[derive(Serialize)]
-struct Made<'a> {
+struct CreatedSession<'a> {
     session: &'a str,
     short: &'a str,
 }
 
-impl New {
-    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+impl NewArgs {
+    pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open_or_init()?;
         let mut session = self.about.into_session(self.key, surroundings);
         session.fields.model = self.model;
         session.fields.labels = BTreeMap::from_iter(self.labels);
         let id = opened.make(session)?;
         super::cleanup::daily(&opened, id);
-        let mut out = Output::stdout();
+        let mut out = CommandOutput::stdout();
         if self.json {
             let short = opened.store.short_id(id)?;
-            let made = Made { session: &id.to_string(), short: &short };
+            let made = CreatedSession { session: &id.to_string(), short: &short };
             out.json(&serde_json::to_string(&made).unwrap_or_default())?;
         } else {
             out.line(id)?;

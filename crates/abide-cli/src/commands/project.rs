@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use abide_transcript::escape;
 
 use crate::error::CommandError;
-use crate::output::Output;
-use crate::store::Surroundings;
+use crate::output::CommandOutput;
+use crate::store::CommandContext;
 
 /// Tell that a project was moved
 #[derive(Debug, clap::Args)]
@@ -14,14 +14,14 @@ use crate::store::Surroundings;
 Examples:
   abide project move ~/notes ~/Documents/notes
   abide project move ../old .")]
-pub(crate) struct Project {
+pub(crate) struct ProjectArgs {
     #[command(subcommand)]
-    command: Command,
+    command: ProjectSubcommand,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Command {
-    Move(Move),
+enum ProjectSubcommand {
+    Move(ProjectMoveArgs),
 }
 
 /// Tell that the sessions of one directory belong to the project of another
@@ -34,16 +34,16 @@ enum Command {
 #[command(after_help = "\
 Examples:
   mv ~/notes ~/Documents/notes && abide project move ~/notes ~/Documents/notes")]
-struct Move {
+struct ProjectMoveArgs {
     /// Where it was; need not be there any more
     old: PathBuf,
     /// Where it is
     new: PathBuf,
 }
 
-impl Project {
-    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
-        let Command::Move(Move { old, new }) = self.command;
+impl ProjectArgs {
+    pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
+        let ProjectSubcommand::Move(ProjectMoveArgs { old, new }) = self.command;
         let (old, new) = (surroundings.absolute(&old), surroundings.absolute(&new));
         if !new.is_dir() {
             return Err(CommandError::failed(format!("{} is not a directory", new.display()))
@@ -51,7 +51,7 @@ impl Project {
         }
         let place = surroundings.place_in(&new)?;
         let project = surroundings.projects(&place).moved(&old, &new)?;
-        let mut out = Output::stdout();
+        let mut out = CommandOutput::stdout();
         out.line(format_args!(
             "What was recorded in {} is of {} now",
             escape::text(&old.to_string_lossy()),

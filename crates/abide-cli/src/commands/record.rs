@@ -6,18 +6,19 @@
 use std::time::Duration;
 
 use abide::{
-    Acknowledged, AppendError, DEFAULT_WAIT, Durability, InputError, Kind, Limits, MessageForm,
-    NewEvent, NewSession, OddEvents, Payload, Session, SessionId, SessionRef, Store, Ticket,
+    AcknowledgedEvent, AnomalyPolicy, AppendError, DEFAULT_WAIT, Durability, EventLimits,
+    InputError, Kind, MessageForm, NewEvent, NewSession, Payload, Session, SessionId, SessionRef,
+    Store, Ticket,
 };
 use abide_wire::WireError;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::commands::new::About;
+use crate::commands::new::NewSessionArgs;
 use crate::error::{CommandError, at, on_one_line};
 use crate::line_reader::{InputLine, LineReader};
-use crate::output::{Output, status, warning};
-use crate::store::{Surroundings, tell_half_way};
+use crate::output::{CommandOutput, status, warning};
+use crate::store::{CommandContext, tell_half_way};
 
 /// The most lines staged before they are answered.
 const BATCH_LINES: usize = 256;
@@ -44,7 +45,7 @@ Examples:
   echo '{\"kind\":\"message.added\",\"data\":{\"role\":\"user\",\"content\":\"hello\"}}' | abide record
   my-agent --events | abide record --key my-agent/ticket-42 --title \"Fix the parser\"
   abide record --format openai --title \"Yesterday\" < messages.jsonl")]
-pub(crate) struct Record {
+pub(crate) struct RecordArgs {
     /// The session: its id, its short id, or the start of either
     #[arg(short, long, value_name = "SESSION", group = "target")]
     session: Option<String>,
@@ -55,7 +56,7 @@ pub(crate) struct Record {
     #[arg(long, group = "target")]
     new: bool,
     #[command(flatten)]
-    about: About,
+    about: NewSessionArgs,
     /// Refuse events that do not fit what came before them, such as a result for an unknown call
     #[arg(long)]
     strict: bool,
@@ -101,15 +102,15 @@ enum DurabilityArg {
     Buffered,
 }
 
-impl Record {
-    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
-        let limits = Limits::default();
+impl RecordArgs {
+    pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
+        let limits = EventLimits::default();
         let named = match (&self.session, &self.key, self.new) {
             (None, None, false) => surroundings.session.as_ref(),
             (named, _, _) => named.as_ref(),
         };
         let wait = self.wait.unwrap_or(DEFAULT_WAIT);
-        let open = named.map(|named| Open::existing(named, wait, surroundings));
+        let open = named.map(|named| RecordingSession::existing(named, wait, surroundings));
         let mut recorder = Recorder {
             open: open.transpose()?,
             new: self.about.into_session(self.key, surroundings),
@@ -117,7 +118,7 @@ impl Record {
                 DurabilityArg::Synced => Durability::Synced,
                 DurabilityArg::Buffered => Durability::Buffered,
             },
-            odd: if self.strict { OddEvents::Refuse } else { OddEvents::Keep },
+            odd: if self.strict { AnomalyPolicy::Refuse } else { AnomalyPolicy::Keep },
             form: self.format.form(),
             wait,
             limits,
@@ -125,7 +126,7 @@ impl Record {
             bytes: 0,
             lines: 0,
             refused: 0,
-            out: Output::stdout(),
+            out: CommandOutput::stdout(),
         };
         let mut input = LineReader::stdin(limits.event_bytes).map_err(at("read", STDIN))?;
         recorder.record(&mut input, surroundings)?;
@@ -136,7 +137,7 @@ impl Record {
 const STDIN: &str = "standard input";
 
 /// The session that receives the events.
-struct Open {
+struct RecordingSession {
     id: SessionId,
     /// Waits for another writer as long as requested.
     store: Store,
@@ -144,11 +145,11 @@ struct Open {
     session: Option<Session>,
 }
 
-impl Open {
+impl RecordingSession {
     fn existing(
         named: &str,
         wait: Duration,
-        surroundings: &Surroundings,
+        surroundings: &CommandContext,
     ) -> Result<Self, CommandError> {
         // A full id is unique across projects.
         let whole = named.parse::<SessionId>().is_ok();
@@ -165,7 +166,7 @@ impl Open {
     fn new(
         new: NewSession,
         wait: Duration,
-        surroundings: &Surroundings,
+        surroundings: &CommandContext,
     ) -> Result<Self, CommandError> {
         let opened = surroundings.open_or_init()?;
         let store = opened.store.clone().waiting(wait);
@@ -194,7 +195,7 @@ impl Open {
         Ok(self.session.insert(session))
     }
 
-    fn acknowledgement(&self, event: &Acknowledged) -> String {
+    fn acknowledgement(&self, event: &AcknowledgedEvent) -> String {
         let mut line = format!("{{\"session\":\"{}\",\"seq\":{}", self.id, event.seq);
         if let Some(anomaly) = event.anomaly {
             line.push_str(&format!(",\"anomaly\":\"{anomaly}\""));
@@ -208,14 +209,14 @@ impl Open {
 }
 
 /// A line of the batch, staged or refused.
-enum Taken {
+enum InputLineOutcome {
     Waiting { ticket: Ticket, line: u64 },
-    Refused(Refusal),
+    Refused(LineRefusal),
 }
 
 /// Why a line was not recorded.
 #[derive(Debug, Serialize)]
-struct Refusal {
+struct LineRefusal {
     code: &'static str,
     message: String,
     line: u64,
@@ -242,39 +243,39 @@ impl From<WireError> for BadLine {
 /// Is this an event rather than a message?
 fn has_kind(line: &[u8]) -> bool {
     #[derive(Deserialize)]
-    struct Line<'a> {
+    struct KindProbe<'a> {
         #[serde(borrow)]
         kind: Option<&'a RawValue>,
     }
     // serde would read the first element of a list as the kind.
     line.trim_ascii_start().starts_with(b"{")
-        && serde_json::from_slice::<Line<'_>>(line).is_ok_and(|line| line.kind.is_some())
+        && serde_json::from_slice::<KindProbe<'_>>(line).is_ok_and(|line| line.kind.is_some())
 }
 
 struct Recorder {
     /// `None` until the first event if no session was named: empty input creates no session.
-    open: Option<Open>,
+    open: Option<RecordingSession>,
     /// The session to create then.
     new: NewSession,
     durability: Durability,
-    odd: OddEvents,
+    odd: AnomalyPolicy,
     /// The format of lines that are messages.
     form: Option<MessageForm>,
     wait: Duration,
-    limits: Limits,
+    limits: EventLimits,
     /// The batch: lines not answered yet, and their bytes.
-    taken: Vec<Taken>,
+    taken: Vec<InputLineOutcome>,
     bytes: usize,
     lines: u64,
     refused: u64,
-    out: Output,
+    out: CommandOutput,
 }
 
 impl Recorder {
     fn record(
         &mut self,
         input: &mut LineReader<std::fs::File>,
-        surroundings: &Surroundings,
+        surroundings: &CommandContext,
     ) -> Result<(), CommandError> {
         loop {
             let number = input.number() + 1;
@@ -310,7 +311,7 @@ impl Recorder {
         &mut self,
         line: &[u8],
         number: u64,
-        surroundings: &Surroundings,
+        surroundings: &CommandContext,
     ) -> Result<bool, CommandError> {
         let mut event = match self.event(line) {
             Ok(event) => event,
@@ -321,7 +322,7 @@ impl Recorder {
         };
         let open = match &mut self.open {
             Some(open) => open,
-            none => none.insert(Open::new(self.new.clone(), self.wait, surroundings)?),
+            none => none.insert(RecordingSession::new(self.new.clone(), self.wait, surroundings)?),
         };
         surroundings.place(&mut event, open.id);
         let appended = open
@@ -329,13 +330,13 @@ impl Recorder {
             .and_then(|session| session.append_with(vec![event], self.durability, self.odd));
         match appended {
             Ok(ticket) => {
-                self.taken.push(Taken::Waiting { ticket, line: number });
+                self.taken.push(InputLineOutcome::Waiting { ticket, line: number });
                 Ok(false)
             }
             Err(error) => {
-                let refusal = Refusal::of(&error, number);
+                let refusal = LineRefusal::of(&error, number);
                 let stopped = refusal.code == STOPPED;
-                self.taken.push(Taken::Refused(refusal));
+                self.taken.push(InputLineOutcome::Refused(refusal));
                 Ok(stopped)
             }
         }
@@ -357,7 +358,7 @@ impl Recorder {
             BadLine::Event(error) => (error.code(), on_one_line(error)),
             BadLine::Message(error) => (error.code(), on_one_line(error)),
         };
-        self.taken.push(Taken::Refused(Refusal { code, message, line }));
+        self.taken.push(InputLineOutcome::Refused(LineRefusal { code, message, line }));
     }
 
     /// Waits for everything staged and answers each line.
@@ -367,10 +368,10 @@ impl Recorder {
         for taken in std::mem::take(&mut self.taken) {
             self.lines += 1;
             let waited = match taken {
-                Taken::Waiting { ticket, line } => {
-                    ticket.wait().map_err(|error| Refusal::of(&error.into(), line))
+                InputLineOutcome::Waiting { ticket, line } => {
+                    ticket.wait().map_err(|error| LineRefusal::of(&error.into(), line))
                 }
-                Taken::Refused(refusal) => Err(refusal),
+                InputLineOutcome::Refused(refusal) => Err(refusal),
             };
             match waited {
                 Ok(acknowledged) => {
@@ -407,7 +408,7 @@ impl Recorder {
 /// The code for a line whose writer stopped before it was durable.
 const STOPPED: &str = "stopped";
 
-impl Refusal {
+impl LineRefusal {
     fn of(error: &abide::Error, line: u64) -> Self {
         let (code, message) = match error {
             abide::Error::Append(AppendError::Input { source, .. }) => {
@@ -426,10 +427,10 @@ impl Refusal {
 
     fn to_json(&self) -> String {
         #[derive(Serialize)]
-        struct Answer<'a> {
-            error: &'a Refusal,
+        struct RefusalJson<'a> {
+            error: &'a LineRefusal,
         }
-        serde_json::to_string(&Answer { error: self }).unwrap_or_default()
+        serde_json::to_string(&RefusalJson { error: self }).unwrap_or_default()
     }
 }
 

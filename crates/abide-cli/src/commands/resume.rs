@@ -5,18 +5,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use abide::{
-    Core, Event, EventRange, Fact, LastRun, NewSession, Resolved, RunStart, Seq, Session,
-    SessionId, SessionRef, SessionView, Store,
+    Event, EventRange, Fact, LastRun, NewSession, ResolvedPosition, RunStart, Seq, Session,
+    SessionCore, SessionId, SessionRef, SessionView, Store,
 };
-use abide_runner::{Leftover, RecordedOptions};
+use abide_runner::{LeftoverWork, RecordedOptions};
 use abide_transcript::escape;
 
 use super::rewind::files_back;
-use super::run::{Conduct, Work, open};
+use super::run::{ConductArgs, RunWork, open};
 use crate::confirm::confirm;
 use crate::error::CommandError;
 use crate::output::{status, warning};
-use crate::store::{Opened, SessionArg, Surroundings, finish_rewind, tell_latest};
+use crate::store::{CommandContext, ScopedStore, SessionArg, finish_rewind, tell_latest};
 
 /// Go on with a run: in the same directory, with the same command, from where it was
 ///
@@ -46,7 +46,7 @@ Examples:
   abide resume
   abide resume abc123 --retry-failed
   abide resume --at turn:3 --files")]
-pub(crate) struct Resume {
+pub(crate) struct ResumeArgs {
     #[command(flatten)]
     session: SessionArg,
     /// From an earlier place, in a fork
@@ -65,14 +65,14 @@ pub(crate) struct Resume {
     #[arg(long)]
     retry_failed: bool,
     #[command(flatten)]
-    conduct: Conduct,
+    conduct: ConductArgs,
     /// The agent's command [default: that of the last run]
     #[arg(last = true, value_name = "AGENT")]
     command: Vec<String>,
 }
 
-impl Resume {
-    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+impl ResumeArgs {
+    pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
         let id = match self.session.named(&opened, surroundings)? {
             Some(named) => named,
@@ -127,10 +127,10 @@ impl Resume {
     /// is printed.
     fn ask(
         &self,
-        opened: &Opened,
+        opened: &ScopedStore,
         view: &SessionView,
         run: &LastRun,
-        surroundings: &Surroundings,
+        surroundings: &CommandContext,
     ) -> Result<(), CommandError> {
         let given = !self.command.is_empty();
         let short = view.id().short(SessionId::SHORT);
@@ -202,9 +202,9 @@ impl Resume {
     /// Forks at an earlier point. Returns the fork and that point.
     fn fork(
         &self,
-        opened: &Opened,
+        opened: &ScopedStore,
         id: SessionId,
-        place: &Resolved,
+        place: &ResolvedPosition,
     ) -> Result<(SessionId, Option<String>), CommandError> {
         let fork =
             opened.store.fork(&SessionRef::Id(id), Some(place.seq), NewSession::default())?;
@@ -222,8 +222,8 @@ impl Resume {
         &self,
         session: &Session,
         before: Option<&RunStart>,
-        surroundings: &Surroundings,
-    ) -> Result<Work, CommandError> {
+        surroundings: &CommandContext,
+    ) -> Result<RunWork, CommandError> {
         let (core, _) = session.core()?;
         let command = match (before, self.command.is_empty()) {
             (_, false) => self.command.clone(),
@@ -243,7 +243,7 @@ impl Resume {
             )));
         }
         let planned = before.map_or(core.tasks.total > 0, |run| run.planned);
-        Ok(Work { command, directory, planned, retry_failed: self.retry_failed })
+        Ok(RunWork { command, directory, planned, retry_failed: self.retry_failed })
     }
 }
 
@@ -251,9 +251,9 @@ impl Resume {
 fn directory(
     store: &Store,
     session: SessionId,
-    core: &Core,
+    core: &SessionCore,
     before: Option<&RunStart>,
-    surroundings: &Surroundings,
+    surroundings: &CommandContext,
 ) -> Result<PathBuf, CommandError> {
     let recorded =
         before.and_then(|run| run.directory.as_deref()).or(core.fields.workspace.as_deref());
@@ -267,7 +267,7 @@ fn directory(
 
 /// The newest session of this workspace that never ran or whose last run was started here. Runs
 /// that others started are skipped, and named.
-fn latest(opened: &Opened, surroundings: &Surroundings) -> Result<SessionId, CommandError> {
+fn latest(opened: &ScopedStore, surroundings: &CommandContext) -> Result<SessionId, CommandError> {
     let latest = opened.latest_in(surroundings)?;
     let latest = latest.ok_or_else(|| opened.none_here(surroundings))?;
     if is_eligible(opened, latest)? {
@@ -295,7 +295,7 @@ fn latest(opened: &Opened, surroundings: &Surroundings) -> Result<SessionId, Com
 }
 
 /// May it be resumed without being named?
-fn is_eligible(opened: &Opened, id: SessionId) -> Result<bool, CommandError> {
+fn is_eligible(opened: &ScopedStore, id: SessionId) -> Result<bool, CommandError> {
     let view = opened.store.view(&SessionRef::Id(id))?;
     Ok(opened.store.last_run(&view, None)?.is_none_or(|run| run.own))
 }
@@ -321,7 +321,7 @@ fn event(view: &SessionView, seq: Seq) -> Result<Option<Event>, CommandError> {
 /// Reports what was interrupted, and the last decision of an arbiter.
 fn tell(session: &Session) -> Result<(), CommandError> {
     let state = session.state()?;
-    let left = Leftover::of(&state);
+    let left = LeftoverWork::of(&state);
     for call in &left.unknown {
         warning(format_args!(
             "nobody knows how the call of {} ended ({})",

@@ -4,9 +4,9 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use abide::workspace::{Action, Plan, Restored};
+use abide::workspace::{RestoreAction, RestorePlan, RestoreReport};
 use abide::{
-    CheckpointEntry, Compacted, CompactionError, DEFAULT_WAIT, FinishPlan, LaneId, LocalStore,
+    CheckpointEntry, CompactionError, DEFAULT_WAIT, FinishPlan, LaneId, LiveCompaction, LocalStore,
     RewindPlan, RewindRequest, RewindWatch, Seq, Session, SessionRef, UndoPlan,
 };
 use abide_transcript::escape;
@@ -14,9 +14,9 @@ use abide_transcript::escape;
 use crate::confirm::confirm;
 use crate::error::CommandError;
 use crate::interrupt::interruptible;
-use crate::output::{Output, shown, status, warning};
+use crate::output::{CommandOutput, shown, status, warning};
 use crate::progress;
-use crate::store::{SessionArg, Surroundings, finish_rewind, tell_half_way};
+use crate::store::{CommandContext, SessionArg, finish_rewind, tell_half_way};
 use crate::when::ago;
 
 /// How many paths are listed.
@@ -42,7 +42,7 @@ Examples:
   abide rewind --to turn:4 --both
   abide rewind --to \"tests pass\" --files src/parser.rs
   abide rewind --finish")]
-pub(crate) struct Rewind {
+pub(crate) struct RewindArgs {
     #[command(flatten)]
     session: SessionArg,
     /// Where to
@@ -61,7 +61,7 @@ pub(crate) struct Rewind {
     #[arg(long)]
     both: bool,
     #[command(flatten)]
-    act: Act,
+    act: ApplyArgs,
 }
 
 /// Take the last rewind, compaction or repair back
@@ -70,7 +70,7 @@ pub(crate) struct Rewind {
 /// again what the summary stood for. That of a repair puts the journal's files back as they were,
 /// damage and all; `abide doctor --repair` does it again.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Undo {
+pub(crate) struct UndoArgs {
     #[command(flatten)]
     session: SessionArg,
     /// The newest compaction, though a rewind came after it
@@ -80,11 +80,11 @@ pub(crate) struct Undo {
     #[arg(long, value_name = "LANE")]
     lane: Option<String>,
     #[command(flatten)]
-    act: Act,
+    act: ApplyArgs,
 }
 
 #[derive(Debug, clap::Args)]
-struct Act {
+struct ApplyArgs {
     /// Only show what would be done
     #[arg(long)]
     dry_run: bool,
@@ -96,8 +96,8 @@ struct Act {
     json: bool,
 }
 
-impl Rewind {
-    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+impl RewindArgs {
+    pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
         let id = self.session.find_here(&opened, surroundings)?;
         let session = opened.store.open_session(&SessionRef::Id(id))?;
@@ -137,8 +137,8 @@ impl Rewind {
     }
 }
 
-impl Undo {
-    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+impl UndoArgs {
+    pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
         let id = self.session.find_here(&opened, surroundings)?;
         let lane = self.lane.filter(|lane| !lane.is_empty()).map(LaneId);
@@ -185,12 +185,12 @@ pub(crate) fn files_back(session: &Session, at: &str, yes: bool) -> Result<(), C
         Some(entry) => named(entry),
         None => format!("event @{}", to.seq),
     };
-    let act = Act { dry_run: false, yes, json: false };
+    let act = ApplyArgs { dry_run: false, yes, json: false };
     act.carry_out(session, plan, &heading, Some(to.seq), &asked)
 }
 
 /// Shows the progress of capturing the current files.
-fn capturing(asked: &Arc<AtomicBool>) -> (RewindWatch, progress::Line) {
+fn capturing(asked: &Arc<AtomicBool>) -> (RewindWatch, progress::ProgressLine) {
     let (snapshot, line) = progress::capturing(asked.clone());
     (RewindWatch { snapshot, restore: None }, line)
 }
@@ -209,15 +209,15 @@ fn latest(session: &Session) -> Result<String, CommandError> {
     Ok(found.number.to_string())
 }
 
-impl Act {
+impl ApplyArgs {
     /// Undoes a compaction. Nothing is overwritten or deleted, so nothing is asked.
     fn undo_compaction(
         &self,
         session: &Session,
         lane: Option<&LaneId>,
-        standing: &Compacted,
+        standing: &LiveCompaction,
     ) -> Result<(), CommandError> {
-        let mut out = Output::stdout();
+        let mut out = CommandOutput::stdout();
         let (at, first, last) = (standing.at, standing.first, standing.last);
         if !self.dry_run {
             session.undo_compaction(lane)?;
@@ -242,7 +242,7 @@ impl Act {
             status("There is no rewind to finish");
             return Ok(());
         };
-        let mut out = Output::stdout();
+        let mut out = CommandOutput::stdout();
         let root = plan.root.to_string_lossy().into_owned();
         if self.json {
             out.json(&finish_json(&plan))?;
@@ -265,7 +265,7 @@ impl Act {
             let watch = RewindWatch { restore: Some(restore), ..RewindWatch::default() };
             session.finish(plan, &watch)?
         };
-        let Restored { created, changed, deleted, .. } = done.files;
+        let RestoreReport { created, changed, deleted, .. } = done.files;
         if self.json {
             let wire = serde_json::json!({
                 "rewind": done.seq, "created": created, "changed": changed, "deleted": deleted,
@@ -284,7 +284,7 @@ impl Act {
 
     /// Undoes a repair.
     fn undo_repair(&self, files: &LocalStore, plan: &UndoPlan) -> Result<(), CommandError> {
-        let mut out = Output::stdout();
+        let mut out = CommandOutput::stdout();
         if self.json {
             out.json(&serde_json::to_string(plan).unwrap_or_default())?;
         } else {
@@ -322,7 +322,7 @@ impl Act {
         to: Option<Seq>,
         asked: &Arc<AtomicBool>,
     ) -> Result<(), CommandError> {
-        let mut out = Output::stdout();
+        let mut out = CommandOutput::stdout();
         if self.json {
             out.json(&json(&plan))?;
         } else {
@@ -353,7 +353,7 @@ impl Act {
                 }
             })?
         };
-        let Restored { created, changed, deleted, .. } = done.files;
+        let RestoreReport { created, changed, deleted, .. } = done.files;
         if self.json {
             let wire = serde_json::json!({
                 "rewind": done.seq, "safety": done.safety,
@@ -407,7 +407,7 @@ fn pairs(paths: &[(Vec<u8>, String)]) -> Vec<serde_json::Value> {
 }
 
 /// Reports what was left unchanged; a file that could not be restored is an error.
-pub(crate) fn tell_left(files: &Restored) -> Result<(), CommandError> {
+pub(crate) fn tell_left(files: &RestoreReport) -> Result<(), CommandError> {
     for (path, why) in files.kept.iter().take(LISTED) {
         warning(format_args!("{} was left as it is: {why}", shown(path)));
     }
@@ -451,7 +451,7 @@ fn told(plan: &RewindPlan, heading: &str, to: Option<Seq>) -> Vec<String> {
 }
 
 /// What happens to the files in a directory.
-fn files_told(root: &str, files: &Plan) -> Vec<String> {
+fn files_told(root: &str, files: &RestorePlan) -> Vec<String> {
     let mut lines = vec![format!("Files in {}:", escape::text(root))];
     for step in files.steps.iter().take(LISTED) {
         lines.push(format!("  {:<7} {}", word(step.action), shown(&step.path)));
@@ -460,12 +460,13 @@ fn files_told(root: &str, files: &Plan) -> Vec<String> {
     if steps > LISTED {
         lines.push(format!("  … and {} more; --json lists all", steps - LISTED));
     }
-    let count = |action: Action| files.steps.iter().filter(|step| step.action == action).count();
+    let count =
+        |action: RestoreAction| files.steps.iter().filter(|step| step.action == action).count();
     lines.push(format!(
         "  {} to create, {} to change, {} to delete; everything else is kept",
-        count(Action::Create),
-        count(Action::Change) + count(Action::Chmod),
-        count(Action::Delete)
+        count(RestoreAction::Create),
+        count(RestoreAction::Change) + count(RestoreAction::Chmod),
+        count(RestoreAction::Delete)
     ));
     for kept in files.kept.iter().take(LISTED) {
         lines.push(format!("  keep    {} ({})", shown(&kept.path), kept.why));
@@ -473,17 +474,17 @@ fn files_told(root: &str, files: &Plan) -> Vec<String> {
     lines
 }
 
-const fn word(action: Action) -> &'static str {
+const fn word(action: RestoreAction) -> &'static str {
     match action {
-        Action::Create => "create",
-        Action::Change => "change",
-        Action::Delete => "delete",
-        Action::Chmod => "chmod",
+        RestoreAction::Create => "create",
+        RestoreAction::Change => "change",
+        RestoreAction::Delete => "delete",
+        RestoreAction::Chmod => "chmod",
     }
 }
 
 /// The steps, and what is kept.
-fn files_json(files: &Plan) -> (Vec<serde_json::Value>, Vec<serde_json::Value>) {
+fn files_json(files: &RestorePlan) -> (Vec<serde_json::Value>, Vec<serde_json::Value>) {
     let steps = files.steps.iter().map(|step| {
         serde_json::json!({
             "path": String::from_utf8_lossy(&step.path), "action": word(step.action),

@@ -1,14 +1,16 @@
 //! `abide show`: shows a session, or one turn or task of it.
 
 use abide::{Event, EventRange, Seq, SessionRef, SessionState, TaskId, TurnNumber};
-use abide_transcript::{Places, Rendering, Story, Style, Summary, Text};
+use abide_transcript::{
+    PlaceTracker, SessionOverview, TextRenderer, TextStyle, TimelineBuilder, TimelineRenderer,
+};
 use jiff::tz::TimeZone;
 
 use crate::clock::day_and_time;
 use crate::error::CommandError;
-use crate::output::{Output, terminal_width, warning};
-use crate::pager::Paged;
-use crate::store::{SessionArg, Surroundings};
+use crate::output::{CommandOutput, terminal_width, warning};
+use crate::pager::PagedOutput;
+use crate::store::{CommandContext, SessionArg};
 
 /// Show a session as a story: what was said, which tools ran and how that ended
 ///
@@ -20,7 +22,7 @@ Examples:
   abide show                  the latest session
   abide show abc123 --turn 3
   abide show --task P1.M1.T2 --json | jq .kind")]
-pub(crate) struct Show {
+pub(crate) struct ShowArgs {
     #[command(flatten)]
     session: SessionArg,
     /// Only this turn
@@ -37,8 +39,8 @@ pub(crate) struct Show {
     json: bool,
 }
 
-impl Show {
-    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+impl ShowArgs {
+    pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
         let id = self.session.find(&opened, surroundings)?;
         let view = opened.store.view(&SessionRef::Id(id))?;
@@ -49,7 +51,7 @@ impl Show {
             selection.json(&mut events, &state)?
         } else {
             let whole = self.turn.is_none() && self.task.is_none();
-            let summary = whole.then(|| Summary::of(&state));
+            let summary = whole.then(|| SessionOverview::of(&state));
             selection.story(&mut events, &state, summary.as_ref(), surroundings)?
         };
         events.notes().iter().for_each(warning);
@@ -64,17 +66,17 @@ impl Show {
 struct Selection {
     /// The first event that may belong to it.
     first: Seq,
-    places: Places,
+    places: PlaceTracker,
     turn: Option<TurnNumber>,
     task: Option<TaskId>,
     all: bool,
 }
 
 impl Selection {
-    fn of(show: &Show, state: &SessionState) -> Result<Self, CommandError> {
+    fn of(show: &ShowArgs, state: &SessionState) -> Result<Self, CommandError> {
         let mut selection = Self {
             first: Seq::FIRST,
-            places: Places::default(),
+            places: PlaceTracker::default(),
             turn: show.turn.map(TurnNumber),
             task: show.task.as_deref().map(TaskId::from),
             all: show.all,
@@ -83,7 +85,7 @@ impl Selection {
             match state.turns.get(&turn.to_string()) {
                 Some(known) => {
                     selection.first = known.first;
-                    selection.places = Places::after(TurnNumber(turn.0.saturating_sub(1)));
+                    selection.places = PlaceTracker::after(TurnNumber(turn.0.saturating_sub(1)));
                 }
                 // With --all it may be a turn that was rewound.
                 None if show.all => {}
@@ -106,7 +108,7 @@ impl Selection {
 
     /// Prints events as JSON. Returns whether there were any.
     fn json(&self, events: &mut abide::Events, state: &SessionState) -> Result<bool, CommandError> {
-        let mut out = Output::stdout();
+        let mut out = CommandOutput::stdout();
         let mut places = self.places.clone();
         let mut shown = false;
         for event in events {
@@ -130,30 +132,30 @@ impl Selection {
         &self,
         events: &mut abide::Events,
         state: &SessionState,
-        summary: Option<&Summary>,
-        surroundings: &Surroundings,
+        summary: Option<&SessionOverview>,
+        surroundings: &CommandContext,
     ) -> Result<bool, CommandError> {
         let width = terminal_width();
-        let coloured = surroundings.colours && Output::stdout().is_terminal();
-        let style = if coloured { Style::Coloured } else { Style::Plain };
+        let coloured = surroundings.colours && CommandOutput::stdout().is_terminal();
+        let style = if coloured { TextStyle::Coloured } else { TextStyle::Plain };
         let zone = TimeZone::system();
         let clock = Box::new(move |at| day_and_time(&zone, at));
-        let mut text = Text::new(style, width.unwrap_or(100), clock);
-        let mut story = Story::new().at(self.places.clone());
+        let mut text = TextRenderer::new(style, width.unwrap_or(100), clock);
+        let mut story = TimelineBuilder::new().at(self.places.clone());
         if self.all {
             story = story.with_lineage(state.core.lineage.clone());
         }
         // Start the pager with the first text, so that an error can use the terminal.
-        let mut out: Option<Paged> = None;
+        let mut out: Option<PagedOutput> = None;
         let mut write = |text: &str| {
-            let out = out.get_or_insert_with(|| Paged::start(surroundings.pager.as_deref()));
+            let out = out.get_or_insert_with(|| PagedOutput::start(surroundings.pager.as_deref()));
             out.write(text)
         };
         let mut wanted = match summary {
             Some(summary) => write(&text.begin(summary))?,
             None => true,
         };
-        let mut more = |story: &mut Story| -> Result<bool, CommandError> {
+        let mut more = |story: &mut TimelineBuilder| -> Result<bool, CommandError> {
             while let Some(item) = story.next_item() {
                 if self.takes(item.place.turn, item.place.task.as_ref())
                     && !write(&text.item(&item))?
@@ -180,7 +182,7 @@ impl Selection {
             more(&mut story)?;
         }
         let shown = out.is_some();
-        out.map_or(Ok(()), Paged::finish)?;
+        out.map_or(Ok(()), PagedOutput::finish)?;
         Ok(shown)
     }
 

@@ -1,14 +1,14 @@
 //! `abide store`: creates a store, shows its status, and migrates it.
 
 use abide::{
-    ByteSize, Migrated, ObjectsUrl, SCHEMA_VERSION, SharedStore, StoreStatus, StoreUrl, Trust,
-    Where, find_project,
+    ByteSize, MigratedVersions, ObjectsUrl, SCHEMA_VERSION, SharedStore, StoreLocation,
+    StoreStatus, StoreUrl, TrustPolicy, find_project,
 };
 use abide_transcript::escape;
 
 use crate::error::CommandError;
-use crate::output::{Output, warning};
-use crate::store::Surroundings;
+use crate::output::{CommandOutput, warning};
+use crate::store::CommandContext;
 
 /// Show where the store is and how it is; make a shared one, and bring it up to date
 ///
@@ -23,17 +23,17 @@ Examples:
   abide --store postgres://me@db.example.org/team store init --objects s3://bucket/prefix
   abide store status
   abide store migrate          after an update of abide that says so")]
-pub(crate) struct StoreCommand {
+pub(crate) struct StoreArgs {
     #[command(subcommand)]
-    command: Command,
+    command: StoreSubcommand,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Command {
-    Path(StorePath),
-    Init(StoreInit),
-    Status(StoreStatusCommand),
-    Migrate(StoreMigrate),
+enum StoreSubcommand {
+    Path(StorePathArgs),
+    Init(StoreInitArgs),
+    Status(StoreStatusArgs),
+    Migrate(StoreMigrateArgs),
 }
 
 /// Print the path or the URL of the store, or the directory of a session in it
@@ -45,7 +45,7 @@ Examples:
   abide store path
   du -sh \"$(abide store path)\"
   ls \"$(abide store path k3x9ab)\"")]
-struct StorePath {
+struct StorePathArgs {
     /// A session of a store of files: its id, its short id, or the start of either
     #[arg(value_name = "SESSION")]
     session: Option<String>,
@@ -60,7 +60,7 @@ struct StorePath {
 Examples:
   abide --store postgres://me@db.example.org/team store init
   abide --store postgres://me@db.example.org/team store init --objects s3://bucket/prefix")]
-struct StoreInit {
+struct StoreInitArgs {
     /// Keep objects (files, long texts) there; endpoint and credentials are in the AWS_… variables
     /// [default: in the database]
     #[arg(long, value_name = "URL")]
@@ -73,7 +73,7 @@ struct StoreInit {
 Examples:
   abide store status
   abide --store postgres://me@db.example.org/team store status --json")]
-struct StoreStatusCommand {
+struct StoreStatusArgs {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -86,15 +86,15 @@ struct StoreStatusCommand {
 #[command(after_help = "\
 Examples:
   abide store migrate")]
-struct StoreMigrate {}
+struct StoreMigrateArgs {}
 
-impl StoreCommand {
-    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+impl StoreArgs {
+    pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         match self.command {
-            Command::Path(path) => path.run(surroundings),
-            Command::Init(init) => init.run(surroundings),
-            Command::Status(status) => status.run(surroundings),
-            Command::Migrate(migrate) => migrate.run(surroundings),
+            StoreSubcommand::Path(path) => path.run(surroundings),
+            StoreSubcommand::Init(init) => init.run(surroundings),
+            StoreSubcommand::Status(status) => status.run(surroundings),
+            StoreSubcommand::Migrate(migrate) => migrate.run(surroundings),
         }
     }
 }
@@ -105,9 +105,9 @@ pub(super) fn checked(url: &StoreUrl) -> Result<&str, CommandError> {
     Ok(url.reveal())
 }
 
-impl StorePath {
-    fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
-        let mut out = Output::stdout();
+impl StorePathArgs {
+    fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
+        let mut out = CommandOutput::stdout();
         let Some(session) = &self.session else {
             let place = surroundings.place_in(&surroundings.current_dir)?;
             out.line(escaped(&place.store.to_string()))?;
@@ -122,26 +122,26 @@ impl StorePath {
     }
 }
 
-impl StoreInit {
-    fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+impl StoreInitArgs {
+    fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let located = surroundings.located()?;
-        let Some(Where::Shared(url)) = located.map(|place| place.store) else {
+        let Some(StoreLocation::Shared(url)) = located.map(|place| place.store) else {
             return Err(CommandError::failed("no URL given for the shared store").with_hint(
                 "`abide --store postgres://USER@HOST/DATABASE store init` names one; `abide init` \
                  makes a store of files",
             ));
         };
         let revealed = checked(&url)?;
-        let Migrated { from, to } = SharedStore::init(revealed, self.objects.as_deref())?;
+        let MigratedVersions { from, to } = SharedStore::init(revealed, self.objects.as_deref())?;
         // Naming a directory for the objects accepts it.
         let objects_url = self.objects.as_deref().map(ObjectsUrl::parse).transpose();
         if let Some(ObjectsUrl::Directory(dir)) = objects_url.map_err(abide::Error::from)? {
-            let project = find_project(&surroundings.current_dir, &Trust::of_process());
-            surroundings.accept(&project, &Where::Files(dir))?;
+            let project = find_project(&surroundings.current_dir, &TrustPolicy::of_process());
+            surroundings.accept(&project, &StoreLocation::Files(dir))?;
         }
         let found = SharedStore::status(revealed)?;
         let objects = objects(&found);
-        let mut out = Output::stdout();
+        let mut out = CommandOutput::stdout();
         match from {
             0 => {
                 out.line(format_args!("Made a store in {url}: version {to}, objects in {objects}"))?
@@ -157,20 +157,20 @@ impl StoreInit {
     }
 }
 
-impl StoreMigrate {
-    fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
-        let mut out = Output::stdout();
+impl StoreMigrateArgs {
+    fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
+        let mut out = CommandOutput::stdout();
         match surroundings.there()?.store {
-            Where::Files(root) => {
+            StoreLocation::Files(root) => {
                 let place = root.display().to_string();
                 let place = escape::text(&place);
                 out.line(format_args!("Nothing to do: {place} is a store of files"))?;
             }
-            Where::Shared(url) => match SharedStore::migrate(checked(&url)?)? {
-                Migrated { from, to } if from == to => {
+            StoreLocation::Shared(url) => match SharedStore::migrate(checked(&url)?)? {
+                MigratedVersions { from, to } if from == to => {
                     out.line(format_args!("Nothing to do: {url} is of version {to}"))?;
                 }
-                Migrated { from, to } => out.line(brought(&url, from, to))?,
+                MigratedVersions { from, to } => out.line(brought(&url, from, to))?,
             },
         }
         out.flush()
@@ -199,20 +199,20 @@ fn fitness(version: Option<i32>) -> &'static str {
     }
 }
 
-impl StoreStatusCommand {
-    fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+impl StoreStatusArgs {
+    fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         match surroundings.there()?.store {
-            Where::Shared(url) => self.shared(&url),
-            Where::Files(_) => self.files(surroundings),
+            StoreLocation::Shared(url) => self.shared(&url),
+            StoreLocation::Files(_) => self.files(surroundings),
         }
     }
 
-    fn files(&self, surroundings: &Surroundings) -> Result<(), CommandError> {
+    fn files(&self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
         let version = opened.store.files("`abide store status`")?.config().version;
         let used = opened.store.disk_use()?;
         let sessions = opened.store.sessions()?.len();
-        let mut out = Output::stdout();
+        let mut out = CommandOutput::stdout();
         if self.json {
             let report = serde_json::json!({
                 "store": opened.place(), "kind": "files", "version": version,
@@ -231,7 +231,7 @@ impl StoreStatusCommand {
     fn shared(&self, url: &StoreUrl) -> Result<(), CommandError> {
         let found = SharedStore::status(checked(url)?)?;
         let fits = fitness(found.version);
-        let mut out = Output::stdout();
+        let mut out = CommandOutput::stdout();
         if self.json {
             let report = serde_json::json!({
                 "store": url.to_string(), "kind": "postgres", "server": found.server,

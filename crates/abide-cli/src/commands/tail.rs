@@ -6,8 +6,8 @@ use abide::{Event, EventRange, Seq, SessionRef};
 
 use crate::error::CommandError;
 use crate::event_line::EventLines;
-use crate::output::{Output, warning};
-use crate::store::{SessionArg, Surroundings};
+use crate::output::{CommandOutput, warning};
+use crate::store::{CommandContext, SessionArg};
 
 /// Show the last events of a session, and follow it live with -f
 ///
@@ -19,7 +19,7 @@ Examples:
   abide tail                  the last 20 events of the latest session
   abide tail abc123 -n 100
   abide tail -f | jq .kind")]
-pub(crate) struct Tail {
+pub(crate) struct TailArgs {
     #[command(flatten)]
     session: SessionArg,
     /// How many events
@@ -33,14 +33,16 @@ pub(crate) struct Tail {
     json: bool,
 }
 
-impl Tail {
-    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+impl TailArgs {
+    pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
         let id = self.session.find(&opened, surroundings)?;
         let view = opened.store.view(&SessionRef::Id(id))?;
-        let out = Output::stdout();
-        let mut shower =
-            Shower { lines: (out.is_terminal() && !self.json).then(EventLines::for_terminal), out };
+        let out = CommandOutput::stdout();
+        let mut shower = EventPrinter {
+            lines: (out.is_terminal() && !self.json).then(EventLines::for_terminal),
+            out,
+        };
         let last = if self.follow {
             view.acknowledged()?
         } else {
@@ -75,13 +77,13 @@ impl Tail {
     }
 }
 
-struct Shower {
+struct EventPrinter {
     /// Readable lines; `None` for JSON.
     lines: Option<EventLines>,
-    out: Output,
+    out: CommandOutput,
 }
 
-impl Shower {
+impl EventPrinter {
     fn show(&mut self, event: &Event) -> Result<(), CommandError> {
         match &self.lines {
             Some(lines) => self.out.line(lines.line(event)),

@@ -2,15 +2,15 @@
 //!
 //! A line is a letter that says what it is, and the JSON of it.
 
-use abide_acp::{Check, Recorded, Replay, Translator, subagent, title_of_prompt};
-use abide_model::{Event, Limits, Seq, Timestamp};
+use abide_acp::{RecordedEvents, ReplayCheck, Replayer, Translator, subagent, title_of_prompt};
+use abide_model::{Event, EventLimits, Seq, Timestamp};
 use serde_json::value::RawValue;
 
 /// Runs one input.
 pub(crate) fn run(data: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(data) else { return false };
     let mut translator = Translator::new("agent").in_directory(std::path::Path::new("/project"));
-    let (mut replay, mut check) = (Replay::default(), Check::default());
+    let (mut replay, mut check) = (Replayer::default(), ReplayCheck::default());
     let mut seq = Seq::ZERO;
     let Ok(id) = RawValue::from_string("1".into()) else { return false };
     for line in text.lines().take(256) {
@@ -46,9 +46,9 @@ pub(crate) fn run(data: &[u8]) -> bool {
 }
 
 /// What is recorded is one event after the other, and what it is shown as is JSON.
-fn take(recorded: Recorded, seq: &mut Seq, replay: &mut Replay, check: &mut Check) {
+fn take(recorded: RecordedEvents, seq: &mut Seq, replay: &mut Replayer, check: &mut ReplayCheck) {
     for event in recorded.events {
-        event.check(&Limits::default()).expect("a store takes it");
+        event.check(&EventLimits::default()).expect("a store takes it");
         *seq = seq.next();
         let event = Event {
             seq: *seq,

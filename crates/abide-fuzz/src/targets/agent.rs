@@ -2,7 +2,7 @@
 //!
 //! The first byte says which agent, the next ones how long the pieces are, in turns.
 
-use abide_agents::{AgentKind, AgentReader, Observed, Seen, limit_in};
+use abide_agents::{AgentKind, AgentReader, ObservedFact, OutputObservation, limit_in};
 use abide_model::Timestamp;
 
 /// How many lengths of pieces an input begins with.
@@ -51,9 +51,9 @@ fn now() -> Timestamp {
 fn read<'a>(kind: AgentKind, pieces: impl Iterator<Item = &'a [u8]>) -> Vec<String> {
     let mut reader = AgentReader::new(kind);
     let mut told = Vec::new();
-    let mut see = |seen: Seen| {
+    let mut see = |seen: OutputObservation| {
         check(&seen);
-        if !matches!(seen.what, Observed::Step { .. }) {
+        if !matches!(seen.what, ObservedFact::Step { .. }) {
             told.push(format!("{seen:?}"));
         }
     };
@@ -65,18 +65,18 @@ fn read<'a>(kind: AgentKind, pieces: impl Iterator<Item = &'a [u8]>) -> Vec<Stri
 }
 
 /// What is told is sound by itself.
-fn check(seen: &Seen) {
+fn check(seen: &OutputObservation) {
     match &seen.what {
-        Observed::Message { data } => {
+        ObservedFact::Message { data } => {
             let data: serde_json::Value = serde_json::from_str(data.get()).unwrap_or_default();
             // Deep ones cannot be looked into here.
             assert!(data.is_object() || data.is_null());
         }
-        Observed::Step { text } => {
+        ObservedFact::Step { text } => {
             assert!(text.chars().count() <= 120 && !text.contains(['\n', '\u{1b}']));
         }
-        Observed::Note { level, .. } => assert!(["info", "warning", "error"].contains(level)),
-        Observed::Limited(limited) => assert!(!limited.name.is_empty()),
+        ObservedFact::Note { level, .. } => assert!(["info", "warning", "error"].contains(level)),
+        ObservedFact::Limited(limited) => assert!(!limited.name.is_empty()),
         _ => {}
     }
 }

@@ -1,7 +1,7 @@
 //! `config.toml`.
 
 use abide_local::Config;
-use abide_model::{Span, StoreError};
+use abide_model::{StoreError, TimeSpan};
 
 use crate::input::{disk, root};
 
@@ -19,7 +19,7 @@ pub(crate) fn run(data: &[u8]) -> bool {
             assert!((1..=19).contains(&config.objects.level));
             assert_eq!(Config::read(&*disk, &path).expect("as before"), config);
             if let Some(span) = &config.retention.max_age {
-                assert_eq!(span.to_string().parse::<Span>().ok().as_ref(), Some(span));
+                assert_eq!(span.to_string().parse::<TimeSpan>().ok().as_ref(), Some(span));
             }
         }
         Err(StoreError::Damaged { reason, .. }) => assert!(reason.len() <= 512 + 4 * data.len()),

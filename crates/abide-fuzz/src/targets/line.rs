@@ -1,6 +1,6 @@
 //! A line of the journal.
 
-use abide_journal::{Body, Line, Salt};
+use abide_journal::{JournalLine, LinePayload, Salt};
 
 use crate::sums::{TRAILER, is_right, mend_line};
 
@@ -12,10 +12,10 @@ pub(crate) fn run(data: &[u8]) -> bool {
 }
 
 fn look(bytes: &[u8]) -> bool {
-    let Ok(line) = Line::read(bytes) else { return false };
+    let Ok(line) = JournalLine::read(bytes) else { return false };
     assert!(is_right(bytes), "a wrong sum was accepted");
     assert_eq!(line.bytes(), bytes);
-    let is_erased = matches!(line.body(), Body::Erased { .. });
+    let is_erased = matches!(line.body(), LinePayload::Erased { .. });
     erase(&line, bytes);
     if let Some(event) = line.event()
         && !is_erased
@@ -25,9 +25,9 @@ fn look(bytes: &[u8]) -> bool {
         let salt = Salt(bytes[salt..salt + Salt::WIDTH].try_into().expect("a salt"));
         let mut out = Vec::new();
         let objects = line.objects();
-        let sum = Line::write(&mut out, &event, &objects, line.lag, salt, line.prev);
+        let sum = JournalLine::write(&mut out, &event, &objects, line.lag, salt, line.prev);
         assert_eq!(out.pop(), Some(b'\n'));
-        let again = Line::read(&out).expect("it was just written");
+        let again = JournalLine::read(&out).expect("it was just written");
         assert_eq!((again.sum, again.prev, again.lag), (sum, line.prev, line.lag));
         assert_eq!((again.event(), again.objects()), (Some(event), objects));
     }
@@ -37,16 +37,17 @@ fn look(bytes: &[u8]) -> bool {
     if !(is_erased && salt.contains(&at)) {
         let mut flipped = bytes.to_vec();
         flipped[at] ^= 1 << (bytes[bytes.len() - 4] % 8);
-        assert!(Line::read(&flipped).is_err(), "a flipped bit at {at} was not noticed");
+        assert!(JournalLine::read(&flipped).is_err(), "a flipped bit at {at} was not noticed");
     }
     true
 }
 
 /// Erasing keeps the sum, and is done once.
-fn erase(line: &Line<'_>, bytes: &[u8]) {
+fn erase(line: &JournalLine<'_>, bytes: &[u8]) {
     let erased = line.erased();
     assert!(erased.len() <= bytes.len() + 64);
-    let again = Line::read(erased.strip_suffix(b"\n").expect("a line feed")).expect("a line");
+    let again =
+        JournalLine::read(erased.strip_suffix(b"\n").expect("a line feed")).expect("a line");
     assert_eq!((again.sum, again.prev, again.seq), (line.sum, line.prev, line.seq));
     assert_eq!(again.erased(), erased);
     assert_eq!(again.event().is_some(), line.head().is_some());

@@ -44,7 +44,7 @@ fn watermark(bytes: &[u8]) -> bool {
         |slot: usize| bytes.get(slot..slot + 64).is_some_and(|s| s == &mended[slot..slot + 64]);
     assert!(whole(0) || whole(64), "a wrong sum was accepted");
     // A new mark is read instead.
-    let next = abide_journal::Mark { seq: mark.seq.next(), ..mark };
+    let next = abide_journal::AcknowledgedEnd { seq: mark.seq.next(), ..mark };
     Watermark::open(&*disk, &path).expect("the disk works").write(next);
     assert_eq!(Watermark::read(&*disk, &path).expect("the disk works"), Some(next));
     true

@@ -2,30 +2,30 @@
 //! is told by events, and differs in nothing from itself.
 
 use abide_model::{Seq, SessionState, Timestamp};
-use abide_plan::{Plan, PlanError, PlanForm, PlanSources, delta};
+use abide_plan::{TaskList, TaskListError, TaskListEvents, TaskListForm, delta};
 
 /// Runs one input.
 pub(crate) fn run(data: &[u8]) -> bool {
     let mut is_accepted = false;
-    for form in PlanForm::ALL {
-        let Ok(plan) = Plan::read(form, data) else { continue };
+    for form in TaskListForm::ALL {
+        let Ok(plan) = TaskList::read(form, data) else { continue };
         is_accepted = true;
         let text = plan.write(form).unwrap_or_else(|error| panic!("{form}: {error}"));
-        let again = Plan::read(form, text.as_bytes())
+        let again = TaskList::read(form, text.as_bytes())
             .unwrap_or_else(|error| panic!("{form}: {error}\n{text}"));
         assert_eq!(said(&again), said(&plan), "{form}:\n{text}");
         assert_eq!(again.write(form).as_ref(), Ok(&text), "{form}");
         let kept = delta(&plan, again);
         assert_eq!(kept.kept.len(), plan.tasks.len(), "{form}");
         recorded(form, &plan, &text);
-        for other in PlanForm::ALL {
+        for other in TaskListForm::ALL {
             match plan.write(other) {
                 Ok(text) => {
-                    let back = Plan::read(other, text.as_bytes());
+                    let back = TaskList::read(other, text.as_bytes());
                     let back = back.unwrap_or_else(|error| panic!("{other}: {error}\n{text}"));
                     assert_eq!(back.tasks.len(), plan.tasks.len(), "{other}:\n{text}");
                 }
-                Err(error) => assert!(matches!(error, PlanError::Unwritable { .. }), "{error}"),
+                Err(error) => assert!(matches!(error, TaskListError::Unwritable { .. }), "{error}"),
             }
         }
     }
@@ -33,9 +33,9 @@ pub(crate) fn run(data: &[u8]) -> bool {
 }
 
 /// Recorded in a session it is the same plan.
-fn recorded(form: PlanForm, plan: &Plan, text: &str) {
+fn recorded(form: TaskListForm, plan: &TaskList, text: &str) {
     let mut state = SessionState::default();
-    let mut sources = PlanSources::new();
+    let mut sources = TaskListEvents::new();
     // Numbers that a payload cannot hold are refused when they are recorded.
     let Ok(events) = plan.events() else { return };
     for (at, event) in events.into_iter().enumerate() {
@@ -44,12 +44,16 @@ fn recorded(form: PlanForm, plan: &Plan, text: &str) {
         sources.insert(event.seq, event);
     }
     if !plan.tasks.is_empty() {
-        assert_eq!(Plan::of_session(&state, &sources).write(form).as_deref(), Ok(text), "{form}");
+        assert_eq!(
+            TaskList::of_session(&state, &sources).write(form).as_deref(),
+            Ok(text),
+            "{form}"
+        );
     }
 }
 
 /// What a plan says, in a form that can be compared.
-fn said(plan: &Plan) -> Vec<String> {
+fn said(plan: &TaskList) -> Vec<String> {
     let tasks = plan.tasks.iter().map(|task| {
         format!(
             "{:?} {:?} {:?} {:?} {} {:?} {:?} {:?} {:?} {:?}",

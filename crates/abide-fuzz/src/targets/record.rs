@@ -1,16 +1,16 @@
 //! An event as `abide record` takes it, through everything that is made of it.
 
-use abide_journal::{Line, ObjectRef, Salt, Sum};
+use abide_journal::{JournalLine, ObjectRef, Salt, Sum};
 use abide_model::{
-    Event, Leaf, Limits, NewEvent, Payload, Seq, SessionId, SessionState, Timestamp,
+    Event, EventLimits, Leaf, NewEvent, Payload, Seq, SessionId, SessionState, Timestamp,
 };
 use abide_transcript::{TranscriptWriter, parse};
 
 /// Runs one input.
 pub(crate) fn run(data: &[u8]) -> bool {
-    let Ok(new) = NewEvent::parse_bytes(data, &Limits::default()) else { return false };
-    new.check(&Limits::default()).expect("it was taken");
-    let small = Limits { event_bytes: data.len() - 1, ..Limits::default() };
+    let Ok(new) = NewEvent::parse_bytes(data, &EventLimits::default()) else { return false };
+    new.check(&EventLimits::default()).expect("it was taken");
+    let small = EventLimits { event_bytes: data.len() - 1, ..EventLimits::default() };
     assert!(NewEvent::parse_bytes(data, &small).is_err(), "a limit was not held to");
     let event = new.into_event(Seq(1), Timestamp::from_millis(1_763_169_600_000));
     leaves(event.data.as_ref().expect("data"));
@@ -44,10 +44,10 @@ fn line(event: &Event) {
     let objects: Vec<_> = leaves.iter().map(ObjectRef::to).collect();
     let event = Event { data: Some(rest), ..event.clone() };
     let mut out = Vec::new();
-    Line::write(&mut out, &event, &objects, 1, Salt::derive(&[7; 32], 1), prev);
+    JournalLine::write(&mut out, &event, &objects, 1, Salt::derive(&[7; 32], 1), prev);
     let bytes = out.strip_suffix(b"\n").expect("a line feed");
     assert!(!bytes.contains(&b'\n'), "an event is one line");
-    let line = Line::read(bytes).expect("it was just written");
+    let line = JournalLine::read(bytes).expect("it was just written");
     assert_eq!((line.event(), line.objects()), (Some(event), objects));
 }
 

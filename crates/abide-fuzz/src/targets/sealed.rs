@@ -2,7 +2,9 @@
 
 use std::ops::ControlFlow;
 
-use abide_journal::{Found, Journal, JournalError, Segment, SegmentForm, SegmentName, Start};
+use abide_journal::{
+    Journal, JournalError, JournalItem, Segment, SegmentForm, SegmentName, WalkStart,
+};
 
 use crate::input::{Wish, disk, root};
 use crate::sums::{is_right, mend_table};
@@ -28,8 +30,8 @@ pub(crate) fn run(data: &[u8]) -> bool {
     read(&segment, len);
     let journal = Journal::new(disk, dir);
     let mut last = None;
-    let walked = journal.walk(Start::beginning(), None, &mut |found| {
-        if let Found::Event { line, .. } = found {
+    let walked = journal.walk(WalkStart::beginning(), None, &mut |found| {
+        if let JournalItem::Event { line, .. } = found {
             assert!(is_right(line.bytes()), "a wrong sum was accepted");
             assert!(last.is_none_or(|last| last < line.seq), "out of order");
             last = Some(line.seq);

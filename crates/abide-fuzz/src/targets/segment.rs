@@ -6,7 +6,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use abide_journal::{
-    Found, Journal, JournalError, Line, Mark, SealPlan, SegmentForm, SegmentName, Start, Watermark,
+    AcknowledgedEnd, Journal, JournalError, JournalItem, JournalLine, SealPlan, SegmentForm,
+    SegmentName, WalkStart, Watermark,
 };
 use abide_model::Seq;
 use abide_testkit::SimDisk;
@@ -62,24 +63,26 @@ fn name(number: u64) -> String {
 }
 
 /// `None` when a segment is of a newer version: the one error that is due to bytes.
-fn walk(journal: &Journal, mark: Option<Mark>) -> Option<Vec<Seen>> {
+fn walk(journal: &Journal, mark: Option<AcknowledgedEnd>) -> Option<Vec<Seen>> {
     let mut seen = Vec::new();
-    let walked = journal.walk(Start::beginning(), mark, &mut |found| {
+    let walked = journal.walk(WalkStart::beginning(), mark, &mut |found| {
         seen.push(match found {
-            Found::Event { line, segment, offset, end, ended } => {
+            JournalItem::Event { line, segment, offset, end, ended } => {
                 let bytes = line.bytes().to_vec();
                 Seen::Event { seq: line.seq.0, segment, offset, end, ended, bytes }
             }
-            Found::Damage(damage) => Seen::Damage {
+            JournalItem::Damage(damage) => Seen::Damage {
                 offset: damage.offset,
                 bytes: damage.bytes,
                 reason: damage.reason.to_string(),
                 lost: damage.lost,
             },
-            Found::Seam { seam, segment, offset, end, .. } => {
+            JournalItem::Seam { seam, segment, offset, end, .. } => {
                 Seen::Seam { after: seam.after.0, next: seam.next.0, segment, offset, end }
             }
-            Found::Torn { segment, offset, bytes, .. } => Seen::Torn { segment, offset, bytes },
+            JournalItem::Torn { segment, offset, bytes, .. } => {
+                Seen::Torn { segment, offset, bytes }
+            }
         });
         ControlFlow::Continue(())
     });
@@ -103,7 +106,10 @@ fn look(seen: &[Seen], segments: &[Vec<u8>]) {
     for (at, one) in seen.iter().enumerate() {
         match one {
             Seen::Event { seq, segment, offset, end, bytes, .. } => {
-                assert!(is_right(bytes) && Line::read(bytes).is_ok(), "a wrong sum was accepted");
+                assert!(
+                    is_right(bytes) && JournalLine::read(bytes).is_ok(),
+                    "a wrong sum was accepted"
+                );
                 let file = &segments[*segment as usize - 1];
                 let start = *offset as usize;
                 assert_eq!(&file[start..start + bytes.len()], bytes);

@@ -5,9 +5,9 @@
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use abide_local::{LocalStore, Options, Upkeep};
+use abide_local::{LocalOptions, LocalStore, Upkeep};
 use abide_model::{
-    Digest, Durability, Event, EventRange, NewEvent, OddEvents, SessionRef, SessionState,
+    AnomalyPolicy, Digest, Durability, Event, EventRange, NewEvent, SessionRef, SessionState,
     SessionWriter, Store,
 };
 use abide_testkit::SimDisk;
@@ -57,7 +57,7 @@ pub(crate) fn run(data: &[u8]) -> bool {
     let new =
         NewEvent::parse(r#"{"kind":"turn.started","data":{"turn":2},"key":"k/1","lane":"sub"}"#);
     let new = new.expect("an event");
-    if let Ok(ticket) = writer.append(vec![new], Durability::Synced, OddEvents::Keep) {
+    if let Ok(ticket) = writer.append(vec![new], Durability::Synced, AnomalyPolicy::Keep) {
         ticket.wait().expect("the disk works");
     }
     writer.close().expect("it closes");
@@ -81,6 +81,7 @@ fn is_root(slot: &[u8]) -> bool {
 }
 
 fn open(disk: &Arc<SimDisk>) -> LocalStore {
-    let options = Options { storage: disk.clone(), upkeep: Upkeep::ByHand, ..Options::default() };
+    let options =
+        LocalOptions { storage: disk.clone(), upkeep: Upkeep::ByHand, ..LocalOptions::default() };
     LocalStore::open(&root().join(".abide"), options).expect("the store")
 }

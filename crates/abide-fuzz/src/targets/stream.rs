@@ -4,7 +4,9 @@
 //! are, in turns.
 
 use abide_wire::MessageForm;
-use abide_wire::stream::{AnswerParser, Block, Delta, Ended, StreamError, StreamLimits};
+use abide_wire::stream::{
+    AnswerParser, StreamDelta, StreamEnd, StreamError, StreamLimits, StreamedBlock,
+};
 
 /// How many lengths of chunks an input begins with.
 const LENGTHS: usize = 4;
@@ -46,8 +48,8 @@ pub(crate) fn run(data: &[u8]) -> bool {
 struct Brought {
     /// Everything told but blocks, one after the other.
     told: Vec<String>,
-    blocks: Vec<Block>,
-    ended: Ended,
+    blocks: Vec<StreamedBlock>,
+    ended: StreamEnd,
     failed: Option<StreamError>,
 }
 
@@ -59,8 +61,8 @@ fn feed<'a>(
     let mut parser = AnswerParser::with_limits(form, limits);
     let mut brought = Brought::default();
     for chunk in chunks {
-        let mut tell = |delta: Delta<'_>| match delta {
-            Delta::Block(block) => brought.blocks.push(block),
+        let mut tell = |delta: StreamDelta<'_>| match delta {
+            StreamDelta::Block(block) => brought.blocks.push(block),
             other => brought.told.push(format!("{other:?}")),
         };
         if let Err(error) = parser.feed(chunk, &mut tell) {

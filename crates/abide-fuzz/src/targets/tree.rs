@@ -1,10 +1,10 @@
 //! What stands for the files of a workspace: directories, lists of chunks, snapshots.
 
-use abide_workspace::{Chunks, Snapshot, Tree};
+use abide_workspace::{ChunkList, Snapshot, Tree};
 
 /// Runs one input.
 pub(crate) fn run(data: &[u8]) -> bool {
-    let (tree, chunks, snapshot) = (Tree::read(data), Chunks::read(data), Snapshot::read(data));
+    let (tree, chunks, snapshot) = (Tree::read(data), ChunkList::read(data), Snapshot::read(data));
     let is_accepted = tree.is_ok() || chunks.is_ok() || snapshot.is_ok();
     if let Ok(tree) = tree {
         assert_eq!(tree.write(), data, "two forms of one directory");

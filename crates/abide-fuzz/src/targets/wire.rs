@@ -4,11 +4,12 @@
 use std::collections::HashSet;
 
 use abide_model::{
-    CallId, Context, ContextBuilder, Entry, Event, Kind, Limits, NewEvent, Payload, Seq,
-    SessionState, Timestamp,
+    CallId, Context, ContextBuilder, ContextEntry, Event, EventLimits, Kind, NewEvent, Payload,
+    Seq, SessionState, Timestamp,
 };
 use abide_wire::{
-    MessageForm, Part, export, export_called, export_finished, read, read_call, record, render,
+    MessageForm, MessagePart, export, export_called, export_finished, read, read_call, record,
+    render,
 };
 use serde_json::Value;
 
@@ -22,7 +23,7 @@ pub(crate) fn run(data: &[u8]) -> bool {
     for line in text.lines() {
         for form in FORMS {
             if let Ok(recorded) = record(form, line)
-                && let Ok(data) = Payload::new(&recorded, &Limits::default())
+                && let Ok(data) = Payload::new(&recorded, &EventLimits::default())
             {
                 let out = export(form, &data).unwrap_or_else(|why| panic!("{why}: {line}"));
                 assert_eq!(out.len(), 1);
@@ -32,7 +33,7 @@ pub(crate) fn run(data: &[u8]) -> bool {
             }
         }
         // What nobody took in by a form, with marks of any sort.
-        if let Ok(data) = Payload::new(line, &Limits::default()) {
+        if let Ok(data) = Payload::new(line, &EventLimits::default()) {
             look(&data, &mut entries);
         }
     }
@@ -79,7 +80,8 @@ fn told(text: &str) -> Context {
     }
     let waiting = builder.pending();
     let context = builder.build();
-    let unknown = context.entries.iter().filter(|entry| matches!(entry, Entry::Unknown { .. }));
+    let unknown =
+        context.entries.iter().filter(|entry| matches!(entry, ContextEntry::Unknown { .. }));
     assert!(waiting.len() <= unknown.count(), "a call waits that is not shown");
     context
 }
@@ -90,7 +92,7 @@ fn event(line: &str) -> Option<NewEvent> {
         // A rewind is more than an event to apply.
         return Some(event).filter(|event| event.kind != Kind::SESSION_REWOUND);
     }
-    let data = Payload::new(line, &Limits::default()).ok()?;
+    let data = Payload::new(line, &EventLimits::default()).ok()?;
     let kind = match (data.field("call"), data.field("name")) {
         (Some(_), Some(_)) => Kind::TOOL_CALLED,
         (Some(_), None) => Kind::TOOL_FINISHED,
@@ -104,10 +106,12 @@ fn assert_each_call_once(context: &Context) {
     let mut seen = HashSet::new();
     let mut entries = context.entries.iter().peekable();
     while let Some(entry) = entries.next() {
-        let Entry::Call { seq, call, .. } = entry else { continue };
+        let ContextEntry::Call { seq, call, .. } = entry else { continue };
         assert!(seen.insert(*seq), "{call} is shown twice");
         let outcome = match entries.next() {
-            Some(Entry::Result { call, .. } | Entry::Unknown { call, .. }) => Some(call),
+            Some(ContextEntry::Result { call, .. } | ContextEntry::Unknown { call, .. }) => {
+                Some(call)
+            }
             _ => None,
         };
         assert_eq!(outcome, Some(call));
@@ -172,7 +176,7 @@ fn pair_up(form: MessageForm, request: &Value) {
 
 /// Reads and converts data, and makes entries of it: the call that no message holds, perhaps with
 /// its result; the message, a result of its first call, and one that is not known of its second.
-fn look(data: &Payload, entries: &mut Vec<Entry>) {
+fn look(data: &Payload, entries: &mut Vec<ContextEntry>) {
     for form in FORMS {
         let _ = export(form, data);
         let _ = export_called(form, data);
@@ -180,20 +184,25 @@ fn look(data: &Payload, entries: &mut Vec<Entry>) {
     }
     if let Some(call) = read_call(data) {
         let call = CallId(call.id);
-        entries.push(Entry::Call { seq: Seq(1), call: call.clone(), data: data.clone() });
+        entries.push(ContextEntry::Call { seq: Seq(1), call: call.clone(), data: data.clone() });
         if call.as_str().len().is_multiple_of(2) {
-            entries.push(Entry::Result { seq: Seq(2), call, data: data.clone(), executed: true });
+            entries.push(ContextEntry::Result {
+                seq: Seq(2),
+                call,
+                data: data.clone(),
+                executed: true,
+            });
         }
     }
     let Some(said) = read(data) else { return };
-    entries.push(Entry::Message { seq: Seq(1), data: data.clone() });
+    entries.push(ContextEntry::Message { seq: Seq(1), data: data.clone() });
     let mut calls = said.parts.iter().filter_map(|part| match part {
-        Part::Call(call) => Some(CallId(call.id.clone())),
+        MessagePart::Call(call) => Some(CallId(call.id.clone())),
         _ => None,
     });
     if let Some(call) = calls.next() {
         let executed = call.as_str().len() % 2 == 0;
-        entries.push(Entry::Result { seq: Seq(2), call, data: data.clone(), executed });
+        entries.push(ContextEntry::Result { seq: Seq(2), call, data: data.clone(), executed });
     }
-    entries.extend(calls.next().map(|call| Entry::Unknown { call, begun: None }));
+    entries.extend(calls.next().map(|call| ContextEntry::Unknown { call, begun: None }));
 }

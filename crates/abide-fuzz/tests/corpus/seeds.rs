@@ -11,12 +11,12 @@ use std::sync::Arc;
 use abide_fuzz::golden;
 use abide_fuzz::input::{CUT, disk, root};
 use abide_fuzz::sums::{blocks, mend_slot};
-use abide_journal::{BundleReader, BundleRecord, Line, PackWriter, Packs};
+use abide_journal::{BundleReader, BundleRecord, JournalLine, PackWriter, Packs};
 use abide_model::{
     Event, NewObject, ObjectBatch, ObjectHash, PageRef, PageSink, Seq, SessionState,
 };
 use abide_transcript::TranscriptWriter;
-use abide_workspace::{Chunks, Entry, EntryKind, Snapshot, Tree};
+use abide_workspace::{ChunkList, EntryKind, Snapshot, Tree, TreeEntry};
 
 macro_rules! sample {
     ($agent:literal, $name:literal) => {
@@ -86,7 +86,7 @@ fn seeds_are_in_the_corpus() {
     let watermark = golden::store()[6].1;
     for (number, line) in segments.iter().flat_map(|bytes| lines(bytes)).enumerate() {
         seed("line", &format!("line-{number}"), line);
-        if let (Ok(line), 1) = (Line::read(line), number % 4) {
+        if let (Ok(line), 1) = (JournalLine::read(line), number % 4) {
             seed("line", &format!("erased-{number}"), line.erased().trim_ascii_end());
         }
     }
@@ -315,7 +315,7 @@ fn packs() {
 }
 
 fn trees() {
-    let entry = |name: &[u8], kind| Entry {
+    let entry = |name: &[u8], kind| TreeEntry {
         name: name.to_vec(),
         kind,
         mode: 0o644,
@@ -332,7 +332,7 @@ fn trees() {
     seed("tree", "tree", &tree);
     seed("tree", "one", &Tree { entries: vec![entry(b"ab", EntryKind::File)] }.write());
     let chunks = vec![(5, ObjectHash::of(b"a")), (9, ObjectHash::of(b"b"))];
-    seed("tree", "chunks", &Chunks { chunks }.write());
+    seed("tree", "chunks", &ChunkList { chunks }.write());
     let snapshot = format!(
         r#"{{"version":1,"tree":"{}","files":3,"directories":1,"bytes":21,"omitted":[{{"path":"x","reason":"too_large","size":9}}],"omissions":1}}"#,
         ObjectHash::of(&tree)

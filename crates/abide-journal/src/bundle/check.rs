@@ -2,14 +2,16 @@
 
 use std::collections::HashMap;
 
-use abide_model::{Event, Fact, Kind, LeafEncoding, Limits, ObjectHash, Payload, Seq, SessionId};
+use abide_model::{
+    Event, EventLimits, Fact, Kind, LeafEncoding, ObjectHash, Payload, Seq, SessionId,
+};
 
 use super::{BundleFault, BundleHeader, MAX_OBJECTS, max_object};
-use crate::{Body, Line, MAX_LINE, ObjectRef, Sum};
+use crate::{JournalLine, LinePayload, MAX_LINE, ObjectRef, Sum};
 
 /// What is remembered of each object.
 #[derive(Debug, Clone, Copy)]
-struct Seen {
+struct BundledObject {
     size: u32,
     /// It is a JSON string, as `"encoding":"json"` requires.
     json: bool,
@@ -25,7 +27,7 @@ pub struct BundleCheck {
     last: Seq,
     sum: Sum,
     bytes: u64,
-    objects: HashMap<ObjectHash, Seen>,
+    objects: HashMap<ObjectHash, BundledObject>,
     /// Objects that the next line must name.
     waiting: Vec<ObjectHash>,
 }
@@ -103,17 +105,17 @@ impl BundleCheck {
         let json = abide_model::Leaf::to_json(LeafEncoding::Json, bytes).is_some();
         self.bytes = self.room_for(bytes.len() as u64)?;
         let size = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-        self.objects.insert(hash, Seen { size, json });
+        self.objects.insert(hash, BundledObject { size, json });
         self.waiting.push(hash);
         Ok(())
     }
 
     /// Checks the next journal line, without its line break.
-    pub fn line<'a>(&mut self, raw: &'a [u8]) -> Result<Line<'a>, BundleFault> {
+    pub fn line<'a>(&mut self, raw: &'a [u8]) -> Result<JournalLine<'a>, BundleFault> {
         if raw.len() > MAX_LINE {
             return Err(BundleFault::TooLong { what: "a line", limit: MAX_LINE as u64 });
         }
-        let line = Line::read(raw).map_err(BundleFault::Line)?;
+        let line = JournalLine::read(raw).map_err(BundleFault::Line)?;
         let expected = self.last.next();
         if line.seq != expected {
             return Err(BundleFault::Seq { expected, found: line.seq });
@@ -192,17 +194,17 @@ impl BundleCheck {
 
     /// Checks that each object the line names is present and fits its place, and that no object is
     /// unused.
-    fn check_objects(&mut self, line: &Line<'_>) -> Result<(), BundleFault> {
+    fn check_objects(&mut self, line: &JournalLine<'_>) -> Result<(), BundleFault> {
         let form = |reason| BundleFault::Form { seq: line.seq, reason };
         let refs: Vec<ObjectRef> = match line.body() {
-            Body::Present { objects, .. } if !objects.is_empty() => {
+            LinePayload::Present { objects, .. } if !objects.is_empty() => {
                 serde_json::from_slice(objects).map_err(|_| form("invalid list of objects"))?
             }
             _ => Vec::new(),
         };
         let data = match line.body() {
-            Body::Present { data, .. } => data,
-            Body::Erased { .. } => b"",
+            LinePayload::Present { data, .. } => data,
+            LinePayload::Erased { .. } => b"",
         };
         let mut new = self.waiting.iter();
         let mut next = new.next();
@@ -225,7 +227,7 @@ impl BundleCheck {
             }
             place = named.offset + 2;
         }
-        if size > Limits::default().event_bytes as u64 {
+        if size > EventLimits::default().event_bytes as u64 {
             return Err(form("its objects are larger than an event may be"));
         }
         if let Some(hash) = next {
@@ -238,7 +240,7 @@ impl BundleCheck {
 
 /// Checks the limits of an event, the same as when it was recorded.
 fn check_event(event: &Event) -> Result<(), &'static str> {
-    let limit = Limits::default().name_bytes;
+    let limit = EventLimits::default().name_bytes;
     let names = [
         event.task.as_ref().map(|task| task.as_str()),
         event.lane.as_ref().map(|lane| lane.as_str()),

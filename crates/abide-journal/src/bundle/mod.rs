@@ -22,11 +22,11 @@ mod writer;
 
 use std::io;
 
-use abide_model::{Limits, ObjectHash, Seq, SessionId, Timestamp};
+use abide_model::{EventLimits, ObjectHash, Seq, SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 pub use check::BundleCheck;
-pub use outcome::{ExportError, ImportError, ImportOutcome, Imported};
+pub use outcome::{ExportError, ImportError, ImportOutcome, ImportedBundle};
 pub use reader::{BundleReader, BundleRecord};
 pub use writer::BundleWriter;
 
@@ -54,7 +54,7 @@ const MAGIC: &[u8] = b"{\"abide\":\"bundle\"";
 
 /// The largest object: a string in an event at its limit.
 fn max_object() -> u64 {
-    Limits::default().event_bytes as u64
+    EventLimits::default().event_bytes as u64
 }
 
 /// The first line of a bundle: what it holds, for people and programs.
@@ -116,11 +116,11 @@ struct ObjectWire {
 
 #[derive(Serialize, Deserialize)]
 struct EndWire {
-    end: End,
+    end: BundleEnd,
 }
 
 #[derive(Serialize, Deserialize)]
-struct End {
+struct BundleEnd {
     events: u64,
     objects: u64,
     bytes: u64,
@@ -167,11 +167,11 @@ impl BundleHeader {
 
     fn read(line: &[u8]) -> Result<Self, BundleError> {
         #[derive(Deserialize)]
-        struct Version {
+        struct BundleVersionField {
             version: u64,
         }
         let bad = |error: serde_json::Error| BundleError::NotABundle { reason: error.to_string() };
-        let Version { version } = serde_json::from_slice(line).map_err(bad)?;
+        let BundleVersionField { version } = serde_json::from_slice(line).map_err(bad)?;
         if version > BUNDLE_VERSION {
             return Err(BundleError::NewerVersion { found: version, known: BUNDLE_VERSION });
         }

@@ -1,6 +1,6 @@
 //! Outcomes and errors of importing and exporting bundles.
 
-use abide_model::{ReadNote, Seq, SessionId, StoreError};
+use abide_model::{ReadFinding, Seq, SessionId, StoreError};
 
 use super::{BundleError, BundleHeader};
 
@@ -72,7 +72,7 @@ pub enum ImportOutcome {
 
 /// A bundle that was read to its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Imported {
+pub struct ImportedBundle {
     /// What it holds.
     pub bundle: BundleHeader,
     /// What became of it.
@@ -80,10 +80,10 @@ pub struct Imported {
     /// Events that are erased in the bundle but not in the store. An import erases nothing.
     pub unerased: Vec<Seq>,
     /// What was found, and possibly repaired, in the existing session.
-    pub notes: Vec<ReadNote>,
+    pub notes: Vec<ReadFinding>,
 }
 
-impl Imported {
+impl ImportedBundle {
     /// Whether the session was created.
     #[must_use]
     pub const fn made(bundle: BundleHeader) -> Self {

@@ -8,7 +8,7 @@ use super::{
     ANY_RATIO, BundleCheck, BundleError, BundleFault, BundleHeader, EndWire, MAGIC, MAX_HEADER,
     MAX_RATIO, MAX_RECORD, ObjectWire, WINDOW_LOG,
 };
-use crate::{Line, MAX_LINE};
+use crate::{JournalLine, MAX_LINE};
 
 /// A checked record of a bundle.
 #[derive(Debug)]
@@ -21,13 +21,13 @@ pub enum BundleRecord<'a> {
         bytes: &'a [u8],
     },
     /// A line of the journal.
-    Line(Line<'a>),
+    Line(JournalLine<'a>),
 }
 
 /// Reads a bundle. Each record is checked when it is returned; the bundle as a whole is valid once
 /// [`BundleReader::next`] has returned `None`.
 pub struct BundleReader<R: Read> {
-    input: io::BufReader<zstd::stream::read::Decoder<'static, Counted<R>>>,
+    input: io::BufReader<zstd::stream::read::Decoder<'static, CountingReader<R>>>,
     header: BundleHeader,
     check: BundleCheck,
     hasher: blake3::Hasher,
@@ -46,7 +46,7 @@ impl<R: Read> std::fmt::Debug for BundleReader<R> {
 }
 
 /// What the line just read starts.
-enum Begins {
+enum BundleRecordStart {
     Line,
     Object(ObjectWire),
     End(EndWire),
@@ -55,7 +55,7 @@ enum Begins {
 impl<R: Read> BundleReader<R> {
     /// Reads the first line.
     pub fn open(input: R) -> Result<Self, BundleError> {
-        let mut input = Counted::new(input);
+        let mut input = CountingReader::new(input);
         let mut line = Vec::new();
         let ended = read_line(&mut input, &mut line, MAX_HEADER).map_err(BundleError::Read)?;
         let reason = |reason: &str| BundleError::NotABundle { reason: reason.to_owned() };
@@ -122,19 +122,19 @@ impl<R: Read> BundleReader<R> {
         self.check_ratio()?;
         self.read_line()?;
         match begins(&self.buffer).map_err(fault)? {
-            Begins::Line => {
+            BundleRecordStart::Line => {
                 self.pass();
                 let line = self.check.line(&self.buffer).map_err(fault)?;
                 Ok(Some(BundleRecord::Line(line)))
             }
-            Begins::Object(ObjectWire { object: hash, size }) => {
+            BundleRecordStart::Object(ObjectWire { object: hash, size }) => {
                 self.check.announce(hash, size).map_err(fault)?;
                 self.pass();
                 self.read_object(size)?;
                 self.check.object(hash, &self.buffer).map_err(fault)?;
                 Ok(Some(BundleRecord::Object { hash, bytes: &self.buffer }))
             }
-            Begins::End(EndWire { end }) => {
+            BundleRecordStart::End(EndWire { end }) => {
                 self.check.finish().map_err(fault)?;
                 let counts = (self.check.events(), self.check.objects(), self.check.bytes());
                 let hash = ObjectHash(*self.hasher.finalize().as_bytes());
@@ -236,17 +236,21 @@ impl<R: Read> BundleReader<R> {
     }
 }
 
-fn begins(line: &[u8]) -> Result<Begins, BundleFault> {
+fn begins(line: &[u8]) -> Result<BundleRecordStart, BundleFault> {
     if line.starts_with(b"{\"seq\":") {
-        return Ok(Begins::Line);
+        return Ok(BundleRecordStart::Line);
     }
     let record = Some(line).filter(|line| line.len() <= MAX_RECORD);
     let record = record.ok_or(BundleFault::Record)?;
     if record.starts_with(b"{\"object\":") {
-        return serde_json::from_slice(record).map(Begins::Object).map_err(|_| BundleFault::Record);
+        return serde_json::from_slice(record)
+            .map(BundleRecordStart::Object)
+            .map_err(|_| BundleFault::Record);
     }
     if record.starts_with(b"{\"end\":") {
-        return serde_json::from_slice(record).map(Begins::End).map_err(|_| BundleFault::Record);
+        return serde_json::from_slice(record)
+            .map(BundleRecordStart::End)
+            .map_err(|_| BundleFault::Record);
     }
     Err(BundleFault::Record)
 }
@@ -289,19 +293,19 @@ fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>, limit: usize) -> io::
 }
 
 /// Counts the bytes read from the input and remembers whether it failed.
-struct Counted<R> {
+struct CountingReader<R> {
     inner: io::BufReader<R>,
     taken: u64,
     failed: bool,
 }
 
-impl<R: Read> Counted<R> {
+impl<R: Read> CountingReader<R> {
     fn new(inner: R) -> Self {
         Self { inner: io::BufReader::with_capacity(READ, inner), taken: 0, failed: false }
     }
 }
 
-impl<R: Read> Read for Counted<R> {
+impl<R: Read> Read for CountingReader<R> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let read = self.fill_buf()?.read(buf)?;
         self.consume(read);
@@ -309,7 +313,7 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-impl<R: Read> BufRead for Counted<R> {
+impl<R: Read> BufRead for CountingReader<R> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         let Self { inner, failed, .. } = self;
         inner.fill_buf().inspect_err(|error| {

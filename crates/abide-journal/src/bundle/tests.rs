@@ -6,7 +6,7 @@ use abide_model::{Kind, Leaf, NewEvent, ObjectHash, Payload, Seq, SessionId, Tim
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Line, LineError, MAX_LINE, ObjectRef, Salt, Sum};
+use crate::{JournalLine, LineError, MAX_LINE, ObjectRef, Salt, Sum};
 
 const OBJECT_BYTES: usize = 100;
 
@@ -36,7 +36,7 @@ impl Maker {
     }
 
     fn event(&mut self, kind: &str, data: &str) {
-        let data = Payload::new(data, &Limits::default()).unwrap();
+        let data = Payload::new(data, &EventLimits::default()).unwrap();
         let (data, leaves) = data.take_leaves(OBJECT_BYTES);
         let refs: Vec<_> = leaves.iter().map(ObjectRef::to).collect();
         let event = NewEvent::new(Kind::new(kind).unwrap(), data);
@@ -48,7 +48,7 @@ impl Maker {
         let event = event.into_event(seq, Timestamp::from_millis(1_763_169_600_000));
         let mut out = Vec::new();
         let salt = Salt::derive(&[9; 32], seq.0);
-        self.sum = Line::write(&mut out, &event, refs, lag, salt, self.sum.link());
+        self.sum = JournalLine::write(&mut out, &event, refs, lag, salt, self.sum.link());
         out.pop();
         self.content.lines.push(out);
         let known: Vec<_> = self.content.objects.concat();
@@ -63,7 +63,7 @@ impl Maker {
 
     fn erase_last(&mut self) {
         let line = self.content.lines.pop().unwrap();
-        let mut erased = Line::read(&line).unwrap().erased();
+        let mut erased = JournalLine::read(&line).unwrap().erased();
         erased.pop();
         self.content.lines.push(erased);
         // Nobody else names them.
@@ -134,7 +134,7 @@ fn forged(header: &BundleHeader, records: &[u8]) -> Vec<u8> {
     let mut hasher = blake3::Hasher::new();
     hasher.update(&head);
     hasher.update(records);
-    let end = End {
+    let end = BundleEnd {
         events: header.events,
         objects: header.objects,
         bytes: header.bytes,
@@ -239,7 +239,7 @@ fn what_stands_behind_the_end_is_refused() {
     let mut head = maker.header().write();
     let mut plain = records(&maker.content);
     let hash = blake3::Hasher::new().update(&head).update(&plain).finalize();
-    let end = End {
+    let end = BundleEnd {
         events: 5,
         objects: 1,
         bytes: maker.header().bytes,
@@ -393,7 +393,7 @@ fn objects_are_there_once_whole_and_named() {
     let fits = |change: &dyn Fn(&mut ObjectRef)| {
         let mut maker = Maker::new(session());
         let data = format!(r#"{{"text":"{}"}}"#, "long ".repeat(30));
-        let (data, leaves) = Payload::new(&data, &Limits::default()).unwrap().take_leaves(100);
+        let (data, leaves) = Payload::new(&data, &EventLimits::default()).unwrap().take_leaves(100);
         let mut refs: Vec<_> = leaves.iter().map(ObjectRef::to).collect();
         change(&mut refs[0]);
         maker.push(NewEvent::new(Kind::new("x.a").unwrap(), data), &leaves, &refs, 1);

@@ -5,10 +5,10 @@ use std::io::{self, Write};
 use abide_model::ObjectHash;
 
 use super::{
-    BundleCheck, BundleError, BundleFault, BundleHeader, End, EndWire, ObjectWire, WINDOW_LOG,
-    line_of,
+    BundleCheck, BundleEnd, BundleError, BundleFault, BundleHeader, EndWire, ObjectWire,
+    WINDOW_LOG, line_of,
 };
-use crate::Line;
+use crate::JournalLine;
 
 const LEVEL: i32 = 3;
 
@@ -62,7 +62,7 @@ impl<W: Write> BundleWriter<W> {
     }
 
     /// Writes a journal line as it is. `raw` has no line break.
-    pub fn line<'a>(&mut self, raw: &'a [u8]) -> Result<Line<'a>, BundleError> {
+    pub fn line<'a>(&mut self, raw: &'a [u8]) -> Result<JournalLine<'a>, BundleError> {
         let line = self.check.line(raw).map_err(self.fault())?;
         self.put(&[raw, b"\n"])?;
         Ok(line)
@@ -71,7 +71,7 @@ impl<W: Write> BundleWriter<W> {
     /// Writes the end record and returns the output.
     pub fn finish(mut self) -> Result<W, BundleError> {
         self.check.finish().map_err(self.fault())?;
-        let end = End {
+        let end = BundleEnd {
             events: self.check.events(),
             objects: self.check.objects(),
             bytes: self.check.bytes(),

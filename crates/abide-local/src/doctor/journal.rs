@@ -5,30 +5,30 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use abide_journal::{
-    Chained, Found, Journal, JournalError, Line, Link, Mark, ObjectRef, Salt, Seam, SegmentForm,
-    SegmentHeader, SegmentName, Start, Sum,
+    AcknowledgedEnd, ChainTarget, Journal, JournalError, JournalItem, JournalLine, Link, ObjectRef,
+    RepairSplice, Salt, SegmentForm, SegmentHeader, SegmentName, Sum, WalkStart,
 };
 use abide_model::{Event, Seq, SessionId};
 
 /// A line or splice that can be read.
 #[derive(Debug, Clone)]
-struct Standing {
+struct ReadableRecord {
     segment: u64,
     offset: u64,
     end: u64,
     ended: bool,
-    what: What,
+    what: ReadableRecordKind,
 }
 
 #[derive(Debug, Clone)]
-enum What {
+enum ReadableRecordKind {
     Line { seq: Seq, prev: Link, sum: Sum },
-    Seam(Seam),
+    Seam(RepairSplice),
 }
 
 /// What is known of the file of a segment.
 #[derive(Debug, Clone, Default)]
-struct File {
+struct SurveyedSegment {
     form: Option<SegmentForm>,
     header: Option<SegmentHeader>,
     length: u64,
@@ -38,24 +38,24 @@ struct File {
 
 /// A journal as found.
 #[derive(Debug)]
-pub(super) struct Survey {
+pub(super) struct JournalSurvey {
     session: SessionId,
     journal: Journal,
     /// The event before its first, and what the first line is chained to.
     before: (Seq, Sum),
-    mark: Option<Mark>,
-    files: BTreeMap<u64, File>,
-    standing: Vec<Standing>,
+    mark: Option<AcknowledgedEnd>,
+    files: BTreeMap<u64, SurveyedSegment>,
+    standing: Vec<ReadableRecord>,
     /// Where a torn tail starts: segment and byte.
     torn: Option<(u64, u64)>,
 }
 
 /// A reconstructed event, with the objects that it names.
-pub(super) type Again = (Event, Vec<ObjectRef>);
+pub(super) type ReconstructedEvent = (Event, Vec<ObjectRef>);
 
 /// A rewritten segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Rewritten {
+pub(super) struct RewrittenSegment {
     pub(super) number: u64,
     /// The form of the file that it replaces; `None` if that is gone.
     pub(super) old: Option<SegmentForm>,
@@ -67,8 +67,8 @@ pub(super) struct Rewritten {
 
 /// A journal as a repair writes it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Rewrite {
-    pub(super) segments: Vec<Rewritten>,
+pub(super) struct JournalRewrite {
+    pub(super) segments: Vec<RewrittenSegment>,
     /// What stays lost: first and last of each range.
     pub(super) lost: Vec<(Seq, Seq)>,
     /// What is reconstructed: first and last of each range.
@@ -83,22 +83,22 @@ pub(super) struct Rewrite {
 const MOST_MISSING: u64 = 65_536;
 
 /// A part of a segment's new bytes.
-enum Part {
+enum SegmentPart {
     Keep { offset: u64, end: u64, ended: bool, is_line: bool },
     Line(Vec<u8>),
     Seam(Vec<u8>),
 }
 
-impl Survey {
+impl JournalSurvey {
     /// Reads the journal of a session. `before` is the event before its first, if the journal does
     /// not tell.
     pub(super) fn of(
         journal: &Journal,
         session: SessionId,
         before: (Seq, Sum),
-        mark: Option<Mark>,
+        mark: Option<AcknowledgedEnd>,
     ) -> Result<Self, JournalError> {
-        let mut files: BTreeMap<u64, File> = BTreeMap::new();
+        let mut files: BTreeMap<u64, SurveyedSegment> = BTreeMap::new();
         for name in journal.segments()? {
             let segment = journal.open_segment(name)?;
             let header = journal.header(name.number)?;
@@ -106,7 +106,7 @@ impl Survey {
                 header.filter(|header| header.segment == name.number && header.session == session);
             files.insert(
                 name.number,
-                File {
+                SurveyedSegment {
                     form: Some(segment.form()),
                     header,
                     length: segment.len()?,
@@ -115,17 +115,24 @@ impl Survey {
             );
         }
         let (mut standing, mut torn) = (Vec::new(), None);
-        journal.walk(Start::beginning(), mark, &mut |found| {
+        journal.walk(WalkStart::beginning(), mark, &mut |found| {
             match found {
-                Found::Event { line, segment, offset, end, ended } => {
-                    let what = What::Line { seq: line.seq, prev: line.prev, sum: line.sum };
-                    standing.push(Standing { segment, offset, end, ended, what });
+                JournalItem::Event { line, segment, offset, end, ended } => {
+                    let what =
+                        ReadableRecordKind::Line { seq: line.seq, prev: line.prev, sum: line.sum };
+                    standing.push(ReadableRecord { segment, offset, end, ended, what });
                 }
-                Found::Seam { seam, segment, offset, end, ended } => {
-                    standing.push(Standing { segment, offset, end, ended, what: What::Seam(seam) });
+                JournalItem::Seam { seam, segment, offset, end, ended } => {
+                    standing.push(ReadableRecord {
+                        segment,
+                        offset,
+                        end,
+                        ended,
+                        what: ReadableRecordKind::Seam(seam),
+                    });
                 }
-                Found::Torn { segment, offset, .. } => torn = Some((segment, offset)),
-                Found::Damage(_) => {}
+                JournalItem::Torn { segment, offset, .. } => torn = Some((segment, offset)),
+                JournalItem::Damage(_) => {}
             }
             ControlFlow::Continue(())
         })?;
@@ -149,19 +156,19 @@ impl Survey {
     pub(super) fn rewrite(
         &self,
         repair: &str,
-        again: &BTreeMap<Seq, Again>,
+        again: &BTreeMap<Seq, ReconstructedEvent>,
         last: Seq,
         salt: &mut dyn FnMut() -> Salt,
-    ) -> Result<Rewrite, JournalError> {
-        let mut joining = Joining {
+    ) -> Result<JournalRewrite, JournalError> {
+        let mut joining = GapJoiner {
             repair,
             again,
             salt,
-            last: (self.before.0, Chained::Sum(self.before.1)),
+            last: (self.before.0, ChainTarget::Sum(self.before.1)),
             lost: Vec::new(),
             written: Vec::new(),
         };
-        let mut parts: BTreeMap<u64, Vec<Part>> = BTreeMap::new();
+        let mut parts: BTreeMap<u64, Vec<SegmentPart>> = BTreeMap::new();
         let mut headers: BTreeMap<u64, (Seq, Sum)> = BTreeMap::new();
         let mut segment = 1;
         headers.insert(1, (joining.last.0, joining.last.1.sum()));
@@ -173,9 +180,9 @@ impl Survey {
                 .or((one.segment > segment + 1).then_some(segment + 1))
                 .unwrap_or(segment);
             let (next, prev) = match &one.what {
-                What::Line { seq, prev, .. } => (*seq, Some(*prev)),
-                What::Seam(seam) if joining.fills(seam) => continue,
-                What::Seam(seam) => (seam.after.next(), None),
+                ReadableRecordKind::Line { seq, prev, .. } => (*seq, Some(*prev)),
+                ReadableRecordKind::Seam(seam) if joining.fills(seam) => continue,
+                ReadableRecordKind::Seam(seam) => (seam.after.next(), None),
             };
             headers.entry(gap).or_insert((joining.last.0, joining.last.1.sum()));
             parts.entry(gap).or_default().extend(joining.bridge(next, prev));
@@ -183,12 +190,13 @@ impl Survey {
                 headers.entry(number).or_insert((joining.last.0, joining.last.1.sum()));
             }
             segment = one.segment;
-            let is_line = matches!(one.what, What::Line { .. });
-            let keep = Part::Keep { offset: one.offset, end: one.end, ended: one.ended, is_line };
+            let is_line = matches!(one.what, ReadableRecordKind::Line { .. });
+            let keep =
+                SegmentPart::Keep { offset: one.offset, end: one.end, ended: one.ended, is_line };
             parts.entry(segment).or_default().push(keep);
             joining.last = match &one.what {
-                What::Line { seq, sum, .. } => (*seq, Chained::Sum(*sum)),
-                What::Seam(seam) => (seam.next.back(1), seam.prev),
+                ReadableRecordKind::Line { seq, sum, .. } => (*seq, ChainTarget::Sum(*sum)),
+                ReadableRecordKind::Seam(seam) => (seam.next.back(1), seam.prev),
             };
         }
         let end = self.mark.map_or(Seq::ZERO, |mark| mark.seq).max(last);
@@ -196,7 +204,7 @@ impl Survey {
             let bridge = joining.bridge(end.next(), None);
             parts.entry(segment).or_default().extend(bridge);
         }
-        let mut rewrite = Rewrite {
+        let mut rewrite = JournalRewrite {
             lost: joining.lost,
             again: joining.written,
             end: Some((joining.last.0, joining.last.1.sum())),
@@ -224,7 +232,13 @@ impl Survey {
     }
 
     /// Whether the file of a segment holds exactly this. A torn tail is left to the next writer.
-    fn is_whole(&self, number: u64, file: &File, first: Option<Seq>, parts: &[Part]) -> bool {
+    fn is_whole(
+        &self,
+        number: u64,
+        file: &SurveyedSegment,
+        first: Option<Seq>,
+        parts: &[SegmentPart],
+    ) -> bool {
         let Some(header) = file.header.as_ref().filter(|_| file.form.is_some() && !file.unsealed)
         else {
             return false;
@@ -235,7 +249,7 @@ impl Survey {
         let mut at = header.write().len() as u64;
         for part in parts {
             match part {
-                Part::Keep { offset, end, ended, .. } if *offset == at => {
+                SegmentPart::Keep { offset, end, ended, .. } if *offset == at => {
                     // The line feed of the last line may be part of what is torn.
                     if !ended && self.torn.is_none() && *end < file.length {
                         return false;
@@ -251,19 +265,19 @@ impl Survey {
     fn written(
         &self,
         number: u64,
-        file: &File,
+        file: &SurveyedSegment,
         header: SegmentHeader,
-        parts: &[Part],
-    ) -> Result<Rewritten, JournalError> {
+        parts: &[SegmentPart],
+    ) -> Result<RewrittenSegment, JournalError> {
         let mut new =
-            Rewritten { number, old: file.form, bytes: header.write(), kept: 0, again: 0 };
+            RewrittenSegment { number, old: file.form, bytes: header.write(), kept: 0, again: 0 };
         let old = match file.form {
             Some(form) => Some(self.journal.open_segment(SegmentName { number, form })?),
             None => None,
         };
         for part in parts {
             match part {
-                Part::Keep { offset, end, is_line, .. } => {
+                SegmentPart::Keep { offset, end, is_line, .. } => {
                     let mut bytes = vec![0; usize::try_from(end - offset).unwrap_or(0)];
                     let mut read = 0;
                     while let (Some(old), Some(rest)) = (&old, bytes.get_mut(read..)) {
@@ -279,11 +293,11 @@ impl Survey {
                     new.bytes.extend_from_slice(&bytes);
                     new.kept += u64::from(*is_line);
                 }
-                Part::Line(bytes) => {
+                SegmentPart::Line(bytes) => {
                     new.bytes.extend_from_slice(bytes);
                     new.again += 1;
                 }
-                Part::Seam(bytes) => new.bytes.extend_from_slice(bytes),
+                SegmentPart::Seam(bytes) => new.bytes.extend_from_slice(bytes),
             }
         }
         Ok(new)
@@ -291,25 +305,25 @@ impl Survey {
 }
 
 /// Joins the two sides of a gap.
-struct Joining<'a> {
+struct GapJoiner<'a> {
     repair: &'a str,
-    again: &'a BTreeMap<Seq, Again>,
+    again: &'a BTreeMap<Seq, ReconstructedEvent>,
     salt: &'a mut dyn FnMut() -> Salt,
     /// The last event so far, and what the next line is chained to.
-    last: (Seq, Chained),
+    last: (Seq, ChainTarget),
     lost: Vec<(Seq, Seq)>,
     written: Vec<(Seq, Seq)>,
 }
 
-impl Joining<'_> {
+impl GapJoiner<'_> {
     /// Whether more is now known between the two sides of a splice than when it was written.
-    fn fills(&self, seam: &Seam) -> bool {
+    fn fills(&self, seam: &RepairSplice) -> bool {
         seam.lost().is_some_and(|(first, last)| self.again.range(first..=last).next().is_some())
     }
 
     /// What comes between the last line and that of `next`, which is chained to `prev`, or if that
     /// is `None`, to whatever precedes it.
-    fn bridge(&mut self, next: Seq, prev: Option<Link>) -> Vec<Part> {
+    fn bridge(&mut self, next: Seq, prev: Option<Link>) -> Vec<SegmentPart> {
         let mut parts = Vec::new();
         let from = self.last.0.next();
         if from < next {
@@ -320,25 +334,25 @@ impl Joining<'_> {
                 }
                 let mut bytes = Vec::new();
                 let (salt, link) = ((self.salt)(), self.last.1.link());
-                let sum = Line::write(&mut bytes, event, objects, 1, salt, link);
-                parts.push(Part::Line(bytes));
-                self.last = (*seq, Chained::Sum(sum));
+                let sum = JournalLine::write(&mut bytes, event, objects, 1, salt, link);
+                parts.push(SegmentPart::Line(bytes));
+                self.last = (*seq, ChainTarget::Sum(sum));
                 grow(&mut self.written, *seq);
             }
         }
         let chained = prev.is_none_or(|prev| prev == self.last.1.link());
         if self.last.0.next() < next || !chained {
-            let prev = prev.map_or(self.last.1, Chained::Link);
+            let prev = prev.map_or(self.last.1, ChainTarget::Link);
             parts.push(self.seam(next, prev));
         }
         parts
     }
 
-    fn seam(&mut self, next: Seq, prev: Chained) -> Part {
-        let seam = Seam { repair: self.repair.to_owned(), after: self.last.0, next, prev };
+    fn seam(&mut self, next: Seq, prev: ChainTarget) -> SegmentPart {
+        let seam = RepairSplice { repair: self.repair.to_owned(), after: self.last.0, next, prev };
         self.lost.extend(seam.lost());
         self.last = (next.back(1), prev);
-        Part::Seam(seam.write())
+        SegmentPart::Seam(seam.write())
     }
 }
 

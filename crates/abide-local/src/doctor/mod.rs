@@ -17,19 +17,19 @@ mod undo;
 use std::fmt;
 
 use abide_model::{
-    CallId, Finding, FindingType, FoundAt, ObjectHash, Repair, Rule, Seq, SessionId, SessionState,
-    SessionStatus, Severity, StoreError, standard_rules,
+    CallId, Finding, FindingPlace, FindingType, ObjectHash, Repair, Seq, SessionId, SessionState,
+    SessionStatus, Severity, StoreError, ValidationRule, standard_rules,
 };
 
 use crate::store::LocalStore;
 
-pub use plan::{Action, Considered, RepairPlan, RepairRequest, Strategy};
-pub use repair::{After, Repaired};
+pub use plan::{ConsideredStrategy, RepairAction, RepairPlan, RepairRequest, RepairStrategy};
+pub use repair::{FinishedRepair, RepairAftermath};
 pub(crate) use session::note_recovery;
 pub use undo::UndoPlan;
 
 /// Makes the rules for one session.
-type MakeRules<'a> = dyn Fn() -> Vec<Box<dyn Rule>> + Sync + 'a;
+type MakeRules<'a> = dyn Fn() -> Vec<Box<dyn ValidationRule>> + Sync + 'a;
 
 /// Examines a store and its sessions, and repairs them.
 pub struct Doctor<'a> {
@@ -55,11 +55,11 @@ pub struct Examination {
     /// What is wrong with it.
     pub findings: Vec<Finding>,
     /// What earlier repairs could not bring back.
-    pub missing: Missing,
+    pub missing: RecordedLosses,
     /// A repair asks for a person to look at it.
     pub requires_validation: bool,
     /// What a repair needs to know.
-    pub(crate) facts: Facts,
+    pub(crate) facts: ExaminationFacts,
 }
 
 impl Examination {
@@ -69,16 +69,16 @@ impl Examination {
             events: 0,
             bytes: 0,
             findings: Vec::new(),
-            missing: Missing::default(),
+            missing: RecordedLosses::default(),
             requires_validation: false,
-            facts: Facts::default(),
+            facts: ExaminationFacts::default(),
         }
     }
 }
 
 /// Permanent losses that the journal names.
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize)]
-pub struct Missing {
+pub struct RecordedLosses {
     /// Events: first and last of each range.
     pub events: Vec<(Seq, Seq)>,
     /// Objects.
@@ -89,7 +89,7 @@ pub struct Missing {
 
 /// Facts from an examination that are not findings.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Facts {
+pub(crate) struct ExaminationFacts {
     /// The state at the end; `None` if it could not be folded.
     pub(crate) state: Option<SessionState>,
     /// Lost events that no repair has named: first and last of each range.
@@ -108,7 +108,7 @@ pub(crate) struct Facts {
     pub(crate) at_rest: bool,
 }
 
-impl Facts {
+impl ExaminationFacts {
     /// Whether nobody is working on the session. Between two hooks of an agent nobody has it open,
     /// but its tools run on.
     fn is_over(&self) -> bool {
@@ -132,7 +132,7 @@ impl LocalStore {
 impl<'a> Doctor<'a> {
     /// Adds these rules to the standard ones.
     #[must_use]
-    pub fn with_rules(self, own: impl Fn() -> Vec<Box<dyn Rule>> + Sync + 'a) -> Self {
+    pub fn with_rules(self, own: impl Fn() -> Vec<Box<dyn ValidationRule>> + Sync + 'a) -> Self {
         let rules = self.rules;
         let both = move || rules().into_iter().chain(own()).collect();
         Self { store: self.store, rules: Box::new(both) }
@@ -151,7 +151,7 @@ impl<'a> Doctor<'a> {
 fn warning(
     rule: &'static str,
     r#type: FindingType,
-    place: FoundAt,
+    place: FindingPlace,
     message: impl Into<String>,
     repair: Repair,
 ) -> Finding {
@@ -162,7 +162,7 @@ fn warning(
 fn error(
     rule: &'static str,
     r#type: FindingType,
-    place: FoundAt,
+    place: FindingPlace,
     message: impl Into<String>,
     repair: Repair,
 ) -> Finding {

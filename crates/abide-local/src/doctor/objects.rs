@@ -4,23 +4,23 @@
 use std::collections::BTreeSet;
 
 use abide_model::{
-    Finding, FindingType, FoundAt, ObjectHash, Repair, Seq, SessionState, StoreError,
+    Finding, FindingPlace, FindingType, ObjectHash, Repair, Seq, SessionState, StoreError,
 };
 use abide_workspace::{Losses, Reach, ReachError};
 
-use super::session::Lines;
-use super::{Doctor, Missing, error, warning};
+use super::session::WalkedJournal;
+use super::{Doctor, RecordedLosses, error, warning};
 use crate::error::store_error;
 
 /// The snapshot of a checkpoint, its event and its number.
-pub(super) type SnapshotAt = (ObjectHash, Seq, Option<u64>);
+pub(super) type CheckpointSnapshot = (ObjectHash, Seq, Option<u64>);
 
 impl Doctor<'_> {
     /// Checks that every object can be read that an event or a checkpoint names. Returns those that
     /// are lost and that no later repair has named as lost.
     pub(super) fn check_objects_of(
         &self,
-        lines: &Lines,
+        lines: &WalkedJournal,
         state: Option<&SessionState>,
         findings: &mut Vec<Finding>,
     ) -> Result<Vec<ObjectHash>, StoreError> {
@@ -50,7 +50,7 @@ impl Doctor<'_> {
                 findings.push(warning(
                     "damaged-checkpoint",
                     FindingType::Referential,
-                    FoundAt::event(*seq),
+                    FindingPlace::event(*seq),
                     format!(
                         "not all files of {checkpoint} can be restored: object {object} is lost"
                     ),
@@ -68,7 +68,7 @@ impl Doctor<'_> {
             findings.push(warning(
                 "missing-snapshot",
                 FindingType::Referential,
-                FoundAt::subject(format!("object {snapshot}")).of_event(*seq),
+                FindingPlace::subject(format!("object {snapshot}")).of_event(*seq),
                 format!(
                     "the files of {} checkpoints are not in this store: the session was imported without them, or they are lost",
                     unkept.len()
@@ -83,9 +83,9 @@ impl Doctor<'_> {
     /// the others.
     fn kept_snapshots(
         &self,
-        lines: &Lines,
+        lines: &WalkedJournal,
         state: Option<&SessionState>,
-    ) -> Result<(Vec<SnapshotAt>, Vec<SnapshotAt>), StoreError> {
+    ) -> Result<(Vec<CheckpointSnapshot>, Vec<CheckpointSnapshot>), StoreError> {
         let named = lines.named_as_lost();
         let thinned = state.map(|state| &state.core.checkpoints);
         let (mut kept, mut unkept) = (Vec::new(), Vec::new());
@@ -103,7 +103,7 @@ impl Doctor<'_> {
     }
 
     /// The objects of these checkpoints that cannot be read.
-    fn losses(&self, snapshots: &[SnapshotAt]) -> Result<Losses, StoreError> {
+    fn losses(&self, snapshots: &[CheckpointSnapshot]) -> Result<Losses, StoreError> {
         let packs = self.store.packs();
         let read = |hash| packs.read(hash).map_err(store_error);
         let mut reach = Reach::default();
@@ -126,12 +126,12 @@ impl Doctor<'_> {
     }
 
     /// Permanent losses that are named as such. An object that was stored again does not count.
-    pub(super) fn missing(&self, lines: &Lines) -> Result<Missing, StoreError> {
+    pub(super) fn missing(&self, lines: &WalkedJournal) -> Result<RecordedLosses, StoreError> {
         let all = || lines.recoveries.iter().map(|(_, recovery)| recovery);
         let named: Vec<ObjectHash> = lines.named_as_lost().into_keys().collect();
         let there = self.store.packs().readable(&named).map_err(store_error)?;
         let gone = named.into_iter().zip(there).filter(|(_, there)| !there);
-        Ok(Missing {
+        Ok(RecordedLosses {
             events: all().flat_map(|fact| fact.lost.iter().copied()).collect(),
             objects: gone.map(|(hash, _)| hash).collect(),
             calls: all().flat_map(|fact| fact.unknown.iter().cloned()).collect(),
@@ -143,7 +143,7 @@ fn missing_object(hash: ObjectHash, seq: Seq, message: String) -> Finding {
     error(
         "missing-object",
         FindingType::Referential,
-        FoundAt::subject(format!("object {hash}")).of_event(seq),
+        FindingPlace::subject(format!("object {hash}")).of_event(seq),
         message,
         Repair::automatic("it is recorded as lost, and stored again when it next occurs"),
     )

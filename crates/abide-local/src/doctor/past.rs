@@ -5,15 +5,15 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use abide_journal::{Found, Start};
+use abide_journal::{JournalItem, WalkStart};
 use abide_model::{
-    Fact, Finding, FindingType, FoundAt, Kind, Recovery, Repair, Seq, SessionId, StoreError,
+    Fact, Finding, FindingPlace, FindingType, Kind, Recovery, Repair, Seq, SessionId, StoreError,
 };
 
 use super::session::note_recovery;
 use super::{Doctor, error};
 use crate::error::store_error;
-use crate::past::Past;
+use crate::past::SessionAncestry;
 use crate::reader::LocalReader;
 
 impl Doctor<'_> {
@@ -28,7 +28,8 @@ impl Doctor<'_> {
         if !past.is_fork() {
             return Ok(true);
         }
-        let place = FoundAt::subject(format!("the shared events of session {}", reader.session()));
+        let place =
+            FindingPlace::subject(format!("the shared events of session {}", reader.session()));
         if let Some(note) = past.note(Seq::FIRST) {
             findings.push(error(
                 "missing-parent",
@@ -42,14 +43,14 @@ impl Doctor<'_> {
         let last = past.last();
         let shared = past.sum_of(last).map_err(store_error)?;
         let mut chained = false;
-        let walked = reader.journal().walk(Start::beginning(), None, &mut |found| {
+        let walked = reader.journal().walk(WalkStart::beginning(), None, &mut |found| {
             match found {
-                Found::Event { line, .. } => {
+                JournalItem::Event { line, .. } => {
                     chained = shared.is_some_and(|sum| sum.link() == line.prev)
                         || line.seq > past.own_first();
                 }
                 // A repair has joined them.
-                Found::Seam { .. } => chained = true,
+                JournalItem::Seam { .. } => chained = true,
                 _ => return ControlFlow::Continue(()),
             }
             ControlFlow::Break(())
@@ -85,7 +86,10 @@ impl Doctor<'_> {
     /// The shared events that repairs of ancestors have named as lost or reconstructed: first and
     /// last of each range. Those repairs are recorded after the event that was forked at, where the
     /// fork does not see them.
-    pub(super) fn mended_past(&self, past: &Past) -> Result<Vec<(Seq, Seq)>, StoreError> {
+    pub(super) fn mended_past(
+        &self,
+        past: &SessionAncestry,
+    ) -> Result<Vec<(Seq, Seq)>, StoreError> {
         let mut mended = Vec::new();
         for stretch in past.stretches() {
             for (_, fact) in recoveries(&stretch.reader)? {

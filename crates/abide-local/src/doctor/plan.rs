@@ -12,8 +12,8 @@ use abide_model::{
 };
 use serde::Serialize;
 
-use super::journal::{Again, Rewrite, Survey};
-use super::source::Source;
+use super::journal::{JournalRewrite, JournalSurvey, ReconstructedEvent};
+use super::source::RecoveredEvents;
 use super::{Doctor, Examination};
 use crate::error::store_error;
 use crate::layout::SessionLayout;
@@ -21,7 +21,7 @@ use crate::layout::SessionLayout;
 /// How to repair a session whose journal has lost events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Strategy {
+pub enum RepairStrategy {
     /// Reconstruct what is lost from the transcript and the index.
     Reconstruct,
     /// Keep everything that can be read, before and after the damage; name the rest as lost.
@@ -30,7 +30,7 @@ pub enum Strategy {
     Checkpoint,
 }
 
-impl Strategy {
+impl RepairStrategy {
     /// Its name.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -42,7 +42,7 @@ impl Strategy {
     }
 }
 
-impl FromStr for Strategy {
+impl FromStr for RepairStrategy {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -59,19 +59,19 @@ impl FromStr for Strategy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RepairRequest {
     /// The strategy; by default the one that loses least.
-    pub strategy: Option<Strategy>,
+    pub strategy: Option<RepairStrategy>,
     /// The session was named explicitly: its open calls and turns count as over.
     pub named: bool,
-    /// The event to rewind to, with [`Strategy::Checkpoint`]; by default the latest checkpoint
+    /// The event to rewind to, with [`RepairStrategy::Checkpoint`]; by default the latest checkpoint
     /// before the damage.
     pub from: Option<Seq>,
 }
 
 /// A strategy, and what it would cost.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Considered {
+pub struct ConsideredStrategy {
     /// The strategy.
-    pub strategy: Strategy,
+    pub strategy: RepairStrategy,
     /// It can be applied.
     pub possible: bool,
     /// Events that stay lost.
@@ -87,7 +87,7 @@ pub struct Considered {
 /// One step of a repair.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "action", rename_all = "snake_case")]
-pub enum Action {
+pub enum RepairAction {
     /// Rewrite a segment.
     RewriteSegment {
         /// Its file.
@@ -171,7 +171,7 @@ pub enum Action {
     },
 }
 
-impl fmt::Display for Action {
+impl fmt::Display for RepairAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::RewriteSegment { path, kept, reconstructed: 0 } => {
@@ -245,21 +245,21 @@ pub struct RepairPlan {
     pub session: Option<SessionId>,
     /// How lost events are dealt with, if any are lost.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub strategy: Option<Strategy>,
+    pub strategy: Option<RepairStrategy>,
     /// All strategies considered.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub considered: Vec<Considered>,
+    pub considered: Vec<ConsideredStrategy>,
     /// The steps, in order.
-    pub actions: Vec<Action>,
+    pub actions: Vec<RepairAction>,
     /// Findings that it does not fix.
     pub left: Vec<Finding>,
 }
 
 /// What applying a plan needs beyond what is shown.
 #[derive(Debug, Default)]
-pub(super) struct Workings {
-    pub(super) rewrite: Rewrite,
-    pub(super) source: Source,
+pub(super) struct RepairMaterial {
+    pub(super) rewrite: JournalRewrite,
+    pub(super) source: RecoveredEvents,
     pub(super) lost: Vec<(Seq, Seq)>,
 }
 
@@ -277,12 +277,12 @@ impl Doctor<'_> {
         &self,
         examination: &Examination,
         request: RepairRequest,
-    ) -> Result<(RepairPlan, Workings), StoreError> {
+    ) -> Result<(RepairPlan, RepairMaterial), StoreError> {
         let session = examination.session;
         let layout = self.store.layout_of(session)?;
         let facts = &examination.facts;
         let mut plan = RepairPlan { session: Some(session), ..RepairPlan::default() };
-        let mut workings = Workings::default();
+        let mut workings = RepairMaterial::default();
         let unsealed = examination.findings.iter().any(|found| found.rule == "sealed-segment");
         if facts.damaged || unsealed {
             let survey = self.survey(session, &layout)?;
@@ -294,13 +294,13 @@ impl Doctor<'_> {
             workings.lost = facts.lost.clone();
             self.choose(examination, request, &workings, &mut plan)?;
             let again = match plan.strategy {
-                None | Some(Strategy::Checkpoint) => BTreeMap::new(),
+                None | Some(RepairStrategy::Checkpoint) => BTreeMap::new(),
                 Some(_) => workings.source.within(&facts.lost),
             };
             let rewrite = draft(&survey, &Self::pretend(again))?;
             plan.actions.extend(rewrite.segments.iter().map(|segment| {
                 let name = SegmentName { number: segment.number, form: SegmentForm::Plain };
-                Action::RewriteSegment {
+                RepairAction::RewriteSegment {
                     path: layout.journal().join(name.file_name()),
                     kept: segment.kept,
                     reconstructed: segment.again,
@@ -310,11 +310,11 @@ impl Doctor<'_> {
                 // Every line is in place: the watermark stems from before a repair that was
                 // interrupted.
                 let path = layout.watermark();
-                plan.actions.push(Action::MakeAnew { what: "watermark", path });
+                plan.actions.push(RepairAction::MakeAnew { what: "watermark", path });
             }
             workings.rewrite = rewrite;
         } else if request.from.is_some()
-            || request.strategy == Some(Strategy::Checkpoint)
+            || request.strategy == Some(RepairStrategy::Checkpoint)
                 && examination.findings.iter().any(contradicts)
         {
             self.choose(examination, request, &workings, &mut plan)?;
@@ -330,14 +330,14 @@ impl Doctor<'_> {
         &self,
         session: SessionId,
         layout: &SessionLayout,
-    ) -> Result<Survey, StoreError> {
+    ) -> Result<JournalSurvey, StoreError> {
         let reader = self.store.reader_at(session, layout);
         let journal = Journal::new(self.store.storage().clone(), layout.journal());
         let past = reader.past().map_err(store_error)?;
         let sum = past.sum().map_err(store_error)?;
         let before = (past.last(), sum.unwrap_or_else(|| abide_journal::Sum::genesis(session)));
         let mark = reader.mark().map_err(store_error)?;
-        Survey::of(&journal, session, before, mark).map_err(store_error)
+        JournalSurvey::of(&journal, session, before, mark).map_err(store_error)
     }
 
     /// Chooses a strategy, and says what each would cost.
@@ -345,15 +345,15 @@ impl Doctor<'_> {
         &self,
         examination: &Examination,
         request: RepairRequest,
-        workings: &Workings,
+        workings: &RepairMaterial,
         plan: &mut RepairPlan,
     ) -> Result<(), StoreError> {
         let lost = count(&workings.lost);
         let have = workings.source.within(&workings.lost).len() as u64;
         let errors = examination.findings.iter().filter(|found| contradicts(found)).count();
         let back = self.way_back(examination, request)?;
-        let reconstruct = Considered {
-            strategy: Strategy::Reconstruct,
+        let reconstruct = ConsideredStrategy {
+            strategy: RepairStrategy::Reconstruct,
             possible: have > 0 || lost == 0,
             lost: lost - have,
             reconstructed: have,
@@ -371,8 +371,8 @@ impl Doctor<'_> {
                 }
             },
         };
-        let partial = Considered {
-            strategy: Strategy::Partial,
+        let partial = ConsideredStrategy {
+            strategy: RepairStrategy::Partial,
             possible: true,
             lost: lost - have,
             reconstructed: have,
@@ -383,26 +383,26 @@ impl Doctor<'_> {
                 format!("what remains contradicts itself in {errors} ways")
             },
         };
-        let checkpoint = Considered {
-            strategy: Strategy::Checkpoint,
+        let checkpoint = ConsideredStrategy {
+            strategy: RepairStrategy::Checkpoint,
             possible: back.is_some(),
             lost,
             reconstructed: 0,
             left_out: back.as_ref().map_or(0, |back| back.left_out),
             why: match &back {
-                Some(Back { number: Some(number), to, .. }) => {
+                Some(ReturnPoint { number: Some(number), to, .. }) => {
                     format!("checkpoint {number} at event @{to} is intact")
                 }
-                Some(Back { to, .. }) => format!("event @{to} is whole"),
+                Some(ReturnPoint { to, .. }) => format!("event @{to} is whole"),
                 None => "there is no checkpoint before the damage".to_owned(),
             },
         };
         let taken = match request.strategy {
             Some(strategy) => strategy,
-            None if request.from.is_some() => Strategy::Checkpoint,
-            None if reconstruct.possible && reconstruct.lost == 0 => Strategy::Reconstruct,
-            None if errors == 0 || !checkpoint.possible => Strategy::Partial,
-            None => Strategy::Checkpoint,
+            None if request.from.is_some() => RepairStrategy::Checkpoint,
+            None if reconstruct.possible && reconstruct.lost == 0 => RepairStrategy::Reconstruct,
+            None if errors == 0 || !checkpoint.possible => RepairStrategy::Partial,
+            None => RepairStrategy::Checkpoint,
         };
         let considered = [reconstruct, partial, checkpoint];
         if let Some(wanted) = considered.iter().find(|one| one.strategy == taken && !one.possible) {
@@ -422,7 +422,7 @@ impl Doctor<'_> {
         &self,
         examination: &Examination,
         request: RepairRequest,
-    ) -> Result<Option<Back>, StoreError> {
+    ) -> Result<Option<ReturnPoint>, StoreError> {
         let Some(state) = &examination.facts.state else { return Ok(None) };
         let first_lost = examination.facts.lost.first().map(|(first, _)| *first);
         let whole = |seq: Seq| first_lost.is_none_or(|lost| seq < lost);
@@ -437,11 +437,11 @@ impl Doctor<'_> {
                 });
             }
             let number = checkpoint_at(state.checkpoints.iter(), to);
-            return Ok(Some(Back { to, number, left_out: left_out(to) }));
+            return Ok(Some(ReturnPoint { to, number, left_out: left_out(to) }));
         }
         let latest = state.checkpoints.iter().filter(|(_, made)| whole(made.seq));
         let latest = latest.max_by_key(|(_, made)| made.seq);
-        Ok(latest.map(|(number, made)| Back {
+        Ok(latest.map(|(number, made)| ReturnPoint {
             to: made.seq,
             number: number.parse().ok(),
             left_out: left_out(made.seq),
@@ -453,12 +453,12 @@ impl Doctor<'_> {
         &self,
         examination: &Examination,
         request: RepairRequest,
-        workings: &Workings,
+        workings: &RepairMaterial,
         plan: &mut RepairPlan,
     ) -> Result<(), StoreError> {
         let facts = &examination.facts;
         for torn in examination.findings.iter().filter(|found| found.rule == "torn-tail") {
-            plan.actions.push(Action::CutTail {
+            plan.actions.push(RepairAction::CutTail {
                 path: torn.place.path.clone().unwrap_or_default(),
                 offset: torn.place.offset.unwrap_or_default(),
             });
@@ -467,24 +467,24 @@ impl Doctor<'_> {
         events.extend(&facts.unnamed);
         let objects = facts.lost_objects.clone();
         if !events.is_empty() || !objects.is_empty() {
-            plan.actions.push(Action::NameLost { events, objects });
+            plan.actions.push(RepairAction::NameLost { events, objects });
         }
-        if plan.strategy == Some(Strategy::Checkpoint)
+        if plan.strategy == Some(RepairStrategy::Checkpoint)
             && let Some(back) = self.way_back(examination, request)?
         {
-            plan.actions.push(Action::GoBack {
+            plan.actions.push(RepairAction::GoBack {
                 to: back.to,
                 checkpoint: back.number,
                 left_out: back.left_out,
             });
         } else if !facts.unknown.is_empty() && (request.named && facts.at_rest || facts.is_over()) {
-            plan.actions.push(Action::EndCalls { calls: facts.unknown.clone() });
+            plan.actions.push(RepairAction::EndCalls { calls: facts.unknown.clone() });
         }
         if examination.findings.iter().any(|found| found.rule == "interrupted-session") {
-            plan.actions.push(Action::Interrupt);
+            plan.actions.push(RepairAction::Interrupt);
         }
         if examination.findings.iter().any(|found| found.rule == "unfinished-rewind") {
-            plan.actions.push(Action::FinishRewind);
+            plan.actions.push(RepairAction::FinishRewind);
         }
         Ok(())
     }
@@ -498,16 +498,17 @@ impl Doctor<'_> {
         for found in &examination.findings {
             let path = || found.place.path.clone().unwrap_or_default();
             match &*found.rule {
-                "state-snapshot" | "state-mismatch" => plan
-                    .actions
-                    .push(Action::MakeAnew { what: "snapshot of the state", path: layout.state() }),
+                "state-snapshot" | "state-mismatch" => plan.actions.push(RepairAction::MakeAnew {
+                    what: "snapshot of the state",
+                    path: layout.state(),
+                }),
                 "transcript" => {
-                    plan.actions.push(Action::MakeAnew { what: "transcript", path: path() })
+                    plan.actions.push(RepairAction::MakeAnew { what: "transcript", path: path() })
                 }
                 "watermark" => {
-                    plan.actions.push(Action::MakeAnew { what: "watermark", path: path() })
+                    plan.actions.push(RepairAction::MakeAnew { what: "watermark", path: path() })
                 }
-                "temporary-file" => plan.actions.push(Action::Remove { path: path() }),
+                "temporary-file" => plan.actions.push(RepairAction::Remove { path: path() }),
                 "permissions" => plan.actions.push(super::store::set_mode(found)),
                 _ => {}
             }
@@ -517,7 +518,7 @@ impl Doctor<'_> {
 
 /// An event to rewind to.
 #[derive(Debug, Clone, Copy)]
-struct Back {
+struct ReturnPoint {
     to: Seq,
     number: Option<u64>,
     left_out: u64,
@@ -531,7 +532,10 @@ fn checkpoint_at<'a>(
 }
 
 /// What would be written, with dummy salts.
-fn draft(survey: &Survey, again: &BTreeMap<Seq, Again>) -> Result<Rewrite, StoreError> {
+fn draft(
+    survey: &JournalSurvey,
+    again: &BTreeMap<Seq, ReconstructedEvent>,
+) -> Result<JournalRewrite, StoreError> {
     let mut salt = || Salt([b'A'; Salt::WIDTH]);
     survey.rewrite("", again, Seq::ZERO, &mut salt).map_err(store_error)
 }
@@ -550,8 +554,8 @@ fn contradicts(found: &Finding) -> bool {
 
 /// Whether the plan fixes this. A rewind fixes contradictions after the event it goes back to.
 fn mended(found: &Finding, plan: &RepairPlan) -> bool {
-    let back = plan.actions.iter().any(|action| matches!(action, Action::GoBack { .. }));
-    let ends = plan.actions.iter().any(|action| matches!(action, Action::EndCalls { .. }));
+    let back = plan.actions.iter().any(|action| matches!(action, RepairAction::GoBack { .. }));
+    let ends = plan.actions.iter().any(|action| matches!(action, RepairAction::EndCalls { .. }));
     match &*found.rule {
         "open-call" | "message-order" => found.repair.automatic && (ends || back),
         _ => found.repair.automatic || (back && contradicts(found)),

@@ -31,12 +31,12 @@ pub(super) struct RepairRecord {
     pub(super) said: bool,
     /// The files that it replaced or removed: relative to the store, separated by `/`. The n-th is
     /// stored in the quarantine as `n`, unless it did not exist.
-    pub(super) files: Vec<Filed>,
+    pub(super) files: Vec<QuarantinedFile>,
 }
 
 /// A file that a repair replaced or removed.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub(super) struct Filed {
+pub(super) struct QuarantinedFile {
     /// Its path, relative to the store.
     #[serde(with = "path_text")]
     pub(super) path: PathBuf,
@@ -77,7 +77,7 @@ impl<'a> Quarantine<'a> {
 
     /// The full path of a recorded file. A path that would lead out of the store is an error; such
     /// a file is neither copied nor restored.
-    pub(super) fn path(&self, filed: &Filed) -> Result<PathBuf, StoreError> {
+    pub(super) fn path(&self, filed: &QuarantinedFile) -> Result<PathBuf, StoreError> {
         let mut parts = filed.path.components();
         let plain = parts.all(|part| matches!(part, std::path::Component::Normal(_)));
         if !plain || filed.path.as_os_str().is_empty() {
@@ -253,7 +253,7 @@ impl<'a> Quarantine<'a> {
         &self,
         record: &RepairRecord,
         number: usize,
-        filed: &Filed,
+        filed: &QuarantinedFile,
     ) -> Result<(), StoreError> {
         let to = self.path(filed)?;
         let storage = self.store.storage();
@@ -408,19 +408,19 @@ fn with_end(path: &Path, end: &str) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Options;
+    use crate::LocalOptions;
 
     #[test]
     fn only_what_was_copied_may_be_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join(".abide");
-        let store = LocalStore::init(&root, Options::default()).unwrap();
+        let store = LocalStore::init(&root, LocalOptions::default()).unwrap();
         let quarantine = Quarantine::new(&store);
         let paths = ["copied", "not copied", "missed"].map(|name| root.join(name));
         for path in &paths {
             std::fs::write(path, "x").unwrap();
         }
-        let filed = |path: &str, was| Filed { path: path.into(), was, stays: false };
+        let filed = |path: &str, was| QuarantinedFile { path: path.into(), was, stays: false };
         let files = vec![filed("copied", true), filed("missed", false)];
         let record = RepairRecord { id: "r".to_owned(), files, ..RepairRecord::default() };
         quarantine.begin(&record).unwrap();

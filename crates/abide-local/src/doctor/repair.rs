@@ -13,50 +13,50 @@ use abide_journal::{
     Access, Journal, Packs, Salt, SegmentForm, SegmentHeader, SegmentName, Sum, Watermark,
 };
 use abide_model::{
-    Durability, Finding, NewEvent, OddEvents, Recovery, Rewind, Seq, SessionId, SessionStatus,
+    AnomalyPolicy, Durability, Finding, NewEvent, Recovery, Rewind, Seq, SessionId, SessionStatus,
     SessionWriter, StatusChange, StoreError,
 };
 
-use super::journal::{Rewrite, Survey};
-use super::plan::Workings;
-use super::quarantine::{Filed, Quarantine, RepairRecord};
-use super::session::Lock;
-use super::source::Source;
-use super::{Action, Doctor, Examination, RepairPlan, RepairRequest, Strategy};
+use super::journal::{JournalRewrite, JournalSurvey};
+use super::plan::RepairMaterial;
+use super::quarantine::{Quarantine, QuarantinedFile, RepairRecord};
+use super::session::LockOwnership;
+use super::source::RecoveredEvents;
+use super::{Doctor, Examination, RepairAction, RepairPlan, RepairRequest, RepairStrategy};
 use crate::config::Config;
 use crate::error::{storage_error, store_error};
 use crate::layout::{SessionLayout, shown};
-use crate::past::Gone;
+use crate::past::MissingParentPolicy;
 use crate::shield;
 use crate::writer::LocalWriter;
 
-const FINISH_ERASURE: Action = Action::Finish { what: "an erasure" };
+const FINISH_ERASURE: RepairAction = RepairAction::Finish { what: "an erasure" };
 
 /// The result of a repair.
 #[derive(Debug, Clone)]
-pub struct Repaired {
+pub struct FinishedRepair {
     /// Its id, by which it is undone.
     pub id: String,
     /// Where the replaced files are kept.
     pub quarantine: String,
     /// The session or the store after the repair.
-    pub after: After,
+    pub after: RepairAftermath,
 }
 
 /// What an examination after a repair found.
 #[derive(Debug, Clone)]
-pub enum After {
+pub enum RepairAftermath {
     /// The session, examined again.
     Session(Box<Examination>),
     /// The store's own files, examined again.
     Store(Vec<Finding>),
 }
 
-impl Repaired {
+impl FinishedRepair {
     /// Whether a person should look at the session.
     #[must_use]
     pub fn requires_validation(&self) -> bool {
-        matches!(&self.after, After::Session(examined) if examined.requires_validation)
+        matches!(&self.after, RepairAftermath::Session(examined) if examined.requires_validation)
     }
 }
 
@@ -67,7 +67,7 @@ impl Doctor<'_> {
         plan: &RepairPlan,
         request: RepairRequest,
         wait: Duration,
-    ) -> Result<Repaired, StoreError> {
+    ) -> Result<FinishedRepair, StoreError> {
         if matches!(self.store.settings_trouble(), Some(StoreError::NewerVersion { .. })) {
             return Err(StoreError::Damaged {
                 place: shown(&self.store.layout().config()),
@@ -78,11 +78,11 @@ impl Doctor<'_> {
         let Some(session) = plan.session else { return self.repair_store(plan, wait) };
         let layout = self.store.layout_of(session)?;
         let lock = self.store.lock_session(session, &layout, wait)?;
-        let examination = self.examine_as(session, Lock::Ours)?;
+        let examination = self.examine_as(session, LockOwnership::Ours)?;
         let (now, workings) = self.workings(&examination, request)?;
         // Whether its writer died was determined before the lock was taken.
-        let lasting = |plan: &RepairPlan| -> Vec<Action> {
-            let actions = plan.actions.iter().filter(|action| **action != Action::Interrupt);
+        let lasting = |plan: &RepairPlan| -> Vec<RepairAction> {
+            let actions = plan.actions.iter().filter(|action| **action != RepairAction::Interrupt);
             actions.cloned().collect()
         };
         if lasting(&now) != lasting(plan) {
@@ -92,7 +92,7 @@ impl Doctor<'_> {
             });
         }
         let past = self.store.reader_at(session, &layout);
-        let checked = past.past().and_then(|past| past.check(Gone::Refuse));
+        let checked = past.past().and_then(|past| past.check(MissingParentPolicy::Refuse));
         checked.map_err(store_error)?;
         // Keeps erasures away: none may check the quarantine before the record exists, or remove
         // objects before the lines that name them are written.
@@ -131,17 +131,17 @@ impl Doctor<'_> {
         id: &str,
         plan: &RepairPlan,
         examination: &Examination,
-        workings: &Workings,
+        workings: &RepairMaterial,
     ) -> Result<Seq, StoreError> {
         let facts = &examination.facts;
-        let has = |wanted: &dyn Fn(&Action) -> bool| plan.actions.iter().any(wanted);
+        let has = |wanted: &dyn Fn(&RepairAction) -> bool| plan.actions.iter().any(wanted);
         let back = plan.actions.iter().find_map(|action| match action {
-            Action::GoBack { to, .. } => Some(*to),
+            RepairAction::GoBack { to, .. } => Some(*to),
             _ => None,
         });
-        let ends = has(&|action| matches!(action, Action::EndCalls { .. }));
-        let interrupts = has(&|action| *action == Action::Interrupt);
-        let named = has(&|action| matches!(action, Action::NameLost { .. }));
+        let ends = has(&|action| matches!(action, RepairAction::EndCalls { .. }));
+        let interrupts = has(&|action| *action == RepairAction::Interrupt);
+        let named = has(&|action| matches!(action, RepairAction::NameLost { .. }));
         if plan.strategy.is_none() && !ends && !interrupts && !named && back.is_none() {
             return Ok(facts.state.as_ref().map_or(Seq::ZERO, |state| state.core.seq));
         }
@@ -149,7 +149,7 @@ impl Doctor<'_> {
         // What the index knows is not exactly what was recorded.
         let guessed = !again.is_empty() && workings.source.name == "index";
         let recovery = Recovery {
-            strategy: plan.strategy.map_or("none", Strategy::as_str).to_owned(),
+            strategy: plan.strategy.map_or("none", RepairStrategy::as_str).to_owned(),
             repair: Some(id.to_owned()),
             lost: workings.rewrite.lost.iter().chain(&facts.unnamed).copied().collect(),
             reconstructed: again.clone(),
@@ -158,13 +158,13 @@ impl Doctor<'_> {
             unknown: if ends { facts.unknown.clone() } else { Vec::new() },
             requires_validation: named && back.is_none()
                 || guessed
-                || plan.strategy == Some(Strategy::Partial),
+                || plan.strategy == Some(RepairStrategy::Partial),
             ..Recovery::default()
         };
         let mut last = writer.note_recovered(&recovery)?;
         let mut add = |events: Vec<NewEvent>| -> Result<(), StoreError> {
             for event in events {
-                let ticket = writer.append(vec![event], Durability::Synced, OddEvents::Keep)?;
+                let ticket = writer.append(vec![event], Durability::Synced, AnomalyPolicy::Keep)?;
                 last = ticket.wait()?.last().map_or(last, |done| done.seq);
             }
             Ok(())
@@ -215,13 +215,13 @@ impl Doctor<'_> {
         let mut stay: Vec<PathBuf> = Vec::new();
         for action in &plan.actions {
             match action {
-                Action::RewriteSegment { path, .. } => {
+                RepairAction::RewriteSegment { path, .. } => {
                     paths.push(path.with_extension("jsonl.zst"));
                     paths.push(path.clone());
                 }
-                Action::MakeAnew { what: "transcript" | "watermark", path }
-                | Action::CutTail { path, .. } => stay.push(path.clone()),
-                Action::Remove { path } => paths.push(path.clone()),
+                RepairAction::MakeAnew { what: "transcript" | "watermark", path }
+                | RepairAction::CutTail { path, .. } => stay.push(path.clone()),
+                RepairAction::Remove { path } => paths.push(path.clone()),
                 _ => {}
             }
         }
@@ -229,7 +229,12 @@ impl Doctor<'_> {
             stay.push(layout.watermark());
         }
         let said = plan.actions.iter().any(|action| {
-            matches!(action, Action::GoBack { .. } | Action::EndCalls { .. } | Action::Interrupt)
+            matches!(
+                action,
+                RepairAction::GoBack { .. }
+                    | RepairAction::EndCalls { .. }
+                    | RepairAction::Interrupt
+            )
         });
         Ok(RepairRecord { said, ..self.recorded(id, Some(session), before, (paths, stay))? })
     }
@@ -255,7 +260,7 @@ impl Doctor<'_> {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
                 Err(error) => return Err(storage_error("open", path)(error)),
             };
-            files.push(Filed { path: quarantine.below(path)?, was, stays });
+            files.push(QuarantinedFile { path: quarantine.below(path)?, was, stays });
         }
         let at = (self.store.options().env.now)();
         Ok(RepairRecord { id: id.to_owned(), at, session, before, said: false, files })
@@ -268,10 +273,10 @@ impl Doctor<'_> {
         layout: &SessionLayout,
         id: &str,
         plan: &RepairPlan,
-        workings: &Workings,
-    ) -> Result<Rewrite, StoreError> {
+        workings: &RepairMaterial,
+    ) -> Result<JournalRewrite, StoreError> {
         let again = match plan.strategy {
-            Some(Strategy::Checkpoint) | None => Default::default(),
+            Some(RepairStrategy::Checkpoint) | None => Default::default(),
             Some(_) => workings.source.within(&workings.lost),
         };
         let again = self.prepare(again)?;
@@ -296,7 +301,7 @@ impl Doctor<'_> {
         &self,
         session: SessionId,
         layout: &SessionLayout,
-        rewrite: &Rewrite,
+        rewrite: &JournalRewrite,
         record: &RepairRecord,
     ) -> Result<(), StoreError> {
         let quarantine = Quarantine::new(self.store);
@@ -353,33 +358,35 @@ impl Doctor<'_> {
 
     fn do_files(
         &self,
-        action: &Action,
+        action: &RepairAction,
         layout: &SessionLayout,
         record: &RepairRecord,
     ) -> Result<(), StoreError> {
         let quarantine = Quarantine::new(self.store);
         match action {
-            Action::NameLost { objects, .. } => {
+            RepairAction::NameLost { objects, .. } => {
                 self.forget_state(layout)?;
                 // The workspace caches say that these are stored: without them, the next checkpoint
                 // stores those that are still in a file again.
                 if objects.is_empty() { Ok(()) } else { self.store.forget_workspaces() }
             }
-            Action::MakeAnew { what: "snapshot of the state", .. } => self.forget_state(layout),
-            Action::MakeAnew { what: "transcript" | "watermark", path }
-            | Action::Remove { path } => {
+            RepairAction::MakeAnew { what: "snapshot of the state", .. } => {
+                self.forget_state(layout)
+            }
+            RepairAction::MakeAnew { what: "transcript" | "watermark", path }
+            | RepairAction::Remove { path } => {
                 quarantine.check(record, path)?;
                 quarantine.remove(path)
             }
-            Action::SetMode { path, mode } => set_mode(path, *mode),
+            RepairAction::SetMode { path, mode } => set_mode(path, *mode),
             _ => Ok(()),
         }
     }
 
     /// Examines a session again.
-    fn verify(&self, session: SessionId, id: String) -> Result<Repaired, StoreError> {
-        let after = After::Session(Box::new(self.examine(session)?));
-        Ok(Repaired { quarantine: Quarantine::new(self.store).shown(&id), id, after })
+    fn verify(&self, session: SessionId, id: String) -> Result<FinishedRepair, StoreError> {
+        let after = RepairAftermath::Session(Box::new(self.examine(session)?));
+        Ok(FinishedRepair { quarantine: Quarantine::new(self.store).shown(&id), id, after })
     }
 
     /// Records that a person has looked at what a repair left: the session no longer requires
@@ -391,16 +398,22 @@ impl Doctor<'_> {
         writer.finish()
     }
 
-    fn repair_store(&self, plan: &RepairPlan, wait: Duration) -> Result<Repaired, StoreError> {
+    fn repair_store(
+        &self,
+        plan: &RepairPlan,
+        wait: Duration,
+    ) -> Result<FinishedRepair, StoreError> {
         let id = self.new_id();
         let mut paths = Vec::new();
         // Read first: the index is about to be removed.
         let mut sources = Vec::new();
         for action in &plan.actions {
             match action {
-                Action::Remove { path } | Action::SalvagePack { path } => paths.push(path.clone()),
-                Action::PutSettings { .. } => paths.push(self.store.layout().config()),
-                Action::RewriteSegment { path, .. } => {
+                RepairAction::Remove { path } | RepairAction::SalvagePack { path } => {
+                    paths.push(path.clone())
+                }
+                RepairAction::PutSettings { .. } => paths.push(self.store.layout().config()),
+                RepairAction::RewriteSegment { path, .. } => {
                     let layout = session_of(path);
                     let names = self.store.storage().list(&layout.journal()).unwrap_or_default();
                     paths.extend(names.iter().map(|name| layout.journal().join(name)));
@@ -424,7 +437,7 @@ impl Doctor<'_> {
         }
         for action in &plan.actions {
             match action {
-                Action::RewriteSegment { path, .. } => {
+                RepairAction::RewriteSegment { path, .. } => {
                     let layout = session_of(path);
                     let source = sources.iter().position(|(dir, _)| *dir == layout.dir);
                     if let Some(source) = source {
@@ -435,19 +448,19 @@ impl Doctor<'_> {
             }
         }
         quarantine.done(&id, Seq::ZERO)?;
-        let after = After::Store(self.examine_store()?);
-        Ok(Repaired { quarantine: quarantine.shown(&id), id, after })
+        let after = RepairAftermath::Store(self.examine_store()?);
+        Ok(FinishedRepair { quarantine: quarantine.shown(&id), id, after })
     }
 
     fn do_store(
         &self,
-        action: &Action,
+        action: &RepairAction,
         record: &RepairRecord,
         wait: Duration,
     ) -> Result<(), StoreError> {
         let quarantine = Quarantine::new(self.store);
         match action {
-            Action::PutSettings { .. } => {
+            RepairAction::PutSettings { .. } => {
                 let storage = &**self.store.storage();
                 let path = self.store.layout().config();
                 quarantine.check(record, &path)?;
@@ -456,12 +469,12 @@ impl Doctor<'_> {
                     None => Config::write_default(storage, &path),
                 }
             }
-            Action::SetMode { path, mode } => set_mode(path, *mode),
-            Action::Remove { path } => {
+            RepairAction::SetMode { path, mode } => set_mode(path, *mode),
+            RepairAction::Remove { path } => {
                 quarantine.check(record, path)?;
                 quarantine.remove(path)
             }
-            Action::SalvagePack { path } => {
+            RepairAction::SalvagePack { path } => {
                 let Some(number) = Packs::number_of(path) else { return Ok(()) };
                 let _lock = self.store.wait_for_objects(wait).map_err(|error| {
                     storage_error("lock", &self.store.layout().objects())(std::io::Error::other(
@@ -477,14 +490,14 @@ impl Doctor<'_> {
                 self.store.forget_workspaces()?;
                 self.store.packs().salvage(number).map(|_| ()).map_err(store_error)
             }
-            Action::MakeAnew { what: "index", .. } => {
+            RepairAction::MakeAnew { what: "index", .. } => {
                 drop(self.store.drop_index()?);
                 self.store.update_index()
             }
-            Action::Finish { what: "a removal" } => self.store.delete_leftovers().map(|_| ()),
+            RepairAction::Finish { what: "a removal" } => self.store.delete_leftovers().map(|_| ()),
             action if *action == FINISH_ERASURE => Ok(()),
             // What it left unfinished was found and repaired on its own.
-            Action::Finish { .. } => self.close_repairs(&record.id),
+            RepairAction::Finish { .. } => self.close_repairs(&record.id),
             _ => Ok(()),
         }
     }
@@ -513,7 +526,7 @@ impl Doctor<'_> {
     fn reconstruct(
         &self,
         layout: &SessionLayout,
-        source: Source,
+        source: RecoveredEvents,
         record: &RepairRecord,
     ) -> Result<(), StoreError> {
         let id = &record.id;
@@ -549,12 +562,12 @@ impl Doctor<'_> {
             .storage()
             .make_dir(&layout.journal())
             .map_err(storage_error("create", &layout.journal()))?;
-        let survey = Survey::of(&journal, session, before, mark).map_err(store_error)?;
+        let survey = JournalSurvey::of(&journal, session, before, mark).map_err(store_error)?;
         let rewrite = survey.rewrite(id, &again, last, &mut self.salts()).map_err(store_error)?;
         self.put_segments(session, layout, &rewrite, record)?;
         let writer = self.store.writer_with(session, layout, lock)?;
         writer.note_recovered(&Recovery {
-            strategy: Strategy::Reconstruct.as_str().to_owned(),
+            strategy: RepairStrategy::Reconstruct.as_str().to_owned(),
             repair: Some(id.to_owned()),
             requires_validation: !rewrite.lost.is_empty() || name == "index",
             lost: rewrite.lost,

@@ -3,19 +3,19 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use abide_journal::{Access, Found, Slots, Start, Watermark, read_full};
+use abide_journal::{Access, JournalItem, Slots, WalkStart, Watermark, read_full};
 use abide_model::{
-    Conversation, Event, Fact, Finding, FindingType, FoundAt, Kind, Lineage, Liveness, ObjectHash,
-    Recovery, Repair, Seq, SessionId, SessionState, SessionStatus, Severity, StoreError, Timestamp,
-    Validation, rewind_target,
+    Conversation, Event, Fact, Finding, FindingPlace, FindingType, Kind, Lineage, Liveness,
+    ObjectHash, Recovery, Repair, Seq, SessionId, SessionState, SessionStatus, Severity,
+    StoreError, Timestamp, Validation, rewind_target,
 };
-use abide_transcript::{Chunks, ParseReason};
+use abide_transcript::{ParseReason, TranscriptChunks};
 
-use super::objects::SnapshotAt;
-use super::{Doctor, Examination, Facts, error, warning};
+use super::objects::CheckpointSnapshot;
+use super::{Doctor, Examination, ExaminationFacts, error, warning};
 use crate::error::{storage_error, store_error};
 use crate::layout::SessionLayout;
-use crate::past::{CheckpointNumbers, Gone};
+use crate::past::{CheckpointNumbers, MissingParentPolicy};
 use crate::reader::LocalReader;
 
 /// How many milliseconds a clock may be ahead of ours.
@@ -25,12 +25,12 @@ pub(super) const MOST_TRANSCRIPT: u64 = 1 << 30;
 
 /// What a pass over the lines of a journal collects.
 #[derive(Default)]
-pub(super) struct Lines {
+pub(super) struct WalkedJournal {
     rewinds: Vec<(Seq, Seq)>,
     /// Objects that hold payloads, and the first and last event that name each.
     pub(super) payloads: BTreeMap<ObjectHash, (Seq, Seq)>,
     /// Snapshots of checkpoints, with the event and number of each.
-    pub(super) snapshots: Vec<SnapshotAt>,
+    pub(super) snapshots: Vec<CheckpointSnapshot>,
     last: Seq,
     latest: Timestamp,
     damaged: bool,
@@ -45,14 +45,14 @@ impl Doctor<'_> {
     /// Examines a whole session: its journal with every sum and link, its events, every object they
     /// name, and the files derived from them.
     pub fn examine(&self, session: SessionId) -> Result<Examination, StoreError> {
-        self.examine_as(session, Lock::Anybodys)
+        self.examine_as(session, LockOwnership::Anybodys)
     }
 
     /// [`Doctor::examine`], possibly by the holder of the session's lock.
     pub(super) fn examine_as(
         &self,
         session: SessionId,
-        lock: Lock,
+        lock: LockOwnership,
     ) -> Result<Examination, StoreError> {
         let reader = self.store.reader(session)?;
         let layout = self.store.layout_of(session)?;
@@ -65,17 +65,17 @@ impl Doctor<'_> {
             found.findings.push(error(
                 "unnamed-loss",
                 FindingType::Structural,
-                FoundAt::event(first),
+                FindingPlace::event(first),
                 format!("events {first} to {last} are lost, and a repair was interrupted before it recorded that"),
                 Repair::automatic("they are recorded as lost"),
             ));
         }
-        let mut facts = Facts {
+        let mut facts = ExaminationFacts {
             lost: lines.lost.clone(),
             unnamed: lines.unnamed(),
             damaged: lines.damaged,
-            at_rest: lock == Lock::Ours || !self.store.is_held(session),
-            ..Facts::default()
+            at_rest: lock == LockOwnership::Ours || !self.store.is_held(session),
+            ..ExaminationFacts::default()
         };
         if whole_past {
             self.check_rules(&reader, &lines, &mut facts, &mut found.findings)?;
@@ -87,8 +87,10 @@ impl Doctor<'_> {
         match lock {
             // Nobody has it open, and its writer closed it.
             _ if facts.at_rest && closed => {}
-            Lock::Anybodys => self.check_writer(session, &mut found.findings)?,
-            Lock::Ours => found.findings.extend(facts.state.as_ref().and_then(left_running)),
+            LockOwnership::Anybodys => self.check_writer(session, &mut found.findings)?,
+            LockOwnership::Ours => {
+                found.findings.extend(facts.state.as_ref().and_then(left_running))
+            }
         }
         self.check_permissions_below(&layout.dir, &mut found.findings);
         found.missing = self.missing(&lines)?;
@@ -114,15 +116,15 @@ impl Doctor<'_> {
         &self,
         reader: &LocalReader,
         examination: &mut Examination,
-    ) -> Result<Lines, StoreError> {
+    ) -> Result<WalkedJournal, StoreError> {
         let mark = reader.mark().map_err(store_error)?;
-        let mut lines = Lines::default();
+        let mut lines = WalkedJournal::default();
         let mut numbers = reader.checkpoints_before().map_err(store_error)?;
         let findings = &mut examination.findings;
         let (mut events, mut bytes) = (0, 0);
-        let walked = reader.journal().walk(Start::beginning(), mark, &mut |found| {
+        let walked = reader.journal().walk(WalkStart::beginning(), mark, &mut |found| {
             match &found {
-                Found::Event { line, offset, end, segment, .. } => {
+                JournalItem::Event { line, offset, end, segment, .. } => {
                     events += 1;
                     bytes += end - offset;
                     lines.last = line.seq;
@@ -135,18 +137,18 @@ impl Doctor<'_> {
                         _ => findings.push(error(
                             "event-form",
                             FindingType::Structural,
-                            FoundAt::subject(format!("segment {segment}"))
+                            FindingPlace::subject(format!("segment {segment}"))
                                 .of_event(line.seq),
                             format!("at byte {offset}: its sum is good, but it is not an event"),
                             Repair::by_hand("report it: no version of abide writes this"),
                         )),
                     }
                 }
-                Found::Seam { seam, .. } => lines.seamed.extend(seam.lost()),
-                Found::Damage(damage) => {
+                JournalItem::Seam { seam, .. } => lines.seamed.extend(seam.lost()),
+                JournalItem::Damage(damage) => {
                     lines.damaged = true;
                     lines.lost.extend(damage.lost);
-                    let place = FoundAt::path(&damage.path).at(damage.offset);
+                    let place = FindingPlace::path(&damage.path).at(damage.offset);
                     let place = match damage.lost {
                         Some((first, _)) => place.of_event(first),
                         None => place,
@@ -169,10 +171,10 @@ impl Doctor<'_> {
                         Repair::automatic(repair),
                     ));
                 }
-                Found::Torn { path, offset, bytes, .. } => findings.push(warning(
+                JournalItem::Torn { path, offset, bytes, .. } => findings.push(warning(
                     "torn-tail",
                     FindingType::Structural,
-                    FoundAt::path(path).at(*offset),
+                    FindingPlace::path(path).at(*offset),
                     format!(
                         "ignored a torn write of {bytes} bytes at the end (never acknowledged)"
                     ),
@@ -199,7 +201,7 @@ impl Doctor<'_> {
                 findings.push(error(
                     "sealed-segment",
                     FindingType::Checksum,
-                    FoundAt::path(segment.path()),
+                    FindingPlace::path(segment.path()),
                     message,
                     Repair::automatic("the segment is rewritten from what is readable"),
                 ));
@@ -207,7 +209,7 @@ impl Doctor<'_> {
         }
         for path in journal.foreign_files().map_err(store_error)? {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let place = FoundAt::path(path);
+            let place = FindingPlace::path(path);
             findings.push(if name.ends_with(".tmp") {
                 warning(
                     "temporary-file",
@@ -229,13 +231,13 @@ impl Doctor<'_> {
         Ok(())
     }
 
-    fn check_clock(&self, lines: &Lines, findings: &mut Vec<Finding>) {
+    fn check_clock(&self, lines: &WalkedJournal, findings: &mut Vec<Finding>) {
         let now = (self.store.options().env.now)();
         if lines.latest.as_millis() > now.as_millis().saturating_add(CLOCK) {
             findings.push(warning(
                 "future-clock",
                 FindingType::BusinessLogic,
-                FoundAt::event(lines.last),
+                FindingPlace::event(lines.last),
                 format!("its time, {}, is in the future; it is now {now}", lines.latest),
                 Repair::by_hand("set the clock; events keep their order whatever their times"),
             ));
@@ -246,8 +248,8 @@ impl Doctor<'_> {
     fn check_rules(
         &self,
         reader: &LocalReader,
-        lines: &Lines,
-        facts: &mut Facts,
+        lines: &WalkedJournal,
+        facts: &mut ExaminationFacts,
         findings: &mut Vec<Finding>,
     ) -> Result<(), StoreError> {
         let past = reader.past().map_err(store_error)?;
@@ -280,7 +282,7 @@ impl Doctor<'_> {
             findings.push(warning(
                 "unfinished-rewind",
                 FindingType::Structural,
-                FoundAt::event(restoring),
+                FindingPlace::event(restoring),
                 "an interrupted rewind; its files may be partly restored",
                 Repair::automatic(
                     "it is finished if it was started on this machine; otherwise run `abide rewind --finish` or `abide undo`",
@@ -297,7 +299,7 @@ impl Doctor<'_> {
         &self,
         reader: &LocalReader,
         layout: &SessionLayout,
-        facts: &Facts,
+        facts: &ExaminationFacts,
         findings: &mut Vec<Finding>,
     ) -> Result<(), StoreError> {
         let storage = self.store.storage();
@@ -310,7 +312,7 @@ impl Doctor<'_> {
             warning(
                 "state-snapshot",
                 FindingType::Checksum,
-                FoundAt::path(&slots),
+                FindingPlace::path(&slots),
                 "the state cache cannot be read",
                 rebuilt(),
             )
@@ -320,7 +322,7 @@ impl Doctor<'_> {
         } else if let Some(state) = facts.state.as_ref()
             && !findings.iter().any(|found| found.severity >= Severity::Error)
         {
-            let mut look = reader.look(Gone::PassOver).map_err(store_error)?;
+            let mut look = reader.look(MissingParentPolicy::PassOver).map_err(store_error)?;
             if !look.pages.bring_all(&mut look.state) {
                 // Pages are not synced: a power cut may leave a root without them.
                 findings.push(unread());
@@ -329,7 +331,7 @@ impl Doctor<'_> {
                 findings.push(error(
                     "state-mismatch",
                     FindingType::Checksum,
-                    FoundAt::path(&slots),
+                    FindingPlace::path(&slots),
                     "the state cache differs from the journal",
                     rebuilt(),
                 ));
@@ -343,7 +345,7 @@ impl Doctor<'_> {
             findings.push(warning(
                 "watermark",
                 FindingType::Checksum,
-                FoundAt::path(watermark),
+                FindingPlace::path(watermark),
                 "it cannot be read, so damage to the last events looks like a torn tail",
                 Repair::automatic(
                     "it is moved to the quarantine, and written again with the next event",
@@ -360,7 +362,7 @@ impl Doctor<'_> {
         findings: &mut Vec<Finding>,
     ) -> Result<(), StoreError> {
         let Ok(seen) = self.store.liveness(session) else { return Ok(()) };
-        let place = || FoundAt::subject(format!("session {session}"));
+        let place = || FindingPlace::subject(format!("session {session}"));
         match seen.liveness {
             Liveness::Crashed if seen.evidence.status == SessionStatus::Running => {
                 findings.push(interrupted(place(), &seen.explain()));
@@ -378,7 +380,7 @@ impl Doctor<'_> {
             findings.push(warning(
                 "orphaned-process",
                 FindingType::Referential,
-                FoundAt::subject(format!("process {}", orphan.process)),
+                FindingPlace::subject(format!("process {}", orphan.process)),
                 format!(
                     "`{}` was started for this session and is still running, but its writer died",
                     orphan.program
@@ -403,13 +405,13 @@ impl Doctor<'_> {
         let mut bytes = vec![0; usize::try_from(length.min(MOST_TRANSCRIPT)).unwrap_or(0)];
         let read = read_full(&*file, &mut bytes, 0).map_err(storage_error("read", &path))?;
         bytes.truncate(read);
-        let wrong = Chunks::new(&bytes).find_map(Result::err);
+        let wrong = TranscriptChunks::new(&bytes).find_map(Result::err);
         // An incomplete end is a write in progress or a torn one: the next writer cuts it off.
         if let Some(wrong) = wrong.filter(|wrong| wrong.reason != ParseReason::Unfinished) {
             findings.push(warning(
                 "transcript",
                 FindingType::Checksum,
-                FoundAt::path(path).at(wrong.offset),
+                FindingPlace::path(path).at(wrong.offset),
                 wrong.reason.to_string(),
                 Repair::automatic("it is rebuilt from the journal"),
             ));
@@ -418,7 +420,7 @@ impl Doctor<'_> {
     }
 }
 
-impl Lines {
+impl WalkedJournal {
     /// The objects that recoveries name as lost, and the last recovery that names each.
     pub(super) fn named_as_lost(&self) -> BTreeMap<ObjectHash, Seq> {
         let all = self.recoveries.iter();
@@ -468,7 +470,7 @@ pub(crate) fn note_recovery(recoveries: &mut Vec<(Seq, Recovery)>, seq: Seq, fac
 
 /// Who has the lock of the session that is examined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Lock {
+pub(super) enum LockOwnership {
     /// Possibly somebody.
     Anybodys,
     /// The caller: nobody else writes.
@@ -478,10 +480,10 @@ pub(super) enum Lock {
 /// Checks, with the lock held by us, whether the session was left running.
 fn left_running(state: &SessionState) -> Option<Finding> {
     let left = state.core.writing && state.core.status == SessionStatus::Running;
-    left.then(|| interrupted(FoundAt::event(state.core.seq), "the session was not closed"))
+    left.then(|| interrupted(FindingPlace::event(state.core.seq), "the session was not closed"))
 }
 
-fn interrupted(place: FoundAt, why: &str) -> Finding {
+fn interrupted(place: FindingPlace, why: &str) -> Finding {
     warning(
         "interrupted-session",
         FindingType::BusinessLogic,

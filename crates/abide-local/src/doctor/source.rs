@@ -2,20 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use abide_index::Index;
+use abide_index::HistoryIndex;
 use abide_journal::{Access, ObjectRef, PackWriter, read_full};
 use abide_model::{Event, Kind, Payload, Seq, SessionCreated, SessionId, StoreError};
-use abide_transcript::Chunks;
+use abide_transcript::TranscriptChunks;
 
 use super::Doctor;
-use super::journal::Again;
+use super::journal::ReconstructedEvent;
 use super::session::MOST_TRANSCRIPT;
 use crate::error::{storage_error, store_error};
 use crate::layout::SessionLayout;
 
 /// Events of a session from a source other than its journal.
 #[derive(Debug, Default)]
-pub(super) struct Source {
+pub(super) struct RecoveredEvents {
     /// By seq.
     pub(super) events: BTreeMap<Seq, Event>,
     /// The source: `transcript` or `index`.
@@ -26,7 +26,7 @@ pub(super) struct Source {
     pub(super) session: Option<SessionId>,
 }
 
-impl Source {
+impl RecoveredEvents {
     /// The events that lie in these ranges.
     pub(super) fn within(&self, lost: &[(Seq, Seq)]) -> BTreeMap<Seq, Event> {
         let ranges = lost.iter().flat_map(|(first, last)| self.events.range(*first..=*last));
@@ -36,7 +36,7 @@ impl Source {
 
 impl Doctor<'_> {
     /// What the transcript has, and what the index knows.
-    pub(super) fn source(&self, layout: &SessionLayout) -> Result<Source, StoreError> {
+    pub(super) fn source(&self, layout: &SessionLayout) -> Result<RecoveredEvents, StoreError> {
         let mut source = self.transcript_source(layout)?;
         if let Some(overview) = self.overview(layout) {
             source.last = source.last.max(overview.seq);
@@ -73,8 +73,8 @@ impl Doctor<'_> {
     }
 
     /// Every event of the complete chunks of the transcript.
-    fn transcript_source(&self, layout: &SessionLayout) -> Result<Source, StoreError> {
-        let mut source = Source { name: "transcript", ..Source::default() };
+    fn transcript_source(&self, layout: &SessionLayout) -> Result<RecoveredEvents, StoreError> {
+        let mut source = RecoveredEvents { name: "transcript", ..RecoveredEvents::default() };
         let path = layout.transcript();
         let file = match self.store.storage().open(&path, Access::Read) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(source),
@@ -84,7 +84,7 @@ impl Doctor<'_> {
         let mut bytes = vec![0; usize::try_from(length.min(MOST_TRANSCRIPT)).unwrap_or(0)];
         let read = read_full(&*file, &mut bytes, 0).map_err(storage_error("read", &path))?;
         bytes.truncate(read);
-        for event in Chunks::new(&bytes).map_while(Result::ok).flatten() {
+        for event in TranscriptChunks::new(&bytes).map_while(Result::ok).flatten() {
             if let Ok(abide_model::Fact::SessionCreated(created)) = event.fact() {
                 source.session = Some(created.session);
             }
@@ -99,7 +99,7 @@ impl Doctor<'_> {
 
     /// What the index has of a session, without updating it.
     fn overview(&self, layout: &SessionLayout) -> Option<abide_model::Overview> {
-        let index = Index::open(&self.store.layout().index()).ok()?;
+        let index = HistoryIndex::open(&self.store.layout().index()).ok()?;
         index.followed(&layout.name()).ok().flatten().map(|followed| followed.overview)
     }
 
@@ -108,7 +108,7 @@ impl Doctor<'_> {
     pub(super) fn prepare(
         &self,
         events: BTreeMap<Seq, Event>,
-    ) -> Result<BTreeMap<Seq, Again>, StoreError> {
+    ) -> Result<BTreeMap<Seq, ReconstructedEvent>, StoreError> {
         let object_bytes = self.store.config().journal.object_bytes;
         let mut writer: Option<PackWriter> = None;
         let mut prepared = BTreeMap::new();
@@ -137,7 +137,7 @@ impl Doctor<'_> {
     }
 
     /// The same for a preview: stores nothing.
-    pub(super) fn pretend(events: BTreeMap<Seq, Event>) -> BTreeMap<Seq, Again> {
+    pub(super) fn pretend(events: BTreeMap<Seq, Event>) -> BTreeMap<Seq, ReconstructedEvent> {
         events.into_iter().map(|(seq, event)| (seq, (event, Vec::new()))).collect()
     }
 }

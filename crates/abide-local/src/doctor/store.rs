@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use abide_journal::{Identity, SegmentName};
-use abide_model::{Finding, FindingType, FoundAt, Repair, Severity, StoreError};
+use abide_model::{Finding, FindingPlace, FindingType, Repair, Severity, StoreError};
 
 use super::quarantine::Quarantine;
-use super::source::Source;
-use super::{Action, Doctor, RepairPlan, warning};
+use super::source::RecoveredEvents;
+use super::{Doctor, RepairAction, RepairPlan, warning};
 use crate::error::{storage_error, store_error};
 use crate::layout::{SessionLayout, shown};
 use crate::shield;
@@ -37,7 +37,7 @@ impl Doctor<'_> {
     }
 
     fn settings(&self, error: &StoreError) -> Finding {
-        let place = FoundAt::path(self.store.layout().config());
+        let place = FindingPlace::path(self.store.layout().config());
         match error {
             StoreError::NewerVersion { found, known, .. } => Finding::new(
                 "store-version",
@@ -68,14 +68,14 @@ impl Doctor<'_> {
             findings.push(warning(
                 "foreign-file",
                 FindingType::Structural,
-                FoundAt::path(path),
+                FindingPlace::path(path),
                 "not a session; left alone",
                 Repair::by_hand("move it elsewhere"),
             ));
         }
         for name in self.store.names()? {
             let layout = self.store.layout().session(&name);
-            let place = FoundAt::path(&layout.dir);
+            let place = FindingPlace::path(&layout.dir);
             match self.store.identify(&layout) {
                 Ok(Identity::Known(_)) => {}
                 Ok(Identity::Empty) if self.source(&layout)?.session.is_none() => {
@@ -120,7 +120,7 @@ impl Doctor<'_> {
             findings.push(warning(
                 "pack-damage",
                 FindingType::Checksum,
-                FoundAt::path(path).at(offset),
+                FindingPlace::path(path).at(offset),
                 message,
                 Repair::automatic("the readable objects are moved to a new pack"),
             ));
@@ -132,7 +132,7 @@ impl Doctor<'_> {
             findings.push(warning(
                 "unreferenced-objects",
                 FindingType::Referential,
-                FoundAt::path(self.store.layout().objects()),
+                FindingPlace::path(self.store.layout().objects()),
                 format!("{} objects that nothing refers to", unnamed.objects_removed),
                 Repair::by_hand("`abide cleanup` removes them"),
             ));
@@ -145,7 +145,7 @@ impl Doctor<'_> {
             findings.push(warning(
                 "index",
                 FindingType::Checksum,
-                FoundAt::path(self.store.layout().index()),
+                FindingPlace::path(self.store.layout().index()),
                 reason,
                 Repair::automatic("it is rebuilt from the journals"),
             ));
@@ -157,7 +157,7 @@ impl Doctor<'_> {
             findings.push(warning(
                 "unfinished-import",
                 FindingType::Structural,
-                FoundAt::path(path),
+                FindingPlace::path(path),
                 "an import that is running or was interrupted",
                 Repair::by_hand("run the same import again"),
             ));
@@ -166,7 +166,7 @@ impl Doctor<'_> {
             findings.push(warning(
                 "unfinished-removal",
                 FindingType::Structural,
-                FoundAt::path(self.store.layout().removed().join(name)),
+                FindingPlace::path(self.store.layout().removed().join(name)),
                 "a removed session that is not deleted yet",
                 Repair::automatic("it is deleted"),
             ));
@@ -175,7 +175,7 @@ impl Doctor<'_> {
             findings.push(warning(
                 "unfinished-erasure",
                 FindingType::Structural,
-                FoundAt::path(self.store.layout().erasing()),
+                FindingPlace::path(self.store.layout().erasing()),
                 "an erasure that is running or was interrupted",
                 Repair::automatic("it is finished"),
             ));
@@ -188,7 +188,7 @@ impl Doctor<'_> {
                     ..warning(
                         "unfinished-repair",
                         FindingType::Structural,
-                        FoundAt::path(quarantine.dir(&record.id)),
+                        FindingPlace::path(quarantine.dir(&record.id)),
                         "an interrupted repair; the files it replaced are in the quarantine",
                         Repair::automatic("the repair is done again"),
                     )
@@ -218,7 +218,7 @@ impl Doctor<'_> {
                     findings.push(warning(
                         "temporary-file",
                         FindingType::Structural,
-                        FoundAt::path(path),
+                        FindingPlace::path(path),
                         "an incomplete temporary file",
                         Repair::automatic("it is moved to the quarantine"),
                     ));
@@ -272,21 +272,21 @@ impl Doctor<'_> {
         for found in findings {
             let path = || found.place.path.clone().unwrap_or_default();
             let action = match &*found.rule {
-                "settings" => Action::PutSettings {
+                "settings" => RepairAction::PutSettings {
                     from: shield::settings_copy(&**self.store.storage(), self.store.layout())
                         .map_or_else(|| "the defaults".to_owned(), |path| shown(&path)),
                 },
                 "permissions" => set_mode(found),
-                "temporary-file" => Action::Remove { path: path() },
-                "pack-damage" => Action::SalvagePack { path: path() },
-                "index" => Action::MakeAnew { what: "index", path: path() },
-                "unfinished-removal" => Action::Finish { what: "a removal" },
-                "unfinished-erasure" => Action::Finish { what: "an erasure" },
-                "unfinished-repair" => Action::Finish { what: "a repair" },
+                "temporary-file" => RepairAction::Remove { path: path() },
+                "pack-damage" => RepairAction::SalvagePack { path: path() },
+                "index" => RepairAction::MakeAnew { what: "index", path: path() },
+                "unfinished-removal" => RepairAction::Finish { what: "a removal" },
+                "unfinished-erasure" => RepairAction::Finish { what: "an erasure" },
+                "unfinished-repair" => RepairAction::Finish { what: "a repair" },
                 "session-unreadable" if found.repair.automatic => {
                     let layout = SessionLayout { dir: path() };
-                    let source: Source = self.source(&layout)?;
-                    Action::RewriteSegment {
+                    let source: RecoveredEvents = self.source(&layout)?;
+                    RepairAction::RewriteSegment {
                         path: layout.journal().join("00000001.jsonl"),
                         kept: 0,
                         reconstructed: source.events.len() as u64,
@@ -306,10 +306,10 @@ impl Doctor<'_> {
 }
 
 /// The action that corrects the permissions of a finding.
-pub(super) fn set_mode(found: &Finding) -> Action {
+pub(super) fn set_mode(found: &Finding) -> RepairAction {
     let path = found.place.path.clone().unwrap_or_default();
     let mode = if path.is_dir() { MODES.0 } else { MODES.1 };
-    Action::SetMode { path, mode }
+    RepairAction::SetMode { path, mode }
 }
 
 /// Checks that the owner, and nobody else, can read and write.
@@ -330,14 +330,14 @@ fn check_mode(path: &Path, findings: &mut Vec<Finding>) {
         findings.push(warning(
             "permissions",
             FindingType::Structural,
-            FoundAt::path(path),
+            FindingPlace::path(path),
             message,
             Repair::automatic("they are set to abide's defaults"),
         ));
     }
 }
 
-fn unreadable(place: FoundAt, error: &abide_journal::JournalError) -> Finding {
+fn unreadable(place: FindingPlace, error: &abide_journal::JournalError) -> Finding {
     use std::error::Error as _;
     let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
     Finding::new(

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use abide_model::{
-    Durability, OddEvents, Recovery, Rewind, Seq, SessionId, SessionWriter, StoreError, Timestamp,
-    path_text,
+    AnomalyPolicy, Durability, Recovery, Rewind, Seq, SessionId, SessionWriter, StoreError,
+    Timestamp, path_text,
 };
 use serde::Serialize;
 
@@ -36,7 +36,7 @@ impl Doctor<'_> {
     /// Plans undoing the last repair of a session; `None` if there is none, or if the session was
     /// rewound since, which must be undone first.
     pub fn plan_undo(&self, session: SessionId) -> Result<Option<UndoPlan>, StoreError> {
-        let core = self.store.reader(session)?.look(crate::past::Gone::PassOver);
+        let core = self.store.reader(session)?.look(crate::past::MissingParentPolicy::PassOver);
         let core = core.map_err(store_error)?.state.core;
         let Some((record, end)) = self.last_repair(session)? else { return Ok(None) };
         if core.last_rewind.is_some_and(|rewind| rewind > end) {
@@ -78,7 +78,7 @@ impl Doctor<'_> {
         let writer = self.store.writer_with(session, &layout, lock)?;
         if let Some(to) = plan.to {
             let event = event_of(Rewind { to, ..Rewind::default() })?;
-            writer.append(vec![event], Durability::Synced, OddEvents::Keep)?.wait()?;
+            writer.append(vec![event], Durability::Synced, AnomalyPolicy::Keep)?.wait()?;
         }
         writer.note_recovered(&Recovery {
             strategy: "undo".to_owned(),

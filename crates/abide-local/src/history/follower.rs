@@ -5,12 +5,14 @@ use std::ops::ControlFlow;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-use abide_index::{Followed, Index, IndexError};
-use abide_journal::{Found, JournalError, SegmentForm, SegmentName, Start, Sum};
-use abide_model::{Applied, Delta, Event, EventRange, Kind, Overview, Seq, rewind_of};
+use abide_index::{FollowedSession, HistoryIndex, IndexError};
+use abide_journal::{JournalError, JournalItem, SegmentForm, SegmentName, Sum, WalkStart};
+use abide_model::{
+    Event, EventRange, HistoryDelta, Kind, Overview, OverviewUpdate, Seq, rewind_of,
+};
 use serde::{Deserialize, Serialize};
 
-use super::{Progress, Step};
+use super::{IndexProgress, IndexProgressCallback};
 use crate::reader::LocalReader;
 
 /// How many bytes are passed to the index at once.
@@ -20,13 +22,13 @@ const COMMIT_BYTES: usize = 64 << 20;
 
 /// The position in a journal that the index has reached, as the index stores it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Place {
+struct IndexPosition {
     segment: u64,
     offset: u64,
     sum: String,
 }
 
-impl Place {
+impl IndexPosition {
     /// The stored form.
     fn written((segment, offset, sum): (u64, u64, Sum)) -> String {
         let sum = String::from_utf8_lossy(sum.as_ascii()).into_owned();
@@ -36,25 +38,25 @@ impl Place {
 
 /// What a session's journal has, compared with the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stand {
+enum JournalDrift {
     /// The same.
     Same,
     /// Possibly more, from here on.
-    More(Start),
+    More(WalkStart),
     /// Something else: it must be read from the beginning.
     Other,
 }
 
 /// A session to check, and what the index has of it.
 #[derive(Debug)]
-pub(super) struct Work {
+pub(super) struct FollowTask {
     pub(super) name: String,
-    pub(super) followed: Option<Followed>,
+    pub(super) followed: Option<FollowedSession>,
 }
 
 /// A piece of a session, ready for the index.
-enum Piece {
-    Delta(Box<Delta>, String),
+enum FollowerUpdate {
+    Delta(Box<HistoryDelta>, String),
     Gone(String),
     /// No writer has it open.
     Resting(String),
@@ -67,14 +69,14 @@ enum Piece {
 
 /// The result of following.
 #[derive(Debug, Default)]
-pub(super) struct Outcome {
+pub(super) struct FollowOutcome {
     /// The index was changed.
     pub(super) changed: bool,
     /// Sessions that cannot be read, and why.
     pub(super) failed: Vec<(String, JournalError)>,
 }
 
-impl Outcome {
+impl FollowOutcome {
     pub(super) fn add(&mut self, more: Self) {
         self.changed |= more.changed;
         self.failed.extend(more.failed);
@@ -82,7 +84,7 @@ impl Outcome {
 }
 
 /// Opens sessions by the names of their directories.
-pub(super) trait Sessions: Sync {
+pub(super) trait SessionOpener: Sync {
     /// A reader of the session; `None` if it does not exist.
     fn reader(&self, name: &str) -> Result<Option<LocalReader>, JournalError>;
     /// Whether no writer has this session open.
@@ -91,11 +93,11 @@ pub(super) trait Sessions: Sync {
 
 /// Updates the index from these sessions. One thread reads, another writes.
 pub(super) fn follow(
-    index: &mut Index,
-    sessions: &dyn Sessions,
-    work: &[Work],
-    progress: &Progress,
-) -> Result<Outcome, IndexError> {
+    index: &mut HistoryIndex,
+    sessions: &dyn SessionOpener,
+    work: &[FollowTask],
+    progress: &IndexProgressCallback,
+) -> Result<FollowOutcome, IndexError> {
     std::thread::scope(|scope| {
         let (send, receive) = sync_channel(4);
         let reading = scope.spawn(move || read_all(sessions, work, &send));
@@ -106,15 +108,15 @@ pub(super) fn follow(
     })
 }
 
-fn read_all(sessions: &dyn Sessions, work: &[Work], send: &SyncSender<Piece>) {
+fn read_all(sessions: &dyn SessionOpener, work: &[FollowTask], send: &SyncSender<FollowerUpdate>) {
     for work in work {
         let mut give = |piece| match send.send(piece) {
             Ok(()) => ControlFlow::Continue(()),
             Err(_) => ControlFlow::Break(()),
         };
         let last = match read(sessions, work, &mut give) {
-            Ok(events) => Piece::Done { events },
-            Err(error) => Piece::Failed(work.name.clone(), error),
+            Ok(events) => FollowerUpdate::Done { events },
+            Err(error) => FollowerUpdate::Failed(work.name.clone(), error),
         };
         if give(last).is_break() {
             return;
@@ -123,14 +125,14 @@ fn read_all(sessions: &dyn Sessions, work: &[Work], send: &SyncSender<Piece>) {
 }
 
 fn write_all(
-    index: &mut Index,
-    pieces: Receiver<Piece>,
+    index: &mut HistoryIndex,
+    pieces: Receiver<FollowerUpdate>,
     total: usize,
-    progress: &Progress,
-) -> Result<Outcome, IndexError> {
-    let mut outcome = Outcome::default();
-    let mut tally = Tally {
-        step: Step { sessions: 0, of: total, events: 0 },
+    progress: &IndexProgressCallback,
+) -> Result<FollowOutcome, IndexError> {
+    let mut outcome = FollowOutcome::default();
+    let mut tally = IndexingTally {
+        step: IndexProgress { sessions: 0, of: total, events: 0 },
         told: Instant::now(),
         telling: false,
     };
@@ -142,18 +144,18 @@ fn write_all(
         let mut bytes = 0;
         while let Some(piece) = next {
             match piece {
-                Piece::Delta(delta, place) => {
+                FollowerUpdate::Delta(delta, place) => {
                     outcome.changed = true;
                     bytes += delta.bytes();
                     update.put(&delta, &place)?;
                 }
-                Piece::Gone(name) => {
+                FollowerUpdate::Gone(name) => {
                     outcome.changed = true;
                     update.forget(&name)?;
                 }
-                Piece::Resting(name) => update.let_rest(&name)?,
-                Piece::Failed(name, error) => outcome.failed.push((name, error)),
-                Piece::Done { .. } => {}
+                FollowerUpdate::Resting(name) => update.let_rest(&name)?,
+                FollowerUpdate::Failed(name, error) => outcome.failed.push((name, error)),
+                FollowerUpdate::Done { .. } => {}
             }
             if bytes >= COMMIT_BYTES {
                 break;
@@ -167,22 +169,22 @@ fn write_all(
     }
     if tally.telling {
         // A caller that was told of progress is also told of the end.
-        progress.tell(Step { sessions: total, ..tally.step });
+        progress.tell(IndexProgress { sessions: total, ..tally.step });
     }
     Ok(outcome)
 }
 
 /// Counts progress and reports it from time to time.
-struct Tally {
-    step: Step,
+struct IndexingTally {
+    step: IndexProgress,
     told: Instant,
     telling: bool,
 }
 
-impl Tally {
+impl IndexingTally {
     /// Returns whether the piece ends a session.
-    fn count(&mut self, piece: &Piece, progress: &Progress) -> bool {
-        let Piece::Done { events } = piece else { return false };
+    fn count(&mut self, piece: &FollowerUpdate, progress: &IndexProgressCallback) -> bool {
+        let FollowerUpdate::Done { events } = piece else { return false };
         self.step.sessions += 1;
         self.step.events += events;
         if self.told.elapsed() > Duration::from_millis(100) {
@@ -196,63 +198,63 @@ impl Tally {
 
 /// Reads what one session has beyond the index. Returns the number of events.
 fn read(
-    sessions: &dyn Sessions,
-    work: &Work,
-    give: &mut dyn FnMut(Piece) -> ControlFlow<()>,
+    sessions: &dyn SessionOpener,
+    work: &FollowTask,
+    give: &mut dyn FnMut(FollowerUpdate) -> ControlFlow<()>,
 ) -> Result<u64, JournalError> {
     let Some(reader) = sessions.reader(&work.name)? else {
         if work.followed.is_some() {
-            let _ = give(Piece::Gone(work.name.clone()));
+            let _ = give(FollowerUpdate::Gone(work.name.clone()));
         }
         return Ok(0);
     };
     let stand = match &work.followed {
-        None => Stand::More(Start::beginning()),
+        None => JournalDrift::More(WalkStart::beginning()),
         Some(followed) => stand(&reader, followed)?,
     };
     let (start, delta) = match stand {
-        Stand::Same => {
+        JournalDrift::Same => {
             let watched = work.followed.as_ref().is_some_and(|followed| followed.overview.writing);
             if watched && sessions.is_at_rest(&work.name) {
-                let _ = give(Piece::Resting(work.name.clone()));
+                let _ = give(FollowerUpdate::Resting(work.name.clone()));
             }
             return Ok(0);
         }
-        Stand::More(start) => match &work.followed {
-            Some(followed) => (start, Delta::new(&work.name, followed.overview.clone())),
-            None => (start, Delta::new(&work.name, beginning(&reader)?)),
+        JournalDrift::More(start) => match &work.followed {
+            Some(followed) => (start, HistoryDelta::new(&work.name, followed.overview.clone())),
+            None => (start, HistoryDelta::new(&work.name, beginning(&reader)?)),
         },
-        Stand::Other => (Start::beginning(), restarted(&work.name, &reader)?),
+        JournalDrift::Other => (WalkStart::beginning(), restarted(&work.name, &reader)?),
     };
-    let mut reading = Reading {
+    let mut reading = JournalFollower {
         reader: &reader,
         delta,
         place: None,
         events: 0,
-        whole: start == Start::beginning(),
+        whole: start == WalkStart::beginning(),
         rewound: false,
         rewinds: None,
     };
     let mut read = reading.walk(start, give)?;
-    if read == Read::Rewound {
+    if read == FollowEnd::Rewound {
         // Many rewinds, each of which would need everything before it: read once from the
         // beginning, with their targets known.
-        reading = Reading {
+        reading = JournalFollower {
             delta: restarted(&work.name, &reader)?,
             place: None,
             events: 0,
             rewinds: Some(rewinds(&reader)?),
             ..reading
         };
-        read = reading.walk(Start::beginning(), give)?;
+        read = reading.walk(WalkStart::beginning(), give)?;
     }
-    if read == Read::Stopped {
+    if read == FollowEnd::Stopped {
         return Ok(reading.events);
     }
     if let Some(place) = reading.place {
-        let _ = give(Piece::Delta(Box::new(reading.delta), Place::written(place)));
-    } else if stand == Stand::Other && reading.events == 0 {
-        let _ = give(Piece::Gone(work.name.clone()));
+        let _ = give(FollowerUpdate::Delta(Box::new(reading.delta), IndexPosition::written(place)));
+    } else if stand == JournalDrift::Other && reading.events == 0 {
+        let _ = give(FollowerUpdate::Gone(work.name.clone()));
     }
     Ok(reading.events)
 }
@@ -265,16 +267,16 @@ fn beginning(reader: &LocalReader) -> Result<Overview, JournalError> {
     Ok(overview)
 }
 
-fn restarted(name: &str, reader: &LocalReader) -> Result<Delta, JournalError> {
-    let mut delta = Delta::restart(name);
+fn restarted(name: &str, reader: &LocalReader) -> Result<HistoryDelta, JournalError> {
+    let mut delta = HistoryDelta::restart(name);
     delta.set_overview(beginning(reader)?);
     Ok(delta)
 }
 
 /// A session that is being read.
-struct Reading<'a> {
+struct JournalFollower<'a> {
     reader: &'a LocalReader,
-    delta: Delta,
+    delta: HistoryDelta,
     /// How far `delta` goes, if it is not empty: segment, offset, and the sum of the last line.
     place: Option<(u64, u64, Sum)>,
     events: u64,
@@ -289,7 +291,7 @@ struct Reading<'a> {
 
 /// How reading ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Read {
+enum FollowEnd {
     /// At the end.
     All,
     /// At a rewind whose target is unknown.
@@ -298,26 +300,26 @@ enum Read {
     Stopped,
 }
 
-impl Reading<'_> {
+impl JournalFollower<'_> {
     fn walk(
         &mut self,
-        start: Start,
-        give: &mut dyn FnMut(Piece) -> ControlFlow<()>,
-    ) -> Result<Read, JournalError> {
-        let mut read = Read::All;
+        start: WalkStart,
+        give: &mut dyn FnMut(FollowerUpdate) -> ControlFlow<()>,
+    ) -> Result<FollowEnd, JournalError> {
+        let mut read = FollowEnd::All;
         let mut failed = Ok(());
         let (reader, mark) = (self.reader, self.reader.mark()?);
         reader.journal().walk(start, mark, &mut |found| {
-            let Found::Event { line, segment, end, .. } = found else {
+            let JournalItem::Event { line, segment, end, .. } = found else {
                 return ControlFlow::Continue(());
             };
             let (Some(event), _) = reader.event(&line) else {
                 return ControlFlow::Continue(());
             };
             self.events += 1;
-            if self.delta.take_in(&event) == Applied::Rewound {
+            if self.delta.take_in(&event) == OverviewUpdate::Rewound {
                 match self.rewound(&event) {
-                    Ok(Read::All) => {}
+                    Ok(FollowEnd::All) => {}
                     Ok(other) => {
                         read = other;
                         return ControlFlow::Break(());
@@ -336,11 +338,14 @@ impl Reading<'_> {
             }
             let here = (segment, end, line.sum);
             if self.delta.bytes() >= PIECE_BYTES {
-                let piece = Piece::Delta(Box::new(self.delta.split()), Place::written(here));
+                let piece = FollowerUpdate::Delta(
+                    Box::new(self.delta.split()),
+                    IndexPosition::written(here),
+                );
                 self.place = None;
                 let given = give(piece);
                 if given.is_break() {
-                    read = Read::Stopped;
+                    read = FollowEnd::Stopped;
                 }
                 return given;
             }
@@ -351,29 +356,29 @@ impl Reading<'_> {
     }
 
     /// Handles a rewind: the overview becomes that of its target, except for what never reverts.
-    fn rewound(&mut self, event: &Event) -> Result<Read, JournalError> {
+    fn rewound(&mut self, event: &Event) -> Result<FollowEnd, JournalError> {
         if let Some(rewinds) = &self.rewinds {
             let to = rewind_of(event).map(|(_, to)| to);
             if let Some(Some(before)) = to.and_then(|to| rewinds.get(&to)) {
                 let overview = self.delta.overview().rewound(before);
                 self.delta.set_overview(overview);
-                return Ok(Read::All);
+                return Ok(FollowEnd::All);
             }
         } else if self.whole || std::mem::replace(&mut self.rewound, true) {
-            return Ok(Read::Rewound);
+            return Ok(FollowEnd::Rewound);
         }
         let all = || self.reader.own_events(EventRange { last: event.seq, ..EventRange::ALL });
         let overview = beginning(self.reader)?.followed_by(all)?;
         self.delta.set_overview(overview);
-        Ok(Read::All)
+        Ok(FollowEnd::All)
     }
 }
 
 /// The targets of a session's rewinds.
 fn rewinds(reader: &LocalReader) -> Result<BTreeMap<Seq, Option<Overview>>, JournalError> {
     let mut rewinds = BTreeMap::new();
-    reader.journal().walk(Start::beginning(), reader.mark()?, &mut |found| {
-        if let Found::Event { line, .. } = found
+    reader.journal().walk(WalkStart::beginning(), reader.mark()?, &mut |found| {
+        if let JournalItem::Event { line, .. } = found
             && line.head().is_some_and(|head| head.kind == Kind::SESSION_REWOUND)
             && let Some((_, to)) = line.event().as_ref().and_then(rewind_of)
         {
@@ -385,11 +390,11 @@ fn rewinds(reader: &LocalReader) -> Result<BTreeMap<Seq, Option<Overview>>, Jour
 }
 
 /// Compares the journal with the index, reading no more than its end.
-fn stand(reader: &LocalReader, followed: &Followed) -> Result<Stand, JournalError> {
-    let Ok(place) = serde_json::from_str::<Place>(&followed.place) else {
-        return Ok(Stand::Other);
+fn stand(reader: &LocalReader, followed: &FollowedSession) -> Result<JournalDrift, JournalError> {
+    let Ok(place) = serde_json::from_str::<IndexPosition>(&followed.place) else {
+        return Ok(JournalDrift::Other);
     };
-    let Some(sum) = Sum::from_ascii(place.sum.as_bytes()) else { return Ok(Stand::Other) };
+    let Some(sum) = Sum::from_ascii(place.sum.as_bytes()) else { return Ok(JournalDrift::Other) };
     let name = |number| SegmentName { number, form: SegmentForm::Plain };
     let journal = reader.journal();
     let missing = |error: JournalError| match error {
@@ -398,7 +403,7 @@ fn stand(reader: &LocalReader, followed: &Followed) -> Result<Stand, JournalErro
     };
     let segment = match journal.open_segment(name(place.segment)) {
         Ok(segment) => segment,
-        Err(error) => return missing(error).map(|()| Stand::Other),
+        Err(error) => return missing(error).map(|()| JournalDrift::Other),
     };
     // The last line read ended with its sum, and must still do so.
     let mut end = [0; Sum::WIDTH + 3];
@@ -406,19 +411,19 @@ fn stand(reader: &LocalReader, followed: &Followed) -> Result<Stand, JournalErro
     let read = segment.read_at(&mut end, from)?;
     let same = read == end.len() && end.get(..Sum::WIDTH) == Some(sum.as_ascii().as_slice());
     if !same {
-        return Ok(Stand::Other);
+        return Ok(JournalDrift::Other);
     }
-    let start = Start {
+    let start = WalkStart {
         segment: place.segment,
         offset: place.offset,
         expected: Some(followed.overview.seq.next()),
         sum: Some(sum),
     };
     if segment.len()? > place.offset {
-        return Ok(Stand::More(start));
+        return Ok(JournalDrift::More(start));
     }
     match journal.open_segment(name(place.segment + 1)) {
-        Ok(_) => Ok(Stand::More(start)),
-        Err(error) => missing(error).map(|()| Stand::Same),
+        Ok(_) => Ok(JournalDrift::More(start)),
+        Err(error) => missing(error).map(|()| JournalDrift::Same),
     }
 }

@@ -17,16 +17,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use abide_index::{Answer, Index, IndexError, IndexedSession};
-use abide_journal::{Access, Disk, Identity, JournalError, Lock, LockMode, Storage};
+use abide_index::{HistoryIndex, IndexAnswer, IndexError, IndexedSession};
+use abide_journal::{Access, Disk, Identity, JournalError, LockMode, Storage, StorageLock};
 use abide_model::{
-    EventRange, History, HistoryEntry, HistoryQuery, LaneId, Match, Search, Seq, SessionId,
+    EventRange, History, HistoryEntry, HistoryQuery, LaneId, Search, SearchMatch, Seq, SessionId,
     StoreError, TurnEntry, searchable,
 };
 
-use self::follower::{Outcome, Sessions, Work, follow};
-use self::stamp::{Stamp, Trust};
-use crate::changed::{self, Taken};
+use self::follower::{FollowOutcome, FollowTask, SessionOpener, follow};
+use self::stamp::{IndexStamp, StampVerdict};
+use crate::changed::{self, ChangedSessions};
 use crate::error::storage_error;
 use crate::layout::shown;
 use crate::reader::LocalReader;
@@ -34,7 +34,7 @@ use crate::store::LocalStore;
 
 /// The progress of building an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Step {
+pub struct IndexProgress {
     /// Sessions that are done.
     pub sessions: usize,
     /// Sessions in all.
@@ -45,22 +45,22 @@ pub struct Step {
 
 /// Called with the progress while an index is built, if that takes long.
 #[derive(Clone, Default)]
-pub struct Progress(Option<Arc<dyn Fn(Step) + Send + Sync>>);
+pub struct IndexProgressCallback(Option<Arc<dyn Fn(IndexProgress) + Send + Sync>>);
 
-impl Progress {
+impl IndexProgressCallback {
     /// Calls `tell`.
-    pub fn to(tell: impl Fn(Step) + Send + Sync + 'static) -> Self {
+    pub fn to(tell: impl Fn(IndexProgress) + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(tell)))
     }
 
-    fn tell(&self, step: Step) {
+    fn tell(&self, step: IndexProgress) {
         if let Some(tell) = &self.0 {
             tell(step);
         }
     }
 }
 
-impl std::fmt::Debug for Progress {
+impl std::fmt::Debug for IndexProgressCallback {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Progress")
     }
@@ -87,7 +87,7 @@ mod note {
 
 /// When to use an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum IndexDemand {
     /// If it is current: it is cheaper than looking at sessions, but not worth building.
     AtHand,
     /// Always, building it if necessary.
@@ -95,7 +95,7 @@ pub(crate) enum Wanted {
 }
 
 /// Why the store's own index cannot be used.
-enum Trouble {
+enum IndexFailure {
     /// It must be rebuilt.
     Unusable,
     /// Its directory cannot be written.
@@ -104,7 +104,7 @@ enum Trouble {
     Store(StoreError),
 }
 
-impl From<IndexError> for Trouble {
+impl From<IndexError> for IndexFailure {
     fn from(error: IndexError) -> Self {
         match error {
             IndexError::Unusable { .. } => Self::Unusable,
@@ -114,7 +114,7 @@ impl From<IndexError> for Trouble {
     }
 }
 
-impl From<StoreError> for Trouble {
+impl From<StoreError> for IndexFailure {
     fn from(error: StoreError) -> Self {
         Self::Store(error)
     }
@@ -125,12 +125,12 @@ fn index_error(error: IndexError) -> StoreError {
 }
 
 /// An error of one of the index's own files.
-fn unwritable(path: &Path) -> impl FnOnce(io::Error) -> Trouble {
+fn unwritable(path: &Path) -> impl FnOnce(io::Error) -> IndexFailure {
     let place = shown(path);
-    move |error| Trouble::Unwritable(format!("{place}: {error}"))
+    move |error| IndexFailure::Unwritable(format!("{place}: {error}"))
 }
 
-impl Sessions for LocalStore {
+impl SessionOpener for LocalStore {
     fn reader(&self, name: &str) -> Result<Option<LocalReader>, JournalError> {
         let layout = self.layout().session(name);
         // Without an id it cannot be named; `doctor` reports it.
@@ -167,15 +167,15 @@ impl LocalStore {
         })
     }
 
-    /// Queries the index if it is current, or if asked for [`Wanted::Anyway`].
+    /// Queries the index if it is current, or if asked for [`IndexDemand::Anyway`].
     pub(crate) fn indexed<T>(
         &self,
-        wanted: Wanted,
-        ask: impl Fn(&Index) -> Result<T, IndexError>,
+        wanted: IndexDemand,
+        ask: impl Fn(&HistoryIndex) -> Result<T, IndexError>,
     ) -> Option<T> {
         match wanted {
-            Wanted::AtHand => ask(&self.index_at_hand()?).ok(),
-            Wanted::Anyway => self.with_index(ask).ok().map(|(answer, _)| answer),
+            IndexDemand::AtHand => ask(&self.index_at_hand()?).ok(),
+            IndexDemand::Anyway => self.with_index(ask).ok().map(|(answer, _)| answer),
         }
     }
 
@@ -194,14 +194,14 @@ impl LocalStore {
     /// The contents of the index, in a form in which two indexes of the same sessions compare
     /// equal.
     pub fn dump_index(&self) -> Result<Vec<String>, StoreError> {
-        self.with_index(Index::dump).map(|(dump, _)| dump)
+        self.with_index(HistoryIndex::dump).map(|(dump, _)| dump)
     }
 
     /// Runs a query on a current index: the store's own, else a temporary one. Also returns notes
     /// about it.
     fn with_index<T>(
         &self,
-        ask: impl Fn(&Index) -> Result<T, IndexError>,
+        ask: impl Fn(&HistoryIndex) -> Result<T, IndexError>,
     ) -> Result<(T, Vec<String>), StoreError> {
         let mut reason = "it reads back differently than written".to_owned();
         let mut bad = None;
@@ -209,7 +209,7 @@ impl LocalStore {
         for _ in 0..2 {
             let mut notes = Vec::new();
             let asked = self.current_index(bad, &mut notes).and_then(|index| {
-                bad = Stamp::of(&self.layout().index()).ok();
+                bad = IndexStamp::of(&self.layout().index()).ok();
                 index.begin_look()?;
                 let answer = ask(&index)?;
                 index.end_look()?;
@@ -217,12 +217,12 @@ impl LocalStore {
             });
             match asked {
                 Ok(answer) => return Ok((answer, notes)),
-                Err(Trouble::Unusable) => {}
-                Err(Trouble::Unwritable(told)) => {
+                Err(IndexFailure::Unusable) => {}
+                Err(IndexFailure::Unwritable(told)) => {
                     reason = told;
                     break;
                 }
-                Err(Trouble::Store(error)) => return Err(error),
+                Err(IndexFailure::Store(error)) => return Err(error),
             }
         }
         let note = format!("the index cannot be written ({reason}); a temporary one was used");
@@ -231,18 +231,22 @@ impl LocalStore {
     }
 
     /// The store's own index, brought up to date. One whose stamp equals `bad` is rebuilt.
-    fn current_index(&self, bad: Option<Stamp>, notes: &mut Vec<String>) -> Result<Index, Trouble> {
+    fn current_index(
+        &self,
+        bad: Option<IndexStamp>,
+        notes: &mut Vec<String>,
+    ) -> Result<HistoryIndex, IndexFailure> {
         let layout = self.layout();
         let _lock = self.lock_index()?;
         let (path, stamp) = (layout.index(), layout.index_stamp());
-        let trust = match Stamp::of(&path) {
-            Ok(now) if Some(now) == bad => Trust::None,
-            _ => Stamp::trust(&stamp, &path),
+        let trust = match IndexStamp::of(&path) {
+            Ok(now) if Some(now) == bad => StampVerdict::None,
+            _ => IndexStamp::trust(&stamp, &path),
         };
         let opened = match trust {
-            Trust::None => None,
-            Trust::Same => Some(Index::open(&path)),
-            Trust::Doubtful => Some(Index::open(&path).and_then(|index| {
+            StampVerdict::None => None,
+            StampVerdict::Same => Some(HistoryIndex::open(&path)),
+            StampVerdict::Doubtful => Some(HistoryIndex::open(&path).and_then(|index| {
                 index.check()?;
                 Ok(index)
             })),
@@ -258,49 +262,49 @@ impl LocalStore {
 
     /// The store's own index, if it is current and available at once: nobody else holds it, it is
     /// as we left it, every session could be read, and it was followed since the machine started.
-    fn index_at_hand(&self) -> Option<Index> {
+    fn index_at_hand(&self) -> Option<HistoryIndex> {
         let layout = self.layout();
         let (path, stamp) = (layout.index(), layout.index_stamp());
         if !path.exists() {
             return None;
         }
         let _lock = self.storage().lock(&layout.index_lock(), LockMode::Exclusive).ok()??;
-        if Stamp::trust(&stamp, &path) != Trust::Same {
+        if IndexStamp::trust(&stamp, &path) != StampVerdict::Same {
             return None;
         }
-        let mut index = Index::open(&path).ok()?;
-        if !self.is_followed(&index, Stamp::changes(&stamp)).ok()? {
+        let mut index = HistoryIndex::open(&path).ok()?;
+        if !self.is_followed(&index, IndexStamp::changes(&stamp)).ok()? {
             return None;
         }
         let mut notes = Vec::new();
-        self.bring_up(&mut index, Trust::Same, &mut notes).ok()?;
+        self.bring_up(&mut index, StampVerdict::Same, &mut notes).ok()?;
         notes.is_empty().then_some(index)
     }
 
     /// Updates an index from the journals and stamps its file.
     fn bring_up(
         &self,
-        index: &mut Index,
-        trust: Trust,
+        index: &mut HistoryIndex,
+        trust: StampVerdict,
         notes: &mut Vec<String>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), IndexFailure> {
         let (path, stamp) = (self.layout().index(), self.layout().index_stamp());
-        let noted = Stamp::changes(&stamp);
+        let noted = IndexStamp::changes(&stamp);
         let changes = self.catch_up(index, noted, notes)?;
         let log = path.with_extension("db-wal");
         if std::fs::metadata(&log).is_ok_and(|log| log.size() > LOG_BYTES) {
-            Stamp::settling(&stamp, &path, changes).map_err(unwritable(&stamp))?;
+            IndexStamp::settling(&stamp, &path, changes).map_err(unwritable(&stamp))?;
             index.settle()?;
-            Stamp::settled(&stamp, &path, changes).map_err(unwritable(&stamp))?;
-        } else if changes != noted || trust == Trust::Doubtful {
-            Stamp::changed(&stamp, &path, changes).map_err(unwritable(&stamp))?;
+            IndexStamp::settled(&stamp, &path, changes).map_err(unwritable(&stamp))?;
+        } else if changes != noted || trust == StampVerdict::Doubtful {
+            IndexStamp::changed(&stamp, &path, changes).map_err(unwritable(&stamp))?;
         }
         Ok(())
     }
 
     /// Whether the marks of changed sessions can be trusted: the index was followed since the
     /// machine started, and has all the changes that were noted.
-    fn is_followed(&self, index: &Index, noted: u64) -> Result<bool, IndexError> {
+    fn is_followed(&self, index: &HistoryIndex, noted: u64) -> Result<bool, IndexError> {
         let boot = &self.options().env.boot;
         Ok(boot.is_some() && index.note(note::BOOT)? == *boot && changes_of(index)? >= noted)
     }
@@ -311,21 +315,21 @@ impl LocalStore {
         if !path.exists() {
             return None;
         }
-        (Stamp::trust(&stamp, &path) == Trust::None)
+        (IndexStamp::trust(&stamp, &path) == StampVerdict::None)
             .then(|| "damaged, or changed by another program".to_owned())
     }
 
     /// Removes the index with every word in it; the next query rebuilds it. Nobody does so until
     /// the returned lock is dropped.
-    pub(crate) fn drop_index(&self) -> Result<Box<dyn Lock>, StoreError> {
+    pub(crate) fn drop_index(&self) -> Result<Box<dyn StorageLock>, StoreError> {
         let lock = self.lock_index().map_err(|trouble| match trouble {
-            Trouble::Store(error) => error,
-            Trouble::Unwritable(reason) => StoreError::Storage {
+            IndexFailure::Store(error) => error,
+            IndexFailure::Unwritable(reason) => StoreError::Storage {
                 action: "remove",
                 place: shown(&self.layout().index()),
                 source: Arc::new(io::Error::other(reason)),
             },
-            Trouble::Unusable => index_error(IndexError::Unusable { reason: String::new() }),
+            IndexFailure::Unusable => index_error(IndexError::Unusable { reason: String::new() }),
         })?;
         let path = self.layout().index();
         // The stamp first: without it nothing that is left is trusted.
@@ -338,7 +342,7 @@ impl LocalStore {
         Ok(lock)
     }
 
-    fn lock_index(&self) -> Result<Box<dyn Lock>, Trouble> {
+    fn lock_index(&self) -> Result<Box<dyn StorageLock>, IndexFailure> {
         let path = self.layout().index_lock();
         let mut until = Instant::now() + WAIT;
         let mut pause = Duration::from_micros(200);
@@ -357,7 +361,7 @@ impl LocalStore {
                 until = Instant::now() + WAIT;
             }
             if Instant::now() > until {
-                return Err(Trouble::Store(StoreError::Storage {
+                return Err(IndexFailure::Store(StoreError::Storage {
                     action: "use",
                     place: shown(&self.layout().index()),
                     source: Arc::new(io::Error::new(
@@ -372,18 +376,22 @@ impl LocalStore {
     }
 
     /// Builds the index beside the old one, then replaces that.
-    fn make_index(&self, path: &Path, notes: &mut Vec<String>) -> Result<Index, Trouble> {
-        let new = NewFile::make(&path.with_extension("db.new"))?;
+    fn make_index(
+        &self,
+        path: &Path,
+        notes: &mut Vec<String>,
+    ) -> Result<HistoryIndex, IndexFailure> {
+        let new = NewIndexFile::make(&path.with_extension("db.new"))?;
         let stamp = self.layout().index_stamp();
         // The marks are consumed before the new index is in place: if that fails, the old one must
         // not be taken for current.
         remove(&stamp).map_err(unwritable(&stamp))?;
-        let mut index = Index::create(&new.path)?;
+        let mut index = HistoryIndex::create(&new.path)?;
         self.follow_all(&mut index, notes)?;
         index.finish()?;
         drop(index);
         // This creates a WAL, which ends up empty.
-        Index::open(&new.path)?.settle()?;
+        HistoryIndex::open(&new.path)?.settle()?;
         File::open(&new.path).and_then(|file| file.sync_all()).map_err(unwritable(&new.path))?;
         // We hold the lock without which nobody opens the index. A WAL of the old index must not be
         // taken for one of the new.
@@ -391,14 +399,20 @@ impl LocalStore {
             remove(&old).map_err(unwritable(&old))?;
         }
         std::fs::rename(&new.path, path).map_err(unwritable(path))?;
-        Stamp::settled(&stamp, path, 1).map_err(unwritable(&stamp))?;
-        Ok(Index::open(path)?)
+        IndexStamp::settled(&stamp, path, 1).map_err(unwritable(&stamp))?;
+        Ok(HistoryIndex::open(path)?)
     }
 
     /// Reads every session into an empty index.
-    fn follow_all(&self, index: &mut Index, notes: &mut Vec<String>) -> Result<(), Trouble> {
+    fn follow_all(
+        &self,
+        index: &mut HistoryIndex,
+        notes: &mut Vec<String>,
+    ) -> Result<(), IndexFailure> {
         // All are read, marked or not. Later changes are marked again.
-        while let Some(taken) = Taken::next(self.layout()).map_err(self.marks_unwritable())? {
+        while let Some(taken) =
+            ChangedSessions::next(self.layout()).map_err(self.marks_unwritable())?
+        {
             let last = !taken.left_over;
             taken.done().map_err(self.marks_unwritable())?;
             if last {
@@ -412,18 +426,18 @@ impl LocalStore {
     }
 
     /// Marks sessions that could not be read, so that they are tried again next time.
-    fn mark_again(&self, failed: &[String]) -> Result<(), Trouble> {
+    fn mark_again(&self, failed: &[String]) -> Result<(), IndexFailure> {
         changed::mark(self.layout(), failed).map_err(self.marks_unwritable())
     }
 
     /// Oldest first, so that the newest get the greatest row numbers.
-    fn read_all(&self, index: &mut Index) -> Result<Outcome, Trouble> {
+    fn read_all(&self, index: &mut HistoryIndex) -> Result<FollowOutcome, IndexFailure> {
         let names = self.names()?.into_iter().rev();
-        let work: Vec<Work> = names.map(|name| Work { name, followed: None }).collect();
+        let work: Vec<FollowTask> = names.map(|name| FollowTask { name, followed: None }).collect();
         Ok(follow(index, self, &work, &self.options().progress)?)
     }
 
-    fn marks_unwritable(&self) -> impl FnOnce(io::Error) -> Trouble + use<> {
+    fn marks_unwritable(&self) -> impl FnOnce(io::Error) -> IndexFailure + use<> {
         let dir = self.layout().changed();
         move |error| unwritable(&dir)(error)
     }
@@ -432,10 +446,10 @@ impl LocalStore {
     /// how many there are now.
     fn catch_up(
         &self,
-        index: &mut Index,
+        index: &mut HistoryIndex,
         noted: u64,
         notes: &mut Vec<String>,
-    ) -> Result<u64, Trouble> {
+    ) -> Result<u64, IndexFailure> {
         let changes = changes_of(index)?;
         let trusted = self.is_followed(index, noted)?;
         let listed = self.listed();
@@ -447,7 +461,9 @@ impl LocalStore {
             names.dedup();
         }
         let mut outcome = self.follow_names(index, names)?;
-        while let Some(taken) = Taken::next(self.layout()).map_err(self.marks_unwritable())? {
+        while let Some(taken) =
+            ChangedSessions::next(self.layout()).map_err(self.marks_unwritable())?
+        {
             outcome.add(self.follow_names(index, taken.names())?);
             // What an earlier follower left comes before what was marked since.
             let last = !taken.left_over;
@@ -471,12 +487,15 @@ impl LocalStore {
     }
 
     /// Reads sessions that somebody added by hand, and drops those that were removed.
-    fn follow_comers_and_goers(&self, index: &mut Index) -> Result<Outcome, Trouble> {
+    fn follow_comers_and_goers(
+        &self,
+        index: &mut HistoryIndex,
+    ) -> Result<FollowOutcome, IndexFailure> {
         // Usually there are none: a new session was marked and has already been read.
         let here = self.unsorted_names()?;
         let known = index.all()?;
         if fingerprint(&here) == fingerprint(&known) {
-            return Ok(Outcome::default());
+            return Ok(FollowOutcome::default());
         }
         let here: HashSet<String> = here.into_iter().collect();
         let known: HashSet<String> = known.into_iter().collect();
@@ -485,13 +504,17 @@ impl LocalStore {
         self.follow_names(index, names)
     }
 
-    fn follow_names(&self, index: &mut Index, names: Vec<String>) -> Result<Outcome, Trouble> {
-        let mut outcome = Outcome::default();
+    fn follow_names(
+        &self,
+        index: &mut HistoryIndex,
+        names: Vec<String>,
+    ) -> Result<FollowOutcome, IndexFailure> {
+        let mut outcome = FollowOutcome::default();
         // In parts, since what the index has of each is held in memory.
         for names in names.chunks(1000) {
             let mut work = Vec::with_capacity(names.len());
             for name in names {
-                work.push(Work { name: name.clone(), followed: index.followed(name)? });
+                work.push(FollowTask { name: name.clone(), followed: index.followed(name)? });
             }
             outcome.add(follow(index, self, &work, &self.options().progress)?);
         }
@@ -500,10 +523,10 @@ impl LocalStore {
 
     fn note(
         &self,
-        index: &mut Index,
+        index: &mut HistoryIndex,
         listed: &Option<String>,
         changes: u64,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), IndexFailure> {
         let mut update = index.update()?;
         update.note(note::CHANGES, &changes.to_string())?;
         if let Some(boot) = &self.options().env.boot {
@@ -523,24 +546,24 @@ impl LocalStore {
 
     fn with_temporary_index<T>(
         &self,
-        ask: impl Fn(&Index) -> Result<T, IndexError>,
+        ask: impl Fn(&HistoryIndex) -> Result<T, IndexError>,
         notes: &mut Vec<String>,
     ) -> Result<T, StoreError> {
         let dir = tempfile::TempDir::with_prefix("abide-index-")
             .map_err(storage_error("create a directory in", &std::env::temp_dir()))?;
         let path = dir.path().join("index.db");
         make_file(&path).map_err(storage_error("create", &path))?;
-        let mut index = Index::create(&path).map_err(index_error)?;
+        let mut index = HistoryIndex::create(&path).map_err(index_error)?;
         let outcome = self.read_all(&mut index).map_err(|trouble| match trouble {
-            Trouble::Unusable => index_error(IndexError::Unusable {
+            IndexFailure::Unusable => index_error(IndexError::Unusable {
                 reason: "it was damaged while being built".to_owned(),
             }),
-            Trouble::Unwritable(reason) => StoreError::Storage {
+            IndexFailure::Unwritable(reason) => StoreError::Storage {
                 action: "make",
                 place: "a temporary index".to_owned(),
                 source: Arc::new(io::Error::other(reason)),
             },
-            Trouble::Store(error) => error,
+            IndexFailure::Store(error) => error,
         })?;
         told(outcome, notes);
         ask(&index).map_err(index_error)
@@ -548,9 +571,9 @@ impl LocalStore {
 
     fn entries(
         &self,
-        index: &Index,
+        index: &HistoryIndex,
         query: &HistoryQuery,
-        answer: Answer,
+        answer: IndexAnswer,
         history: &mut History,
     ) -> Result<(), IndexError> {
         // The best hit of each session, and more if few sessions match.
@@ -582,11 +605,11 @@ impl LocalStore {
     /// The excerpt of a hit, read from the journal.
     fn found(
         &self,
-        index: &Index,
+        index: &HistoryIndex,
         search: &Search,
         session: &IndexedSession,
         seq: Seq,
-    ) -> Result<Option<Match>, IndexError> {
+    ) -> Result<Option<SearchMatch>, IndexError> {
         let reader = self.reader_at(session.id, &self.layout().session(&session.name));
         let range = EventRange { last: seq, ..EventRange::from(seq).limit(1) };
         // An event that cannot be read has no excerpt, but is still a hit.
@@ -597,7 +620,7 @@ impl LocalStore {
         };
         let lane = event.lane.as_ref().map(LaneId::as_str).unwrap_or_default();
         let turn = index.turn_at(&session.name, lane, seq, event.turn)?;
-        Ok(Some(Match {
+        Ok(Some(SearchMatch {
             seq,
             turn: turn.as_ref().map(|hit| hit.turn).or(event.turn),
             agent: turn.and_then(|hit| hit.agent),
@@ -610,7 +633,7 @@ impl LocalStore {
 }
 
 /// How often an index was changed.
-fn changes_of(index: &Index) -> Result<u64, IndexError> {
+fn changes_of(index: &HistoryIndex) -> Result<u64, IndexError> {
     Ok(index.note(note::CHANGES)?.and_then(|text| text.parse().ok()).unwrap_or(0))
 }
 
@@ -632,7 +655,7 @@ fn remove(path: &Path) -> io::Result<()> {
 }
 
 /// Adds notes for sessions that cannot be read; returns their names.
-fn told(outcome: Outcome, notes: &mut Vec<String>) -> Vec<String> {
+fn told(outcome: FollowOutcome, notes: &mut Vec<String>) -> Vec<String> {
     let mut names = Vec::new();
     for (name, error) in outcome.failed {
         let mut text = format!("session {name} cannot be read and is missing here: {error}");
@@ -650,12 +673,12 @@ fn told(outcome: Outcome, notes: &mut Vec<String>) -> Vec<String> {
 }
 
 /// An index that is being built; removed on drop unless it was renamed.
-struct NewFile {
+struct NewIndexFile {
     path: PathBuf,
 }
 
-impl NewFile {
-    fn make(path: &Path) -> Result<Self, Trouble> {
+impl NewIndexFile {
+    fn make(path: &Path) -> Result<Self, IndexFailure> {
         let new = Self { path: path.to_owned() };
         remove(path).map_err(unwritable(path))?;
         make_file(path).map_err(unwritable(path))?;
@@ -663,7 +686,7 @@ impl NewFile {
     }
 }
 
-impl Drop for NewFile {
+impl Drop for NewIndexFile {
     fn drop(&mut self) {
         let name = |end: &str| {
             let mut name = self.path.clone().into_os_string();

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 /// What the index file looked like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Stamp {
+pub(super) struct IndexStamp {
     bytes: u64,
     seconds: i64,
     nanoseconds: i64,
@@ -29,7 +29,7 @@ pub(super) struct Stamp {
 
 /// What a stamp says of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Trust {
+pub(super) enum StampVerdict {
     /// It is as we left it.
     Same,
     /// We may have changed it last.
@@ -38,7 +38,7 @@ pub(super) enum Trust {
     None,
 }
 
-impl Stamp {
+impl IndexStamp {
     /// The stamp of the current file.
     pub(super) fn of(index: &Path) -> io::Result<Self> {
         let file = std::fs::symlink_metadata(index)?;
@@ -52,16 +52,16 @@ impl Stamp {
     }
 
     /// Compares the file with its stamp.
-    pub(super) fn trust(stamp: &Path, index: &Path) -> Trust {
+    pub(super) fn trust(stamp: &Path, index: &Path) -> StampVerdict {
         let (Some(noted), Ok(now)) = (Self::read(stamp), Self::of(index)) else {
-            return Trust::None;
+            return StampVerdict::None;
         };
         if now == (Self { settling: false, changes: 0, ..noted }) {
-            Trust::Same
+            StampVerdict::Same
         } else if noted.settling {
-            Trust::Doubtful
+            StampVerdict::Doubtful
         } else {
-            Trust::None
+            StampVerdict::None
         }
     }
 

@@ -6,16 +6,16 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use abide_model::{Acknowledged, AppendError, Durability, Seq};
+use abide_model::{AcknowledgedEvent, AppendError, Durability, Seq};
 
 /// The most unanswered batches; sending more blocks.
 const UNDER_WAY: usize = 1024;
 
-type Outcome = Result<Vec<Acknowledged>, AppendError>;
+type RelayOutcome = Result<Vec<AcknowledgedEvent>, AppendError>;
 
 /// Why no more answers come.
 #[derive(Debug, Clone, thiserror::Error)]
-pub(super) enum Ended {
+pub(super) enum RelayError {
     /// The holder ended or closed the connection.
     #[error("the process that held the session ended or closed the connection")]
     Gone,
@@ -37,18 +37,18 @@ pub(super) enum Ended {
 
 /// Where one answer is delivered.
 #[derive(Default)]
-struct Place {
-    answer: Option<Outcome>,
+struct AnswerSlot {
+    answer: Option<RelayOutcome>,
     waker: Option<Waker>,
 }
 
 /// A future answer.
-pub(super) struct Expected(Arc<Mutex<Place>>);
+pub(super) struct ExpectedAnswer(Arc<Mutex<AnswerSlot>>);
 
-impl Future for Expected {
-    type Output = Outcome;
+impl Future for ExpectedAnswer {
+    type Output = RelayOutcome;
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<RelayOutcome> {
         let mut place = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(answer) = place.answer.take() {
             return Poll::Ready(answer);
@@ -60,35 +60,35 @@ impl Future for Expected {
 
 /// The outstanding answers.
 #[derive(Default)]
-pub(super) struct Answers {
-    state: Mutex<State>,
+pub(super) struct AnswerQueue {
+    state: Mutex<AnswerQueueState>,
     /// Signalled when an answer arrives, or none will.
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
-    waiting: VecDeque<(Arc<Mutex<Place>>, Durability)>,
+struct AnswerQueueState {
+    waiting: VecDeque<(Arc<Mutex<AnswerSlot>>, Durability)>,
     /// Since when the first of them has been next in line.
     since: Option<Instant>,
-    ended: Option<Ended>,
+    ended: Option<RelayError>,
     /// The last event that is known to be durable.
     safe: Seq,
 }
 
-impl State {
-    fn stopped(&self, ended: &Ended) -> AppendError {
+impl AnswerQueueState {
+    fn stopped(&self, ended: &RelayError) -> AppendError {
         AppendError::Stopped { safe: self.safe, source: Arc::new(ended.clone()) }
     }
 }
 
-impl Answers {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl AnswerQueue {
+    fn state(&self) -> MutexGuard<'_, AnswerQueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reserves a place for the answer to the next batch. Must be called in the order of sending.
-    pub(super) fn expect(&self, durability: Durability) -> Result<Expected, AppendError> {
+    pub(super) fn expect(&self, durability: Durability) -> Result<ExpectedAnswer, AppendError> {
         let mut state = self.state();
         loop {
             if let Some(ended) = &state.ended {
@@ -99,14 +99,14 @@ impl Answers {
             }
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        let place = Arc::<Mutex<Place>>::default();
+        let place = Arc::<Mutex<AnswerSlot>>::default();
         state.waiting.push_back((place.clone(), durability));
         state.since.get_or_insert_with(Instant::now);
-        Ok(Expected(place))
+        Ok(ExpectedAnswer(place))
     }
 
     /// Delivers the next answer. Returns whether one was expected.
-    pub(super) fn give(&self, answer: Outcome) -> bool {
+    pub(super) fn give(&self, answer: RelayOutcome) -> bool {
         let mut state = self.state();
         let Some((place, durability)) = state.waiting.pop_front() else { return false };
         state.since = (!state.waiting.is_empty()).then(Instant::now);
@@ -130,7 +130,7 @@ impl Answers {
     }
 
     /// Fails everything outstanding: no more answers come. The first reason is kept.
-    pub(super) fn end(&self, ended: Ended) {
+    pub(super) fn end(&self, ended: RelayError) {
         let mut state = self.state();
         state.ended.get_or_insert(ended);
         let waiting = std::mem::take(&mut state.waiting);
@@ -154,7 +154,7 @@ impl Answers {
     }
 }
 
-fn fill(place: &Mutex<Place>, answer: Outcome) {
+fn fill(place: &Mutex<AnswerSlot>, answer: RelayOutcome) {
     let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
     place.answer = Some(answer);
     if let Some(waker) = place.waker.take() {

@@ -9,15 +9,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use abide_model::{
-    AppendError, Core, Digest, Durability, Epoch, InputError, LaneId, LaneState, Limits, MakeEvent,
-    NewEvent, OddEvents, ReadNote, Seq, SessionId, SessionReader, SessionState, SessionWriter,
-    StoreError, Ticket, check_batch, made_behind,
+    AnomalyPolicy, AppendError, Digest, Durability, Epoch, EventFactory, EventLimits, InputError,
+    LaneId, LaneState, NewEvent, ReadFinding, Seq, SessionCore, SessionId, SessionReader,
+    SessionState, SessionWriter, StoreError, Ticket, check_batch, made_behind,
 };
 
-use super::answers::{Answers, Ended};
-use super::node::{self, NotConnected};
+use super::answers::{AnswerQueue, RelayError};
+use super::node::{self, ConnectRefusal};
 use super::protocol::{
-    Answer, BUSY, Batch, CLOSED, EVENTS, Hello, LINE, VERSION, Welcome, line_of,
+    BUSY, BatchAnswer, CLOSED, EVENTS, Hello, LINE, RelayBatch, VERSION, Welcome, line_of,
 };
 use crate::error::storage_error;
 
@@ -32,21 +32,21 @@ pub(super) fn connect(
     session: SessionId,
     reader: Arc<dyn SessionReader>,
     wait: Duration,
-) -> Result<RelayedWriter, NotConnected> {
+) -> Result<RelayedWriter, ConnectRefusal> {
     let stream = node::connect(path, wait)?;
-    let failed = || NotConnected::by(path);
+    let failed = || ConnectRefusal::by(path);
     let mut input = BufReader::new(stream.try_clone().map_err(failed())?);
     let welcome = greet(&stream, &mut input, session, wait).map_err(failed())?;
     // It may have ended meanwhile.
-    let welcome = welcome.ok_or(NotConnected::Nobody)?;
+    let welcome = welcome.ok_or(ConnectRefusal::Nobody)?;
     let (epoch, version) = match welcome {
         Welcome { error: Some(refusal), .. } => {
             return Err(match refusal.code.as_str() {
-                BUSY => NotConnected::Engaged,
-                CLOSED => NotConnected::Nobody,
+                BUSY => ConnectRefusal::Engaged,
+                CLOSED => ConnectRefusal::Nobody,
                 _ => {
                     let refused = io::Error::new(ErrorKind::PermissionDenied, refusal.message);
-                    NotConnected::Failed(storage_error("connect to", path)(refused))
+                    ConnectRefusal::Failed(storage_error("connect to", path)(refused))
                 }
             });
         }
@@ -56,7 +56,7 @@ pub(super) fn connect(
         let strange = io::Error::new(ErrorKind::InvalidData, "invalid answer");
         return Err(failed()(strange));
     }
-    let answers = Arc::new(Answers::default());
+    let answers = Arc::new(AnswerQueue::default());
     let listening = answers.clone();
     // A fraction of it, so that a batch sent meanwhile does not wait twice as long.
     stream.set_read_timeout(Some(PATIENCE / 6)).map_err(failed())?;
@@ -70,7 +70,7 @@ pub(super) fn connect(
         answers,
         reader,
         epoch,
-        limits: Limits::default(),
+        limits: EventLimits::default(),
         buffered: AtomicBool::new(false),
         closed: AtomicBool::new(false),
     })
@@ -108,20 +108,24 @@ fn is_timeout(error: &io::Error) -> bool {
 }
 
 /// Delivers answers until there are no more.
-fn listen(input: &mut BufReader<UnixStream>, answers: &Answers, patience: Duration) {
+fn listen(input: &mut BufReader<UnixStream>, answers: &AnswerQueue, patience: Duration) {
     let mut line = Vec::new();
     let ended = loop {
         match read_line(input, &mut line) {
             Ok(true) => {}
-            Ok(false) => break Ended::Gone,
-            Err(error) if is_timeout(&error) && answers.overdue(patience) => break Ended::Silent,
+            Ok(false) => break RelayError::Gone,
+            Err(error) if is_timeout(&error) && answers.overdue(patience) => {
+                break RelayError::Silent;
+            }
             // Nothing is outstanding, or not for long.
             Err(error) if is_timeout(&error) => continue,
-            Err(error) => break Ended::Failed(Arc::new(error)),
+            Err(error) => break RelayError::Failed(Arc::new(error)),
         }
-        let Ok(answer) = serde_json::from_slice::<Answer>(&line) else { break Ended::Senseless };
+        let Ok(answer) = serde_json::from_slice::<BatchAnswer>(&line) else {
+            break RelayError::Senseless;
+        };
         if !answers.give(answer.into_result()) {
-            break Ended::Senseless;
+            break RelayError::Senseless;
         }
         line = Vec::new();
     };
@@ -131,10 +135,10 @@ fn listen(input: &mut BufReader<UnixStream>, answers: &Answers, patience: Durati
 /// The writer of a child of the process that holds the session.
 pub(super) struct RelayedWriter {
     out: Mutex<UnixStream>,
-    answers: Arc<Answers>,
+    answers: Arc<AnswerQueue>,
     reader: Arc<dyn SessionReader>,
     epoch: Epoch,
-    limits: Limits,
+    limits: EventLimits,
     /// Something was sent with buffered durability.
     buffered: AtomicBool,
     closed: AtomicBool,
@@ -145,13 +149,13 @@ impl RelayedWriter {
         &self,
         events: &[NewEvent],
         durability: Durability,
-        odd: OddEvents,
+        odd: AnomalyPolicy,
     ) -> Result<Ticket, AppendError> {
         let refused = |index, source| Err(AppendError::Input { index, source: Arc::new(source) });
         if events.len() > EVENTS {
             return refused(EVENTS, InputError::TooMany { limit: EVENTS });
         }
-        let line = Batch::encode(events, durability, odd);
+        let line = RelayBatch::encode(events, durability, odd);
         if line.len() > LINE {
             return Err(AppendError::TooLarge { limit: LINE });
         }
@@ -159,7 +163,11 @@ impl RelayedWriter {
         let expected = self.answers.expect(durability)?;
         if let Err(error) = out.write_all(line.as_bytes()) {
             let silent = is_timeout(&error);
-            self.answers.end(if silent { Ended::Silent } else { Ended::Failed(Arc::new(error)) });
+            self.answers.end(if silent {
+                RelayError::Silent
+            } else {
+                RelayError::Failed(Arc::new(error))
+            });
             let _ = out.shutdown(Shutdown::Both);
         }
         Ok(Ticket::answered_by(expected))
@@ -172,7 +180,7 @@ impl RelayedWriter {
         }
         let flushed = if self.buffered.load(Ordering::Relaxed) { self.flush() } else { Ok(()) };
         self.answers.settle();
-        self.answers.end(Ended::Closed);
+        self.answers.end(RelayError::Closed);
         let out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = out.shutdown(Shutdown::Both);
         Ok(flushed?)
@@ -184,7 +192,7 @@ impl SessionWriter for RelayedWriter {
         &self,
         events: Vec<NewEvent>,
         durability: Durability,
-        odd: OddEvents,
+        odd: AnomalyPolicy,
     ) -> Result<Ticket, AppendError> {
         check_batch(&events, &self.limits)?;
         if durability == Durability::Buffered {
@@ -194,7 +202,7 @@ impl SessionWriter for RelayedWriter {
     }
 
     /// Not possible here: only the holder knows the last event.
-    fn append_behind(&self, make: &MakeEvent<'_>) -> Result<Ticket, AppendError> {
+    fn append_behind(&self, make: &EventFactory<'_>) -> Result<Ticket, AppendError> {
         let kind = made_behind(make, Seq::ZERO, &self.limits)?.kind.to_string();
         Err(AppendError::Input { index: 0, source: Arc::new(InputError::HolderOnly { kind }) })
     }
@@ -205,18 +213,18 @@ impl SessionWriter for RelayedWriter {
         self.reader.state()
     }
 
-    fn core(&self) -> Result<(Core, Digest), StoreError> {
+    fn core(&self) -> Result<(SessionCore, Digest), StoreError> {
         self.answers.settle();
         self.reader.core()
     }
 
-    fn lane(&self, lane: Option<&LaneId>) -> Result<(Core, LaneState), StoreError> {
+    fn lane(&self, lane: Option<&LaneId>) -> Result<(SessionCore, LaneState), StoreError> {
         self.answers.settle();
         self.reader.lane(lane, None)
     }
 
     fn flush(&self) -> Result<(), AppendError> {
-        self.send(&[], Durability::Synced, OddEvents::Keep)?.wait().map(|_| ())
+        self.send(&[], Durability::Synced, AnomalyPolicy::Keep)?.wait().map(|_| ())
     }
 
     /// The holder's epoch, since it is the writer.
@@ -224,7 +232,7 @@ impl SessionWriter for RelayedWriter {
         self.epoch
     }
 
-    fn notes(&self) -> Vec<ReadNote> {
+    fn notes(&self) -> Vec<ReadFinding> {
         Vec::new()
     }
 
@@ -254,7 +262,7 @@ mod tests {
     #[test]
     fn a_holder_that_is_stopped_is_not_waited_for_for_ever() {
         let (mut input, mut holder) = sides();
-        let answers = Answers::default();
+        let answers = AnswerQueue::default();
         assert!(!answers.overdue(Duration::ZERO), "nothing is waited for");
         let expected = answers.expect(Durability::Synced).unwrap();
         let second = answers.expect(Durability::Synced).unwrap();

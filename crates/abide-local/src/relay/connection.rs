@@ -8,11 +8,15 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use abide_model::{Acknowledged, AppendError, Durability, InputError, Kind, NewEvent, Seq, Ticket};
+use abide_model::{
+    AcknowledgedEvent, AppendError, Durability, InputError, Kind, NewEvent, Seq, Ticket,
+};
 
-use super::lines::{Line, Lines};
-use super::protocol::{Answer, Batch, CLOSED, Hello, LINE, Refusal, VERSION, Welcome, line_of};
-use super::server::Shared;
+use super::lines::{ChildLine, ChildLines};
+use super::protocol::{
+    BatchAnswer, CLOSED, Hello, LINE, RelayBatch, RelayRefusal, VERSION, Welcome, line_of,
+};
+use super::server::ChildSocketState;
 
 /// How long a child may take to send its first line.
 const HELLO: Duration = Duration::from_secs(10);
@@ -26,19 +30,19 @@ const BATCHES: usize = 256;
 const BYTES: usize = 1 << 20;
 
 /// A batch that was staged or refused.
-enum Taken {
+enum RelayedBatch {
     Waiting { ticket: Ticket, events: Vec<NewEvent> },
-    Done(Result<Vec<Acknowledged>, AppendError>),
+    Done(Result<Vec<AcknowledgedEvent>, AppendError>),
 }
 
 /// Serves a child until it disconnects or can no longer be served.
-pub(super) fn serve(shared: &Shared, stream: &UnixStream) -> io::Result<()> {
-    let mut lines = Lines::new(stream, &shared.long_lines);
+pub(super) fn serve(shared: &ChildSocketState, stream: &UnixStream) -> io::Result<()> {
+    let mut lines = ChildLines::new(stream, &shared.long_lines);
     lines.set_patience(Some(HELLO));
     let welcome = match lines.next()? {
         None => return Ok(()),
-        Some(Line::TooLong) => refused("not_json", "the first line is too long"),
-        Some(Line::Whole(line)) => hello(shared, line),
+        Some(ChildLine::TooLong) => refused("not_json", "the first line is too long"),
+        Some(ChildLine::Whole(line)) => hello(shared, line),
     };
     say(stream, line_of(&welcome).as_bytes(), READING)?;
     if welcome.error.is_some() {
@@ -52,11 +56,11 @@ pub(super) fn serve(shared: &Shared, stream: &UnixStream) -> io::Result<()> {
             // Whatever was staged is completed, however the connection ends.
             Err(error) => (serving, ended) = (false, Err(error)),
             Ok(None) => serving = false,
-            Ok(Some(Line::TooLong)) => {
-                taken.push(Taken::Done(Err(AppendError::TooLarge { limit: LINE })));
+            Ok(Some(ChildLine::TooLong)) => {
+                taken.push(RelayedBatch::Done(Err(AppendError::TooLarge { limit: LINE })));
                 serving = false;
             }
-            Ok(Some(Line::Whole(line))) => {
+            Ok(Some(ChildLine::Whole(line))) => {
                 bytes += line.len();
                 taken.push(take(shared, line));
             }
@@ -107,10 +111,10 @@ fn say(mut stream: &UnixStream, said: &[u8], within: Duration) -> io::Result<()>
 }
 
 fn refused(code: &str, message: &str) -> Welcome {
-    Welcome { error: Some(Refusal::new(code, message)), ..Welcome::default() }
+    Welcome { error: Some(RelayRefusal::new(code, message)), ..Welcome::default() }
 }
 
-fn hello(shared: &Shared, line: &[u8]) -> Welcome {
+fn hello(shared: &ChildSocketState, line: &[u8]) -> Welcome {
     let hello: Hello = match serde_json::from_slice(line) {
         Ok(hello) => hello,
         Err(error) => return refused("not_json", &format!("invalid first line: {error}")),
@@ -126,20 +130,20 @@ fn hello(shared: &Shared, line: &[u8]) -> Welcome {
 }
 
 /// Stages the batch of a line.
-fn take(shared: &Shared, line: &[u8]) -> Taken {
-    let batch = match Batch::decode(line) {
+fn take(shared: &ChildSocketState, line: &[u8]) -> RelayedBatch {
+    let batch = match RelayBatch::decode(line) {
         Ok(batch) => batch,
-        Err(error) => return Taken::Done(Err(error)),
+        Err(error) => return RelayedBatch::Done(Err(error)),
     };
     // The holder keeps its own copy of the state, which a child must not rewind.
     let rewinds = |event: &NewEvent| event.kind == Kind::SESSION_REWOUND;
     if let Some(index) = batch.events.iter().position(rewinds) {
         let source = InputError::HolderOnly { kind: Kind::SESSION_REWOUND.to_string() };
-        return Taken::Done(Err(AppendError::Input { index, source: Arc::new(source) }));
+        return RelayedBatch::Done(Err(AppendError::Input { index, source: Arc::new(source) }));
     }
     let Some(writer) = shared.writer() else {
         let source = Arc::new(io::Error::other("the session was closed"));
-        return Taken::Done(Err(AppendError::Stopped { safe: Seq::ZERO, source }));
+        return RelayedBatch::Done(Err(AppendError::Stopped { safe: Seq::ZERO, source }));
     };
     if batch.events.is_empty() {
         // An empty batch: make everything before it as durable as asked.
@@ -147,30 +151,30 @@ fn take(shared: &Shared, line: &[u8]) -> Taken {
             Durability::Synced => writer.flush(),
             Durability::Buffered => Ok(()),
         };
-        return Taken::Done(flushed.map(|()| Vec::new()));
+        return RelayedBatch::Done(flushed.map(|()| Vec::new()));
     }
     match writer.append(batch.events.clone(), batch.durability, batch.odd) {
-        Ok(ticket) => Taken::Waiting { ticket, events: batch.events },
-        Err(error) => Taken::Done(Err(error)),
+        Ok(ticket) => RelayedBatch::Waiting { ticket, events: batch.events },
+        Err(error) => RelayedBatch::Done(Err(error)),
     }
 }
 
 /// Waits for the staged batches. Returns the answers, and whether the writer has stopped.
-fn answer(shared: &Shared, taken: Vec<Taken>) -> (String, bool) {
+fn answer(shared: &ChildSocketState, taken: Vec<RelayedBatch>) -> (String, bool) {
     let (mut said, mut stopped) = (String::new(), false);
     for taken in taken {
         let done = match taken {
-            Taken::Waiting { ticket, events } => {
+            RelayedBatch::Waiting { ticket, events } => {
                 let done = ticket.wait();
                 if done.is_ok() {
                     (shared.seen)(&events);
                 }
                 done
             }
-            Taken::Done(done) => done,
+            RelayedBatch::Done(done) => done,
         };
         stopped |= matches!(done, Err(AppendError::Stopped { .. }));
-        said.push_str(&line_of(&Answer::of(done)));
+        said.push_str(&line_of(&BatchAnswer::of(done)));
     }
     (said, stopped)
 }

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use abide_model::{SessionId, SessionReader, SessionWriter, StoreError};
 
 use super::client::connect;
-use super::node::NotConnected;
-use super::server::{ChildSocket, Seen};
+use super::node::ConnectRefusal;
+use super::server::{ChildBatchCallback, LocalChildSocket};
 use crate::error::storage_error;
 
 /// How long a live holder may take to answer before it is asked again.
@@ -43,14 +43,14 @@ impl HeldWriters {
         &self,
         path: &Path,
         session: SessionId,
-        seen: Box<Seen>,
-    ) -> Result<ChildSocket, StoreError> {
+        seen: Box<ChildBatchCallback>,
+    ) -> Result<LocalChildSocket, StoreError> {
         let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let writer = held.get(&session).and_then(Weak::upgrade);
         drop(held);
         let not_held = || std::io::Error::other("this process does not hold the session");
         let writer = writer.ok_or_else(|| storage_error("listen at", path)(not_held()))?;
-        ChildSocket::new(path, session, &writer, seen)
+        LocalChildSocket::new(path, session, &writer, seen)
     }
 }
 
@@ -68,9 +68,9 @@ pub fn write_as_child(
     loop {
         let held = match connect(path, session, reader.clone(), ANSWER_WAIT) {
             Ok(writer) => return Ok(Arc::new(writer)),
-            Err(NotConnected::Failed(error)) => return Err(error),
+            Err(ConnectRefusal::Failed(error)) => return Err(error),
             // A busy holder may still have the session, or may have released it.
-            Err(NotConnected::Engaged | NotConnected::Nobody) => match own() {
+            Err(ConnectRefusal::Engaged | ConnectRefusal::Nobody) => match own() {
                 Ok(writer) => return Ok(writer),
                 Err(held @ StoreError::Held { .. }) => held,
                 Err(error) => return Err(error),

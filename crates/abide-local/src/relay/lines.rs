@@ -28,26 +28,26 @@ const RIGHT: Duration = Duration::from_secs(30);
 /// Grants permission to read a long line, one child at a time.
 #[derive(Debug, Default)]
 pub(super) struct LongLines {
-    state: Mutex<LongState>,
+    state: Mutex<LongLinesState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct LongState {
+struct LongLinesState {
     taken: bool,
     stopped: bool,
 }
 
 /// Permission to read one long line.
-struct LongLine<'a>(&'a LongLines);
+struct LongLinePermit<'a>(&'a LongLines);
 
 impl LongLines {
-    fn state(&self) -> MutexGuard<'_, LongState> {
+    fn state(&self) -> MutexGuard<'_, LongLinesState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits for permission, up to `within`.
-    fn take(&self, within: Duration) -> io::Result<LongLine<'_>> {
+    fn take(&self, within: Duration) -> io::Result<LongLinePermit<'_>> {
         let began = Instant::now();
         let mut state = self.state();
         loop {
@@ -56,7 +56,7 @@ impl LongLines {
             }
             if !state.taken {
                 state.taken = true;
-                return Ok(LongLine(self));
+                return Ok(LongLinePermit(self));
             }
             let left = within.checked_sub(began.elapsed()).filter(|left| !left.is_zero());
             let waited = self.changed.wait_timeout(state, left.ok_or(ErrorKind::TimedOut)?);
@@ -71,7 +71,7 @@ impl LongLines {
     }
 }
 
-impl Drop for LongLine<'_> {
+impl Drop for LongLinePermit<'_> {
     fn drop(&mut self) {
         self.0.state().taken = false;
         self.0.changed.notify_all();
@@ -80,17 +80,17 @@ impl Drop for LongLine<'_> {
 
 /// A line, without its line feed.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Line<'a> {
+pub(super) enum ChildLine<'a> {
     Whole(&'a [u8]),
     /// It exceeds the limit. What follows is not a line.
     TooLong,
 }
 
 /// Reads the lines of a child.
-pub(super) struct Lines<'a> {
+pub(super) struct ChildLines<'a> {
     stream: &'a UnixStream,
     long_lines: &'a LongLines,
-    long: Option<LongLine<'a>>,
+    long: Option<LongLinePermit<'a>>,
     buffer: Vec<u8>,
     /// Bytes before this were returned.
     used: usize,
@@ -103,7 +103,7 @@ pub(super) struct Lines<'a> {
     ended: bool,
 }
 
-impl<'a> Lines<'a> {
+impl<'a> ChildLines<'a> {
     pub(super) const fn new(stream: &'a UnixStream, long_lines: &'a LongLines) -> Self {
         Self {
             stream,
@@ -125,20 +125,20 @@ impl<'a> Lines<'a> {
 
     /// The next line; `None` at the end. A line without its line feed is dropped: its sender was
     /// cut off.
-    pub(super) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
+    pub(super) fn next(&mut self) -> io::Result<Option<ChildLine<'_>>> {
         self.long = None;
         loop {
             if let Some(end) = self.line_end() {
                 self.began = None;
                 let from = std::mem::replace(&mut self.used, end + 1);
                 self.searched = self.used;
-                return Ok(Some(Line::Whole(self.buffer.get(from..end).unwrap_or_default())));
+                return Ok(Some(ChildLine::Whole(self.buffer.get(from..end).unwrap_or_default())));
             }
             if self.ended {
                 return Ok(None);
             }
             if self.open() > LINE {
-                return Ok(Some(Line::TooLong));
+                return Ok(Some(ChildLine::TooLong));
             }
             if self.open() >= LONG && self.long.is_none() {
                 self.long = Some(self.long_lines.take(RIGHT)?);
@@ -250,11 +250,11 @@ mod tests {
     fn lines_come_one_by_one_and_half_a_line_is_none() {
         let (mut child, stream) = UnixStream::pair().unwrap();
         let long_lines = LongLines::default();
-        let mut lines = Lines::new(&stream, &long_lines);
+        let mut lines = ChildLines::new(&stream, &long_lines);
         child.write_all(b"a\n\nbc\nhal").unwrap();
         for expected in [&b"a"[..], b"", b"bc"] {
             assert!(lines.is_ready().unwrap() || expected == b"a");
-            assert_eq!(lines.next().unwrap(), Some(Line::Whole(expected)));
+            assert_eq!(lines.next().unwrap(), Some(ChildLine::Whole(expected)));
         }
         assert!(!lines.is_ready().unwrap(), "the rest of it may never come");
         drop(child);
@@ -266,7 +266,7 @@ mod tests {
     fn a_child_that_says_nothing_is_not_waited_for_longer_than_patience() {
         let (_child, stream) = UnixStream::pair().unwrap();
         let long_lines = LongLines::default();
-        let mut lines = Lines::new(&stream, &long_lines);
+        let mut lines = ChildLines::new(&stream, &long_lines);
         lines.set_patience(Some(Duration::from_millis(1)));
         assert_eq!(lines.next().unwrap_err().kind(), ErrorKind::TimedOut);
     }
@@ -275,7 +275,7 @@ mod tests {
     fn half_a_line_has_a_time_that_ends() {
         let (mut child, stream) = UnixStream::pair().unwrap();
         let long_lines = LongLines::default();
-        let mut lines = Lines::new(&stream, &long_lines);
+        let mut lines = ChildLines::new(&stream, &long_lines);
         child.write_all(b"half").unwrap();
         assert!(!lines.is_ready().unwrap());
         assert_eq!(lines.timeout().unwrap(), Some(SILENCE));
@@ -296,8 +296,8 @@ mod tests {
                 child.write_all(b"\n").unwrap();
             });
             let reading = scope.spawn(|| {
-                let mut lines = Lines::new(&stream, &long_lines);
-                let whole = lines.next().unwrap() == Some(Line::Whole(&text));
+                let mut lines = ChildLines::new(&stream, &long_lines);
+                let whole = lines.next().unwrap() == Some(ChildLine::Whole(&text));
                 // It is held for as long as the line is used.
                 let held = long_lines.state().taken;
                 lines.let_go();

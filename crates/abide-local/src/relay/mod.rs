@@ -18,4 +18,4 @@ mod protocol;
 mod server;
 
 pub use held::{HeldWriters, write_as_child};
-pub use server::ChildSocket;
+pub use server::LocalChildSocket;

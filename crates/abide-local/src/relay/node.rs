@@ -17,7 +17,7 @@ use crate::layout::{refused_link, shown};
 
 /// A socket that this process listens at. Dropping it removes the file.
 #[derive(Debug)]
-pub(super) struct Node {
+pub(super) struct SocketNode {
     dir: OwnedFd,
     name: String,
     /// Device and inode.
@@ -58,7 +58,7 @@ fn refuse_other(stat: &Stat, path: &Path) -> Result<(), StoreError> {
     }
 }
 
-impl Node {
+impl SocketNode {
     /// Listens for the children of a session. The session must be held, so an existing socket
     /// belongs to a holder that is gone. The mode is set before the socket gets its name.
     pub(super) fn bind(path: &Path) -> Result<(Self, UnixListener), StoreError> {
@@ -86,7 +86,7 @@ impl Node {
     }
 }
 
-impl Drop for Node {
+impl Drop for SocketNode {
     /// Removes only its own socket: another holder may have come meanwhile.
     fn drop(&mut self) {
         let there = rustix::fs::statat(&self.dir, &self.name, AtFlags::SYMLINK_NOFOLLOW);
@@ -97,7 +97,7 @@ impl Drop for Node {
 }
 
 /// Why a child is not connected.
-pub(super) enum NotConnected {
+pub(super) enum ConnectRefusal {
     /// Nobody listens.
     Nobody,
     /// The holder does not answer or has no room.
@@ -106,7 +106,7 @@ pub(super) enum NotConnected {
     Failed(StoreError),
 }
 
-impl NotConnected {
+impl ConnectRefusal {
     /// Classifies an I/O error.
     pub(super) fn by(path: &Path) -> impl FnOnce(io::Error) -> Self {
         let failed = storage_error("connect to", path);
@@ -122,12 +122,12 @@ impl NotConnected {
 }
 
 /// Connects to the holder. Waits at most this long if it does not accept.
-pub(super) fn connect(path: &Path, wait: Duration) -> Result<UnixStream, NotConnected> {
-    let failed = || NotConnected::by(path);
+pub(super) fn connect(path: &Path, wait: Duration) -> Result<UnixStream, ConnectRefusal> {
+    let failed = || ConnectRefusal::by(path);
     let (dir, name) = open_dir(path).map_err(failed())?;
     let there = rustix::fs::statat(&dir, &name, AtFlags::SYMLINK_NOFOLLOW);
     let there = there.map_err(|error| failed()(error.into()))?;
-    refuse_other(&there, path).map_err(NotConnected::Failed)?;
+    refuse_other(&there, path).map_err(ConnectRefusal::Failed)?;
     let stream = connect_to(&through(&dir, path, &name), wait);
     let stream = stream.map_err(failed())?;
     if is_own(&stream, own_user()).map_err(failed())? {

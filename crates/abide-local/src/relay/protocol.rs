@@ -7,8 +7,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use abide_model::{
-    Acknowledged, Anomaly, AppendError, Durability, Epoch, InputError, Limits, NewEvent, OddEvents,
-    Seq, SessionId, Timestamp,
+    AcknowledgedEvent, Anomaly, AnomalyPolicy, AppendError, Durability, Epoch, EventLimits,
+    InputError, NewEvent, Seq, SessionId, Timestamp,
 };
 use serde::de::{IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -46,20 +46,20 @@ pub(super) struct Welcome {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) epoch: Option<Epoch>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) error: Option<Refusal>,
+    pub(super) error: Option<RelayRefusal>,
 }
 
 /// The answer to a batch.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Answer {
-    Acknowledged(Vec<Recorded>),
-    Error(Refusal),
+pub(super) enum BatchAnswer {
+    Acknowledged(Vec<RelayedEvent>),
+    Error(RelayRefusal),
 }
 
 /// An event that was recorded.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Recorded {
+pub(super) struct RelayedEvent {
     seq: Seq,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     anomaly: Option<Anomaly>,
@@ -70,7 +70,7 @@ pub(super) struct Recorded {
 /// An error, with everything needed to rebuild it.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct Refusal {
+pub(super) struct RelayRefusal {
     pub(super) code: String,
     pub(super) message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -93,32 +93,34 @@ pub(super) struct Refusal {
 /// The holder's error message.
 #[derive(Debug, thiserror::Error)]
 #[error("the process that holds the session reports: {0}")]
-pub(super) struct HolderSays(String);
+pub(super) struct HolderError(String);
 
-impl Answer {
-    pub(super) fn of(done: Result<Vec<Acknowledged>, AppendError>) -> Self {
+impl BatchAnswer {
+    pub(super) fn of(done: Result<Vec<AcknowledgedEvent>, AppendError>) -> Self {
         match done {
-            Ok(events) => Self::Acknowledged(events.into_iter().map(Recorded::from).collect()),
-            Err(error) => Self::Error(Refusal::of(&error)),
+            Ok(events) => Self::Acknowledged(events.into_iter().map(RelayedEvent::from).collect()),
+            Err(error) => Self::Error(RelayRefusal::of(&error)),
         }
     }
 
-    pub(super) fn into_result(self) -> Result<Vec<Acknowledged>, AppendError> {
+    pub(super) fn into_result(self) -> Result<Vec<AcknowledgedEvent>, AppendError> {
         match self {
-            Self::Acknowledged(events) => Ok(events.into_iter().map(Acknowledged::from).collect()),
+            Self::Acknowledged(events) => {
+                Ok(events.into_iter().map(AcknowledgedEvent::from).collect())
+            }
             Self::Error(refusal) => Err(refusal.into_error()),
         }
     }
 }
 
-impl From<Acknowledged> for Recorded {
-    fn from(Acknowledged { seq, anomaly, repeated }: Acknowledged) -> Self {
+impl From<AcknowledgedEvent> for RelayedEvent {
+    fn from(AcknowledgedEvent { seq, anomaly, repeated }: AcknowledgedEvent) -> Self {
         Self { seq, anomaly, repeated }
     }
 }
 
-impl From<Recorded> for Acknowledged {
-    fn from(Recorded { seq, anomaly, repeated }: Recorded) -> Self {
+impl From<RelayedEvent> for AcknowledgedEvent {
+    fn from(RelayedEvent { seq, anomaly, repeated }: RelayedEvent) -> Self {
         Self { seq, anomaly, repeated }
     }
 }
@@ -134,7 +136,7 @@ fn on_one_line(error: &dyn std::error::Error) -> String {
     text
 }
 
-impl Refusal {
+impl RelayRefusal {
     pub(super) fn new(code: &str, message: impl Into<String>) -> Self {
         Self { code: code.to_owned(), message: message.into(), ..Self::default() }
     }
@@ -187,7 +189,7 @@ impl Refusal {
                 Some(source) => AppendError::Input { index, source: Arc::new(source) },
                 None => AppendError::Stopped {
                     safe: self.safe.unwrap_or_default(),
-                    source: Arc::new(HolderSays(self.message)),
+                    source: Arc::new(HolderError(self.message)),
                 },
             },
         }
@@ -226,10 +228,10 @@ impl Refusal {
 
 /// Events to record together.
 #[derive(Debug)]
-pub(super) struct Batch {
+pub(super) struct RelayBatch {
     pub(super) events: Vec<NewEvent>,
     pub(super) durability: Durability,
-    pub(super) odd: OddEvents,
+    pub(super) odd: AnomalyPolicy,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -251,9 +253,9 @@ enum OddName {
 /// The wire form of a batch.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Wire<'a> {
+struct WireBatch<'a> {
     #[serde(borrow)]
-    events: Texts<'a>,
+    events: EventTexts<'a>,
     #[serde(default)]
     durability: DurabilityName,
     #[serde(default)]
@@ -262,42 +264,49 @@ struct Wire<'a> {
 
 /// The texts of a batch's events; `None` if there are too many, so that a line of nothing but
 /// commas does not take many times its own size.
-struct Texts<'a>(Option<Vec<&'a RawValue>>);
+struct EventTexts<'a>(Option<Vec<&'a RawValue>>);
 
-impl<'de: 'a, 'a> Deserialize<'de> for Texts<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for EventTexts<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Gather;
+        struct EventTextsVisitor;
 
-        impl<'de> Visitor<'de> for Gather {
-            type Value = Texts<'de>;
+        impl<'de> Visitor<'de> for EventTextsVisitor {
+            type Value = EventTexts<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a list of events")
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Texts<'de>, A::Error> {
+            fn visit_seq<A: SeqAccess<'de>>(
+                self,
+                mut list: A,
+            ) -> Result<EventTexts<'de>, A::Error> {
                 let mut texts = Vec::new();
                 while texts.len() < EVENTS {
                     match list.next_element()? {
                         Some(text) => texts.push(text),
-                        None => return Ok(Texts(Some(texts))),
+                        None => return Ok(EventTexts(Some(texts))),
                     }
                 }
                 if list.next_element::<IgnoredAny>()?.is_none() {
-                    return Ok(Texts(Some(texts)));
+                    return Ok(EventTexts(Some(texts)));
                 }
                 while list.next_element::<IgnoredAny>()?.is_some() {}
-                Ok(Texts(None))
+                Ok(EventTexts(None))
             }
         }
 
-        deserializer.deserialize_seq(Gather)
+        deserializer.deserialize_seq(EventTextsVisitor)
     }
 }
 
-impl Batch {
+impl RelayBatch {
     /// The line of a batch, with its line feed.
-    pub(super) fn encode(events: &[NewEvent], durability: Durability, odd: OddEvents) -> String {
+    pub(super) fn encode(
+        events: &[NewEvent],
+        durability: Durability,
+        odd: AnomalyPolicy,
+    ) -> String {
         let size: usize = events.iter().map(|event| event.data.as_str().len() + 128).sum();
         let mut line = String::with_capacity(size + 64);
         line.push_str("{\"events\":[");
@@ -312,8 +321,8 @@ impl Batch {
             Durability::Buffered => "buffered",
         };
         let odd = match odd {
-            OddEvents::Keep => "keep",
-            OddEvents::Refuse => "refuse",
+            AnomalyPolicy::Keep => "keep",
+            AnomalyPolicy::Refuse => "refuse",
         };
         line.push_str(&format!("],\"durability\":\"{durability}\",\"odd\":\"{odd}\"}}\n"));
         line
@@ -326,12 +335,12 @@ impl Batch {
         let text = std::str::from_utf8(line)
             .map_err(|error| InputError::NotUtf8 { at: error.valid_up_to() })
             .map_err(refused(0))?;
-        let wire: Wire<'_> = serde_json::from_str(text)
+        let wire: WireBatch<'_> = serde_json::from_str(text)
             .map_err(|error| InputError::NotJson { reason: error.to_string() })
             .map_err(refused(0))?;
         let texts = wire.events.0.ok_or(InputError::TooMany { limit: EVENTS });
         let texts = texts.map_err(refused(EVENTS))?;
-        let limits = Limits::default();
+        let limits = EventLimits::default();
         let events = texts.into_iter().enumerate().map(|(index, text)| {
             NewEvent::parse_within(text.get(), &limits).map_err(refused(index))
         });
@@ -342,8 +351,8 @@ impl Batch {
                 DurabilityName::Buffered => Durability::Buffered,
             },
             odd: match wire.odd {
-                OddName::Keep => OddEvents::Keep,
-                OddName::Refuse => OddEvents::Refuse,
+                OddName::Keep => AnomalyPolicy::Keep,
+                OddName::Refuse => AnomalyPolicy::Refuse,
             },
         })
     }
@@ -371,18 +380,18 @@ mod tests {
             event(r#"{"kind":"x.a","data":{"text":"a\nb"},"key":"k\"1","lane":"l","task":"t"}"#),
             event("{\"kind\":\"x.b\",\"data\":{\n\"n\": 1e400}}"),
         ];
-        let line = Batch::encode(&events, Durability::Buffered, OddEvents::Refuse);
+        let line = RelayBatch::encode(&events, Durability::Buffered, AnomalyPolicy::Refuse);
         assert_eq!(line.matches('\n').count(), 1);
-        let read = Batch::decode(line.trim_end().as_bytes()).unwrap();
+        let read = RelayBatch::decode(line.trim_end().as_bytes()).unwrap();
         assert_eq!(read.events, events);
-        assert_eq!((read.durability, read.odd), (Durability::Buffered, OddEvents::Refuse));
-        let plain = Batch::decode(br#"{"events":[]}"#).unwrap();
-        assert_eq!((plain.durability, plain.odd), (Durability::Synced, OddEvents::Keep));
+        assert_eq!((read.durability, read.odd), (Durability::Buffered, AnomalyPolicy::Refuse));
+        let plain = RelayBatch::decode(br#"{"events":[]}"#).unwrap();
+        assert_eq!((plain.durability, plain.odd), (Durability::Synced, AnomalyPolicy::Keep));
     }
 
     #[test]
     fn what_is_no_batch_is_refused_with_its_place() {
-        let refused = |line: &str| match Batch::decode(line.as_bytes()).unwrap_err() {
+        let refused = |line: &str| match RelayBatch::decode(line.as_bytes()).unwrap_err() {
             AppendError::Input { index, source } => (index, source.code()),
             error => panic!("{error:?}"),
         };
@@ -394,7 +403,7 @@ mod tests {
         let second = |bad: &str| format!(r#"{{"events":[{good},{bad}]}}"#);
         assert_eq!(refused(&second(r#"{"kind":"A","data":{}}"#)), (1, "bad_kind"));
         assert_eq!(refused(&second(r#"{"kind":"a","data":[]}"#)), (1, "not_an_object"));
-        let bad = Batch::decode(b"{\"events\":[\"\xff\"]}").unwrap_err();
+        let bad = RelayBatch::decode(b"{\"events\":[\"\xff\"]}").unwrap_err();
         assert!(matches!(bad, AppendError::Input { source, .. } if source.code() == "not_utf8"));
         let many = format!("{{\"events\":[{}1]}}", "1,".repeat(EVENTS));
         assert_eq!(refused(&many), (EVENTS, "too_many"));
@@ -417,8 +426,8 @@ mod tests {
             InputError::Reserved { kind: "writer.opened".to_owned() },
         ];
         let over = |error: &AppendError| -> AppendError {
-            let line = line_of(&Answer::of(Err(error.clone())));
-            serde_json::from_str::<Answer>(&line).unwrap().into_result().unwrap_err()
+            let line = line_of(&BatchAnswer::of(Err(error.clone())));
+            serde_json::from_str::<BatchAnswer>(&line).unwrap().into_result().unwrap_err()
         };
         for (index, source) in inputs.into_iter().enumerate() {
             let said = source.to_string();
@@ -444,7 +453,7 @@ mod tests {
             }
             other => panic!("{other:?}"),
         }
-        let strange: Answer = serde_json::from_str(r#"{"error":{"code":"new"}}"#).unwrap();
+        let strange: BatchAnswer = serde_json::from_str(r#"{"error":{"code":"new"}}"#).unwrap();
         assert!(matches!(strange.into_result(), Err(AppendError::Stopped { .. })));
     }
 }

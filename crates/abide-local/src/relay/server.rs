@@ -15,8 +15,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 use crate::error::storage_error;
 use crate::relay::connection;
 use crate::relay::lines::LongLines;
-use crate::relay::node::{Node, is_own, own_user};
-use crate::relay::protocol::{BUSY, Refusal, Welcome, line_of};
+use crate::relay::node::{SocketNode, is_own, own_user};
+use crate::relay::protocol::{BUSY, RelayRefusal, Welcome, line_of};
 
 /// The most children at a time.
 pub(super) const CHILDREN: usize = 64;
@@ -24,45 +24,45 @@ pub(super) const CHILDREN: usize = 64;
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Called with each batch that was recorded for a child.
-pub type Seen = dyn Fn(&[NewEvent]) + Send + Sync;
+pub type ChildBatchCallback = dyn Fn(&[NewEvent]) + Send + Sync;
 
 /// The socket at which a session's holder writes for its children. Dropping it disconnects them and
 /// removes the socket.
-pub struct ChildSocket {
-    shared: Arc<Shared>,
+pub struct LocalChildSocket {
+    shared: Arc<ChildSocketState>,
     /// Closed to wake the accepting thread.
     wake: Option<UnixStream>,
     accepting: Option<JoinHandle<()>>,
     /// Dropped last.
-    _node: Node,
+    _node: SocketNode,
 }
 
-impl std::fmt::Debug for ChildSocket {
+impl std::fmt::Debug for LocalChildSocket {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ChildSocket").field("session", &self.shared.session).finish_non_exhaustive()
     }
 }
 
 /// What the threads share.
-pub(super) struct Shared {
+pub(super) struct ChildSocketState {
     pub(super) session: SessionId,
     /// Weak: the session's holder decides how long it lives.
     pub(super) writer: Weak<dyn SessionWriter>,
-    pub(super) seen: Box<Seen>,
+    pub(super) seen: Box<ChildBatchCallback>,
     pub(super) long_lines: LongLines,
-    children: Mutex<Children>,
+    children: Mutex<ConnectedChildren>,
     /// The user that may connect.
     user: u32,
 }
 
 #[derive(Default)]
-struct Children {
+struct ConnectedChildren {
     connected: HashMap<u64, (Arc<UnixStream>, JoinHandle<()>)>,
     next: u64,
     stopped: bool,
 }
 
-impl ChildSocket {
+impl LocalChildSocket {
     /// Serves the children of the process that has this writer, at a path in a directory of this
     /// user. `seen` is called with each batch recorded for a child, before the child is answered;
     /// it must not block.
@@ -70,7 +70,7 @@ impl ChildSocket {
         path: &Path,
         session: SessionId,
         writer: &Arc<dyn SessionWriter>,
-        seen: Box<Seen>,
+        seen: Box<ChildBatchCallback>,
     ) -> Result<Self, StoreError> {
         Self::for_user(path, session, writer, seen, own_user())
     }
@@ -79,13 +79,13 @@ impl ChildSocket {
         path: &Path,
         session: SessionId,
         writer: &Arc<dyn SessionWriter>,
-        seen: Box<Seen>,
+        seen: Box<ChildBatchCallback>,
         user: u32,
     ) -> Result<Self, StoreError> {
-        let (node, listener) = Node::bind(path)?;
+        let (node, listener) = SocketNode::bind(path)?;
         let (wake, woken) = UnixStream::pair().map_err(storage_error("listen at", path))?;
         listener.set_nonblocking(true).map_err(storage_error("listen at", path))?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ChildSocketState {
             session,
             writer: Arc::downgrade(writer),
             seen,
@@ -108,7 +108,7 @@ impl ChildSocket {
     }
 }
 
-impl Drop for ChildSocket {
+impl Drop for LocalChildSocket {
     /// Afterwards nothing more is recorded for a child.
     fn drop(&mut self) {
         self.wake.take();
@@ -131,8 +131,8 @@ impl Drop for ChildSocket {
     }
 }
 
-impl Shared {
-    fn children(&self) -> MutexGuard<'_, Children> {
+impl ChildSocketState {
+    fn children(&self) -> MutexGuard<'_, ConnectedChildren> {
         self.children.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -158,10 +158,12 @@ impl Shared {
     fn let_in(self: &Arc<Self>, stream: UnixStream) {
         let refusal = match is_own(&stream, self.user) {
             Ok(true) if self.children().connected.len() >= CHILDREN => {
-                Refusal::new(BUSY, format!("{CHILDREN} processes are already connected"))
+                RelayRefusal::new(BUSY, format!("{CHILDREN} processes are already connected"))
             }
             Ok(true) => return self.start(stream),
-            Ok(false) => Refusal::new("other_user", "only processes of the same user may connect"),
+            Ok(false) => {
+                RelayRefusal::new("other_user", "only processes of the same user may connect")
+            }
             Err(_) => return,
         };
         // Never blocks: there is room for one line, or the child is dropped without a message.
@@ -185,7 +187,7 @@ impl Shared {
         children.next += 1;
         let (shared, its) = (self.clone(), stream.clone());
         let started = std::thread::Builder::new().name("abide child".to_owned()).spawn(move || {
-            let _leave = Leave { shared: &shared, number };
+            let _leave = DisconnectGuard { shared: &shared, number };
             // An error concerns only the child, which sees that the connection has ended.
             let _ = connection::serve(&shared, &its);
             let _ = its.shutdown(Shutdown::Both);
@@ -207,12 +209,12 @@ impl Shared {
 }
 
 /// Removes a child from the list, even if its thread panicked.
-struct Leave<'a> {
-    shared: &'a Shared,
+struct DisconnectGuard<'a> {
+    shared: &'a ChildSocketState,
     number: u64,
 }
 
-impl Drop for Leave<'_> {
+impl Drop for DisconnectGuard<'_> {
     fn drop(&mut self) {
         self.shared.children().connected.remove(&self.number);
     }
@@ -226,29 +228,30 @@ mod tests {
     use abide_model::{NewSession, Store};
 
     use super::*;
-    use crate::{LocalStore, Options};
+    use crate::{LocalOptions, LocalStore};
 
     #[test]
     fn a_process_of_another_user_is_not_let_in() {
         let dir = tempfile::tempdir().unwrap();
-        let store = LocalStore::init(dir.path(), Options::default()).unwrap();
+        let store = LocalStore::init(dir.path(), LocalOptions::default()).unwrap();
         let id = store.create(NewSession::default()).unwrap();
         let path = store.layout_of(id).unwrap().socket();
         let writer = store.write(id, Duration::ZERO).unwrap();
         // Here it is the holder that is of another user.
         let socket =
-            ChildSocket::for_user(&path, id, &writer, Box::new(|_| ()), own_user() + 1).unwrap();
+            LocalChildSocket::for_user(&path, id, &writer, Box::new(|_| ()), own_user() + 1)
+                .unwrap();
         let mut heard = String::new();
         let mut stream = UnixStream::connect(&path).unwrap();
         stream.read_to_string(&mut heard).unwrap();
         assert!(heard.contains(r#""code":"other_user""#), "{heard}");
         assert_eq!(socket.children(), 0);
-        let options = Options { child_of: Some(id), ..Options::default() };
+        let options = LocalOptions { child_of: Some(id), ..LocalOptions::default() };
         let child = LocalStore::open(dir.path(), options).unwrap();
         let refused = child.write(id, Duration::ZERO).map(|_| ()).unwrap_err();
         assert!(matches!(refused, StoreError::Storage { .. }), "{refused:?}");
         drop(socket);
-        let own = ChildSocket::new(&path, id, &writer, Box::new(|_| ())).unwrap();
+        let own = LocalChildSocket::new(&path, id, &writer, Box::new(|_| ())).unwrap();
         child.write(id, Duration::ZERO).unwrap();
         drop(own);
     }

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use abide_journal::{BundleError, BundleReader, Found, Line, Start};
+use abide_journal::{BundleError, BundleReader, JournalItem, JournalLine, WalkStart};
 use abide_local::{ExportError, ImportError, ImportOutcome, LocalStore};
 use abide_model::{
-    Durability, EventRange, NewEvent, NewSession, OddEvents, Seq, SessionId, SessionRef,
+    AnomalyPolicy, Durability, EventRange, NewEvent, NewSession, Seq, SessionId, SessionRef,
     SessionWriter, Store, StoreError,
 };
 use abide_testkit::{Fault, FaultKind, FaultRun, Lasting, SimDisk};
@@ -45,9 +45,9 @@ fn check(store: &LocalStore, bundle: &[u8]) -> Result<ImportOutcome, ImportError
 fn lines(store: &LocalStore, id: SessionId) -> Vec<Vec<u8>> {
     let reader = store.reader(id).unwrap();
     let mut lines = Vec::new();
-    let walk = reader.journal().walk(Start::beginning(), None, &mut |found| {
+    let walk = reader.journal().walk(WalkStart::beginning(), None, &mut |found| {
         match found {
-            Found::Event { line, .. } => lines.push(line.bytes().to_vec()),
+            JournalItem::Event { line, .. } => lines.push(line.bytes().to_vec()),
             found => panic!("{found:?}"),
         }
         ControlFlow::Continue(())
@@ -75,7 +75,11 @@ fn append(store: &LocalStore, id: SessionId, events: &[String]) {
     let writer = store.writer(id, Duration::ZERO).unwrap();
     for event in events {
         let event = NewEvent::parse(event).unwrap();
-        writer.append(vec![event], Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
+        writer
+            .append(vec![event], Durability::Synced, AnomalyPolicy::Keep)
+            .unwrap()
+            .wait()
+            .unwrap();
     }
     writer.close().unwrap();
 }
@@ -112,7 +116,7 @@ fn erase(disk: &SimDisk, seq: u64) -> bool {
         let mut erased = false;
         for raw in bytes.split_inclusive(|byte| *byte == b'\n') {
             if raw.starts_with(start.as_bytes()) {
-                out.extend(Line::read(&raw[..raw.len() - 1]).unwrap().erased());
+                out.extend(JournalLine::read(&raw[..raw.len() - 1]).unwrap().erased());
                 erased = true;
             } else {
                 out.extend_from_slice(raw);

@@ -9,13 +9,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use abide_local::{LocalStore, Options, RepairRequest};
+use abide_local::{LocalOptions, LocalStore, RepairRequest};
 use abide_model::{
-    Durability, Finding, NewEvent, NewSession, ObjectHash, Objects, OddEvents, SessionId,
+    AnomalyPolicy, Durability, Finding, NewEvent, NewSession, ObjectHash, Objects, SessionId,
     SessionWriter, Severity, Store,
 };
 use abide_testkit::{FaultRun, SimDisk};
-use abide_workspace::{Chunks, EntryKind, Policy, Taken, Tree, Watch, Workspace};
+use abide_workspace::{ChunkList, EntryKind, Policy, TakenSnapshot, Tree, Watch, Workspace};
 
 use crate::power::cut_everywhere;
 use crate::run::{open_store, options, store_path};
@@ -37,7 +37,7 @@ fn read_back(objects: &dyn Objects, tree: ObjectHash) -> Result<Files, String> {
             match entry.kind {
                 EntryKind::Directory => left.push((path, entry.hash)),
                 EntryKind::Large => {
-                    let chunks = Chunks::read(&read(entry.hash)?).map_err(|e| e.to_string())?;
+                    let chunks = ChunkList::read(&read(entry.hash)?).map_err(|e| e.to_string())?;
                     let mut bytes = Vec::new();
                     for (_, hash) in chunks.chunks {
                         bytes.extend(read(hash)?);
@@ -93,7 +93,7 @@ fn checkpoint(store: &LocalStore, root: &Path, writer: &dyn SessionWriter) -> Ob
         taken.hash
     );
     let event = NewEvent::parse(&json).unwrap();
-    writer.append(vec![event], Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
+    writer.append(vec![event], Durability::Synced, AnomalyPolicy::Keep).unwrap().wait().unwrap();
     taken.snapshot.tree
 }
 
@@ -167,7 +167,7 @@ impl Workplace {
         }
         fs::write(root.join("middle"), noise(1, 900_000)).unwrap();
         fs::write(root.join("large"), noise(2, 2_500_000)).unwrap();
-        let store = LocalStore::init(&dir.path().join(".abide"), Options::default()).unwrap();
+        let store = LocalStore::init(&dir.path().join(".abide"), LocalOptions::default()).unwrap();
         let id = store.create(NewSession::default()).unwrap();
         let place = Self { dir, store, id };
         // What was written must be older than the first snapshot, by the file system's clock.
@@ -190,7 +190,7 @@ impl Workplace {
     }
 
     /// Makes a checkpoint, and gives its snapshot.
-    fn checkpoint(&self) -> Taken {
+    fn checkpoint(&self) -> TakenSnapshot {
         let policy = Policy { min_free_bytes: 0, ..Policy::default() };
         let workspace = Workspace::open(&self.root(), &self.cache(), policy).unwrap();
         let objects = self.store.objects().unwrap();
@@ -207,12 +207,16 @@ impl Workplace {
         );
         let writer = self.store.writer(self.id, NOW).unwrap();
         let event = NewEvent::parse(&json).unwrap();
-        writer.append(vec![event], Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
+        writer
+            .append(vec![event], Durability::Synced, AnomalyPolicy::Keep)
+            .unwrap()
+            .wait()
+            .unwrap();
         writer.close().unwrap();
     }
 
     /// Is all of a snapshot what the workspace holds?
-    fn is_whole(&self, taken: &Taken) -> bool {
+    fn is_whole(&self, taken: &TakenSnapshot) -> bool {
         let files = read_back(&self.store.objects().unwrap(), taken.snapshot.tree);
         files.is_ok_and(|files| {
             files.len() == 502
@@ -225,7 +229,7 @@ impl Workplace {
 
     /// As another process sees it.
     fn reopen(&mut self) {
-        self.store = LocalStore::open(self.store.root(), Options::default()).unwrap();
+        self.store = LocalStore::open(self.store.root(), LocalOptions::default()).unwrap();
     }
 
     /// Flips a bit of these bytes where the store keeps them.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use abide_local::{LocalStore, Options, Upkeep};
+use abide_local::{LocalOptions, LocalStore, Upkeep};
 use abide_model::Store;
 use abide_testkit::SimDisk;
 use abide_testkit::contract::{PARTS, Subject};
@@ -12,7 +12,7 @@ struct Files(tempfile::TempDir);
 
 impl Subject for Files {
     fn open_for(&self, projects: &[&str]) -> Arc<dyn Store> {
-        let options = Options { projects: owned(projects), ..Options::default() };
+        let options = LocalOptions { projects: owned(projects), ..LocalOptions::default() };
         Arc::new(LocalStore::init(&self.0.path().join(".abide"), options).unwrap())
     }
 }
@@ -26,7 +26,8 @@ struct Simulated(SimDisk);
 impl Subject for Simulated {
     fn open_for(&self, projects: &[&str]) -> Arc<dyn Store> {
         let (storage, projects) = (Arc::new(self.0.clone()), owned(projects));
-        let options = Options { storage, upkeep: Upkeep::ByHand, projects, ..Options::default() };
+        let options =
+            LocalOptions { storage, upkeep: Upkeep::ByHand, projects, ..LocalOptions::default() };
         Arc::new(LocalStore::init(&PathBuf::from("/sim/.abide"), options).unwrap())
     }
 }

@@ -4,10 +4,10 @@ use std::ops::{ControlFlow, Range};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use abide_journal::{DamageReason, Found, Line, Salt, SegmentHeader, Start};
+use abide_journal::{DamageReason, JournalItem, JournalLine, Salt, SegmentHeader, WalkStart};
 use abide_local::LocalStore;
 use abide_model::{
-    Durability, EventRange, NewEvent, NewSession, OddEvents, ReadNote, Seq, SessionId,
+    AnomalyPolicy, Durability, EventRange, NewEvent, NewSession, ReadFinding, Seq, SessionId,
     SessionWriter, Store, Timestamp,
 };
 use abide_testkit::{FaultRun, Moment, Random, SimDisk};
@@ -61,7 +61,7 @@ impl Subject {
         subject
     }
 
-    fn read(&self, disk: &SimDisk) -> (Vec<String>, Vec<ReadNote>) {
+    fn read(&self, disk: &SimDisk) -> (Vec<String>, Vec<ReadFinding>) {
         let store = open_store(disk, 12).unwrap();
         let reader = store.read(self.id).unwrap();
         let page = reader.page(EventRange::ALL).unwrap();
@@ -263,11 +263,14 @@ fn damage_to_the_last_record_is_told_from_a_torn_tail() {
         bytes[acknowledged.start + 20] ^= 1;
         disk.set_bytes(&subject.path, bytes.clone());
         let (_, notes) = subject.read(&disk);
-        assert!(matches!(notes.as_slice(), [ReadNote::Damage { lost: Some(_), .. }]), "{notes:?}");
+        assert!(
+            matches!(notes.as_slice(), [ReadFinding::Damage { lost: Some(_), .. }]),
+            "{notes:?}"
+        );
         // Without the watermark, nobody can tell.
         disk.remove_file(&subject.path.parent().unwrap().parent().unwrap().join("watermark"));
         let (_, notes) = subject.read(&disk);
-        assert!(matches!(notes.as_slice(), [ReadNote::TornTail { .. }]), "{notes:?}");
+        assert!(matches!(notes.as_slice(), [ReadFinding::TornTail { .. }]), "{notes:?}");
     }
 }
 
@@ -276,18 +279,25 @@ fn damage_to_the_last_record_is_told_from_a_torn_tail() {
 fn an_altered_line_with_a_good_sum_is_noticed() {
     for subject in subjects().into_iter().filter(Subject::has_one_segment) {
         for place in subject.lines.iter().rev().skip(1) {
-            let line = Line::read(&subject.bytes[place.start..place.end - 1]).unwrap();
+            let line = JournalLine::read(&subject.bytes[place.start..place.end - 1]).unwrap();
             let mut event = line.event().unwrap();
             event.at = Timestamp::from_millis(event.at.as_millis() + 1);
             let mut bytes = subject.bytes[..place.start].to_vec();
-            Line::write(&mut bytes, &event, &[], line.lag, Salt::derive(&[1; 32], 1), line.prev);
+            JournalLine::write(
+                &mut bytes,
+                &event,
+                &[],
+                line.lag,
+                Salt::derive(&[1; 32], 1),
+                line.prev,
+            );
             bytes.extend_from_slice(&subject.bytes[place.end..]);
             let disk = SimDisk::at(&subject.moment);
             disk.set_bytes(&subject.path, bytes);
             let (found, notes) = subject.read(&disk);
             // `writer.closed` was not acknowledged: it goes with what it is chained to.
             assert!(found.len() + 1 >= subject.events.len());
-            assert!(matches!(notes.as_slice(), [ReadNote::Damage { .. }, ..]), "{notes:?}");
+            assert!(matches!(notes.as_slice(), [ReadFinding::Damage { .. }, ..]), "{notes:?}");
             let store = open_store(&disk, 14).unwrap();
             assert!(crate::run::healthy(&store, subject.id).is_err());
         }
@@ -370,7 +380,11 @@ fn a_header_that_came_to_another_segment_or_goes_back_is_not_believed() {
     let writer = store.writer(id, Duration::ZERO).unwrap();
     for n in 0..30 {
         let event = NewEvent::parse(&format!(r#"{{"kind":"x.sim","data":{{"n":{n}}}}}"#)).unwrap();
-        writer.append(vec![event], Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
+        writer
+            .append(vec![event], Durability::Synced, AnomalyPolicy::Keep)
+            .unwrap()
+            .wait()
+            .unwrap();
     }
     let journal = store.reader(id).unwrap().journal().clone();
     let [one, two] = [1, 2].map(|n| journal.dir().join(format!("{n:08}.jsonl")));
@@ -391,12 +405,12 @@ fn a_header_that_came_to_another_segment_or_goes_back_is_not_believed() {
     let back = SegmentHeader { first: Seq(1), ..header }.write();
     disk.set_bytes(&two, [back, lines].concat());
     let mut reasons = Vec::new();
-    let mut visit = |found: Found<'_>| {
-        if let Found::Damage(damage) = found {
+    let mut visit = |found: JournalItem<'_>| {
+        if let JournalItem::Damage(damage) = found {
             reasons.push(damage.reason);
         }
         ControlFlow::Continue(())
     };
-    journal.walk(Start::beginning(), None, &mut visit).unwrap();
+    journal.walk(WalkStart::beginning(), None, &mut visit).unwrap();
     assert_eq!(reasons, [DamageReason::Header]);
 }

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use abide_local::{DeleteError, LocalStore, Options};
+use abide_local::{DeleteError, LocalOptions, LocalStore};
 use abide_model::{
-    Durability, HistoryQuery, NewEvent, NewSession, OddEvents, Search, SessionId, SessionRef,
+    AnomalyPolicy, Durability, HistoryQuery, NewEvent, NewSession, Search, SessionId, SessionRef,
     SessionWriter, Store, StoreError,
 };
 use abide_testkit::{FaultRun, SimDisk};
@@ -21,7 +21,7 @@ fn made(store: &LocalStore, key: &str) -> SessionId {
     );
     let writer = store.writer(id, Duration::ZERO).unwrap();
     let events = vec![NewEvent::parse(&said).unwrap()];
-    writer.append(events, Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
+    writer.append(events, Durability::Synced, AnomalyPolicy::Keep).unwrap().wait().unwrap();
     writer.close().unwrap();
     id
 }
@@ -36,7 +36,7 @@ fn simulated(seed: u64) -> (SimDisk, LocalStore) {
 fn a_deleted_session_leaves_nothing_and_its_key_is_free() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join(".abide");
-    let store = LocalStore::init(&root, Options::default()).unwrap();
+    let store = LocalStore::init(&root, LocalOptions::default()).unwrap();
     let ids: Vec<SessionId> = (0..10).map(|number| made(&store, &format!("k{number}"))).collect();
     let query = HistoryQuery { search: Search::parse("zebra").ok(), ..HistoryQuery::default() };
     let listed = || -> Vec<SessionId> {

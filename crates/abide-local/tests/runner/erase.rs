@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use abide_journal::{Access, BundleReader, LockMode, PackWriter, Packs, Storage};
 use abide_local::{
-    EraseError, EventPart, ImportError, ImportOutcome, Imported, LocalStore, Options, RepairRequest,
+    EraseError, EventPart, ImportError, ImportOutcome, ImportedBundle, LocalOptions, LocalStore,
+    RepairRequest,
 };
 use abide_model::{
-    Durability, NewEvent, NewObject, NewSession, ObjectHash, OddEvents, ReadNote, Retention, Seq,
-    SessionId, SessionWriter, Store,
+    AnomalyPolicy, Durability, NewEvent, NewObject, NewSession, ObjectHash, ReadFinding, Retention,
+    Seq, SessionId, SessionWriter, Store,
 };
 use abide_testkit::{Fault, FaultKind, FaultRun, Lasting, SimDisk};
-use abide_workspace::{Entry, EntryKind, Snapshot, Tree};
+use abide_workspace::{EntryKind, Snapshot, Tree, TreeEntry};
 
 use crate::meanwhile::{Meanwhile, What};
 use crate::power::cut_everywhere;
@@ -36,11 +37,15 @@ fn recorded(disk: &SimDisk) -> (LocalStore, SessionId) {
         let text = if n % 8 == 3 { texts[n / 8 % 2].clone() } else { format!("{n} ").repeat(60) };
         let json = format!(r#"{{"kind":"x.sim","data":{{"text":"{text}"}}}}"#);
         let event = NewEvent::parse(&json).unwrap();
-        writer.append(vec![event], Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
+        writer
+            .append(vec![event], Durability::Synced, AnomalyPolicy::Keep)
+            .unwrap()
+            .wait()
+            .unwrap();
     }
     let json = format!(r#"{{"kind":"x.sim","data":{{"text":"{SECRET}"}}}}"#);
     let last = vec![NewEvent::parse(&json).unwrap()];
-    writer.append(last, Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
+    writer.append(last, Durability::Synced, AnomalyPolicy::Keep).unwrap().wait().unwrap();
     writer.close().unwrap();
     store.seal(id, WAIT).unwrap();
     store.update_transcript(id).unwrap();
@@ -80,7 +85,8 @@ fn packs(disk: &SimDisk) -> Arc<Packs> {
 fn append(store: &LocalStore, id: SessionId, json: &str) -> Seq {
     let writer = store.writer(id, WAIT).unwrap();
     let event = vec![NewEvent::parse(json).unwrap()];
-    let done = writer.append(event, Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
+    let done =
+        writer.append(event, Durability::Synced, AnomalyPolicy::Keep).unwrap().wait().unwrap();
     writer.close().unwrap();
     done.last().unwrap().seq
 }
@@ -102,7 +108,7 @@ fn put_file(disk: &SimDisk, own: &str, like: Option<ObjectHash>) -> ObjectHash {
 
 /// Puts a snapshot of these files.
 fn put_snapshot(disk: &SimDisk, files: &[(&str, ObjectHash)]) -> ObjectHash {
-    let entry = |(name, hash): &(&str, ObjectHash)| Entry {
+    let entry = |(name, hash): &(&str, ObjectHash)| TreeEntry {
         name: name.as_bytes().to_vec(),
         kind: EntryKind::File,
         mode: 0o644,
@@ -240,7 +246,7 @@ fn a_tree_that_is_lost_stops_an_erasure_until_it_is_named_as_lost() {
     let Rewound { disk, store, id, seqs: [one, two, _], .. } = Rewound::new();
     let lost = put_file(&disk, "some files of the third one", None);
     let writer = PackWriter::open(packs(&disk)).unwrap();
-    let entry = |name: &str, kind, hash| Entry {
+    let entry = |name: &str, kind, hash| TreeEntry {
         name: name.as_bytes().to_vec(),
         kind,
         mode: 0o644,
@@ -627,7 +633,7 @@ fn the_past_of_a_fork_is_found_and_erased_where_it_is() {
     healthy(&store, fork).unwrap();
 }
 
-fn import(store: &LocalStore, bundle: &[u8]) -> Result<Imported, ImportError> {
+fn import(store: &LocalStore, bundle: &[u8]) -> Result<ImportedBundle, ImportError> {
     store.import_bundle(BundleReader::open(bundle)?, WAIT)
 }
 
@@ -787,7 +793,7 @@ fn a_secret_in_sealed_segments_objects_and_the_last_line_is_gone() {
 fn who_reads_meanwhile_does_not_bring_it_back_into_the_transcript() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join(".abide");
-    let store = LocalStore::init(&root, Options::default()).unwrap();
+    let store = LocalStore::init(&root, LocalOptions::default()).unwrap();
     for there in [true, false] {
         let session = store.create(NewSession::default()).unwrap();
         let json = format!(r#"{{"kind":"x.sim","data":{{"text":"{SECRET}"}}}}"#);
@@ -808,14 +814,14 @@ fn who_reads_meanwhile_does_not_bring_it_back_into_the_transcript() {
             let rewrites = what == What::Open(Access::CreateNew)
                 && path.to_string_lossy().ends_with(".jsonl.tmp");
             if rewrites {
-                let store = LocalStore::open(&place, Options::default()).unwrap();
+                let store = LocalStore::open(&place, LocalOptions::default()).unwrap();
                 store.update_transcript(session).unwrap();
                 let text = std::fs::read_to_string(&text).unwrap_or_default();
                 assert!(!text.contains(SECRET), "while it is erased");
             }
             rewrites
         });
-        let options = Options { storage: reads.clone(), ..Options::default() };
+        let options = LocalOptions { storage: reads.clone(), ..LocalOptions::default() };
         let store = LocalStore::open(&root, options).unwrap();
         let plan = store.plan_erase(session, &[seq]).unwrap();
         assert_eq!(store.apply_erase(&plan, None, WAIT).unwrap().payloads, 1);
@@ -863,7 +869,7 @@ fn an_erasure_that_cannot_be_finished_stops_no_other() {
     let writer = store.writer(other, WAIT).unwrap();
     let said = format!(r#"{{"kind":"x.sim","data":{{"text":"{SECRET}"}}}}"#);
     let said = vec![NewEvent::parse(&said).unwrap()];
-    writer.append(said, Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
+    writer.append(said, Durability::Synced, AnomalyPolicy::Keep).unwrap().wait().unwrap();
     writer.close().unwrap();
     let plan = store.plan_erase(id, &[Seq(6)]).unwrap();
     // Damage is found before anything is written down.
@@ -909,7 +915,7 @@ fn a_power_cut_leaves_a_readable_journal_and_the_next_erasure_finishes() {
         let store = open_store(disk, seed + 50).map_err(|error| format!("{error:?}"))?;
         let found = read(&store, id).map_err(|error| format!("not readable: {error:?}"))?;
         // The last writer's `writer.closed` may be torn; it was never synced.
-        let damaged = found.notes.iter().any(|note| matches!(note, ReadNote::Damage { .. }));
+        let damaged = found.notes.iter().any(|note| matches!(note, ReadFinding::Damage { .. }));
         if found.data.len() != data.len() || damaged {
             return Err(format!("{} of {}: {:?}", found.data.len(), data.len(), found.notes));
         }

@@ -4,14 +4,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use abide_local::{LocalStore, Options};
+use abide_local::{LocalOptions, LocalStore};
 use abide_model::{
-    AppendError, Durability, EventRange, NewEvent, NewSession, OddEvents, SessionId, SessionWriter,
-    Store,
+    AnomalyPolicy, AppendError, Durability, EventRange, NewEvent, NewSession, SessionId,
+    SessionWriter, Store,
 };
 
 fn store(dir: &Path) -> LocalStore {
-    LocalStore::init(&dir.join(".abide"), Options::default()).unwrap()
+    LocalStore::init(&dir.join(".abide"), LocalOptions::default()).unwrap()
 }
 
 fn session_dir(dir: &Path) -> PathBuf {
@@ -20,7 +20,7 @@ fn session_dir(dir: &Path) -> PathBuf {
 
 fn append(writer: &dyn SessionWriter, n: u32) -> Result<u64, AppendError> {
     let event = NewEvent::parse(&format!(r#"{{"kind":"x.n","data":{{"n":{n}}}}}"#)).unwrap();
-    let ticket = writer.append(vec![event], Durability::Synced, OddEvents::Keep)?;
+    let ticket = writer.append(vec![event], Durability::Synced, AnomalyPolicy::Keep)?;
     Ok(ticket.wait()?[0].seq.0)
 }
 

@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use abide_local::{LocalStore, Options, RepairRequest};
+use abide_local::{LocalOptions, LocalStore, RepairRequest};
 use abide_model::{
-    Durability, EventRange, FOLD_VERSION, Fact, NewEvent, NewSession, OddEvents, ReadNote, Seq,
-    SessionId, SessionReader, SessionState, SessionWriter, Severity, Store,
+    AnomalyPolicy, Durability, EventRange, FOLD_VERSION, Fact, NewEvent, NewSession, ReadFinding,
+    Seq, SessionId, SessionReader, SessionState, SessionWriter, Severity, Store,
 };
 use abide_testkit::{FaultRun, SimDisk};
 
@@ -23,7 +23,7 @@ fn message(text: &str) -> NewEvent {
 fn say(store: &LocalStore, id: SessionId, texts: &[&str]) {
     let writer = store.writer(id, NOW).unwrap();
     let events = texts.iter().map(|text| message(text)).collect();
-    writer.append(events, Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
+    writer.append(events, Durability::Synced, AnomalyPolicy::Keep).unwrap().wait().unwrap();
     writer.close().unwrap();
 }
 
@@ -35,7 +35,7 @@ fn state(store: &LocalStore, id: SessionId) -> SessionState {
     store.reader(id).unwrap().state().unwrap()
 }
 
-fn texts(store: &LocalStore, id: SessionId) -> (Vec<String>, Vec<ReadNote>) {
+fn texts(store: &LocalStore, id: SessionId) -> (Vec<String>, Vec<ReadFinding>) {
     let page = store.reader(id).unwrap().page(EventRange::ALL).unwrap();
     let said = page.events.iter().filter_map(|event| match event.fact() {
         Ok(Fact::Message(message)) => Some(format!("{:?}", message.content)),
@@ -54,7 +54,7 @@ struct Forked {
 
 fn forked() -> Forked {
     let dir = tempfile::tempdir().unwrap();
-    let store = LocalStore::init(&dir.path().join(".abide"), Options::default()).unwrap();
+    let store = LocalStore::init(&dir.path().join(".abide"), LocalOptions::default()).unwrap();
     let parent = store.create(NewSession::titled("parent")).unwrap();
     say(&store, parent, &["one", "two"]);
     let fork = fork(&store, parent, 3);
@@ -69,7 +69,7 @@ impl Forked {
 
     /// The store as another process sees it.
     fn again(&self) -> LocalStore {
-        LocalStore::open(self.store.root(), Options::default()).unwrap()
+        LocalStore::open(self.store.root(), LocalOptions::default()).unwrap()
     }
 }
 
@@ -95,7 +95,7 @@ fn a_power_cut_leaves_no_fork_or_a_whole_one() {
                 return Err("the fork was made and is gone".to_owned());
             }
             let (said, notes) = texts(&store, parent);
-            let damage = notes.iter().any(|note| matches!(note, ReadNote::Damage { .. }));
+            let damage = notes.iter().any(|note| matches!(note, ReadFinding::Damage { .. }));
             if said.len() != 2 || damage {
                 return Err(format!("the parent lost something: {said:?} {notes:?}"));
             }
@@ -121,12 +121,12 @@ fn a_power_cut_leaves_no_fork_or_a_whole_one() {
 #[test]
 fn a_fork_of_a_long_session_is_small_and_does_not_read_it_all() {
     let dir = tempfile::tempdir().unwrap();
-    let store = LocalStore::init(&dir.path().join(".abide"), Options::default()).unwrap();
+    let store = LocalStore::init(&dir.path().join(".abide"), LocalOptions::default()).unwrap();
     let parent = store.create(NewSession::titled("parent")).unwrap();
     let writer = store.writer(parent, NOW).unwrap();
     for batch in 0..100 {
         let events = (0..1000).map(|n| message(&format!("{batch} {n}"))).collect();
-        writer.append(events, Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
+        writer.append(events, Durability::Synced, AnomalyPolicy::Keep).unwrap().wait().unwrap();
     }
     writer.close().unwrap();
     let bytes = || -> u64 { sizes(&dir.path().join(".abide")).iter().sum() };
@@ -182,7 +182,7 @@ fn the_state_is_the_same_from_a_snapshot_and_from_the_beginning() {
 #[test]
 fn a_snapshot_of_a_fork_holds_all_of_its_state() {
     let dir = tempfile::tempdir().unwrap();
-    let store = LocalStore::init(&dir.path().join(".abide"), Options::default()).unwrap();
+    let store = LocalStore::init(&dir.path().join(".abide"), LocalOptions::default()).unwrap();
     let parent = store.create(NewSession::titled("parent")).unwrap();
     let writer = store.writer(parent, NOW).unwrap();
     let task = |n: u64| {
@@ -190,14 +190,14 @@ fn a_snapshot_of_a_fork_holds_all_of_its_state() {
         NewEvent::parse(&json).unwrap()
     };
     let tasks = (0..60).map(task).collect();
-    writer.append(tasks, Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
+    writer.append(tasks, Durability::Synced, AnomalyPolicy::Keep).unwrap().wait().unwrap();
     writer.close().unwrap();
     let last = store.reader(parent).unwrap().page(EventRange::ALL.backward()).unwrap();
     let made = fork(&store, parent, last.events[0].seq.0);
     // Without its parent it has nothing but its snapshot.
     let gone = store.reader(parent).unwrap().journal().dir().parent().unwrap().to_owned();
     std::fs::rename(gone, dir.path().join("away")).unwrap();
-    let again = LocalStore::open(store.root(), Options::default()).unwrap();
+    let again = LocalStore::open(store.root(), LocalOptions::default()).unwrap();
     let state = state(&again, made);
     assert_eq!((state.tasks.iter().count(), state.core.tasks.total), (60, 60));
     say(&again, made, &["goes on"]);
@@ -283,7 +283,7 @@ fn a_parent_that_is_another_is_noticed() {
     // An altered event of the parent's, with the sums of the lines behind it made to fit.
     let path = all.dir_of(all.parent).join("journal/00000001.jsonl");
     let other = tempfile::tempdir().unwrap();
-    let store = LocalStore::init(&other.path().join(".abide"), Options::default()).unwrap();
+    let store = LocalStore::init(&other.path().join(".abide"), LocalOptions::default()).unwrap();
     let stranger = store.create(NewSession::titled("stranger")).unwrap();
     say(&store, stranger, &["one", "two"]);
     let strange = store.reader(stranger).unwrap().journal().dir().join("00000001.jsonl");
@@ -304,7 +304,7 @@ fn only_the_own_events_are_in_the_index_and_turns_are_numbered_on() {
         let start = NewEvent::parse(r#"{"kind":"turn.started","data":{"agent":"a"}}"#).unwrap();
         let end = NewEvent::parse(r#"{"kind":"turn.finished","data":{"status":"ok"}}"#).unwrap();
         writer
-            .append(vec![start, end], Durability::Synced, OddEvents::Keep)
+            .append(vec![start, end], Durability::Synced, AnomalyPolicy::Keep)
             .unwrap()
             .wait()
             .unwrap();
@@ -407,7 +407,7 @@ fn a_checkpoint_of_a_fork_may_be_older_than_what_was_written_again_before_it() {
     );
     let writer = store.writer(made, NOW).unwrap();
     let event = NewEvent::parse(&json).unwrap();
-    writer.append(vec![event], Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
+    writer.append(vec![event], Durability::Synced, AnomalyPolicy::Keep).unwrap().wait().unwrap();
     writer.close().unwrap();
     assert_eq!(before.core.messages.total, 1);
     repair(&store, all.parent);

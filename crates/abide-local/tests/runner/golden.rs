@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use abide_journal::{BundleReader, BundleRecord};
-use abide_local::{ImportOutcome, LocalStore, Options};
+use abide_local::{ImportOutcome, LocalOptions, LocalStore};
 use abide_model::{
-    Durability, EventRange, NewEvent, NewSession, OddEvents, SessionRef, SessionWriter, Store,
+    AnomalyPolicy, Durability, EventRange, NewEvent, NewSession, SessionRef, SessionWriter, Store,
 };
 use abide_testkit::SimDisk;
 
@@ -40,7 +40,8 @@ fn write() -> (SimDisk, PathBuf) {
         let writer = store.writer(id, Duration::ZERO).unwrap();
         for json in part {
             let event = NewEvent::parse(&json.replace("LARGE", &"large text ".repeat(60))).unwrap();
-            let ticket = writer.append(vec![event], Durability::Synced, OddEvents::Keep).unwrap();
+            let ticket =
+                writer.append(vec![event], Durability::Synced, AnomalyPolicy::Keep).unwrap();
             ticket.wait().unwrap();
         }
         writer.close().unwrap();
@@ -78,7 +79,7 @@ fn the_same_events_give_the_same_bytes() {
             fs::create_dir_all(to.parent().unwrap()).unwrap();
             fs::write(to, disk.bytes(&path).unwrap()).unwrap();
         }
-        let store = LocalStore::open(&golden, Options::default()).unwrap();
+        let store = LocalStore::open(&golden, LocalOptions::default()).unwrap();
         fs::write(dir().join("export.jsonl"), export(&store)).unwrap();
     }
     let mut compared = 0;
@@ -97,7 +98,7 @@ fn the_same_events_give_the_same_bytes() {
 
 #[test]
 fn the_bytes_of_every_version_are_read() {
-    let store = LocalStore::open(&dir().join("store"), Options::default()).unwrap();
+    let store = LocalStore::open(&dir().join("store"), LocalOptions::default()).unwrap();
     let expected = fs::read_to_string(dir().join("export.jsonl")).unwrap();
     assert_eq!(export(&store), expected);
     for json in EVENTS {

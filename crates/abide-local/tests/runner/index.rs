@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::session_dirs;
-use abide_local::{LocalStore, Options};
+use abide_local::{LocalOptions, LocalStore};
 use abide_model::{
-    Durability, Event, EventRange, HistoryQuery, NewEvent, NewSession, OddEvents, Overview, Search,
-    SessionId, Store,
+    AnomalyPolicy, Durability, Event, EventRange, HistoryQuery, NewEvent, NewSession, Overview,
+    Search, SessionId, Store,
 };
 use abide_testkit::{Random, plain_history};
 
@@ -47,7 +47,7 @@ impl Fixture {
     }
 
     fn open(&self) -> LocalStore {
-        LocalStore::init(&self.root(), Options::default()).unwrap()
+        LocalStore::init(&self.root(), LocalOptions::default()).unwrap()
     }
 
     fn text(&mut self) -> String {
@@ -97,13 +97,15 @@ impl Fixture {
             let writer = store.write(id, Duration::from_secs(5)).unwrap();
             for _ in 0..1 + self.random.below(8) {
                 let event = self.event();
-                drop(writer.append(vec![event], Durability::Buffered, OddEvents::Keep).unwrap());
+                drop(
+                    writer.append(vec![event], Durability::Buffered, AnomalyPolicy::Keep).unwrap(),
+                );
             }
             if self.random.below(6) == 0 {
                 let to = 1 + self.random.below(6);
                 let json = format!(r#"{{"kind":"session.rewound","data":{{"to":{to}}}}}"#);
                 let rewind = NewEvent::parse(&json).unwrap();
-                let _ = writer.append(vec![rewind], Durability::Buffered, OddEvents::Keep);
+                let _ = writer.append(vec![rewind], Durability::Buffered, AnomalyPolicy::Keep);
             }
         }
     }
@@ -188,7 +190,7 @@ fn journals(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 /// What an index made from nothing has.
 fn rebuilt(root: &Path) -> Vec<String> {
     fs::remove_file(root.join("index.db")).unwrap();
-    LocalStore::open(root, Options::default()).unwrap().dump_index().unwrap()
+    LocalStore::open(root, LocalOptions::default()).unwrap().dump_index().unwrap()
 }
 
 #[test]
@@ -258,10 +260,10 @@ fn an_index_that_is_lost_or_damaged_is_made_anew() {
     let mut random = Random::new(5);
     for (number, damage) in damages.iter().enumerate() {
         damage(&mut random);
-        let store = LocalStore::open(&root, Options::default()).unwrap();
+        let store = LocalStore::open(&root, LocalOptions::default()).unwrap();
         assert_eq!(store.dump_index().unwrap(), whole, "damage {number}");
     }
-    assert_right(&LocalStore::open(&root, Options::default()).unwrap());
+    assert_right(&LocalStore::open(&root, LocalOptions::default()).unwrap());
     assert_eq!(journals(&root), before);
 }
 
@@ -334,7 +336,7 @@ fn a_journal_that_lost_its_end_is_read_anew_after_a_boot() {
         fs::write(&journal, lines[..kept].join("\n") + "\n").unwrap();
         fs::remove_file(session.join("watermark")).unwrap();
     }
-    let mut options = Options::default();
+    let mut options = LocalOptions::default();
     options.env.boot = Some("another boot".to_owned());
     let store = LocalStore::open(&fixture.root(), options).unwrap();
     assert_right(&store);
@@ -356,7 +358,7 @@ fn a_store_that_cannot_be_written_is_answered_from_a_temporary_index() {
     fs::create_dir(&index).unwrap();
     fs::create_dir(root.join("index.db.new")).unwrap();
     fs::write(root.join("index.db.new/keep"), b"").unwrap();
-    let store = LocalStore::open(&root, Options::default()).unwrap();
+    let store = LocalStore::open(&root, LocalOptions::default()).unwrap();
     let history = store.history(&HistoryQuery::default()).unwrap();
     assert_eq!(history.entries.len(), store.list().unwrap().len());
     assert!(history.notes[0].contains("a temporary one was used"), "{:?}", history.notes);
@@ -376,7 +378,7 @@ fn eight_at_once_get_the_right_answers_while_sessions_grow() {
             scope.spawn(move || {
                 let mut asked = 0;
                 while asked < 5 || !stop.load(std::sync::atomic::Ordering::Relaxed) {
-                    let store = LocalStore::open(&root, Options::default()).unwrap();
+                    let store = LocalStore::open(&root, LocalOptions::default()).unwrap();
                     // A session of its own must be found at once by whoever made it.
                     let word = format!("word{asker}x{asked}");
                     let id = store.create(NewSession::titled(&*word)).unwrap();
@@ -436,12 +438,16 @@ fn many_rewinds_are_read_as_one() {
     for round in 0..60 {
         for _ in 0..5 {
             let event = fixture.event();
-            drop(writer.append(vec![event], Durability::Buffered, OddEvents::Keep).unwrap());
+            drop(writer.append(vec![event], Durability::Buffered, AnomalyPolicy::Keep).unwrap());
         }
         let to = 2 + fixture.random.below(5 * round + 3);
         let json = format!(r#"{{"kind":"session.rewound","data":{{"to":{to}}}}}"#);
         let rewind = NewEvent::parse(&json).unwrap();
-        writer.append(vec![rewind], Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
+        writer
+            .append(vec![rewind], Durability::Synced, AnomalyPolicy::Keep)
+            .unwrap()
+            .wait()
+            .unwrap();
         // Some are met one by one, most together.
         if round % 13 == 0 {
             assert_right(&store);
@@ -525,7 +531,7 @@ fn what_stands_among_the_marks_by_mistake_does_no_harm() {
     }
     fs::remove_dir_all(root.join("changed")).ok();
     std::os::unix::fs::symlink("/tmp", root.join("changed")).unwrap();
-    let refused = LocalStore::open(&root, Options::default()).unwrap_err().to_string();
+    let refused = LocalStore::open(&root, LocalOptions::default()).unwrap_err().to_string();
     assert!(refused.contains("links in a store are not followed"), "{refused}");
 }
 
@@ -545,7 +551,7 @@ fn turns_are_told_with_their_agents_and_calls() {
         r#"{"kind":"turn.finished","data":{"status":"ok"}}"#,
     ];
     let events = lines.iter().map(|line| NewEvent::parse(line).unwrap()).collect();
-    writer.append(events, Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
+    writer.append(events, Durability::Synced, AnomalyPolicy::Keep).unwrap().wait().unwrap();
     let turns = store.turns(id).unwrap();
     assert_eq!(turns.len(), 2);
     assert_eq!(turns[0].decision.as_deref(), Some("coder"));

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use abide_journal::{Access, Disk, Lock, LockMode, Storage, StorageFile};
-use abide_local::{Environment, LocalStore, Options, Upkeep};
+use abide_journal::{Access, Disk, LockMode, Storage, StorageFile, StorageLock};
+use abide_local::{Environment, LocalOptions, LocalStore, Upkeep};
 use abide_model::{
-    Durability, Liveness, LivenessReason, NewEvent, NewSession, OddEvents, SessionId,
+    AnomalyPolicy, Durability, Liveness, LivenessReason, NewEvent, NewSession, SessionId,
     SessionWriter, Store, Timestamp, WriterHolder,
 };
 
@@ -74,7 +74,7 @@ impl Storage for Watched {
         Disk.sync_dir(dir)
     }
 
-    fn lock(&self, path: &Path, mode: LockMode) -> io::Result<Option<Box<dyn Lock>>> {
+    fn lock(&self, path: &Path, mode: LockMode) -> io::Result<Option<Box<dyn StorageLock>>> {
         let locked = Disk.lock(path, mode)?;
         if !is_lock(path) {
             return Ok(locked);
@@ -91,7 +91,7 @@ impl Storage for Watched {
 #[derive(Debug)]
 struct Passed;
 
-impl Lock for Passed {
+impl StorageLock for Passed {
     fn still_holds(&self) -> io::Result<bool> {
         Ok(true)
     }
@@ -138,7 +138,7 @@ impl Storage for Unwritable {
         Disk.sync_dir(dir)
     }
 
-    fn lock(&self, path: &Path, mode: LockMode) -> io::Result<Option<Box<dyn Lock>>> {
+    fn lock(&self, path: &Path, mode: LockMode) -> io::Result<Option<Box<dyn StorageLock>>> {
         Disk.lock(path, mode)
     }
 }
@@ -183,7 +183,7 @@ fn environment(clock: &Arc<AtomicI64>, process: u32, started: Option<u64>) -> En
 }
 
 fn store_of(root: &Path, storage: Arc<dyn Storage>, env: Environment) -> LocalStore {
-    let options = Options { storage, env, upkeep: Upkeep::ByHand, ..Options::default() };
+    let options = LocalOptions { storage, env, upkeep: Upkeep::ByHand, ..LocalOptions::default() };
     LocalStore::init(root, options).unwrap()
 }
 
@@ -193,7 +193,7 @@ fn made(store: &LocalStore) -> SessionId {
 
 fn say(writer: &dyn SessionWriter) {
     let event = NewEvent::parse(r#"{"kind":"x.said","data":{}}"#).unwrap();
-    writer.append(vec![event], Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
+    writer.append(vec![event], Durability::Synced, AnomalyPolicy::Keep).unwrap().wait().unwrap();
 }
 
 /// The number of a process that was, and is no more.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::SystemTime;
 
-use abide_journal::{Access, Disk, Lock, LockMode, Storage, StorageFile};
-use abide_local::{LocalStore, Options};
+use abide_journal::{Access, Disk, LockMode, Storage, StorageFile, StorageLock};
+use abide_local::{LocalOptions, LocalStore};
 use abide_model::{NewSession, SessionFields, SessionRef, Store, StoreError};
 
 /// More than are looked at one by one.
@@ -59,14 +59,15 @@ impl Storage for Counted {
         Disk.sync_dir(dir)
     }
 
-    fn lock(&self, path: &Path, mode: LockMode) -> io::Result<Option<Box<dyn Lock>>> {
+    fn lock(&self, path: &Path, mode: LockMode) -> io::Result<Option<Box<dyn StorageLock>>> {
         Disk.lock(path, mode)
     }
 }
 
 fn opened(root: &Path, disk: &Counted, projects: &[&str]) -> LocalStore {
     let projects = projects.iter().map(ToString::to_string).collect();
-    let options = Options { storage: Arc::new(disk.clone()), projects, ..Options::default() };
+    let options =
+        LocalOptions { storage: Arc::new(disk.clone()), projects, ..LocalOptions::default() };
     LocalStore::init(root, options).unwrap()
 }
 

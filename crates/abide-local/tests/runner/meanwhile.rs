@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
-use abide_journal::{Access, Disk, Lock, LockMode, Storage, StorageFile};
-use abide_local::{LocalStore, Options};
+use abide_journal::{Access, Disk, LockMode, Storage, StorageFile, StorageLock};
+use abide_local::{LocalOptions, LocalStore};
 
 /// What is about to be done to a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,7 +73,7 @@ impl Storage for Meanwhile {
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         Disk.sync_dir(dir)
     }
-    fn lock(&self, path: &Path, mode: LockMode) -> io::Result<Option<Box<dyn Lock>>> {
+    fn lock(&self, path: &Path, mode: LockMode) -> io::Result<Option<Box<dyn StorageLock>>> {
         self.before(path, What::Lock);
         Disk.lock(path, mode)
     }
@@ -83,18 +83,18 @@ impl Storage for Meanwhile {
 fn an_id_that_another_process_made_just_now_is_the_stores() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join(".abide");
-    LocalStore::init(&root, Options::default()).unwrap();
+    LocalStore::init(&root, LocalOptions::default()).unwrap();
     let (place, made) = (root.clone(), Arc::new(Mutex::new(None)));
     let theirs = made.clone();
     let other = Meanwhile::on(move |path, what| {
         let locks = what == What::Lock && path.ends_with("id");
         if locks {
-            let store = LocalStore::open(&place, Options::default()).unwrap();
+            let store = LocalStore::open(&place, LocalOptions::default()).unwrap();
             *theirs.lock().unwrap() = Some(store.make_store_id().unwrap());
         }
         locks
     });
-    let options = Options { storage: other.clone(), ..Options::default() };
+    let options = LocalOptions { storage: other.clone(), ..LocalOptions::default() };
     let id = LocalStore::open(&root, options).unwrap().make_store_id().unwrap();
     assert!(other.happened());
     assert_eq!(made.lock().unwrap().as_deref(), Some(&*id));

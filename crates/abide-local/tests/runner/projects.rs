@@ -6,10 +6,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use abide_journal::BundleReader;
-use abide_local::{CleanupRules, Config, Daily, ImportError, LocalStore, Options, ProjectUse};
+use abide_local::{
+    CleanupRules, Config, DailyCleanup, ImportError, LocalOptions, LocalStore, ProjectUse,
+};
 use abide_model::{
-    ByteSize, HistoryQuery, Limit, NewSession, Retention, RetentionOverrides, Search,
-    SessionFields, SessionId, SessionRef, Span, Store, StoreError,
+    ByteSize, HistoryQuery, LimitOverride, NewSession, Retention, RetentionOverrides, Search,
+    SessionFields, SessionId, SessionRef, Store, StoreError, TimeSpan,
 };
 use abide_testkit::{FaultRun, SimDisk};
 
@@ -42,12 +44,12 @@ fn listed(store: &LocalStore) -> Vec<SessionId> {
 /// A store on files, for a project.
 fn on_files(root: &Path, projects: &[&str]) -> LocalStore {
     let projects = projects.iter().map(ToString::to_string).collect();
-    LocalStore::init(root, Options { projects, ..Options::default() }).unwrap()
+    LocalStore::init(root, LocalOptions { projects, ..LocalOptions::default() }).unwrap()
 }
 
 /// The store on a simulated disk, for a project.
 fn simulated(disk: &SimDisk, seed: u64, project: &str) -> LocalStore {
-    let options = Options { projects: vec![project.to_owned()], ..options(disk, seed) };
+    let options = LocalOptions { projects: vec![project.to_owned()], ..options(disk, seed) };
     small(LocalStore::init(&store_path(), options).unwrap())
 }
 
@@ -101,7 +103,7 @@ fn a_project_has_limits_of_its_own() {
     assert_eq!(going(&tight).len(), 10);
     // What a project's settings do not say is the store's.
     let thrifty = RetentionOverrides {
-        max_size: Some(Limit::At(ByteSize(1))),
+        max_size: Some(LimitOverride::At(ByteSize(1))),
         ..RetentionOverrides::default()
     };
     let by_size = CleanupRules { projects: [("blue".to_owned(), thrifty)].into(), ..tight };
@@ -126,7 +128,7 @@ fn a_fork_in_another_project_keeps_its_parent() {
     let fork = clocked.store.fork(parent, None, NewSession { fields }).unwrap();
     clocked.wait(40 * DAY);
     let old = Retention {
-        max_age: Some(Span::from_millis(DAY)),
+        max_age: Some(TimeSpan::from_millis(DAY)),
         min_keep: 0,
         keep_failed: false,
         ..Retention::default()
@@ -380,7 +382,7 @@ fn a_project_is_one_by_whatever_it_is_known() {
     let config: Config = toml::from_str(config).unwrap();
     let opened = |projects: &[&str]| {
         let projects = projects.iter().map(ToString::to_string).collect();
-        let options = Options { projects, ..options(&clocked.disk, 8) };
+        let options = LocalOptions { projects, ..options(&clocked.disk, 8) };
         LocalStore::open(&store_path(), options).unwrap().with_config(config.clone())
     };
     let rules = |projects: &[&str]| opened(projects).cleanup_rules();
@@ -414,7 +416,7 @@ fn a_project_is_one_by_whatever_it_is_known() {
 #[test]
 fn the_cleanup_of_a_project_leaves_that_of_the_day_to_be_done() {
     let settings = Retention {
-        max_age: Some(Span::from_millis(30 * DAY)),
+        max_age: Some(TimeSpan::from_millis(30 * DAY)),
         min_keep: 0,
         keep_failed: false,
         ..Retention::default()
@@ -431,11 +433,11 @@ fn the_cleanup_of_a_project_leaves_that_of_the_day_to_be_done() {
     assert_eq!(cleaned.sessions.iter().map(|one| one.id).collect::<Vec<_>>(), [red]);
     // Whoever did it saw the clock, so that nobody doubts it now.
     assert!(store.plan_cleanup(&rules).unwrap().jumped.is_none());
-    let Daily::Cleaned(cleaned) = store.clean_up_daily(about).unwrap() else {
+    let DailyCleanup::Cleaned(cleaned) = store.clean_up_daily(about).unwrap() else {
         panic!("it was put off");
     };
     assert_eq!(cleaned.sessions.iter().map(|one| one.id).collect::<Vec<_>>(), [blue]);
-    assert!(matches!(store.clean_up_daily(about).unwrap(), Daily::NotDue));
+    assert!(matches!(store.clean_up_daily(about).unwrap(), DailyCleanup::NotDue));
 }
 
 #[test]
@@ -445,7 +447,7 @@ fn a_store_that_is_recorded_in_for_a_project_says_that_it_holds_many() {
     on_files(dir.path(), &[]);
     assert!(!marked());
     // Who only reads changes nothing.
-    let options = Options { projects: vec!["red".to_owned()], ..Options::default() };
+    let options = LocalOptions { projects: vec!["red".to_owned()], ..LocalOptions::default() };
     LocalStore::open(dir.path(), options).unwrap();
     assert!(!marked());
     let store = on_files(dir.path(), &["red"]);

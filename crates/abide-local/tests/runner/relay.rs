@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_local::{ChildSocket, LocalStore, Options};
+use abide_local::{LocalChildSocket, LocalOptions, LocalStore};
 use abide_model::{
-    Acknowledged, Anomaly, AppendError, Durability, Event, EventRange, NewEvent, NewSession,
-    OddEvents, Seq, SessionId, SessionWriter, Store, StoreError,
+    AcknowledgedEvent, Anomaly, AnomalyPolicy, AppendError, Durability, Event, EventRange,
+    NewEvent, NewSession, Seq, SessionId, SessionWriter, Store, StoreError,
 };
 use abide_testkit::{FaultRun, Random, block_on};
 
@@ -27,7 +27,7 @@ struct Held {
     id: SessionId,
     store: LocalStore,
     writer: Arc<dyn SessionWriter>,
-    socket: ChildSocket,
+    socket: LocalChildSocket,
     /// The events of every batch that the holder was told of.
     seen: Arc<AtomicUsize>,
 }
@@ -35,7 +35,7 @@ struct Held {
 impl Held {
     fn new(dir: &Path) -> Self {
         let root = dir.join(".abide");
-        let store = LocalStore::init(&root, Options::default()).unwrap();
+        let store = LocalStore::init(&root, LocalOptions::default()).unwrap();
         let id = store.create(NewSession::default()).unwrap();
         let writer = store.write(id, Duration::ZERO).unwrap();
         let seen = Arc::new(AtomicUsize::new(0));
@@ -72,7 +72,7 @@ impl Held {
 }
 
 fn child_store(root: &Path, id: SessionId) -> LocalStore {
-    LocalStore::open(root, Options { child_of: Some(id), ..Options::default() }).unwrap()
+    LocalStore::open(root, LocalOptions { child_of: Some(id), ..LocalOptions::default() }).unwrap()
 }
 
 struct Raw(BufReader<UnixStream>);
@@ -104,8 +104,8 @@ fn event(child: usize, n: usize) -> NewEvent {
     NewEvent::parse(&format!(r#"{{"kind":"x.n","data":{{"child":{child},"n":{n}}}}}"#)).unwrap()
 }
 
-fn append(writer: &dyn SessionWriter, new: NewEvent) -> Result<Acknowledged, AppendError> {
-    Ok(writer.append(vec![new], Durability::Synced, OddEvents::Keep)?.wait()?[0])
+fn append(writer: &dyn SessionWriter, new: NewEvent) -> Result<AcknowledgedEvent, AppendError> {
+    Ok(writer.append(vec![new], Durability::Synced, AnomalyPolicy::Keep)?.wait()?[0])
 }
 
 fn events(store: &LocalStore, id: SessionId) -> Vec<Event> {
@@ -151,7 +151,7 @@ fn many_children_write_at_once_and_each_is_answered_in_order() {
                             .map(|ticket| {
                                 let n = round * 10 + ticket * 2;
                                 let batch = vec![event(child, n), event(child, n + 1)];
-                                let odd = OddEvents::Keep;
+                                let odd = AnomalyPolicy::Keep;
                                 (n, writer.append(batch, Durability::Synced, odd).unwrap())
                             })
                             .collect();
@@ -210,7 +210,7 @@ fn a_child_gets_the_same_errors_and_the_same_keys() {
     );
     let result = r#"{"kind":"tool.finished","data":{"call":"none","ok":true}}"#;
     let odd = vec![event(0, 0), parse(result)];
-    let refused = child.append(odd, Durability::Synced, OddEvents::Refuse).unwrap().wait();
+    let refused = child.append(odd, Durability::Synced, AnomalyPolicy::Refuse).unwrap().wait();
     let unknown = AppendError::Odd { index: 1, anomaly: Anomaly::UnknownCall };
     assert_eq!(format!("{:?}", refused.unwrap_err()), format!("{unknown:?}"));
     assert_eq!(append(&*child, parse(result)).unwrap().anomaly, Some(Anomaly::UnknownCall));
@@ -220,7 +220,8 @@ fn a_child_gets_the_same_errors_and_the_same_keys() {
     let own = append(&*held.writer, event(0, 3).with_key("k")).unwrap();
     assert_eq!((own.seq, own.repeated), (first.seq, true));
     // Async callers wait without a thread of their own.
-    let ticket = child.append(vec![event(0, 4)], Durability::Buffered, OddEvents::Keep).unwrap();
+    let ticket =
+        child.append(vec![event(0, 4)], Durability::Buffered, AnomalyPolicy::Keep).unwrap();
     assert_eq!(ticket.seq(), None, "the holder gives it");
     let buffered = block_on(ticket).unwrap()[0].seq;
     child.close().unwrap();
@@ -243,7 +244,9 @@ fn a_large_event_comes_through_whole() {
     let all: Vec<NewEvent> = (0..4).map(large).collect();
     let tickets: Vec<_> = all
         .iter()
-        .map(|new| child.append(vec![new.clone()], Durability::Synced, OddEvents::Keep).unwrap())
+        .map(|new| {
+            child.append(vec![new.clone()], Durability::Synced, AnomalyPolicy::Keep).unwrap()
+        })
         .collect();
     for ticket in tickets {
         ticket.wait().unwrap();
@@ -262,7 +265,8 @@ fn a_batch_that_is_too_large_blames_no_event() {
     let large =
         NewEvent::parse(&format!(r#"{{"kind":"x.n","data":{{"text":"{text}"}}}}"#)).unwrap();
     let both = vec![large.clone(), large];
-    let refused = child.append(both, Durability::Synced, OddEvents::Keep).map(|_| ()).unwrap_err();
+    let refused =
+        child.append(both, Durability::Synced, AnomalyPolicy::Keep).map(|_| ()).unwrap_err();
     assert!(matches!(refused, AppendError::TooLarge { .. }), "{refused:?}");
     append(&*child, event(0, 1)).unwrap();
     assert_eq!(events(&held.store, held.id).len(), 1);
@@ -272,7 +276,7 @@ fn a_batch_that_is_too_large_blames_no_event() {
 fn others_are_refused_as_before_and_the_holder_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let held = Held::new(dir.path());
-    let other = LocalStore::open(&held.root, Options::default()).unwrap();
+    let other = LocalStore::open(&held.root, LocalOptions::default()).unwrap();
     let refused = other.write(held.id, Duration::ZERO).map(|_| ()).unwrap_err();
     assert!(
         matches!(&refused, StoreError::Held { holder, .. } if holder.process == std::process::id())
@@ -502,7 +506,7 @@ fn a_holder_in_a_process_of_its_own() {
     let Ok(told) = std::env::var(HOLD) else { return };
     let (id, root) = told.split_once(' ').unwrap();
     let id: SessionId = id.parse().unwrap();
-    let store = LocalStore::open(Path::new(root), Options::default()).unwrap();
+    let store = LocalStore::open(Path::new(root), LocalOptions::default()).unwrap();
     let writer = store.write(id, AMPLE).unwrap();
     let socket = store.serve_children(id, |_| ()).unwrap();
     println!("ready");
@@ -530,7 +534,7 @@ fn holders_that_are_killed_lose_nothing_that_their_children_were_told_is_safe() 
     let lives = FaultRun::from_env().len(25, 300);
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join(".abide");
-    let store = LocalStore::init(&root, Options::default()).unwrap();
+    let store = LocalStore::init(&root, LocalOptions::default()).unwrap();
     let id = store.create(NewSession::default()).unwrap();
     let stop = AtomicBool::new(false);
     let (answered, cut_off) = (Mutex::new(HashMap::new()), AtomicUsize::new(0));
@@ -545,7 +549,14 @@ fn holders_that_are_killed_lose_nothing_that_their_children_were_told_is_safe() 
                         let sent: Vec<_> = (next..next + 3)
                             .map(|n| {
                                 let new = event(child, n).with_key(format!("{child} {n}"));
-                                (n, writer.append(vec![new], Durability::Synced, OddEvents::Keep))
+                                (
+                                    n,
+                                    writer.append(
+                                        vec![new],
+                                        Durability::Synced,
+                                        AnomalyPolicy::Keep,
+                                    ),
+                                )
                             })
                             .collect();
                         let done = sent.into_iter().try_for_each(|(n, ticket)| {

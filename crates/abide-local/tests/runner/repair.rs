@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use abide_journal::{Access, Disk, Lock, LockMode, Storage, StorageFile};
-use abide_local::{LocalStore, Options, RepairRequest, Strategy};
+use abide_journal::{Access, Disk, LockMode, Storage, StorageFile, StorageLock};
+use abide_local::{LocalOptions, LocalStore, RepairRequest, RepairStrategy};
 use abide_model::{
-    Durability, EventRange, NewEvent, NewSession, OddEvents, SessionWriter, Severity, Store,
+    AnomalyPolicy, Durability, EventRange, NewEvent, NewSession, SessionWriter, Severity, Store,
 };
 use abide_testkit::{Fault, FaultKind, FaultRun, Lasting, SimDisk};
 
@@ -43,7 +43,7 @@ fn segments(disk: &SimDisk) -> Vec<PathBuf> {
 }
 
 /// Its name, whether there is a transcript, how it is repaired, and what is done to the disk.
-type Damage = (&'static str, bool, Option<Strategy>, fn(&SimDisk));
+type Damage = (&'static str, bool, Option<RepairStrategy>, fn(&SimDisk));
 
 fn cases() -> Vec<Case> {
     let steps = [Step::Batch(6), Step::Object, Step::Batch(6), Step::Append, Step::Batch(5)];
@@ -59,7 +59,7 @@ fn cases() -> Vec<Case> {
             bytes.truncate(bytes.len() / 2);
             disk.set_bytes(&path, bytes);
         }),
-        ("a header, kept in part", false, Some(Strategy::Partial), |disk| {
+        ("a header, kept in part", false, Some(RepairStrategy::Partial), |disk| {
             let path = segments(disk)[1].clone();
             let mut bytes = disk.bytes(&path).unwrap();
             bytes[12] ^= 1;
@@ -239,7 +239,7 @@ impl Storage for Forgetful {
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         self.0.sync_dir(dir)
     }
-    fn lock(&self, path: &Path, mode: LockMode) -> io::Result<Option<Box<dyn Lock>>> {
+    fn lock(&self, path: &Path, mode: LockMode) -> io::Result<Option<Box<dyn StorageLock>>> {
         self.0.lock(path, mode)
     }
 }
@@ -269,12 +269,16 @@ impl StorageFile for ForgetfulFile {
 fn nothing_is_replaced_of_which_the_copy_is_not_whole() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join(".abide");
-    let store = LocalStore::init(&root, Options::default()).unwrap();
+    let store = LocalStore::init(&root, LocalOptions::default()).unwrap();
     let id = store.create(NewSession::titled("s")).unwrap();
     let writer = store.writer(id, Duration::ZERO).unwrap();
     for n in 0..3 {
         let event = NewEvent::parse(&format!(r#"{{"kind":"x.sim","data":{{"n":{n}}}}}"#)).unwrap();
-        writer.append(vec![event], Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
+        writer
+            .append(vec![event], Durability::Synced, AnomalyPolicy::Keep)
+            .unwrap()
+            .wait()
+            .unwrap();
     }
     writer.close().unwrap();
     let journal = store.reader(id).unwrap().journal().dir().to_owned();
@@ -285,7 +289,7 @@ fn nothing_is_replaced_of_which_the_copy_is_not_whole() {
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
     std::fs::write(&segment, &bytes).unwrap();
-    let options = Options { storage: Arc::new(Forgetful(Disk)), ..Options::default() };
+    let options = LocalOptions { storage: Arc::new(Forgetful(Disk)), ..LocalOptions::default() };
     let store = LocalStore::open(&root, options).unwrap();
     let doctor = store.doctor();
     let request = RepairRequest::default();

@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use abide_journal::{Access, LockMode, PackWriter, Packs, Storage};
-use abide_local::{Config, Daily, Environment, LocalStore, Options};
+use abide_local::{Config, DailyCleanup, Environment, LocalOptions, LocalStore};
 use abide_model::{
-    Durability, NewEvent, NewSession, ObjectHash, OddEvents, Retention, SessionId, SessionWriter,
-    Store, Timestamp,
+    AnomalyPolicy, Durability, NewEvent, NewSession, ObjectHash, Retention, SessionId,
+    SessionWriter, Store, Timestamp,
 };
 use abide_testkit::{FaultRun, SimDisk};
-use abide_workspace::{Entry, EntryKind, Snapshot, Tree};
+use abide_workspace::{EntryKind, Snapshot, Tree, TreeEntry};
 
 use crate::power::cut_everywhere;
 use crate::run::{exists, healthy, open_store, options, small, store_path};
@@ -28,7 +28,7 @@ fn event(json: &str) -> NewEvent {
 pub fn append(store: &LocalStore, id: SessionId, events: &[&str]) {
     let writer = store.writer(id, Duration::ZERO).unwrap();
     let events = events.iter().map(|json| event(json)).collect();
-    writer.append(events, Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
+    writer.append(events, Durability::Synced, AnomalyPolicy::Keep).unwrap().wait().unwrap();
     writer.close().unwrap();
 }
 
@@ -43,7 +43,7 @@ impl Clocked {
     pub fn new(retention: Retention) -> Self {
         let disk = SimDisk::new(Path::new("/sim"));
         let clock = Arc::new(AtomicI64::new(START));
-        let mut options: Options = options(&disk, 7);
+        let mut options: LocalOptions = options(&disk, 7);
         let now = clock.clone();
         options.env = Environment {
             now: Arc::new(move || Timestamp::from_millis(now.load(Ordering::Relaxed))),
@@ -72,7 +72,7 @@ impl Clocked {
     pub fn snapshot(&self, text: &str) -> [ObjectHash; 3] {
         let writer = PackWriter::open(self.packs()).unwrap();
         let file = writer.put(text.as_bytes()).unwrap();
-        let entry = Entry {
+        let entry = TreeEntry {
             name: b"file".to_vec(),
             kind: EntryKind::File,
             mode: 0o644,
@@ -99,7 +99,7 @@ impl Clocked {
         objects.iter().all(|object| packs.read(*object).unwrap().is_some())
     }
 
-    pub fn clean(&self, settings: &Retention) -> abide_local::Cleaned {
+    pub fn clean(&self, settings: &Retention) -> abide_local::CleanupOutcome {
         let plan = self.store.plan_cleanup(settings).unwrap();
         self.store.apply_cleanup(&plan, settings).unwrap()
     }
@@ -440,26 +440,26 @@ fn the_daily_cleanup_trusts_a_clock_that_goes_on_and_no_other() {
         clocked.wait(DAY);
         let daily = clocked.store.clean_up_daily(about).unwrap();
         match daily {
-            Daily::Cleaned(cleaned) => assert_eq!(cleaned.sessions[0].id, old),
-            daily => assert!(matches!(daily, Daily::NotDue)),
+            DailyCleanup::Cleaned(cleaned) => assert_eq!(cleaned.sessions[0].id, old),
+            daily => assert!(matches!(daily, DailyCleanup::NotDue)),
         }
     }
     assert!(!exists(&clocked.store, old) && exists(&clocked.store, about));
     // The clock jumps by a year, and what is recorded then does not make it true.
     clocked.wait(365 * DAY);
     let other = clocked.session();
-    assert!(matches!(clocked.store.clean_up_daily(other).unwrap(), Daily::Doubted(_)));
-    assert!(matches!(clocked.store.clean_up_daily(other).unwrap(), Daily::NotDue));
+    assert!(matches!(clocked.store.clean_up_daily(other).unwrap(), DailyCleanup::Doubted(_)));
+    assert!(matches!(clocked.store.clean_up_daily(other).unwrap(), DailyCleanup::NotDue));
     clocked.wait(2 * DAY);
     append(&clocked.store, other, &[r#"{"kind":"x.a","data":{}}"#]);
-    assert!(matches!(clocked.store.clean_up_daily(other).unwrap(), Daily::Doubted(_)));
+    assert!(matches!(clocked.store.clean_up_daily(other).unwrap(), DailyCleanup::Doubted(_)));
     assert!(exists(&clocked.store, about));
     // Until somebody looks.
     assert!(clocked.store.plan_cleanup(&settings).unwrap().jumped.is_some());
     clocked.clean(&settings);
     assert!(!exists(&clocked.store, about) && exists(&clocked.store, other));
     clocked.wait(2 * DAY);
-    assert!(matches!(clocked.store.clean_up_daily(other).unwrap(), Daily::NotDue));
+    assert!(matches!(clocked.store.clean_up_daily(other).unwrap(), DailyCleanup::NotDue));
 }
 
 #[test]

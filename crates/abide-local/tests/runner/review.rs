@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_journal::{SegmentHeader, Sum};
-use abide_local::{LocalStore, Options};
+use abide_local::{LocalOptions, LocalStore};
 use abide_model::{
-    Durability, EventRange, NewEvent, NewSession, OddEvents, Retention, Seq, SessionWriter, Store,
-    StoreError,
+    AnomalyPolicy, Durability, EventRange, NewEvent, NewSession, Retention, Seq, SessionWriter,
+    Store, StoreError,
 };
 use abide_testkit::block_on;
 
@@ -20,7 +20,7 @@ fn event(json: &str) -> NewEvent {
 }
 
 fn store(dir: &Path) -> LocalStore {
-    LocalStore::init(&dir.join(".abide"), Options::default()).unwrap()
+    LocalStore::init(&dir.join(".abide"), LocalOptions::default()).unwrap()
 }
 
 #[test]
@@ -78,8 +78,8 @@ fn a_link_in_the_shield_leads_no_write_out_of_the_store() {
                 fs::create_dir_all(at.parent().unwrap()).unwrap();
                 std::os::unix::fs::symlink(&elsewhere, &at).unwrap();
                 let opened = [
-                    LocalStore::init(&root, Options::default()),
-                    LocalStore::open(&root, Options::default()),
+                    LocalStore::init(&root, LocalOptions::default()),
+                    LocalStore::open(&root, LocalOptions::default()),
                 ];
                 for opened in opened {
                     let error = opened.map(|_| ()).unwrap_err();
@@ -103,7 +103,7 @@ fn a_link_in_a_session_leads_nothing_out_of_the_store() {
         let id = made.create(NewSession::default()).unwrap();
         let writer = made.writer(id, Duration::ZERO).unwrap();
         let said = vec![event(r#"{"kind":"x.a","data":{"text":"x"}}"#)];
-        writer.append(said, Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
+        writer.append(said, Durability::Synced, AnomalyPolicy::Keep).unwrap().wait().unwrap();
         writer.close().unwrap();
         let plan = made.plan_erase(id, &[Seq(3)]).unwrap();
         let session = crate::session_dirs(&dir.path().join(".abide")).remove(0);
@@ -149,7 +149,7 @@ fn a_batch_on_a_restored_state_folds_as_a_replay_does() {
     };
     let append = |events: Vec<NewEvent>| {
         let writer = store.writer(id, Duration::ZERO).unwrap();
-        writer.append(events, Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
+        writer.append(events, Durability::Synced, AnomalyPolicy::Keep).unwrap().wait().unwrap();
         writer.state().unwrap()
     };
     append(turns(4000));
@@ -167,11 +167,12 @@ fn a_rewind_to_an_event_that_was_just_taken_in_is_folded_right() {
     let message = || event(r#"{"kind":"message.added","data":{"role":"user","content":"x"}}"#);
     let rewind = |to: u64| event(&format!(r#"{{"kind":"session.rewound","data":{{"to":{to}}}}}"#));
     let together = vec![message(), rewind(3)];
-    assert!(writer.append(together, Durability::Synced, OddEvents::Keep).is_err());
+    assert!(writer.append(together, Durability::Synced, AnomalyPolicy::Keep).is_err());
     // Not waited for before the rewind comes.
-    let first = writer.append(vec![message()], Durability::Buffered, OddEvents::Keep).unwrap();
+    let first = writer.append(vec![message()], Durability::Buffered, AnomalyPolicy::Keep).unwrap();
     let seq = first.seq().unwrap();
-    let second = writer.append(vec![rewind(seq.0)], Durability::Synced, OddEvents::Keep).unwrap();
+    let second =
+        writer.append(vec![rewind(seq.0)], Durability::Synced, AnomalyPolicy::Keep).unwrap();
     first.wait().unwrap();
     second.wait().unwrap();
     let live = writer.state().unwrap();
@@ -213,12 +214,16 @@ fn an_awaited_ticket_of_a_closed_writer_is_answered() {
     let keyed = || event(r#"{"kind":"x.k","data":{}}"#).with_key("k");
     block_on(
         writer
-            .append(vec![event(r#"{"kind":"x.a","data":{}}"#)], Durability::Synced, OddEvents::Keep)
+            .append(
+                vec![event(r#"{"kind":"x.a","data":{}}"#)],
+                Durability::Synced,
+                AnomalyPolicy::Keep,
+            )
             .unwrap(),
     )
     .unwrap();
-    let first = writer.append(vec![keyed()], Durability::Buffered, OddEvents::Keep).unwrap();
-    let second = writer.append(vec![keyed()], Durability::Synced, OddEvents::Keep).unwrap();
+    let first = writer.append(vec![keyed()], Durability::Buffered, AnomalyPolicy::Keep).unwrap();
+    let second = writer.append(vec![keyed()], Durability::Synced, AnomalyPolicy::Keep).unwrap();
     writer.close().unwrap();
     std::thread::sleep(Duration::from_millis(300));
     let (sender, receiver) = std::sync::mpsc::channel();

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use abide_local::{Config, Environment, LocalStore, LocalWriter, Options, Progress, Upkeep};
+use abide_local::{
+    Config, Environment, IndexProgressCallback, LocalOptions, LocalStore, LocalWriter, Upkeep,
+};
 use abide_model::{
-    Durability, EventRange, Kind, NewEvent, NewSession, OddEvents, ReadNote, SessionId, SessionRef,
-    SessionWriter, Severity, Store, StoreError, Timestamp, WriterHolder,
+    AnomalyPolicy, Durability, EventRange, Kind, NewEvent, NewSession, ReadFinding, SessionId,
+    SessionRef, SessionWriter, Severity, Store, StoreError, Timestamp, WriterHolder,
 };
 use abide_testkit::{Random, SimDisk};
 
@@ -57,10 +59,10 @@ pub fn scenarios() -> Vec<(&'static str, Vec<Step>)> {
 const ROOT: &str = "/sim";
 
 /// The options of a store on the simulated disk: nothing in them depends on the real world.
-pub fn options(disk: &SimDisk, seed: u64) -> Options {
+pub fn options(disk: &SimDisk, seed: u64) -> LocalOptions {
     let clock = Arc::new(AtomicI64::new(1_763_169_600_000));
     let random = std::sync::Mutex::new(Random::new(seed));
-    Options {
+    LocalOptions {
         storage: Arc::new(disk.clone()),
         env: Environment {
             now: Arc::new(move || Timestamp::from_millis(clock.fetch_add(1, Ordering::Relaxed))),
@@ -74,7 +76,7 @@ pub fn options(disk: &SimDisk, seed: u64) -> Options {
         },
         upkeep: Upkeep::ByHand,
         snapshot_every: 5,
-        progress: Progress::default(),
+        progress: IndexProgressCallback::default(),
         child_of: None,
         projects: Vec::new(),
     }
@@ -165,7 +167,7 @@ impl Run {
         self.writer()?;
         let first = self.sent.len();
         let events = (0..count).map(|n| self.event(size + n * 7)).collect();
-        self.writer()?.append(events, durability, OddEvents::Keep)?.wait()?;
+        self.writer()?.append(events, durability, AnomalyPolicy::Keep)?.wait()?;
         if durability == Durability::Synced {
             self.durable_now(first, count);
         }
@@ -196,7 +198,7 @@ impl Run {
                     tickets.push(self.writer()?.append(
                         vec![event],
                         Durability::Synced,
-                        OddEvents::Keep,
+                        AnomalyPolicy::Keep,
                     )?);
                 }
                 for (n, ticket) in tickets.into_iter().enumerate() {
@@ -221,7 +223,9 @@ impl Run {
                 let to = self.writer()?.state()?.core.seq.0 / 2;
                 let event = format!(r#"{{"kind":"session.rewound","data":{{"to":{to}}}}}"#);
                 let event = NewEvent::parse(&event).unwrap();
-                self.writer()?.append(vec![event], Durability::Synced, OddEvents::Keep)?.wait()?;
+                self.writer()?
+                    .append(vec![event], Durability::Synced, AnomalyPolicy::Keep)?
+                    .wait()?;
                 Ok(())
             }
         }
@@ -232,7 +236,7 @@ impl Run {
 pub struct Read {
     /// The data of the agent's events.
     pub data: Vec<String>,
-    pub notes: Vec<ReadNote>,
+    pub notes: Vec<ReadFinding>,
     pub events: u64,
 }
 
@@ -256,8 +260,8 @@ pub fn read(store: &LocalStore, id: SessionId) -> Result<Read, StoreError> {
     }
 }
 
-fn damage(notes: &[ReadNote]) -> Vec<&ReadNote> {
-    notes.iter().filter(|note| matches!(note, ReadNote::Damage { .. })).collect()
+fn damage(notes: &[ReadFinding]) -> Vec<&ReadFinding> {
+    notes.iter().filter(|note| matches!(note, ReadFinding::Damage { .. })).collect()
 }
 
 /// The oracle after a power cut: a byte-equal prefix, last acknowledged ≤ end ≤ last sent; no
@@ -297,7 +301,7 @@ pub fn go_on(store: &LocalStore, id: SessionId, before: &[String]) -> Result<(),
     let event = || NewEvent::parse(r#"{"kind":"x.after","data":{"recovered":true}}"#).unwrap();
     let state = writer.state().map_err(|error| format!("no state: {error:?}"))?;
     writer
-        .append(vec![event()], Durability::Synced, OddEvents::Keep)
+        .append(vec![event()], Durability::Synced, AnomalyPolicy::Keep)
         .and_then(|ticket| ticket.wait())
         .map_err(|error| format!("cannot go on: {error:?}"))?;
     writer.close().map_err(|error| format!("does not close: {error:?}"))?;

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use abide_journal::{Disk, LockMode, Storage};
-use abide_local::{LocalStore, Options};
+use abide_local::{LocalOptions, LocalStore};
 use abide_model::{
-    Durability, Event, EventRange, NewEvent, NewSession, OddEvents, SessionId, SessionWriter, Store,
+    AnomalyPolicy, Durability, Event, EventRange, NewEvent, NewSession, SessionId, SessionWriter,
+    Store,
 };
 use abide_testkit::Random;
 use abide_transcript::parse;
@@ -22,7 +23,7 @@ struct Fixture {
 impl Fixture {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let store = LocalStore::init(&dir.path().join(".abide"), Options::default()).unwrap();
+        let store = LocalStore::init(&dir.path().join(".abide"), LocalOptions::default()).unwrap();
         let id = store.create(NewSession::titled("a session")).unwrap();
         Self { dir, store, id }
     }
@@ -54,7 +55,7 @@ impl Fixture {
     fn hello(&self, writer: &dyn SessionWriter) {
         let hello = r#"{"kind":"message.added","data":{"role":"user","content":"hello"}}"#;
         let hello = vec![NewEvent::parse(hello).unwrap()];
-        writer.append(hello, Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
+        writer.append(hello, Durability::Synced, AnomalyPolicy::Keep).unwrap().wait().unwrap();
     }
 
     fn turn(&self, writer: &dyn SessionWriter, text: &str) {
@@ -65,7 +66,7 @@ impl Fixture {
             r#"{"kind":"turn.finished","data":{"status":"ok"}}"#.to_owned(),
         ];
         let events = lines.iter().map(|line| NewEvent::parse(line).unwrap()).collect();
-        writer.append(events, Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
+        writer.append(events, Durability::Synced, AnomalyPolicy::Keep).unwrap().wait().unwrap();
     }
 }
 

@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::iter::Peekable;
 use std::vec::IntoIter;
 
-use super::{Context, Entry, Visible};
-use crate::conversation::{Placed, Waiting};
+use super::{Context, ContextEntry, VisibleRanges};
+use crate::conversation::{AwaitedResult, PlacedEntry};
 use crate::{
     CallId, Conversation, Event, Fact, Kind, LaneId, LaneState, Lineage, Marks, Payload, Seq,
 };
@@ -14,13 +14,13 @@ use crate::{
 #[derive(Debug)]
 pub struct ContextBuilder {
     lane: Option<LaneId>,
-    visible: Visible,
+    visible: VisibleRanges,
     lineage: Lineage,
     /// Instructions, which stay although a summary covers them.
     kept: HashSet<Seq>,
     conversation: Conversation,
     data: HashMap<Seq, Payload>,
-    summaries: Vec<(Seq, Entry)>,
+    summaries: Vec<(Seq, ContextEntry)>,
     /// Where the newest execution of each call started.
     begun: HashMap<String, Seq>,
     /// The newest erased execution, which may be of any call.
@@ -52,7 +52,7 @@ impl ContextBuilder {
     pub fn new(lane: Option<LaneId>, state: &LaneState, lineage: &Lineage, end: Seq) -> Self {
         Self {
             lane,
-            visible: Visible::of(state, lineage, end),
+            visible: VisibleRanges::of(state, lineage, end),
             lineage: lineage.clone(),
             kept: state.instructions.iter().copied().collect(),
             conversation: Conversation::default(),
@@ -155,7 +155,7 @@ impl ContextBuilder {
         let shown = self.visible.summaries.iter().find(|one| one.at == event.seq);
         if let (Some(shown), Ok(Fact::Compaction(fact))) = (shown, event.fact()) {
             self.summaries
-                .push((shown.first, Entry::Summary { seq: event.seq, text: fact.summary }));
+                .push((shown.first, ContextEntry::Summary { seq: event.seq, text: fact.summary }));
         }
     }
 
@@ -163,7 +163,7 @@ impl ContextBuilder {
     /// holds, in order.
     #[must_use]
     pub fn pending(&self) -> Vec<PendingCall> {
-        let pending = |Waiting { seq, id, name, nth }: Waiting<'_>| PendingCall {
+        let pending = |AwaitedResult { seq, id, name, nth }: AwaitedResult<'_>| PendingCall {
             seq,
             call: CallId(id.to_owned()),
             name: name.to_owned(),
@@ -179,31 +179,31 @@ impl ContextBuilder {
     pub fn build(self) -> Context {
         let mut summaries = self.summaries.clone();
         summaries.sort_by_key(|(first, _)| *first);
-        let mut built = Building::new(summaries);
+        let mut built = ContextAssembly::new(summaries);
         for one in self.conversation.placed(self.lane.as_ref()) {
             match one {
-                Placed::Message(seq) => {
+                PlacedEntry::Message(seq) => {
                     if let Some(data) = self.data.get(&seq) {
                         built.message(seq, data.clone());
                     }
                 }
-                Placed::Call { seq, call } => {
+                PlacedEntry::Call { seq, call } => {
                     let data = self.data.get(&seq).cloned();
-                    built.call(seq, data.map(|data| Entry::Call { seq, call, data }));
+                    built.call(seq, data.map(|data| ContextEntry::Call { seq, call, data }));
                 }
-                Placed::Result { seq, call, executed } => {
+                PlacedEntry::Result { seq, call, executed } => {
                     let data = self.data.get(&seq).cloned();
                     // The data may be erased.
-                    let unknown = Entry::Unknown { call: call.clone(), begun: Some(seq) };
-                    let result = |data| Entry::Result { seq, call, data, executed };
+                    let unknown = ContextEntry::Unknown { call: call.clone(), begun: Some(seq) };
+                    let result = |data| ContextEntry::Result { seq, call, data, executed };
                     built.outcome(data.map_or(unknown, result));
                 }
-                Placed::Unknown(call) => {
+                PlacedEntry::Unknown(call) => {
                     let begun = match built.of {
-                        Of::Message(message) => self.begun_at(message, &call.0),
-                        Of::Call(begun) => Some(begun),
+                        OutcomeOwner::Message(message) => self.begun_at(message, &call.0),
+                        OutcomeOwner::Call(begun) => Some(begun),
                     };
-                    built.outcome(Entry::Unknown { call, begun });
+                    built.outcome(ContextEntry::Unknown { call, begun });
                 }
             }
         }
@@ -213,36 +213,36 @@ impl ContextBuilder {
 
 /// The owner of the outcomes that come next.
 #[derive(Debug, Clone, Copy)]
-enum Of {
+enum OutcomeOwner {
     Message(Seq),
     Call(Seq),
 }
 
 /// A context under construction.
 #[derive(Debug)]
-struct Building {
-    entries: Vec<Entry>,
+struct ContextAssembly {
+    entries: Vec<ContextEntry>,
     /// Summaries still to be placed, ordered by what they cover.
-    summaries: Peekable<IntoIter<(Seq, Entry)>>,
+    summaries: Peekable<IntoIter<(Seq, ContextEntry)>>,
     /// The answer whose parts are being placed.
     answer: Option<String>,
     /// Outcomes that wait for the end of that answer.
-    outcomes: Vec<Entry>,
+    outcomes: Vec<ContextEntry>,
     /// Calls that no message holds and that wait for it too, each with its outcome. Empty for a
     /// call that a summary covers.
-    calls: Vec<(Seq, Vec<Entry>)>,
-    of: Of,
+    calls: Vec<(Seq, Vec<ContextEntry>)>,
+    of: OutcomeOwner,
 }
 
-impl Building {
-    fn new(summaries: Vec<(Seq, Entry)>) -> Self {
+impl ContextAssembly {
+    fn new(summaries: Vec<(Seq, ContextEntry)>) -> Self {
         Self {
             entries: Vec::new(),
             summaries: summaries.into_iter().peekable(),
             answer: None,
             outcomes: Vec::new(),
             calls: Vec::new(),
-            of: Of::Message(Seq::ZERO),
+            of: OutcomeOwner::Message(Seq::ZERO),
         }
     }
 
@@ -253,20 +253,20 @@ impl Building {
             self.summarize(seq);
         }
         self.answer = part_of;
-        self.of = Of::Message(seq);
-        self.entries.push(Entry::Message { seq, data });
+        self.of = OutcomeOwner::Message(seq);
+        self.entries.push(ContextEntry::Message { seq, data });
     }
 
-    fn call(&mut self, seq: Seq, call: Option<Entry>) {
-        self.of = Of::Call(seq);
+    fn call(&mut self, seq: Seq, call: Option<ContextEntry>) {
+        self.of = OutcomeOwner::Call(seq);
         self.calls.push((seq, call.into_iter().collect()));
     }
 
-    fn outcome(&mut self, outcome: Entry) {
+    fn outcome(&mut self, outcome: ContextEntry) {
         match (self.of, self.calls.last_mut()) {
-            (Of::Call(_), Some((_, call))) if !call.is_empty() => call.push(outcome),
-            (Of::Call(_), _) => {}
-            (Of::Message(_), _) => self.outcomes.push(outcome),
+            (OutcomeOwner::Call(_), Some((_, call))) if !call.is_empty() => call.push(outcome),
+            (OutcomeOwner::Call(_), _) => {}
+            (OutcomeOwner::Message(_), _) => self.outcomes.push(outcome),
         }
     }
 
@@ -285,7 +285,7 @@ impl Building {
         }
     }
 
-    fn finish(mut self) -> Vec<Entry> {
+    fn finish(mut self) -> Vec<ContextEntry> {
         self.end_answer();
         self.entries.extend(self.summaries.map(|(_, summary)| summary));
         self.entries

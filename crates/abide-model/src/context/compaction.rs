@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use super::{Context, Entry};
-use crate::{Compacted, LaneState, Seq};
+use super::{Context, ContextEntry};
+use crate::{LaneState, LiveCompaction, Seq};
 
 /// What a compaction would cover.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub struct CompactionPlan {
 
 /// Why there is nothing to compact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Uncompactable {
+pub enum NothingToCompact {
     /// The context is empty.
     #[error("the context is empty")]
     Empty,
@@ -49,7 +49,7 @@ pub enum Uncompactable {
 
 /// A message with the outcomes of its calls, all parts of an answer with theirs, or a call that no
 /// message holds with its own. A group is never split.
-struct Group {
+struct MessageGroup {
     entries: Range<usize>,
     /// Its first and last event.
     first: Seq,
@@ -60,10 +60,10 @@ struct Group {
 impl CompactionPlan {
     /// Covers everything but the last `keep` messages. Keeps more if a call would be split from its
     /// result. Pinned messages and the instructions at the start are kept.
-    pub fn of(context: &Context, lane: &LaneState, keep: usize) -> Result<Self, Uncompactable> {
+    pub fn of(context: &Context, lane: &LaneState, keep: usize) -> Result<Self, NothingToCompact> {
         let groups = groups(context, lane);
         if context.entries.is_empty() {
-            return Err(Uncompactable::Empty);
+            return Err(NothingToCompact::Empty);
         }
         let mut cut = groups.len();
         let mut tail = 0;
@@ -79,7 +79,7 @@ impl CompactionPlan {
         // Everything covered must precede everything that is not.
         let wanted = cut;
         let cut = last_cut(&groups, wanted);
-        let covered: Vec<&Group> =
+        let covered: Vec<&MessageGroup> =
             groups.get(..cut).unwrap_or_default().iter().filter(|group| !group.kept).collect();
         let places: Vec<usize> = covered.iter().flat_map(|group| group.entries.clone()).collect();
         let first = covered.iter().map(|group| group.first).min();
@@ -89,13 +89,13 @@ impl CompactionPlan {
         let kept = groups.iter().filter(|group| group.kept);
         let mut keeps: Vec<Seq> = kept
             .flat_map(|group| context.entries.get(group.entries.clone()).unwrap_or_default())
-            .filter_map(Entry::seq)
+            .filter_map(ContextEntry::seq)
             .filter(|seq| first < *seq && *seq < last && !lane.instructions.contains(seq))
             .collect();
         keeps.sort_unstable();
         keeps.dedup();
         // Replacing a single summary by another one gains nothing.
-        if places.len() < 2 || keeps.len() > Compacted::KEEPS {
+        if places.len() < 2 || keeps.len() > LiveCompaction::KEEPS {
             return Err(nothing());
         }
         let kept = context.entries.len() - places.len();
@@ -116,10 +116,11 @@ impl Context {
     #[must_use]
     pub fn together(&self, message: Seq) -> Vec<Seq> {
         let groups = groups(self, &LaneState::default());
-        let seqs = |group: &Group| -> Vec<Seq> {
+        let seqs = |group: &MessageGroup| -> Vec<Seq> {
             let entries = self.entries.get(group.entries.clone()).unwrap_or_default();
-            let recorded = entries.iter().filter(|entry| !matches!(entry, Entry::Summary { .. }));
-            let mut seqs: Vec<Seq> = recorded.filter_map(Entry::seq).collect();
+            let recorded =
+                entries.iter().filter(|entry| !matches!(entry, ContextEntry::Summary { .. }));
+            let mut seqs: Vec<Seq> = recorded.filter_map(ContextEntry::seq).collect();
             seqs.sort_unstable();
             seqs.dedup();
             seqs
@@ -129,8 +130,8 @@ impl Context {
 }
 
 /// The last index up to `wanted` at which everything before it precedes everything after it.
-fn last_cut(groups: &[Group], wanted: usize) -> usize {
-    let free = |group: &&Group| !group.kept;
+fn last_cut(groups: &[MessageGroup], wanted: usize) -> usize {
+    let free = |group: &&MessageGroup| !group.kept;
     let behind = groups.get(wanted..).unwrap_or_default().iter().filter(free);
     let mut begins = behind.map(|group| group.first).min().unwrap_or(Seq(u64::MAX));
     // For each index, the last event before it.
@@ -151,15 +152,15 @@ fn last_cut(groups: &[Group], wanted: usize) -> usize {
 
 /// Why nothing can be covered.
 fn nothing_for(
-    groups: &[Group],
+    groups: &[MessageGroup],
     (cut, wanted): (usize, usize),
     messages: usize,
     keep: usize,
-) -> Uncompactable {
+) -> NothingToCompact {
     let free = groups.get(..wanted).unwrap_or_default().iter().filter(|group| !group.kept);
     match free.max_by_key(|group| group.last).filter(|_| cut < wanted) {
-        Some(group) => Uncompactable::Joined { first: group.first, last: group.last },
-        None => Uncompactable::Kept { messages, keep },
+        Some(group) => NothingToCompact::Joined { first: group.first, last: group.last },
+        None => NothingToCompact::Kept { messages, keep },
     }
 }
 
@@ -168,13 +169,13 @@ const WAITING: usize = 16;
 
 /// The first group with a call without a result among the last message and the bare calls after it,
 /// which are made side by side. Its result may still come.
-fn first_waiting(context: &Context, groups: &[Group]) -> usize {
+fn first_waiting(context: &Context, groups: &[MessageGroup]) -> usize {
     let mut first = groups.len();
     for (at, group) in groups.iter().enumerate().rev().take(WAITING) {
         if is_open(context, group) {
             first = at;
         }
-        if !matches!(context.entries.get(group.entries.start), Some(Entry::Call { .. })) {
+        if !matches!(context.entries.get(group.entries.start), Some(ContextEntry::Call { .. })) {
             break;
         }
     }
@@ -182,14 +183,14 @@ fn first_waiting(context: &Context, groups: &[Group]) -> usize {
 }
 
 /// Does any of its calls lack a result?
-fn is_open(context: &Context, group: &Group) -> bool {
+fn is_open(context: &Context, group: &MessageGroup) -> bool {
     let entries = context.entries.get(group.entries.clone()).unwrap_or_default();
-    entries.iter().any(|entry| matches!(entry, Entry::Unknown { .. }))
+    entries.iter().any(|entry| matches!(entry, ContextEntry::Unknown { .. }))
 }
 
-fn groups(context: &Context, lane: &LaneState) -> Vec<Group> {
+fn groups(context: &Context, lane: &LaneState) -> Vec<MessageGroup> {
     let stays: HashSet<Seq> = lane.instructions.iter().chain(&lane.pins).copied().collect();
-    let mut groups: Vec<Group> = Vec::new();
+    let mut groups: Vec<MessageGroup> = Vec::new();
     let mut answer = None;
     for (place, entry) in context.entries.iter().enumerate() {
         let part_of = entry.answer();
@@ -198,7 +199,7 @@ fn groups(context: &Context, lane: &LaneState) -> Vec<Group> {
             answer = part_of;
         }
         let (first, last) = match entry {
-            Entry::Summary { seq, .. } => {
+            ContextEntry::Summary { seq, .. } => {
                 let range = lane.compactions.iter().find(|one| one.at == *seq);
                 range.map_or((*seq, *seq), |one| (one.first, one.last))
             }
@@ -213,7 +214,7 @@ fn groups(context: &Context, lane: &LaneState) -> Vec<Group> {
                 group.last = group.last.max(last);
                 group.kept |= kept;
             }
-            None => groups.push(Group { entries: place..place + 1, first, last, kept }),
+            None => groups.push(MessageGroup { entries: place..place + 1, first, last, kept }),
         }
     }
     groups

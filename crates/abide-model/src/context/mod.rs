@@ -1,6 +1,6 @@
 //! The context: what the model would see of a lane now, in an order that the APIs accept.
 //!
-//! It is read from the journal for each request. The state says which events to read ([`Visible`]),
+//! It is read from the journal for each request. The state says which events to read ([`VisibleRanges`]),
 //! so the cost depends on the length of the context, not of the session. [`ContextBuilder`] takes
 //! those events in; [`CompactionPlan`] says which part a summary can replace.
 
@@ -12,9 +12,9 @@ mod tokens;
 mod visible;
 
 pub use builder::{ContextBuilder, PendingCall};
-pub use compaction::{CompactionPlan, Uncompactable};
-pub use tokens::Tokens;
-pub use visible::Visible;
+pub use compaction::{CompactionPlan, NothingToCompact};
+pub use tokens::TokenBasis;
+pub use visible::VisibleRanges;
 
 use crate::{CallId, LaneId, Marks, Payload, Seq};
 
@@ -26,12 +26,12 @@ pub struct Context {
     /// The entries in order. The results follow the message that holds their calls, the last
     /// message of the answer that message is part of, or the call that no message holds. Every call
     /// occurs once and has exactly one result.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<ContextEntry>,
 }
 
 /// An entry of a context.
 #[derive(Debug, Clone)]
-pub enum Entry {
+pub enum ContextEntry {
     /// A message as recorded. Results in it are not part of this entry; they are entries of their
     /// own.
     Message {
@@ -76,7 +76,7 @@ pub enum Entry {
     },
 }
 
-impl Entry {
+impl ContextEntry {
     /// Its event. For an unknown outcome: the event that started the call.
     #[must_use]
     pub const fn seq(&self) -> Option<Seq> {

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{Event, Kind, Limits, NewEvent, SessionState, Timestamp};
+use crate::{Event, EventLimits, Kind, NewEvent, SessionState, Timestamp};
 
 /// A session in memory.
 #[derive(Default)]
@@ -21,7 +21,7 @@ impl Recorded {
     }
 
     fn add_in(&mut self, lane: Option<LaneId>, kind: Kind, data: Value) -> Seq {
-        let data = Payload::new(&data.to_string(), &Limits::default()).unwrap();
+        let data = Payload::new(&data.to_string(), &EventLimits::default()).unwrap();
         let seq = Seq(self.events.len() as u64 + 1);
         let new = NewEvent { lane, ..NewEvent::new(kind, data) };
         let event = new.into_event(seq, Timestamp::from_millis(0));
@@ -61,7 +61,7 @@ impl Recorded {
         self.builder().build()
     }
 
-    fn compact(&mut self, keep: usize) -> Result<CompactionPlan, Uncompactable> {
+    fn compact(&mut self, keep: usize) -> Result<CompactionPlan, NothingToCompact> {
         let plan = CompactionPlan::of(&self.context(), &self.state.core.main, keep)?;
         self.add(
             Kind::CONTEXT_COMPACTED,
@@ -73,13 +73,13 @@ impl Recorded {
 }
 
 /// What an entry is, in short.
-fn short(entry: &Entry) -> String {
+fn short(entry: &ContextEntry) -> String {
     match entry {
-        Entry::Message { seq, .. } => format!("@{seq}"),
-        Entry::Call { seq, call, .. } => format!("@{seq}:{}", call.0),
-        Entry::Result { seq, call, .. } => format!("@{seq}={}", call.0),
-        Entry::Unknown { call, .. } => format!("?{}", call.0),
-        Entry::Summary { .. } => "summary".to_owned(),
+        ContextEntry::Message { seq, .. } => format!("@{seq}"),
+        ContextEntry::Call { seq, call, .. } => format!("@{seq}:{}", call.0),
+        ContextEntry::Result { seq, call, .. } => format!("@{seq}={}", call.0),
+        ContextEntry::Unknown { call, .. } => format!("?{}", call.0),
+        ContextEntry::Summary { .. } => "summary".to_owned(),
     }
 }
 
@@ -141,7 +141,7 @@ fn a_call_is_never_split_from_its_result_and_one_without_waits() {
     let shown = shorts(&recorded.context());
     assert_eq!(shown, ["@1", "@2", "@5=a", "@3=b", "@4", "@6", "@7"]);
     let plan = recorded.compact(3).unwrap_err();
-    assert_eq!(plan, Uncompactable::Joined { first: Seq(2), last: Seq(5) });
+    assert_eq!(plan, NothingToCompact::Joined { first: Seq(2), last: Seq(5) });
     assert_eq!(recorded.compact(2).unwrap().last, Seq(5));
     recorded.call(&["c"]);
     assert_eq!(shorts(&recorded.context()), ["summary", "@6", "@7", "@9", "?c"]);
@@ -255,7 +255,7 @@ fn a_second_outcome_is_not_that_of_the_next_call() {
     recorded.call(&["a"]);
     executed(&mut recorded, None, "a", "one");
     let odd = json!({"call": "a", "ok": true, "result": "one again"});
-    let data = Payload::new(&odd.to_string(), &Limits::default()).unwrap();
+    let data = Payload::new(&odd.to_string(), &EventLimits::default()).unwrap();
     let event = NewEvent::new(Kind::TOOL_FINISHED, data);
     let event = event.into_event(Seq(5), Timestamp::from_millis(0));
     assert!(recorded.state.apply(&event).is_some());
@@ -349,7 +349,7 @@ fn many_compactions_apart_from_each_other_bring_nothing_back() {
     for number in 0..40_u64 {
         let (first, last) = (Seq(number * 4 + 1), Seq(number * 4 + 3));
         let data = json!({"first": first, "last": last, "summary": "s"});
-        let data = Payload::new(&data.to_string(), &Limits::default()).unwrap();
+        let data = Payload::new(&data.to_string(), &EventLimits::default()).unwrap();
         let seq = Seq(recorded.events.len() as u64 + 1);
         let event = NewEvent::new(Kind::CONTEXT_COMPACTED, data);
         let event = event.into_event(seq, Timestamp::from_millis(0));
@@ -516,8 +516,8 @@ impl Recorded {
     fn is_told_by_a_message(&self, seq: Seq, context: &Context) -> bool {
         let event = self.events.iter().find(|event| event.seq == seq).unwrap();
         let data: Value = serde_json::from_str(event.data.as_ref().unwrap().as_str()).unwrap();
-        let holds = |entry: &Entry| match entry {
-            Entry::Message { data: message, .. } => {
+        let holds = |entry: &ContextEntry| match entry {
+            ContextEntry::Message { data: message, .. } => {
                 calls_of(message).iter().any(|id| data["call"] == **id)
             }
             _ => false,
@@ -532,19 +532,19 @@ fn is_valid(context: &Context) {
     let mut answer = None;
     for entry in &context.entries {
         match entry {
-            Entry::Message { data, .. } => {
+            ContextEntry::Message { data, .. } => {
                 let part_of = entry.answer();
                 assert!(open.is_empty() || (part_of.is_some() && part_of == answer));
                 answer = part_of;
                 open.extend(calls_of(data));
             }
-            Entry::Call { call, .. } => {
+            ContextEntry::Call { call, .. } => {
                 assert!(open.is_empty());
                 answer = None;
                 open.push(call.0.clone());
             }
-            Entry::Summary { .. } => assert!(open.is_empty()),
-            Entry::Result { call, .. } | Entry::Unknown { call, .. } => {
+            ContextEntry::Summary { .. } => assert!(open.is_empty()),
+            ContextEntry::Result { call, .. } | ContextEntry::Unknown { call, .. } => {
                 let place = open.iter().position(|id| *id == call.0);
                 open.remove(place.expect("an outcome has its call before it"));
             }
@@ -607,7 +607,7 @@ proptest! {
                 Step::Pin(nth) => {
                     let context = recorded.context();
                     let seqs: Vec<Seq> = context.entries.iter().filter_map(|entry| match entry {
-                        Entry::Message { seq, .. } | Entry::Call { seq, .. } => Some(*seq),
+                        ContextEntry::Message { seq, .. } | ContextEntry::Call { seq, .. } => Some(*seq),
                         _ => None,
                     }).collect();
                     if !seqs.is_empty() {
@@ -682,10 +682,10 @@ fn shown_calls(context: &Context) -> Vec<(String, Seq)> {
     let mut calls = Vec::new();
     for entry in &context.entries {
         match entry {
-            Entry::Message { seq, data } => {
+            ContextEntry::Message { seq, data } => {
                 calls.extend(calls_of(data).into_iter().map(|id| (id, *seq)));
             }
-            Entry::Call { seq, call, .. } => calls.push((call.0.clone(), *seq)),
+            ContextEntry::Call { seq, call, .. } => calls.push((call.0.clone(), *seq)),
             _ => {}
         }
     }
@@ -744,8 +744,8 @@ proptest! {
             prop_assert_eq!(&shown_calls(&context), &calls);
             for entry in &context.entries {
                 match entry {
-                    Entry::Result { call, .. } => prop_assert!(ended.contains(&call.0)),
-                    Entry::Unknown { call, .. } => prop_assert!(!ended.contains(&call.0)),
+                    ContextEntry::Result { call, .. } => prop_assert!(ended.contains(&call.0)),
+                    ContextEntry::Unknown { call, .. } => prop_assert!(!ended.contains(&call.0)),
                     _ => {}
                 }
             }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// How a number of tokens was determined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Tokens {
+pub enum TokenBasis {
     /// Reported by the provider.
     Reported,
     /// Counted with the model's own tokenizer.
@@ -16,7 +16,7 @@ pub enum Tokens {
     Estimated,
 }
 
-impl fmt::Display for Tokens {
+impl fmt::Display for TokenBasis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Reported => "reported",

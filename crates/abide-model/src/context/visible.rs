@@ -1,12 +1,12 @@
 //! Which events of the journal make up the context of a lane.
 
-use crate::{Compacted, LaneState, Lineage, Seq};
+use crate::{LaneState, Lineage, LiveCompaction, Seq};
 
 /// The events that a context is read from.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Visible {
+pub struct VisibleRanges {
     /// The compactions whose summaries are shown, ordered by what they cover.
-    pub summaries: Vec<Compacted>,
+    pub summaries: Vec<LiveCompaction>,
     /// The ranges of events to read, in order and disjoint, both ends included.
     pub ranges: Vec<(Seq, Seq)>,
 }
@@ -14,14 +14,14 @@ pub struct Visible {
 /// Ranges with fewer events than this between them are read as one.
 const CLOSE: u64 = 16;
 
-impl Visible {
+impl VisibleRanges {
     /// The visible events of a lane whose last event is `end`.
     #[must_use]
     pub fn of(lane: &LaneState, lineage: &Lineage, end: Seq) -> Self {
-        let mut summaries: Vec<Compacted> = Vec::new();
+        let mut summaries: Vec<LiveCompaction> = Vec::new();
         for later in &lane.compactions {
             // A compaction of compactions replaces them too.
-            let within = |one: &Compacted| later.first <= one.first && one.last <= later.last;
+            let within = |one: &LiveCompaction| later.first <= one.first && one.last <= later.last;
             summaries.retain(|one| !within(one));
             summaries.push(later.clone());
         }

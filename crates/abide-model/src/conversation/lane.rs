@@ -5,15 +5,15 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::reading::{MessageForm, ReadResult, Reading, Role};
+use super::reading::{MessageForm, MessageReading, ReadResult, SpeakerRole};
 use crate::{Event, LaneId, Seq, TaskId, ToolCall, TurnNumber};
 
 /// A message in its place, or a bare call.
 #[derive(Debug)]
-pub(super) struct Said {
+pub(super) struct LaneEntry {
     pub(super) seq: Seq,
     /// `None` if its content is unknown: it was erased or is malformed.
-    pub(super) role: Option<Role>,
+    pub(super) role: Option<SpeakerRole>,
     /// The range of its calls.
     pub(super) calls: (usize, usize),
     /// It holds something besides results. False for a bare call that a message has taken over.
@@ -24,7 +24,7 @@ pub(super) struct Said {
 
 /// A call in a message, or a bare one.
 #[derive(Debug)]
-pub(super) struct Call {
+pub(super) struct LaneCall {
     pub(super) message: usize,
     pub(super) seq: Seq,
     pub(super) turn: Option<TurnNumber>,
@@ -51,7 +51,7 @@ pub(super) type BareCall = (Option<LaneId>, usize);
 
 /// What was recorded about a call before the message that holds it.
 #[derive(Debug, Default)]
-pub(super) struct Before {
+pub(super) struct PriorCallRecord {
     pub(super) executed: Option<Seq>,
     pub(super) begun: Option<u64>,
     /// The message with its result.
@@ -61,7 +61,7 @@ pub(super) struct Before {
 
 /// Which call a `tool.called` starts.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Begins {
+pub(super) enum BegunCall {
     /// One that is known here.
     Known,
     /// A call of a message here. The message had taken over this bare call, which turns out to be
@@ -73,7 +73,7 @@ pub(super) enum Begins {
 
 /// A result that no call waited for.
 #[derive(Debug)]
-pub(super) struct Loose {
+pub(super) struct StrayResult {
     pub(super) message: usize,
     pub(super) id: String,
     /// The call that already had a result; `None` if there is no such call.
@@ -84,14 +84,14 @@ pub(super) struct Loose {
 
 /// A call with the id of an earlier one.
 #[derive(Debug)]
-pub(super) struct SameId {
+pub(super) struct DuplicateCallId {
     pub(super) first: usize,
     pub(super) second: usize,
 }
 
 /// A range of the conversation that a summary replaces.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Compacted {
+pub(super) struct CompactedRange {
     pub(super) at: Seq,
     pub(super) first: Seq,
     pub(super) last: Seq,
@@ -100,11 +100,11 @@ pub(super) struct Compacted {
 /// The conversation of one lane.
 #[derive(Debug, Default)]
 pub(super) struct Lane {
-    pub(super) messages: Vec<Said>,
-    pub(super) calls: Vec<Call>,
-    pub(super) loose: Vec<Loose>,
-    pub(super) same_ids: Vec<SameId>,
-    pub(super) compacted: Vec<Compacted>,
+    pub(super) messages: Vec<LaneEntry>,
+    pub(super) calls: Vec<LaneCall>,
+    pub(super) loose: Vec<StrayResult>,
+    pub(super) same_ids: Vec<DuplicateCallId>,
+    pub(super) compacted: Vec<CompactedRange>,
     /// Calls without a result, by id, newest last.
     open: HashMap<String, Vec<usize>>,
     /// The newest calls of each id: those of one message, or a bare one.
@@ -120,13 +120,18 @@ pub(super) struct Lane {
 impl Lane {
     /// Adds a message; `reading` is `None` if its content is unknown. `before` holds what was
     /// recorded earlier about each of its calls.
-    pub(super) fn message(&mut self, event: &Event, reading: Option<Reading>, before: Vec<Before>) {
+    pub(super) fn message(
+        &mut self,
+        event: &Event,
+        reading: Option<MessageReading>,
+        before: Vec<PriorCallRecord>,
+    ) {
         let index = self.messages.len();
         let first = self.calls.len();
         let role = reading.as_ref().map(|reading| reading.role);
-        let Reading { calls, results, served, rest, .. } = reading.unwrap_or_default();
+        let MessageReading { calls, results, served, rest, .. } = reading.unwrap_or_default();
         for (call, before) in calls.into_iter().zip(before) {
-            self.call(Call {
+            self.call(LaneCall {
                 message: index,
                 seq: event.seq,
                 turn: event.turn,
@@ -143,7 +148,7 @@ impl Lane {
             });
         }
         let calls = (first, self.calls.len());
-        self.messages.push(Said { seq: event.seq, role, calls, rest, bare: false });
+        self.messages.push(LaneEntry { seq: event.seq, role, calls, rest, bare: false });
         for result in results {
             self.result(index, result);
         }
@@ -154,7 +159,7 @@ impl Lane {
     pub(super) fn bare(&mut self, event: &Event, call: &ToolCall, begun: u64) {
         let (index, message) = (self.calls.len(), self.messages.len());
         self.bare.insert(call.call.0.clone(), index);
-        self.call(Call {
+        self.call(LaneCall {
             message,
             seq: event.seq,
             turn: event.turn,
@@ -169,15 +174,15 @@ impl Lane {
             begun: Some(begun),
             taken: None,
         });
-        let (role, calls) = (Some(Role::Assistant), (index, index + 1));
-        self.messages.push(Said { seq: event.seq, role, calls, rest: true, bare: true });
+        let (role, calls) = (Some(SpeakerRole::Assistant), (index, index + 1));
+        self.messages.push(LaneEntry { seq: event.seq, role, calls, rest: true, bare: true });
     }
 
     /// Adds a `tool.called` and returns which call it starts. In another lane, only a call that
     /// waits to be started counts.
-    pub(super) fn begin(&mut self, id: &str, begun: u64, own: bool) -> Begins {
+    pub(super) fn begin(&mut self, id: &str, begun: u64, own: bool) -> BegunCall {
         if own && self.served.contains(id) {
-            return Begins::Known;
+            return BegunCall::Known;
         }
         let newest = self.newest.get(id).map(Vec::as_slice).unwrap_or_default();
         for at in newest {
@@ -190,19 +195,19 @@ impl Lane {
                 if call.result.take().is_some() {
                     self.open.entry(id.to_owned()).or_default().push(*at);
                 }
-                return Begins::Instead(bare);
+                return BegunCall::Instead(bare);
             }
             if call.begun.is_none() && (own || call.is_open()) {
                 call.begun = Some(begun);
-                return Begins::Known;
+                return BegunCall::Known;
             }
         }
         // Recorded twice, or run again. A bare call that has ended leaves its id to the next.
         let calls = newest.iter().filter_map(|at| self.calls.get(*at));
         let mut same = calls.filter(|call| call.begun == Some(begun));
         match same.any(|call| !call.bare || call.is_open()) {
-            true => Begins::Known,
-            false => Begins::None,
+            true => BegunCall::Known,
+            false => BegunCall::None,
         }
     }
 
@@ -213,7 +218,7 @@ impl Lane {
         id: &str,
         own: &Option<LaneId>,
         to: &Option<LaneId>,
-    ) -> Option<Before> {
+    ) -> Option<PriorCallRecord> {
         let at = self.bare.remove(id)?;
         let call = self.calls.get(at)?;
         self.messages.get_mut(call.message)?.rest = false;
@@ -221,7 +226,7 @@ impl Lane {
         if let Some(open) = self.open.get_mut(id) {
             open.retain(|open| *open != at);
         }
-        Some(Before {
+        Some(PriorCallRecord {
             executed: call.executed,
             begun: call.begun,
             result: call.result.filter(|_| own == to),
@@ -247,11 +252,11 @@ impl Lane {
         self.newest.contains_key(id)
     }
 
-    fn call(&mut self, mut call: Call) {
+    fn call(&mut self, mut call: LaneCall) {
         let index = self.calls.len();
         let newest = self.newest.entry(call.id.clone()).or_default();
         if let Some(first) = newest.last().copied() {
-            self.same_ids.push(SameId { first, second: index });
+            self.same_ids.push(DuplicateCallId { first, second: index });
             if self.calls.get(first).is_some_and(|first| first.message != call.message) {
                 newest.clear();
             }
@@ -271,7 +276,7 @@ impl Lane {
 
     fn result(&mut self, message: usize, ReadResult { id, unknown }: ReadResult) {
         let calls = &self.calls;
-        let is_open = |at: &usize| calls.get(*at).is_some_and(Call::is_open);
+        let is_open = |at: &usize| calls.get(*at).is_some_and(LaneCall::is_open);
         let open = self.open.get_mut(&id).and_then(|open| match unknown {
             true => open.iter().rposition(is_open).map(|at| open.remove(at)),
             false => open.pop(),
@@ -290,7 +295,7 @@ impl Lane {
         if second_for.is_none() {
             self.early.entry(id.clone()).or_default().push(self.loose.len());
         }
-        self.loose.push(Loose { message, id, second_for, early: false });
+        self.loose.push(StrayResult { message, id, second_for, early: false });
     }
 
     /// Adds the end of an execution, and returns whether a call here waited for it.
@@ -314,7 +319,7 @@ impl Lane {
     }
 
     /// What the compactions in force cover.
-    pub(super) fn cover(&self) -> Cover {
+    pub(super) fn cover(&self) -> CoveredRanges {
         let mut ranges: Vec<_> =
             self.compacted.iter().map(|range| (range.first, range.last)).collect();
         ranges.sort_unstable();
@@ -325,11 +330,11 @@ impl Lane {
             }
             joins
         });
-        Cover(ranges)
+        CoveredRanges(ranges)
     }
 }
 
-impl Call {
+impl LaneCall {
     /// Its outcome is not recorded.
     pub(super) const fn is_open(&self) -> bool {
         self.result.is_none() && self.executed.is_none()
@@ -338,9 +343,9 @@ impl Call {
 
 /// Ranges of events that a summary covers, in order and disjoint.
 #[derive(Debug)]
-pub(super) struct Cover(Vec<(Seq, Seq)>);
+pub(super) struct CoveredRanges(Vec<(Seq, Seq)>);
 
-impl Cover {
+impl CoveredRanges {
     /// Is this event covered?
     pub(super) fn contains(&self, seq: Seq) -> bool {
         let after = self.0.partition_point(|(first, _)| *first <= seq);

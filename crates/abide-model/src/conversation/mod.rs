@@ -15,16 +15,16 @@ mod repair;
 mod tests;
 
 pub use marks::Marks;
-pub use order::{Disorder, DisorderSort, Shown};
-pub(crate) use order::{Placed, Waiting};
+pub(crate) use order::{AwaitedResult, PlacedEntry};
+pub use order::{ContextSource, OrderAnomaly, OrderAnomalyKind};
 pub use reading::{MessageForm, OUTCOME_UNKNOWN};
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::{CallId, Event, Fact, FactError, Kind, LaneId, Seq, TaskId, ToolCall, TurnNumber};
-use lane::{Before, Begins, Compacted, Lane};
-use reading::Reading;
+use lane::{BegunCall, CompactedRange, Lane, PriorCallRecord};
+use reading::MessageReading;
 
 /// How a call was recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -39,7 +39,7 @@ pub enum CallForm {
 
 /// A call without a recorded result.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OpenCall {
+pub struct UnansweredCall {
     /// Its event.
     pub seq: Seq,
     /// Its lane.
@@ -61,7 +61,7 @@ pub struct OpenCall {
 pub struct Conversation {
     lanes: BTreeMap<Option<LaneId>, Lane>,
     /// Executions without a result.
-    executed: HashMap<String, OpenCall>,
+    executed: HashMap<String, UnansweredCall>,
     /// Results of executions whose call is not known yet.
     finished: HashMap<String, Seq>,
     /// The lane of the newest call in a message, by call id.
@@ -95,7 +95,8 @@ impl Conversation {
             }
             // An impossible range covers nothing.
             Fact::Compaction(range) if range.first <= range.last && range.last < event.seq => {
-                let compacted = Compacted { at: event.seq, first: range.first, last: range.last };
+                let compacted =
+                    CompactedRange { at: event.seq, first: range.first, last: range.last };
                 self.lane(event).compacted.push(compacted);
             }
             Fact::ContextRestored(restored) => {
@@ -110,13 +111,13 @@ impl Conversation {
     }
 
     pub(crate) fn message(&mut self, event: &Event) {
-        let reading = event.data.as_ref().and_then(Reading::of);
+        let reading = event.data.as_ref().and_then(MessageReading::of);
         let mut before = Vec::new();
         for call in reading.iter().flat_map(|reading| &reading.calls) {
             self.called.insert(call.id.clone(), event.lane.clone());
             let finished = self.finished.remove(&call.id);
             let taken = self.take(&call.id, &event.lane).unwrap_or_default();
-            before.push(Before { executed: taken.executed.or(finished), ..taken });
+            before.push(PriorCallRecord { executed: taken.executed.or(finished), ..taken });
         }
         for id in reading.iter().flat_map(|reading| &reading.served) {
             let _ = self.take(id, &event.lane);
@@ -126,7 +127,7 @@ impl Conversation {
 
     /// What was recorded earlier about a call in a message of this lane, in the lane itself or
     /// outside the lanes.
-    fn take(&mut self, id: &str, to: &Option<LaneId>) -> Option<Before> {
+    fn take(&mut self, id: &str, to: &Option<LaneId>) -> Option<PriorCallRecord> {
         let mut lanes = [to.clone()].into_iter().chain(to.is_some().then_some(None));
         lanes.find_map(|own| self.lanes.get_mut(&own)?.take(id, &own, to))
     }
@@ -142,14 +143,14 @@ impl Conversation {
         for name in [Some(event.lane.clone()), said].into_iter().flatten() {
             let Some(lane) = self.lanes.get_mut(&name) else { continue };
             match lane.begin(id, begun, name == event.lane) {
-                Begins::Known => return,
-                Begins::Instead((lane, bare)) => {
+                BegunCall::Known => return,
+                BegunCall::Instead((lane, bare)) => {
                     if let Some(lane) = self.lanes.get_mut(&lane) {
                         lane.give_back(bare);
                     }
                     return;
                 }
-                Begins::None => {}
+                BegunCall::None => {}
             }
         }
         self.lane(event).bare(event, call, begun);
@@ -160,7 +161,7 @@ impl Conversation {
     }
 
     fn open(&mut self, event: &Event, call: &CallId, name: &str, form: CallForm) {
-        let open = OpenCall {
+        let open = UnansweredCall {
             seq: event.seq,
             lane: event.lane.clone(),
             turn: event.turn,
@@ -210,20 +211,22 @@ impl Conversation {
     /// The calls without a result, in the order in which they were recorded. Calls that a
     /// compaction covers are left out: the model does not see them.
     #[must_use]
-    pub fn open_calls(&self) -> Vec<OpenCall> {
-        let mut open: Vec<OpenCall> = self.executed.values().cloned().collect();
+    pub fn open_calls(&self) -> Vec<UnansweredCall> {
+        let mut open: Vec<UnansweredCall> = self.executed.values().cloned().collect();
         for (name, lane) in &self.lanes {
             let cover = lane.cover();
             // A bare call is listed by its execution.
             let calls = lane.calls.iter().filter(|call| call.is_open() && !call.bare);
-            open.extend(calls.filter(|call| !cover.contains(call.seq)).map(|call| OpenCall {
-                seq: call.seq,
-                lane: name.clone(),
-                turn: call.turn,
-                task: call.task.clone(),
-                call: CallId(call.id.clone()),
-                name: call.name.clone(),
-                form: CallForm::Message(call.form),
+            open.extend(calls.filter(|call| !cover.contains(call.seq)).map(|call| {
+                UnansweredCall {
+                    seq: call.seq,
+                    lane: name.clone(),
+                    turn: call.turn,
+                    task: call.task.clone(),
+                    call: CallId(call.id.clone()),
+                    name: call.name.clone(),
+                    form: CallForm::Message(call.form),
+                }
             }));
         }
         // The outcome of an execution precedes the message that reports it to the model.

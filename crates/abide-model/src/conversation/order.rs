@@ -1,13 +1,13 @@
 //! The order in which a model may be shown a conversation, and where the journal deviates from it.
 
 use super::Conversation;
-use super::lane::{Call, Compacted, Cover, Lane, Said};
-use super::reading::Role;
+use super::lane::{CompactedRange, CoveredRanges, Lane, LaneCall, LaneEntry};
+use super::reading::SpeakerRole;
 use crate::{CallId, LaneId, Seq};
 
 /// Something to show to a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Shown {
+pub struct ContextSource {
     /// The lane.
     pub lane: Option<LaneId>,
     /// Its event.
@@ -20,7 +20,7 @@ pub struct Shown {
 
 /// How the journal deviates from the order that the models' APIs require.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum DisorderSort {
+pub enum OrderAnomalyKind {
     /// A call has no result, and the model did not continue after it.
     NoResult,
     /// A call has no result, and the model continued without it.
@@ -43,9 +43,9 @@ pub enum DisorderSort {
 
 /// A deviation from the order that the models' APIs require.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Disorder {
+pub struct OrderAnomaly {
     /// What is wrong.
-    pub sort: DisorderSort,
+    pub sort: OrderAnomalyKind,
     /// The lane.
     pub lane: Option<LaneId>,
     /// The message.
@@ -58,7 +58,7 @@ pub struct Disorder {
 
 /// A message or an outcome in its place.
 #[derive(Debug)]
-pub(crate) enum Placed {
+pub(crate) enum PlacedEntry {
     Message(Seq),
     /// A call that no message holds.
     Call {
@@ -76,7 +76,7 @@ pub(crate) enum Placed {
 
 /// A call without an outcome.
 #[derive(Debug)]
-pub(crate) struct Waiting<'a> {
+pub(crate) struct AwaitedResult<'a> {
     /// The message that holds it, or its `tool.called`.
     pub(crate) seq: Seq,
     pub(crate) id: &'a str,
@@ -88,12 +88,12 @@ pub(crate) struct Waiting<'a> {
 impl Conversation {
     /// The calls of the last answer in a lane that have no outcome, and later calls that no message
     /// holds. Calls that the model has gone past no longer wait.
-    pub(crate) fn waiting(&self, lane: Option<&LaneId>) -> Vec<Waiting<'_>> {
+    pub(crate) fn waiting(&self, lane: Option<&LaneId>) -> Vec<AwaitedResult<'_>> {
         let Some(lane) = self.lanes.get(&lane.cloned()) else { return Vec::new() };
-        let spoke = |said: &Said| !said.bare && said.role == Some(Role::Assistant);
+        let spoke = |said: &LaneEntry| !said.bare && said.role == Some(SpeakerRole::Assistant);
         let end = lane.messages.iter().rposition(spoke).map_or(0, |last| last + 1);
         let before = lane.messages.get(..end).unwrap_or_default();
-        let others = |said: &Said| !said.bare && !spoke(said);
+        let others = |said: &LaneEntry| !said.bare && !spoke(said);
         let first = before.iter().rposition(others).map_or(0, |at| at + 1);
         let mut waiting = Vec::new();
         for (at, said) in lane.messages.iter().enumerate().skip(first) {
@@ -102,9 +102,9 @@ impl Conversation {
             }
             let calls = lane.calls.get(said.calls.0..said.calls.1).unwrap_or_default();
             for (place, call) in calls.iter().enumerate().filter(|(_, call)| call.is_open()) {
-                let same = |other: &&Call| other.id == call.id;
+                let same = |other: &&LaneCall| other.id == call.id;
                 let nth = calls.get(..place).unwrap_or_default().iter().filter(same).count();
-                waiting.push(Waiting { seq: call.seq, id: &call.id, name: &call.name, nth });
+                waiting.push(AwaitedResult { seq: call.seq, id: &call.id, name: &call.name, nth });
             }
         }
         waiting
@@ -112,23 +112,25 @@ impl Conversation {
 
     /// The messages of one lane and the calls that no message holds, each followed by its outcomes.
     /// Ignores compactions.
-    pub(crate) fn placed(&self, lane: Option<&LaneId>) -> Vec<Placed> {
+    pub(crate) fn placed(&self, lane: Option<&LaneId>) -> Vec<PlacedEntry> {
         let Some(lane) = self.lanes.get(&lane.cloned()) else { return Vec::new() };
         let mut placed = Vec::with_capacity(lane.messages.len());
         for said in lane.messages.iter().filter(|said| said.role.is_some() && said.rest) {
             if !said.bare {
-                placed.push(Placed::Message(said.seq));
+                placed.push(PlacedEntry::Message(said.seq));
             }
             for call in lane.calls.get(said.calls.0..said.calls.1).unwrap_or_default() {
                 let message = call.result.and_then(|at| lane.messages.get(at));
                 let id = CallId(call.id.clone());
                 if said.bare {
-                    placed.push(Placed::Call { seq: said.seq, call: id.clone() });
+                    placed.push(PlacedEntry::Call { seq: said.seq, call: id.clone() });
                 }
                 placed.push(match (message, call.executed) {
-                    (Some(said), _) => Placed::Result { seq: said.seq, call: id, executed: false },
-                    (None, Some(seq)) => Placed::Result { seq, call: id, executed: true },
-                    (None, None) => Placed::Unknown(id),
+                    (Some(said), _) => {
+                        PlacedEntry::Result { seq: said.seq, call: id, executed: false }
+                    }
+                    (None, Some(seq)) => PlacedEntry::Result { seq, call: id, executed: true },
+                    (None, None) => PlacedEntry::Unknown(id),
                 });
             }
         }
@@ -141,20 +143,21 @@ impl Conversation {
     /// that a compaction covers and unknown messages are left out. A call without a result stays
     /// without one: see [`Conversation::repairs`].
     #[must_use]
-    pub fn valid_order(&self) -> Vec<Shown> {
+    pub fn valid_order(&self) -> Vec<ContextSource> {
         let mut shown = Vec::new();
         for (name, lane) in &self.lanes {
             let cover = lane.cover();
-            let seen = |said: &&Said| said.role.is_some() && said.rest && !cover.contains(said.seq);
+            let seen =
+                |said: &&LaneEntry| said.role.is_some() && said.rest && !cover.contains(said.seq);
             for said in lane.messages.iter().filter(seen) {
-                shown.push(Shown { lane: name.clone(), seq: said.seq, result: None });
+                shown.push(ContextSource { lane: name.clone(), seq: said.seq, result: None });
                 let calls = lane.calls.get(said.calls.0..said.calls.1).unwrap_or_default();
                 // A result stays with its call even if a compaction covers only the result.
                 shown.extend(calls.iter().filter_map(|call| {
                     let message = call.result.and_then(|at| lane.messages.get(at));
                     let seq = message.map(|said| said.seq).or(call.executed)?;
                     let result = Some(CallId(call.id.clone()));
-                    Some(Shown { lane: name.clone(), seq, result })
+                    Some(ContextSource { lane: name.clone(), seq, result })
                 }));
             }
         }
@@ -163,14 +166,14 @@ impl Conversation {
 
     /// Where the order of the journal is invalid, in the order of the journal, lane by lane.
     #[must_use]
-    pub fn disorder(&self) -> Vec<Disorder> {
+    pub fn disorder(&self) -> Vec<OrderAnomaly> {
         let mut found = Vec::new();
         for (name, lane) in &self.lanes {
             let start = found.len();
-            Look::new(lane).all(&mut |sort, seq, call, tool| {
+            LaneScan::new(lane).all(&mut |sort, seq, call, tool| {
                 let call = call.map(|call| CallId(call.to_owned()));
                 let (lane, name) = (name.clone(), tool.to_owned());
-                found.push(Disorder { sort, lane, seq, call, name });
+                found.push(OrderAnomaly { sort, lane, seq, call, name });
             });
             if let Some(new) = found.get_mut(start..) {
                 new.sort_by_key(|disorder| (disorder.seq, disorder.sort));
@@ -181,11 +184,11 @@ impl Conversation {
 
     /// For each compaction in force, the calls that it separates from their results, unless the
     /// other one is covered too: a few of them, in the order of the journal.
-    pub(crate) fn splits(&self) -> Vec<(Seq, Vec<Split>)> {
+    pub(crate) fn splits(&self) -> Vec<(Seq, Vec<SplitCall>)> {
         let mut splits = Vec::new();
         for lane in self.lanes.values() {
             let cover = lane.cover();
-            let split = |range: &Compacted| (range.at, lane.split_by(range, &cover));
+            let split = |range: &CompactedRange| (range.at, lane.split_by(range, &cover));
             splits.extend(lane.compacted.iter().map(split).filter(|(_, calls)| !calls.is_empty()));
         }
         splits.sort_by_key(|(at, _)| *at);
@@ -194,7 +197,7 @@ impl Conversation {
 }
 
 impl Lane {
-    fn split_by(&self, range: &Compacted, cover: &Cover) -> Vec<Split> {
+    fn split_by(&self, range: &CompactedRange, cover: &CoveredRanges) -> Vec<SplitCall> {
         let mut split = Vec::new();
         // A call and its result are close together. Only the calls near both ends of the range are
         // checked, so that many compactions cost no more than one.
@@ -216,33 +219,33 @@ impl Lane {
 }
 
 /// A call that a compaction separates from its result: the events of both.
-pub(crate) type Split = (CallId, Seq, Seq);
+pub(crate) type SplitCall = (CallId, Seq, Seq);
 
 /// How many calls before the end of a range are checked.
 const NEAR: usize = 256;
 
 /// Scans the messages of one lane. Skips bare calls: they have no order that an agent gave them,
 /// and open ones are found by their execution.
-struct Look<'a> {
+struct LaneScan<'a> {
     lane: &'a Lane,
-    cover: Cover,
+    cover: CoveredRanges,
     /// For each message, the last message of the run of assistant messages it starts or is in.
     run_end: Vec<usize>,
     /// For each message, how many up to it hold more than results.
     spoken: Vec<usize>,
     /// For each message, whether a message from here on is unknown, or the assistant's.
-    after: Vec<After>,
+    after: Vec<LaneRemainder>,
 }
 
 #[derive(Clone, Copy, Default)]
-struct After {
+struct LaneRemainder {
     unknown: bool,
     assistant: bool,
 }
 
-type Tell<'f> = &'f mut dyn FnMut(DisorderSort, Seq, Option<&str>, &str);
+type OrderAnomalySink<'f> = &'f mut dyn FnMut(OrderAnomalyKind, Seq, Option<&str>, &str);
 
-impl<'a> Look<'a> {
+impl<'a> LaneScan<'a> {
     fn new(lane: &'a Lane) -> Self {
         let cover = lane.cover();
         let count = lane.messages.len();
@@ -255,8 +258,8 @@ impl<'a> Look<'a> {
             spoken.push(sum);
         }
         let mut run_end = vec![0; count];
-        let mut after = vec![After::default(); count + 1];
-        let mut later = After::default();
+        let mut after = vec![LaneRemainder::default(); count + 1];
+        let mut later = LaneRemainder::default();
         let mut end = count;
         for (index, said) in lane.messages.iter().enumerate().rev() {
             if said.bare {
@@ -265,7 +268,7 @@ impl<'a> Look<'a> {
                 }
                 continue;
             }
-            let assistant = said.role == Some(Role::Assistant);
+            let assistant = said.role == Some(SpeakerRole::Assistant);
             // A model's answer may be recorded in several consecutive messages.
             if !assistant || end == count {
                 end = index;
@@ -287,32 +290,35 @@ impl<'a> Look<'a> {
         Self { lane, cover, run_end, spoken, after }
     }
 
-    fn all(&self, tell: Tell<'_>) {
+    fn all(&self, tell: OrderAnomalySink<'_>) {
         self.beginning(tell);
         self.calls(tell);
         self.results(tell);
     }
 
-    fn beginning(&self, tell: Tell<'_>) {
+    fn beginning(&self, tell: OrderAnomalySink<'_>) {
         let mut messages = self.lane.messages.iter().filter(|said| !said.bare);
         let first = messages.find(|said| !self.cover.contains(said.seq));
         let Some(first) = first.filter(|first| !self.cover.is_before(first.seq)) else { return };
-        if first.role.is_some_and(|role| !matches!(role, Role::User | Role::Instruction)) {
-            tell(DisorderSort::Beginning, first.seq, None, "");
+        if first
+            .role
+            .is_some_and(|role| !matches!(role, SpeakerRole::User | SpeakerRole::Instruction))
+        {
+            tell(OrderAnomalyKind::Beginning, first.seq, None, "");
         }
     }
 
     /// The last message of the run of assistant messages that holds the call.
-    fn run_end(&self, call: &Call) -> usize {
+    fn run_end(&self, call: &LaneCall) -> usize {
         self.run_end.get(call.message).copied().unwrap_or(call.message)
     }
 
     /// What follows the answer with this call.
-    fn after(&self, call: &Call) -> After {
+    fn after(&self, call: &LaneCall) -> LaneRemainder {
         self.after.get(self.run_end(call) + 1).copied().unwrap_or_default()
     }
 
-    fn calls(&self, tell: Tell<'_>) {
+    fn calls(&self, tell: OrderAnomalySink<'_>) {
         let mut told = None;
         for call in &self.lane.calls {
             if call.bare || self.cover.contains(call.seq) {
@@ -323,9 +329,9 @@ impl<'a> Look<'a> {
                 let after = self.after(call);
                 // Somebody may speak while a tool runs, and an unknown message may be the result.
                 let sort = if after.assistant && !after.unknown {
-                    DisorderSort::PassedOver
+                    OrderAnomalyKind::PassedOver
                 } else {
-                    DisorderSort::NoResult
+                    OrderAnomalyKind::NoResult
                 };
                 tell(sort, call.seq, Some(&call.id), &call.name);
             }
@@ -334,7 +340,7 @@ impl<'a> Look<'a> {
             let apart = spoken(result) > spoken(end + 1) && !call.repaired;
             if apart && told != Some(call.message) {
                 told = Some(call.message);
-                tell(DisorderSort::Between, call.seq, Some(&call.id), &call.name);
+                tell(OrderAnomalyKind::Between, call.seq, Some(&call.id), &call.name);
             }
         }
         for same in &self.lane.same_ids {
@@ -349,15 +355,15 @@ impl<'a> Look<'a> {
             // An unknown message may be the result of the first call.
             let open = first.is_open() && !self.after(first).unknown;
             let sort = if open || first.message == second.message {
-                DisorderSort::SameIdOpen
+                OrderAnomalyKind::SameIdOpen
             } else {
-                DisorderSort::SameId
+                OrderAnomalyKind::SameId
             };
             tell(sort, second.seq, Some(&second.id), &second.name);
         }
     }
 
-    fn results(&self, tell: Tell<'_>) {
+    fn results(&self, tell: OrderAnomalySink<'_>) {
         let unknown = self.lane.messages.iter().position(|said| said.role.is_none());
         for loose in &self.lane.loose {
             let Some(said) = self.lane.messages.get(loose.message) else { continue };
@@ -367,11 +373,11 @@ impl<'a> Look<'a> {
             let call = loose.second_for.and_then(|call| self.lane.calls.get(call));
             let (sort, name) = match call {
                 Some(call) if self.cover.contains(call.seq) => continue,
-                Some(call) => (DisorderSort::SecondResult, call.name.as_str()),
-                None if loose.early => (DisorderSort::Early, ""),
+                Some(call) => (OrderAnomalyKind::SecondResult, call.name.as_str()),
+                None if loose.early => (OrderAnomalyKind::Early, ""),
                 // Its call may be in an unknown message.
                 None if unknown.is_some_and(|unknown| unknown < loose.message) => continue,
-                None => (DisorderSort::NoCall, ""),
+                None => (OrderAnomalyKind::NoCall, ""),
             };
             tell(sort, said.seq, Some(&loose.id), name);
         }

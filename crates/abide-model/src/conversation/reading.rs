@@ -36,7 +36,7 @@ pub enum MessageForm {
 
 /// The role of a message, as far as the order of a conversation depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Role {
+pub(super) enum SpeakerRole {
     User,
     Instruction,
     Assistant,
@@ -74,8 +74,8 @@ impl ReadResult {
 
 /// The parts of a message that a conversation needs.
 #[derive(Debug, PartialEq, Eq, Default)]
-pub(super) struct Reading {
-    pub(super) role: Role,
+pub(super) struct MessageReading {
+    pub(super) role: SpeakerRole,
     pub(super) calls: Vec<ReadCall>,
     pub(super) results: Vec<ReadResult>,
     /// Ids of the tools that the API ran itself.
@@ -142,17 +142,17 @@ struct WireFunction<'a> {
     name: Option<&'a RawValue>,
 }
 
-impl Reading {
+impl MessageReading {
     /// Reads a message; `None` if its content is unknown.
     pub(super) fn of(data: &Payload) -> Option<Self> {
         let wire: WireMessage<'_> = serde_json::from_str(data.as_str()).ok()?;
         let wire_role = text(Some(wire.role))?;
         let role = match wire_role.as_str() {
-            "user" => Role::User,
-            "system" | "developer" => Role::Instruction,
-            "assistant" | "model" => Role::Assistant,
-            "tool" | "function" => Role::Tool,
-            _ => Role::Other,
+            "user" => SpeakerRole::User,
+            "system" | "developer" => SpeakerRole::Instruction,
+            "assistant" | "model" => SpeakerRole::Assistant,
+            "tool" | "function" => SpeakerRole::Tool,
+            _ => SpeakerRole::Other,
         };
         let speaks = [
             wire.content,
@@ -168,7 +168,7 @@ impl Reading {
         let mut reading = Self { role, ..Self::default() };
         let blocks = wire.content.and_then(list);
         let no_blocks = blocks.as_ref().is_none_or(Vec::is_empty);
-        if let Some(id) = text(wire.tool_call_id).filter(|_| role == Role::Tool) {
+        if let Some(id) = text(wire.tool_call_id).filter(|_| role == SpeakerRole::Tool) {
             reading.results.push(ReadResult::new(id, wire.content));
         } else {
             blocks.into_iter().flatten().for_each(|block| reading.block(block));
@@ -181,7 +181,7 @@ impl Reading {
             let (id, form) = (name.clone(), MessageForm::OpenAi);
             reading.calls.push(ReadCall { id, name, form });
         }
-        if role == Role::Tool && reading.results.is_empty() {
+        if role == SpeakerRole::Tool && reading.results.is_empty() {
             // A result without a call id, unless the name of a function identifies it.
             let id = text(wire.name).filter(|_| wire_role == "function").unwrap_or_default();
             reading.results.push(ReadResult::new(id, wire.content));
@@ -271,10 +271,10 @@ fn has_content(data: &Payload) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Limits;
+    use crate::EventLimits;
 
-    fn read(text: &str) -> Option<Reading> {
-        Reading::of(&Payload::new(text, &Limits::default()).unwrap())
+    fn read(text: &str) -> Option<MessageReading> {
+        MessageReading::of(&Payload::new(text, &EventLimits::default()).unwrap())
     }
 
     #[test]

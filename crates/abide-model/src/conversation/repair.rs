@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::reading::OUTCOME_UNKNOWN;
-use super::{CallForm, Conversation, MessageForm, OpenCall};
-use crate::{Kind, Limits, NewEvent, Payload};
+use super::{CallForm, Conversation, MessageForm, UnansweredCall};
+use crate::{EventLimits, Kind, NewEvent, Payload};
 
 impl Conversation {
     /// The events that make the conversation valid: for each open call a result, in the form and
@@ -15,7 +15,7 @@ impl Conversation {
     }
 }
 
-fn outcome_unknown(open: OpenCall) -> Option<NewEvent> {
+fn outcome_unknown(open: UnansweredCall) -> Option<NewEvent> {
     let call = open.call.as_str();
     let (kind, data) = match open.form {
         CallForm::Message(MessageForm::Abide) => (
@@ -46,7 +46,7 @@ fn outcome_unknown(open: OpenCall) -> Option<NewEvent> {
         ),
         CallForm::Api => (Kind::API_FINISHED, json!({"call": call, "error": OUTCOME_UNKNOWN})),
     };
-    let data = Payload::new(&data.to_string(), &Limits::default()).ok()?;
+    let data = Payload::new(&data.to_string(), &EventLimits::default()).ok()?;
     let (turn, task, lane) = (open.turn, open.task, open.lane);
     Some(NewEvent { turn, task, lane, ..NewEvent::new(kind, data) })
 }

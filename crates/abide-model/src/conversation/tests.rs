@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{Limits, NewEvent, Payload, Timestamp};
+use crate::{EventLimits, NewEvent, Payload, Timestamp};
 
 /// A step of a session, as it may or may not have been recorded.
 #[derive(Debug, Clone)]
@@ -89,7 +89,7 @@ fn data(step: &Step) -> Vec<(&'static str, Value)> {
 }
 
 fn event(seq: u64, kind: &str, data: &Value) -> Event {
-    let data = Payload::new(&data.to_string(), &Limits::default()).unwrap();
+    let data = Payload::new(&data.to_string(), &EventLimits::default()).unwrap();
     NewEvent::new(Kind::new(kind).unwrap(), data).into_event(Seq(seq), Timestamp::from_millis(0))
 }
 
@@ -110,7 +110,7 @@ struct Wire {
 }
 
 /// What goes to an API, by its own reading of what was recorded: it shares no code with ours.
-fn sent(events: &[Event], shown: &[Shown]) -> Vec<Wire> {
+fn sent(events: &[Event], shown: &[ContextSource]) -> Vec<Wire> {
     let ids = |list: &Value, of: &[&str]| -> Vec<String> {
         let list = list.as_array().cloned().unwrap_or_default();
         let id = |one: &Value| of.iter().find_map(|name| one[*name].as_str().map(str::to_owned));
@@ -225,12 +225,12 @@ proptest! {
         // What is wrong was wrong before, and no call is left that nothing came of.
         for one in conversation.disorder() {
             let sorts = match one.sort {
-                DisorderSort::SameId => vec![DisorderSort::SameId, DisorderSort::SameIdOpen],
+                OrderAnomalyKind::SameId => vec![OrderAnomalyKind::SameId, OrderAnomalyKind::SameIdOpen],
                 sort => vec![sort],
             };
-            let was = |sort| disorder.contains(&Disorder { sort, ..one.clone() });
+            let was = |sort| disorder.contains(&OrderAnomaly { sort, ..one.clone() });
             prop_assert!(sorts.into_iter().any(was), "{:?} is new, after {:?}", one, disorder);
-            prop_assert!(!matches!(one.sort, DisorderSort::NoResult | DisorderSort::PassedOver));
+            prop_assert!(!matches!(one.sort, OrderAnomalyKind::NoResult | OrderAnomalyKind::PassedOver));
         }
         let order = conversation.valid_order();
         // Nothing that could be shown before is lost, and nothing is shown twice.
@@ -452,7 +452,7 @@ fn a_call_that_no_message_holds_is_shown_with_its_result_wherever_that_is() {
     let all = [called(1), finished(2), said(3)];
     assert_eq!(shown(&all), [(1, None), outcome(3, "c")]);
     assert!(read(&all).repairs().is_empty());
-    assert!(read(&all).disorder().iter().all(|one| one.sort == DisorderSort::Beginning));
+    assert!(read(&all).disorder().iter().all(|one| one.sort == OrderAnomalyKind::Beginning));
     // Without a call a result is nobody's.
     assert_eq!(shown(&[finished(1), said(2)]), []);
 }
@@ -477,8 +477,8 @@ fn a_call_that_a_message_holds_too_is_that_of_the_message() {
         assert_eq!(shown(&before), [(3, None), outcome(2, "c1")]);
         assert_eq!(
             read(&before).disorder(),
-            vec![Disorder {
-                sort: DisorderSort::Beginning,
+            vec![OrderAnomaly {
+                sort: OrderAnomalyKind::Beginning,
                 lane: None,
                 seq: Seq(3),
                 call: None,

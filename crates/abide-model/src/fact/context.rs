@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Seq, Tokens};
+use crate::{Seq, TokenBasis};
 
 /// `context.compacted`: a summary replaces the messages of a range in the context. They stay in the
 /// journal.
@@ -35,12 +35,12 @@ pub struct Compaction {
     pub after_tokens: u64,
     /// How these tokens were counted; `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tokens: Option<Tokens>,
+    pub tokens: Option<TokenBasis>,
 }
 
 /// `context.pinned`: compactions keep this message in the context, or no longer do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pin {
+pub struct ContextPin {
     /// The event that holds the message or the outcome of a call.
     pub message: Seq,
     /// Pinned or unpinned.

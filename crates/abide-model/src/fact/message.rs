@@ -12,17 +12,17 @@ pub struct Message {
     /// `system`, `user`, `assistant`, `tool`, or the agent's own word.
     pub role: String,
     /// Its content.
-    pub content: Content,
+    pub content: MessageContent,
 }
 
 /// The content of a message.
 #[derive(Debug, Clone, Serialize)]
 #[serde(untagged)]
-pub enum Content {
+pub enum MessageContent {
     /// Plain text.
     Text(String),
     /// A list of blocks.
-    Blocks(Vec<Block>),
+    Blocks(Vec<MessageBlock>),
     /// Anything else, verbatim.
     Other(Box<RawValue>),
 }
@@ -30,7 +30,7 @@ pub enum Content {
 /// A block of a message. Unknown blocks are kept verbatim.
 #[derive(Debug, Clone, Serialize)]
 #[serde(untagged)]
-pub enum Block {
+pub enum MessageBlock {
     /// A block of a known type.
     Known(KnownBlock),
     /// Any other block, verbatim.
@@ -77,7 +77,7 @@ pub enum KnownBlock {
 // serde's derived code buffers tagged and untagged enums, and raw JSON does not survive that. So the
 // variants are told apart by their raw JSON.
 
-impl<'de> Deserialize<'de> for Content {
+impl<'de> Deserialize<'de> for MessageContent {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = Box::<RawValue>::deserialize(deserializer)?;
         let read = match raw.get().as_bytes().first() {
@@ -89,7 +89,7 @@ impl<'de> Deserialize<'de> for Content {
     }
 }
 
-impl<'de> Deserialize<'de> for Block {
+impl<'de> Deserialize<'de> for MessageBlock {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = Box::<RawValue>::deserialize(deserializer)?;
         Ok(serde_json::from_str(raw.get()).map_or(Self::Other(raw), Self::Known))
@@ -100,7 +100,7 @@ impl<'de> Deserialize<'de> for KnownBlock {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         /// The fields of all types of blocks.
         #[derive(Deserialize)]
-        struct Fields {
+        struct BlockFields {
             r#type: String,
             text: Option<String>,
             thinking: Option<String>,
@@ -114,7 +114,7 @@ impl<'de> Deserialize<'de> for KnownBlock {
         fn need<T, E: Error>(field: Option<T>, name: &'static str) -> Result<T, E> {
             field.ok_or_else(|| E::missing_field(name))
         }
-        let fields = Fields::deserialize(deserializer)?;
+        let fields = BlockFields::deserialize(deserializer)?;
         Ok(match fields.r#type.as_str() {
             "text" => Self::Text { text: need(fields.text, "text")? },
             "thinking" => Self::Thinking {
@@ -143,7 +143,7 @@ impl Message {
     /// A message of plain text.
     #[must_use]
     pub fn text(role: &str, text: impl Into<String>) -> Self {
-        Self { role: role.to_owned(), content: Content::Text(text.into()) }
+        Self { role: role.to_owned(), content: MessageContent::Text(text.into()) }
     }
 
     /// What the user says.
@@ -181,14 +181,16 @@ mod tests {
             assert_eq!(serde_json::to_string(&message).unwrap(), json);
         }
         let blocks = |json: &str| match serde_json::from_str(json).unwrap() {
-            Content::Blocks(blocks) => blocks,
+            MessageContent::Blocks(blocks) => blocks,
             other => panic!("{other:?}"),
         };
         let call = blocks(contents[2]);
-        assert!(matches!(&call[0], Block::Known(KnownBlock::ToolCall { name, .. }) if name == "n"));
+        assert!(
+            matches!(&call[0], MessageBlock::Known(KnownBlock::ToolCall { name, .. }) if name == "n")
+        );
         let result = blocks(r#"[{"type":"tool_result","call":"c","content":""}]"#);
-        assert!(matches!(&result[0], Block::Known(KnownBlock::ToolResult { ok: true, .. })));
+        assert!(matches!(&result[0], MessageBlock::Known(KnownBlock::ToolResult { ok: true, .. })));
         let odd = blocks(contents[4]);
-        assert!(odd.iter().all(|block| matches!(block, Block::Other(_))) && odd.len() == 4);
+        assert!(odd.iter().all(|block| matches!(block, MessageBlock::Other(_))) && odd.len() == 4);
     }
 }

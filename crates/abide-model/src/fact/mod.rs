@@ -17,19 +17,19 @@ mod turn;
 mod usage;
 
 pub use checkpoint::{Checkpoint, FilesRestored, Manifest, Rewind, Thinning, WorkspaceCounts};
-pub use context::{Compaction, ContextRestored, Pin};
+pub use context::{Compaction, ContextPin, ContextRestored};
 pub use environment::{
     DependencyResolution, Erasure, GitState, LogRecord, Recovery, ResourceSample,
 };
 pub use file::{Artifact, FileOp, FileTouch};
-pub use message::{Block, Content, KnownBlock, Message};
+pub use message::{KnownBlock, Message, MessageBlock, MessageContent};
 pub use permission::{PermissionAnswered, PermissionAsked, PermissionOption};
 pub use run::{AgentObservation, RunEnd, RunStart};
 pub use session::{
-    Created as SessionCreated, Parent, ParentReason, SessionFields, SessionStatus, Source,
+    ParentReason, SessionCreated, SessionFields, SessionParent, SessionStatus, SourceDocument,
     StatusChange, WriterOpened,
 };
-pub use task::{Created as TaskCreated, PlanRecord, TaskChange, TaskStatus, TaskStatusChange};
+pub use task::{TaskChange, TaskCreated, TaskListRecord, TaskStatus, TaskStatusChange};
 pub use tool::{ApiCall, ApiResult, ToolCall, ToolResult};
 pub use turn::{ArbiterDecision, TurnEnd, TurnRole, TurnStart};
 pub use usage::{LimitObservation, ModelConfiguration, Usage, UsageRecord};
@@ -90,7 +90,7 @@ facts! {
     /// A tool has finished.
     ToolResult(ToolResult) = TOOL_FINISHED,
     /// The session was created.
-    SessionCreated(session::Created) = SESSION_CREATED,
+    SessionCreated(session::SessionCreated) = SESSION_CREATED,
     /// Fields of the session changed.
     SessionUpdated(SessionFields) = SESSION_UPDATED,
     /// The status of the session changed.
@@ -120,9 +120,9 @@ facts! {
     /// The user answered a permission request.
     PermissionAnswered(PermissionAnswered) = PERMISSION_ANSWERED,
     /// A task list was recorded; its tasks follow.
-    PlanRecorded(PlanRecord) = PLAN_RECORDED,
+    PlanRecorded(TaskListRecord) = PLAN_RECORDED,
     /// A task was created.
-    TaskCreated(task::Created) = TASK_CREATED,
+    TaskCreated(task::TaskCreated) = TASK_CREATED,
     /// Fields of a task changed.
     TaskChanged(TaskChange) = TASK_CHANGED,
     /// The status of a task changed.
@@ -142,7 +142,7 @@ facts! {
     /// A compaction was undone.
     ContextRestored(ContextRestored) = CONTEXT_RESTORED,
     /// A message was pinned to the context, or unpinned.
-    Pin(Pin) = CONTEXT_PINNED,
+    Pin(ContextPin) = CONTEXT_PINNED,
     /// Usage was recorded.
     Usage(UsageRecord) = USAGE_RECORDED,
     /// A rate limit was observed.
@@ -192,7 +192,7 @@ new_events! {
     ApiResult => API_FINISHED,
     PermissionAsked => PERMISSION_ASKED,
     PermissionAnswered => PERMISSION_ANSWERED,
-    PlanRecord => PLAN_RECORDED,
+    TaskListRecord => PLAN_RECORDED,
     TaskCreated => TASK_CREATED,
     TaskChange => TASK_CHANGED,
     TaskStatusChange => TASK_STATUS,
@@ -203,7 +203,7 @@ new_events! {
     FilesRestored => FILES_RESTORED,
     Compaction => CONTEXT_COMPACTED,
     ContextRestored => CONTEXT_RESTORED,
-    Pin => CONTEXT_PINNED,
+    ContextPin => CONTEXT_PINNED,
     UsageRecord => USAGE_RECORDED,
     LimitObservation => LIMIT_OBSERVED,
     ModelConfiguration => MODEL_CONFIGURED,

@@ -58,12 +58,12 @@ impl PermissionAnswered {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Fact, Kind, Limits, NewEvent, Payload};
+    use crate::{EventLimits, Fact, Kind, NewEvent, Payload};
 
     #[test]
     fn permissions_are_read_leniently_and_written_as_events() {
         let fact = |kind: &Kind, json: &str| {
-            Fact::decode(kind, &Payload::new(json, &Limits::default()).unwrap()).unwrap()
+            Fact::decode(kind, &Payload::new(json, &EventLimits::default()).unwrap()).unwrap()
         };
         let asked = r#"{"call":"c1","title":"Edit a","options":[{"id":"y","name":"Yes","kind":"allow_once"}]}"#;
         let Fact::PermissionAsked(read) = fact(&Kind::PERMISSION_ASKED, asked) else { panic!() };

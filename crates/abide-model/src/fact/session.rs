@@ -53,7 +53,7 @@ pub enum ParentReason {
 
 /// The parent of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Parent {
+pub struct SessionParent {
     /// The parent.
     pub session: SessionId,
     /// The last shared event.
@@ -64,7 +64,7 @@ pub struct Parent {
 
 /// The document a session was created from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Source {
+pub struct SourceDocument {
     /// Its path.
     pub path: String,
     /// Its SHA-256.
@@ -97,10 +97,10 @@ pub struct SessionFields {
     pub labels: BTreeMap<String, String>,
     /// Its parent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub parent: Option<Parent>,
+    pub parent: Option<SessionParent>,
     /// The document it was created from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub source: Option<Source>,
+    pub source: Option<SourceDocument>,
     /// Its idempotency key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
@@ -117,8 +117,8 @@ impl SessionFields {
     /// The session whose history this one shares, if these are the fields it was created with in
     /// event `first`.
     #[must_use]
-    pub fn forked_from(&self, first: Seq) -> Option<&Parent> {
-        let fork = |parent: &&Parent| {
+    pub fn forked_from(&self, first: Seq) -> Option<&SessionParent> {
+        let fork = |parent: &&SessionParent| {
             parent.reason == ParentReason::Fork
                 && parent.seq > Seq::ZERO
                 && parent.seq.next() == first
@@ -149,7 +149,7 @@ impl SessionFields {
 
 /// `session.created`: the id and the fields.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Created {
+pub struct SessionCreated {
     /// The session's id.
     pub session: SessionId,
     /// Its fields.

@@ -113,7 +113,7 @@ impl TaskStatus {
 
 /// `plan.recorded`: a task list was recorded. Its tasks follow.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct PlanRecord {
+pub struct TaskListRecord {
     /// The format of its document: `prp`, `markdown`, `toml` or `json`.
     pub form: String,
     /// The title of the document.
@@ -126,7 +126,7 @@ pub struct PlanRecord {
 
 /// `task.created`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct Created {
+pub struct TaskCreated {
     /// Its id.
     pub task: TaskId,
     /// Its title, in one line.

@@ -3,12 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Applied, Overview, TEXT_BYTES, folded_words, searchable};
+use super::{Overview, OverviewUpdate, TEXT_BYTES, folded_words, searchable};
 use crate::{Event, Fact, FileOp, Kind, LaneId, Seq, SessionId, Timestamp, TurnNumber, TurnRole};
 
 /// The changes of a range of events, and the overview at its end.
 #[derive(Debug)]
-pub struct Delta {
+pub struct HistoryDelta {
     /// The name of the session in the index.
     pub name: String,
     /// The overview at the end of the range.
@@ -43,7 +43,7 @@ pub struct TextDelta {
 #[derive(Debug, Default)]
 pub struct TurnDelta {
     /// It started. Replaces an earlier start.
-    pub started: Option<TurnBegun>,
+    pub started: Option<TurnOpening>,
     /// The decision made in it, and its reason.
     pub decided: Option<(Option<String>, Option<String>)>,
     /// When and how it ended.
@@ -54,7 +54,7 @@ pub struct TurnDelta {
 
 /// The start of a turn.
 #[derive(Debug)]
-pub struct TurnBegun {
+pub struct TurnOpening {
     /// When.
     pub at: Timestamp,
     /// The agent.
@@ -76,7 +76,7 @@ pub struct FileDelta {
     pub at: Timestamp,
 }
 
-impl Delta {
+impl HistoryDelta {
     /// An empty delta for the session of this name, starting from this overview.
     #[must_use]
     pub fn new(name: &str, overview: Overview) -> Self {
@@ -136,9 +136,9 @@ impl Delta {
         self.overview = overview;
     }
 
-    /// Adds the next event. On [`Applied::Rewound`] the overview must be set again before the delta
+    /// Adds the next event. On [`OverviewUpdate::Rewound`] the overview must be set again before the delta
     /// is applied to an index.
-    pub fn take_in(&mut self, event: &Event) -> Applied {
+    pub fn take_in(&mut self, event: &Event) -> OverviewUpdate {
         let turn = self.overview.open.turn_of(event);
         if let Some(text) = searchable(event) {
             let folded = folded_words(&text, TEXT_BYTES);
@@ -169,7 +169,7 @@ impl Delta {
                 if !fact.agent.is_empty() {
                     self.agents.insert(fact.agent.clone());
                 }
-                let started = TurnBegun { at: event.at, agent: fact.agent, role: fact.role };
+                let started = TurnOpening { at: event.at, agent: fact.agent, role: fact.role };
                 self.turns
                     .insert(number, TurnDelta { started: Some(started), ..TurnDelta::default() });
             }

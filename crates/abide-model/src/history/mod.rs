@@ -10,10 +10,10 @@ mod search;
 mod text;
 mod words;
 
-pub use delta::{Delta, FileDelta, TextDelta, TurnBegun, TurnDelta};
+pub use delta::{FileDelta, HistoryDelta, TextDelta, TurnDelta, TurnOpening};
 pub use open_turns::OpenTurns;
-pub use overview::{Applied, Overview, rewind_of};
-pub use query::{History, HistoryEntry, HistoryQuery, Match, Touched, TurnEntry};
-pub use search::{Excerpt, Search, SearchError, Term};
+pub use overview::{Overview, OverviewUpdate, rewind_of};
+pub use query::{FileActivity, History, HistoryEntry, HistoryQuery, SearchMatch, TurnEntry};
+pub use search::{Excerpt, Search, SearchError, SearchTerm};
 pub use text::{TEXT_BYTES, searchable};
 pub use words::{Word, folded_words, words};

@@ -3,10 +3,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::fact::{Content, KnownBlock, Message};
+use crate::fact::{KnownBlock, Message, MessageContent};
 use crate::{
-    Block, Event, Fact, Kind, Lineage, OpenTurns, Seq, SessionFields, SessionId, SessionStatus,
-    Timestamp, Usage,
+    Event, Fact, Kind, Lineage, MessageBlock, OpenTurns, Seq, SessionFields, SessionId,
+    SessionStatus, Timestamp, Usage,
 };
 
 /// Maximum length of a request or a summary in characters.
@@ -56,7 +56,7 @@ pub struct Overview {
 
 /// The effect of applying an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Applied {
+pub enum OverviewUpdate {
     /// The overview is current.
     Done,
     /// The session was rewound: rebuild the overview with [`Overview::of`].
@@ -118,7 +118,7 @@ impl Overview {
     }
 
     /// Applies the next event.
-    pub fn apply(&mut self, event: &Event) -> Applied {
+    pub fn apply(&mut self, event: &Event) -> OverviewUpdate {
         self.seq = event.seq;
         self.updated = self.updated.max(event.at);
         self.lineage.extend(event.seq);
@@ -128,7 +128,7 @@ impl Overview {
             if self.request.is_none() {
                 self.request = request_of(event);
             }
-            return Applied::Done;
+            return OverviewUpdate::Done;
         }
         let fact = event.fact();
         if let Ok(fact) = &fact {
@@ -157,10 +157,10 @@ impl Overview {
             Ok(Fact::Usage(fact)) => self.usage.add(&fact.usage),
             Ok(Fact::WriterOpened(_)) => self.writing = true,
             Ok(Fact::WriterClosed) => self.writing = false,
-            Ok(Fact::Rewind(_)) if rewind_of(event).is_some() => return Applied::Rewound,
+            Ok(Fact::Rewind(_)) if rewind_of(event).is_some() => return OverviewUpdate::Rewound,
             _ => {}
         }
-        Applied::Done
+        OverviewUpdate::Done
     }
 
     /// Sets the project that a session is created in; keeps the known one if none is given.
@@ -220,16 +220,16 @@ fn request_of(event: &Event) -> Option<String> {
     }
     let message: Message = data.decode().ok()?;
     let text = match message.content {
-        Content::Text(text) => text,
-        Content::Blocks(blocks) => blocks
+        MessageContent::Text(text) => text,
+        MessageContent::Blocks(blocks) => blocks
             .into_iter()
             .filter_map(|block| match block {
-                Block::Known(KnownBlock::Text { text }) => Some(text),
+                MessageBlock::Known(KnownBlock::Text { text }) => Some(text),
                 _ => None,
             })
             .collect::<Vec<_>>()
             .join("\n"),
-        Content::Other(_) => return None,
+        MessageContent::Other(_) => return None,
     };
     (!text.trim().is_empty()).then(|| clip(text))
 }
@@ -302,9 +302,9 @@ mod tests {
         // Event by event it is the same, until the session goes back.
         let mut step = Overview::default();
         for event in events.iter().take(8) {
-            assert_eq!(step.apply(event), Applied::Done);
+            assert_eq!(step.apply(event), OverviewUpdate::Done);
         }
-        assert_eq!(step.apply(&events[8]), Applied::Rewound);
+        assert_eq!(step.apply(&events[8]), OverviewUpdate::Rewound);
         let upto = |last: usize| {
             Overview::of(|| events.iter().take(last).cloned().map(Ok::<_, Infallible>)).unwrap()
         };

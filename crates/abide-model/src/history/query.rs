@@ -53,16 +53,16 @@ pub struct HistoryEntry {
     /// The number of files it changed.
     pub files: u64,
     /// The best matches of the search, best first.
-    pub matches: Vec<Match>,
+    pub matches: Vec<SearchMatch>,
     /// How many events match, as far as they were counted.
     pub match_count: u64,
     /// What it did to the file in the query.
-    pub touched: Vec<Touched>,
+    pub touched: Vec<FileActivity>,
 }
 
 /// A match of a search.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Match {
+pub struct SearchMatch {
     /// The event.
     pub seq: Seq,
     /// Its kind.
@@ -81,7 +81,7 @@ pub struct Match {
 
 /// What a session did to a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Touched {
+pub struct FileActivity {
     /// The file.
     pub path: String,
     /// The operation.

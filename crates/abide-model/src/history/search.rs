@@ -25,7 +25,7 @@ pub enum SearchError {
 
 /// Consecutive words.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Term {
+pub struct SearchTerm {
     /// The folded words; at least one.
     pub words: Vec<String>,
     /// The last word is a prefix.
@@ -35,7 +35,7 @@ pub struct Term {
 /// A search. A text matches if it contains every term.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Search {
-    terms: Vec<Term>,
+    terms: Vec<SearchTerm>,
 }
 
 /// Part of a text around a match.
@@ -55,18 +55,18 @@ impl Search {
         // Every second part is quoted. An unclosed quote ends with the text.
         for (index, part) in text.split('"').enumerate() {
             if index % 2 == 1 {
-                terms.extend(Term::of(part, false));
+                terms.extend(SearchTerm::of(part, false));
             } else {
                 terms.extend(part.split_whitespace().filter_map(|word| {
                     let open = word.trim_end_matches('*');
-                    Term::of(open, open.len() < word.len())
+                    SearchTerm::of(open, open.len() < word.len())
                 }));
             }
         }
         if terms.is_empty() {
             return Err(SearchError::NoWord { text: text.chars().take(80).collect() });
         }
-        if terms.iter().map(|term: &Term| term.words.len()).sum::<usize>() > MAX_WORDS {
+        if terms.iter().map(|term: &SearchTerm| term.words.len()).sum::<usize>() > MAX_WORDS {
             return Err(SearchError::TooLong);
         }
         Ok(Self { terms })
@@ -74,7 +74,7 @@ impl Search {
 
     /// The terms.
     #[must_use]
-    pub fn terms(&self) -> &[Term] {
+    pub fn terms(&self) -> &[SearchTerm] {
         &self.terms
     }
 
@@ -131,7 +131,7 @@ impl Search {
     }
 }
 
-impl Term {
+impl SearchTerm {
     fn of(text: &str, prefix: bool) -> Option<Self> {
         let words: Vec<String> =
             words(text).map(|word| word.folded).filter(|word| !word.is_empty()).collect();

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 
 use super::core::more;
 use super::{
-    CallState, CheckpointState, Compacted, FileState, KEYS, LaneState, RunState, SessionState,
-    Table, TurnState,
+    CallState, CheckpointState, FileState, KEYS, LaneState, LiveCompaction, RunState, SessionState,
+    StateTable, TurnState,
 };
 use super::{hashed_key, usage_keys};
 use crate::fact::{
-    ApiCall, ApiResult, Checkpoint, Compaction, ContextRestored, FileOp, FileTouch, FilesRestored,
-    GitState, Pin, Rewind, SessionCreated, ToolCall, ToolResult, TurnEnd, TurnStart, Usage,
+    ApiCall, ApiResult, Checkpoint, Compaction, ContextPin, ContextRestored, FileOp, FileTouch,
+    FilesRestored, GitState, Rewind, SessionCreated, ToolCall, ToolResult, TurnEnd, TurnStart,
+    Usage,
 };
 use crate::{Anomaly, CallId, Event, Fact, Kind, LaneId, Seq, TurnNumber};
 
@@ -213,7 +214,7 @@ impl SessionState {
         }
         let [new, old] = &mut self.keys;
         if new.len() >= KEYS {
-            *old = std::mem::replace(new, Table::new("keys"));
+            *old = std::mem::replace(new, StateTable::new("keys"));
         }
         new.set(&hashed_key(key), Some(event.seq));
     }
@@ -437,10 +438,10 @@ impl SessionState {
         more(&mut self.core.compactions, 1);
         let impossible =
             fact.first == Seq::ZERO || fact.first > fact.last || fact.last >= event.seq;
-        if impossible || fact.keeps.len() > Compacted::KEEPS || !fact.keeps.is_sorted() {
+        if impossible || fact.keeps.len() > LiveCompaction::KEEPS || !fact.keeps.is_sorted() {
             return Some(Anomaly::UnknownPosition);
         }
-        let new = Compacted {
+        let new = LiveCompaction {
             at: event.seq,
             first: fact.first,
             last: fact.last,
@@ -451,7 +452,7 @@ impl SessionState {
         (!taken).then_some(Anomaly::UnknownPosition)
     }
 
-    fn pinned(&mut self, event: &Event, fact: &Pin) -> Option<Anomaly> {
+    fn pinned(&mut self, event: &Event, fact: &ContextPin) -> Option<Anomaly> {
         if fact.message >= event.seq {
             return Some(Anomaly::UnknownPosition);
         }

@@ -22,7 +22,7 @@ pub(super) const fn more(counted: &mut u64, more: u64) {
 /// Counts of messages.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Messages {
+pub struct MessageCounts {
     /// All messages.
     pub total: u64,
     /// By role; after sixteen roles the rest count as `other`.
@@ -34,7 +34,7 @@ pub struct Messages {
 /// Counts of turns.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Turns {
+pub struct TurnCounts {
     /// The highest number used; never reverts.
     pub last: TurnNumber,
     /// Live turns.
@@ -48,7 +48,7 @@ pub struct Turns {
 /// Counts of tool calls and requests.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Calls {
+pub struct CallCounts {
     /// Tool calls.
     pub tools: u64,
     /// Tool calls that finished.
@@ -68,7 +68,7 @@ pub struct Calls {
 /// Counts of tasks.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Tasks {
+pub struct TaskCounts {
     /// All tasks.
     pub total: u64,
     /// By status.
@@ -84,7 +84,7 @@ pub struct Tasks {
 /// Counts of checkpoints.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Checkpoints {
+pub struct CheckpointCounts {
     /// The highest number used; never reverts.
     pub last: u64,
     /// Live checkpoints.
@@ -98,7 +98,7 @@ pub struct Checkpoints {
     pub thinned: Vec<(u64, u64)>,
 }
 
-impl Checkpoints {
+impl CheckpointCounts {
     /// Did retention drop this checkpoint?
     #[must_use]
     pub fn is_thinned(&self, number: u64) -> bool {
@@ -133,7 +133,7 @@ impl Checkpoints {
 /// Anomalies and recoveries.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Health {
+pub struct SessionHealth {
     /// Events with an anomaly.
     pub anomalies: u64,
     /// The newest of them.
@@ -146,7 +146,7 @@ pub struct Health {
     pub erased: u64,
 }
 
-impl Health {
+impl SessionHealth {
     /// Counts a recovery.
     pub(super) fn recovered(&mut self, fact: &Recovery) {
         more(&mut self.recoveries, 1);
@@ -168,7 +168,7 @@ pub struct RunState {
 /// Everything about a session that does not grow with it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Core {
+pub struct SessionCore {
     /// The last applied event.
     pub seq: Seq,
     /// Its time.
@@ -194,15 +194,15 @@ pub struct Core {
     /// The main lane. Named lanes are in a table.
     pub main: LaneState,
     /// Turns.
-    pub turns: Turns,
+    pub turns: TurnCounts,
     /// Messages.
-    pub messages: Messages,
+    pub messages: MessageCounts,
     /// Calls.
-    pub calls: Calls,
+    pub calls: CallCounts,
     /// Tasks.
-    pub tasks: Tasks,
+    pub tasks: TaskCounts,
     /// Checkpoints.
-    pub checkpoints: Checkpoints,
+    pub checkpoints: CheckpointCounts,
     /// Compactions.
     pub compactions: u64,
     /// The total usage; never reverts.
@@ -230,7 +230,7 @@ pub struct Core {
     /// The newest error in the log.
     pub last_error: Option<Seq>,
     /// Anomalies and recoveries.
-    pub health: Health,
+    pub health: SessionHealth,
     /// Rewinds; never reverts.
     pub rewinds: u64,
     /// The newest rewind; never reverts.

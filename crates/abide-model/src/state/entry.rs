@@ -82,7 +82,7 @@ pub struct LaneState {
     pub pins: Vec<Seq>,
     /// The compactions in force, oldest first. Restoring the newest brings the one before it back.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub compactions: Vec<Compacted>,
+    pub compactions: Vec<LiveCompaction>,
     /// The last event in which a model reported how many tokens it read and wrote, and their sum.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reported: Option<(Seq, u64)>,
@@ -90,7 +90,7 @@ pub struct LaneState {
 
 /// A compaction in force.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Compacted {
+pub struct LiveCompaction {
     /// Its event.
     pub at: Seq,
     /// The first covered event.
@@ -102,7 +102,7 @@ pub struct Compacted {
     pub keeps: Vec<Seq>,
 }
 
-impl Compacted {
+impl LiveCompaction {
     /// Maximum number of kept events.
     pub const KEEPS: usize = 256;
 
@@ -123,9 +123,10 @@ impl LaneState {
 
     /// Adds a compaction. Returns whether it covers something new and there was room for it. If
     /// there is no room, one that a later compaction covers is dropped first.
-    pub(super) fn compact(&mut self, new: Compacted) -> bool {
-        let within =
-            |one: &Compacted, other: &Compacted| other.first <= one.first && one.last <= other.last;
+    pub(super) fn compact(&mut self, new: LiveCompaction) -> bool {
+        let within = |one: &LiveCompaction, other: &LiveCompaction| {
+            other.first <= one.first && one.last <= other.last
+        };
         let mut standing = self.compactions.iter();
         if standing.any(|one| within(&new, one) && (one.first, one.last) != (new.first, new.last)) {
             return false;
@@ -148,7 +149,7 @@ impl LaneState {
 
     /// The newest compaction in force.
     #[must_use]
-    pub fn compacted(&self) -> Option<&Compacted> {
+    pub fn compacted(&self) -> Option<&LiveCompaction> {
         self.compactions.last()
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A state restored from a cache plus the events since then equals a full replay;
 //! [`SessionState::digest`] proves it. The state holds no payloads, only the seqs of their events.
-//! What grows with the session is in [`Table`]s, which are divided into pages.
+//! What grows with the session is in [`StateTable`]s, which are divided into pages.
 
 mod apply;
 mod core;
@@ -14,18 +14,18 @@ mod tasks;
 #[cfg(test)]
 mod tests;
 
-pub use self::core::{Core, RunState};
+pub use self::core::{RunState, SessionCore};
 pub use digest::Digest;
 pub use entry::{
-    CallState, CheckpointState, Compacted, FileState, LaneState, TaskState, TurnState,
+    CallState, CheckpointState, FileState, LaneState, LiveCompaction, TaskState, TurnState,
 };
 pub use savepoint::Savepoint;
-pub use table::{PageRef, Table};
+pub use table::{PageRef, StateTable};
 pub(crate) use tasks::TASK_TITLE;
 
 use serde::{Deserialize, Serialize};
 
-use self::core::Health;
+use self::core::SessionHealth;
 use crate::fact::{SessionFields, SessionStatus, Usage};
 use crate::{Epoch, Event, Fact, Kind, LaneId, Seq, TaskId, Timestamp};
 use entry::UsageEntry;
@@ -41,40 +41,40 @@ const KEYS: u64 = 10_000;
 #[derive(Debug, Clone)]
 pub struct SessionState {
     /// The part that does not grow.
-    pub core: Core,
+    pub core: SessionCore,
     /// Tasks by id.
-    pub tasks: Table<TaskState>,
+    pub tasks: StateTable<TaskState>,
     /// Calls without a result, by call id.
-    pub calls: Table<CallState>,
+    pub calls: StateTable<CallState>,
     /// Turns by number.
-    pub turns: Table<TurnState>,
+    pub turns: StateTable<TurnState>,
     /// Named lanes; see [`SessionState::lane`].
-    pub lanes: Table<LaneState>,
+    pub lanes: StateTable<LaneState>,
     /// Files by path.
-    pub files: Table<FileState>,
+    pub files: StateTable<FileState>,
     /// Checkpoints by number.
-    pub checkpoints: Table<CheckpointState>,
+    pub checkpoints: StateTable<CheckpointState>,
     /// The newest event of each artifact, by name.
-    pub artifacts: Table<Seq>,
+    pub artifacts: StateTable<Seq>,
     /// Usage by `model:…` and `lane:…`; never reverts. The usage of a turn is in `turns`.
-    pub usage: Table<UsageEntry>,
+    pub usage: StateTable<UsageEntry>,
     /// The live events that have a key, by hash of the key. Two generations.
-    keys: [Table<Seq>; 2],
+    keys: [StateTable<Seq>; 2],
 }
 
 impl Default for SessionState {
     fn default() -> Self {
         Self {
-            core: Core::default(),
-            tasks: Table::new("tasks"),
-            calls: Table::new("calls"),
-            turns: Table::new("turns"),
-            lanes: Table::new("lanes"),
-            files: Table::new("files"),
-            checkpoints: Table::new("checkpoints"),
-            artifacts: Table::new("artifacts"),
-            usage: Table::new("usage"),
-            keys: [Table::new("keys"), Table::new("keys")],
+            core: SessionCore::default(),
+            tasks: StateTable::new("tasks"),
+            calls: StateTable::new("calls"),
+            turns: StateTable::new("turns"),
+            lanes: StateTable::new("lanes"),
+            files: StateTable::new("files"),
+            checkpoints: StateTable::new("checkpoints"),
+            artifacts: StateTable::new("artifacts"),
+            usage: StateTable::new("usage"),
+            keys: [StateTable::new("keys"), StateTable::new("keys")],
         }
     }
 }
@@ -109,9 +109,9 @@ pub enum PageError {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Root {
+struct StateRoot {
     fold: u32,
-    core: Core,
+    core: SessionCore,
     tables: Vec<TableRoot>,
 }
 
@@ -199,7 +199,7 @@ impl SessionState {
         let mut tables = Vec::with_capacity(10);
         let mut put = |bytes| sink.put(bytes);
         each_table!(self, |_index, table| tables.push(table.save(&mut put)?));
-        let root = Root { fold: FOLD_VERSION, core: self.core.clone(), tables };
+        let root = StateRoot { fold: FOLD_VERSION, core: self.core.clone(), tables };
         Ok(serde_json::to_vec(&root).unwrap_or_default())
     }
 
@@ -212,19 +212,19 @@ impl SessionState {
     /// The state of a root, with no page loaded yet.
     pub fn restore(root: &[u8]) -> Result<Self, PageError> {
         #[derive(Deserialize)]
-        struct Version {
+        struct FoldVersion {
             fold: u32,
         }
-        let version: Version = serde_json::from_slice(root)?;
+        let version: FoldVersion = serde_json::from_slice(root)?;
         if version.fold != FOLD_VERSION {
             return Err(PageError::Version { found: version.fold });
         }
-        let root: Root = serde_json::from_slice(root)?;
+        let root: StateRoot = serde_json::from_slice(root)?;
         let mut state = Self { core: root.core, ..Self::default() };
         let mut tables = root.tables.into_iter();
         each_table!(state, |_index, table| {
             if let Some(root) = tables.next() {
-                *table = Table::restore(NAMES.get(_index).copied().unwrap_or("keys"), root);
+                *table = StateTable::restore(NAMES.get(_index).copied().unwrap_or("keys"), root);
             }
         });
         Ok(state)
@@ -379,7 +379,7 @@ impl SessionState {
     pub fn forked(self) -> Self {
         let core = self.core;
         let fields = SessionFields { parent: None, key: None, project_id: None, ..core.fields };
-        let core = Core {
+        let core = SessionCore {
             id: None,
             created: Timestamp::default(),
             fields,
@@ -389,13 +389,13 @@ impl SessionState {
             epoch: Epoch::default(),
             writing: false,
             usage: Usage::default(),
-            health: Health::default(),
+            health: SessionHealth::default(),
             rewinds: 0,
             last_rewind: None,
             restoring: None,
             ..core
         };
-        Self { core, usage: Table::new("usage"), ..self }
+        Self { core, usage: StateTable::new("usage"), ..self }
     }
 
     /// The state after a rewind. `base` is the state at the target, `before` the state just before

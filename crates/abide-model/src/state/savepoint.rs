@@ -5,17 +5,17 @@
 //! [`SessionState::roll_back`] or [`SessionState::release`] only the given events may be applied,
 //! and those that a writer starts with.
 
-use super::{Core, KEYS, SessionState, each_table};
+use super::{KEYS, SessionCore, SessionState, each_table};
 use crate::{Event, Kind};
 
 /// The state before some events.
 #[derive(Debug)]
-pub struct Savepoint(Kept);
+pub struct Savepoint(SavedState);
 
 #[derive(Debug)]
-enum Kept {
+enum SavedState {
     /// The core; each table saves what is changed in it.
-    Core(Box<Core>),
+    Core(Box<SessionCore>),
     /// The whole state, if tables will be replaced.
     Whole(Box<SessionState>),
 }
@@ -35,20 +35,20 @@ impl SessionState {
                 || keyed > KEYS;
         }
         if replaces {
-            return Savepoint(Kept::Whole(Box::new(self.clone())));
+            return Savepoint(SavedState::Whole(Box::new(self.clone())));
         }
         each_table!(self, |_index, table| table.begin());
-        Savepoint(Kept::Core(Box::new(self.core.clone())))
+        Savepoint(SavedState::Core(Box::new(self.core.clone())))
     }
 
     /// Undoes what was applied since the savepoint.
     pub fn roll_back(&mut self, savepoint: Savepoint) {
         match savepoint.0 {
-            Kept::Core(core) => {
+            SavedState::Core(core) => {
                 self.core = *core;
                 each_table!(self, |_index, table| table.roll_back());
             }
-            Kept::Whole(state) => *self = *state,
+            SavedState::Whole(state) => *self = *state,
         }
     }
 

@@ -3,7 +3,7 @@
 //! Saving writes only the pages that changed, and a restored state reads only the pages it touches.
 //! Pages split one at a time (linear hashing), so that no change costs more than two pages.
 //!
-//! Invariant: before a key is looked up or changed, the pages that [`Table::missing`] names are
+//! Invariant: before a key is looked up or changed, the pages that [`StateTable::missing`] names are
 //! loaded. A key on a page that is not loaded looks absent.
 
 use std::collections::BTreeMap;
@@ -18,27 +18,27 @@ use super::Digest;
 pub struct PageRef(pub u64, pub u32);
 
 #[derive(Debug, Clone)]
-enum Page<V> {
+enum TablePage<V> {
     Here { entries: Arc<BTreeMap<String, V>>, at: Option<PageRef> },
     Away(PageRef),
 }
 
 /// A paged map from text to `V` with a digest of its entries. Clones share their pages.
 #[derive(Debug, Clone)]
-pub struct Table<V> {
+pub struct StateTable<V> {
     name: &'static str,
-    pages: Vec<Page<V>>,
+    pages: Vec<TablePage<V>>,
     len: u64,
     digest: Digest,
     /// The number of pages that are not loaded.
     away: usize,
-    /// What changes since [`Table::begin`] have replaced.
-    before: Option<Before<V>>,
+    /// What changes since [`StateTable::begin`] have replaced.
+    before: Option<TableUndo<V>>,
 }
 
 /// A table before some changes.
 #[derive(Debug, Clone)]
-struct Before<V> {
+struct TableUndo<V> {
     len: u64,
     digest: Digest,
     /// The old value of each changed entry, in the order of the changes.
@@ -56,9 +56,9 @@ pub(super) struct TableRoot {
 /// The mean number of entries per page at which a page splits.
 const FULL: u64 = 48;
 
-impl<V: Clone + PartialEq + Serialize + DeserializeOwned> Table<V> {
+impl<V: Clone + PartialEq + Serialize + DeserializeOwned> StateTable<V> {
     pub(super) fn new(name: &'static str) -> Self {
-        let first = Page::Here { entries: Arc::default(), at: None };
+        let first = TablePage::Here { entries: Arc::default(), at: None };
         let pages = vec![first];
         Self { name, pages, len: 0, digest: Digest::default(), away: 0, before: None }
     }
@@ -83,7 +83,7 @@ impl<V: Clone + PartialEq + Serialize + DeserializeOwned> Table<V> {
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&V> {
         match self.pages.get(self.page_of(key)) {
-            Some(Page::Here { entries, .. }) => entries.get(key),
+            Some(TablePage::Here { entries, .. }) => entries.get(key),
             _ => None,
         }
     }
@@ -92,8 +92,8 @@ impl<V: Clone + PartialEq + Serialize + DeserializeOwned> Table<V> {
     pub fn iter(&self) -> impl Iterator<Item = (&str, &V)> {
         self.pages.iter().flat_map(|page| {
             match page {
-                Page::Here { entries, .. } => Some(entries.iter()),
-                Page::Away(_) => None,
+                TablePage::Here { entries, .. } => Some(entries.iter()),
+                TablePage::Away(_) => None,
             }
             .into_iter()
             .flatten()
@@ -105,7 +105,7 @@ impl<V: Clone + PartialEq + Serialize + DeserializeOwned> Table<V> {
     pub(super) fn set(&mut self, key: &str, value: Option<V>) {
         let name = self.name;
         let index = self.page_of(key);
-        let Some(Page::Here { entries, at }) = self.pages.get_mut(index) else {
+        let Some(TablePage::Here { entries, at }) = self.pages.get_mut(index) else {
             return;
         };
         let old = entries.get(key);
@@ -134,17 +134,17 @@ impl<V: Clone + PartialEq + Serialize + DeserializeOwned> Table<V> {
         }
     }
 
-    /// Saves what is changed from here on, until [`Table::roll_back`] or [`Table::release`].
+    /// Saves what is changed from here on, until [`StateTable::roll_back`] or [`StateTable::release`].
     pub(super) fn begin(&mut self) {
-        self.before = Some(Before { len: self.len, digest: self.digest, entries: Vec::new() });
+        self.before = Some(TableUndo { len: self.len, digest: self.digest, entries: Vec::new() });
     }
 
-    /// Undoes the changes since [`Table::begin`]. Pages that were split or loaded stay so.
+    /// Undoes the changes since [`StateTable::begin`]. Pages that were split or loaded stay so.
     pub(super) fn roll_back(&mut self) {
         let Some(before) = self.before.take() else { return };
         for (key, old) in before.entries.into_iter().rev() {
             let index = self.page_of(&key);
-            let Some(Page::Here { entries, at }) = self.pages.get_mut(index) else { continue };
+            let Some(TablePage::Here { entries, at }) = self.pages.get_mut(index) else { continue };
             *at = None;
             match old {
                 Some(old) => Arc::make_mut(entries).insert(key, old),
@@ -154,7 +154,7 @@ impl<V: Clone + PartialEq + Serialize + DeserializeOwned> Table<V> {
         (self.len, self.digest) = (before.len, before.digest);
     }
 
-    /// Accepts the changes since [`Table::begin`].
+    /// Accepts the changes since [`StateTable::begin`].
     pub(super) fn release(&mut self) {
         self.before = None;
     }
@@ -173,7 +173,9 @@ impl<V: Clone + PartialEq + Serialize + DeserializeOwned> Table<V> {
     pub(super) fn missing(&self, key: &str) -> Vec<usize> {
         let mut missing = Vec::new();
         for index in [self.page_of(key), splits_into(self.pages.len()).0] {
-            if matches!(self.pages.get(index), Some(Page::Away(_))) && !missing.contains(&index) {
+            if matches!(self.pages.get(index), Some(TablePage::Away(_)))
+                && !missing.contains(&index)
+            {
                 missing.push(index);
             }
         }
@@ -198,14 +200,15 @@ impl<V: Clone + PartialEq + Serialize + DeserializeOwned> Table<V> {
 
     /// Every page that is not loaded.
     pub(super) fn away(&self) -> Vec<usize> {
-        let away =
-            |(index, page): (usize, &Page<V>)| matches!(page, Page::Away(_)).then_some(index);
+        let away = |(index, page): (usize, &TablePage<V>)| {
+            matches!(page, TablePage::Away(_)).then_some(index)
+        };
         self.pages.iter().enumerate().filter_map(away).collect()
     }
 
     pub(super) fn page_ref(&self, index: usize) -> Option<PageRef> {
         match self.pages.get(index) {
-            Some(Page::Away(at)) => Some(*at),
+            Some(TablePage::Away(at)) => Some(*at),
             _ => None,
         }
     }
@@ -214,9 +217,9 @@ impl<V: Clone + PartialEq + Serialize + DeserializeOwned> Table<V> {
     pub(super) fn install(&mut self, index: usize, bytes: &[u8]) -> Result<(), serde_json::Error> {
         let read: BTreeMap<String, V> = serde_json::from_slice(bytes)?;
         if let Some(page) = self.pages.get_mut(index)
-            && let Page::Away(at) = page
+            && let TablePage::Away(at) = page
         {
-            *page = Page::Here { entries: Arc::new(read), at: Some(*at) };
+            *page = TablePage::Here { entries: Arc::new(read), at: Some(*at) };
             self.away = self.away.saturating_sub(1);
         }
         Ok(())
@@ -234,8 +237,8 @@ impl<V: Clone + PartialEq + Serialize + DeserializeOwned> Table<V> {
         }
         for page in &mut self.pages {
             refs.push(match page {
-                Page::Away(at) | Page::Here { at: Some(at), .. } => *at,
-                Page::Here { entries, at } => {
+                TablePage::Away(at) | TablePage::Here { at: Some(at), .. } => *at,
+                TablePage::Here { entries, at } => {
                     let bytes = serde_json::to_vec(&**entries).unwrap_or_default();
                     *at.insert(put(bytes)?)
                 }
@@ -245,10 +248,10 @@ impl<V: Clone + PartialEq + Serialize + DeserializeOwned> Table<V> {
     }
 
     pub(super) fn restore(name: &'static str, root: TableRoot) -> Self {
-        let mut pages: Vec<_> = root.pages.into_iter().map(Page::Away).collect();
+        let mut pages: Vec<_> = root.pages.into_iter().map(TablePage::Away).collect();
         let away = pages.len();
         if pages.is_empty() {
-            pages.push(Page::Here { entries: Arc::default(), at: None });
+            pages.push(TablePage::Here { entries: Arc::default(), at: None });
         }
         Self { name, pages, len: root.len, digest: root.digest, away, before: None }
     }
@@ -256,7 +259,7 @@ impl<V: Clone + PartialEq + Serialize + DeserializeOwned> Table<V> {
     /// Forgets where pages were written, so that the next save writes every loaded page.
     pub(super) fn unsave(&mut self) {
         for page in &mut self.pages {
-            if let Page::Here { at, .. } = page {
+            if let TablePage::Here { at, .. } = page {
                 *at = None;
             }
         }
@@ -269,7 +272,7 @@ impl<V: Clone + PartialEq + Serialize + DeserializeOwned> Table<V> {
     fn split(&mut self) {
         let (from, to) = splits_into(self.pages.len());
         let count = self.pages.len() + 1;
-        let Some(Page::Here { entries, at }) = self.pages.get_mut(from) else {
+        let Some(TablePage::Here { entries, at }) = self.pages.get_mut(from) else {
             return;
         };
         let (stay, go) = std::mem::take(Arc::make_mut(entries))
@@ -277,7 +280,7 @@ impl<V: Clone + PartialEq + Serialize + DeserializeOwned> Table<V> {
             .partition(|(key, _)| place(hash(key), count) != to);
         *entries = Arc::new(stay);
         *at = None;
-        self.pages.push(Page::Here { entries: Arc::new(go), at: None });
+        self.pages.push(TablePage::Here { entries: Arc::new(go), at: None });
     }
 }
 
@@ -311,7 +314,7 @@ mod tests {
 
     #[test]
     fn entries_are_found_however_many_pages_there_are() {
-        let mut table = Table::<u64>::new("t");
+        let mut table = StateTable::<u64>::new("t");
         for n in 0..20_000_u64 {
             table.set(&n.to_string(), Some(n));
         }
@@ -319,8 +322,8 @@ mod tests {
         assert!(table.pages.len() > 400);
         assert!((0..20_000_u64).all(|n| table.get(&n.to_string()) == Some(&n)));
         let most = table.pages.iter().map(|page| match page {
-            Page::Here { entries, .. } => entries.len(),
-            Page::Away(_) => 0,
+            TablePage::Here { entries, .. } => entries.len(),
+            TablePage::Away(_) => 0,
         });
         assert!(most.max().unwrap() < 200);
         for n in 0..20_000_u64 {
@@ -332,7 +335,7 @@ mod tests {
 
     #[test]
     fn a_snapshot_writes_only_what_changed_and_a_look_up_reads_only_what_it_needs() {
-        let mut table = Table::<u64>::new("t");
+        let mut table = StateTable::<u64>::new("t");
         (0..5000_u64).for_each(|n| table.set(&n.to_string(), Some(n)));
         let mut disk: Vec<Vec<u8>> = Vec::new();
         let mut put = |bytes: Vec<u8>| {
@@ -344,7 +347,7 @@ mod tests {
         let root = table.save(&mut put).unwrap();
         assert_eq!(disk.len(), table.pages.len() + 1);
 
-        let mut again = Table::<u64>::restore("t", root);
+        let mut again = StateTable::<u64>::restore("t", root);
         assert_eq!(again.get("77"), None);
         for index in again.missing("77") {
             let at = again.page_ref(index).unwrap();
@@ -359,7 +362,7 @@ mod tests {
 
     #[test]
     fn changes_are_taken_back_across_splits() {
-        let mut table = Table::<u64>::new("t");
+        let mut table = StateTable::<u64>::new("t");
         (0..100_u64).for_each(|n| table.set(&n.to_string(), Some(n)));
         let (before, digest) = (table.clone(), table.digest());
         table.begin();
@@ -382,7 +385,7 @@ mod tests {
     #[test]
     fn a_root_that_counts_too_few_entries_can_be_gone_on_with() {
         let root = TableRoot { len: 0, digest: Digest::default(), pages: vec![PageRef(0, 0)] };
-        let mut table = Table::<u64>::restore("t", root);
+        let mut table = StateTable::<u64>::restore("t", root);
         table.install(0, br#"{"a":1}"#).unwrap();
         table.set("a", None);
         assert!(table.is_empty());

@@ -3,10 +3,10 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Anomaly, Limits, NewEvent, Payload, Timestamp};
+use crate::{Anomaly, EventLimits, NewEvent, Payload, Timestamp};
 
 fn event(seq: u64, kind: &str, data: &str) -> Event {
-    let data = Payload::new(data, &Limits::default()).unwrap();
+    let data = Payload::new(data, &EventLimits::default()).unwrap();
     let at = Timestamp::from_millis(i64::try_from(seq).unwrap());
     NewEvent::new(Kind::new(kind).unwrap(), data).into_event(Seq(seq), at)
 }

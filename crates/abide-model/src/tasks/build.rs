@@ -1,24 +1,24 @@
 //! Builds the tree from the tasks of a state.
 
 use super::node::TaskNode;
-use super::progress::Tally;
-use super::slot::{At, Slot};
+use super::progress::StatusTally;
+use super::slot::{TaskIndex, TaskSlot};
 use super::tree::TaskTree;
-use crate::{Table, TaskState};
+use crate::{StateTable, TaskState};
 
 /// The state of a task in the search for cycles of parents.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum ParentWalkState {
     New,
     /// Visited on the way up from this task.
-    From(At),
+    From(TaskIndex),
     Settled,
 }
 
 impl TaskTree {
     /// The tree of a state's tasks.
     #[must_use]
-    pub fn of(tasks: &Table<TaskState>) -> Self {
+    pub fn of(tasks: &StateTable<TaskState>) -> Self {
         let mut all: Vec<(&str, &TaskState)> = tasks.iter().collect();
         // Existing tasks in the order of creation, then those that are only named.
         all.sort_unstable_by_key(|(id, task)| (!task.known, task.order, *id));
@@ -33,7 +33,7 @@ impl TaskTree {
                 tree.next_order = tree.next_order.max(node.order.saturating_add(1));
             }
             tree.places.insert(node.id.clone(), at);
-            tree.slots.push(Slot { node, ..Slot::default() });
+            tree.slots.push(TaskSlot { node, ..TaskSlot::default() });
         }
         tree.hang();
         tree.link();
@@ -42,13 +42,13 @@ impl TaskTree {
     }
 
     /// The index of a task, which is added if it is only named so far.
-    pub(super) fn place_of(&mut self, id: &crate::TaskId) -> At {
+    pub(super) fn place_of(&mut self, id: &crate::TaskId) -> TaskIndex {
         if let Some(at) = self.places.get(id.as_str()) {
             return *at;
         }
         let at = self.slots.len();
         let node = TaskNode { id: id.clone(), ..TaskNode::default() };
-        self.slots.push(Slot { node, ..Slot::default() });
+        self.slots.push(TaskSlot { node, ..TaskSlot::default() });
         self.places.insert(id.clone(), at);
         at
     }
@@ -70,18 +70,18 @@ impl TaskTree {
                 slot.parent = parent.filter(|_| known);
             }
         }
-        let mut ways = vec![Way::New; self.slots.len()];
+        let mut ways = vec![ParentWalkState::New; self.slots.len()];
         for start in 0..self.slots.len() {
             let mut at = Some(start);
             while let Some(here) = at {
                 match ways.get(here) {
-                    Some(Way::New) => {
+                    Some(ParentWalkState::New) => {
                         if let Some(way) = ways.get_mut(here) {
-                            *way = Way::From(start);
+                            *way = ParentWalkState::From(start);
                         }
                         at = self.slot(here).and_then(|slot| slot.parent);
                     }
-                    Some(Way::From(from)) if *from == start => {
+                    Some(ParentWalkState::From(from)) if *from == start => {
                         self.cut_circle(here);
                         break;
                     }
@@ -91,7 +91,9 @@ impl TaskTree {
             let mut at = Some(start);
             while let Some(here) = at {
                 match ways.get_mut(here) {
-                    Some(way) if *way == Way::From(start) => *way = Way::Settled,
+                    Some(way) if *way == ParentWalkState::From(start) => {
+                        *way = ParentWalkState::Settled
+                    }
                     _ => break,
                 }
                 at = self.slot(here).and_then(|slot| slot.parent);
@@ -100,7 +102,7 @@ impl TaskTree {
     }
 
     /// Breaks the cycle of parents that contains `at`.
-    fn cut_circle(&mut self, at: At) {
+    fn cut_circle(&mut self, at: TaskIndex) {
         let mut first = at;
         let mut here = self.slot(at).and_then(|slot| slot.parent);
         // Indices are in the order of creation.
@@ -117,7 +119,7 @@ impl TaskTree {
     fn link(&mut self) {
         for at in 0..self.slots.len() {
             let depends = self.slots.get(at).map(|slot| slot.node.depends.clone());
-            let needs: Vec<At> =
+            let needs: Vec<TaskIndex> =
                 depends.unwrap_or_default().iter().map(|id| self.place_of(id)).collect();
             let mut waits = 0;
             for need in &needs {
@@ -136,7 +138,7 @@ impl TaskTree {
     /// Computes the counts over parts, from the leaves up.
     fn count(&mut self) {
         let mut parts = vec![Vec::new(); self.slots.len()];
-        let mut order: Vec<At> = Vec::with_capacity(self.slots.len());
+        let mut order: Vec<TaskIndex> = Vec::with_capacity(self.slots.len());
         for (at, slot) in self.slots.iter().enumerate().filter(|(_, slot)| slot.node.known) {
             match slot.parent {
                 None => order.push(at),
@@ -166,7 +168,7 @@ impl TaskTree {
             parts.all.insert(rank);
             parts.count(None, Some(status));
             parts.offer(rank, 0, offered);
-            parts.tally.change(&tally, &Tally::default());
+            parts.tally.change(&tally, &StatusTally::default());
         }
     }
 }

@@ -1,13 +1,13 @@
 //! Changes to the tree, one at a time.
 
-use super::cycle::Wish;
+use super::cycle::ProposedParent;
 use super::error::TaskError;
 use super::node::TaskNode;
-use super::progress::Tally;
-use super::slot::{At, Parts, Slot};
+use super::progress::StatusTally;
+use super::slot::{TaskIndex, TaskParts, TaskSlot};
 use super::tree::TaskTree;
 use crate::state::TASK_TITLE;
-use crate::{Limits, Seq, TaskCreated, TaskId, TaskStatus};
+use crate::{EventLimits, Seq, TaskCreated, TaskId, TaskStatus};
 
 impl TaskTree {
     /// Sets a status, legal or not, and returns the resulting changes of the tasks above, in the
@@ -26,7 +26,7 @@ impl TaskTree {
         created: &TaskCreated,
     ) -> Result<Vec<(TaskId, TaskStatus)>, TaskError> {
         let task = &created.task;
-        let (bytes, limit) = (task.as_str().len(), Limits::default().name_bytes);
+        let (bytes, limit) = (task.as_str().len(), EventLimits::default().name_bytes);
         if bytes == 0 || bytes > limit {
             return Err(TaskError::BadId { bytes, limit });
         }
@@ -102,7 +102,8 @@ impl TaskTree {
         let at = self.known_place(id)?;
         let (depends, needs) = self.needs(&id.into(), &depends)?;
         let before = self.slot(at).map(|slot| slot.needs.as_slice()).unwrap_or_default();
-        let new: Vec<At> = needs.iter().copied().filter(|need| !before.contains(need)).collect();
+        let new: Vec<TaskIndex> =
+            needs.iter().copied().filter(|need| !before.contains(need)).collect();
         if !new.is_empty()
             && let Some(path) = self.circle(at, &new)
         {
@@ -178,12 +179,12 @@ impl TaskTree {
         Ok(())
     }
 
-    fn known_place(&self, id: &str) -> Result<At, TaskError> {
+    fn known_place(&self, id: &str) -> Result<TaskIndex, TaskError> {
         self.find(id).ok_or_else(|| TaskError::Unknown { task: id.into() })
     }
 
     /// Every changed task is accessed through this.
-    pub(super) fn slot_mut(&mut self, at: At) -> Option<&mut Slot> {
+    pub(super) fn slot_mut(&mut self, at: TaskIndex) -> Option<&mut TaskSlot> {
         #[cfg(test)]
         {
             self.touched += 1;
@@ -192,7 +193,7 @@ impl TaskTree {
     }
 
     /// The parts of a task that has some; without a task, the roots.
-    fn parts_mut(&mut self, of: Option<At>) -> Option<&mut Parts> {
+    fn parts_mut(&mut self, of: Option<TaskIndex>) -> Option<&mut TaskParts> {
         match of {
             None => Some(&mut self.top),
             Some(at) => self.slot_mut(at)?.parts.as_deref_mut(),
@@ -204,7 +205,7 @@ impl TaskTree {
         &self,
         task: &TaskId,
         depends: &[TaskId],
-    ) -> Result<(Vec<TaskId>, Vec<At>), TaskError> {
+    ) -> Result<(Vec<TaskId>, Vec<TaskIndex>), TaskError> {
         let mut depends = depends.to_vec();
         depends.sort();
         depends.dedup();
@@ -223,20 +224,25 @@ impl TaskTree {
 
     /// Would a new task wait for itself? If it was named before it existed, tasks may already
     /// depend on it or be part of it.
-    fn check_new(&self, at: At, parent: Option<At>, needs: &[At]) -> Result<(), TaskError> {
+    fn check_new(
+        &self,
+        at: TaskIndex,
+        parent: Option<TaskIndex>,
+        needs: &[TaskIndex],
+    ) -> Result<(), TaskError> {
         let named = self
             .slot(at)
             .is_some_and(|slot| !slot.needed_by.is_empty() || !slot.orphans.is_empty());
         if needs.is_empty() && !named {
             return Ok(());
         }
-        let wish = parent.map(|parent| Wish { part: at, parent });
+        let wish = parent.map(|parent| ProposedParent { part: at, parent });
         let under = parent.filter(|_| named);
         self.circle_with(at, needs, under, wish)
             .map_or(Ok(()), |path| Err(TaskError::Cycle { path }))
     }
 
-    fn link_to(&mut self, at: At, depends: Vec<TaskId>, needs: Vec<At>) {
+    fn link_to(&mut self, at: TaskIndex, depends: Vec<TaskId>, needs: Vec<TaskIndex>) {
         let before =
             self.slot_mut(at).map(|slot| std::mem::take(&mut slot.needs)).unwrap_or_default();
         for gone in before.iter().filter(|need| !needs.contains(need)) {
@@ -261,7 +267,7 @@ impl TaskTree {
     }
 
     /// Attaches a detached task.
-    fn attach(&mut self, at: At, parent: Option<At>) {
+    fn attach(&mut self, at: TaskIndex, parent: Option<TaskIndex>) {
         if let Some(parent) = parent {
             self.make_inner(parent);
         }
@@ -273,7 +279,7 @@ impl TaskTree {
             parts.all.insert(rank);
             parts.count(None, Some(status));
         }
-        self.lift(parent, &tally, &Tally::default());
+        self.lift(parent, &tally, &StatusTally::default());
         self.offer(at);
         if let Some(parent) = parent {
             self.offer(parent);
@@ -281,27 +287,27 @@ impl TaskTree {
     }
 
     /// Detaches a root.
-    fn detach(&mut self, at: At) {
+    fn detach(&mut self, at: TaskIndex) {
         let Some(slot) = self.slot_mut(at) else { return };
         let (rank, status, tally) = (slot.rank(at), slot.node.status, slot.tally());
         let offered = std::mem::take(&mut slot.offered);
         self.top.all.remove(&rank);
         self.top.count(Some(status), None);
         self.top.offer(rank, offered, 0);
-        self.top.tally.change(&Tally::default(), &tally);
+        self.top.tally.change(&StatusTally::default(), &tally);
     }
 
     /// Turns a leaf into a task with parts, because it gets its first part.
-    fn make_inner(&mut self, at: At) {
+    fn make_inner(&mut self, at: TaskIndex) {
         let Some(slot) = self.slot_mut(at).filter(|slot| slot.parts.is_none()) else { return };
         let (tally, parent) = (slot.tally(), slot.parent);
         slot.parts = Some(Box::default());
-        self.lift(parent, &Tally::default(), &tally);
+        self.lift(parent, &StatusTally::default(), &tally);
         self.offer(at);
     }
 
     /// Adjusts the leaf counts of `from` and of every task above it.
-    fn lift(&mut self, from: Option<At>, come: &Tally, go: &Tally) {
+    fn lift(&mut self, from: Option<TaskIndex>, come: &StatusTally, go: &StatusTally) {
         let mut at = from;
         while let Some(here) = at {
             let Some(slot) = self.slot_mut(here) else { break };
@@ -314,7 +320,7 @@ impl TaskTree {
     }
 
     /// Updates the ready tasks of this task and of every task above it, as far as they change.
-    fn offer(&mut self, at: At) {
+    fn offer(&mut self, at: TaskIndex) {
         let mut here = Some(at);
         while let Some(at) = here {
             let Some(slot) = self.slot_mut(at) else { return };
@@ -332,7 +338,7 @@ impl TaskTree {
     }
 
     /// Applies a resulting change, and those that result from it.
-    fn follow(&mut self, next: Option<(At, TaskStatus)>) -> Vec<(TaskId, TaskStatus)> {
+    fn follow(&mut self, next: Option<(TaskIndex, TaskStatus)>) -> Vec<(TaskId, TaskStatus)> {
         let mut next = next;
         let mut follows = Vec::new();
         while let Some((at, status)) = next {
@@ -345,7 +351,7 @@ impl TaskTree {
     }
 
     /// Applies one status and returns the resulting change of the task above.
-    fn take_status(&mut self, at: At, now: TaskStatus) -> Option<(At, TaskStatus)> {
+    fn take_status(&mut self, at: TaskIndex, now: TaskStatus) -> Option<(TaskIndex, TaskStatus)> {
         let slot = self.slot_mut(at)?;
         let was = slot.node.status;
         slot.node.attempts += u64::from(now.begins_after(was));
@@ -354,7 +360,7 @@ impl TaskTree {
         slot.node.foreign = None;
         let (parent, is_leaf) = (slot.parent, slot.parts.is_none());
         if is_leaf && was != now {
-            self.lift(parent, &Tally::one(now), &Tally::one(was));
+            self.lift(parent, &StatusTally::one(now), &StatusTally::one(was));
         }
         if was.is_done() != now.is_done() {
             let waiting = self.slot(at).map(|slot| slot.needed_by.clone()).unwrap_or_default();
@@ -378,7 +384,7 @@ impl TaskTree {
     }
 
     /// The resulting change now that a part of it is done.
-    fn finished(&self, at: At) -> Option<(At, TaskStatus)> {
+    fn finished(&self, at: TaskIndex) -> Option<(TaskIndex, TaskStatus)> {
         let slot = self.slot(at)?;
         let parts = slot.parts.as_ref()?;
         let over = parts.open() == 0 && !slot.node.status.is_done();
@@ -387,7 +393,7 @@ impl TaskTree {
     }
 
     /// The resulting change now that a part of it is not done.
-    fn reopened(&self, at: At) -> Option<(At, TaskStatus)> {
+    fn reopened(&self, at: TaskIndex) -> Option<(TaskIndex, TaskStatus)> {
         let slot = self.slot(at)?;
         slot.node.status.is_done().then_some((at, TaskStatus::Planned))
     }

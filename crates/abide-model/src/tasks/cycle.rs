@@ -11,18 +11,18 @@
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 
-use super::slot::At;
+use super::slot::TaskIndex;
 use super::tree::TaskTree;
 use crate::TaskId;
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Moment {
-    Begin(At),
-    End(At),
+enum TaskMoment {
+    Begin(TaskIndex),
+    End(TaskIndex),
 }
 
-impl Moment {
-    const fn at(self) -> At {
+impl TaskMoment {
+    const fn at(self) -> TaskIndex {
         match self {
             Self::Begin(at) | Self::End(at) => at,
         }
@@ -31,20 +31,20 @@ impl Moment {
 
 /// A task that would become part of another.
 #[derive(Clone, Copy)]
-pub(super) struct Wish {
-    pub(super) part: At,
-    pub(super) parent: At,
+pub(super) struct ProposedParent {
+    pub(super) part: TaskIndex,
+    pub(super) parent: TaskIndex,
 }
 
 /// One side of the search: what it visited, from where, and what is left to visit.
 #[derive(Default)]
-struct Side {
-    from: HashMap<Moment, Option<Moment>>,
-    open: VecDeque<Moment>,
+struct SearchFrontier {
+    from: HashMap<TaskMoment, Option<TaskMoment>>,
+    open: VecDeque<TaskMoment>,
 }
 
-impl Side {
-    fn see(&mut self, moment: Moment, from: Option<Moment>) {
+impl SearchFrontier {
+    fn see(&mut self, moment: TaskMoment, from: Option<TaskMoment>) {
         if let Entry::Vacant(vacant) = self.from.entry(moment) {
             vacant.insert(from);
             self.open.push_back(moment);
@@ -52,14 +52,14 @@ impl Side {
     }
 
     /// The path from here back to the start of this side.
-    fn way(&self, from: Moment) -> impl Iterator<Item = Moment> {
+    fn way(&self, from: TaskMoment) -> impl Iterator<Item = TaskMoment> {
         std::iter::successors(Some(from), |moment| self.from.get(moment).copied().flatten())
     }
 }
 
 impl TaskTree {
     /// The path from `task` through one of `needs` back to itself, if there is one.
-    pub(super) fn circle(&self, task: At, needs: &[At]) -> Option<Vec<TaskId>> {
+    pub(super) fn circle(&self, task: TaskIndex, needs: &[TaskIndex]) -> Option<Vec<TaskId>> {
         self.circle_with(task, needs, None, None)
     }
 
@@ -67,17 +67,17 @@ impl TaskTree {
     /// as already done.
     pub(super) fn circle_with(
         &self,
-        task: At,
-        needs: &[At],
-        under: Option<At>,
-        wish: Option<Wish>,
+        task: TaskIndex,
+        needs: &[TaskIndex],
+        under: Option<TaskIndex>,
+        wish: Option<ProposedParent>,
     ) -> Option<Vec<TaskId>> {
-        let (mut ahead, mut back) = (Side::default(), Side::default());
-        let ends = needs.iter().map(|need| Moment::End(*need));
-        for moment in ends.chain(under.map(Moment::Begin)) {
+        let (mut ahead, mut back) = (SearchFrontier::default(), SearchFrontier::default());
+        let ends = needs.iter().map(|need| TaskMoment::End(*need));
+        for moment in ends.chain(under.map(TaskMoment::Begin)) {
             ahead.see(moment, None);
         }
-        back.see(Moment::Begin(task), None);
+        back.see(TaskMoment::Begin(task), None);
         loop {
             let moment = ahead.open.pop_front()?;
             for next in self.waits_on(moment, wish) {
@@ -99,11 +99,17 @@ impl TaskTree {
         }
     }
 
-    fn told(&self, task: At, ahead: &Side, back: &Side, meet: Moment) -> Vec<TaskId> {
-        let mut way: Vec<At> = ahead.way(meet).map(Moment::at).collect();
+    fn told(
+        &self,
+        task: TaskIndex,
+        ahead: &SearchFrontier,
+        back: &SearchFrontier,
+        meet: TaskMoment,
+    ) -> Vec<TaskId> {
+        let mut way: Vec<TaskIndex> = ahead.way(meet).map(TaskMoment::at).collect();
         way.push(task);
         way.reverse();
-        way.extend(back.way(meet).map(Moment::at));
+        way.extend(back.way(meet).map(TaskMoment::at));
         way.dedup();
         if way.len() == 1 {
             way.push(task);
@@ -111,14 +117,14 @@ impl TaskTree {
         way.iter().filter_map(|at| self.slot(*at)).map(|slot| slot.node.id.clone()).collect()
     }
 
-    fn parts_of(&self, at: At, wish: Option<Wish>) -> Vec<At> {
+    fn parts_of(&self, at: TaskIndex, wish: Option<ProposedParent>) -> Vec<TaskIndex> {
         let Some(slot) = self.slot(at) else { return Vec::new() };
         let parts = slot.parts.iter().flat_map(|parts| &parts.all).map(|(_, _, part)| *part);
         let wished = wish.filter(|wish| wish.parent == at).map(|wish| wish.part);
         parts.chain(slot.orphans.iter().copied()).chain(wished).collect()
     }
 
-    fn parent_of(&self, at: At, wish: Option<Wish>) -> Option<At> {
+    fn parent_of(&self, at: TaskIndex, wish: Option<ProposedParent>) -> Option<TaskIndex> {
         let wished = wish.filter(|wish| wish.part == at).map(|wish| wish.parent);
         let slot = self.slot(at)?;
         // A task recorded as part of one that does not exist yet.
@@ -130,37 +136,37 @@ impl TaskTree {
     }
 
     /// What must come before.
-    fn waits_on(&self, moment: Moment, wish: Option<Wish>) -> Vec<Moment> {
+    fn waits_on(&self, moment: TaskMoment, wish: Option<ProposedParent>) -> Vec<TaskMoment> {
         match moment {
-            Moment::Begin(at) => {
+            TaskMoment::Begin(at) => {
                 let needs = self.slot(at).map(|slot| slot.needs.as_slice()).unwrap_or_default();
-                let parent = self.parent_of(at, wish).map(Moment::Begin);
-                needs.iter().map(|need| Moment::End(*need)).chain(parent).collect()
+                let parent = self.parent_of(at, wish).map(TaskMoment::Begin);
+                needs.iter().map(|need| TaskMoment::End(*need)).chain(parent).collect()
             }
-            Moment::End(at) => {
+            TaskMoment::End(at) => {
                 let parts = self.parts_of(at, wish);
                 if parts.is_empty() {
-                    return vec![Moment::Begin(at)];
+                    return vec![TaskMoment::Begin(at)];
                 }
-                parts.into_iter().map(Moment::End).collect()
+                parts.into_iter().map(TaskMoment::End).collect()
             }
         }
     }
 
     /// What can only come after.
-    fn waited_on_by(&self, moment: Moment, wish: Option<Wish>) -> Vec<Moment> {
+    fn waited_on_by(&self, moment: TaskMoment, wish: Option<ProposedParent>) -> Vec<TaskMoment> {
         match moment {
-            Moment::Begin(at) => {
+            TaskMoment::Begin(at) => {
                 let parts = self.parts_of(at, wish);
                 if parts.is_empty() {
-                    return vec![Moment::End(at)];
+                    return vec![TaskMoment::End(at)];
                 }
-                parts.into_iter().map(Moment::Begin).collect()
+                parts.into_iter().map(TaskMoment::Begin).collect()
             }
-            Moment::End(at) => {
+            TaskMoment::End(at) => {
                 let waiting = self.slot(at).map(|slot| slot.needed_by.as_slice());
-                let waiting = waiting.unwrap_or_default().iter().map(|by| Moment::Begin(*by));
-                waiting.chain(self.parent_of(at, wish).map(Moment::End)).collect()
+                let waiting = waiting.unwrap_or_default().iter().map(|by| TaskMoment::Begin(*by));
+                waiting.chain(self.parent_of(at, wish).map(TaskMoment::End)).collect()
             }
         }
     }

@@ -4,42 +4,42 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use super::node::TaskNode;
-use super::progress::Tally;
+use super::progress::StatusTally;
 use crate::TaskStatus;
 
 /// The index of a task in the tree's list.
-pub(super) type At = usize;
+pub(super) type TaskIndex = usize;
 
 /// The order among the parts of a task: by priority, then by creation.
-pub(super) type Rank = (Reverse<i64>, u64, At);
+pub(super) type SiblingRank = (Reverse<i64>, u64, TaskIndex);
 
 /// A task and its neighbours.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Slot {
+pub(super) struct TaskSlot {
     pub(super) node: TaskNode,
     /// The task it is attached to. `None` if the recorded parent does not exist or is part of this
     /// task.
-    pub(super) parent: Option<At>,
+    pub(super) parent: Option<TaskIndex>,
     /// What it depends on.
-    pub(super) needs: Vec<At>,
+    pub(super) needs: Vec<TaskIndex>,
     /// What depends on it.
-    pub(super) needed_by: Vec<At>,
+    pub(super) needed_by: Vec<TaskIndex>,
     /// How many of `needs` are not done.
     pub(super) waits: usize,
     /// How many leaves its parent may count as ready: itself, or those of its parts.
     pub(super) offered: u64,
     /// `None` for a leaf.
-    pub(super) parts: Option<Box<Parts>>,
+    pub(super) parts: Option<Box<TaskParts>>,
     /// Tasks recorded as its parts while it does not exist.
-    pub(super) orphans: Vec<At>,
+    pub(super) orphans: Vec<TaskIndex>,
 }
 
 /// The parts of a task in order, and counts over them.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Parts {
-    pub(super) all: BTreeSet<Rank>,
+pub(super) struct TaskParts {
+    pub(super) all: BTreeSet<SiblingRank>,
     /// Parts that are ready or have something ready below.
-    pub(super) ready: BTreeSet<Rank>,
+    pub(super) ready: BTreeSet<SiblingRank>,
     /// How many ready leaves they have together.
     pub(super) offered: u64,
     /// How many of them are done.
@@ -47,11 +47,11 @@ pub(super) struct Parts {
     /// How many of those are complete.
     pub(super) complete: u64,
     /// The leaves below.
-    pub(super) tally: Tally,
+    pub(super) tally: StatusTally,
 }
 
-impl Slot {
-    pub(super) const fn rank(&self, at: At) -> Rank {
+impl TaskSlot {
+    pub(super) const fn rank(&self, at: TaskIndex) -> SiblingRank {
         (Reverse(self.node.priority), self.node.order, at)
     }
 
@@ -76,12 +76,12 @@ impl Slot {
     }
 
     /// The leaves it is or has.
-    pub(super) fn tally(&self) -> Tally {
-        self.parts.as_ref().map_or_else(|| Tally::one(self.node.status), |parts| parts.tally)
+    pub(super) fn tally(&self) -> StatusTally {
+        self.parts.as_ref().map_or_else(|| StatusTally::one(self.node.status), |parts| parts.tally)
     }
 }
 
-impl Parts {
+impl TaskParts {
     /// How many parts are not done.
     pub(super) fn open(&self) -> u64 {
         (self.all.len() as u64).saturating_sub(self.done)
@@ -96,7 +96,7 @@ impl Parts {
     }
 
     /// Updates the ready leaves when a part had `was` of them and now has `now`.
-    pub(super) fn offer(&mut self, rank: Rank, was: u64, now: u64) {
+    pub(super) fn offer(&mut self, rank: SiblingRank, was: u64, now: u64) {
         self.offered = (self.offered + now).saturating_sub(was);
         if now == 0 {
             self.ready.remove(&rank);

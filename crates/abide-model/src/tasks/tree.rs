@@ -5,16 +5,16 @@ use std::collections::{HashMap, HashSet, btree_set};
 use super::error::TaskError;
 use super::node::TaskNode;
 use super::progress::TaskProgress;
-use super::slot::{At, Parts, Rank, Slot};
+use super::slot::{SiblingRank, TaskIndex, TaskParts, TaskSlot};
 use crate::{TaskId, TaskStatus};
 
 /// The tasks of a session: their parts, their dependencies, and what can be started.
 #[derive(Debug, Clone, Default)]
 pub struct TaskTree {
-    pub(super) slots: Vec<Slot>,
-    pub(super) places: HashMap<TaskId, At>,
+    pub(super) slots: Vec<TaskSlot>,
+    pub(super) places: HashMap<TaskId, TaskIndex>,
     /// The roots.
-    pub(super) top: Parts,
+    pub(super) top: TaskParts,
     /// The number of tasks that exist, without those that are only named.
     pub(super) known: usize,
     /// The position of the next task in the order of creation.
@@ -62,7 +62,8 @@ impl TaskTree {
             (None, _) => Some(&self.top),
             (Some(_), start) => start.and_then(|slot| slot.parts.as_deref()),
         };
-        let below = Descent::new(self, below.map(|parts| parts.all.iter()), |parts| &parts.all);
+        let below =
+            DescendantIter::new(self, below.map(|parts| parts.all.iter()), |parts| &parts.all);
         let deeper = usize::from(scope.is_some());
         let first = start.map(|slot| (&slot.node, 0));
         first.into_iter().chain(below.map(move |(slot, depth)| (&slot.node, depth + deeper)))
@@ -80,7 +81,8 @@ impl TaskTree {
             Some(_) => offers.and_then(|slot| slot.parts.as_deref()),
         };
         let leaf = offers.filter(|slot| slot.parts.is_none()).map(|slot| &slot.node);
-        let below = Descent::new(self, below.map(|parts| parts.ready.iter()), |parts| &parts.ready);
+        let below =
+            DescendantIter::new(self, below.map(|parts| parts.ready.iter()), |parts| &parts.ready);
         let below = below.filter(|(slot, _)| slot.parts.is_none()).map(|(slot, _)| &slot.node);
         leaf.into_iter().chain(below)
     }
@@ -183,59 +185,62 @@ impl TaskTree {
     }
 
     /// A task that exists.
-    pub(super) fn find(&self, id: &str) -> Option<At> {
+    pub(super) fn find(&self, id: &str) -> Option<TaskIndex> {
         let at = *self.places.get(id)?;
         self.slot(at).filter(|slot| slot.node.known).map(|_| at)
     }
 
-    pub(super) fn slot(&self, at: At) -> Option<&Slot> {
+    pub(super) fn slot(&self, at: TaskIndex) -> Option<&TaskSlot> {
         self.slots.get(at)
     }
 
-    fn node(&self, at: At) -> Option<&TaskNode> {
+    fn node(&self, at: TaskIndex) -> Option<&TaskNode> {
         self.slot(at).map(|slot| &slot.node)
     }
 
     fn nodes<'a>(
         &'a self,
-        ranks: btree_set::Iter<'a, Rank>,
+        ranks: btree_set::Iter<'a, SiblingRank>,
     ) -> impl Iterator<Item = &'a TaskNode> + use<'a> {
         ranks.filter_map(|(_, _, at)| self.node(*at))
     }
 
     /// A task and the tasks above it, upwards.
-    pub(super) fn upward(&self, at: Option<At>) -> impl Iterator<Item = (At, &Slot)> {
-        let with_slot = |at: At| self.slot(at).map(|slot| (at, slot));
+    pub(super) fn upward(
+        &self,
+        at: Option<TaskIndex>,
+    ) -> impl Iterator<Item = (TaskIndex, &TaskSlot)> {
+        let with_slot = |at: TaskIndex| self.slot(at).map(|slot| (at, slot));
         std::iter::successors(at.and_then(with_slot), move |(_, slot)| {
             slot.parent.and_then(with_slot)
         })
     }
 
     /// Do the tasks above it allow it to start?
-    fn may_begin_under(&self, at: At) -> bool {
+    fn may_begin_under(&self, at: TaskIndex) -> bool {
         self.upward(Some(at)).skip(1).all(|(_, slot)| slot.lets_begin())
     }
 }
 
 /// Walks down from parts to their parts.
-struct Descent<'a> {
+struct DescendantIter<'a> {
     tree: &'a TaskTree,
-    way: Vec<btree_set::Iter<'a, Rank>>,
-    below: fn(&Parts) -> &std::collections::BTreeSet<Rank>,
+    way: Vec<btree_set::Iter<'a, SiblingRank>>,
+    below: fn(&TaskParts) -> &std::collections::BTreeSet<SiblingRank>,
 }
 
-impl<'a> Descent<'a> {
+impl<'a> DescendantIter<'a> {
     fn new(
         tree: &'a TaskTree,
-        start: Option<btree_set::Iter<'a, Rank>>,
-        below: fn(&Parts) -> &std::collections::BTreeSet<Rank>,
+        start: Option<btree_set::Iter<'a, SiblingRank>>,
+        below: fn(&TaskParts) -> &std::collections::BTreeSet<SiblingRank>,
     ) -> Self {
         Self { tree, way: start.into_iter().collect(), below }
     }
 }
 
-impl<'a> Iterator for Descent<'a> {
-    type Item = (&'a Slot, usize);
+impl<'a> Iterator for DescendantIter<'a> {
+    type Item = (&'a TaskSlot, usize);
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {

@@ -4,19 +4,19 @@
 
 use std::collections::BTreeMap;
 
-use super::{Rule, Seen};
+use super::{LiveEvent, ValidationRule};
 use crate::{
-    Anomaly, Event, Finding, FindingType, FoundAt, Kind, Repair, Seq, SessionState, Severity,
+    Anomaly, Event, Finding, FindingPlace, FindingType, Kind, Repair, Seq, SessionState, Severity,
 };
 
 /// The `anomaly` rule.
 #[derive(Debug, Default)]
-pub(super) struct Anomalies {
+pub(super) struct AnomalyRule {
     found: BTreeMap<Anomaly, (u64, Seq)>,
 }
 
-impl Rule for Anomalies {
-    fn event(&mut self, _: &Seen<'_>) {}
+impl ValidationRule for AnomalyRule {
+    fn event(&mut self, _: &LiveEvent<'_>) {}
 
     fn anomaly(&mut self, event: &Event, anomaly: Anomaly) {
         let elsewhere = match anomaly {
@@ -37,7 +37,7 @@ impl Rule for Anomalies {
                 "anomaly",
                 FindingType::BusinessLogic,
                 Severity::Warning,
-                FoundAt::event(*first),
+                FindingPlace::event(*first),
                 message,
                 Repair::by_hand("nothing to do: they are applied as far as possible"),
             ));

@@ -4,16 +4,16 @@
 //! seen here, because others wrote in between, nothing is compared. If events are missing or a
 //! payload was erased, the state may differ, and other findings say so.
 
-use super::few::Few;
-use super::{Rule, Seen};
+use super::few::BoundedFindings;
+use super::{LiveEvent, ValidationRule};
 use crate::{
-    Digest, FOLD_VERSION, Fact, Finding, FindingType, FoundAt, Repair, Seq, SessionId,
+    Digest, FOLD_VERSION, Fact, Finding, FindingPlace, FindingType, Repair, Seq, SessionId,
     SessionState, Severity,
 };
 
 /// The `checkpoint-digest` rule.
 #[derive(Debug, Default)]
-pub(super) struct CheckpointDigest {
+pub(super) struct CheckpointDigestRule {
     /// The state before the newest writer: a checkpoint may be the first event it records.
     before_writer: Option<(Seq, Digest)>,
     /// The session of the events so far.
@@ -31,8 +31,8 @@ pub(super) struct CheckpointDigest {
     differ: Vec<(Seq, Option<u64>)>,
 }
 
-impl Rule for CheckpointDigest {
-    fn event(&mut self, seen: &Seen<'_>) {
+impl ValidationRule for CheckpointDigestRule {
+    fn event(&mut self, seen: &LiveEvent<'_>) {
         let before = seen.before.core.seq;
         self.passed_over |= before != self.last;
         // Every event before this one must have been seen, live or not.
@@ -72,7 +72,7 @@ impl Rule for CheckpointDigest {
     }
 
     fn finish(&mut self, state: &SessionState, findings: &mut Vec<Finding>) {
-        let mut few = Few::new("checkpoint-digest", FindingType::Checksum);
+        let mut few = BoundedFindings::new("checkpoint-digest", FindingType::Checksum);
         // An event that was erased or written again may be rewound, and so may the recovery that
         // reports it. Rewound events are not seen here.
         let health = &state.core.health;
@@ -81,7 +81,7 @@ impl Rule for CheckpointDigest {
             let name = number.map(|number| format!(" {number}")).unwrap_or_default();
             few.add(
                 Severity::Error,
-                FoundAt::event(seq),
+                FindingPlace::event(seq),
                 format!(
                     "the events before checkpoint{name} give a different state than it was made of"
                 ),

@@ -3,26 +3,26 @@
 
 use std::collections::BTreeSet;
 
-use super::few::Few;
-use super::{Rule, Seen};
-use crate::{Fact, Finding, FindingType, FoundAt, Kind, Repair, Seq, SessionState, Severity};
+use super::few::BoundedFindings;
+use super::{LiveEvent, ValidationRule};
+use crate::{Fact, Finding, FindingPlace, FindingType, Kind, Repair, Seq, SessionState, Severity};
 
 /// The `checkpoint-position` rule.
 #[derive(Debug)]
-pub(super) struct CheckpointPosition {
+pub(super) struct CheckpointPositionRule {
     rewinds: BTreeSet<Seq>,
-    few: Few,
+    few: BoundedFindings,
 }
 
-impl Default for CheckpointPosition {
+impl Default for CheckpointPositionRule {
     fn default() -> Self {
-        let few = Few::new("checkpoint-position", FindingType::Referential);
+        let few = BoundedFindings::new("checkpoint-position", FindingType::Referential);
         Self { rewinds: BTreeSet::new(), few }
     }
 }
 
-impl Rule for CheckpointPosition {
-    fn event(&mut self, seen: &Seen<'_>) {
+impl ValidationRule for CheckpointPositionRule {
+    fn event(&mut self, seen: &LiveEvent<'_>) {
         let seq = seen.event.seq;
         if seen.event.kind == Kind::SESSION_REWOUND {
             self.rewinds.insert(seq);
@@ -65,15 +65,15 @@ impl Rule for CheckpointPosition {
     }
 }
 
-impl CheckpointPosition {
+impl CheckpointPositionRule {
     /// Rewound events are not seen here, and any of them may have been a rewind.
-    fn may_be_rewind(&self, named: Seq, seen: &Seen<'_>) -> bool {
+    fn may_be_rewind(&self, named: Seq, seen: &LiveEvent<'_>) -> bool {
         let is_before = named > Seq::ZERO && named < seen.event.seq;
         is_before && (self.rewinds.contains(&named) || !seen.before.core.lineage.contains(named))
     }
 
     fn add(&mut self, seq: Seq, message: String) {
         let repair = Repair::by_hand("nothing to do: it has no effect");
-        self.few.add(Severity::Error, FoundAt::event(seq), message, repair);
+        self.few.add(Severity::Error, FindingPlace::event(seq), message, repair);
     }
 }

@@ -2,35 +2,35 @@
 
 use std::collections::BTreeSet;
 
-use super::few::{Few, joined};
-use super::{Rule, Seen};
+use super::few::{BoundedFindings, joined};
+use super::{LiveEvent, ValidationRule};
 use crate::{
-    Compaction, Conversation, Fact, Finding, FindingType, FoundAt, Kind, Repair, Seq, SessionState,
-    Severity,
+    Compaction, Conversation, Fact, Finding, FindingPlace, FindingType, Kind, Repair, Seq,
+    SessionState, Severity,
 };
 
 /// The `compaction-range` rule.
 #[derive(Debug)]
-pub(super) struct CompactionRange {
+pub(super) struct CompactionRangeRule {
     conversation: Conversation,
     compactions: BTreeSet<Seq>,
     possible: BTreeSet<Seq>,
-    few: Few,
+    few: BoundedFindings,
 }
 
-impl Default for CompactionRange {
+impl Default for CompactionRangeRule {
     fn default() -> Self {
         Self {
             conversation: Conversation::default(),
             compactions: BTreeSet::new(),
             possible: BTreeSet::new(),
-            few: Few::new("compaction-range", FindingType::BusinessLogic),
+            few: BoundedFindings::new("compaction-range", FindingType::BusinessLogic),
         }
     }
 }
 
-impl Rule for CompactionRange {
-    fn event(&mut self, seen: &Seen<'_>) {
+impl ValidationRule for CompactionRangeRule {
+    fn event(&mut self, seen: &LiveEvent<'_>) {
         let seq = seen.event.seq;
         self.conversation.event(seen.event, seen.fact);
         if seen.event.kind == Kind::CONTEXT_COMPACTED {
@@ -40,7 +40,7 @@ impl Rule for CompactionRange {
             Ok(Fact::Compaction(range)) => match impossible(range, seq) {
                 Some(why) => self.few.add(
                     Severity::Error,
-                    FoundAt::event(seq),
+                    FindingPlace::event(seq),
                     format!("a compaction of @{} to @{} {why}", range.first, range.last),
                     Repair::by_hand("nothing to do: it covers no message; compact again"),
                 ),
@@ -56,7 +56,7 @@ impl Rule for CompactionRange {
                     if gone && named > Seq::ZERO { Severity::Warning } else { Severity::Error };
                 self.few.add(
                     severity,
-                    FoundAt::event(seq),
+                    FindingPlace::event(seq),
                     format!("`context.restored` names @{named}, which is not a compaction"),
                     Repair::by_hand("nothing to do: it restores nothing"),
                 );
@@ -74,7 +74,7 @@ impl Rule for CompactionRange {
             let calls = joined(split.iter().map(|(id, ..)| id.as_str()));
             self.few.add(
                 Severity::Error,
-                FoundAt::event(seq),
+                FindingPlace::event(seq),
                 format!(
                     "a compaction separates calls from results: {calls} (@{call} and @{result})"
                 ),

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::few::{Few, short};
-use super::task_list::TaskList;
-use super::{Rule, Seen};
+use super::few::{BoundedFindings, short};
+use super::task_list::CreatedTasks;
+use super::{LiveEvent, ValidationRule};
 use crate::{
-    Fact, Finding, FindingType, FoundAt, Repair, Seq, SessionState, Severity, TaskId, TaskStatus,
+    Fact, Finding, FindingPlace, FindingType, Repair, Seq, SessionState, Severity, TaskId,
+    TaskStatus,
 };
 
 /// Maximum number of tasks named in a cycle.
@@ -14,13 +15,13 @@ const NAMED: usize = 20;
 
 /// The `dependency-cycle` rule. Ignores obsolete tasks: nothing waits for them.
 #[derive(Debug, Default)]
-pub(super) struct DependencyCycle {
+pub(super) struct DependencyCycleRule {
     /// Tasks that depend on themselves. The fold does not keep these.
     own: BTreeMap<TaskId, Seq>,
 }
 
-impl Rule for DependencyCycle {
-    fn event(&mut self, seen: &Seen<'_>) {
+impl ValidationRule for DependencyCycleRule {
+    fn event(&mut self, seen: &LiveEvent<'_>) {
         let known = |id: &TaskId| seen.before.tasks.get(id.as_str()).is_some_and(|task| task.known);
         let (id, depends) = match seen.fact {
             Ok(Fact::TaskCreated(fact)) if !known(&fact.task) => (&fact.task, &fact.depends),
@@ -38,11 +39,11 @@ impl Rule for DependencyCycle {
     }
 
     fn finish(&mut self, state: &SessionState, findings: &mut Vec<Finding>) {
-        let mut few = Few::new("dependency-cycle", FindingType::BusinessLogic);
+        let mut few = BoundedFindings::new("dependency-cycle", FindingType::BusinessLogic);
         for (id, seq) in &self.own {
             add(&mut few, &[id.as_str()], *seq);
         }
-        let graph = Graph::new(state);
+        let graph = DependencyGraph::new(state);
         for cycle in graph.cycles() {
             let names: Vec<&str> = cycle.iter().map(|place| graph.list.id(*place)).collect();
             let first = cycle.first().and_then(|place| graph.list.tasks.get(*place));
@@ -52,7 +53,7 @@ impl Rule for DependencyCycle {
     }
 }
 
-fn add(few: &mut Few, cycle: &[&str], seq: Seq) {
+fn add(few: &mut BoundedFindings, cycle: &[&str], seq: Seq) {
     let first = short(cycle.first().copied().unwrap_or_default());
     let mut names: Vec<String> = cycle.iter().take(NAMED).map(|id| short(id)).collect();
     if cycle.len() > NAMED {
@@ -61,21 +62,21 @@ fn add(few: &mut Few, cycle: &[&str], seq: Seq) {
     names.push(first.clone());
     few.add(
         Severity::Error,
-        FoundAt::subject(format!("task {first}")).of_event(seq),
+        FindingPlace::subject(format!("task {first}")).of_event(seq),
         format!("tasks depend on each other: {}", names.join(" → ")),
         Repair::by_hand("record `task.changed` for one of them without that dependency"),
     );
 }
 
 /// The dependencies between tasks, by index.
-struct Graph<'a> {
-    list: TaskList<'a>,
+struct DependencyGraph<'a> {
+    list: CreatedTasks<'a>,
     edges: Vec<Vec<usize>>,
 }
 
-impl<'a> Graph<'a> {
+impl<'a> DependencyGraph<'a> {
     fn new(state: &'a SessionState) -> Self {
-        let list = TaskList::new(state);
+        let list = CreatedTasks::new(state);
         let wanted = |place: &usize| {
             list.tasks.get(*place).is_some_and(|(_, task)| task.status != TaskStatus::Obsolete)
         };

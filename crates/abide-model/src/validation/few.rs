@@ -1,6 +1,6 @@
 //! The first findings of a rule in full; the rest are counted.
 
-use crate::{Finding, FindingType, FoundAt, Repair, Severity};
+use crate::{Finding, FindingPlace, FindingType, Repair, Severity};
 
 /// How many findings of a rule are reported in full.
 const MOST: usize = 20;
@@ -9,15 +9,15 @@ const NAME: usize = 80;
 
 /// A bounded number of findings of one rule.
 #[derive(Debug)]
-pub(super) struct Few {
+pub(super) struct BoundedFindings {
     rule: &'static str,
     r#type: FindingType,
     first: Vec<Finding>,
     /// How many more, the highest severity among them, and the place of the first.
-    more: Option<(u64, Severity, FoundAt)>,
+    more: Option<(u64, Severity, FindingPlace)>,
 }
 
-impl Few {
+impl BoundedFindings {
     pub(super) const fn new(rule: &'static str, r#type: FindingType) -> Self {
         Self { rule, r#type, first: Vec::new(), more: None }
     }
@@ -26,7 +26,7 @@ impl Few {
     pub(super) fn add(
         &mut self,
         severity: Severity,
-        place: FoundAt,
+        place: FindingPlace,
         message: impl Into<String>,
         repair: Repair,
     ) {

@@ -1,20 +1,20 @@
 //! `malformed-event`: the data of an event does not match its kind.
 
-use super::{Rule, Seen};
-use crate::{Finding, FindingType, FoundAt, Repair, Seq, SessionState, Severity};
+use super::{LiveEvent, ValidationRule};
+use crate::{Finding, FindingPlace, FindingType, Repair, Seq, SessionState, Severity};
 
 /// How many events are named.
 const NAMED: usize = 5;
 
 /// The `malformed-event` rule.
 #[derive(Debug, Default)]
-pub(super) struct MalformedEvent {
+pub(super) struct MalformedEventRule {
     count: u64,
     first: Vec<(Seq, String)>,
 }
 
-impl Rule for MalformedEvent {
-    fn event(&mut self, seen: &Seen<'_>) {
+impl ValidationRule for MalformedEventRule {
+    fn event(&mut self, seen: &LiveEvent<'_>) {
         if seen.fact.is_err() {
             self.count += 1;
             if self.first.len() < NAMED {
@@ -32,7 +32,7 @@ impl Rule for MalformedEvent {
             "malformed-event",
             FindingType::Structural,
             Severity::Warning,
-            FoundAt::event(*seq),
+            FindingPlace::event(*seq),
             format!(
                 "{} with data that their kinds do not allow: {}{rest}",
                 if self.count == 1 {

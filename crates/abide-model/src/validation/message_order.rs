@@ -1,32 +1,33 @@
 //! `message-order`: a conversation is not in the order that the models' APIs require.
 
-use super::few::{Few, short};
-use super::{Rule, Seen};
+use super::few::{BoundedFindings, short};
+use super::{LiveEvent, ValidationRule};
 use crate::{
-    Conversation, Disorder, DisorderSort, Finding, FindingType, FoundAt, Repair, SessionState,
-    Severity,
+    Conversation, Finding, FindingPlace, FindingType, OrderAnomaly, OrderAnomalyKind, Repair,
+    SessionState, Severity,
 };
 
 /// The `message-order` rule.
 #[derive(Debug, Default)]
-pub(super) struct MessageOrder {
+pub(super) struct MessageOrderRule {
     conversation: Conversation,
 }
 
-impl Rule for MessageOrder {
-    fn event(&mut self, seen: &Seen<'_>) {
+impl ValidationRule for MessageOrderRule {
+    fn event(&mut self, seen: &LiveEvent<'_>) {
         self.conversation.event(seen.event, seen.fact);
     }
 
     fn finish(&mut self, _: &SessionState, findings: &mut Vec<Finding>) {
-        let mut few = Few::new("message-order", FindingType::BusinessLogic);
+        let mut few = BoundedFindings::new("message-order", FindingType::BusinessLogic);
         for disorder in self.conversation.disorder() {
             let (severity, message, repair) = words(&disorder);
-            let place = FoundAt::event(disorder.seq);
+            let place = FindingPlace::event(disorder.seq);
             let place = match &disorder.lane {
-                Some(lane) => {
-                    FoundAt { subject: Some(format!("lane {}", short(lane.as_str()))), ..place }
-                }
+                Some(lane) => FindingPlace {
+                    subject: Some(format!("lane {}", short(lane.as_str()))),
+                    ..place
+                },
                 None => place,
             };
             few.add(severity, place, message, repair);
@@ -35,7 +36,7 @@ impl Rule for MessageOrder {
     }
 }
 
-fn words(disorder: &Disorder) -> (Severity, String, Repair) {
+fn words(disorder: &OrderAnomaly) -> (Severity, String, Repair) {
     let id = disorder.call.as_ref().map(|call| short(call.as_str())).unwrap_or_default();
     let call = match disorder.name.as_str() {
         "" => format!("call {id}"),
@@ -45,42 +46,44 @@ fn words(disorder: &Disorder) -> (Severity, String, Repair) {
     let hidden = || Repair::by_hand("nothing to do: it is not shown to a model");
     let moved = || Repair::by_hand("nothing to do: a model sees the result right after its call");
     match disorder.sort {
-        DisorderSort::NoResult => (Severity::Warning, format!("{call} has no result"), recorded()),
-        DisorderSort::PassedOver => (
+        OrderAnomalyKind::NoResult => {
+            (Severity::Warning, format!("{call} has no result"), recorded())
+        }
+        OrderAnomalyKind::PassedOver => (
             Severity::Error,
             format!("{call} has no result, and the model continued without it"),
             recorded(),
         ),
-        DisorderSort::NoCall if id.is_empty() => {
+        OrderAnomalyKind::NoCall if id.is_empty() => {
             (Severity::Warning, "a result that names no call".to_owned(), hidden())
         }
-        DisorderSort::NoCall => (
+        OrderAnomalyKind::NoCall => (
             Severity::Warning,
             format!("a result for {call}, which no message before it holds"),
             hidden(),
         ),
-        DisorderSort::Early => {
+        OrderAnomalyKind::Early => {
             (Severity::Warning, format!("the result for {call} precedes the call"), moved())
         }
-        DisorderSort::SecondResult => {
+        OrderAnomalyKind::SecondResult => {
             (Severity::Warning, format!("a second result for {call}"), hidden())
         }
-        DisorderSort::SameId => (
+        OrderAnomalyKind::SameId => (
             Severity::Warning,
             format!("{call} has the id of an earlier call, which Anthropic's API refuses"),
             Repair::by_hand("have the agent give each call a unique id"),
         ),
-        DisorderSort::SameIdOpen => (
+        OrderAnomalyKind::SameIdOpen => (
             Severity::Error,
             format!("{call} has the id of a call that has no result or is in the same message"),
             Repair::by_hand("have the agent give each call a unique id; compact these messages"),
         ),
-        DisorderSort::Between => (
+        OrderAnomalyKind::Between => (
             Severity::Warning,
             format!("another message is between {call} and its result"),
             moved(),
         ),
-        DisorderSort::Beginning => (
+        OrderAnomalyKind::Beginning => (
             Severity::Warning,
             "the conversation does not start with a user or instructions".to_owned(),
             Repair::by_hand("nothing to do: have the agent record its prompt"),

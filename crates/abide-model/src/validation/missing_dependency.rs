@@ -1,26 +1,26 @@
 //! `missing-dependency`: a task depends on a task that was never created.
 
-use super::few::{Few, joined, short};
-use super::task_list::TaskList;
-use super::{Rule, Seen};
-use crate::{Finding, FindingType, FoundAt, Kind, Repair, SessionState, Severity, TaskId};
+use super::few::{BoundedFindings, joined, short};
+use super::task_list::CreatedTasks;
+use super::{LiveEvent, ValidationRule};
+use crate::{Finding, FindingPlace, FindingType, Kind, Repair, SessionState, Severity, TaskId};
 
 /// The `missing-dependency` rule.
 #[derive(Debug, Default)]
-pub(super) struct MissingDependency {
+pub(super) struct MissingDependencyRule {
     /// The creation of a task was erased; it may be the missing one.
     erased: bool,
 }
 
-impl Rule for MissingDependency {
-    fn event(&mut self, seen: &Seen<'_>) {
+impl ValidationRule for MissingDependencyRule {
+    fn event(&mut self, seen: &LiveEvent<'_>) {
         self.erased |= seen.event.kind == Kind::TASK_CREATED && seen.event.data.is_none();
     }
 
     fn finish(&mut self, state: &SessionState, findings: &mut Vec<Finding>) {
         let severity = if self.erased { Severity::Warning } else { Severity::Error };
-        let mut few = Few::new("missing-dependency", FindingType::Referential);
-        let list = TaskList::new(state);
+        let mut few = BoundedFindings::new("missing-dependency", FindingType::Referential);
+        let list = CreatedTasks::new(state);
         for (id, task) in &list.tasks {
             let missing: Vec<&TaskId> =
                 task.depends.iter().filter(|id| list.place(id).is_none()).collect();
@@ -30,7 +30,7 @@ impl Rule for MissingDependency {
             let (id, names) = (short(id), joined(missing.iter().map(|id| id.as_str())));
             few.add(
                 severity,
-                FoundAt::subject(format!("task {id}")).of_event(task.created),
+                FindingPlace::subject(format!("task {id}")).of_event(task.created),
                 format!("task {id} depends on tasks that were never created: {names}"),
                 Repair::by_hand(format!(
                     "record `task.created` for it, or `task.changed` for {id} without it"

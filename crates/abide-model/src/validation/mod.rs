@@ -74,7 +74,7 @@ use crate::{Anomaly, Event, Fact, FactError, Finding, SessionState};
 
 /// A live event with its context.
 #[derive(Debug)]
-pub struct Seen<'a> {
+pub struct LiveEvent<'a> {
     /// The event.
     pub event: &'a Event,
     /// Its fact.
@@ -84,9 +84,9 @@ pub struct Seen<'a> {
 }
 
 /// A rule that a session must satisfy.
-pub trait Rule {
+pub trait ValidationRule {
     /// Called with each live event.
-    fn event(&mut self, seen: &Seen<'_>);
+    fn event(&mut self, seen: &LiveEvent<'_>);
 
     /// Called after an event for which the fold reports an anomaly.
     fn anomaly(&mut self, event: &Event, anomaly: Anomaly) {
@@ -99,13 +99,13 @@ pub trait Rule {
 
 /// Validates one session.
 pub struct Validation {
-    rules: Vec<Box<dyn Rule>>,
+    rules: Vec<Box<dyn ValidationRule>>,
 }
 
 impl Validation {
     /// With these rules.
     #[must_use]
-    pub fn new(rules: Vec<Box<dyn Rule>>) -> Self {
+    pub fn new(rules: Vec<Box<dyn ValidationRule>>) -> Self {
         Self { rules }
     }
 
@@ -113,7 +113,7 @@ impl Validation {
     /// live go to [`SessionState::apply_dead`].
     pub fn apply(&mut self, state: &mut SessionState, event: &Event) {
         let fact = event.fact();
-        let seen = Seen { event, fact: &fact, before: state };
+        let seen = LiveEvent { event, fact: &fact, before: state };
         for rule in &mut self.rules {
             rule.event(&seen);
         }
@@ -137,20 +137,20 @@ impl Validation {
 
 /// The rules that every session must satisfy.
 #[must_use]
-pub fn standard_rules() -> Vec<Box<dyn Rule>> {
+pub fn standard_rules() -> Vec<Box<dyn ValidationRule>> {
     vec![
-        Box::new(malformed_event::MalformedEvent::default()),
-        Box::new(anomalies::Anomalies::default()),
-        Box::new(orphaned_task::OrphanedTask::default()),
-        Box::new(missing_dependency::MissingDependency::default()),
-        Box::new(parent_mismatch::ParentMismatch::default()),
-        Box::new(dependency_cycle::DependencyCycle::default()),
+        Box::new(malformed_event::MalformedEventRule::default()),
+        Box::new(anomalies::AnomalyRule::default()),
+        Box::new(orphaned_task::OrphanedTaskRule::default()),
+        Box::new(missing_dependency::MissingDependencyRule::default()),
+        Box::new(parent_mismatch::ParentMismatchRule::default()),
+        Box::new(dependency_cycle::DependencyCycleRule::default()),
         Box::new(task_status::TaskStatusRule),
-        Box::new(unknown_call::UnknownCall::default()),
-        Box::new(open_call::OpenCall),
-        Box::new(message_order::MessageOrder::default()),
-        Box::new(compaction_range::CompactionRange::default()),
-        Box::new(checkpoint_position::CheckpointPosition::default()),
-        Box::new(checkpoint_digest::CheckpointDigest::default()),
+        Box::new(unknown_call::UnknownCallRule::default()),
+        Box::new(open_call::OpenCallRule),
+        Box::new(message_order::MessageOrderRule::default()),
+        Box::new(compaction_range::CompactionRangeRule::default()),
+        Box::new(checkpoint_position::CheckpointPositionRule::default()),
+        Box::new(checkpoint_digest::CheckpointDigestRule::default()),
     ]
 }

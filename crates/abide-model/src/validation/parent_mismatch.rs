@@ -2,22 +2,23 @@
 
 use std::collections::HashMap;
 
-use super::few::{Few, joined, short};
-use super::task_list::TaskList;
-use super::{Rule, Seen};
+use super::few::{BoundedFindings, joined, short};
+use super::task_list::CreatedTasks;
+use super::{LiveEvent, ValidationRule};
 use crate::{
-    Fact, Finding, FindingType, FoundAt, Repair, Seq, SessionState, Severity, TaskId, TaskState,
+    Fact, Finding, FindingPlace, FindingType, Repair, Seq, SessionState, Severity, TaskId,
+    TaskState,
 };
 
 /// The `parent-mismatch` rule.
 #[derive(Debug, Default)]
-pub(super) struct ParentMismatch {
+pub(super) struct ParentMismatchRule {
     /// Tasks recorded as parts of themselves. The fold does not keep these.
     own: Vec<(TaskId, Seq)>,
 }
 
-impl Rule for ParentMismatch {
-    fn event(&mut self, seen: &Seen<'_>) {
+impl ValidationRule for ParentMismatchRule {
+    fn event(&mut self, seen: &LiveEvent<'_>) {
         if let Ok(Fact::TaskCreated(fact)) = seen.fact
             && fact.parent.as_ref() == Some(&fact.task)
             && !seen.before.tasks.get(fact.task.as_str()).is_some_and(|task| task.known)
@@ -27,11 +28,11 @@ impl Rule for ParentMismatch {
     }
 
     fn finish(&mut self, state: &SessionState, findings: &mut Vec<Finding>) {
-        let mut few = Few::new("parent-mismatch", FindingType::BusinessLogic);
+        let mut few = BoundedFindings::new("parent-mismatch", FindingType::BusinessLogic);
         for (task, seq) in self.own.drain(..) {
             own_ancestor(&mut few, &[task.as_str()], seq);
         }
-        let list = TaskList::new(state);
+        let list = CreatedTasks::new(state);
         circles(&list, &mut few);
         counters(state, &mut few);
         prefixes(&list, &mut few);
@@ -39,18 +40,18 @@ impl Rule for ParentMismatch {
     }
 }
 
-fn own_ancestor(few: &mut Few, circle: &[&str], seq: Seq) {
+fn own_ancestor(few: &mut BoundedFindings, circle: &[&str], seq: Seq) {
     let first = short(circle.first().copied().unwrap_or_default());
     few.add(
         Severity::Error,
-        FoundAt::subject(format!("task {first}")).of_event(seq),
+        FindingPlace::subject(format!("task {first}")).of_event(seq),
         format!("task {first} is part of itself: {}", joined(circle.iter().copied())),
         Repair::by_hand("record the tasks again with other ids, and make these obsolete"),
     );
 }
 
 /// Each task has at most one parent, so a walk upwards either ends or returns to itself.
-fn circles(list: &TaskList<'_>, few: &mut Few) {
+fn circles(list: &CreatedTasks<'_>, few: &mut BoundedFindings) {
     let mut walk_of = vec![0_usize; list.tasks.len()];
     for start in 0..list.tasks.len() {
         let walk = start + 1;
@@ -76,12 +77,12 @@ fn circles(list: &TaskList<'_>, few: &mut Few) {
     }
 }
 
-fn parent(list: &TaskList<'_>, place: usize) -> Option<usize> {
+fn parent(list: &CreatedTasks<'_>, place: usize) -> Option<usize> {
     list.tasks.get(place).and_then(|(_, task)| list.place(task.parent.as_ref()?))
 }
 
 /// The part counts in a state must match the tasks.
-fn counters(state: &SessionState, few: &mut Few) {
+fn counters(state: &SessionState, few: &mut BoundedFindings) {
     let mut parts: HashMap<&str, (u64, u64)> = HashMap::new();
     for (_, task) in state.tasks.iter() {
         if let Some(parent) = &task.parent {
@@ -102,7 +103,7 @@ fn counters(state: &SessionState, few: &mut Few) {
         let (id, (kept, kept_done)) = (short(id), task.children);
         few.add(
             Severity::Error,
-            FoundAt::subject(format!("task {id}")),
+            FindingPlace::subject(format!("task {id}")),
             format!(
                 "task {id} counts {kept} parts, {kept_done} of them done; there are {all}, {done} of them done"
             ),
@@ -112,7 +113,7 @@ fn counters(state: &SessionState, few: &mut Few) {
 }
 
 /// An id such as `P1.M2` implies that the task is part of `P1`.
-fn prefixes(list: &TaskList<'_>, few: &mut Few) {
+fn prefixes(list: &CreatedTasks<'_>, few: &mut BoundedFindings) {
     for (id, task) in &list.tasks {
         let Some(parent) = &task.parent else { continue };
         let mut prefix = *id;
@@ -127,7 +128,7 @@ fn prefixes(list: &TaskList<'_>, few: &mut Few) {
             let (id, parent, named) = (short(id), short(parent.as_str()), short(named));
             few.add(
                 Severity::Warning,
-                FoundAt::subject(format!("task {id}")).of_event(task.created),
+                FindingPlace::subject(format!("task {id}")).of_event(task.created),
                 format!("task {id} is part of {parent}, but its id implies {named}"),
                 Repair::by_hand("nothing is lost; give it the parent that its id implies"),
             );

@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use crate::{SessionState, TaskId, TaskState};
 
 /// The created tasks, in order.
-pub(super) struct TaskList<'a> {
+pub(super) struct CreatedTasks<'a> {
     pub(super) tasks: Vec<(&'a str, &'a TaskState)>,
     places: HashMap<&'a str, usize>,
 }
 
-impl<'a> TaskList<'a> {
+impl<'a> CreatedTasks<'a> {
     pub(super) fn new(state: &'a SessionState) -> Self {
         let mut tasks: Vec<_> = state.tasks.iter().filter(|(_, task)| task.known).collect();
         tasks.sort_by_key(|(id, task)| (task.order, *id));

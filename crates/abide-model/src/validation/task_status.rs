@@ -2,21 +2,23 @@
 
 use std::collections::HashMap;
 
-use super::few::{Few, joined, short};
-use super::task_list::TaskList;
-use super::{Rule, Seen};
-use crate::{Finding, FindingType, FoundAt, Repair, SessionState, Severity, TaskId, TaskStatus};
+use super::few::{BoundedFindings, joined, short};
+use super::task_list::CreatedTasks;
+use super::{LiveEvent, ValidationRule};
+use crate::{
+    Finding, FindingPlace, FindingType, Repair, SessionState, Severity, TaskId, TaskStatus,
+};
 
 /// The `task-status` rule.
 #[derive(Debug)]
 pub(super) struct TaskStatusRule;
 
-impl Rule for TaskStatusRule {
-    fn event(&mut self, _: &Seen<'_>) {}
+impl ValidationRule for TaskStatusRule {
+    fn event(&mut self, _: &LiveEvent<'_>) {}
 
     fn finish(&mut self, state: &SessionState, findings: &mut Vec<Finding>) {
-        let mut few = Few::new("task-status", FindingType::BusinessLogic);
-        let list = TaskList::new(state);
+        let mut few = BoundedFindings::new("task-status", FindingType::BusinessLogic);
+        let list = CreatedTasks::new(state);
         let mut open_parts: HashMap<&str, Vec<&str>> = HashMap::new();
         for (id, task) in &list.tasks {
             if let Some(parent) = task.parent.as_ref().filter(|_| !task.status.is_done()) {
@@ -29,7 +31,8 @@ impl Rule for TaskStatusRule {
             task.is_some_and(|(_, task)| !task.status.is_done())
         };
         for (id, task) in &list.tasks {
-            let place = || FoundAt::subject(format!("task {}", short(id))).of_event(task.changed);
+            let place =
+                || FindingPlace::subject(format!("task {}", short(id))).of_event(task.changed);
             let parts = open_parts.get(id).filter(|_| task.status == TaskStatus::Complete);
             if let Some(parts) = parts {
                 let (id, parts) = (short(id), joined(parts.iter().copied()));

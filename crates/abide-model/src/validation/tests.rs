@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    FOLD_VERSION, FindingType, Limits, Lineage, NewEvent, PageRef, PageSink, Payload, Seq,
+    EventLimits, FOLD_VERSION, FindingType, Lineage, NewEvent, PageRef, PageSink, Payload, Seq,
     Severity, Timestamp, rewind_of,
 };
 
@@ -394,7 +394,8 @@ fn what_is_not_known_of_a_message_is_held_against_nobody() {
         let findings = validate(&events).1;
         let expected: &[_] = if gone == 2 { &[("message-order", WARNING, 2)] } else { &[] };
         assert_eq!(told(&findings), expected, "without {gone}");
-        events[gone].data = Some(Payload::new(r#"{"nothing":1}"#, &Limits::default()).unwrap());
+        events[gone].data =
+            Some(Payload::new(r#"{"nothing":1}"#, &EventLimits::default()).unwrap());
         let findings = validate(&events).1;
         assert_eq!(told(&findings)[0], ("malformed-event", WARNING, gone as u64 + 1));
         assert_eq!(&told(&findings)[1..], expected);
@@ -598,7 +599,7 @@ fn a_past_that_gives_another_state_is_told_by_the_checkpoint() {
     let mut events = with_checkpoints(&HISTORY[..5], 0);
     let other = events[4].data.as_ref().unwrap().as_str();
     let other = other.replace(&format!("\"fold\":{FOLD_VERSION}"), "\"fold\":1");
-    events[4].data = Some(Payload::new(&other, &Limits::default()).unwrap());
+    events[4].data = Some(Payload::new(&other, &EventLimits::default()).unwrap());
     alter(&mut events, 2, r#"{"kind":"message.added","data":{"role":"tool","content":"x"}}"#);
     assert!(checkpoint_of(&validate(&events).1).is_empty());
 }

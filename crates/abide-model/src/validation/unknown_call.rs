@@ -1,27 +1,27 @@
 //! `unknown-call`: a result for a call that was never made or that already has one.
 
-use super::few::{Few, short};
-use super::{Rule, Seen};
+use super::few::{BoundedFindings, short};
+use super::{LiveEvent, ValidationRule};
 use crate::{
-    Anomaly, Event, Fact, Finding, FindingType, FoundAt, Kind, Repair, SessionState, Severity,
+    Anomaly, Event, Fact, Finding, FindingPlace, FindingType, Kind, Repair, SessionState, Severity,
 };
 
 /// The `unknown-call` rule.
 #[derive(Debug)]
-pub(super) struct UnknownCall {
+pub(super) struct UnknownCallRule {
     /// Erased calls. A result may be for any of them.
     erased: u64,
-    few: Few,
+    few: BoundedFindings,
 }
 
-impl Default for UnknownCall {
+impl Default for UnknownCallRule {
     fn default() -> Self {
-        Self { erased: 0, few: Few::new("unknown-call", FindingType::Referential) }
+        Self { erased: 0, few: BoundedFindings::new("unknown-call", FindingType::Referential) }
     }
 }
 
-impl Rule for UnknownCall {
-    fn event(&mut self, seen: &Seen<'_>) {
+impl ValidationRule for UnknownCallRule {
+    fn event(&mut self, seen: &LiveEvent<'_>) {
         let call = [Kind::TOOL_CALLED, Kind::API_CALLED].contains(&seen.event.kind);
         self.erased += u64::from(call && seen.event.data.is_none());
     }
@@ -42,7 +42,7 @@ impl Rule for UnknownCall {
         let call = call.map(|call| short(call.as_str())).unwrap_or_default();
         self.few.add(
             Severity::Warning,
-            FoundAt::event(event.seq),
+            FindingPlace::event(event.seq),
             format!("a result for call {call}, which was never made or already has a result"),
             Repair::by_hand("nothing to do: it is kept but belongs to no call"),
         );

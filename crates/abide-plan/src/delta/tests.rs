@@ -3,18 +3,18 @@
 use abide_model::{Seq, SessionState, TaskId, TaskStatus, TaskTree, Timestamp};
 use serde_json::value::RawValue;
 
-use crate::{Plan, PlanDelta, PlanForm, PlanSources, PlanTask, REMOVED, delta};
+use crate::{DocumentTask, REMOVED, TaskList, TaskListDelta, TaskListEvents, TaskListForm, delta};
 
-fn markdown(text: &str) -> Plan {
-    Plan::read(PlanForm::Markdown, text.as_bytes()).unwrap()
+fn markdown(text: &str) -> TaskList {
+    TaskList::read(TaskListForm::Markdown, text.as_bytes()).unwrap()
 }
 
-fn task<'a>(plan: &'a Plan, title: &str) -> &'a PlanTask {
+fn task<'a>(plan: &'a TaskList, title: &str) -> &'a DocumentTask {
     plan.tasks.iter().find(|task| task.title == title).unwrap()
 }
 
 /// The plan with some tasks otherwise: title, status, and why or what came of it.
-fn with(mut plan: Plan, changes: &[(&str, TaskStatus, &str)]) -> Plan {
+fn with(mut plan: TaskList, changes: &[(&str, TaskStatus, &str)]) -> TaskList {
     for (title, status, said) in changes {
         for task in plan.tasks.iter_mut().filter(|task| task.title == *title) {
             task.status = *status;
@@ -29,9 +29,9 @@ fn with(mut plan: Plan, changes: &[(&str, TaskStatus, &str)]) -> Plan {
 }
 
 /// The state of a session in which a plan was recorded, and its events.
-fn session(plan: &Plan) -> (SessionState, PlanSources) {
+fn session(plan: &TaskList) -> (SessionState, TaskListEvents) {
     let mut state = SessionState::default();
-    let mut sources = PlanSources::new();
+    let mut sources = TaskListEvents::new();
     for (seq, event) in (5..).zip(plan.events().unwrap()) {
         let event = event.into_event(Seq(seq), Timestamp::from_millis(0));
         assert_eq!(state.apply(&event), None, "{}", event.to_json());
@@ -41,26 +41,26 @@ fn session(plan: &Plan) -> (SessionState, PlanSources) {
 }
 
 /// The plan as a session gives it back.
-fn recorded(plan: &Plan) -> Plan {
+fn recorded(plan: &TaskList) -> TaskList {
     let (state, mut sources) = session(plan);
-    let needed = Plan::sources(&state);
+    let needed = TaskList::sources(&state);
     sources.retain(|seq, _| needed.contains(seq));
-    Plan::of_session(&state, &sources)
+    TaskList::of_session(&state, &sources)
 }
 
 /// The next edit, where this is what is there.
-fn edit(now: &Plan, text: &str) -> PlanDelta {
+fn edit(now: &TaskList, text: &str) -> TaskListDelta {
     delta(&recorded(now), markdown(text))
 }
 
 /// What would be run, one after the other, and how many parents the run would have to settle.
-fn ready(plan: &Plan) -> (Vec<String>, usize) {
+fn ready(plan: &TaskList) -> (Vec<String>, usize) {
     let mut tree = TaskTree::of(&session(plan).0.tasks);
     let settled = tree.settle().len();
     (tree.ready(None).map(|task| task.title.clone()).collect(), settled)
 }
 
-fn titles(plan: &Plan, ids: &[TaskId]) -> Vec<String> {
+fn titles(plan: &TaskList, ids: &[TaskId]) -> Vec<String> {
     let title = |id: &TaskId| plan.tasks.iter().find(|task| task.id == *id).unwrap().title.clone();
     ids.iter().map(title).collect()
 }
@@ -69,16 +69,16 @@ const NESTED: &str = "## A\n- [ ] one\n- [ ] two\n  - [ ] deep\n## B\n- [ ] thre
 
 #[test]
 fn what_lost_all_of_its_parts_is_done_itself() {
-    let old = Plan::read(PlanForm::Json, br#"{"tasks":[{"title":"A","tasks":[{"title":"one"},{"title":"two","tasks":[{"title":"deep"}]}]},{"title":"B"}]}"#).unwrap();
+    let old = TaskList::read(TaskListForm::Json, br#"{"tasks":[{"title":"A","tasks":[{"title":"one"},{"title":"two","tasks":[{"title":"deep"}]}]},{"title":"B"}]}"#).unwrap();
     let new = br#"{"tasks":[{"title":"A"},{"title":"B"}]}"#;
-    let mut now = delta(&recorded(&old), Plan::read(PlanForm::Json, new).unwrap()).plan;
+    let mut now = delta(&recorded(&old), TaskList::read(TaskListForm::Json, new).unwrap()).plan;
     assert_eq!(ready(&now), (vec!["A".to_owned(), "B".to_owned()], 0));
     assert_eq!(task(&now, "deep").parent.as_ref(), Some(&task(&now, "two").id));
     // It stays so with the next edit, and a part that comes back is its part again.
-    now = delta(&recorded(&now), Plan::read(PlanForm::Json, new).unwrap()).plan;
+    now = delta(&recorded(&now), TaskList::read(TaskListForm::Json, new).unwrap()).plan;
     assert_eq!(ready(&now), (vec!["A".to_owned(), "B".to_owned()], 0));
     let back = br#"{"tasks":[{"title":"A","tasks":[{"title":"two"}]},{"title":"B"}]}"#;
-    let back = delta(&recorded(&now), Plan::read(PlanForm::Json, back).unwrap());
+    let back = delta(&recorded(&now), TaskList::read(TaskListForm::Json, back).unwrap());
     assert_eq!(ready(&back.plan), (vec!["two".to_owned(), "B".to_owned()], 0));
     assert_eq!((back.kept.len(), back.added.len(), back.changed.len()), (3, 0, 0));
     assert_eq!(task(&back.plan, "two").id, task(&old, "two").id);
@@ -174,7 +174,7 @@ fn what_is_blocked_or_failed_stays_so_with_its_reason() {
         ("d", blocked, "no day"),
     ];
     let now = edit(&with(markdown(text), &changes), &format!("{text}- [ ] e\n")).plan;
-    let standing = |plan: &Plan, title: &str| {
+    let standing = |plan: &TaskList, title: &str| {
         let task = task(plan, title);
         (task.status, task.reason.clone())
     };
@@ -189,11 +189,11 @@ fn what_is_blocked_or_failed_stays_so_with_its_reason() {
     assert_eq!(standing(&now, "d"), (TaskStatus::Complete, None));
 }
 
-fn backlog(subtasks: &str) -> Plan {
+fn backlog(subtasks: &str) -> TaskList {
     let text = format!(
         r#"{{"backlog":[{{"type":"Phase","id":"P1","title":"p","status":"Planned","milestones":[{{"type":"Milestone","id":"P1.M1","title":"m","status":"Planned","tasks":[{{"type":"Task","id":"P1.M1.T1","title":"t","status":"Planned","subtasks":[{subtasks}]}}]}}]}}]}}"#
     );
-    Plan::read(PlanForm::Prp, text.as_bytes()).unwrap()
+    TaskList::read(TaskListForm::Prp, text.as_bytes()).unwrap()
 }
 
 #[test]
@@ -227,7 +227,7 @@ fn what_only_the_other_system_understands_is_compared_too() {
     let now = delta(&old, one("Planned", r#","context_scope":"\u0061 ""#));
     assert_eq!(now.changed.len(), 0);
     // And fields of TOML.
-    let toml = |text: &str| Plan::read(PlanForm::Toml, text.as_bytes()).unwrap();
+    let toml = |text: &str| TaskList::read(TaskListForm::Toml, text.as_bytes()).unwrap();
     let old = recorded(&toml("[[task]]\ntitle = 'a'\nwhen = 2026-01-02\nstatus = 'complete'\n"));
     let now = delta(&old, toml("[[task]]\ntitle = 'a'\nwhen = 2026-01-02\n"));
     assert_eq!(task(&now.plan, "a").status, TaskStatus::Complete);
@@ -236,9 +236,9 @@ fn what_only_the_other_system_understands_is_compared_too() {
 }
 
 /// The result of each task in the order of the document, `-` where it is to be done.
-fn results(plan: &Plan) -> Vec<String> {
+fn results(plan: &TaskList) -> Vec<String> {
     let result =
-        |task: &PlanTask| task.result.as_ref().map_or("-", |result| result.get()).to_owned();
+        |task: &DocumentTask| task.result.as_ref().map_or("-", |result| result.get()).to_owned();
     plan.tasks.iter().filter(|task| !task.is_removed()).map(result).collect()
 }
 
@@ -292,9 +292,9 @@ fn many_siblings_of_one_title_are_told_apart_in_time() {
 fn a_document_is_written_without_what_was_taken_out_of_it() {
     let out = edit(&markdown(NESTED), "## A\n- [ ] one\n## B\n- [ ] three\n").plan;
     assert_eq!(out.tasks.len(), 6);
-    for form in PlanForm::ALL {
+    for form in TaskListForm::ALL {
         let written = recorded(&out).write(form).unwrap();
-        let again = Plan::read(form, written.as_bytes()).unwrap();
+        let again = TaskList::read(form, written.as_bytes()).unwrap();
         let found: Vec<_> = again.tasks.iter().map(|task| task.title.as_str()).collect();
         assert_eq!(found, ["A", "one", "B", "three"], "{written}");
         assert!(!written.contains("removed"), "{written}");
@@ -303,10 +303,10 @@ fn a_document_is_written_without_what_was_taken_out_of_it() {
     let mut late = out.clone();
     let parent = Some(task(&out, "two").id.clone());
     let title = "late".to_owned();
-    late.tasks.push(PlanTask { id: "x".into(), title, parent, ..PlanTask::default() });
+    late.tasks.push(DocumentTask { id: "x".into(), title, parent, ..DocumentTask::default() });
     super::order(&mut late.tasks);
-    let written = late.write(PlanForm::Json).unwrap();
-    let found = Plan::read(PlanForm::Json, written.as_bytes()).unwrap();
+    let written = late.write(TaskListForm::Json).unwrap();
+    let found = TaskList::read(TaskListForm::Json, written.as_bytes()).unwrap();
     let found: Vec<_> = found.tasks.iter().map(|task| task.title.as_str()).collect();
     assert_eq!(found, ["A", "one", "two", "late", "B", "three"]);
 }
@@ -317,10 +317,10 @@ fn a_result_of_nothing_stays() {
         r#"{"backlog":[{"id":"P1","title":"p","status":"Complete","result":null,"x":1}]}"#,
         r#"{"tasks":[{"title":"p","result":null,"details":"d"}]}"#,
     ] {
-        let form = PlanForm::of("tasks.json".as_ref(), text.as_bytes()).unwrap();
-        let plan = Plan::read(form, text.as_bytes()).unwrap();
+        let form = TaskListForm::of("tasks.json".as_ref(), text.as_bytes()).unwrap();
+        let plan = TaskList::read(form, text.as_bytes()).unwrap();
         let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
-        let root = if form == PlanForm::Prp { "backlog" } else { "tasks" };
+        let root = if form == TaskListForm::Prp { "backlog" } else { "tasks" };
         let written = recorded(&plan).write(form).unwrap();
         assert_eq!(value(&written)[root][0]["result"], serde_json::Value::Null);
         assert!(written.contains("\"result\": null"), "{written}");
@@ -346,7 +346,7 @@ fn a_title_that_was_shortened_is_not_made_long_again() {
     let event = event.into_event(Seq(90), Timestamp::from_millis(0));
     state.apply(&event);
     sources.insert(event.seq, event);
-    let plan = Plan::of_session(&state, &sources);
+    let plan = TaskList::of_session(&state, &sources);
     assert_eq!(plan.tasks[0].title, "Lines");
     assert_eq!(plan.tasks[1].title, long);
 }

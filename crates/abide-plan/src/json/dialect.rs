@@ -2,11 +2,11 @@
 
 use abide_model::TaskStatus;
 
-use crate::{PlanForm, status};
+use crate::{TaskListForm, status};
 
 /// The names that a format uses.
-pub(crate) struct Dialect {
-    pub(crate) form: PlanForm,
+pub(crate) struct JsonDialect {
+    pub(crate) form: TaskListForm,
     /// The top-level list.
     pub(crate) root: &'static str,
     /// The field of the document's title.
@@ -18,8 +18,8 @@ pub(crate) struct Dialect {
 }
 
 /// `{"backlog":[{"type":"Phase",…,"milestones":[…]}]}`.
-pub(crate) const PRP: Dialect = Dialect {
-    form: PlanForm::Prp,
+pub(crate) const PRP: JsonDialect = JsonDialect {
+    form: TaskListForm::Prp,
     root: "backlog",
     title: None,
     depends: "dependencies",
@@ -27,8 +27,8 @@ pub(crate) const PRP: Dialect = Dialect {
 };
 
 /// `{"title":…,"tasks":[{…,"tasks":[…]}]}`.
-pub(crate) const PLAIN: Dialect = Dialect {
-    form: PlanForm::Json,
+pub(crate) const PLAIN: JsonDialect = JsonDialect {
+    form: TaskListForm::Json,
     root: "tasks",
     title: Some("title"),
     depends: "depends",
@@ -37,7 +37,7 @@ pub(crate) const PLAIN: Dialect = Dialect {
 
 /// The meaning of a task's field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Field {
+pub(crate) enum TaskField {
     Type,
     Id,
     Title,
@@ -50,14 +50,14 @@ pub(crate) enum Field {
     Children,
 }
 
-impl Dialect {
+impl JsonDialect {
     /// The field of a task's parts; `None` if it can have none.
     pub(crate) fn children(&self, depth: usize) -> Option<&'static str> {
         match (self.form, depth) {
-            (PlanForm::Prp, 0) => Some("milestones"),
-            (PlanForm::Prp, 1) => Some("tasks"),
-            (PlanForm::Prp, 2) => Some("subtasks"),
-            (PlanForm::Prp, _) => None,
+            (TaskListForm::Prp, 0) => Some("milestones"),
+            (TaskListForm::Prp, 1) => Some("tasks"),
+            (TaskListForm::Prp, 2) => Some("subtasks"),
+            (TaskListForm::Prp, _) => None,
             _ => Some("tasks"),
         }
     }
@@ -65,10 +65,10 @@ impl Dialect {
     /// The type of a task at this depth.
     pub(crate) fn sort(&self, depth: usize) -> Option<&'static str> {
         match (self.form, depth) {
-            (PlanForm::Prp, 0) => Some("Phase"),
-            (PlanForm::Prp, 1) => Some("Milestone"),
-            (PlanForm::Prp, 2) => Some("Task"),
-            (PlanForm::Prp, _) => Some("Subtask"),
+            (TaskListForm::Prp, 0) => Some("Phase"),
+            (TaskListForm::Prp, 1) => Some("Milestone"),
+            (TaskListForm::Prp, 2) => Some("Task"),
+            (TaskListForm::Prp, _) => Some("Subtask"),
             _ => None,
         }
     }
@@ -76,37 +76,37 @@ impl Dialect {
     /// The field of the description.
     pub(crate) fn details(&self, depth: usize) -> &'static str {
         match (self.form, depth) {
-            (PlanForm::Prp, 0..=2) => "description",
-            (PlanForm::Prp, _) => "context_scope",
+            (TaskListForm::Prp, 0..=2) => "description",
+            (TaskListForm::Prp, _) => "context_scope",
             _ => "details",
         }
     }
 
     /// The word for a status.
     pub(crate) fn word(&self) -> fn(TaskStatus) -> &'static str {
-        if self.form == PlanForm::Prp { status::prp } else { TaskStatus::as_str }
+        if self.form == TaskListForm::Prp { status::prp } else { TaskStatus::as_str }
     }
 
     /// The meaning of a field at this depth.
-    pub(crate) fn field(&self, name: &str, depth: usize) -> Option<Field> {
+    pub(crate) fn field(&self, name: &str, depth: usize) -> Option<TaskField> {
         Some(match name {
-            "type" if self.sort(depth).is_some() => Field::Type,
-            "id" => Field::Id,
-            "title" => Field::Title,
-            "status" => Field::Status,
-            "priority" => Field::Priority,
-            "documents" => Field::Documents,
-            "result" => Field::Result,
-            name if name == self.depends => Field::Depends,
-            name if name == self.details(depth) => Field::Details,
-            name if Some(name) == self.children(depth) => Field::Children,
+            "type" if self.sort(depth).is_some() => TaskField::Type,
+            "id" => TaskField::Id,
+            "title" => TaskField::Title,
+            "status" => TaskField::Status,
+            "priority" => TaskField::Priority,
+            "documents" => TaskField::Documents,
+            "result" => TaskField::Result,
+            name if name == self.depends => TaskField::Depends,
+            name if name == self.details(depth) => TaskField::Details,
+            name if Some(name) == self.children(depth) => TaskField::Children,
             _ => return None,
         })
     }
 
     /// The fields of a task that did not come from this format, with fixed values for some.
     pub(crate) fn usual(&self, depth: usize) -> Vec<(&'static str, Option<String>)> {
-        if self.form != PlanForm::Prp {
+        if self.form != TaskListForm::Prp {
             return vec![("id", None), ("title", None), ("status", None)];
         }
         let sort = self.sort(depth).map(|sort| format!("\"{sort}\""));

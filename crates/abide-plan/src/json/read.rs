@@ -3,52 +3,52 @@
 use abide_model::TaskStatus;
 use serde_json::value::RawValue;
 
-use super::dialect::{Dialect, Field};
+use super::dialect::{JsonDialect, TaskField};
 use super::{MARKER, NOTHING, compact, depth, fields, text};
-use crate::arrange::{MAX_DEPTH, MAX_TASKS, Names, arrange};
-use crate::draft::{Draft, Place, fault};
+use crate::arrange::{MAX_DEPTH, MAX_TASKS, TaskNaming, arrange};
+use crate::draft::{DraftPlace, TaskDraft, fault};
 use crate::plan::as_foreign;
-use crate::{Plan, PlanError, PlanFault, status};
+use crate::{TaskList, TaskListError, TaskListFault, status};
 
 /// Reads a document.
-pub(crate) fn read(dialect: &Dialect, json: &str) -> Result<Plan, PlanError> {
+pub(crate) fn read(dialect: &JsonDialect, json: &str) -> Result<TaskList, TaskListError> {
     // Parse the whole document first, so that a syntax error is reported with its line.
     if let Err(error) = serde_json::from_str::<&RawValue>(json) {
-        return Err(PlanError::Syntax { form: "JSON", reason: error.to_string() });
+        return Err(TaskListError::Syntax { form: "JSON", reason: error.to_string() });
     }
-    let object = PlanFault::Not { wanted: "an object" };
-    let top = fields(json).ok_or_else(|| PlanError::at("$", object))?;
-    let mut reader = Reader { dialect, drafts: Vec::new() };
+    let object = TaskListFault::Not { wanted: "an object" };
+    let top = fields(json).ok_or_else(|| TaskListError::at("$", object))?;
+    let mut reader = TaskJsonReader { dialect, drafts: Vec::new() };
     let mut kept = Vec::new();
     let (mut title, mut found) = (None, false);
     for (name, raw) in top {
-        let wrong = |fault| PlanError::at(format!("$.{name}"), fault);
+        let wrong = |fault| TaskListError::at(format!("$.{name}"), fault);
         if name == dialect.root {
             if std::mem::replace(&mut found, true) {
-                return Err(wrong(PlanFault::Twice));
+                return Err(wrong(TaskListFault::Twice));
             }
             reader.list(raw, None, dialect.root, 0)?;
             kept.push((name, MARKER.to_owned()));
         } else if Some(name.as_str()) == dialect.title && title.is_none() {
             let said: String = serde_json::from_str(raw.get())
-                .map_err(|_| wrong(PlanFault::Not { wanted: "text" }))?;
+                .map_err(|_| wrong(TaskListFault::Not { wanted: "text" }))?;
             kept.push((name, spelled(raw, &text(&said))));
             title = Some(said);
         } else {
             if depth(raw.get()) > MAX_DEPTH {
-                return Err(wrong(PlanFault::TooDeep { limit: MAX_DEPTH }));
+                return Err(wrong(TaskListFault::TooDeep { limit: MAX_DEPTH }));
             }
             kept.push((name, compact(raw.get())));
         }
     }
     if !found {
-        return Err(PlanError::at(format!("$.{}", dialect.root), PlanFault::Missing));
+        return Err(TaskListError::at(format!("$.{}", dialect.root), TaskListFault::Missing));
     }
     let foreign =
         format!("{{\"fields\":{},\"newline\":{}}}", object_of(&kept), json.ends_with('\n'));
-    let tasks = arrange(reader.drafts, Names::Ids, dialect.depends)?;
+    let tasks = arrange(reader.drafts, TaskNaming::Ids, dialect.depends)?;
     let foreign = as_foreign(dialect.form, &foreign);
-    Ok(Plan { form: dialect.form, title, tasks, foreign })
+    Ok(TaskList { form: dialect.form, title, tasks, foreign })
 }
 
 /// A field to keep: the marker if it is spelled as we would write it, else its own spelling.
@@ -63,28 +63,28 @@ fn object_of(fields: &[(String, String)]) -> String {
     format!("{{{}}}", fields.join(","))
 }
 
-struct Reader<'a> {
-    dialect: &'a Dialect,
-    drafts: Vec<Draft>,
+struct TaskJsonReader<'a> {
+    dialect: &'a JsonDialect,
+    drafts: Vec<TaskDraft>,
 }
 
-impl Reader<'_> {
+impl TaskJsonReader<'_> {
     fn list(
         &mut self,
         raw: &RawValue,
         parent: Option<usize>,
         name: &'static str,
         level: usize,
-    ) -> Result<(), PlanError> {
+    ) -> Result<(), TaskListError> {
         let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(raw.get()) else {
-            let wrong = PlanFault::Not { wanted: "a list" };
+            let wrong = TaskListFault::Not { wanted: "a list" };
             return Err(match parent {
                 Some(parent) => fault(&self.drafts, parent, name, wrong),
-                None => PlanError::at(format!("$.{name}"), wrong),
+                None => TaskListError::at(format!("$.{name}"), wrong),
             });
         };
         for (index, item) in items.into_iter().enumerate() {
-            self.item(item, parent, Place::Json(name, index), level)?;
+            self.item(item, parent, DraftPlace::Json(name, index), level)?;
         }
         Ok(())
     }
@@ -93,21 +93,21 @@ impl Reader<'_> {
         &mut self,
         raw: &RawValue,
         parent: Option<usize>,
-        place: Place,
+        place: DraftPlace,
         level: usize,
-    ) -> Result<(), PlanError> {
+    ) -> Result<(), TaskListError> {
         let at = self.drafts.len();
-        self.drafts.push(Draft { parent, place, ..Draft::default() });
+        self.drafts.push(TaskDraft { parent, place, ..TaskDraft::default() });
         if at >= MAX_TASKS {
-            return Err(self.wrong(at, "", PlanFault::TooMany { limit: MAX_TASKS }));
+            return Err(self.wrong(at, "", TaskListFault::TooMany { limit: MAX_TASKS }));
         }
         if level >= MAX_DEPTH {
-            return Err(self.wrong(at, "", PlanFault::TooDeep { limit: MAX_DEPTH }));
+            return Err(self.wrong(at, "", TaskListFault::TooDeep { limit: MAX_DEPTH }));
         }
         let Some(fields) = fields(raw.get()) else {
-            return Err(self.wrong(at, "", PlanFault::Not { wanted: "an object" }));
+            return Err(self.wrong(at, "", TaskListFault::Not { wanted: "an object" }));
         };
-        let mut draft = Draft { parent, place, ..Draft::default() };
+        let mut draft = TaskDraft { parent, place, ..TaskDraft::default() };
         let mut seen = Vec::new();
         let mut kept = Vec::with_capacity(fields.len());
         let mut children = None;
@@ -115,32 +115,32 @@ impl Reader<'_> {
             let field = self.dialect.field(&name, level);
             if let Some(field) = field {
                 if seen.contains(&field) {
-                    return Err(self.wrong(at, &name, PlanFault::Twice));
+                    return Err(self.wrong(at, &name, TaskListFault::Twice));
                 }
                 seen.push(field);
             }
             let value = match field {
-                Some(Field::Children) => {
+                Some(TaskField::Children) => {
                     children = Some(raw);
                     Ok(MARKER.to_owned())
                 }
                 Some(field) => self.field(&mut draft, field, raw, level),
                 None if depth(raw.get()) > MAX_DEPTH => {
-                    Err(PlanFault::TooDeep { limit: MAX_DEPTH })
+                    Err(TaskListFault::TooDeep { limit: MAX_DEPTH })
                 }
                 None => Ok(compact(raw.get())),
             };
             let value = value.map_err(|wrong| self.wrong(at, &name, wrong))?;
             kept.push((name, value));
         }
-        let required: &[(Field, &str)] = if self.dialect.exact {
-            &[(Field::Id, "id"), (Field::Title, "title"), (Field::Status, "status")]
+        let required: &[(TaskField, &str)] = if self.dialect.exact {
+            &[(TaskField::Id, "id"), (TaskField::Title, "title"), (TaskField::Status, "status")]
         } else {
-            &[(Field::Title, "title")]
+            &[(TaskField::Title, "title")]
         };
         for (field, name) in required {
             if !seen.contains(field) {
-                return Err(self.wrong(at, name, PlanFault::Missing));
+                return Err(self.wrong(at, name, TaskListFault::Missing));
             }
         }
         draft.foreign = as_foreign(self.dialect.form, &object_of(&kept));
@@ -153,24 +153,24 @@ impl Reader<'_> {
         }
     }
 
-    fn wrong(&self, at: usize, field: &str, wrong: PlanFault) -> PlanError {
+    fn wrong(&self, at: usize, field: &str, wrong: TaskListFault) -> TaskListError {
         fault(&self.drafts, at, field, wrong)
     }
 
     /// Reads a field and returns what to keep of it.
     fn field(
         &self,
-        draft: &mut Draft,
-        field: Field,
+        draft: &mut TaskDraft,
+        field: TaskField,
         raw: &RawValue,
         level: usize,
-    ) -> Result<String, PlanFault> {
-        let no_text = PlanFault::Not { wanted: "text" };
+    ) -> Result<String, TaskListFault> {
+        let no_text = TaskListFault::Not { wanted: "text" };
         let said = || serde_json::from_str::<String>(raw.get()).map_err(|_| no_text.clone());
         let list = || serde_json::from_str::<Vec<String>>(raw.get()).ok();
         let foreign = self.dialect.exact;
         Ok(match field {
-            Field::Type => {
+            TaskField::Type => {
                 if Some(said()?.as_str()) != self.dialect.sort(level) {
                     let wanted = match self.dialect.sort(level) {
                         Some("Phase") => "\"Phase\"",
@@ -178,61 +178,62 @@ impl Reader<'_> {
                         Some("Task") => "\"Task\"",
                         _ => "\"Subtask\"",
                     };
-                    return Err(PlanFault::Not { wanted });
+                    return Err(TaskListFault::Not { wanted });
                 }
                 compact(raw.get())
             }
-            Field::Id => {
+            TaskField::Id => {
                 let id = said()?;
                 let kept = spelled(raw, &text(&id));
                 draft.id = Some(id);
                 kept
             }
-            Field::Title => {
+            TaskField::Title => {
                 draft.title = said()?;
                 if draft.title.trim().is_empty() {
-                    return Err(PlanFault::Not { wanted: "non-empty text" });
+                    return Err(TaskListFault::Not { wanted: "non-empty text" });
                 }
                 spelled(raw, &text(&draft.title))
             }
-            Field::Status => {
+            TaskField::Status => {
                 let word = said()?;
                 let (status, foreign) = status::read(&word, self.dialect.word())
-                    .ok_or_else(|| PlanFault::Status { word: word.clone() })?;
+                    .ok_or_else(|| TaskListFault::Status { word: word.clone() })?;
                 (draft.status, draft.foreign_status) = (status, foreign);
                 spelled(raw, &text(&word))
             }
-            Field::Depends => {
-                draft.depends = list().ok_or(PlanFault::Not { wanted: "a list of task ids" })?;
+            TaskField::Depends => {
+                draft.depends =
+                    list().ok_or(TaskListFault::Not { wanted: "a list of task ids" })?;
                 spelled(raw, &texts(&draft.depends))
             }
             // A description that is not text is understood only by the other system.
-            Field::Details if foreign && !raw.get().starts_with('"') => own(raw)?,
-            Field::Details => {
+            TaskField::Details if foreign && !raw.get().starts_with('"') => own(raw)?,
+            TaskField::Details => {
                 let details = said()?;
                 let kept = spelled(raw, &text(&details));
                 draft.details = Some(details).filter(|details| !details.is_empty());
                 if draft.details.is_none() { compact(raw.get()) } else { kept }
             }
-            Field::Priority => match serde_json::from_str(raw.get()) {
+            TaskField::Priority => match serde_json::from_str(raw.get()) {
                 Ok(priority) => {
                     draft.priority = priority;
                     spelled(raw, &draft.priority.to_string())
                 }
                 Err(_) if foreign => own(raw)?,
-                Err(_) => return Err(PlanFault::Not { wanted: "a whole number" }),
+                Err(_) => return Err(TaskListFault::Not { wanted: "a whole number" }),
             },
-            Field::Documents => match list() {
+            TaskField::Documents => match list() {
                 Some(documents) => {
                     draft.documents = documents;
                     spelled(raw, &texts(&draft.documents))
                 }
                 None if foreign => own(raw)?,
-                None => return Err(PlanFault::Not { wanted: "a list of strings" }),
+                None => return Err(TaskListFault::Not { wanted: "a list of strings" }),
             },
-            Field::Result => {
+            TaskField::Result => {
                 if depth(raw.get()) > MAX_DEPTH {
-                    return Err(PlanFault::TooDeep { limit: MAX_DEPTH });
+                    return Err(TaskListFault::TooDeep { limit: MAX_DEPTH });
                 }
                 let result = compact(raw.get());
                 if result == NOTHING {
@@ -241,19 +242,19 @@ impl Reader<'_> {
                 draft.result = RawValue::from_string(result).ok();
                 MARKER.to_owned()
             }
-            Field::Children => MARKER.to_owned(),
+            TaskField::Children => MARKER.to_owned(),
         })
     }
 }
 
 /// A value that only the other system understands.
-fn own(raw: &RawValue) -> Result<String, PlanFault> {
+fn own(raw: &RawValue) -> Result<String, TaskListFault> {
     let value = compact(raw.get());
     if value == MARKER {
-        return Err(PlanFault::Not { wanted: "a value other than true" });
+        return Err(TaskListFault::Not { wanted: "a value other than true" });
     }
     if depth(&value) > MAX_DEPTH {
-        return Err(PlanFault::TooDeep { limit: MAX_DEPTH });
+        return Err(TaskListFault::TooDeep { limit: MAX_DEPTH });
     }
     Ok(value)
 }
@@ -266,41 +267,43 @@ pub(super) fn texts(texts: &[String]) -> String {
 /// Does a kept field still agree with the task?
 pub(super) fn says(
     raw: &RawValue,
-    field: Field,
-    task: &crate::PlanTask,
-    dialect: &Dialect,
+    field: TaskField,
+    task: &crate::DocumentTask,
+    dialect: &JsonDialect,
 ) -> bool {
     let said = || serde_json::from_str::<String>(raw.get()).ok();
     let list = || serde_json::from_str::<Vec<String>>(raw.get()).ok();
     match field {
-        Field::Id => said().as_deref() == Some(task.id.as_str()),
-        Field::Title => said().as_ref() == Some(&task.title),
-        Field::Status => said().and_then(|word| status::read(&word, dialect.word())).is_some_and(
-            |(status, foreign)| status == task.status && foreign == task.foreign_status,
-        ),
-        Field::Depends => {
+        TaskField::Id => said().as_deref() == Some(task.id.as_str()),
+        TaskField::Title => said().as_ref() == Some(&task.title),
+        TaskField::Status => {
+            said().and_then(|word| status::read(&word, dialect.word())).is_some_and(
+                |(status, foreign)| status == task.status && foreign == task.foreign_status,
+            )
+        }
+        TaskField::Depends => {
             list().is_some_and(|list| list.iter().eq(task.depends.iter().map(|id| &id.0)))
         }
-        Field::Details => said().filter(|details| !details.is_empty()) == task.details,
-        Field::Priority => serde_json::from_str(raw.get()).unwrap_or(0) == task.priority,
-        Field::Documents => list().unwrap_or_default() == task.documents,
-        Field::Type => true,
-        Field::Result => raw.get() == NOTHING && task.result.is_none(),
-        Field::Children => false,
+        TaskField::Details => said().filter(|details| !details.is_empty()) == task.details,
+        TaskField::Priority => serde_json::from_str(raw.get()).unwrap_or(0) == task.priority,
+        TaskField::Documents => list().unwrap_or_default() == task.documents,
+        TaskField::Type => true,
+        TaskField::Result => raw.get() == NOTHING && task.result.is_none(),
+        TaskField::Children => false,
     }
 }
 
 /// The fields of a kept object that say something that the task itself does not hold, by name and
 /// normalised. A missing field and `null` are the same.
-pub(crate) fn beside(dialect: &Dialect, kept: &str, depth: usize) -> Vec<(String, String)> {
+pub(crate) fn beside(dialect: &JsonDialect, kept: &str, depth: usize) -> Vec<(String, String)> {
     let mut beside: Vec<(String, String)> = Vec::new();
     for (name, raw) in fields(kept).unwrap_or_default() {
         let raw = raw.get();
         let held = match dialect.field(&name, depth) {
             None => false,
-            Some(Field::Details) => raw == MARKER || raw.starts_with('"'),
-            Some(Field::Priority) => raw == MARKER || serde_json::from_str::<i64>(raw).is_ok(),
-            Some(Field::Documents) => {
+            Some(TaskField::Details) => raw == MARKER || raw.starts_with('"'),
+            Some(TaskField::Priority) => raw == MARKER || serde_json::from_str::<i64>(raw).is_ok(),
+            Some(TaskField::Documents) => {
                 raw == MARKER || serde_json::from_str::<Vec<String>>(raw).is_ok()
             }
             Some(_) => true,
@@ -320,6 +323,6 @@ pub(crate) fn beside(dialect: &Dialect, kept: &str, depth: usize) -> Vec<(String
 }
 
 /// Is it just planned, which need not be written?
-pub(super) fn is_plain(task: &crate::PlanTask) -> bool {
+pub(super) fn is_plain(task: &crate::DocumentTask) -> bool {
     task.status == TaskStatus::Planned && task.foreign_status.is_none()
 }

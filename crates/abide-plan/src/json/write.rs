@@ -4,19 +4,19 @@ use std::collections::HashMap;
 
 use abide_model::TaskId;
 
-use super::dialect::{Dialect, Field};
+use super::dialect::{JsonDialect, TaskField};
 use super::read::{is_plain, says, texts};
 use super::{MARKER, compact, fields, pretty, text};
 use crate::arrange::MAX_DEPTH;
 use crate::plan::foreign_of;
-use crate::{Plan, PlanError, PlanTask, status};
+use crate::{DocumentTask, TaskList, TaskListError, status};
 
 /// The parts of each task, in order. The roots are under `None`.
-pub(crate) type Parts<'a> = HashMap<Option<&'a TaskId>, Vec<&'a PlanTask>>;
+pub(crate) type PartsByParent<'a> = HashMap<Option<&'a TaskId>, Vec<&'a DocumentTask>>;
 
 /// The parts of each task.
-pub(crate) fn parts(plan: &Plan) -> Parts<'_> {
-    let mut parts = Parts::new();
+pub(crate) fn parts(plan: &TaskList) -> PartsByParent<'_> {
+    let mut parts = PartsByParent::new();
     for task in &plan.tasks {
         parts.entry(task.parent.as_ref()).or_default().push(task);
     }
@@ -24,8 +24,8 @@ pub(crate) fn parts(plan: &Plan) -> Parts<'_> {
 }
 
 /// Writes a document.
-pub(crate) fn write(dialect: &Dialect, plan: &Plan) -> Result<String, PlanError> {
-    let writer = Writer { dialect, parts: parts(plan) };
+pub(crate) fn write(dialect: &JsonDialect, plan: &TaskList) -> Result<String, TaskListError> {
+    let writer = TaskJsonWriter { dialect, parts: parts(plan) };
     let mut tasks = String::new();
     writer.list(None, 0, &mut tasks)?;
     let kept = foreign_of(plan.foreign.as_deref(), dialect.form);
@@ -63,18 +63,18 @@ pub(crate) fn write(dialect: &Dialect, plan: &Plan) -> Result<String, PlanError>
     Ok(out)
 }
 
-struct Writer<'a> {
-    dialect: &'a Dialect,
-    parts: Parts<'a>,
+struct TaskJsonWriter<'a> {
+    dialect: &'a JsonDialect,
+    parts: PartsByParent<'a>,
 }
 
-impl Writer<'_> {
+impl TaskJsonWriter<'_> {
     fn list(
         &self,
         parent: Option<&TaskId>,
         level: usize,
         out: &mut String,
-    ) -> Result<(), PlanError> {
+    ) -> Result<(), TaskListError> {
         out.push('[');
         for (index, task) in self.parts.get(&parent).into_iter().flatten().enumerate() {
             if index > 0 {
@@ -86,8 +86,13 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn task(&self, task: &PlanTask, level: usize, out: &mut String) -> Result<(), PlanError> {
-        let unwritable = |reason| PlanError::Unwritable {
+    fn task(
+        &self,
+        task: &DocumentTask,
+        level: usize,
+        out: &mut String,
+    ) -> Result<(), TaskListError> {
+        let unwritable = |reason| TaskListError::Unwritable {
             task: task.id.to_string(),
             form: self.dialect.form,
             reason,
@@ -152,15 +157,15 @@ impl Writer<'_> {
             return Err(unwritable("a subtask cannot have parts"));
         }
         let rest = [
-            (Field::Id, "id", true),
-            (Field::Title, "title", true),
-            (Field::Status, "status", !is_plain(task)),
-            (Field::Depends, self.dialect.depends, !task.depends.is_empty()),
-            (Field::Priority, "priority", task.priority != 0),
-            (Field::Details, details, task.details.is_some()),
-            (Field::Documents, "documents", !task.documents.is_empty()),
-            (Field::Result, "result", task.result.is_some()),
-            (Field::Children, children.unwrap_or_default(), parts),
+            (TaskField::Id, "id", true),
+            (TaskField::Title, "title", true),
+            (TaskField::Status, "status", !is_plain(task)),
+            (TaskField::Depends, self.dialect.depends, !task.depends.is_empty()),
+            (TaskField::Priority, "priority", task.priority != 0),
+            (TaskField::Details, details, task.details.is_some()),
+            (TaskField::Documents, "documents", !task.documents.is_empty()),
+            (TaskField::Result, "result", task.result.is_some()),
+            (TaskField::Children, children.unwrap_or_default(), parts),
         ];
         for (field, name, wanted) in rest {
             if wanted
@@ -177,27 +182,27 @@ impl Writer<'_> {
     /// The value of a field as we write it; `None` if there is nothing to write.
     fn value(
         &self,
-        field: Field,
-        task: &PlanTask,
+        field: TaskField,
+        task: &DocumentTask,
         level: usize,
-    ) -> Result<Option<String>, PlanError> {
+    ) -> Result<Option<String>, TaskListError> {
         Ok(match field {
-            Field::Type => self.dialect.sort(level).map(text),
-            Field::Id => Some(text(task.id.as_str())),
-            Field::Title => Some(text(&task.title)),
-            Field::Status => {
+            TaskField::Type => self.dialect.sort(level).map(text),
+            TaskField::Id => Some(text(task.id.as_str())),
+            TaskField::Title => Some(text(&task.title)),
+            TaskField::Status => {
                 let own = self.dialect.word();
                 Some(text(status::word(task).unwrap_or_else(|| own(task.status))))
             }
-            Field::Depends => {
+            TaskField::Depends => {
                 let ids: Vec<String> = task.depends.iter().map(|id| id.0.clone()).collect();
                 Some(texts(&ids))
             }
-            Field::Details => Some(text(task.details.as_deref().unwrap_or_default())),
-            Field::Priority => Some(task.priority.to_string()),
-            Field::Documents => Some(texts(&task.documents)),
-            Field::Result => task.result.as_ref().map(|result| compact(result.get())),
-            Field::Children => {
+            TaskField::Details => Some(text(task.details.as_deref().unwrap_or_default())),
+            TaskField::Priority => Some(task.priority.to_string()),
+            TaskField::Documents => Some(texts(&task.documents)),
+            TaskField::Result => task.result.as_ref().map(|result| compact(result.get())),
+            TaskField::Children => {
                 let mut list = String::new();
                 self.list(Some(&task.id), level + 1, &mut list)?;
                 Some(list)

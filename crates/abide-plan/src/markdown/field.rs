@@ -6,19 +6,19 @@ use serde_json::value::RawValue;
 use super::name::one_line;
 use crate::arrange::MAX_DEPTH;
 use crate::json::{compact, depth};
-use crate::status::{self, Standing};
+use crate::status::{self, StatusWord};
 
 /// A field of a task.
 #[derive(Debug)]
-pub(super) enum Field {
+pub(super) enum MarkdownField {
     Depends(String),
     Priority(i64),
     Document(String),
-    Status(Standing),
+    Status(StatusWord),
     Result(Box<RawValue>),
 }
 
-impl Field {
+impl MarkdownField {
     /// Reads a line; `None` for text.
     pub(super) fn read(line: &str) -> Option<Self> {
         let line = line.trim();

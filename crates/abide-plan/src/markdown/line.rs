@@ -4,7 +4,7 @@ use abide_model::TaskStatus;
 
 /// A parsed line.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Line<'a> {
+pub(super) enum MarkdownLine<'a> {
     Heading { level: usize, text: &'a str },
     Checkbox { indent: usize, content: usize, status: TaskStatus, text: &'a str },
     Fence { mark: char, length: usize, bare: bool },
@@ -25,14 +25,14 @@ pub(super) fn indent(line: &str) -> usize {
 }
 
 /// Parses a line.
-pub(super) fn look(line: &str) -> Line<'_> {
+pub(super) fn look(line: &str) -> MarkdownLine<'_> {
     let column = indent(line);
     let text = line.trim_matches([' ', '\t']);
     if let Some((mark, length)) = fence(text) {
         let bare = text.chars().all(|letter| letter == mark);
-        return Line::Fence { mark, length, bare };
+        return MarkdownLine::Fence { mark, length, bare };
     }
-    heading(column, text).or_else(|| checkbox(column, text)).unwrap_or(Line::Text)
+    heading(column, text).or_else(|| checkbox(column, text)).unwrap_or(MarkdownLine::Text)
 }
 
 fn fence(text: &str) -> Option<(char, usize)> {
@@ -42,7 +42,7 @@ fn fence(text: &str) -> Option<(char, usize)> {
     (length >= 3 && !(mark == '`' && rest.contains('`'))).then_some((mark, length))
 }
 
-fn heading(column: usize, text: &str) -> Option<Line<'_>> {
+fn heading(column: usize, text: &str) -> Option<MarkdownLine<'_>> {
     let rest = text.trim_start_matches('#');
     let level = text.len() - rest.len();
     if column > 3 || !(1..=6).contains(&level) || !rest.starts_with([' ', '\t']) {
@@ -53,10 +53,10 @@ fn heading(column: usize, text: &str) -> Option<Line<'_>> {
     if closed.is_empty() || closed.ends_with([' ', '\t']) {
         text = closed.trim_end_matches([' ', '\t']);
     }
-    (!text.trim().is_empty()).then_some(Line::Heading { level, text })
+    (!text.trim().is_empty()).then_some(MarkdownLine::Heading { level, text })
 }
 
-fn checkbox(column: usize, text: &str) -> Option<Line<'_>> {
+fn checkbox(column: usize, text: &str) -> Option<MarkdownLine<'_>> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let marker = match digits {
         0 => text.strip_prefix(['-', '*', '+'])?,
@@ -73,23 +73,28 @@ fn checkbox(column: usize, text: &str) -> Option<Line<'_>> {
         _ => return None,
     };
     let text = rest.strip_prefix([' ', '\t'])?.trim_matches([' ', '\t']);
-    (!text.trim().is_empty()).then_some(Line::Checkbox { indent: column, content, status, text })
+    (!text.trim().is_empty()).then_some(MarkdownLine::Checkbox {
+        indent: column,
+        content,
+        status,
+        text,
+    })
 }
 
 /// Tracks whether lines are inside fenced code.
 #[derive(Debug, Default, Clone, Copy)]
-pub(super) struct Fences(Option<(char, usize)>);
+pub(super) struct FenceState(Option<(char, usize)>);
 
-impl Fences {
+impl FenceState {
     /// Is this line part of code? Call with each line in turn.
     pub(super) fn hold(&mut self, line: &str) -> bool {
         match (self.0, look(line)) {
-            (None, Line::Fence { mark, length, .. }) => {
+            (None, MarkdownLine::Fence { mark, length, .. }) => {
                 self.0 = Some((mark, length));
                 true
             }
             (None, _) => false,
-            (Some(open), Line::Fence { mark, length, bare: true })
+            (Some(open), MarkdownLine::Fence { mark, length, bare: true })
                 if mark == open.0 && length >= open.1 =>
             {
                 self.0 = None;
@@ -107,7 +112,7 @@ impl Fences {
 
 /// Would it be read as more than text, apart from leading backslashes?
 fn is_special(line: &str) -> bool {
-    look(line.trim_start_matches([' ', '\t']).trim_start_matches('\\')) != Line::Text
+    look(line.trim_start_matches([' ', '\t']).trim_start_matches('\\')) != MarkdownLine::Text
 }
 
 /// Escapes a line of text so that it is read as text.

@@ -2,7 +2,7 @@
 
 /// A title with the id and the dependency written with it.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Name<'a> {
+pub(super) struct TaskLabel<'a> {
     pub(super) id: Option<&'a str>,
     pub(super) title: &'a str,
     pub(super) after: Option<&'a str>,
@@ -25,17 +25,17 @@ pub(super) fn is_id(text: &str) -> bool {
 }
 
 /// Parses the words. If the id is marked, the rest is the title verbatim.
-pub(super) fn read(text: &str) -> Name<'_> {
+pub(super) fn read(text: &str) -> TaskLabel<'_> {
     if let Some((title, id)) = marked(text) {
-        return Name { id: Some(id), title, after: None };
+        return TaskLabel { id: Some(id), title, after: None };
     }
     let (title, after) = match after(text) {
         Some((title, after)) => (title, Some(after)),
         None => (text, None),
     };
     match led(title) {
-        Some((id, title)) => Name { id: Some(id), title, after },
-        None => Name { id: None, title, after },
+        Some((id, title)) => TaskLabel { id: Some(id), title, after },
+        None => TaskLabel { id: None, title, after },
     }
 }
 

@@ -2,19 +2,19 @@
 
 use abide_model::TaskStatus;
 
-use super::field::Field;
-use super::line::{Fences, Line, indent, look, unescape};
+use super::field::MarkdownField;
+use super::line::{FenceState, MarkdownLine, indent, look, unescape};
 use super::name;
-use crate::arrange::{MAX_TASKS, Names, arrange};
-use crate::draft::{Draft, Place};
+use crate::arrange::{MAX_TASKS, TaskNaming, arrange};
+use crate::draft::{DraftPlace, TaskDraft};
 use crate::json::text;
 use crate::plan::as_foreign;
-use crate::{Plan, PlanError, PlanFault, PlanForm};
+use crate::{TaskList, TaskListError, TaskListFault, TaskListForm};
 
 /// A heading or a checkbox, to which text can belong.
 #[derive(Debug, Default)]
-struct Node {
-    draft: Draft,
+struct MarkdownNode {
+    draft: TaskDraft,
     /// The level of a heading; `None` for a checkbox.
     level: Option<usize>,
     indent: usize,
@@ -22,7 +22,7 @@ struct Node {
     /// The words of a heading, verbatim.
     words: String,
     /// The fields in the lines right below the title, each with its line.
-    fields: Vec<(Field, String)>,
+    fields: Vec<(MarkdownField, String)>,
     lines: Vec<String>,
     /// The status was given in words, not by a checkbox.
     stated: bool,
@@ -30,7 +30,7 @@ struct Node {
     task: bool,
 }
 
-impl Node {
+impl MarkdownNode {
     /// Applies its fields; if it is not a task, they are text.
     fn settle(&mut self) {
         let fields = std::mem::take(&mut self.fields);
@@ -41,22 +41,22 @@ impl Node {
         for (field, _) in fields {
             let draft = &mut self.draft;
             match field {
-                Field::Depends(name) => draft.depends.push(name),
-                Field::Priority(priority) => draft.priority = priority,
-                Field::Document(document) => draft.documents.push(document),
-                Field::Status(standing) => {
+                MarkdownField::Depends(name) => draft.depends.push(name),
+                MarkdownField::Priority(priority) => draft.priority = priority,
+                MarkdownField::Document(document) => draft.documents.push(document),
+                MarkdownField::Status(standing) => {
                     (draft.status, draft.foreign_status) = standing;
                     self.stated = true;
                 }
-                Field::Result(result) => draft.result = Some(result),
+                MarkdownField::Result(result) => draft.result = Some(result),
             }
         }
     }
 }
 
 /// Reads a document.
-pub(crate) fn read(document: &str) -> Result<Plan, PlanError> {
-    let mut reader = Reader::default();
+pub(crate) fn read(document: &str) -> Result<TaskList, TaskListError> {
+    let mut reader = TaskMarkdownReader::default();
     for (number, line) in document.lines().enumerate() {
         reader.line(number + 1, line)?;
     }
@@ -64,15 +64,15 @@ pub(crate) fn read(document: &str) -> Result<Plan, PlanError> {
 }
 
 #[derive(Default)]
-struct Reader {
-    nodes: Vec<Node>,
+struct TaskMarkdownReader {
+    nodes: Vec<MarkdownNode>,
     /// The open headings, outermost first.
     headings: Vec<usize>,
     /// The open checkboxes below the last heading.
     boxes: Vec<usize>,
     /// The text before everything else.
     front: Vec<String>,
-    fences: Fences,
+    fences: FenceState,
     /// The owner of a fenced block, and the indentation of the block.
     fenced: (Option<usize>, usize),
     /// The last line was blank.
@@ -81,8 +81,8 @@ struct Reader {
     fields_of: Option<usize>,
 }
 
-impl Reader {
-    fn line(&mut self, number: usize, line: &str) -> Result<(), PlanError> {
+impl TaskMarkdownReader {
+    fn line(&mut self, number: usize, line: &str) -> Result<(), TaskListError> {
         let was_open = self.fences.is_open();
         if self.fences.hold(line) {
             if !was_open {
@@ -94,7 +94,7 @@ impl Reader {
             return Ok(());
         }
         match look(line) {
-            Line::Heading { level, text } => {
+            MarkdownLine::Heading { level, text } => {
                 self.pop_headings(level);
                 self.boxes.clear();
                 let parent = self.headings.last().copied();
@@ -104,7 +104,7 @@ impl Reader {
                     node.level = Some(level);
                 }
             }
-            Line::Checkbox { indent, content, status, text } => {
+            MarkdownLine::Checkbox { indent, content, status, text } => {
                 while self.box_indent().is_some_and(|open| open >= indent) {
                     self.boxes.pop();
                 }
@@ -122,7 +122,7 @@ impl Reader {
                     }
                 });
             }
-            Line::Fence { .. } | Line::Text => {
+            MarkdownLine::Fence { .. } | MarkdownLine::Text => {
                 if line.trim().is_empty() {
                     (self.blank, self.fields_of) = (true, None);
                     let last = self.boxes.last().or(self.headings.last()).copied();
@@ -130,7 +130,7 @@ impl Reader {
                     return Ok(());
                 }
                 if let Some(node) = self.fields_of.and_then(|at| self.nodes.get_mut(at))
-                    && let Some(field) = Field::read(line)
+                    && let Some(field) = MarkdownField::read(line)
                 {
                     node.fields.push((field, line.trim().to_owned()));
                     return Ok(());
@@ -149,24 +149,24 @@ impl Reader {
         number: usize,
         text: &str,
         parent: Option<usize>,
-    ) -> Result<usize, PlanError> {
-        let place = Place::Line(number);
+    ) -> Result<usize, TaskListError> {
+        let place = DraftPlace::Line(number);
         let text = name::one_line(text);
         let name = name::read(&text);
-        let draft = Draft {
+        let draft = TaskDraft {
             id: name.id.map(str::to_owned),
             title: name.title.to_owned(),
             parent,
             depends: name.after.map(str::to_owned).into_iter().collect(),
             place,
-            ..Draft::default()
+            ..TaskDraft::default()
         };
         let at = self.nodes.len();
         if at >= 2 * MAX_TASKS {
-            let fault = PlanFault::TooMany { limit: MAX_TASKS };
-            return Err(PlanError::at(format!("line {number}"), fault));
+            let fault = TaskListFault::TooMany { limit: MAX_TASKS };
+            return Err(TaskListError::at(format!("line {number}"), fault));
         }
-        self.nodes.push(Node { draft, words: text, ..Node::default() });
+        self.nodes.push(MarkdownNode { draft, words: text, ..MarkdownNode::default() });
         (self.blank, self.fields_of) = (false, Some(at));
         Ok(at)
     }
@@ -227,9 +227,9 @@ impl Reader {
         lines.push(rest.trim_end().to_owned());
     }
 
-    fn finish(mut self) -> Result<Plan, PlanError> {
+    fn finish(mut self) -> Result<TaskList, TaskListError> {
         let title = self.take_title();
-        self.nodes.iter_mut().for_each(Node::settle);
+        self.nodes.iter_mut().for_each(MarkdownNode::settle);
         self.fold_headings();
         self.derive_headings();
         // Only tasks stay; their parents get new numbers.
@@ -246,15 +246,15 @@ impl Reader {
             draft.parent = draft.parent.and_then(|at| numbers.get(at).copied().flatten());
             draft.details = joined(node.lines);
             draft.foreign = node.level.and_then(|level| {
-                as_foreign(PlanForm::Markdown, &format!("{{\"level\":{level}}}"))
+                as_foreign(TaskListForm::Markdown, &format!("{{\"level\":{level}}}"))
             });
             drafts.push(draft);
         }
-        let tasks = arrange(drafts, Names::IdsAndTitles, "")?;
+        let tasks = arrange(drafts, TaskNaming::IdsAndTitles, "")?;
         let foreign = joined(self.front).and_then(|front| {
-            as_foreign(PlanForm::Markdown, &format!("{{\"text\":{}}}", text(&front)))
+            as_foreign(TaskListForm::Markdown, &format!("{{\"text\":{}}}", text(&front)))
         });
-        Ok(Plan { form: PlanForm::Markdown, title, tasks, foreign })
+        Ok(TaskList { form: TaskListForm::Markdown, title, tasks, foreign })
     }
 
     /// Takes out the first heading if it is the only one of the first level: the document's title.
@@ -264,7 +264,7 @@ impl Reader {
         first.task = false;
         first.settle();
         join(&mut self.front, &mut first.lines);
-        first.draft = Draft { place: first.draft.place, ..Draft::default() };
+        first.draft = TaskDraft { place: first.draft.place, ..TaskDraft::default() };
         let title = std::mem::take(&mut first.words);
         // Its children become roots.
         for node in self.nodes.iter_mut().skip(1) {

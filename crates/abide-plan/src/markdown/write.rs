@@ -4,14 +4,14 @@ use std::collections::{HashMap, HashSet};
 
 use abide_model::{TaskId, TaskStatus};
 
-use super::field::Field;
-use super::line::{Fences, escape};
+use super::field::MarkdownField;
+use super::line::{FenceState, escape};
 use super::name::{self, one_line};
 use super::read::derived;
 use crate::arrange::{MAX_DEPTH, placed};
 use crate::json::{compact, fields, parts};
 use crate::plan::foreign_of;
-use crate::{Plan, PlanError, PlanForm, PlanTask, status};
+use crate::{DocumentTask, TaskList, TaskListError, TaskListForm, status};
 
 /// The deepest heading level.
 const DEEPEST: usize = 6;
@@ -19,13 +19,14 @@ const DEEPEST: usize = 6;
 const PHASES: usize = 3;
 
 /// Writes a document.
-pub(crate) fn write(plan: &Plan) -> Result<String, PlanError> {
-    let names = Names::of(plan);
-    let mut writer = Writer { parts: parts(plan), names, form: plan.form, out: String::new() };
+pub(crate) fn write(plan: &TaskList) -> Result<String, TaskListError> {
+    let names = DependencyNames::of(plan);
+    let mut writer =
+        TaskMarkdownWriter { parts: parts(plan), names, form: plan.form, out: String::new() };
     if let Some(title) = plan.title.as_deref().map(one_line).filter(|title| !title.is_empty()) {
         writer.out.push_str(&format!("# {}\n", closed(&title)));
     }
-    let kept = foreign_of(plan.foreign.as_deref(), PlanForm::Markdown);
+    let kept = foreign_of(plan.foreign.as_deref(), TaskListForm::Markdown);
     let front = kept.as_deref().and_then(|kept| {
         let front = fields(kept.get())?.into_iter().find(|(name, _)| name == "text")?;
         serde_json::from_str::<String>(front.1.get()).ok()
@@ -34,12 +35,12 @@ pub(crate) fn write(plan: &Plan) -> Result<String, PlanError> {
         writer.blank();
         writer.text(&front, 0);
     }
-    writer.list(None, &Above { depth: 0, level: 1, indent: None })?;
+    writer.list(None, &ListNesting { depth: 0, level: 1, indent: None })?;
     Ok(writer.out)
 }
 
 /// The position of a list of tasks.
-struct Above {
+struct ListNesting {
     depth: usize,
     /// The level of the heading above.
     level: usize,
@@ -47,22 +48,22 @@ struct Above {
     indent: Option<usize>,
 }
 
-struct Writer<'a> {
-    parts: HashMap<Option<&'a TaskId>, Vec<&'a PlanTask>>,
-    names: Names<'a>,
-    form: PlanForm,
+struct TaskMarkdownWriter<'a> {
+    parts: HashMap<Option<&'a TaskId>, Vec<&'a DocumentTask>>,
+    names: DependencyNames<'a>,
+    form: TaskListForm,
     out: String,
 }
 
 /// How dependencies are named: by title, which stays when positions change, or by an id written
 /// with the task if the title is not usable.
-struct Names<'a> {
+struct DependencyNames<'a> {
     titles: HashMap<&'a TaskId, String>,
     by_id: HashSet<&'a TaskId>,
 }
 
-impl<'a> Names<'a> {
-    fn of(plan: &'a Plan) -> Self {
+impl<'a> DependencyNames<'a> {
+    fn of(plan: &'a TaskList) -> Self {
         let ids: HashSet<&str> = plan.tasks.iter().map(|task| task.id.as_str()).collect();
         let mut counts: HashMap<String, usize> = HashMap::new();
         for task in &plan.tasks {
@@ -82,8 +83,8 @@ impl<'a> Names<'a> {
     }
 }
 
-impl Writer<'_> {
-    fn list(&mut self, parent: Option<&TaskId>, above: &Above) -> Result<(), PlanError> {
+impl TaskMarkdownWriter<'_> {
+    fn list(&mut self, parent: Option<&TaskId>, above: &ListNesting) -> Result<(), TaskListError> {
         let tasks = self.parts.get(&parent).cloned().unwrap_or_default();
         // Everything after a heading is below it, so headings come last.
         let headings = match above.indent {
@@ -110,13 +111,13 @@ impl Writer<'_> {
                 };
                 self.out.extend(std::iter::repeat_n(' ', indent));
                 self.out.push_str(&format!("- [{mark}] {words}\n"));
-                Above { depth: above.depth + 1, level: above.level, indent: Some(indent + 2) }
+                ListNesting { depth: above.depth + 1, level: above.level, indent: Some(indent + 2) }
             } else {
                 let level = self.level(task).unwrap_or(0).clamp(above.level + 1, DEEPEST);
                 self.blank();
                 self.out.extend(std::iter::repeat_n('#', level));
                 self.out.push_str(&format!(" {}\n", closed(&words)));
-                Above { depth: above.depth + 1, level, indent: None }
+                ListNesting { depth: above.depth + 1, level, indent: None }
             };
             self.about(task, &below)?;
             self.list(Some(&task.id), &below)?;
@@ -125,23 +126,23 @@ impl Writer<'_> {
     }
 
     /// The heading level of a task in its own document.
-    fn level(&self, task: &PlanTask) -> Option<usize> {
-        let kept = foreign_of(task.foreign.as_deref(), PlanForm::Markdown)?;
+    fn level(&self, task: &DocumentTask) -> Option<usize> {
+        let kept = foreign_of(task.foreign.as_deref(), TaskListForm::Markdown)?;
         let fields = fields(kept.get())?;
         let (_, level) = fields.into_iter().find(|(name, _)| name == "level")?;
         level.get().parse().ok()
     }
 
-    fn is_heading(&self, task: &PlanTask, above: &Above) -> bool {
+    fn is_heading(&self, task: &DocumentTask, above: &ListNesting) -> bool {
         let wanted = match self.form {
-            PlanForm::Markdown => self.level(task).is_some(),
+            TaskListForm::Markdown => self.level(task).is_some(),
             _ => above.depth < PHASES,
         };
         wanted && above.level < DEEPEST && self.parts.contains_key(&Some(&task.id))
     }
 
     /// The lines below a task's title: fields that the title does not express, and the description.
-    fn about(&mut self, task: &PlanTask, below: &Above) -> Result<(), PlanError> {
+    fn about(&mut self, task: &DocumentTask, below: &ListNesting) -> Result<(), TaskListError> {
         let indent = below.indent.unwrap_or(0);
         let mut lines = Vec::new();
         let word = status::word(task);
@@ -180,7 +181,7 @@ impl Writer<'_> {
         }
         if let Some(details) = &task.details {
             let first = details.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-            if below.indent.is_none() || Field::read(first).is_some() {
+            if below.indent.is_none() || MarkdownField::read(first).is_some() {
                 self.blank();
             }
             self.text(details, indent);
@@ -192,7 +193,7 @@ impl Writer<'_> {
     fn derived(&self, task: &TaskId) -> TaskStatus {
         let parts = self.parts.get(&Some(task));
         let count = |wanted: Option<TaskStatus>| {
-            let fits = |task: &&&PlanTask| wanted.is_none_or(|wanted| task.status == wanted);
+            let fits = |task: &&&DocumentTask| wanted.is_none_or(|wanted| task.status == wanted);
             parts.into_iter().flatten().filter(fits).count() as u64
         };
         let (complete, obsolete) = (Some(TaskStatus::Complete), Some(TaskStatus::Obsolete));
@@ -229,7 +230,7 @@ impl Writer<'_> {
 
 /// The line after the code block that starts here; this line if there is none or it is not closed.
 fn code_end(lines: &[&str], at: usize) -> usize {
-    let mut fences = Fences::default();
+    let mut fences = FenceState::default();
     for (count, line) in lines.iter().skip(at).enumerate() {
         if !fences.hold(line) {
             return at;
@@ -242,18 +243,18 @@ fn code_end(lines: &[&str], at: usize) -> usize {
 }
 
 /// The title line of a task, without its id if that is the id of its position.
-fn words(task: &PlanTask, placed: bool) -> Result<String, PlanError> {
+fn words(task: &DocumentTask, placed: bool) -> Result<String, TaskListError> {
     let title = one_line(&task.title);
     if title.is_empty() {
         return Err(unwritable(task, "it has no title"));
     }
     let id = task.id.as_str();
-    let plain = name::read(&title) == name::Name { id: None, title: &title, after: None };
+    let plain = name::read(&title) == name::TaskLabel { id: None, title: &title, after: None };
     if plain && placed {
         return Ok(title);
     }
     let led = format!("`{id}` {title}");
-    if plain && name::read(&led) == (name::Name { id: Some(id), title: &title, after: None }) {
+    if plain && name::read(&led) == (name::TaskLabel { id: Some(id), title: &title, after: None }) {
         return Ok(led);
     }
     if id.is_empty()
@@ -269,6 +270,6 @@ fn closed(words: &str) -> String {
     if words.ends_with('#') { format!("{words} #") } else { words.to_owned() }
 }
 
-fn unwritable(task: &PlanTask, reason: &'static str) -> PlanError {
-    PlanError::Unwritable { task: task.id.to_string(), form: PlanForm::Markdown, reason }
+fn unwritable(task: &DocumentTask, reason: &'static str) -> TaskListError {
+    TaskListError::Unwritable { task: task.id.to_string(), form: TaskListForm::Markdown, reason }
 }

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use abide_journal::Line;
+use abide_journal::JournalLine;
 use abide_model::{
-    History, HistoryEntry, HistoryQuery, Match, Objects, Search, Seq, SessionId, StoreError,
+    History, HistoryEntry, HistoryQuery, Objects, Search, SearchMatch, Seq, SessionId, StoreError,
     TurnNumber, searchable,
 };
 use deadpool_postgres::Object;
@@ -13,10 +13,10 @@ use tokio::task::JoinSet;
 
 use super::follow::catch_up;
 use super::places::wanted;
-use super::query::{Answer, Indexed, ask};
+use super::query::{IndexMatch, SharedIndexAnswer, ask};
 use crate::connection::Server;
-use crate::error::Trouble;
-use crate::reader::{Known, PostgresReader, fetch};
+use crate::error::ServerError;
+use crate::reader::{PostgresReader, SessionRows, fetch};
 use crate::store::session_id;
 
 /// The most sessions updated at once.
@@ -28,7 +28,7 @@ const EXCERPT: usize = 160;
 
 /// Answers history queries.
 #[derive(Debug, Clone)]
-pub(crate) struct Asker {
+pub(crate) struct HistoryReader {
     pub(crate) server: Arc<Server>,
     pub(crate) objects: Arc<dyn Objects>,
     /// The ids of the project whose sessions are searched; all sessions if empty.
@@ -37,7 +37,7 @@ pub(crate) struct Asker {
 
 /// A session that may be ahead of the index.
 #[derive(Debug, Clone, Copy)]
-struct Astir {
+struct UnsettledSession {
     sid: i64,
     session: SessionId,
     epoch: i64,
@@ -48,9 +48,9 @@ struct Astir {
 }
 
 /// A hit: its line, its turn and that turn's agent.
-type Place = (Vec<u8>, Option<i64>, Option<String>);
+type HitRow = (Vec<u8>, Option<i64>, Option<String>);
 
-impl Asker {
+impl HistoryReader {
     /// The sessions that match, and excerpts of the hits.
     pub(crate) async fn history(self, query: HistoryQuery) -> Result<History, StoreError> {
         let mut notes = Vec::new();
@@ -136,7 +136,8 @@ impl Asker {
             ));
             return Ok(());
         }
-        let free: Vec<Astir> = astir.into_iter().filter(|session| session.free).collect();
+        let free: Vec<UnsettledSession> =
+            astir.into_iter().filter(|session| session.free).collect();
         if !free.is_empty() {
             // If this fails they are checked again the next time, nothing more.
             let _ = self.server.once(|client| Box::pin(let_rest(client, free.clone()))).await;
@@ -144,11 +145,11 @@ impl Asker {
         Ok(())
     }
 
-    async fn follow(self, session: Astir) -> Result<(), Trouble> {
+    async fn follow(self, session: UnsettledSession) -> Result<(), ServerError> {
         let id = session.session;
         let known = self
             .server
-            .once(|client| Box::pin(async move { Known::find(&client, id).await }))
+            .once(|client| Box::pin(async move { SessionRows::find(&client, id).await }))
             .await?;
         let reader = PostgresReader {
             server: self.server,
@@ -164,20 +165,20 @@ impl Asker {
     async fn matches(
         &self,
         search: &Search,
-        session: &Indexed,
-        places: &HashMap<(i64, i64), Place>,
-    ) -> Result<Vec<Match>, StoreError> {
+        session: &IndexMatch,
+        places: &HashMap<(i64, i64), HitRow>,
+    ) -> Result<Vec<SearchMatch>, StoreError> {
         let mut matches = Vec::new();
         for hit in &session.hits {
             let Some((raw, turn, agent)) = places.get(&(session.sid, *hit)) else { continue };
             // An unreadable line cannot be shown, but it is still a hit.
-            let Ok(line) = Line::read(raw) else { continue };
+            let Ok(line) = JournalLine::read(raw) else { continue };
             let wanted = line.objects().iter().map(|object| object.hash).collect();
             let found = fetch(&self.objects, wanted).await?;
             let read = |hash| Ok(found.get(&hash).cloned());
             let (Some(event), _) = line.whole_event(session.id, &read) else { continue };
             let seq = Seq(hit.unsigned_abs());
-            matches.push(Match {
+            matches.push(SearchMatch {
                 seq,
                 turn: turn.map(|turn| TurnNumber(turn.unsigned_abs())),
                 agent: agent.clone().filter(|agent| !agent.is_empty()),
@@ -192,7 +193,7 @@ impl Asker {
 }
 
 /// An error with its causes.
-fn told(trouble: &Trouble) -> String {
+fn told(trouble: &ServerError) -> String {
     let mut text = trouble.to_string();
     let mut cause = std::error::Error::source(trouble);
     while let Some(error) = cause {
@@ -203,7 +204,7 @@ fn told(trouble: &Trouble) -> String {
 }
 
 /// The sessions that may have more events than the index.
-async fn astir(client: &Object, projects: &[String]) -> Result<Vec<Astir>, Trouble> {
+async fn astir(client: &Object, projects: &[String]) -> Result<Vec<UnsettledSession>, ServerError> {
     let sql = "SELECT lease.sid, session.id, lease.epoch, lease.until IS NULL,
             coalesce(overview.indexed, -1)
                 < coalesce((SELECT max(seq) FROM event WHERE event.sid = lease.sid), 0)
@@ -212,7 +213,7 @@ async fn astir(client: &Object, projects: &[String]) -> Result<Vec<Astir>, Troub
     let statement = client.prepare_cached(sql).await?;
     let rows = client.query(&statement, &[&projects]).await?;
     let each = rows.iter().map(|row| {
-        Ok(Astir {
+        Ok(UnsettledSession {
             sid: row.try_get(0)?,
             session: session_id(row.try_get(1)?),
             epoch: row.try_get(2)?,
@@ -224,7 +225,7 @@ async fn astir(client: &Object, projects: &[String]) -> Result<Vec<Astir>, Troub
 }
 
 /// Marks sessions as settled that no writer has taken since they were checked.
-async fn let_rest(client: Object, free: Vec<Astir>) -> Result<(), Trouble> {
+async fn let_rest(client: Object, free: Vec<UnsettledSession>) -> Result<(), ServerError> {
     let sids: Vec<i64> = free.iter().map(|session| session.sid).collect();
     let epochs: Vec<i64> = free.iter().map(|session| session.epoch).collect();
     let sql = "UPDATE lease SET at_rest = true
@@ -237,7 +238,10 @@ async fn let_rest(client: Object, free: Vec<Astir>) -> Result<(), Trouble> {
 }
 
 /// The best hit of each session, and more if few sessions match.
-async fn places(client: &Object, answer: &Answer) -> Result<HashMap<(i64, i64), Place>, Trouble> {
+async fn places(
+    client: &Object,
+    answer: &SharedIndexAnswer,
+) -> Result<HashMap<(i64, i64), HitRow>, ServerError> {
     let mut more = EXCERPTS.saturating_sub(answer.sessions.len());
     let (mut sids, mut seqs) = (Vec::new(), Vec::new());
     for session in &answer.sessions {

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use abide_model::{Applied, Delta, Event, EventRange, Overview, Seq, StoreError, TurnNumber};
+use abide_model::{
+    Event, EventRange, HistoryDelta, Overview, OverviewUpdate, Seq, StoreError, TurnNumber,
+};
 
-use super::put::{Put, put};
-use crate::connection::Again;
-use crate::error::Trouble;
+use super::put::{SharedIndexUpdate, put};
+use crate::connection::RetrySchedule;
+use crate::error::ServerError;
 use crate::flush::place;
 use crate::reader::PostgresReader;
 
@@ -14,15 +16,15 @@ use crate::reader::PostgresReader;
 const PIECE_BYTES: usize = 2 << 20;
 
 /// How far the index is and its overview, and how far the session is.
-struct Stand {
+struct FollowProgress {
     indexed: Option<i64>,
     overview: Overview,
     last: i64,
 }
 
 /// Updates the index up to the end of a session. If others do the same, nothing is put twice.
-pub(crate) async fn catch_up(reader: &PostgresReader) -> Result<(), Trouble> {
-    let mut again = Again::new(reader.server.patience());
+pub(crate) async fn catch_up(reader: &PostgresReader) -> Result<(), ServerError> {
+    let mut again = RetrySchedule::new(reader.server.patience());
     loop {
         match step(reader).await {
             Ok(true) => return Ok(()),
@@ -37,14 +39,14 @@ pub(crate) async fn catch_up(reader: &PostgresReader) -> Result<(), Trouble> {
 }
 
 /// Continues from where the index is; `false` if it does not reach the end.
-async fn step(reader: &PostgresReader) -> Result<bool, Trouble> {
+async fn step(reader: &PostgresReader) -> Result<bool, ServerError> {
     let stand = stand(reader).await?;
     if stand.indexed.is_some_and(|indexed| indexed >= stand.last) {
         return Ok(true);
     }
-    let mut following = Following {
+    let mut following = IndexFollower {
         reader,
-        delta: Delta::new(&reader.session.to_string(), stand.overview),
+        delta: HistoryDelta::new(&reader.session.to_string(), stand.overview),
         past: None,
         turns_before: TurnNumber::default(),
         indexed: stand.indexed,
@@ -72,7 +74,7 @@ async fn step(reader: &PostgresReader) -> Result<bool, Trouble> {
     }
 }
 
-async fn stand(reader: &PostgresReader) -> Result<Stand, Trouble> {
+async fn stand(reader: &PostgresReader) -> Result<FollowProgress, ServerError> {
     let sid = reader.known.sid;
     let asked = reader.server.once(|client| {
         Box::pin(async move {
@@ -87,11 +89,11 @@ async fn stand(reader: &PostgresReader) -> Result<Stand, Trouble> {
     });
     let (indexed, json, last) = asked.await?;
     let overview = json.map_or_else(|| Ok(Overview::default()), |json| overview_of(&json))?;
-    Ok(Stand { indexed, overview, last })
+    Ok(FollowProgress { indexed, overview, last })
 }
 
 /// Parses an overview from the table.
-pub(super) fn overview_of(json: &str) -> Result<Overview, Trouble> {
+pub(super) fn overview_of(json: &str) -> Result<Overview, ServerError> {
     serde_json::from_str(json).map_err(|error| {
         let place = "the overview of a session".to_owned();
         StoreError::Damaged { place, reason: error.to_string() }.into()
@@ -99,9 +101,9 @@ pub(super) fn overview_of(json: &str) -> Result<Overview, Trouble> {
 }
 
 /// A session that is being read.
-struct Following<'a> {
+struct IndexFollower<'a> {
     reader: &'a PostgresReader,
-    delta: Delta,
+    delta: HistoryDelta,
     /// Its own events up to here, once it was rewound.
     past: Option<Vec<Event>>,
     /// The number of the last turn before its own: a fork continues the numbers.
@@ -109,9 +111,9 @@ struct Following<'a> {
     indexed: Option<i64>,
 }
 
-impl Following<'_> {
+impl IndexFollower<'_> {
     /// Finds out what a fork starts from.
-    async fn begin(&mut self, anew: bool) -> Result<(), Trouble> {
+    async fn begin(&mut self, anew: bool) -> Result<(), ServerError> {
         let shared = self.reader.known.shared();
         if shared > Seq::ZERO {
             self.turns_before = self.reader.state_at(shared).await?.core.turns.last;
@@ -128,8 +130,8 @@ impl Following<'_> {
         overview
     }
 
-    async fn take_in(&mut self, event: Event) -> Result<(), Trouble> {
-        let rewound = self.delta.take_in(&event) == Applied::Rewound;
+    async fn take_in(&mut self, event: Event) -> Result<(), ServerError> {
+        let rewound = self.delta.take_in(&event) == OverviewUpdate::Rewound;
         let seq = event.seq;
         if let Some(past) = &mut self.past {
             past.push(event);
@@ -138,7 +140,7 @@ impl Following<'_> {
             self.past = Some(self.reader.events(first, seq).await?);
         }
         if rewound && let Some(past) = &self.past {
-            let all = || past.iter().cloned().map(Ok::<_, Trouble>);
+            let all = || past.iter().cloned().map(Ok::<_, ServerError>);
             self.delta.set_overview(self.beginning().followed_by(all)?);
         }
         self.delta.identify(self.reader.session);
@@ -146,9 +148,9 @@ impl Following<'_> {
     }
 
     /// Writes what was read so far; `false` if another process was first.
-    async fn put(&mut self, upto: Seq) -> Result<bool, Trouble> {
+    async fn put(&mut self, upto: Seq) -> Result<bool, ServerError> {
         let upto = place(upto.0);
-        let work = Arc::new(Put {
+        let work = Arc::new(SharedIndexUpdate {
             sid: self.reader.known.sid,
             short: self.reader.session.short(12),
             from: self.indexed,

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use crate::reader::PostgresReader;
 
-pub(crate) use answer::Asker;
+pub(crate) use answer::HistoryReader;
 pub(crate) use follow::catch_up;
 
 /// How often a writer's sessions are added to the index.
@@ -26,9 +26,9 @@ const PERIOD: Duration = Duration::from_secs(1);
 
 /// The sessions that this process has written to since they were last indexed.
 #[derive(Debug, Default)]
-pub(crate) struct Changed(Mutex<HashMap<i64, PostgresReader>>);
+pub(crate) struct SharedChanges(Mutex<HashMap<i64, PostgresReader>>);
 
-impl Changed {
+impl SharedChanges {
     pub(crate) fn mark(&self, reader: &PostgresReader) {
         self.lock().entry(reader.known.sid).or_insert_with(|| reader.clone());
     }
@@ -48,7 +48,7 @@ impl Changed {
 }
 
 /// Updates the index with what was written, as long as the store exists.
-pub(crate) async fn keep_up(changed: Weak<Changed>) {
+pub(crate) async fn keep_up(changed: Weak<SharedChanges>) {
     loop {
         tokio::time::sleep(PERIOD).await;
         let Some(changed) = changed.upgrade() else { return };

@@ -3,7 +3,7 @@
 use abide_model::HistoryQuery;
 use deadpool_postgres::Object;
 
-use crate::error::Trouble;
+use crate::error::ServerError;
 
 /// The most characters of a path in an index.
 const CHARACTERS: usize = 256;
@@ -24,7 +24,7 @@ pub(super) fn head_and_name(path: &str) -> (String, String) {
 }
 
 /// The paths that match.
-pub(super) async fn wanted(client: &Object, wanted: &str) -> Result<Vec<i64>, Trouble> {
+pub(super) async fn wanted(client: &Object, wanted: &str) -> Result<Vec<i64>, ServerError> {
     let wanted = storable(wanted);
     let (head, name) = head_and_name(wanted.trim_end_matches('/'));
     let below = clipped(&format!("{head}/"));

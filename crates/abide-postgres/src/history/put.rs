@@ -1,28 +1,28 @@
 //! Writes what a range of events adds to the index: all or nothing, and once.
 
-use abide_model::{Delta, ObjectHash, StoreError, TurnRole};
+use abide_model::{HistoryDelta, ObjectHash, StoreError, TurnRole};
 use deadpool_postgres::{Object, Transaction};
 use tokio_postgres::types::ToSql;
 
 use super::places::{head_and_name, storable};
 use super::words::vector;
-use crate::error::Trouble;
+use crate::error::ServerError;
 use crate::flush::place;
 
 /// What a range of events adds to the index.
 #[derive(Debug)]
-pub(super) struct Put {
+pub(super) struct SharedIndexUpdate {
     pub(super) sid: i64,
     pub(super) short: String,
     /// Where the index must be; `None` if it has nothing of the session.
     pub(super) from: Option<i64>,
     /// Where the index is afterwards.
     pub(super) upto: i64,
-    pub(super) delta: Delta,
+    pub(super) delta: HistoryDelta,
 }
 
 /// Writes it; `false` if the index is not at `from`: another process was first.
-pub(super) async fn put(mut client: Object, work: &Put) -> Result<bool, Trouble> {
+pub(super) async fn put(mut client: Object, work: &SharedIndexUpdate) -> Result<bool, ServerError> {
     let transaction = client.transaction().await?;
     if !overview(&transaction, work).await? {
         return Ok(false);
@@ -38,13 +38,16 @@ async fn execute(
     transaction: &Transaction<'_>,
     sql: &str,
     given: &[&(dyn ToSql + Sync)],
-) -> Result<u64, Trouble> {
+) -> Result<u64, ServerError> {
     let statement = transaction.prepare_cached(sql).await?;
     Ok(transaction.execute(&statement, given).await?)
 }
 
 /// The row of the session itself, locked until the transaction ends.
-async fn overview(transaction: &Transaction<'_>, work: &Put) -> Result<bool, Trouble> {
+async fn overview(
+    transaction: &Transaction<'_>,
+    work: &SharedIndexUpdate,
+) -> Result<bool, ServerError> {
     let overview = &work.delta.overview;
     let json = serde_json::to_string(overview).map_err(|error| StoreError::Damaged {
         place: "the overview of a session".to_owned(),
@@ -81,7 +84,7 @@ async fn overview(transaction: &Transaction<'_>, work: &Put) -> Result<bool, Tro
     Ok(execute(transaction, sql, &given).await? == 1)
 }
 
-async fn texts(transaction: &Transaction<'_>, work: &Put) -> Result<(), Trouble> {
+async fn texts(transaction: &Transaction<'_>, work: &SharedIndexUpdate) -> Result<(), ServerError> {
     let texts = &work.delta.texts;
     if texts.is_empty() {
         return Ok(());
@@ -99,7 +102,7 @@ async fn texts(transaction: &Transaction<'_>, work: &Put) -> Result<(), Trouble>
     Ok(())
 }
 
-async fn turns(transaction: &Transaction<'_>, work: &Put) -> Result<(), Trouble> {
+async fn turns(transaction: &Transaction<'_>, work: &SharedIndexUpdate) -> Result<(), ServerError> {
     for (turn, change) in &work.delta.turns {
         let turn = place(turn.0);
         if let Some(started) = &change.started {
@@ -135,7 +138,7 @@ async fn turns(transaction: &Transaction<'_>, work: &Put) -> Result<(), Trouble>
     Ok(())
 }
 
-async fn files(transaction: &Transaction<'_>, work: &Put) -> Result<(), Trouble> {
+async fn files(transaction: &Transaction<'_>, work: &SharedIndexUpdate) -> Result<(), ServerError> {
     let files = &work.delta.files;
     if files.is_empty() {
         return Ok(());

@@ -1,7 +1,7 @@
 //! Queries of the index, in SQL.
 
 use abide_model::{
-    FileOp, HistoryQuery, Overview, Search, Seq, SessionId, Timestamp, Touched, TurnNumber,
+    FileActivity, FileOp, HistoryQuery, Overview, Search, Seq, SessionId, Timestamp, TurnNumber,
 };
 use deadpool_postgres::Object;
 use tokio_postgres::Row;
@@ -9,8 +9,8 @@ use tokio_postgres::types::ToSql;
 
 use super::follow::overview_of;
 use super::places::storable;
-use super::words::Wanted;
-use crate::error::Trouble;
+use super::words::PostgresSearch;
+use crate::error::ServerError;
 use crate::store::session_id;
 
 /// The most hits counted, newest first, unless all sessions are asked for; older ones are ignored.
@@ -19,9 +19,9 @@ const RANKED: i64 = 5_000;
 
 /// The answer of the index to a query.
 #[derive(Debug, Default)]
-pub(super) struct Answer {
+pub(super) struct SharedIndexAnswer {
     /// The sessions that match, best first.
-    pub(super) sessions: Vec<Indexed>,
+    pub(super) sessions: Vec<IndexMatch>,
     /// How many more match.
     pub(super) more: u64,
     /// There were more hits than were counted.
@@ -30,7 +30,7 @@ pub(super) struct Answer {
 
 /// A session that matches.
 #[derive(Debug)]
-pub(super) struct Indexed {
+pub(super) struct IndexMatch {
     pub(super) sid: i64,
     pub(super) id: SessionId,
     pub(super) short: String,
@@ -39,21 +39,21 @@ pub(super) struct Indexed {
     /// A few hits, newest first.
     pub(super) hits: Vec<i64>,
     pub(super) hit_count: u64,
-    pub(super) touched: Vec<Touched>,
+    pub(super) touched: Vec<FileActivity>,
 }
 
 /// Parameters of a statement.
 #[derive(Default)]
-struct Values(Vec<Box<dyn ToSql + Sync + Send>>);
+struct StatementValues(Vec<Box<dyn ToSql + Sync + Send>>);
 
-impl Values {
+impl StatementValues {
     /// Adds a parameter; returns its placeholder.
     fn put(&mut self, value: impl ToSql + Sync + Send + 'static) -> String {
         self.0.push(Box::new(value));
         format!("${}", self.0.len())
     }
 
-    async fn query(&self, client: &Object, sql: &str) -> Result<Vec<Row>, Trouble> {
+    async fn query(&self, client: &Object, sql: &str) -> Result<Vec<Row>, ServerError> {
         // Planned for these values: the index finds a rare word, and a scan of the newest events
         // finds a frequent one.
         let statement = client.prepare(sql).await?;
@@ -69,8 +69,8 @@ pub(super) async fn ask(
     query: &HistoryQuery,
     projects: &[String],
     paths: &[i64],
-) -> Result<Answer, Trouble> {
-    let mut values = Values::default();
+) -> Result<SharedIndexAnswer, ServerError> {
+    let mut values = StatementValues::default();
     let filter = filter(query, projects, paths, &mut values);
     // Without a row there is no count.
     let limit = query.limit.map(|limit| i64::try_from(limit.max(1)).unwrap_or(i64::MAX));
@@ -79,7 +79,7 @@ pub(super) async fn ask(
         Some(search) => searched(search, &filter, limit, &mut values),
     };
     let rows = values.query(client, &sql).await?;
-    let mut answer = Answer::default();
+    let mut answer = SharedIndexAnswer::default();
     for row in &rows {
         let all: i64 = row.try_get("total")?;
         answer.more = all.unsigned_abs().saturating_sub(rows.len() as u64);
@@ -97,7 +97,12 @@ pub(super) async fn ask(
 }
 
 /// The conditions of a query, each with an AND before it.
-fn filter(query: &HistoryQuery, projects: &[String], paths: &[i64], values: &mut Values) -> String {
+fn filter(
+    query: &HistoryQuery,
+    projects: &[String],
+    paths: &[i64],
+    values: &mut StatementValues,
+) -> String {
     let mut sql = String::new();
     let mut and = |condition: String| sql.push_str(&format!(" AND {condition}"));
     if !projects.is_empty() {
@@ -136,7 +141,7 @@ const TOLD: &str = "SELECT top.*, overview.short, overview.files, overview.overv
         (SELECT min(near.short) FROM overview AS near WHERE near.short > overview.short) AS after
     FROM top JOIN overview USING (sid)";
 
-fn listed(filter: &str, limit: Option<i64>, values: &mut Values) -> String {
+fn listed(filter: &str, limit: Option<i64>, values: &mut StatementValues) -> String {
     let limit = values.put(limit);
     format!(
         "WITH top AS MATERIALIZED (
@@ -148,8 +153,13 @@ fn listed(filter: &str, limit: Option<i64>, values: &mut Values) -> String {
     )
 }
 
-fn searched(search: &Search, filter: &str, limit: Option<i64>, values: &mut Values) -> String {
-    let wanted = Wanted::of(search);
+fn searched(
+    search: &Search,
+    filter: &str,
+    limit: Option<i64>,
+    values: &mut StatementValues,
+) -> String {
+    let wanted = PostgresSearch::of(search);
     let words = values.put(wanted.words);
     let mut condition = format!("said.words @@ {words}::text::tsquery");
     if !wanted.patterns.is_empty() {
@@ -186,7 +196,7 @@ fn searched(search: &Search, filter: &str, limit: Option<i64>, values: &mut Valu
     )
 }
 
-fn session(row: &Row) -> Result<Indexed, Trouble> {
+fn session(row: &Row) -> Result<IndexMatch, ServerError> {
     let id = session_id(row.try_get("id")?);
     let files: i64 = row.try_get("files")?;
     let count: i64 = row.try_get("count")?;
@@ -200,7 +210,7 @@ fn session(row: &Row) -> Result<Indexed, Trouble> {
     // The first event of a session may lack it: the store has it.
     let project: String = row.try_get("project")?;
     overview.fields.project_id = Some(project).filter(|project| !project.is_empty());
-    Ok(Indexed {
+    Ok(IndexMatch {
         sid: row.try_get("sid")?,
         id,
         short: id.short((shared + 1).max(SessionId::SHORT)),
@@ -213,7 +223,11 @@ fn session(row: &Row) -> Result<Indexed, Trouble> {
 }
 
 /// What the sessions did to the paths, latest first.
-async fn touched(client: &Object, answer: &mut Answer, paths: &[i64]) -> Result<(), Trouble> {
+async fn touched(
+    client: &Object,
+    answer: &mut SharedIndexAnswer,
+    paths: &[i64],
+) -> Result<(), ServerError> {
     let sids: Vec<i64> = answer.sessions.iter().map(|session| session.sid).collect();
     let sql = "SELECT touched.sid, path.path, op, count, seq, touched.turn, agent, at
         FROM touched JOIN path USING (pid)
@@ -225,7 +239,7 @@ async fn touched(client: &Object, answer: &mut Answer, paths: &[i64]) -> Result<
         let sid: i64 = row.try_get(0)?;
         let (count, seq): (i64, i64) = (row.try_get(3)?, row.try_get(4)?);
         let turn: Option<i64> = row.try_get(5)?;
-        let touched = Touched {
+        let touched = FileActivity {
             path: row.try_get(1)?,
             op: op_of(row.try_get(2)?),
             count: count.unsigned_abs(),

@@ -41,7 +41,7 @@ pub(super) fn vector(text: &str) -> (String, Option<&str>) {
 
 /// A search in PostgreSQL's syntax.
 #[derive(Debug)]
-pub(super) struct Wanted {
+pub(super) struct PostgresSearch {
     /// All words, anywhere.
     pub(super) words: String,
     /// All words, those of a phrase one after the other.
@@ -50,7 +50,7 @@ pub(super) struct Wanted {
     pub(super) patterns: Vec<String>,
 }
 
-impl Wanted {
+impl PostgresSearch {
     pub(super) fn of(search: &Search) -> Self {
         let joined = |between: &str| {
             let terms = search.terms().iter().map(|term| {
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn a_search_is_words_and_phrases() {
-        let wanted = Wanted::of(&Search::parse("one \"two three\" parse_li*").unwrap());
+        let wanted = PostgresSearch::of(&Search::parse("one \"two three\" parse_li*").unwrap());
         assert_eq!(wanted.words, "('one') & ('two' & 'three') & ('parse' & 'li':*)");
         assert_eq!(wanted.phrases, "('one') & ('two' <-> 'three') & ('parse' <-> 'li':*)");
         assert_eq!(wanted.patterns, ["% two three %", "% parse li%"]);

@@ -4,7 +4,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use abide_model::{HistoryQuery, Store};
-use abide_postgres::{Options, ServerUrl};
+use abide_postgres::{PostgresOptions, ServerUrl};
 use abide_testkit::PrivatePostgres;
 
 use crate::support::{new_session, say, store};
@@ -25,7 +25,7 @@ fn what_was_dumped_and_restored_is_whole_and_goes_on() {
     if program("pg_dump").arg("--version").output().is_err() {
         return println!("skipped: there is no pg_dump");
     }
-    let one = store(&ServerUrl::parse(&from).unwrap(), Options::default());
+    let one = store(&ServerUrl::parse(&from).unwrap(), PostgresOptions::default());
     let (id, writer) = new_session(&*one);
     for number in 0..100 {
         say(&*writer, &format!("sentence {number} of the backup")).unwrap();
@@ -38,8 +38,10 @@ fn what_was_dumped_and_restored_is_whole_and_goes_on() {
     std::fs::write(file.path(), &dump.stdout).unwrap();
     let restored = program("pg_restore").args(["-d", &to]).arg(file.path()).output().unwrap();
     assert!(restored.status.success(), "{}", String::from_utf8_lossy(&restored.stderr));
-    let two =
-        store(&ServerUrl::parse(&to).unwrap(), Options { take_over: true, ..Options::default() });
+    let two = store(
+        &ServerUrl::parse(&to).unwrap(),
+        PostgresOptions { take_over: true, ..PostgresOptions::default() },
+    );
     assert_eq!(two.verify(id).unwrap().0, 102);
     let query = HistoryQuery {
         search: abide_model::Search::parse("sentence").ok(),

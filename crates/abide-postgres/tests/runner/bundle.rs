@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use abide_journal::{BundleReader, ImportError, ImportOutcome};
 use abide_model::{EventRange, NewSession, Seq, SessionId, Store, StoreError};
-use abide_postgres::{Options, PostgresStore};
+use abide_postgres::{PostgresOptions, PostgresStore};
 
 use crate::support::{database, new_session, say, store};
 
@@ -33,7 +33,8 @@ fn lines(store: &PostgresStore, id: SessionId) -> Vec<String> {
 #[test]
 fn a_session_goes_over_and_on() {
     let (Some(here), Some(there)) = (database(), database()) else { return };
-    let (a, b) = (store(&here, Options::default()), store(&there, Options::default()));
+    let (a, b) =
+        (store(&here, PostgresOptions::default()), store(&there, PostgresOptions::default()));
     let (id, writer) = new_session(&*a);
     // Larger than what stays in a line.
     let long = "x".repeat(100_000);
@@ -69,7 +70,8 @@ fn a_session_goes_over_and_on() {
 #[test]
 fn a_session_that_is_held_does_not_grow_by_an_import() {
     let (Some(here), Some(there)) = (database(), database()) else { return };
-    let (a, b) = (store(&here, Options::default()), store(&there, Options::default()));
+    let (a, b) =
+        (store(&here, PostgresOptions::default()), store(&there, PostgresOptions::default()));
     let (id, writer) = new_session(&*a);
     say(&*writer, "one").unwrap();
     writer.close().unwrap();
@@ -91,7 +93,8 @@ fn a_session_that_is_held_does_not_grow_by_an_import() {
 #[test]
 fn a_fork_needs_its_parent_and_a_key_leads_to_one() {
     let (Some(here), Some(there)) = (database(), database()) else { return };
-    let (a, b) = (store(&here, Options::default()), store(&there, Options::default()));
+    let (a, b) =
+        (store(&here, PostgresOptions::default()), store(&there, PostgresOptions::default()));
     let (parent, writer) = new_session(&*a);
     say(&*writer, "one").unwrap();
     let fork = a.fork(parent, Some(Seq(3)), NewSession::default().with_key("k")).unwrap();

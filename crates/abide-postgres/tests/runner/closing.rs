@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use abide_model::{Content, EventRange, Fact, SessionId, Store};
-use abide_postgres::{Options, PostgresStore};
+use abide_model::{EventRange, Fact, MessageContent, SessionId, Store};
+use abide_postgres::{PostgresOptions, PostgresStore};
 
 use crate::support::{database, new_session, say, store};
 
@@ -14,7 +14,7 @@ fn said(store: &PostgresStore, id: SessionId) -> Vec<String> {
     let page = reader.page(EventRange::ALL).unwrap();
     let texts = page.events.iter().filter_map(|event| match event.fact() {
         Ok(Fact::Message(message)) => match message.content {
-            Content::Text(text) => Some(text),
+            MessageContent::Text(text) => Some(text),
             _ => None,
         },
         _ => None,
@@ -25,7 +25,7 @@ fn said(store: &PostgresStore, id: SessionId) -> Vec<String> {
 #[test]
 fn what_is_acknowledged_while_another_thread_closes_is_there() {
     let Some(url) = database() else { return };
-    let store = store(&url, Options::default());
+    let store = store(&url, PostgresOptions::default());
     for _ in 0..30 {
         let (id, writer) = new_session(&*store);
         let closed = Arc::new(AtomicBool::new(false));
@@ -65,7 +65,7 @@ fn the_state_is_the_same_with_its_snapshot_and_without() {
     let database = url.to_string();
     let database = database.rsplit_once('/').unwrap().1;
     let server = abide_testkit::PrivatePostgres::shared().unwrap();
-    let one = store(&url, Options::default());
+    let one = store(&url, PostgresOptions::default());
     let (id, writer) = new_session(&*one);
     for number in 0..50 {
         say(&*writer, &format!("before {number}")).unwrap();
@@ -97,7 +97,7 @@ fn a_line_that_was_altered_is_told() {
     let database = url.to_string();
     let database = database.rsplit_once('/').unwrap().1;
     let server = abide_testkit::PrivatePostgres::shared().unwrap();
-    let one = store(&url, Options::default());
+    let one = store(&url, PostgresOptions::default());
     let (id, writer) = new_session(&*one);
     say(&*writer, "as it was").unwrap();
     say(&*writer, "and on").unwrap();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use abide_model::Store;
-use abide_postgres::{Options, ServerUrl};
+use abide_postgres::{PostgresOptions, ServerUrl};
 use abide_testkit::contract::{PARTS, Subject};
 
 use crate::support::{database, store};
@@ -13,7 +13,7 @@ struct Database(ServerUrl);
 impl Subject for Database {
     fn open_for(&self, projects: &[&str]) -> Arc<dyn Store> {
         let projects = projects.iter().map(ToString::to_string).collect();
-        store(&self.0, Options { projects, ..Options::default() })
+        store(&self.0, PostgresOptions { projects, ..PostgresOptions::default() })
     }
 }
 

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use abide_journal::BundleReader;
 use abide_model::{
-    Durability, EventRange, HistoryQuery, NewEvent, NewSession, ObjectHash, OddEvents, Search, Seq,
-    SessionId, Store, StoreError,
+    AnomalyPolicy, Durability, EventRange, HistoryQuery, NewEvent, NewSession, ObjectHash, Search,
+    Seq, SessionId, Store, StoreError,
 };
-use abide_postgres::{ErasedRows, Options, PostgresStore};
+use abide_postgres::{ErasedRows, PostgresOptions, PostgresStore};
 
 use crate::support::{database, new_session, say, store};
 
@@ -42,7 +42,8 @@ fn holding(store: &PostgresStore, id: SessionId) -> (Vec<Seq>, usize) {
 #[test]
 fn a_copy_says_what_is_erased_elsewhere_and_erases_it() {
     let (Some(here), Some(there)) = (database(), database()) else { return };
-    let (a, b) = (store(&here, Options::default()), store(&there, Options::default()));
+    let (a, b) =
+        (store(&here, PostgresOptions::default()), store(&there, PostgresOptions::default()));
     let (id, writer) = new_session(&*a);
     say(&*writer, &format!("my password is {SECRET}")).unwrap();
     // Larger than what stays in a line.
@@ -76,14 +77,14 @@ fn a_copy_says_what_is_erased_elsewhere_and_erases_it() {
 #[test]
 fn the_files_of_an_erased_checkpoint_stay_and_that_is_said() {
     let Some(here) = database() else { return };
-    let store = store(&here, Options::default());
+    let store = store(&here, PostgresOptions::default());
     let (id, writer) = new_session(&*store);
     let snapshot = ObjectHash::of(b"a snapshot");
     let with_files = format!(r#"{{"trigger":"hand","snapshot":"{snapshot}"}}"#);
     for data in [with_files.as_str(), r#"{"trigger":"hand"}"#] {
         let json = format!(r#"{{"kind":"checkpoint.created","data":{data}}}"#);
         let event = vec![NewEvent::parse(&json).unwrap()];
-        writer.append(event, Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
+        writer.append(event, Durability::Synced, AnomalyPolicy::Keep).unwrap().wait().unwrap();
     }
     writer.close().unwrap();
     let erased = store.erase_payloads(id, &[Seq(3), Seq(4)], NOW).unwrap();
@@ -93,7 +94,8 @@ fn the_files_of_an_erased_checkpoint_stay_and_that_is_said() {
 #[test]
 fn an_object_is_not_put_for_an_event_that_is_erased_or_refused() {
     let (Some(here), Some(there)) = (database(), database()) else { return };
-    let (a, b) = (store(&here, Options::default()), store(&there, Options::default()));
+    let (a, b) =
+        (store(&here, PostgresOptions::default()), store(&there, PostgresOptions::default()));
     let (id, writer) = new_session(&*a);
     let large = format!("{SECRET} {}", "x".repeat(100_000));
     say(&*writer, &large).unwrap();
@@ -118,7 +120,7 @@ fn an_object_is_not_put_for_an_event_that_is_erased_or_refused() {
 #[test]
 fn a_fork_that_is_held_does_not_bring_back_what_is_erased() {
     let Some(here) = database() else { return };
-    let store = store(&here, Options::default());
+    let store = store(&here, PostgresOptions::default());
     let (id, writer) = new_session(&*store);
     say(&*writer, SECRET).unwrap();
     writer.close().unwrap();
@@ -145,7 +147,7 @@ fn a_fork_that_is_held_does_not_bring_back_what_is_erased() {
 #[test]
 fn what_says_how_to_read_a_session_and_one_that_is_held_are_refused() {
     let Some(here) = database() else { return };
-    let store = store(&here, Options::default());
+    let store = store(&here, PostgresOptions::default());
     let (id, writer) = new_session(&*store);
     say(&*writer, SECRET).unwrap();
     let held = store.erase_payloads(id, &[Seq(3)], NOW);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use abide_model::{Content, EventRange, Fact, Seq, SessionId, Store};
-use abide_postgres::{Options, PostgresStore, ServerUrl};
+use abide_model::{EventRange, Fact, MessageContent, Seq, SessionId, Store};
+use abide_postgres::{PostgresOptions, PostgresStore, ServerUrl};
 use abide_testkit::{
     CutProxy, Direction, FaultRun, FaultSize, Fsync, PostgresSettings, PrivatePostgres, Random,
 };
@@ -83,7 +83,7 @@ fn check(store: &PostgresStore, sessions: &[(SessionId, Vec<String>)]) -> usize 
                 next = next.next();
                 if let Ok(Fact::Message(message)) = event.fact() {
                     match message.content {
-                        Content::Text(text) => seen.push(text),
+                        MessageContent::Text(text) => seen.push(text),
                         other => panic!("{other:?}"),
                     }
                 }
@@ -100,11 +100,11 @@ fn check(store: &PostgresStore, sessions: &[(SessionId, Vec<String>)]) -> usize 
     events
 }
 
-fn patient() -> Options {
-    Options {
+fn patient() -> PostgresOptions {
+    PostgresOptions {
         patience: Duration::from_secs(300),
         answer: Duration::from_secs(5),
-        ..Options::default()
+        ..PostgresOptions::default()
     }
 }
 
@@ -145,7 +145,7 @@ fn a_connection_that_is_cut_loses_nothing() {
     let proxy = CutProxy::before(address);
     let through = direct.replace(&format!(":{port}/"), &format!(":{}/", proxy.address().port()));
     let url = ServerUrl::parse(&format!("{through}?sslmode=disable")).unwrap();
-    drop(store(&plain, Options::default()));
+    drop(store(&plain, PostgresOptions::default()));
     let store = store(&url, patient());
     let writers = Writers::start(&store, writers());
     let mut random = Random::new(11 + FaultRun::from_env().seed());

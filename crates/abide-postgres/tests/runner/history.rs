@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use abide_model::{
-    Durability, Event, EventRange, History, HistoryQuery, NewEvent, NewSession, OddEvents, Search,
-    SessionFields, SessionId, SessionStatus, SessionWriter, Store,
+    AnomalyPolicy, Durability, Event, EventRange, History, HistoryQuery, NewEvent, NewSession,
+    Search, SessionFields, SessionId, SessionStatus, SessionWriter, Store,
 };
-use abide_postgres::{Options, PostgresStore, ServerUrl};
+use abide_postgres::{PostgresOptions, PostgresStore, ServerUrl};
 use abide_testkit::{CutProxy, Direction, PostgresServer, PrivatePostgres, Random, plain_history};
 
 use crate::support::{message, new_session, say, store};
@@ -31,7 +31,7 @@ fn place() -> Option<Place> {
 
 impl Place {
     fn open(&self) -> Arc<PostgresStore> {
-        store(&ServerUrl::parse(&self.url).unwrap(), Options::default())
+        store(&ServerUrl::parse(&self.url).unwrap(), PostgresOptions::default())
     }
 
     fn sql(&self, sql: &str) -> String {
@@ -54,7 +54,7 @@ impl Place {
 }
 
 fn put(writer: &dyn SessionWriter, events: Vec<NewEvent>) {
-    writer.append(events, Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
+    writer.append(events, Durability::Synced, AnomalyPolicy::Keep).unwrap().wait().unwrap();
 }
 
 fn events_of(store: &dyn Store, id: SessionId) -> Vec<Event> {
@@ -262,7 +262,7 @@ fn a_connection_that_is_cut_leaves_nothing_half() {
     let proxy = CutProxy::before(([127, 0, 0, 1], port.parse().unwrap()).into());
     let through = place.url.replace(&format!(":{port}/"), &format!(":{}/", proxy.address().port()));
     let url = ServerUrl::parse(&format!("{through}?sslmode=disable")).unwrap();
-    let store = store(&url, Options::default());
+    let store = store(&url, PostgresOptions::default());
     let mut random = Random::new(5);
     for _ in 0..8 {
         place.forget();
@@ -299,7 +299,10 @@ fn a_project_sees_its_own() {
     let Some(place) = place() else { return };
     let url = ServerUrl::parse(&place.url).unwrap();
     let of = |project: &str| {
-        store(&url, Options { projects: vec![project.to_owned()], ..Options::default() })
+        store(
+            &url,
+            PostgresOptions { projects: vec![project.to_owned()], ..PostgresOptions::default() },
+        )
     };
     let (red, blue) = (of("red"), of("blue"));
     let ids = [&red, &blue].map(|store| {
@@ -326,7 +329,7 @@ fn one_who_may_only_read_is_told_what_is_missing() {
     let (before, host) = place.url.split_once('@').unwrap();
     let scheme = before.split_once("://").unwrap().0;
     let url = ServerUrl::parse(&format!("{scheme}://{role}@{host}")).unwrap();
-    let reader = PostgresStore::open(&url, Options::default()).unwrap();
+    let reader = PostgresStore::open(&url, PostgresOptions::default()).unwrap();
     let all = HistoryQuery::default();
     assert_eq!(reader.history(&all).unwrap().notes, Vec::<String>::new());
     assert_eq!(found(&reader, "zebra"), [(id, 1)]);

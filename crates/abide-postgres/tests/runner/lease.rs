@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use abide_model::{AppendError, Store, StoreError};
-use abide_postgres::Options;
+use abide_postgres::PostgresOptions;
 
 use crate::support::{database, new_session, say, store};
 
 /// Another machine, as far as a lease can tell.
-fn elsewhere(host: &str) -> Options {
-    let mut options = Options::default();
+fn elsewhere(host: &str) -> PostgresOptions {
+    let mut options = PostgresOptions::default();
     options.env.holder.host = host.to_owned();
     options
 }
@@ -28,7 +28,7 @@ fn chain(error: &dyn std::error::Error) -> String {
 fn a_thousand_appends_with_a_stale_epoch_are_refused() {
     let Some(url) = database() else { return };
     let one = store(&url, elsewhere("one"));
-    let two = store(&url, Options { take_over: true, ..elsewhere("two") });
+    let two = store(&url, PostgresOptions { take_over: true, ..elsewhere("two") });
     let mut refused = 0;
     for round in 0..100 {
         let (id, stale) = new_session(&*one);
@@ -57,7 +57,7 @@ fn a_stale_append_by_hand_is_refused_each_time() {
     // The writer stops at the first refusal; here each of a thousand reaches the server.
     let Some(url) = database() else { return };
     let one = store(&url, elsewhere("one"));
-    let two = store(&url, Options { take_over: true, ..elsewhere("two") });
+    let two = store(&url, PostgresOptions { take_over: true, ..elsewhere("two") });
     let (id, first) = new_session(&*one);
     say(&*first, "mine").unwrap();
     let mut stale = Vec::new();
@@ -81,13 +81,13 @@ fn a_stale_append_by_hand_is_refused_each_time() {
 fn the_lease_of_a_process_that_is_gone_passes_at_once() {
     let Some(url) = database() else { return };
     let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
-    let mut dead = Options::default();
+    let mut dead = PostgresOptions::default();
     dead.env.holder.process = child.id();
     dead.env.holder.started = None;
     let one = store(&url, dead);
     let (id, writer) = new_session(&*one);
     say(&*writer, "before").unwrap();
-    let two = store(&url, Options::default());
+    let two = store(&url, PostgresOptions::default());
     let held = two.write(id, Duration::ZERO).map(|_| ());
     assert!(matches!(held, Err(StoreError::Held { .. })), "{held:?}");
     child.kill().unwrap();

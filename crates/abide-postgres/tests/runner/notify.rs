@@ -4,20 +4,20 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use abide_model::{Seq, Store};
-use abide_postgres::{Options, PostgresStore, ServerUrl};
+use abide_postgres::{PostgresOptions, PostgresStore, ServerUrl};
 use abide_testkit::{CutProxy, PrivatePostgres};
 
 use crate::support::{database, new_session, say, store};
 
 /// Looks so seldom that it must be told.
-fn told_only() -> Options {
-    Options { look_every: Duration::from_secs(3600), ..Options::default() }
+fn told_only() -> PostgresOptions {
+    PostgresOptions { look_every: Duration::from_secs(3600), ..PostgresOptions::default() }
 }
 
 #[test]
 fn a_follower_is_told_of_what_another_store_appends() {
     let Some(url) = database() else { return };
-    let writing = store(&url, Options::default());
+    let writing = store(&url, PostgresOptions::default());
     let (id, writer) = new_session(&*writing);
     let mut last = say(&*writer, "the first").unwrap();
     let following = PostgresStore::open(&url, told_only()).unwrap();
@@ -45,7 +45,7 @@ fn a_follower_whose_connection_was_cut_is_told_again() {
     let (address, _) = after.split_once('/').unwrap();
     let proxy = CutProxy::before(address.parse().unwrap());
     let through = direct.replace(address, &proxy.address().to_string());
-    let writing = store(&ServerUrl::parse(&direct).unwrap(), Options::default());
+    let writing = store(&ServerUrl::parse(&direct).unwrap(), PostgresOptions::default());
     let (id, writer) = new_session(&*writing);
     let mut last = say(&*writer, "the first").unwrap();
     let url = ServerUrl::parse(&through).unwrap();

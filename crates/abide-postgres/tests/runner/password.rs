@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use abide_postgres::{Obstacle, Options, PostgresStore, ServerUrl, Trouble};
+use abide_postgres::{PostgresOptions, PostgresStore, ServerError, ServerErrorKind, ServerUrl};
 use abide_testkit::PasswordThief;
 
 /// Why the server of this URL is not used.
 fn refused(url: &str) -> abide_model::StoreError {
-    let options = Options { patience: Duration::ZERO, ..Options::default() };
+    let options = PostgresOptions { patience: Duration::ZERO, ..PostgresOptions::default() };
     PostgresStore::open(&ServerUrl::parse(url).unwrap(), options).unwrap_err()
 }
 
@@ -19,8 +19,8 @@ fn a_password_goes_in_clear_to_nobody_on_a_network() {
         let url = format!("postgres://me:secret@0.0.0.0:{}/db?sslmode={mode}", thief.port());
         let error = refused(&url);
         let abide_model::StoreError::Storage { source, .. } = &error else { panic!("{error}") };
-        let trouble = source.downcast_ref::<Trouble>().unwrap();
-        assert_eq!(trouble.obstacle(), Obstacle::ClearPassword, "{error}: {trouble}");
+        let trouble = source.downcast_ref::<ServerError>().unwrap();
+        assert_eq!(trouble.obstacle(), ServerErrorKind::ClearPassword, "{error}: {trouble}");
         assert!(!format!("{error} {error:?} {trouble}").contains("secret"));
         assert_eq!((thief.connections(), thief.passwords().len()), (1, 0), "{mode}");
 

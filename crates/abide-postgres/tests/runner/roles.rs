@@ -4,7 +4,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use abide_model::{EventRange, NewSession, ObjectBatch, ObjectHash, SessionId, Store, StoreError};
-use abide_postgres::{Options, PostgresStore, ServerUrl};
+use abide_postgres::{PostgresOptions, PostgresStore, ServerUrl};
 use abide_testkit::PrivatePostgres;
 
 use crate::support::{new_session, say};
@@ -38,8 +38,8 @@ fn an_admin_makes_tables_a_writer_writes_and_a_reader_reads() {
         ServerUrl::parse(&format!("{before}{name}@{after}")).unwrap()
     };
     let (admin, writer, reader) = (user("admin"), user("writer"), user("reader"));
-    PostgresStore::init(&admin, Options::default()).unwrap();
-    let open = |url: &ServerUrl| PostgresStore::open(url, Options::default()).unwrap();
+    PostgresStore::init(&admin, PostgresOptions::default()).unwrap();
+    let open = |url: &ServerUrl| PostgresStore::open(url, PostgresOptions::default()).unwrap();
     let write = |times: &str| -> SessionId {
         let store = open(&writer);
         let (id, session) = new_session(&store);

@@ -3,7 +3,7 @@
 use std::sync::Barrier;
 
 use abide_model::StoreError;
-use abide_postgres::{Options, PostgresStore, SCHEMA_VERSION};
+use abide_postgres::{PostgresOptions, PostgresStore, SCHEMA_VERSION};
 use abide_testkit::PrivatePostgres;
 
 use crate::support::{database, store};
@@ -16,7 +16,8 @@ fn many_that_start_at_once_make_the_tables_once() {
         let made: Vec<i32> = std::thread::scope(|scope| {
             let start = || {
                 together.wait();
-                PostgresStore::init(&url, Options::default()).map(|(_, migrated)| migrated.from)
+                PostgresStore::init(&url, PostgresOptions::default())
+                    .map(|(_, migrated)| migrated.from)
             };
             let all: Vec<_> = (0..8).map(|_| scope.spawn(start)).collect();
             all.into_iter().map(|one| one.join().unwrap().unwrap()).collect()
@@ -28,13 +29,13 @@ fn many_that_start_at_once_make_the_tables_once() {
 #[test]
 fn the_tables_of_a_newer_program_are_left_alone() {
     let Some(url) = database() else { return };
-    drop(store(&url, Options::default()));
+    drop(store(&url, PostgresOptions::default()));
     let shown = url.to_string();
     let (_, database) = shown.rsplit_once('/').unwrap();
     let newer = SCHEMA_VERSION + 1;
     let sql = format!("INSERT INTO abide.migration (version, name) VALUES ({newer}, 'to come')");
     PrivatePostgres::shared().unwrap().sql(database, &sql);
     let is_newer = |error: StoreError| matches!(error, StoreError::NewerVersion { .. });
-    assert!(PostgresStore::init(&url, Options::default()).is_err_and(is_newer));
-    assert!(PostgresStore::open(&url, Options::default()).is_err_and(is_newer));
+    assert!(PostgresStore::init(&url, PostgresOptions::default()).is_err_and(is_newer));
+    assert!(PostgresStore::open(&url, PostgresOptions::default()).is_err_and(is_newer));
 }

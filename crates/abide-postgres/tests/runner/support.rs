@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use abide_model::{Durability, NewEvent, NewSession, OddEvents, SessionId, SessionWriter, Store};
-use abide_postgres::{Options, PostgresStore, ServerUrl};
+use abide_model::{
+    AnomalyPolicy, Durability, NewEvent, NewSession, SessionId, SessionWriter, Store,
+};
+use abide_postgres::{PostgresOptions, PostgresStore, ServerUrl};
 use abide_testkit::PrivatePostgres;
 
 /// The URL of an empty database; none where there is no server, which is said.
@@ -13,7 +15,7 @@ pub fn database() -> Option<ServerUrl> {
 }
 
 /// A store in a database, made where there is none.
-pub fn store(url: &ServerUrl, options: Options) -> Arc<PostgresStore> {
+pub fn store(url: &ServerUrl, options: PostgresOptions) -> Arc<PostgresStore> {
     Arc::new(PostgresStore::init(url, options).unwrap().0)
 }
 
@@ -31,6 +33,6 @@ pub fn new_session(store: &dyn Store) -> (SessionId, Arc<dyn SessionWriter>) {
 
 /// Appends a message and waits.
 pub fn say(writer: &dyn SessionWriter, text: &str) -> Result<u64, abide_model::AppendError> {
-    let ticket = writer.append(vec![message(text)], Durability::Synced, OddEvents::Keep)?;
+    let ticket = writer.append(vec![message(text)], Durability::Synced, AnomalyPolicy::Keep)?;
     Ok(ticket.wait()?.last().map_or(0, |done| done.seq.0))
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use abide_postgres::{Options, PostgresStore, ServerUrl};
+use abide_postgres::{PostgresOptions, PostgresStore, ServerUrl};
 use abide_testkit::{PostgresSettings, PrivatePostgres, ServerTls};
 
 use crate::support::{new_session, say, store};
@@ -43,14 +43,14 @@ fn a_server_is_believed_by_its_certificate_alone() {
         let root = dir.path().join(root);
         ServerUrl::parse(&format!("{url}?sslmode=require&sslrootcert={}", root.display())).unwrap()
     };
-    let one = store(&with("own.crt"), Options::default());
+    let one = store(&with("own.crt"), PostgresOptions::default());
     let (_, writer) = new_session(&*one);
     say(&*writer, "said in private").unwrap();
     let name = url.rsplit('/').next().unwrap();
     let seen = "SELECT count(*) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid)
         WHERE application_name = 'abide' AND NOT ssl";
     assert_eq!(server.sql(name, seen).trim(), "0", "every connection is encrypted");
-    let brief = || Options { patience: Duration::ZERO, ..Options::default() };
+    let brief = || PostgresOptions { patience: Duration::ZERO, ..PostgresOptions::default() };
     let other = PostgresStore::open(&with("other.crt"), brief());
     assert!(other.is_err(), "another authority does not vouch for it");
     let public = ServerUrl::parse(&format!("{url}?sslmode=require")).unwrap();

@@ -4,14 +4,14 @@ use std::io::ErrorKind;
 use std::sync::atomic::Ordering;
 
 use abide::{LaneId, Message, NewEvent, RUN_VARIABLE, TaskId, TaskNode, TaskStatus, TurnStart};
-use abide_agents::Before;
+use abide_agents::PriorSession;
 
-use super::{Kept, Supervisor};
+use super::{Supervisor, WishOutcome};
 use crate::account::{account, last_failure, told, used};
-use crate::child::{Child, ChildPlan, Input};
+use crate::child::{AgentChild, ChildInput, ChildPlan};
 use crate::event::RunEvent;
-use crate::job::{Begin, Job};
-use crate::options::Way;
+use crate::job::{Job, JobStart};
+use crate::options::ResumeMode;
 use crate::{RunError, prompt};
 
 impl Supervisor<'_> {
@@ -43,7 +43,7 @@ impl Supervisor<'_> {
     }
 
     /// How an interrupted task is resumed; `None` if it was not interrupted.
-    fn way(&self, node: &TaskNode, agent_session: Option<&str>) -> Option<Way> {
+    fn way(&self, node: &TaskNode, agent_session: Option<&str>) -> Option<ResumeMode> {
         let task = &node.id;
         // An attempt that did not fail was interrupted, since the task is not done.
         if node.attempts <= node.failures {
@@ -53,9 +53,11 @@ impl Supervisor<'_> {
             self.options.adapter.resume(&self.options.command, session).is_some()
         }) && !self.not_inside.contains(task);
         Some(match self.options.way {
-            Way::Auto | Way::Inside if inside => Way::Inside,
-            Way::Auto | Way::Inside | Way::Outside if self.options.planned => Way::Outside,
-            _ => Way::Restart,
+            ResumeMode::Auto | ResumeMode::Inside if inside => ResumeMode::Inside,
+            ResumeMode::Auto | ResumeMode::Inside | ResumeMode::Outside if self.options.planned => {
+                ResumeMode::Outside
+            }
+            _ => ResumeMode::Restart,
         })
     }
 
@@ -70,19 +72,19 @@ impl Supervisor<'_> {
         let mut way = self.way(&node, own.as_deref());
         // No attempt was interrupted: all of them failed.
         let failed = node.failures > 0 && way.is_none();
-        let mut before = Before { calls: format!("{turn}."), ..Before::default() };
+        let mut before = PriorSession { calls: format!("{turn}."), ..PriorSession::default() };
         match way {
-            Some(Way::Inside) => {
+            Some(ResumeMode::Inside) => {
                 let session = own.as_deref().unwrap_or_default();
                 command = self.options.adapter.resume(&command, session).unwrap_or(command);
                 text = prompt::inside(&text);
                 before.used = used(&self.session, task, session)?;
             }
-            Some(Way::Outside) => match account(&self.session, task)? {
+            Some(ResumeMode::Outside) => match account(&self.session, task)? {
                 Some(account) => text = prompt::outside(&text, &account),
-                None => way = Some(Way::Restart),
+                None => way = Some(ResumeMode::Restart),
             },
-            Some(Way::Auto | Way::Restart) | None => {}
+            Some(ResumeMode::Auto | ResumeMode::Restart) | None => {}
         }
         if failed && let Some(reason) = last_failure(&self.session, task)? {
             text = prompt::again(&text, &reason);
@@ -90,7 +92,7 @@ impl Supervisor<'_> {
         before.prompt = self.options.planned.then(|| text.clone());
         let slot = self.slot();
         let lane = (self.options.jobs > 1).then(|| LaneId(format!("job-{slot}")));
-        let begin = Begin {
+        let begin = JobStart {
             number: self.next_job,
             task: task.clone(),
             title: node.title.clone(),
@@ -115,14 +117,14 @@ impl Supervisor<'_> {
         if self.options.planned {
             self.tasks.also(placed(Message::user(text.clone()).try_into()?));
         }
-        if self.flush()? == Kept::NotAll {
+        if self.flush()? == WishOutcome::NotAll {
             // Another process has changed the task's status meanwhile.
             self.close_turn(&placed, turn, "failed")?;
             self.flush()?;
             return Ok(());
         }
         let child =
-            Child::start(self.child_plan(&begin, &command, &text), begin.number, &self.sender);
+            AgentChild::start(self.child_plan(&begin, &command, &text), begin.number, &self.sender);
         let child = match child {
             Ok(child) => child,
             Err(source) => {
@@ -157,7 +159,7 @@ impl Supervisor<'_> {
         Ok(())
     }
 
-    fn child_plan(&self, begin: &Begin, command: &[String], text: &str) -> ChildPlan {
+    fn child_plan(&self, begin: &JobStart, command: &[String], text: &str) -> ChildPlan {
         let id = begin.task.as_str();
         let (command, held) = if self.options.planned {
             prompt::fill(command, id, &begin.title, text)
@@ -165,13 +167,13 @@ impl Supervisor<'_> {
             (command.to_vec(), true)
         };
         let stdin = if self.options.interactive {
-            Input::Terminal
+            ChildInput::Terminal
         } else if !held {
-            Input::Text(text.to_owned())
+            ChildInput::Text(text.to_owned())
         } else if self.options.inherit_stdin {
-            Input::Inherited
+            ChildInput::Inherited
         } else {
-            Input::Nothing
+            ChildInput::Nothing
         };
         let session = self.session.id();
         let mut environment = self.options.environment.clone();

@@ -12,7 +12,7 @@ use crate::summary::{CheckpointTotals, Difference};
 
 /// The totals collected while a run is closed.
 #[derive(Debug, Default)]
-pub(crate) struct Closing {
+pub(crate) struct ClosingTotals {
     pub(crate) checkpoints: CheckpointTotals,
     pub(crate) difference: Option<Difference>,
 }
@@ -65,8 +65,8 @@ impl Supervisor<'_> {
 
     /// Makes the last checkpoint, records the session's status, and compares the files with those
     /// at the beginning.
-    pub(crate) fn close(&mut self, status: SessionStatus, reason: Option<String>) -> Closing {
-        let mut closing = Closing::default();
+    pub(crate) fn close(&mut self, status: SessionStatus, reason: Option<String>) -> ClosingTotals {
+        let mut closing = ClosingTotals::default();
         if let Some((checkpointer, events)) = self.checkpoints.take() {
             let stopped = checkpointer.stop();
             for event in events.try_iter() {

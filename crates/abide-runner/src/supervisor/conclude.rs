@@ -4,15 +4,15 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use abide::{TaskId, TaskStatus, Timestamp, Trigger, end_marked};
-use abide_agents::Limited;
+use abide_agents::ReachedLimit;
 
 use super::{AGAIN, LEFT_BEHIND, Supervisor};
 use crate::RunError;
-use crate::ending::{Ending, result};
+use crate::ending::{JobEnding, result};
 use crate::event::RunEvent;
 use crate::job::Job;
-use crate::leftover::{Interrupted, end_calls};
-use crate::options::Decision;
+use crate::leftover::{InterruptedTask, end_calls};
+use crate::options::RetryDecision;
 use crate::stop::Urgency;
 
 /// How often in a row the death of its agent may interrupt a task before that counts as a failure:
@@ -35,26 +35,26 @@ impl Supervisor<'_> {
         self.usage.add(&job.usage);
         self.peak_rss = self.peak_rss.max(job.peak_rss);
         let now = self.session.store().now();
-        let ending = Ending::of(&job, self.options.adapter, now);
+        let ending = JobEnding::of(&job, self.options.adapter, now);
         let ending = self.counted(&job.task, ending);
         self.conclude(&job, ending, now)
     }
 
     /// Turns an ending that came too often in a row into a failure.
-    fn counted(&mut self, task: &TaskId, ending: Ending) -> Ending {
+    fn counted(&mut self, task: &TaskId, ending: JobEnding) -> JobEnding {
         let (counts, most) = match &ending {
-            Ending::Interrupted(_) if self.stopping() < Urgency::Now => (&mut self.kills, KILLS),
-            Ending::Limited(_) => (&mut self.waits, WAITS),
+            JobEnding::Interrupted(_) if self.stopping() < Urgency::Now => (&mut self.kills, KILLS),
+            JobEnding::Limited(_) => (&mut self.waits, WAITS),
             _ => return ending,
         };
         let count = counts.entry(task.clone()).or_default();
         *count += 1;
         match ending {
-            Ending::Interrupted(reason) if *count > most => {
-                Ending::Failed(format!("{reason}, {count} times in a row"))
+            JobEnding::Interrupted(reason) if *count > most => {
+                JobEnding::Failed(format!("{reason}, {count} times in a row"))
             }
-            Ending::Limited(limited) if *count > most => {
-                Ending::Failed(format!("{}, {count} times in a row", limited.text))
+            JobEnding::Limited(limited) if *count > most => {
+                JobEnding::Failed(format!("{}, {count} times in a row", limited.text))
             }
             ending => ending,
         }
@@ -62,11 +62,11 @@ impl Supervisor<'_> {
 
     /// What to do with a task whose agent ended in the middle of calls. Decided now, unless the run
     /// is ending: then the next run decides.
-    fn decided(&mut self, job: &Job) -> Result<Option<Decision>, RunError> {
+    fn decided(&mut self, job: &Job) -> Result<Option<RetryDecision>, RunError> {
         if job.calls.is_empty() || self.stopping() >= Urgency::Now {
             return Ok(None);
         }
-        let left = Interrupted {
+        let left = InterruptedTask {
             task: job.task.clone(),
             title: job.title.clone(),
             unknown: job.calls.values().cloned().collect(),
@@ -79,20 +79,20 @@ impl Supervisor<'_> {
     }
 
     /// Records how a task ended, and what to do next.
-    fn conclude(&mut self, job: &Job, ending: Ending, now: Timestamp) -> Result<(), RunError> {
+    fn conclude(&mut self, job: &Job, ending: JobEnding, now: Timestamp) -> Result<(), RunError> {
         let task = &job.task;
         let failures = self.tasks.tree().get(task.as_str()).map_or(0, |node| node.failures);
         let failures = failures - self.before.get(task).copied().unwrap_or(0).min(failures);
-        let over = matches!(ending, Ending::Done | Ending::Failed(_));
+        let over = matches!(ending, JobEnding::Done | JobEnding::Failed(_));
         let decision = if over { Ok(None) } else { self.decided(job) };
-        let skipped = matches!(decision, Ok(Some(Decision::Skip)));
+        let skipped = matches!(decision, Ok(Some(RetryDecision::Skip)));
         let (status, turn, reason) = match &ending {
-            Ending::Done => (TaskStatus::Complete, "done", None),
-            Ending::Failed(reason) => (TaskStatus::Failed, "failed", Some(reason.clone())),
-            Ending::Interrupted(reason) | Ending::NotResumed(reason) => {
+            JobEnding::Done => (TaskStatus::Complete, "done", None),
+            JobEnding::Failed(reason) => (TaskStatus::Failed, "failed", Some(reason.clone())),
+            JobEnding::Interrupted(reason) | JobEnding::NotResumed(reason) => {
                 (TaskStatus::Planned, "interrupted", Some(reason.clone()))
             }
-            Ending::Limited(limited) => {
+            JobEnding::Limited(limited) => {
                 (TaskStatus::Planned, "limited", Some(limited.text.clone()))
             }
         };
@@ -103,7 +103,7 @@ impl Supervisor<'_> {
             self.tasks.refresh()?;
         }
         let set = self.set(task, status, reason.clone(), result);
-        let again = matches!(ending, Ending::Failed(_)) && failures < self.options.retries;
+        let again = matches!(ending, JobEnding::Failed(_)) && failures < self.options.retries;
         if set.is_ok() && again {
             // In the same write, so that a run that dies here has not used up the attempt.
             self.set(task, TaskStatus::Planned, Some(AGAIN.to_owned()), None)?;
@@ -120,10 +120,10 @@ impl Supervisor<'_> {
         if processes > 0 {
             self.tell(&RunEvent::LeftBehind { task: Some(task.clone()), processes });
         }
-        if !matches!(ending, Ending::Interrupted(_)) {
+        if !matches!(ending, JobEnding::Interrupted(_)) {
             self.kills.remove(task);
         }
-        if !matches!(ending, Ending::Limited(_)) {
+        if !matches!(ending, JobEnding::Limited(_)) {
             self.waits.remove(task);
         }
         let told = match &set {
@@ -142,23 +142,23 @@ impl Supervisor<'_> {
             took: job.started.elapsed(),
         });
         match ending {
-            Ending::Done => self.checkpoint(Trigger::Turn),
-            Ending::Failed(_) => {
+            JobEnding::Done => self.checkpoint(Trigger::Turn),
+            JobEnding::Failed(_) => {
                 self.checkpoint(Trigger::Error);
                 self.failed |=
                     told == TaskStatus::Failed && !again && !self.options.continue_on_error;
             }
-            Ending::NotResumed(_) => {
+            JobEnding::NotResumed(_) => {
                 self.not_inside.insert(task.clone());
             }
-            Ending::Interrupted(_) => {}
-            Ending::Limited(limited) => self.wait_for(task, &limited, now),
+            JobEnding::Interrupted(_) => {}
+            JobEnding::Limited(limited) => self.wait_for(task, &limited, now),
         }
         decision.map(|_| ())
     }
 
     /// Starts no task before a limit is over.
-    fn wait_for(&mut self, task: &TaskId, limited: &Limited, now: Timestamp) {
+    fn wait_for(&mut self, task: &TaskId, limited: &ReachedLimit, now: Timestamp) {
         let times = self.waits.get(task).copied().unwrap_or(1).saturating_sub(1).min(10);
         let unknown = WAIT.saturating_mul(1 << times).min(LONGEST);
         let length = match limited.resets {

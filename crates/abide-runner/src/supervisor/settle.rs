@@ -7,7 +7,7 @@ use abide::{SessionRef, StoreError, TaskStatus, TurnNumber, end_marked};
 use super::{AGAIN, Supervisor};
 use crate::RunError;
 use crate::event::RunEvent;
-use crate::leftover::{Leftover, end_calls, status_of};
+use crate::leftover::{LeftoverWork, end_calls, status_of};
 
 impl Supervisor<'_> {
     /// Ends the processes of earlier runs of this session and of its parent: they work in the same
@@ -41,7 +41,7 @@ impl Supervisor<'_> {
     /// task, everything stays as it was.
     pub(crate) fn settle(&mut self) -> Result<(), RunError> {
         self.end_earlier()?;
-        let leftover = Leftover::of(&self.session.state()?);
+        let leftover = LeftoverWork::of(&self.session.state()?);
         let mut decided = Vec::with_capacity(leftover.tasks.len());
         for left in &leftover.tasks {
             let decision = (self.decide)(left);

@@ -1,6 +1,6 @@
 //! Events as nobody would record them.
 
-use abide_model::{Event, Kind, LaneId, Limits, Payload, Seq, TaskId, Timestamp, TurnNumber};
+use abide_model::{Event, EventLimits, Kind, LaneId, Payload, Seq, TaskId, Timestamp, TurnNumber};
 use proptest::prelude::*;
 use proptest::sample::select;
 
@@ -167,7 +167,7 @@ fn event() -> impl Strategy<Value = Event> {
             task: task.map(TaskId),
             lane: lane.map(LaneId),
             key,
-            data: (!erased).then(|| Payload::new(&data, &Limits::default()).unwrap()),
+            data: (!erased).then(|| Payload::new(&data, &EventLimits::default()).unwrap()),
         })
 }
 

@@ -7,7 +7,7 @@ use pulldown_cmark::{Event as Markup, Options, Parser, Tag, TagEnd};
 
 use super::story::rendered;
 use super::transcript::session;
-use crate::Markdown;
+use crate::MarkdownRenderer;
 
 /// A session in which this text is everything that can be recorded.
 fn session_of(text: &str) -> Vec<Event> {
@@ -69,7 +69,7 @@ fn harm(page: &str, options: Options) -> Option<String> {
 }
 
 fn check(text: &str) -> Result<(), String> {
-    let page = rendered(Markdown::new(), &session_of(text));
+    let page = rendered(MarkdownRenderer::new(), &session_of(text));
     let github = Options::ENABLE_TABLES
         | Options::ENABLE_FOOTNOTES
         | Options::ENABLE_STRIKETHROUGH

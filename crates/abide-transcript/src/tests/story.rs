@@ -5,10 +5,13 @@ use proptest::prelude::*;
 
 use super::generate::events;
 use super::transcript::session;
-use crate::{Html, Item, Markdown, Outcome, Part, Rendering, Story, Style, Summary, Text, What};
+use crate::{
+    CallOutcome, EntryBody, EntryPart, HtmlRenderer, MarkdownRenderer, SessionOverview,
+    TextRenderer, TextStyle, TimelineBuilder, TimelineEntry, TimelineRenderer,
+};
 
-fn items(events: &[Event]) -> Vec<Item> {
-    let mut story = Story::new();
+fn items(events: &[Event]) -> Vec<TimelineEntry> {
+    let mut story = TimelineBuilder::new();
     let mut items = Vec::new();
     for event in events {
         story.push(event);
@@ -19,12 +22,12 @@ fn items(events: &[Event]) -> Vec<Item> {
     items
 }
 
-pub(crate) fn rendered(mut rendering: impl Rendering, events: &[Event]) -> String {
+pub(crate) fn rendered(mut rendering: impl TimelineRenderer, events: &[Event]) -> String {
     let mut state = SessionState::default();
     for event in events {
         state.apply(event);
     }
-    let mut out = rendering.begin(&Summary::of(&state));
+    let mut out = rendering.begin(&SessionOverview::of(&state));
     for item in items(events) {
         out.push_str(&rendering.item(&item));
     }
@@ -42,11 +45,11 @@ fn a_call_is_told_once_with_its_outcome() {
         r#"{"kind":"message.added","data":{"role":"tool","content":[{"type":"tool_result","call":"c1","content":"no"}]}}"#,
     ]));
     assert_eq!(told.len(), 2, "{told:#?}");
-    let What::Call(call) = &told[0].what else { panic!("{told:?}") };
+    let EntryBody::Call(call) = &told[0].what else { panic!("{told:?}") };
     assert_eq!((call.target.as_str(), &call.arguments), ("ls", &None));
-    let ended = Outcome::Ended { ok: false, text: "no".to_owned(), millis: Some(3000) };
+    let ended = CallOutcome::Ended { ok: false, text: "no".to_owned(), millis: Some(3000) };
     assert_eq!(call.outcome, ended);
-    assert!(matches!(&told[1].what, What::Note { label, .. } if label == "x.between"));
+    assert!(matches!(&told[1].what, EntryBody::Note { label, .. } if label == "x.between"));
 }
 
 #[test]
@@ -56,8 +59,8 @@ fn what_becomes_of_checkpoints_and_files_is_told_in_words() {
         r#"{"kind":"files.restored","data":{"rewind":2,"created":1,"changed":3,"failed":[["a/b","no space"]]}}"#,
         r#"{"kind":"checkpoint.thinned","data":{"checkpoints":[1,2,5]}}"#,
     ]));
-    let note = |item: &Item| match &item.what {
-        What::Note { label, text, .. } => format!("{label}: {text}"),
+    let note = |item: &TimelineEntry| match &item.what {
+        EntryBody::Note { label, text, .. } => format!("{label}: {text}"),
         what => panic!("{what:?}"),
     };
     assert_eq!(
@@ -78,12 +81,12 @@ fn what_nothing_ran_is_told_as_it_was_asked_and_answered() {
         r#"{"kind":"tool.finished","data":{"call":"c9","result":"late"}}"#,
     ]));
     let parts = |at: usize| match &told[at].what {
-        What::Message { parts, .. } => parts.clone(),
+        EntryBody::Message { parts, .. } => parts.clone(),
         other => panic!("{other:?}"),
     };
-    assert!(matches!(&parts(0)[..], [Part::Asked(call)] if call.target == "ls"));
-    assert!(matches!(&parts(1)[..], [Part::Result { call, .. }] if call == "c1"));
-    assert!(matches!(&told[2].what, What::LateResult { call, .. } if call == "c9"));
+    assert!(matches!(&parts(0)[..], [EntryPart::Asked(call)] if call.target == "ls"));
+    assert!(matches!(&parts(1)[..], [EntryPart::Result { call, .. }] if call == "c1"));
+    assert!(matches!(&told[2].what, EntryBody::LateResult { call, .. } if call == "c9"));
 }
 
 #[test]
@@ -91,7 +94,7 @@ fn a_call_without_a_result_holds_the_story_up_only_so_long() {
     let mut lines = vec![r#"{"kind":"tool.called","data":{"call":"c","name":"n"}}"#];
     lines.resize(10_000, r#"{"kind":"x.a","data":{}}"#);
     let events = session(&lines);
-    let mut story = Story::new();
+    let mut story = TimelineBuilder::new();
     let mut most = 0;
     let mut told = 0;
     for (at, event) in events.iter().enumerate() {
@@ -108,8 +111,8 @@ fn a_call_without_a_result_holds_the_story_up_only_so_long() {
         r#"{"kind":"tool.finished","data":{"call":"c"}}"#,
     ]));
     assert_eq!(told.len(), 4, "{told:#?}");
-    assert!(matches!(&told[1].what, What::Call(call) if call.outcome == Outcome::Unknown));
-    assert!(matches!(&told[3].what, What::LateResult { call, .. } if call == "c"));
+    assert!(matches!(&told[1].what, EntryBody::Call(call) if call.outcome == CallOutcome::Unknown));
+    assert!(matches!(&told[3].what, EntryBody::LateResult { call, .. } if call == "c"));
 }
 
 const HOSTILE: [&str; 9] = [
@@ -173,7 +176,7 @@ fn check_page(page: &str) {
 
 #[test]
 fn nothing_recorded_acts_on_a_page() {
-    let page = rendered(Html::new(), &session(&HOSTILE));
+    let page = rendered(HtmlRenderer::new(), &session(&HOSTILE));
     check_page(&page);
     for shown in
         ["&lt;script&gt;alert(1)", "onerror=alert(2)&gt;", "javascript:alert(1)", "\\u{202e}"]
@@ -185,7 +188,7 @@ fn nothing_recorded_acts_on_a_page() {
 
 #[test]
 fn nothing_recorded_acts_in_markdown() {
-    let text = rendered(Markdown::new(), &session(&HOSTILE));
+    let text = rendered(MarkdownRenderer::new(), &session(&HOSTILE));
     let mut fence: Option<&str> = None;
     for line in text.lines() {
         let ticks = line.len() - line.trim_start_matches('`').len();
@@ -208,9 +211,9 @@ fn nothing_recorded_acts_in_markdown() {
 fn the_only_control_sequences_are_our_own() {
     let clock = || Box::new(|_| "2026-01-01 00:00:00".to_owned());
     let events = session(&HOSTILE);
-    let plain = rendered(Text::new(Style::Plain, 80, clock()), &events);
+    let plain = rendered(TextRenderer::new(TextStyle::Plain, 80, clock()), &events);
     assert!(!plain.contains(|c: char| c.is_control() && c != '\n'), "{plain:?}");
-    let coloured = rendered(Text::new(Style::Coloured, 80, clock()), &events);
+    let coloured = rendered(TextRenderer::new(TextStyle::Coloured, 80, clock()), &events);
     let mut without = coloured;
     for code in ["0", "1", "2", "31", "32", "1;32", "1;34", "1;36"] {
         without = without.replace(&format!("\u{1b}[{code}m"), "");
@@ -225,9 +228,9 @@ proptest! {
 
     #[test]
     fn every_story_is_told_without_harm(events in events(24)) {
-        check_page(&rendered(Html::new(), &events));
-        rendered(Markdown::new(), &events);
-        let plain = rendered(Text::plain(), &events);
+        check_page(&rendered(HtmlRenderer::new(), &events));
+        rendered(MarkdownRenderer::new(), &events);
+        let plain = rendered(TextRenderer::plain(), &events);
         prop_assert!(!plain.contains(|c: char| c.is_control() && c != '\n' && c != '\t'));
         let told = items(&events);
         let mut seqs: Vec<_> = told.iter().map(|item| item.seq).collect();

@@ -4,7 +4,7 @@ use abide_model::{Event, NewEvent, Seq, Timestamp};
 use proptest::prelude::*;
 
 use super::generate::events;
-use crate::{Chunks, ParseReason, ResumePoint, TranscriptWriter, parse};
+use crate::{ParseReason, ResumePoint, TranscriptChunks, TranscriptWriter, parse};
 
 fn write(events: &[Event]) -> String {
     let mut writer = TranscriptWriter::new();
@@ -212,7 +212,7 @@ fn large_things_stay_in_bounds() {
     }
     text.push_str(&writer.finish());
     assert_eq!(parse(text.as_bytes()).unwrap(), events);
-    assert!(Chunks::new(text.as_bytes()).all(|chunk| chunk.unwrap().len() <= 1000));
+    assert!(TranscriptChunks::new(text.as_bytes()).all(|chunk| chunk.unwrap().len() <= 1000));
     // The last chunk is enough to go on.
     let tail = &text.as_bytes()[text.len() - 300_000..];
     let start = u64::try_from(text.len() - 300_000).unwrap();
@@ -359,7 +359,7 @@ proptest! {
         let cut = cut.index(text.len() + 1);
         let part = &text.as_bytes()[..cut];
         let whole = ends(&text).into_iter().filter(|end| *end <= cut).max().unwrap();
-        let kept: Vec<_> = Chunks::new(part).map_while(Result::ok).flatten().collect();
+        let kept: Vec<_> = TranscriptChunks::new(part).map_while(Result::ok).flatten().collect();
         prop_assert_eq!(&kept, &events[..kept.len()]);
         prop_assert_eq!(&kept, &parse(&text.as_bytes()[..whole]).unwrap());
         match parse(part) {
@@ -380,7 +380,7 @@ proptest! {
         let mut bytes = text.into_bytes();
         let at = at.index(bytes.len());
         bytes[at] ^= 1 << bit;
-        let read: Vec<_> = Chunks::new(&bytes).map_while(Result::ok).flatten().collect();
+        let read: Vec<_> = TranscriptChunks::new(&bytes).map_while(Result::ok).flatten().collect();
         prop_assert_eq!(&read, &events[..read.len()]);
         prop_assert!(parse(&bytes).is_err());
     }

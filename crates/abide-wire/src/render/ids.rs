@@ -5,14 +5,14 @@ use std::collections::{HashMap, HashSet};
 
 /// The ids in use.
 #[derive(Debug)]
-pub(crate) struct Ids {
+pub(crate) struct UsedIds {
     taken: HashSet<String>,
     /// The last number appended to a prefix, per number of digits.
     last: HashMap<(String, u32), u64>,
     longest: usize,
 }
 
-impl Ids {
+impl UsedIds {
     /// Starts with no ids in use. `longest` is the maximum length of an id.
     pub(crate) fn new(longest: usize) -> Self {
         Self { taken: HashSet::new(), last: HashMap::new(), longest }
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn every_id_fits_and_none_is_given_twice() {
-        let mut ids = Ids::new(8);
+        let mut ids = UsedIds::new(8);
         let asked = ["a", "a", "a", "a_2", "", "", "ü!", "ü?", "123456789", "123456780", "a_2"];
         let given: Vec<_> = asked.iter().map(|id| ids.fit(id).into_owned()).collect();
         let first = ["a", "a_2", "a_3", "a_2_2", "call", "call_2", "__", "___2", "12345678"];

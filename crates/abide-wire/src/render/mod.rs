@@ -5,23 +5,23 @@ mod results;
 
 use std::collections::{HashMap, VecDeque};
 
-use abide_model::{Context, Entry, MessageForm};
+use abide_model::{Context, ContextEntry, MessageForm};
 use serde_json::value::RawValue;
 
-use self::ids::Ids;
-use self::results::{Given, Results};
+use self::ids::UsedIds;
+use self::results::{ResultLookup, ResultSource};
 use crate::export::boxed;
 use crate::json::mend_surrogates;
-use crate::piece::{Piece, Recorded, Sort, Speaker, begun, calls_in_words};
-use crate::write::abide::Abide;
-use crate::write::anthropic::Anthropic;
-use crate::write::openai::OpenAi;
-use crate::write::responses::Responses;
-use crate::write::{Settled, Span, Writing};
+use crate::piece::{MessagePiece, PieceContent, RecordedMessage, Speaker, begun, calls_in_words};
+use crate::write::abide::AbideWriter;
+use crate::write::anthropic::AnthropicWriter;
+use crate::write::openai::OpenAiWriter;
+use crate::write::responses::ResponsesWriter;
+use crate::write::{AnswerSpan, MessageWriter, SettledCall};
 
 /// A context, rendered for an API.
 #[derive(Debug, Clone)]
-pub struct Rendered {
+pub struct RenderedContext {
     form: MessageForm,
     /// The instructions as a list of text blocks, if the API takes them separately (Anthropic).
     pub system: Option<Box<RawValue>>,
@@ -29,7 +29,7 @@ pub struct Rendered {
     pub messages: Vec<Box<RawValue>>,
 }
 
-impl Rendered {
+impl RenderedContext {
     /// The request fields: `{"messages":[…]}` for OpenAI, `{"system":…,"messages":[…]}` for
     /// Anthropic, `{"input":[…]}` for Responses.
     #[must_use]
@@ -75,20 +75,20 @@ const SUMMARY: &str = "Summary of the conversation so far:";
 /// can continue, and arguments that are not a JSON object become the field `raw` of one. Blank
 /// texts are dropped.
 #[must_use]
-pub fn render(form: MessageForm, context: &Context) -> Rendered {
+pub fn render(form: MessageForm, context: &Context) -> RenderedContext {
     let mut system = None;
     let messages = match form {
-        MessageForm::Abide => walk(context, 512, Abide::default()).out.finish(),
-        MessageForm::OpenAi => walk(context, 40, OpenAi::default()).out.finish(),
-        MessageForm::Responses => walk(context, 64, Responses::default()).out.finish(),
+        MessageForm::Abide => walk(context, 512, AbideWriter::default()).out.finish(),
+        MessageForm::OpenAi => walk(context, 40, OpenAiWriter::default()).out.finish(),
+        MessageForm::Responses => walk(context, 64, ResponsesWriter::default()).out.finish(),
         MessageForm::Anthropic => {
-            let walked = walk(context, 256, Anthropic::default());
+            let walked = walk(context, 256, AnthropicWriter::default());
             let (instructions, mut messages) = walked.out.finish();
             system =
                 instructions.and_then(|text| RawValue::from_string(mend_surrogates(text)).ok());
             let goes_on = || {
-                let mut user = Anthropic::default();
-                user.user(&[Piece::text(GOES_ON)], None);
+                let mut user = AnthropicWriter::default();
+                user.user(&[MessagePiece::text(GOES_ON)], None);
                 user.finish().1
             };
             if messages.first().is_some_and(|first| is_model(first)) {
@@ -104,16 +104,16 @@ pub fn render(form: MessageForm, context: &Context) -> Rendered {
         }
     };
     let messages = boxed(messages.into_iter().map(mend_surrogates).collect());
-    Rendered { form, system, messages }
+    RenderedContext { form, system, messages }
 }
 
 fn is_model(message: &str) -> bool {
     message.starts_with("{\"role\":\"assistant\"")
 }
 
-fn walk<W: Writing>(context: &Context, longest_id: usize, out: W) -> Walk<'_, W> {
-    let answer = Answer::default();
-    let mut walk = Walk { out, ids: Ids::new(longest_id), answer, interrupted: false };
+fn walk<W: MessageWriter>(context: &Context, longest_id: usize, out: W) -> ContextWalk<'_, W> {
+    let answer = OpenAnswer::default();
+    let mut walk = ContextWalk { out, ids: UsedIds::new(longest_id), answer, interrupted: false };
     for entry in &context.entries {
         walk.entry(entry);
     }
@@ -123,64 +123,66 @@ fn walk<W: Writing>(context: &Context, longest_id: usize, out: W) -> Walk<'_, W>
 
 /// An answer of the model, with the results of its calls.
 #[derive(Default)]
-struct Answer<'a> {
+struct OpenAnswer<'a> {
     /// Its id, if known.
     id: Option<String>,
-    pieces: Vec<Piece<'a>>,
+    pieces: Vec<MessagePiece<'a>>,
     /// The recorded result of each call, in order.
-    results: Vec<Option<Given<'a>>>,
+    results: Vec<Option<ResultSource<'a>>>,
     /// The calls that wait for a result, by id.
     waiting: HashMap<String, VecDeque<usize>>,
     /// The messages it consists of.
-    spans: Vec<Span<'a>>,
+    spans: Vec<AnswerSpan<'a>>,
 }
 
-struct Walk<'a, W> {
+struct ContextWalk<'a, W> {
     out: W,
-    ids: Ids,
-    answer: Answer<'a>,
+    ids: UsedIds,
+    answer: OpenAnswer<'a>,
     /// The last message is an answer that was cut off.
     interrupted: bool,
 }
 
-impl<'a, W: Writing> Walk<'a, W> {
-    fn entry(&mut self, entry: &'a Entry) {
+impl<'a, W: MessageWriter> ContextWalk<'a, W> {
+    fn entry(&mut self, entry: &'a ContextEntry) {
         match entry {
-            Entry::Message { data, .. } => {
-                if let Some(recorded) = Recorded::of(data) {
+            ContextEntry::Message { data, .. } => {
+                if let Some(recorded) = RecordedMessage::of(data) {
                     self.message(recorded);
                 }
             }
-            Entry::Call { data, .. } => {
+            ContextEntry::Call { data, .. } => {
                 self.close();
                 self.interrupted = false;
                 // The call becomes an answer of its own.
                 if let Some(call) = begun(data) {
                     self.answer.call(&call.id);
-                    self.answer.pieces.push(Piece::new(Sort::Call(call)));
+                    self.answer.pieces.push(MessagePiece::new(PieceContent::Call(call)));
                 }
             }
-            Entry::Result { seq, call, data, executed } => {
+            ContextEntry::Result { seq, call, data, executed } => {
                 let given = match executed {
-                    true => Given::Executed(data),
-                    false => Given::Message { seq: *seq, data },
+                    true => ResultSource::Executed(data),
+                    false => ResultSource::Message { seq: *seq, data },
                 };
                 self.answer.settle(call.as_str(), given);
             }
-            Entry::Unknown { call, .. } => self.answer.settle(call.as_str(), Given::Unknown),
-            Entry::Summary { text, .. } => {
+            ContextEntry::Unknown { call, .. } => {
+                self.answer.settle(call.as_str(), ResultSource::Unknown)
+            }
+            ContextEntry::Summary { text, .. } => {
                 self.close();
                 self.interrupted = false;
-                self.out.user(&[Piece::text(format!("{SUMMARY}\n\n{text}"))], None);
+                self.out.user(&[MessagePiece::text(format!("{SUMMARY}\n\n{text}"))], None);
             }
         }
     }
 
-    fn message(&mut self, mut recorded: Recorded<'a>) {
+    fn message(&mut self, mut recorded: RecordedMessage<'a>) {
         if recorded.marks.partial {
             cut_off(&mut recorded.pieces);
         }
-        let calls = recorded.pieces.iter().any(|piece| matches!(piece.sort, Sort::Call(_)));
+        let calls = recorded.pieces.iter().any(|piece| matches!(piece.sort, PieceContent::Call(_)));
         let speaker = recorded.speaker();
         let answer = recorded.marks.answer.as_deref();
         let goes_on = speaker == Speaker::Assistant
@@ -205,8 +207,8 @@ impl<'a, W: Writing> Walk<'a, W> {
         for piece in &recorded.pieces {
             match &piece.sort {
                 // In other roles, only calls are certain to be the model's.
-                Sort::Call(call) => self.answer.call(&call.id),
-                Sort::Result(_) => continue,
+                PieceContent::Call(call) => self.answer.call(&call.id),
+                PieceContent::Result(_) => continue,
                 _ if speaker == Speaker::Assistant => {}
                 _ => continue,
             }
@@ -214,7 +216,7 @@ impl<'a, W: Writing> Walk<'a, W> {
         }
         self.answer.id = recorded.marks.answer.as_deref().map(str::to_owned);
         let pieces = self.answer.pieces.len() - before;
-        self.answer.spans.push(Span { recorded, pieces });
+        self.answer.spans.push(AnswerSpan { recorded, pieces });
     }
 
     /// Writes the answer; nothing more belongs to it.
@@ -224,22 +226,28 @@ impl<'a, W: Writing> Walk<'a, W> {
             return;
         }
         let mut calls = Vec::with_capacity(answer.results.len());
-        let mut results = Results::default();
+        let mut results = ResultLookup::default();
         let called = answer.pieces.iter().filter_map(|piece| match &piece.sort {
-            Sort::Call(call) => Some(call),
+            PieceContent::Call(call) => Some(call),
             _ => None,
         });
         for (call, given) in called.zip(&answer.results) {
             let (id, name) = (self.ids.fit(&call.id), ids::name(&call.name));
             let same = id == call.id && name == call.name;
             let result = Some(results.piece(call, given.as_ref()));
-            calls.push(Settled { id, name, same, answered_by: call.answered_by.clone(), result });
+            calls.push(SettledCall {
+                id,
+                name,
+                same,
+                answered_by: call.answered_by.clone(),
+                result,
+            });
         }
         self.out.answer(&answer.pieces, &calls, &answer.spans);
     }
 }
 
-impl<'a> Answer<'a> {
+impl<'a> OpenAnswer<'a> {
     /// Adds a call, which waits for its result.
     fn call(&mut self, id: &str) {
         self.waiting.entry(id.to_owned()).or_default().push_back(self.results.len());
@@ -247,7 +255,7 @@ impl<'a> Answer<'a> {
     }
 
     /// Adds the result of a call. Drops a result that no call waits for.
-    fn settle(&mut self, id: &str, given: Given<'a>) {
+    fn settle(&mut self, id: &str, given: ResultSource<'a>) {
         let first = self.waiting.get_mut(id).and_then(VecDeque::pop_front);
         if let Some(place) = first.and_then(|first| self.results.get_mut(first)) {
             *place = Some(given);
@@ -257,7 +265,7 @@ impl<'a> Answer<'a> {
 
 /// Reduces a message that was cut off to its text. Calls in it were never made, and become a text
 /// that says so.
-fn cut_off(pieces: &mut Vec<Piece<'_>>) {
+fn cut_off(pieces: &mut Vec<MessagePiece<'_>>) {
     calls_in_words(pieces);
-    pieces.retain(|piece| matches!(piece.sort, Sort::Text(_) | Sort::Refusal(_)));
+    pieces.retain(|piece| matches!(piece.sort, PieceContent::Text(_) | PieceContent::Refusal(_)));
 }

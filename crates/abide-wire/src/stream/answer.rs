@@ -2,71 +2,71 @@
 
 use serde_json::value::RawValue;
 
-use super::anthropic::Anthropic;
+use super::anthropic::AnthropicParser;
 use super::arguments;
-use super::block::{Block, Delta, Ended};
+use super::block::{StreamDelta, StreamEnd, StreamedBlock};
 use super::bounds::{Budget, StreamLimits};
-use super::chat::Chat;
+use super::chat::ChatParser;
 use super::error::StreamError;
-use super::event::{Event, EventReader};
-use super::responses::Responses;
-use super::tally::About;
+use super::event::{SseEvent, SseReader};
+use super::responses::ResponsesParser;
+use super::tally::AnswerInfo;
 use crate::MessageForm;
 use crate::json::mend_surrogates;
 
 /// Parses an answer as it arrives.
 #[derive(Debug)]
 pub struct AnswerParser {
-    events: EventReader,
-    answer: Answer,
+    events: SseReader,
+    answer: AnswerState,
     failed: Option<StreamError>,
 }
 
 /// The state of an answer being parsed.
 #[derive(Debug)]
-struct Answer {
-    form: Form,
-    about: About,
+struct AnswerState {
+    form: FormParser,
+    about: AnswerInfo,
     budget: Budget,
-    held: Vec<Held>,
+    held: Vec<HeldBlock>,
 }
 
 /// A finished block of which it is not known yet whether it was cut off, or a block after such a
 /// one.
 #[derive(Debug)]
-struct Held {
-    block: Block,
+struct HeldBlock {
+    block: StreamedBlock,
     may_be_cut: bool,
 }
 
 #[derive(Debug)]
-enum Form {
-    Chat(Chat),
-    Responses(Responses),
-    Anthropic(Anthropic),
+enum FormParser {
+    Chat(ChatParser),
+    Responses(ResponsesParser),
+    Anthropic(AnthropicParser),
 }
 
 /// Receives what an event brings.
-pub(super) struct Sink<'a> {
-    pub(super) about: &'a mut About,
+pub(super) struct AnswerSink<'a> {
+    pub(super) about: &'a mut AnswerInfo,
     pub(super) budget: &'a mut Budget,
-    pub(super) tell: &'a mut dyn FnMut(Delta<'_>),
-    held: &'a mut Vec<Held>,
+    pub(super) tell: &'a mut dyn FnMut(StreamDelta<'_>),
+    held: &'a mut Vec<HeldBlock>,
 }
 
-impl Sink<'_> {
+impl AnswerSink<'_> {
     /// Emits a complete block.
-    pub(super) fn block(&mut self, block: Block) {
+    pub(super) fn block(&mut self, block: StreamedBlock) {
         self.give(block, false);
     }
 
     /// Emits a block. One that may be cut off is held back until something begins after it, or
     /// until the provider says why the model stopped.
-    pub(super) fn give(&mut self, block: Block, may_be_cut: bool) {
+    pub(super) fn give(&mut self, block: StreamedBlock, may_be_cut: bool) {
         if may_be_cut || !self.held.is_empty() {
-            self.held.push(Held { block, may_be_cut });
+            self.held.push(HeldBlock { block, may_be_cut });
         } else {
-            (self.tell)(Delta::Block(block));
+            (self.tell)(StreamDelta::Block(block));
         }
     }
 
@@ -82,13 +82,13 @@ impl Sink<'_> {
 
     fn release(&mut self, cut: bool) {
         for held in self.held.drain(..) {
-            (self.tell)(Delta::Block(held.known(cut)));
+            (self.tell)(StreamDelta::Block(held.known(cut)));
         }
     }
 }
 
-impl Held {
-    fn known(self, cut: bool) -> Block {
+impl HeldBlock {
+    fn known(self, cut: bool) -> StreamedBlock {
         if cut && self.may_be_cut { self.block.cut() } else { self.block }
     }
 }
@@ -105,15 +105,15 @@ impl AnswerParser {
     #[must_use]
     pub fn with_limits(form: MessageForm, limits: StreamLimits) -> Self {
         let form = match form {
-            MessageForm::OpenAi | MessageForm::Abide => Form::Chat(Chat::default()),
-            MessageForm::Responses => Form::Responses(Responses::default()),
-            MessageForm::Anthropic => Form::Anthropic(Anthropic::default()),
+            MessageForm::OpenAi | MessageForm::Abide => FormParser::Chat(ChatParser::default()),
+            MessageForm::Responses => FormParser::Responses(ResponsesParser::default()),
+            MessageForm::Anthropic => FormParser::Anthropic(AnthropicParser::default()),
         };
         Self {
-            events: EventReader::new(limits.event),
-            answer: Answer {
+            events: SseReader::new(limits.event),
+            answer: AnswerState {
                 form,
-                about: About::default(),
+                about: AnswerInfo::default(),
                 budget: Budget::new(limits),
                 held: Vec::new(),
             },
@@ -130,7 +130,7 @@ impl AnswerParser {
     pub fn feed(
         &mut self,
         bytes: &[u8],
-        tell: &mut dyn FnMut(Delta<'_>),
+        tell: &mut dyn FnMut(StreamDelta<'_>),
     ) -> Result<(), StreamError> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
@@ -143,13 +143,13 @@ impl AnswerParser {
     /// Ends the stream, whether it is complete, cut off or cancelled, and returns what was
     /// unfinished, marked partial.
     #[must_use]
-    pub fn finish(self) -> Ended {
+    pub fn finish(self) -> StreamEnd {
         let Self { events, mut answer, failed } = self;
         let mut partial = Vec::new();
         let mut sound = failed.is_none();
         if sound {
-            let mut tell = |delta: Delta<'_>| {
-                if let Delta::Block(block) = delta {
+            let mut tell = |delta: StreamDelta<'_>| {
+                if let StreamDelta::Block(block) = delta {
                     partial.push(block);
                 }
             };
@@ -159,32 +159,32 @@ impl AnswerParser {
         }
         partial.extend(answer.held.into_iter().map(|held| held.known(true)));
         partial.extend(answer.form.unfinished());
-        let About { id, model, reason, error, usage, over } = answer.about;
+        let AnswerInfo { id, model, reason, error, usage, over } = answer.about;
         let complete = over && sound && error.is_none();
-        Ended { partial, complete, usage, model, id, reason, error }
+        StreamEnd { partial, complete, usage, model, id, reason, error }
     }
 }
 
-impl Answer {
+impl AnswerState {
     fn take(
         &mut self,
-        event: Event<'_>,
-        tell: &mut dyn FnMut(Delta<'_>),
+        event: SseEvent<'_>,
+        tell: &mut dyn FnMut(StreamDelta<'_>),
     ) -> Result<(), StreamError> {
         let (about, budget) = (&mut self.about, &mut self.budget);
-        let mut sink = Sink { about, budget, tell, held: &mut self.held };
+        let mut sink = AnswerSink { about, budget, tell, held: &mut self.held };
         let mended = mended(event.data);
-        let event = Event { data: mended.as_deref().unwrap_or(event.data), ..event };
+        let event = SseEvent { data: mended.as_deref().unwrap_or(event.data), ..event };
         if event.data == b"[DONE]" {
             sink.about.over = true;
-            if let Form::Chat(chat) = &mut self.form {
+            if let FormParser::Chat(chat) = &mut self.form {
                 chat.end(&mut sink);
             }
         } else {
             match &mut self.form {
-                Form::Chat(chat) => chat.take(event, &mut sink)?,
-                Form::Responses(responses) => responses.take(event, &mut sink)?,
-                Form::Anthropic(anthropic) => anthropic.take(event, &mut sink)?,
+                FormParser::Chat(chat) => chat.take(event, &mut sink)?,
+                FormParser::Responses(responses) => responses.take(event, &mut sink)?,
+                FormParser::Anthropic(anthropic) => anthropic.take(event, &mut sink)?,
             }
         }
         if sink.about.over {
@@ -195,8 +195,8 @@ impl Answer {
     }
 }
 
-impl Form {
-    fn unfinished(self) -> Vec<Block> {
+impl FormParser {
+    fn unfinished(self) -> Vec<StreamedBlock> {
         match self {
             Self::Chat(chat) => chat.unfinished(),
             Self::Responses(responses) => responses.unfinished(),
@@ -219,7 +219,7 @@ fn mended(data: &[u8]) -> Option<Vec<u8>> {
 /// Parses a part of an event's data.
 pub(super) fn parse_part<'a, T: serde::Deserialize<'a>>(
     part: &'a RawValue,
-    event: Event<'_>,
+    event: SseEvent<'_>,
 ) -> Result<T, StreamError> {
     let json = part.get();
     serde_json::from_str(json).map_err(|error| {
@@ -229,7 +229,7 @@ pub(super) fn parse_part<'a, T: serde::Deserialize<'a>>(
 }
 
 /// Parses an event's data. UTF-8 is checked once for all of it, not for each string.
-pub(super) fn parse<'a, T: serde::Deserialize<'a>>(event: Event<'a>) -> Result<T, StreamError> {
+pub(super) fn parse<'a, T: serde::Deserialize<'a>>(event: SseEvent<'a>) -> Result<T, StreamError> {
     let data = std::str::from_utf8(event.data)
         .map_err(|error| StreamError::not_text(error, event.data, event.at))?;
     serde_json::from_str(data).map_err(|error| StreamError::malformed(&error, event.data, event.at))

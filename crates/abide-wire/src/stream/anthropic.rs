@@ -8,29 +8,29 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use super::answer::{Sink, parse, parse_part};
+use super::answer::{AnswerSink, parse, parse_part};
 use super::arguments;
-use super::block::{Block, Delta, StreamedCall};
+use super::block::{StreamDelta, StreamedBlock, StreamedCall};
 use super::error::StreamError;
-use super::event::Event;
-use super::field::{Fields, Number, Text, object, quoted};
-use super::growing::Growing;
+use super::event::SseEvent;
+use super::field::{FieldText, Number, OrderedFields, object, quoted};
+use super::growing::GrowingObject;
 use super::tally::{self, AnthropicUsage};
 
 /// The state of an answer being parsed.
 #[derive(Debug, Default)]
-pub(super) struct Anthropic {
-    open: Vec<Open>,
+pub(super) struct AnthropicParser {
+    open: Vec<GrowingBlock>,
     usage: AnthropicUsage,
 }
 
 /// A block that has started.
 #[derive(Debug)]
-struct Open {
+struct GrowingBlock {
     index: i64,
-    kind: Kind,
+    kind: GrowingBlockKind,
     /// The block as it started, with the changes of deltas.
-    block: Growing,
+    block: GrowingObject,
     /// The input collected from deltas.
     json: String,
     id: String,
@@ -38,7 +38,7 @@ struct Open {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum GrowingBlockKind {
     Text,
     Thinking,
     Call,
@@ -46,8 +46,8 @@ enum Kind {
 }
 
 object! {
-    struct Said<'a> {
-        kind = "type": Text<'a>,
+    struct AnthropicEvent<'a> {
+        kind = "type": FieldText<'a>,
         index = "index": Number,
         delta = "delta": Option<&'a RawValue>,
         content_block = "content_block": Option<&'a RawValue>,
@@ -58,24 +58,24 @@ object! {
 }
 
 object! {
-    struct Change<'a> {
-        kind = "type": Text<'a>,
-        text = "text": Text<'a>,
-        thinking = "thinking": Text<'a>,
-        signature = "signature": Text<'a>,
-        partial_json = "partial_json": Text<'a>,
+    struct AnthropicDelta<'a> {
+        kind = "type": FieldText<'a>,
+        text = "text": FieldText<'a>,
+        thinking = "thinking": FieldText<'a>,
+        signature = "signature": FieldText<'a>,
+        partial_json = "partial_json": FieldText<'a>,
         citation = "citation": Option<&'a RawValue>,
-        stop_reason = "stop_reason": Text<'a>,
+        stop_reason = "stop_reason": FieldText<'a>,
     }
 }
 
-impl Anthropic {
+impl AnthropicParser {
     pub(super) fn take(
         &mut self,
-        event: Event<'_>,
-        sink: &mut Sink<'_>,
+        event: SseEvent<'_>,
+        sink: &mut AnswerSink<'_>,
     ) -> Result<(), StreamError> {
-        let said: Said<'_> = parse(event)?;
+        let said: AnthropicEvent<'_> = parse(event)?;
         let name = std::str::from_utf8(event.name).unwrap_or_default();
         let index = said.index.0.unwrap_or(0);
         match said.kind.some().unwrap_or(name) {
@@ -91,7 +91,7 @@ impl Anthropic {
             "content_block_stop" => self.stop(index, sink),
             "message_start" => self.message(said.message, sink)?,
             "message_delta" => {
-                let change = said.delta.map(|delta| parse_part::<Change<'_>>(delta, event));
+                let change = said.delta.map(|delta| parse_part::<AnthropicDelta<'_>>(delta, event));
                 let change = change.transpose()?.unwrap_or_default();
                 if let Some(reason) = change.stop_reason.some() {
                     sink.about.reason = Some(reason.to_owned());
@@ -105,7 +105,7 @@ impl Anthropic {
                 let cut = sink.is_cut();
                 for open in self.open.drain(..) {
                     // A call without a stop event is not complete.
-                    let cut = cut && open.kind == Kind::Call;
+                    let cut = cut && open.kind == GrowingBlockKind::Call;
                     let (block, may_be_cut) = open.into_block();
                     sink.give(if cut { block.cut() } else { block }, may_be_cut);
                 }
@@ -123,9 +123,9 @@ impl Anthropic {
     fn message(
         &mut self,
         message: Option<&RawValue>,
-        sink: &mut Sink<'_>,
+        sink: &mut AnswerSink<'_>,
     ) -> Result<(), StreamError> {
-        let message = Fields::read(message.map_or("{}", RawValue::get));
+        let message = OrderedFields::read(message.map_or("{}", RawValue::get));
         sink.about.named_by(&message);
         if let Some(usage) = message.get("usage") {
             self.used(usage, sink);
@@ -139,35 +139,45 @@ impl Anthropic {
         Ok(())
     }
 
-    fn used(&mut self, usage: &str, sink: &mut Sink<'_>) {
+    fn used(&mut self, usage: &str, sink: &mut AnswerSink<'_>) {
         if usage.starts_with('{') {
             self.usage.update(usage);
             sink.about.usage = Some(self.usage.to_usage());
         }
     }
 
-    fn start(&mut self, index: i64, block: &str, sink: &mut Sink<'_>) -> Result<(), StreamError> {
+    fn start(
+        &mut self,
+        index: i64,
+        block: &str,
+        sink: &mut AnswerSink<'_>,
+    ) -> Result<(), StreamError> {
         // A block with the index of another ends the other.
         self.stop(index, sink);
         sink.begins();
         sink.budget.block()?;
         sink.budget.keep(block.len())?;
-        let open = Open::new(index, block);
+        let open = GrowingBlock::new(index, block);
         match open.kind {
-            Kind::Call => {
-                let calls = self.open.iter().filter(|open| open.kind == Kind::Call).count();
+            GrowingBlockKind::Call => {
+                let calls =
+                    self.open.iter().filter(|open| open.kind == GrowingBlockKind::Call).count();
                 sink.budget.call(calls)?;
-                (sink.tell)(Delta::CallStarted { id: &open.id, name: &open.name });
+                (sink.tell)(StreamDelta::CallStarted { id: &open.id, name: &open.name });
             }
-            Kind::Text => tell_some(&open, "text", |text| Delta::Text(text), sink),
-            Kind::Thinking => tell_some(&open, "thinking", |text| Delta::Thinking(text), sink),
-            Kind::Other => {}
+            GrowingBlockKind::Text => {
+                tell_some(&open, "text", |text| StreamDelta::Text(text), sink)
+            }
+            GrowingBlockKind::Thinking => {
+                tell_some(&open, "thinking", |text| StreamDelta::Thinking(text), sink)
+            }
+            GrowingBlockKind::Other => {}
         }
         self.open.push(open);
         Ok(())
     }
 
-    fn stop(&mut self, index: i64, sink: &mut Sink<'_>) {
+    fn stop(&mut self, index: i64, sink: &mut AnswerSink<'_>) {
         if let Some(place) = self.open.iter().position(|open| open.index == index) {
             let (block, may_be_cut) = self.open.remove(place).into_block();
             sink.give(block, may_be_cut);
@@ -178,10 +188,10 @@ impl Anthropic {
         &mut self,
         index: i64,
         raw: &RawValue,
-        event: Event<'_>,
-        sink: &mut Sink<'_>,
+        event: SseEvent<'_>,
+        sink: &mut AnswerSink<'_>,
     ) -> Result<(), StreamError> {
-        let delta: Change<'_> = parse_part(raw, event)?;
+        let delta: AnthropicDelta<'_> = parse_part(raw, event)?;
         let kind = delta.kind.or_empty();
         let Some(open) = self.open.iter_mut().find(|open| open.index == index) else {
             let block = match kind {
@@ -203,8 +213,8 @@ impl Anthropic {
             sink.budget.keep(text.len())?;
             open.block.append(field, text);
             match kind {
-                "text_delta" => (sink.tell)(Delta::Text(text)),
-                "thinking_delta" => (sink.tell)(Delta::Thinking(text)),
+                "text_delta" => (sink.tell)(StreamDelta::Text(text)),
+                "thinking_delta" => (sink.tell)(StreamDelta::Thinking(text)),
                 _ => {}
             }
             return Ok(());
@@ -214,8 +224,8 @@ impl Anthropic {
                 let Some(text) = delta.partial_json.some() else { return Ok(()) };
                 sink.budget.keep(text.len())?;
                 open.json.push_str(text);
-                if open.kind == Kind::Call {
-                    (sink.tell)(Delta::CallArguments { id: &open.id, text });
+                if open.kind == GrowingBlockKind::Call {
+                    (sink.tell)(StreamDelta::CallArguments { id: &open.id, text });
                 }
                 Ok(())
             }
@@ -229,18 +239,18 @@ impl Anthropic {
         }
     }
 
-    pub(super) fn unfinished(self) -> Vec<Block> {
-        let started = self.open.into_iter().filter(Open::holds_something);
+    pub(super) fn unfinished(self) -> Vec<StreamedBlock> {
+        let started = self.open.into_iter().filter(GrowingBlock::holds_something);
         started.map(|open| open.into_block().0.cut()).collect()
     }
 }
 
 /// Reports the text a block starts with.
 fn tell_some(
-    open: &Open,
+    open: &GrowingBlock,
     field: &str,
-    delta: impl for<'a> Fn(&'a str) -> Delta<'a>,
-    sink: &mut Sink<'_>,
+    delta: impl for<'a> Fn(&'a str) -> StreamDelta<'a>,
+    sink: &mut AnswerSink<'_>,
 ) {
     let text = open.block.text(field).unwrap_or_default();
     if !text.is_empty() {
@@ -248,24 +258,24 @@ fn tell_some(
     }
 }
 
-impl Open {
+impl GrowingBlock {
     fn new(index: i64, block: &str) -> Self {
-        let fields = Fields::read(block);
+        let fields = OrderedFields::read(block);
         let kind = match fields.text("type").as_deref() {
-            Some("text") => Kind::Text,
-            Some("thinking") => Kind::Thinking,
+            Some("text") => GrowingBlockKind::Text,
+            Some("thinking") => GrowingBlockKind::Thinking,
             // Tools that the provider runs itself are not for the caller to run.
-            Some("tool_use") => Kind::Call,
-            _ => Kind::Other,
+            Some("tool_use") => GrowingBlockKind::Call,
+            _ => GrowingBlockKind::Other,
         };
         let text = |name| fields.text(name).unwrap_or_default();
         let (id, name) = (text("id"), text("name"));
-        Self { index, kind, block: Growing::new(&fields), json: String::new(), id, name }
+        Self { index, kind, block: GrowingObject::new(&fields), json: String::new(), id, name }
     }
 
     /// Applies a delta of unknown type.
-    fn grow_unknown(&mut self, delta: &str, sink: &mut Sink<'_>) -> Result<(), StreamError> {
-        for (name, value) in Fields::read(delta).iter().filter(|(name, _)| *name != "type") {
+    fn grow_unknown(&mut self, delta: &str, sink: &mut AnswerSink<'_>) -> Result<(), StreamError> {
+        for (name, value) in OrderedFields::read(delta).iter().filter(|(name, _)| *name != "type") {
             sink.budget.keep(name.len() + value.len())?;
             match serde_json::from_str::<String>(value) {
                 Ok(text) => self.block.append(name, &text),
@@ -278,34 +288,35 @@ impl Open {
     /// Whether the block has content. A text or reasoning block without any is dropped.
     fn holds_something(&self) -> bool {
         let field = match self.kind {
-            Kind::Text => "text",
-            Kind::Thinking => "thinking",
-            Kind::Call | Kind::Other => return true,
+            GrowingBlockKind::Text => "text",
+            GrowingBlockKind::Thinking => "thinking",
+            GrowingBlockKind::Call | GrowingBlockKind::Other => return true,
         };
         self.block.has_grown() || self.block.text(field).is_some_and(|text| !text.is_empty())
     }
 
     /// The block, and whether it is a call that may have been cut off.
-    fn into_block(self) -> (Block, bool) {
+    fn into_block(self) -> (StreamedBlock, bool) {
         let mut block = self.block;
         let (mut call, mut may_be_cut) = (None, false);
-        if self.kind == Kind::Call || !self.json.is_empty() {
+        if self.kind == GrowingBlockKind::Call || !self.json.is_empty() {
             let started = block.json("input").unwrap_or(Cow::Borrowed("{}"));
             let json = if self.json.trim().is_empty() { &*started } else { &self.json };
             let streamed = input(&self.id, &self.name, json);
             // A call starts with an empty input, which is then streamed.
             let nothing = self.json.trim().is_empty() && started == "{}";
-            may_be_cut = self.kind == Kind::Call && (nothing || streamed.broken.is_some());
+            may_be_cut =
+                self.kind == GrowingBlockKind::Call && (nothing || streamed.broken.is_some());
             let input: Cow<'_, str> = match streamed.broken {
                 None => streamed.call.arguments.as_str().into(),
                 Some(_) => format!(r#"{{"raw":{}}}"#, quoted(&streamed.call.arguments)).into(),
             };
             let input = input.into_owned();
             block.set("input", input);
-            call = (self.kind == Kind::Call).then_some(streamed);
+            call = (self.kind == GrowingBlockKind::Call).then_some(streamed);
         }
         let data = format!(r#"{{"role":"assistant","content":[{}]}}"#, block.to_json());
-        (Block { data, call, partial: false }, may_be_cut)
+        (StreamedBlock { data, call, partial: false }, may_be_cut)
     }
 }
 

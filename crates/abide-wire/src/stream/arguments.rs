@@ -3,13 +3,14 @@
 use serde::de::IgnoredAny;
 
 use super::StreamedCall;
-use crate::Call;
+use crate::RequestedCall;
 
 /// The call made of these parts. Empty arguments become `{}`.
 pub(super) fn call(id: &str, name: &str, arguments: &str) -> StreamedCall {
     let arguments = if arguments.trim().is_empty() { "{}" } else { arguments };
     let broken = serde_json::from_str::<IgnoredAny>(arguments).err().map(|e| e.to_string());
-    let call = Call { id: id.to_owned(), name: name.to_owned(), arguments: arguments.to_owned() };
+    let call =
+        RequestedCall { id: id.to_owned(), name: name.to_owned(), arguments: arguments.to_owned() };
     StreamedCall { call, broken }
 }
 
@@ -39,36 +40,36 @@ pub(super) fn cuts(reason: &str) -> bool {
 
 /// Collects arguments and tracks whether they form a whole object.
 #[derive(Debug, Default)]
-pub(super) struct Arguments {
+pub(super) struct ArgumentBuffer {
     pub(super) text: String,
     depth: usize,
-    within: Within,
+    within: JsonLexState,
     whole: bool,
 }
 
 /// The lexical state at the end of the arguments.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Within {
+enum JsonLexState {
     #[default]
     Structure,
     Text,
     Escape,
 }
 
-impl Arguments {
+impl ArgumentBuffer {
     /// Appends a piece. Each byte is scanned once, however many pieces there are.
     pub(super) fn push(&mut self, piece: &str) {
         self.text.push_str(piece);
         for byte in piece.bytes() {
             self.within = match (self.within, byte) {
-                (Within::Structure, b'"') | (Within::Escape, _) => Within::Text,
-                (Within::Text, b'"') => Within::Structure,
-                (Within::Text, b'\\') => Within::Escape,
+                (JsonLexState::Structure, b'"') | (JsonLexState::Escape, _) => JsonLexState::Text,
+                (JsonLexState::Text, b'"') => JsonLexState::Structure,
+                (JsonLexState::Text, b'\\') => JsonLexState::Escape,
                 (within, _) => within,
             };
             match (self.within, byte) {
-                (Within::Structure, b'{') => self.depth += 1,
-                (Within::Structure, b'}') => {
+                (JsonLexState::Structure, b'{') => self.depth += 1,
+                (JsonLexState::Structure, b'}') => {
                     self.depth = self.depth.saturating_sub(1);
                     self.whole = self.depth == 0;
                 }

@@ -2,11 +2,11 @@
 
 use abide_model::Usage;
 
-use crate::Call;
+use crate::RequestedCall;
 
 /// A piece of a streamed answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Delta<'a> {
+pub enum StreamDelta<'a> {
     /// More text.
     Text(&'a str),
     /// More of the model's reasoning.
@@ -28,12 +28,12 @@ pub enum Delta<'a> {
         text: &'a str,
     },
     /// A block is complete and can be recorded.
-    Block(Block),
+    Block(StreamedBlock),
 }
 
 /// A block of an answer, as a message of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Block {
+pub struct StreamedBlock {
     /// The data of a `message.added` event in the API's own form, without the key `abide`.
     pub data: String,
     /// The call that the caller must run, if the block is one. Never set on a partial block.
@@ -43,7 +43,7 @@ pub struct Block {
     pub partial: bool,
 }
 
-impl Block {
+impl StreamedBlock {
     /// Marks the block as cut off.
     pub(super) fn cut(self) -> Self {
         Self { call: None, partial: true, ..self }
@@ -54,17 +54,17 @@ impl Block {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamedCall {
     /// The call. Empty arguments become `{}`.
-    pub call: Call,
+    pub call: RequestedCall,
     /// Why the arguments are invalid, if they are. They are kept as they came.
     pub broken: Option<String>,
 }
 
 /// How a stream ended.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Ended {
+pub struct StreamEnd {
     /// The blocks not yet emitted: incomplete ones (`partial`), and those completed by a last event
     /// without an empty line after it.
-    pub partial: Vec<Block>,
+    pub partial: Vec<StreamedBlock>,
     /// The provider ended the answer, and nothing failed.
     pub complete: bool,
     /// Tokens used. Input includes cached tokens, output includes reasoning tokens.

@@ -9,7 +9,7 @@ use super::StreamError;
 
 /// A server-sent event.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Event<'a> {
+pub(super) struct SseEvent<'a> {
     /// The offset of its data in the stream.
     pub(super) at: u64,
     /// Its `event` field; empty if it has none.
@@ -20,7 +20,7 @@ pub(super) struct Event<'a> {
 
 /// Reads events, and keeps what earlier chunks left unfinished.
 #[derive(Debug)]
-pub(super) struct EventReader {
+pub(super) struct SseReader {
     /// The most bytes of a line, and of an event.
     limit: usize,
     /// The offset of the current line.
@@ -38,14 +38,14 @@ pub(super) struct EventReader {
 
 /// The part of the current event that is borrowed from the current chunk.
 #[derive(Default)]
-struct Held<'a> {
+struct BorrowedEvent<'a> {
     data: Option<&'a [u8]>,
     name: Option<&'a [u8]>,
 }
 
 const MARK: &[u8] = b"\xEF\xBB\xBF";
 
-impl EventReader {
+impl SseReader {
     pub(super) fn new(limit: usize) -> Self {
         Self {
             limit,
@@ -62,10 +62,10 @@ impl EventReader {
     pub(super) fn feed(
         &mut self,
         bytes: &[u8],
-        mut give: impl FnMut(Event<'_>) -> Result<(), StreamError>,
+        mut give: impl FnMut(SseEvent<'_>) -> Result<(), StreamError>,
     ) -> Result<(), StreamError> {
         let mut rest = bytes;
-        let mut held = Held::default();
+        let mut held = BorrowedEvent::default();
         if self.after_return && !rest.is_empty() {
             self.after_return = false;
             if let Some(behind) = rest.strip_prefix(b"\n") {
@@ -92,7 +92,7 @@ impl EventReader {
                 self.line.extend_from_slice(line);
                 let mut whole = std::mem::take(&mut self.line);
                 self.keep(&mut held);
-                let mut of_line = Held::default();
+                let mut of_line = BorrowedEvent::default();
                 self.take(&whole, &mut of_line, &mut give)?;
                 self.keep(&mut of_line);
                 self.line_at += (whole.len() + ending) as u64;
@@ -108,23 +108,23 @@ impl EventReader {
     /// Ends the stream. Emits the last event even if no empty line follows it.
     pub(super) fn finish(
         mut self,
-        mut give: impl FnMut(Event<'_>) -> Result<(), StreamError>,
+        mut give: impl FnMut(SseEvent<'_>) -> Result<(), StreamError>,
     ) -> Result<(), StreamError> {
         let line = std::mem::take(&mut self.line);
         if !line.is_empty() {
-            let mut held = Held::default();
+            let mut held = BorrowedEvent::default();
             self.take(&line, &mut held, &mut give)?;
             self.keep(&mut held);
         }
-        self.take(b"", &mut Held::default(), &mut give)
+        self.take(b"", &mut BorrowedEvent::default(), &mut give)
     }
 
     /// Reads a line.
     fn take<'a>(
         &mut self,
         line: &'a [u8],
-        held: &mut Held<'a>,
-        give: &mut impl FnMut(Event<'_>) -> Result<(), StreamError>,
+        held: &mut BorrowedEvent<'a>,
+        give: &mut impl FnMut(SseEvent<'_>) -> Result<(), StreamError>,
     ) -> Result<(), StreamError> {
         self.check(self.line_at, line.len())?;
         if line.is_empty() {
@@ -154,13 +154,13 @@ impl EventReader {
     /// Handles an empty line: the event is complete.
     fn end(
         &mut self,
-        held: &mut Held<'_>,
-        give: &mut impl FnMut(Event<'_>) -> Result<(), StreamError>,
+        held: &mut BorrowedEvent<'_>,
+        give: &mut impl FnMut(SseEvent<'_>) -> Result<(), StreamError>,
     ) -> Result<(), StreamError> {
-        let Held { data, name } = std::mem::take(held);
+        let BorrowedEvent { data, name } = std::mem::take(held);
         if let Some(at) = self.data_at.take() {
             let event =
-                Event { at, name: name.unwrap_or(&self.name), data: data.unwrap_or(&self.data) };
+                SseEvent { at, name: name.unwrap_or(&self.name), data: data.unwrap_or(&self.data) };
             if !event.data.is_empty() {
                 give(event)?;
             }
@@ -171,7 +171,7 @@ impl EventReader {
     }
 
     /// Copies what is borrowed from the chunk.
-    fn keep(&mut self, held: &mut Held<'_>) {
+    fn keep(&mut self, held: &mut BorrowedEvent<'_>) {
         if let Some(data) = held.data.take() {
             self.data.extend_from_slice(data);
         }

@@ -29,8 +29,8 @@ macro_rules! object {
             where
                 D: serde::de::Deserializer<'de>,
             {
-                struct Object;
-                impl<'de> serde::de::Visitor<'de> for Object {
+                struct ObjectVisitor;
+                impl<'de> serde::de::Visitor<'de> for ObjectVisitor {
                     type Value = $name<'de>;
 
                     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -42,7 +42,7 @@ macro_rules! object {
                         A: serde::de::MapAccess<'de>,
                     {
                         let mut object = $name::default();
-                        while let Some(key) = map.next_key::<$crate::stream::field::Text<'de>>()? {
+                        while let Some(key) = map.next_key::<$crate::stream::field::FieldText<'de>>()? {
                             match key.or_empty() {
                                 $($key => object.$field = map.next_value()?,)*
                                 _ => {
@@ -53,7 +53,7 @@ macro_rules! object {
                         Ok(object)
                     }
                 }
-                deserializer.deserialize_map(Object)
+                deserializer.deserialize_map(ObjectVisitor)
             }
         }
     };
@@ -73,9 +73,9 @@ impl<'de> Deserialize<'de> for Number {
 
 /// Text; a number becomes its digits, anything else `None`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Text<'a>(pub(super) Option<Cow<'a, str>>);
+pub(super) struct FieldText<'a>(pub(super) Option<Cow<'a, str>>);
 
-impl Text<'_> {
+impl FieldText<'_> {
     /// The text, unless it is missing or empty.
     pub(super) fn some(&self) -> Option<&str> {
         self.0.as_deref().filter(|text| !text.is_empty())
@@ -87,7 +87,7 @@ impl Text<'_> {
     }
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for FieldText<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(TextVisitor)
     }
@@ -96,59 +96,59 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
 struct TextVisitor;
 
 impl<'de> Visitor<'de> for TextVisitor {
-    type Value = Text<'de>;
+    type Value = FieldText<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("text")
     }
 
-    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Text<'de>, E> {
-        Ok(Text(Some(Cow::Borrowed(text))))
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<FieldText<'de>, E> {
+        Ok(FieldText(Some(Cow::Borrowed(text))))
     }
 
-    fn visit_str<E>(self, text: &str) -> Result<Text<'de>, E> {
-        Ok(Text(Some(Cow::Owned(text.to_owned()))))
+    fn visit_str<E>(self, text: &str) -> Result<FieldText<'de>, E> {
+        Ok(FieldText(Some(Cow::Owned(text.to_owned()))))
     }
 
-    fn visit_u64<E>(self, number: u64) -> Result<Text<'de>, E> {
-        Ok(Text(Some(Cow::Owned(number.to_string()))))
+    fn visit_u64<E>(self, number: u64) -> Result<FieldText<'de>, E> {
+        Ok(FieldText(Some(Cow::Owned(number.to_string()))))
     }
 
-    fn visit_i64<E>(self, number: i64) -> Result<Text<'de>, E> {
-        Ok(Text(Some(Cow::Owned(number.to_string()))))
+    fn visit_i64<E>(self, number: i64) -> Result<FieldText<'de>, E> {
+        Ok(FieldText(Some(Cow::Owned(number.to_string()))))
     }
 
-    fn visit_f64<E>(self, _: f64) -> Result<Text<'de>, E> {
-        Ok(Text(None))
+    fn visit_f64<E>(self, _: f64) -> Result<FieldText<'de>, E> {
+        Ok(FieldText(None))
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<Text<'de>, E> {
-        Ok(Text(None))
+    fn visit_bool<E>(self, _: bool) -> Result<FieldText<'de>, E> {
+        Ok(FieldText(None))
     }
 
-    fn visit_unit<E>(self) -> Result<Text<'de>, E> {
-        Ok(Text(None))
+    fn visit_unit<E>(self) -> Result<FieldText<'de>, E> {
+        Ok(FieldText(None))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Text<'de>, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<FieldText<'de>, A::Error> {
         while seq.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Text(None))
+        Ok(FieldText(None))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Text<'de>, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<FieldText<'de>, A::Error> {
         while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(Text(None))
+        Ok(FieldText(None))
     }
 }
 
 /// The fields of an object in order, each value as raw JSON.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Fields<'a> {
+pub(super) struct OrderedFields<'a> {
     all: Vec<(Cow<'a, str>, Cow<'a, str>)>,
     places: HashMap<Cow<'a, str>, usize>,
 }
 
-impl<'a> Fields<'a> {
+impl<'a> OrderedFields<'a> {
     /// Parses a JSON object; anything else has no fields.
     pub(super) fn read(json: &'a str) -> Self {
         serde_json::from_str(json).unwrap_or_default()
@@ -200,7 +200,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for OrderedFields<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_map(FieldsVisitor)
     }
@@ -209,15 +209,15 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
 struct FieldsVisitor;
 
 impl<'de> Visitor<'de> for FieldsVisitor {
-    type Value = Fields<'de>;
+    type Value = OrderedFields<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields<'de>, A::Error> {
-        let mut fields = Fields::default();
-        while let Some((key, value)) = map.next_entry::<Text<'de>, &'de RawValue>()? {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<OrderedFields<'de>, A::Error> {
+        let mut fields = OrderedFields::default();
+        while let Some((key, value)) = map.next_entry::<FieldText<'de>, &'de RawValue>()? {
             fields.put(key.0.unwrap_or_default(), Cow::Borrowed(value.get()));
         }
         Ok(fields)

@@ -5,13 +5,13 @@ use std::collections::HashMap;
 
 use serde_json::value::RawValue;
 
-use super::field::{Fields, quoted};
+use super::field::{OrderedFields, quoted};
 
 /// An object that is extended by deltas. Its initial value is parsed once, however many deltas
 /// follow.
 #[derive(Debug)]
-pub(super) struct Growing {
-    fields: Vec<(String, Grown)>,
+pub(super) struct GrowingObject {
+    fields: Vec<(String, GrowingValue)>,
     places: HashMap<String, usize>,
     /// The field that changed last; the next change is usually there too.
     last: usize,
@@ -19,17 +19,18 @@ pub(super) struct Growing {
 }
 
 #[derive(Debug)]
-enum Grown {
+enum GrowingValue {
     /// Unchanged JSON.
     Json(String),
     Text(String),
     Items(Vec<String>),
 }
 
-impl Growing {
+impl GrowingObject {
     /// Starts with these fields.
-    pub(super) fn new(start: &Fields<'_>) -> Self {
-        let started = start.iter().map(|(name, json)| (name.to_owned(), Grown::Json(json.into())));
+    pub(super) fn new(start: &OrderedFields<'_>) -> Self {
+        let started =
+            start.iter().map(|(name, json)| (name.to_owned(), GrowingValue::Json(json.into())));
         let fields: Vec<_> = started.collect();
         let places = fields.iter().enumerate().map(|(at, (name, _))| (name.clone(), at));
         let places = places.collect();
@@ -44,34 +45,34 @@ impl Growing {
     /// Appends to the text of a field.
     pub(super) fn append(&mut self, name: &str, text: &str) {
         let Some(grown) = self.change(name) else { return };
-        if let Grown::Text(all) = grown {
+        if let GrowingValue::Text(all) = grown {
             all.push_str(text);
             return;
         }
         let mut all = grown.text().unwrap_or_default();
         all.push_str(text);
-        *grown = Grown::Text(all);
+        *grown = GrowingValue::Text(all);
     }
 
     /// Appends an item to the list in a field.
     pub(super) fn add(&mut self, name: &str, item: &str) {
         let Some(grown) = self.change(name) else { return };
-        if let Grown::Items(items) = grown {
+        if let GrowingValue::Items(items) = grown {
             items.push(item.to_owned());
             return;
         }
         let before: Option<Vec<&RawValue>> = match grown {
-            Grown::Json(json) => serde_json::from_str(json).ok(),
+            GrowingValue::Json(json) => serde_json::from_str(json).ok(),
             _ => None,
         };
         let before = before.into_iter().flatten().map(|item| item.get().to_owned());
-        *grown = Grown::Items(before.chain([item.to_owned()]).collect());
+        *grown = GrowingValue::Items(before.chain([item.to_owned()]).collect());
     }
 
     /// Sets a field to a JSON value, in place or at the end.
     pub(super) fn set(&mut self, name: &str, json: String) {
         if let Some(grown) = self.change(name) {
-            *grown = Grown::Json(json);
+            *grown = GrowingValue::Json(json);
         }
     }
 
@@ -82,7 +83,7 @@ impl Growing {
 
     /// The value of a field, as JSON.
     pub(super) fn json(&self, name: &str) -> Option<Cow<'_, str>> {
-        self.get(name).map(Grown::json)
+        self.get(name).map(GrowingValue::json)
     }
 
     /// The object, as JSON.
@@ -92,19 +93,19 @@ impl Growing {
         format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
     }
 
-    fn get(&self, name: &str) -> Option<&Grown> {
+    fn get(&self, name: &str) -> Option<&GrowingValue> {
         self.fields.get(*self.places.get(name)?).map(|(_, grown)| grown)
     }
 
     /// A field about to change, created if it is missing.
-    fn change(&mut self, name: &str) -> Option<&mut Grown> {
+    fn change(&mut self, name: &str) -> Option<&mut GrowingValue> {
         self.grown = true;
         if self.fields.get(self.last).is_none_or(|(last, _)| last != name) {
             self.last = match self.places.get(name) {
                 Some(place) => *place,
                 None => {
                     self.places.insert(name.to_owned(), self.fields.len());
-                    self.fields.push((name.to_owned(), Grown::Json("null".to_owned())));
+                    self.fields.push((name.to_owned(), GrowingValue::Json("null".to_owned())));
                     self.fields.len() - 1
                 }
             };
@@ -113,7 +114,7 @@ impl Growing {
     }
 }
 
-impl Grown {
+impl GrowingValue {
     fn text(&self) -> Option<String> {
         match self {
             Self::Json(json) => serde_json::from_str(json).ok(),

@@ -1,7 +1,7 @@
 //! Parses streamed answers of models, in chunks of any size.
 //!
 //! Feed an [`AnswerParser`] the bytes of a streamed answer as they arrive, split anywhere. It
-//! reports each piece ([`Delta`]) and each complete block ([`Block`]), in the API's own form, so
+//! reports each piece ([`StreamDelta`]) and each complete block ([`StreamedBlock`]), in the API's own form, so
 //! that the block can be recorded at once. When the stream ends or is cut off,
 //! [`AnswerParser::finish`] returns what was unfinished.
 //!
@@ -49,7 +49,7 @@ mod tally;
 mod tests;
 
 pub use answer::AnswerParser;
-pub use block::{Block, Delta, Ended, StreamedCall};
+pub use block::{StreamDelta, StreamEnd, StreamedBlock, StreamedCall};
 pub use bounds::StreamLimits;
 pub use error::StreamError;
 pub use limits::limits;

@@ -6,43 +6,43 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use super::answer::{Sink, parse, parse_part};
+use super::answer::{AnswerSink, parse, parse_part};
 use super::arguments;
-use super::block::{Block, Delta, StreamedCall};
+use super::block::{StreamDelta, StreamedBlock, StreamedCall};
 use super::error::StreamError;
-use super::event::Event;
-use super::field::{Fields, Number, Text, object, quoted};
+use super::event::SseEvent;
+use super::field::{FieldText, Number, OrderedFields, object, quoted};
 use super::tally;
 
 /// The state of an answer being parsed.
 #[derive(Debug, Default)]
-pub(super) struct Responses {
-    open: Vec<Open>,
+pub(super) struct ResponsesParser {
+    open: Vec<OpenItem>,
     /// The items that are done.
-    done: Vec<Known>,
+    done: Vec<ItemIdentity>,
 }
 
 /// An item that was added.
 #[derive(Debug)]
-struct Open {
-    known: Known,
+struct OpenItem {
+    known: ItemIdentity,
     /// Its JSON when it was added.
     start: String,
     /// The id of the call, if the caller must run it.
     call: Option<String>,
-    parts: Vec<Part>,
+    parts: Vec<ItemPart>,
 }
 
 /// A part of an item, collected from deltas.
 #[derive(Debug)]
-struct Part {
-    kind: Kind,
+struct ItemPart {
+    kind: ItemPartKind,
     index: i64,
     text: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ItemPartKind {
     Text,
     Refusal,
     Summary,
@@ -52,17 +52,17 @@ enum Kind {
 }
 
 object! {
-    struct Said<'a> {
-        kind = "type": Text<'a>,
-        item_id = "item_id": Text<'a>,
+    struct ResponsesEvent<'a> {
+        kind = "type": FieldText<'a>,
+        item_id = "item_id": FieldText<'a>,
         output_index = "output_index": Number,
         content_index = "content_index": Number,
         summary_index = "summary_index": Number,
-        delta = "delta": Text<'a>,
-        text = "text": Text<'a>,
-        refusal = "refusal": Text<'a>,
-        arguments = "arguments": Text<'a>,
-        input = "input": Text<'a>,
+        delta = "delta": FieldText<'a>,
+        text = "text": FieldText<'a>,
+        refusal = "refusal": FieldText<'a>,
+        arguments = "arguments": FieldText<'a>,
+        input = "input": FieldText<'a>,
         item = "item": Option<&'a RawValue>,
         response = "response": Option<&'a RawValue>,
         error = "error": Option<&'a RawValue>,
@@ -70,44 +70,44 @@ object! {
 }
 
 object! {
-    struct Response<'a> {
-        id = "id": Text<'a>,
-        model = "model": Text<'a>,
-        status = "status": Text<'a>,
+    struct ResponseObject<'a> {
+        id = "id": FieldText<'a>,
+        model = "model": FieldText<'a>,
+        status = "status": FieldText<'a>,
         usage = "usage": Option<&'a RawValue>,
-        incomplete_details = "incomplete_details": Option<Incomplete<'a>>,
+        incomplete_details = "incomplete_details": Option<IncompleteDetails<'a>>,
         error = "error": Option<&'a RawValue>,
         output = "output": Option<Vec<&'a RawValue>>,
     }
 }
 
 object! {
-    struct Incomplete<'a> {
-        reason = "reason": Text<'a>,
+    struct IncompleteDetails<'a> {
+        reason = "reason": FieldText<'a>,
     }
 }
 
 object! {
-    struct Whole<'a> {
-        content = "content": Option<Vec<Piece<'a>>>,
+    struct ItemContent<'a> {
+        content = "content": Option<Vec<ItemContentPart<'a>>>,
     }
 }
 
 object! {
-    struct Piece<'a> {
-        kind = "type": Text<'a>,
-        text = "text": Text<'a>,
-        refusal = "refusal": Text<'a>,
+    struct ItemContentPart<'a> {
+        kind = "type": FieldText<'a>,
+        text = "text": FieldText<'a>,
+        refusal = "refusal": FieldText<'a>,
     }
 }
 
-impl Responses {
+impl ResponsesParser {
     pub(super) fn take(
         &mut self,
-        event: Event<'_>,
-        sink: &mut Sink<'_>,
+        event: SseEvent<'_>,
+        sink: &mut AnswerSink<'_>,
     ) -> Result<(), StreamError> {
-        let said: Said<'_> = parse(event)?;
+        let said: ResponsesEvent<'_> = parse(event)?;
         let name = std::str::from_utf8(event.name).unwrap_or_default();
         let kind = said.kind.some().unwrap_or(name);
         if let Some((what, step)) = growth(kind) {
@@ -116,13 +116,13 @@ impl Responses {
         let index = said.output_index.0;
         match (kind, said.item) {
             ("response.output_item.added", Some(item)) => {
-                self.add(Known::of(index, item.get()), item.get(), sink)
+                self.add(ItemIdentity::of(index, item.get()), item.get(), sink)
             }
             ("response.output_item.done", Some(item)) => {
-                self.finish_item(Known::of(index, item.get()), item.get(), sink)
+                self.finish_item(ItemIdentity::of(index, item.get()), item.get(), sink)
             }
             ("response.created" | "response.in_progress" | "response.queued", _) => {
-                let response = Fields::read(said.response.map_or("{}", RawValue::get));
+                let response = OrderedFields::read(said.response.map_or("{}", RawValue::get));
                 sink.about.named_by(&response);
                 Ok(())
             }
@@ -154,9 +154,9 @@ impl Responses {
 
     fn add(
         &mut self,
-        mut known: Known,
+        mut known: ItemIdentity,
         item: &str,
-        sink: &mut Sink<'_>,
+        sink: &mut AnswerSink<'_>,
     ) -> Result<(), StreamError> {
         // An item in the place of another: nothing more will come of the other.
         if let Some(place) = self.open.iter().position(|open| known.replaces(&open.known)) {
@@ -169,14 +169,14 @@ impl Responses {
         sink.begins();
         sink.budget.block()?;
         sink.budget.keep(item.len())?;
-        let call = call(&Fields::read(item));
+        let call = call(&OrderedFields::read(item));
         if let Some(StreamedCall { call, .. }) = &call {
             let calls = self.open.iter().filter(|open| open.call.is_some()).count();
             sink.budget.call(calls)?;
-            (sink.tell)(Delta::CallStarted { id: &call.id, name: &call.name });
+            (sink.tell)(StreamDelta::CallStarted { id: &call.id, name: &call.name });
         }
         let call = call.map(|streamed| streamed.call.id);
-        self.open.push(Open { known, start: item.to_owned(), call, parts: Vec::new() });
+        self.open.push(OpenItem { known, start: item.to_owned(), call, parts: Vec::new() });
         Ok(())
     }
 
@@ -204,17 +204,17 @@ impl Responses {
 
     fn grow(
         &mut self,
-        kind: Kind,
-        step: Step,
-        said: &Said<'_>,
-        sink: &mut Sink<'_>,
+        kind: ItemPartKind,
+        step: GrowthStep,
+        said: &ResponsesEvent<'_>,
+        sink: &mut AnswerSink<'_>,
     ) -> Result<(), StreamError> {
         let text = match (step, kind) {
-            (Step::Delta, _) => &said.delta,
-            (Step::Done, Kind::Refusal) => &said.refusal,
-            (Step::Done, Kind::Arguments) => &said.arguments,
-            (Step::Done, Kind::Input) => &said.input,
-            (Step::Done, _) => &said.text,
+            (GrowthStep::Delta, _) => &said.delta,
+            (GrowthStep::Done, ItemPartKind::Refusal) => &said.refusal,
+            (GrowthStep::Done, ItemPartKind::Arguments) => &said.arguments,
+            (GrowthStep::Done, ItemPartKind::Input) => &said.input,
+            (GrowthStep::Done, _) => &said.text,
         };
         let Some(text) = text.some() else { return Ok(()) };
         let (id, index) = (said.item_id.some(), said.output_index.0);
@@ -223,8 +223,8 @@ impl Responses {
             // A late delta.
             None if self.done.iter().any(|done| done.is_about(id, index)) => return Ok(()),
             None => {
-                let known = Known::of(index, kind.item());
-                let known = Known { id: id.map(str::to_owned), ..known };
+                let known = ItemIdentity::of(index, kind.item());
+                let known = ItemIdentity { id: id.map(str::to_owned), ..known };
                 self.add(known, kind.item(), sink)?;
                 self.open.len().saturating_sub(1)
             }
@@ -232,13 +232,13 @@ impl Responses {
         let Some(open) = self.open.get_mut(place) else { return Ok(()) };
         open.known.lasting |= id.is_some_and(|id| open.known.is_named(id));
         let place = match kind {
-            Kind::Summary => said.summary_index,
+            ItemPartKind::Summary => said.summary_index,
             _ => said.content_index,
         };
         let place = place.0.unwrap_or(0);
         match open.parts.iter_mut().rfind(|part| part.kind == kind && part.index == place) {
             // The whole text, repeated after its deltas.
-            Some(_) if step == Step::Done => return Ok(()),
+            Some(_) if step == GrowthStep::Done => return Ok(()),
             Some(part) => {
                 sink.budget.keep(text.len())?;
                 part.text.push_str(text);
@@ -246,14 +246,16 @@ impl Responses {
             None => {
                 sink.budget.block()?;
                 sink.budget.keep(text.len())?;
-                open.parts.push(Part { kind, index: place, text: text.to_owned() });
+                open.parts.push(ItemPart { kind, index: place, text: text.to_owned() });
             }
         }
         match (kind, &open.call) {
-            (Kind::Text, _) => (sink.tell)(Delta::Text(text)),
-            (Kind::Refusal, _) => (sink.tell)(Delta::Refusal(text)),
-            (Kind::Summary | Kind::Thought, _) => (sink.tell)(Delta::Thinking(text)),
-            (_, Some(id)) => (sink.tell)(Delta::CallArguments { id, text }),
+            (ItemPartKind::Text, _) => (sink.tell)(StreamDelta::Text(text)),
+            (ItemPartKind::Refusal, _) => (sink.tell)(StreamDelta::Refusal(text)),
+            (ItemPartKind::Summary | ItemPartKind::Thought, _) => {
+                (sink.tell)(StreamDelta::Thinking(text))
+            }
+            (_, Some(id)) => (sink.tell)(StreamDelta::CallArguments { id, text }),
             (_, None) => {}
         }
         Ok(())
@@ -261,9 +263,9 @@ impl Responses {
 
     fn finish_item(
         &mut self,
-        mut known: Known,
+        mut known: ItemIdentity,
         item: &str,
-        sink: &mut Sink<'_>,
+        sink: &mut AnswerSink<'_>,
     ) -> Result<(), StreamError> {
         let named = self.open.iter().position(|open| known.is_the_same(&open.known));
         let placed = || self.open.iter().rposition(|open| known.may_be(&open.known));
@@ -297,11 +299,11 @@ impl Responses {
     fn response(
         &mut self,
         response: Option<&RawValue>,
-        event: Event<'_>,
-        sink: &mut Sink<'_>,
+        event: SseEvent<'_>,
+        sink: &mut AnswerSink<'_>,
     ) -> Result<(), StreamError> {
         let Some(response) = response else { return Ok(()) };
-        let response: Response<'_> = parse_part(response, event)?;
+        let response: ResponseObject<'_> = parse_part(response, event)?;
         sink.about.named(&response.id, &response.model);
         if let Some(usage) = response.usage {
             sink.about.used(usage);
@@ -320,9 +322,15 @@ impl Responses {
     }
 
     /// Emits the items of the whole response that were not emitted yet.
-    fn finish_all(&mut self, items: &[&RawValue], sink: &mut Sink<'_>) -> Result<(), StreamError> {
-        let all: Vec<Known> =
-            (0..).zip(items).map(|(index, item)| Known::of(Some(index), item.get())).collect();
+    fn finish_all(
+        &mut self,
+        items: &[&RawValue],
+        sink: &mut AnswerSink<'_>,
+    ) -> Result<(), StreamError> {
+        let all: Vec<ItemIdentity> = (0..)
+            .zip(items)
+            .map(|(index, item)| ItemIdentity::of(Some(index), item.get()))
+            .collect();
         // Items found in the response by id are not matched by place.
         let mut unnamed = Vec::new();
         for done in &self.done {
@@ -340,15 +348,15 @@ impl Responses {
         Ok(())
     }
 
-    pub(super) fn unfinished(self) -> Vec<Block> {
-        let started = self.open.into_iter().filter(Open::holds_something);
-        started.map(Open::into_partial).collect()
+    pub(super) fn unfinished(self) -> Vec<StreamedBlock> {
+        let started = self.open.into_iter().filter(OpenItem::holds_something);
+        started.map(OpenItem::into_partial).collect()
     }
 }
 
 /// How an item is identified. Ids come first: some providers send no indexes, or changing ones.
 #[derive(Debug, Default)]
-struct Known {
+struct ItemIdentity {
     id: Option<String>,
     call: Option<String>,
     kind: String,
@@ -360,9 +368,9 @@ struct Known {
     lasting: bool,
 }
 
-impl Known {
+impl ItemIdentity {
     fn of(index: Option<i64>, item: &str) -> Self {
-        let fields = Fields::read(item);
+        let fields = OrderedFields::read(item);
         let name = |name| fields.text(name).filter(|text| !text.is_empty());
         let kind = name("type").unwrap_or_default();
         Self { id: name("id"), call: name("call_id"), kind, index, place: 0, lasting: false }
@@ -409,43 +417,43 @@ impl Known {
 }
 
 /// Reports the text of an item that came without deltas.
-fn tell_whole(item: &str, sink: &mut Sink<'_>) {
-    let whole: Whole<'_> = serde_json::from_str(item).unwrap_or_default();
+fn tell_whole(item: &str, sink: &mut AnswerSink<'_>) {
+    let whole: ItemContent<'_> = serde_json::from_str(item).unwrap_or_default();
     for piece in whole.content.unwrap_or_default() {
         match (piece.kind.some(), piece.text.some(), piece.refusal.some()) {
-            (Some("output_text"), Some(text), _) => (sink.tell)(Delta::Text(text)),
-            (Some("refusal"), _, Some(text)) => (sink.tell)(Delta::Refusal(text)),
+            (Some("output_text"), Some(text), _) => (sink.tell)(StreamDelta::Text(text)),
+            (Some("refusal"), _, Some(text)) => (sink.tell)(StreamDelta::Refusal(text)),
             _ => {}
         }
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
+enum GrowthStep {
     Delta,
     Done,
 }
 
 /// The kind of part that an event of this name extends.
-fn growth(name: &str) -> Option<(Kind, Step)> {
+fn growth(name: &str) -> Option<(ItemPartKind, GrowthStep)> {
     let (what, step) = name.strip_prefix("response.")?.rsplit_once('.')?;
     let kind = match what {
-        "output_text" => Kind::Text,
-        "refusal" => Kind::Refusal,
-        "reasoning_summary_text" => Kind::Summary,
-        "reasoning_text" => Kind::Thought,
-        "function_call_arguments" => Kind::Arguments,
-        "custom_tool_call_input" => Kind::Input,
+        "output_text" => ItemPartKind::Text,
+        "refusal" => ItemPartKind::Refusal,
+        "reasoning_summary_text" => ItemPartKind::Summary,
+        "reasoning_text" => ItemPartKind::Thought,
+        "function_call_arguments" => ItemPartKind::Arguments,
+        "custom_tool_call_input" => ItemPartKind::Input,
         _ => return None,
     };
     match step {
-        "delta" => Some((kind, Step::Delta)),
-        "done" => Some((kind, Step::Done)),
+        "delta" => Some((kind, GrowthStep::Delta)),
+        "done" => Some((kind, GrowthStep::Done)),
         _ => None,
     }
 }
 
-impl Kind {
+impl ItemPartKind {
     /// The item for such a part if none was announced.
     fn item(self) -> &'static str {
         match self {
@@ -457,27 +465,27 @@ impl Kind {
     }
 }
 
-impl Open {
+impl OpenItem {
     /// Whether the item has content. A message or reasoning without any is dropped.
     fn holds_something(&self) -> bool {
         !self.parts.is_empty() || self.call.is_some()
     }
 
     /// The item as assembled from deltas, marked partial.
-    fn into_partial(mut self) -> Block {
+    fn into_partial(mut self) -> StreamedBlock {
         self.parts.sort_by_key(|part| part.index);
-        let mut item = Fields::read(&self.start);
-        let list = |wanted: &[Kind]| -> Option<String> {
+        let mut item = OrderedFields::read(&self.start);
+        let list = |wanted: &[ItemPartKind]| -> Option<String> {
             let parts = self.parts.iter().filter(|part| wanted.contains(&part.kind));
-            let parts: Vec<String> = parts.map(Part::to_json).collect();
+            let parts: Vec<String> = parts.map(ItemPart::to_json).collect();
             (!parts.is_empty()).then(|| format!("[{}]", parts.join(",")))
         };
         let of = |kind| self.parts.iter().find(|part| part.kind == kind);
         let grown = [
-            ("content", list(&[Kind::Text, Kind::Refusal, Kind::Thought])),
-            ("summary", list(&[Kind::Summary])),
-            ("arguments", of(Kind::Arguments).map(|part| quoted(&part.text))),
-            ("input", of(Kind::Input).map(|part| quoted(&part.text))),
+            ("content", list(&[ItemPartKind::Text, ItemPartKind::Refusal, ItemPartKind::Thought])),
+            ("summary", list(&[ItemPartKind::Summary])),
+            ("arguments", of(ItemPartKind::Arguments).map(|part| quoted(&part.text))),
+            ("input", of(ItemPartKind::Input).map(|part| quoted(&part.text))),
         ];
         for (name, json) in grown {
             if let Some(json) = json {
@@ -491,13 +499,15 @@ impl Open {
     }
 }
 
-impl Part {
+impl ItemPart {
     fn to_json(&self) -> String {
         let text = quoted(&self.text);
         match self.kind {
-            Kind::Text => format!(r#"{{"type":"output_text","text":{text},"annotations":[]}}"#),
-            Kind::Refusal => format!(r#"{{"type":"refusal","refusal":{text}}}"#),
-            Kind::Summary => format!(r#"{{"type":"summary_text","text":{text}}}"#),
+            ItemPartKind::Text => {
+                format!(r#"{{"type":"output_text","text":{text},"annotations":[]}}"#)
+            }
+            ItemPartKind::Refusal => format!(r#"{{"type":"refusal","refusal":{text}}}"#),
+            ItemPartKind::Summary => format!(r#"{{"type":"summary_text","text":{text}}}"#),
             _ => format!(r#"{{"type":"reasoning_text","text":{text}}}"#),
         }
     }
@@ -505,8 +515,8 @@ impl Part {
 
 /// An item as a block, and whether it is a call that may have been cut off because its status does
 /// not rule that out.
-fn block(item: &str) -> (Block, bool) {
-    let fields = Fields::read(item);
+fn block(item: &str) -> (StreamedBlock, bool) {
+    let fields = OrderedFields::read(item);
     let is_message = fields.text("role").is_some() && fields.get("content").is_some();
     let kind = fields.text("type").unwrap_or_default();
     let data = if is_message {
@@ -515,7 +525,7 @@ fn block(item: &str) -> (Block, bool) {
         let role = if kind.ends_with("_output") { "tool" } else { "assistant" };
         format!(r#"{{"role":"{role}","content":[{item}]}}"#)
     };
-    let block = Block { data, call: call(&fields), partial: false };
+    let block = StreamedBlock { data, call: call(&fields), partial: false };
     match (fields.text("status").as_deref(), &block.call) {
         (Some("incomplete"), Some(_)) => (block.cut(), false),
         (Some("completed"), _) | (_, None) => (block, false),
@@ -528,7 +538,7 @@ fn block(item: &str) -> (Block, bool) {
 
 /// The call in an item, if the caller must run it: it has a `call_id`. Tools that the provider runs
 /// itself have none.
-fn call(item: &Fields<'_>) -> Option<StreamedCall> {
+fn call(item: &OrderedFields<'_>) -> Option<StreamedCall> {
     let kind = item.text("type")?;
     let what = kind.strip_suffix("_call")?;
     let id = item.text("call_id")?;
@@ -538,7 +548,7 @@ fn call(item: &Fields<'_>) -> Option<StreamedCall> {
 
 /// The arguments of a call. For a custom tool they are text, here as a JSON string; for others an
 /// object.
-fn given<'a>(item: &'a Fields<'_>) -> Cow<'a, str> {
+fn given<'a>(item: &'a OrderedFields<'_>) -> Cow<'a, str> {
     if let Some(text) = item.text("arguments") {
         return text.into();
     }

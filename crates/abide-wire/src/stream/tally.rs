@@ -8,18 +8,18 @@ use abide_model::Usage;
 use serde_json::value::RawValue;
 
 use super::error::harmless;
-use super::field::{Fields, Text, object};
+use super::field::{FieldText, OrderedFields, object};
 
 /// Reads OpenAI's usage, of Chat Completions (`prompt`, `completion`) and of Responses (`input`,
 /// `output`). Some providers send both and fill only one: the greater number counts.
 fn openai_usage(usage: &str) -> Usage {
-    let usage = Fields::read(usage);
+    let usage = OrderedFields::read(usage);
     let tokens = |names: [&str; 2]| {
         names.into_iter().filter_map(|name| usage.number(name)).max().unwrap_or(0)
     };
     let details = |names: [&str; 2], wanted: &str| {
         let told = names.into_iter().filter_map(|name| usage.get(name));
-        told.filter_map(|details| Fields::read(details).number(wanted)).max().unwrap_or(0)
+        told.filter_map(|details| OrderedFields::read(details).number(wanted)).max().unwrap_or(0)
     };
     let input = ["prompt_tokens_details", "input_tokens_details"];
     let output = ["completion_tokens_details", "output_tokens_details"];
@@ -45,7 +45,7 @@ pub(super) struct AnthropicUsage {
 impl AnthropicUsage {
     /// Updates the numbers that are present.
     pub(super) fn update(&mut self, usage: &str) {
-        let usage = Fields::read(usage);
+        let usage = OrderedFields::read(usage);
         for (number, name) in [
             (&mut self.input, "input_tokens"),
             (&mut self.output, "output_tokens"),
@@ -73,10 +73,10 @@ impl AnthropicUsage {
 }
 
 object! {
-    struct Failure<'a> {
-        kind = "type": Text<'a>,
-        code = "code": Text<'a>,
-        message = "message": Text<'a>,
+    struct ProviderError<'a> {
+        kind = "type": FieldText<'a>,
+        code = "code": FieldText<'a>,
+        message = "message": FieldText<'a>,
     }
 }
 
@@ -89,7 +89,7 @@ pub(super) fn error(json: &str) -> String {
     if let Ok(text) = serde_json::from_str::<String>(json) {
         return harmless(&text, TOLD);
     }
-    let said: Failure<'_> = serde_json::from_str(json).unwrap_or_default();
+    let said: ProviderError<'_> = serde_json::from_str(json).unwrap_or_default();
     // The type `error` carries no information.
     let kind = said.code.some().or(said.kind.some()).filter(|kind| *kind != "error");
     match (kind, said.message.some()) {
@@ -106,7 +106,7 @@ pub(super) fn is_error(json: &str) -> bool {
 
 /// The metadata of an answer.
 #[derive(Debug, Default)]
-pub(super) struct About {
+pub(super) struct AnswerInfo {
     pub(super) id: Option<String>,
     pub(super) model: Option<String>,
     pub(super) reason: Option<String>,
@@ -116,9 +116,9 @@ pub(super) struct About {
     pub(super) over: bool,
 }
 
-impl About {
+impl AnswerInfo {
     /// Sets the id and model, which may be sent once or repeatedly: the first counts.
-    pub(super) fn named(&mut self, id: &Text<'_>, model: &Text<'_>) {
+    pub(super) fn named(&mut self, id: &FieldText<'_>, model: &FieldText<'_>) {
         for (old, new) in [(&mut self.id, id), (&mut self.model, model)] {
             if let (None, Some(new)) = (&old, new.some()) {
                 *old = Some(new.to_owned());
@@ -134,8 +134,8 @@ impl About {
     }
 
     /// Sets `id` and `model` from the object of a whole answer.
-    pub(super) fn named_by(&mut self, answer: &Fields<'_>) {
-        let text = |name| Text(answer.text(name).map(Into::into));
+    pub(super) fn named_by(&mut self, answer: &OrderedFields<'_>) {
+        let text = |name| FieldText(answer.text(name).map(Into::into));
         self.named(&text("id"), &text("model"));
     }
 }

@@ -3,26 +3,27 @@
 use abide_model::MessageForm;
 
 use super::{
-    Blocks, Settled, Span, Writing, data_url, field, image_url, in_words, outcome, text_block,
+    AnswerSpan, JsonList, MessageWriter, SettledCall, data_url, field, image_url, in_words,
+    outcome, text_block,
 };
-use crate::json::{Text, write_string};
-use crate::piece::{Arguments, Image, Piece, Recorded, Sort};
+use crate::json::{JsonText, write_string};
+use crate::piece::{CallArguments, ImageRef, MessagePiece, PieceContent, RecordedMessage};
 
 const FORM: MessageForm = MessageForm::Abide;
 
 /// Writes messages in abide's own form.
 #[derive(Debug, Default)]
-pub(crate) struct Abide {
+pub(crate) struct AbideWriter {
     messages: Vec<String>,
 }
 
-impl Abide {
+impl AbideWriter {
     /// Drains the messages.
     pub(crate) fn finish(&mut self) -> Vec<String> {
         std::mem::take(&mut self.messages)
     }
 
-    fn message(&mut self, role: &str, mut blocks: Blocks) {
+    fn message(&mut self, role: &str, mut blocks: JsonList) {
         if blocks.is_empty() {
             return;
         }
@@ -35,24 +36,29 @@ impl Abide {
     }
 }
 
-impl Writing for Abide {
-    fn instructions(&mut self, said: &Recorded<'_>) {
-        let mut blocks = Blocks::default();
+impl MessageWriter for AbideWriter {
+    fn instructions(&mut self, said: &RecordedMessage<'_>) {
+        let mut blocks = JsonList::default();
         said.pieces.iter().for_each(|piece| block(&mut blocks, piece));
         self.message("system", blocks);
     }
 
-    fn user(&mut self, pieces: &[Piece<'_>], _: Option<&Recorded<'_>>) {
-        let mut blocks = Blocks::default();
+    fn user(&mut self, pieces: &[MessagePiece<'_>], _: Option<&RecordedMessage<'_>>) {
+        let mut blocks = JsonList::default();
         pieces.iter().for_each(|piece| block(&mut blocks, piece));
         self.message("user", blocks);
     }
 
-    fn answer(&mut self, pieces: &[Piece<'_>], calls: &[Settled<'_>], _: &[Span<'_>]) {
-        let mut blocks = Blocks::default();
+    fn answer(
+        &mut self,
+        pieces: &[MessagePiece<'_>],
+        calls: &[SettledCall<'_>],
+        _: &[AnswerSpan<'_>],
+    ) {
+        let mut blocks = JsonList::default();
         let mut settled = calls.iter();
         for piece in pieces {
-            let Sort::Call(call) = &piece.sort else {
+            let PieceContent::Call(call) = &piece.sort else {
                 block(&mut blocks, piece);
                 continue;
             };
@@ -63,9 +69,11 @@ impl Writing for Abide {
             field(out, "name", &settled.name);
             out.push_str(",\"arguments\":");
             match &call.arguments {
-                Arguments::None => out.push_str("{}"),
-                Arguments::Json(raw) => out.push_str(raw.get()),
-                Arguments::Text(text) => super::write_object(out, &Arguments::Text(text.clone())),
+                CallArguments::None => out.push_str("{}"),
+                CallArguments::Json(raw) => out.push_str(raw.get()),
+                CallArguments::Text(text) => {
+                    super::write_object(out, &CallArguments::Text(text.clone()))
+                }
             }
             out.push('}');
         }
@@ -73,11 +81,11 @@ impl Writing for Abide {
         calls.iter().for_each(|call| self.result(call));
     }
 
-    fn result(&mut self, call: &Settled<'_>) {
+    fn result(&mut self, call: &SettledCall<'_>) {
         let Some(outcome) = call.result.as_ref().and_then(outcome) else { return };
-        let mut content = Blocks::default();
+        let mut content = JsonList::default();
         outcome.pieces.iter().for_each(|piece| block(&mut content, piece));
-        let mut blocks = Blocks::default();
+        let mut blocks = JsonList::default();
         let out = blocks.next();
         out.push_str("{\"type\":\"tool_result\"");
         field(out, "call", &call.id);
@@ -85,7 +93,7 @@ impl Writing for Abide {
         out.push_str(",\"content\":");
         match outcome.pieces.as_slice() {
             [] => out.push_str("\"\""),
-            [Piece { sort: Sort::Text(text), .. }] => text.write(out),
+            [MessagePiece { sort: PieceContent::Text(text), .. }] => text.write(out),
             _ => out.push_str(&content.take()),
         }
         out.push('}');
@@ -93,23 +101,27 @@ impl Writing for Abide {
     }
 }
 
-fn block(blocks: &mut Blocks, piece: &Piece<'_>) {
+fn block(blocks: &mut JsonList, piece: &MessagePiece<'_>) {
     if let Some(raw) = piece.native(FORM) {
         return blocks.next().push_str(raw.get());
     }
     match &piece.sort {
-        Sort::Call(_) | Sort::Result(_) => {}
-        Sort::Text(text) | Sort::Refusal(text) => {
+        PieceContent::Call(_) | PieceContent::Result(_) => {}
+        PieceContent::Text(text) | PieceContent::Refusal(text) => {
             text_block(blocks.next(), "text", "text", text);
         }
-        Sort::Thinking { text, .. } if text.is_blank() => {}
-        Sort::Thinking { text, .. } => text_block(blocks.next(), "thinking", "thinking", text),
-        Sort::Image(image) => write_image(blocks.next(), image),
-        Sort::Other => text_block(blocks.next(), "text", "text", &Text::from(in_words(piece.raw))),
+        PieceContent::Thinking { text, .. } if text.is_blank() => {}
+        PieceContent::Thinking { text, .. } => {
+            text_block(blocks.next(), "thinking", "thinking", text)
+        }
+        PieceContent::Image(image) => write_image(blocks.next(), image),
+        PieceContent::Other => {
+            text_block(blocks.next(), "text", "text", &JsonText::from(in_words(piece.raw)))
+        }
     }
 }
 
-fn write_image(out: &mut String, image: &Image<'_>) {
+fn write_image(out: &mut String, image: &ImageRef<'_>) {
     out.push_str("{\"type\":\"image\",\"source\":{\"type\":\"");
     let url = image_url(image).unwrap_or_default();
     if let Some((sort, base64)) = data_url(&url) {

@@ -5,26 +5,26 @@ mod turn;
 
 use abide_model::MessageForm;
 
-use self::turn::{Block, Turn};
+use self::turn::{AnthropicTurn, TurnBlock};
 use super::{
-    Blocks, Settled, Span, Writing, data_url, field, image_in_words, in_words, is_web, outcome,
-    text_block, write_object,
+    AnswerSpan, JsonList, MessageWriter, SettledCall, data_url, field, image_in_words, in_words,
+    is_web, outcome, text_block, write_object,
 };
-use crate::json::{Fields, Text, write_string};
-use crate::piece::{Image, Piece, Recorded, Sort, Speaker};
+use crate::json::{JsonText, RawFields, write_string};
+use crate::piece::{ImageRef, MessagePiece, PieceContent, RecordedMessage, Speaker};
 
 const FORM: MessageForm = MessageForm::Anthropic;
 
 /// Writes messages, joining consecutive ones of the same role.
 #[derive(Debug, Default)]
-pub(crate) struct Anthropic {
+pub(crate) struct AnthropicWriter {
     system: Vec<String>,
-    turns: Vec<Turn>,
+    turns: Vec<AnthropicTurn>,
     /// Images of failed results, which go after all results of the turn.
     behind: Vec<String>,
 }
 
-impl Anthropic {
+impl AnthropicWriter {
     /// Returns the instructions as a list of blocks, if any, and the messages.
     pub(crate) fn finish(mut self) -> (Option<String>, Vec<String>) {
         self.place_behind();
@@ -32,58 +32,65 @@ impl Anthropic {
         turn::join(&mut self.turns);
         let system = self.system.iter_mut();
         turn::keep_marks(
-            system.chain(self.turns.iter_mut().flat_map(|turn| &mut turn.blocks).map(Block::text)),
+            system.chain(
+                self.turns.iter_mut().flat_map(|turn| &mut turn.blocks).map(TurnBlock::text),
+            ),
         );
         let system = (!self.system.is_empty()).then(|| format!("[{}]", self.system.join(",")));
-        (system, self.turns.iter().map(Turn::message).collect())
+        (system, self.turns.iter().map(AnthropicTurn::message).collect())
     }
 
     /// Writes a block with this role.
-    fn push(&mut self, role: Speaker, block: Block) {
+    fn push(&mut self, role: Speaker, block: TurnBlock) {
         match self.turns.last_mut().filter(|turn| turn.role == role) {
             Some(turn) => turn.blocks.push(block),
-            None => self.turns.push(Turn { role, blocks: vec![block] }),
+            None => self.turns.push(AnthropicTurn { role, blocks: vec![block] }),
         }
     }
 
     /// Writes a block with this role that is not a result.
-    fn next(&mut self, role: Speaker, block: Block) {
+    fn next(&mut self, role: Speaker, block: TurnBlock) {
         self.place_behind();
         self.push(role, block);
     }
 
     fn place_behind(&mut self) {
         for image in std::mem::take(&mut self.behind) {
-            self.push(Speaker::User, Block::plain(image));
+            self.push(Speaker::User, TurnBlock::plain(image));
         }
     }
 
-    fn said(&mut self, role: Speaker, piece: &Piece<'_>) {
+    fn said(&mut self, role: Speaker, piece: &MessagePiece<'_>) {
         match &piece.sort {
-            Sort::Thinking { signature, .. } => {
+            PieceContent::Thinking { signature, .. } => {
                 let signed = signature.as_ref().is_some_and(|signature| !signature.is_blank());
                 let kept = piece.native(FORM).filter(|_| signed && role == Speaker::Assistant);
                 if let Some(raw) = kept {
-                    self.next(role, Block::thought(raw.get().to_owned()));
+                    self.next(role, TurnBlock::thought(raw.get().to_owned()));
                 }
             }
-            Sort::Call(_) | Sort::Result(_) => {}
+            PieceContent::Call(_) | PieceContent::Result(_) => {}
             _ => {
                 if let Some(block) = shown(piece, role) {
-                    let served = matches!(piece.sort, Sort::Other) && role == Speaker::Assistant;
-                    self.next(role, if served { Block::other(block) } else { Block::plain(block) });
+                    let served =
+                        matches!(piece.sort, PieceContent::Other) && role == Speaker::Assistant;
+                    self.next(
+                        role,
+                        if served { TurnBlock::other(block) } else { TurnBlock::plain(block) },
+                    );
                 }
             }
         }
     }
 }
 
-impl Writing for Anthropic {
-    fn instructions(&mut self, said: &Recorded<'_>) {
+impl MessageWriter for AnthropicWriter {
+    fn instructions(&mut self, said: &RecordedMessage<'_>) {
         for piece in &said.pieces {
             match &piece.sort {
-                Sort::Image(_) => self.said(Speaker::User, piece),
-                Sort::Thinking { .. } | Sort::Call(_) | Sort::Result(_) => {}
+                PieceContent::Image(_) => self.said(Speaker::User, piece),
+                PieceContent::Thinking { .. } | PieceContent::Call(_) | PieceContent::Result(_) => {
+                }
                 _ => {
                     if let Some(block) = shown(piece, Speaker::Instructions) {
                         self.system.push(block);
@@ -93,11 +100,16 @@ impl Writing for Anthropic {
         }
     }
 
-    fn user(&mut self, pieces: &[Piece<'_>], _: Option<&Recorded<'_>>) {
+    fn user(&mut self, pieces: &[MessagePiece<'_>], _: Option<&RecordedMessage<'_>>) {
         pieces.iter().for_each(|piece| self.said(Speaker::User, piece));
     }
 
-    fn answer(&mut self, pieces: &[Piece<'_>], calls: &[Settled<'_>], _: &[Span<'_>]) {
+    fn answer(
+        &mut self,
+        pieces: &[MessagePiece<'_>],
+        calls: &[SettledCall<'_>],
+        _: &[AnswerSpan<'_>],
+    ) {
         // Trailing reasoning of the previous answer led to nothing.
         if let Some(turn) = self.turns.last_mut() {
             turn.drop_thoughts();
@@ -106,11 +118,11 @@ impl Writing for Anthropic {
         let mut settled = calls.iter();
         for piece in pieces {
             match &piece.sort {
-                Sort::Call(call) => {
+                PieceContent::Call(call) => {
                     let Some(settled) = settled.next() else { continue };
                     // The API accepts its own block only if the input is an object.
                     let kept = piece.native(FORM).filter(|_| settled.same).filter(|raw| {
-                        let input = Fields::of(raw.get()).and_then(|fields| fields.get("input"));
+                        let input = RawFields::of(raw.get()).and_then(|fields| fields.get("input"));
                         input.is_some_and(|input| input.get().starts_with('{'))
                     });
                     let block = kept.map_or_else(
@@ -125,25 +137,25 @@ impl Writing for Anthropic {
                         },
                         |raw| raw.get().to_owned(),
                     );
-                    self.next(Speaker::Assistant, Block::other(block));
+                    self.next(Speaker::Assistant, TurnBlock::other(block));
                 }
-                Sort::Image(_) => {}
+                PieceContent::Image(_) => {}
                 _ => self.said(Speaker::Assistant, piece),
             }
         }
         calls.iter().filter(|call| call.result.is_some()).for_each(|call| self.result(call));
         // The API accepts images only from the user.
-        for piece in pieces.iter().filter(|piece| matches!(piece.sort, Sort::Image(_))) {
+        for piece in pieces.iter().filter(|piece| matches!(piece.sort, PieceContent::Image(_))) {
             self.said(Speaker::User, piece);
         }
     }
 
-    fn result(&mut self, call: &Settled<'_>) {
+    fn result(&mut self, call: &SettledCall<'_>) {
         let Some(piece) = &call.result else { return };
         let Some(outcome) = outcome(piece) else { return };
         let failed = outcome.ok == Some(false);
         let native = piece.native(FORM);
-        let mut content = Blocks::default();
+        let mut content = JsonList::default();
         let mut as_it_is = call.same && !(failed && outcome.pieces.is_empty());
         for piece in &outcome.pieces {
             let block = match native_in_result(piece).filter(|_| native.is_some() && !failed) {
@@ -165,12 +177,12 @@ impl Writing for Anthropic {
             }
         }
         if let Some(raw) = native.filter(|_| as_it_is) {
-            return self.push(Speaker::User, Block::plain(raw.get().to_owned()));
+            return self.push(Speaker::User, TurnBlock::plain(raw.get().to_owned()));
         }
         let mut out = "{\"type\":\"tool_result\"".to_owned();
         field(&mut out, "tool_use_id", &call.id);
         if failed && content.is_empty() {
-            text_block(content.next(), "text", "text", &Text::Plain(FAILED.into()));
+            text_block(content.next(), "text", "text", &JsonText::Plain(FAILED.into()));
         }
         if !content.is_empty() {
             out.push_str(",\"content\":");
@@ -180,7 +192,7 @@ impl Writing for Anthropic {
             out.push_str(",\"is_error\":true");
         }
         out.push('}');
-        self.push(Speaker::User, Block::plain(out));
+        self.push(Speaker::User, TurnBlock::plain(out));
     }
 }
 
@@ -188,59 +200,61 @@ impl Writing for Anthropic {
 const FAILED: &str = "failed";
 
 /// A block, neither text nor image, that a result may contain unchanged.
-fn native_in_result<'a>(piece: &Piece<'a>) -> Option<&'a str> {
-    let raw = piece.raw.filter(|_| matches!(piece.sort, Sort::Other))?.get();
-    let sort = Fields::of(raw)?.decoded("type")?;
+fn native_in_result<'a>(piece: &MessagePiece<'a>) -> Option<&'a str> {
+    let raw = piece.raw.filter(|_| matches!(piece.sort, PieceContent::Other))?.get();
+    let sort = RawFields::of(raw)?.decoded("type")?;
     (sort == "tool_reference").then_some(raw)
 }
 
 /// Whether this is a text block.
 fn is_words(block: &str) -> bool {
-    Fields::of(block).and_then(|fields| fields.decoded("type")).is_some_and(|sort| sort == "text")
+    RawFields::of(block)
+        .and_then(|fields| fields.decoded("type"))
+        .is_some_and(|sort| sort == "text")
 }
 
 impl Speaker {
     /// In results, images are written as in user messages; other blocks only as text.
-    fn when_image(self, piece: &Piece<'_>) -> Self {
-        if matches!(piece.sort, Sort::Image(_)) { Self::User } else { self }
+    fn when_image(self, piece: &MessagePiece<'_>) -> Self {
+        if matches!(piece.sort, PieceContent::Image(_)) { Self::User } else { self }
     }
 }
 
 /// A piece as a block that is valid for this role; `None` if it is blank.
-fn shown(piece: &Piece<'_>, role: Speaker) -> Option<String> {
+fn shown(piece: &MessagePiece<'_>, role: Speaker) -> Option<String> {
     let mut out = String::new();
     match &piece.sort {
-        Sort::Text(text) if text.is_blank() => return None,
-        Sort::Text(text) => match piece.native(FORM) {
+        PieceContent::Text(text) if text.is_blank() => return None,
+        PieceContent::Text(text) => match piece.native(FORM) {
             Some(raw) => out.push_str(raw.get()),
             None => text_block(&mut out, "text", "text", text),
         },
-        Sort::Refusal(text) if text.is_blank() => return None,
-        Sort::Refusal(text) => text_block(&mut out, "text", "text", text),
-        Sort::Thinking { text, .. } => {
+        PieceContent::Refusal(text) if text.is_blank() => return None,
+        PieceContent::Refusal(text) => text_block(&mut out, "text", "text", text),
+        PieceContent::Thinking { text, .. } => {
             if text.is_blank() {
                 return None;
             }
             text_block(&mut out, "text", "text", text);
         }
-        Sort::Image(image) => write_image(&mut out, piece, image),
-        Sort::Other if native_other(piece, role) => {
+        PieceContent::Image(image) => write_image(&mut out, piece, image),
+        PieceContent::Other if native_other(piece, role) => {
             out.push_str(piece.raw.map(|raw| raw.get()).unwrap_or_default());
         }
-        Sort::Other | Sort::Call(_) | Sort::Result(_) => {
+        PieceContent::Other | PieceContent::Call(_) | PieceContent::Result(_) => {
             let words = in_words(piece.raw);
             if words.trim().is_empty() {
                 return None;
             }
-            text_block(&mut out, "text", "text", &Text::from(words));
+            text_block(&mut out, "text", "text", &JsonText::from(words));
         }
     }
     Some(out)
 }
 
 /// Whether this block, which abide does not parse, is valid for this role unchanged.
-fn native_other(piece: &Piece<'_>, role: Speaker) -> bool {
-    let Some(fields) = piece.native(FORM).and_then(|raw| Fields::of(raw.get())) else {
+fn native_other(piece: &MessagePiece<'_>, role: Speaker) -> bool {
+    let Some(fields) = piece.native(FORM).and_then(|raw| RawFields::of(raw.get())) else {
         return false;
     };
     let Some(sort) = fields.decoded("type") else { return false };
@@ -261,8 +275,8 @@ fn native_other(piece: &Piece<'_>, role: Speaker) -> bool {
 /// The image types that the API accepts.
 const IMAGES: [&str; 4] = ["image/jpeg", "image/png", "image/gif", "image/webp"];
 
-fn write_image(out: &mut String, piece: &Piece<'_>, image: &Image<'_>) {
-    let data = |out: &mut String, sort: &str, base64: &Text<'_>| {
+fn write_image(out: &mut String, piece: &MessagePiece<'_>, image: &ImageRef<'_>) {
+    let data = |out: &mut String, sort: &str, base64: &JsonText<'_>| {
         out.push_str("{\"type\":\"image\",\"source\":{\"type\":\"base64\"");
         field(out, "media_type", sort);
         out.push_str(",\"data\":");
@@ -270,7 +284,7 @@ fn write_image(out: &mut String, piece: &Piece<'_>, image: &Image<'_>) {
         out.push_str("}}");
     };
     match image {
-        Image::Data { media_type, base64 } => {
+        ImageRef::Data { media_type, base64 } => {
             let sort = media_type.decoded();
             match piece.native(FORM) {
                 _ if !IMAGES.contains(&&*sort) => {}
@@ -278,11 +292,11 @@ fn write_image(out: &mut String, piece: &Piece<'_>, image: &Image<'_>) {
                 None => return data(out, &sort, base64),
             }
         }
-        Image::Url(url) => {
+        ImageRef::Url(url) => {
             let url = url.decoded();
             match (data_url(&url), piece.native(FORM)) {
                 (Some((sort, base64)), _) if IMAGES.contains(&sort) => {
-                    return data(out, sort, &Text::Plain(base64.into()));
+                    return data(out, sort, &JsonText::Plain(base64.into()));
                 }
                 (None, Some(raw)) if is_web(&url) => return out.push_str(raw.get()),
                 (None, None) if is_web(&url) => {
@@ -294,5 +308,5 @@ fn write_image(out: &mut String, piece: &Piece<'_>, image: &Image<'_>) {
             }
         }
     }
-    text_block(out, "text", "text", &Text::from(image_in_words(image)));
+    text_block(out, "text", "text", &JsonText::from(image_in_words(image)));
 }

@@ -7,39 +7,46 @@ pub(crate) mod responses;
 
 use std::borrow::Cow;
 
-use abide_model::{Limits, Payload};
+use abide_model::{EventLimits, Payload};
 use serde_json::value::RawValue;
 
-use crate::json::{Fields, Text, write_string};
-use crate::piece::{Arguments, Image, Outcome, Piece, Recorded, Sort};
+use crate::json::{JsonText, RawFields, write_string};
+use crate::piece::{
+    CallArguments, CallResultRef, ImageRef, MessagePiece, PieceContent, RecordedMessage,
+};
 
 /// Writes a conversation, given in order, as messages of one form.
-pub(crate) trait Writing {
+pub(crate) trait MessageWriter {
     /// Writes instructions (system or developer messages).
-    fn instructions(&mut self, said: &Recorded<'_>);
+    fn instructions(&mut self, said: &RecordedMessage<'_>);
 
     /// Writes a user message. `whole` is the recorded message if the pieces are all of it.
-    fn user(&mut self, pieces: &[Piece<'_>], whole: Option<&Recorded<'_>>);
+    fn user(&mut self, pieces: &[MessagePiece<'_>], whole: Option<&RecordedMessage<'_>>);
 
     /// Writes an answer of the model. `calls` are its calls in order. `spans` are the messages that
     /// the pieces come from, in order, if known.
-    fn answer(&mut self, pieces: &[Piece<'_>], calls: &[Settled<'_>], spans: &[Span<'_>]);
+    fn answer(
+        &mut self,
+        pieces: &[MessagePiece<'_>],
+        calls: &[SettledCall<'_>],
+        spans: &[AnswerSpan<'_>],
+    );
 
     /// Writes the result of a call that is in another message.
-    fn result(&mut self, call: &Settled<'_>);
+    fn result(&mut self, call: &SettledCall<'_>);
 }
 
 /// A recorded message that is part of an answer.
 #[derive(Debug)]
-pub(crate) struct Span<'a> {
-    pub(crate) recorded: Recorded<'a>,
+pub(crate) struct AnswerSpan<'a> {
+    pub(crate) recorded: RecordedMessage<'a>,
     /// How many of the answer's pieces come from it.
     pub(crate) pieces: usize,
 }
 
 /// A call with the id and name it is written with.
 #[derive(Debug)]
-pub(crate) struct Settled<'a> {
+pub(crate) struct SettledCall<'a> {
     pub(crate) id: Cow<'a, str>,
     pub(crate) name: Cow<'a, str>,
     /// These are the id and name it came with.
@@ -47,17 +54,17 @@ pub(crate) struct Settled<'a> {
     /// The type of its result's item in Responses.
     pub(crate) answered_by: Cow<'a, str>,
     /// Its result, if it follows the call.
-    pub(crate) result: Option<Piece<'a>>,
+    pub(crate) result: Option<MessagePiece<'a>>,
 }
 
 /// A JSON array being written.
 #[derive(Debug, Default)]
-pub(crate) struct Blocks {
+pub(crate) struct JsonList {
     text: String,
     pub(crate) count: usize,
 }
 
-impl Blocks {
+impl JsonList {
     /// Starts the next element and returns the buffer to write it to.
     pub(crate) fn next(&mut self) -> &mut String {
         self.text.push(if self.count == 0 { '[' } else { ',' });
@@ -87,7 +94,7 @@ pub(crate) fn field(out: &mut String, name: &str, text: &str) {
 }
 
 /// Writes a block with one text: `{"type":…,"text":…}`.
-pub(crate) fn text_block(out: &mut String, sort: &str, name: &str, text: &Text<'_>) {
+pub(crate) fn text_block(out: &mut String, sort: &str, name: &str, text: &JsonText<'_>) {
     out.push_str("{\"type\":\"");
     out.push_str(sort);
     out.push_str("\",\"");
@@ -98,17 +105,17 @@ pub(crate) fn text_block(out: &mut String, sort: &str, name: &str, text: &Text<'
 }
 
 /// Writes arguments as an object. Anything else becomes the text of its field `raw`.
-pub(crate) fn write_object(out: &mut String, arguments: &Arguments<'_>) {
+pub(crate) fn write_object(out: &mut String, arguments: &CallArguments<'_>) {
     match arguments {
-        Arguments::None => out.push_str("{}"),
-        Arguments::Json(raw) if raw.get().starts_with('{') => out.push_str(raw.get()),
+        CallArguments::None => out.push_str("{}"),
+        CallArguments::Json(raw) if raw.get().starts_with('{') => out.push_str(raw.get()),
         arguments => {
             let text = arguments.text();
             let trimmed = text.trim();
             if trimmed.is_empty() {
                 out.push_str("{}");
             } else if trimmed.starts_with('{')
-                && let Ok(object) = Payload::new(trimmed, &Limits::default())
+                && let Ok(object) = Payload::new(trimmed, &EventLimits::default())
             {
                 out.push_str(object.as_str());
             } else {
@@ -121,9 +128,9 @@ pub(crate) fn write_object(out: &mut String, arguments: &Arguments<'_>) {
 }
 
 /// Writes arguments as a string of JSON.
-pub(crate) fn write_arguments(out: &mut String, arguments: &Arguments<'_>) {
+pub(crate) fn write_arguments(out: &mut String, arguments: &CallArguments<'_>) {
     match arguments {
-        Arguments::Text(text) => text.write(out),
+        CallArguments::Text(text) => text.write(out),
         arguments => write_string(out, &arguments.text()),
     }
 }
@@ -137,21 +144,21 @@ pub(crate) fn in_words(raw: Option<&RawValue>) -> String {
     if raw.get().len() < SHOWN || raw.get().chars().nth(SHOWN - 1).is_none() {
         return raw.get().to_owned();
     }
-    let sort = Fields::of(raw.get()).and_then(|fields| fields.decoded("type"));
+    let sort = RawFields::of(raw.get()).and_then(|fields| fields.decoded("type"));
     let sort: String = sort.as_deref().unwrap_or("unknown").chars().take(64).collect();
     format!("[a block of the type {sort}, of {} bytes, is not shown]", raw.get().len())
 }
 
 /// Describes an image that the form cannot express.
-pub(crate) fn image_in_words(image: &Image<'_>) -> String {
+pub(crate) fn image_in_words(image: &ImageRef<'_>) -> String {
     match image {
-        Image::Url(url) => {
+        ImageRef::Url(url) => {
             let url = url.decoded();
             let start: String = url.chars().take(100).collect();
             let more = if start.len() < url.len() { "…" } else { "" };
             format!("[an image is not shown: {start}{more}]")
         }
-        Image::Data { media_type, .. } => {
+        ImageRef::Data { media_type, .. } => {
             let sort: String = media_type.decoded().chars().take(64).collect();
             format!("[an image of the type {sort} is not shown]")
         }
@@ -170,10 +177,10 @@ pub(crate) fn is_web(url: &str) -> bool {
 }
 
 /// The URL of an image for OpenAI; `None` if OpenAI would not accept it.
-pub(crate) fn image_url(image: &Image<'_>) -> Option<String> {
+pub(crate) fn image_url(image: &ImageRef<'_>) -> Option<String> {
     let url = match image {
-        Image::Url(url) => url.decoded().into_owned(),
-        Image::Data { media_type, base64 } => {
+        ImageRef::Url(url) => url.decoded().into_owned(),
+        ImageRef::Data { media_type, base64 } => {
             format!("data:{};base64,{}", media_type.decoded(), base64.decoded())
         }
     };
@@ -182,9 +189,9 @@ pub(crate) fn image_url(image: &Image<'_>) -> Option<String> {
 }
 
 /// The result in a piece, if it is one.
-pub(crate) fn outcome<'p, 'a>(piece: &'p Piece<'a>) -> Option<&'p Outcome<'a>> {
+pub(crate) fn outcome<'p, 'a>(piece: &'p MessagePiece<'a>) -> Option<&'p CallResultRef<'a>> {
     match &piece.sort {
-        Sort::Result(outcome) => Some(outcome),
+        PieceContent::Result(outcome) => Some(outcome),
         _ => None,
     }
 }

@@ -3,27 +3,27 @@
 use abide_model::MessageForm;
 
 use super::{
-    Blocks, Settled, Span, Writing, field, image_in_words, image_url, in_words, outcome,
-    text_block, write_arguments,
+    AnswerSpan, JsonList, MessageWriter, SettledCall, field, image_in_words, image_url, in_words,
+    outcome, text_block, write_arguments,
 };
-use crate::json::{Fields, Text, list, write_string};
-use crate::piece::{Arguments, Image, Piece, Recorded, Sort, Speaker};
+use crate::json::{JsonText, RawFields, list, write_string};
+use crate::piece::{CallArguments, ImageRef, MessagePiece, PieceContent, RecordedMessage, Speaker};
 
 const FORM: MessageForm = MessageForm::OpenAi;
 
 /// Writes Chat Completions messages.
 #[derive(Debug, Default)]
-pub(crate) struct OpenAi {
+pub(crate) struct OpenAiWriter {
     messages: Vec<String>,
 }
 
-impl OpenAi {
+impl OpenAiWriter {
     /// Drains the messages.
     pub(crate) fn finish(&mut self) -> Vec<String> {
         std::mem::take(&mut self.messages)
     }
 
-    fn message(&mut self, role: &str, content: Content<'_>) {
+    fn message(&mut self, role: &str, content: ChatContent<'_>) {
         if content.blocks.is_empty() {
             return;
         }
@@ -34,23 +34,23 @@ impl OpenAi {
     }
 
     /// Writes images that are not allowed in their own message as a user message.
-    fn images(&mut self, images: Vec<&Piece<'_>>, of: &str) {
+    fn images(&mut self, images: Vec<&MessagePiece<'_>>, of: &str) {
         if images.is_empty() {
             return;
         }
-        let mut content = Content::default();
-        let intro = Piece::text(of);
+        let mut content = ChatContent::default();
+        let intro = MessagePiece::text(of);
         content.add(&intro, Speaker::User);
         images.into_iter().for_each(|piece| content.add(piece, Speaker::User));
         self.message("user", content);
     }
 
     /// Writes a result and returns its images.
-    fn tool<'p, 'a>(&mut self, call: &'p Settled<'a>) -> Vec<&'p Piece<'a>> {
+    fn tool<'p, 'a>(&mut self, call: &'p SettledCall<'a>) -> Vec<&'p MessagePiece<'a>> {
         let Some(outcome) = call.result.as_ref().and_then(outcome) else { return Vec::new() };
         let (images, others): (Vec<_>, Vec<_>) =
             outcome.pieces.iter().partition(|piece| is_shown_image(piece));
-        let mut content = Content::default();
+        let mut content = ChatContent::default();
         others.into_iter().for_each(|piece| content.add(piece, Speaker::Instructions));
         let mut out = "{\"role\":\"tool\"".to_owned();
         field(&mut out, "tool_call_id", &call.id);
@@ -70,17 +70,17 @@ const IMAGES_FOLLOW: &str = "(see the images in the next message of the user)";
 const OF_RESULTS: &str = "Images from the results above:";
 const OF_MODEL: &str = "Images from the message above:";
 
-fn is_shown_image(piece: &Piece<'_>) -> bool {
-    matches!(&piece.sort, Sort::Image(image) if image_url(image).is_some())
+fn is_shown_image(piece: &MessagePiece<'_>) -> bool {
+    matches!(&piece.sort, PieceContent::Image(image) if image_url(image).is_some())
 }
 
-impl Writing for OpenAi {
-    fn instructions(&mut self, said: &Recorded<'_>) {
+impl MessageWriter for OpenAiWriter {
+    fn instructions(&mut self, said: &RecordedMessage<'_>) {
         if as_it_is(said, &[]) {
             self.messages.push(said.as_it_came().into_owned());
             return;
         }
-        let mut content = Content::default();
+        let mut content = ChatContent::default();
         for piece in said.pieces.iter().filter(|piece| !is_shown_image(piece)) {
             content.add(piece, Speaker::Instructions);
         }
@@ -88,17 +88,22 @@ impl Writing for OpenAi {
         self.images(said.pieces.iter().filter(|piece| is_shown_image(piece)).collect(), OF_MODEL);
     }
 
-    fn user(&mut self, pieces: &[Piece<'_>], whole: Option<&Recorded<'_>>) {
+    fn user(&mut self, pieces: &[MessagePiece<'_>], whole: Option<&RecordedMessage<'_>>) {
         if let Some(said) = whole.filter(|said| said.role == "user" && as_it_is(said, &[])) {
             self.messages.push(said.as_it_came().into_owned());
             return;
         }
-        let mut content = Content::default();
+        let mut content = ChatContent::default();
         pieces.iter().for_each(|piece| content.add(piece, Speaker::User));
         self.message("user", content);
     }
 
-    fn answer(&mut self, pieces: &[Piece<'_>], calls: &[Settled<'_>], spans: &[Span<'_>]) {
+    fn answer(
+        &mut self,
+        pieces: &[MessagePiece<'_>],
+        calls: &[SettledCall<'_>],
+        spans: &[AnswerSpan<'_>],
+    ) {
         let whole = match spans {
             [span] => Some(&span.recorded),
             _ => None,
@@ -116,23 +121,23 @@ impl Writing for OpenAi {
         self.images(pieces.iter().filter(|piece| is_shown_image(piece)).collect(), OF_MODEL);
     }
 
-    fn result(&mut self, call: &Settled<'_>) {
+    fn result(&mut self, call: &SettledCall<'_>) {
         let images = self.tool(call);
         self.images(images, OF_RESULTS);
     }
 }
 
-fn assistant(pieces: &[Piece<'_>], calls: &[Settled<'_>]) -> Option<String> {
-    let mut content = Content::default();
+fn assistant(pieces: &[MessagePiece<'_>], calls: &[SettledCall<'_>]) -> Option<String> {
+    let mut content = ChatContent::default();
     let (mut refusals, mut thoughts) = (Vec::new(), Vec::new());
-    let mut tool_calls = Blocks::default();
+    let mut tool_calls = JsonList::default();
     let mut settled = calls.iter();
     for piece in pieces {
         match &piece.sort {
-            Sort::Call(call) => {
+            PieceContent::Call(call) => {
                 let Some(settled) = settled.next() else { continue };
                 let out = tool_calls.next();
-                let text = matches!(call.arguments, Arguments::Text(_));
+                let text = matches!(call.arguments, CallArguments::Text(_));
                 match piece.native(FORM).filter(|raw| settled.same && text && is_entry(raw.get())) {
                     Some(raw) => out.push_str(raw.get()),
                     None => {
@@ -146,9 +151,9 @@ fn assistant(pieces: &[Piece<'_>], calls: &[Settled<'_>]) -> Option<String> {
                     }
                 }
             }
-            Sort::Refusal(text) if !text.is_blank() => refusals.push(text.decoded()),
+            PieceContent::Refusal(text) if !text.is_blank() => refusals.push(text.decoded()),
             // OpenAI has no such field, but providers that send it accept it.
-            Sort::Thinking { text, .. } if piece.forms.has(FORM) && piece.raw.is_none() => {
+            PieceContent::Thinking { text, .. } if piece.forms.has(FORM) && piece.raw.is_none() => {
                 thoughts.push(text.decoded());
             }
             _ if is_shown_image(piece) => {}
@@ -179,12 +184,12 @@ fn assistant(pieces: &[Piece<'_>], calls: &[Settled<'_>]) -> Option<String> {
 
 /// Whether this is an entry of `tool_calls` with a type and the matching field.
 fn is_entry(raw: &str) -> bool {
-    let Some(fields) = Fields::of(raw) else { return false };
+    let Some(fields) = RawFields::of(raw) else { return false };
     fields.decoded("type").is_some_and(|sort| fields.get(&sort).is_some())
 }
 
 /// Whether the API accepts this message unchanged.
-fn as_it_is(said: &Recorded<'_>, calls: &[Settled<'_>]) -> bool {
+fn as_it_is(said: &RecordedMessage<'_>, calls: &[SettledCall<'_>]) -> bool {
     let fields = &said.fields;
     let whole = said.forms.has(FORM)
         && !said.marks.partial
@@ -196,7 +201,8 @@ fn as_it_is(said: &Recorded<'_>, calls: &[Settled<'_>]) -> bool {
     }
     let listed = fields.any("tool_calls").map(|raw| list(raw).map_or(0, |list| list.len()));
     let blocks = fields.get("content").and_then(list).map(|list| list.len());
-    let refused = said.pieces.iter().filter(|piece| matches!(piece.sort, Sort::Refusal(_))).count();
+    let refused =
+        said.pieces.iter().filter(|piece| matches!(piece.sort, PieceContent::Refusal(_))).count();
     if listed.is_some_and(|count| count == 0 || count != calls.len())
         || blocks == Some(0)
         || refused > 1
@@ -207,55 +213,55 @@ fn as_it_is(said: &Recorded<'_>, calls: &[Settled<'_>]) -> bool {
     let speaker = said.speaker();
     let mut something = false;
     let fits = said.pieces.iter().all(|piece| {
-        something |= !matches!(piece.sort, Sort::Thinking { .. });
+        something |= !matches!(piece.sort, PieceContent::Thinking { .. });
         match &piece.sort {
-            Sort::Text(text) => !text.is_blank(),
-            Sort::Refusal(text) => speaker == Speaker::Assistant && !text.is_blank(),
-            Sort::Thinking { .. } => speaker == Speaker::Assistant && piece.raw.is_none(),
-            Sort::Call(call) => {
-                let text = matches!(call.arguments, Arguments::Text(_));
+            PieceContent::Text(text) => !text.is_blank(),
+            PieceContent::Refusal(text) => speaker == Speaker::Assistant && !text.is_blank(),
+            PieceContent::Thinking { .. } => speaker == Speaker::Assistant && piece.raw.is_none(),
+            PieceContent::Call(call) => {
+                let text = matches!(call.arguments, CallArguments::Text(_));
                 speaker == Speaker::Assistant
                     && text
                     && piece.raw.is_some_and(|raw| is_entry(raw.get()))
             }
-            Sort::Image(_) => speaker == Speaker::User && is_shown_image(piece),
-            Sort::Other => match speaker {
+            PieceContent::Image(_) => speaker == Speaker::User && is_shown_image(piece),
+            PieceContent::Other => match speaker {
                 Speaker::User => native_other(piece),
                 Speaker::Assistant => is_audio(said, piece),
                 Speaker::Instructions => false,
             },
-            Sort::Result(_) => false,
+            PieceContent::Result(_) => false,
         }
     });
     fits && something
 }
 
 /// Whether this is the message's audio.
-fn is_audio(said: &Recorded<'_>, piece: &Piece<'_>) -> bool {
+fn is_audio(said: &RecordedMessage<'_>, piece: &MessagePiece<'_>) -> bool {
     let (audio, raw) = (said.fields.get("audio"), piece.raw);
     audio.zip(raw).is_some_and(|(audio, raw)| std::ptr::eq(audio, raw))
 }
 
 /// Whether this is a part that abide does not parse but that is valid in a user message.
-fn native_other(piece: &Piece<'_>) -> bool {
-    let fields = piece.native(FORM).and_then(|raw| Fields::of(raw.get()));
+fn native_other(piece: &MessagePiece<'_>) -> bool {
+    let fields = piece.native(FORM).and_then(|raw| RawFields::of(raw.get()));
     let sort = fields.and_then(|fields| fields.decoded("type"));
     sort.is_some_and(|sort| !matches!(&*sort, "text" | "image_url" | "refusal"))
 }
 
 /// The content of a message: a string if it is one text, otherwise parts.
 #[derive(Default)]
-struct Content<'p> {
-    blocks: Blocks,
+struct ChatContent<'p> {
+    blocks: JsonList,
     /// The text, if it is the only part.
-    only: Option<Text<'p>>,
+    only: Option<JsonText<'p>>,
 }
 
-impl<'p> Content<'p> {
-    fn add(&mut self, piece: &'p Piece<'_>, speaker: Speaker) {
+impl<'p> ChatContent<'p> {
+    fn add(&mut self, piece: &'p MessagePiece<'_>, speaker: Speaker) {
         let text = match &piece.sort {
-            Sort::Text(text) | Sort::Refusal(text) if text.is_blank() => return,
-            Sort::Text(text) => {
+            PieceContent::Text(text) | PieceContent::Refusal(text) if text.is_blank() => return,
+            PieceContent::Text(text) => {
                 if let Some(raw) = piece.native(FORM) {
                     self.only = None;
                     self.blocks.next().push_str(raw.get());
@@ -263,22 +269,26 @@ impl<'p> Content<'p> {
                 }
                 text.clone()
             }
-            Sort::Refusal(text) => text.clone(),
-            Sort::Image(image) if speaker == Speaker::User => return self.image(piece, image),
-            Sort::Image(image) => image_in_words(image).into(),
-            Sort::Other if speaker == Speaker::User && native_other(piece) => {
+            PieceContent::Refusal(text) => text.clone(),
+            PieceContent::Image(image) if speaker == Speaker::User => {
+                return self.image(piece, image);
+            }
+            PieceContent::Image(image) => image_in_words(image).into(),
+            PieceContent::Other if speaker == Speaker::User && native_other(piece) => {
                 self.only = None;
                 self.blocks.next().push_str(piece.raw.map(|raw| raw.get()).unwrap_or_default());
                 return;
             }
-            Sort::Other => in_words(piece.raw).into(),
-            Sort::Thinking { .. } | Sort::Call(_) | Sort::Result(_) => return,
+            PieceContent::Other => in_words(piece.raw).into(),
+            PieceContent::Thinking { .. } | PieceContent::Call(_) | PieceContent::Result(_) => {
+                return;
+            }
         };
         text_block(self.blocks.next(), "text", "text", &text);
         self.only = (self.blocks.count == 1).then_some(text);
     }
 
-    fn image(&mut self, piece: &Piece<'_>, image: &Image<'_>) {
+    fn image(&mut self, piece: &MessagePiece<'_>, image: &ImageRef<'_>) {
         self.only = None;
         let out = self.blocks.next();
         match (image_url(image), piece.native(FORM)) {
@@ -289,7 +299,7 @@ impl<'p> Content<'p> {
                 out.push_str("}}");
             }
             (None, _) => {
-                text_block(out, "text", "text", &Text::from(image_in_words(image)));
+                text_block(out, "text", "text", &JsonText::from(image_in_words(image)));
             }
         }
     }

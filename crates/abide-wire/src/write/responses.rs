@@ -3,18 +3,20 @@
 use abide_model::MessageForm;
 
 use super::{
-    Blocks, Settled, Span, Writing, field, image_in_words, image_url, in_words, outcome,
-    text_block, write_arguments,
+    AnswerSpan, JsonList, MessageWriter, SettledCall, field, image_in_words, image_url, in_words,
+    outcome, text_block, write_arguments,
 };
-use crate::json::{Fields, Text, write_string};
-use crate::piece::{Arguments, Call, FUNCTION_OUTPUT, Piece, Recorded, Sort, Speaker};
+use crate::json::{JsonText, RawFields, write_string};
+use crate::piece::{
+    CallArguments, CallRef, FUNCTION_OUTPUT, MessagePiece, PieceContent, RecordedMessage, Speaker,
+};
 
 const FORM: MessageForm = MessageForm::Responses;
 const CUSTOM_OUTPUT: &str = "custom_tool_call_output";
 
 /// Writes Responses items.
 #[derive(Debug, Default)]
-pub(crate) struct Responses {
+pub(crate) struct ResponsesWriter {
     items: Vec<String>,
     /// Reasoning not written yet: the API rejects it without the item it led to.
     reasoning: Vec<String>,
@@ -22,7 +24,7 @@ pub(crate) struct Responses {
     reasoned: bool,
 }
 
-impl Responses {
+impl ResponsesWriter {
     /// Drains the items.
     pub(crate) fn finish(&mut self) -> Vec<String> {
         std::mem::take(&mut self.items)
@@ -59,7 +61,7 @@ impl Responses {
             self.items.append(&mut self.reasoning);
             self.reasoned = true;
         }
-        let nameless = Fields::of(item).filter(|fields| {
+        let nameless = RawFields::of(item).filter(|fields| {
             let sort = fields.decoded("type");
             let sort = sort.as_deref().unwrap_or("message");
             // Other item types require an `id`.
@@ -70,14 +72,14 @@ impl Responses {
     }
 
     /// Writes the texts so far as a message of the model.
-    fn flush(&mut self, parts: &mut Blocks) {
+    fn flush(&mut self, parts: &mut JsonList) {
         if let Some(item) = message("assistant", parts) {
             self.push_rebuilt(item);
         }
     }
 
-    fn images(&mut self, pieces: &[Piece<'_>]) {
-        let mut parts = Blocks::default();
+    fn images(&mut self, pieces: &[MessagePiece<'_>]) {
+        let mut parts = JsonList::default();
         for piece in pieces.iter().filter(|piece| is_shown_image(piece)) {
             part(&mut parts, piece, Speaker::User);
         }
@@ -87,11 +89,11 @@ impl Responses {
     }
 }
 
-fn is_shown_image(piece: &Piece<'_>) -> bool {
-    matches!(&piece.sort, Sort::Image(image) if image_url(image).is_some())
+fn is_shown_image(piece: &MessagePiece<'_>) -> bool {
+    matches!(&piece.sort, PieceContent::Image(image) if image_url(image).is_some())
 }
 
-fn message(role: &str, parts: &mut Blocks) -> Option<String> {
+fn message(role: &str, parts: &mut JsonList) -> Option<String> {
     if parts.is_empty() {
         return None;
     }
@@ -100,21 +102,21 @@ fn message(role: &str, parts: &mut Blocks) -> Option<String> {
 }
 
 /// Writes a piece as a part that is valid for this speaker. Skips blank pieces.
-fn part(parts: &mut Blocks, piece: &Piece<'_>, speaker: Speaker) {
+fn part(parts: &mut JsonList, piece: &MessagePiece<'_>, speaker: Speaker) {
     let sort = if speaker == Speaker::Assistant { "output_text" } else { "input_text" };
-    let text: Text<'_> = match &piece.sort {
-        Sort::Text(text) | Sort::Refusal(text) if text.is_blank() => return,
-        Sort::Text(text) => {
+    let text: JsonText<'_> = match &piece.sort {
+        PieceContent::Text(text) | PieceContent::Refusal(text) if text.is_blank() => return,
+        PieceContent::Text(text) => {
             if let Some(raw) = piece.native(FORM).filter(|raw| is_of_type(raw.get(), sort)) {
                 return parts.next().push_str(raw.get());
             }
             text.clone()
         }
-        Sort::Refusal(text) if speaker == Speaker::Assistant => {
+        PieceContent::Refusal(text) if speaker == Speaker::Assistant => {
             return text_block(parts.next(), "refusal", "refusal", text);
         }
-        Sort::Refusal(text) => text.clone(),
-        Sort::Image(image) => match image_url(image).filter(|_| speaker == Speaker::User) {
+        PieceContent::Refusal(text) => text.clone(),
+        PieceContent::Image(image) => match image_url(image).filter(|_| speaker == Speaker::User) {
             Some(url) => {
                 let out = parts.next();
                 if let Some(raw) = piece.native(FORM) {
@@ -126,23 +128,23 @@ fn part(parts: &mut Blocks, piece: &Piece<'_>, speaker: Speaker) {
             }
             None => image_in_words(image).into(),
         },
-        Sort::Other if speaker == Speaker::User && native_part(piece) => {
+        PieceContent::Other if speaker == Speaker::User && native_part(piece) => {
             return parts.next().push_str(piece.raw.map(|raw| raw.get()).unwrap_or_default());
         }
-        Sort::Other => in_words(piece.raw).into(),
-        Sort::Thinking { .. } | Sort::Call(_) | Sort::Result(_) => return,
+        PieceContent::Other => in_words(piece.raw).into(),
+        PieceContent::Thinking { .. } | PieceContent::Call(_) | PieceContent::Result(_) => return,
     };
     text_block(parts.next(), sort, "text", &text);
 }
 
 fn is_of_type(raw: &str, sort: &str) -> bool {
-    let found = Fields::of(raw).and_then(|fields| fields.decoded("type"));
+    let found = RawFields::of(raw).and_then(|fields| fields.decoded("type"));
     found.is_some_and(|found| found == sort)
 }
 
 /// Whether this is a part that abide does not parse but that is valid in a user message.
-fn native_part(piece: &Piece<'_>) -> bool {
-    let native = piece.native(FORM).and_then(|raw| Fields::of(raw.get()));
+fn native_part(piece: &MessagePiece<'_>) -> bool {
+    let native = piece.native(FORM).and_then(|raw| RawFields::of(raw.get()));
     let Some(fields) = native else { return false };
     match fields.decoded("type").as_deref() {
         Some("input_file") => true,
@@ -152,7 +154,7 @@ fn native_part(piece: &Piece<'_>) -> bool {
 }
 
 /// Whether the API accepts this message unchanged.
-fn as_it_is(said: &Recorded<'_>) -> bool {
+fn as_it_is(said: &RecordedMessage<'_>) -> bool {
     let speaker = said.speaker();
     let sort = if speaker == Speaker::Assistant { "output_text" } else { "input_text" };
     // With another type the API takes it for another item, whatever its fields.
@@ -166,22 +168,24 @@ fn as_it_is(said: &Recorded<'_>) -> bool {
         && matches!(&*said.role, "user" | "assistant" | "system" | "developer");
     whole
         && said.pieces.iter().all(|piece| match &piece.sort {
-            Sort::Text(text) => {
+            PieceContent::Text(text) => {
                 !text.is_blank() && piece.raw.is_none_or(|raw| is_of_type(raw.get(), sort))
             }
-            Sort::Refusal(text) => speaker == Speaker::Assistant && !text.is_blank(),
-            Sort::Image(_) => speaker == Speaker::User && is_shown_image(piece),
-            Sort::Other => speaker == Speaker::User && native_part(piece),
-            Sort::Thinking { .. } | Sort::Call(_) | Sort::Result(_) => false,
+            PieceContent::Refusal(text) => speaker == Speaker::Assistant && !text.is_blank(),
+            PieceContent::Image(_) => speaker == Speaker::User && is_shown_image(piece),
+            PieceContent::Other => speaker == Speaker::User && native_part(piece),
+            PieceContent::Thinking { .. } | PieceContent::Call(_) | PieceContent::Result(_) => {
+                false
+            }
         })
 }
 
-impl Writing for Responses {
-    fn instructions(&mut self, said: &Recorded<'_>) {
+impl MessageWriter for ResponsesWriter {
+    fn instructions(&mut self, said: &RecordedMessage<'_>) {
         if as_it_is(said) {
             return self.push(said.as_it_came().into_owned());
         }
-        let mut parts = Blocks::default();
+        let mut parts = JsonList::default();
         for piece in said.pieces.iter().filter(|piece| !is_shown_image(piece)) {
             part(&mut parts, piece, Speaker::Instructions);
         }
@@ -192,24 +196,29 @@ impl Writing for Responses {
         self.images(&said.pieces);
     }
 
-    fn user(&mut self, pieces: &[Piece<'_>], whole: Option<&Recorded<'_>>) {
+    fn user(&mut self, pieces: &[MessagePiece<'_>], whole: Option<&RecordedMessage<'_>>) {
         if let Some(said) = whole.filter(|said| said.role == "user" && as_it_is(said)) {
             return self.push(said.as_it_came().into_owned());
         }
-        let mut parts = Blocks::default();
+        let mut parts = JsonList::default();
         pieces.iter().for_each(|piece| part(&mut parts, piece, Speaker::User));
         if let Some(item) = message("user", &mut parts) {
             self.push(item);
         }
     }
 
-    fn answer(&mut self, pieces: &[Piece<'_>], calls: &[Settled<'_>], spans: &[Span<'_>]) {
+    fn answer(
+        &mut self,
+        pieces: &[MessagePiece<'_>],
+        calls: &[SettledCall<'_>],
+        spans: &[AnswerSpan<'_>],
+    ) {
         // All parts of a marked answer are here.
         let marked = spans.iter().any(|span| span.recorded.marks.answer.is_some());
         if marked {
             self.forget();
         }
-        let mut parts = Blocks::default();
+        let mut parts = JsonList::default();
         let mut settled = calls.iter();
         let mut outputs = Vec::with_capacity(calls.len());
         let mut rest = pieces;
@@ -243,22 +252,22 @@ impl Writing for Responses {
         }
     }
 
-    fn result(&mut self, call: &Settled<'_>) {
+    fn result(&mut self, call: &SettledCall<'_>) {
         self.output(call, FUNCTION_OUTPUT);
     }
 }
 
-impl Responses {
+impl ResponsesWriter {
     /// Writes a piece of an answer. Texts are collected into one message.
     fn said<'c>(
         &mut self,
-        piece: &Piece<'_>,
-        parts: &mut Blocks,
-        settled: &mut std::slice::Iter<'c, Settled<'_>>,
+        piece: &MessagePiece<'_>,
+        parts: &mut JsonList,
+        settled: &mut std::slice::Iter<'c, SettledCall<'_>>,
         outputs: &mut Vec<&'c str>,
     ) {
         match &piece.sort {
-            Sort::Call(call) => {
+            PieceContent::Call(call) => {
                 let Some(settled) = settled.next() else { return };
                 self.flush(parts);
                 match piece.native(FORM).filter(|_| stays(call, settled)) {
@@ -272,14 +281,14 @@ impl Responses {
                     }
                 }
             }
-            Sort::Thinking { .. } => {
+            PieceContent::Thinking { .. } => {
                 if let Some(raw) = piece.native(FORM) {
                     self.flush(parts);
                     self.reasoning.push(raw.get().to_owned());
                 }
             }
             _ if is_shown_image(piece) => {}
-            Sort::Other => match native_item(piece) {
+            PieceContent::Other => match native_item(piece) {
                 Some(item) => {
                     self.flush(parts);
                     self.push_native(item);
@@ -291,15 +300,15 @@ impl Responses {
     }
 
     /// Writes the result of a call as an item of type `sort`.
-    fn output(&mut self, call: &Settled<'_>, sort: &str) {
+    fn output(&mut self, call: &SettledCall<'_>, sort: &str) {
         let Some(piece) = &call.result else { return };
         let Some(outcome) = outcome(piece) else { return };
         let plain = sort == FUNCTION_OUTPUT || sort == CUSTOM_OUTPUT;
-        let fits = |piece: &Piece<'_>| match &piece.sort {
-            Sort::Text(text) => {
+        let fits = |piece: &MessagePiece<'_>| match &piece.sort {
+            PieceContent::Text(text) => {
                 !text.is_blank() && piece.raw.is_none_or(|raw| is_of_type(raw.get(), "input_text"))
             }
-            Sort::Image(_) => is_shown_image(piece),
+            PieceContent::Image(_) => is_shown_image(piece),
             _ => false,
         };
         let native = piece.native(FORM).filter(|raw| {
@@ -314,9 +323,9 @@ impl Responses {
         let texts: Vec<_> = outcome.pieces.iter().filter(|piece| !is_blank(piece)).collect();
         match texts.as_slice() {
             [] => out.push_str("\"\""),
-            [Piece { sort: Sort::Text(text), .. }] => text.write(&mut out),
+            [MessagePiece { sort: PieceContent::Text(text), .. }] => text.write(&mut out),
             pieces => {
-                let mut parts = Blocks::default();
+                let mut parts = JsonList::default();
                 pieces.iter().for_each(|piece| part(&mut parts, piece, Speaker::User));
                 out.push_str(&parts.take());
             }
@@ -326,14 +335,14 @@ impl Responses {
     }
 }
 
-fn is_blank(piece: &Piece<'_>) -> bool {
-    matches!(&piece.sort, Sort::Text(text) if text.is_blank())
+fn is_blank(piece: &MessagePiece<'_>) -> bool {
+    matches!(&piece.sort, PieceContent::Text(text) if text.is_blank())
 }
 
 /// An item from the API that abide does not parse.
-fn native_item<'a>(piece: &Piece<'a>) -> Option<&'a str> {
+fn native_item<'a>(piece: &MessagePiece<'a>) -> Option<&'a str> {
     let raw = piece.native(FORM)?.get();
-    let fields = Fields::of(raw)?;
+    let fields = RawFields::of(raw)?;
     let sort = fields.decoded("type").filter(|sort| !sort.is_empty())?;
     let part = crate::forms::is_part(&sort) || matches!(&*sort, "message" | "text");
     // The API rejects an item with a `call_id` but no output.
@@ -346,8 +355,8 @@ fn native_item<'a>(piece: &Piece<'a>) -> Option<&'a str> {
 
 /// Whether the call can be written as its original item: it must be as the API sent it and, if it
 /// is not a function call, have a result of the matching type.
-fn stays(call: &Call<'_>, settled: &Settled<'_>) -> bool {
-    let text = matches!(call.arguments, Arguments::Text(_));
+fn stays(call: &CallRef<'_>, settled: &SettledCall<'_>) -> bool {
+    let text = matches!(call.arguments, CallArguments::Text(_));
     let result = settled.result.as_ref();
     settled.same
         && match &*settled.answered_by {
@@ -358,7 +367,7 @@ fn stays(call: &Call<'_>, settled: &Settled<'_>) -> bool {
         }
 }
 
-fn function_call(call: &Call<'_>, settled: &Settled<'_>) -> String {
+fn function_call(call: &CallRef<'_>, settled: &SettledCall<'_>) -> String {
     let mut out = "{\"type\":\"function_call\"".to_owned();
     field(&mut out, "call_id", &settled.id);
     field(&mut out, "name", &settled.name);

@@ -1,6 +1,6 @@
 //! Between every two forms texts, calls and results survive.
 
-use abide_wire::{MessageForm, Part, export, read};
+use abide_wire::{MessageForm, MessagePart, export, read};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -118,18 +118,18 @@ fn says(form: MessageForm, messages: &[String]) -> Vec<String> {
     lines
 }
 
-fn say(role: &str, part: &Part) -> String {
+fn say(role: &str, part: &MessagePart) -> String {
     match part {
-        Part::Text(text) => format!("{role}: {text}"),
-        Part::Call(call) => {
+        MessagePart::Text(text) => format!("{role}: {text}"),
+        MessagePart::Call(call) => {
             let arguments: Value = serde_json::from_str(&call.arguments).unwrap();
             format!("call {} {} {arguments}", call.id, call.name)
         }
-        Part::Result(result) => {
+        MessagePart::Result(result) => {
             let parts: Vec<_> = result.parts.iter().map(|part| say("", part)).collect();
             format!("result {} {}", result.id, parts.concat())
         }
-        Part::Image(_) => format!("{role}: image"),
+        MessagePart::Image(_) => format!("{role}: image"),
         other => panic!("{other:?}"),
     }
 }

@@ -15,7 +15,7 @@ mod refused;
 mod rendering;
 mod samples;
 
-use abide_model::{Limits, Payload};
+use abide_model::{EventLimits, Payload};
 use abide_wire::MessageForm;
 
 const FORMS: [MessageForm; 4] =
@@ -33,7 +33,7 @@ fn samples(form: MessageForm) -> Vec<&'static str> {
 }
 
 fn payload(text: &str) -> Payload {
-    Payload::new(text, &Limits::default()).unwrap()
+    Payload::new(text, &EventLimits::default()).unwrap()
 }
 
 fn recorded(form: MessageForm, line: &str) -> Payload {

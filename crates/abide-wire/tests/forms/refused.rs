@@ -1,13 +1,13 @@
 //! What the APIs refuse, and what goes out in its place.
 
-use abide_model::{CallId, Entry, OUTCOME_UNKNOWN, Seq};
-use abide_wire::{MessageForm, Part, export, render};
+use abide_model::{CallId, ContextEntry, OUTCOME_UNKNOWN, Seq};
+use abide_wire::{MessageForm, MessagePart, export, render};
 use serde_json::{Value, json};
 
 use crate::rendering::{context, json_of, message};
 use crate::{api, payload};
 
-fn data(value: &Value) -> Entry {
+fn data(value: &Value) -> ContextEntry {
     message(payload(&value.to_string()))
 }
 
@@ -168,7 +168,7 @@ fn the_last_four_marks_of_the_cache_are_kept() {
         data(&json!({"role": "system", "content": [block("s", true)]})),
         data(&json!({"role": "user", "content": [block("1", true), block("2", true)]})),
         data(&json!({"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "t", "input": {"cache_control": 1}}]})),
-        Entry::Result {
+        ContextEntry::Result {
             seq: Seq(3),
             call: CallId("c".to_owned()),
             data: payload(&json!({"role": "user", "content": [
@@ -198,7 +198,7 @@ fn what_failed_is_told_in_words_and_its_images_stand_behind() {
     let gave = |id: &str, content: Value| {
         let block =
             json!({"type": "tool_result", "tool_use_id": id, "is_error": true, "content": content});
-        Entry::Result {
+        ContextEntry::Result {
             seq: Seq(id.len() as u64),
             call: CallId(id.to_owned()),
             data: payload(&json!({"role": "user", "content": [block]}).to_string()),
@@ -276,7 +276,7 @@ fn thoughts_in_chat_go_by_either_name() {
     for name in ["reasoning", "reasoning_content"] {
         let message = json!({"role": "assistant", "content": "well", name: "hm"});
         let read = abide_wire::read(&payload(&message.to_string())).unwrap();
-        let Some(Part::Thinking { text, .. }) = read.parts.first() else { panic!("{name}") };
+        let Some(MessagePart::Thinking { text, .. }) = read.parts.first() else { panic!("{name}") };
         assert_eq!(text, "hm");
         let out = json_of(&render(MessageForm::OpenAi, &context(vec![data(&message)])));
         assert_eq!(out["messages"], json!([message]));
@@ -290,7 +290,7 @@ fn what_a_local_shell_gave_is_found_by_its_own_name() {
     let held = json!({"role": "tool", "content": [gave], "abide": {"form": "responses"}});
     let entries = vec![
         data(&item("1", &call)),
-        Entry::Result {
+        ContextEntry::Result {
             seq: Seq(2),
             call: CallId("c".to_owned()),
             data: payload(&held.to_string()),
@@ -307,7 +307,7 @@ fn a_reference_to_a_tool_stays_in_its_result() {
     let call = json!({"type": "tool_use", "id": "c", "name": "search", "input": {}});
     let entries = vec![
         data(&json!({"role": "assistant", "content": [call]})),
-        Entry::Result {
+        ContextEntry::Result {
             seq: Seq(2),
             call: CallId("c".to_owned()),
             data: payload(&json!({"role": "user", "content": [block]}).to_string()),

@@ -1,7 +1,7 @@
 //! Whatever a context is made of, the API takes what is rendered of it.
 
-use abide_model::{CallId, Context, Entry, OUTCOME_UNKNOWN, Payload, Seq};
-use abide_wire::{MessageForm, Part, Rendered, read, render};
+use abide_model::{CallId, Context, ContextEntry, OUTCOME_UNKNOWN, Payload, Seq};
+use abide_wire::{MessageForm, MessagePart, RenderedContext, read, render};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::generated::{any_message, text};
 use crate::{FORMS, api, payload, recorded, samples};
 
-pub fn json_of(rendered: &Rendered) -> Value {
+pub fn json_of(rendered: &RenderedContext) -> Value {
     serde_json::from_str(&rendered.to_json()).unwrap()
 }
 
@@ -22,12 +22,12 @@ fn check(form: MessageForm, request: &Value) -> Result<(), String> {
     }
 }
 
-pub fn context(entries: Vec<Entry>) -> Context {
+pub fn context(entries: Vec<ContextEntry>) -> Context {
     Context { lane: None, entries }
 }
 
-pub fn message(data: Payload) -> Entry {
-    Entry::Message { seq: Seq(1), data }
+pub fn message(data: Payload) -> ContextEntry {
+    ContextEntry::Message { seq: Seq(1), data }
 }
 
 /// What becomes of a call.
@@ -119,12 +119,12 @@ fn arguments() -> impl Strategy<Value = Option<Value>> {
     ]
 }
 
-fn entries(steps: &[Step]) -> Vec<Entry> {
+fn entries(steps: &[Step]) -> Vec<ContextEntry> {
     let mut entries = Vec::new();
     for step in steps {
         let (form, value, fates, answer, partial) = match step {
             Step::Summary(text) => {
-                entries.push(Entry::Summary { seq: Seq(1), text: text.clone() });
+                entries.push(ContextEntry::Summary { seq: Seq(1), text: text.clone() });
                 continue;
             }
             Step::Call(id, arguments, fate) => {
@@ -142,7 +142,7 @@ fn entries(steps: &[Step]) -> Vec<Entry> {
             .parts
             .into_iter()
             .filter_map(|part| match part {
-                Part::Call(call) => Some(call.id),
+                MessagePart::Call(call) => Some(call.id),
                 _ => None,
             })
             .collect();
@@ -158,19 +158,19 @@ fn entries(steps: &[Step]) -> Vec<Entry> {
 }
 
 /// A call that no message holds.
-fn bare(id: &str, arguments: Option<&Value>) -> Entry {
+fn bare(id: &str, arguments: Option<&Value>) -> ContextEntry {
     let mut data = json!({"call": id, "name": "a tool"});
     if let Some(arguments) = arguments {
         data["arguments"] = arguments.clone();
     }
     let data = payload(&data.to_string());
-    Entry::Call { seq: Seq(1), call: CallId(id.to_owned()), data }
+    ContextEntry::Call { seq: Seq(1), call: CallId(id.to_owned()), data }
 }
 
 /// What becomes of a call.
-fn outcomes(id: &str, fate: Fate, number: usize) -> Vec<Entry> {
+fn outcomes(id: &str, fate: Fate, number: usize) -> Vec<ContextEntry> {
     let call = CallId(id.to_owned());
-    let of = |form| Entry::Result {
+    let of = |form| ContextEntry::Result {
         seq: Seq(number as u64),
         call: call.clone(),
         data: result(form, id, "gave"),
@@ -178,34 +178,34 @@ fn outcomes(id: &str, fate: Fate, number: usize) -> Vec<Entry> {
     };
     match fate {
         Fate::Result(form) => vec![of(form)],
-        Fate::Executed => vec![Entry::Result {
+        Fate::Executed => vec![ContextEntry::Result {
             seq: Seq(1),
             call: call.clone(),
             data: payload(&json!({"call": id, "result": {"x": 1}}).to_string()),
             executed: true,
         }],
-        Fate::Unknown => vec![Entry::Unknown { call, begun: None }],
+        Fate::Unknown => vec![ContextEntry::Unknown { call, begun: None }],
         Fate::Forgotten => vec![],
         Fate::Twice => vec![of(1), of(2)],
         Fate::Stray => {
-            vec![Entry::Unknown { call: CallId("nobody".to_owned()), begun: None }]
+            vec![ContextEntry::Unknown { call: CallId("nobody".to_owned()), begun: None }]
         }
     }
 }
 
 /// What must be seen of a context: texts, and names of calls with what becomes of them.
-fn visible(entries: &[Entry]) -> Vec<String> {
+fn visible(entries: &[ContextEntry]) -> Vec<String> {
     let mut texts = Vec::new();
     for entry in entries {
         match entry {
-            Entry::Message { data, .. } => {
+            ContextEntry::Message { data, .. } => {
                 let said = read(data).unwrap();
                 texts.extend(said.parts.into_iter().filter_map(|part| match part {
-                    Part::Text(text) | Part::Refusal(text) => Some(text),
+                    MessagePart::Text(text) | MessagePart::Refusal(text) => Some(text),
                     _ => None,
                 }));
             }
-            Entry::Summary { text, .. } => texts.push(text.clone()),
+            ContextEntry::Summary { text, .. } => texts.push(text.clone()),
             _ => {}
         }
     }
@@ -230,13 +230,13 @@ proptest! {
         let entries = entries(&steps);
         let texts = visible(&entries);
         let calls = entries.iter().filter_map(|entry| match entry {
-            Entry::Message { data, .. } => {
+            ContextEntry::Message { data, .. } => {
                 let partial = data.as_str().contains(r#""partial":true"#);
                 let said = read(data).unwrap();
-                let calls = said.parts.iter().filter(|part| matches!(part, Part::Call(_))).count();
+                let calls = said.parts.iter().filter(|part| matches!(part, MessagePart::Call(_))).count();
                 (!partial).then_some(calls)
             }
-            Entry::Call { .. } => Some(1),
+            ContextEntry::Call { .. } => Some(1),
             _ => None,
         }).sum::<usize>();
         let context = context(entries);
@@ -247,8 +247,8 @@ proptest! {
                 return Err(TestCaseError::fail(format!("{form:?}: {error}\n{request:#}\n{}", recorded.join("\n"))));
             }
             let last = context.entries.iter().rev().find_map(|entry| match entry {
-                Entry::Message { data, .. } => Some(data.as_str()),
-                Entry::Summary { .. } | Entry::Call { .. } => Some(""),
+                ContextEntry::Message { data, .. } => Some(data.as_str()),
+                ContextEntry::Summary { .. } | ContextEntry::Call { .. } => Some(""),
                 _ => None,
             });
             if form == MessageForm::Anthropic && last.is_some_and(|last| last.contains(r#""partial":true"#)) {
@@ -274,7 +274,7 @@ proptest! {
 #[test]
 fn the_samples_are_taken_by_every_api() {
     for from in FORMS {
-        let entries: Vec<Entry> =
+        let entries: Vec<ContextEntry> =
             // A number that is JSON and that few can hold.
             samples(from).iter().map(|line| line.replace("1e400", "1"))
                 .map(|line| message(recorded(from, &line))).collect();
@@ -314,7 +314,7 @@ fn the_parts_of_an_answer_are_one_message() {
         message(payload(&data.to_string()))
     };
     let call = |id: &str| json!({"type": "tool_use", "id": id, "name": "t", "input": {}});
-    let gave = |id: &str| Entry::Result {
+    let gave = |id: &str| ContextEntry::Result {
         seq: Seq(3),
         call: CallId(id.to_owned()),
         data: result(1, id, &format!("gave {id}")),
@@ -329,7 +329,7 @@ fn the_parts_of_an_answer_are_one_message() {
         part(call("a")),
         gave("a"),
         part(call("b")),
-        Entry::Unknown { call: CallId("b".to_owned()), begun: None },
+        ContextEntry::Unknown { call: CallId("b".to_owned()), begun: None },
         message(payload(r#"{"role":"user","content":"and"}"#)),
     ];
     let context = context(entries);
@@ -368,14 +368,14 @@ fn a_call_that_no_message_holds_is_an_answer_of_its_own() {
         message(payload(r#"{"role":"user","content":"hello"}"#)),
         message(payload(r#"{"role":"assistant","content":"I look."}"#)),
         bare("c1", Some(&json!({"command": "cargo test"}))),
-        Entry::Result {
+        ContextEntry::Result {
             seq: Seq(4),
             call: CallId("c1".to_owned()),
             data: payload(r#"{"call":"c1","ok":false,"result":"3 failed"}"#),
             executed: true,
         },
         bare("c1", Some(&json!("ls"))),
-        Entry::Unknown { call: CallId("c1".to_owned()), begun: Some(Seq(5)) },
+        ContextEntry::Unknown { call: CallId("c1".to_owned()), begun: Some(Seq(5)) },
     ]);
     let use_of = |id: &str, input: Value| json!({"type": "tool_use", "id": id, "name": "a_tool", "input": input});
     let failed = |id: &str, text: &str| json!({"type": "tool_result", "tool_use_id": id, "is_error": true, "content": [{"type": "text", "text": text}]});
@@ -433,7 +433,7 @@ fn an_id_that_stands_twice_is_told_apart_with_its_result() {
         {"id": "x:1", "type": "function", "function": {"name": "c", "arguments": ""}},
     ]);
     let data = json!({"role": "assistant", "content": null, "tool_calls": calls});
-    let gave = |text: &str| Entry::Result {
+    let gave = |text: &str| ContextEntry::Result {
         seq: Seq(text.len() as u64),
         call: CallId("x:1".to_owned()),
         data: result(2, "x:1", text),
@@ -467,7 +467,7 @@ fn each_of_many_results_in_one_message_is_found() {
     let data = payload(&json!({"role": "user", "content": results}).to_string());
     let mut entries =
         vec![message(payload(&json!({"role": "assistant", "content": calls}).to_string()))];
-    entries.extend(ids.iter().map(|id| Entry::Result {
+    entries.extend(ids.iter().map(|id| ContextEntry::Result {
         seq: Seq(2),
         call: CallId(id.clone()),
         data: data.clone(),
@@ -485,7 +485,7 @@ fn each_of_many_results_in_one_message_is_found() {
 fn what_was_cut_off_and_what_was_summed_up_is_told_in_words() {
     let cut = r#"{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"rm","input":{"raw":"{\"pa"}}],"abide":{"answer":"m","partial":true}}"#;
     let context = context(vec![
-        Entry::Summary { seq: Seq(9), text: "They met.".to_owned() },
+        ContextEntry::Summary { seq: Seq(9), text: "They met.".to_owned() },
         message(payload(cut)),
     ]);
     assert_eq!(

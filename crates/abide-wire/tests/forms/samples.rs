@@ -1,8 +1,8 @@
 //! Messages as the APIs give and take them.
 
 use abide_wire::{
-    Call, Image, MessageForm, Part, Said, export, export_called, export_finished, read, read_call,
-    record,
+    Image, MessageForm, MessagePart, ReadMessage, RequestedCall, export, export_called,
+    export_finished, read, read_call, record,
 };
 use serde_json::{Value, json};
 
@@ -47,25 +47,27 @@ fn a_message_is_recorded_as_it_is_where_its_looks_tell_its_form() {
 }
 
 /// What a message says, in short.
-fn brief(said: &Said) -> String {
+fn brief(said: &ReadMessage) -> String {
     let mut out = said.role.clone();
     said.parts.iter().for_each(|part| out.push_str(&format!(" {}", brief_part(part))));
     out
 }
 
-fn brief_part(part: &Part) -> String {
+fn brief_part(part: &MessagePart) -> String {
     match part {
-        Part::Text(text) => format!("text({text:?})"),
-        Part::Thinking { text, signature } => format!("thinking({text:?},{signature:?})"),
-        Part::Image(Image::Url(url)) => format!("url({url})"),
-        Part::Image(Image::Data { media_type, base64 }) => format!("image({media_type},{base64})"),
-        Part::Call(call) => format!("call({},{},{})", call.id, call.name, call.arguments),
-        Part::Result(result) => {
+        MessagePart::Text(text) => format!("text({text:?})"),
+        MessagePart::Thinking { text, signature } => format!("thinking({text:?},{signature:?})"),
+        MessagePart::Image(Image::Url(url)) => format!("url({url})"),
+        MessagePart::Image(Image::Data { media_type, base64 }) => {
+            format!("image({media_type},{base64})")
+        }
+        MessagePart::Call(call) => format!("call({},{},{})", call.id, call.name, call.arguments),
+        MessagePart::Result(result) => {
             let parts: Vec<_> = result.parts.iter().map(brief_part).collect();
             format!("result({},{:?},{})", result.id, result.ok, parts.join(" "))
         }
-        Part::Refusal(text) => format!("refusal({text:?})"),
-        Part::Other(raw) => format!("other({} bytes)", raw.get().len()),
+        MessagePart::Refusal(text) => format!("refusal({text:?})"),
+        MessagePart::Other(raw) => format!("other({} bytes)", raw.get().len()),
     }
 }
 
@@ -260,17 +262,18 @@ fn an_unknown_block_is_said_in_words() {
 #[test]
 fn a_tool_that_was_called_is_called_in_every_form() {
     let data = payload(r#"{"call":"c","name":"sh","arguments":{"a": 1.50},"observed":true}"#);
-    let call = Call { id: "c".into(), name: "sh".into(), arguments: r#"{"a": 1.50}"#.into() };
+    let call =
+        RequestedCall { id: "c".into(), name: "sh".into(), arguments: r#"{"a": 1.50}"#.into() };
     assert_eq!(read_call(&data), Some(call.clone()));
     for form in FORMS {
         let out = export_called(form, &data).unwrap();
         assert_eq!(out.len(), 1, "{form:?}");
         let said = read(&recorded(form, out[0].get())).unwrap();
         assert_eq!(said.role, "assistant");
-        let [Part::Call(read)] = said.parts.as_slice() else { panic!("{said:?}") };
+        let [MessagePart::Call(read)] = said.parts.as_slice() else { panic!("{said:?}") };
         assert_eq!(*read, call, "{form:?}");
     }
-    let plain = Call { id: "c".into(), name: String::new(), arguments: "{}".into() };
+    let plain = RequestedCall { id: "c".into(), name: String::new(), arguments: "{}".into() };
     assert_eq!(read_call(&payload(r#"{"call":"c","arguments":null}"#)), Some(plain));
     assert_eq!(read_call(&payload(r#"{"call":7,"name":"sh"}"#)), None);
 }

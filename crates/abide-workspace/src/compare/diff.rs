@@ -4,12 +4,12 @@ use abide_model::{ObjectHash, Objects};
 
 use crate::compare::read::ReadError;
 use crate::compare::rename::find_renames;
-use crate::compare::walk::{Pair, Within, walk};
-use crate::{Entry, EntryKind, Tree};
+use crate::compare::walk::{Descent, EntryPair, walk};
+use crate::{EntryKind, Tree, TreeEntry};
 
 /// How a path differs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change {
+pub enum ChangeKind {
     /// Only in the new tree.
     Created,
     /// Only in the old tree.
@@ -29,15 +29,15 @@ pub enum Change {
 
 /// A path that differs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Changed {
+pub struct ChangedPath {
     /// Path relative to the root, as bytes with slashes.
     pub path: Vec<u8>,
     /// How it differs.
-    pub change: Change,
+    pub change: ChangeKind,
     /// The old entry.
-    pub old: Option<Entry>,
+    pub old: Option<TreeEntry>,
     /// The new entry.
-    pub new: Option<Entry>,
+    pub new: Option<TreeEntry>,
 }
 
 /// Lists the differences between two trees, sorted by path. Without an old tree, everything in the
@@ -50,11 +50,11 @@ pub fn diff(
     old: Option<ObjectHash>,
     new: ObjectHash,
     renames: bool,
-) -> Result<Vec<Changed>, ReadError> {
+) -> Result<Vec<ChangedPath>, ReadError> {
     let mut changes = Vec::new();
     walk(objects, old, Some(new), &mut |pair| {
         changes.extend(changed(&pair));
-        Within::Enter
+        Descent::Enter
     })?;
     changes.sort_by(|a, b| a.path.cmp(&b.path));
     if renames {
@@ -63,23 +63,23 @@ pub fn diff(
     Ok(changes)
 }
 
-fn changed(pair: &Pair<'_>) -> Option<Changed> {
+fn changed(pair: &EntryPair<'_>) -> Option<ChangedPath> {
     let change = match (pair.old, pair.new) {
-        (None, Some(new)) => is_told(new).then_some(Change::Created)?,
-        (Some(old), None) => is_told(old).then_some(Change::Deleted)?,
-        (Some(old), Some(new)) if !same_kind(old.kind, new.kind) => Change::KindChanged,
+        (None, Some(new)) => is_told(new).then_some(ChangeKind::Created)?,
+        (Some(old), None) => is_told(old).then_some(ChangeKind::Deleted)?,
+        (Some(old), Some(new)) if !same_kind(old.kind, new.kind) => ChangeKind::KindChanged,
         (Some(old), Some(new)) if old.kind == EntryKind::Directory => {
-            (old.mode != new.mode).then_some(Change::ModeChanged)?
+            (old.mode != new.mode).then_some(ChangeKind::ModeChanged)?
         }
-        (Some(old), Some(new)) if same_content(old, new) => Change::ModeChanged,
-        (Some(_), Some(_)) => Change::Modified,
+        (Some(old), Some(new)) if same_content(old, new) => ChangeKind::ModeChanged,
+        (Some(_), Some(_)) => ChangeKind::Modified,
         (None, None) => return None,
     };
     let path = pair.path.to_vec();
-    Some(Changed { path, change, old: pair.old.cloned(), new: pair.new.cloned() })
+    Some(ChangedPath { path, change, old: pair.old.cloned(), new: pair.new.cloned() })
 }
 
-fn is_told(entry: &Entry) -> bool {
+fn is_told(entry: &TreeEntry) -> bool {
     entry.kind != EntryKind::Directory || entry.hash == ObjectHash::of(&Tree::default().write())
 }
 
@@ -89,24 +89,24 @@ pub(crate) fn same_kind(a: EntryKind, b: EntryKind) -> bool {
     a == b || plain(a) && plain(b)
 }
 
-pub(crate) fn same_content(a: &Entry, b: &Entry) -> bool {
+pub(crate) fn same_content(a: &TreeEntry, b: &TreeEntry) -> bool {
     a.kind == b.kind && a.hash == b.hash && a.size == b.size
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::{Heap, Node, directory, file, link};
+    use crate::sample::{Heap, SampleNode, directory, file, link};
 
-    fn told(old: &Node, new: &Node) -> Vec<(String, Change)> {
+    fn told(old: &SampleNode, new: &SampleNode) -> Vec<(String, ChangeKind)> {
         let heap = Heap::default();
         let changes = diff(&heap, Some(old.store(&heap)), new.store(&heap), true).unwrap();
         let name = |path: Vec<u8>| String::from_utf8(path).unwrap();
         changes.into_iter().map(|changed| (name(changed.path), changed.change)).collect()
     }
 
-    fn renamed(from: &str) -> Change {
-        Change::Renamed { from: from.as_bytes().to_vec() }
+    fn renamed(from: &str) -> ChangeKind {
+        ChangeKind::Renamed { from: from.as_bytes().to_vec() }
     }
 
     #[test]
@@ -135,18 +135,18 @@ mod tests {
             ("new", directory([("f", file("f"))])),
         ]);
         let expected = [
-            ("a/b", Change::Modified),
-            ("a/gone", Change::Deleted),
-            ("dir", Change::KindChanged),
-            ("dir/x", Change::Deleted),
-            ("edited", Change::Modified),
-            ("empty", Change::Deleted),
-            ("empty2", Change::Created),
-            ("kind", Change::KindChanged),
-            ("link", Change::Modified),
-            ("mode", Change::ModeChanged),
-            ("modes", Change::ModeChanged),
-            ("new/f", Change::Created),
+            ("a/b", ChangeKind::Modified),
+            ("a/gone", ChangeKind::Deleted),
+            ("dir", ChangeKind::KindChanged),
+            ("dir/x", ChangeKind::Deleted),
+            ("edited", ChangeKind::Modified),
+            ("empty", ChangeKind::Deleted),
+            ("empty2", ChangeKind::Created),
+            ("kind", ChangeKind::KindChanged),
+            ("link", ChangeKind::Modified),
+            ("mode", ChangeKind::ModeChanged),
+            ("modes", ChangeKind::ModeChanged),
+            ("new/f", ChangeKind::Created),
         ];
         let expected: Vec<_> = expected.map(|(path, change)| (path.to_owned(), change)).into();
         assert_eq!(told(&old, &new), expected);
@@ -182,12 +182,12 @@ mod tests {
         ]);
         let expected = [
             ("b/name", renamed("a/name")),
-            ("else", Change::Created),
+            ("else", ChangeKind::Created),
             ("moved", renamed("text")),
-            ("other", Change::Deleted),
-            ("unlike", Change::Deleted),
-            ("void", Change::Deleted),
-            ("void2", Change::Created),
+            ("other", ChangeKind::Deleted),
+            ("unlike", ChangeKind::Deleted),
+            ("void", ChangeKind::Deleted),
+            ("void2", ChangeKind::Created),
         ];
         let expected: Vec<_> = expected.map(|(path, change)| (path.to_owned(), change)).into();
         assert_eq!(told(&old, &new), expected);

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use abide_model::{ObjectHash, Objects, StoreError};
 
-use crate::{Chunks, Entry, EntryKind, Tree, TreeError};
+use crate::{ChunkList, EntryKind, Tree, TreeEntry, TreeError};
 
 /// Why a part of a snapshot cannot be read.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -59,9 +59,12 @@ pub(crate) fn read_trees(
     pairs.map(|(tree, hash)| tree.ok_or(ReadError::Missing(*hash))).collect()
 }
 
-pub(crate) fn read_chunks(objects: &dyn Objects, entry: &Entry) -> Result<Chunks, ReadError> {
+pub(crate) fn read_chunks(
+    objects: &dyn Objects,
+    entry: &TreeEntry,
+) -> Result<ChunkList, ReadError> {
     let hash = entry.hash;
-    let chunks = Chunks::read(&read_object(objects, hash)?);
+    let chunks = ChunkList::read(&read_object(objects, hash)?);
     let chunks = chunks.map_err(|source| ReadError::Form { hash, source })?;
     if chunks.size() == entry.size {
         Ok(chunks)
@@ -71,7 +74,7 @@ pub(crate) fn read_chunks(objects: &dyn Objects, entry: &Entry) -> Result<Chunks
 }
 
 /// The content of a file or the target of a link; empty for a directory.
-pub(crate) fn read_content(objects: &dyn Objects, entry: &Entry) -> Result<Vec<u8>, ReadError> {
+pub(crate) fn read_content(objects: &dyn Objects, entry: &TreeEntry) -> Result<Vec<u8>, ReadError> {
     match entry.kind {
         EntryKind::Directory => Ok(Vec::new()),
         EntryKind::File | EntryKind::Link => read_object(objects, entry.hash),

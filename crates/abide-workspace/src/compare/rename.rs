@@ -10,7 +10,7 @@ use abide_model::{ObjectHash, Objects};
 
 use crate::compare::read::{ReadError, read_content};
 use crate::compare::walk::split;
-use crate::{Change, Changed, Entry, EntryKind};
+use crate::{ChangeKind, ChangedPath, EntryKind, TreeEntry};
 
 /// Minimum similarity of a rename, in percent.
 pub(crate) const LEAST: u64 = 50;
@@ -24,9 +24,9 @@ const PIECE: usize = 64;
 /// Replaces each deletion and creation that form a rename by one change.
 pub(crate) fn find_renames(
     objects: &dyn Objects,
-    changes: &mut Vec<Changed>,
+    changes: &mut Vec<ChangedPath>,
 ) -> Result<(), ReadError> {
-    let mut pairs = Pairs::default();
+    let mut pairs = RenamePairs::default();
     equal(changes, &mut pairs);
     similar(objects, changes, &mut pairs)?;
     let from: HashMap<usize, usize> = pairs.found.iter().copied().collect();
@@ -34,7 +34,7 @@ pub(crate) fn find_renames(
     let before = changes.clone();
     for (at, change) in changes.iter_mut().enumerate() {
         if let Some(old) = from.get(&at).and_then(|old| before.get(*old)) {
-            change.change = Change::Renamed { from: old.path.clone() };
+            change.change = ChangeKind::Renamed { from: old.path.clone() };
             change.old.clone_from(&old.old);
         }
     }
@@ -48,12 +48,12 @@ pub(crate) fn find_renames(
 
 /// Indexes into the list of changes: (new, old).
 #[derive(Default)]
-struct Pairs {
+struct RenamePairs {
     found: Vec<(usize, usize)>,
     taken: HashSet<usize>,
 }
 
-impl Pairs {
+impl RenamePairs {
     fn join(&mut self, new: usize, old: usize) {
         self.found.push((new, old));
         self.taken.extend([new, old]);
@@ -64,8 +64,8 @@ impl Pairs {
     }
 }
 
-fn side<'a>(changes: &'a [Changed], side: &Change) -> Side<'a> {
-    let entry = |change: &'a Changed| change.new.as_ref().or(change.old.as_ref());
+fn side<'a>(changes: &'a [ChangedPath], side: &ChangeKind) -> RenameSide<'a> {
+    let entry = |change: &'a ChangedPath| change.new.as_ref().or(change.old.as_ref());
     (changes.iter().enumerate())
         .filter(|(_, change)| change.change == *side)
         .filter_map(|(at, change)| entry(change).map(|entry| (at, change, entry)))
@@ -73,13 +73,13 @@ fn side<'a>(changes: &'a [Changed], side: &Change) -> Side<'a> {
         .collect()
 }
 
-fn equal(changes: &[Changed], pairs: &mut Pairs) {
+fn equal(changes: &[ChangedPath], pairs: &mut RenamePairs) {
     let mut olds = HashMap::<(ObjectHash, EntryKind), Vec<(usize, &[u8])>>::new();
-    for (at, change, entry) in side(changes, &Change::Deleted) {
+    for (at, change, entry) in side(changes, &ChangeKind::Deleted) {
         let name = split(&change.path).1;
         olds.entry((entry.hash, entry.kind)).or_default().push((at, name));
     }
-    for (at, change, entry) in side(changes, &Change::Created) {
+    for (at, change, entry) in side(changes, &ChangeKind::Created) {
         let Some(olds) = olds.get_mut(&(entry.hash, entry.kind)) else { continue };
         let name = split(&change.path).1;
         let best = olds.iter().position(|(_, old)| *old == name).unwrap_or(0);
@@ -92,28 +92,32 @@ fn equal(changes: &[Changed], pairs: &mut Pairs) {
 struct Candidate<'a> {
     at: usize,
     name: &'a [u8],
-    pieces: Pieces,
+    pieces: ContentPieces,
 }
 
-type Side<'a> = Vec<(usize, &'a Changed, &'a Entry)>;
+type RenameSide<'a> = Vec<(usize, &'a ChangedPath, &'a TreeEntry)>;
 
-fn read<'a>(objects: &dyn Objects, side: Side<'a>) -> Result<Vec<Candidate<'a>>, ReadError> {
-    let candidate = |(at, change, entry): (usize, &'a Changed, &Entry)| {
-        let pieces = Pieces::of(&read_content(objects, entry)?);
+fn read<'a>(objects: &dyn Objects, side: RenameSide<'a>) -> Result<Vec<Candidate<'a>>, ReadError> {
+    let candidate = |(at, change, entry): (usize, &'a ChangedPath, &TreeEntry)| {
+        let pieces = ContentPieces::of(&read_content(objects, entry)?);
         Ok(Candidate { at, name: split(&change.path).1, pieces })
     };
     side.into_iter().map(candidate).collect()
 }
 
-fn similar(objects: &dyn Objects, changes: &[Changed], pairs: &mut Pairs) -> Result<(), ReadError> {
-    let candidates = |change: &Change| {
+fn similar(
+    objects: &dyn Objects,
+    changes: &[ChangedPath],
+    pairs: &mut RenamePairs,
+) -> Result<(), ReadError> {
+    let candidates = |change: &ChangeKind| {
         let mut found = side(changes, change);
         found.retain(|(at, _, entry)| {
             pairs.free(*at) && entry.kind != EntryKind::Link && entry.size <= MAX_SIZE
         });
         found
     };
-    let (olds, news) = (candidates(&Change::Deleted), candidates(&Change::Created));
+    let (olds, news) = (candidates(&ChangeKind::Deleted), candidates(&ChangeKind::Created));
     if olds.is_empty() || news.is_empty() || olds.len() > MAX_FILES || news.len() > MAX_FILES {
         return Ok(());
     }
@@ -140,16 +144,16 @@ fn similar(objects: &dyn Objects, changes: &[Changed], pairs: &mut Pairs) -> Res
 
 /// The similarity of two contents, in percent.
 pub(crate) fn similarity(a: &[u8], b: &[u8]) -> u64 {
-    if a == b { 100 } else { Pieces::of(a).similarity(&Pieces::of(b)).min(99) }
+    if a == b { 100 } else { ContentPieces::of(a).similarity(&ContentPieces::of(b)).min(99) }
 }
 
 /// For each distinct piece of a content, the bytes that all its occurrences take.
-struct Pieces {
+struct ContentPieces {
     size: u64,
     bytes: HashMap<u64, u64>,
 }
 
-impl Pieces {
+impl ContentPieces {
     fn of(content: &[u8]) -> Self {
         let mut bytes = HashMap::new();
         let mut rest = content;

@@ -8,7 +8,7 @@ use imara_diff::{Algorithm, Diff, InternedInput};
 
 use crate::compare::read::{ReadError, read_content};
 use crate::compare::rename::{LEAST, similarity};
-use crate::{Change, Changed, Entry, EntryKind};
+use crate::{ChangeKind, ChangedPath, EntryKind, TreeEntry};
 
 /// Larger files are not compared line by line.
 const MAX_SIZE: u64 = 8 * 1024 * 1024;
@@ -40,7 +40,7 @@ pub struct FileDiff {
 /// Formats a change as a unified diff with `context` lines around each hunk.
 pub fn unified(
     objects: &dyn Objects,
-    changed: &Changed,
+    changed: &ChangedPath,
     context: usize,
 ) -> Result<FileDiff, ReadError> {
     let mut diff = FileDiff::default();
@@ -51,7 +51,7 @@ pub fn unified(
 }
 
 /// Counts the lines that a change adds and removes.
-pub fn stat(objects: &dyn Objects, changed: &Changed) -> Result<DiffStat, ReadError> {
+pub fn stat(objects: &dyn Objects, changed: &ChangedPath) -> Result<DiffStat, ReadError> {
     let mut stat = DiffStat::default();
     for part in parts(changed) {
         if part.same_content() {
@@ -59,7 +59,7 @@ pub fn stat(objects: &dyn Objects, changed: &Changed) -> Result<DiffStat, ReadEr
         }
         match part.contents(objects)?.filter(is_text) {
             Some((old, new)) => {
-                let lines = Lines::of(&old, &new);
+                let lines = LineDiff::of(&old, &new);
                 stat.insertions += u64::from(lines.diff.count_additions());
                 stat.deletions += u64::from(lines.diff.count_removals());
             }
@@ -70,46 +70,46 @@ pub fn stat(objects: &dyn Objects, changed: &Changed) -> Result<DiffStat, ReadEr
 }
 
 /// A path on both sides. A change of type gives two: a deletion and a creation.
-struct Part<'a> {
+struct DiffPair<'a> {
     from: &'a [u8],
     to: &'a [u8],
-    old: Option<&'a Entry>,
-    new: Option<&'a Entry>,
+    old: Option<&'a TreeEntry>,
+    new: Option<&'a TreeEntry>,
 }
 
-fn parts(changed: &Changed) -> Vec<Part<'_>> {
+fn parts(changed: &ChangedPath) -> Vec<DiffPair<'_>> {
     let file =
-        |entry: &Option<Entry>| entry.as_ref().is_some_and(|e| e.kind != EntryKind::Directory);
+        |entry: &Option<TreeEntry>| entry.as_ref().is_some_and(|e| e.kind != EntryKind::Directory);
     let to = changed.path.as_slice();
     let from = match &changed.change {
-        Change::Renamed { from } => from.as_slice(),
+        ChangeKind::Renamed { from } => from.as_slice(),
         _ => to,
     };
     let old = changed.old.as_ref().filter(|_| file(&changed.old));
     let new = changed.new.as_ref().filter(|_| file(&changed.new));
     let sides = match changed.change {
-        Change::KindChanged => vec![(old, None), (None, new)],
+        ChangeKind::KindChanged => vec![(old, None), (None, new)],
         _ => vec![(old, new)],
     };
     let sides = sides.into_iter().filter(|(old, new)| old.is_some() || new.is_some());
-    sides.map(|(old, new)| Part { from, to, old, new }).collect()
+    sides.map(|(old, new)| DiffPair { from, to, old, new }).collect()
 }
 
 /// The old and the new content.
-type Texts = (Vec<u8>, Vec<u8>);
+type ContentPair = (Vec<u8>, Vec<u8>);
 
-impl Part<'_> {
+impl DiffPair<'_> {
     fn same_content(&self) -> bool {
         matches!((self.old, self.new), (Some(old), Some(new)) if old.hash == new.hash)
     }
 
     /// Both contents; `None` if either is too large.
-    fn contents(&self, objects: &dyn Objects) -> Result<Option<Texts>, ReadError> {
+    fn contents(&self, objects: &dyn Objects) -> Result<Option<ContentPair>, ReadError> {
         let sides = [self.old, self.new];
         if sides.iter().flatten().any(|entry| entry.size > MAX_SIZE) {
             return Ok(None);
         }
-        let read = |entry: Option<&Entry>| {
+        let read = |entry: Option<&TreeEntry>| {
             entry.map_or(Ok(Vec::new()), |entry| read_content(objects, entry))
         };
         Ok(Some((read(self.old)?, read(self.new)?)))
@@ -155,7 +155,7 @@ impl Part<'_> {
             line(out, &[b"Binary files ", &a, b" and ", &b, b" differ"]);
             return Ok(());
         };
-        let lines = Lines::of(&old, &new);
+        let lines = LineDiff::of(&old, &new);
         diff.stat.insertions += u64::from(lines.diff.count_additions());
         diff.stat.deletions += u64::from(lines.diff.count_removals());
         let hunks = lines.hunks(context);
@@ -182,14 +182,14 @@ fn tab(shown: &[u8], path: &[u8]) -> &'static [u8] {
     if shown != b"/dev/null" && path.contains(&b' ') { b"\t" } else { b"" }
 }
 
-fn mode(entry: &Entry) -> Vec<u8> {
+fn mode(entry: &TreeEntry) -> Vec<u8> {
     match entry.kind {
         EntryKind::Link => b"120000".to_vec(),
         _ => format!("100{:03o}", entry.mode & 0o777).into_bytes(),
     }
 }
 
-fn is_text((old, new): &Texts) -> bool {
+fn is_text((old, new): &ContentPair) -> bool {
     [old, new].iter().all(|side| !side.get(..BINARY_HEAD).unwrap_or(side).contains(&0))
 }
 
@@ -227,7 +227,7 @@ fn quoted(prefix: &[u8], path: &[u8]) -> Vec<u8> {
 }
 
 /// A line diff of two texts.
-struct Lines<'a> {
+struct LineDiff<'a> {
     input: InternedInput<&'a [u8]>,
     diff: Diff,
 }
@@ -239,7 +239,7 @@ struct Hunk {
     edits: Vec<(Range<u32>, Range<u32>)>,
 }
 
-impl<'a> Lines<'a> {
+impl<'a> LineDiff<'a> {
     fn of(old: &'a [u8], new: &'a [u8]) -> Self {
         let input = InternedInput::new(byte_lines(old), byte_lines(new));
         let mut diff = Diff::compute(Algorithm::Histogram, &input);

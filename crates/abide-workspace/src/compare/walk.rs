@@ -5,22 +5,22 @@
 use abide_model::{ObjectHash, Objects};
 
 use crate::compare::read::{ReadError, read_trees};
-use crate::{Entry, EntryKind, Tree};
+use crate::{EntryKind, Tree, TreeEntry};
 
 /// No system call accepts a path deeper than this.
 const MAX_DEPTH: usize = 4096;
 
 /// A name that differs. A directory that is in both trees is visited even if only its contents
 /// differ.
-pub(crate) struct Pair<'a> {
+pub(crate) struct EntryPair<'a> {
     pub(crate) path: &'a [u8],
-    pub(crate) old: Option<&'a Entry>,
-    pub(crate) new: Option<&'a Entry>,
+    pub(crate) old: Option<&'a TreeEntry>,
+    pub(crate) new: Option<&'a TreeEntry>,
 }
 
 /// Whether to descend into a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Within {
+pub(crate) enum Descent {
     Enter,
     Pass,
 }
@@ -36,7 +36,7 @@ pub(crate) fn walk(
     objects: &dyn Objects,
     old: Option<ObjectHash>,
     new: Option<ObjectHash>,
-    visit: &mut dyn FnMut(Pair<'_>) -> Within,
+    visit: &mut dyn FnMut(EntryPair<'_>) -> Descent,
 ) -> Result<(), ReadError> {
     if old == new {
         return Ok(());
@@ -64,7 +64,7 @@ fn compare(
     path: &[u8],
     old: &Tree,
     new: &Tree,
-    visit: &mut dyn FnMut(Pair<'_>) -> Within,
+    visit: &mut dyn FnMut(EntryPair<'_>) -> Descent,
     below: &mut Vec<Level>,
 ) {
     let mut olds = old.entries.iter().peekable();
@@ -83,10 +83,10 @@ fn compare(
         }
         let name = old.or(new).map_or(&[][..], |entry| &entry.name);
         let path = join(path, name);
-        if visit(Pair { path: &path, old, new }) == Within::Pass {
+        if visit(EntryPair { path: &path, old, new }) == Descent::Pass {
             continue;
         }
-        let tree = |entry: Option<&Entry>| {
+        let tree = |entry: Option<&TreeEntry>| {
             entry.filter(|entry| entry.kind == EntryKind::Directory).map(|entry| entry.hash)
         };
         let (old, new) = (tree(old), tree(new));

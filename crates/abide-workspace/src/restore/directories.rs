@@ -7,12 +7,14 @@ use std::sync::PoisonError;
 use rustix::fs::{AtFlags, FileType, Mode};
 use rustix::io::Errno;
 
-use super::found::{Found, StepError, find};
-use super::{EDITED, EXISTS, FILE_BITS, MODE_EDITED, Outcome, Run, StepResult, kind, told};
+use super::found::{PathState, StepError, find};
+use super::{
+    EDITED, EXISTS, FILE_BITS, MODE_EDITED, RestoreRun, StepOutcome, StepResult, kind, told,
+};
 use crate::compare::walk::split;
-use crate::owner::Owner;
+use crate::owner::FileOwner;
 use crate::restore::root::{look, set_mode};
-use crate::{Action, Entry, EntryKind, Plan, Step};
+use crate::{EntryKind, RestoreAction, RestorePlan, RestoreStep, TreeEntry};
 
 /// Mode bits that a restored directory can have.
 const DIRECTORY_BITS: u16 = 0o3777;
@@ -28,7 +30,7 @@ const OPENED: u16 = OWNER | UNFINISHED;
 
 /// Who created a directory.
 #[derive(Clone, Copy)]
-pub(super) enum Made {
+pub(super) enum DirectoryOrigin {
     /// This run.
     Here,
     /// An interrupted run. Or that run opened the directory to remove its contents.
@@ -44,7 +46,7 @@ enum DirectoryMode<'a> {
     /// It was opened and had this mode before.
     Opened(u16),
     /// A step sets it.
-    Step(&'a Step),
+    Step(&'a RestoreStep),
 }
 
 /// The mode of a directory while files are written into it.
@@ -53,20 +55,23 @@ fn mode_at_first(mode: u16) -> u16 {
     if first == mode & DIRECTORY_BITS { first } else { first | UNFINISHED }
 }
 
-impl Run<'_> {
-    pub(super) fn make_directory(&self, step: &Step) -> Result<(Outcome, Made), StepError> {
+impl RestoreRun<'_> {
+    pub(super) fn make_directory(
+        &self,
+        step: &RestoreStep,
+    ) -> Result<(StepOutcome, DirectoryOrigin), StepError> {
         let (parent, name) = split(&step.path);
         let mode = step.entry.as_ref().map_or(OWNER, |entry| mode_at_first(entry.mode));
-        let mut made = Made::Elsewhere;
+        let mut made = DirectoryOrigin::Elsewhere;
         let outcome = self.within(parent, &mut |directory| {
-            if let Outcome::Kept(why) = self.clear_for_directory(directory, name, step)? {
-                return Ok(Outcome::Kept(why));
+            if let StepOutcome::Kept(why) = self.clear_for_directory(directory, name, step)? {
+                return Ok(StepOutcome::Kept(why));
             }
             self.act()?;
             match rustix::fs::mkdirat(directory, name, Mode::from_raw_mode(mode.into())) {
                 Ok(()) => {
-                    made = Made::Here;
-                    if let Some(owner) = Owner::of_new(directory) {
+                    made = DirectoryOrigin::Here;
+                    if let Some(owner) = FileOwner::of_new(directory) {
                         owner.give_directory(directory, name);
                     }
                 }
@@ -78,33 +83,38 @@ impl Run<'_> {
                     let as_made = seen.mode & (FILE_BITS | UNFINISHED) == mode;
                     match made {
                         // The umask cleared some bits.
-                        Made::Here if !as_made => set_mode(directory, name, mode)?,
-                        Made::Elsewhere if as_made && mode & UNFINISHED != 0 => {
-                            made = Made::Earlier;
+                        DirectoryOrigin::Here if !as_made => set_mode(directory, name, mode)?,
+                        DirectoryOrigin::Elsewhere if as_made && mode & UNFINISHED != 0 => {
+                            made = DirectoryOrigin::Earlier;
                         }
                         _ => {}
                     }
-                    Ok(Outcome::Done)
+                    Ok(StepOutcome::Done)
                 }
-                _ => Ok(Outcome::Kept(EXISTS)),
+                _ => Ok(StepOutcome::Kept(EXISTS)),
             }
         })?;
         Ok((outcome, made))
     }
 
     /// Removes the file or link that is in the way of a directory.
-    fn clear_for_directory(&self, directory: &OwnedFd, name: &[u8], step: &Step) -> StepResult {
+    fn clear_for_directory(
+        &self,
+        directory: &OwnedFd,
+        name: &[u8],
+        step: &RestoreStep,
+    ) -> StepResult {
         if step.was.is_none() {
-            return Ok(Outcome::Done);
+            return Ok(StepOutcome::Done);
         }
         match find(self.objects, directory, name, step)? {
-            Found::Missing | Found::Target(_) => Ok(Outcome::Done),
-            Found::Replaceable(seen) if look(directory, name)? == Some(seen) => {
+            PathState::Missing | PathState::Target(_) => Ok(StepOutcome::Done),
+            PathState::Replaceable(seen) if look(directory, name)? == Some(seen) => {
                 self.act()?;
                 rustix::fs::unlinkat(directory, name, AtFlags::empty())?;
-                Ok(Outcome::Done)
+                Ok(StepOutcome::Done)
             }
-            Found::Replaceable(_) | Found::Other => Ok(Outcome::Kept(EDITED)),
+            PathState::Replaceable(_) | PathState::Other => Ok(StepOutcome::Kept(EDITED)),
         }
     }
 
@@ -130,7 +140,7 @@ impl Run<'_> {
         set_mode(&parent, name, seen.mode | OPENED).is_ok()
     }
 
-    pub(super) fn set_directory_modes(&self, plan: &Plan) -> Result<(), StepError> {
+    pub(super) fn set_directory_modes(&self, plan: &RestorePlan) -> Result<(), StepError> {
         let mut modes: BTreeMap<&[u8], DirectoryMode<'_>> = BTreeMap::new();
         for (path, mode) in &plan.closed {
             modes.insert(path, DirectoryMode::Closed(*mode));
@@ -142,14 +152,14 @@ impl Run<'_> {
         for step in plan.steps.iter().filter(|s| kind(&s.entry) == Some(EntryKind::Directory)) {
             // A directory that existed already and is not stored keeps its mode.
             let made = self.made.contains(&step.path) || self.unfinished.contains(&step.path);
-            if made || step.action == Action::Chmod {
+            if made || step.action == RestoreAction::Chmod {
                 modes.insert(&step.path, DirectoryMode::Step(step));
             }
         }
         for (path, mode) in modes.into_iter().rev() {
             let set = || self.set_directory_mode(path, &mode);
             match mode {
-                DirectoryMode::Step(step) if step.action == Action::Chmod => {
+                DirectoryMode::Step(step) if step.action == RestoreAction::Chmod => {
                     self.settle(step, set)?;
                 }
                 _ => match set() {
@@ -166,22 +176,24 @@ impl Run<'_> {
     fn set_directory_mode(&self, path: &[u8], to: &DirectoryMode<'_>) -> StepResult {
         let (parent, name) = split(path);
         let directory = self.directory(parent)?;
-        let Some(seen) = look(&directory, name)? else { return Ok(Outcome::Kept(EDITED)) };
+        let Some(seen) = look(&directory, name)? else { return Ok(StepOutcome::Kept(EDITED)) };
         if seen.kind != FileType::Directory {
-            return Ok(Outcome::Kept(EDITED));
+            return Ok(StepOutcome::Kept(EDITED));
         }
         let mode = match to {
-            DirectoryMode::Closed(mode) if seen.mode != mode | OPENED => return Ok(Outcome::Done),
+            DirectoryMode::Closed(mode) if seen.mode != mode | OPENED => {
+                return Ok(StepOutcome::Done);
+            }
             DirectoryMode::Closed(mode) | DirectoryMode::Opened(mode) => *mode,
             DirectoryMode::Step(step) => {
                 let mode = step.entry.as_ref().map_or(seen.mode, |e| e.mode & DIRECTORY_BITS);
-                let was = step.was.as_ref().filter(|_| step.action == Action::Chmod);
-                let known = |was: &Entry| {
+                let was = step.was.as_ref().filter(|_| step.action == RestoreAction::Chmod);
+                let known = |was: &TreeEntry| {
                     let known = [was.mode, was.mode | OPENED, mode, mode | OPENED];
                     known.iter().any(|known| (known ^ seen.mode) & DIRECTORY_BITS == 0)
                 };
                 if !was.is_none_or(known) {
-                    return Ok(Outcome::Kept(MODE_EDITED));
+                    return Ok(StepOutcome::Kept(MODE_EDITED));
                 }
                 mode
             }
@@ -190,7 +202,7 @@ impl Run<'_> {
             self.act()?;
             set_mode(&directory, name, mode)?;
         }
-        Ok(Outcome::Done)
+        Ok(StepOutcome::Done)
     }
 
     /// Puts back the modes of opened directories after the restore was cancelled.

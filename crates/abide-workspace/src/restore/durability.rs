@@ -7,17 +7,17 @@ use std::path::Path;
 
 use rustix::io::Errno;
 
-use super::Run;
+use super::RestoreRun;
 use crate::compare::walk::split;
-use crate::restore::root::Root;
-use crate::{Entry, EntryKind, Plan, Step};
+use crate::restore::root::WorkspaceRoot;
+use crate::{EntryKind, RestorePlan, RestoreStep, TreeEntry};
 
 /// With more steps, the whole file system is synced at once.
 const FEW_STEPS: usize = 256;
 
 /// How a restore is made durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Durability {
+pub(super) enum RestoreSync {
     /// Nothing is synced.
     Left,
     /// Sync each file before it gets its name, and each touched directory at the end.
@@ -26,32 +26,32 @@ pub(super) enum Durability {
     Whole,
 }
 
-impl Durability {
-    pub(super) fn of(plan: &Plan) -> Self {
+impl RestoreSync {
+    pub(super) fn of(plan: &RestorePlan) -> Self {
         let few = plan.steps.len() <= FEW_STEPS;
-        let closed = |step: &Step| step.entry.as_ref().is_some_and(is_closed);
+        let closed = |step: &RestoreStep| step.entry.as_ref().is_some_and(is_closed);
         if few && !plan.steps.iter().any(closed) { Self::Each } else { Self::Whole }
     }
 }
 
 /// Returns true if the owner may not read it: once it has its mode it cannot be opened for syncing.
-fn is_closed(entry: &Entry) -> bool {
+fn is_closed(entry: &TreeEntry) -> bool {
     entry.kind != EntryKind::Link && entry.mode & 0o400 == 0
 }
 
 /// Syncs the file system that holds this directory, for use after
 /// [`restore_all`](crate::restore_all).
 pub fn sync(root: &Path) -> io::Result<()> {
-    Ok(Root::open(root)?.sync()?)
+    Ok(WorkspaceRoot::open(root)?.sync()?)
 }
 
-impl Run<'_> {
+impl RestoreRun<'_> {
     /// Called at the end. Everything the plan did is durable afterwards.
-    pub(super) fn sync(&self, plan: &Plan) -> Result<(), Errno> {
+    pub(super) fn sync(&self, plan: &RestorePlan) -> Result<(), Errno> {
         match self.durability {
-            Durability::Left => Ok(()),
-            Durability::Whole => self.root.sync(),
-            Durability::Each => {
+            RestoreSync::Left => Ok(()),
+            RestoreSync::Whole => self.root.sync(),
+            RestoreSync::Each => {
                 for directory in touched(plan) {
                     match self.root.sync_directory(directory) {
                         Ok(()) | Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
@@ -66,7 +66,7 @@ impl Run<'_> {
 }
 
 /// The directories whose entries or modes a plan changes.
-fn touched(plan: &Plan) -> BTreeSet<&[u8]> {
+fn touched(plan: &RestorePlan) -> BTreeSet<&[u8]> {
     let mut touched = BTreeSet::new();
     for step in &plan.steps {
         touched.insert(split(&step.path).0);
@@ -83,7 +83,7 @@ fn touched(plan: &Plan) -> BTreeSet<&[u8]> {
 mod tests {
     use super::*;
     use crate::plan;
-    use crate::sample::{Heap, Node, directory, file, link};
+    use crate::sample::{Heap, SampleNode, directory, file, link};
 
     #[test]
     fn every_directory_that_a_plan_touches_is_synced() {
@@ -103,32 +103,32 @@ mod tests {
         let plan = plan(&heap, old.store(&heap), new.store(&heap), &[]).unwrap();
         let expected: [&[u8]; 5] = [b"", b"d/e", b"gone", b"made", b"mode"];
         assert_eq!(touched(&plan), BTreeSet::from(expected));
-        assert_eq!(Durability::of(&plan), Durability::Each);
+        assert_eq!(RestoreSync::of(&plan), RestoreSync::Each);
     }
 
     #[test]
     fn many_steps_and_files_that_cannot_be_opened_are_synced_with_all() {
         let heap = Heap::default();
-        let durability = |new: &Node| {
+        let durability = |new: &SampleNode| {
             let old = directory([]).store(&heap);
-            Durability::of(&plan(&heap, old, new.store(&heap), &[]).unwrap())
+            RestoreSync::of(&plan(&heap, old, new.store(&heap), &[]).unwrap())
         };
         let files = |count: usize| {
             let files = (0..count).map(|n| (n.to_string().into_bytes(), file("f")));
-            Node::Directory(files.collect(), 0o755)
+            SampleNode::Directory(files.collect(), 0o755)
         };
-        assert_eq!(durability(&files(FEW_STEPS)), Durability::Each);
-        assert_eq!(durability(&files(FEW_STEPS + 1)), Durability::Whole);
-        assert_eq!(durability(&directory([("l", link("f"))])), Durability::Each);
+        assert_eq!(durability(&files(FEW_STEPS)), RestoreSync::Each);
+        assert_eq!(durability(&files(FEW_STEPS + 1)), RestoreSync::Whole);
+        assert_eq!(durability(&directory([("l", link("f"))])), RestoreSync::Each);
         let closed = directory([("f", file("f").with_mode(0o200))]);
-        assert_eq!(durability(&closed), Durability::Whole);
+        assert_eq!(durability(&closed), RestoreSync::Whole);
     }
 
     #[test]
     fn a_directory_is_synced_and_none_is_an_error() {
         let room = tempfile::tempdir().unwrap();
         directory([("d", directory([]))]).make(room.path());
-        let root = Root::open(room.path()).unwrap();
+        let root = WorkspaceRoot::open(room.path()).unwrap();
         assert_eq!((root.sync_directory(b""), root.sync_directory(b"d")), (Ok(()), Ok(())));
         assert_eq!(root.sync_directory(b"none"), Err(Errno::NOENT));
         sync(room.path()).unwrap();

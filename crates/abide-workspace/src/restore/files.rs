@@ -8,12 +8,12 @@ use abide_model::ObjectHash;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-use super::found::{Found, StepError, find};
-use super::write::Body;
-use super::{EDITED, EXISTS, FILE_BITS, Outcome, Run, StepResult, kind};
+use super::found::{PathState, StepError, find};
+use super::write::FileContent;
+use super::{EDITED, EXISTS, FILE_BITS, RestoreRun, StepOutcome, StepResult, kind};
 use crate::compare::read::read_chunks;
 use crate::compare::walk::split;
-use crate::{Action, Entry, EntryKind, Step};
+use crate::{EntryKind, RestoreAction, RestoreStep, TreeEntry};
 
 /// Fewer files than this are written on the calling thread.
 const FEW: usize = 32;
@@ -23,10 +23,10 @@ const GROUP: usize = 16;
 const NOT_A_DIRECTORY: &str = "its parent is missing or not a directory";
 const DAMAGED: &str = "its content is missing or damaged in the store";
 
-impl Run<'_> {
-    pub(super) fn write_all(&self, steps: &[&Step]) -> Result<(), StepError> {
+impl RestoreRun<'_> {
+    pub(super) fn write_all(&self, steps: &[&RestoreStep]) -> Result<(), StepError> {
         let groups = self.grouped(steps);
-        let write = |group: &Vec<&Step>| self.write_group(group);
+        let write = |group: &Vec<&RestoreStep>| self.write_group(group);
         if steps.len() < FEW {
             return groups.iter().try_for_each(write);
         }
@@ -34,8 +34,8 @@ impl Run<'_> {
     }
 
     /// Groups steps whose objects are stored together. A large file forms its own group.
-    fn grouped<'s>(&self, steps: &[&'s Step]) -> Vec<Vec<&'s Step>> {
-        let (large, small): (Vec<&Step>, Vec<&Step>) =
+    fn grouped<'s>(&self, steps: &[&'s RestoreStep]) -> Vec<Vec<&'s RestoreStep>> {
+        let (large, small): (Vec<&RestoreStep>, Vec<&RestoreStep>) =
             steps.iter().copied().partition(|step| kind(&step.entry) == Some(EntryKind::Large));
         let hashes: Vec<_> = small.iter().filter_map(|step| hash(step)).collect();
         let places = self.objects.places(&hashes).unwrap_or_default();
@@ -45,7 +45,7 @@ impl Run<'_> {
             .map(|(at, step)| (places.get(at).copied().flatten(), hash(step), step))
             .collect();
         placed.sort_by_key(|(place, hash, _)| (*place, *hash));
-        let mut groups: Vec<Vec<&Step>> = large.into_iter().map(|step| vec![step]).collect();
+        let mut groups: Vec<Vec<&RestoreStep>> = large.into_iter().map(|step| vec![step]).collect();
         let mut last = None;
         for (place, _, step) in placed {
             match groups.last_mut() {
@@ -59,16 +59,16 @@ impl Run<'_> {
         groups
     }
 
-    fn write_group(&self, group: &[&Step]) -> Result<(), StepError> {
+    fn write_group(&self, group: &[&RestoreStep]) -> Result<(), StepError> {
         if let [step] = group
             && let Some(entry) = step.entry.as_ref().filter(|e| e.kind == EntryKind::Large)
         {
             return self.settle(step, || {
                 let chunks = read_chunks(self.objects, entry)?;
-                self.put(step, entry, &Body::Chunks(&chunks))
+                self.put(step, entry, &FileContent::Chunks(&chunks))
             });
         }
-        let mut rows: Vec<(ObjectHash, Vec<&Step>)> = Vec::new();
+        let mut rows: Vec<(ObjectHash, Vec<&RestoreStep>)> = Vec::new();
         for step in group {
             let Some(hash) = hash(step) else { continue };
             match rows.last_mut() {
@@ -88,7 +88,7 @@ impl Run<'_> {
             }
             for step in steps {
                 let Some(entry) = &step.entry else { continue };
-                stopped = self.settle(step, || self.put(step, entry, &Body::Bytes(bytes)));
+                stopped = self.settle(step, || self.put(step, entry, &FileContent::Bytes(bytes)));
                 if stopped.is_err() {
                     return ControlFlow::Break(());
                 }
@@ -104,14 +104,19 @@ impl Run<'_> {
         Ok(())
     }
 
-    pub(super) fn put(&self, step: &Step, entry: &Entry, body: &Body<'_>) -> StepResult {
+    pub(super) fn put(
+        &self,
+        step: &RestoreStep,
+        entry: &TreeEntry,
+        body: &FileContent<'_>,
+    ) -> StepResult {
         let (parent, name) = split(&step.path);
         let fresh = self.made.contains(parent);
         let outcome = self.within(parent, &mut |directory| {
             if fresh {
                 match self.write(directory, name, entry, body) {
                     Err(StepError::Io(Errno::EXIST)) => {}
-                    written => return written.map(|()| Outcome::Done),
+                    written => return written.map(|()| StepOutcome::Done),
                 }
             }
             self.put_beside(directory, name, step, entry, body)
@@ -128,37 +133,43 @@ impl Run<'_> {
         &self,
         directory: &OwnedFd,
         name: &[u8],
-        step: &Step,
-        entry: &Entry,
-        body: &Body<'_>,
+        step: &RestoreStep,
+        entry: &TreeEntry,
+        body: &FileContent<'_>,
     ) -> StepResult {
         // If another process creates the file in between, look again.
         for _ in 0..3 {
             match find(self.objects, directory, name, step)? {
-                Found::Missing => match self.write_new(directory, name, entry, body) {
+                PathState::Missing => match self.write_new(directory, name, entry, body) {
                     Err(StepError::Io(Errno::EXIST)) => {}
-                    written => return written.map(|()| Outcome::Done),
+                    written => return written.map(|()| StepOutcome::Done),
                 },
-                Found::Target(seen) => {
+                PathState::Target(seen) => {
                     let mode = entry.mode & FILE_BITS;
                     if seen.kind == FileType::RegularFile && seen.mode != mode {
                         self.act()?;
                         self.set_file_mode(directory, name, mode)?;
                     }
-                    return Ok(Outcome::Done);
+                    return Ok(StepOutcome::Done);
                 }
-                Found::Replaceable(seen) => {
+                PathState::Replaceable(seen) => {
                     let replaced = self.replace(directory, name, seen, entry, body)?;
-                    return Ok(if replaced { Outcome::Done } else { Outcome::Kept(EDITED) });
+                    return Ok(if replaced {
+                        StepOutcome::Done
+                    } else {
+                        StepOutcome::Kept(EDITED)
+                    });
                 }
-                Found::Other if step.action == Action::Create => return Ok(Outcome::Kept(EXISTS)),
-                Found::Other => break,
+                PathState::Other if step.action == RestoreAction::Create => {
+                    return Ok(StepOutcome::Kept(EXISTS));
+                }
+                PathState::Other => break,
             }
         }
-        Ok(Outcome::Kept(EDITED))
+        Ok(StepOutcome::Kept(EDITED))
     }
 }
 
-fn hash(step: &Step) -> Option<ObjectHash> {
+fn hash(step: &RestoreStep) -> Option<ObjectHash> {
     step.entry.as_ref().map(|entry| entry.hash)
 }

@@ -9,19 +9,19 @@ use rustix::fs::{FileType, Mode};
 use rustix::io::Errno;
 
 use crate::compare::read::{ReadError, read_chunks, read_object};
-use crate::restore::root::{READ, Seen, look};
-use crate::{Entry, EntryKind, Step};
+use crate::restore::root::{FileFingerprint, READ, look};
+use crate::{EntryKind, RestoreStep, TreeEntry};
 
 /// What a step finds at its path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum PathState {
     /// Nothing.
     Missing,
     /// Already the target: the step was done before.
-    Target(Seen),
+    Target(FileFingerprint),
     /// What the plan expects; or only the first bytes of that or of the target, as an interrupted
     /// restore leaves them. The store holds the complete file.
-    Replaceable(Seen),
+    Replaceable(FileFingerprint),
     /// Something else, which the store may not hold.
     Other,
 }
@@ -45,21 +45,21 @@ pub(super) fn find(
     objects: &dyn Objects,
     directory: &OwnedFd,
     name: &[u8],
-    step: &Step,
-) -> Result<Found, StepError> {
-    let Some(seen) = look(directory, name)? else { return Ok(Found::Missing) };
-    let holds = |entry: Option<&Entry>| {
+    step: &RestoreStep,
+) -> Result<PathState, StepError> {
+    let Some(seen) = look(directory, name)? else { return Ok(PathState::Missing) };
+    let holds = |entry: Option<&TreeEntry>| {
         entry.map_or(Ok(false), |entry| holds(objects, directory, name, &seen, entry))
     };
     if holds(step.entry.as_ref())? {
-        return Ok(Found::Target(seen));
+        return Ok(PathState::Target(seen));
     }
     let was = step.was.as_ref().filter(|was| was.kind != EntryKind::Directory);
     let begins = |entry| begins(objects, directory, name, &seen, entry);
     if holds(was)? || begins(step.entry.as_ref())? || begins(was)? {
-        return Ok(Found::Replaceable(seen));
+        return Ok(PathState::Replaceable(seen));
     }
-    Ok(Found::Other)
+    Ok(PathState::Other)
 }
 
 /// Returns true if what was seen under this name matches the entry. Modes are not compared.
@@ -67,8 +67,8 @@ fn holds(
     objects: &dyn Objects,
     directory: &OwnedFd,
     name: &[u8],
-    seen: &Seen,
-    entry: &Entry,
+    seen: &FileFingerprint,
+    entry: &TreeEntry,
 ) -> Result<bool, StepError> {
     match entry.kind {
         EntryKind::Directory => Ok(seen.kind == FileType::Directory),
@@ -104,8 +104,8 @@ fn begins(
     objects: &dyn Objects,
     directory: &OwnedFd,
     name: &[u8],
-    seen: &Seen,
-    entry: Option<&Entry>,
+    seen: &FileFingerprint,
+    entry: Option<&TreeEntry>,
 ) -> Result<bool, StepError> {
     let Some(entry) = entry else { return Ok(false) };
     let file = matches!(entry.kind, EntryKind::File | EntryKind::Large);
@@ -132,12 +132,16 @@ fn begins(
 }
 
 /// Opens the file that was seen; `None` if it is a different one now.
-fn open(directory: &OwnedFd, name: &[u8], seen: &Seen) -> Result<Option<File>, StepError> {
+fn open(
+    directory: &OwnedFd,
+    name: &[u8],
+    seen: &FileFingerprint,
+) -> Result<Option<File>, StepError> {
     let fd = match rustix::fs::openat(directory, name, READ, Mode::empty()) {
         Err(Errno::NOENT | Errno::LOOP) => return Ok(None),
         opened => opened?,
     };
-    let same = Seen::of(&rustix::fs::fstat(&fd)?) == *seen;
+    let same = FileFingerprint::of(&rustix::fs::fstat(&fd)?) == *seen;
     Ok(same.then(|| File::from(fd)))
 }
 

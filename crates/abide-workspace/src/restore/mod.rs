@@ -32,16 +32,16 @@ use abide_model::{ObjectHash, Objects};
 use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
 
-use self::directories::Made;
-use self::durability::Durability;
+use self::directories::DirectoryOrigin;
+use self::durability::RestoreSync;
 use self::found::StepError;
-use self::write::Temporary;
+use self::write::TemporaryNames;
 use crate::compare::read::ReadError;
 use crate::compare::walk::split;
 use crate::reserved::is_alias;
 use crate::restore::plan::{RESERVED, plan_all};
-use crate::restore::root::{Root, look, names, set_mode, set_mode_durably};
-use crate::{Action, Entry, EntryKind, Kept, Plan, Step};
+use crate::restore::root::{WorkspaceRoot, look, names, set_mode, set_mode_durably};
+use crate::{EntryKind, KeptPath, RestoreAction, RestorePlan, RestoreStep, TreeEntry};
 
 /// Mode bits that a restored file can have.
 const FILE_BITS: u16 = 0o777;
@@ -55,12 +55,12 @@ const SPECIAL_BITS: &str = "its set-user-id, set-group-id and sticky bits are no
 
 /// Returns true for names that a restore gives to incomplete files.
 pub(crate) fn is_temporary(name: &[u8]) -> bool {
-    Temporary::is(name)
+    TemporaryNames::is(name)
 }
 
 /// The result of a restore.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Restored {
+pub struct RestoreReport {
     /// Files, links and directories that were created.
     pub created: u64,
     /// Those whose content, type or mode was changed.
@@ -121,13 +121,13 @@ pub enum RestoreError {
 pub fn restore(
     root: &Path,
     objects: &dyn Objects,
-    plan: &Plan,
+    plan: &RestorePlan,
     watch: &RestoreWatch<'_>,
-) -> Result<Restored, RestoreError> {
-    let run = Run::new(root, objects, watch)?;
+) -> Result<RestoreReport, RestoreError> {
+    let run = RestoreRun::new(root, objects, watch)?;
     let plan = &*run.without_aliases(plan);
     run.sweep(plan);
-    run.all(root, plan, Durability::of(plan))
+    run.all(root, plan, RestoreSync::of(plan))
 }
 
 /// Fills an empty directory with a tree. As after a checkout, nothing is synced: a power failure
@@ -137,15 +137,15 @@ pub fn restore_all(
     objects: &dyn Objects,
     tree: ObjectHash,
     watch: &RestoreWatch<'_>,
-) -> Result<Restored, RestoreError> {
-    let mut run = Run::new(root, objects, watch)?;
+) -> Result<RestoreReport, RestoreError> {
+    let mut run = RestoreRun::new(root, objects, watch)?;
     if !run.root.is_empty().map_err(on("read", root))? {
         return Err(RestoreError::NotEmpty(root.to_owned()));
     }
     run.made.insert(Vec::new());
     let plan = plan_all(objects, tree)?;
     let plan = &*run.without_aliases(&plan);
-    run.all(root, plan, Durability::Left)
+    run.all(root, plan, RestoreSync::Left)
 }
 
 fn on(action: &'static str, path: &Path) -> impl FnOnce(Errno) -> RestoreError {
@@ -155,33 +155,33 @@ fn on(action: &'static str, path: &Path) -> impl FnOnce(Errno) -> RestoreError {
 
 /// How a step ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Outcome {
+enum StepOutcome {
     Done,
     Kept(&'static str),
 }
 
-type StepResult = Result<Outcome, StepError>;
+type StepResult = Result<StepOutcome, StepError>;
 
-struct Run<'a> {
+struct RestoreRun<'a> {
     objects: &'a dyn Objects,
-    root: Root,
+    root: WorkspaceRoot,
     watch: &'a RestoreWatch<'a>,
-    temporary: Temporary,
-    durability: Durability,
+    temporary: TemporaryNames,
+    durability: RestoreSync,
     /// Directories that this run created: it owns everything in them.
     made: HashSet<Vec<u8>>,
     /// Directories that an earlier, interrupted run created or opened.
     unfinished: HashSet<Vec<u8>>,
     /// Directories that were opened, with their previous modes.
     opened: Mutex<BTreeMap<Vec<u8>, u16>>,
-    tally: Mutex<Restored>,
+    tally: Mutex<RestoreReport>,
     done: AtomicU64,
     total: u64,
     #[cfg(test)]
     fuse: Option<std::sync::atomic::AtomicI64>,
 }
 
-impl<'a> Run<'a> {
+impl<'a> RestoreRun<'a> {
     fn new(
         root: &Path,
         objects: &'a dyn Objects,
@@ -193,10 +193,10 @@ impl<'a> Run<'a> {
         }
         Ok(Self {
             objects,
-            root: Root::open(root).map_err(on("open", root))?,
+            root: WorkspaceRoot::open(root).map_err(on("open", root))?,
             watch,
-            temporary: Temporary::default(),
-            durability: Durability::Whole,
+            temporary: TemporaryNames::default(),
+            durability: RestoreSync::Whole,
             made: HashSet::new(),
             unfinished: HashSet::new(),
             opened: Mutex::default(),
@@ -224,7 +224,7 @@ impl<'a> Run<'a> {
     }
 
     /// The plan without paths that would resolve into a repository or a store on this file system.
-    fn without_aliases<'p>(&self, plan: &'p Plan) -> Cow<'p, Plan> {
+    fn without_aliases<'p>(&self, plan: &'p RestorePlan) -> Cow<'p, RestorePlan> {
         let leads = |path: &[u8]| path.split(|byte| *byte == b'/').any(is_alias);
         if self.root.native || !plan.steps.iter().any(|step| leads(&step.path)) {
             return Cow::Borrowed(plan);
@@ -236,16 +236,16 @@ impl<'a> Run<'a> {
         plan.steps = steps;
         let mut tops: Vec<_> = left.into_iter().map(|step| step.path).collect();
         tops.retain(|path| !leads(split(path).0));
-        plan.kept.extend(tops.into_iter().map(|path| Kept { path, why: RESERVED }));
+        plan.kept.extend(tops.into_iter().map(|path| KeptPath { path, why: RESERVED }));
         Cow::Owned(plan)
     }
 
     fn all(
         mut self,
         root: &Path,
-        plan: &Plan,
-        durability: Durability,
-    ) -> Result<Restored, RestoreError> {
+        plan: &RestorePlan,
+        durability: RestoreSync,
+    ) -> Result<RestoreReport, RestoreError> {
         self.durability = durability;
         self.total = plan.steps.len() as u64;
         let kept = plan.kept.iter().map(|kept| (kept.path.clone(), kept.why.to_owned()));
@@ -263,7 +263,7 @@ impl<'a> Run<'a> {
         Ok(restored)
     }
 
-    fn phases(&mut self, plan: &Plan) -> Result<(), StepError> {
+    fn phases(&mut self, plan: &RestorePlan) -> Result<(), StepError> {
         let mut deletes = Vec::new();
         let mut directories_gone = Vec::new();
         let mut directories = Vec::new();
@@ -271,10 +271,12 @@ impl<'a> Run<'a> {
         let mut modes = Vec::new();
         for step in &plan.steps {
             match (step.action, kind(&step.was), kind(&step.entry)) {
-                (Action::Delete, Some(EntryKind::Directory), _) => directories_gone.push(step),
-                (Action::Delete, ..) => deletes.push(step),
-                (Action::Chmod, _, Some(EntryKind::Directory)) => {}
-                (Action::Chmod, ..) => modes.push(step),
+                (RestoreAction::Delete, Some(EntryKind::Directory), _) => {
+                    directories_gone.push(step)
+                }
+                (RestoreAction::Delete, ..) => deletes.push(step),
+                (RestoreAction::Chmod, _, Some(EntryKind::Directory)) => {}
+                (RestoreAction::Chmod, ..) => modes.push(step),
                 (_, _, Some(EntryKind::Directory)) => directories.push(step),
                 (_, Some(EntryKind::Directory), _) => {
                     directories_gone.push(step);
@@ -294,9 +296,9 @@ impl<'a> Run<'a> {
         for step in directories {
             let made = self.make_directory(step);
             match made {
-                Ok((_, Made::Here)) => _ = self.made.insert(step.path.clone()),
-                Ok((_, Made::Earlier)) => _ = self.unfinished.insert(step.path.clone()),
-                Ok((_, Made::Elsewhere)) | Err(_) => {}
+                Ok((_, DirectoryOrigin::Here)) => _ = self.made.insert(step.path.clone()),
+                Ok((_, DirectoryOrigin::Earlier)) => _ = self.unfinished.insert(step.path.clone()),
+                Ok((_, DirectoryOrigin::Elsewhere)) | Err(_) => {}
             }
             self.settle(step, || made.map(|(outcome, _)| outcome))?;
         }
@@ -308,12 +310,16 @@ impl<'a> Run<'a> {
         self.set_directory_modes(plan)
     }
 
-    fn tally(&self) -> std::sync::MutexGuard<'_, Restored> {
+    fn tally(&self) -> std::sync::MutexGuard<'_, RestoreReport> {
         self.tally.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Runs a step and records its outcome.
-    fn settle(&self, step: &Step, work: impl FnOnce() -> StepResult) -> Result<(), StepError> {
+    fn settle(
+        &self,
+        step: &RestoreStep,
+        work: impl FnOnce() -> StepResult,
+    ) -> Result<(), StepError> {
         if self.watch.cancel.load(Ordering::Relaxed) {
             return Err(StepError::Stopped);
         }
@@ -325,20 +331,20 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    fn note(&self, step: &Step, outcome: StepResult) {
+    fn note(&self, step: &RestoreStep, outcome: StepResult) {
         let mut tally = self.tally();
         let special =
-            |entry: &Entry| entry.kind != EntryKind::Directory && entry.mode & !FILE_BITS != 0;
+            |entry: &TreeEntry| entry.kind != EntryKind::Directory && entry.mode & !FILE_BITS != 0;
         if outcome.is_ok() && step.entry.as_ref().is_some_and(special) {
             tally.kept.push((step.path.clone(), SPECIAL_BITS.to_owned()));
         }
         match outcome {
-            Ok(Outcome::Done) => match step.action {
-                Action::Create => tally.created += 1,
-                Action::Change | Action::Chmod => tally.changed += 1,
-                Action::Delete => tally.deleted += 1,
+            Ok(StepOutcome::Done) => match step.action {
+                RestoreAction::Create => tally.created += 1,
+                RestoreAction::Change | RestoreAction::Chmod => tally.changed += 1,
+                RestoreAction::Delete => tally.deleted += 1,
             },
-            Ok(Outcome::Kept(why)) => tally.kept.push((step.path.clone(), why.to_owned())),
+            Ok(StepOutcome::Kept(why)) => tally.kept.push((step.path.clone(), why.to_owned())),
             Err(error) => tally.failed.push((step.path.clone(), told(&error))),
         }
         drop(tally);
@@ -396,46 +402,50 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn chmod(&self, step: &Step) -> StepResult {
-        let (Some(was), Some(entry)) = (&step.was, &step.entry) else { return Ok(Outcome::Done) };
+    fn chmod(&self, step: &RestoreStep) -> StepResult {
+        let (Some(was), Some(entry)) = (&step.was, &step.entry) else {
+            return Ok(StepOutcome::Done);
+        };
         let (parent, name) = split(&step.path);
         let mode = entry.mode & FILE_BITS;
         self.within(parent, &mut |directory| match look(directory, name)? {
-            Some(seen) if seen.kind != FileType::RegularFile => Ok(Outcome::Kept(EDITED)),
-            Some(seen) if seen.mode == mode => Ok(Outcome::Done),
-            Some(seen) if (seen.mode ^ was.mode) & FILE_BITS != 0 => Ok(Outcome::Kept(MODE_EDITED)),
+            Some(seen) if seen.kind != FileType::RegularFile => Ok(StepOutcome::Kept(EDITED)),
+            Some(seen) if seen.mode == mode => Ok(StepOutcome::Done),
+            Some(seen) if (seen.mode ^ was.mode) & FILE_BITS != 0 => {
+                Ok(StepOutcome::Kept(MODE_EDITED))
+            }
             Some(_) => {
                 self.act()?;
                 self.set_file_mode(directory, name, mode)?;
-                Ok(Outcome::Done)
+                Ok(StepOutcome::Done)
             }
-            None => Ok(Outcome::Kept(EDITED)),
+            None => Ok(StepOutcome::Kept(EDITED)),
         })
     }
 
     fn set_file_mode(&self, directory: &OwnedFd, name: &[u8], mode: u16) -> Result<(), Errno> {
         match self.durability {
-            Durability::Each => set_mode_durably(directory, name, mode),
-            Durability::Left | Durability::Whole => set_mode(directory, name, mode),
+            RestoreSync::Each => set_mode_durably(directory, name, mode),
+            RestoreSync::Left | RestoreSync::Whole => set_mode(directory, name, mode),
         }
     }
 
     /// Removes temporary files that an interrupted run left in the directories the plan touches.
-    fn sweep(&self, plan: &Plan) {
+    fn sweep(&self, plan: &RestorePlan) {
         let parents: BTreeSet<_> = plan.steps.iter().map(|step| split(&step.path).0).collect();
         for parent in parents {
             // What cannot be removed does no harm.
             let _ = self.within(parent, &mut |directory| {
-                for name in names(directory)?.iter().filter(|name| Temporary::is(name)) {
+                for name in names(directory)?.iter().filter(|name| TemporaryNames::is(name)) {
                     rustix::fs::unlinkat(directory, name.as_slice(), AtFlags::empty())?;
                 }
-                Ok(Outcome::Done)
+                Ok(StepOutcome::Done)
             });
         }
     }
 }
 
-fn kind(entry: &Option<Entry>) -> Option<EntryKind> {
+fn kind(entry: &Option<TreeEntry>) -> Option<EntryKind> {
     entry.as_ref().map(|entry| entry.kind)
 }
 

@@ -9,13 +9,13 @@ use abide_model::{ObjectHash, Objects};
 
 use crate::compare::diff::{same_content, same_kind};
 use crate::compare::read::{ReadError, read_trees};
-use crate::compare::walk::{Pair, Within, split, walk};
+use crate::compare::walk::{Descent, EntryPair, split, walk};
 use crate::reserved::is_reserved;
-use crate::{Entry, EntryKind};
+use crate::{EntryKind, TreeEntry};
 
 /// What a step does with its path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Action {
+pub enum RestoreAction {
     /// Create it; nothing is there.
     Create,
     /// Replace its content or type.
@@ -28,20 +28,20 @@ pub enum Action {
 
 /// One step of a restore.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Step {
+pub struct RestoreStep {
     /// Path relative to the root, as bytes with slashes.
     pub path: Vec<u8>,
     /// What to do.
-    pub action: Action,
+    pub action: RestoreAction,
     /// The target entry; `None` for a deletion.
-    pub entry: Option<Entry>,
+    pub entry: Option<TreeEntry>,
     /// The present entry; `None` for a creation.
-    pub was: Option<Entry>,
+    pub was: Option<TreeEntry>,
 }
 
 /// A requested path that is left alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
+pub struct KeptPath {
     /// Path relative to the root, as bytes with slashes.
     pub path: Vec<u8>,
     /// The reason.
@@ -50,11 +50,11 @@ pub struct Kept {
 
 /// The steps of a restore.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Plan {
+pub struct RestorePlan {
     /// Sorted by path.
-    pub steps: Vec<Step>,
+    pub steps: Vec<RestoreStep>,
     /// Sorted by path.
-    pub kept: Vec<Kept>,
+    pub kept: Vec<KeptPath>,
     /// Parent directories whose mode locks their owner out, with that mode. It is set again if this
     /// restore, or an interrupted one, had to open them.
     pub closed: Vec<(Vec<u8>, u16)>,
@@ -71,12 +71,12 @@ pub fn plan(
     present: ObjectHash,
     target: ObjectHash,
     paths: &[Vec<u8>],
-) -> Result<Plan, ReadError> {
+) -> Result<RestorePlan, ReadError> {
     let paths: Vec<&[u8]> = paths.iter().map(|path| trimmed(path)).collect();
     let mut plan = plan_between(objects, Some(present), target, &paths)?;
     for path in paths {
         if !has(objects, present, path)? && !has(objects, target, path)? {
-            plan.kept.push(Kept { path: path.to_vec(), why: NOWHERE });
+            plan.kept.push(KeptPath { path: path.to_vec(), why: NOWHERE });
         }
     }
     plan.kept.sort_by(|a, b| a.path.cmp(&b.path));
@@ -84,7 +84,10 @@ pub fn plan(
 }
 
 /// Plans how to fill an empty directory with the tree `target`.
-pub(crate) fn plan_all(objects: &dyn Objects, target: ObjectHash) -> Result<Plan, ReadError> {
+pub(crate) fn plan_all(
+    objects: &dyn Objects,
+    target: ObjectHash,
+) -> Result<RestorePlan, ReadError> {
     plan_between(objects, None, target, &[])
 }
 
@@ -93,27 +96,27 @@ fn plan_between(
     present: Option<ObjectHash>,
     target: ObjectHash,
     paths: &[&[u8]],
-) -> Result<Plan, ReadError> {
-    let mut plan = Plan::default();
+) -> Result<RestorePlan, ReadError> {
+    let mut plan = RestorePlan::default();
     let mut ways = BTreeMap::new();
     walk(objects, present, Some(target), &mut |pair| {
-        let place = Place::of(pair.path, paths);
-        if place == Place::Outside {
-            return Within::Pass;
+        let place = PathScope::of(pair.path, paths);
+        if place == PathScope::Outside {
+            return Descent::Pass;
         }
         if is_reserved(split(pair.path).1) {
-            plan.kept.push(Kept { path: pair.path.to_vec(), why: RESERVED });
-            return Within::Pass;
+            plan.kept.push(KeptPath { path: pair.path.to_vec(), why: RESERVED });
+            return Descent::Pass;
         }
         note_closed(&pair, place, &mut plan.closed);
         match (place, step(&pair)) {
-            (Place::Within, Some(step)) => plan.steps.push(step),
-            (Place::Above, Some(step)) if makes_way(&step) => {
+            (PathScope::Within, Some(step)) => plan.steps.push(step),
+            (PathScope::Above, Some(step)) if makes_way(&step) => {
                 ways.insert(step.path.clone(), step);
             }
             _ => {}
         }
-        Within::Enter
+        Descent::Enter
     })?;
     add_ways(&mut plan.steps, ways);
     plan.steps.sort_by(|a, b| a.path.cmp(&b.path));
@@ -121,33 +124,33 @@ fn plan_between(
     Ok(plan)
 }
 
-fn step(pair: &Pair<'_>) -> Option<Step> {
-    let directory = |entry: &Entry| entry.kind == EntryKind::Directory;
+fn step(pair: &EntryPair<'_>) -> Option<RestoreStep> {
+    let directory = |entry: &TreeEntry| entry.kind == EntryKind::Directory;
     let action = match (pair.old, pair.new) {
         (None, None) => return None,
-        (None, Some(_)) => Action::Create,
-        (Some(_), None) => Action::Delete,
+        (None, Some(_)) => RestoreAction::Create,
+        (Some(_), None) => RestoreAction::Delete,
         (Some(old), Some(new)) if directory(old) && directory(new) => {
-            (old.mode != new.mode).then_some(Action::Chmod)?
+            (old.mode != new.mode).then_some(RestoreAction::Chmod)?
         }
         (Some(old), Some(new)) if same_kind(old.kind, new.kind) && same_content(old, new) => {
-            Action::Chmod
+            RestoreAction::Chmod
         }
-        (Some(_), Some(_)) => Action::Change,
+        (Some(_), Some(_)) => RestoreAction::Change,
     };
     let path = pair.path.to_vec();
-    Some(Step { path, action, entry: pair.new.cloned(), was: pair.old.cloned() })
+    Some(RestoreStep { path, action, entry: pair.new.cloned(), was: pair.old.cloned() })
 }
 
 /// Returns true if the step creates a directory where there is none.
-fn makes_way(step: &Step) -> bool {
+fn makes_way(step: &RestoreStep) -> bool {
     let directory =
-        |entry: &Option<Entry>| entry.as_ref().is_some_and(|e| e.kind == EntryKind::Directory);
+        |entry: &Option<TreeEntry>| entry.as_ref().is_some_and(|e| e.kind == EntryKind::Directory);
     directory(&step.entry) && !directory(&step.was)
 }
 
 /// Adds the parent directories of everything that is created.
-fn add_ways(steps: &mut Vec<Step>, mut ways: BTreeMap<Vec<u8>, Step>) {
+fn add_ways(steps: &mut Vec<RestoreStep>, mut ways: BTreeMap<Vec<u8>, RestoreStep>) {
     let mut found = Vec::new();
     for step in steps.iter().filter(|step| step.entry.is_some()) {
         let mut path = step.path.as_slice();
@@ -160,12 +163,12 @@ fn add_ways(steps: &mut Vec<Step>, mut ways: BTreeMap<Vec<u8>, Step>) {
 }
 
 /// Records a directory that stays and whose mode locks its owner out.
-fn note_closed(pair: &Pair<'_>, place: Place, closed: &mut Vec<(Vec<u8>, u16)>) {
+fn note_closed(pair: &EntryPair<'_>, place: PathScope, closed: &mut Vec<(Vec<u8>, u16)>) {
     let (Some(old), Some(new)) = (pair.old, pair.new) else { return };
     if old.kind != EntryKind::Directory || new.kind != EntryKind::Directory {
         return;
     }
-    let mode = if place == Place::Within { new.mode } else { old.mode };
+    let mode = if place == PathScope::Within { new.mode } else { old.mode };
     if mode & 0o700 != 0o700 {
         closed.push((pair.path.to_vec(), mode));
     }
@@ -173,13 +176,13 @@ fn note_closed(pair: &Pair<'_>, place: Place, closed: &mut Vec<(Vec<u8>, u16)>) 
 
 /// How a path relates to the requested paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum PathScope {
     Within,
     Above,
     Outside,
 }
 
-impl Place {
+impl PathScope {
     fn of(path: &[u8], asked: &[&[u8]]) -> Self {
         if asked.is_empty() || asked.iter().any(|asked| leads_to(asked, path)) {
             Self::Within

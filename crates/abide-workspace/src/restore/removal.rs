@@ -6,30 +6,30 @@ use std::collections::HashSet;
 use rustix::fs::AtFlags;
 use rustix::io::Errno;
 
-use super::found::{Found, StepError, find};
-use super::{EDITED, Outcome, Run, StepResult};
-use crate::Step;
+use super::found::{PathState, StepError, find};
+use super::{EDITED, RestoreRun, StepOutcome, StepResult};
+use crate::RestoreStep;
 use crate::compare::walk::split;
 use crate::restore::root::look;
 
 const HOLDS_MORE: &str = "it holds files that are not stored";
 
-impl Run<'_> {
-    pub(super) fn delete(&self, step: &Step) -> StepResult {
+impl RestoreRun<'_> {
+    pub(super) fn delete(&self, step: &RestoreStep) -> StepResult {
         let (parent, name) = split(&step.path);
         let outcome = self.within(parent, &mut |directory| {
             let found = find(self.objects, directory, name, step)?;
             let seen = match found {
-                Found::Missing => return Ok(Outcome::Done),
-                Found::Replaceable(seen) => seen,
-                Found::Target(_) | Found::Other => return Ok(Outcome::Kept(EDITED)),
+                PathState::Missing => return Ok(StepOutcome::Done),
+                PathState::Replaceable(seen) => seen,
+                PathState::Target(_) | PathState::Other => return Ok(StepOutcome::Kept(EDITED)),
             };
             if look(directory, name)? != Some(seen) {
-                return Ok(Outcome::Kept(EDITED));
+                return Ok(StepOutcome::Kept(EDITED));
             }
             self.act()?;
             rustix::fs::unlinkat(directory, name, AtFlags::empty())?;
-            Ok(Outcome::Done)
+            Ok(StepOutcome::Done)
         });
         gone_is_done(outcome)
     }
@@ -37,7 +37,7 @@ impl Run<'_> {
     /// Removes the directory of a step that deletes or replaces it.
     pub(super) fn remove_directory_of(
         &self,
-        step: &Step,
+        step: &RestoreStep,
         stuck: &mut HashSet<Vec<u8>>,
     ) -> Result<(), StepError> {
         let replaced = step.entry.is_some();
@@ -45,15 +45,15 @@ impl Run<'_> {
         let outcome = gone_is_done(self.within(parent, &mut |directory| {
             self.act()?;
             match rustix::fs::unlinkat(directory, name, AtFlags::REMOVEDIR) {
-                Ok(()) | Err(Errno::NOENT) => Ok(Outcome::Done),
+                Ok(()) | Err(Errno::NOENT) => Ok(StepOutcome::Done),
                 // Its own step deals with what is there now.
-                Err(Errno::NOTDIR) if replaced => Ok(Outcome::Done),
-                Err(Errno::NOTDIR) => Ok(Outcome::Kept(EDITED)),
-                Err(Errno::NOTEMPTY | Errno::EXIST) => Ok(Outcome::Kept(HOLDS_MORE)),
+                Err(Errno::NOTDIR) if replaced => Ok(StepOutcome::Done),
+                Err(Errno::NOTDIR) => Ok(StepOutcome::Kept(EDITED)),
+                Err(Errno::NOTEMPTY | Errno::EXIST) => Ok(StepOutcome::Kept(HOLDS_MORE)),
                 Err(error) => Err(error.into()),
             }
         }));
-        if replaced && matches!(outcome, Ok(Outcome::Done)) {
+        if replaced && matches!(outcome, Ok(StepOutcome::Done)) {
             return Ok(());
         }
         if replaced {
@@ -66,7 +66,7 @@ impl Run<'_> {
 /// If the directory is missing, so are its contents.
 fn gone_is_done(outcome: StepResult) -> StepResult {
     match outcome {
-        Err(StepError::Io(Errno::NOENT | Errno::NOTDIR | Errno::LOOP)) => Ok(Outcome::Done),
+        Err(StepError::Io(Errno::NOENT | Errno::NOTDIR | Errno::LOOP)) => Ok(StepOutcome::Done),
         outcome => outcome,
     }
 }

@@ -30,14 +30,14 @@ pub(crate) const DIRECTORY: OFlags =
 pub(crate) const READ: OFlags =
     OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
 
-pub(crate) struct Root {
+pub(crate) struct WorkspaceRoot {
     fd: OwnedFd,
     /// True if names on this file system have only one spelling.
     pub(crate) native: bool,
     open: Mutex<HashMap<Vec<u8>, Arc<OwnedFd>>>,
 }
 
-impl Root {
+impl WorkspaceRoot {
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = rustix::fs::open(path, flags, Mode::empty())?;
@@ -133,7 +133,7 @@ pub(crate) fn names(directory: &OwnedFd) -> Result<Vec<Vec<u8>>> {
 
 /// The state of a file. Two equal values mean the same file, not written to in between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct FileFingerprint {
     pub(crate) kind: FileType,
     pub(crate) mode: u16,
     pub(crate) size: u64,
@@ -141,7 +141,7 @@ pub(crate) struct Seen {
     times: [(i64, i64); 2],
 }
 
-impl Seen {
+impl FileFingerprint {
     #[allow(clippy::unnecessary_cast, clippy::cast_lossless)] // The types differ by system.
     pub(crate) fn of(stat: &Stat) -> Self {
         Self {
@@ -158,9 +158,9 @@ impl Seen {
 }
 
 /// The state of the file with this name; links are not followed.
-pub(crate) fn look(directory: &OwnedFd, name: &[u8]) -> Result<Option<Seen>> {
+pub(crate) fn look(directory: &OwnedFd, name: &[u8]) -> Result<Option<FileFingerprint>> {
     match rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
-        Ok(stat) => Ok(Some(Seen::of(&stat))),
+        Ok(stat) => Ok(Some(FileFingerprint::of(&stat))),
         Err(Errno::NOENT) => Ok(None),
         Err(error) => Err(error),
     }
@@ -203,7 +203,7 @@ fn set_mode_unread(directory: &OwnedFd, name: &[u8], mode: Mode) -> Result<()> {
     use std::os::fd::AsRawFd;
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let fd = rustix::fs::openat(directory, name, flags, Mode::empty())?;
-    if Seen::of(&rustix::fs::fstat(&fd)?).kind == FileType::Symlink {
+    if FileFingerprint::of(&rustix::fs::fstat(&fd)?).kind == FileType::Symlink {
         return Err(Errno::LOOP);
     }
     rustix::fs::chmod(format!("/proc/self/fd/{}", fd.as_raw_fd()), mode)
@@ -230,7 +230,7 @@ mod tests {
         .make(&up);
         link("../out").make(&up.join("root/l"));
         link("d").make(&up.join("root/inner"));
-        let root = Root::open(&up.join("root")).unwrap();
+        let root = WorkspaceRoot::open(&up.join("root")).unwrap();
         for path in ["d", "d/e", ""] {
             assert!(root.open_directory(path.as_bytes()).is_ok(), "{path}");
             assert!(root.open_by_steps(path.as_bytes()).is_ok(), "{path}");

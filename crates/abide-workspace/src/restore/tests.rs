@@ -5,40 +5,45 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::sync::atomic::AtomicI64;
 
-use abide_model::{EachObject, NewObject, ObjectBatch, StoreError};
+use abide_model::{NewObject, ObjectBatch, ObjectReceiver, StoreError};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::*;
 use crate::plan;
-use crate::sample::{Heap, Node, directory, file, link, set_mode};
+use crate::sample::{Heap, SampleNode, directory, file, link, set_mode};
 
 /// A place for files; in memory where there is one, so that syncing does not wait for others.
 fn room() -> TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
 
-fn made(node: &Node) -> TempDir {
+fn made(node: &SampleNode) -> TempDir {
     let room = room();
     node.make(room.path());
     room
 }
 
-fn planned(heap: &Heap, from: &Node, to: &Node) -> Plan {
+fn planned(heap: &Heap, from: &SampleNode, to: &SampleNode) -> RestorePlan {
     plan(heap, from.store(heap), to.store(heap), &[]).unwrap()
 }
 
-fn restored(room: &TempDir, heap: &Heap, plan: &Plan) -> Restored {
+fn restored(room: &TempDir, heap: &Heap, plan: &RestorePlan) -> RestoreReport {
     restore(room.path(), heap, plan, &RestoreWatch::none()).unwrap()
 }
 
 /// Stops, as a kill does, before the operation of this number.
-fn killed(room: &Path, heap: &Heap, plan: &Plan, at: i64) -> Result<Restored, RestoreError> {
+fn killed(
+    room: &Path,
+    heap: &Heap,
+    plan: &RestorePlan,
+    at: i64,
+) -> Result<RestoreReport, RestoreError> {
     let watch = RestoreWatch::none();
-    let mut run = Run::new(room, heap, &watch)?;
+    let mut run = RestoreRun::new(room, heap, &watch)?;
     run.fuse = Some(AtomicI64::new(at));
     run.sweep(plan);
-    run.all(room, plan, Durability::of(plan))
+    run.all(room, plan, RestoreSync::of(plan))
 }
 
 /// Does `work` without the rights that let root pass over modes.
@@ -66,7 +71,7 @@ fn paths(list: &[(Vec<u8>, String)]) -> Vec<&str> {
     list.iter().map(|(path, _)| std::str::from_utf8(path).unwrap()).collect()
 }
 
-fn some_trees() -> (Node, Node) {
+fn some_trees() -> (SampleNode, SampleNode) {
     let old = directory([
         ("same", file("same")),
         ("edited", file("one")),
@@ -100,11 +105,11 @@ fn a_tree_becomes_another_and_back() {
     let room = tempfile::tempdir().unwrap();
     old.make(room.path());
     let done = restored(&room, &heap, &planned(&heap, &old, &new));
-    assert_eq!(Node::look(room.path()), new.clone().with_mode(0o755));
+    assert_eq!(SampleNode::look(room.path()), new.clone().with_mode(0o755));
     assert_eq!((done.created, done.changed, done.deleted), (5, 7, 8));
     assert_eq!((done.kept, done.failed), (vec![], vec![]));
     restored(&room, &heap, &planned(&heap, &new, &old));
-    assert_eq!(Node::look(room.path()), old);
+    assert_eq!(SampleNode::look(room.path()), old);
 }
 
 #[test]
@@ -124,7 +129,7 @@ fn a_restore_killed_anywhere_is_finished_or_undone() {
         let done = restored(&room, &heap, again);
         assert_eq!((done.kept, done.failed), (vec![], vec![]), "killed at {at}");
         let expected = if at % 2 == 0 { &new } else { &old };
-        assert_eq!(Node::look(room.path()), *expected, "killed at {at}");
+        assert_eq!(SampleNode::look(room.path()), *expected, "killed at {at}");
     }
     assert!(kills > 40, "{kills}");
 }
@@ -140,7 +145,7 @@ fn an_empty_directory_is_filled_and_no_other() {
     }
     nodes.insert(b"large".to_vec(), file(&"large ".repeat(50)));
     nodes.insert(b"bad \xff name".to_vec(), file("").with_mode(0o600));
-    let tree = Node::Directory(nodes, 0o755);
+    let tree = SampleNode::Directory(nodes, 0o755);
     let hash = tree.store(&heap);
     let room = room();
     let calls = AtomicU64::new(0);
@@ -151,7 +156,7 @@ fn an_empty_directory_is_filled_and_no_other() {
     let watch = RestoreWatch { progress: &progress, ..RestoreWatch::none() };
     let done = restore_all(room.path(), &heap, hash, &watch).unwrap();
     set_mode(room.path(), 0o755);
-    assert_eq!(Node::look(room.path()), tree);
+    assert_eq!(SampleNode::look(room.path()), tree);
     assert_eq!((done.created, done.kept.len(), done.failed.len()), (1202, 0, 0));
     assert!(calls.into_inner() > 10);
     let again = restore_all(room.path(), &heap, hash, &RestoreWatch::none());
@@ -162,7 +167,8 @@ fn an_empty_directory_is_filled_and_no_other() {
 fn nothing_is_restored_into_a_path_that_is_not_absolute() {
     let heap = Heap::default();
     for root in ["", ".", "target"] {
-        let refused = restore(Path::new(root), &heap, &Plan::default(), &RestoreWatch::none());
+        let refused =
+            restore(Path::new(root), &heap, &RestorePlan::default(), &RestoreWatch::none());
         let error = refused.unwrap_err().to_string();
         assert_eq!(error, format!("cannot restore into {root}"));
     }
@@ -254,7 +260,7 @@ fn a_directory_that_is_there_keeps_its_mode_and_one_that_is_made_gets_its_own() 
         ("sticky", files().with_mode(0o1757)),
         ("was-file", files().with_mode(0o500)),
     ]);
-    assert_eq!(Node::look(room.path()), expected);
+    assert_eq!(SampleNode::look(room.path()), expected);
 }
 
 #[test]
@@ -283,10 +289,10 @@ fn a_hostile_snapshot_puts_nothing_where_it_must_not() {
     let plan = planned(&heap, &directory([]), &hostile);
     // As on a file system that takes other names for those of a repository.
     let watch = RestoreWatch::none();
-    let mut run = Run::new(room.path(), &heap, &watch).unwrap();
+    let mut run = RestoreRun::new(room.path(), &heap, &watch).unwrap();
     run.root.native = false;
     let allowed = run.without_aliases(&plan).into_owned();
-    let done = run.all(room.path(), &allowed, Durability::of(&allowed)).unwrap();
+    let done = run.all(room.path(), &allowed, RestoreSync::of(&allowed)).unwrap();
     set_mode(room.path(), 0o755);
     let harmless = directory([
         ("sub", directory([("f", file("f"))])),
@@ -294,7 +300,7 @@ fn a_hostile_snapshot_puts_nothing_where_it_must_not() {
         ("sticky", directory([]).with_mode(0o1777)),
         ("passwd", link("/etc/passwd")),
     ]);
-    assert_eq!(Node::look(room.path()), harmless);
+    assert_eq!(SampleNode::look(room.path()), harmless);
     assert_eq!((plan.kept.len(), allowed.kept.len()), (4, 7));
     assert_eq!(done.kept.len(), 8);
     assert!(done.kept.contains(&(b"root".to_vec(), SPECIAL_BITS.to_owned())));
@@ -312,9 +318,9 @@ fn nothing_is_written_through_a_link() {
         ("d", directory([("f", file("two")), ("h", file("h"))])),
         ("l", file("through")),
     ]);
-    let before = Node::look(outside.path());
+    let before = SampleNode::look(outside.path());
     let done = restored(&room, &heap, &planned(&heap, &old, &new));
-    assert_eq!(Node::look(outside.path()), before);
+    assert_eq!(SampleNode::look(outside.path()), before);
     assert_eq!(paths(&done.failed), ["d/f", "d/h"]);
     assert_eq!(paths(&done.kept), ["l"]);
 }
@@ -328,7 +334,7 @@ fn a_link_swapped_in_for_a_directory_leads_nowhere() {
     };
     let (old, new) = (inside("one"), inside("two"));
     let outside = made(&directory([("a", file("one")), ("b", directory([("c", file("one"))]))]));
-    let before = Node::look(outside.path());
+    let before = SampleNode::look(outside.path());
     let stamps = |at: &str| fs::metadata(outside.path().join(at)).unwrap().ctime_nsec();
     let stamp = (stamps("."), stamps("b"));
     let room = made(&old);
@@ -360,7 +366,7 @@ fn a_link_swapped_in_for_a_directory_leads_nowhere() {
         assert!(done > 0);
     });
     assert!(swaps.into_inner() > 0);
-    assert_eq!(Node::look(outside.path()), before);
+    assert_eq!(SampleNode::look(outside.path()), before);
     assert_eq!((stamps("."), stamps("b")), stamp);
 }
 
@@ -376,16 +382,16 @@ fn closed_directories_are_worked_in_and_closed_again() {
     let room = made(&old);
     let done = as_owner(|| restored(&room, &heap, &forth));
     assert_eq!((done.kept, done.failed), (vec![], vec![]));
-    assert_eq!(Node::look(room.path()), new);
+    assert_eq!(SampleNode::look(room.path()), new);
     for at in 0.. {
         if as_owner(|| killed(room.path(), &heap, &back, at)).is_ok() {
             assert!(at > 7);
             break;
         }
         as_owner(|| restored(&room, &heap, &forth));
-        assert_eq!(Node::look(room.path()), new, "killed at {at}");
+        assert_eq!(SampleNode::look(room.path()), new, "killed at {at}");
     }
-    assert_eq!(Node::look(room.path()), old);
+    assert_eq!(SampleNode::look(room.path()), old);
     set_mode(&room.path().join("d/e"), 0o755);
     set_mode(&room.path().join("d"), 0o755);
 }
@@ -403,16 +409,19 @@ fn only_the_paths_asked_for_are_put_back() {
     let asked = [b"b/deep/x".to_vec(), b"c/".to_vec(), b"none".to_vec()];
     let plan = plan(&heap, old.store(&heap), new.store(&heap), &asked).unwrap();
     let steps: Vec<_> = plan.steps.iter().map(|s| (s.path.as_slice(), s.action)).collect();
-    let create = Action::Create;
+    let create = RestoreAction::Create;
     let expected: [(&[u8], _); 4] =
-        [(b"b", Action::Change), (b"b/deep", create), (b"b/deep/x", create), (b"c", create)];
+        [(b"b", RestoreAction::Change), (b"b/deep", create), (b"b/deep/x", create), (b"c", create)];
     assert_eq!(steps, expected);
     assert_eq!(plan.kept.iter().map(|k| k.path.as_slice()).collect::<Vec<_>>(), [b"none"]);
     let room = made(&old);
     restored(&room, &heap, &plan);
     let deep = directory([("x", file("x"))]).with_mode(0o700);
     let b = directory([("deep", deep)]);
-    assert_eq!(Node::look(room.path()), directory([("a", file("a")), ("b", b), ("c", file("c"))]));
+    assert_eq!(
+        SampleNode::look(room.path()),
+        directory([("a", file("a")), ("b", b), ("c", file("c"))])
+    );
 }
 
 #[test]
@@ -423,7 +432,7 @@ fn a_path_that_is_not_asked_for_is_not_changed_on_the_way() {
     let plan = plan(&heap, old.store(&heap), new.store(&heap), &[b"d/f".to_vec()]).unwrap();
     let room = made(&old);
     restored(&room, &heap, &plan);
-    assert_eq!(Node::look(room.path()), directory([("d", directory([("g", file("g"))]))]));
+    assert_eq!(SampleNode::look(room.path()), directory([("d", directory([("g", file("g"))]))]));
 }
 
 #[test]
@@ -437,7 +446,7 @@ fn a_missing_object_fails_its_file_and_no_other() {
     let done = restored(&room, &heap, &plan);
     assert_eq!(paths(&done.failed), ["b"]);
     assert_eq!(
-        Node::look(room.path()),
+        SampleNode::look(room.path()),
         directory([("a", file("a")), ("b", file("old")), ("c", file("c"))])
     );
 }
@@ -452,7 +461,7 @@ fn a_large_file_that_lacks_a_chunk_leaves_the_old_one() {
     let room = made(&old);
     assert_eq!(paths(&restored(&room, &heap, &plan).failed), ["f"]);
     let left = directory([("f", file("old")), ("n", file("n"))]);
-    assert_eq!(Node::look(room.path()), left);
+    assert_eq!(SampleNode::look(room.path()), left);
 }
 
 #[test]
@@ -465,7 +474,7 @@ fn a_restore_cancelled_at_once_does_nothing() {
     let forth = planned(&heap, &old, &new);
     let stopped = restore(room.path(), &heap, &forth, &watch);
     assert!(matches!(stopped, Err(RestoreError::Cancelled)));
-    assert_eq!(Node::look(room.path()), old);
+    assert_eq!(SampleNode::look(room.path()), old);
 }
 
 #[test]
@@ -474,7 +483,7 @@ fn a_restore_cancelled_half_way_goes_back() {
     let many = |text: &str| {
         let name = |n: u32| format!("{}{n}", if n.is_multiple_of(3) { text } else { "" });
         let nodes = (0..300).map(|n| (name(n).into_bytes(), file(&format!("{text}{n}"))));
-        Node::Directory(nodes.collect(), 0o755)
+        SampleNode::Directory(nodes.collect(), 0o755)
     };
     let (old, new) = (many("old"), many("new"));
     let room = made(&old);
@@ -483,11 +492,11 @@ fn a_restore_cancelled_half_way_goes_back() {
     let watch = RestoreWatch { cancel: &cancel, progress: &progress };
     let stopped = restore(room.path(), &heap, &planned(&heap, &old, &new), &watch);
     assert!(matches!(stopped, Err(RestoreError::Cancelled)));
-    let half = Node::look(room.path());
+    let half = SampleNode::look(room.path());
     assert!(half != old && half != new);
     let done = restored(&room, &heap, &planned(&heap, &new, &old));
     assert_eq!((done.kept, done.failed), (vec![], vec![]));
-    assert_eq!(Node::look(room.path()), old);
+    assert_eq!(SampleNode::look(room.path()), old);
 }
 
 #[test]
@@ -495,12 +504,12 @@ fn only_temporary_files_of_ours_are_swept() {
     let heap = Heap::default();
     let (old, new) = (directory([("f", file("1"))]), directory([("f", file("2"))]));
     let room = made(&old);
-    let ours = Temporary::default();
+    let ours = TemporaryNames::default();
     for name in [".abide-tmp-mine", ".abide-tmp-0123456789abcdef", "f.tmp"] {
         fs::write(room.path().join(name), "").unwrap();
     }
     let name = format!(".abide-tmp-{:016x}-a", 77);
-    assert!(Temporary::is(name.as_bytes()) && Temporary::is(&ours.name()));
+    assert!(TemporaryNames::is(name.as_bytes()) && TemporaryNames::is(&ours.name()));
     fs::write(room.path().join(&name), "").unwrap();
     restored(&room, &heap, &planned(&heap, &old, &new));
     let mut names: Vec<_> =
@@ -569,7 +578,7 @@ impl Objects for Meddling<'_> {
     fn read_many(
         &self,
         hashes: &[ObjectHash],
-        each: &mut EachObject<'_>,
+        each: &mut ObjectReceiver<'_>,
     ) -> Result<(), StoreError> {
         self.heap.read_many(hashes, each)
     }
@@ -589,11 +598,11 @@ fn what_is_edited_while_the_new_file_is_written_is_not_lost() {
         let meddling = Meddling { heap: &heap, on, file: room.path().join("f") };
         let done = restore(room.path(), &meddling, &plan, &RestoreWatch::none()).unwrap();
         assert_eq!(paths(&done.kept), ["f"]);
-        assert_eq!(Node::look(room.path()), directory([("f", file("mine"))]));
+        assert_eq!(SampleNode::look(room.path()), directory([("f", file("mine"))]));
     }
 }
 
-fn node() -> impl Strategy<Value = Node> {
+fn node() -> impl Strategy<Value = SampleNode> {
     let mode = || prop_oneof![Just(0o644_u16), Just(0o600), Just(0o755), Just(0o444)];
     let leaf = prop_oneof![
         3 => ("[ab]{0,6}", mode()).prop_map(|(text, mode)| file(&text).with_mode(mode)),
@@ -603,16 +612,16 @@ fn node() -> impl Strategy<Value = Node> {
     leaf.prop_recursive(3, 24, 5, directory_of)
 }
 
-fn directory_of(node: BoxedStrategy<Node>) -> BoxedStrategy<Node> {
+fn directory_of(node: BoxedStrategy<SampleNode>) -> BoxedStrategy<SampleNode> {
     let mode = prop_oneof![Just(0o755_u16), Just(0o700), Just(0o555), Just(0o300)];
     let names =
         prop_oneof![Just("a"), Just("b"), Just("c"), Just("a.b"), Just("a b"), Just("\u{e9}")];
     let names = names.prop_map(|name| name.as_bytes().to_vec());
     let nodes = prop::collection::btree_map(names, node, 0..6);
-    (nodes, mode).prop_map(|(nodes, mode)| Node::Directory(nodes, mode)).boxed()
+    (nodes, mode).prop_map(|(nodes, mode)| SampleNode::Directory(nodes, mode)).boxed()
 }
 
-fn root() -> impl Strategy<Value = Node> {
+fn root() -> impl Strategy<Value = SampleNode> {
     directory_of(node().boxed()).prop_map(|node| node.with_mode(0o755))
 }
 
@@ -638,19 +647,19 @@ proptest! {
             let done = as_owner(|| restored(&room, &heap, plan));
             prop_assert_eq!(&done.kept, &[]);
             prop_assert_eq!(&done.failed, &[]);
-            prop_assert_eq!(&Node::look(room.path()), result);
+            prop_assert_eq!(&SampleNode::look(room.path()), result);
         }
         let _ = as_owner(|| killed(room.path(), &heap, &forth, at));
         let (plan, result) = if undo { (&back, &a) } else { (&forth, &b) };
         let done = as_owner(|| restored(&room, &heap, plan));
         prop_assert_eq!(&done.kept, &[]);
         prop_assert_eq!(&done.failed, &[]);
-        prop_assert_eq!(&Node::look(room.path()), result);
+        prop_assert_eq!(&SampleNode::look(room.path()), result);
         let full = self::room();
         let tree = a.store(&heap);
         as_owner(|| restore_all(full.path(), &heap, tree, &RestoreWatch::none())).unwrap();
         set_mode(full.path(), 0o755);
-        prop_assert_eq!(&Node::look(full.path()), &a);
+        prop_assert_eq!(&SampleNode::look(full.path()), &a);
         open_all(room.path());
         open_all(full.path());
     }
@@ -660,7 +669,7 @@ proptest! {
 fn names_are_bytes() {
     let heap = Heap::default();
     let name = b"\xff\x01\n".to_vec();
-    let new = Node::Directory([(name.clone(), file("x"))].into(), 0o755);
+    let new = SampleNode::Directory([(name.clone(), file("x"))].into(), 0o755);
     let room = made(&directory([]));
     restored(&room, &heap, &planned(&heap, &directory([]), &new));
     assert!(room.path().join(std::ffi::OsStr::from_bytes(&name)).is_file());
@@ -684,7 +693,7 @@ fn a_plan_that_was_cut_off_makes_the_directories_that_are_gone() {
     ways::make_ways(room.path(), &heap, new.store(&heap), &mut plan).unwrap();
     let done = restored(&room, &heap, &plan);
     assert_eq!((done.failed, done.kept, done.created), (vec![], vec![], 2));
-    assert_eq!(Node::look(room.path()), new);
+    assert_eq!(SampleNode::look(room.path()), new);
 }
 
 #[test]

@@ -17,12 +17,13 @@ use rustix::io::Errno;
 
 use crate::compare::read::{read_content, read_trees};
 use crate::compare::walk::split;
-use crate::restore::root::Root;
-use crate::take::base::{Base, Verdict};
-use crate::take::rules::{RuleFile, Rules, Texts, Within};
+use crate::restore::root::WorkspaceRoot;
+use crate::take::base::{BaseRules, NameVerdict};
+use crate::take::rules::{IgnoreStatus, RuleFile, RuleTexts, Rules};
 use crate::take::worker::escaped;
 use crate::{
-    Action, Entry, EntryKind, Kept, Plan, ReadError, Snapshot, Step, Tree, WorkspaceError,
+    EntryKind, KeptPath, ReadError, RestoreAction, RestorePlan, RestoreStep, Snapshot, Tree,
+    TreeEntry, WorkspaceError,
 };
 
 const IGNORED: &str = "it was ignored at that time";
@@ -30,46 +31,47 @@ const LEFT_OUT: &str = "the snapshot left it out";
 const NOT_NAMED: &str = "the snapshot does not list everything it left out";
 
 /// What a snapshot does not hold.
-pub(crate) struct Unseen<'a> {
+pub(crate) struct UncapturedPaths<'a> {
     objects: &'a dyn Objects,
-    base: &'a Base<'a>,
+    base: &'a BaseRules<'a>,
     /// The present workspace.
-    root: Root,
+    root: WorkspaceRoot,
     place: &'a Path,
     omitted: HashSet<&'a str>,
     /// True if every omission is listed.
     all_named: bool,
     /// Directories examined so far.
-    directories: HashMap<Vec<u8>, Rc<Directory>>,
+    directories: HashMap<Vec<u8>, Rc<PastDirectory>>,
 }
 
 /// A directory at the time of the snapshot.
-enum Directory {
+enum PastDirectory {
     /// A file or link was in its place or in that of a parent, so it contained nothing.
     New,
     Ignored,
     Judged {
         tree: Tree,
-        views: [View; 2],
+        views: [RulesView; 2],
     },
 }
 
 /// How the names of a directory are judged. A nested repository may not have been one at that time:
 /// one view stops the outer rules at it, the other does not.
 #[derive(Clone)]
-struct View {
-    within: Within,
+struct RulesView {
+    within: IgnoreStatus,
     rules: Arc<Rules>,
 }
 
-impl<'a> Unseen<'a> {
+impl<'a> UncapturedPaths<'a> {
     pub(crate) fn new(
         objects: &'a dyn Objects,
-        base: &'a Base<'a>,
+        base: &'a BaseRules<'a>,
         root: &'a Path,
         snapshot: &'a Snapshot,
     ) -> Result<Self, WorkspaceError> {
-        let opened = Root::open(root).map_err(|errno| WorkspaceError::io("open", root, errno))?;
+        let opened =
+            WorkspaceRoot::open(root).map_err(|errno| WorkspaceError::io("open", root, errno))?;
         let mut unseen = Self {
             objects,
             base,
@@ -83,15 +85,15 @@ impl<'a> Unseen<'a> {
         let mut texts = stored_texts(objects, &tree)?;
         unseen.add_repository(b"", &mut texts)?;
         let rules = base.rules().inside(b"", &texts);
-        let view = View { within: Within::Plain, rules };
-        let top = Directory::Judged { tree, views: [view.clone(), view] };
+        let view = RulesView { within: IgnoreStatus::Plain, rules };
+        let top = PastDirectory::Judged { tree, views: [view.clone(), view] };
         unseen.directories.insert(Vec::new(), Rc::new(top));
         Ok(unseen)
     }
 
     /// Removes the steps that would delete something the snapshot may not have seen. For the
     /// contents of a kept directory, only the directory is listed.
-    pub(crate) fn spare(&mut self, plan: &mut Plan) -> Result<(), WorkspaceError> {
+    pub(crate) fn spare(&mut self, plan: &mut RestorePlan) -> Result<(), WorkspaceError> {
         let mut spared = HashSet::new();
         for step in std::mem::take(&mut plan.steps) {
             let Some(why) = self.why_kept(&step)? else {
@@ -99,7 +101,7 @@ impl<'a> Unseen<'a> {
                 continue;
             };
             if !spared.contains(split(&step.path).0) {
-                plan.kept.push(Kept { path: step.path.clone(), why });
+                plan.kept.push(KeptPath { path: step.path.clone(), why });
             }
             spared.insert(step.path);
         }
@@ -107,15 +109,15 @@ impl<'a> Unseen<'a> {
         Ok(())
     }
 
-    fn why_kept(&mut self, step: &Step) -> Result<Option<&'static str>, WorkspaceError> {
-        let Some(was) = step.was.as_ref().filter(|_| step.action == Action::Delete) else {
+    fn why_kept(&mut self, step: &RestoreStep) -> Result<Option<&'static str>, WorkspaceError> {
+        let Some(was) = step.was.as_ref().filter(|_| step.action == RestoreAction::Delete) else {
             return Ok(None);
         };
         let above = self.directory(split(&step.path).0)?;
         let ignored = match &*above {
-            Directory::New => return Ok(None),
-            Directory::Ignored => true,
-            Directory::Judged { views, .. } => {
+            PastDirectory::New => return Ok(None),
+            PastDirectory::Ignored => true,
+            PastDirectory::Judged { views, .. } => {
                 let is_directory = was.kind == EntryKind::Directory;
                 let mut verdicts = views.iter().map(|view| self.verdict(view, step, is_directory));
                 verdicts.any(|verdict| !is_seen(verdict))
@@ -130,7 +132,7 @@ impl<'a> Unseen<'a> {
         })
     }
 
-    fn verdict(&self, view: &View, step: &Step, is_directory: bool) -> Verdict {
+    fn verdict(&self, view: &RulesView, step: &RestoreStep, is_directory: bool) -> NameVerdict {
         self.base.verdict(view.within, &step.path, is_directory, &view.rules)
     }
 
@@ -141,11 +143,12 @@ impl<'a> Unseen<'a> {
     }
 
     /// The directory at this path.
-    fn directory(&mut self, path: &[u8]) -> Result<Rc<Directory>, WorkspaceError> {
+    fn directory(&mut self, path: &[u8]) -> Result<Rc<PastDirectory>, WorkspaceError> {
         if let Some(known) = self.directories.get(path) {
             return Ok(Rc::clone(known));
         }
-        let mut at = self.directories.get(&b""[..]).map_or(Rc::new(Directory::Ignored), Rc::clone);
+        let mut at =
+            self.directories.get(&b""[..]).map_or(Rc::new(PastDirectory::Ignored), Rc::clone);
         for path in prefixes(path) {
             at = match self.directories.get(path) {
                 Some(known) => Rc::clone(known),
@@ -157,35 +160,35 @@ impl<'a> Unseen<'a> {
     }
 
     /// The directory at this path, which is inside `above`.
-    fn enter(&self, above: &Directory, path: &[u8]) -> Result<Directory, WorkspaceError> {
+    fn enter(&self, above: &PastDirectory, path: &[u8]) -> Result<PastDirectory, WorkspaceError> {
         let (tree, views) = match above {
-            Directory::New => return Ok(Directory::New),
-            Directory::Ignored => return Ok(Directory::Ignored),
-            Directory::Judged { tree, views } => (tree, views),
+            PastDirectory::New => return Ok(PastDirectory::New),
+            PastDirectory::Ignored => return Ok(PastDirectory::Ignored),
+            PastDirectory::Judged { tree, views } => (tree, views),
         };
         let tree = match tree.get(split(path).1) {
-            Some(Entry { kind: EntryKind::Directory, hash, .. }) => {
+            Some(TreeEntry { kind: EntryKind::Directory, hash, .. }) => {
                 read_trees(self.objects, &[*hash])?.pop().unwrap_or_default()
             }
-            Some(_) => return Ok(Directory::New),
+            Some(_) => return Ok(PastDirectory::New),
             None => Tree::default(),
         };
         let [mut now, mut plain] = views.clone();
         for view in [&mut now, &mut plain] {
             match self.base.verdict(view.within, path, true, &view.rules) {
-                Verdict::Ignored => return Ok(Directory::Ignored),
-                Verdict::Taken(within) => view.within = within,
+                NameVerdict::Ignored => return Ok(PastDirectory::Ignored),
+                NameVerdict::Taken(within) => view.within = within,
             }
         }
         let mut texts = stored_texts(self.objects, &tree)?;
         plain.rules = plain.rules.inside(path, &texts);
         self.add_repository(path, &mut texts)?;
         now.rules = now.rules.inside(path, &texts);
-        Ok(Directory::Judged { tree, views: [now, plain] })
+        Ok(PastDirectory::Judged { tree, views: [now, plain] })
     }
 
     /// Adds the excludes of the repository whose root this directory is now.
-    fn add_repository(&self, path: &[u8], texts: &mut Texts) -> Result<(), WorkspaceError> {
+    fn add_repository(&self, path: &[u8], texts: &mut RuleTexts) -> Result<(), WorkspaceError> {
         let read = match self.root.directory(path) {
             Ok(directory) => texts.read_repository(directory.as_fd()),
             // Nothing is deleted where the present cannot be examined.
@@ -199,13 +202,13 @@ impl<'a> Unseen<'a> {
 
 /// Returns true if a snapshot would hold it. A directory that is only searched is left out if
 /// nothing in it is captured.
-fn is_seen(verdict: Verdict) -> bool {
-    matches!(verdict, Verdict::Taken(Within::Plain | Within::Included))
+fn is_seen(verdict: NameVerdict) -> bool {
+    matches!(verdict, NameVerdict::Taken(IgnoreStatus::Plain | IgnoreStatus::Included))
 }
 
 /// The ignore files of a stored directory. Links are not followed.
-fn stored_texts(objects: &dyn Objects, tree: &Tree) -> Result<Texts, ReadError> {
-    let mut texts = Texts::default();
+fn stored_texts(objects: &dyn Objects, tree: &Tree) -> Result<RuleTexts, ReadError> {
+    let mut texts = RuleTexts::default();
     for (file, name) in RuleFile::NAMED {
         let entry = tree.get(name.to_bytes());
         let entry = entry.filter(|entry| matches!(entry.kind, EntryKind::File | EntryKind::Large));

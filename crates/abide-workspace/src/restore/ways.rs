@@ -14,14 +14,14 @@ use abide_model::{ObjectHash, Objects};
 use crate::EntryKind;
 use crate::compare::read::ReadError;
 use crate::compare::walk::split;
-use crate::restore::plan::{Plan, plan_all};
+use crate::restore::plan::{RestorePlan, plan_all};
 
 /// Adds a step for each missing directory of the target that leads to something the plan writes.
 pub(crate) fn make_ways(
     root: &Path,
     objects: &dyn Objects,
     target: ObjectHash,
-    plan: &mut Plan,
+    plan: &mut RestorePlan,
 ) -> Result<(), ReadError> {
     let stepped: BTreeSet<&[u8]> = plan.steps.iter().map(|step| step.path.as_slice()).collect();
     let mut missing: BTreeSet<Vec<u8>> = BTreeSet::new();

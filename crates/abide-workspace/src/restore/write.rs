@@ -7,32 +7,32 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
-use super::durability::Durability;
+use super::durability::RestoreSync;
 use super::found::StepError;
-use super::{FILE_BITS, Run};
+use super::{FILE_BITS, RestoreRun};
 use crate::compare::read::{ReadError, read_object};
-use crate::owner::Owner;
-use crate::restore::root::{Seen, look, sync_data};
-use crate::{Chunks, Entry, EntryKind};
+use crate::owner::FileOwner;
+use crate::restore::root::{FileFingerprint, look, sync_data};
+use crate::{ChunkList, EntryKind, TreeEntry};
 
 const PREFIX: &[u8] = b".abide-tmp-";
 /// Bytes per write. Small in tests, so that they can stop in the middle of a file.
 const PIECE: usize = if cfg!(test) { 4 } else { 1024 * 1024 };
 
 /// Names for incomplete files, unique to each run.
-pub(super) struct Temporary {
+pub(super) struct TemporaryNames {
     run: u64,
     next: AtomicU64,
 }
 
-impl Default for Temporary {
+impl Default for TemporaryNames {
     fn default() -> Self {
         let run = RandomState::new().build_hasher().finish();
         Self { run, next: AtomicU64::new(0) }
     }
 }
 
-impl Temporary {
+impl TemporaryNames {
     pub(super) fn name(&self) -> Vec<u8> {
         let next = self.next.fetch_add(1, Ordering::Relaxed);
         let mut name = PREFIX.to_vec();
@@ -50,24 +50,24 @@ impl Temporary {
 }
 
 /// The content of a file, or the target of a link.
-pub(super) enum Body<'a> {
+pub(super) enum FileContent<'a> {
     Bytes(&'a [u8]),
-    Chunks(&'a Chunks),
+    Chunks(&'a ChunkList),
 }
 
-impl Run<'_> {
+impl RestoreRun<'_> {
     /// Writes a file or link under a name that must be free.
     pub(super) fn write(
         &self,
         directory: &OwnedFd,
         name: &[u8],
-        entry: &Entry,
-        body: &Body<'_>,
+        entry: &TreeEntry,
+        body: &FileContent<'_>,
     ) -> Result<(), StepError> {
         self.act()?;
-        if let (EntryKind::Link, Body::Bytes(target)) = (entry.kind, body) {
+        if let (EntryKind::Link, FileContent::Bytes(target)) = (entry.kind, body) {
             rustix::fs::symlinkat(*target, directory, name)?;
-            if let Some(owner) = Owner::of_new(directory) {
+            if let Some(owner) = FileOwner::of_new(directory) {
                 owner.give_link(directory, name);
             }
             return Ok(());
@@ -76,7 +76,7 @@ impl Run<'_> {
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode((entry.mode & FILE_BITS).into());
         let file = rustix::fs::openat(directory, name, flags, mode)?;
-        if let Some(owner) = Owner::of_new(directory) {
+        if let Some(owner) = FileOwner::of_new(directory) {
             owner.give(&file);
         }
         let written = self.fill(&file, entry, body);
@@ -86,10 +86,15 @@ impl Run<'_> {
         written
     }
 
-    fn fill(&self, file: &OwnedFd, entry: &Entry, body: &Body<'_>) -> Result<(), StepError> {
+    fn fill(
+        &self,
+        file: &OwnedFd,
+        entry: &TreeEntry,
+        body: &FileContent<'_>,
+    ) -> Result<(), StepError> {
         match body {
-            Body::Bytes(bytes) => self.write_bytes(file, bytes)?,
-            Body::Chunks(chunks) => {
+            FileContent::Bytes(bytes) => self.write_bytes(file, bytes)?,
+            FileContent::Chunks(chunks) => {
                 for (length, hash) in &chunks.chunks {
                     let bytes = read_object(self.objects, *hash)?;
                     if bytes.len() as u64 != u64::from(*length) {
@@ -100,11 +105,11 @@ impl Run<'_> {
             }
         }
         let mode = entry.mode & FILE_BITS;
-        if Seen::of(&rustix::fs::fstat(file)?).mode != mode {
+        if FileFingerprint::of(&rustix::fs::fstat(file)?).mode != mode {
             self.act()?;
             rustix::fs::fchmod(file, Mode::from_raw_mode(mode.into()))?;
         }
-        if self.durability == Durability::Each {
+        if self.durability == RestoreSync::Each {
             sync_data(file)?;
         }
         Ok(())
@@ -130,8 +135,8 @@ impl Run<'_> {
         &self,
         directory: &OwnedFd,
         name: &[u8],
-        entry: &Entry,
-        body: &Body<'_>,
+        entry: &TreeEntry,
+        body: &FileContent<'_>,
     ) -> Result<(), StepError> {
         if entry.kind == EntryKind::Link {
             return self.write(directory, name, entry, body);
@@ -151,9 +156,9 @@ impl Run<'_> {
         &self,
         directory: &OwnedFd,
         name: &[u8],
-        seen: Seen,
-        entry: &Entry,
-        body: &Body<'_>,
+        seen: FileFingerprint,
+        entry: &TreeEntry,
+        body: &FileContent<'_>,
     ) -> Result<bool, StepError> {
         let temporary = self.temporary.name();
         self.write(directory, &temporary, entry, body)?;

@@ -13,11 +13,11 @@ use rustix::fs::Mode;
 use crate::error::WorkspaceError;
 use crate::policy::Policy;
 use crate::restore::root::DIRECTORY;
-use crate::take::rules::{Chain, Rules, Texts, Within, decide, plain_braces};
+use crate::take::rules::{IgnoreStatus, RuleTexts, Rules, RulesHash, decide, plain_braces};
 
 /// The compiled patterns of a policy.
 #[derive(Debug)]
-pub(crate) struct Patterns {
+pub(crate) struct PolicyPatterns {
     include: Gitignore,
     exclude: Gitignore,
     /// The components of each `include` pattern, except those that can match at any depth.
@@ -26,7 +26,7 @@ pub(crate) struct Patterns {
     anywhere: bool,
 }
 
-impl Patterns {
+impl PolicyPatterns {
     pub(crate) fn new(policy: &Policy) -> Result<Self, WorkspaceError> {
         let mut reach = Vec::new();
         let mut anywhere = false;
@@ -83,29 +83,29 @@ fn list(list: &'static str, patterns: &[String]) -> Result<Gitignore, WorkspaceE
 
 /// The decision about a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum NameVerdict {
     /// Capture it. Its contents are judged under this status.
-    Taken(Within),
+    Taken(IgnoreStatus),
     Ignored,
 }
 
 /// The rules for the whole workspace.
 #[derive(Debug)]
-pub(crate) struct Base<'a> {
-    patterns: &'a Patterns,
+pub(crate) struct BaseRules<'a> {
+    patterns: &'a PolicyPatterns,
     global: Option<Vec<u8>>,
     /// For each directory above, starting at the root of the repository: the workspace's path
     /// relative to it, and its rules.
-    above: Vec<(Vec<u8>, Texts)>,
-    pub(crate) chain: Chain,
+    above: Vec<(Vec<u8>, RuleTexts)>,
+    pub(crate) chain: RulesHash,
     rules: OnceLock<Arc<Rules>>,
 }
 
-impl<'a> Base<'a> {
+impl<'a> BaseRules<'a> {
     pub(crate) fn read(
         root: &Path,
         policy: &Policy,
-        patterns: &'a Patterns,
+        patterns: &'a PolicyPatterns,
         global: Option<&Path>,
     ) -> Result<Self, WorkspaceError> {
         let global = global.map_or(Ok(None), read_global)?;
@@ -113,7 +113,7 @@ impl<'a> Base<'a> {
         let limits = [policy.max_file_bytes, policy.max_files, policy.max_bytes];
         let limits: Vec<[u8; 8]> = limits.into_iter().map(u64::to_le_bytes).collect();
         let marks = |list: &'static [u8]| std::iter::once(list);
-        let mut chain = Chain::of(
+        let mut chain = RulesHash::of(
             limits
                 .iter()
                 .map(|limit| &limit[..])
@@ -125,7 +125,7 @@ impl<'a> Base<'a> {
                 .chain(global.as_deref()),
         );
         for (path, texts) in &above {
-            chain = texts.sums().chain(Chain::of([&chain.0[..], path]));
+            chain = texts.sums().chain(RulesHash::of([&chain.0[..], path]));
         }
         Ok(Self { patterns, global, above, chain, rules: OnceLock::new() })
     }
@@ -142,27 +142,27 @@ impl<'a> Base<'a> {
     /// Decides about a path whose directory was judged as `within`.
     pub(crate) fn verdict(
         &self,
-        within: Within,
+        within: IgnoreStatus,
         path: &[u8],
         is_directory: bool,
         rules: &Rules,
-    ) -> Verdict {
+    ) -> NameVerdict {
         if decide(&self.patterns.exclude, path, is_directory) == Some(true) {
-            return Verdict::Ignored;
+            return NameVerdict::Ignored;
         }
-        if within == Within::Included {
-            return Verdict::Taken(Within::Included);
+        if within == IgnoreStatus::Included {
+            return NameVerdict::Taken(IgnoreStatus::Included);
         }
         if decide(&self.patterns.include, path, is_directory) == Some(true) {
-            return Verdict::Taken(Within::Included);
+            return NameVerdict::Taken(IgnoreStatus::Included);
         }
-        if within == Within::Plain && !rules.ignores(path, is_directory) {
-            return Verdict::Taken(Within::Plain);
+        if within == IgnoreStatus::Plain && !rules.ignores(path, is_directory) {
+            return NameVerdict::Taken(IgnoreStatus::Plain);
         }
         if is_directory && self.patterns.reaches(path) {
-            return Verdict::Taken(Within::Ignored);
+            return NameVerdict::Taken(IgnoreStatus::Ignored);
         }
-        Verdict::Ignored
+        NameVerdict::Ignored
     }
 }
 
@@ -177,7 +177,7 @@ fn read_global(path: &Path) -> Result<Option<Vec<u8>>, WorkspaceError> {
 
 /// The rules of the directories above the root that belong to the same repository. Empty if the
 /// root is itself the root of a repository, or in none.
-fn above(root: &Path) -> Result<Vec<(Vec<u8>, Texts)>, WorkspaceError> {
+fn above(root: &Path) -> Result<Vec<(Vec<u8>, RuleTexts)>, WorkspaceError> {
     let has_git = |directory: &Path| directory.join(".git").symlink_metadata().is_ok();
     if has_git(root) {
         return Ok(Vec::new());
@@ -189,7 +189,7 @@ fn above(root: &Path) -> Result<Vec<(Vec<u8>, Texts)>, WorkspaceError> {
     let mut found = Vec::new();
     for directory in between {
         let texts = rustix::fs::open(directory, DIRECTORY, Mode::empty())
-            .and_then(|opened| Texts::read(opened.as_fd()))
+            .and_then(|opened| RuleTexts::read(opened.as_fd()))
             .map_err(|errno| WorkspaceError::io("read the ignore files of", directory, errno))?;
         let path = root.strip_prefix(directory).unwrap_or(root);
         found.push((path.as_os_str().as_bytes().to_vec(), texts));

@@ -20,11 +20,13 @@ use std::time::Duration;
 use abide_model::{ObjectHash, StoreError};
 use rustix::fs::{Mode, OFlags};
 
-use crate::chunks::Chunks;
-use crate::owner::Owner;
-use crate::reach::ReadObject;
+use crate::chunks::ChunkList;
+use crate::owner::FileOwner;
+use crate::reach::ReadObjectFn;
 use crate::snapshot::Snapshot;
-use crate::take::record::{Body, Fields, Head, Kind, Record, Rows};
+use crate::take::record::{
+    DirectoryRecord, FixedFields, NameKind, NameRows, RecordBody, RecordHead,
+};
 
 const MAGIC: &[u8; 8] = b"aSTAT\0\0\x01";
 const FIXED: usize = 64;
@@ -36,7 +38,7 @@ const CHUNKS: usize = 16;
 
 /// The cache as read from disk.
 #[derive(Debug)]
-pub(crate) struct Cache {
+pub(crate) struct StatCache {
     bytes: Vec<u8>,
     /// The offset of each record.
     table: Vec<u64>,
@@ -44,11 +46,11 @@ pub(crate) struct Cache {
     pub(crate) snapshot: Snapshot,
 }
 
-impl Cache {
+impl StatCache {
     /// Reads the cache of a root on this device. `None` if there is no usable one.
     pub(crate) fn read(path: &Path, dev: u64) -> Option<Self> {
         let bytes = fs::read(path).ok()?;
-        let mut fields = Fields(&bytes);
+        let mut fields = FixedFields(&bytes);
         if fields.take::<8>()? != MAGIC {
             return None;
         }
@@ -74,12 +76,12 @@ impl Cache {
     }
 
     /// The record of a directory; `None` if it is missing or damaged.
-    pub(crate) fn record(&self, number: u32) -> Option<Record<'_>> {
+    pub(crate) fn record(&self, number: u32) -> Option<DirectoryRecord<'_>> {
         let at = *self.table.get(number as usize)?;
         if at == 0 {
             return None;
         }
-        Record::read(self.bytes.get(usize::try_from(at).ok()?..)?)
+        DirectoryRecord::read(self.bytes.get(usize::try_from(at).ok()?..)?)
     }
 
     /// A random sample of the objects that the cache vouches for: one at a random offset in each of
@@ -87,12 +89,12 @@ impl Cache {
     /// are few objects, all of them. `None` if one of the chunk lists cannot be read.
     pub(crate) fn sample(
         &self,
-        read: &ReadObject<'_>,
+        read: &ReadObjectFn<'_>,
     ) -> Result<Option<Vec<ObjectHash>>, StoreError> {
         let random = RandomState::new();
         let (mut sample, large) = self.sample_records(&random);
         for hash in large {
-            let Some(list) = read(hash)?.and_then(|bytes| Chunks::read(&bytes).ok()) else {
+            let Some(list) = read(hash)?.and_then(|bytes| ChunkList::read(&bytes).ok()) else {
                 return Ok(None);
             };
             let step = list.chunks.len().div_ceil(CHUNKS).max(1);
@@ -115,7 +117,7 @@ impl Cache {
         let all = self.bytes.len().saturating_sub(first);
         let (part, parts) = if all > SAMPLE { (all.div_ceil(SAMPLE), SAMPLE) } else { (1, all) };
         let (mut sample, mut large) = (Vec::with_capacity(parts), Vec::new());
-        let mut cursor: Option<Cursor<'_>> = None;
+        let mut cursor: Option<RecordCursor<'_>> = None;
         for number in 0..parts {
             let at = first + number * part + random.hash_one(number) as usize % part;
             if cursor.as_ref().is_none_or(|cursor| cursor.end <= at) {
@@ -125,7 +127,7 @@ impl Cache {
                 continue;
             };
             sample.push(hash);
-            if kind == Kind::Large {
+            if kind == NameKind::Large {
                 large.push(hash);
             }
         }
@@ -140,46 +142,50 @@ impl Cache {
     }
 
     /// The record that covers this byte. `starts` holds the offsets of all records, sorted.
-    fn cursor(&self, starts: &[usize], at: usize) -> Option<Cursor<'_>> {
+    fn cursor(&self, starts: &[usize], at: usize) -> Option<RecordCursor<'_>> {
         let before = starts.partition_point(|start| *start <= at).checked_sub(1)?;
         let start = *starts.get(before)?;
-        let record = Record::read(self.bytes.get(start..)?)?;
-        Some(Cursor { end: start + record.whole.len(), rows: record.rows(), head: record.head })
+        let record = DirectoryRecord::read(self.bytes.get(start..)?)?;
+        Some(RecordCursor {
+            end: start + record.whole.len(),
+            rows: record.rows(),
+            head: record.head,
+        })
     }
 }
 
 /// A record that is read from front to back.
-struct Cursor<'a> {
+struct RecordCursor<'a> {
     /// The offset of its end.
     end: usize,
-    head: Head,
-    rows: Rows<'a>,
+    head: RecordHead,
+    rows: NameRows<'a>,
 }
 
-impl Cursor<'_> {
+impl RecordCursor<'_> {
     /// The file whose row covers this byte, or else the tree of the directory.
-    fn object_at(&mut self, at: usize) -> Option<(ObjectHash, Kind)> {
+    fn object_at(&mut self, at: usize) -> Option<(ObjectHash, NameKind)> {
         while self.end - self.rows.left() <= at {
             let Some(row) = self.rows.next() else { break };
             let covers = at < self.end - self.rows.left();
-            if covers && matches!(row.kind, Kind::File | Kind::Large | Kind::Link) {
+            if covers && matches!(row.kind, NameKind::File | NameKind::Large | NameKind::Link) {
                 return Some((row.object(), row.kind));
             }
         }
-        (!self.head.hidden).then_some((self.head.tree, Kind::Directory))
+        (!self.head.hidden).then_some((self.head.tree, NameKind::Directory))
     }
 }
 
 /// A record for the next cache.
 #[derive(Debug)]
-pub(crate) struct Written {
+pub(crate) struct NextRecord {
     pub(crate) number: u32,
     /// The bytes of a new record; `None` if the old one stays.
     pub(crate) bytes: Option<Vec<u8>>,
 }
 
 /// The head of the next cache.
-pub(crate) struct Whole<'a> {
+pub(crate) struct CacheHeader<'a> {
     pub(crate) dev: u64,
     pub(crate) hash: ObjectHash,
     pub(crate) snapshot: &'a Snapshot,
@@ -192,11 +198,11 @@ const LEFT_BEHIND: Duration = Duration::from_secs(60);
 /// one, or one that fails its checksums.
 pub(crate) fn write(
     path: &Path,
-    old: Option<&Cache>,
-    whole: &Whole<'_>,
-    written: Vec<Written>,
+    old: Option<&StatCache>,
+    whole: &CacheHeader<'_>,
+    written: Vec<NextRecord>,
 ) -> io::Result<()> {
-    let bytes = compose(old, whole, renumbered(old.map_or(0, Cache::count), written));
+    let bytes = compose(old, whole, renumbered(old.map_or(0, StatCache::count), written));
     let temporary = beside(path, ".new");
     let mut file = match create(&temporary) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -224,11 +230,11 @@ pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
 }
 
 /// Moves new directories to free numbers and updates their parents.
-fn renumbered(old: u32, mut written: Vec<Written>) -> Vec<Option<Written>> {
+fn renumbered(old: u32, mut written: Vec<NextRecord>) -> Vec<Option<NextRecord>> {
     written.sort_unstable_by_key(|record| record.number);
     let first_new = written.partition_point(|record| record.number < old);
     let fresh = written.len() - first_new;
-    let mut table: Vec<Option<Written>> = Vec::new();
+    let mut table: Vec<Option<NextRecord>> = Vec::new();
     table.resize_with(old as usize, || None);
     let mut moved: Vec<(u32, u32)> = Vec::with_capacity(fresh);
     let newcomers = written.split_off(first_new);
@@ -263,14 +269,15 @@ fn renumbered(old: u32, mut written: Vec<Written>) -> Vec<Option<Written>> {
 
 /// Updates the directory numbers in a record.
 fn follow(bytes: &mut Vec<u8>, old: u32, moved: &[(u32, u32)]) {
-    let Some(record) = Record::read(bytes) else { return };
-    let newcomer =
-        |row: &crate::take::record::Row<'_>| row.kind == Kind::Directory && row.number >= old;
+    let Some(record) = DirectoryRecord::read(bytes) else { return };
+    let newcomer = |row: &crate::take::record::NameRow<'_>| {
+        row.kind == NameKind::Directory && row.number >= old
+    };
     if !record.rows().any(|row| newcomer(&row)) {
         return;
     }
-    let mut body = Body::default();
-    for row in Rows::new(record.body) {
+    let mut body = RecordBody::default();
+    for row in NameRows::new(record.body) {
         let number = if newcomer(&row) {
             let at = moved.binary_search_by_key(&row.number, |(number, _)| *number);
             at.ok().and_then(|at| moved.get(at)).map_or(row.number, |(_, number)| *number)
@@ -282,7 +289,11 @@ fn follow(bytes: &mut Vec<u8>, old: u32, moved: &[(u32, u32)]) {
     *bytes = record.head.write(&body.bytes);
 }
 
-fn compose(old: Option<&Cache>, whole: &Whole<'_>, table: Vec<Option<Written>>) -> Vec<u8> {
+fn compose(
+    old: Option<&StatCache>,
+    whole: &CacheHeader<'_>,
+    table: Vec<Option<NextRecord>>,
+) -> Vec<u8> {
     let snapshot = whole.snapshot.write();
     let head = FIXED + snapshot.len() + table.len() * 8;
     let room = old.map_or(0, |old| old.bytes.len());
@@ -304,8 +315,8 @@ fn compose(old: Option<&Cache>, whole: &Whole<'_>, table: Vec<Option<Written>>) 
         let kept = || old.and_then(|old| old.record(number as u32));
         let at = out.len() as u64;
         match record {
-            Some(Written { bytes: Some(bytes), .. }) => out.extend_from_slice(&bytes),
-            Some(Written { bytes: None, .. }) => match kept() {
+            Some(NextRecord { bytes: Some(bytes), .. }) => out.extend_from_slice(&bytes),
+            Some(NextRecord { bytes: None, .. }) => match kept() {
                 Some(record) => out.extend_from_slice(record.whole),
                 None => {
                     places.push(0);
@@ -341,7 +352,7 @@ fn create(path: &Path) -> io::Result<fs::File> {
     let dir = rustix::fs::open(dir.unwrap_or(Path::new(".")), flags, Mode::empty())?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let file = rustix::fs::openat(&dir, name, flags, Mode::from_raw_mode(0o600))?;
-    if let Some(owner) = Owner::of_new(&dir) {
+    if let Some(owner) = FileOwner::of_new(&dir) {
         owner.give(&file);
     }
     Ok(file.into())

@@ -7,7 +7,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::take::cache::beside;
-use crate::take::stat::{Facts, device};
+use crate::take::stat::{FileStamp, device};
 
 const SECOND: i64 = 1_000_000_000;
 
@@ -27,5 +27,5 @@ fn stamped(cache: &Path, dev: u64) -> Option<i64> {
     let stamp = rustix::io::write(&file, b".").and_then(|_| rustix::fs::fstat(&file));
     let _ = rustix::fs::unlink(&probe);
     let stamp = stamp.ok()?;
-    (device(&stamp) == dev).then(|| Facts::of(&stamp).mtime)
+    (device(&stamp) == dev).then(|| FileStamp::of(&stamp).mtime)
 }

@@ -6,17 +6,17 @@ use std::sync::Arc;
 use abide_model::ObjectHash;
 
 use crate::error::WorkspaceError;
-use crate::take::cache::{Cache, Written};
-use crate::take::file::Reading;
-use crate::take::node::{Made, Node, Outcome};
-use crate::take::record::{Body, Head, Kind, Record, Rows};
-use crate::take::rules::{Chain, Within};
-use crate::take::worker::Worker;
-use crate::tree::{Entry, EntryKind, Tree};
+use crate::take::cache::{NextRecord, StatCache};
+use crate::take::file::FileReading;
+use crate::take::node::{DirectoryNode, DirectoryOutcome, NamesOutcome};
+use crate::take::record::{DirectoryRecord, NameKind, NameRows, RecordBody, RecordHead};
+use crate::take::rules::{IgnoreStatus, RulesHash};
+use crate::take::worker::ScanWorker;
+use crate::tree::{EntryKind, Tree, TreeEntry};
 
-impl Worker<'_> {
+impl ScanWorker<'_> {
     /// Completes the directory, and each parent for which it was the last part.
-    pub(crate) fn complete(&mut self, mut node: Arc<Node>) -> Result<(), WorkspaceError> {
+    pub(crate) fn complete(&mut self, mut node: Arc<DirectoryNode>) -> Result<(), WorkspaceError> {
         loop {
             let outcome = self.completed(&node)?;
             let Some(parent) = &node.work.parent else {
@@ -30,43 +30,43 @@ impl Worker<'_> {
         }
     }
 
-    fn completed(&mut self, node: &Node) -> Result<Outcome, WorkspaceError> {
+    fn completed(&mut self, node: &DirectoryNode) -> Result<DirectoryOutcome, WorkspaceError> {
         let cache = self.scan.means.cache;
         let old = cache.and_then(|cache| cache.record(node.work.number));
         let outcomes = node.outcomes();
         let number = node.work.number;
         let (mut head, body) = match (node.made.get(), &old) {
-            (Some(Made::Same), Some(old)) if outcomes.is_empty() => {
-                self.found.written.push(Written { number, bytes: None });
+            (Some(NamesOutcome::Same), Some(old)) if outcomes.is_empty() => {
+                self.found.written.push(NextRecord { number, bytes: None });
                 self.count_directory(node, &old.head);
-                return Ok(Outcome::Same);
+                return Ok(DirectoryOutcome::Same);
             }
-            (Some(Made::Same), Some(old)) => (old.head.clone(), old.body),
-            (Some(Made::New { body, chain }), _) => {
+            (Some(NamesOutcome::Same), Some(old)) => (old.head.clone(), old.body),
+            (Some(NamesOutcome::New { body, chain }), _) => {
                 (self.head(node, *chain), body.bytes.as_slice())
             }
             // Without a record nothing can be unchanged.
-            (Some(Made::Same), None) | (None, _) => return Ok(Outcome::Gone),
+            (Some(NamesOutcome::Same), None) | (None, _) => return Ok(DirectoryOutcome::Gone),
         };
         let changed = self.changed(body, &outcomes, node.readings());
         let body = changed.as_ref().map_or(body, |body| body.bytes.as_slice());
         (head.files, head.bytes) = count(body);
         self.tree(&mut head, body, &outcomes, old.as_ref())?;
-        head.hidden = node.work.within == Within::Ignored && is_empty(head.tree);
+        head.hidden = node.work.within == IgnoreStatus::Ignored && is_empty(head.tree);
         self.count_directory(node, &head);
         let bytes = head.write(body);
         let same = old.as_ref().is_some_and(|old| old.whole == bytes);
-        self.found.written.push(Written { number, bytes: (!same).then_some(bytes) });
-        let Head { mode, tree, hidden, .. } = head;
-        let shown = |head: &Head| (head.mode, head.tree, head.hidden);
+        self.found.written.push(NextRecord { number, bytes: (!same).then_some(bytes) });
+        let RecordHead { mode, tree, hidden, .. } = head;
+        let shown = |head: &RecordHead| (head.mode, head.tree, head.hidden);
         match old {
-            Some(old) if shown(&old.head) == (mode, tree, hidden) => Ok(Outcome::Same),
-            _ => Ok(Outcome::New { mode, tree, hidden }),
+            Some(old) if shown(&old.head) == (mode, tree, hidden) => Ok(DirectoryOutcome::Same),
+            _ => Ok(DirectoryOutcome::New { mode, tree, hidden }),
         }
     }
 
-    fn head(&self, node: &Node, chain: Chain) -> Head {
-        Head {
+    fn head(&self, node: &DirectoryNode, chain: RulesHash) -> RecordHead {
+        RecordHead {
             tree: ObjectHash([0; 32]),
             outer: node.work.outer,
             chain,
@@ -84,10 +84,10 @@ impl Worker<'_> {
     /// Sets the tree in the head, and stores it if it is new.
     fn tree(
         &mut self,
-        head: &mut Head,
+        head: &mut RecordHead,
         body: &[u8],
-        outcomes: &[(u32, Outcome)],
-        old: Option<&Record<'_>>,
+        outcomes: &[(u32, DirectoryOutcome)],
+        old: Option<&DirectoryRecord<'_>>,
     ) -> Result<(), WorkspaceError> {
         if let Some(old) = old.filter(|old| outcomes.is_empty() && old.body == body) {
             head.tree = old.head.tree;
@@ -103,7 +103,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    fn count_directory(&mut self, node: &Node, head: &Head) {
+    fn count_directory(&mut self, node: &DirectoryNode, head: &RecordHead) {
         self.found.files += head.files;
         self.found.bytes += head.bytes;
         self.found.directories += u64::from(node.work.parent.is_some() && !head.hidden);
@@ -114,24 +114,26 @@ impl Worker<'_> {
     fn changed(
         &self,
         body: &[u8],
-        outcomes: &[(u32, Outcome)],
-        readings: Vec<(usize, Reading)>,
-    ) -> Option<Body> {
-        let lost = |outcome: &Outcome| matches!(outcome, Outcome::Gone | Outcome::Omitted(_));
+        outcomes: &[(u32, DirectoryOutcome)],
+        readings: Vec<(usize, FileReading)>,
+    ) -> Option<RecordBody> {
+        let lost = |outcome: &DirectoryOutcome| {
+            matches!(outcome, DirectoryOutcome::Gone | DirectoryOutcome::Omitted(_))
+        };
         if readings.is_empty() && !outcomes.iter().any(|(_, outcome)| lost(outcome)) {
             return None;
         }
-        let mut changed = Body::default();
+        let mut changed = RecordBody::default();
         let mut readings = readings.into_iter().peekable();
-        let mut rows = Rows::new(body);
+        let mut rows = NameRows::new(body);
         loop {
             let at = body.len() - rows.left();
             let Some(row) = rows.next() else { return Some(changed) };
             if let Some((_, reading)) = readings.next_if(|(place, _)| *place == at) {
                 match reading {
-                    Reading::Gone => {}
-                    Reading::Omitted(reason, _) => changed.omitted(row.name, reason),
-                    Reading::Done { kind, mode, facts, hash } => {
+                    FileReading::Gone => {}
+                    FileReading::Omitted(reason, _) => changed.omitted(row.name, reason),
+                    FileReading::Done { kind, mode, facts, hash } => {
                         let settled = facts.settled(self.scan.means.settled);
                         changed.file(kind, row.name, mode, &facts, hash, settled);
                     }
@@ -139,13 +141,13 @@ impl Worker<'_> {
                 continue;
             }
             let outcome = match row.kind {
-                Kind::Directory => outcome_of(outcomes, row.number),
+                NameKind::Directory => outcome_of(outcomes, row.number),
                 _ => None,
             };
             match outcome {
-                Some(Outcome::Gone) => {}
-                Some(Outcome::Omitted(reason)) => changed.omitted(row.name, reason),
-                Some(Outcome::Same | Outcome::New { .. }) | None => {
+                Some(DirectoryOutcome::Gone) => {}
+                Some(DirectoryOutcome::Omitted(reason)) => changed.omitted(row.name, reason),
+                Some(DirectoryOutcome::Same | DirectoryOutcome::New { .. }) | None => {
                     changed.row(&row, row.number);
                 }
             }
@@ -158,34 +160,34 @@ fn is_empty(tree: ObjectHash) -> bool {
     tree == ObjectHash::of(&Tree::default().write())
 }
 
-fn outcome_of(outcomes: &[(u32, Outcome)], number: u32) -> Option<Outcome> {
+fn outcome_of(outcomes: &[(u32, DirectoryOutcome)], number: u32) -> Option<DirectoryOutcome> {
     let at = outcomes.binary_search_by_key(&number, |(number, _)| *number).ok()?;
     outcomes.get(at).map(|(_, outcome)| *outcome)
 }
 
 /// Number of files and links, and total size of the files.
 fn count(body: &[u8]) -> (u64, u64) {
-    Rows::new(body).fold((0, 0), |(files, bytes), row| match row.kind {
-        Kind::File | Kind::Large => (files + 1, bytes + row.size()),
-        Kind::Link => (files + 1, bytes),
-        Kind::Directory | Kind::Ignored | Kind::Omitted => (files, bytes),
+    NameRows::new(body).fold((0, 0), |(files, bytes), row| match row.kind {
+        NameKind::File | NameKind::Large => (files + 1, bytes + row.size()),
+        NameKind::Link => (files + 1, bytes),
+        NameKind::Directory | NameKind::Ignored | NameKind::Omitted => (files, bytes),
     })
 }
 
-fn tree(body: &[u8], outcomes: &[(u32, Outcome)], cache: Option<&Cache>) -> Tree {
+fn tree(body: &[u8], outcomes: &[(u32, DirectoryOutcome)], cache: Option<&StatCache>) -> Tree {
     let mut entries = Vec::new();
-    for row in Rows::new(body) {
+    for row in NameRows::new(body) {
         let kind = match row.kind {
-            Kind::File => EntryKind::File,
-            Kind::Large => EntryKind::Large,
-            Kind::Link => EntryKind::Link,
-            Kind::Directory => EntryKind::Directory,
-            Kind::Ignored | Kind::Omitted => continue,
+            NameKind::File => EntryKind::File,
+            NameKind::Large => EntryKind::Large,
+            NameKind::Link => EntryKind::Link,
+            NameKind::Directory => EntryKind::Directory,
+            NameKind::Ignored | NameKind::Omitted => continue,
         };
         let name = row.name.to_bytes().to_vec();
-        if row.kind != Kind::Directory {
+        if row.kind != NameKind::Directory {
             let (mode, size, hash) = (row.mode, row.size(), row.object());
-            entries.push(Entry { name, kind, mode, size, hash });
+            entries.push(TreeEntry { name, kind, mode, size, hash });
             continue;
         }
         let remembered = || {
@@ -193,11 +195,11 @@ fn tree(body: &[u8], outcomes: &[(u32, Outcome)], cache: Option<&Cache>) -> Tree
             Some((record.head.mode, record.head.tree, record.head.hidden))
         };
         let shown = match outcome_of(outcomes, row.number) {
-            Some(Outcome::New { mode, tree, hidden }) => Some((mode, tree, hidden)),
+            Some(DirectoryOutcome::New { mode, tree, hidden }) => Some((mode, tree, hidden)),
             _ => remembered(),
         };
         if let Some((mode, hash, false)) = shown {
-            entries.push(Entry { name, kind, mode, size: 0, hash });
+            entries.push(TreeEntry { name, kind, mode, size: 0, hash });
         }
     }
     entries.sort_unstable_by(|one, other| one.name.cmp(&other.name));

@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::take::node::Node;
-use crate::take::rules::{Rules, Texts};
-use crate::take::scan::Scan;
-use crate::take::stat::{Facts, device};
+use crate::take::node::DirectoryNode;
+use crate::take::rules::{RuleTexts, Rules};
+use crate::take::scan::SharedScan;
+use crate::take::stat::{FileStamp, device};
 
 /// Maximum number of directories kept open, in addition to the one each worker is in.
 const OPEN: usize = 64;
@@ -24,12 +24,12 @@ pub(crate) const LIST: OFlags =
 /// The directories kept open, in the order in which they were opened.
 #[derive(Default)]
 pub(crate) struct Descriptors {
-    open: Mutex<VecDeque<Weak<Node>>>,
+    open: Mutex<VecDeque<Weak<DirectoryNode>>>,
 }
 
 impl Descriptors {
     /// Keeps a directory open. If there are too many, closes the oldest.
-    pub(crate) fn keep(&self, node: &Arc<Node>) {
+    pub(crate) fn keep(&self, node: &Arc<DirectoryNode>) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.push_back(Arc::downgrade(node));
         if open.len() <= OPEN {
@@ -43,10 +43,10 @@ impl Descriptors {
     }
 }
 
-impl Scan<'_> {
+impl SharedScan<'_> {
     /// The open directory, opened again if it was closed. Fails with [`Errno::NOENT`] if it is no
     /// longer in its place.
-    pub(crate) fn directory(&self, node: &Arc<Node>) -> Result<Arc<OwnedFd>, Errno> {
+    pub(crate) fn directory(&self, node: &Arc<DirectoryNode>) -> Result<Arc<OwnedFd>, Errno> {
         let mut closed = Vec::new();
         let mut at = node;
         let mut fd = loop {
@@ -65,7 +65,7 @@ impl Scan<'_> {
                 None => rustix::fs::open(self.means.root, LIST, Mode::empty())?,
             };
             let stat = rustix::fs::fstat(&opened)?;
-            if device(&stat) != self.means.dev || Facts::of(&stat).ino != next.facts.ino {
+            if device(&stat) != self.means.dev || FileStamp::of(&stat).ino != next.facts.ino {
                 return Err(Errno::NOENT);
             }
             let opened = Arc::new(opened);
@@ -80,7 +80,7 @@ impl Scan<'_> {
     }
 
     /// The rules for the names of a directory, built on first use.
-    pub(crate) fn rules(&self, node: &Arc<Node>) -> Result<Arc<Rules>, Errno> {
+    pub(crate) fn rules(&self, node: &Arc<DirectoryNode>) -> Result<Arc<Rules>, Errno> {
         let mut without = Vec::new();
         let mut at = node;
         let mut rules = loop {
@@ -97,7 +97,7 @@ impl Scan<'_> {
             let made = match next.texts.get() {
                 Some(texts) => rules.inside(&next.path(), texts),
                 None => {
-                    let texts = Texts::read(self.directory(next)?.as_fd())?;
+                    let texts = RuleTexts::read(self.directory(next)?.as_fd())?;
                     rules.inside(&next.path(), &texts)
                 }
             };
@@ -116,17 +116,21 @@ mod tests {
     use super::*;
     use crate::memory::MemoryObjects;
     use crate::policy::Policy;
-    use crate::take::base::{Base, Patterns};
-    use crate::take::gathering::Listed;
-    use crate::take::node::{Look, Opened, Outcome};
-    use crate::take::rules::Within;
-    use crate::take::scan::Means;
+    use crate::take::base::{BaseRules, PolicyPatterns};
+    use crate::take::gathering::ListingOutcome;
+    use crate::take::node::{DirectoryOutcome, DirectoryVisit, OpenDirectory};
+    use crate::take::rules::IgnoreStatus;
+    use crate::take::scan::ScanInputs;
     use crate::take::stat;
-    use crate::take::worker::Worker;
+    use crate::take::worker::ScanWorker;
     use crate::watch::Watch;
 
     /// A directory in another.
-    fn open(scan: &Scan<'_>, parent: Option<&Arc<Node>>, name: &str) -> Arc<Node> {
+    fn open(
+        scan: &SharedScan<'_>,
+        parent: Option<&Arc<DirectoryNode>>,
+        name: &str,
+    ) -> Arc<DirectoryNode> {
         let fd = match parent {
             Some(parent) => {
                 let above = scan.directory(parent).unwrap();
@@ -135,29 +139,29 @@ mod tests {
             None => rustix::fs::open(scan.means.root, LIST, Mode::empty()).unwrap(),
         };
         let seen = rustix::fs::fstat(&fd).unwrap();
-        let look = Look {
+        let look = DirectoryVisit {
             parent: parent.cloned(),
             name: CString::new(name).unwrap(),
             number: 0,
-            within: Within::Plain,
+            within: IgnoreStatus::Plain,
             outer: scan.means.base.chain,
         };
-        let node = Node::new(look, Arc::new(fd), Facts::of(&seen), stat::mode(&seen));
+        let node = DirectoryNode::new(look, Arc::new(fd), FileStamp::of(&seen), stat::mode(&seen));
         let node = Arc::new(node);
         scan.descriptors.keep(&node);
         node
     }
 
     /// Scans a directory of three times as many as stay open, one in the other, none of which is done.
-    fn scanned(test: impl FnOnce(&Path, &Scan<'_>, &[Arc<Node>])) {
+    fn scanned(test: impl FnOnce(&Path, &SharedScan<'_>, &[Arc<DirectoryNode>])) {
         let place = tempfile::tempdir().unwrap();
         let deep: PathBuf = std::iter::repeat_n("d", 3 * OPEN).collect();
         fs::create_dir_all(place.path().join(&deep)).unwrap();
         fs::write(place.path().join(deep).join("file"), "").unwrap();
         let (policy, objects, watch) = (Policy::default(), MemoryObjects::new(), Watch::default());
-        let patterns = Patterns::new(&policy).unwrap();
-        let base = Base::read(place.path(), &policy, &patterns, None).unwrap();
-        let means = Means {
+        let patterns = PolicyPatterns::new(&policy).unwrap();
+        let base = BaseRules::read(place.path(), &policy, &patterns, None).unwrap();
+        let means = ScanInputs {
             root: place.path(),
             policy: &policy,
             base: &base,
@@ -168,7 +172,7 @@ mod tests {
             settled: 0,
             native: true,
         };
-        let scan = Scan::new(&means);
+        let scan = SharedScan::new(&means);
         let mut nodes = vec![open(&scan, None, "")];
         for _ in 0..3 * OPEN {
             nodes.push(open(&scan, nodes.last(), "d"));
@@ -179,11 +183,11 @@ mod tests {
     #[test]
     fn a_directory_that_was_closed_is_opened_again_and_no_other_in_its_place() {
         scanned(|place, scan, nodes| {
-            let is_open = |node: &&Arc<Node>| node.descriptor().is_some();
+            let is_open = |node: &&Arc<DirectoryNode>| node.descriptor().is_some();
             assert!(nodes.iter().filter(is_open).count() <= OPEN);
             for node in nodes.iter().rev() {
                 let fd = scan.directory(node).unwrap();
-                assert_eq!(Facts::of(&rustix::fs::fstat(fd).unwrap()).ino, node.facts.ino);
+                assert_eq!(FileStamp::of(&rustix::fs::fstat(fd).unwrap()).ino, node.facts.ino);
                 assert!(nodes.iter().filter(is_open).count() <= OPEN);
             }
             nodes.iter().for_each(|node| node.close());
@@ -198,15 +202,16 @@ mod tests {
     fn a_directory_below_one_that_was_moved_is_left_out_and_nothing_fails() {
         scanned(|place, scan, nodes| {
             let node = nodes.last().unwrap();
-            let opened = Opened { node: Arc::clone(node), fd: scan.directory(node).unwrap() };
+            let opened =
+                OpenDirectory { node: Arc::clone(node), fd: scan.directory(node).unwrap() };
             nodes.iter().for_each(|node| node.close());
-            let mut worker = Worker::new(scan);
+            let mut worker = ScanWorker::new(scan);
             fs::rename(place.join("d/d"), place.join("moved")).unwrap();
             let listed = worker.list(&opened, None);
-            assert!(matches!(listed, Ok(Listed::Not(Outcome::Gone))));
+            assert!(matches!(listed, Ok(ListingOutcome::Not(DirectoryOutcome::Gone))));
             assert!(worker.to_read.is_empty() && worker.children.is_empty());
             fs::rename(place.join("moved"), place.join("d/d")).unwrap();
-            assert!(matches!(worker.list(&opened, None), Ok(Listed::Made(_))));
+            assert!(matches!(worker.list(&opened, None), Ok(ListingOutcome::Made(_))));
         });
     }
 }

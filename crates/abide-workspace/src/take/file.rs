@@ -9,12 +9,12 @@ use fastcdc::v2020::FastCDC;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use crate::chunks::Chunks;
+use crate::chunks::ChunkList;
 use crate::snapshot::OmissionReason;
-use crate::take::record::{Kind, Row};
+use crate::take::record::{NameKind, NameRow};
 use crate::take::refusal::is_failure;
-use crate::take::sink::Sink;
-use crate::take::stat::{self, Facts};
+use crate::take::sink::ObjectSink;
+use crate::take::stat::{self, FileStamp};
 use crate::watch::Watch;
 
 /// Files of at least this size are stored in chunks.
@@ -27,25 +27,25 @@ const TRIES: usize = 3;
 
 /// What a file held when it was last read.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Earlier {
-    pub(crate) kind: Kind,
+pub(crate) struct EarlierContent {
+    pub(crate) kind: NameKind,
     pub(crate) hash: ObjectHash,
 }
 
-impl Earlier {
-    pub(crate) fn of(row: &Row<'_>) -> Self {
+impl EarlierContent {
+    pub(crate) fn of(row: &NameRow<'_>) -> Self {
         Self { kind: row.kind, hash: row.object() }
     }
 
-    fn object(earlier: Option<Self>, kind: Kind) -> Option<ObjectHash> {
+    fn object(earlier: Option<Self>, kind: NameKind) -> Option<ObjectHash> {
         earlier.filter(|earlier| earlier.kind == kind).map(|earlier| earlier.hash)
     }
 }
 
 /// The result of reading a file.
 #[derive(Debug)]
-pub(crate) enum Reading {
-    Done { kind: Kind, mode: u16, facts: Facts, hash: ObjectHash },
+pub(crate) enum FileReading {
+    Done { kind: NameKind, mode: u16, facts: FileStamp, hash: ObjectHash },
     Gone,
     Omitted(OmissionReason, u64),
 }
@@ -64,21 +64,21 @@ impl From<StoreError> for ReadFailure {
 }
 
 /// The result of one attempt to read a file.
-enum Try {
-    Read(Kind, ObjectHash),
+enum ReadAttempt {
+    Read(NameKind, ObjectHash),
     Moved,
     Refused(Errno),
 }
 
 /// Reads files, reusing its buffers.
-pub(crate) struct Reader<'a> {
+pub(crate) struct FileReader<'a> {
     watch: &'a Watch,
     room: Vec<u8>,
     window: Vec<u8>,
     pub(crate) bytes: u64,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> FileReader<'a> {
     pub(crate) fn new(watch: &'a Watch) -> Self {
         Self { watch, room: Vec::new(), window: Vec::new(), bytes: 0 }
     }
@@ -90,66 +90,66 @@ impl<'a> Reader<'a> {
         name: &CStr,
         mut stat: Stat,
         max: u64,
-        earlier: Option<Earlier>,
-        sink: &mut Sink<'_>,
-    ) -> Result<Reading, ReadFailure> {
+        earlier: Option<EarlierContent>,
+        sink: &mut ObjectSink<'_>,
+    ) -> Result<FileReading, ReadFailure> {
         for _ in 0..TRIES {
-            let facts = Facts::of(&stat);
+            let facts = FileStamp::of(&stat);
             if stat::kind(&stat) != FileType::RegularFile {
-                return Ok(Reading::Omitted(OmissionReason::Changing, 0));
+                return Ok(FileReading::Omitted(OmissionReason::Changing, 0));
             }
             if facts.size > max {
-                return Ok(Reading::Omitted(OmissionReason::TooLarge, facts.size));
+                return Ok(FileReading::Omitted(OmissionReason::TooLarge, facts.size));
             }
             match self.once(directory, name, &facts, earlier, sink)? {
-                Try::Read(kind, hash) => {
+                ReadAttempt::Read(kind, hash) => {
                     let mode = stat::mode(&stat);
-                    return Ok(Reading::Done { kind, mode, facts, hash });
+                    return Ok(FileReading::Done { kind, mode, facts, hash });
                 }
-                Try::Refused(Errno::NOENT) => return Ok(Reading::Gone),
-                Try::Refused(Errno::LOOP) | Try::Moved => {}
-                Try::Refused(errno) => return refused(errno, facts.size),
+                ReadAttempt::Refused(Errno::NOENT) => return Ok(FileReading::Gone),
+                ReadAttempt::Refused(Errno::LOOP) | ReadAttempt::Moved => {}
+                ReadAttempt::Refused(errno) => return refused(errno, facts.size),
             }
             match rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(now) => stat = now,
-                Err(Errno::NOENT) => return Ok(Reading::Gone),
+                Err(Errno::NOENT) => return Ok(FileReading::Gone),
                 Err(errno) => return refused(errno, facts.size),
             }
         }
-        Ok(Reading::Omitted(OmissionReason::Changing, Facts::of(&stat).size))
+        Ok(FileReading::Omitted(OmissionReason::Changing, FileStamp::of(&stat).size))
     }
 
     fn once(
         &mut self,
         directory: BorrowedFd<'_>,
         name: &CStr,
-        facts: &Facts,
-        earlier: Option<Earlier>,
-        sink: &mut Sink<'_>,
-    ) -> Result<Try, StoreError> {
+        facts: &FileStamp,
+        earlier: Option<EarlierContent>,
+        sink: &mut ObjectSink<'_>,
+    ) -> Result<ReadAttempt, StoreError> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = match rustix::fs::openat(directory, name, flags, Mode::empty()) {
             Ok(file) => file,
-            Err(errno) => return Ok(Try::Refused(errno)),
+            Err(errno) => return Ok(ReadAttempt::Refused(errno)),
         };
         if facts.size >= LARGE {
             return self.large(&file, facts, earlier, sink);
         }
         let length = match self.small(&file, facts.size as usize) {
             Ok(length) => length,
-            Err(errno) => return Ok(Try::Refused(errno)),
+            Err(errno) => return Ok(ReadAttempt::Refused(errno)),
         };
         let bytes = self.room.get(..length).unwrap_or_default();
         if !still(&file, facts, length as u64) {
-            return Ok(Try::Moved);
+            return Ok(ReadAttempt::Moved);
         }
         let hash = ObjectHash::of(bytes);
-        match Earlier::object(earlier, Kind::File) {
+        match EarlierContent::object(earlier, NameKind::File) {
             Some(old) if old == hash => {}
             Some(old) => sink.add_like(hash, bytes, old)?,
             None => sink.add(hash, bytes)?,
         }
-        Ok(Try::Read(Kind::File, hash))
+        Ok(ReadAttempt::Read(NameKind::File, hash))
     }
 
     /// Reads up to one byte more than the expected size.
@@ -173,12 +173,12 @@ impl<'a> Reader<'a> {
     fn large(
         &mut self,
         file: &OwnedFd,
-        facts: &Facts,
-        earlier: Option<Earlier>,
-        sink: &mut Sink<'_>,
-    ) -> Result<Try, StoreError> {
+        facts: &FileStamp,
+        earlier: Option<EarlierContent>,
+        sink: &mut ObjectSink<'_>,
+    ) -> Result<ReadAttempt, StoreError> {
         self.window.resize(WINDOW, 0);
-        let mut chunks = Chunks::default();
+        let mut chunks = ChunkList::default();
         let (mut filled, mut total, mut end) = (0, 0, false);
         while !end {
             while let Some(room) = self.window.get_mut(filled..).filter(|room| !room.is_empty()) {
@@ -192,12 +192,12 @@ impl<'a> Reader<'a> {
                         total += more as u64;
                     }
                     Err(Errno::INTR) => {}
-                    Err(errno) => return Ok(Try::Refused(errno)),
+                    Err(errno) => return Ok(ReadAttempt::Refused(errno)),
                 }
             }
             // The caller checks for cancellation too.
             if total > facts.size || self.watch.cancelled() {
-                return Ok(Try::Moved);
+                return Ok(ReadAttempt::Moved);
             }
             let window = self.window.get(..filled).unwrap_or_default();
             let cut = cut(window, end, &mut chunks, sink)?;
@@ -206,24 +206,24 @@ impl<'a> Reader<'a> {
         }
         self.bytes += total;
         if !still(file, facts, total) {
-            return Ok(Try::Moved);
+            return Ok(ReadAttempt::Moved);
         }
         let list = chunks.write();
         let hash = ObjectHash::of(&list);
-        match Earlier::object(earlier, Kind::Large) {
+        match EarlierContent::object(earlier, NameKind::Large) {
             Some(old) if old == hash => {}
             Some(old) => sink.add_like(hash, &list, old)?,
             None => sink.add(hash, &list)?,
         }
-        Ok(Try::Read(Kind::Large, hash))
+        Ok(ReadAttempt::Read(NameKind::Large, hash))
     }
 }
 
-fn refused(errno: Errno, size: u64) -> Result<Reading, ReadFailure> {
+fn refused(errno: Errno, size: u64) -> Result<FileReading, ReadFailure> {
     if is_failure(errno) {
         return Err(ReadFailure::System(errno));
     }
-    Ok(Reading::Omitted(OmissionReason::Unreadable, size))
+    Ok(FileReading::Omitted(OmissionReason::Unreadable, size))
 }
 
 /// Cuts chunks off the front and returns how many bytes they cover. Leaves the last bytes, where
@@ -231,8 +231,8 @@ fn refused(errno: Errno, size: u64) -> Result<Reading, ReadFailure> {
 fn cut(
     window: &[u8],
     end: bool,
-    chunks: &mut Chunks,
-    sink: &mut Sink<'_>,
+    chunks: &mut ChunkList,
+    sink: &mut ObjectSink<'_>,
 ) -> Result<usize, StoreError> {
     let mut at = 0;
     for chunk in FastCDC::new(window, MIN_CHUNK, MEAN_CHUNK, MAX_CHUNK) {
@@ -249,9 +249,9 @@ fn cut(
 }
 
 /// Returns true if the file is unchanged after reading and all of it was read.
-fn still(file: &OwnedFd, before: &Facts, length: u64) -> bool {
+fn still(file: &OwnedFd, before: &FileStamp, length: u64) -> bool {
     let after = rustix::fs::fstat(file);
-    length == before.size && after.is_ok_and(|after| Facts::of(&after) == *before)
+    length == before.size && after.is_ok_and(|after| FileStamp::of(&after) == *before)
 }
 
 #[cfg(all(test, target_os = "linux"))]
@@ -269,8 +269,8 @@ mod tests {
         let own = std::fs::File::open("/proc/self").unwrap();
         let stat = rustix::fs::statat(&own, c"mem", AtFlags::SYMLINK_NOFOLLOW).unwrap();
         let (objects, claims, watch) = (MemoryObjects::new(), Claims::default(), Watch::default());
-        let mut sink = Sink::new(&objects, &claims);
-        let read = Reader::new(&watch).read(own.as_fd(), c"mem", stat, 100, None, &mut sink);
+        let mut sink = ObjectSink::new(&objects, &claims);
+        let read = FileReader::new(&watch).read(own.as_fd(), c"mem", stat, 100, None, &mut sink);
         assert!(matches!(read, Err(ReadFailure::System(Errno::IO))), "{read:?}");
         assert_eq!(read_text(own.as_fd(), c"mem", OFlags::NOFOLLOW), Err(Errno::IO));
         assert_eq!(read_text(own.as_fd(), c"exe", OFlags::NOFOLLOW), Ok(None));

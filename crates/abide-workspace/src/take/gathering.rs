@@ -11,72 +11,76 @@ use rustix::io::Errno;
 
 use crate::error::WorkspaceError;
 use crate::snapshot::OmissionReason;
-use crate::take::base::Verdict;
-use crate::take::file::{Earlier, Reading};
+use crate::take::base::NameVerdict;
+use crate::take::file::{EarlierContent, FileReading};
 use crate::take::listing::Listing;
-use crate::take::lookup::Lookup;
-use crate::take::node::{Made, Node, Opened, Outcome, ToRead};
-use crate::take::record::{Body, Kind, Record, Row};
+use crate::take::lookup::RowLookup;
+use crate::take::node::{DirectoryNode, DirectoryOutcome, FileToRead, NamesOutcome, OpenDirectory};
+use crate::take::record::{DirectoryRecord, NameKind, NameRow, RecordBody};
 use crate::take::refusal::is_failure;
-use crate::take::rules::{self, Chain, RuleFile, Texts, Within, is_never_taken};
-use crate::take::stat::{self, Facts};
-use crate::take::worker::{Child, Worker, matches};
+use crate::take::rules::{self, IgnoreStatus, RuleFile, RuleTexts, RulesHash, is_never_taken};
+use crate::take::stat::{self, FileStamp};
+use crate::take::worker::{ChildDirectory, ScanWorker, matches};
 
 /// The result of listing a directory.
-pub(crate) enum Listed {
-    Made(Made),
-    Not(Outcome),
+pub(crate) enum ListingOutcome {
+    Made(NamesOutcome),
+    Not(DirectoryOutcome),
 }
 
 /// The names of a directory while they are collected.
 #[derive(Default)]
-struct Gathered {
-    body: Body,
+struct GatheredNames {
+    body: RecordBody,
     files: u64,
     bytes: u64,
 }
 
-impl Worker<'_> {
+impl ScanWorker<'_> {
     /// Lists the directory and collects its names.
     pub(crate) fn list(
         &mut self,
-        node: &Opened,
-        old: Option<&Record<'_>>,
-    ) -> Result<Listed, WorkspaceError> {
+        node: &OpenDirectory,
+        old: Option<&DirectoryRecord<'_>>,
+    ) -> Result<ListingOutcome, WorkspaceError> {
         let mut listing = std::mem::take(&mut self.listing);
         let chain = listing.read(node.fd.as_fd()).and_then(|()| read_rules(node, &listing));
         let listed = match chain {
             Ok(chain) => self.gather(node, old, &listing, chain),
-            Err(errno) => self.not_listed(node, errno).map(Listed::Not),
+            Err(errno) => self.not_listed(node, errno).map(ListingOutcome::Not),
         };
         self.listing = listing;
         listed
     }
 
     /// A directory whose names or ignore files cannot be read is left out entirely.
-    fn not_listed(&self, node: &Node, errno: Errno) -> Result<Outcome, WorkspaceError> {
+    fn not_listed(
+        &self,
+        node: &DirectoryNode,
+        errno: Errno,
+    ) -> Result<DirectoryOutcome, WorkspaceError> {
         let is_root = node.work.parent.is_none();
         match errno {
-            Errno::NOENT if !is_root => Ok(Outcome::Gone),
+            Errno::NOENT if !is_root => Ok(DirectoryOutcome::Gone),
             errno if is_root || is_failure(errno) => {
                 let place = self.place(&node.work);
                 Err(WorkspaceError::io("read the names and the ignore files of", place, errno))
             }
-            _ => Ok(Outcome::Omitted(OmissionReason::Unreadable)),
+            _ => Ok(DirectoryOutcome::Omitted(OmissionReason::Unreadable)),
         }
     }
 
     fn gather(
         &mut self,
-        node: &Opened,
-        old: Option<&Record<'_>>,
+        node: &OpenDirectory,
+        old: Option<&DirectoryRecord<'_>>,
         listing: &Listing,
-        chain: Chain,
-    ) -> Result<Listed, WorkspaceError> {
+        chain: RulesHash,
+    ) -> Result<ListingOutcome, WorkspaceError> {
         let known =
             old.is_some_and(|old| old.head.outer == node.work.outer && old.head.chain == chain);
-        let mut lookup = Lookup::new(old.map(Record::rows));
-        let mut gathered = Gathered::default();
+        let mut lookup = RowLookup::new(old.map(DirectoryRecord::rows));
+        let mut gathered = GatheredNames::default();
         for named in &listing.entries {
             self.check()?;
             let name = listing.name(*named);
@@ -95,33 +99,37 @@ impl Worker<'_> {
                 row.filter(|row| known && row.was_directory() == is_directory).map(|row| match row
                     .kind
                 {
-                    Kind::Ignored => Verdict::Ignored,
-                    Kind::Directory => Verdict::Taken(Within::of(row.flag)),
-                    _ => Verdict::Taken(Within::Plain),
+                    NameKind::Ignored => NameVerdict::Ignored,
+                    NameKind::Directory => NameVerdict::Taken(IgnoreStatus::of(row.flag)),
+                    _ => NameVerdict::Taken(IgnoreStatus::Plain),
                 });
             let verdict = if is_never_taken(name, self.scan.means.native) {
-                Verdict::Ignored
+                NameVerdict::Ignored
             } else {
                 match remembered.map_or_else(|| self.verdict(node, name, is_directory), Ok) {
                     Ok(verdict) => verdict,
-                    Err(errno) => return self.not_ruled(node, errno).map(Listed::Not),
+                    Err(errno) => return self.not_ruled(node, errno).map(ListingOutcome::Not),
                 }
             };
             match verdict {
-                Verdict::Ignored => gathered.body.ignored(name, kind),
-                Verdict::Taken(within) => {
+                NameVerdict::Ignored => gathered.body.ignored(name, kind),
+                NameVerdict::Taken(within) => {
                     self.take(node, name, kind, within, row.as_ref(), &mut gathered)?;
                 }
             }
         }
-        let Gathered { body, files, bytes } = gathered;
+        let GatheredNames { body, files, bytes } = gathered;
         self.count(files, bytes);
-        Ok(Listed::Made(Made::New { body, chain }))
+        Ok(ListingOutcome::Made(NamesOutcome::New { body, chain }))
     }
 
     /// Leaves a directory out if one above it was moved, removed or made unreadable meanwhile: its
     /// ignore rules are no longer known.
-    fn not_ruled(&mut self, node: &Node, errno: Errno) -> Result<Outcome, WorkspaceError> {
+    fn not_ruled(
+        &mut self,
+        node: &DirectoryNode,
+        errno: Errno,
+    ) -> Result<DirectoryOutcome, WorkspaceError> {
         if node.work.parent.is_none() || is_failure(errno) {
             let place = self.place(&node.work);
             return Err(WorkspaceError::io("read the ignore files of", place, errno));
@@ -129,12 +137,17 @@ impl Worker<'_> {
         self.children.clear();
         self.to_read.clear();
         Ok(match errno {
-            Errno::NOENT | Errno::NOTDIR | Errno::LOOP => Outcome::Gone,
-            _ => Outcome::Omitted(OmissionReason::Unreadable),
+            Errno::NOENT | Errno::NOTDIR | Errno::LOOP => DirectoryOutcome::Gone,
+            _ => DirectoryOutcome::Omitted(OmissionReason::Unreadable),
         })
     }
 
-    fn kind_of(&self, node: &Opened, name: &CStr, kind: FileType) -> Result<FileType, Errno> {
+    fn kind_of(
+        &self,
+        node: &OpenDirectory,
+        name: &CStr,
+        kind: FileType,
+    ) -> Result<FileType, Errno> {
         if kind != FileType::Unknown {
             return Ok(kind);
         }
@@ -142,7 +155,12 @@ impl Worker<'_> {
         Ok(stat::kind(&stat))
     }
 
-    fn verdict(&self, node: &Opened, name: &CStr, is_directory: bool) -> Result<Verdict, Errno> {
+    fn verdict(
+        &self,
+        node: &OpenDirectory,
+        name: &CStr,
+        is_directory: bool,
+    ) -> Result<NameVerdict, Errno> {
         let base = self.scan.means.base;
         let rules = self.scan.rules(&node.node)?;
         Ok(base.verdict(node.work.within, &node.path_of(name), is_directory, &rules))
@@ -151,7 +169,7 @@ impl Worker<'_> {
     /// Why a name that the system refuses is left out.
     fn refused(
         &self,
-        node: &Node,
+        node: &DirectoryNode,
         name: &CStr,
         errno: Errno,
     ) -> Result<OmissionReason, WorkspaceError> {
@@ -164,12 +182,12 @@ impl Worker<'_> {
     /// Adds one name that is not ignored.
     fn take(
         &mut self,
-        node: &Opened,
+        node: &OpenDirectory,
         name: &CStr,
         kind: FileType,
-        within: Within,
-        row: Option<&Row<'_>>,
-        gathered: &mut Gathered,
+        within: IgnoreStatus,
+        row: Option<&NameRow<'_>>,
+        gathered: &mut GatheredNames,
     ) -> Result<(), WorkspaceError> {
         match kind {
             FileType::Directory => {
@@ -177,10 +195,10 @@ impl Worker<'_> {
                     self.omit_into(node, name, OmissionReason::OverCap, 0, gathered);
                     return Ok(());
                 }
-                let row = row.filter(|row| row.kind == Kind::Directory);
+                let row = row.filter(|row| row.kind == NameKind::Directory);
                 let number = row.map_or_else(|| self.scan.number(), |row| row.number);
                 gathered.body.directory(name, number, within);
-                self.children.push(Child { name: name.to_owned(), number, within });
+                self.children.push(ChildDirectory { name: name.to_owned(), number, within });
                 Ok(())
             }
             FileType::RegularFile | FileType::Symlink => {
@@ -195,18 +213,18 @@ impl Worker<'_> {
 
     fn omit_into(
         &mut self,
-        node: &Node,
+        node: &DirectoryNode,
         name: &CStr,
         reason: OmissionReason,
         size: u64,
-        gathered: &mut Gathered,
+        gathered: &mut GatheredNames,
     ) {
         gathered.body.omitted(name, reason);
         self.omit(node, name, reason, size);
     }
 
     /// Returns true if one more file of this size would exceed a limit.
-    fn over(&self, gathered: &Gathered, size: u64) -> bool {
+    fn over(&self, gathered: &GatheredNames, size: u64) -> bool {
         let policy = self.scan.means.policy;
         let files = self.scan.files.load(Ordering::Relaxed) + gathered.files;
         let bytes = self.scan.bytes.load(Ordering::Relaxed) + gathered.bytes;
@@ -215,11 +233,11 @@ impl Worker<'_> {
 
     fn take_file(
         &mut self,
-        node: &Opened,
+        node: &OpenDirectory,
         name: &CStr,
         kind: FileType,
-        row: Option<&Row<'_>>,
-        gathered: &mut Gathered,
+        row: Option<&NameRow<'_>>,
+        gathered: &mut GatheredNames,
     ) -> Result<(), WorkspaceError> {
         let max = self.scan.means.policy.max_file_bytes;
         let stat = match rustix::fs::statat(&node.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
@@ -231,30 +249,32 @@ impl Worker<'_> {
                 return Ok(());
             }
         };
-        let facts = Facts::of(&stat);
+        let facts = FileStamp::of(&stat);
         let reading = if stat::kind(&stat) != kind {
-            Reading::Omitted(OmissionReason::Changing, facts.size)
+            FileReading::Omitted(OmissionReason::Changing, facts.size)
         } else if self.over(gathered, facts.size) {
-            Reading::Omitted(OmissionReason::OverCap, facts.size)
+            FileReading::Omitted(OmissionReason::OverCap, facts.size)
         } else if facts.size > max && kind == FileType::RegularFile {
-            Reading::Omitted(OmissionReason::TooLarge, facts.size)
+            FileReading::Omitted(OmissionReason::TooLarge, facts.size)
         } else if let Some(row) = row.filter(|row| is_settled(row, &stat)) {
             let hash = row.object();
-            Reading::Done { kind: row.kind, mode: row.mode, facts, hash }
+            FileReading::Done { kind: row.kind, mode: row.mode, facts, hash }
         } else if kind == FileType::Symlink {
             self.read_link(node, name, facts, row)?
         } else {
             let at = gathered.body.bytes.len();
-            self.to_read.push(ToRead { at, stat, earlier: row.map(Earlier::of) });
+            self.to_read.push(FileToRead { at, stat, earlier: row.map(EarlierContent::of) });
             let hash = ObjectHash([0; 32]);
-            Reading::Done { kind: Kind::File, mode: 0, facts, hash }
+            FileReading::Done { kind: NameKind::File, mode: 0, facts, hash }
         };
         match reading {
-            Reading::Gone => {}
-            Reading::Omitted(reason, size) => self.omit_into(node, name, reason, size, gathered),
-            Reading::Done { kind, mode, facts, hash } => {
+            FileReading::Gone => {}
+            FileReading::Omitted(reason, size) => {
+                self.omit_into(node, name, reason, size, gathered)
+            }
+            FileReading::Done { kind, mode, facts, hash } => {
                 gathered.files += 1;
-                gathered.bytes += if kind == Kind::Link { 0 } else { facts.size };
+                gathered.bytes += if kind == NameKind::Link { 0 } else { facts.size };
                 let settled = facts.settled(self.scan.means.settled)
                     || row.is_some_and(|row| is_settled_by(row, kind, &facts));
                 gathered.body.file(kind, name, mode, &facts, hash, settled);
@@ -265,39 +285,39 @@ impl Worker<'_> {
 
     fn read_link(
         &mut self,
-        node: &Opened,
+        node: &OpenDirectory,
         name: &CStr,
-        mut facts: Facts,
-        row: Option<&Row<'_>>,
-    ) -> Result<Reading, WorkspaceError> {
+        mut facts: FileStamp,
+        row: Option<&NameRow<'_>>,
+    ) -> Result<FileReading, WorkspaceError> {
         let target = match rustix::fs::readlinkat(&node.fd, name, Vec::new()) {
             Ok(target) => target,
-            Err(Errno::NOENT) => return Ok(Reading::Gone),
-            Err(Errno::INVAL) => return Ok(Reading::Omitted(OmissionReason::Changing, 0)),
-            Err(errno) => return Ok(Reading::Omitted(self.refused(node, name, errno)?, 0)),
+            Err(Errno::NOENT) => return Ok(FileReading::Gone),
+            Err(Errno::INVAL) => return Ok(FileReading::Omitted(OmissionReason::Changing, 0)),
+            Err(errno) => return Ok(FileReading::Omitted(self.refused(node, name, errno)?, 0)),
         };
         let target = target.to_bytes();
         let hash = ObjectHash::of(target);
-        if row.is_none_or(|row| row.kind != Kind::Link || row.object() != hash) {
+        if row.is_none_or(|row| row.kind != NameKind::Link || row.object() != hash) {
             self.sink.add(hash, target)?;
         }
         // Some file systems report no size for links.
         facts.size = target.len() as u64;
-        Ok(Reading::Done { kind: Kind::Link, mode: 0, facts, hash })
+        Ok(FileReading::Done { kind: NameKind::Link, mode: 0, facts, hash })
     }
 }
 
-fn is_settled(row: &Row<'_>, stat: &Stat) -> bool {
-    row.flag == Row::SETTLED && matches(row, stat)
+fn is_settled(row: &NameRow<'_>, stat: &Stat) -> bool {
+    row.flag == NameRow::SETTLED && matches(row, stat)
 }
 
-fn is_settled_by(row: &Row<'_>, kind: Kind, facts: &Facts) -> bool {
-    row.kind == kind && row.flag == Row::SETTLED && *row.facts == facts.write()
+fn is_settled_by(row: &NameRow<'_>, kind: NameKind, facts: &FileStamp) -> bool {
+    row.kind == kind && row.flag == NameRow::SETTLED && *row.facts == facts.write()
 }
 
 /// Reads the directory's rules, keeps them with the node, and returns their hash.
-fn read_rules(node: &Opened, listing: &Listing) -> Result<Chain, Errno> {
-    let mut texts = Texts::default();
+fn read_rules(node: &OpenDirectory, listing: &Listing) -> Result<RulesHash, Errno> {
+    let mut texts = RuleTexts::default();
     for named in &listing.entries {
         let name = listing.name(*named);
         if let Some(rule) = RuleFile::named(name) {

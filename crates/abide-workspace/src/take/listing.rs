@@ -11,7 +11,7 @@ const ROOM: usize = 64 << 10;
 
 /// One name of a listing.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Named {
+pub(crate) struct ListedName {
     start: usize,
     end: usize,
     /// Its type, if the file system reports it here.
@@ -22,7 +22,7 @@ pub(crate) struct Named {
 #[derive(Default)]
 pub(crate) struct Listing {
     names: Vec<u8>,
-    pub(crate) entries: Vec<Named>,
+    pub(crate) entries: Vec<ListedName>,
     room: Vec<u8>,
 }
 
@@ -54,17 +54,17 @@ impl Listing {
         Ok(())
     }
 
-    pub(crate) fn name(&self, named: Named) -> &CStr {
+    pub(crate) fn name(&self, named: ListedName) -> &CStr {
         let bytes = self.names.get(named.start..named.end).unwrap_or(b"\0");
         CStr::from_bytes_until_nul(bytes).unwrap_or(c"")
     }
 }
 
-fn push(names: &mut Vec<u8>, entries: &mut Vec<Named>, name: &CStr, kind: FileType) {
+fn push(names: &mut Vec<u8>, entries: &mut Vec<ListedName>, name: &CStr, kind: FileType) {
     if matches!(name.to_bytes(), b"." | b"..") {
         return;
     }
     let start = names.len();
     names.extend_from_slice(name.to_bytes_with_nul());
-    entries.push(Named { start, end: names.len(), kind });
+    entries.push(ListedName { start, end: names.len(), kind });
 }

@@ -4,22 +4,22 @@
 use std::collections::HashMap;
 use std::ffi::CStr;
 
-use crate::take::record::{Row, Rows};
+use crate::take::record::{NameRow, NameRows};
 
-pub(crate) struct Lookup<'a> {
+pub(crate) struct RowLookup<'a> {
     /// The rows after the last match.
-    next: Option<Rows<'a>>,
-    all: Option<Rows<'a>>,
+    next: Option<NameRows<'a>>,
+    all: Option<NameRows<'a>>,
     /// For each name, the rows from it on. Built when the order does not match.
-    by_name: Option<HashMap<&'a CStr, Rows<'a>>>,
+    by_name: Option<HashMap<&'a CStr, NameRows<'a>>>,
 }
 
-impl<'a> Lookup<'a> {
-    pub(crate) fn new(rows: Option<Rows<'a>>) -> Self {
+impl<'a> RowLookup<'a> {
+    pub(crate) fn new(rows: Option<NameRows<'a>>) -> Self {
         Self { next: rows, all: rows, by_name: None }
     }
 
-    pub(crate) fn find(&mut self, name: &CStr) -> Option<Row<'a>> {
+    pub(crate) fn find(&mut self, name: &CStr) -> Option<NameRow<'a>> {
         let mut ahead = self.next?;
         if let Some(row) = ahead.next().filter(|row| row.name == name) {
             self.next = Some(ahead);
@@ -34,7 +34,7 @@ impl<'a> Lookup<'a> {
     }
 }
 
-fn index<'a>(mut rows: Rows<'a>) -> HashMap<&'a CStr, Rows<'a>> {
+fn index<'a>(mut rows: NameRows<'a>) -> HashMap<&'a CStr, NameRows<'a>> {
     let mut index = HashMap::new();
     loop {
         let here = rows;

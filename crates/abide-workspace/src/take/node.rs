@@ -10,39 +10,39 @@ use abide_model::ObjectHash;
 use rustix::fs::Stat;
 
 use crate::snapshot::OmissionReason;
-use crate::take::file::{Earlier, Reading};
-use crate::take::record::Body;
-use crate::take::rules::{Chain, Rules, Texts, Within};
-use crate::take::stat::Facts;
+use crate::take::file::{EarlierContent, FileReading};
+use crate::take::record::RecordBody;
+use crate::take::rules::{IgnoreStatus, RuleTexts, Rules, RulesHash};
+use crate::take::stat::FileStamp;
 
 /// A unit of work.
-pub(crate) enum Work {
-    Look(Look),
+pub(crate) enum ScanWork {
+    Look(DirectoryVisit),
     /// Some of the files of a directory that has many.
-    Read(Arc<Node>, Vec<ToRead>),
+    Read(Arc<DirectoryNode>, Vec<FileToRead>),
 }
 
 /// A file to read.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct ToRead {
+pub(crate) struct FileToRead {
     /// Offset of its row among the names of its directory.
     pub(crate) at: usize,
     pub(crate) stat: Stat,
-    pub(crate) earlier: Option<Earlier>,
+    pub(crate) earlier: Option<EarlierContent>,
 }
 
 /// A directory to scan.
-pub(crate) struct Look {
-    pub(crate) parent: Option<Arc<Node>>,
+pub(crate) struct DirectoryVisit {
+    pub(crate) parent: Option<Arc<DirectoryNode>>,
     pub(crate) name: CString,
     pub(crate) number: u32,
-    pub(crate) within: Within,
-    pub(crate) outer: Chain,
+    pub(crate) within: IgnoreStatus,
+    pub(crate) outer: RulesHash,
 }
 
 /// The result for a directory.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Outcome {
+pub(crate) enum DirectoryOutcome {
     /// Unchanged in its parent's tree.
     Same,
     New {
@@ -56,48 +56,48 @@ pub(crate) enum Outcome {
 
 /// The result for a directory's own names.
 #[derive(Debug)]
-pub(crate) enum Made {
+pub(crate) enum NamesOutcome {
     /// As remembered.
     Same,
     New {
         /// The rows of files are as they were before reading.
-        body: Body,
-        chain: Chain,
+        body: RecordBody,
+        chain: RulesHash,
     },
 }
 
 /// A directory being scanned.
-pub(crate) struct Node {
-    pub(crate) work: Look,
+pub(crate) struct DirectoryNode {
+    pub(crate) work: DirectoryVisit,
     /// `None` while it is closed.
     fd: Mutex<Option<Arc<OwnedFd>>>,
-    pub(crate) facts: Facts,
+    pub(crate) facts: FileStamp,
     pub(crate) mode: u16,
-    pub(crate) made: OnceLock<Made>,
+    pub(crate) made: OnceLock<NamesOutcome>,
     /// The number of unfinished parts: directories, files to read, and its own names.
     pending: AtomicUsize,
-    outcomes: Mutex<Vec<(u32, Outcome)>>,
-    readings: Mutex<Vec<(usize, Reading)>>,
-    pub(crate) texts: OnceLock<Texts>,
+    outcomes: Mutex<Vec<(u32, DirectoryOutcome)>>,
+    readings: Mutex<Vec<(usize, FileReading)>>,
+    pub(crate) texts: OnceLock<RuleTexts>,
     pub(crate) rules: OnceLock<Arc<Rules>>,
 }
 
 /// A directory that a worker is in, with an open descriptor.
-pub(crate) struct Opened {
-    pub(crate) node: Arc<Node>,
+pub(crate) struct OpenDirectory {
+    pub(crate) node: Arc<DirectoryNode>,
     pub(crate) fd: Arc<OwnedFd>,
 }
 
-impl Deref for Opened {
-    type Target = Node;
+impl Deref for OpenDirectory {
+    type Target = DirectoryNode;
 
-    fn deref(&self) -> &Node {
+    fn deref(&self) -> &DirectoryNode {
         &self.node
     }
 }
 
-impl Node {
-    pub(crate) fn new(work: Look, fd: Arc<OwnedFd>, facts: Facts, mode: u16) -> Self {
+impl DirectoryNode {
+    pub(crate) fn new(work: DirectoryVisit, fd: Arc<OwnedFd>, facts: FileStamp, mode: u16) -> Self {
         Self {
             work,
             fd: Mutex::new(Some(fd)),
@@ -148,17 +148,17 @@ impl Node {
     }
 
     /// Keeps this directory's own rules as read.
-    pub(crate) fn keep(&self, texts: Texts) {
+    pub(crate) fn keep(&self, texts: RuleTexts) {
         let _ = self.texts.set(texts);
     }
 
     /// Keeps the results of reading files, each with the offset of its row.
-    pub(crate) fn keep_readings(&self, readings: Vec<(usize, Reading)>) {
+    pub(crate) fn keep_readings(&self, readings: Vec<(usize, FileReading)>) {
         self.readings.lock().unwrap_or_else(PoisonError::into_inner).extend(readings);
     }
 
     /// The results of reading files, sorted by the offset of their rows.
-    pub(crate) fn readings(&self) -> Vec<(usize, Reading)> {
+    pub(crate) fn readings(&self) -> Vec<(usize, FileReading)> {
         let mut readings = self.readings.lock().unwrap_or_else(PoisonError::into_inner);
         let mut readings = std::mem::take(&mut *readings);
         readings.sort_unstable_by_key(|(at, _)| *at);
@@ -171,8 +171,8 @@ impl Node {
     }
 
     /// Marks a part as done. Returns whether it was the last.
-    pub(crate) fn done(&self, number: u32, outcome: Outcome) -> bool {
-        if !matches!(outcome, Outcome::Same) {
+    pub(crate) fn done(&self, number: u32, outcome: DirectoryOutcome) -> bool {
+        if !matches!(outcome, DirectoryOutcome::Same) {
             let mut outcomes = self.outcomes.lock().unwrap_or_else(PoisonError::into_inner);
             outcomes.push((number, outcome));
         }
@@ -180,7 +180,7 @@ impl Node {
     }
 
     /// The results for its directories, except unchanged ones, sorted by number.
-    pub(crate) fn outcomes(&self) -> Vec<(u32, Outcome)> {
+    pub(crate) fn outcomes(&self) -> Vec<(u32, DirectoryOutcome)> {
         let mut outcomes = self.outcomes.lock().unwrap_or_else(PoisonError::into_inner);
         let mut outcomes = std::mem::take(&mut *outcomes);
         outcomes.sort_unstable_by_key(|(number, _)| *number);

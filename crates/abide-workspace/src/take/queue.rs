@@ -4,14 +4,14 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-pub(crate) struct Queue<W> {
+pub(crate) struct WorkQueue<W> {
     stack: Mutex<Vec<W>>,
     wake: Condvar,
     hungry: AtomicUsize,
     over: AtomicBool,
 }
 
-impl<W> Queue<W> {
+impl<W> WorkQueue<W> {
     pub(crate) fn new(first: W) -> Self {
         Self {
             stack: Mutex::new(vec![first]),

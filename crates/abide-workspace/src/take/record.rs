@@ -19,8 +19,8 @@ use abide_model::ObjectHash;
 use rustix::fs::FileType;
 
 use crate::snapshot::OmissionReason;
-use crate::take::rules::{Chain, Within};
-use crate::take::stat::Facts;
+use crate::take::rules::{IgnoreStatus, RulesHash};
+use crate::take::stat::FileStamp;
 
 const SUM: usize = 4;
 const HEAD: usize = 120;
@@ -29,7 +29,7 @@ const HIDDEN: u8 = 2;
 
 /// The type of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum NameKind {
     File,
     Large,
     Link,
@@ -38,7 +38,7 @@ pub(crate) enum Kind {
     Omitted,
 }
 
-impl Kind {
+impl NameKind {
     const fn code(self) -> u8 {
         match self {
             Self::File => 0,
@@ -65,21 +65,21 @@ impl Kind {
 
 /// One name of a record.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Row<'a> {
-    pub(crate) kind: Kind,
-    /// File or link: whether it was settled. Directory: its [`Within`]. Ignored: whether it was a
+pub(crate) struct NameRow<'a> {
+    pub(crate) kind: NameKind,
+    /// File or link: whether it was settled. Directory: its [`IgnoreStatus`]. Ignored: whether it was a
     /// directory. Omitted: the reason.
     pub(crate) flag: u8,
     pub(crate) mode: u16,
-    /// Its [`Facts`], encoded.
-    pub(crate) facts: &'a [u8; Facts::LENGTH],
+    /// Its [`FileStamp`], encoded.
+    pub(crate) facts: &'a [u8; FileStamp::LENGTH],
     pub(crate) hash: &'a [u8; 32],
     /// The number of a directory's record.
     pub(crate) number: u32,
     pub(crate) name: &'a CStr,
 }
 
-impl Row<'_> {
+impl NameRow<'_> {
     pub(crate) const SETTLED: u8 = 1;
 
     /// Size of a file or link.
@@ -94,23 +94,23 @@ impl Row<'_> {
     /// Returns true if it was a directory.
     pub(crate) fn was_directory(&self) -> bool {
         match self.kind {
-            Kind::Directory => true,
-            Kind::Ignored => self.flag == 1,
+            NameKind::Directory => true,
+            NameKind::Ignored => self.flag == 1,
             _ => false,
         }
     }
 }
 
-const NO_FACTS: &[u8; Facts::LENGTH] = &[0; Facts::LENGTH];
+const NO_FACTS: &[u8; FileStamp::LENGTH] = &[0; FileStamp::LENGTH];
 const NO_HASH: &[u8; 32] = &[0; 32];
 
 /// Iterates over the names of a record.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Rows<'a> {
+pub(crate) struct NameRows<'a> {
     bytes: &'a [u8],
 }
 
-impl<'a> Rows<'a> {
+impl<'a> NameRows<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self { bytes }
     }
@@ -120,57 +120,57 @@ impl<'a> Rows<'a> {
         self.bytes.len()
     }
 
-    fn take(&mut self) -> Option<Row<'a>> {
+    fn take(&mut self) -> Option<NameRow<'a>> {
         let ([code, flag, mode @ .., low, high, _, _], rest) =
             self.bytes.split_first_chunk::<8>()?;
-        let kind = Kind::of(*code)?;
+        let kind = NameKind::of(*code)?;
         let [mode_low, mode_high] = mode;
         let mode = u16::from_le_bytes([*mode_low, *mode_high]);
         let length = usize::from(u16::from_le_bytes([*low, *high])) + 1;
         let (mut facts, mut hash, mut number) = (NO_FACTS, NO_HASH, 0);
         let rest = match kind {
-            Kind::File | Kind::Large | Kind::Link => {
+            NameKind::File | NameKind::Large | NameKind::Link => {
                 let (found, rest) = rest.split_first_chunk()?;
                 facts = found;
                 let (found, rest) = rest.split_first_chunk()?;
                 hash = found;
                 rest
             }
-            Kind::Directory => {
+            NameKind::Directory => {
                 let (found, rest) = rest.split_first_chunk::<8>()?;
                 number = u64::from_le_bytes(*found) as u32;
                 rest
             }
-            Kind::Ignored | Kind::Omitted => rest,
+            NameKind::Ignored | NameKind::Omitted => rest,
         };
         let (name, rest) = rest.split_at_checked(length)?;
         self.bytes = rest;
         let name = CStr::from_bytes_with_nul(name).ok()?;
-        Some(Row { kind, flag: *flag, mode, facts, hash, number, name })
+        Some(NameRow { kind, flag: *flag, mode, facts, hash, number, name })
     }
 }
 
-impl<'a> Iterator for Rows<'a> {
-    type Item = Row<'a>;
+impl<'a> Iterator for NameRows<'a> {
+    type Item = NameRow<'a>;
 
-    fn next(&mut self) -> Option<Row<'a>> {
+    fn next(&mut self) -> Option<NameRow<'a>> {
         self.take()
     }
 }
 
 /// The names of a record being built.
 #[derive(Debug, Default)]
-pub(crate) struct Body {
+pub(crate) struct RecordBody {
     pub(crate) bytes: Vec<u8>,
 }
 
-impl Body {
+impl RecordBody {
     pub(crate) fn file(
         &mut self,
-        kind: Kind,
+        kind: NameKind,
         name: &CStr,
         mode: u16,
-        facts: &Facts,
+        facts: &FileStamp,
         hash: ObjectHash,
         settled: bool,
     ) {
@@ -180,37 +180,37 @@ impl Body {
         self.name(name);
     }
 
-    pub(crate) fn directory(&mut self, name: &CStr, number: u32, within: Within) {
-        self.head(Kind::Directory, within.code(), 0, name);
+    pub(crate) fn directory(&mut self, name: &CStr, number: u32, within: IgnoreStatus) {
+        self.head(NameKind::Directory, within.code(), 0, name);
         self.bytes.extend_from_slice(&u64::from(number).to_le_bytes());
         self.name(name);
     }
 
     pub(crate) fn ignored(&mut self, name: &CStr, kind: FileType) {
-        self.head(Kind::Ignored, u8::from(kind == FileType::Directory), 0, name);
+        self.head(NameKind::Ignored, u8::from(kind == FileType::Directory), 0, name);
         self.name(name);
     }
 
     pub(crate) fn omitted(&mut self, name: &CStr, reason: OmissionReason) {
-        self.head(Kind::Omitted, reason as u8, 0, name);
+        self.head(NameKind::Omitted, reason as u8, 0, name);
         self.name(name);
     }
 
     /// Copies a row, with a new number if it is a directory.
-    pub(crate) fn row(&mut self, row: &Row<'_>, number: u32) {
+    pub(crate) fn row(&mut self, row: &NameRow<'_>, number: u32) {
         self.head(row.kind, row.flag, row.mode, row.name);
         match row.kind {
-            Kind::File | Kind::Large | Kind::Link => {
+            NameKind::File | NameKind::Large | NameKind::Link => {
                 self.bytes.extend_from_slice(row.facts);
                 self.bytes.extend_from_slice(row.hash);
             }
-            Kind::Directory => self.bytes.extend_from_slice(&u64::from(number).to_le_bytes()),
-            Kind::Ignored | Kind::Omitted => {}
+            NameKind::Directory => self.bytes.extend_from_slice(&u64::from(number).to_le_bytes()),
+            NameKind::Ignored | NameKind::Omitted => {}
         }
         self.name(row.name);
     }
 
-    fn head(&mut self, kind: Kind, flag: u8, mode: u16, name: &CStr) {
+    fn head(&mut self, kind: NameKind, flag: u8, mode: u16, name: &CStr) {
         let [low, high] = mode.to_le_bytes();
         let length = u16::try_from(name.to_bytes().len()).unwrap_or(u16::MAX).to_le_bytes();
         let [first, second] = length;
@@ -224,12 +224,12 @@ impl Body {
 
 /// What a record says about the directory itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Head {
+pub(crate) struct RecordHead {
     pub(crate) tree: ObjectHash,
     /// The rules from above.
-    pub(crate) outer: Chain,
+    pub(crate) outer: RulesHash,
     /// The rules for the names in it.
-    pub(crate) chain: Chain,
+    pub(crate) chain: RulesHash,
     pub(crate) mtime: i64,
     pub(crate) ctime: i64,
     pub(crate) ino: u64,
@@ -245,7 +245,7 @@ pub(crate) struct Head {
     pub(crate) bytes: u64,
 }
 
-impl Head {
+impl RecordHead {
     /// Encodes the record.
     pub(crate) fn write(&self, body: &[u8]) -> Vec<u8> {
         let mut out = Vec::with_capacity(HEAD + body.len());
@@ -274,17 +274,17 @@ impl Head {
 
 /// A decoded record.
 #[derive(Debug, Clone)]
-pub(crate) struct Record<'a> {
-    pub(crate) head: Head,
+pub(crate) struct DirectoryRecord<'a> {
+    pub(crate) head: RecordHead,
     pub(crate) body: &'a [u8],
     /// The whole encoded record.
     pub(crate) whole: &'a [u8],
 }
 
-impl<'a> Record<'a> {
+impl<'a> DirectoryRecord<'a> {
     /// Decodes the record at the start of these bytes; `None` if it is truncated or damaged.
     pub(crate) fn read(bytes: &'a [u8]) -> Option<Self> {
-        let mut fields = Fields(bytes);
+        let mut fields = FixedFields(bytes);
         let sum = fields.number::<4>()?;
         let length = usize::try_from(fields.number::<4>()?).ok()?;
         let whole = bytes.get(..length)?;
@@ -292,7 +292,7 @@ impl<'a> Record<'a> {
             return None;
         }
         let tree = ObjectHash(*fields.take()?);
-        let (outer, chain) = (Chain(*fields.take()?), Chain(*fields.take()?));
+        let (outer, chain) = (RulesHash(*fields.take()?), RulesHash(*fields.take()?));
         let mtime = fields.number::<8>()?.cast_signed();
         let ctime = fields.number::<8>()?.cast_signed();
         let ino = fields.number::<8>()?;
@@ -301,20 +301,31 @@ impl<'a> Record<'a> {
         fields.take::<5>()?;
         let (files, bytes) = (fields.number::<8>()?, fields.number::<8>()?);
         let (listed, hidden) = (flags & LISTED != 0, flags & HIDDEN != 0);
-        let head =
-            Head { tree, outer, chain, mtime, ctime, ino, mode, listed, hidden, files, bytes };
+        let head = RecordHead {
+            tree,
+            outer,
+            chain,
+            mtime,
+            ctime,
+            ino,
+            mode,
+            listed,
+            hidden,
+            files,
+            bytes,
+        };
         Some(Self { head, body: whole.get(HEAD..)?, whole })
     }
 
-    pub(crate) fn rows(&self) -> Rows<'a> {
-        Rows::new(self.body)
+    pub(crate) fn rows(&self) -> NameRows<'a> {
+        NameRows::new(self.body)
     }
 }
 
 /// Reads fields of fixed length in sequence.
-pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
+pub(crate) struct FixedFields<'a>(pub(crate) &'a [u8]);
 
-impl<'a> Fields<'a> {
+impl<'a> FixedFields<'a> {
     pub(crate) fn take<const N: usize>(&mut self) -> Option<&'a [u8; N]> {
         let (field, rest) = self.0.split_first_chunk()?;
         self.0 = rest;

@@ -3,7 +3,7 @@
 //! within a file the last matching line. A `.gitignore` does not apply to a repository nested below
 //! it.
 //!
-//! A [`Chain`] is a hash of all rules that apply to a directory. While it is unchanged, ignored
+//! A [`RulesHash`] is a hash of all rules that apply to a directory. While it is unchanged, ignored
 //! names stay ignored and no matcher is needed.
 
 use std::ffi::{CStr, OsStr};
@@ -26,9 +26,9 @@ const MAX_TEXT: usize = 4 << 20;
 
 /// A hash of all rules that apply to the names of a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Chain(pub(crate) [u8; 16]);
+pub(crate) struct RulesHash(pub(crate) [u8; 16]);
 
-impl Chain {
+impl RulesHash {
     /// The hash of these parts.
     pub(crate) fn of<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let mut hasher = blake3::Hasher::new();
@@ -40,17 +40,19 @@ impl Chain {
     }
 
     /// The hash for the contents of a directory with this status.
-    pub(crate) fn below(self, within: Within) -> Self {
+    pub(crate) fn below(self, within: IgnoreStatus) -> Self {
         match within {
-            Within::Plain => self,
-            Within::Ignored | Within::Included => Self::of([&self.0[..], &[within.code()]]),
+            IgnoreStatus::Plain => self,
+            IgnoreStatus::Ignored | IgnoreStatus::Included => {
+                Self::of([&self.0[..], &[within.code()]])
+            }
         }
     }
 }
 
 /// Why a directory is scanned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Within {
+pub(crate) enum IgnoreStatus {
     /// Nothing ignores it.
     Plain,
     /// It is ignored, but the policy may include something in it.
@@ -59,7 +61,7 @@ pub(crate) enum Within {
     Included,
 }
 
-impl Within {
+impl IgnoreStatus {
     pub(crate) const fn code(self) -> u8 {
         match self {
             Self::Plain => 0,
@@ -112,12 +114,12 @@ pub(crate) fn is_never_taken(name: &CStr, native: bool) -> bool {
 
 /// The hashes of a directory's own rules.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Sums {
+pub(crate) struct RuleHashes {
     sums: [Option<ObjectHash>; 4],
     repository: bool,
 }
 
-impl Sums {
+impl RuleHashes {
     pub(crate) fn set(&mut self, file: RuleFile, sum: ObjectHash) {
         if let Some(place) = self.sums.get_mut(file as usize) {
             *place = Some(sum);
@@ -133,24 +135,24 @@ impl Sums {
     }
 
     /// The hash of all rules for the names of the directory.
-    pub(crate) fn chain(&self, outer: Chain) -> Chain {
+    pub(crate) fn chain(&self, outer: RulesHash) -> RulesHash {
         if !self.repository && self.sums.iter().all(Option::is_none) {
             return outer;
         }
         let repository = [u8::from(self.repository)];
         let sums = self.sums.iter().map(|sum| sum.as_ref().map_or(&[][..], |sum| &sum.0[..]));
-        Chain::of([&outer.0[..], &repository].into_iter().chain(sums))
+        RulesHash::of([&outer.0[..], &repository].into_iter().chain(sums))
     }
 }
 
 /// The text of a directory's own rules.
 #[derive(Debug, Default)]
-pub(crate) struct Texts {
+pub(crate) struct RuleTexts {
     texts: [Option<Vec<u8>>; 4],
     repository: bool,
 }
 
-impl Texts {
+impl RuleTexts {
     /// Reads the rules. Links are not followed.
     pub(crate) fn read(directory: BorrowedFd<'_>) -> Result<Self, Errno> {
         let mut texts = Self::default();
@@ -182,8 +184,8 @@ impl Texts {
         self.set(RuleFile::Exclude, exclude);
     }
 
-    pub(crate) fn sums(&self) -> Sums {
-        let mut sums = Sums { repository: self.repository, ..Sums::default() };
+    pub(crate) fn sums(&self) -> RuleHashes {
+        let mut sums = RuleHashes { repository: self.repository, ..RuleHashes::default() };
         for (place, text) in sums.sums.iter_mut().zip(&self.texts) {
             *place = text.as_deref().map(ObjectHash::of);
         }
@@ -256,13 +258,13 @@ pub(crate) fn read_exclude(directory: BorrowedFd<'_>) -> Result<Option<Vec<u8>>,
 pub(crate) struct Rules {
     outer: Option<Arc<Rules>>,
     /// The directory relative to the root.
-    place: Place,
+    place: RulesPlace,
     repository: bool,
     matchers: [Option<Gitignore>; 4],
 }
 
 #[derive(Debug)]
-enum Place {
+enum RulesPlace {
     /// The length of its path relative to the root, with a trailing slash.
     Inside(usize),
     /// The path of the root relative to it.
@@ -273,21 +275,21 @@ impl Rules {
     /// Git's global excludes.
     pub(crate) fn global(text: Option<&[u8]>) -> Self {
         let matchers = [text.map(matcher), None, None, None];
-        Self { outer: None, place: Place::Inside(0), repository: true, matchers }
+        Self { outer: None, place: RulesPlace::Inside(0), repository: true, matchers }
     }
 
     /// Adds the rules of a directory above the root.
-    pub(crate) fn above(self: Arc<Self>, root: Vec<u8>, texts: &Texts) -> Arc<Self> {
-        self.with(Place::Above(root), texts)
+    pub(crate) fn above(self: Arc<Self>, root: Vec<u8>, texts: &RuleTexts) -> Arc<Self> {
+        self.with(RulesPlace::Above(root), texts)
     }
 
     /// Adds the rules of the directory at this path.
-    pub(crate) fn inside(self: Arc<Self>, path: &[u8], texts: &Texts) -> Arc<Self> {
+    pub(crate) fn inside(self: Arc<Self>, path: &[u8], texts: &RuleTexts) -> Arc<Self> {
         let prefix = if path.is_empty() { 0 } else { path.len() + 1 };
-        self.with(Place::Inside(prefix), texts)
+        self.with(RulesPlace::Inside(prefix), texts)
     }
 
-    fn with(self: Arc<Self>, place: Place, texts: &Texts) -> Arc<Self> {
+    fn with(self: Arc<Self>, place: RulesPlace, texts: &RuleTexts) -> Arc<Self> {
         if texts.is_empty() {
             return self;
         }
@@ -331,8 +333,8 @@ impl Rules {
     fn verdict(&self, file: RuleFile, path: &[u8], is_directory: bool) -> Option<bool> {
         let matcher = self.matchers.get(file as usize)?.as_ref()?;
         match &self.place {
-            Place::Inside(prefix) => decide(matcher, path.get(*prefix..)?, is_directory),
-            Place::Above(root) => {
+            RulesPlace::Inside(prefix) => decide(matcher, path.get(*prefix..)?, is_directory),
+            RulesPlace::Above(root) => {
                 let path = [root, &b"/"[..], path].concat();
                 decide(matcher, &path, is_directory)
             }
@@ -399,7 +401,7 @@ mod tests {
     fn braces_are_plain_and_the_nearest_rule_of_the_strongest_kind_decides() {
         assert_eq!(plain_braces(r"a{b,c}\{[{]"), r"a\{b,c\}\{[{]");
         let texts = |file, text: &str| {
-            let mut texts = Texts::default();
+            let mut texts = RuleTexts::default();
             texts.set(file, Some(text.into()));
             texts
         };
@@ -420,19 +422,21 @@ mod tests {
 
     #[test]
     fn a_chain_tells_every_kind_of_rules_apart() {
-        let outer = Chain::of([&b"outer"[..]]);
+        let outer = RulesHash::of([&b"outer"[..]]);
         let sum = ObjectHash::of(b"rules");
-        let mut chains = vec![Sums::default().chain(outer)];
+        let mut chains = vec![RuleHashes::default().chain(outer)];
         assert_eq!(chains, [outer]);
         for file in [RuleFile::Exclude, RuleFile::Git, RuleFile::Plain, RuleFile::Own] {
-            let mut sums = Sums::default();
+            let mut sums = RuleHashes::default();
             sums.set(file, sum);
             chains.push(sums.chain(outer));
         }
-        let mut repository = Sums::default();
+        let mut repository = RuleHashes::default();
         repository.repository(None);
         chains.push(repository.chain(outer));
-        chains.extend([Within::Ignored, Within::Included].map(|within| outer.below(within)));
+        chains.extend(
+            [IgnoreStatus::Ignored, IgnoreStatus::Included].map(|within| outer.below(within)),
+        );
         for (at, chain) in chains.iter().enumerate() {
             assert!(!chains[at + 1..].contains(chain), "{at}");
         }

@@ -11,14 +11,14 @@ use abide_model::{ObjectHash, Objects};
 use crate::error::WorkspaceError;
 use crate::policy::Policy;
 use crate::snapshot::Omission;
-use crate::take::base::Base;
-use crate::take::cache::{Cache, Written};
+use crate::take::base::BaseRules;
+use crate::take::cache::{NextRecord, StatCache};
 use crate::take::descriptors::Descriptors;
-use crate::take::node::{Look, Outcome, Work};
-use crate::take::queue::Queue;
-use crate::take::rules::Within;
-use crate::take::sink::{Claims, Stored};
-use crate::take::worker::Worker;
+use crate::take::node::{DirectoryOutcome, DirectoryVisit, ScanWork};
+use crate::take::queue::WorkQueue;
+use crate::take::rules::IgnoreStatus;
+use crate::take::sink::{Claims, StoredCounts};
+use crate::take::worker::ScanWorker;
 use crate::watch::{Meter, Watch};
 
 const MAX_THREADS: usize = 8;
@@ -26,11 +26,11 @@ const MAX_THREADS: usize = 8;
 const MAX_OMITTED: usize = 1000;
 
 /// The inputs of a scan.
-pub(crate) struct Means<'a> {
+pub(crate) struct ScanInputs<'a> {
     pub(crate) root: &'a Path,
     pub(crate) policy: &'a Policy,
-    pub(crate) base: &'a Base<'a>,
-    pub(crate) cache: Option<&'a Cache>,
+    pub(crate) base: &'a BaseRules<'a>,
+    pub(crate) cache: Option<&'a StatCache>,
     pub(crate) objects: &'a dyn Objects,
     pub(crate) watch: &'a Watch,
     /// The device of the root.
@@ -42,9 +42,9 @@ pub(crate) struct Means<'a> {
 }
 
 /// State shared by the workers.
-pub(crate) struct Scan<'a> {
-    pub(crate) means: &'a Means<'a>,
-    pub(crate) queue: Queue<Work>,
+pub(crate) struct SharedScan<'a> {
+    pub(crate) means: &'a ScanInputs<'a>,
+    pub(crate) queue: WorkQueue<ScanWork>,
     pub(crate) claims: Claims,
     pub(crate) descriptors: Descriptors,
     pub(crate) meter: Meter<'a>,
@@ -52,25 +52,25 @@ pub(crate) struct Scan<'a> {
     /// Files and bytes counted against the limits so far.
     pub(crate) files: AtomicU64,
     pub(crate) bytes: AtomicU64,
-    pub(crate) root: Mutex<Option<Outcome>>,
+    pub(crate) root: Mutex<Option<DirectoryOutcome>>,
     failure: Mutex<Option<WorkspaceError>>,
 }
 
 /// The result of one worker.
 #[derive(Default)]
-pub(crate) struct Found {
-    pub(crate) written: Vec<Written>,
+pub(crate) struct WorkerTally {
+    pub(crate) written: Vec<NextRecord>,
     pub(crate) files: u64,
     pub(crate) bytes: u64,
     pub(crate) directories: u64,
     pub(crate) omitted: Vec<Omission>,
     pub(crate) omissions: u64,
-    pub(crate) stored: Stored,
+    pub(crate) stored: StoredCounts,
     /// True if the store was used.
     pub(crate) used: bool,
 }
 
-impl Found {
+impl WorkerTally {
     /// Records an omission. Only the first ones by path are kept.
     pub(crate) fn omit(&mut self, omission: Omission) {
         self.omissions += 1;
@@ -99,14 +99,14 @@ impl Found {
 }
 
 /// The combined result of all workers.
-pub(crate) struct Seen {
+pub(crate) struct ScanResult {
     pub(crate) tree: ObjectHash,
-    pub(crate) found: Found,
+    pub(crate) found: WorkerTally,
 }
 
 /// Scans the workspace.
-pub(crate) fn run(means: &Means<'_>) -> Result<Seen, WorkspaceError> {
-    let scan = Scan::new(means);
+pub(crate) fn run(means: &ScanInputs<'_>) -> Result<ScanResult, WorkspaceError> {
+    let scan = SharedScan::new(means);
     let threads = thread::available_parallelism().map_or(2, usize::from).clamp(2, MAX_THREADS);
     let mut found = thread::scope(|scope| {
         let others: Vec<_> = (1..threads).map(|_| scope.spawn(|| scan.work())).collect();
@@ -127,8 +127,8 @@ pub(crate) fn run(means: &Means<'_>) -> Result<Seen, WorkspaceError> {
     let outcome = scan.root.into_inner().unwrap_or_else(PoisonError::into_inner);
     let same = || means.cache.map(|cache| cache.snapshot.tree);
     let tree = match outcome {
-        Some(Outcome::New { tree, .. }) => Some(tree),
-        Some(Outcome::Same) => same(),
+        Some(DirectoryOutcome::New { tree, .. }) => Some(tree),
+        Some(DirectoryOutcome::Same) => same(),
         _ => None,
     };
     let gone = || {
@@ -136,22 +136,22 @@ pub(crate) fn run(means: &Means<'_>) -> Result<Seen, WorkspaceError> {
         WorkspaceError::io("read", means.root, gone)
     };
     let tree = tree.ok_or_else(gone)?;
-    Ok(Seen { tree, found })
+    Ok(ScanResult { tree, found })
 }
 
-impl<'a> Scan<'a> {
+impl<'a> SharedScan<'a> {
     /// A scan that starts at the root.
-    pub(crate) fn new(means: &'a Means<'a>) -> Self {
-        let root = Look {
+    pub(crate) fn new(means: &'a ScanInputs<'a>) -> Self {
+        let root = DirectoryVisit {
             parent: None,
             name: CString::default(),
             number: 0,
-            within: Within::Plain,
+            within: IgnoreStatus::Plain,
             outer: means.base.chain,
         };
         Self {
             means,
-            queue: Queue::new(Work::Look(root)),
+            queue: WorkQueue::new(ScanWork::Look(root)),
             claims: Claims::default(),
             descriptors: Descriptors::default(),
             meter: Meter::new(means.watch),
@@ -163,15 +163,15 @@ impl<'a> Scan<'a> {
         }
     }
 
-    fn work(&self) -> Found {
+    fn work(&self) -> WorkerTally {
         // A panic in one worker must not leave the others waiting.
         let _end = EndOnDrop(&self.queue);
-        let mut worker = Worker::new(self);
+        let mut worker = ScanWorker::new(self);
         match worker.run() {
             Ok(()) => worker.finish(),
             Err(error) => {
                 self.fail(error);
-                Found::default()
+                WorkerTally::default()
             }
         }
     }
@@ -188,13 +188,13 @@ impl<'a> Scan<'a> {
     }
 
     /// Ends the scan.
-    pub(crate) fn conclude(&self, outcome: Outcome) {
+    pub(crate) fn conclude(&self, outcome: DirectoryOutcome) {
         *self.root.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
         self.queue.end();
     }
 }
 
-struct EndOnDrop<'a>(&'a Queue<Work>);
+struct EndOnDrop<'a>(&'a WorkQueue<ScanWork>);
 
 impl Drop for EndOnDrop<'_> {
     fn drop(&mut self) {

@@ -13,9 +13,9 @@ const SHARDS: usize = 16;
 
 /// Uses the first bytes of a hash as its hash.
 #[derive(Default)]
-struct Prefix(u64);
+struct PrefixHasher(u64);
 
-impl Hasher for Prefix {
+impl Hasher for PrefixHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -32,7 +32,7 @@ impl Hasher for Prefix {
 /// Objects that some worker is responsible for.
 #[derive(Default)]
 pub(crate) struct Claims {
-    shards: [Mutex<HashSet<[u8; 32], BuildHasherDefault<Prefix>>>; SHARDS],
+    shards: [Mutex<HashSet<[u8; 32], BuildHasherDefault<PrefixHasher>>>; SHARDS],
 }
 
 impl Claims {
@@ -46,25 +46,25 @@ impl Claims {
 
 /// What a worker has stored.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Stored {
+pub(crate) struct StoredCounts {
     pub(crate) objects: u64,
     pub(crate) bytes: u64,
 }
 
 /// The new objects of one worker.
-pub(crate) struct Sink<'a> {
+pub(crate) struct ObjectSink<'a> {
     objects: &'a dyn Objects,
     claims: &'a Claims,
     files: ObjectBatch,
     trees: ObjectBatch,
     like: Vec<NewObject>,
     like_bytes: usize,
-    pub(crate) stored: Stored,
+    pub(crate) stored: StoredCounts,
     /// True if any object was added.
     pub(crate) used: bool,
 }
 
-impl<'a> Sink<'a> {
+impl<'a> ObjectSink<'a> {
     pub(crate) fn new(objects: &'a dyn Objects, claims: &'a Claims) -> Self {
         Self {
             objects,
@@ -73,7 +73,7 @@ impl<'a> Sink<'a> {
             trees: ObjectBatch::default(),
             like: Vec::new(),
             like_bytes: 0,
-            stored: Stored::default(),
+            stored: StoredCounts::default(),
             used: false,
         }
     }
@@ -141,7 +141,7 @@ impl<'a> Sink<'a> {
 fn push(
     objects: &dyn Objects,
     batch: &mut ObjectBatch,
-    stored: &mut Stored,
+    stored: &mut StoredCounts,
     hash: ObjectHash,
     bytes: &[u8],
 ) -> Result<(), StoreError> {
@@ -155,7 +155,7 @@ fn push(
 fn flush(
     objects: &dyn Objects,
     batch: &mut ObjectBatch,
-    stored: &mut Stored,
+    stored: &mut StoredCounts,
 ) -> Result<(), StoreError> {
     if batch.is_empty() {
         return Ok(());

@@ -4,14 +4,14 @@ use rustix::fs::{FileType, Stat};
 
 /// A file is considered unchanged if these, its type and its mode are the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Facts {
+pub(crate) struct FileStamp {
     pub(crate) size: u64,
     pub(crate) mtime: i64,
     pub(crate) ctime: i64,
     pub(crate) ino: u64,
 }
 
-impl Facts {
+impl FileStamp {
     pub(crate) const LENGTH: usize = 32;
 
     pub(crate) fn of(stat: &Stat) -> Self {

@@ -15,53 +15,56 @@ use rustix::io::Errno;
 use crate::error::WorkspaceError;
 use crate::snapshot::{Omission, OmissionReason};
 use crate::take::descriptors::LIST;
-use crate::take::file::{ReadFailure, Reader, Reading};
-use crate::take::gathering::Listed;
+use crate::take::file::{FileReader, FileReading, ReadFailure};
+use crate::take::gathering::ListingOutcome;
 use crate::take::listing::Listing;
-use crate::take::node::{Look, Made, Node, Opened, Outcome, ToRead, Work};
-use crate::take::record::{Kind, Record, Row, Rows};
+use crate::take::node::{
+    DirectoryNode, DirectoryOutcome, DirectoryVisit, FileToRead, NamesOutcome, OpenDirectory,
+    ScanWork,
+};
+use crate::take::record::{DirectoryRecord, NameKind, NameRow, NameRows};
 use crate::take::refusal::is_failure;
-use crate::take::rules::{self, RuleFile, Sums, Within};
-use crate::take::scan::{Found, Scan};
-use crate::take::sink::Sink;
-use crate::take::stat::{self, Facts};
-use crate::watch::Progress;
+use crate::take::rules::{self, IgnoreStatus, RuleFile, RuleHashes};
+use crate::take::scan::{SharedScan, WorkerTally};
+use crate::take::sink::ObjectSink;
+use crate::take::stat::{self, FileStamp};
+use crate::watch::SnapshotProgress;
 
 /// Approximate size of a part of a directory's files: this many files, or this many bytes.
 const PART_FILES: usize = 256;
 const PART_BYTES: u64 = 4 << 20;
 
 /// A subdirectory to scan.
-pub(crate) struct Child {
+pub(crate) struct ChildDirectory {
     pub(crate) name: CString,
     pub(crate) number: u32,
-    pub(crate) within: Within,
+    pub(crate) within: IgnoreStatus,
 }
 
-pub(crate) struct Worker<'a> {
-    pub(crate) scan: &'a Scan<'a>,
-    own: Vec<Work>,
-    pub(crate) sink: Sink<'a>,
-    reader: Reader<'a>,
+pub(crate) struct ScanWorker<'a> {
+    pub(crate) scan: &'a SharedScan<'a>,
+    own: Vec<ScanWork>,
+    pub(crate) sink: ObjectSink<'a>,
+    reader: FileReader<'a>,
     pub(crate) listing: Listing,
-    pub(crate) children: Vec<Child>,
-    pub(crate) to_read: Vec<ToRead>,
-    pub(crate) found: Found,
-    progress: Progress,
+    pub(crate) children: Vec<ChildDirectory>,
+    pub(crate) to_read: Vec<FileToRead>,
+    pub(crate) found: WorkerTally,
+    progress: SnapshotProgress,
 }
 
-impl<'a> Worker<'a> {
-    pub(crate) fn new(scan: &'a Scan<'a>) -> Self {
+impl<'a> ScanWorker<'a> {
+    pub(crate) fn new(scan: &'a SharedScan<'a>) -> Self {
         Self {
             scan,
             own: Vec::new(),
-            sink: Sink::new(scan.means.objects, &scan.claims),
-            reader: Reader::new(scan.means.watch),
+            sink: ObjectSink::new(scan.means.objects, &scan.claims),
+            reader: FileReader::new(scan.means.watch),
             listing: Listing::default(),
             children: Vec::new(),
             to_read: Vec::new(),
-            found: Found::default(),
-            progress: Progress::default(),
+            found: WorkerTally::default(),
+            progress: SnapshotProgress::default(),
         }
     }
 
@@ -70,8 +73,8 @@ impl<'a> Worker<'a> {
         while let Some(work) = self.scan.queue.next(&mut self.own) {
             self.check()?;
             match work {
-                Work::Look(look) => self.look(look)?,
-                Work::Read(node, files) => {
+                ScanWork::Look(look) => self.look(look)?,
+                ScanWork::Read(node, files) => {
                     self.read_part(&node, &files)?;
                     self.part_is_done(node)?;
                 }
@@ -81,7 +84,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    pub(crate) fn finish(mut self) -> Found {
+    pub(crate) fn finish(mut self) -> WorkerTally {
         self.found.stored = self.sink.stored;
         self.found.used = self.sink.used;
         self.found
@@ -92,33 +95,34 @@ impl<'a> Worker<'a> {
     }
 
     /// Scans a directory.
-    fn look(&mut self, work: Look) -> Result<(), WorkspaceError> {
+    fn look(&mut self, work: DirectoryVisit) -> Result<(), WorkspaceError> {
         let (fd, stat) = match self.open(&work) {
             Ok(opened) => opened,
             Err(errno) => return self.not_opened(&work, errno),
         };
         if stat::device(&stat) != self.scan.means.dev {
-            return self.leave_out(&work, Outcome::Omitted(OmissionReason::Elsewhere));
+            return self.leave_out(&work, DirectoryOutcome::Omitted(OmissionReason::Elsewhere));
         }
         let fd = Arc::new(fd);
-        let node = Node::new(work, Arc::clone(&fd), Facts::of(&stat), stat::mode(&stat));
-        let node = Opened { node: Arc::new(node), fd };
+        let node =
+            DirectoryNode::new(work, Arc::clone(&fd), FileStamp::of(&stat), stat::mode(&stat));
+        let node = OpenDirectory { node: Arc::new(node), fd };
         let old = self.scan.means.cache.and_then(|cache| cache.record(node.work.number));
         self.children.clear();
         let made = match &old {
             Some(old) if self.is_unchanged(&node, old) => {
                 self.count(old.head.files, old.head.bytes);
-                Made::Same
+                NamesOutcome::Same
             }
             _ => match self.list(&node, old.as_ref())? {
-                Listed::Made(made) => made,
-                Listed::Not(outcome) => return self.leave_out(&node.work, outcome),
+                ListingOutcome::Made(made) => made,
+                ListingOutcome::Not(outcome) => return self.leave_out(&node.work, outcome),
             },
         };
         let below = match (&made, &old) {
-            (Made::New { chain, .. }, _) => *chain,
-            (Made::Same, Some(old)) => old.head.chain,
-            (Made::Same, None) => node.work.outer,
+            (NamesOutcome::New { chain, .. }, _) => *chain,
+            (NamesOutcome::Same, Some(old)) => old.head.chain,
+            (NamesOutcome::Same, None) => node.work.outer,
         };
         let _ = node.made.set(made);
         node.wait_for(self.children.len());
@@ -126,28 +130,29 @@ impl<'a> Worker<'a> {
             self.scan.descriptors.keep(&node.node);
         }
         for child in self.children.drain(..).rev() {
-            let Child { name, number, within } = child;
+            let ChildDirectory { name, number, within } = child;
             let (parent, outer) = (Some(Arc::clone(&node.node)), below.below(within));
-            self.own.push(Work::Look(Look { parent, name, number, within, outer }));
+            self.own.push(ScanWork::Look(DirectoryVisit { parent, name, number, within, outer }));
         }
         self.read_or_share(&node)?;
         self.part_is_done(node.node)
     }
 
-    fn part_is_done(&mut self, node: Arc<Node>) -> Result<(), WorkspaceError> {
+    fn part_is_done(&mut self, node: Arc<DirectoryNode>) -> Result<(), WorkspaceError> {
         self.scan.meter.add(std::mem::take(&mut self.progress));
         let number = node.work.number;
-        if node.done(number, Outcome::Same) { self.complete(node) } else { Ok(()) }
+        if node.done(number, DirectoryOutcome::Same) { self.complete(node) } else { Ok(()) }
     }
 
     /// Reads the files that must be read, or queues them in parts if they are many.
-    fn read_or_share(&mut self, node: &Opened) -> Result<(), WorkspaceError> {
+    fn read_or_share(&mut self, node: &OpenDirectory) -> Result<(), WorkspaceError> {
         let files = std::mem::take(&mut self.to_read);
         let parts = parts(&files);
         if let [_, _, ..] = parts.as_slice() {
             node.wait_for(parts.len());
             self.scan.descriptors.keep(&node.node);
-            let shared = parts.iter().map(|part| Work::Read(Arc::clone(&node.node), part.to_vec()));
+            let shared =
+                parts.iter().map(|part| ScanWork::Read(Arc::clone(&node.node), part.to_vec()));
             self.own.extend(shared);
         } else {
             self.read(node, &files)?;
@@ -158,14 +163,18 @@ impl<'a> Worker<'a> {
     }
 
     /// Reads files of a directory that may have been closed or moved meanwhile.
-    fn read_part(&mut self, node: &Arc<Node>, files: &[ToRead]) -> Result<(), WorkspaceError> {
+    fn read_part(
+        &mut self,
+        node: &Arc<DirectoryNode>,
+        files: &[FileToRead],
+    ) -> Result<(), WorkspaceError> {
         match self.scan.directory(node) {
-            Ok(fd) => self.read(&Opened { node: Arc::clone(node), fd }, files),
+            Ok(fd) => self.read(&OpenDirectory { node: Arc::clone(node), fd }, files),
             Err(errno) if is_failure(errno) => {
                 Err(WorkspaceError::io("open", self.place(&node.work), errno))
             }
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {
-                node.keep_readings(files.iter().map(|file| (file.at, Reading::Gone)).collect());
+                node.keep_readings(files.iter().map(|file| (file.at, FileReading::Gone)).collect());
                 Ok(())
             }
             Err(_) => {
@@ -176,28 +185,28 @@ impl<'a> Worker<'a> {
     }
 
     /// Omits, by name, files of a directory that can no longer be opened.
-    fn omit_all(&mut self, node: &Node, files: &[ToRead]) {
-        let Some(Made::New { body, .. }) = node.made.get() else { return };
+    fn omit_all(&mut self, node: &DirectoryNode, files: &[FileToRead]) {
+        let Some(NamesOutcome::New { body, .. }) = node.made.get() else { return };
         let reason = OmissionReason::Unreadable;
         let mut readings = Vec::with_capacity(files.len());
         for file in files {
             let rest = body.bytes.get(file.at..).unwrap_or_default();
-            let Some(row) = Rows::new(rest).next() else { continue };
-            let size = Facts::of(&file.stat).size;
+            let Some(row) = NameRows::new(rest).next() else { continue };
+            let size = FileStamp::of(&file.stat).size;
             self.omit(node, row.name, reason, size);
-            readings.push((file.at, Reading::Omitted(reason, size)));
+            readings.push((file.at, FileReading::Omitted(reason, size)));
         }
         node.keep_readings(readings);
     }
 
-    fn read(&mut self, node: &Opened, files: &[ToRead]) -> Result<(), WorkspaceError> {
-        let Some(Made::New { body, .. }) = node.made.get() else { return Ok(()) };
+    fn read(&mut self, node: &OpenDirectory, files: &[FileToRead]) -> Result<(), WorkspaceError> {
+        let Some(NamesOutcome::New { body, .. }) = node.made.get() else { return Ok(()) };
         let max = self.scan.means.policy.max_file_bytes;
         let mut readings = Vec::with_capacity(files.len());
         for file in files {
             self.check()?;
             let rest = body.bytes.get(file.at..).unwrap_or_default();
-            let Some(row) = Rows::new(rest).next() else { continue };
+            let Some(row) = NameRows::new(rest).next() else { continue };
             let before = self.reader.bytes;
             let (fd, sink) = (node.fd.as_fd(), &mut self.sink);
             let reading = self.reader.read(fd, row.name, file.stat, max, file.earlier, sink);
@@ -208,7 +217,7 @@ impl<'a> Worker<'a> {
             self.check()?;
             self.progress.files_read += 1;
             self.progress.bytes_read += self.reader.bytes - before;
-            if let Reading::Omitted(reason, size) = reading {
+            if let FileReading::Omitted(reason, size) = reading {
                 self.omit(node, row.name, reason, size);
             }
             readings.push((file.at, reading));
@@ -219,7 +228,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    fn open(&self, work: &Look) -> Result<(OwnedFd, Stat), Errno> {
+    fn open(&self, work: &DirectoryVisit) -> Result<(OwnedFd, Stat), Errno> {
         let fd = match &work.parent {
             Some(parent) => {
                 let above = self.scan.directory(parent)?;
@@ -231,12 +240,12 @@ impl<'a> Worker<'a> {
         Ok((fd, stat))
     }
 
-    fn not_opened(&mut self, work: &Look, errno: Errno) -> Result<(), WorkspaceError> {
+    fn not_opened(&mut self, work: &DirectoryVisit, errno: Errno) -> Result<(), WorkspaceError> {
         let outcome = match errno {
             _ if work.parent.is_none() => Err(errno),
-            Errno::NOENT | Errno::NOTDIR | Errno::LOOP => Ok(Outcome::Gone),
+            Errno::NOENT | Errno::NOTDIR | Errno::LOOP => Ok(DirectoryOutcome::Gone),
             errno if is_failure(errno) => Err(errno),
-            _ => Ok(Outcome::Omitted(OmissionReason::Unreadable)),
+            _ => Ok(DirectoryOutcome::Omitted(OmissionReason::Unreadable)),
         };
         match outcome {
             Ok(outcome) => self.leave_out(work, outcome),
@@ -245,12 +254,17 @@ impl<'a> Worker<'a> {
     }
 
     /// The error for a name that could not be read.
-    pub(crate) fn failure(&self, node: &Node, name: &CStr, errno: Errno) -> WorkspaceError {
+    pub(crate) fn failure(
+        &self,
+        node: &DirectoryNode,
+        name: &CStr,
+        errno: Errno,
+    ) -> WorkspaceError {
         let path = std::ffi::OsStr::from_bytes(&node.path_of(name)).to_owned();
         WorkspaceError::io("read", self.scan.means.root.join(path), errno)
     }
 
-    pub(crate) fn place(&self, work: &Look) -> PathBuf {
+    pub(crate) fn place(&self, work: &DirectoryVisit) -> PathBuf {
         let root = self.scan.means.root;
         match &work.parent {
             Some(parent) => root.join(std::ffi::OsStr::from_bytes(&parent.path_of(&work.name))),
@@ -259,12 +273,16 @@ impl<'a> Worker<'a> {
     }
 
     /// Reports a directory that is not in the snapshot.
-    fn leave_out(&mut self, work: &Look, outcome: Outcome) -> Result<(), WorkspaceError> {
+    fn leave_out(
+        &mut self,
+        work: &DirectoryVisit,
+        outcome: DirectoryOutcome,
+    ) -> Result<(), WorkspaceError> {
         let Some(parent) = &work.parent else {
             self.scan.conclude(outcome);
             return Ok(());
         };
-        if let Outcome::Omitted(reason) = outcome {
+        if let DirectoryOutcome::Omitted(reason) = outcome {
             self.omit(parent, &work.name, reason, 0);
         }
         if parent.done(work.number, outcome) {
@@ -273,7 +291,13 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    pub(crate) fn omit(&mut self, node: &Node, name: &CStr, reason: OmissionReason, size: u64) {
+    pub(crate) fn omit(
+        &mut self,
+        node: &DirectoryNode,
+        name: &CStr,
+        reason: OmissionReason,
+        size: u64,
+    ) {
         let path = escaped(&node.path_of(name));
         self.found.omit(Omission { path, reason, size });
     }
@@ -286,7 +310,7 @@ impl<'a> Worker<'a> {
 
     /// Returns true if the metadata of the directory and its files is unchanged. Then `children`
     /// holds its subdirectories.
-    fn is_unchanged(&mut self, node: &Opened, old: &Record<'_>) -> bool {
+    fn is_unchanged(&mut self, node: &OpenDirectory, old: &DirectoryRecord<'_>) -> bool {
         let (means, head) = (self.scan.means, &old.head);
         let same = head.listed
             && head.outer == node.work.outer
@@ -299,7 +323,7 @@ impl<'a> Worker<'a> {
         if !means.native || !same || !fits {
             return false;
         }
-        let mut sums = Sums::default();
+        let mut sums = RuleHashes::default();
         let unchanged = old.rows().all(|row| self.row_is_unchanged(node, &row, &mut sums));
         if unchanged && sums.chain(node.work.outer) == head.chain {
             return true;
@@ -308,47 +332,52 @@ impl<'a> Worker<'a> {
         false
     }
 
-    fn row_is_unchanged(&mut self, node: &Opened, row: &Row<'_>, sums: &mut Sums) -> bool {
+    fn row_is_unchanged(
+        &mut self,
+        node: &OpenDirectory,
+        row: &NameRow<'_>,
+        sums: &mut RuleHashes,
+    ) -> bool {
         let rule = RuleFile::named(row.name);
         match row.kind {
-            Kind::File | Kind::Large | Kind::Link => {
-                if row.flag != Row::SETTLED || !is_same(node, row) {
+            NameKind::File | NameKind::Large | NameKind::Link => {
+                if row.flag != NameRow::SETTLED || !is_same(node, row) {
                     return false;
                 }
                 match (rule, row.kind) {
-                    (None, _) | (Some(_), Kind::Link) => true,
-                    (Some(rule), Kind::File) => {
+                    (None, _) | (Some(_), NameKind::Link) => true,
+                    (Some(rule), NameKind::File) => {
                         sums.set(rule, row.object());
                         true
                     }
                     (Some(_), _) => false,
                 }
             }
-            Kind::Directory => {
-                let within = Within::of(row.flag);
+            NameKind::Directory => {
+                let within = IgnoreStatus::of(row.flag);
                 let name = row.name.to_owned();
-                self.children.push(Child { name, number: row.number, within });
+                self.children.push(ChildDirectory { name, number: row.number, within });
                 true
             }
-            Kind::Ignored => {
+            NameKind::Ignored => {
                 if row.name == c".git" {
                     let Ok(exclude) = rules::read_exclude(node.fd.as_fd()) else { return false };
                     sums.repository(exclude.as_deref());
                 }
                 rule.is_none()
             }
-            Kind::Omitted => false,
+            NameKind::Omitted => false,
         }
     }
 }
 
 /// Splits the files into parts that are worth giving to different workers.
-fn parts(files: &[ToRead]) -> Vec<&[ToRead]> {
+fn parts(files: &[FileToRead]) -> Vec<&[FileToRead]> {
     let mut parts = Vec::new();
     let (mut rest, mut count, mut bytes) = (files, 0, 0);
     for file in files {
         count += 1;
-        bytes += Facts::of(&file.stat).size;
+        bytes += FileStamp::of(&file.stat).size;
         if count >= PART_FILES || bytes >= PART_BYTES {
             let (part, after) = rest.split_at(count);
             parts.push(part);
@@ -362,20 +391,20 @@ fn parts(files: &[ToRead]) -> Vec<&[ToRead]> {
 }
 
 /// Returns true if the file still matches its row.
-fn is_same(node: &Opened, row: &Row<'_>) -> bool {
+fn is_same(node: &OpenDirectory, row: &NameRow<'_>) -> bool {
     rustix::fs::statat(&node.fd, row.name, AtFlags::SYMLINK_NOFOLLOW)
         .is_ok_and(|stat| matches(row, &stat))
 }
 
 /// Returns true if the row matches this metadata.
-pub(crate) fn matches(row: &Row<'_>, stat: &Stat) -> bool {
+pub(crate) fn matches(row: &NameRow<'_>, stat: &Stat) -> bool {
     let kind = match row.kind {
-        Kind::File | Kind::Large => FileType::RegularFile,
-        Kind::Link => FileType::Symlink,
-        Kind::Directory | Kind::Ignored | Kind::Omitted => return false,
+        NameKind::File | NameKind::Large => FileType::RegularFile,
+        NameKind::Link => FileType::Symlink,
+        NameKind::Directory | NameKind::Ignored | NameKind::Omitted => return false,
     };
     let mode = kind == FileType::Symlink || row.mode == stat::mode(stat);
-    mode && stat::kind(stat) == kind && *row.facts == Facts::of(stat).write()
+    mode && stat::kind(stat) == kind && *row.facts == FileStamp::of(stat).write()
 }
 
 /// A path as text. Bytes that are not UTF-8 become `\xNN`.

@@ -2,23 +2,23 @@
 
 use std::fs;
 
-use abide_workspace::{Plan, RestoreWatch, Restored, Taken, restore};
+use abide_workspace::{RestorePlan, RestoreReport, RestoreWatch, TakenSnapshot, restore};
 
 use crate::{Lab, settle};
 
-fn planned(lab: &Lab, present: &Taken, target: &Taken) -> Plan {
+fn planned(lab: &Lab, present: &TakenSnapshot, target: &TakenSnapshot) -> RestorePlan {
     let workspace = lab.workspace(&lab.cache());
     workspace.plan(&lab.objects, &present.snapshot, &target.snapshot, &[]).unwrap()
 }
 
 /// Takes the present and goes back.
-fn back(lab: &Lab, target: &Taken) -> Restored {
+fn back(lab: &Lab, target: &TakenSnapshot) -> RestoreReport {
     settle();
     let plan = planned(lab, &lab.take(), target);
     restore(&lab.root(), &lab.objects, &plan, &RestoreWatch::none()).unwrap()
 }
 
-fn kept(restored: &Restored) -> Vec<(&str, &str)> {
+fn kept(restored: &RestoreReport) -> Vec<(&str, &str)> {
     assert_eq!(restored.failed, []);
     let text = |path| std::str::from_utf8(path).unwrap();
     restored.kept.iter().map(|(path, why)| (text(path), why.as_str())).collect()

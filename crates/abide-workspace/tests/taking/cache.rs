@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use abide_model::{EachObject, NewObject, ObjectBatch, ObjectHash, Objects, StoreError};
-use abide_workspace::{Chunks, MemoryObjects, Progress, Tree, Watch};
+use abide_model::{NewObject, ObjectBatch, ObjectHash, ObjectReceiver, Objects, StoreError};
+use abide_workspace::{ChunkList, MemoryObjects, SnapshotProgress, Tree, Watch};
 
 use crate::{Lab, on_disk, settle};
 
@@ -73,7 +73,7 @@ fn what_is_young_is_read_again_until_it_has_settled() {
     let reads = |lab: &Lab| {
         let count = Arc::new(AtomicU64::new(0));
         let seen = Arc::clone(&count);
-        let progress: Arc<dyn Fn(Progress) + Send + Sync> = Arc::new(move |progress| {
+        let progress: Arc<dyn Fn(SnapshotProgress) + Send + Sync> = Arc::new(move |progress| {
             seen.fetch_max(progress.files_read, Ordering::Relaxed);
         });
         let watch = Watch { cancel: None, progress: Some(progress) };
@@ -174,7 +174,7 @@ fn a_store_that_lost_a_chunk_of_a_large_file_gets_it_again() {
     let first = lab.take();
     let root = Tree::read(&lab.objects.read(first.snapshot.tree).unwrap().unwrap()).unwrap();
     let list = lab.objects.read(root.get(b"large").unwrap().hash).unwrap().unwrap();
-    let chunks = Chunks::read(&list).unwrap().chunks;
+    let chunks = ChunkList::read(&list).unwrap().chunks;
     assert!((2..=16).contains(&chunks.len()), "{}", chunks.len());
     for (_, lost) in chunks {
         settle();
@@ -213,7 +213,7 @@ impl Objects for Forgetting<'_> {
     fn read_many(
         &self,
         hashes: &[ObjectHash],
-        each: &mut EachObject<'_>,
+        each: &mut ObjectReceiver<'_>,
     ) -> Result<(), StoreError> {
         self.objects.read_many(hashes, each)
     }
@@ -283,7 +283,7 @@ impl Objects for Asking<'_> {
     fn read_many(
         &self,
         hashes: &[ObjectHash],
-        each: &mut EachObject<'_>,
+        each: &mut ObjectReceiver<'_>,
     ) -> Result<(), StoreError> {
         self.objects.read_many(hashes, each)
     }

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use abide_model::{EachObject, NewObject, ObjectBatch, ObjectHash, Objects, StoreError};
+use abide_model::{NewObject, ObjectBatch, ObjectHash, ObjectReceiver, Objects, StoreError};
 use abide_workspace::{MemoryObjects, OmissionReason, Watch, WorkspaceError};
 
 use crate::{Lab, name, on_disk, settle};
@@ -209,7 +209,7 @@ impl Objects for Cancelling {
     fn read_many(
         &self,
         hashes: &[ObjectHash],
-        each: &mut EachObject<'_>,
+        each: &mut ObjectReceiver<'_>,
     ) -> Result<(), StoreError> {
         self.objects.read_many(hashes, each)
     }
@@ -239,7 +239,7 @@ fn progress_is_told() {
         lab.write(format!("{number}/file"), noise(400_000));
     }
     let seen = Arc::new(AtomicU64::new(0));
-    let progress: Arc<dyn Fn(abide_workspace::Progress) + Send + Sync> = {
+    let progress: Arc<dyn Fn(abide_workspace::SnapshotProgress) + Send + Sync> = {
         let seen = Arc::clone(&seen);
         Arc::new(move |progress| {
             assert_eq!(progress.bytes_read, progress.files_read * 400_000);

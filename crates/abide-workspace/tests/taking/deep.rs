@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use abide_workspace::{Plan, RestoreWatch, Restored, Taken, restore};
+use abide_workspace::{RestorePlan, RestoreReport, RestoreWatch, TakenSnapshot, restore};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::{Lab, settle};
@@ -51,9 +51,9 @@ fn remove(root: &Path) {
     }
 }
 
-fn back(lab: &Lab, present: &Taken, target: &Taken) -> Restored {
+fn back(lab: &Lab, present: &TakenSnapshot, target: &TakenSnapshot) -> RestoreReport {
     let workspace = lab.workspace(&lab.cache());
-    let plan: Plan =
+    let plan: RestorePlan =
         workspace.plan(&lab.objects, &present.snapshot, &target.snapshot, &[]).unwrap();
     let done = restore(&lab.root(), &lab.objects, &plan, &RestoreWatch::none()).unwrap();
     assert_eq!((&done.kept, &done.failed), (&Vec::new(), &Vec::new()));

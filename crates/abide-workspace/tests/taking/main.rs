@@ -20,8 +20,8 @@ use std::time::Duration;
 
 use abide_model::Objects;
 use abide_workspace::{
-    Chunks, EntryKind, MemoryObjects, OmissionReason, Policy, Snapshot, Taken, Tree, Watch,
-    Workspace, WorkspaceError,
+    ChunkList, EntryKind, MemoryObjects, OmissionReason, Policy, Snapshot, TakenSnapshot, Tree,
+    Watch, Workspace, WorkspaceError,
 };
 
 /// A workspace, a place for its cache, and a store.
@@ -74,16 +74,16 @@ impl Lab {
             .with_global_excludes(self.global.clone())
     }
 
-    pub(crate) fn take(&self) -> Taken {
+    pub(crate) fn take(&self) -> TakenSnapshot {
         self.try_take().unwrap()
     }
 
-    pub(crate) fn try_take(&self) -> Result<Taken, WorkspaceError> {
+    pub(crate) fn try_take(&self) -> Result<TakenSnapshot, WorkspaceError> {
         self.workspace(&self.cache()).snapshot(&self.objects, &Watch::default())
     }
 
     /// A snapshot that remembers nothing, into a store of its own.
-    pub(crate) fn take_anew(&self) -> Taken {
+    pub(crate) fn take_anew(&self) -> TakenSnapshot {
         let objects = MemoryObjects::new();
         let taken = self.workspace(&self.beside("none")).snapshot(&objects, &Watch::default());
         fs::remove_file(self.beside("none")).unwrap();
@@ -91,7 +91,7 @@ impl Lab {
     }
 
     /// All that a snapshot holds, read from the store.
-    pub(crate) fn content(&self, taken: &Taken) -> Content {
+    pub(crate) fn content(&self, taken: &TakenSnapshot) -> Content {
         let stored = self.objects.read(taken.hash).unwrap().unwrap();
         assert_eq!(Snapshot::read(&stored).unwrap(), taken.snapshot);
         let mut content = Content::new();
@@ -99,12 +99,12 @@ impl Lab {
         content
     }
 
-    pub(crate) fn paths(&self, taken: &Taken) -> Vec<String> {
+    pub(crate) fn paths(&self, taken: &TakenSnapshot) -> Vec<String> {
         let content = self.content(taken);
         content.into_keys().map(|path| String::from_utf8(path).unwrap()).collect()
     }
 
-    pub(crate) fn omitted(&self, taken: &Taken) -> Vec<(String, OmissionReason)> {
+    pub(crate) fn omitted(&self, taken: &TakenSnapshot) -> Vec<(String, OmissionReason)> {
         let omitted = taken.snapshot.omitted.iter();
         omitted.map(|omission| (omission.path.clone(), omission.reason)).collect()
     }
@@ -128,7 +128,7 @@ impl Lab {
                 EntryKind::File => ('f', object()),
                 EntryKind::Link => ('l', object()),
                 EntryKind::Large => {
-                    let chunks = Chunks::read(&object()).unwrap().chunks;
+                    let chunks = ChunkList::read(&object()).unwrap().chunks;
                     let read = |(_, hash)| self.objects.read(hash).unwrap().unwrap();
                     ('f', chunks.into_iter().flat_map(read).collect())
                 }

@@ -4,11 +4,13 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use abide_local::{BundleHeader, DiskUse, Erased, Imported, LocalStore, Made, SessionLiveness};
+use abide_local::{
+    BundleHeader, CreateOutcome, DiskUse, EraseOutcome, ImportedBundle, LocalStore, SessionLiveness,
+};
 use abide_model::{NewSession, Retention, Seq, SessionId};
 use abide_workspace::Policy;
 
-use super::{Backend, Bundle, ChildSocket, SeenByHolder};
+use super::{Backend, Bundle, ChildBatchObserver, ChildService};
 use crate::Error;
 
 impl Backend for LocalStore {
@@ -73,7 +75,7 @@ impl Backend for LocalStore {
         Ok(self.disk_use()?)
     }
 
-    fn create_new(&self, session: NewSession) -> Result<Made, Error> {
+    fn create_new(&self, session: NewSession) -> Result<CreateOutcome, Error> {
         Ok(self.create_new(session)?)
     }
 
@@ -82,7 +84,7 @@ impl Backend for LocalStore {
         parent: SessionId,
         at: Option<Seq>,
         session: NewSession,
-    ) -> Result<Made, Error> {
+    ) -> Result<CreateOutcome, Error> {
         Ok(self.fork_new(parent, at, session)?)
     }
 
@@ -98,11 +100,11 @@ impl Backend for LocalStore {
         Ok(self.export_bundle(session, out)?)
     }
 
-    fn check_bundle(&self, bundle: Bundle<'_>) -> Result<Imported, Error> {
+    fn check_bundle(&self, bundle: Bundle<'_>) -> Result<ImportedBundle, Error> {
         Ok(self.check_bundle(bundle)?)
     }
 
-    fn import_bundle(&self, bundle: Bundle<'_>, wait: Duration) -> Result<Imported, Error> {
+    fn import_bundle(&self, bundle: Bundle<'_>, wait: Duration) -> Result<ImportedBundle, Error> {
         Ok(self.import_bundle(bundle, wait)?)
     }
 
@@ -110,7 +112,7 @@ impl Backend for LocalStore {
         &self,
         bundle: Bundle<'_>,
         project: Option<&str>,
-    ) -> Result<Imported, Error> {
+    ) -> Result<ImportedBundle, Error> {
         Ok(self.check_bundle_of(bundle, project)?)
     }
 
@@ -119,7 +121,7 @@ impl Backend for LocalStore {
         bundle: Bundle<'_>,
         project: Option<&str>,
         wait: Duration,
-    ) -> Result<Imported, Error> {
+    ) -> Result<ImportedBundle, Error> {
         Ok(self.import_bundle_of(bundle, project, wait)?)
     }
 
@@ -128,13 +130,17 @@ impl Backend for LocalStore {
         session: SessionId,
         seqs: &[Seq],
         wait: Duration,
-    ) -> Result<Erased, Error> {
+    ) -> Result<EraseOutcome, Error> {
         let plan = self.plan_erase(session, seqs)?;
         Ok(self.apply_erase(&plan, None, wait)?)
     }
 
-    fn serve_children(&self, session: SessionId, seen: SeenByHolder) -> Result<ChildSocket, Error> {
-        Ok(ChildSocket::new(self.serve_children(session, seen)?))
+    fn serve_children(
+        &self,
+        session: SessionId,
+        seen: ChildBatchObserver,
+    ) -> Result<ChildService, Error> {
+        Ok(ChildService::new(self.serve_children(session, seen)?))
     }
 
     fn update_transcript(&self, session: SessionId) -> Result<(), Error> {

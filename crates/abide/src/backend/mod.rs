@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use abide_local::{
-    BundleHeader, BundleReader, DiskUse, Erased, Imported, LocalStore, Made, SessionLiveness,
+    BundleHeader, BundleReader, CreateOutcome, DiskUse, EraseOutcome, ImportedBundle, LocalStore,
+    SessionLiveness,
 };
 use abide_model::{NewEvent, NewSession, Retention, Seq, SessionId};
 use abide_workspace::Policy;
@@ -29,7 +30,7 @@ pub use self::shared::{SharedOptions, SharedStore};
 pub type Bundle<'a> = BundleReader<Box<dyn Read + 'a>>;
 
 /// Called with each batch that was recorded for a child process.
-pub type SeenByHolder = Box<dyn Fn(&[NewEvent]) + Send + Sync>;
+pub type ChildBatchObserver = Box<dyn Fn(&[NewEvent]) + Send + Sync>;
 
 /// A store with every operation that the library and the commands use.
 pub trait Backend: abide_model::Store {
@@ -78,14 +79,14 @@ pub trait Backend: abide_model::Store {
 
     /// Like [`abide_model::Store::create`], and tells whether the session is new. If several
     /// callers use the same key at once, exactly one is told so.
-    fn create_new(&self, session: NewSession) -> Result<Made, Error>;
+    fn create_new(&self, session: NewSession) -> Result<CreateOutcome, Error>;
     /// Like [`abide_model::Store::fork`], and tells whether the session is new.
     fn fork_new(
         &self,
         parent: SessionId,
         at: Option<Seq>,
         session: NewSession,
-    ) -> Result<Made, Error>;
+    ) -> Result<CreateOutcome, Error>;
     /// Deletes a session permanently. Returns notes about what could not be cleaned up afterwards.
     fn delete_session(&self, session: SessionId) -> Result<Vec<String>, Error>;
 
@@ -93,11 +94,15 @@ pub trait Backend: abide_model::Store {
     fn export_bundle(&self, session: SessionId, out: &mut dyn Write)
     -> Result<BundleHeader, Error>;
     /// Reports what an import would do.
-    fn check_bundle(&self, bundle: Bundle<'_>) -> Result<Imported, Error>;
+    fn check_bundle(&self, bundle: Bundle<'_>) -> Result<ImportedBundle, Error>;
     /// Imports a session, complete and verified, or not at all.
-    fn import_bundle(&self, bundle: Bundle<'_>, wait: Duration) -> Result<Imported, Error>;
+    fn import_bundle(&self, bundle: Bundle<'_>, wait: Duration) -> Result<ImportedBundle, Error>;
     /// Reports what [`Backend::import_bundle_of`] would do.
-    fn check_bundle_of(&self, bundle: Bundle<'_>, _: Option<&str>) -> Result<Imported, Error> {
+    fn check_bundle_of(
+        &self,
+        bundle: Bundle<'_>,
+        _: Option<&str>,
+    ) -> Result<ImportedBundle, Error> {
         self.check_bundle(bundle)
     }
     /// Like [`Backend::import_bundle`]: a new session that names no project is assigned to this
@@ -107,7 +112,7 @@ pub trait Backend: abide_model::Store {
         bundle: Bundle<'_>,
         _: Option<&str>,
         wait: Duration,
-    ) -> Result<Imported, Error> {
+    ) -> Result<ImportedBundle, Error> {
         self.import_bundle(bundle, wait)
     }
     /// Erases the payloads of these events, which must be the session's own. Waits up to `wait` for
@@ -117,7 +122,7 @@ pub trait Backend: abide_model::Store {
         session: SessionId,
         seqs: &[Seq],
         wait: Duration,
-    ) -> Result<Erased, Error>;
+    ) -> Result<EraseOutcome, Error>;
 
     /// Reads a session from start to end and checks every line and the hash chain. Returns the last
     /// event. Local stores have the doctor for this.
@@ -126,22 +131,26 @@ pub trait Backend: abide_model::Store {
     }
 
     /// Lets child processes write to a session that this process holds.
-    fn serve_children(&self, session: SessionId, seen: SeenByHolder) -> Result<ChildSocket, Error>;
+    fn serve_children(
+        &self,
+        session: SessionId,
+        seen: ChildBatchObserver,
+    ) -> Result<ChildService, Error>;
     /// Updates the transcript of a session, if the store keeps one.
     fn update_transcript(&self, session: SessionId) -> Result<(), Error>;
 }
 
 /// Serves the child processes of a session's holder. Dropping it disconnects them.
-pub struct ChildSocket(Box<dyn fmt::Debug + Send>);
+pub struct ChildService(Box<dyn fmt::Debug + Send>);
 
-impl ChildSocket {
+impl ChildService {
     /// Wraps whatever serves them until it is dropped.
     pub fn new(serving: impl fmt::Debug + Send + 'static) -> Self {
         Self(Box::new(serving))
     }
 }
 
-impl fmt::Debug for ChildSocket {
+impl fmt::Debug for ChildService {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }

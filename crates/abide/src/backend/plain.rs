@@ -5,14 +5,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_local::{BundleHeader, DiskUse, Erased, Imported, LocalStore, Made, SessionLiveness};
+use abide_local::{
+    BundleHeader, CreateOutcome, DiskUse, EraseOutcome, ImportedBundle, LocalStore, SessionLiveness,
+};
 use abide_model::{
     History, HistoryQuery, NewSession, Objects, Retention, Seq, SessionId, SessionReader,
     SessionRef, SessionSummary, SessionWriter, Store, StoreError,
 };
 use abide_workspace::Policy;
 
-use super::{Backend, Bundle, ChildSocket, SeenByHolder};
+use super::{Backend, Bundle, ChildBatchObserver, ChildService};
 use crate::Error;
 
 /// Any store.
@@ -75,11 +77,16 @@ impl Backend for PlainStore {
         Err(self.lacks("disk usage"))
     }
 
-    fn create_new(&self, _: NewSession) -> Result<Made, Error> {
+    fn create_new(&self, _: NewSession) -> Result<CreateOutcome, Error> {
         Err(self.lacks("telling new sessions from known ones"))
     }
 
-    fn fork_new(&self, _: SessionId, _: Option<Seq>, _: NewSession) -> Result<Made, Error> {
+    fn fork_new(
+        &self,
+        _: SessionId,
+        _: Option<Seq>,
+        _: NewSession,
+    ) -> Result<CreateOutcome, Error> {
         Err(self.lacks("telling new sessions from known ones"))
     }
 
@@ -91,19 +98,19 @@ impl Backend for PlainStore {
         Err(self.lacks("bundles"))
     }
 
-    fn check_bundle(&self, _: Bundle<'_>) -> Result<Imported, Error> {
+    fn check_bundle(&self, _: Bundle<'_>) -> Result<ImportedBundle, Error> {
         Err(self.lacks("bundles"))
     }
 
-    fn import_bundle(&self, _: Bundle<'_>, _: Duration) -> Result<Imported, Error> {
+    fn import_bundle(&self, _: Bundle<'_>, _: Duration) -> Result<ImportedBundle, Error> {
         Err(self.lacks("bundles"))
     }
 
-    fn erase_payloads(&self, _: SessionId, _: &[Seq], _: Duration) -> Result<Erased, Error> {
+    fn erase_payloads(&self, _: SessionId, _: &[Seq], _: Duration) -> Result<EraseOutcome, Error> {
         Err(self.lacks("erasing payloads"))
     }
 
-    fn serve_children(&self, _: SessionId, _: SeenByHolder) -> Result<ChildSocket, Error> {
+    fn serve_children(&self, _: SessionId, _: ChildBatchObserver) -> Result<ChildService, Error> {
         Err(self.lacks("child processes"))
     }
 

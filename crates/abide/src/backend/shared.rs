@@ -8,18 +8,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_local::{
-    BundleHeader, DiskUse, Erased, HeldWriters, Imported, LocalStore, Made, SessionLiveness,
-    write_as_child,
+    BundleHeader, CreateOutcome, DiskUse, EraseOutcome, HeldWriters, ImportedBundle, LocalStore,
+    SessionLiveness, write_as_child,
 };
 use abide_model::{
     History, HistoryQuery, NewSession, ObjectHash, Objects, Retention, Seq, SessionId,
     SessionReader, SessionRef, SessionSummary, SessionWriter, Store, StoreError,
 };
 use abide_objects::{CacheOptions, ObjectsOptions, ObjectsUrl, RemoteObjects};
-use abide_postgres::{Migrated, PostgresStore, ServerUrl, StoreStatus};
+use abide_postgres::{MigratedVersions, PostgresStore, ServerUrl, StoreStatus};
 use abide_workspace::Policy;
 
-use super::{Backend, Bundle, ChildSocket, SeenByHolder};
+use super::{Backend, Bundle, ChildBatchObserver, ChildService};
 use crate::consent::is_usable;
 use crate::{Error, ProjectIdentity};
 
@@ -83,7 +83,7 @@ impl SharedStore {
     /// Creates a store or upgrades an existing one. Objects go to `objects` (`s3://bucket/prefix`,
     /// with the feature `s3`), or else into the database. An existing store keeps them where they
     /// are.
-    pub fn init(url: &str, objects: Option<&str>) -> Result<Migrated, Error> {
+    pub fn init(url: &str, objects: Option<&str>) -> Result<MigratedVersions, Error> {
         let url = parsed(url)?;
         let objects = objects.map(|place| Ok::<_, Error>((place, ObjectsUrl::parse(place)?)));
         let objects = objects.transpose()?;
@@ -105,7 +105,7 @@ impl SharedStore {
     }
 
     /// Upgrades the tables of an existing store.
-    pub fn migrate(url: &str) -> Result<Migrated, Error> {
+    pub fn migrate(url: &str) -> Result<MigratedVersions, Error> {
         let url = parsed(url)?;
         let store = PostgresStore::connect(&url, settings(&SharedOptions::default()))?;
         if store.version()?.is_none() {
@@ -161,13 +161,13 @@ fn parsed(url: &str) -> Result<ServerUrl, Error> {
     Ok(ServerUrl::parse(url)?)
 }
 
-fn settings(options: &SharedOptions) -> abide_postgres::Options {
+fn settings(options: &SharedOptions) -> abide_postgres::PostgresOptions {
     let projects = options.project.iter();
     let projects = projects.flat_map(|it| std::iter::once(&it.id).chain(&it.also)).cloned();
-    abide_postgres::Options {
+    abide_postgres::PostgresOptions {
         projects: projects.collect(),
         take_over: options.take_over,
-        ..abide_postgres::Options::default()
+        ..abide_postgres::PostgresOptions::default()
     }
 }
 
@@ -271,7 +271,7 @@ impl Backend for SharedStore {
         })
     }
 
-    fn create_new(&self, session: NewSession) -> Result<Made, Error> {
+    fn create_new(&self, session: NewSession) -> Result<CreateOutcome, Error> {
         Ok(self.inner.create_new(self.placed(session))?)
     }
 
@@ -280,7 +280,7 @@ impl Backend for SharedStore {
         parent: SessionId,
         at: Option<Seq>,
         session: NewSession,
-    ) -> Result<Made, Error> {
+    ) -> Result<CreateOutcome, Error> {
         Ok(self.inner.fork_new(parent, at, session)?)
     }
 
@@ -297,11 +297,11 @@ impl Backend for SharedStore {
         Ok(self.inner.export_bundle(session, out)?)
     }
 
-    fn check_bundle(&self, bundle: Bundle<'_>) -> Result<Imported, Error> {
+    fn check_bundle(&self, bundle: Bundle<'_>) -> Result<ImportedBundle, Error> {
         Ok(self.inner.check_bundle(bundle)?)
     }
 
-    fn import_bundle(&self, bundle: Bundle<'_>, wait: Duration) -> Result<Imported, Error> {
+    fn import_bundle(&self, bundle: Bundle<'_>, wait: Duration) -> Result<ImportedBundle, Error> {
         Ok(self.inner.import_bundle(bundle, wait)?)
     }
 
@@ -309,7 +309,7 @@ impl Backend for SharedStore {
         &self,
         bundle: Bundle<'_>,
         project: Option<&str>,
-    ) -> Result<Imported, Error> {
+    ) -> Result<ImportedBundle, Error> {
         Ok(self.inner.check_bundle_of(bundle, project)?)
     }
 
@@ -318,7 +318,7 @@ impl Backend for SharedStore {
         bundle: Bundle<'_>,
         project: Option<&str>,
         wait: Duration,
-    ) -> Result<Imported, Error> {
+    ) -> Result<ImportedBundle, Error> {
         Ok(self.inner.import_bundle_of(bundle, project, wait)?)
     }
 
@@ -327,9 +327,9 @@ impl Backend for SharedStore {
         session: SessionId,
         seqs: &[Seq],
         wait: Duration,
-    ) -> Result<Erased, Error> {
+    ) -> Result<EraseOutcome, Error> {
         let done = self.inner.erase_payloads(session, seqs, wait)?;
-        let mut erased = Erased { payloads: done.payloads, ..Erased::default() };
+        let mut erased = EraseOutcome { payloads: done.payloads, ..EraseOutcome::default() };
         if done.objects > 0 {
             erased.notes.push(format!(
                 "{} objects of the erased events, including checkpoint files, stay in {}: \
@@ -341,7 +341,11 @@ impl Backend for SharedStore {
         Ok(erased)
     }
 
-    fn serve_children(&self, session: SessionId, seen: SeenByHolder) -> Result<ChildSocket, Error> {
+    fn serve_children(
+        &self,
+        session: SessionId,
+        seen: ChildBatchObserver,
+    ) -> Result<ChildService, Error> {
         let lacking = || Error::Lacking {
             what: "child processes without a private directory",
             place: self.place(),
@@ -354,7 +358,7 @@ impl Backend for SharedStore {
                 source: Arc::new(source),
             })?;
         }
-        Ok(ChildSocket::new(self.held.serve(&socket, session, seen)?))
+        Ok(ChildService::new(self.held.serve(&socket, session, seen)?))
     }
 
     fn verify(&self, session: SessionId) -> Result<Seq, Error> {

@@ -13,11 +13,11 @@ use crate::{CheckpointRequest, RewindRequest, RewindWatch, Session};
 /// Notes on a simulated disk.
 fn on(disk: &SimDisk) -> Consent {
     let dir = Some(PathBuf::from("/sim/state/abide"));
-    Consent { dir, storage: Arc::new(disk.clone()), owner: Owner::Anybody }
+    Consent { dir, storage: Arc::new(disk.clone()), owner: StateDirOwner::Anybody }
 }
 
-fn shared(url: &str) -> Where {
-    Where::Shared(StoreUrl::of(url).unwrap())
+fn shared(url: &str) -> StoreLocation {
+    StoreLocation::Shared(StoreUrl::of(url).unwrap())
 }
 
 fn run_of(command: &str, directory: &str) -> RunStart {
@@ -48,7 +48,7 @@ fn what_was_accepted_holds_for_that_project_and_that_place_only() {
         shared("postgres://me:secret@host/db?sslmode=disable"),
         shared("postgres://me:other@host/db?sslmode=require"),
         shared("postgres://me:secret@other/db?sslmode=require"),
-        Where::Files("postgres://me:secret@host/db?sslmode=require".into()),
+        StoreLocation::Files("postgres://me:secret@host/db?sslmode=require".into()),
     ] {
         assert!(!consent.is_accepted(&one, &other), "{other}");
     }
@@ -63,7 +63,7 @@ fn what_was_accepted_holds_for_that_project_and_that_place_only() {
 #[test]
 fn without_a_state_directory_nothing_is_noted() {
     let project = tempfile::tempdir().unwrap();
-    let place = Where::Files("/elsewhere".into());
+    let place = StoreLocation::Files("/elsewhere".into());
     for consent in [Consent::default(), Consent::at(Some("relative".into()))] {
         assert!(!consent.accept(project.path(), &place).unwrap());
         assert!(!consent.is_accepted(project.path(), &place));
@@ -83,7 +83,7 @@ fn a_state_directory_that_others_may_write_to_is_not_used() {
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path().join("abide");
     let consent = Consent::at(Some(state.clone()));
-    let place = Where::Files("/elsewhere".into());
+    let place = StoreLocation::Files("/elsewhere".into());
     assert!(consent.accept(dir.path(), &place).unwrap());
     for open in [0o770, 0o707, 0o777] {
         fs::set_permissions(&state, fs::Permissions::from_mode(open)).unwrap();
@@ -101,7 +101,7 @@ fn a_state_directory_of_another_user_is_neither_used_nor_made_in_their_home() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let (home, place) = (dir.path().join("home"), Where::Files("/elsewhere".into()));
+    let (home, place) = (dir.path().join("home"), StoreLocation::Files("/elsewhere".into()));
     fs::create_dir(&home).unwrap();
     chown(&home, Some(12345), Some(12345)).unwrap();
     let state = home.join(".local/state/abide");
@@ -147,7 +147,7 @@ fn a_note_that_was_written_outlives_every_power_cut() {
 fn many_may_note_the_same_at_once() {
     let dir = tempfile::tempdir().unwrap();
     let consent = Consent::at(Some(dir.path().join("state/abide")));
-    let place = Where::Files("/elsewhere".into());
+    let place = StoreLocation::Files("/elsewhere".into());
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
@@ -216,7 +216,7 @@ fn changed(dir: &Path, consent: Consent) -> Session {
     session
 }
 
-fn back(session: &Session, watch: &RewindWatch) -> Result<crate::Rewound, Error> {
+fn back(session: &Session, watch: &RewindWatch) -> Result<crate::RewindReport, Error> {
     let to = session.view().resolve("1").unwrap();
     let request = RewindRequest { files: true, ..RewindRequest::default() };
     let plan = session.plan_rewind(&to, &request, watch).unwrap();

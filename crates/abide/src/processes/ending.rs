@@ -18,7 +18,8 @@ const KILLED: Duration = Duration::from_secs(2);
 /// many of them ran and have ended. Never signals a different process that reuses an id, this
 /// process, or process 1. A stopped process is continued so that it can shut down.
 pub fn end_processes(pids: &[u32], grace: Duration) -> usize {
-    let mut targets: Vec<Target> = pids.iter().filter_map(|id| Target::new(*id)).collect();
+    let mut targets: Vec<TargetProcess> =
+        pids.iter().filter_map(|id| TargetProcess::new(*id)).collect();
     targets.sort_unstable_by_key(|target| target.id);
     targets.dedup_by_key(|target| target.id);
     for target in &targets {
@@ -49,10 +50,10 @@ pub fn end_marked(mark: &str, grace: Duration) -> usize {
 }
 
 /// Waits until none of them runs. Returns false on timeout.
-fn wait(targets: &[Target], time: Duration) -> bool {
+fn wait(targets: &[TargetProcess], time: Duration) -> bool {
     let began = Instant::now();
     loop {
-        if !targets.iter().any(Target::runs) {
+        if !targets.iter().any(TargetProcess::runs) {
             return true;
         }
         let Some(left) = time.checked_sub(began.elapsed()).filter(|left| !left.is_zero()) else {
@@ -63,7 +64,7 @@ fn wait(targets: &[Target], time: Duration) -> bool {
 }
 
 /// A process that was running when first seen.
-struct Target {
+struct TargetProcess {
     id: u32,
     pid: Pid,
     started: u64,
@@ -72,7 +73,7 @@ struct Target {
     handle: Option<rustix::fd::OwnedFd>,
 }
 
-impl Target {
+impl TargetProcess {
     fn new(id: u32) -> Option<Self> {
         if id <= 1 || id == std::process::id() {
             return None;
@@ -177,7 +178,7 @@ mod tests {
     #[test]
     fn a_number_that_is_used_again_is_not_hit() {
         let mut child = shell("");
-        let mut target = Target::new(child.id()).unwrap();
+        let mut target = TargetProcess::new(child.id()).unwrap();
         target.started += 1;
         target.handle = None;
         assert!(!target.runs());

@@ -8,7 +8,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use abide_local::{
-    Access, Disk, Environment, Storage, Trust, check_directory, make_parents, read_full, write_full,
+    Access, Disk, Environment, Storage, TrustPolicy, check_directory, make_parents, read_full,
+    write_full,
 };
 use abide_model::ObjectHash;
 use serde::{Deserialize, Serialize};
@@ -22,13 +23,13 @@ const MOST_USED: usize = 128;
 
 /// A directory of such files.
 #[derive(Debug, Clone)]
-pub(super) struct Shelf {
+pub(super) struct IdentityDirectory {
     pub(super) dir: PathBuf,
     /// True if it is in the store in use: it is trusted like the store, whoever owns it.
     pub(super) of_store: bool,
 }
 
-impl Shelf {
+impl IdentityDirectory {
     /// Checks that it is a real directory that nobody else can write to. `None` if it does not
     /// exist.
     fn check(&self) -> io::Result<Option<()>> {
@@ -40,7 +41,7 @@ impl Shelf {
             }
             found => found?,
         };
-        let refused = match check_directory(&self.dir, &Trust::of_process()) {
+        let refused = match check_directory(&self.dir, &TrustPolicy::of_process()) {
             Ok(()) => return Ok(Some(())),
             Err(refused) => io::Error::new(ErrorKind::PermissionDenied, refused.to_string()),
         };
@@ -60,7 +61,7 @@ impl Shelf {
 
 /// The content of such a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct ByPath {
+pub(super) struct PathIdentity {
     /// The directory, for display.
     path: String,
     /// The random part of its id, if nothing else identifies it.
@@ -79,9 +80,9 @@ pub(super) struct ByPath {
 }
 
 /// The path where it failed, and the cause.
-pub(super) type Failure = (PathBuf, io::Error);
+pub(super) type PathFailure = (PathBuf, io::Error);
 
-impl ByPath {
+impl PathIdentity {
     /// An empty entry for this directory.
     pub(super) fn of(project: &Path) -> Self {
         Self { path: project.to_string_lossy().into_owned(), ..Self::default() }
@@ -119,21 +120,24 @@ pub(super) fn absolute(path: &Path) -> PathBuf {
     path.ancestors().find_map(there).unwrap_or(path)
 }
 
-fn file(kept: &Shelf, project: &Path) -> PathBuf {
+fn file(kept: &IdentityDirectory, project: &Path) -> PathBuf {
     let name = ObjectHash::of(absolute(project).as_os_str().as_encoded_bytes()).to_string();
     kept.dir.join(name.chars().take(CHARACTERS).collect::<String>())
 }
 
 /// Reads the entry of a directory. Nothing that others could have written is trusted.
-pub(super) fn read(kept: &Shelf, project: &Path) -> Result<Option<ByPath>, Failure> {
+pub(super) fn read(
+    kept: &IdentityDirectory,
+    project: &Path,
+) -> Result<Option<PathIdentity>, PathFailure> {
     match kept.check() {
         Ok(Some(())) => read_at(&file(kept, project)),
         Ok(None) | Err(_) => Ok(None),
     }
 }
 
-fn read_at(path: &Path) -> Result<Option<ByPath>, Failure> {
-    let read = || -> io::Result<ByPath> {
+fn read_at(path: &Path) -> Result<Option<PathIdentity>, PathFailure> {
+    let read = || -> io::Result<PathIdentity> {
         // Does not follow links.
         let file = Disk.open(path, Access::Read)?;
         let mut bytes = vec![0; MOST];
@@ -151,10 +155,10 @@ fn read_at(path: &Path) -> Result<Option<ByPath>, Failure> {
 
 /// Creates a random id if there is none; if another process was faster, uses that one.
 pub(super) fn make(
-    kept: &Shelf,
+    kept: &IdentityDirectory,
     project: &Path,
-    known: Option<&ByPath>,
-) -> Result<ByPath, Failure> {
+    known: Option<&PathIdentity>,
+) -> Result<PathIdentity, PathFailure> {
     let mut random = [0; CHARACTERS / 2];
     (Environment::default().random)(&mut random);
     let stored: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -166,11 +170,11 @@ pub(super) fn make(
 /// Updates the entry of a directory, or creates it from what is known elsewhere. Updates are
 /// serialised.
 pub(super) fn update(
-    kept: &Shelf,
+    kept: &IdentityDirectory,
     project: &Path,
-    known: Option<&ByPath>,
-    change: impl Fn(&mut ByPath),
-) -> Result<ByPath, Failure> {
+    known: Option<&PathIdentity>,
+    change: impl Fn(&mut PathIdentity),
+) -> Result<PathIdentity, PathFailure> {
     let path = file(kept, project);
     let failed = |error| (path.clone(), error);
     make_parents(&path).map_err(|error| failed(io::Error::other(error)))?;
@@ -179,7 +183,7 @@ pub(super) fn update(
     loop {
         let before = read_at(&path)?;
         let start = before.as_ref().or(known).cloned();
-        let mut entry = start.unwrap_or_else(|| ByPath::of(project));
+        let mut entry = start.unwrap_or_else(|| PathIdentity::of(project));
         change(&mut entry);
         if before.as_ref() == Some(&entry) {
             return Ok(entry);
@@ -219,7 +223,7 @@ fn lock(dir: &Path) -> io::Result<File> {
 }
 
 /// Removes the entry of a directory, durably.
-pub(super) fn remove(kept: &Shelf, project: &Path) -> Result<(), Failure> {
+pub(super) fn remove(kept: &IdentityDirectory, project: &Path) -> Result<(), PathFailure> {
     let path = file(kept, project);
     if !matches!(kept.check(), Ok(Some(()))) {
         // Its contents are not trusted anyway.
@@ -232,7 +236,7 @@ pub(super) fn remove(kept: &Shelf, project: &Path) -> Result<(), Failure> {
 }
 
 /// Writes a new file durably. It gets the owner of the directory.
-fn whole(dir: &Path, entry: &ByPath) -> io::Result<PathBuf> {
+fn whole(dir: &Path, entry: &PathIdentity) -> io::Result<PathBuf> {
     let mut bytes = serde_json::to_vec(entry)?;
     bytes.push(b'\n');
     if bytes.len() > MOST {

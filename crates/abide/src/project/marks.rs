@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use abide_local::{Environment, Trust, find_git_root, linked_worktree, read_small_file};
+use abide_local::{Environment, TrustPolicy, find_git_root, linked_worktree, read_small_file};
 use abide_model::ObjectHash;
 use serde::{Deserialize, Serialize};
 
@@ -64,7 +64,7 @@ impl GitMarks {
 
 /// What is known about the repository that contains a directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Said {
+pub(super) struct RepositoryFacts {
     /// Git's answer, or its last one if git fails now.
     pub(super) marks: GitMarks,
     /// The repository's ids from before its remote or its history changed.
@@ -86,7 +86,7 @@ pub(super) struct MarksCache<'a> {
 
 /// The content of a cache file.
 #[derive(Default, Serialize, Deserialize)]
-struct Kept {
+struct CachedMarks {
     version: u32,
     /// The repository, for display.
     path: String,
@@ -106,10 +106,10 @@ struct Kept {
     failed: Option<(u64, String)>,
 }
 
-impl Kept {
-    fn said(self) -> Said {
+impl CachedMarks {
+    fn said(self) -> RepositoryFacts {
         let Self { marks, before, repository, failed, .. } = self;
-        Said { marks, before, repository, failed: failed.map(|(_, reason)| reason) }
+        RepositoryFacts { marks, before, repository, failed: failed.map(|(_, reason)| reason) }
     }
 
     /// Returns true if it is too early to ask git again.
@@ -119,13 +119,13 @@ impl Kept {
 }
 
 /// What is known about the repository that contains a directory.
-pub(super) fn of(dir: &Path, trust: &Trust, cache: &MarksCache<'_>) -> Said {
+pub(super) fn of(dir: &Path, trust: &TrustPolicy, cache: &MarksCache<'_>) -> RepositoryFacts {
     // Git searches upwards from the real directory.
     let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
     let nearest = dir.ancestors().find(|dir| fs::symlink_metadata(dir.join(".git")).is_ok());
     let own = find_git_root(&dir, trust);
     match (nearest, own) {
-        (None, _) => Said::default(),
+        (None, _) => RepositoryFacts::default(),
         (Some(nearest), Some(own)) if nearest == own => own_repository(own, cache),
         (Some(nearest), own) => {
             let said = others_repository(nearest, cache);
@@ -136,7 +136,7 @@ pub(super) fn of(dir: &Path, trust: &Trust, cache: &MarksCache<'_>) -> Said {
 }
 
 /// A repository whose `.git` belongs to the user.
-fn own_repository(root: PathBuf, cache: &MarksCache<'_>) -> Said {
+fn own_repository(root: PathBuf, cache: &MarksCache<'_>) -> RepositoryFacts {
     let repository = Repository::at(root);
     let stamp = cache.stamp(&repository);
     let known = cache.read(&repository.key);
@@ -147,7 +147,7 @@ fn own_repository(root: PathBuf, cache: &MarksCache<'_>) -> Said {
         known => known.filter(|known| known.repository == repository.id),
     };
     let known = known.unwrap_or_default();
-    let mut kept = Kept { repository: repository.id.clone(), ..Kept::default() };
+    let mut kept = CachedMarks { repository: repository.id.clone(), ..CachedMarks::default() };
     let mut lasting = true;
     match asked(&repository.root, &known.marks) {
         Ok((marks, settings)) => {
@@ -172,7 +172,7 @@ fn own_repository(root: PathBuf, cache: &MarksCache<'_>) -> Said {
 
 /// A repository whose `.git` belongs to somebody else: git decides each time whether to trust it.
 /// Only a refusal is cached.
-fn others_repository(root: &Path, cache: &MarksCache<'_>) -> Said {
+fn others_repository(root: &Path, cache: &MarksCache<'_>) -> RepositoryFacts {
     let repository = Repository::at(root.to_owned());
     let key = root.join(".git/of another user");
     let stamp = cache.stamp(&repository);
@@ -181,12 +181,13 @@ fn others_repository(root: &Path, cache: &MarksCache<'_>) -> Said {
         && known.stamp == stamp
         && known.holds()
     {
-        return Said { failed: known.said().failed, ..Said::default() };
+        return RepositoryFacts { failed: known.said().failed, ..RepositoryFacts::default() };
     }
     match asked(root, &GitMarks::default()) {
-        Ok((marks, _)) => Said { marks, ..Said::default() },
+        Ok((marks, _)) => RepositoryFacts { marks, ..RepositoryFacts::default() },
         Err(reason) => {
-            let mut kept = Kept { stamp, failed: Some((now(), reason)), ..Kept::default() };
+            let mut kept =
+                CachedMarks { stamp, failed: Some((now(), reason)), ..CachedMarks::default() };
             cache.write(&key, &mut kept);
             kept.said()
         }
@@ -342,18 +343,18 @@ impl MarksCache<'_> {
         stamp
     }
 
-    fn read(&self, key: &Path) -> Option<Kept> {
+    fn read(&self, key: &Path) -> Option<CachedMarks> {
         let dir = self.dir?;
         if !is_private(dir).unwrap_or(false) {
             return None;
         }
         let bytes = read_small_file(&self.file(key)?, MOST).ok()?;
-        let kept: Kept = serde_json::from_slice(&bytes).ok()?;
+        let kept: CachedMarks = serde_json::from_slice(&bytes).ok()?;
         (kept.version == VERSION).then_some(kept)
     }
 
     /// Caches git's answer. If that fails, git is asked again.
-    fn write(&self, key: &Path, kept: &mut Kept) {
+    fn write(&self, key: &Path, kept: &mut CachedMarks) {
         let Some((dir, path)) = self.dir.zip(self.file(key)) else { return };
         let above = dir.parent().unwrap_or(dir);
         if !is_usable(above) {

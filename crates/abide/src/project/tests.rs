@@ -53,7 +53,7 @@ fn projects(lab: &Lab) -> Projects {
 /// With a cache.
 fn cached(lab: &Lab) -> Projects {
     let home = lab.path("home");
-    let person = Person::by(|name| (name == "HOME").then(|| home.clone().into()), || None);
+    let person = UserDirs::by(|name| (name == "HOME").then(|| home.clone().into()), || None);
     Projects::in_store(&person.store().unwrap(), &person)
 }
 
@@ -236,7 +236,7 @@ fn where_git_cannot_be_asked_the_path_tells_or_nothing_does() {
     let made = by_path.for_recording(&dir).unwrap();
     assert!(!made.ids().contains(&nothing.id));
     assert_eq!(by_path.of(&dir).unwrap().unwrap(), made);
-    let strict = Projects { without_git: WithoutGit::Refuse, ..projects(&lab) };
+    let strict = Projects { without_git: GitFallback::Refuse, ..projects(&lab) };
     assert!(strict.of(&dir).is_err() && strict.for_recording(&dir).is_err());
     // When it answers again, what was recorded meanwhile is found.
     fs::remove_file(dir.join(".git")).unwrap();
@@ -523,7 +523,7 @@ fn a_commit_without_a_branch_and_settings_of_other_files_are_seen() {
 #[test]
 fn of_many_changes_at_once_none_is_lost() {
     let lab = Lab::new();
-    let kept = by_path::Shelf { dir: lab.path("kept"), of_store: false };
+    let kept = by_path::IdentityDirectory { dir: lab.path("kept"), of_store: false };
     let dir = lab.dir("dir");
     let change = |name: &str| {
         let name = name.to_owned();

@@ -82,8 +82,8 @@ impl SummaryCommand {
         }
         let deadline = Instant::now().checked_add(self.time);
         let child = command.spawn().map_err(failed)?;
-        let mut running = Running { pid: pid(&child), child, guard: None };
-        running.guard = running.pid.map(Guard::of).transpose().map_err(failed)?;
+        let mut running = RunningSummarizer { pid: pid(&child), child, guard: None };
+        running.guard = running.pid.map(KillGuard::of).transpose().map_err(failed)?;
         let mut pipes = Pipes::of(&mut running.child, input).map_err(failed)?;
         let mut ended: Option<Instant> = None;
         while pipes.are_open() {
@@ -165,17 +165,17 @@ fn pid(child: &Child) -> Option<Pid> {
 }
 
 /// A running program. On drop its group is killed and it is reaped.
-struct Running {
+struct RunningSummarizer {
     child: Child,
     pid: Option<Pid>,
-    guard: Option<Guard>,
+    guard: Option<KillGuard>,
 }
 
 /// A shell that kills a process group when this process is gone: its stdin then closes. It is in
 /// another group, so that what ends this process does not end it.
-struct Guard(Child);
+struct KillGuard(Child);
 
-impl Guard {
+impl KillGuard {
     fn of(group: Pid) -> io::Result<Self> {
         let mut command = Command::new("sh");
         command.arg("-c").arg("read -r line; kill -9 -\"$1\"").arg("sh");
@@ -185,14 +185,14 @@ impl Guard {
     }
 }
 
-impl Drop for Guard {
+impl Drop for KillGuard {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-impl Running {
+impl RunningSummarizer {
     /// Returns true if it has ended. Does not reap it: while its id is reserved, its group can be
     /// killed without hitting another one.
     fn has_ended(&self) -> bool {
@@ -212,7 +212,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningSummarizer {
     fn drop(&mut self) {
         self.kill();
         let _ = self.child.wait();

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use abide_model::{Context, Entry, Marks, Payload, Seq, ToolResult};
-use abide_wire::{Call, Part, read, read_call};
+use abide_model::{Context, ContextEntry, Marks, Payload, Seq, ToolResult};
+use abide_wire::{MessagePart, RequestedCall, read, read_call};
 use serde::Serialize;
 
 use super::{OpenTask, SummaryRequest};
@@ -64,8 +64,8 @@ pub struct LineTask {
     pub status: abide_model::TaskStatus,
 }
 
-impl From<Call> for LineCall {
-    fn from(call: Call) -> Self {
+impl From<RequestedCall> for LineCall {
+    fn from(call: RequestedCall) -> Self {
         Self { id: call.id, name: call.name, arguments: call.arguments }
     }
 }
@@ -100,25 +100,25 @@ impl SummaryLine {
 
     /// The conversation. Messages that cannot be read are left out.
     pub(super) fn conversation(context: &Context) -> Vec<Self> {
-        let mut results = Results::default();
+        let mut results = SummarizedResults::default();
         context.entries.iter().filter_map(|entry| Self::of(entry, &mut results)).collect()
     }
 
-    fn of(entry: &Entry, results: &mut Results) -> Option<Self> {
+    fn of(entry: &ContextEntry, results: &mut SummarizedResults) -> Option<Self> {
         match entry {
-            Entry::Summary { text, .. } => Some(Self {
+            ContextEntry::Summary { text, .. } => Some(Self {
                 role: "summary".to_owned(),
                 content: Some(text.clone()),
                 ..Self::default()
             }),
-            Entry::Message { data, .. } => {
+            ContextEntry::Message { data, .. } => {
                 let mut said = read(data)?;
                 if Marks::of(data).partial {
                     said.parts.iter_mut().for_each(tell_cut);
                 }
                 let content = text_of(&said.parts);
                 let calls = said.parts.into_iter().filter_map(|part| match part {
-                    Part::Call(call) => Some(call.into()),
+                    MessagePart::Call(call) => Some(call.into()),
                     _ => None,
                 });
                 let calls: Vec<LineCall> = calls.collect();
@@ -129,12 +129,12 @@ impl SummaryLine {
                     ..Self::default()
                 })
             }
-            Entry::Call { data, .. } => Some(Self {
+            ContextEntry::Call { data, .. } => Some(Self {
                 role: "assistant".to_owned(),
                 calls: vec![read_call(data)?.into()],
                 ..Self::default()
             }),
-            Entry::Result { seq, call, data, executed } => {
+            ContextEntry::Result { seq, call, data, executed } => {
                 let (ok, content) = if *executed {
                     executed_result(data)
                 } else {
@@ -142,7 +142,7 @@ impl SummaryLine {
                 };
                 Some(Self::result(call.as_str(), ok, content))
             }
-            Entry::Unknown { call, .. } => {
+            ContextEntry::Unknown { call, .. } => {
                 Some(Self::result(call.as_str(), None, Some(UNKNOWN.to_owned())))
             }
         }
@@ -172,22 +172,22 @@ fn executed_result(data: &Payload) -> (Option<bool>, Option<String>) {
 
 /// The results in a message; parsed once, since there may be many.
 #[derive(Default)]
-struct Results {
+struct SummarizedResults {
     of: Option<Seq>,
-    by_call: HashMap<String, Outcome>,
+    by_call: HashMap<String, LineOutcome>,
 }
 
 /// Whether a call succeeded, and its result.
-type Outcome = (Option<bool>, Option<String>);
+type LineOutcome = (Option<bool>, Option<String>);
 
-impl Results {
+impl SummarizedResults {
     /// The result of `call` according to the message that contains it.
-    fn said(&mut self, seq: Seq, call: &str, data: &Payload) -> Outcome {
+    fn said(&mut self, seq: Seq, call: &str, data: &Payload) -> LineOutcome {
         if self.of != Some(seq) {
             self.of = Some(seq);
             self.by_call.clear();
             for part in read(data).map(|said| said.parts).unwrap_or_default() {
-                if let Part::Result(result) = part {
+                if let MessagePart::Result(result) = part {
                     let told = || (result.ok, text_of(&result.parts));
                     self.by_call.entry(result.id).or_insert_with(told);
                 }
@@ -198,23 +198,23 @@ impl Results {
 }
 
 /// A call that was cut off was never run, so it is shown as text.
-fn tell_cut(part: &mut Part) {
-    if let Part::Call(Call { name, arguments, .. }) = part {
-        *part = Part::Text(format!("[a call of {name} that was cut off: {arguments}]"));
+fn tell_cut(part: &mut MessagePart) {
+    if let MessagePart::Call(RequestedCall { name, arguments, .. }) = part {
+        *part = MessagePart::Text(format!("[a call of {name} that was cut off: {arguments}]"));
     }
 }
 
 /// The text of the parts; `None` if there is none.
-fn text_of(parts: &[Part]) -> Option<String> {
+fn text_of(parts: &[MessagePart]) -> Option<String> {
     let texts = parts.iter().filter_map(|part| match part {
-        Part::Text(text) | Part::Refusal(text) => Some(Cow::Borrowed(text.as_str())),
-        Part::Image(_) => Some("[image]".into()),
+        MessagePart::Text(text) | MessagePart::Refusal(text) => Some(Cow::Borrowed(text.as_str())),
+        MessagePart::Image(_) => Some("[image]".into()),
         // A base64 file, for example, is of no use in a summary.
-        Part::Other(raw) if raw.get().len() > MOST_OTHER => {
+        MessagePart::Other(raw) if raw.get().len() > MOST_OTHER => {
             Some(format!("[{} bytes of JSON]", raw.get().len()).into())
         }
-        Part::Other(raw) => Some(raw.get().into()),
-        Part::Thinking { .. } | Part::Call(_) | Part::Result(_) => None,
+        MessagePart::Other(raw) => Some(raw.get().into()),
+        MessagePart::Thinking { .. } | MessagePart::Call(_) | MessagePart::Result(_) => None,
     });
     let texts: Vec<Cow<'_, str>> = texts.filter(|text| !text.is_empty()).collect();
     (!texts.is_empty()).then(|| texts.join("\n"))
@@ -267,7 +267,8 @@ mod tests {
             [(1, "b", &data), (1, "a", &data), (1, "c", &data), (2, "a", &other)]
         {
             let data = Payload::of(data).unwrap();
-            let entry = Entry::Result { seq: Seq(seq), call: call.into(), data, executed: false };
+            let entry =
+                ContextEntry::Result { seq: Seq(seq), call: call.into(), data, executed: false };
             sample.0.entries.push(entry);
         }
         let lines = SummaryLine::conversation(&sample.0);

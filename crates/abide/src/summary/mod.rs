@@ -1,6 +1,6 @@
 //! Summaries, which replace the beginning of a conversation that has become too long.
 //!
-//! A [`Summarizer`] turns a context into a text. There are three: [`Extractive`] takes sentences
+//! A [`Summarizer`] turns a context into a text. There are three: [`ExtractiveSummarizer`] takes sentences
 //! from the conversation and needs nothing else; [`SummaryCommand`] runs a program;
 //! `SummaryEndpoint` (with the feature `http`) asks a model. Every summary has a size limit, and
 //! its content is untrusted.
@@ -16,7 +16,7 @@ mod sample;
 pub use command::SummaryCommand;
 #[cfg(feature = "http")]
 pub use endpoint::{EndpointForm, SummaryEndpoint};
-pub use extractive::Extractive;
+pub use extractive::ExtractiveSummarizer;
 pub use line::{LineCall, LineTask, SummaryLine};
 
 use std::borrow::Cow;

@@ -1,6 +1,6 @@
 //! Contexts to summarize, for tests.
 
-use abide_model::{Context, Entry, Payload, Seq, TaskStatus};
+use abide_model::{Context, ContextEntry, Payload, Seq, TaskStatus};
 use serde_json::{Value, json};
 
 use super::{OpenTask, SummaryRequest};
@@ -16,7 +16,7 @@ impl Sample {
 
     /// A message as it was recorded.
     pub(super) fn message(mut self, data: &Value) -> Self {
-        let entry = Entry::Message { seq: self.seq(), data: Payload::of(data).unwrap() };
+        let entry = ContextEntry::Message { seq: self.seq(), data: Payload::of(data).unwrap() };
         self.0.entries.push(entry);
         self
     }
@@ -48,7 +48,8 @@ impl Sample {
     /// A result in a message as it was recorded.
     pub(super) fn result_in(mut self, id: &str, data: &Value) -> Self {
         let data = Payload::of(data).unwrap();
-        let entry = Entry::Result { seq: self.seq(), call: id.into(), data, executed: false };
+        let entry =
+            ContextEntry::Result { seq: self.seq(), call: id.into(), data, executed: false };
         self.0.entries.push(entry);
         self
     }
@@ -56,18 +57,18 @@ impl Sample {
     /// A result in a `tool.finished`.
     pub(super) fn finished(mut self, id: &str, ok: bool, result: &Value) -> Self {
         let data = Payload::of(&json!({"call": id, "ok": ok, "result": result})).unwrap();
-        let entry = Entry::Result { seq: self.seq(), call: id.into(), data, executed: true };
+        let entry = ContextEntry::Result { seq: self.seq(), call: id.into(), data, executed: true };
         self.0.entries.push(entry);
         self
     }
 
     pub(super) fn unknown(mut self, id: &str) -> Self {
-        self.0.entries.push(Entry::Unknown { call: id.into(), begun: None });
+        self.0.entries.push(ContextEntry::Unknown { call: id.into(), begun: None });
         self
     }
 
     pub(super) fn summary(mut self, text: &str) -> Self {
-        let entry = Entry::Summary { seq: self.seq(), text: text.to_owned() };
+        let entry = ContextEntry::Summary { seq: self.seq(), text: text.to_owned() };
         self.0.entries.insert(0, entry);
         self
     }

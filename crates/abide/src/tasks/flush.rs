@@ -4,9 +4,9 @@
 //! conflicts with theirs is never recorded as if it had worked. It is redone on top of theirs, or
 //! refused.
 
-use abide_model::{Acknowledged, AppendError, Durability, NewEvent, OddEvents, TaskTree};
+use abide_model::{AcknowledgedEvent, AnomalyPolicy, AppendError, Durability, NewEvent, TaskTree};
 
-use super::{Tasks, Wish};
+use super::{SessionTasks, TaskIntent};
 use crate::Error;
 
 /// Maximum number of events in one write. Less than the number of keys that a session remembers, so
@@ -20,33 +20,33 @@ const TRIES: usize = 16;
 
 /// The result of a flush.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
-pub struct Flushed {
+pub struct FlushReport {
     /// Number of events written.
     pub items: u64,
     /// Number of writes saved, compared with one per event.
     pub writes_saved: u64,
 }
 
-impl Tasks {
+impl SessionTasks {
     /// Records all pending changes in one durable write. If that fails, everything not known to be
     /// durable is kept and the next flush tries again; if the session's writer has stopped, the
-    /// session must be opened again first, see [`Tasks::into_pending`]. Only what can never be
+    /// session must be opened again first, see [`SessionTasks::into_pending`]. Only what can never be
     /// recorded is dropped, and the error says why: an event that no session accepts, or a change
     /// that somebody else has made illegal meanwhile.
-    pub fn flush(&mut self) -> Result<Flushed, Error> {
+    pub fn flush(&mut self) -> Result<FlushReport, Error> {
         self.flush_and(|_| ())
     }
 
-    /// Like [`Tasks::flush`], and calls `told` with each event as it was recorded.
-    pub fn flush_and(&mut self, mut told: impl FnMut(&NewEvent)) -> Result<Flushed, Error> {
-        let mut flushed = Flushed::default();
-        let mut next = Next::Batch;
+    /// Like [`SessionTasks::flush`], and calls `told` with each event as it was recorded.
+    pub fn flush_and(&mut self, mut told: impl FnMut(&NewEvent)) -> Result<FlushReport, Error> {
+        let mut flushed = FlushReport::default();
+        let mut next = NextWrite::Batch;
         let mut tries = 0;
         while !self.pending.is_empty() {
             let (count, odd) = match next {
-                Next::Batch => (self.batch(MOST), OddEvents::Refuse),
-                Next::Before(index) => (self.batch(index), OddEvents::Refuse),
-                Next::Odd => (1, OddEvents::Keep),
+                NextWrite::Batch => (self.batch(MOST), AnomalyPolicy::Refuse),
+                NextWrite::Before(index) => (self.batch(index), AnomalyPolicy::Refuse),
+                NextWrite::Odd => (1, AnomalyPolicy::Keep),
             };
             let events = self.pending.iter().take(count).map(|waiting| waiting.event.clone());
             let written = self
@@ -58,7 +58,7 @@ impl Tasks {
                 Err(Error::Append(AppendError::Odd { index, .. })) if self.is_other(index) => {
                     // An event that is not a checked change is recorded by itself, even if it is
                     // anomalous.
-                    next = if index == 0 { Next::Odd } else { Next::Before(index) };
+                    next = if index == 0 { NextWrite::Odd } else { NextWrite::Before(index) };
                     continue;
                 }
                 Err(error @ Error::Append(AppendError::Odd { .. })) => {
@@ -67,7 +67,7 @@ impl Tasks {
                         return Err(error);
                     }
                     self.redo()?;
-                    next = Next::Batch;
+                    next = NextWrite::Batch;
                     continue;
                 }
                 Err(error) => {
@@ -75,7 +75,7 @@ impl Tasks {
                     return Err(error);
                 }
             };
-            (next, tries) = (Next::Batch, 0);
+            (next, tries) = (NextWrite::Batch, 0);
             for (waiting, done) in self.pending.drain(..count).zip(written) {
                 place(&mut self.tree, &waiting.wish, done);
                 told(&waiting.event);
@@ -101,7 +101,7 @@ impl Tasks {
     }
 
     fn is_other(&self, index: usize) -> bool {
-        self.pending.get(index).is_some_and(|waiting| matches!(waiting.wish, Wish::Other))
+        self.pending.get(index).is_some_and(|waiting| matches!(waiting.wish, TaskIntent::Other))
     }
 
     /// Reapplies the pending changes on top of what others wrote. Changes that are no longer legal
@@ -109,7 +109,7 @@ impl Tasks {
     fn redo(&mut self) -> Result<(), Error> {
         // The conflicting event may be accepted but not readable yet.
         self.session
-            .append_with(Vec::new(), Durability::Synced, OddEvents::Keep)
+            .append_with(Vec::new(), Durability::Synced, AnomalyPolicy::Keep)
             .and_then(|ticket| Ok(ticket.wait()?))?;
         match self.refresh()?.into_iter().next() {
             Some(refused) => Err(refused.into()),
@@ -129,7 +129,7 @@ impl Tasks {
 
 /// What to write next.
 #[derive(Debug, Clone, Copy)]
-enum Next {
+enum NextWrite {
     Batch,
     /// Only the events before this one.
     Before(usize),
@@ -138,10 +138,10 @@ enum Next {
 }
 
 /// Records in the tree where an event was stored. A task that is gone needs no such note.
-fn place(tree: &mut TaskTree, wish: &Wish, done: Acknowledged) {
+fn place(tree: &mut TaskTree, wish: &TaskIntent, done: AcknowledgedEvent) {
     let seq = done.seq;
     let _ = match wish {
-        Wish::Create(created) | Wish::CreateNext(created, _) => {
+        TaskIntent::Create(created) | TaskIntent::CreateNext(created, _) => {
             let id = created.task.as_str();
             tree.set_created(id, seq).and_then(|()| {
                 if created.details.is_some() {
@@ -153,7 +153,7 @@ fn place(tree: &mut TaskTree, wish: &Wish, done: Acknowledged) {
                 tree.set_documents(id, Some(seq))
             })
         }
-        Wish::Change(change) => {
+        TaskIntent::Change(change) => {
             let id = change.task.as_str();
             let details = if change.details.is_some() { tree.set_details(id, seq) } else { Ok(()) };
             details.and_then(|()| match &change.documents {
@@ -161,7 +161,9 @@ fn place(tree: &mut TaskTree, wish: &Wish, done: Acknowledged) {
                 None => Ok(()),
             })
         }
-        Wish::Set(change) if change.result.is_some() => tree.set_result(change.task.as_str(), seq),
-        Wish::Set(_) | Wish::Follow | Wish::Other => Ok(()),
+        TaskIntent::Set(change) if change.result.is_some() => {
+            tree.set_result(change.task.as_str(), seq)
+        }
+        TaskIntent::Set(_) | TaskIntent::Follow | TaskIntent::Other => Ok(()),
     };
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide::{LocalStore, MessageForm, OUTCOME_UNKNOWN, Options, SessionRef, Store};
+use abide::{LocalOptions, LocalStore, MessageForm, OUTCOME_UNKNOWN, SessionRef, Store};
 use abide_testkit::stub_model::{Failure, StubAnswer, StubCall, StubModel, StubRequest};
 use abide_testkit::{FaultRun, Random};
 use serde_json::{Value, json};
@@ -170,7 +170,7 @@ fn check(dir: &Path) {
         let times = times.get(call.as_str()).copied().unwrap_or(0);
         assert!(times == 1 || (times == 0 && !known), "{call}: {times} times, known: {known}");
     }
-    let local = LocalStore::open(&dir.join(".abide"), Options::default()).unwrap();
+    let local = LocalStore::open(&dir.join(".abide"), LocalOptions::default()).unwrap();
     let examined = local.doctor().examine(view.id()).unwrap();
     let bad = |found: &&abide::Finding| found.severity > abide::Severity::Warning;
     let bad: Vec<_> = examined.findings.iter().filter(bad).collect();

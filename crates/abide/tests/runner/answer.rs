@@ -2,10 +2,10 @@
 
 use std::io::{self, Read};
 
-use abide::stream::Delta;
+use abide::stream::StreamDelta;
 use abide::{
-    Answer, AnswerRequest, Entry, Error, Kind, Message, MessageForm, NewEvent, NewSession, Session,
-    Store,
+    AnswerRecorder, AnswerRequest, ContextEntry, Error, Kind, Message, MessageForm, NewEvent,
+    NewSession, Session, Store,
 };
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ fn session(dir: &tempfile::TempDir) -> Session {
     session
 }
 
-fn ask(session: &Session, form: MessageForm) -> Answer<'_> {
+fn ask(session: &Session, form: MessageForm) -> AnswerRecorder<'_> {
     let model = Some("a-model".to_owned());
     session.answer(AnswerRequest { model, ..AnswerRequest::new(form) }).unwrap()
 }
@@ -79,7 +79,7 @@ fn an_answer_is_one_message_again_in_every_form() {
         let mut shown = String::new();
         let answered = ask(&session, form)
             .read(stream.as_bytes(), &mut |delta| {
-                if let Delta::Text(text) = delta {
+                if let StreamDelta::Text(text) = delta {
                     shown.push_str(text);
                 }
             })
@@ -223,7 +223,7 @@ fn nonsense_and_floods_are_errors_and_lose_nothing_before_them() {
         let request = context.render(form).to_json();
         assert!(serde_json::from_str::<Value>(&request).is_ok());
     }
-    assert!(matches!(context.last(), Some(Entry::Unknown { .. })));
+    assert!(matches!(context.last(), Some(ContextEntry::Unknown { .. })));
 }
 
 #[test]

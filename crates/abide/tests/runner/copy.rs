@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide::{
-    CheckpointRequest, Copier, Environment, LocalStore, Message, NewSession, Options, SessionId,
-    SessionRef, Store,
+    CheckpointRequest, Copier, Environment, LocalOptions, LocalStore, Message, NewSession,
+    SessionId, SessionRef, Store,
 };
 
 const WAIT: Duration = Duration::ZERO;
@@ -56,18 +56,18 @@ fn what_is_being_copied_is_not_erased_by_others() {
     checkpoint(&from, id);
     let far = tempfile::tempdir().unwrap();
     let root = far.path().join(".abide");
-    LocalStore::init(&root, Options::default()).unwrap();
+    LocalStore::init(&root, LocalOptions::default()).unwrap();
     // Somebody erases there whenever the import asks for the time, so when it has its lock.
     let tries = Arc::new(Mutex::new(Vec::new()));
     let (noted, place) = (tries.clone(), root.clone());
     let clock = Environment::default().now;
     let now = Arc::new(move || {
-        let other = LocalStore::open(&place, Options::default()).unwrap();
+        let other = LocalStore::open(&place, LocalOptions::default()).unwrap();
         noted.lock().unwrap().push(other.erase_unnamed(WAIT).ok().map(|erased| erased.objects));
         clock()
     });
     let env = Environment { now, ..Environment::default() };
-    let to = LocalStore::open(&root, Options { env, ..Options::default() }).unwrap();
+    let to = LocalStore::open(&root, LocalOptions { env, ..LocalOptions::default() }).unwrap();
     let copied = Copier::new(from, Store::local(to), WAIT).copy(id).unwrap();
     assert!(copied.objects >= 3 && copied.notes.is_empty(), "{copied:?}");
     let tries = tries.lock().unwrap();
@@ -101,7 +101,7 @@ fn what_a_refused_session_left_is_not_taken_to_be_there() {
 fn a_session_stays_in_its_project_whoever_copies_it() {
     let opened = |dir: &tempfile::TempDir, project: &str| {
         let projects = Some(project.to_owned()).filter(|it| !it.is_empty()).into_iter().collect();
-        let options = Options { projects, ..Options::default() };
+        let options = LocalOptions { projects, ..LocalOptions::default() };
         Store::local(LocalStore::init(dir.path(), options).unwrap())
     };
     let dirs = [(); 4].map(|()| tempfile::tempdir().unwrap());

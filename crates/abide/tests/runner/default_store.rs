@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use abide::{LocalStore, Message, NewSession, Options, SessionRef, Store};
+use abide::{LocalOptions, LocalStore, Message, NewSession, SessionRef, Store};
 
 /// What the process does that the test starts. Alone it does nothing.
 #[test]
@@ -58,7 +58,7 @@ fn the_default_store_is_the_persons_unless_the_project_has_one() {
     record(&own, "");
     assert_eq!((count(&own.join(".abide")), count(&persons)), (1, 2));
     // One that is named from where the process is.
-    LocalStore::init(&dir.path().join("named"), Options::default()).unwrap();
+    LocalStore::init(&dir.path().join("named"), LocalOptions::default()).unwrap();
     record(&own, "../named");
     assert_eq!(count(&dir.path().join("named")), 1);
 }

@@ -3,9 +3,9 @@
 use std::sync::{Arc, Barrier};
 
 use abide::{
-    Error, NewSession, PLAN_LABEL, PLAN_TASKS_LABEL, ParentReason, Plan, PlanDocument, PlanForm,
-    PlanMatch, SessionFields, SessionId, SessionRef, Source, Store, StoreError, TaskStatus,
-    TaskStatusChange, Tasks,
+    Error, NewSession, PLAN_LABEL, PLAN_TASKS_LABEL, ParentReason, PlanDocument, PlanMatch,
+    SessionFields, SessionId, SessionRef, SessionTasks, SourceDocument, Store, StoreError,
+    TaskList, TaskListForm, TaskStatus, TaskStatusChange,
 };
 
 const PLAN: &str =
@@ -26,12 +26,12 @@ fn start(store: &Store, document: &PlanDocument) -> SessionId {
     store.start_plan(document, matched, NewSession::default()).unwrap()
 }
 
-fn plan(store: &Store, session: SessionId) -> Plan {
+fn plan(store: &Store, session: SessionId) -> TaskList {
     store.view(&SessionRef::Id(session)).unwrap().plan().unwrap()
 }
 
 /// Title and status of each task.
-fn standing(plan: &Plan) -> Vec<(&str, TaskStatus)> {
+fn standing(plan: &TaskList) -> Vec<(&str, TaskStatus)> {
     plan.tasks.iter().map(|task| (task.title.as_str(), task.status)).collect()
 }
 
@@ -65,7 +65,10 @@ fn a_document_finds_its_session() {
     assert!(matches!(store.match_plan(&moved).unwrap(), PlanMatch::Same(same) if same == id));
     let other = PlanDocument { sha256: "0".repeat(64), ..moved };
     assert!(matches!(store.match_plan(&other).unwrap(), PlanMatch::New));
-    assert_eq!(plan(&store, id).write(PlanForm::Markdown).unwrap().replace("\n\n-", "\n-"), PLAN);
+    assert_eq!(
+        plan(&store, id).write(TaskListForm::Markdown).unwrap().replace("\n\n-", "\n-"),
+        PLAN
+    );
 }
 
 #[test]
@@ -242,11 +245,11 @@ fn a_plan_that_cannot_be_recorded_leaves_no_session() {
 }
 
 /// The session as a process leaves it that is killed when `count` events of its plan are recorded.
-fn cut_off(store: &Store, document: &PlanDocument, plan: &Plan, count: usize) -> SessionId {
+fn cut_off(store: &Store, document: &PlanDocument, plan: &TaskList, count: usize) -> SessionId {
     let parent = match store.match_plan(document).unwrap() {
         PlanMatch::Edited { parent: session, .. } => {
             let seq = store.view(&SessionRef::Id(session)).unwrap().acknowledged().unwrap();
-            Some(abide::Parent { session, seq, reason: ParentReason::Delta })
+            Some(abide::SessionParent { session, seq, reason: ParentReason::Delta })
         }
         _ => None,
     };
@@ -255,7 +258,10 @@ fn cut_off(store: &Store, document: &PlanDocument, plan: &Plan, count: usize) ->
     let fields = SessionFields {
         key: Some(format!("plan:{}:{from}{}", document.sha256, document.path)),
         labels: [(PLAN_LABEL.to_owned(), document.path.clone())].into(),
-        source: Some(Source { path: document.path.clone(), sha256: document.sha256.clone() }),
+        source: Some(SourceDocument {
+            path: document.path.clone(),
+            sha256: document.sha256.clone(),
+        }),
         parent,
         ..SessionFields::default()
     };
@@ -395,7 +401,7 @@ fn tasks_of_any_session_make_a_plan() {
     }
     let plan = session.plan().unwrap();
     let ids: Vec<_> = plan.tasks.iter().map(|task| task.id.as_str()).collect();
-    assert_eq!((ids, plan.form), (vec!["a", "b", "c"], PlanForm::Json));
+    assert_eq!((ids, plan.form), (vec!["a", "b", "c"], TaskListForm::Json));
     assert_eq!(plan.title.as_deref(), Some("by hand"));
     let [a, b, c] = &plan.tasks[..] else { panic!("three") };
     assert_eq!((&a.title, a.details.as_deref(), a.priority), (&long, Some("second"), 4));
@@ -420,7 +426,7 @@ fn what_a_plan_would_change_is_told_while_somebody_holds_the_session() {
         Err(Error::Store(StoreError::Held { .. }))
     ));
     let view = other.view(&SessionRef::Id(id)).unwrap();
-    let mut tasks = Tasks::open(Arc::new(session)).unwrap();
+    let mut tasks = SessionTasks::open(Arc::new(session)).unwrap();
     for text in [first, edited] {
         let would = view.import_delta(json(text)).unwrap();
         let does = tasks.import(json(text)).unwrap();

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use abide::{
-    CheckpointRequest, Consent, Error, HalfWay, Message, NewSession, RewindRequest, RewindWatch,
-    Session, SessionFields, SessionId, SessionRef, Store,
+    CheckpointRequest, Consent, Error, Message, NewSession, RewindRequest, RewindWatch, Session,
+    SessionFields, SessionId, SessionRef, Store, UnfinishedRewind,
 };
 
 /// Every file of a workspace and what it holds.
@@ -102,7 +102,7 @@ impl Lab {
         self.session.core().unwrap().0.messages.total
     }
 
-    fn rewind(&self, to: &str, request: RewindRequest) -> abide::Rewound {
+    fn rewind(&self, to: &str, request: RewindRequest) -> abide::RewindReport {
         let watch = RewindWatch::default();
         let to = self.session.view().resolve(to).unwrap();
         let plan = self.session.plan_rewind(&to, &request, &watch).unwrap();
@@ -268,7 +268,7 @@ fn a_rewind_that_died_half_way_is_finished_by_the_next() {
     let watch = RewindWatch::default();
     let session = store.open_session(&SessionRef::Id(id)).unwrap();
     assert!(session.core().unwrap().0.restoring.is_some());
-    let HalfWay::Finished(finished) = session.finish_rewind(&watch).unwrap() else {
+    let UnfinishedRewind::Finished(finished) = session.finish_rewind(&watch).unwrap() else {
         panic!("it is not finished");
     };
     let now = files(dir.path());
@@ -276,7 +276,7 @@ fn a_rewind_that_died_half_way_is_finished_by_the_next() {
     assert_eq!((now["d/e/f"].as_str(), &*finished.files.failed), ("1", &[][..]));
     assert!(finished.files.kept.iter().chain(&finished.files.failed).any(|(p, _)| p == b"b"));
     assert_eq!(session.core().unwrap().0.restoring, None);
-    assert!(matches!(session.finish_rewind(&watch).unwrap(), HalfWay::None));
+    assert!(matches!(session.finish_rewind(&watch).unwrap(), UnfinishedRewind::None));
     let plan = session.plan_undo(&watch).unwrap();
     session.rewind(plan, &watch).unwrap();
     let now = files(dir.path());
@@ -306,7 +306,7 @@ fn a_rewind_that_somebody_else_recorded_is_not_finished() {
         fs::write(note, serde_json::to_string(&rewind).unwrap()).unwrap();
         lab.session.append(rewind).unwrap().wait().unwrap();
         let left = lab.session.finish_rewind(&watch).unwrap();
-        assert!(matches!(left, HalfWay::Left { .. }), "{left:?}");
+        assert!(matches!(left, UnfinishedRewind::Left { .. }), "{left:?}");
         assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
         assert_eq!(lab.files()["a"], "2");
     }
@@ -333,7 +333,7 @@ fn a_note_of_one_rewind_finishes_no_other() {
     let other = abide::Rewind { snapshot: one.checkpoint.snapshot, ..begun };
     lab.session.append(other).unwrap().wait().unwrap();
     let left = lab.session.finish_rewind(&RewindWatch::default()).unwrap();
-    assert!(matches!(left, HalfWay::Left { .. }), "{left:?}");
+    assert!(matches!(left, UnfinishedRewind::Left { .. }), "{left:?}");
     assert_eq!(lab.files()["a"], "3");
 }
 
@@ -352,14 +352,14 @@ fn a_rewind_begun_here_is_left_in_a_copy_of_the_store() {
     let id = SessionRef::Id(lab.session.id());
     let session = lab.open(&clone).open_session(&id).unwrap();
     let left = session.finish_rewind(&RewindWatch::default()).unwrap();
-    assert!(matches!(left, HalfWay::Left { .. }), "{left:?}");
+    assert!(matches!(left, UnfinishedRewind::Left { .. }), "{left:?}");
     assert_eq!((files(&clone)["a"].as_str(), lab.files()["a"].as_str()), ("2", "2"));
     // Without a place for notes nothing is finished unasked either.
     let Lab { dir, store, session, state } = lab;
     session.close().unwrap();
     let session = store.clone().with_consent(Consent::at(None)).open_session(&id).unwrap();
     let left = session.finish_rewind(&RewindWatch::default()).unwrap();
-    assert!(matches!(left, HalfWay::Left { .. }), "{left:?}");
+    assert!(matches!(left, UnfinishedRewind::Left { .. }), "{left:?}");
     assert_eq!(files(dir.path())["a"], "2");
     drop(state);
 }
@@ -378,7 +378,7 @@ fn a_rewind_is_finished_where_it_was_begun_whatever_the_journal_says() {
     let moved = SessionFields { workspace, ..SessionFields::default() };
     lab.session.append(moved).unwrap().wait().unwrap();
     let done = lab.session.finish_rewind(&RewindWatch::default()).unwrap();
-    assert!(matches!(done, HalfWay::Finished(_)), "{done:?}");
+    assert!(matches!(done, UnfinishedRewind::Finished(_)), "{done:?}");
     assert_eq!(lab.files()["a"], "1");
     assert_eq!(files(elsewhere.path())["a"], "2");
 }

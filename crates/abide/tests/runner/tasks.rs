@@ -4,9 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use abide::{
-    AgentObservation, Error, EventRange, Kind, LocalStore, Message, NewEvent, NewSession, Options,
-    Payload, Session, SessionRef, Store, TaskChange, TaskCreated, TaskError, TaskId, TaskStatus,
-    TaskStatusChange, TaskTree, Tasks, Upkeep,
+    AgentObservation, Error, EventRange, Kind, LocalOptions, LocalStore, Message, NewEvent,
+    NewSession, Payload, Session, SessionRef, SessionTasks, Store, TaskChange, TaskCreated,
+    TaskError, TaskId, TaskStatus, TaskStatusChange, TaskTree, Upkeep,
 };
 use abide_testkit::{Fault, FaultKind, Lasting, MemoryStore, SimDisk};
 
@@ -31,7 +31,7 @@ fn told(tree: &TaskTree) -> String {
 }
 
 #[track_caller]
-fn agrees(tasks: &Tasks) {
+fn agrees(tasks: &SessionTasks) {
     let recorded = tasks.session().view().tasks().unwrap();
     assert_eq!(told(tasks.tree()), told(&recorded));
 }
@@ -45,7 +45,7 @@ fn kinds(session: &Session) -> Vec<String> {
 #[test]
 fn many_changes_are_one_write_and_what_follows_is_among_them() {
     let session = memory();
-    let mut tasks = Tasks::open(session.clone()).unwrap();
+    let mut tasks = SessionTasks::open(session.clone()).unwrap();
     assert_eq!(tasks.flush().unwrap().items, 0);
     tasks.create(task("a", "")).unwrap();
     let details = TaskCreated {
@@ -105,7 +105,7 @@ fn many_changes_are_one_write_and_what_follows_is_among_them() {
 
 #[test]
 fn what_is_illegal_is_refused_and_leaves_nothing_behind() {
-    let mut tasks = Tasks::open(memory()).unwrap();
+    let mut tasks = SessionTasks::open(memory()).unwrap();
     tasks.create(task("a", "")).unwrap();
     tasks.create(task("b", "a")).unwrap();
     tasks.flush().unwrap();
@@ -134,7 +134,7 @@ fn what_is_illegal_is_refused_and_leaves_nothing_behind() {
 #[test]
 fn what_others_wrote_is_read_anew_and_pending_wishes_stay_where_they_are_legal() {
     let session = memory();
-    let mut tasks = Tasks::open(session.clone()).unwrap();
+    let mut tasks = SessionTasks::open(session.clone()).unwrap();
     tasks.create(task("a", "")).unwrap();
     tasks.create(task("b", "a")).unwrap();
     tasks.flush().unwrap();
@@ -161,7 +161,7 @@ fn what_others_wrote_is_read_anew_and_pending_wishes_stay_where_they_are_legal()
 
 #[test]
 fn an_event_that_no_session_takes_is_not_in_the_way_of_the_others() {
-    let mut tasks = Tasks::open(memory()).unwrap();
+    let mut tasks = SessionTasks::open(memory()).unwrap();
     tasks.create(task("a", "")).unwrap();
     tasks.also(
         NewEvent::new(Kind::MESSAGE_ADDED, Payload::of(&Message::user("x")).unwrap())
@@ -183,8 +183,8 @@ fn next_id(tree: &TaskTree, _: Option<&TaskId>) -> TaskId {
 #[test]
 fn two_that_choose_the_same_id_at_once_get_one_each() {
     let session = memory();
-    let mut one = Tasks::open(session.clone()).unwrap();
-    let mut other = Tasks::open(session.clone()).unwrap();
+    let mut one = SessionTasks::open(session.clone()).unwrap();
+    let mut other = SessionTasks::open(session.clone()).unwrap();
     one.create(task("T1", "")).unwrap();
     let chosen =
         one.create_next(TaskCreated { title: "one's".to_owned(), ..task("", "T1") }, next_id);
@@ -222,7 +222,7 @@ fn two_that_choose_the_same_id_at_once_get_one_each() {
 #[test]
 fn what_another_made_illegal_meanwhile_is_refused_and_not_recorded() {
     let session = memory();
-    let mut one = Tasks::open(session.clone()).unwrap();
+    let mut one = SessionTasks::open(session.clone()).unwrap();
     one.create(task("a", "")).unwrap();
     one.create(task("b", "")).unwrap();
     one.flush().unwrap();
@@ -244,7 +244,7 @@ fn what_another_made_illegal_meanwhile_is_refused_and_not_recorded() {
 #[test]
 fn what_is_no_wish_is_recorded_however_odd_it_is() {
     let session = memory();
-    let mut tasks = Tasks::open(session.clone()).unwrap();
+    let mut tasks = SessionTasks::open(session.clone()).unwrap();
     let odd =
         || NewEvent::parse(r#"{"kind":"tool.finished","data":{"call":"c","ok":true}}"#).unwrap();
     tasks.create(task("a", "")).unwrap();
@@ -261,7 +261,7 @@ fn what_is_no_wish_is_recorded_however_odd_it_is() {
 #[test]
 fn what_is_much_is_written_in_parts() {
     let session = memory();
-    let mut tasks = Tasks::open(session.clone()).unwrap();
+    let mut tasks = SessionTasks::open(session.clone()).unwrap();
     let details = Some("x".repeat(7 << 20));
     for id in ["a", "b", "c", "d", "e"] {
         tasks.create(TaskCreated { details: details.clone(), ..task(id, "") }).unwrap();
@@ -274,8 +274,11 @@ fn what_is_much_is_written_in_parts() {
 }
 
 fn sim(disk: &SimDisk) -> Store {
-    let options =
-        Options { storage: Arc::new(disk.clone()), upkeep: Upkeep::ByHand, ..Options::default() };
+    let options = LocalOptions {
+        storage: Arc::new(disk.clone()),
+        upkeep: Upkeep::ByHand,
+        ..LocalOptions::default()
+    };
     Store::local(LocalStore::init(Path::new("/sim/.abide"), options).unwrap())
 }
 
@@ -290,7 +293,7 @@ fn a_flush_that_failed_is_tried_again_and_records_everything_once() {
         let store = sim(&disk);
         let session = store.create(NewSession::default()).unwrap();
         let id = SessionRef::Id(session.id());
-        let mut tasks = Tasks::open(Arc::new(session)).unwrap();
+        let mut tasks = SessionTasks::open(Arc::new(session)).unwrap();
         tasks.create(task("a", "")).unwrap();
         tasks.create(task("b", "a")).unwrap();
         tasks.flush().unwrap();
@@ -316,7 +319,7 @@ fn a_flush_that_failed_is_tried_again_and_records_everything_once() {
                 disk.power_cut(at);
             }
             let session = Arc::new(sim(&disk).open_session(&id).unwrap());
-            let (resumed, refused) = Tasks::resume(session, &pending).unwrap();
+            let (resumed, refused) = SessionTasks::resume(session, &pending).unwrap();
             tasks = resumed;
             assert_eq!(refused, []);
             tasks.flush().unwrap();
@@ -342,7 +345,7 @@ fn a_flush_that_failed_is_tried_again_and_records_everything_once() {
 fn whatever_part_of_a_batch_was_recorded_the_rest_is_recorded_once() {
     for there in 0..=6 {
         let session = memory();
-        let mut tasks = Tasks::open(session.clone()).unwrap();
+        let mut tasks = SessionTasks::open(session.clone()).unwrap();
         tasks.create(task("a", "")).unwrap();
         tasks.create(task("b", "a")).unwrap();
         tasks.set(status("b", TaskStatus::Complete)).unwrap();
@@ -354,7 +357,7 @@ fn whatever_part_of_a_batch_was_recorded_the_rest_is_recorded_once() {
         assert_eq!(tasks.pending(), 6);
         let left: Vec<NewEvent> = tasks.pending_events().take(there).cloned().collect();
         session.append_all(left).unwrap().wait().unwrap();
-        let (mut tasks, refused) = Tasks::resume(session, &tasks.into_pending()).unwrap();
+        let (mut tasks, refused) = SessionTasks::resume(session, &tasks.into_pending()).unwrap();
         assert_eq!(refused, []);
         tasks.flush().unwrap();
         agrees(&tasks);

@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
-use abide::{ByteSize, CheckpointMade, CheckpointRequest, SessionRef, Trigger};
+use abide::{ByteSize, CheckpointRequest, RecordedCheckpoint, SessionRef, Trigger};
 
 use crate::commands::cleanup::daily;
 use crate::error::CommandError;
 use crate::interrupt::interruptible;
-use crate::output::{Output, warning};
+use crate::output::{CommandOutput, warning};
 use crate::progress;
-use crate::store::{SessionArg, Surroundings, finish_rewind};
+use crate::store::{CommandContext, SessionArg, finish_rewind};
 
 /// Make a checkpoint: the place in the session, and the files of the workspace as they are
 ///
@@ -22,7 +22,7 @@ use crate::store::{SessionArg, Surroundings, finish_rewind};
 Examples:
   abide checkpoint create -m \"tests pass\"
   abide checkpoint create --trigger risk && rm -rf build/")]
-pub(crate) struct Create {
+pub(crate) struct CheckpointCreateArgs {
     #[command(flatten)]
     session: SessionArg,
     /// What people call it
@@ -63,8 +63,8 @@ pub(super) fn parent() -> Option<u32> {
     u32::try_from(parent.as_raw_nonzero().get()).ok()
 }
 
-impl Create {
-    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+impl CheckpointCreateArgs {
+    pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
         let id = self.session.find_here(&opened, surroundings)?;
         let session = opened.store.open_session(&SessionRef::Id(id))?;
@@ -84,7 +84,7 @@ impl Create {
         let made = session.checkpoint(&request)?;
         session.close()?;
         drop(line);
-        let mut out = Output::stdout();
+        let mut out = CommandOutput::stdout();
         if self.json {
             out.json(&json(&made))?;
         } else {
@@ -96,7 +96,7 @@ impl Create {
 }
 
 /// A new checkpoint, in one line.
-pub(super) fn told(made: &CheckpointMade) -> String {
+pub(super) fn told(made: &RecordedCheckpoint) -> String {
     let label = made.checkpoint.label.as_deref();
     let label = label.map(|label| format!(" {label:?}")).unwrap_or_default();
     let files = match &made.checkpoint.workspace {
@@ -111,7 +111,7 @@ pub(super) fn told(made: &CheckpointMade) -> String {
     format!("Checkpoint {}{label}{files}", made.number)
 }
 
-pub(super) fn tell_omissions(made: &CheckpointMade) {
+pub(super) fn tell_omissions(made: &RecordedCheckpoint) {
     if let Some(error) = &made.checkpoint.error {
         warning(format_args!("the files were not captured: {error}"));
     }
@@ -129,13 +129,13 @@ pub(super) fn tell_omissions(made: &CheckpointMade) {
     warning(format_args!("not in the checkpoint: {}{more}", named.join(", ")));
 }
 
-pub(super) fn json(made: &CheckpointMade) -> String {
+pub(super) fn json(made: &RecordedCheckpoint) -> String {
     #[derive(serde::Serialize)]
-    struct Made<'a> {
+    struct CreatedCheckpoint<'a> {
         seq: abide::Seq,
         #[serde(flatten)]
         checkpoint: &'a abide::Checkpoint,
     }
-    let made = Made { seq: made.seq, checkpoint: &made.checkpoint };
+    let made = CreatedCheckpoint { seq: made.seq, checkpoint: &made.checkpoint };
     serde_json::to_string(&made).unwrap_or_default()
 }

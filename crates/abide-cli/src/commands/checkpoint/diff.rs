@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use abide::workspace::{Change, Changed, DiffStat, diff, stat, unified};
+use abide::workspace::{ChangeKind, ChangedPath, DiffStat, diff, stat, unified};
 use abide::{ObjectHash, Objects, SessionRef, SessionView, Snapshot};
 use abide_transcript::escape;
 
 use crate::error::CommandError;
 use crate::interrupt::interruptible;
-use crate::output::{Output, shown, terminal_width};
-use crate::pager::Paged;
+use crate::output::{CommandOutput, shown, terminal_width};
+use crate::pager::PagedOutput;
 use crate::progress;
-use crate::store::{Opened, SessionOption, Surroundings};
+use crate::store::{CommandContext, ScopedStore, SessionOption};
 
 /// Context lines around a change.
 const CONTEXT: usize = 3;
@@ -23,7 +23,7 @@ Examples:
   abide checkpoint diff 3           from checkpoint 3 to now
   abide checkpoint diff 3 5 --stat
   abide checkpoint diff 3 -p | git apply -R")]
-pub(crate) struct Diff {
+pub(crate) struct CheckpointDiffArgs {
     /// The checkpoint to start from: its number, its label or its id
     #[arg(value_name = "A")]
     from: String,
@@ -43,8 +43,8 @@ pub(crate) struct Diff {
     session: SessionOption,
 }
 
-impl Diff {
-    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+impl CheckpointDiffArgs {
+    pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
         let id = self.session.find_here(&opened, surroundings)?;
         let view = opened.store.view(&SessionRef::Id(id))?;
@@ -58,7 +58,7 @@ impl Diff {
         if self.patch {
             return patch(&changed, &*objects, surroundings);
         }
-        let mut out = Output::stdout();
+        let mut out = CommandOutput::stdout();
         if self.json {
             for changed in &changed {
                 out.json(&json(changed))?;
@@ -96,7 +96,7 @@ fn tree_of(
 
 /// The current files.
 fn present(
-    opened: &Opened,
+    opened: &ScopedStore,
     view: &SessionView,
     objects: &dyn Objects,
 ) -> Result<ObjectHash, CommandError> {
@@ -107,36 +107,36 @@ fn present(
     Ok(taken.snapshot.tree)
 }
 
-fn letter(change: &Change) -> &'static str {
+fn letter(change: &ChangeKind) -> &'static str {
     match change {
-        Change::Created => "A",
-        Change::Deleted => "D",
-        Change::Modified => "M",
-        Change::ModeChanged => "m",
-        Change::KindChanged => "T",
-        Change::Renamed { .. } => "R",
+        ChangeKind::Created => "A",
+        ChangeKind::Deleted => "D",
+        ChangeKind::Modified => "M",
+        ChangeKind::ModeChanged => "m",
+        ChangeKind::KindChanged => "T",
+        ChangeKind::Renamed { .. } => "R",
     }
 }
 
-fn told(changed: &Changed) -> String {
+fn told(changed: &ChangedPath) -> String {
     let path = shown(&changed.path);
     match &changed.change {
-        Change::Renamed { from } => format!("R  {} -> {path}", shown(from)),
+        ChangeKind::Renamed { from } => format!("R  {} -> {path}", shown(from)),
         change => format!("{}  {path}", letter(change)),
     }
 }
 
-fn json(changed: &Changed) -> String {
+fn json(changed: &ChangedPath) -> String {
     let word = match &changed.change {
-        Change::Created => "created",
-        Change::Deleted => "deleted",
-        Change::Modified => "modified",
-        Change::ModeChanged => "mode_changed",
-        Change::KindChanged => "kind_changed",
-        Change::Renamed { .. } => "renamed",
+        ChangeKind::Created => "created",
+        ChangeKind::Deleted => "deleted",
+        ChangeKind::Modified => "modified",
+        ChangeKind::ModeChanged => "mode_changed",
+        ChangeKind::KindChanged => "kind_changed",
+        ChangeKind::Renamed { .. } => "renamed",
     };
     let from = match &changed.change {
-        Change::Renamed { from } => Some(String::from_utf8_lossy(from)),
+        ChangeKind::Renamed { from } => Some(String::from_utf8_lossy(from)),
         _ => None,
     };
     serde_json::json!({
@@ -149,7 +149,11 @@ fn json(changed: &Changed) -> String {
     .to_string()
 }
 
-fn stats(out: &mut Output, changed: &[Changed], objects: &dyn Objects) -> Result<(), CommandError> {
+fn stats(
+    out: &mut CommandOutput,
+    changed: &[ChangedPath],
+    objects: &dyn Objects,
+) -> Result<(), CommandError> {
     let mut rows: Vec<(String, DiffStat)> = Vec::with_capacity(changed.len());
     for changed in changed {
         rows.push((told(changed), stat(objects, changed).map_err(abide::Error::from)?));
@@ -180,11 +184,11 @@ fn stats(out: &mut Output, changed: &[Changed], objects: &dyn Objects) -> Result
 }
 
 fn patch(
-    changed: &[Changed],
+    changed: &[ChangedPath],
     objects: &dyn Objects,
-    surroundings: &Surroundings,
+    surroundings: &CommandContext,
 ) -> Result<(), CommandError> {
-    let mut out = Output::stdout();
+    let mut out = CommandOutput::stdout();
     if !out.is_terminal() {
         // Byte for byte, so that the patch applies.
         for changed in changed {
@@ -193,7 +197,7 @@ fn patch(
         }
         return out.flush();
     }
-    let mut paged = Paged::start(surroundings.pager.as_deref());
+    let mut paged = PagedOutput::start(surroundings.pager.as_deref());
     for changed in changed {
         let text = unified(objects, changed, CONTEXT).map_err(abide::Error::from)?.text;
         for line in String::from_utf8_lossy(&text).lines() {

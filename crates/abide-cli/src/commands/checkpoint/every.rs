@@ -16,8 +16,8 @@ use super::create::{json, parent, tell_omissions, told};
 use crate::commands::record::duration;
 use crate::error::CommandError;
 use crate::interrupt::interruptible;
-use crate::output::{Output, status, warning};
-use crate::store::{SessionArg, Surroundings};
+use crate::output::{CommandOutput, status, warning};
+use crate::store::{CommandContext, SessionArg};
 
 /// How often to check whether the session has ended.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -41,7 +41,7 @@ with 20 to 30, longer ones with 30.
 Examples:
   abide checkpoint every 15m &
   abide checkpoint every 30m --pid $AGENT_PID")]
-pub(crate) struct Every {
+pub(crate) struct CheckpointEveryArgs {
     /// The time between two checkpoints
     #[arg(value_name = "INTERVAL", default_value = "30m", value_parser = interval)]
     interval: Duration,
@@ -66,12 +66,12 @@ fn interval(text: &str) -> Result<Duration, String> {
     Ok(interval)
 }
 
-impl Every {
-    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+impl CheckpointEveryArgs {
+    pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
         let id = self.session.find_here(&opened, surroundings)?;
         let asked = interruptible()?;
-        let mut end = End::of(opened.store.view(&SessionRef::Id(id))?);
+        let mut end = SessionEndWatch::of(opened.store.view(&SessionRef::Id(id))?);
         let mut over = || -> Result<bool, CommandError> {
             let gone = self.pid.is_some_and(is_gone);
             Ok(gone || asked.load(Ordering::Relaxed) || end.is_reached()?)
@@ -87,7 +87,8 @@ impl Every {
         };
         let store = opened.store.clone();
         let (checkpointer, events) = Checkpointer::start_beside(store, id, options)?;
-        let mut teller = Teller { out: Output::stdout(), json: self.json, failure: None };
+        let mut teller =
+            IntervalReporter { out: CommandOutput::stdout(), json: self.json, failure: None };
         loop {
             match events.recv_timeout(PAUSE) {
                 Ok(event) => teller.tell(&event)?,
@@ -106,13 +107,13 @@ impl Every {
 }
 
 /// Tells whether a session has ended. Reads its state only when something was recorded.
-struct End {
+struct SessionEndWatch {
     view: SessionView,
     seen: Option<Seq>,
     reached: bool,
 }
 
-impl End {
+impl SessionEndWatch {
     const fn of(view: SessionView) -> Self {
         Self { view, seen: None, reached: false }
     }
@@ -135,14 +136,14 @@ fn is_gone(pid: u32) -> bool {
 }
 
 /// Reports what a checkpointer does.
-struct Teller {
-    out: Output,
+struct IntervalReporter {
+    out: CommandOutput,
     json: bool,
     /// The last failure reported, until a checkpoint succeeds.
     failure: Option<String>,
 }
 
-impl Teller {
+impl IntervalReporter {
     fn tell(&mut self, event: &CheckpointerEvent) -> Result<(), CommandError> {
         match event {
             CheckpointerEvent::Started { interval } => {

@@ -5,9 +5,9 @@ use abide_transcript::escape;
 use std::time::Duration;
 
 use crate::error::CommandError;
-use crate::output::{Output, status};
-use crate::store::{SessionArg, Surroundings};
-use crate::table::{Cell, Colour, Table};
+use crate::output::{CommandOutput, status};
+use crate::store::{CommandContext, SessionArg};
+use crate::table::{Cell, Colour, TextTable};
 use crate::when::ago;
 
 /// List the checkpoints of a session, oldest first
@@ -15,7 +15,7 @@ use crate::when::ago;
 /// Without a terminal each is a line of fields with tabs between: number, time, trigger, files,
 /// bytes, files changed since the one before, label.
 #[derive(Debug, clap::Args)]
-pub(crate) struct List {
+pub(crate) struct CheckpointListArgs {
     #[command(flatten)]
     session: SessionArg,
     /// With those that rewinds took back, and those that retention let go
@@ -28,7 +28,7 @@ pub(crate) struct List {
 
 /// A checkpoint as JSON, with where it is and whether it is live.
 #[derive(serde::Serialize)]
-pub(super) struct Listed<'a> {
+pub(super) struct ListedCheckpoint<'a> {
     seq: abide::Seq,
     at: abide::Timestamp,
     live: bool,
@@ -37,7 +37,7 @@ pub(super) struct Listed<'a> {
     checkpoint: &'a abide::Checkpoint,
 }
 
-impl<'a> Listed<'a> {
+impl<'a> ListedCheckpoint<'a> {
     pub(super) fn json(entry: &'a CheckpointEntry) -> String {
         let CheckpointEntry { seq, at, live, thinned, checkpoint, .. } = entry;
         let listed = Self { seq: *seq, at: *at, live: *live, thinned: *thinned, checkpoint };
@@ -45,15 +45,15 @@ impl<'a> Listed<'a> {
     }
 }
 
-impl List {
-    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+impl CheckpointListArgs {
+    pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
         let id = self.session.find_near(&opened, surroundings)?;
         let entries = opened.store.view(&SessionRef::Id(id))?.checkpoints(self.all)?;
-        let mut out = Output::stdout();
+        let mut out = CommandOutput::stdout();
         if self.json {
             for entry in &entries {
-                out.json(&Listed::json(entry))?;
+                out.json(&ListedCheckpoint::json(entry))?;
             }
         } else if out.is_terminal() {
             for line in table(&entries) {
@@ -75,7 +75,7 @@ impl List {
 fn table(entries: &[CheckpointEntry]) -> Vec<String> {
     let now = jiff::Timestamp::now();
     let heading = ["NO", "WHEN", "AFTER", "BY", "FILES", "SIZE", "CHANGED", "LABEL"];
-    let mut table = Table::new(heading).right([0, 4, 5, 6]);
+    let mut table = TextTable::new(heading).right([0, 4, 5, 6]);
     for entry in entries {
         let checkpoint = &entry.checkpoint;
         let counts = checkpoint.workspace.as_ref();

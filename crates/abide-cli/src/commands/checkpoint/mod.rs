@@ -8,34 +8,34 @@ mod show;
 mod summary;
 
 use crate::error::CommandError;
-use crate::store::Surroundings;
+use crate::store::CommandContext;
 
 /// Make, list and compare checkpoints: places in a session to go back to, files and all
 #[derive(Debug, clap::Args)]
-pub(crate) struct Checkpoint {
+pub(crate) struct CheckpointArgs {
     #[command(subcommand)]
-    command: Command,
+    command: CheckpointSubcommand,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Command {
-    Create(create::Create),
-    Every(every::Every),
-    List(list::List),
-    Show(show::Show),
-    Summary(summary::Summary),
-    Diff(diff::Diff),
+enum CheckpointSubcommand {
+    Create(create::CheckpointCreateArgs),
+    Every(every::CheckpointEveryArgs),
+    List(list::CheckpointListArgs),
+    Show(show::CheckpointShowArgs),
+    Summary(summary::CheckpointSummaryArgs),
+    Diff(diff::CheckpointDiffArgs),
 }
 
-impl Checkpoint {
-    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+impl CheckpointArgs {
+    pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         match self.command {
-            Command::Create(create) => create.run(surroundings),
-            Command::Every(every) => every.run(surroundings),
-            Command::List(list) => list.run(surroundings),
-            Command::Show(show) => show.run(surroundings),
-            Command::Summary(summary) => summary.run(surroundings),
-            Command::Diff(diff) => diff.run(surroundings),
+            CheckpointSubcommand::Create(create) => create.run(surroundings),
+            CheckpointSubcommand::Every(every) => every.run(surroundings),
+            CheckpointSubcommand::List(list) => list.run(surroundings),
+            CheckpointSubcommand::Show(show) => show.run(surroundings),
+            CheckpointSubcommand::Summary(summary) => summary.run(surroundings),
+            CheckpointSubcommand::Diff(diff) => diff.run(surroundings),
         }
     }
 }

@@ -6,11 +6,11 @@ use abide::{ByteSize, CheckpointEntry, Objects, SessionRef, Snapshot, format_dur
 use abide_transcript::escape;
 use jiff::tz::TimeZone;
 
-use super::list::Listed;
+use super::list::ListedCheckpoint;
 use crate::clock::day_and_time;
 use crate::error::CommandError;
-use crate::output::Output;
-use crate::store::{SessionOption, Surroundings};
+use crate::output::CommandOutput;
+use crate::store::{CommandContext, SessionOption};
 
 /// Show all that a checkpoint holds
 #[derive(Debug, clap::Args)]
@@ -19,7 +19,7 @@ Examples:
   abide checkpoint show           the newest
   abide checkpoint show 3
   abide checkpoint show \"tests pass\" --json")]
-pub(crate) struct Show {
+pub(crate) struct CheckpointShowArgs {
     /// The checkpoint: its number, its label or its id [default: the newest]
     #[arg(value_name = "CHECKPOINT")]
     checkpoint: Option<String>,
@@ -30,8 +30,8 @@ pub(crate) struct Show {
     json: bool,
 }
 
-impl Show {
-    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+impl CheckpointShowArgs {
+    pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
         let id = self.session.find_near(&opened, surroundings)?;
         let view = opened.store.view(&SessionRef::Id(id))?;
@@ -47,9 +47,9 @@ impl Show {
             CommandError::failed("there is no such checkpoint")
                 .with_hint("`abide checkpoint list` shows those that there are")
         })?;
-        let mut out = Output::stdout();
+        let mut out = CommandOutput::stdout();
         if self.json {
-            out.json(&Listed::json(&entry))?;
+            out.json(&ListedCheckpoint::json(&entry))?;
             return out.flush();
         }
         let objects = opened.store.objects()?;

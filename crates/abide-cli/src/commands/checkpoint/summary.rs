@@ -6,12 +6,12 @@ use abide::{ByteSize, CheckpointEntry, CheckpointSummary, SessionRef, format_dur
 use abide_transcript::escape;
 
 use crate::error::CommandError;
-use crate::output::Output;
-use crate::store::{SessionArg, Surroundings};
+use crate::output::CommandOutput;
+use crate::store::{CommandContext, SessionArg};
 
 /// Sum the checkpoints of a session up: how many, over what time, which files changed
 #[derive(Debug, clap::Args)]
-pub(crate) struct Summary {
+pub(crate) struct CheckpointSummaryArgs {
     #[command(flatten)]
     session: SessionArg,
     /// Print it as JSON
@@ -20,17 +20,17 @@ pub(crate) struct Summary {
 }
 
 #[derive(serde::Serialize)]
-struct Wire<'a> {
+struct CheckpointSummaryJson<'a> {
     total: u64,
     duration_ms: u64,
     duration: String,
     files: &'a [String],
     peak_rss_bytes: u64,
-    checkpoints: Vec<Brief<'a>>,
+    checkpoints: Vec<SummarizedCheckpoint<'a>>,
 }
 
 #[derive(serde::Serialize)]
-struct Brief<'a> {
+struct SummarizedCheckpoint<'a> {
     number: u64,
     at: abide::Timestamp,
     duration_ms: u64,
@@ -40,13 +40,13 @@ struct Brief<'a> {
     rss_bytes: Option<u64>,
 }
 
-impl Summary {
-    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+impl CheckpointSummaryArgs {
+    pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
         let id = self.session.find_near(&opened, surroundings)?;
         let entries = opened.store.view(&SessionRef::Id(id))?.checkpoints(false)?;
         let summary = summarize(&entries);
-        let mut out = Output::stdout();
+        let mut out = CommandOutput::stdout();
         if self.json {
             out.json(&json(&summary, &entries))?;
         } else {
@@ -56,9 +56,9 @@ impl Summary {
     }
 }
 
-fn brief(entry: &CheckpointEntry) -> Brief<'_> {
+fn brief(entry: &CheckpointEntry) -> SummarizedCheckpoint<'_> {
     let checkpoint = &entry.checkpoint;
-    Brief {
+    SummarizedCheckpoint {
         number: entry.number,
         at: entry.at,
         duration_ms: checkpoint.duration_ms,
@@ -70,7 +70,7 @@ fn brief(entry: &CheckpointEntry) -> Brief<'_> {
 }
 
 fn json(summary: &CheckpointSummary, entries: &[CheckpointEntry]) -> String {
-    let wire = Wire {
+    let wire = CheckpointSummaryJson {
         total: summary.total,
         duration_ms: u64::try_from(summary.duration.as_millis()).unwrap_or(u64::MAX),
         duration: format_duration(summary.duration),
@@ -82,7 +82,7 @@ fn json(summary: &CheckpointSummary, entries: &[CheckpointEntry]) -> String {
 }
 
 fn lines(
-    out: &mut Output,
+    out: &mut CommandOutput,
     summary: &CheckpointSummary,
     entries: &[CheckpointEntry],
 ) -> Result<(), CommandError> {

@@ -3,11 +3,11 @@
 mod stats;
 mod text;
 
-use abide::{LaneId, MessageForm, ReadNote, Seq, SessionContext, SessionRef};
+use abide::{LaneId, MessageForm, ReadFinding, Seq, SessionContext, SessionRef};
 
 use crate::error::CommandError;
-use crate::output::{Output, status, warning};
-use crate::store::{SessionArg, Surroundings};
+use crate::output::{CommandOutput, status, warning};
+use crate::store::{CommandContext, SessionArg};
 
 /// Show what the model would see now, as a request to its API has it
 ///
@@ -22,12 +22,12 @@ Examples:
   abide context --format anthropic | jq .messages
   abide context abc123 --at turn:3 --format text
   abide context --stats")]
-pub(crate) struct Context {
+pub(crate) struct ContextArgs {
     #[command(flatten)]
     session: SessionArg,
     /// In which form
-    #[arg(long, value_enum, default_value_t = Format::Openai)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = ContextFormat::Openai)]
+    format: ContextFormat,
     /// Of this lane rather than the main one
     #[arg(long, value_name = "LANE")]
     lane: Option<String>,
@@ -49,7 +49,7 @@ pub(crate) struct Context {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
+enum ContextFormat {
     /// {"messages":[…]}, for Chat Completions
     Openai,
     /// {"input":[…]}, for Responses
@@ -60,8 +60,8 @@ enum Format {
     Text,
 }
 
-impl Context {
-    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+impl ContextArgs {
+    pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
         let id = self.session.find(&opened, surroundings)?;
         // The main lane has no name.
@@ -91,11 +91,11 @@ impl Context {
         }
         for note in &context.notes {
             match note {
-                ReadNote::TornTail { .. } => status(format_args!("Note: {note}")),
-                ReadNote::Damage { .. } => warning(note),
+                ReadFinding::TornTail { .. } => status(format_args!("Note: {note}")),
+                ReadFinding::Damage { .. } => warning(note),
             }
         }
-        let mut out = Output::stdout();
+        let mut out = CommandOutput::stdout();
         if self.stats {
             let state = view.state()?;
             stats::tell(&context, &state, self.json, &mut out)?;
@@ -105,12 +105,12 @@ impl Context {
         out.flush()
     }
 
-    fn show(&self, context: &SessionContext, out: &mut Output) -> Result<(), CommandError> {
+    fn show(&self, context: &SessionContext, out: &mut CommandOutput) -> Result<(), CommandError> {
         let form = match self.format {
-            Format::Openai => MessageForm::OpenAi,
-            Format::Responses => MessageForm::Responses,
-            Format::Anthropic => MessageForm::Anthropic,
-            Format::Text => return text::tell(context, out),
+            ContextFormat::Openai => MessageForm::OpenAi,
+            ContextFormat::Responses => MessageForm::Responses,
+            ContextFormat::Anthropic => MessageForm::Anthropic,
+            ContextFormat::Text => return text::tell(context, out),
         };
         out.json(&context.render(form).to_json())
     }

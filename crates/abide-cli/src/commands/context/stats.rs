@@ -5,7 +5,7 @@ use abide_transcript::escape;
 use serde_json::{Value, json};
 
 use crate::error::CommandError;
-use crate::output::Output;
+use crate::output::CommandOutput;
 
 /// How many turns are shown, the newest.
 const TURNS: usize = 10;
@@ -15,7 +15,7 @@ pub(super) fn tell(
     context: &SessionContext,
     state: &SessionState,
     as_json: bool,
-    out: &mut Output,
+    out: &mut CommandOutput,
 ) -> Result<(), CommandError> {
     let tokens = context.tokens();
     let window = context.core.window;
@@ -138,7 +138,7 @@ fn turns(state: &SessionState) -> Vec<(u64, Usage)> {
 }
 
 #[allow(clippy::cast_precision_loss)]
-fn used(by: &str, usage: &Usage, out: &mut Output) -> Result<(), CommandError> {
+fn used(by: &str, usage: &Usage, out: &mut CommandOutput) -> Result<(), CommandError> {
     let cost = if usage.cost_micros > 0 {
         format!(", ${:.4}", usage.cost_micros as f64 / 1e6)
     } else {

@@ -1,26 +1,30 @@
 //! The context as text.
 
-use abide::{Entry, OUTCOME_UNKNOWN, Part, Payload, Said, SessionContext, read_call, read_message};
+use abide::{
+    ContextEntry, MessagePart, OUTCOME_UNKNOWN, Payload, ReadMessage, SessionContext, read_call,
+    read_message,
+};
 use abide_transcript::escape;
 
 use crate::error::CommandError;
-use crate::output::Output;
+use crate::output::CommandOutput;
 
 /// Writes the context as text.
-pub(super) fn tell(context: &SessionContext, out: &mut Output) -> Result<(), CommandError> {
+pub(super) fn tell(context: &SessionContext, out: &mut CommandOutput) -> Result<(), CommandError> {
     for entry in &context.context.entries {
         match entry {
-            Entry::Message { seq, data } => {
+            ContextEntry::Message { seq, data } => {
                 let said = read_message(data).unwrap_or_default();
                 out.line(format_args!("── {} @{seq}", escape::text(&said.role)))?;
                 parts(&said.parts, out)?;
             }
-            Entry::Call { seq, data, .. } => {
+            ContextEntry::Call { seq, data, .. } => {
                 out.line(format_args!("── call @{seq}"))?;
-                let call: Vec<Part> = read_call(data).map(Part::Call).into_iter().collect();
+                let call: Vec<MessagePart> =
+                    read_call(data).map(MessagePart::Call).into_iter().collect();
                 parts(&call, out)?;
             }
-            Entry::Result { seq, call, data, executed } => {
+            ContextEntry::Result { seq, call, data, executed } => {
                 out.line(format_args!("── result of {} @{seq}", escape::text(&call.0)))?;
                 if *executed {
                     executed_result(data, out)?;
@@ -29,11 +33,11 @@ pub(super) fn tell(context: &SessionContext, out: &mut Output) -> Result<(), Com
                     result(&said, &call.0, out)?;
                 }
             }
-            Entry::Unknown { call, .. } => {
+            ContextEntry::Unknown { call, .. } => {
                 out.line(format_args!("── result of {}", escape::text(&call.0)))?;
                 out.line(OUTCOME_UNKNOWN)?;
             }
-            Entry::Summary { seq, text } => {
+            ContextEntry::Summary { seq, text } => {
                 out.line(format_args!("── summary @{seq}"))?;
                 out.line(escape::lines(text))?;
             }
@@ -44,9 +48,9 @@ pub(super) fn tell(context: &SessionContext, out: &mut Output) -> Result<(), Com
 }
 
 /// Prints the result of one call in a message.
-fn result(said: &Said, call: &str, out: &mut Output) -> Result<(), CommandError> {
+fn result(said: &ReadMessage, call: &str, out: &mut CommandOutput) -> Result<(), CommandError> {
     for part in &said.parts {
-        if let Part::Result(result) = part
+        if let MessagePart::Result(result) = part
             && result.id == call
         {
             parts(&result.parts, out)?;
@@ -55,7 +59,7 @@ fn result(said: &Said, call: &str, out: &mut Output) -> Result<(), CommandError>
     Ok(())
 }
 
-fn executed_result(data: &Payload, out: &mut Output) -> Result<(), CommandError> {
+fn executed_result(data: &Payload, out: &mut CommandOutput) -> Result<(), CommandError> {
     let Some(result) = data.field("result") else { return out.line("(nothing)") };
     match serde_json::from_str::<String>(result) {
         Ok(text) => out.line(escape::lines(&text)),
@@ -63,24 +67,26 @@ fn executed_result(data: &Payload, out: &mut Output) -> Result<(), CommandError>
     }
 }
 
-fn parts(parts: &[Part], out: &mut Output) -> Result<(), CommandError> {
+fn parts(parts: &[MessagePart], out: &mut CommandOutput) -> Result<(), CommandError> {
     for part in parts {
         match part {
-            Part::Text(text) => out.line(escape::lines(text))?,
-            Part::Thinking { text, .. } => {
+            MessagePart::Text(text) => out.line(escape::lines(text))?,
+            MessagePart::Thinking { text, .. } => {
                 out.line(format_args!("(thinking) {}", escape::lines(text)))?;
             }
-            Part::Refusal(text) => out.line(format_args!("(refusal) {}", escape::lines(text)))?,
-            Part::Image(_) => out.line("(an image)")?,
-            Part::Call(call) => out.line(format_args!(
+            MessagePart::Refusal(text) => {
+                out.line(format_args!("(refusal) {}", escape::lines(text)))?
+            }
+            MessagePart::Image(_) => out.line("(an image)")?,
+            MessagePart::Call(call) => out.line(format_args!(
                 "→ {} {} [{}]",
                 escape::text(&call.name),
                 escape::text(&call.arguments),
                 escape::text(&call.id)
             ))?,
             // It has an entry of its own.
-            Part::Result(_) => {}
-            Part::Other(raw) => out.line(escape::json(raw.get()))?,
+            MessagePart::Result(_) => {}
+            MessagePart::Other(raw) => out.line(escape::json(raw.get()))?,
         }
     }
     Ok(())

@@ -3,15 +3,15 @@
 mod report;
 
 use abide::{
-    Action, After, DEFAULT_WAIT, Examination, Finding, RepairPlan, RepairRequest, Repaired,
-    SessionId, SessionRef, Strategy,
+    DEFAULT_WAIT, Examination, Finding, FinishedRepair, RepairAction, RepairAftermath, RepairPlan,
+    RepairRequest, RepairStrategy, SessionId, SessionRef,
 };
 
-use self::report::Report;
+use self::report::DoctorReport;
 use crate::confirm::confirm;
 use crate::error::{CommandError, on_one_line};
-use crate::output::{Output, status, warning};
-use crate::store::{Opened, Surroundings, finish_rewind};
+use crate::output::{CommandOutput, status, warning};
+use crate::store::{CommandContext, ScopedStore, finish_rewind};
 
 /// Examine the store: what is damaged, unfinished, orphaned or contradicts itself; and repair it
 ///
@@ -35,7 +35,7 @@ Examples:
   abide doctor --repair --dry-run      show the plan
   abide doctor abc123 --repair --strategy checkpoint --from 3
   abide doctor abc123 --accept         you have looked at what a partial repair left")]
-pub(crate) struct Doctor {
+pub(crate) struct DoctorArgs {
     /// The sessions: ids, short ids, or the start of either [default: all]
     #[arg(value_name = "SESSION", conflicts_with = "all")]
     sessions: Vec<String>,
@@ -50,7 +50,7 @@ pub(crate) struct Doctor {
     repair: bool,
     /// How to go on where events are lost
     #[arg(long, value_name = "STRATEGY", requires = "repair")]
-    strategy: Option<Strategy>,
+    strategy: Option<RepairStrategy>,
     /// Go back to this place: a checkpoint's number, label or id, turn:3, @41
     #[arg(long, value_name = "WHERE", requires = "repair")]
     from: Option<String>,
@@ -66,8 +66,8 @@ pub(crate) struct Doctor {
 }
 
 /// What was examined, and the report on it.
-struct Round {
-    report: Report,
+struct DoctorRound {
+    report: DoctorReport,
     examined: Vec<Examination>,
     store: Vec<Finding>,
 }
@@ -75,8 +75,8 @@ struct Round {
 /// The name of this command in errors about other kinds of stores.
 const WHAT: &str = "`abide doctor --repair`";
 
-impl Doctor {
-    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+impl DoctorArgs {
+    pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let looks = !self.repair && !self.accept;
         let opened = if looks && surroundings.is_shared()? {
             surroundings.open()?
@@ -88,7 +88,7 @@ impl Doctor {
         }
         if self.from.is_some()
             && (self.sessions.len() != 1
-                || !matches!(self.strategy, None | Some(Strategy::Checkpoint)))
+                || !matches!(self.strategy, None | Some(RepairStrategy::Checkpoint)))
         {
             return Err(CommandError::Usage(
                 "--from needs exactly one session and no strategy but checkpoint".to_owned(),
@@ -106,12 +106,16 @@ impl Doctor {
     }
 
     /// Examines these sessions, or the whole store if there are none.
-    fn examine(&self, opened: &Opened, sessions: &[SessionId]) -> Result<Round, CommandError> {
-        let mut report = Report::of(opened);
+    fn examine(
+        &self,
+        opened: &ScopedStore,
+        sessions: &[SessionId],
+    ) -> Result<DoctorRound, CommandError> {
+        let mut report = DoctorReport::of(opened);
         let all = sessions.is_empty();
         let Some(files) = opened.store.as_files() else {
             verify_each(opened, sessions, &mut report)?;
-            return Ok(Round { report, examined: Vec::new(), store: Vec::new() });
+            return Ok(DoctorRound { report, examined: Vec::new(), store: Vec::new() });
         };
         let doctor = files.doctor();
         let store = if all { doctor.examine_store()? } else { Vec::new() };
@@ -121,10 +125,10 @@ impl Doctor {
             report.take(examination);
         }
         report.findings.extend(store.iter().cloned());
-        Ok(Round { report, examined, store })
+        Ok(DoctorRound { report, examined, store })
     }
 
-    fn request(&self, opened: &Opened) -> Result<RepairRequest, CommandError> {
+    fn request(&self, opened: &ScopedStore) -> Result<RepairRequest, CommandError> {
         let mut request =
             RepairRequest { strategy: self.strategy, named: !self.sessions.is_empty(), from: None };
         if let (Some(place), Some(named)) = (&self.from, self.sessions.first()) {
@@ -137,10 +141,10 @@ impl Doctor {
     /// Plans, asks, repairs, and examines again.
     fn mend(
         &self,
-        opened: &Opened,
-        surroundings: &Surroundings,
+        opened: &ScopedStore,
+        surroundings: &CommandContext,
         sessions: &[SessionId],
-        mut round: Round,
+        mut round: DoctorRound,
     ) -> Result<(), CommandError> {
         let doctor = opened.store.files(WHAT)?.doctor();
         let request = self.request(opened)?;
@@ -164,7 +168,7 @@ impl Doctor {
         }
         if !self.json {
             status(format_args!("Store {}", round.report.store));
-            let mut out = Output::stdout();
+            let mut out = CommandOutput::stdout();
             round.report.show(&mut out)?;
             out.flush()?;
         }
@@ -180,7 +184,7 @@ impl Doctor {
                 }
             };
             if let Some(session) = plan.session
-                && plan.actions.contains(&Action::FinishRewind)
+                && plan.actions.contains(&RepairAction::FinishRewind)
             {
                 let session = opened.store.open_session(&SessionRef::Id(session))?;
                 finish_rewind(&session)?;
@@ -211,8 +215,8 @@ impl Doctor {
     }
 
     /// Prints the report; remaining errors fail the command.
-    fn end(&self, report: Report) -> Result<(), CommandError> {
-        let mut out = Output::stdout();
+    fn end(&self, report: DoctorReport) -> Result<(), CommandError> {
+        let mut out = CommandOutput::stdout();
         if self.json {
             out.json(&report.json())?;
         } else {
@@ -225,7 +229,7 @@ impl Doctor {
         if report.errors() > 0 { Err(CommandError::Reported) } else { Ok(()) }
     }
 
-    fn accept(&self, opened: &Opened) -> Result<(), CommandError> {
+    fn accept(&self, opened: &ScopedStore) -> Result<(), CommandError> {
         let doctor = opened.store.files(WHAT)?.doctor();
         for named in &self.sessions {
             let session = opened.find(named)?;
@@ -242,7 +246,7 @@ impl Doctor {
 }
 
 /// Does a repaired session have forks, as far as can be told?
-fn has_forks(opened: &Opened, repaired: &[(Option<SessionId>, Repaired)]) -> bool {
+fn has_forks(opened: &ScopedStore, repaired: &[(Option<SessionId>, FinishedRepair)]) -> bool {
     let forks = opened.store.as_files().and_then(|files| files.forks().ok());
     let Some(forks) = forks else { return true };
     let is_parent = |id: SessionId| forks.iter().any(|(_, parent)| parent.session == id);
@@ -250,16 +254,22 @@ fn has_forks(opened: &Opened, repaired: &[(Option<SessionId>, Repaired)]) -> boo
 }
 
 fn finishes_rewind(plans: &[RepairPlan]) -> bool {
-    plans.iter().any(|plan| plan.actions.contains(&Action::FinishRewind))
+    plans.iter().any(|plan| plan.actions.contains(&RepairAction::FinishRewind))
 }
 
-impl Round {
+impl DoctorRound {
     /// The report with repaired sessions as their repair left them.
-    fn after(&self, opened: &Opened, repaired: &[(Option<SessionId>, Repaired)]) -> Report {
-        let mut report = Report::of(opened);
+    fn after(
+        &self,
+        opened: &ScopedStore,
+        repaired: &[(Option<SessionId>, FinishedRepair)],
+    ) -> DoctorReport {
+        let mut report = DoctorReport::of(opened);
         for examination in &self.examined {
             let after = repaired.iter().find_map(|(_, done)| match &done.after {
-                After::Session(after) if after.session == examination.session => Some(&**after),
+                RepairAftermath::Session(after) if after.session == examination.session => {
+                    Some(&**after)
+                }
                 _ => None,
             });
             report.take(after.unwrap_or(examination));
@@ -276,9 +286,9 @@ impl Round {
 
 /// Checks every line of these sessions of a shared store, or of all sessions.
 fn verify_each(
-    opened: &Opened,
+    opened: &ScopedStore,
     sessions: &[SessionId],
-    report: &mut Report,
+    report: &mut DoctorReport,
 ) -> Result<(), CommandError> {
     let all = || opened.store.sessions().map(|all| all.iter().map(|it| it.id).collect());
     let sessions = if sessions.is_empty() { all()? } else { sessions.to_vec() };
@@ -296,7 +306,7 @@ fn verify_each(
 fn examine_each(
     doctor: &abide::Doctor<'_>,
     sessions: &[SessionId],
-    report: &mut Report,
+    report: &mut DoctorReport,
 ) -> Vec<Examination> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let share = sessions.len().div_ceil(threads.max(1)).max(16);

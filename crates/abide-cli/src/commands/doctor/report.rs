@@ -1,27 +1,27 @@
 //! What `abide doctor` found and did, as text and as JSON.
 
 use abide::{
-    Examination, Finding, FindingType, FoundAt, Missing, Repair, RepairPlan, Repaired, SessionId,
-    Severity, StoreError,
+    Examination, Finding, FindingPlace, FindingType, FinishedRepair, RecordedLosses, Repair,
+    RepairPlan, SessionId, Severity, StoreError,
 };
 use abide_transcript::escape;
 use serde::Serialize;
 
 use super::told;
 use crate::error::{CommandError, on_one_line};
-use crate::output::Output;
-use crate::store::Opened;
+use crate::output::CommandOutput;
+use crate::store::ScopedStore;
 
 /// A session whose repair needs review by a person.
 #[derive(Debug, Serialize)]
-struct Awaiting {
+struct SessionToReview {
     session: SessionId,
-    missing: Missing,
+    missing: RecordedLosses,
 }
 
 /// What a repair did.
 #[derive(Debug, Serialize)]
-struct Done<'a> {
+struct AppliedRepair<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     session: Option<SessionId>,
     repair: &'a str,
@@ -31,21 +31,21 @@ struct Done<'a> {
 
 /// Findings and repairs.
 #[derive(Debug)]
-pub(super) struct Report {
+pub(super) struct DoctorReport {
     pub(super) store: String,
     sessions: u64,
     events: u64,
     bytes: u64,
     pub(super) findings: Vec<Finding>,
-    awaiting: Vec<Awaiting>,
+    awaiting: Vec<SessionToReview>,
     pub(super) plans: Vec<RepairPlan>,
-    pub(super) repaired: Vec<(Option<SessionId>, Repaired)>,
+    pub(super) repaired: Vec<(Option<SessionId>, FinishedRepair)>,
     /// The findings before the repair.
     pub(super) before: Vec<Finding>,
 }
 
-impl Report {
-    pub(super) fn of(opened: &Opened) -> Self {
+impl DoctorReport {
+    pub(super) fn of(opened: &ScopedStore) -> Self {
         Self {
             store: opened.place(),
             sessions: 0,
@@ -66,7 +66,7 @@ impl Report {
         self.findings.extend(examination.findings.iter().cloned());
         if examination.requires_validation {
             let (session, missing) = (examination.session, examination.missing.clone());
-            self.awaiting.push(Awaiting { session, missing });
+            self.awaiting.push(SessionToReview { session, missing });
         }
     }
 
@@ -88,7 +88,7 @@ impl Report {
             if newer { "store-version" } else { "session-unreadable" },
             FindingType::Structural,
             Severity::Critical,
-            FoundAt::subject(format!("session {session}")),
+            FindingPlace::subject(format!("session {session}")),
             on_one_line(error),
             repair,
         );
@@ -104,7 +104,7 @@ impl Report {
         let repaired: Vec<_> = self
             .repaired
             .iter()
-            .map(|(session, done)| Done {
+            .map(|(session, done)| AppliedRepair {
                 session: *session,
                 repair: &done.id,
                 quarantine: &done.quarantine,
@@ -136,7 +136,7 @@ impl Report {
         report.to_string()
     }
 
-    pub(super) fn show(&self, out: &mut Output) -> Result<(), CommandError> {
+    pub(super) fn show(&self, out: &mut CommandOutput) -> Result<(), CommandError> {
         for (session, done) in &self.repaired {
             let what = match session {
                 Some(session) => format!("session {}", session.short(SessionId::SHORT)),
@@ -205,7 +205,7 @@ impl Report {
         }
     }
 
-    fn show_sum(&self, out: &mut Output) -> Result<(), CommandError> {
+    fn show_sum(&self, out: &mut CommandOutput) -> Result<(), CommandError> {
         let of = |severity| self.findings.iter().filter(|found| found.severity == severity).count();
         let counts = [
             (of(Severity::Critical), "critical finding"),
@@ -230,7 +230,7 @@ impl Report {
     }
 }
 
-impl Awaiting {
+impl SessionToReview {
     fn told(&self) -> Vec<String> {
         let short = self.session.short(SessionId::SHORT);
         let mut lines = vec![format!(

@@ -2,13 +2,17 @@
 
 use abide::{BundleError, ExportError, SessionId};
 
-use super::target::Target;
+use super::target::ExportTarget;
 use crate::error::CommandError;
 use crate::output::status;
-use crate::store::Opened;
+use crate::store::ScopedStore;
 
 /// Writes the bundle of a session.
-pub(super) fn run(opened: &Opened, id: SessionId, mut to: Target) -> Result<(), CommandError> {
+pub(super) fn run(
+    opened: &ScopedStore,
+    id: SessionId,
+    mut to: ExportTarget,
+) -> Result<(), CommandError> {
     if to.is_terminal() {
         return Err(CommandError::Usage(
             "refusing to write a bundle to a terminal; name a file with -o, or use a pipe"

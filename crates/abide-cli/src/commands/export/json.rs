@@ -1,14 +1,14 @@
 //! Exports the recorded events of a session as JSON.
 
-use abide::{EventRange, ReadNote, SessionFields, SessionId, SessionView, Timestamp};
+use abide::{EventRange, ReadFinding, SessionFields, SessionId, SessionView, Timestamp};
 use serde::Serialize;
 
-use super::target::Target;
+use super::target::ExportTarget;
 use crate::error::CommandError;
 
 /// The session in an exported document.
 #[derive(Serialize)]
-struct About {
+struct ExportedSession {
     id: SessionId,
     created: Timestamp,
     status: &'static str,
@@ -17,7 +17,10 @@ struct About {
 }
 
 /// One event per line.
-pub(super) fn lines(view: &SessionView, to: &mut Target) -> Result<Vec<ReadNote>, CommandError> {
+pub(super) fn lines(
+    view: &SessionView,
+    to: &mut ExportTarget,
+) -> Result<Vec<ReadFinding>, CommandError> {
     let mut events = view.events(EventRange::ALL);
     for event in &mut events {
         to.json(&event?.to_json())?;
@@ -26,9 +29,12 @@ pub(super) fn lines(view: &SessionView, to: &mut Target) -> Result<Vec<ReadNote>
 }
 
 /// One JSON document.
-pub(super) fn document(view: &SessionView, to: &mut Target) -> Result<Vec<ReadNote>, CommandError> {
+pub(super) fn document(
+    view: &SessionView,
+    to: &mut ExportTarget,
+) -> Result<Vec<ReadFinding>, CommandError> {
     let core = view.state()?.core;
-    let about = About {
+    let about = ExportedSession {
         id: view.id(),
         created: core.created,
         status: core.status.as_str(),

@@ -8,14 +8,14 @@ mod wire;
 
 use std::path::PathBuf;
 
-use abide::{LaneId, MessageForm, ReadNote, Seq, SessionRef, SessionView};
-use abide_transcript::{Html, Markdown};
+use abide::{LaneId, MessageForm, ReadFinding, Seq, SessionRef, SessionView};
+use abide_transcript::{HtmlRenderer, MarkdownRenderer};
 use abide_wire::WireError;
 
-use self::target::Target;
+use self::target::ExportTarget;
 use crate::error::CommandError;
 use crate::output::{status, warning};
-use crate::store::{SessionArg, Surroundings};
+use crate::store::{CommandContext, SessionArg};
 
 /// Write a whole session: for programs, every event as it was recorded; for people, a page
 ///
@@ -31,12 +31,12 @@ Examples:
   abide export --format markdown | less
   abide export --format anthropic > messages.jsonl
   abide export abc123 --format bundle -o session.abide")]
-pub(crate) struct Export {
+pub(crate) struct ExportArgs {
     #[command(flatten)]
     session: SessionArg,
     /// In which form
-    #[arg(long, value_enum, default_value_t = Format::Jsonl)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = ExportFormat::Jsonl)]
+    format: ExportFormat,
     /// The messages of this lane, for openai, responses and anthropic [default: the main one]
     #[arg(long, value_name = "LANE")]
     lane: Option<String>,
@@ -46,7 +46,7 @@ pub(crate) struct Export {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
+enum ExportFormat {
     /// {"session":{…},"events":[…]}
     Json,
     /// {"seq":…,"at":…,"kind":…,"data":{…}}, one a line
@@ -68,7 +68,7 @@ enum Format {
     Anthropic,
 }
 
-impl Format {
+impl ExportFormat {
     /// The message format, if it is one.
     const fn form(self) -> Option<MessageForm> {
         match self {
@@ -82,9 +82,9 @@ impl Format {
 
 /// What could not be exported.
 #[derive(Default)]
-struct Left {
+struct ExportOmissions {
     /// What could not be read.
-    notes: Vec<ReadNote>,
+    notes: Vec<ReadFinding>,
     /// Events that the format cannot represent, and why.
     refused: Vec<(Seq, WireError)>,
 }
@@ -93,37 +93,42 @@ struct Left {
 const NAMED: usize = 20;
 
 /// Writes a session in some format.
-type Write = Box<dyn Fn(&SessionView, &mut Target) -> Result<Left, CommandError>>;
+type ExportWriter =
+    Box<dyn Fn(&SessionView, &mut ExportTarget) -> Result<ExportOmissions, CommandError>>;
 
-impl Export {
-    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+impl ExportArgs {
+    pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
         let id = self.session.find(&opened, surroundings)?;
         let path = self.output.map(|path| surroundings.absolute(&path));
         let lane = self.lane.map(LaneId);
-        let write: Write = match (self.format, self.format.form()) {
+        let write: ExportWriter = match (self.format, self.format.form()) {
             (_, Some(form)) => Box::new(move |view, to| wire::messages(view, form, &lane, to)),
             _ if lane.is_some() => {
                 return Err(CommandError::Usage(
                     "--lane goes with --format openai, responses or anthropic".to_owned(),
                 ));
             }
-            (Format::Bundle, _) => return bundle::run(&opened, id, Target::of(path)?),
-            (Format::Json, _) => whole(json::document),
-            (Format::Transcript, _) => whole(page::transcript),
-            (Format::Markdown, _) => whole(|view, to| page::rendered(view, Markdown::new(), to)),
-            (Format::Html, _) => whole(|view, to| page::rendered(view, Html::new(), to)),
+            (ExportFormat::Bundle, _) => return bundle::run(&opened, id, ExportTarget::of(path)?),
+            (ExportFormat::Json, _) => whole(json::document),
+            (ExportFormat::Transcript, _) => whole(page::transcript),
+            (ExportFormat::Markdown, _) => {
+                whole(|view, to| page::rendered(view, MarkdownRenderer::new(), to))
+            }
+            (ExportFormat::Html, _) => {
+                whole(|view, to| page::rendered(view, HtmlRenderer::new(), to))
+            }
             _ => whole(json::lines),
         };
         let view = opened.store.view(&SessionRef::Id(id))?;
-        let mut target = Target::of(path)?;
+        let mut target = ExportTarget::of(path)?;
         let left = write(&view, &mut target)?;
         target.finish()?;
         let mut damaged = false;
         for note in &left.notes {
             match note {
-                ReadNote::TornTail { .. } => status(format_args!("Note: {note}")),
-                ReadNote::Damage { .. } => {
+                ReadFinding::TornTail { .. } => status(format_args!("Note: {note}")),
+                ReadFinding::Damage { .. } => {
                     damaged = true;
                     warning(note);
                 }
@@ -151,7 +156,9 @@ impl Export {
 
 /// Writes every event, whatever it holds.
 fn whole(
-    write: impl Fn(&SessionView, &mut Target) -> Result<Vec<ReadNote>, CommandError> + 'static,
-) -> Write {
-    Box::new(move |view, to| Ok(Left { notes: write(view, to)?, ..Left::default() }))
+    write: impl Fn(&SessionView, &mut ExportTarget) -> Result<Vec<ReadFinding>, CommandError> + 'static,
+) -> ExportWriter {
+    Box::new(move |view, to| {
+        Ok(ExportOmissions { notes: write(view, to)?, ..ExportOmissions::default() })
+    })
 }

@@ -1,16 +1,16 @@
 //! Exports a session for people: as a transcript, Markdown or HTML.
 
-use abide::{EventRange, ReadNote, SessionView};
-use abide_transcript::{Rendering, Story, Summary, TranscriptWriter};
+use abide::{EventRange, ReadFinding, SessionView};
+use abide_transcript::{SessionOverview, TimelineBuilder, TimelineRenderer, TranscriptWriter};
 
-use super::target::Target;
+use super::target::ExportTarget;
 use crate::error::CommandError;
 
 /// Every event, in the form of `transcript.task`.
 pub(super) fn transcript(
     view: &SessionView,
-    to: &mut Target,
-) -> Result<Vec<ReadNote>, CommandError> {
+    to: &mut ExportTarget,
+) -> Result<Vec<ReadFinding>, CommandError> {
     let mut events = view.events(EventRange::ALL);
     let mut writer = TranscriptWriter::new();
     for event in &mut events {
@@ -26,12 +26,12 @@ pub(super) fn transcript(
 /// The live part of the session, rendered.
 pub(super) fn rendered(
     view: &SessionView,
-    mut rendering: impl Rendering,
-    to: &mut Target,
-) -> Result<Vec<ReadNote>, CommandError> {
+    mut rendering: impl TimelineRenderer,
+    to: &mut ExportTarget,
+) -> Result<Vec<ReadFinding>, CommandError> {
     let state = view.state()?;
-    to.text(&rendering.begin(&Summary::of(&state)))?;
-    let mut story = Story::new();
+    to.text(&rendering.begin(&SessionOverview::of(&state)))?;
+    let mut story = TimelineBuilder::new();
     let mut events = view.events(EventRange::ALL);
     for event in &mut events {
         let event = event?;

@@ -12,11 +12,11 @@ use tempfile::NamedTempFile;
 
 use crate::error::{CommandError, at};
 
-use crate::output::Output;
+use crate::output::CommandOutput;
 
 /// Where the export goes.
-pub(in crate::commands) enum Target {
-    Stdout(Output),
+pub(in crate::commands) enum ExportTarget {
+    Stdout(CommandOutput),
     /// Not a regular file: written to, never replaced.
     Into {
         path: PathBuf,
@@ -28,13 +28,13 @@ pub(in crate::commands) enum Target {
     },
 }
 
-impl Target {
+impl ExportTarget {
     /// Opens the target at this path, or stdout.
     pub(in crate::commands) fn of(path: Option<PathBuf>) -> Result<Self, CommandError> {
-        let Some(mut path) = path else { return Ok(Self::Stdout(Output::stdout())) };
+        let Some(mut path) = path else { return Ok(Self::Stdout(CommandOutput::stdout())) };
         if fs::symlink_metadata(&path).is_ok_and(|found| !found.is_file()) {
             if is_stdout(&path) {
-                return Ok(Self::Stdout(Output::stdout()));
+                return Ok(Self::Stdout(CommandOutput::stdout()));
             }
             // Replace the file a link points to, not the link.
             path = path.canonicalize().unwrap_or(path);
@@ -99,7 +99,7 @@ impl Target {
     }
 }
 
-impl Write for Target {
+impl Write for ExportTarget {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Stdout(out) => out.write(bytes),

@@ -7,8 +7,8 @@ use abide::{
 };
 use abide_wire::{export, export_called, export_finished};
 
-use super::Left;
-use super::target::Target;
+use super::ExportOmissions;
+use super::target::ExportTarget;
 use crate::error::CommandError;
 use crate::output::status;
 
@@ -18,8 +18,8 @@ pub(super) fn messages(
     view: &SessionView,
     form: MessageForm,
     lane: &Option<LaneId>,
-    to: &mut Target,
-) -> Result<Left, CommandError> {
+    to: &mut ExportTarget,
+) -> Result<ExportOmissions, CommandError> {
     let state = view.state()?;
     let shown = shown(view, &state, lane)?;
     let (mut erased, mut silent) = (0_u64, 0_u64);
@@ -60,7 +60,7 @@ pub(super) fn messages(
             "Note: {silent} message{s} nothing, or thoughts that another API would not take back"
         ));
     }
-    Ok(Left { notes: events.notes().to_vec(), refused })
+    Ok(ExportOmissions { notes: events.notes().to_vec(), refused })
 }
 
 fn is_live(state: &SessionState, event: &Event) -> bool {

@@ -8,19 +8,19 @@ use std::time::Duration;
 
 use abide::{Session, SessionId, SessionRef, StoreError, TaskId};
 use abide_runner::{
-    AgentKind, Decision, Finish, Interrupted, Leftover, RunError, RunEvent, RunOptions, RunSummary,
-    Stop, Way,
+    AgentKind, InterruptedTask, LeftoverWork, ResumeMode, RetryDecision, RunError, RunEvent,
+    RunFinish, RunOptions, RunSummary, Stop,
 };
 use abide_transcript::escape;
 use clap::builder::PossibleValuesParser;
 
-use super::raw::Raw;
-use super::view::{self, Shown};
+use super::raw::TerminalGuard;
+use super::view::{self, RunViewKind};
 use super::{report, signals, told};
 use crate::commands::record::duration;
 use crate::error::CommandError;
 use crate::output::{status, warning};
-use crate::store::Opened;
+use crate::store::ScopedStore;
 
 /// The agents whose output is understood.
 fn agent_names() -> PossibleValuesParser {
@@ -29,7 +29,7 @@ fn agent_names() -> PossibleValuesParser {
 
 /// How a run is conducted.
 #[derive(Debug, Clone, clap::Args)]
-pub(crate) struct Conduct {
+pub(crate) struct ConductArgs {
     /// Only this task and its parts
     #[arg(long, value_name = "ID")]
     scope: Option<String>,
@@ -40,8 +40,8 @@ pub(crate) struct Conduct {
     #[arg(long, value_enum, default_value_t = OnUnknown::Retry)]
     on_unknown: OnUnknown,
     /// How a task that was interrupted goes on
-    #[arg(long, value_enum, default_value_t = WayArg::Auto)]
-    way: WayArg,
+    #[arg(long, value_enum, default_value_t = ResumeWayArg::Auto)]
+    way: ResumeWayArg,
     /// Begin at most so many tasks
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_tasks: Option<u64>,
@@ -82,7 +82,7 @@ enum OnUnknown {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum WayArg {
+enum ResumeWayArg {
     /// By what is possible: inside, else outside, else from the start
     Auto,
     /// Inside the agent's own session
@@ -93,7 +93,7 @@ enum WayArg {
     Restart,
 }
 
-impl Conduct {
+impl ConductArgs {
     pub(super) const fn json(&self) -> bool {
         self.json
     }
@@ -125,7 +125,7 @@ impl Conduct {
     /// The options of a run of this command.
     fn options(
         &self,
-        opened: &Opened,
+        opened: &ScopedStore,
         command: Vec<String>,
         directory: PathBuf,
         planned: bool,
@@ -147,10 +147,10 @@ impl Conduct {
             max_duration: self.max_duration,
             checkpoint_every: self.checkpoint_every,
             way: match self.way {
-                WayArg::Auto => Way::Auto,
-                WayArg::Inside => Way::Inside,
-                WayArg::Outside => Way::Outside,
-                WayArg::Restart => Way::Restart,
+                ResumeWayArg::Auto => ResumeMode::Auto,
+                ResumeWayArg::Inside => ResumeMode::Inside,
+                ResumeWayArg::Outside => ResumeMode::Outside,
+                ResumeWayArg::Restart => ResumeMode::Restart,
             },
             retry_failed,
             grace: self.grace,
@@ -168,9 +168,9 @@ impl Conduct {
     /// Runs the agent in a session and reports the outcome.
     pub(crate) fn run(
         &self,
-        opened: &Opened,
+        opened: &ScopedStore,
         session: Arc<Session>,
-        work: Work,
+        work: RunWork,
     ) -> Result<(), CommandError> {
         let stop = Stop::default();
         signals::heed(&stop)?;
@@ -178,30 +178,32 @@ impl Conduct {
         let options =
             self.options(opened, work.command, work.directory, work.planned, work.retry_failed);
         let shown = match (self.json, self.plain) {
-            (true, _) => Shown::Json,
-            (false, true) => Shown::Plain,
-            (false, false) if options.interactive => Shown::Through,
-            (false, false) if std::io::stderr().is_terminal() && options.planned => Shown::Tree,
-            (false, false) => Shown::Plain,
+            (true, _) => RunViewKind::Json,
+            (false, true) => RunViewKind::Plain,
+            (false, false) if options.interactive => RunViewKind::Through,
+            (false, false) if std::io::stderr().is_terminal() && options.planned => {
+                RunViewKind::Tree
+            }
+            (false, false) => RunViewKind::Plain,
         };
         // Ask before anything is drawn and before the agent gets the terminal.
         let mut asked = BTreeMap::new();
         if self.on_unknown == OnUnknown::Ask {
-            let left = Leftover::of(&session.state()?);
+            let left = LeftoverWork::of(&session.state()?);
             for left in left.tasks.iter().filter(|left| !left.unknown.is_empty()) {
                 asked.insert(left.task.clone(), ask(left)?);
             }
         }
         let mut view = view::of(shown, &session, &options);
         let raw = match shown {
-            Shown::Through => Raw::set(),
-            Shown::Tree => Raw::silent(),
-            Shown::Plain | Shown::Json => None,
+            RunViewKind::Through => TerminalGuard::set(),
+            RunViewKind::Tree => TerminalGuard::silent(),
+            RunViewKind::Plain | RunViewKind::Json => None,
         };
-        let mut decide = |left: &Interrupted| match self.on_unknown {
-            _ if left.unknown.is_empty() => Some(Decision::Retry),
-            OnUnknown::Retry => Some(Decision::Retry),
-            OnUnknown::Skip => Some(Decision::Skip),
+        let mut decide = |left: &InterruptedTask| match self.on_unknown {
+            _ if left.unknown.is_empty() => Some(RetryDecision::Retry),
+            OnUnknown::Retry => Some(RetryDecision::Retry),
+            OnUnknown::Skip => Some(RetryDecision::Skip),
             // Nobody is asked during a run: it ends, and the question comes on resume.
             OnUnknown::Ask => asked.get(&left.task).copied(),
         };
@@ -237,8 +239,8 @@ impl Conduct {
             report::tell(&summary);
         }
         match summary.finish {
-            Finish::Done | Finish::ScopeDone => {}
-            Finish::Failed if !self.json => status(format_args!(
+            RunFinish::Done | RunFinish::ScopeDone => {}
+            RunFinish::Failed if !self.json => status(format_args!(
                 "Try what failed again with: abide resume {short} --retry-failed"
             )),
             _ => resume(),
@@ -249,7 +251,7 @@ impl Conduct {
 
 /// Opens a session for a run. After its supervisor was killed, processes that the agent started go
 /// on and may hold the session for a moment, again and again: they are ended first.
-pub(crate) fn open(opened: &Opened, id: SessionId) -> Result<Session, CommandError> {
+pub(crate) fn open(opened: &ScopedStore, id: SessionId) -> Result<Session, CommandError> {
     let session = SessionRef::Id(id);
     let error = match opened.store.open_session(&session) {
         Ok(session) => return Ok(session),
@@ -270,7 +272,7 @@ pub(crate) fn open(opened: &Opened, id: SessionId) -> Result<Session, CommandErr
 
 /// What to run.
 #[derive(Debug)]
-pub(crate) struct Work {
+pub(crate) struct RunWork {
     pub(crate) command: Vec<String>,
     pub(crate) directory: PathBuf,
     pub(crate) planned: bool,
@@ -278,7 +280,7 @@ pub(crate) struct Work {
 }
 
 /// Asks whether to run a task again.
-fn ask(left: &Interrupted) -> Result<Decision, CommandError> {
+fn ask(left: &InterruptedTask) -> Result<RetryDecision, CommandError> {
     let mut err = std::io::stderr();
     let title = escape::text(&left.title).into_owned();
     warning(format_args!(
@@ -299,8 +301,8 @@ fn ask(left: &Interrupted) -> Result<Decision, CommandError> {
         let mut answer = String::new();
         let read = std::io::stdin().read_line(&mut answer)?;
         match answer.trim().to_lowercase().as_str() {
-            "r" | "retry" | "run" => return Ok(Decision::Retry),
-            "s" | "skip" => return Ok(Decision::Skip),
+            "r" | "retry" | "run" => return Ok(RetryDecision::Retry),
+            "s" | "skip" => return Ok(RetryDecision::Skip),
             "q" | "quit" => return Err(CommandError::Cancelled),
             _ if read == 0 => return Err(CommandError::Cancelled),
             _ => {}

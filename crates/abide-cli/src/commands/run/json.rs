@@ -6,16 +6,16 @@ use abide_runner::{RunEvent, Stream, Urgency};
 use abide_transcript::escape;
 use serde_json::{Value, json};
 
-use super::view::View;
+use super::view::RunView;
 
 /// Prints each event as a line of JSON.
 #[derive(Debug, Default)]
-pub(super) struct Json {
+pub(super) struct JsonView {
     /// Nobody reads the output any more.
     gone: bool,
 }
 
-impl View for Json {
+impl RunView for JsonView {
     fn show(&mut self, event: &RunEvent) {
         if self.gone {
             return;

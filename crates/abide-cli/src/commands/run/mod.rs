@@ -11,16 +11,16 @@ mod told;
 mod tree;
 mod view;
 
-pub(crate) use conduct::{Conduct, Work, open};
+pub(crate) use conduct::{ConductArgs, RunWork, open};
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use abide::{NewSession, SessionFields};
 
-use self::plan::Matched;
+use self::plan::MatchedPlan;
 use crate::error::CommandError;
-use crate::store::{Opened, Surroundings, finish_rewind};
+use crate::store::{CommandContext, ScopedStore, finish_rewind};
 
 /// Run an agent through a plan, or a command as one task: recorded, supervised, resumable
 ///
@@ -48,7 +48,7 @@ Examples:
   abide run --plan tasks.json --jobs 2 --retries 1 -- \\
     claude -p {task} --output-format stream-json --verbose
   abide run --plan PLAN.md --dry-run")]
-pub(crate) struct Run {
+pub(crate) struct RunArgs {
     /// The plan: a Markdown list, tasks.json, TOML or JSON
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
@@ -65,14 +65,14 @@ pub(crate) struct Run {
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
-    conduct: Conduct,
+    conduct: ConductArgs,
     /// The agent's command
     #[arg(last = true, value_name = "AGENT", required_unless_present = "dry_run")]
     command: Vec<String>,
 }
 
-impl Run {
-    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+impl RunArgs {
+    pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let document = self.plan.as_deref().map(|file| plan::read(file, surroundings));
         let document = document.transpose()?;
         if self.dry_run {
@@ -85,7 +85,7 @@ impl Run {
         let planned = document.is_some();
         let id = match document {
             Some(document) => {
-                let matched = Matched::find(document, &opened)?;
+                let matched = MatchedPlan::find(document, &opened)?;
                 matched.tell();
                 matched.session(&opened, self.title, self.go_on, surroundings)?
             }
@@ -94,7 +94,7 @@ impl Run {
         let session = open(&opened, id)?;
         finish_rewind(&session)?;
         super::cleanup::daily(&opened, id);
-        let work = Work {
+        let work = RunWork {
             command: self.command,
             directory: surroundings.current_dir.clone(),
             planned,
@@ -106,8 +106,8 @@ impl Run {
     /// Creates a session for a command without a plan.
     fn unplanned(
         &self,
-        opened: &Opened,
-        surroundings: &Surroundings,
+        opened: &ScopedStore,
+        surroundings: &CommandContext,
     ) -> Result<abide::SessionId, CommandError> {
         let fields = SessionFields {
             title: self.title.clone().or_else(|| Some(self.command.join(" "))),
@@ -121,11 +121,11 @@ impl Run {
     fn show(
         &self,
         document: abide::PlanDocument,
-        surroundings: &Surroundings,
+        surroundings: &CommandContext,
     ) -> Result<(), CommandError> {
         let tree = match surroundings.find()? {
             Some(opened) => {
-                let matched = Matched::find(document, &opened)?;
+                let matched = MatchedPlan::find(document, &opened)?;
                 matched.tell();
                 matched.tree(&opened)?
             }

@@ -3,16 +3,16 @@
 use std::io::{IsTerminal, Write};
 
 use abide::{TaskStatus, format_duration};
-use abide_runner::{RunEvent, RunOptions, Stream, Way};
+use abide_runner::{ResumeMode, RunEvent, RunOptions, Stream};
 use abide_transcript::escape;
 
 use super::told;
-use super::view::View;
+use super::view::RunView;
 use crate::output::{status, warning};
 
 /// Prints lines.
 #[derive(Debug)]
-pub(super) struct Plain {
+pub(super) struct PlainView {
     /// Pass the agent's output on unchanged: it is the output of the command.
     through: bool,
     /// The agent prints text for people.
@@ -22,7 +22,7 @@ pub(super) struct Plain {
     gone: bool,
 }
 
-impl Plain {
+impl PlainView {
     pub(super) fn new(options: &RunOptions) -> Self {
         Self {
             through: !options.planned,
@@ -57,7 +57,7 @@ impl Plain {
     }
 }
 
-impl View for Plain {
+impl RunView for PlainView {
     fn show(&mut self, event: &RunEvent) {
         match event {
             RunEvent::TaskStarted { task, title, attempt, way, .. } => {
@@ -66,7 +66,7 @@ impl View for Plain {
                     line.push_str(&format!(" (attempt {attempt})"));
                 }
                 if let Some(way) = way {
-                    line.push_str(&format!(", {}", Way::told(*way)));
+                    line.push_str(&format!(", {}", ResumeMode::told(*way)));
                 }
                 status(line);
             }

@@ -3,17 +3,20 @@
 use std::path::Path;
 
 use abide::{
-    NewSession, Plan, PlanDocument, PlanMatch, Seq, SessionFields, SessionId, SessionRef,
-    SessionState, TaskId, TaskTree, Timestamp,
+    NewSession, PlanDocument, PlanMatch, Seq, SessionFields, SessionId, SessionRef, SessionState,
+    TaskId, TaskList, TaskTree, Timestamp,
 };
 use abide_transcript::escape;
 
 use crate::error::{CommandError, at};
-use crate::output::{Output, status};
-use crate::store::{Opened, Surroundings};
+use crate::output::{CommandOutput, status};
+use crate::store::{CommandContext, ScopedStore};
 
 /// Reads a plan.
-pub(super) fn read(file: &Path, surroundings: &Surroundings) -> Result<PlanDocument, CommandError> {
+pub(super) fn read(
+    file: &Path,
+    surroundings: &CommandContext,
+) -> Result<PlanDocument, CommandError> {
     let path = surroundings.absolute(file);
     let bytes = std::fs::read(&path).map_err(at("read", &path))?;
     let path = path.canonicalize().unwrap_or(path).to_string_lossy().into_owned();
@@ -22,7 +25,7 @@ pub(super) fn read(file: &Path, surroundings: &Surroundings) -> Result<PlanDocum
 }
 
 /// The tasks of a plan as they would be recorded.
-pub(super) fn tree_of(plan: &Plan) -> Result<TaskTree, CommandError> {
+pub(super) fn tree_of(plan: &TaskList) -> Result<TaskTree, CommandError> {
     let mut state = SessionState::default();
     let events = plan.events().map_err(abide::Error::from)?;
     for (event, seq) in events.into_iter().zip(1..) {
@@ -32,14 +35,14 @@ pub(super) fn tree_of(plan: &Plan) -> Result<TaskTree, CommandError> {
 }
 
 /// A plan and the session it matches.
-pub(super) struct Matched {
+pub(super) struct MatchedPlan {
     pub(super) document: PlanDocument,
     pub(super) matched: PlanMatch,
 }
 
-impl Matched {
+impl MatchedPlan {
     /// Finds the session of a plan.
-    pub(super) fn find(document: PlanDocument, opened: &Opened) -> Result<Self, CommandError> {
+    pub(super) fn find(document: PlanDocument, opened: &ScopedStore) -> Result<Self, CommandError> {
         let matched = opened.store.match_plan(&document)?;
         Ok(Self { document, matched })
     }
@@ -63,10 +66,10 @@ impl Matched {
     /// has been run.
     pub(super) fn session(
         self,
-        opened: &Opened,
+        opened: &ScopedStore,
         title: Option<String>,
         go_on: bool,
-        surroundings: &Surroundings,
+        surroundings: &CommandContext,
     ) -> Result<SessionId, CommandError> {
         if let PlanMatch::Same(id) = &self.matched
             && !go_on
@@ -91,7 +94,7 @@ impl Matched {
     }
 
     /// The tasks as they would be, without recording anything.
-    pub(super) fn tree(&self, opened: &Opened) -> Result<TaskTree, CommandError> {
+    pub(super) fn tree(&self, opened: &ScopedStore) -> Result<TaskTree, CommandError> {
         let plan = match &self.matched {
             PlanMatch::Same(id) => {
                 let state = opened.store.view(&SessionRef::Id(*id))?.state()?;
@@ -117,7 +120,7 @@ pub(super) fn dry_run(
     {
         return Err(abide_runner::RunError::NoScope(scope.clone()).into());
     }
-    let mut out = Output::stdout();
+    let mut out = CommandOutput::stdout();
     let active: Vec<TaskId> = tree
         .walk(scope)
         .filter(|(node, _)| {

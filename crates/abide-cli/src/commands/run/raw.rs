@@ -5,12 +5,12 @@ use std::io::Write;
 use abide_runner::RunEvent;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 
-use super::view::View;
+use super::view::RunView;
 
 /// A changed terminal mode, restored when dropped.
-pub(super) struct Raw(Termios);
+pub(super) struct TerminalGuard(Termios);
 
-impl Raw {
+impl TerminalGuard {
     /// Turns echo off, so that typing does not disturb the display. `None` if stdin is not a
     /// terminal.
     pub(super) fn silent() -> Option<Self> {
@@ -31,7 +31,7 @@ impl Raw {
     }
 }
 
-impl Drop for Raw {
+impl Drop for TerminalGuard {
     fn drop(&mut self) {
         let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, &self.0);
     }
@@ -39,9 +39,9 @@ impl Drop for Raw {
 
 /// Shows only the agent's own output.
 #[derive(Debug)]
-pub(super) struct Through;
+pub(super) struct PassthroughView;
 
-impl View for Through {
+impl RunView for PassthroughView {
     fn show(&mut self, event: &RunEvent) {
         if let RunEvent::Output { bytes, .. } = event {
             let mut out = std::io::stdout().lock();

@@ -1,7 +1,7 @@
 //! The summary at the end of a run.
 
 use abide::{ByteSize, format_duration};
-use abide_runner::{Finish, RunSummary};
+use abide_runner::{RunFinish, RunSummary};
 use abide_transcript::escape;
 
 use crate::error::CommandError;
@@ -71,20 +71,22 @@ pub(super) fn money(micros: u64) -> String {
     format!("${}.{:02}", micros / 1_000_000, micros % 1_000_000 / 10_000)
 }
 
-const fn word(finish: Finish) -> &'static str {
+const fn word(finish: RunFinish) -> &'static str {
     match finish {
-        Finish::Done => "Completed",
-        Finish::Failed => "Failed",
-        Finish::ScopeDone | Finish::EnoughTasks => "Ended",
-        Finish::Stuck | Finish::Stopped | Finish::TimeUp | Finish::Broken => "Interrupted",
+        RunFinish::Done => "Completed",
+        RunFinish::Failed => "Failed",
+        RunFinish::ScopeDone | RunFinish::EnoughTasks => "Ended",
+        RunFinish::Stuck | RunFinish::Stopped | RunFinish::TimeUp | RunFinish::Broken => {
+            "Interrupted"
+        }
     }
 }
 
 /// The exit code for the outcome.
-pub(super) const fn exit(finish: Finish) -> Result<(), CommandError> {
+pub(super) const fn exit(finish: RunFinish) -> Result<(), CommandError> {
     match finish {
-        Finish::Done | Finish::ScopeDone | Finish::EnoughTasks => Ok(()),
-        Finish::Failed | Finish::Stuck | Finish::Broken => Err(CommandError::Reported),
-        Finish::Stopped | Finish::TimeUp => Err(CommandError::Interrupted),
+        RunFinish::Done | RunFinish::ScopeDone | RunFinish::EnoughTasks => Ok(()),
+        RunFinish::Failed | RunFinish::Stuck | RunFinish::Broken => Err(CommandError::Reported),
+        RunFinish::Stopped | RunFinish::TimeUp => Err(CommandError::Interrupted),
     }
 }

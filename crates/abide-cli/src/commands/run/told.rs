@@ -1,7 +1,7 @@
 //! The events of a run in words.
 
 use abide::{TaskStatus, Timestamp, format_duration};
-use abide_runner::{Decision, RunEvent, Urgency};
+use abide_runner::{RetryDecision, RunEvent, Urgency};
 use abide_transcript::escape;
 
 /// The line of an event that all views share; `None` if there is nothing to say.
@@ -27,8 +27,8 @@ pub(super) fn line(event: &RunEvent) -> Option<String> {
                 line.push_str(&format!("; nobody knows how these ended: {}", names.join(", ")));
             }
             line.push_str(match decision {
-                Decision::Retry => "; it is run again",
-                Decision::Skip => "; it is left aside",
+                RetryDecision::Retry => "; it is run again",
+                RetryDecision::Skip => "; it is left aside",
             });
             line
         }

@@ -13,7 +13,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::report::money;
 use super::told;
-use super::view::View;
+use super::view::RunView;
 use crate::commands::tasks::mark;
 
 /// The refresh interval.
@@ -22,7 +22,7 @@ const EVERY: Duration = Duration::from_millis(200);
 const ABOVE: usize = 4;
 
 /// What is drawn.
-struct Scene {
+struct TreeScene {
     session: Arc<Session>,
     tree: TaskTree,
     /// The tree has changed since it was read.
@@ -40,17 +40,17 @@ struct Scene {
 }
 
 /// Draws the tree.
-pub(super) struct Tree {
-    scene: Arc<Mutex<Scene>>,
+pub(super) struct TreeView {
+    scene: Arc<Mutex<TreeScene>>,
     lines: MultiProgress,
     end: Option<Sender<()>>,
     drawing: Option<JoinHandle<()>>,
 }
 
-impl Tree {
+impl TreeView {
     pub(super) fn new(session: Arc<Session>, options: &RunOptions) -> Self {
         let tree = session.state().map(|state| TaskTree::of(&state.tasks)).unwrap_or_default();
-        let scene = Scene {
+        let scene = TreeScene {
             session,
             tree,
             stale: false,
@@ -92,7 +92,7 @@ impl Tree {
     }
 }
 
-impl Drop for Tree {
+impl Drop for TreeView {
     fn drop(&mut self) {
         drop(self.end.take());
         if let Some(drawing) = self.drawing.take() {
@@ -123,7 +123,7 @@ fn draw(lines: &MultiProgress, bars: &mut Vec<ProgressBar>, texts: &[String]) {
     }
 }
 
-impl View for Tree {
+impl RunView for TreeView {
     fn show(&mut self, event: &RunEvent) {
         let mut scene = self.scene.lock().unwrap_or_else(PoisonError::into_inner);
         let mut line = None;
@@ -173,7 +173,7 @@ fn size() -> (usize, usize) {
     })
 }
 
-impl Scene {
+impl TreeScene {
     /// All lines that fit.
     fn lines(&mut self) -> Vec<String> {
         if std::mem::take(&mut self.stale)

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use abide::Session;
 use abide_runner::{RunEvent, RunOptions};
 
-use super::json::Json;
-use super::plain::Plain;
-use super::raw::Through;
-use super::tree::Tree;
+use super::json::JsonView;
+use super::plain::PlainView;
+use super::raw::PassthroughView;
+use super::tree::TreeView;
 
 /// The kind of view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shown {
+pub(super) enum RunViewKind {
     /// A live tree of tasks.
     Tree,
     /// Plain lines.
@@ -24,15 +24,19 @@ pub(super) enum Shown {
 }
 
 /// Shows the events of a run. A view has no errors: if nobody watches any more, the run goes on.
-pub(super) trait View {
+pub(super) trait RunView {
     fn show(&mut self, event: &RunEvent);
 }
 
-pub(super) fn of(shown: Shown, session: &Arc<Session>, options: &RunOptions) -> Box<dyn View> {
+pub(super) fn of(
+    shown: RunViewKind,
+    session: &Arc<Session>,
+    options: &RunOptions,
+) -> Box<dyn RunView> {
     match shown {
-        Shown::Tree => Box::new(Tree::new(session.clone(), options)),
-        Shown::Plain => Box::new(Plain::new(options)),
-        Shown::Json => Box::new(Json::default()),
-        Shown::Through => Box::new(Through),
+        RunViewKind::Tree => Box::new(TreeView::new(session.clone(), options)),
+        RunViewKind::Plain => Box::new(PlainView::new(options)),
+        RunViewKind::Json => Box::new(JsonView::default()),
+        RunViewKind::Through => Box::new(PassthroughView),
     }
 }

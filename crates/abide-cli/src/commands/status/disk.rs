@@ -1,16 +1,20 @@
 //! Disk usage of a store.
 
-use abide::{ByteSize, DiskUse, ProjectUse, Scope, SessionFields, SessionId, SessionRef};
+use abide::{ByteSize, DiskUse, ProjectUse, SessionFields, SessionId, SessionRef, SessionScope};
 use abide_transcript::escape;
 
 use crate::error::CommandError;
-use crate::output::Output;
-use crate::store::{Opened, project_name};
+use crate::output::CommandOutput;
+use crate::store::{ScopedStore, project_name};
 
 /// How many sessions are named; the others are totalled.
 const NAMED: usize = 10;
 
-pub(super) fn show(opened: &Opened, used: &DiskUse, out: &mut Output) -> Result<(), CommandError> {
+pub(super) fn show(
+    opened: &ScopedStore,
+    used: &DiskUse,
+    out: &mut CommandOutput,
+) -> Result<(), CommandError> {
     let packs = format!("objects in {} packs", used.packs);
     let rows = [
         ("journals", used.journals),
@@ -31,7 +35,7 @@ pub(super) fn show(opened: &Opened, used: &DiskUse, out: &mut Output) -> Result<
     if used.sessions.is_empty() {
         return Ok(());
     }
-    if opened.scope == Scope::Project {
+    if opened.scope == SessionScope::Project {
         out.line("")?;
         out.line("by project, without the objects, which all share")?;
         for project in used.projects.iter().take(NAMED) {
@@ -60,7 +64,7 @@ pub(super) fn show(opened: &Opened, used: &DiskUse, out: &mut Output) -> Result<
 }
 
 /// The display name of a project, from one of its sessions, and its number of sessions.
-fn project_line(opened: &Opened, used: &DiskUse, project: &ProjectUse) -> String {
+fn project_line(opened: &ScopedStore, used: &DiskUse, project: &ProjectUse) -> String {
     let mut of_it = used.sessions.iter().filter(|session| session.project == project.project);
     let name = of_it.find_map(|session| project_name(&fields(opened, session.session?)?));
     let name = name.filter(|_| project.project.is_some());
@@ -69,15 +73,15 @@ fn project_line(opened: &Opened, used: &DiskUse, project: &ProjectUse) -> String
     format!("{name}  {} session{plural}", project.sessions)
 }
 
-fn row(out: &mut Output, bytes: u64, what: &str) -> Result<(), CommandError> {
+fn row(out: &mut CommandOutput, bytes: u64, what: &str) -> Result<(), CommandError> {
     out.line(format_args!("{:>10}  {what}", ByteSize(bytes).to_string()))
 }
 
-fn title(opened: &Opened, session: SessionId) -> Option<String> {
+fn title(opened: &ScopedStore, session: SessionId) -> Option<String> {
     fields(opened, session)?.title
 }
 
-fn fields(opened: &Opened, session: SessionId) -> Option<SessionFields> {
+fn fields(opened: &ScopedStore, session: SessionId) -> Option<SessionFields> {
     let view = opened.store.view(&SessionRef::Id(session)).ok()?;
     Some(view.state().ok()?.core.fields)
 }

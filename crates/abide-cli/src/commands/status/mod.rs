@@ -8,11 +8,11 @@ mod survey;
 use abide::{ByteSize, DiskUse, Liveness};
 use abide_transcript::escape;
 
-use self::row::Row;
-use self::survey::{Extent, Survey};
+use self::row::StatusRow;
+use self::survey::{StatusSurvey, SurveyExtent};
 use crate::error::CommandError;
-use crate::output::{Output, status, warning};
-use crate::store::{Opened, Surroundings};
+use crate::output::{CommandOutput, status, warning};
+use crate::store::{CommandContext, ScopedStore};
 
 /// Say which sessions run, which crashed and which rest, or where the space went
 ///
@@ -27,7 +27,7 @@ Examples:
   abide status k3x9ab        one session
   abide status --all --json  every session that is not over, with the evidence
   abide status --disk        the largest sessions, journals, objects, index, leftovers")]
-pub(crate) struct Status {
+pub(crate) struct StatusArgs {
     /// One session: its id, its short id, or the start of either
     #[arg(value_name = "SESSION", conflicts_with_all = ["disk", "all"])]
     positional: Option<String>,
@@ -45,15 +45,15 @@ pub(crate) struct Status {
     json: bool,
 }
 
-impl Status {
-    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+impl StatusArgs {
+    pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
-        let mut out = Output::stdout();
+        let mut out = CommandOutput::stdout();
         if let Some(named) = self.positional.as_ref().or(self.session.as_ref()) {
             let id = opened.find(named)?;
             let short = opened.store.sessions()?.into_iter().find(|one| one.id == id);
             let short = short.map_or_else(|| id.short(abide::SessionId::SHORT), |one| one.short);
-            let row = Row::of(short, opened.store.liveness(id)?, &opened, surroundings);
+            let row = StatusRow::of(short, opened.store.liveness(id)?, &opened, surroundings);
             if self.json {
                 out.json(&row.json().to_string())?;
             } else {
@@ -62,9 +62,9 @@ impl Status {
             return out.flush();
         }
         let used = opened.store.disk_use()?;
-        let extent = if self.all { Extent::All } else { Extent::Newest };
+        let extent = if self.all { SurveyExtent::All } else { SurveyExtent::Newest };
         let survey =
-            (!self.disk).then(|| Survey::take(&opened, extent, surroundings)).transpose()?;
+            (!self.disk).then(|| StatusSurvey::take(&opened, extent, surroundings)).transpose()?;
         if self.json {
             out.json(&json(&opened, &used, survey.as_ref()))?;
         } else {
@@ -91,7 +91,7 @@ impl Status {
     }
 }
 
-fn json(opened: &Opened, used: &DiskUse, survey: Option<&Survey>) -> String {
+fn json(opened: &ScopedStore, used: &DiskUse, survey: Option<&StatusSurvey>) -> String {
     let mut report = serde_json::json!({
         "store": opened.place(),
         "sessions": used.sessions.len(),
@@ -103,7 +103,7 @@ fn json(opened: &Opened, used: &DiskUse, survey: Option<&Survey>) -> String {
             fields.insert("disk".to_owned(), serde_json::to_value(used).unwrap_or_default());
         }
         Some(survey) => {
-            let rows: Vec<_> = survey.rows.iter().map(Row::json).collect();
+            let rows: Vec<_> = survey.rows.iter().map(StatusRow::json).collect();
             fields.insert("listed".to_owned(), rows.into());
             let counts = serde_json::json!({
                 "alive": survey.count(Liveness::Alive),

@@ -1,11 +1,11 @@
 //! One session in the status: what is known of it, and the commands to continue it.
 
-use abide::{Liveness, LockSeen, SessionLiveness};
+use abide::{Liveness, LockObservation, SessionLiveness};
 use serde_json::{Value, json};
 
-use crate::store::{Opened, Surroundings, project_name};
+use crate::store::{CommandContext, ScopedStore, project_name};
 
-pub(super) struct Row {
+pub(super) struct StatusRow {
     pub(super) short: String,
     pub(super) found: SessionLiveness,
     /// Its project, if several projects are listed.
@@ -18,19 +18,20 @@ pub(super) struct Row {
     pub(super) follow: String,
 }
 
-impl Row {
+impl StatusRow {
     pub(super) fn of(
         short: String,
         found: SessionLiveness,
-        opened: &Opened,
-        surroundings: &Surroundings,
+        opened: &ScopedStore,
+        surroundings: &CommandContext,
     ) -> Self {
         let project = project_name(&found.fields).filter(|_| opened.spans_projects());
         let abide = match &surroundings.store {
             Some(store) => format!("abide --store {}", quoted(&store.to_string())),
             None => "abide".to_owned(),
         };
-        let held = found.liveness == Liveness::Alive || found.evidence.lock == LockSeen::Held;
+        let held =
+            found.liveness == Liveness::Alive || found.evidence.lock == LockObservation::Held;
         Self {
             resume: (!held).then(|| format!("{abide} record -s {short}")),
             show: format!("{abide} show {short}"),

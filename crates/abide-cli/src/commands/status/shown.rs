@@ -3,11 +3,11 @@
 use abide::{Liveness, SessionLiveness};
 use abide_transcript::escape;
 
-use super::row::Row;
-use super::survey::Survey;
+use super::row::StatusRow;
+use super::survey::StatusSurvey;
 use crate::error::CommandError;
-use crate::output::{Output, terminal_width};
-use crate::store::Surroundings;
+use crate::output::{CommandOutput, terminal_width};
+use crate::store::CommandContext;
 use crate::table::{Colour, cut, width};
 use crate::when::ago;
 
@@ -19,15 +19,15 @@ const TITLE: usize = 48;
 const ENDLESS: usize = usize::MAX;
 
 /// Writes lines that fit the terminal, if there is one.
-struct Page<'a> {
-    out: &'a mut Output,
+struct StatusPage<'a> {
+    out: &'a mut CommandOutput,
     coloured: bool,
     width: usize,
     now: jiff::Timestamp,
 }
 
-impl<'a> Page<'a> {
-    fn new(surroundings: &Surroundings, out: &'a mut Output) -> Self {
+impl<'a> StatusPage<'a> {
+    fn new(surroundings: &CommandContext, out: &'a mut CommandOutput) -> Self {
         let terminal = out.is_terminal();
         Self {
             coloured: surroundings.colours && terminal,
@@ -54,7 +54,7 @@ impl<'a> Page<'a> {
         self.line(&[(" ".repeat(indent), Colour::Plain), (text.to_owned(), colour)])
     }
 
-    fn row(&mut self, row: &Row, columns: &Columns) -> Result<(), CommandError> {
+    fn row(&mut self, row: &StatusRow, columns: &StatusColumns) -> Result<(), CommandError> {
         let found = &row.found;
         let title = cut(&title(row), columns.title);
         let pad = |text: &str, wide: usize| " ".repeat(wide.saturating_sub(width(text)) + 2);
@@ -107,16 +107,16 @@ impl<'a> Page<'a> {
 }
 
 /// The widths of the columns.
-struct Columns {
+struct StatusColumns {
     short: usize,
     title: usize,
     agent: usize,
 }
 
-impl Columns {
-    fn of(rows: &[Row], page: &Page<'_>) -> Self {
+impl StatusColumns {
+    fn of(rows: &[StatusRow], page: &StatusPage<'_>) -> Self {
         let room = if page.width == ENDLESS { ENDLESS } else { TITLE };
-        let widest = |text: &dyn Fn(&Row) -> usize| rows.iter().map(text).max().unwrap_or(0);
+        let widest = |text: &dyn Fn(&StatusRow) -> usize| rows.iter().map(text).max().unwrap_or(0);
         Self {
             short: widest(&|row| width(&row.short)),
             title: widest(&|row| width(&title(row))).min(room),
@@ -127,12 +127,12 @@ impl Columns {
 
 /// Every listed session, and how many are not listed.
 pub(super) fn all(
-    survey: &Survey,
-    surroundings: &Surroundings,
-    out: &mut Output,
+    survey: &StatusSurvey,
+    surroundings: &CommandContext,
+    out: &mut CommandOutput,
 ) -> Result<(), CommandError> {
-    let mut page = Page::new(surroundings, out);
-    let columns = Columns::of(&survey.rows, &page);
+    let mut page = StatusPage::new(surroundings, out);
+    let columns = StatusColumns::of(&survey.rows, &page);
     let parts: [(&str, &[Liveness], Colour); 3] = [
         ("Running", &[Liveness::Alive, Liveness::Stale], Colour::Green),
         ("Crashed", &[Liveness::Crashed], Colour::Red),
@@ -171,11 +171,11 @@ pub(super) fn all(
 
 /// One session.
 pub(super) fn one(
-    row: &Row,
-    surroundings: &Surroundings,
-    out: &mut Output,
+    row: &StatusRow,
+    surroundings: &CommandContext,
+    out: &mut CommandOutput,
 ) -> Result<(), CommandError> {
-    let mut page = Page::new(surroundings, out);
+    let mut page = StatusPage::new(surroundings, out);
     let name = match row.found.liveness {
         Liveness::Alive => ("Running", Colour::Green),
         Liveness::Stale => ("Stale", Colour::Yellow),
@@ -184,11 +184,11 @@ pub(super) fn one(
     };
     let status = row.found.evidence.status.as_str();
     page.line(&[(name.0.to_owned(), name.1), (format!("  recorded as {status}"), Colour::Dim)])?;
-    let columns = Columns::of(std::slice::from_ref(row), &page);
+    let columns = StatusColumns::of(std::slice::from_ref(row), &page);
     page.row(row, &columns)
 }
 
-fn title(row: &Row) -> String {
+fn title(row: &StatusRow) -> String {
     let title = row.found.fields.title.as_deref().filter(|title| !title.trim().is_empty());
     let title = escape::text(title.unwrap_or("(no title)"));
     match &row.project {

@@ -3,9 +3,9 @@
 
 use abide::{HistoryEntry, HistoryQuery, Liveness, SessionId, SessionStatus};
 
-use super::row::Row;
+use super::row::StatusRow;
 use crate::error::{CommandError, on_one_line};
-use crate::store::{Opened, Surroundings};
+use crate::store::{CommandContext, ScopedStore};
 
 /// How many unclosed sessions are examined, besides those that are held.
 const OPEN: usize = 20;
@@ -14,16 +14,16 @@ const IDLE: usize = 5;
 
 /// How many are listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Extent {
+pub(super) enum SurveyExtent {
     Newest,
     All,
 }
 
 /// The result of the survey.
 #[derive(Default)]
-pub(super) struct Survey {
+pub(super) struct StatusSurvey {
     /// The examined sessions that are not finished, latest activity first.
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<StatusRow>,
     /// Closed sessions that are not listed.
     pub(super) more_idle: usize,
     /// Unclosed sessions that nobody holds and that were not examined.
@@ -36,11 +36,11 @@ pub(super) struct Survey {
     pub(super) notes: Vec<String>,
 }
 
-impl Survey {
+impl StatusSurvey {
     pub(super) fn take(
-        opened: &Opened,
-        extent: Extent,
-        surroundings: &Surroundings,
+        opened: &ScopedStore,
+        extent: SurveyExtent,
+        surroundings: &CommandContext,
     ) -> Result<Self, CommandError> {
         let history = opened.store.history(&HistoryQuery::default())?;
         let mut survey = Self { notes: history.notes, ..Self::default() };
@@ -50,14 +50,14 @@ impl Survey {
             let overview = &entry.overview;
             if overview.writing {
                 open += 1;
-                if extent == Extent::All || open <= OPEN || opened.store.is_held(entry.id) {
+                if extent == SurveyExtent::All || open <= OPEN || opened.store.is_held(entry.id) {
                     wanted.push(entry);
                 } else if !survey.count_finished(overview.status) {
                     survey.more_open += 1;
                 }
             } else if !survey.count_finished(overview.status) {
                 idle += 1;
-                if extent == Extent::All || idle <= IDLE {
+                if extent == SurveyExtent::All || idle <= IDLE {
                     wanted.push(entry);
                 } else {
                     survey.more_idle += 1;
@@ -71,7 +71,9 @@ impl Survey {
                 Ok(found)
                     if found.liveness == Liveness::Idle
                         && survey.count_finished(found.evidence.status) => {}
-                Ok(found) => survey.rows.push(Row::of(entry.short, found, opened, surroundings)),
+                Ok(found) => {
+                    survey.rows.push(StatusRow::of(entry.short, found, opened, surroundings))
+                }
             }
         }
         Ok(survey)

@@ -4,14 +4,14 @@ use abide::{TaskCreated, TaskError, TaskId, TaskTree};
 
 use super::written;
 use crate::error::CommandError;
-use crate::store::{SessionOption, Surroundings};
+use crate::store::{CommandContext, SessionOption};
 
 /// Add a task
 ///
 /// Without --id it gets the next free one: P1, P2 … for what is a part of nothing, then
 /// P1.M1, P1.M1.T1, P1.M1.T1.S1 by depth.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Add {
+pub(crate) struct TasksAddArgs {
     /// What is to be done, in a line
     #[arg(value_name = "TITLE")]
     title: String,
@@ -40,8 +40,8 @@ pub(crate) struct Add {
     json: bool,
 }
 
-impl Add {
-    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+impl TasksAddArgs {
+    pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         if self.title.trim().is_empty() {
             return Err(CommandError::Usage("a task needs a title".to_owned()));
         }

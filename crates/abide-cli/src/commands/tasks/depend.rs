@@ -4,14 +4,14 @@ use abide::{TaskChange, TaskError, TaskId};
 
 use super::written;
 use crate::error::CommandError;
-use crate::store::{SessionOption, Surroundings};
+use crate::store::{CommandContext, SessionOption};
 
 /// Say what a task depends on
 ///
 /// A task waits until all that it depends on is complete or obsolete, and so do its parts. Tasks
 /// that would wait for each other are refused.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Depend {
+pub(crate) struct TasksDependArgs {
     /// The task
     #[arg(value_name = "ID")]
     id: String,
@@ -28,8 +28,8 @@ pub(crate) struct Depend {
     json: bool,
 }
 
-impl Depend {
-    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+impl TasksDependArgs {
+    pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let mut tasks = written::open(&self.session, surroundings)?;
         let task = TaskId(self.id);
         let node = tasks.tree().get(task.as_str());

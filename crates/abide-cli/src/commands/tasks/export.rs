@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 
-use abide::{Plan, PlanForm, SessionRef, TaskError, TaskId};
+use abide::{SessionRef, TaskError, TaskId, TaskList, TaskListForm};
 use abide_transcript::escape;
 
-use crate::commands::export::target::Target;
+use crate::commands::export::target::ExportTarget;
 use crate::error::CommandError;
-use crate::store::{SessionArg, Surroundings};
+use crate::store::{CommandContext, SessionArg};
 
 /// Write a session's tasks as a plan document
 ///
@@ -19,12 +19,12 @@ use crate::store::{SessionArg, Surroundings};
 Examples:
   abide tasks export -o tasks.json
   abide tasks export abc123 --format markdown --scope P1.M2")]
-pub(crate) struct Export {
+pub(crate) struct TasksExportArgs {
     #[command(flatten)]
     session: SessionArg,
     /// Which form: prp, markdown, toml or json [default: that of the plan, else json]
     #[arg(long, value_name = "FORM")]
-    format: Option<PlanForm>,
+    format: Option<TaskListForm>,
     /// Write to this file, which appears when it is whole, or into a pipe or device [default: stdout]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -33,8 +33,8 @@ pub(crate) struct Export {
     scope: Option<String>,
 }
 
-impl Export {
-    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+impl TasksExportArgs {
+    pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
         let id = self.session.find(&opened, surroundings)?;
         let mut plan = opened.store.view(&SessionRef::Id(id))?.plan()?;
@@ -42,7 +42,7 @@ impl Export {
             narrow(&mut plan, TaskId(scope))?;
         }
         let text = plan.write(self.format.unwrap_or(plan.form)).map_err(abide::Error::from)?;
-        let mut target = Target::of(self.output.map(|path| surroundings.absolute(&path)))?;
+        let mut target = ExportTarget::of(self.output.map(|path| surroundings.absolute(&path)))?;
         if target.is_terminal() {
             target.text(&escape::lines(&text))?;
         } else {
@@ -53,7 +53,7 @@ impl Export {
 }
 
 /// Keeps a task, its parts and its ancestors, and drops dependencies on the rest.
-fn narrow(plan: &mut Plan, scope: TaskId) -> Result<(), CommandError> {
+fn narrow(plan: &mut TaskList, scope: TaskId) -> Result<(), CommandError> {
     let parent = |id: &TaskId| {
         plan.tasks.iter().find(|task| task.id == *id).and_then(|task| task.parent.clone())
     };

@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use abide::{
-    NewSession, Plan, PlanDelta, PlanDocument, PlanForm, PlanMatch, SessionFields, SessionId,
-    SessionRef, TaskId, Tasks,
+    NewSession, PlanDocument, PlanMatch, SessionFields, SessionId, SessionRef, SessionTasks,
+    TaskId, TaskList, TaskListDelta, TaskListForm,
 };
 use abide_transcript::escape;
 use serde::Serialize;
 
 use crate::error::{CommandError, at};
-use crate::output::{Output, status};
-use crate::store::{Opened, Surroundings};
+use crate::output::{CommandOutput, status};
+use crate::store::{CommandContext, ScopedStore};
 
 /// No plan is larger than this.
 const MOST_BYTES: u64 = (64 << 20) + 1;
@@ -32,13 +32,13 @@ Examples:
   abide tasks import plan.md
   abide tasks import tasks.json --dry-run
   generate-plan | abide tasks import - --format json --session abc123")]
-pub(crate) struct Import {
+pub(crate) struct TasksImportArgs {
     /// The document: .md, .toml, .json (with a `backlog`: PRP), or - for stdin
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Its form: prp, markdown, toml or json [default: as its name tells]
     #[arg(long, value_name = "FORM")]
-    format: Option<PlanForm>,
+    format: Option<TaskListForm>,
     /// Into this session
     #[arg(short, long, value_name = "SESSION")]
     session: Option<String>,
@@ -52,7 +52,7 @@ pub(crate) struct Import {
 
 /// The outcome of the import, as JSON.
 #[derive(Serialize)]
-struct Report<'a> {
+struct TasksImportReport<'a> {
     session: Option<SessionId>,
     short: Option<String>,
     /// `new`, `same`, `delta` or `into`.
@@ -67,15 +67,15 @@ struct Report<'a> {
 }
 
 /// What the import would do.
-struct Meaning {
+struct TasksImportPlan {
     outcome: &'static str,
     session: Option<SessionId>,
     parent: Option<SessionId>,
-    delta: PlanDelta,
+    delta: TaskListDelta,
 }
 
-impl Import {
-    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+impl TasksImportArgs {
+    pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let document = self.document(surroundings)?;
         if let Some(named) = &self.session {
             return self.take_into_session(named, document, surroundings);
@@ -88,7 +88,7 @@ impl Import {
             Some(opened) => opened.store.match_plan(&document)?,
             None => PlanMatch::New,
         };
-        let mut meaning = Meaning::of(&matched, &document);
+        let mut meaning = TasksImportPlan::of(&matched, &document);
         if !self.dry_run
             && let Some(opened) = &opened
         {
@@ -101,7 +101,7 @@ impl Import {
         self.report(&meaning, opened.as_ref())
     }
 
-    fn document(&self, surroundings: &Surroundings) -> Result<PlanDocument, CommandError> {
+    fn document(&self, surroundings: &CommandContext) -> Result<PlanDocument, CommandError> {
         let stdin = self.file.as_os_str() == "-";
         if stdin && self.format.is_none() {
             return Err(CommandError::Usage("a plan from stdin needs --format".to_owned()));
@@ -123,7 +123,7 @@ impl Import {
         &self,
         named: &str,
         document: PlanDocument,
-        surroundings: &Surroundings,
+        surroundings: &CommandContext,
     ) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
         let id = opened.find(named)?;
@@ -131,7 +131,7 @@ impl Import {
             opened.store.view(&SessionRef::Id(id))?.import_delta(document.plan)?
         } else {
             let session = opened.store.open_session(&SessionRef::Id(id))?;
-            let mut tasks = Tasks::open(Arc::new(session))?;
+            let mut tasks = SessionTasks::open(Arc::new(session))?;
             let delta = tasks.import(document.plan)?;
             tasks.flush()?;
             if let Some(session) = Arc::into_inner(tasks.into_session()) {
@@ -139,12 +139,16 @@ impl Import {
             }
             delta
         };
-        let meaning = Meaning { outcome: "into", session: Some(id), parent: None, delta };
+        let meaning = TasksImportPlan { outcome: "into", session: Some(id), parent: None, delta };
         self.report(&meaning, Some(&opened))
     }
 
-    fn report(&self, meaning: &Meaning, opened: Option<&Opened>) -> Result<(), CommandError> {
-        let Meaning { outcome, session, parent, delta } = meaning;
+    fn report(
+        &self,
+        meaning: &TasksImportPlan,
+        opened: Option<&ScopedStore>,
+    ) -> Result<(), CommandError> {
+        let TasksImportPlan { outcome, session, parent, delta } = meaning;
         let short = match (session, opened) {
             (Some(id), Some(opened)) => {
                 let sessions = opened.store.sessions()?;
@@ -153,9 +157,9 @@ impl Import {
             }
             _ => None,
         };
-        let mut out = Output::stdout();
+        let mut out = CommandOutput::stdout();
         if self.json {
-            let report = Report {
+            let report = TasksImportReport {
                 session: *session,
                 short,
                 outcome,
@@ -203,11 +207,11 @@ impl Import {
     }
 }
 
-impl Meaning {
+impl TasksImportPlan {
     fn of(matched: &PlanMatch, document: &PlanDocument) -> Self {
         let ids = || document.plan.tasks.iter().map(|task| task.id.clone()).collect();
-        let plan = || Plan { tasks: document.plan.tasks.clone(), ..document.plan.clone() };
-        let all = |added: Vec<TaskId>, kept: Vec<TaskId>| PlanDelta {
+        let plan = || TaskList { tasks: document.plan.tasks.clone(), ..document.plan.clone() };
+        let all = |added: Vec<TaskId>, kept: Vec<TaskId>| TaskListDelta {
             plan: plan(),
             kept,
             changed: Vec::new(),
@@ -241,7 +245,7 @@ fn read(from: impl Read, name: &Path) -> Result<Vec<u8>, CommandError> {
 }
 
 /// Lists each task and what happens to it, in the order of the plan.
-fn list(out: &mut Output, delta: &PlanDelta) -> Result<(), CommandError> {
+fn list(out: &mut CommandOutput, delta: &TaskListDelta) -> Result<(), CommandError> {
     let lists = [
         ("kept", &delta.kept),
         ("changed", &delta.changed),

@@ -6,15 +6,15 @@ use abide::{SessionRef, TaskError, TaskId, TaskNode, TaskStatus, TaskTree};
 use abide_transcript::escape;
 
 use super::set::status as parse_status;
-use super::shown::{Listed, colour, mark, notes, progress};
+use super::shown::{ListedTask, colour, mark, notes, progress};
 use crate::error::CommandError;
-use crate::output::{Output, status, terminal_width};
-use crate::store::{SessionArg, Surroundings};
-use crate::table::{Cell, Colour, Table, cut, width};
+use crate::output::{CommandOutput, status, terminal_width};
+use crate::store::{CommandContext, SessionArg};
+use crate::table::{Cell, Colour, TextTable, cut, width};
 
 /// What to show, and how.
 #[derive(Debug, clap::Args)]
-pub(crate) struct List {
+pub(crate) struct TasksListArgs {
     #[command(flatten)]
     session: SessionArg,
     /// As a tree, which is so anyway
@@ -42,14 +42,14 @@ pub(crate) struct List {
 const DEEPEST: usize = 24;
 
 /// A task and what its line needs.
-struct Row<'a> {
+struct TaskRow<'a> {
     task: &'a TaskNode,
     depth: usize,
     ready: bool,
 }
 
-impl List {
-    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+impl TasksListArgs {
+    pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
         let id = self.session.find(&opened, surroundings)?;
         let tree = opened.store.view(&SessionRef::Id(id))?.tasks()?;
@@ -58,10 +58,10 @@ impl List {
             return Err(abide::Error::from(TaskError::Unknown { task: task.clone() }).into());
         }
         let rows = self.rows(&tree, scope.as_ref());
-        let mut out = Output::stdout();
+        let mut out = CommandOutput::stdout();
         if self.json {
             for row in &rows {
-                out.json(&Listed::json(&tree, row.task, row.depth, row.ready))?;
+                out.json(&ListedTask::json(&tree, row.task, row.depth, row.ready))?;
             }
             return out.flush();
         }
@@ -88,20 +88,20 @@ impl List {
         out.flush()
     }
 
-    fn wants(&self, row: &Row<'_>) -> bool {
+    fn wants(&self, row: &TaskRow<'_>) -> bool {
         (self.status.is_empty() || self.status.contains(&row.task.status))
             && (!self.ready || row.ready)
     }
 
     /// The matching tasks; in a tree, with their ancestors.
-    fn rows<'a>(&self, tree: &'a TaskTree, scope: Option<&TaskId>) -> Vec<Row<'a>> {
+    fn rows<'a>(&self, tree: &'a TaskTree, scope: Option<&TaskId>) -> Vec<TaskRow<'a>> {
         let ready: HashSet<&str> = tree.ready(scope).map(|task| task.id.as_str()).collect();
         let with_parents = !self.table && !self.json;
         let mut rows = Vec::new();
         // Ancestors of the next task that are not shown yet.
-        let mut above: Vec<Row<'a>> = Vec::new();
+        let mut above: Vec<TaskRow<'a>> = Vec::new();
         for (task, depth) in tree.walk(scope) {
-            let row = Row { task, depth, ready: ready.contains(task.id.as_str()) };
+            let row = TaskRow { task, depth, ready: ready.contains(task.id.as_str()) };
             while above.last().is_some_and(|above| above.depth >= depth) {
                 above.pop();
             }
@@ -117,7 +117,7 @@ impl List {
 }
 
 /// A line of the tree, cut to the width of the terminal.
-fn line(tree: &TaskTree, row: &Row<'_>, most: Option<usize>, coloured: bool) -> String {
+fn line(tree: &TaskTree, row: &TaskRow<'_>, most: Option<usize>, coloured: bool) -> String {
     let task = row.task;
     let indent = "  ".repeat(row.depth.min(DEEPEST));
     let notes = match notes(tree, task, row.ready) {
@@ -141,9 +141,9 @@ fn line(tree: &TaskTree, row: &Row<'_>, most: Option<usize>, coloured: bool) -> 
     )
 }
 
-fn table(tree: &TaskTree, rows: &[Row<'_>]) -> Vec<String> {
+fn table(tree: &TaskTree, rows: &[TaskRow<'_>]) -> Vec<String> {
     let heading = ["", "TASK", "STATUS", "TRIES", "NOTES", "TITLE"];
-    let mut table = Table::new(heading).right([3]);
+    let mut table = TextTable::new(heading).right([3]);
     for row in rows {
         let task = row.task;
         let shade = colour(task.status);
@@ -160,7 +160,7 @@ fn table(tree: &TaskTree, rows: &[Row<'_>]) -> Vec<String> {
     table.lines()
 }
 
-fn fields(tree: &TaskTree, row: &Row<'_>) -> String {
+fn fields(tree: &TaskTree, row: &TaskRow<'_>) -> String {
     let task = row.task;
     let waiting = !task.is_done() && tree.is_waiting(task.id.as_str());
     let can = match (row.ready, waiting) {

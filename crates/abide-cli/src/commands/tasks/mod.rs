@@ -12,7 +12,7 @@ mod written;
 pub(crate) use shown::mark;
 
 use crate::error::CommandError;
-use crate::store::Surroundings;
+use crate::store::CommandContext;
 
 /// See and change the tasks of a session
 ///
@@ -34,31 +34,31 @@ Examples:
   abide tasks import plan.md --dry-run   what an edited plan means
   abide tasks export --format markdown"
 )]
-pub(crate) struct Tasks {
+pub(crate) struct TasksArgs {
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Option<TasksSubcommand>,
     #[command(flatten)]
-    list: list::List,
+    list: list::TasksListArgs,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Command {
-    Add(add::Add),
-    Set(set::Set),
-    Depend(depend::Depend),
-    Import(import::Import),
-    Export(export::Export),
+enum TasksSubcommand {
+    Add(add::TasksAddArgs),
+    Set(set::TasksSetArgs),
+    Depend(depend::TasksDependArgs),
+    Import(import::TasksImportArgs),
+    Export(export::TasksExportArgs),
 }
 
-impl Tasks {
-    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+impl TasksArgs {
+    pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         match self.command {
             None => self.list.run(surroundings),
-            Some(Command::Add(add)) => add.run(surroundings),
-            Some(Command::Set(set)) => set.run(surroundings),
-            Some(Command::Depend(depend)) => depend.run(surroundings),
-            Some(Command::Import(import)) => import.run(surroundings),
-            Some(Command::Export(export)) => export.run(surroundings),
+            Some(TasksSubcommand::Add(add)) => add.run(surroundings),
+            Some(TasksSubcommand::Set(set)) => set.run(surroundings),
+            Some(TasksSubcommand::Depend(depend)) => depend.run(surroundings),
+            Some(TasksSubcommand::Import(import)) => import.run(surroundings),
+            Some(TasksSubcommand::Export(export)) => export.run(surroundings),
         }
     }
 }

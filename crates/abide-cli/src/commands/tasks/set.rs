@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 
 use super::written;
 use crate::error::CommandError;
-use crate::store::{SessionOption, Surroundings};
+use crate::store::{CommandContext, SessionOption};
 
 /// Set the status of tasks, or what they are called
 ///
@@ -15,7 +15,7 @@ use crate::store::{SessionOption, Surroundings};
 #[derive(Debug, clap::Args)]
 #[command(override_usage = "abide tasks set [OPTIONS] ID [STATUS]\n       \
                             abide tasks set [OPTIONS] ID=STATUS...")]
-pub(crate) struct Set {
+pub(crate) struct TasksSetArgs {
     /// A task and its status, or several as ID=STATUS
     #[arg(value_name = "ID", required = true)]
     what: Vec<String>,
@@ -73,7 +73,7 @@ fn pairs(what: &[String]) -> Result<Vec<(TaskId, Option<TaskStatus>)>, CommandEr
     }
 }
 
-impl Set {
+impl TasksSetArgs {
     fn changes_more(&self) -> bool {
         self.title.is_some()
             || self.priority.is_some()
@@ -81,7 +81,7 @@ impl Set {
             || !self.document.is_empty()
     }
 
-    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+    pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let pairs = pairs(&self.what)?;
         if !self.changes_more() && pairs.iter().any(|(_, to)| to.is_none()) {
             return Err(CommandError::Usage(

@@ -84,7 +84,7 @@ pub(super) fn progress(progress: &TaskProgress) -> String {
 
 /// A task as a line of JSON.
 #[derive(Serialize)]
-pub(super) struct Listed<'a> {
+pub(super) struct ListedTask<'a> {
     task: &'a TaskId,
     title: &'a str,
     status: TaskStatus,
@@ -113,7 +113,7 @@ pub(super) struct Listed<'a> {
     progress: TaskProgress,
 }
 
-impl<'a> Listed<'a> {
+impl<'a> ListedTask<'a> {
     pub(super) fn json(
         tree: &'a TaskTree,
         task: &'a TaskNode,

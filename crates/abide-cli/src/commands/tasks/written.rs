@@ -2,28 +2,28 @@
 
 use std::sync::Arc;
 
-use abide::{Fact, NewEvent, SessionRef, TaskId, TaskStatus, Tasks};
+use abide::{Fact, NewEvent, SessionRef, SessionTasks, TaskId, TaskStatus};
 use abide_transcript::escape;
 use serde::Serialize;
 
 use crate::error::CommandError;
-use crate::output::{Output, status};
-use crate::store::{SessionOption, Surroundings};
+use crate::output::{CommandOutput, status};
+use crate::store::{CommandContext, SessionOption};
 
 /// Opens the tasks of the session.
 pub(super) fn open(
     session: &SessionOption,
-    surroundings: &Surroundings,
-) -> Result<Tasks, CommandError> {
+    surroundings: &CommandContext,
+) -> Result<SessionTasks, CommandError> {
     let opened = surroundings.open()?;
     let id = session.find_to_write(&opened, surroundings)?;
     let session = opened.store.open_session(&SessionRef::Id(id))?;
-    Ok(Tasks::open(Arc::new(session))?)
+    Ok(SessionTasks::open(Arc::new(session))?)
 }
 
 /// What a command wrote about one task.
 #[derive(Debug, Serialize)]
-struct Line {
+struct WrittenTask {
     task: TaskId,
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<TaskStatus>,
@@ -34,24 +34,24 @@ struct Line {
 }
 
 #[derive(Serialize)]
-struct Written<'a> {
+struct WrittenTasks<'a> {
     items: u64,
     writes_saved: u64,
-    tasks: &'a [Line],
+    tasks: &'a [WrittenTask],
 }
 
-fn line(event: &NewEvent) -> Option<Line> {
+fn line(event: &NewEvent) -> Option<WrittenTask> {
     match Fact::decode(&event.kind, &event.data).ok()? {
-        Fact::TaskCreated(fact) => Some(Line {
+        Fact::TaskCreated(fact) => Some(WrittenTask {
             task: fact.task,
             status: Some(TaskStatus::Planned),
             reason: None,
             what: "created",
         }),
         Fact::TaskChanged(fact) => {
-            Some(Line { task: fact.task, status: None, reason: None, what: "changed" })
+            Some(WrittenTask { task: fact.task, status: None, reason: None, what: "changed" })
         }
-        Fact::TaskStatus(fact) => Some(Line {
+        Fact::TaskStatus(fact) => Some(WrittenTask {
             task: fact.task,
             status: Some(fact.status),
             reason: fact.reason,
@@ -62,16 +62,16 @@ fn line(event: &NewEvent) -> Option<Line> {
 }
 
 /// Writes the pending changes and prints them.
-pub(super) fn write(mut tasks: Tasks, json: bool) -> Result<(), CommandError> {
+pub(super) fn write(mut tasks: SessionTasks, json: bool) -> Result<(), CommandError> {
     let mut lines = Vec::new();
     let flushed = tasks.flush_and(|event| lines.extend(line(event)))?;
     if let Some(session) = Arc::into_inner(tasks.into_session()) {
         session.close()?;
     }
-    let mut out = Output::stdout();
+    let mut out = CommandOutput::stdout();
     if json {
         let (items, writes_saved) = (flushed.items, flushed.writes_saved);
-        let written = Written { items, writes_saved, tasks: &lines };
+        let written = WrittenTasks { items, writes_saved, tasks: &lines };
         out.json(&serde_json::to_string(&written).unwrap_or_default())?;
     } else {
         for line in &lines {

@@ -2,51 +2,51 @@
 //!
 //! A piece identifies its call by an index, by an id, by both, or by neither.
 
-use super::super::answer::Sink;
-use super::super::arguments::{self, Arguments};
-use super::super::block::{Block, Delta};
+use super::super::answer::AnswerSink;
+use super::super::arguments::{self, ArgumentBuffer};
+use super::super::block::{StreamDelta, StreamedBlock};
 use super::super::error::StreamError;
 use super::super::field::quoted;
-use super::piece::{Piece, Sort};
+use super::piece::{CallPiece, ChatCallKind};
 
 /// The most unknown fields kept per call.
 const MOST_REST: usize = 64;
 
 /// The calls of an answer.
 #[derive(Debug, Default)]
-pub(super) struct Calls {
+pub(super) struct ChatCalls {
     /// Every call so far. Ended calls are kept without their arguments, so that late pieces can be
     /// recognized.
-    all: Vec<Call>,
+    all: Vec<ChatCall>,
     open: usize,
 }
 
 #[derive(Debug)]
-struct Call {
+struct ChatCall {
     index: Option<i64>,
     id: String,
     /// The provider sent no id; this one is made up.
     unnamed: bool,
-    sort: Sort,
+    sort: ChatCallKind,
     name: String,
-    arguments: Arguments,
+    arguments: ArgumentBuffer,
     /// Its unknown fields, as JSON.
     rest: Vec<(String, String)>,
     told: bool,
     ended: bool,
 }
 
-impl Calls {
+impl ChatCalls {
     /// Whether a piece begins a call.
-    pub(super) fn begins(&self, piece: &Piece<'_>) -> bool {
+    pub(super) fn begins(&self, piece: &CallPiece<'_>) -> bool {
         self.place(piece).is_none()
     }
 
     /// Adds a piece.
     pub(super) fn take(
         &mut self,
-        piece: &Piece<'_>,
-        sink: &mut Sink<'_>,
+        piece: &CallPiece<'_>,
+        sink: &mut AnswerSink<'_>,
     ) -> Result<(), StreamError> {
         let place = match self.place(piece) {
             Some(place) => place,
@@ -64,7 +64,7 @@ impl Calls {
         if let (true, Some(name)) = (call.name.is_empty(), piece.name()) {
             sink.budget.keep(name.len())?;
             name.clone_into(&mut call.name);
-            if call.sort == Sort::Legacy {
+            if call.sort == ChatCallKind::Legacy {
                 // Its result refers to it only by name.
                 name.clone_into(&mut call.id);
             }
@@ -76,20 +76,22 @@ impl Calls {
         let known = !call.name.is_empty() || !text.is_empty();
         if known && !call.told {
             call.told = true;
-            (sink.tell)(Delta::CallStarted { id: &call.id, name: &call.name });
+            (sink.tell)(StreamDelta::CallStarted { id: &call.id, name: &call.name });
         }
         if !text.is_empty() {
-            (sink.tell)(Delta::CallArguments { id: &call.id, text: &text });
+            (sink.tell)(StreamDelta::CallArguments { id: &call.id, text: &text });
         }
         Ok(())
     }
 
     /// The call that a piece belongs to; `None` if it begins one.
-    fn place(&self, piece: &Piece<'_>) -> Option<usize> {
-        let latest = |wanted: &dyn Fn(&Call) -> bool| self.all.iter().rposition(wanted);
+    fn place(&self, piece: &CallPiece<'_>) -> Option<usize> {
+        let latest = |wanted: &dyn Fn(&ChatCall) -> bool| self.all.iter().rposition(wanted);
         let id = piece.id.some();
         let place = match (piece.index, id) {
-            _ if piece.sort == Sort::Legacy => latest(&|call| call.sort == Sort::Legacy)?,
+            _ if piece.sort == ChatCallKind::Legacy => {
+                latest(&|call| call.sort == ChatCallKind::Legacy)?
+            }
             (Some(index), _) => latest(&|call| call.index == Some(index))?,
             (None, Some(id)) => latest(&|call| call.id == id && !call.unnamed)?,
             (None, None) => self.all.len().checked_sub(1)?,
@@ -107,7 +109,11 @@ impl Calls {
         (!other).then_some(place)
     }
 
-    fn start(&mut self, piece: &Piece<'_>, sink: &mut Sink<'_>) -> Result<usize, StreamError> {
+    fn start(
+        &mut self,
+        piece: &CallPiece<'_>,
+        sink: &mut AnswerSink<'_>,
+    ) -> Result<usize, StreamError> {
         self.end_whole(sink);
         sink.begins();
         sink.budget.block()?;
@@ -121,13 +127,13 @@ impl Calls {
         });
         sink.budget.keep(id.len())?;
         self.open += 1;
-        self.all.push(Call {
+        self.all.push(ChatCall {
             index: piece.index,
             id,
             unnamed,
             sort: piece.sort,
             name: String::new(),
-            arguments: Arguments::default(),
+            arguments: ArgumentBuffer::default(),
             rest: Vec::new(),
             told: false,
             ended: false,
@@ -136,16 +142,16 @@ impl Calls {
     }
 
     /// Ends the calls whose arguments are complete.
-    pub(super) fn end_whole(&mut self, sink: &mut Sink<'_>) {
-        self.end(Call::is_whole, sink);
+    pub(super) fn end_whole(&mut self, sink: &mut AnswerSink<'_>) {
+        self.end(ChatCall::is_whole, sink);
     }
 
     /// Ends all calls.
-    pub(super) fn end_all(&mut self, sink: &mut Sink<'_>) {
+    pub(super) fn end_all(&mut self, sink: &mut AnswerSink<'_>) {
         self.end(|_| true, sink);
     }
 
-    fn end(&mut self, which: impl Fn(&Call) -> bool, sink: &mut Sink<'_>) {
+    fn end(&mut self, which: impl Fn(&ChatCall) -> bool, sink: &mut AnswerSink<'_>) {
         if self.open == 0 {
             return;
         }
@@ -153,26 +159,30 @@ impl Calls {
             let (block, may_be_cut) = call.block();
             sink.give(block, may_be_cut);
             call.ended = true;
-            call.arguments = Arguments::default();
+            call.arguments = ArgumentBuffer::default();
             call.rest = Vec::new();
             self.open -= 1;
         }
     }
 
     /// The blocks of the open calls.
-    pub(super) fn into_blocks(self) -> impl Iterator<Item = Block> {
+    pub(super) fn into_blocks(self) -> impl Iterator<Item = StreamedBlock> {
         self.all.into_iter().filter(|call| !call.ended).map(|call| call.block().0)
     }
 }
 
-impl Call {
+impl ChatCall {
     /// Whether its arguments are complete. For text that is never known.
     fn is_whole(&self) -> bool {
-        self.sort != Sort::Custom && self.arguments.is_whole()
+        self.sort != ChatCallKind::Custom && self.arguments.is_whole()
     }
 
     /// Keeps the unknown fields of a piece; the last value of each counts.
-    fn keep(&mut self, piece: &Piece<'_>, sink: &mut Sink<'_>) -> Result<(), StreamError> {
+    fn keep(
+        &mut self,
+        piece: &CallPiece<'_>,
+        sink: &mut AnswerSink<'_>,
+    ) -> Result<(), StreamError> {
         for (name, value) in &piece.rest {
             sink.budget.keep(name.len() + value.get().len())?;
             let value = value.get().to_owned();
@@ -187,14 +197,14 @@ impl Call {
     }
 
     /// The block, and whether it is a call that may have been cut off.
-    fn block(&self) -> (Block, bool) {
+    fn block(&self) -> (StreamedBlock, bool) {
         let given = &self.arguments.text;
         let (id, name) = (quoted(&self.id), quoted(&self.name));
         let mut rest = String::new();
         for (name, value) in &self.rest {
             rest += &format!(",{}:{value}", quoted(name));
         }
-        let (call, may_be_cut, called) = if self.sort == Sort::Custom {
+        let (call, may_be_cut, called) = if self.sort == ChatCallKind::Custom {
             // Text becomes a JSON string, and its end is never known.
             let input = quoted(given);
             let call = arguments::call(&self.id, &self.name, &input);
@@ -206,17 +216,17 @@ impl Call {
             let arguments = quoted(&call.call.arguments);
             let function = format!(r#"{{"name":{name},"arguments":{arguments}}}"#);
             let called = match self.sort {
-                Sort::Legacy => function,
+                ChatCallKind::Legacy => function,
                 _ => format!(r#"{{"id":{id},"type":"function","function":{function}{rest}}}"#),
             };
             (call, may_be_cut, called)
         };
         let data = match self.sort {
-            Sort::Legacy => {
+            ChatCallKind::Legacy => {
                 format!(r#"{{"role":"assistant","content":null,"function_call":{called}}}"#)
             }
             _ => format!(r#"{{"role":"assistant","content":null,"tool_calls":[{called}]}}"#),
         };
-        (Block { data, call: Some(call), partial: false }, may_be_cut)
+        (StreamedBlock { data, call: Some(call), partial: false }, may_be_cut)
     }
 }

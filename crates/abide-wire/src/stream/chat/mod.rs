@@ -8,26 +8,26 @@ mod calls;
 mod chunk;
 mod piece;
 
-use super::answer::{Sink, parse};
-use super::block::{Block, Delta};
+use super::answer::{AnswerSink, parse};
+use super::block::{StreamDelta, StreamedBlock};
 use super::error::StreamError;
-use super::event::Event;
+use super::event::SseEvent;
 use super::field::quoted;
 use super::tally;
-use calls::Calls;
-use chunk::{Choice, Chunk, Content, Message};
-use piece::Piece;
+use calls::ChatCalls;
+use chunk::{ChatChunk, ChatMessage, Choice, ChunkContent};
+use piece::CallPiece;
 
 /// The state of an answer being parsed.
 #[derive(Debug, Default)]
-pub(super) struct Chat {
-    run: Option<Run>,
-    calls: Calls,
+pub(super) struct ChatParser {
+    run: Option<TextRun>,
+    calls: ChatCalls,
 }
 
 /// The field that a run comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum TextRunKind {
     Content,
     ReasoningContent,
     Reasoning,
@@ -35,18 +35,18 @@ enum Kind {
 }
 
 #[derive(Debug)]
-struct Run {
-    kind: Kind,
+struct TextRun {
+    kind: TextRunKind,
     text: String,
 }
 
-impl Chat {
+impl ChatParser {
     pub(super) fn take(
         &mut self,
-        event: Event<'_>,
-        sink: &mut Sink<'_>,
+        event: SseEvent<'_>,
+        sink: &mut AnswerSink<'_>,
     ) -> Result<(), StreamError> {
-        let chunk: Chunk<'_> = parse(event)?;
+        let chunk: ChatChunk<'_> = parse(event)?;
         sink.about.named(&chunk.id, &chunk.model);
         if let Some(usage) = chunk.usage {
             sink.about.used(usage);
@@ -65,7 +65,11 @@ impl Chat {
         Ok(())
     }
 
-    fn choice(&mut self, choice: &Choice<'_>, sink: &mut Sink<'_>) -> Result<(), StreamError> {
+    fn choice(
+        &mut self,
+        choice: &Choice<'_>,
+        sink: &mut AnswerSink<'_>,
+    ) -> Result<(), StreamError> {
         if let Some(reason) = choice.finish_reason.some() {
             sink.about.reason = Some(reason.to_owned());
         }
@@ -79,42 +83,56 @@ impl Chat {
         Ok(())
     }
 
-    fn message(&mut self, message: &Message<'_>, sink: &mut Sink<'_>) -> Result<(), StreamError> {
+    fn message(
+        &mut self,
+        message: &ChatMessage<'_>,
+        sink: &mut AnswerSink<'_>,
+    ) -> Result<(), StreamError> {
         if let Some(thought) = message.reasoning_content.some() {
-            self.go_on(Kind::ReasoningContent, thought, sink)?;
+            self.go_on(TextRunKind::ReasoningContent, thought, sink)?;
         } else if let Some(thought) = message.reasoning.some() {
-            self.go_on(Kind::Reasoning, thought, sink)?;
+            self.go_on(TextRunKind::Reasoning, thought, sink)?;
         }
         match &message.content {
-            Content::None => {}
-            Content::Text(text) => self.go_on(Kind::Content, text, sink)?,
-            Content::Parts(parts) => {
+            ChunkContent::None => {}
+            ChunkContent::Text(text) => self.go_on(TextRunKind::Content, text, sink)?,
+            ChunkContent::Parts(parts) => {
                 for (thought, text) in parts {
-                    let kind = if *thought { Kind::ReasoningContent } else { Kind::Content };
+                    let kind =
+                        if *thought { TextRunKind::ReasoningContent } else { TextRunKind::Content };
                     self.go_on(kind, text, sink)?;
                 }
             }
         }
         if let Some(refusal) = message.refusal.some() {
-            self.go_on(Kind::Refusal, refusal, sink)?;
+            self.go_on(TextRunKind::Refusal, refusal, sink)?;
         }
         for piece in message.tool_calls.iter().flatten() {
             self.piece(piece, sink)?;
         }
         if let Some(function) = &message.function_call {
-            self.piece(&Piece::legacy(function), sink)?;
+            self.piece(&CallPiece::legacy(function), sink)?;
         }
         Ok(())
     }
 
-    fn piece(&mut self, piece: &Piece<'_>, sink: &mut Sink<'_>) -> Result<(), StreamError> {
+    fn piece(
+        &mut self,
+        piece: &CallPiece<'_>,
+        sink: &mut AnswerSink<'_>,
+    ) -> Result<(), StreamError> {
         if self.calls.begins(piece) {
             self.end_run(sink);
         }
         self.calls.take(piece, sink)
     }
 
-    fn go_on(&mut self, kind: Kind, text: &str, sink: &mut Sink<'_>) -> Result<(), StreamError> {
+    fn go_on(
+        &mut self,
+        kind: TextRunKind,
+        text: &str,
+        sink: &mut AnswerSink<'_>,
+    ) -> Result<(), StreamError> {
         if text.is_empty() {
             return Ok(());
         }
@@ -126,48 +144,50 @@ impl Chat {
                 self.end_run(sink);
                 self.calls.end_whole(sink);
                 sink.begins();
-                self.run = Some(Run { kind, text: text.to_owned() });
+                self.run = Some(TextRun { kind, text: text.to_owned() });
             }
         }
         (sink.tell)(match kind {
-            Kind::Content => Delta::Text(text),
-            Kind::ReasoningContent | Kind::Reasoning => Delta::Thinking(text),
-            Kind::Refusal => Delta::Refusal(text),
+            TextRunKind::Content => StreamDelta::Text(text),
+            TextRunKind::ReasoningContent | TextRunKind::Reasoning => StreamDelta::Thinking(text),
+            TextRunKind::Refusal => StreamDelta::Refusal(text),
         });
         Ok(())
     }
 
-    fn end_run(&mut self, sink: &mut Sink<'_>) {
+    fn end_run(&mut self, sink: &mut AnswerSink<'_>) {
         if let Some(run) = self.run.take() {
             sink.block(run.into_block());
         }
     }
 
     /// Finishes the choice and everything in it.
-    pub(super) fn end(&mut self, sink: &mut Sink<'_>) {
+    pub(super) fn end(&mut self, sink: &mut AnswerSink<'_>) {
         self.end_run(sink);
         self.calls.end_all(sink);
     }
 
-    pub(super) fn unfinished(self) -> Vec<Block> {
-        let run = self.run.map(Run::into_block).into_iter();
-        run.chain(self.calls.into_blocks()).map(Block::cut).collect()
+    pub(super) fn unfinished(self) -> Vec<StreamedBlock> {
+        let run = self.run.map(TextRun::into_block).into_iter();
+        run.chain(self.calls.into_blocks()).map(StreamedBlock::cut).collect()
     }
 }
 
-impl Run {
-    fn into_block(self) -> Block {
+impl TextRun {
+    fn into_block(self) -> StreamedBlock {
         let text = quoted(&self.text);
         let data = match self.kind {
-            Kind::Content => format!(r#"{{"role":"assistant","content":{text}}}"#),
-            Kind::ReasoningContent => {
+            TextRunKind::Content => format!(r#"{{"role":"assistant","content":{text}}}"#),
+            TextRunKind::ReasoningContent => {
                 format!(r#"{{"role":"assistant","content":null,"reasoning_content":{text}}}"#)
             }
-            Kind::Reasoning => {
+            TextRunKind::Reasoning => {
                 format!(r#"{{"role":"assistant","content":null,"reasoning":{text}}}"#)
             }
-            Kind::Refusal => format!(r#"{{"role":"assistant","content":null,"refusal":{text}}}"#),
+            TextRunKind::Refusal => {
+                format!(r#"{{"role":"assistant","content":null,"refusal":{text}}}"#)
+            }
         };
-        Block { data, call: None, partial: false }
+        StreamedBlock { data, call: None, partial: false }
     }
 }

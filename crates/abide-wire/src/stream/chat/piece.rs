@@ -6,11 +6,11 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::super::field::{Number, Text, object};
+use super::super::field::{FieldText, Number, object};
 
 /// The kind of tool that is called.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Sort {
+pub(super) enum ChatCallKind {
     /// A function, which takes JSON.
     #[default]
     Function,
@@ -22,10 +22,10 @@ pub(super) enum Sort {
 
 /// A piece of a call.
 #[derive(Default)]
-pub(super) struct Piece<'a> {
+pub(super) struct CallPiece<'a> {
     pub(super) index: Option<i64>,
-    pub(super) id: Text<'a>,
-    pub(super) sort: Sort,
+    pub(super) id: FieldText<'a>,
+    pub(super) sort: ChatCallKind,
     pub(super) function: Option<Function<'a>>,
     /// Its unknown fields, such as what a provider wants sent back.
     pub(super) rest: Vec<(Cow<'a, str>, &'a RawValue)>,
@@ -34,16 +34,16 @@ pub(super) struct Piece<'a> {
 object! {
     #[derive(Clone)]
     pub(super) struct Function<'a> {
-        name = "name": Text<'a>,
+        name = "name": FieldText<'a>,
         arguments = "arguments": Option<&'a RawValue>,
         input = "input": Option<&'a RawValue>,
     }
 }
 
-impl<'a> Piece<'a> {
+impl<'a> CallPiece<'a> {
     /// A piece of a call in the legacy form.
     pub(super) fn legacy(function: &Function<'a>) -> Self {
-        Self { sort: Sort::Legacy, function: Some(function.clone()), ..Self::default() }
+        Self { sort: ChatCallKind::Legacy, function: Some(function.clone()), ..Self::default() }
     }
 
     pub(super) fn name(&self) -> Option<&str> {
@@ -53,13 +53,13 @@ impl<'a> Piece<'a> {
     /// The arguments. Some providers send the object itself instead of its text.
     pub(super) fn arguments(&self) -> Cow<'_, str> {
         let given = self.function.as_ref().and_then(|function| match self.sort {
-            Sort::Custom => function.input,
-            Sort::Function | Sort::Legacy => function.arguments,
+            ChatCallKind::Custom => function.input,
+            ChatCallKind::Function | ChatCallKind::Legacy => function.arguments,
         });
         let Some(raw) = given else { return Cow::Borrowed("") };
         match raw.get() {
             "null" => Cow::Borrowed(""),
-            text if text.starts_with('"') => serde_json::from_str::<Text<'_>>(text)
+            text if text.starts_with('"') => serde_json::from_str::<FieldText<'_>>(text)
                 .ok()
                 .and_then(|text| text.0)
                 .unwrap_or(Cow::Borrowed(text)),
@@ -68,39 +68,39 @@ impl<'a> Piece<'a> {
     }
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Piece<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for CallPiece<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(PieceVisitor)
+        deserializer.deserialize_map(CallPieceVisitor)
     }
 }
 
-struct PieceVisitor;
+struct CallPieceVisitor;
 
-impl<'de> Visitor<'de> for PieceVisitor {
-    type Value = Piece<'de>;
+impl<'de> Visitor<'de> for CallPieceVisitor {
+    type Value = CallPiece<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a piece of a call")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Piece<'de>, A::Error> {
-        let mut piece = Piece::default();
-        while let Some(Text(key)) = map.next_key::<Text<'de>>()? {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<CallPiece<'de>, A::Error> {
+        let mut piece = CallPiece::default();
+        while let Some(FieldText(key)) = map.next_key::<FieldText<'de>>()? {
             let key = key.unwrap_or_default();
             match &*key {
                 "index" => piece.index = map.next_value::<Number>()?.0,
                 "id" => piece.id = map.next_value()?,
                 // The kind follows from the other fields.
                 "type" => {
-                    if map.next_value::<Text<'_>>()?.some() == Some("custom") {
-                        piece.sort = Sort::Custom;
+                    if map.next_value::<FieldText<'_>>()?.some() == Some("custom") {
+                        piece.sort = ChatCallKind::Custom;
                     }
                 }
                 "function" => piece.function = map.next_value::<Option<_>>()?.or(piece.function),
                 "custom" => {
                     if let Some(custom) = map.next_value::<Option<_>>()? {
                         piece.function = Some(custom);
-                        piece.sort = Sort::Custom;
+                        piece.sort = ChatCallKind::Custom;
                     }
                 }
                 _ => {

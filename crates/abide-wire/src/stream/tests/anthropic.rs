@@ -23,7 +23,7 @@ fn blocks_are_whole() {
     assert_eq!((usage.input_tokens, usage.cache_write_tokens), (120, 36), "the cached ones too");
 }
 
-fn one(start: &str, deltas: &[&str]) -> Block {
+fn one(start: &str, deltas: &[&str]) -> StreamedBlock {
     let mut data =
         vec![format!(r#"{{"type":"content_block_start","index":0,"content_block":{start}}}"#)];
     data.extend(
@@ -39,7 +39,7 @@ fn one(start: &str, deltas: &[&str]) -> Block {
     brought.blocks.remove(0)
 }
 
-fn content(block: &Block) -> &str {
+fn content(block: &StreamedBlock) -> &str {
     let inner = block.data.strip_prefix(r#"{"role":"assistant","content":["#);
     inner.and_then(|inner| inner.strip_suffix("]}")).unwrap()
 }

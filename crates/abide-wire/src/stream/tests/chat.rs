@@ -74,7 +74,8 @@ fn a_block_is_given_as_soon_as_it_is_complete() {
     ] {
         let mut blocks = 0;
         let bytes = stream(&[&data]);
-        let mut tell = |delta: Delta<'_>| blocks += usize::from(matches!(delta, Delta::Block(_)));
+        let mut tell =
+            |delta: StreamDelta<'_>| blocks += usize::from(matches!(delta, StreamDelta::Block(_)));
         parser.feed(&bytes, &mut tell).unwrap();
         given.push(blocks);
     }

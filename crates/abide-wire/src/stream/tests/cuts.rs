@@ -36,7 +36,7 @@ fn is_the_sample(brought: &Brought) {
 }
 
 /// The text that blocks hold.
-fn texts<'a>(blocks: impl Iterator<Item = &'a Block>) -> String {
+fn texts<'a>(blocks: impl Iterator<Item = &'a StreamedBlock>) -> String {
     let mut all = String::new();
     for block in blocks {
         let data: Value = serde_json::from_str(&block.data).unwrap();

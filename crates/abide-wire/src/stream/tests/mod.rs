@@ -18,25 +18,25 @@ struct Brought {
     refusal: String,
     /// Each call that started, with its arguments as they were told.
     calls: Vec<(String, String, String)>,
-    blocks: Vec<Block>,
-    ended: Ended,
+    blocks: Vec<StreamedBlock>,
+    ended: StreamEnd,
     failed: Option<StreamError>,
 }
 
 impl Brought {
-    fn hear(&mut self, delta: Delta<'_>) {
+    fn hear(&mut self, delta: StreamDelta<'_>) {
         match delta {
-            Delta::Text(text) => self.text.push_str(text),
-            Delta::Thinking(text) => self.thinking.push_str(text),
-            Delta::Refusal(text) => self.refusal.push_str(text),
-            Delta::CallStarted { id, name } => {
+            StreamDelta::Text(text) => self.text.push_str(text),
+            StreamDelta::Thinking(text) => self.thinking.push_str(text),
+            StreamDelta::Refusal(text) => self.refusal.push_str(text),
+            StreamDelta::CallStarted { id, name } => {
                 self.calls.push((id.to_owned(), name.to_owned(), String::new()));
             }
-            Delta::CallArguments { id, text } => {
+            StreamDelta::CallArguments { id, text } => {
                 let call = self.calls.iter_mut().find(|call| call.0 == id).expect("it started");
                 call.2.push_str(text);
             }
-            Delta::Block(block) => self.blocks.push(block),
+            StreamDelta::Block(block) => self.blocks.push(block),
         }
     }
 

@@ -3,25 +3,25 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-use crate::json::{Fields, list};
+use crate::json::{RawFields, list};
 use crate::piece::Speaker;
 
 /// The blocks of one side until the other speaks.
 #[derive(Debug)]
-pub(super) struct Turn {
+pub(super) struct AnthropicTurn {
     pub(super) role: Speaker,
-    pub(super) blocks: Vec<Block>,
+    pub(super) blocks: Vec<TurnBlock>,
 }
 
 /// A block of a turn.
 #[derive(Debug)]
-pub(super) struct Block {
+pub(super) struct TurnBlock {
     text: String,
-    sort: Sort,
+    sort: TurnBlockKind,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Sort {
+enum TurnBlockKind {
     Plain,
     /// Reasoning.
     Thought,
@@ -32,32 +32,34 @@ enum Sort {
     UsedBy(String),
 }
 
-impl Block {
+impl TurnBlock {
     pub(super) const fn plain(text: String) -> Self {
-        Self { text, sort: Sort::Plain }
+        Self { text, sort: TurnBlockKind::Plain }
     }
 
     pub(super) const fn thought(text: String) -> Self {
-        Self { text, sort: Sort::Thought }
+        Self { text, sort: TurnBlockKind::Thought }
     }
 
     /// A block of the model that may be linked to another.
     pub(super) fn other(text: String) -> Self {
-        let sort = Self::bond(&text).unwrap_or(Sort::Plain);
+        let sort = Self::bond(&text).unwrap_or(TurnBlockKind::Plain);
         Self { text, sort }
     }
 
-    fn bond(text: &str) -> Option<Sort> {
-        let fields = Fields::of(text)?;
+    fn bond(text: &str) -> Option<TurnBlockKind> {
+        let fields = RawFields::of(text)?;
         let sort = fields.decoded("type")?;
         let name = |name: &str| fields.decoded(name).unwrap_or_default().into_owned();
         match &*sort {
             "tool_use" => {
-                let caller = Fields::of(fields.get("caller")?.get())?;
-                Some(Sort::UsedBy(caller.decoded("tool_id")?.into_owned()))
+                let caller = RawFields::of(fields.get("caller")?.get())?;
+                Some(TurnBlockKind::UsedBy(caller.decoded("tool_id")?.into_owned()))
             }
-            sort if sort.ends_with("_tool_use") => Some(Sort::Use(name("id"))),
-            sort if sort.ends_with("_tool_result") => Some(Sort::Result(name("tool_use_id"))),
+            sort if sort.ends_with("_tool_use") => Some(TurnBlockKind::Use(name("id"))),
+            sort if sort.ends_with("_tool_result") => {
+                Some(TurnBlockKind::Result(name("tool_use_id")))
+            }
             _ => None,
         }
     }
@@ -67,10 +69,10 @@ impl Block {
     }
 }
 
-impl Turn {
+impl AnthropicTurn {
     /// Drops trailing reasoning: the API rejects a turn that ends with it.
     pub(super) fn drop_thoughts(&mut self) {
-        while self.blocks.pop_if(|block| block.sort == Sort::Thought).is_some() {}
+        while self.blocks.pop_if(|block| block.sort == TurnBlockKind::Thought).is_some() {}
     }
 
     pub(super) fn message(&self) -> String {
@@ -83,22 +85,22 @@ impl Turn {
 /// Drops uses of the API's own tools without a later result, and results without an earlier use:
 /// the answer was cut off, or part of it is gone. The result may be in a later turn if the tool
 /// itself makes calls.
-pub(super) fn keep_pairs(turns: &mut [Turn]) {
+pub(super) fn keep_pairs(turns: &mut [AnthropicTurn]) {
     let (mut seen, mut kept) = (HashSet::new(), HashSet::new());
     let mut open = HashMap::new();
     for (number, turn) in turns.iter().enumerate() {
         for (place, block) in turn.blocks.iter().enumerate() {
             let at = (number, place);
             match &block.sort {
-                Sort::Use(id) if seen.insert(id.as_str()) => {
+                TurnBlockKind::Use(id) if seen.insert(id.as_str()) => {
                     open.insert(id.as_str(), at);
                 }
-                Sort::Result(id) => {
+                TurnBlockKind::Result(id) => {
                     if let Some(used) = open.remove(id.as_str()) {
                         kept.extend([used, at]);
                     }
                 }
-                Sort::UsedBy(id) => kept.extend(open.get(id.as_str())),
+                TurnBlockKind::UsedBy(id) => kept.extend(open.get(id.as_str())),
                 _ => {}
             }
         }
@@ -108,14 +110,14 @@ pub(super) fn keep_pairs(turns: &mut [Turn]) {
         turn.blocks.retain(|block| {
             let paired = kept.contains(&(number, place));
             place += 1;
-            paired || !matches!(block.sort, Sort::Use(_) | Sort::Result(_))
+            paired || !matches!(block.sort, TurnBlockKind::Use(_) | TurnBlockKind::Result(_))
         });
     }
 }
 
 /// Drops trailing reasoning and empty turns, then joins consecutive turns of one role.
-pub(super) fn join(turns: &mut Vec<Turn>) {
-    let mut joined: Vec<Turn> = Vec::with_capacity(turns.len());
+pub(super) fn join(turns: &mut Vec<AnthropicTurn>) {
+    let mut joined: Vec<AnthropicTurn> = Vec::with_capacity(turns.len());
     for mut turn in turns.drain(..) {
         turn.drop_thoughts();
         match joined.last_mut().filter(|last| last.role == turn.role) {
@@ -148,7 +150,7 @@ fn unmarked(block: &str, left: &mut usize) -> Option<String> {
     if !block.contains(MARK) && !block.contains("\\u") {
         return None;
     }
-    let fields = Fields::of(block)?;
+    let fields = RawFields::of(block)?;
     let marked = fields.get(MARK).is_some();
     let over = marked && *left == 0;
     *left -= usize::from(marked && !over);

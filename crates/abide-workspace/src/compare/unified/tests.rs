@@ -8,9 +8,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::diff;
-use crate::sample::{Heap, Node, directory, file, link};
+use crate::sample::{Heap, SampleNode, directory, file, link};
 
-fn text(old: &Node, new: &Node) -> (String, Vec<DiffStat>) {
+fn text(old: &SampleNode, new: &SampleNode) -> (String, Vec<DiffStat>) {
     let heap = Heap::default();
     let (old, new) = (old.store(&heap), new.store(&heap));
     let mut text = Vec::new();
@@ -25,7 +25,7 @@ fn text(old: &Node, new: &Node) -> (String, Vec<DiffStat>) {
 }
 
 /// What git itself prints for the same files, without the lines that name its own objects.
-fn printed_by_git(old: &Node, new: &Node) -> Option<String> {
+fn printed_by_git(old: &SampleNode, new: &SampleNode) -> Option<String> {
     let room = tempfile::tempdir().unwrap();
     let git = |args: &[&str]| git(room.path(), args, b"");
     let (status, _) = git(&["init", "-q"])?;
@@ -61,7 +61,7 @@ fn git(at: &Path, args: &[&str], input: &[u8]) -> Option<(bool, Vec<u8>)> {
     Some((output.status.success(), output.stdout))
 }
 
-fn trees() -> (Node, Node) {
+fn trees() -> (SampleNode, SampleNode) {
     let long = |changed: &[u32]| {
         let line = |n: u32| {
             let mark = if changed.contains(&n) { " changed" } else { "" };
@@ -135,34 +135,34 @@ fn a_binary_file_that_moved_and_changed_says_how_alike_it_is() {
 
 #[test]
 fn git_applies_the_text() {
-    let (Node::Directory(mut old, _), Node::Directory(mut new, _)) = trees() else {
+    let (SampleNode::Directory(mut old, _), SampleNode::Directory(mut new, _)) = trees() else {
         unreachable!("trees are directories")
     };
     old.remove(&b"binary"[..]);
     new.remove(&b"binary"[..]);
-    let (old, new) = (Node::Directory(old, 0o755), Node::Directory(new, 0o755));
+    let (old, new) = (SampleNode::Directory(old, 0o755), SampleNode::Directory(new, 0o755));
     let room = tempfile::tempdir().unwrap();
     old.make(room.path());
     let (text, _) = text(&old, &new);
     if let Some((applied, _)) = git(room.path(), &["apply", "-"], text.as_bytes()) {
         assert!(applied, "{text}");
-        assert_eq!(Node::look(room.path()), new);
+        assert_eq!(SampleNode::look(room.path()), new);
     }
 }
 
 #[test]
 fn a_large_file_is_compared_by_its_hash() {
     let heap = Heap::default();
-    let entry = |hash: &[u8], size| Entry {
+    let entry = |hash: &[u8], size| TreeEntry {
         name: b"f".to_vec(),
         kind: EntryKind::Large,
         mode: 0o644,
         size,
         hash: abide_model::ObjectHash::of(hash),
     };
-    let changed = Changed {
+    let changed = ChangedPath {
         path: b"f".to_vec(),
-        change: Change::Modified,
+        change: ChangeKind::Modified,
         old: Some(entry(b"1", 9 << 20)),
         new: Some(entry(b"2", 9 << 20)),
     };

@@ -35,7 +35,7 @@ const MOST_WAIT: Duration = Duration::from_secs(10);
 const RESULT_TOLD: usize = 8 << 10;
 
 /// Looks up an environment variable.
-type Lookup = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+type VariableLookup = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 /// Summarizes with a model on any server that implements OpenAI's Chat Completions or Anthropic's
 /// Messages.
@@ -49,7 +49,7 @@ pub struct SummaryEndpoint {
     base: String,
     model: String,
     key: Option<String>,
-    lookup: Lookup,
+    lookup: VariableLookup,
     connect: Duration,
     time: Duration,
     most_bytes: u64,
@@ -138,7 +138,7 @@ impl Summarizer for SummaryEndpoint {
         let address = Address::read(&self.base, self.form.path()).ok_or(SummaryError::Address)?;
         let lines = SummaryLine::all(request).into_iter().map(shortened);
         let body = self.form.request(&self.model, &address, request.most_tokens, lines);
-        let asked = Asked {
+        let asked = EndpointRequest {
             endpoint: self,
             secret: Secret { key: key.as_deref(), credentials: address.credentials() },
             address: &address,
@@ -197,7 +197,7 @@ impl Secret<'_> {
 }
 
 /// A request, which may be retried.
-struct Asked<'a> {
+struct EndpointRequest<'a> {
     endpoint: &'a SummaryEndpoint,
     secret: Secret<'a>,
     address: &'a Address,
@@ -206,19 +206,19 @@ struct Asked<'a> {
 }
 
 /// The result of one attempt.
-enum Answered {
+enum EndpointReply {
     Summary(String),
     Refused { status: StatusCode, message: String, wait: Option<Duration> },
 }
 
-impl Asked<'_> {
+impl EndpointRequest<'_> {
     fn summary(&self) -> Result<String, SummaryError> {
         let mut tries = 0;
         loop {
             tries += 1;
             let (status, message, wait) = match self.once()? {
-                Answered::Summary(text) => return Ok(text),
-                Answered::Refused { status, message, wait } => (status, message, wait),
+                EndpointReply::Summary(text) => return Ok(text),
+                EndpointReply::Refused { status, message, wait } => (status, message, wait),
             };
             let passing = status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error();
             let wait = wait.unwrap_or(Duration::from_secs(u64::from(tries)));
@@ -235,7 +235,7 @@ impl Asked<'_> {
         self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
     }
 
-    fn once(&self) -> Result<Answered, SummaryError> {
+    fn once(&self) -> Result<EndpointReply, SummaryError> {
         let left = self.left().map(|left| left.max(Duration::from_millis(1)));
         let connect = self.endpoint.connect.max(Duration::from_millis(1));
         let mut config = Agent::config_builder()
@@ -262,13 +262,13 @@ impl Asked<'_> {
             let body = body.map_err(|error| self.error(&error))?;
             let text =
                 self.endpoint.form.answer(&body).map_err(|error| self.without_secret(error))?;
-            return Ok(Answered::Summary(self.secret.out_of_summary(&text)));
+            return Ok(EndpointReply::Summary(self.secret.out_of_summary(&text)));
         }
         let wait = retry_after(response.headers());
         // If the error response cannot be read, the status is enough.
         let body = response.body_mut().with_config().limit(REFUSAL_READ).read_to_vec();
         let message = self.secret.out_of(&EndpointForm::refusal(&body.unwrap_or_default()));
-        Ok(Answered::Refused { status, message: one_line(&message, REFUSAL_TOLD), wait })
+        Ok(EndpointReply::Refused { status, message: one_line(&message, REFUSAL_TOLD), wait })
     }
 
     fn error(&self, error: &ureq::Error) -> SummaryError {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::super::line::{SummaryLine, UNKNOWN};
 use super::super::{OpenTask, one_line};
 use super::files::files;
-use super::sections::{Heading, Sections};
+use super::sections::{Heading, SummarySections};
 use super::sentence::deciding;
 
 /// Maximum length of an item in bytes.
@@ -23,17 +23,21 @@ const EARLIER: usize = 1600;
 const LAST_CALLS: usize = 5;
 
 /// A call and its known outcome.
-struct Called<'a> {
+struct SummarizedCall<'a> {
     name: &'a str,
     arguments: &'a str,
     outcome: &'static str,
 }
 
 /// Collects the sections for a conversation.
-pub(super) fn gather(lines: &[SummaryLine], tasks: &[OpenTask], touched: &[String]) -> Sections {
-    let mut sections = Sections::default();
-    let mut carried = Sections::default();
-    let mut calls: Vec<Called<'_>> = Vec::new();
+pub(super) fn gather(
+    lines: &[SummaryLine],
+    tasks: &[OpenTask],
+    touched: &[String],
+) -> SummarySections {
+    let mut sections = SummarySections::default();
+    let mut carried = SummarySections::default();
+    let mut calls: Vec<SummarizedCall<'_>> = Vec::new();
     let mut by_id: HashMap<&str, usize> = HashMap::new();
     let mut last_said = None;
     for line in lines {
@@ -55,7 +59,11 @@ pub(super) fn gather(lines: &[SummaryLine], tasks: &[OpenTask], touched: &[Strin
                 for call in &line.calls {
                     by_id.insert(&call.id, calls.len());
                     let outcome = "no result";
-                    calls.push(Called { name: &call.name, arguments: &call.arguments, outcome });
+                    calls.push(SummarizedCall {
+                        name: &call.name,
+                        arguments: &call.arguments,
+                        outcome,
+                    });
                 }
             }
             "tool" => {
@@ -92,8 +100,8 @@ pub(super) fn gather(lines: &[SummaryLine], tasks: &[OpenTask], touched: &[Strin
 
 /// Carries over what an earlier summary says, unless newer information replaces it. `carried` holds
 /// what must come after the new items.
-fn carry(text: &str, sections: &mut Sections, carried: &mut Sections) {
-    let Some(mut earlier) = Sections::read(text) else {
+fn carry(text: &str, sections: &mut SummarySections, carried: &mut SummarySections) {
+    let Some(mut earlier) = SummarySections::read(text) else {
         sections.add(Heading::Earlier, text, EARLIER);
         return;
     };
@@ -116,9 +124,9 @@ fn carry(text: &str, sections: &mut Sections, carried: &mut Sections) {
 
 /// Newest first: the files passed in, those of the calls, those of earlier summaries.
 fn add_files(
-    sections: &mut Sections,
-    carried: &mut Sections,
-    calls: &[Called<'_>],
+    sections: &mut SummarySections,
+    carried: &mut SummarySections,
+    calls: &[SummarizedCall<'_>],
     touched: &[String],
 ) {
     for path in touched {
@@ -139,9 +147,9 @@ fn add_files(
 
 /// The last statement and the last calls, or what an earlier summary says if nothing came after it.
 fn add_last_state(
-    sections: &mut Sections,
-    carried: &mut Sections,
-    calls: &[Called<'_>],
+    sections: &mut SummarySections,
+    carried: &mut SummarySections,
+    calls: &[SummarizedCall<'_>],
     last_said: Option<&str>,
 ) {
     if last_said.is_none() && calls.is_empty() {

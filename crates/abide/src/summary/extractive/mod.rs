@@ -1,6 +1,6 @@
 //! Summaries without a model, in the words of the conversation.
 //!
-//! The same context always gives the same summary. It has the sections of [`sections::Sections`],
+//! The same context always gives the same summary. It has the sections of [`sections::SummarySections`],
 //! with one line per item, so that the next summary can read this one and carry it on. It never
 //! exceeds its limit; what does not fit is counted.
 
@@ -18,9 +18,9 @@ use super::{Summarizer, SummaryError, SummaryRequest};
 ///
 /// Decisions are recognised by English words. In other languages only that section is missing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Extractive;
+pub struct ExtractiveSummarizer;
 
-impl Summarizer for Extractive {
+impl Summarizer for ExtractiveSummarizer {
     fn name(&self) -> String {
         "extractive".to_owned()
     }

@@ -98,7 +98,7 @@ impl Heading {
 
 /// One section.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Section {
+pub(super) struct SummarySection {
     /// One line each.
     pub(super) items: Vec<String>,
     /// Number of items that were dropped.
@@ -109,13 +109,13 @@ pub(super) struct Section {
 
 /// The sections of a summary.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Sections {
-    all: [Section; HEADINGS.len()],
+pub(super) struct SummarySections {
+    all: [SummarySection; HEADINGS.len()],
 }
 
-impl Sections {
+impl SummarySections {
     /// A section.
-    pub(super) fn of(&mut self, heading: Heading) -> &mut Section {
+    pub(super) fn of(&mut self, heading: Heading) -> &mut SummarySection {
         // `Heading` has as many values as there are sections.
         #[expect(clippy::indexing_slicing)]
         &mut self.all[heading as usize]
@@ -200,7 +200,7 @@ impl Sections {
     }
 }
 
-impl Section {
+impl SummarySection {
     /// Size in bytes with all of its items.
     fn cost(&self, heading: Heading) -> usize {
         if self.items.is_empty() && self.left_out == 0 {

@@ -7,10 +7,10 @@ use serde_json::json;
 use super::super::Summarizer;
 use super::super::sample::{Sample, task};
 use super::super::{SummaryError, SummaryRequest};
-use super::Extractive;
+use super::ExtractiveSummarizer;
 
 fn summary(sample: &Sample, most_tokens: u64) -> String {
-    let text = Extractive.summarize(&sample.request(most_tokens)).unwrap();
+    let text = ExtractiveSummarizer.summarize(&sample.request(most_tokens)).unwrap();
     assert!(text.len() as u64 <= most_tokens * 4, "{} bytes: {text}", text.len());
     text
 }
@@ -38,7 +38,7 @@ fn every_section_has_what_belongs_there() {
     let tasks = [task("T1", "Mend the parser", TaskStatus::Implementing)];
     let files = ["docs/notes.md".to_owned()];
     let request = SummaryRequest { tasks: &tasks, files: &files, ..sample.request(2000) };
-    let text = Extractive.summarize(&request).unwrap();
+    let text = ExtractiveSummarizer.summarize(&request).unwrap();
     let expected = "\
 Summary of the conversation so far, taken from it word for word by abide.
 
@@ -69,7 +69,7 @@ Summary of the conversation so far, taken from it word for word by abide.
 - called bash {\"command\":\"make\"}: nobody knows how it ended
 - said: Both are done; the tests run.";
     assert_eq!(text, expected);
-    assert_eq!(Extractive.summarize(&request).unwrap(), text, "the same again");
+    assert_eq!(ExtractiveSummarizer.summarize(&request).unwrap(), text, "the same again");
 }
 
 #[test]
@@ -194,9 +194,12 @@ fn what_cannot_be_read_is_passed_over() {
     let sample = Sample::default().finished("gone", false, &json!({"stderr": "x"}));
     let text = summary(&sample, 200);
     assert!(text.contains("- gone: {\"stderr\":\"x\"}"), "{text}");
-    let nothing = Extractive.summarize(&Sample::default().request(200)).unwrap();
+    let nothing = ExtractiveSummarizer.summarize(&Sample::default().request(200)).unwrap();
     assert_eq!(nothing.lines().count(), 1, "{nothing}");
-    assert!(matches!(Extractive.summarize(&work().request(0)), Err(SummaryError::NoRoom)));
+    assert!(matches!(
+        ExtractiveSummarizer.summarize(&work().request(0)),
+        Err(SummaryError::NoRoom)
+    ));
 }
 
 proptest! {
@@ -223,7 +226,7 @@ proptest! {
                 sample = sample.summary(&text);
             }
             let request = SummaryRequest { files: &paths, ..sample.request(most_tokens) };
-            text = Extractive.summarize(&request).unwrap();
+            text = ExtractiveSummarizer.summarize(&request).unwrap();
             prop_assert!(text.len() as u64 <= most_tokens * 4);
             prop_assert!(!text.contains(|c: char| c.is_control() && c != '\n'));
         }
