@@ -173,7 +173,7 @@ fn nonsense_in_the_settings_is_refused() {
     let refused = env.run(&["history"]).failure(1);
     assert!(refused.stderr.contains("invalid duration `soon`"), "{refused:?}");
     let usage = env.run(&["cleanup", "--older-than", "30"]).failure(2);
-    assert!(usage.stderr.contains("write it as 30d"), "{usage:?}");
+    assert!(usage.stderr.contains("examples: 30d"), "{usage:?}");
 }
 
 #[test]
