@@ -502,7 +502,7 @@ fn what_a_repair_kept_stays_where_its_record_cannot_be_read() {
     let erased = store.apply_erase(&plan, None, WAIT).unwrap();
     assert!(disk.files().contains(&dir.join("0")));
     let [note] = &erased.notes[..] else { panic!("{erased:?}") };
-    assert!(note.contains("0badcafe cannot be read, and what it keeps is not erased"), "{note}");
+    assert!(note.contains("0badcafe cannot be read, so its copies are not erased"), "{note}");
     // The removal of a session says so too.
     let all = Retention { max_count: Some(0), min_keep: 0, ..Retention::default() };
     let cleanup = store.plan_cleanup(&all).unwrap();
@@ -560,12 +560,12 @@ fn what_repairs_of_the_store_kept_goes_with_what_nothing_names() {
     let Rewound { disk, store, id, .. } = Rewound::new();
     let [of_store, of_session] = kept_copies(&disk, id);
     let found = store.find_files(&[], SECRET).unwrap();
-    assert!(found.notes[0].contains("2 repairs keep copies"), "{found:?}");
+    assert!(found.notes[0].contains("copies of 2 repairs"), "{found:?}");
     store.erase_unnamed(WAIT).unwrap();
     let files = disk.files();
     assert!(!files.contains(&of_store) && files.contains(&of_session));
     // What an erasure of the session deletes is not worth a word.
-    assert!(store.find_files(&[], SECRET).unwrap().notes[0].contains("1 repairs keep copies"));
+    assert!(store.find_files(&[], SECRET).unwrap().notes[0].contains("copies of 1 repairs"));
     let parts = store.parts_of(id).unwrap();
     assert_eq!(store.find_files(&parts, SECRET).unwrap().notes, [""; 0]);
     // An erasure whose session is gone.
