@@ -15,11 +15,13 @@ pub struct RawFields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'a> RawFields<'a> {
     /// Parses an object; `None` if it is not one.
+    #[inline]
     pub fn of(text: &'a str) -> Option<Self> {
         serde_json::from_str(text).ok()
     }
 
     /// A field's value, unless it is `null`. The last duplicate counts.
+    #[inline]
     pub fn get(&self, name: &str) -> Option<&'a RawValue> {
         self.any(name).filter(|raw| raw.get() != "null")
     }
@@ -30,16 +32,19 @@ impl<'a> RawFields<'a> {
     }
 
     /// The value of a string field.
+    #[inline]
     pub fn text(&self, name: &str) -> Option<JsonText<'a>> {
         JsonText::of(self.get(name)?)
     }
 
     /// The decoded value of a string field.
+    #[inline]
     pub fn decoded(&self, name: &str) -> Option<Cow<'a, str>> {
         self.text(name).map(JsonText::into_decoded)
     }
 
     /// The value of a boolean field.
+    #[inline]
     pub fn flag(&self, name: &str) -> Option<bool> {
         match self.get(name)?.get() {
             "true" => Some(true),
@@ -126,6 +131,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for RawFields<'a> {
 }
 
 /// The elements of an array; `None` if it is not one.
+#[inline]
 pub fn list(raw: &RawValue) -> Option<Vec<&RawValue>> {
     if !raw.get().starts_with('[') {
         return None;
@@ -144,6 +150,7 @@ pub enum JsonText<'a> {
 
 impl<'a> JsonText<'a> {
     /// Takes a JSON string; `None` if the value is something else.
+    #[inline]
     pub fn of(raw: &'a RawValue) -> Option<Self> {
         raw.get().starts_with('"').then(|| Self::Json(raw.get()))
     }
@@ -157,6 +164,7 @@ impl<'a> JsonText<'a> {
     }
 
     /// The decoded string, by value.
+    #[inline]
     pub fn into_decoded(self) -> Cow<'a, str> {
         match self {
             Self::Json(json) => decode(json),
