@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use abide_model::{
-    CreateOutcome, NewSession, ParentReason, Seq, SessionFields, SessionId, SessionParent,
+    CreatedSession, NewSession, ParentReason, Seq, SessionFields, SessionId, SessionParent,
     StoreError,
 };
 
@@ -17,13 +17,13 @@ use crate::past::{MAX_FORKS, state_to_fork};
 use crate::store::{LocalStore, StartingState};
 
 impl LocalStore {
-    /// As [`Store::fork`](abide_model::Store::fork), and tells whether the session is new.
-    pub fn fork_new(
+    /// As [`Store::fork`](abide_model::Store::fork).
+    pub(crate) fn fork_now(
         &self,
         parent: SessionId,
         at: Option<Seq>,
         session: NewSession,
-    ) -> Result<CreateOutcome, StoreError> {
+    ) -> Result<CreatedSession, StoreError> {
         let _parents_stay = self.keep_sessions()?;
         self.layout_of(parent)?;
         self.make(session, |_, session| self.begin_fork(parent, at, session))

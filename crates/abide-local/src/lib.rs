@@ -5,15 +5,15 @@
 //! truth), its watermark, its lock, and files derived from the journal.
 //!
 //! ```
-//! use abide_local::{LocalStore, Options};
-//! use abide_model::{Durability, NewEvent, NewSession, OddEvents, Store};
+//! use abide_local::{LocalOptions, LocalStore};
+//! use abide_model::{AnomalyPolicy, Durability, NewEvent, NewSession, Store};
 //!
 //! # let dir = tempfile::tempdir()?;
-//! let store = LocalStore::init(dir.path(), Options::default())?;
+//! let store = LocalStore::init(dir.path(), LocalOptions::default())?;
 //! let session = store.create(NewSession::titled("a session"))?;
-//! let writer = store.write(session, std::time::Duration::ZERO)?;
+//! let writer = store.write(session.id, std::time::Duration::ZERO)?;
 //! let hello = NewEvent::parse(r#"{"kind":"message.added","data":{"role":"user","content":"hello"}}"#)?;
-//! writer.append(vec![hello], Durability::Synced, OddEvents::Keep)?.wait()?;
+//! writer.append(vec![hello], Durability::Synced, AnomalyPolicy::Keep)?.wait()?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -71,7 +71,7 @@ pub use abide_journal::{
     ImportOutcome, ImportedBundle,
 };
 pub use abide_model::doing::{ActiveTask, OpenCall, OpenTurn, OrphanProcess, SessionLiveness};
-pub use abide_model::{CreateOutcome, DeleteError};
+pub use abide_model::{CreatedSession, DeleteError};
 pub use cleanup::{
     CleanupOutcome, CleanupPlan, CleanupRules, ClockJump, DailyCleanup, SessionRemoval,
 };

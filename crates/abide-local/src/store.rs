@@ -10,7 +10,7 @@ use abide_journal::{
     Packs, Storage, StorageLock, Sum, Watermark, write_full,
 };
 use abide_model::{
-    CreateOutcome, History, HistoryQuery, Kind, NewEvent, NewSession, Objects, Payload,
+    CreatedSession, History, HistoryQuery, Kind, NewEvent, NewSession, Objects, Payload,
     ReadFinding, Recovery, Seq, SessionCreated, SessionId, SessionReader, SessionRef, SessionState,
     SessionSummary, SessionWriter, Store, StoreError, WriterHolder,
 };
@@ -337,31 +337,25 @@ impl LocalStore {
         LocalReader::new(self.storage().clone(), id, layout, self.packs.clone(), self.directory())
     }
 
-    /// As [`Store::create`], and tells whether the session is new. If several callers use the same
-    /// key at once, exactly one is told so.
-    pub fn create_new(&self, session: NewSession) -> Result<CreateOutcome, StoreError> {
-        self.make(session, |id, session| Ok((session, StartingState::of(id))))
-    }
-
     /// Creates a session unless one has its key. `begin` is called only if it is created.
     pub(crate) fn make(
         &self,
         session: NewSession,
         begin: impl FnOnce(SessionId, NewSession) -> Result<(NewSession, StartingState), StoreError>,
-    ) -> Result<CreateOutcome, StoreError> {
+    ) -> Result<CreatedSession, StoreError> {
         let projects = &self.options.projects;
         let Some(key) = session.fields.key.clone() else {
             let id = self.new_id();
             let (session, beginning) = begin(id, session)?;
             let session = session.in_project(projects);
-            return self.create_at(id, session, beginning).map(|()| CreateOutcome::New(id));
+            return self.create_at(id, session, beginning).map(|()| CreatedSession::new(id));
         };
         // A key counts within the caller's project.
         let session = session.in_project(projects);
         let project = session.fields.project_id.clone().unwrap_or_default();
         let keys = self.all_keys()?;
         let id = match self.key_holder(&keys, &project, &key)? {
-            Some(id) if self.is_made(id)? => return Ok(CreateOutcome::Known(id)),
+            Some(id) if self.is_made(id)? => return Ok(CreatedSession::known(id)),
             // The key was assigned and the session never created: a crash between the two.
             Some(id) => id,
             None => {
@@ -371,7 +365,7 @@ impl LocalStore {
             }
         };
         let (session, beginning) = begin(id, session)?;
-        self.create_at(id, session, beginning).map(|()| CreateOutcome::New(id))
+        self.create_at(id, session, beginning).map(|()| CreatedSession::new(id))
     }
 
     /// The keys, after making sure that every session's key has a file.
@@ -723,8 +717,8 @@ fn recovery_of(look: &recovery::RecoveryScan) -> Option<Recovery> {
 }
 
 impl Store for LocalStore {
-    fn create(&self, session: NewSession) -> Result<SessionId, StoreError> {
-        Ok(self.create_new(session)?.id())
+    fn create(&self, session: NewSession) -> Result<CreatedSession, StoreError> {
+        self.make(session, |id, session| Ok((session, StartingState::of(id))))
     }
 
     fn fork(
@@ -732,8 +726,8 @@ impl Store for LocalStore {
         parent: SessionId,
         at: Option<Seq>,
         session: NewSession,
-    ) -> Result<SessionId, StoreError> {
-        Ok(self.fork_new(parent, at, session)?.id())
+    ) -> Result<CreatedSession, StoreError> {
+        self.fork_now(parent, at, session)
     }
 
     fn find(&self, reference: &SessionRef) -> Result<SessionId, StoreError> {

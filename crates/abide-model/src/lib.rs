@@ -90,7 +90,7 @@ pub use state::{
     StateTable, TaskState, TurnState,
 };
 pub use store::{
-    AnomalyPolicy, CreateOutcome, DeleteError, Durability, EventFactory, EventPage, EventRange,
+    AnomalyPolicy, CreatedSession, DeleteError, Durability, EventFactory, EventPage, EventRange,
     NewSession, ReadDirection, ReadFinding, SessionReader, SessionSummary, SessionWriter, Store,
     StoreError, WriterHolder,
 };

@@ -233,22 +233,27 @@ impl NewSession {
     }
 }
 
-/// The outcome of creating a session with a key.
+/// A session that was created, or that already had the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CreateOutcome {
-    /// The session was created.
-    New(SessionId),
-    /// A session with this key already existed.
-    Known(SessionId),
+pub struct CreatedSession {
+    /// Its id.
+    pub id: SessionId,
+    /// Whether this call created it. If several callers use the same key at once, this is true for
+    /// exactly one of them.
+    pub is_new: bool,
 }
 
-impl CreateOutcome {
-    /// The id of the session, new or not.
+impl CreatedSession {
+    /// A session that this call created.
     #[must_use]
-    pub const fn id(self) -> SessionId {
-        match self {
-            Self::New(id) | Self::Known(id) => id,
-        }
+    pub const fn new(id: SessionId) -> Self {
+        Self { id, is_new: true }
+    }
+
+    /// A session that already had the key.
+    #[must_use]
+    pub const fn known(id: SessionId) -> Self {
+        Self { id, is_new: false }
     }
 }
 
@@ -387,7 +392,7 @@ pub struct EventPage {
 pub trait Store: fmt::Debug + Send + Sync {
     /// Creates a session, or returns the one that already has the given key. The session is
     /// durable.
-    fn create(&self, session: NewSession) -> Result<SessionId, StoreError>;
+    fn create(&self, session: NewSession) -> Result<CreatedSession, StoreError>;
     /// Creates a session that shares the history of `parent` up to `at`, or up to its last
     /// acknowledged event without `at`. Fields that are not set are inherited (title, agent, labels
     /// and so on), except for the key. Otherwise like [`Store::create`].
@@ -396,7 +401,7 @@ pub trait Store: fmt::Debug + Send + Sync {
         parent: SessionId,
         at: Option<Seq>,
         session: NewSession,
-    ) -> Result<SessionId, StoreError>;
+    ) -> Result<CreatedSession, StoreError>;
     /// Resolves a reference to a session.
     fn find(&self, reference: &SessionRef) -> Result<SessionId, StoreError>;
     /// Every session, newest first.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use abide_journal::{Environment, JournalLine, Salts, Sum};
 use abide_model::{
-    CreateOutcome, Epoch, History, HistoryQuery, Kind, NewSession, Objects, ParentReason, Seq,
+    CreatedSession, Epoch, History, HistoryQuery, Kind, NewSession, Objects, ParentReason, Seq,
     SessionCreated, SessionFields, SessionId, SessionParent, SessionReader, SessionRef,
     SessionSummary, SessionWriter, Store, StoreError, Timestamp,
 };
@@ -191,47 +191,6 @@ impl PostgresStore {
         })
     }
 
-    /// As [`Store::create`], and says whether the session is new.
-    pub fn create_new(&self, session: NewSession) -> Result<CreateOutcome, StoreError> {
-        let (server, env) = (self.server.clone(), self.options.env.clone());
-        let projects = self.options.projects.clone();
-        let session = session.in_project(&projects);
-        self.server.block(async move {
-            let id = new_id(&env);
-            let beginning = SessionStartPoint::of(id);
-            make(&server, &env, projects, session, (id, beginning)).await
-        })
-    }
-
-    /// As [`Store::fork`], and says whether the session is new.
-    pub fn fork_new(
-        &self,
-        parent: SessionId,
-        at: Option<Seq>,
-        session: NewSession,
-    ) -> Result<CreateOutcome, StoreError> {
-        let (server, env) = (self.server.clone(), self.options.env.clone());
-        let projects = self.options.projects.clone();
-        let reader = self.reader(parent)?;
-        let project_id = self.project_of(parent)?;
-        self.server.block(async move {
-            let (last, sum) = reader.last().await?;
-            let seq = at.unwrap_or(last);
-            if seq == Seq::ZERO || seq > last {
-                return Err(StoreError::NoEvent { session: parent, seq, last });
-            }
-            let sum = if seq == last { sum } else { reader.sum_of(seq).await? };
-            let state = reader.state_at(seq).await?;
-            let link = SessionParent { session: parent, seq, reason: ParentReason::Fork };
-            let like = SessionFields { project_id, ..state.core.fields };
-            let session = session.forked(link, &like).in_project(&projects);
-            let holder = reader.known.stretches.iter().find(|part| part.last >= seq);
-            let parent = holder.map(|part| part.sid);
-            let beginning = SessionStartPoint { last: (seq, sum), at: state.core.at, parent };
-            make(&server, &env, projects, session, (new_id(&env), beginning)).await
-        })
-    }
-
     pub(crate) fn reader(&self, session: SessionId) -> Result<PostgresReader, StoreError> {
         let server = self.server.clone();
         let known = self.server.block(async move { find_known(&server, session).await })?;
@@ -322,7 +281,7 @@ async fn make(
     projects: Vec<String>,
     session: NewSession,
     (id, beginning): (SessionId, SessionStartPoint),
-) -> Result<CreateOutcome, StoreError> {
+) -> Result<CreatedSession, StoreError> {
     let key = session.fields.key.clone();
     let project = session.fields.project_id.clone().unwrap_or_default();
     let created = SessionCreated { session: id, fields: session.fields };
@@ -352,30 +311,26 @@ async fn insert(
     (projects, project, key): (&[String], &str, Option<&str>),
     (parent, before): (Option<i64>, i64),
     (sum, line): (&[u8], &[u8]),
-) -> Result<CreateOutcome, ServerError> {
+) -> Result<CreatedSession, ServerError> {
     let uuid = Uuid::from_bytes(*id.as_bytes());
     let transaction = client.transaction().await?;
     if let Some(session) = with_key(&transaction, projects, key).await? {
         // Another session has the key; or this one was made, and the answer was lost.
-        return Ok(if session == id {
-            CreateOutcome::New(id)
-        } else {
-            CreateOutcome::Known(session)
-        });
+        return Ok(CreatedSession { id: session, is_new: session == id });
     }
     let sql = "INSERT INTO session (id, project, key, parent, parent_seq)
         VALUES ($1, $2, $3, $4, $5) ON CONFLICT (id) DO NOTHING RETURNING sid";
     let given: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
         [&uuid, &project, &key, &parent, &before];
     let Some(row) = transaction.query_opt(sql, &given).await? else {
-        return Ok(CreateOutcome::New(id));
+        return Ok(CreatedSession::new(id));
     };
     let sid: i64 = row.try_get(0)?;
     transaction.execute("INSERT INTO lease (sid) VALUES ($1)", &[&sid]).await?;
     let sql = "INSERT INTO event (sid, seq, sum, line) VALUES ($1, $2, $3, $4)";
     transaction.execute(sql, &[&sid, &(before + 1), &sum, &line]).await?;
     transaction.commit().await?;
-    Ok(CreateOutcome::New(id))
+    Ok(CreatedSession::new(id))
 }
 
 /// The session with a key in a project, under any of the project's ids. Locks the key until the
@@ -520,8 +475,15 @@ async fn latest(
 }
 
 impl Store for PostgresStore {
-    fn create(&self, session: NewSession) -> Result<SessionId, StoreError> {
-        self.create_new(session).map(CreateOutcome::id)
+    fn create(&self, session: NewSession) -> Result<CreatedSession, StoreError> {
+        let (server, env) = (self.server.clone(), self.options.env.clone());
+        let projects = self.options.projects.clone();
+        let session = session.in_project(&projects);
+        self.server.block(async move {
+            let id = new_id(&env);
+            let beginning = SessionStartPoint::of(id);
+            make(&server, &env, projects, session, (id, beginning)).await
+        })
     }
 
     fn fork(
@@ -529,8 +491,27 @@ impl Store for PostgresStore {
         parent: SessionId,
         at: Option<Seq>,
         session: NewSession,
-    ) -> Result<SessionId, StoreError> {
-        self.fork_new(parent, at, session).map(CreateOutcome::id)
+    ) -> Result<CreatedSession, StoreError> {
+        let (server, env) = (self.server.clone(), self.options.env.clone());
+        let projects = self.options.projects.clone();
+        let reader = self.reader(parent)?;
+        let project_id = self.project_of(parent)?;
+        self.server.block(async move {
+            let (last, sum) = reader.last().await?;
+            let seq = at.unwrap_or(last);
+            if seq == Seq::ZERO || seq > last {
+                return Err(StoreError::NoEvent { session: parent, seq, last });
+            }
+            let sum = if seq == last { sum } else { reader.sum_of(seq).await? };
+            let state = reader.state_at(seq).await?;
+            let link = SessionParent { session: parent, seq, reason: ParentReason::Fork };
+            let like = SessionFields { project_id, ..state.core.fields };
+            let session = session.forked(link, &like).in_project(&projects);
+            let holder = reader.known.stretches.iter().find(|part| part.last >= seq);
+            let parent = holder.map(|part| part.sid);
+            let beginning = SessionStartPoint { last: (seq, sum), at: state.core.at, parent };
+            make(&server, &env, projects, session, (new_id(&env), beginning)).await
+        })
     }
 
     fn find(&self, reference: &SessionRef) -> Result<SessionId, StoreError> {

@@ -73,7 +73,7 @@ fn append(writer: &dyn SessionWriter, events: Vec<NewEvent>) -> Vec<u64> {
 }
 
 fn new_session(store: &dyn Store) -> (abide_model::SessionId, Arc<dyn SessionWriter>) {
-    let id = store.create(NewSession::titled("a session")).unwrap();
+    let id = store.create(NewSession::titled("a session")).unwrap().id;
     (id, store.write(id, NOW).unwrap())
 }
 
@@ -216,7 +216,7 @@ fn a_fork_knows_the_keys_of_its_past(subject: &dyn Subject) {
     append(&*writer, vec![rewind(3)]);
     assert_eq!(send(&*writer, "other", "b"), (6, false));
     assert_eq!(send(&*writer, "three", "c"), (7, false));
-    let fork = store.fork(id, Some(Seq(6)), NewSession::default()).unwrap();
+    let fork = store.fork(id, Some(Seq(6)), NewSession::default()).unwrap().id;
     let forked = store.write(fork, NOW).unwrap();
     assert_eq!(send(&*forked, "one", "a"), (3, true), "before the fork's place it is the parent's");
     assert_eq!(send(&*forked, "other", "b"), (6, true));
@@ -227,7 +227,7 @@ fn a_fork_knows_the_keys_of_its_past(subject: &dyn Subject) {
     assert_eq!(send(&*writer, "three", "c"), (7, true), "the parent knows its own");
     // A fork of the fork, in another process; and it goes back to before it was forked.
     let again = subject.open();
-    let deep = again.fork(fork, Some(Seq(9)), NewSession::default()).unwrap();
+    let deep = again.fork(fork, Some(Seq(9)), NewSession::default()).unwrap().id;
     let forked = again.write(deep, NOW).unwrap();
     assert_eq!(send(&*forked, "one", "a"), (3, true));
     assert_eq!(send(&*forked, "three", "c"), (9, true));
@@ -238,7 +238,7 @@ fn a_fork_knows_the_keys_of_its_past(subject: &dyn Subject) {
     forked.close().unwrap();
     assert_whole(&*again, deep, 15);
     // A place that a rewind took back is a place to fork from, with what was known there.
-    let dead = again.fork(id, Some(Seq(4)), NewSession::default()).unwrap();
+    let dead = again.fork(id, Some(Seq(4)), NewSession::default()).unwrap().id;
     let forked = again.write(dead, NOW).unwrap();
     assert_eq!(send(&*forked, "two", "b"), (4, true));
     writer.close().unwrap();
@@ -246,8 +246,9 @@ fn a_fork_knows_the_keys_of_its_past(subject: &dyn Subject) {
 
 fn a_client_key_names_one_session(subject: &dyn Subject) {
     let store = subject.open();
-    let create =
-        |store: &dyn Store, key: &str| store.create(NewSession::default().with_key(key)).unwrap();
+    let create = |store: &dyn Store, key: &str| {
+        store.create(NewSession::default().with_key(key)).unwrap().id
+    };
     let one = create(&*store, "client/1");
     let two = create(&*store, "client/2");
     assert_ne!(one, two);
@@ -302,9 +303,9 @@ fn a_session_is_of_the_project_it_is_made_in(subject: &dyn Subject) {
     let nobodys = told(&*subject.open(), SessionFields::default(), &said);
     tick();
     // A fork is of its parent's project, whoever makes it.
-    let fork = blue.fork(ours, None, NewSession::default()).unwrap();
+    let fork = blue.fork(ours, None, NewSession::default()).unwrap().id;
     tick();
-    let kept = subject.open().fork(ours, None, NewSession::default()).unwrap();
+    let kept = subject.open().fork(ours, None, NewSession::default()).unwrap().id;
     let all = HistoryQuery { all_projects: true, ..HistoryQuery::default() };
     for (store, own) in [(&red, vec![kept, fork, ours]), (&blue, vec![theirs])] {
         assert_eq!(listed(&**store), own, "newest first");
@@ -349,7 +350,7 @@ fn a_session_is_of_the_project_it_is_made_in(subject: &dyn Subject) {
 fn a_client_key_counts_in_its_project(subject: &dyn Subject) {
     let create = |projects: &[&str]| {
         let store = subject.open_for(projects);
-        store.create(NewSession::default().with_key("build")).unwrap()
+        store.create(NewSession::default().with_key("build")).unwrap().id
     };
     let find = |projects: &[&str]| {
         found_by(&*subject.open_for(projects), &SessionRef::Key("build".to_owned()))
@@ -366,7 +367,7 @@ fn a_client_key_counts_in_its_project(subject: &dyn Subject) {
     // A fork that has a key has it where it is made.
     let fork = |projects: &[&str]| {
         let key = NewSession::default().with_key("fork");
-        subject.open_for(projects).fork(red, None, key).unwrap()
+        subject.open_for(projects).fork(red, None, key).unwrap().id
     };
     let forks = [fork(&["red"]), fork(&["blue"]), fork(&[])];
     assert_eq!([fork(&["red"]), fork(&["blue"]), fork(&[])], forks);
@@ -380,7 +381,7 @@ fn the_latest_session_is_not_empty(subject: &dyn Subject) {
     let said = [r#"{"kind":"note.added","data":{}}"#];
     let first = told(&*red, SessionFields::default(), &said);
     tick();
-    let empty = red.create(NewSession::titled("empty")).unwrap();
+    let empty = red.create(NewSession::titled("empty")).unwrap().id;
     tick();
     // Opened and closed again, with nothing written.
     red.write(empty, NOW).unwrap().close().unwrap();
@@ -398,7 +399,7 @@ fn the_latest_session_is_not_empty(subject: &dyn Subject) {
     assert_eq!(latest(&*red), Some(empty));
     // A fork has the past that it shares.
     tick();
-    let fork = red.fork(first, None, NewSession::default()).unwrap();
+    let fork = red.fork(first, None, NewSession::default()).unwrap().id;
     assert_eq!(latest(&*red), Some(fork));
     // Very many empty ones behind it.
     let last = told(&*red, SessionFields::default(), &said);
@@ -620,7 +621,7 @@ fn a_fork_goes_on_from_a_place_in_the_past(subject: &dyn Subject) {
         key: Some("p".into()),
         ..SessionFields::default()
     };
-    let id = store.create(NewSession { fields }).unwrap();
+    let id = store.create(NewSession { fields }).unwrap().id;
     let writer = store.write(id, NOW).unwrap();
     append(&*writer, vec![event(r#"{"kind":"turn.started","data":{"agent":"coder"}}"#)]);
     append(&*writer, vec![message("one").with_key("k")]);
@@ -635,7 +636,7 @@ fn a_fork_goes_on_from_a_place_in_the_past(subject: &dyn Subject) {
         ],
     );
     let new = NewSession::titled("fork");
-    let fork = store.fork(id, Some(Seq(8)), new).unwrap();
+    let fork = store.fork(id, Some(Seq(8)), new).unwrap().id;
     assert_ne!(fork, id);
     assert_eq!(texts(&*store, fork), [(4, "one".to_owned())]);
     assert_whole(&*store, fork, 9);
@@ -672,7 +673,7 @@ fn a_fork_and_its_parent_go_their_own_ways(subject: &dyn Subject) {
     let (id, writer) = new_session(&*store);
     append(&*writer, vec![message("one"), message("two"), message("three")]);
     // The parent is open, goes on and goes back, and the fork does not care.
-    let fork = store.fork(id, Some(Seq(4)), NewSession::default()).unwrap();
+    let fork = store.fork(id, Some(Seq(4)), NewSession::default()).unwrap().id;
     append(&*writer, vec![message("four")]);
     append(&*writer, vec![event(r#"{"kind":"session.rewound","data":{"to":3}}"#)]);
     let forked = store.write(fork, NOW).unwrap();
@@ -685,10 +686,10 @@ fn a_fork_and_its_parent_go_their_own_ways(subject: &dyn Subject) {
     assert_eq!(core.lineage.ranges(), [(Seq(1), Seq(8))]);
     assert_eq!(core.fields.title.as_deref(), Some("a session"));
     // A place that a rewind took back can be forked, and so can what went back.
-    let dead = store.fork(id, Some(Seq(6)), NewSession::default()).unwrap();
+    let dead = store.fork(id, Some(Seq(6)), NewSession::default()).unwrap().id;
     let core = state(&*store, dead).core;
     assert_eq!((core.messages.total, core.lineage.ranges()), (4, &[(Seq(1), Seq(7))][..]));
-    let back = store.fork(id, None, NewSession::default()).unwrap();
+    let back = store.fork(id, None, NewSession::default()).unwrap().id;
     let core = state(&*store, back).core;
     assert_eq!(core.messages.total, 1);
     assert_eq!(core.lineage.ranges(), [(Seq(1), Seq(3)), (Seq(7), Seq(8))]);
@@ -707,15 +708,15 @@ fn a_fork_can_be_forked_and_rewound(subject: &dyn Subject) {
         writer.close().unwrap();
         seqs
     };
-    let middle = store.fork(id, Some(Seq(4)), NewSession::titled("middle")).unwrap();
+    let middle = store.fork(id, Some(Seq(4)), NewSession::titled("middle")).unwrap().id;
     assert_eq!(grow(middle, &["b7", "b8"]), [7, 8]);
-    let last = store.fork(middle, Some(Seq(7)), NewSession::titled("last")).unwrap();
+    let last = store.fork(middle, Some(Seq(7)), NewSession::titled("last")).unwrap().id;
     assert_eq!(grow(last, &["c10", "c11"]), [10, 11]);
     let said = |id| texts(&*store, id).into_iter().map(|(_, text)| text).collect::<Vec<_>>();
     assert_eq!(said(last), ["a3", "a4", "b7", "c10", "c11"]);
     assert_whole(&*store, last, 12);
     // A fork of a fork at a place that is not the fork's own.
-    let deep = store.fork(middle, Some(Seq(3)), NewSession::default()).unwrap();
+    let deep = store.fork(middle, Some(Seq(3)), NewSession::default()).unwrap().id;
     assert_eq!(said(deep), ["a3"]);
     assert_whole(&*store, deep, 4);
     // It goes back to before it was forked, and is still itself.
@@ -738,8 +739,9 @@ fn a_fork_can_be_forked_and_rewound(subject: &dyn Subject) {
 
 fn a_fork_has_a_key_of_its_own(subject: &dyn Subject) {
     let store = subject.open();
-    let parent = store.create(NewSession::titled("p").with_key("parent")).unwrap();
-    let forked = |key: &str| store.fork(parent, None, NewSession::default().with_key(key)).unwrap();
+    let parent = store.create(NewSession::titled("p").with_key("parent")).unwrap().id;
+    let forked =
+        |key: &str| store.fork(parent, None, NewSession::default().with_key(key)).unwrap().id;
     let fork = forked("fork");
     assert_ne!(fork, parent);
     assert_eq!(forked("fork"), fork, "the same key, the same fork");
@@ -889,7 +891,7 @@ fn nothing_comes_between(subject: &dyn Subject) {
 /// A session with these fields and these events, closed.
 fn told(store: &dyn Store, fields: SessionFields, events: &[&str]) -> SessionId {
     tick();
-    let id = store.create(NewSession { fields }).unwrap();
+    let id = store.create(NewSession { fields }).unwrap().id;
     let writer = store.write(id, NOW).unwrap();
     append(&*writer, events.iter().map(|json| event(json)).collect());
     writer.close().unwrap();

@@ -6,12 +6,13 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use abide_model::{
-    AcknowledgedEvent, Acknowledger, AnomalyPolicy, AppendError, Digest, Durability, Epoch, Event,
-    EventFactory, EventLimits, EventPage, EventRange, History, HistoryQuery, InputError, Kind,
-    LaneId, LaneState, Lineage, NewEvent, NewSession, Objects, ParentReason, Payload,
-    ReadDirection, ReadFinding, Seq, SessionCore, SessionCreated, SessionFields, SessionId,
-    SessionParent, SessionReader, SessionRef, SessionState, SessionSummary, SessionWriter, Store,
-    StoreError, Ticket, Timestamp, WriterHolder, WriterOpened, made_behind,
+    AcknowledgedEvent, Acknowledger, AnomalyPolicy, AppendError, CreatedSession, Digest,
+    Durability, Epoch, Event, EventFactory, EventLimits, EventPage, EventRange, History,
+    HistoryQuery, InputError, Kind, LaneId, LaneState, Lineage, NewEvent, NewSession, Objects,
+    ParentReason, Payload, ReadDirection, ReadFinding, Seq, SessionCore, SessionCreated,
+    SessionFields, SessionId, SessionParent, SessionReader, SessionRef, SessionState,
+    SessionSummary, SessionWriter, Store, StoreError, Ticket, Timestamp, WriterHolder,
+    WriterOpened, made_behind,
 };
 
 use abide_workspace::MemoryObjects;
@@ -97,7 +98,7 @@ impl Inner {
         events
     }
 
-    fn insert(&mut self, session: NewSession, kept: Kept) -> Result<SessionId, StoreError> {
+    fn insert(&mut self, session: NewSession, kept: Kept) -> Result<CreatedSession, StoreError> {
         let mut random = [0; 10];
         self.random.fill(&mut random);
         let id = SessionId::new(self.now(), random);
@@ -105,7 +106,7 @@ impl Inner {
         let created = SessionCreated { session: id, fields: session.fields };
         let data = Payload::of(&created).map_err(input)?;
         self.push(id, NewEvent::new(Kind::SESSION_CREATED, data))?;
-        Ok(id)
+        Ok(CreatedSession::new(id))
     }
 
     fn with_key(&self, projects: &[String], key: Option<&String>) -> Option<SessionId> {
@@ -169,12 +170,12 @@ fn fold(events: &[Event]) -> SessionState {
 }
 
 impl Store for MemoryStore {
-    fn create(&self, session: NewSession) -> Result<SessionId, StoreError> {
+    fn create(&self, session: NewSession) -> Result<CreatedSession, StoreError> {
         let mut inner = self.lock();
         let session = session.in_project(&self.2);
         let key = session.fields.key.clone();
         match inner.with_key(&self.2, key.as_ref()) {
-            Some(id) => Ok(id),
+            Some(id) => Ok(CreatedSession::known(id)),
             None => inner.insert(session, Kept { key, ..Kept::default() }),
         }
     }
@@ -184,13 +185,13 @@ impl Store for MemoryStore {
         parent: SessionId,
         at: Option<Seq>,
         session: NewSession,
-    ) -> Result<SessionId, StoreError> {
+    ) -> Result<CreatedSession, StoreError> {
         let mut inner = self.lock();
         let kept = inner.kept(parent)?;
         let (last, project_id) = (kept.last(), kept.project().cloned());
         let key = session.fields.key.clone();
         if let Some(id) = inner.with_key(&self.2, key.as_ref()) {
-            return Ok(id);
+            return Ok(CreatedSession::known(id));
         }
         let seq = at.unwrap_or(last);
         if seq == Seq::ZERO || seq > last {

@@ -106,7 +106,7 @@ pub use tokens::{TokenCount, Tokenizer};
 pub use abide_local::{
     ActiveTask, BUNDLE_VERSION, BundleError, BundleFault, BundleHeader, BundleReader,
     CleanupOutcome, CleanupPlan, CleanupRules, ClockJump, CollectError, CollectionSummary,
-    CreateOutcome, DailyCleanup, DeleteError, DiskUse, Environment, EraseError, EraseLine,
+    CreatedSession, DailyCleanup, DeleteError, DiskUse, Environment, EraseError, EraseLine,
     EraseOutcome, ErasePlan, EventPart, ExportError, FileMatch, FileMatches, ImportError,
     ImportOutcome, ImportedBundle, IndexProgress, IndexProgressCallback, Leftovers, LocalOptions,
     LocalStore, OpenCall, OpenTurn, OrphanProcess, ProjectConfig, ProjectUse, SessionLiveness,

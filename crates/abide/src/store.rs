@@ -8,9 +8,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use abide_local::{
-    BundleHeader, CreateOutcome, DiskUse, Environment, EraseOutcome, ImportOutcome, ImportedBundle,
-    LocalOptions, LocalStore, SessionLiveness, SessionScope, StoreFinder, StoreLocation,
-    StorePlace, TrustPolicy, UserDirs, find_store, make_parents, store_of_project,
+    BundleHeader, CreatedSession, DiskUse, Environment, EraseOutcome, ImportOutcome,
+    ImportedBundle, LocalOptions, LocalStore, SessionLiveness, SessionScope, StoreFinder,
+    StoreLocation, StorePlace, TrustPolicy, UserDirs, find_store, make_parents, store_of_project,
 };
 use abide_model::{
     History, HistoryQuery, NewSession, ObjectHash, Objects, Retention, Seq, SessionFields,
@@ -279,7 +279,7 @@ impl Store {
 
     /// Creates a session without opening it. If its key exists, returns the session that has it.
     pub fn make(&self, session: NewSession) -> Result<SessionId, Error> {
-        Ok(self.backend.create(self.placed(session))?)
+        Ok(self.make_new(session)?.id)
     }
 
     /// Creates a session that continues from an earlier point of another one, without opening it:
@@ -308,7 +308,7 @@ impl Store {
         new: NewSession,
     ) -> Result<SessionId, Error> {
         let parent = self.backend.find(session)?;
-        Ok(self.backend.fork(parent, at, self.placed(new))?)
+        Ok(self.fork_new(parent, at, new)?.id)
     }
 
     /// Resolves a reference to a session.
@@ -362,8 +362,8 @@ impl Store {
 
     /// Creates a session without opening it and tells whether it is new. If several callers use the
     /// same key at once, exactly one is told so.
-    pub fn make_new(&self, session: NewSession) -> Result<CreateOutcome, Error> {
-        self.backend.create_new(self.placed(session))
+    pub fn make_new(&self, session: NewSession) -> Result<CreatedSession, Error> {
+        Ok(self.backend.create(self.placed(session))?)
     }
 
     /// Like [`Store::fork`] for a known session id; also tells whether the fork is new.
@@ -372,8 +372,8 @@ impl Store {
         parent: SessionId,
         at: Option<Seq>,
         session: NewSession,
-    ) -> Result<CreateOutcome, Error> {
-        self.backend.fork_new(parent, at, self.placed(session))
+    ) -> Result<CreatedSession, Error> {
+        Ok(self.backend.fork(parent, at, self.placed(session))?)
     }
 
     /// Deletes a session permanently. Nobody may hold it, and it must have no forks. Returns notes

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use abide::{
-    CreateOutcome, DeleteError, NewSession, Session, SessionFields, SessionId, SessionRef, Store,
+    CreatedSession, DeleteError, NewSession, Session, SessionFields, SessionId, SessionRef, Store,
     StoreError,
 };
 use serde::Serialize;
@@ -200,16 +200,17 @@ impl Catalog {
         open: &OpenStore,
         id: &str,
         session: NewSession,
-        make: impl Fn(NewSession) -> Result<CreateOutcome, abide::Error>,
+        make: impl Fn(NewSession) -> Result<CreatedSession, abide::Error>,
     ) -> Result<(String, SessionId), CatalogError> {
         if self.may_be_key(open, id)? {
             let keyed = session.clone().with_key(format!("{KEY}{id}"));
-            // Of two processes that try the same key at once, one gets `CreateOutcome::Known`.
-            if let CreateOutcome::New(made) = make(keyed)? {
-                return Ok((id.to_owned(), made));
+            // Of two processes that try the same key at once, one is told that it is not new.
+            let made = make(keyed)?;
+            if made.is_new {
+                return Ok((id.to_owned(), made.id));
             }
         }
-        let made = make(session)?.id();
+        let made = make(session)?.id;
         Ok((made.to_string(), made))
     }
 

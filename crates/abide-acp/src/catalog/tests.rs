@@ -355,8 +355,9 @@ fn pages_follow_each_other_while_sessions_are_added() {
     let env = Environment { now: Arc::new(move || moment), ..Environment::default() };
     let options = LocalOptions { env, ..LocalOptions::default() };
     let store = LocalStore::init(&fixture.project.join(".abide"), options).unwrap();
+    let store = Store::local(store);
     let total = 5 * listing::PAGE + 20;
-    let make = |_| store.create_new(NewSession::default()).unwrap().id().to_string();
+    let make = |_| store.make(NewSession::default()).unwrap().to_string();
     let own: Vec<String> = (0..total).map(make).collect();
     let mut told = Vec::new();
     let mut cursor: Option<String> = None;

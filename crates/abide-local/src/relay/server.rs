@@ -234,7 +234,7 @@ mod tests {
     fn a_process_of_another_user_is_not_let_in() {
         let dir = tempfile::tempdir().unwrap();
         let store = LocalStore::init(dir.path(), LocalOptions::default()).unwrap();
-        let id = store.create(NewSession::default()).unwrap();
+        let id = store.create(NewSession::default()).unwrap().id;
         let path = store.layout_of(id).unwrap().socket();
         let writer = store.write(id, Duration::ZERO).unwrap();
         // Here it is the holder that is of another user.

@@ -92,7 +92,7 @@ fn numbered(from: usize, count: usize) -> Vec<String> {
 /// A session with a key, several segments, one of them sealed, and objects.
 fn source(count: usize) -> (SimDisk, LocalStore, SessionId) {
     let (disk, store) = empty();
-    let id = store.create(NewSession::titled("source").with_key("client/1")).unwrap();
+    let id = store.create(NewSession::titled("source").with_key("client/1")).unwrap().id;
     append(&store, id, &numbered(0, count));
     let large = format!(r#"{{"kind":"x.sim","data":{{"text":"{}"}}}}"#, "large ".repeat(200));
     append(&store, id, &[large.clone(), large]);
@@ -163,7 +163,7 @@ proptest! {
     ) {
         let (disk, store) = empty();
         let title = texts.first().cloned().unwrap_or_default();
-        let id = store.create(NewSession::titled(title).with_key("k")).unwrap();
+        let id = store.create(NewSession::titled(title).with_key("k")).unwrap().id;
         let all: Vec<String> = texts
             .iter()
             .map(|text| serde_json::json!({
@@ -206,7 +206,7 @@ proptest! {
 fn strings_of_ten_megabytes_travel_as_objects() {
     let disk = SimDisk::new(Path::new("/sim"));
     let store = LocalStore::init(&store_path(), options(&disk, 1)).unwrap();
-    let id = store.create(NewSession::default()).unwrap();
+    let id = store.create(NewSession::default()).unwrap().id;
     let large = |text: &str| {
         let text = text.repeat((10 << 20) / text.len());
         serde_json::json!({ "kind": "x.large", "data": { "text": text } }).to_string()
@@ -314,7 +314,7 @@ fn a_key_leads_to_one_session() {
     let (_, store, id) = source(3);
     let bundle = export(&store, id);
     let (disk, there) = empty();
-    let other = there.create(NewSession::default().with_key("client/1")).unwrap();
+    let other = there.create(NewSession::default().with_key("client/1")).unwrap().id;
     let before = disk.files();
     for refused in [import(&there, &bundle), check(&there, &bundle)] {
         assert!(
@@ -327,7 +327,7 @@ fn a_key_leads_to_one_session() {
     // Once it is here, the key is its own.
     let (_, there) = empty();
     import(&there, &bundle).unwrap();
-    let made = there.create(NewSession::default().with_key("client/1")).unwrap();
+    let made = there.create(NewSession::default().with_key("client/1")).unwrap().id;
     assert_eq!(made, id);
 }
 
@@ -345,7 +345,7 @@ fn a_session_that_is_not_whole_is_not_put_into_a_bundle() {
     };
     for (end, needle) in [("00000001.jsonl", &b"\"n\":3"[..]), ("00000001.pack", b"aBLK")] {
         let (disk, store) = empty();
-        let id = store.create(NewSession::default()).unwrap();
+        let id = store.create(NewSession::default()).unwrap().id;
         append(&store, id, &numbered(0, 6));
         let large = format!(r#"{{"kind":"x.sim","data":{{"text":"{}"}}}}"#, "large ".repeat(200));
         append(&store, id, &[large]);
@@ -394,7 +394,7 @@ fn a_torn_tail_here_is_cut_and_told_before_the_session_grows() {
 #[test]
 fn a_small_bundle_with_any_byte_altered_or_cut_off_changes_nothing() {
     let (_, store) = empty();
-    let id = store.create(NewSession::titled("t").with_key("k")).unwrap();
+    let id = store.create(NewSession::titled("t").with_key("k")).unwrap().id;
     let large = format!(r#"{{"kind":"x.sim","data":{{"text":"{}"}}}}"#, "large ".repeat(80));
     append(&store, id, &[large]);
     let bundle = export(&store, id);
@@ -510,7 +510,7 @@ fn after_crash(disk: &SimDisk, case: &Case, done: bool, seed: u64) -> Result<(),
     }
     healthy(&store, case.id).map_err(|error| tell("not healthy in the end", &error))?;
     let keyed = store.create(NewSession::default().with_key("client/1"));
-    if keyed.as_ref().ok() != Some(&case.id) {
+    if keyed.as_ref().ok().map(|known| known.id) != Some(case.id) {
         return Err(tell("the key leads elsewhere", &keyed));
     }
     let data = read(&store, case.id).map_err(|error| tell("not readable", &error))?.data;

@@ -103,7 +103,7 @@ fn no_acknowledged_checkpoint_is_lost_in_a_power_cut() {
     let root = place.path().join("project");
     let disk = SimDisk::new(Path::new("/sim"));
     let store = LocalStore::init(&store_path(), options(&disk, 5)).unwrap();
-    let id = store.create(NewSession::default()).unwrap();
+    let id = store.create(NewSession::default()).unwrap().id;
     disk.keep_history();
     let mut made = Vec::new();
     for step in 0..6 {
@@ -168,7 +168,7 @@ impl Workplace {
         fs::write(root.join("middle"), noise(1, 900_000)).unwrap();
         fs::write(root.join("large"), noise(2, 2_500_000)).unwrap();
         let store = LocalStore::init(&dir.path().join(".abide"), LocalOptions::default()).unwrap();
-        let id = store.create(NewSession::default()).unwrap();
+        let id = store.create(NewSession::default()).unwrap().id;
         let place = Self { dir, store, id };
         // What was written must be older than the first snapshot, by the file system's clock.
         let modified = |path: &Path| fs::metadata(path).unwrap().modified().unwrap();

@@ -376,7 +376,7 @@ fn lines_of_another_session_are_noticed() {
 fn a_header_that_came_to_another_segment_or_goes_back_is_not_believed() {
     let disk = SimDisk::new(Path::new("/sim"));
     let store = small(LocalStore::init(&store_path(), options(&disk, 3)).unwrap());
-    let id = store.create(NewSession::default()).unwrap();
+    let id = store.create(NewSession::default()).unwrap().id;
     let writer = store.writer(id, Duration::ZERO).unwrap();
     for n in 0..30 {
         let event = NewEvent::parse(&format!(r#"{{"kind":"x.sim","data":{{"n":{n}}}}}"#)).unwrap();

@@ -14,7 +14,7 @@ use crate::power::cut_everywhere;
 use crate::run::{exists, healthy, open_store, options, small, store_path};
 
 fn made(store: &LocalStore, key: &str) -> SessionId {
-    let id = store.create(NewSession::default().with_key(key)).unwrap();
+    let id = store.create(NewSession::default().with_key(key)).unwrap().id;
     let said = format!(
         r#"{{"kind":"message.added","data":{{"role":"user","content":"zebra {}"}}}}"#,
         key.repeat(900)
@@ -80,7 +80,7 @@ fn a_session_that_is_held_or_forked_stays() {
     assert_eq!(session, parent);
     writer.close().unwrap();
     drop(writer);
-    let fork = store.fork_new(parent, None, NewSession::default()).unwrap().id();
+    let fork = store.fork(parent, None, NewSession::default()).unwrap().id;
     let forked = store.delete_session(parent).unwrap_err();
     assert!(
         matches!(forked, DeleteError::Forked { session, fork: by } if session == parent && by == fork),
@@ -96,7 +96,7 @@ fn a_session_that_is_held_or_forked_stays() {
 fn nothing_is_deleted_beside_a_session_that_cannot_be_read() {
     let (disk, store) = simulated(5);
     let (parent, other) = (made(&store, "a"), made(&store, "b"));
-    let fork = store.fork_new(parent, None, NewSession::default()).unwrap().id();
+    let fork = store.fork(parent, None, NewSession::default()).unwrap().id;
     let dir = store.reader(fork).unwrap().journal().dir().to_owned();
     disk.set_bytes(&dir.join("00000001.jsonl"), b"nothing\n".to_vec());
     let store = open_store(&disk, 9).unwrap();
@@ -127,7 +127,7 @@ fn a_power_cut_leaves_the_session_whole_or_deleted() {
             store.delete_session(gone).map_err(|error| format!("{error:?}"))?;
         }
         let new = store.create(NewSession::default().with_key(key));
-        let new = new.map_err(|error| format!("{error:?}"))?;
+        let new = new.map_err(|error| format!("{error:?}"))?.id;
         healthy(&store, new)?;
         if new == gone {
             return Err("what was deleted is there again".to_owned());

@@ -30,7 +30,7 @@ fn large() -> String {
 /// A session whose secret stands in a sealed segment, in the last one, and in an object.
 fn recorded(disk: &SimDisk) -> (LocalStore, SessionId) {
     let store = small(LocalStore::init(&store_path(), options(disk, 3)).unwrap());
-    let id = store.create(NewSession::titled("sim")).unwrap();
+    let id = store.create(NewSession::titled("sim")).unwrap().id;
     let writer = store.writer(id, WAIT).unwrap();
     let texts = [SECRET.to_owned(), large()];
     for n in 0..24 {
@@ -152,7 +152,7 @@ impl Rewound {
     fn new() -> Self {
         let disk = SimDisk::new(Path::new("/sim"));
         let store = small(LocalStore::init(&store_path(), options(&disk, 3)).unwrap());
-        let id = store.create(NewSession::titled("sim")).unwrap();
+        let id = store.create(NewSession::titled("sim")).unwrap().id;
         let secret = put_file(&disk, SECRET, None);
         let edited = put_file(&disk, "edited", Some(secret));
         // So much beside it that a collection would leave it all as it is.
@@ -289,7 +289,7 @@ fn a_tree_that_is_lost_stops_an_erasure_until_it_is_named_as_lost() {
 #[test]
 fn what_another_checkpoint_holds_stays_and_that_is_said() {
     let Rewound { disk, store, id, seqs: [one, ..], .. } = Rewound::new();
-    let other = store.create(NewSession::default()).unwrap();
+    let other = store.create(NewSession::default()).unwrap().id;
     let first = store.plan_erase(id, &[one]).unwrap().lines[0].snapshot.unwrap();
     let named = checkpoint(&store, other, first);
     let plan = store.plan_erase(id, &[one]).unwrap();
@@ -323,7 +323,7 @@ fn a_rewind_keeps_a_thinned_checkpoint_and_lets_its_files_go_when_it_is_named() 
 fn a_checkpoint_after_an_erasure_is_not_one_that_retention_let_go() {
     let disk = SimDisk::new(Path::new("/sim"));
     let store = small(LocalStore::init(&store_path(), options(&disk, 3)).unwrap());
-    let id = store.create(NewSession::titled("sim")).unwrap();
+    let id = store.create(NewSession::titled("sim")).unwrap().id;
     let snapshot = |n: u64| {
         let file = put_file(&disk, &format!("file {n}"), None);
         [file, put_snapshot(&disk, &[("a", file)])]
@@ -618,7 +618,7 @@ fn the_past_of_a_fork_is_found_and_erased_where_it_is() {
     let (store, parent) = recorded(&disk);
     let seqs = store.find_payloads(parent, SECRET).unwrap().payloads;
     let at = seqs[1];
-    let fork = store.fork(parent, Some(at), NewSession::default()).unwrap();
+    let fork = store.fork(parent, Some(at), NewSession::default()).unwrap().id;
     assert_eq!(store.find_payloads(fork, SECRET).unwrap().payloads, []);
     let parts = store.parts_of(fork).unwrap();
     let own = EventPart { session: fork, first: at.next(), last: Seq(u64::MAX) };
@@ -644,7 +644,7 @@ fn shared() -> [(SimDisk, LocalStore); 2] {
         let store = small(LocalStore::init(&store_path(), options(&disk, seed)).unwrap());
         (disk, store)
     });
-    let id = sides[0].1.create(NewSession::default()).unwrap();
+    let id = sides[0].1.create(NewSession::default()).unwrap().id;
     append(&sides[0].1, id, &format!(r#"{{"kind":"x.sim","data":{{"text":"{}"}}}}"#, large()));
     import(&sides[1].1, &export(&sides[0].1)).unwrap();
     sides
@@ -749,7 +749,7 @@ fn files_of_a_rewind_that_are_erased_elsewhere_are_told_until_they_are_erased_he
     let [filler, secret] = ["filler 0", SECRET].map(|own| put_file(&far, own, None));
     let first = put_snapshot(&far, &[("a", filler), ("env", secret)]);
     assert_eq!(check(), [rewind], "it is the same snapshot again");
-    let other = there.create(NewSession::default()).unwrap();
+    let other = there.create(NewSession::default()).unwrap().id;
     checkpoint(&there, other, first);
     assert_eq!(check(), []);
 }
@@ -795,7 +795,7 @@ fn who_reads_meanwhile_does_not_bring_it_back_into_the_transcript() {
     let root = dir.path().join(".abide");
     let store = LocalStore::init(&root, LocalOptions::default()).unwrap();
     for there in [true, false] {
-        let session = store.create(NewSession::default()).unwrap();
+        let session = store.create(NewSession::default()).unwrap().id;
         let json = format!(r#"{{"kind":"x.sim","data":{{"text":"{SECRET}"}}}}"#);
         let seq = append(&store, session, &json);
         // Beside a writer, only what is known to be acknowledged is read: that is all but the last.
@@ -865,7 +865,7 @@ fn an_erasure_that_cannot_be_finished_stops_no_other() {
         let files = disk.files().into_iter().filter(|path| path.starts_with(&dir));
         files.filter(|path| path.extension().is_some_and(|end| end == "jsonl")).max().unwrap()
     };
-    let other = store.create(NewSession::default()).unwrap();
+    let other = store.create(NewSession::default()).unwrap().id;
     let writer = store.writer(other, WAIT).unwrap();
     let said = format!(r#"{{"kind":"x.sim","data":{{"text":"{SECRET}"}}}}"#);
     let said = vec![NewEvent::parse(&said).unwrap()];

@@ -35,7 +35,7 @@ fn count(store: &LocalStore, id: SessionId) -> usize {
 fn a_writer_whose_lock_was_unlinked_is_fenced_off() {
     let dir = tempfile::tempdir().unwrap();
     let store = store(dir.path());
-    let id = store.create(NewSession::default()).unwrap();
+    let id = store.create(NewSession::default()).unwrap().id;
     let first = store.writer(id, Duration::ZERO).unwrap();
     append(&first, 1).unwrap();
     fs::remove_file(session_dir(dir.path()).join("lock")).unwrap();
@@ -51,7 +51,7 @@ fn a_writer_whose_lock_was_unlinked_is_fenced_off() {
 fn a_writer_does_not_write_over_what_somebody_else_appended() {
     let dir = tempfile::tempdir().unwrap();
     let store = store(dir.path());
-    let id = store.create(NewSession::default()).unwrap();
+    let id = store.create(NewSession::default()).unwrap().id;
     let writer = store.writer(id, Duration::ZERO).unwrap();
     append(&writer, 1).unwrap();
     let segment = session_dir(dir.path()).join("journal/00000001.jsonl");
@@ -67,7 +67,7 @@ fn a_writer_does_not_write_over_what_somebody_else_appended() {
 fn the_holder_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let store = store(dir.path());
-    let id = store.create(NewSession::default()).unwrap();
+    let id = store.create(NewSession::default()).unwrap().id;
     let _writer = store.writer(id, Duration::ZERO).unwrap();
     let refused = store.writer(id, Duration::from_millis(30)).map(|_| ()).unwrap_err().to_string();
     assert!(refused.contains(&format!("process {}", std::process::id())), "{refused}");
@@ -79,7 +79,7 @@ fn opening_by_hand_over_reads_no_more_at_a_thousand_events_than_at_ten() {
         let disk = abide_testkit::SimDisk::new(Path::new("/sim"));
         let options = crate::run::options(&disk, 4);
         let store = LocalStore::init(&crate::run::store_path(), options).unwrap();
-        let id = store.create(NewSession::default()).unwrap();
+        let id = store.create(NewSession::default()).unwrap().id;
         let writer = store.writer(id, Duration::ZERO).unwrap();
         for n in 0..events {
             append(&writer, n).unwrap();

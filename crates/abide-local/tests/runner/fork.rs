@@ -28,7 +28,7 @@ fn say(store: &LocalStore, id: SessionId, texts: &[&str]) {
 }
 
 fn fork(store: &LocalStore, parent: SessionId, at: u64) -> SessionId {
-    store.fork(parent, Some(Seq(at)), NewSession::titled("fork")).unwrap()
+    store.fork(parent, Some(Seq(at)), NewSession::titled("fork")).unwrap().id
 }
 
 fn state(store: &LocalStore, id: SessionId) -> SessionState {
@@ -55,7 +55,7 @@ struct Forked {
 fn forked() -> Forked {
     let dir = tempfile::tempdir().unwrap();
     let store = LocalStore::init(&dir.path().join(".abide"), LocalOptions::default()).unwrap();
-    let parent = store.create(NewSession::titled("parent")).unwrap();
+    let parent = store.create(NewSession::titled("parent")).unwrap().id;
     say(&store, parent, &["one", "two"]);
     let fork = fork(&store, parent, 3);
     say(&store, fork, &["three"]);
@@ -77,7 +77,7 @@ impl Forked {
 fn a_power_cut_leaves_no_fork_or_a_whole_one() {
     let disk = SimDisk::new(Path::new("/sim"));
     let store = LocalStore::init(&store_path(), options(&disk, 1)).unwrap();
-    let parent = store.create(NewSession::titled("parent")).unwrap();
+    let parent = store.create(NewSession::titled("parent")).unwrap().id;
     say(&store, parent, &["one", "two"]);
     // Its last event is not acknowledged: forking there makes it durable first.
     let last = store.reader(parent).unwrap().page(EventRange::ALL).unwrap();
@@ -122,7 +122,7 @@ fn a_power_cut_leaves_no_fork_or_a_whole_one() {
 fn a_fork_of_a_long_session_is_small_and_does_not_read_it_all() {
     let dir = tempfile::tempdir().unwrap();
     let store = LocalStore::init(&dir.path().join(".abide"), LocalOptions::default()).unwrap();
-    let parent = store.create(NewSession::titled("parent")).unwrap();
+    let parent = store.create(NewSession::titled("parent")).unwrap().id;
     let writer = store.writer(parent, NOW).unwrap();
     for batch in 0..100 {
         let events = (0..1000).map(|n| message(&format!("{batch} {n}"))).collect();
@@ -131,7 +131,7 @@ fn a_fork_of_a_long_session_is_small_and_does_not_read_it_all() {
     writer.close().unwrap();
     let bytes = || -> u64 { sizes(&dir.path().join(".abide")).iter().sum() };
     let before = bytes();
-    let made = store.fork(parent, None, NewSession::default()).unwrap();
+    let made = store.fork(parent, None, NewSession::default()).unwrap().id;
     assert!(bytes() - before < 64 << 10, "{} bytes", bytes() - before);
     assert_eq!(state(&store, made).core.messages.total, 100_000);
     // The beginning of the parent is not needed for it: it may be unreadable.
@@ -142,7 +142,7 @@ fn a_fork_of_a_long_session_is_small_and_does_not_read_it_all() {
     let middle = content.len() / 4;
     content[middle..middle + 64].fill(b'x');
     std::fs::write(&first, content).unwrap();
-    let again = store.fork(parent, None, NewSession::default()).unwrap();
+    let again = store.fork(parent, None, NewSession::default()).unwrap().id;
     assert_eq!(
         state(&store, again).core.messages.total,
         100_000,
@@ -183,7 +183,7 @@ fn the_state_is_the_same_from_a_snapshot_and_from_the_beginning() {
 fn a_snapshot_of_a_fork_holds_all_of_its_state() {
     let dir = tempfile::tempdir().unwrap();
     let store = LocalStore::init(&dir.path().join(".abide"), LocalOptions::default()).unwrap();
-    let parent = store.create(NewSession::titled("parent")).unwrap();
+    let parent = store.create(NewSession::titled("parent")).unwrap().id;
     let writer = store.writer(parent, NOW).unwrap();
     let task = |n: u64| {
         let json = format!(r#"{{"kind":"task.created","data":{{"task":"T{n}","title":"t"}}}}"#);
@@ -247,12 +247,12 @@ fn the_journal_goes_on_with_the_numbers_and_the_chain_of_the_parent() {
 fn there_is_an_end_to_forks_of_forks() {
     let disk = SimDisk::new(Path::new("/sim"));
     let store = LocalStore::init(&store_path(), options(&disk, 3)).unwrap();
-    let mut last = store.create(NewSession::titled("first")).unwrap();
+    let mut last = store.create(NewSession::titled("first")).unwrap().id;
     let mut made = 0;
     // At a place that all of them share, so that none but the first holds any of it.
     let refused = loop {
         match store.fork(last, Some(Seq(1)), NewSession::default()) {
-            Ok(id) => last = id,
+            Ok(fork) => last = fork.id,
             Err(error) => break error.to_string(),
         }
         made += 1;
@@ -284,7 +284,7 @@ fn a_parent_that_is_another_is_noticed() {
     let path = all.dir_of(all.parent).join("journal/00000001.jsonl");
     let other = tempfile::tempdir().unwrap();
     let store = LocalStore::init(&other.path().join(".abide"), LocalOptions::default()).unwrap();
-    let stranger = store.create(NewSession::titled("stranger")).unwrap();
+    let stranger = store.create(NewSession::titled("stranger")).unwrap().id;
     say(&store, stranger, &["one", "two"]);
     let strange = store.reader(stranger).unwrap().journal().dir().join("00000001.jsonl");
     let theirs = std::fs::read_to_string(strange).unwrap();

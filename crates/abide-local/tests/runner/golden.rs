@@ -35,7 +35,7 @@ fn write() -> (SimDisk, PathBuf) {
     config.journal.segment_bytes = 1400;
     config.journal.object_bytes = 300;
     let store = store.with_config(config);
-    let id = store.create(NewSession::titled("golden").with_key("golden")).unwrap();
+    let id = store.create(NewSession::titled("golden").with_key("golden")).unwrap().id;
     for part in EVENTS.chunks(3) {
         let writer = store.writer(id, Duration::ZERO).unwrap();
         for json in part {

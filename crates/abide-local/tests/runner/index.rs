@@ -90,7 +90,7 @@ impl Fixture {
             let sessions = store.list().unwrap();
             let id = if sessions.is_empty() || self.random.below(5) == 0 {
                 let text = self.text();
-                store.create(NewSession::titled(text)).unwrap()
+                store.create(NewSession::titled(text)).unwrap().id
             } else {
                 sessions[self.random.below(sessions.len() as u64) as usize].id
             };
@@ -381,7 +381,7 @@ fn eight_at_once_get_the_right_answers_while_sessions_grow() {
                     let store = LocalStore::open(&root, LocalOptions::default()).unwrap();
                     // A session of its own must be found at once by whoever made it.
                     let word = format!("word{asker}x{asked}");
-                    let id = store.create(NewSession::titled(&*word)).unwrap();
+                    let id = store.create(NewSession::titled(&*word)).unwrap().id;
                     let query = HistoryQuery {
                         search: Some(Search::parse(&word).unwrap()),
                         ..HistoryQuery::default()
@@ -433,7 +433,7 @@ fn the_overview_of_a_session_is_one_fold_however_it_is_cut() {
 fn many_rewinds_are_read_as_one() {
     let mut fixture = Fixture::new(22);
     let store = fixture.open();
-    let id = store.create(NewSession::titled("back and forth")).unwrap();
+    let id = store.create(NewSession::titled("back and forth")).unwrap().id;
     let writer = store.write(id, Duration::ZERO).unwrap();
     for round in 0..60 {
         for _ in 0..5 {
@@ -539,7 +539,7 @@ fn what_stands_among_the_marks_by_mistake_does_no_harm() {
 fn turns_are_told_with_their_agents_and_calls() {
     let fixture = Fixture::new(27);
     let store = fixture.open();
-    let id = store.create(NewSession::titled("turns")).unwrap();
+    let id = store.create(NewSession::titled("turns")).unwrap().id;
     let writer = store.write(id, Duration::ZERO).unwrap();
     let lines = [
         r#"{"kind":"turn.started","data":{"agent":"arbiter","role":"arbiter"}}"#,

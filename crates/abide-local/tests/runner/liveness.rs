@@ -188,7 +188,7 @@ fn store_of(root: &Path, storage: Arc<dyn Storage>, env: Environment) -> LocalSt
 }
 
 fn made(store: &LocalStore) -> SessionId {
-    store.create(NewSession::titled("a session")).unwrap()
+    store.create(NewSession::titled("a session")).unwrap().id
 }
 
 fn say(writer: &dyn SessionWriter) {

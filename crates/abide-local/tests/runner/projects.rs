@@ -32,7 +32,7 @@ fn told(store: &LocalStore, project: &str, workspace: &str) -> SessionId {
         workspace: Some(workspace.to_owned()),
         ..SessionFields::default()
     };
-    let id = store.create(NewSession { fields }).unwrap();
+    let id = store.create(NewSession { fields }).unwrap().id;
     append(store, id, &[&message("zebra")]);
     id
 }
@@ -125,7 +125,7 @@ fn a_fork_in_another_project_keeps_its_parent() {
     let clocked = Clocked::new(Retention::default());
     let parent = told(&clocked.store, "red", "/red");
     let fields = SessionFields { project_id: Some("blue".to_owned()), ..SessionFields::default() };
-    let fork = clocked.store.fork(parent, None, NewSession { fields }).unwrap();
+    let fork = clocked.store.fork(parent, None, NewSession { fields }).unwrap().id;
     clocked.wait(40 * DAY);
     let old = Retention {
         max_age: Some(TimeSpan::from_millis(DAY)),
@@ -185,7 +185,7 @@ fn what_is_erased_in_one_project_stays_where_another_names_it() {
     });
     let secret = format!("hunter2 {}", "long ".repeat(1000));
     let write = |store: &LocalStore| {
-        let id = store.create(NewSession::default()).unwrap();
+        let id = store.create(NewSession::default()).unwrap().id;
         append(store, id, &[&message(&secret)]);
         id
     };
@@ -252,7 +252,7 @@ fn import(store: &LocalStore, bundle: &[u8]) -> Result<(), ImportError> {
 fn bundled(key: &str) -> (SessionId, Vec<u8>) {
     let dir = tempfile::tempdir().unwrap();
     let store = on_files(dir.path(), &[]);
-    let id = store.create(NewSession::default().with_key(key)).unwrap();
+    let id = store.create(NewSession::default().with_key(key)).unwrap().id;
     append(&store, id, &[&message("imported zebra")]);
     (id, export(&store, id))
 }
@@ -264,7 +264,7 @@ fn an_imported_session_is_put_into_the_project_it_is_imported_for() {
     let [red, blue, all] =
         [&["red"][..], &["blue"], &[]].map(|projects| on_files(dir.path(), projects));
     let key = |store: &LocalStore| store.find(&SessionRef::Key("build".to_owned()));
-    let taken = blue.create(NewSession::default().with_key("build")).unwrap();
+    let taken = blue.create(NewSession::default().with_key("build")).unwrap().id;
     import(&red, &bundle).unwrap();
     assert_eq!((listed(&red), listed(&blue)), (vec![id], vec![taken]));
     assert_eq!(red.project_of(id).unwrap().as_deref(), Some("red"));
@@ -306,7 +306,7 @@ fn an_imported_session_is_put_into_the_project_it_is_imported_for() {
         }
         assert_eq!([&red, &blue, &all].map(|store| key(store).unwrap()), [id, taken, other]);
         let again = NewSession::default().with_key("build");
-        assert_eq!(blue.create(again).unwrap(), taken);
+        assert_eq!(blue.create(again).unwrap().id, taken);
         assert_eq!([&red, &blue, &all].map(|store| key(store).unwrap()), [id, taken, other]);
     }
     // A key is free again in the project whose session went, and nowhere else.

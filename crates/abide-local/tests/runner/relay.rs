@@ -36,7 +36,7 @@ impl Held {
     fn new(dir: &Path) -> Self {
         let root = dir.join(".abide");
         let store = LocalStore::init(&root, LocalOptions::default()).unwrap();
-        let id = store.create(NewSession::default()).unwrap();
+        let id = store.create(NewSession::default()).unwrap().id;
         let writer = store.write(id, Duration::ZERO).unwrap();
         let seen = Arc::new(AtomicUsize::new(0));
         let told = seen.clone();
@@ -282,7 +282,7 @@ fn others_are_refused_as_before_and_the_holder_is_named() {
         matches!(&refused, StoreError::Held { holder, .. } if holder.process == std::process::id())
     );
     // A child of another session's holder is somebody else here.
-    let elsewhere = held.store.create(NewSession::default()).unwrap();
+    let elsewhere = held.store.create(NewSession::default()).unwrap().id;
     let stranger = child_store(&held.root, elsewhere);
     assert!(matches!(stranger.write(held.id, Duration::ZERO), Err(StoreError::Held { .. })));
     // And its own session it takes by the lock, since nobody listens there.
@@ -535,7 +535,7 @@ fn holders_that_are_killed_lose_nothing_that_their_children_were_told_is_safe() 
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join(".abide");
     let store = LocalStore::init(&root, LocalOptions::default()).unwrap();
-    let id = store.create(NewSession::default()).unwrap();
+    let id = store.create(NewSession::default()).unwrap().id;
     let stop = AtomicBool::new(false);
     let (answered, cut_off) = (Mutex::new(HashMap::new()), AtomicUsize::new(0));
     std::thread::scope(|scope| {

@@ -270,7 +270,7 @@ fn nothing_is_replaced_of_which_the_copy_is_not_whole() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join(".abide");
     let store = LocalStore::init(&root, LocalOptions::default()).unwrap();
-    let id = store.create(NewSession::titled("s")).unwrap();
+    let id = store.create(NewSession::titled("s")).unwrap().id;
     let writer = store.writer(id, Duration::ZERO).unwrap();
     for n in 0..3 {
         let event = NewEvent::parse(&format!(r#"{{"kind":"x.sim","data":{{"n":{n}}}}}"#)).unwrap();

@@ -61,7 +61,7 @@ impl Clocked {
     }
 
     fn session(&self) -> SessionId {
-        self.store.create(NewSession::default()).unwrap()
+        self.store.create(NewSession::default()).unwrap().id
     }
 
     fn packs(&self) -> Arc<Packs> {
@@ -259,7 +259,7 @@ fn a_session_in_use_and_the_parents_of_forks_stay() {
             .unwrap(),
     );
     clocked.wait(DAY);
-    let fork = clocked.store.create(fork).unwrap();
+    let fork = clocked.store.create(fork).unwrap().id;
     let writer = clocked.store.writer(used, Duration::ZERO).unwrap();
     let settings = Retention { max_count: Some(0), min_keep: 1, ..Retention::default() };
     let cleaned = clocked.clean(&settings);
@@ -311,7 +311,7 @@ fn a_session_that_was_used_again_within_a_moment_stays() {
 }
 
 fn fork(store: &LocalStore, parent: SessionId) -> SessionId {
-    store.fork(parent, None, NewSession::default()).unwrap()
+    store.fork(parent, None, NewSession::default()).unwrap().id
 }
 
 #[test]
@@ -468,7 +468,7 @@ fn a_power_cut_leaves_each_session_whole_or_removed() {
     let store = small(LocalStore::init(&store_path(), options(&disk, 3)).unwrap());
     let mut made = Vec::new();
     for key in ["a", "b", "c"] {
-        let id = store.create(NewSession::default().with_key(key)).unwrap();
+        let id = store.create(NewSession::default().with_key(key)).unwrap().id;
         let own = format!(r#"{{"kind":"x.a","data":{{"text":"{}"}}}}"#, key.repeat(900));
         let shared = format!(r#"{{"kind":"x.a","data":{{"text":"{}"}}}}"#, "s".repeat(900));
         append(&store, id, &[&own, &shared]);
@@ -504,7 +504,8 @@ fn a_power_cut_leaves_each_session_whole_or_removed() {
         for (key, id) in &made {
             let found = store
                 .create(NewSession::default().with_key(*key))
-                .map_err(|error| format!("{error:?}"))?;
+                .map_err(|error| format!("{error:?}"))?
+                .id;
             healthy(&store, found)?;
             if (found == *id) != (*key == "c") {
                 return Err(format!("{key} leads to {found}, and was {id}"));

@@ -26,7 +26,7 @@ fn store(dir: &Path) -> LocalStore {
 #[test]
 fn a_session_that_cannot_be_read_is_never_made_anew() {
     let dir = tempfile::tempdir().unwrap();
-    let id = store(dir.path()).create(NewSession::default().with_key("k")).unwrap();
+    let id = store(dir.path()).create(NewSession::default().with_key("k")).unwrap().id;
     let session = crate::session_dirs(&dir.path().join(".abide")).remove(0);
     let segment = session.join("journal/00000001.jsonl");
     // Something that cannot be read as a file, whoever asks.
@@ -34,7 +34,7 @@ fn a_session_that_cannot_be_read_is_never_made_anew() {
     fs::remove_file(&segment).unwrap();
     fs::create_dir(&segment).unwrap();
     let again = store(dir.path()).create(NewSession::default().with_key("k"));
-    assert!(again.is_err() || again.as_ref().ok() == Some(&id), "{again:?}");
+    assert!(again.is_err() || again.as_ref().is_ok_and(|known| known.id == id), "{again:?}");
     assert!(segment.is_dir(), "nothing was removed");
     // A journal of a newer version is not an older one's to remove either.
     fs::remove_dir(&segment).unwrap();
@@ -100,7 +100,7 @@ fn a_link_in_a_session_leads_nothing_out_of_the_store() {
     for link in ["", "journal", "state"] {
         let dir = tempfile::tempdir().unwrap();
         let made = store(dir.path());
-        let id = made.create(NewSession::default()).unwrap();
+        let id = made.create(NewSession::default()).unwrap().id;
         let writer = made.writer(id, Duration::ZERO).unwrap();
         let said = vec![event(r#"{"kind":"x.a","data":{"text":"x"}}"#)];
         writer.append(said, Durability::Synced, AnomalyPolicy::Keep).unwrap().wait().unwrap();
@@ -143,7 +143,7 @@ fn a_link_in_a_session_leads_nothing_out_of_the_store() {
 fn a_batch_on_a_restored_state_folds_as_a_replay_does() {
     let dir = tempfile::tempdir().unwrap();
     let store = store(dir.path());
-    let id = store.create(NewSession::default()).unwrap();
+    let id = store.create(NewSession::default()).unwrap().id;
     let turns = |count: usize| -> Vec<NewEvent> {
         (0..count).map(|_| event(r#"{"kind":"turn.started","data":{"agent":"a"}}"#)).collect()
     };
@@ -162,7 +162,7 @@ fn a_batch_on_a_restored_state_folds_as_a_replay_does() {
 fn a_rewind_to_an_event_that_was_just_taken_in_is_folded_right() {
     let dir = tempfile::tempdir().unwrap();
     let store = store(dir.path());
-    let id = store.create(NewSession::default()).unwrap();
+    let id = store.create(NewSession::default()).unwrap().id;
     let writer = store.writer(id, Duration::ZERO).unwrap();
     let message = || event(r#"{"kind":"message.added","data":{"role":"user","content":"x"}}"#);
     let rewind = |to: u64| event(&format!(r#"{{"kind":"session.rewound","data":{{"to":{to}}}}}"#));
@@ -209,7 +209,7 @@ fn a_line_break_lost_with_the_torn_tail_does_not_fence_the_next_writer() {
 fn an_awaited_ticket_of_a_closed_writer_is_answered() {
     let dir = tempfile::tempdir().unwrap();
     let store = store(dir.path());
-    let id = store.create(NewSession::default()).unwrap();
+    let id = store.create(NewSession::default()).unwrap().id;
     let writer = Arc::new(store.writer(id, Duration::ZERO).unwrap());
     let keyed = || event(r#"{"kind":"x.k","data":{}}"#).with_key("k");
     block_on(

@@ -118,7 +118,7 @@ impl Run {
     pub fn new(seed: u64) -> Self {
         let disk = SimDisk::new(Path::new(ROOT));
         let store = small(LocalStore::init(&store_path(), options(&disk, seed)).unwrap());
-        let id = store.create(NewSession::titled("sim")).unwrap();
+        let id = store.create(NewSession::titled("sim")).unwrap().id;
         Self {
             disk,
             store,

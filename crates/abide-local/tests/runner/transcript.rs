@@ -24,7 +24,7 @@ impl Fixture {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let store = LocalStore::init(&dir.path().join(".abide"), LocalOptions::default()).unwrap();
-        let id = store.create(NewSession::titled("a session")).unwrap();
+        let id = store.create(NewSession::titled("a session")).unwrap().id;
         Self { dir, store, id }
     }
 

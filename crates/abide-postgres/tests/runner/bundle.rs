@@ -97,13 +97,13 @@ fn a_fork_needs_its_parent_and_a_key_leads_to_one() {
         (store(&here, PostgresOptions::default()), store(&there, PostgresOptions::default()));
     let (parent, writer) = new_session(&*a);
     say(&*writer, "one").unwrap();
-    let fork = a.fork(parent, Some(Seq(3)), NewSession::default().with_key("k")).unwrap();
+    let fork = a.fork(parent, Some(Seq(3)), NewSession::default().with_key("k")).unwrap().id;
     say(&*writer, "two").unwrap();
     writer.close().unwrap();
     let orphan = take_in(&b, &bundle(&a, fork)).unwrap_err();
     assert!(matches!(orphan, ImportError::NoParent { .. }), "{orphan}");
     take_in(&b, &bundle(&a, parent)).unwrap();
-    let other = b.create(NewSession::default().with_key("k")).unwrap();
+    let other = b.create(NewSession::default().with_key("k")).unwrap().id;
     let taken = take_in(&b, &bundle(&a, fork)).unwrap_err();
     assert!(matches!(taken, ImportError::KeyTaken { session, .. } if session == other), "{taken}");
     b.delete_session(other).unwrap();

@@ -52,7 +52,7 @@ fn a_copy_says_what_is_erased_elsewhere_and_erases_it() {
     writer.close().unwrap();
     let whole = bundle(&a, id);
     assert_eq!(unerased(&b, &whole), []);
-    let fork = b.fork(id, Some(Seq(5)), NewSession::default()).unwrap();
+    let fork = b.fork(id, Some(Seq(5)), NewSession::default()).unwrap().id;
     let both = [Seq(3), Seq(4)];
     assert_eq!(holding(&a, id), (both.to_vec(), 1));
     assert_eq!(holding(&b, fork).0, both);
@@ -124,7 +124,7 @@ fn a_fork_that_is_held_does_not_bring_back_what_is_erased() {
     let (id, writer) = new_session(&*store);
     say(&*writer, SECRET).unwrap();
     writer.close().unwrap();
-    let fork = store.fork(id, None, NewSession::default()).unwrap();
+    let fork = store.fork(id, None, NewSession::default()).unwrap().id;
     let writer = store.write(fork, NOW).unwrap();
     let held = store.erase_payloads(id, &[Seq(3)], NOW);
     let by_fork =

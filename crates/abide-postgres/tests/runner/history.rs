@@ -283,7 +283,7 @@ fn a_fork_has_its_own_events_and_goes_on_with_the_turns() {
     let turn = r#"{"kind":"turn.started","data":{"agent":"coder"}}"#;
     put(&*writer, vec![NewEvent::parse(turn).unwrap(), message("shared")]);
     writer.close().unwrap();
-    let fork = store.fork(id, None, NewSession::titled("fork")).unwrap();
+    let fork = store.fork(id, None, NewSession::titled("fork")).unwrap().id;
     let writer = store.write(fork, Duration::ZERO).unwrap();
     put(&*writer, vec![NewEvent::parse(turn).unwrap(), message("alone")]);
     assert_eq!(found(&*store, "shared"), [(id, 1)]);
@@ -357,7 +357,7 @@ fn how_long_questions_take() {
     for session in 0..sessions {
         let fields =
             SessionFields { title: Some(format!("session {session}")), ..SessionFields::default() };
-        let id = store.create(NewSession { fields }).unwrap();
+        let id = store.create(NewSession { fields }).unwrap().id;
         let writer = store.write(id, Duration::ZERO).unwrap();
         let some = (0..events).map(|event| {
             // Few words are frequent, most are rare.

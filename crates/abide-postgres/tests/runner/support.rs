@@ -27,7 +27,7 @@ pub fn message(text: &str) -> NewEvent {
 
 /// A new session, open for writing.
 pub fn new_session(store: &dyn Store) -> (SessionId, Arc<dyn SessionWriter>) {
-    let id = store.create(NewSession::titled("a session")).unwrap();
+    let id = store.create(NewSession::titled("a session")).unwrap().id;
     (id, store.write(id, std::time::Duration::ZERO).unwrap())
 }
 

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use abide_local::{
-    BundleHeader, CreateOutcome, DiskUse, EraseOutcome, ImportedBundle, LocalStore, SessionLiveness,
+    BundleHeader, DiskUse, EraseOutcome, ImportedBundle, LocalStore, SessionLiveness,
 };
-use abide_model::{NewSession, Retention, Seq, SessionId};
+use abide_model::{Retention, Seq, SessionId};
 use abide_workspace::Policy;
 
 use super::{Backend, Bundle, ChildBatchObserver, ChildService};
@@ -73,19 +73,6 @@ impl Backend for LocalStore {
 
     fn disk_use(&self) -> Result<DiskUse, Error> {
         Ok(self.disk_use()?)
-    }
-
-    fn create_new(&self, session: NewSession) -> Result<CreateOutcome, Error> {
-        Ok(self.create_new(session)?)
-    }
-
-    fn fork_new(
-        &self,
-        parent: SessionId,
-        at: Option<Seq>,
-        session: NewSession,
-    ) -> Result<CreateOutcome, Error> {
-        Ok(self.fork_new(parent, at, session)?)
     }
 
     fn delete_session(&self, session: SessionId) -> Result<Vec<String>, Error> {

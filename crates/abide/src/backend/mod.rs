@@ -14,10 +14,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use abide_local::{
-    BundleHeader, BundleReader, CreateOutcome, DiskUse, EraseOutcome, ImportedBundle, LocalStore,
-    SessionLiveness,
+    BundleHeader, BundleReader, DiskUse, EraseOutcome, ImportedBundle, LocalStore, SessionLiveness,
 };
-use abide_model::{NewEvent, NewSession, Retention, Seq, SessionId};
+use abide_model::{NewEvent, Retention, Seq, SessionId};
 use abide_workspace::Policy;
 
 use crate::Error;
@@ -77,16 +76,6 @@ pub trait Backend: abide_model::Store {
     /// Disk usage.
     fn disk_use(&self) -> Result<DiskUse, Error>;
 
-    /// Like [`abide_model::Store::create`], and tells whether the session is new. If several
-    /// callers use the same key at once, exactly one is told so.
-    fn create_new(&self, session: NewSession) -> Result<CreateOutcome, Error>;
-    /// Like [`abide_model::Store::fork`], and tells whether the session is new.
-    fn fork_new(
-        &self,
-        parent: SessionId,
-        at: Option<Seq>,
-        session: NewSession,
-    ) -> Result<CreateOutcome, Error>;
     /// Deletes a session permanently. Returns notes about what could not be cleaned up afterwards.
     fn delete_session(&self, session: SessionId) -> Result<Vec<String>, Error>;
 

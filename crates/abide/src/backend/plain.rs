@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_local::{
-    BundleHeader, CreateOutcome, DiskUse, EraseOutcome, ImportedBundle, LocalStore, SessionLiveness,
+    BundleHeader, DiskUse, EraseOutcome, ImportedBundle, LocalStore, SessionLiveness,
 };
 use abide_model::{
-    History, HistoryQuery, NewSession, Objects, Retention, Seq, SessionId, SessionReader,
-    SessionRef, SessionSummary, SessionWriter, Store, StoreError,
+    CreatedSession, History, HistoryQuery, NewSession, Objects, Retention, Seq, SessionId,
+    SessionReader, SessionRef, SessionSummary, SessionWriter, Store, StoreError,
 };
 use abide_workspace::Policy;
 
@@ -77,19 +77,6 @@ impl Backend for PlainStore {
         Err(self.lacks("disk usage"))
     }
 
-    fn create_new(&self, _: NewSession) -> Result<CreateOutcome, Error> {
-        Err(self.lacks("telling new sessions from known ones"))
-    }
-
-    fn fork_new(
-        &self,
-        _: SessionId,
-        _: Option<Seq>,
-        _: NewSession,
-    ) -> Result<CreateOutcome, Error> {
-        Err(self.lacks("telling new sessions from known ones"))
-    }
-
     fn delete_session(&self, _: SessionId) -> Result<Vec<String>, Error> {
         Err(self.lacks("deleting sessions"))
     }
@@ -120,7 +107,7 @@ impl Backend for PlainStore {
 }
 
 impl Store for PlainStore {
-    fn create(&self, session: NewSession) -> Result<SessionId, StoreError> {
+    fn create(&self, session: NewSession) -> Result<CreatedSession, StoreError> {
         self.0.create(session)
     }
 
@@ -129,7 +116,7 @@ impl Store for PlainStore {
         parent: SessionId,
         at: Option<Seq>,
         session: NewSession,
-    ) -> Result<SessionId, StoreError> {
+    ) -> Result<CreatedSession, StoreError> {
         self.0.fork(parent, at, session)
     }
 

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_local::{
-    BundleHeader, CreateOutcome, DiskUse, EraseOutcome, HeldWriters, ImportedBundle, LocalStore,
-    SessionLiveness, write_as_child,
+    BundleHeader, DiskUse, EraseOutcome, HeldWriters, ImportedBundle, LocalStore, SessionLiveness,
+    write_as_child,
 };
 use abide_model::{
-    History, HistoryQuery, NewSession, ObjectHash, Objects, Retention, Seq, SessionId,
-    SessionReader, SessionRef, SessionSummary, SessionWriter, Store, StoreError,
+    CreatedSession, History, HistoryQuery, NewSession, ObjectHash, Objects, Retention, Seq,
+    SessionId, SessionReader, SessionRef, SessionSummary, SessionWriter, Store, StoreError,
 };
 use abide_objects::{CacheOptions, ObjectsOptions, ObjectsUrl, RemoteObjects};
 use abide_postgres::{MigratedVersions, PostgresStore, ServerUrl, StoreStatus};
@@ -271,19 +271,6 @@ impl Backend for SharedStore {
         })
     }
 
-    fn create_new(&self, session: NewSession) -> Result<CreateOutcome, Error> {
-        Ok(self.inner.create_new(self.placed(session))?)
-    }
-
-    fn fork_new(
-        &self,
-        parent: SessionId,
-        at: Option<Seq>,
-        session: NewSession,
-    ) -> Result<CreateOutcome, Error> {
-        Ok(self.inner.fork_new(parent, at, session)?)
-    }
-
     fn delete_session(&self, session: SessionId) -> Result<Vec<String>, Error> {
         self.inner.delete_session(session)?;
         Ok(Vec::new())
@@ -371,7 +358,7 @@ impl Backend for SharedStore {
 }
 
 impl Store for SharedStore {
-    fn create(&self, session: NewSession) -> Result<SessionId, StoreError> {
+    fn create(&self, session: NewSession) -> Result<CreatedSession, StoreError> {
         self.inner.create(self.placed(session))
     }
 
@@ -380,7 +367,7 @@ impl Store for SharedStore {
         parent: SessionId,
         at: Option<Seq>,
         session: NewSession,
-    ) -> Result<SessionId, StoreError> {
+    ) -> Result<CreatedSession, StoreError> {
         self.inner.fork(parent, at, session)
     }
 
