@@ -155,7 +155,7 @@ impl Store {
 
     /// The workspace in this directory, with the store's settings.
     pub fn workspace(&self, root: &Path) -> Result<Workspace, Error> {
-        let mut policy = self.backend().workspace_policy(root);
+        let mut policy = self.workspace_policy(root);
         // A project's own store is excluded by its name.
         let store = self.root().filter(|_| self.project().is_none());
         policy.exclude.extend(store.and_then(|store| pattern_within(store, root)));

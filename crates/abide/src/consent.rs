@@ -321,7 +321,7 @@ impl Store {
         if self.consent.dir.is_none() {
             return Ok(None);
         }
-        Ok(self.backend().store_id()?.map(|id| self.identity(&id)))
+        Ok(self.store_id()?.map(|id| self.identity(&id)))
     }
 
     /// The store's identity, with an id that is created if it is missing.
@@ -329,7 +329,7 @@ impl Store {
         if self.consent.dir.is_none() {
             return Ok(None);
         }
-        Ok(self.backend().make_store_id()?.map(|id| self.identity(&id)))
+        Ok(self.make_store_id()?.map(|id| self.identity(&id)))
     }
 
     /// Notes durably that this machine starts a run; must happen before the agent starts. Returns

@@ -64,7 +64,10 @@ mod tokens;
 
 pub use accepted::check_accepted;
 pub use answer::{AnswerRecorder, AnswerRequest, RecordedAnswer};
-pub use backend::{Backend, Bundle, ChildBatchObserver, ChildService};
+pub use backend::{
+    Bundle, BundleStore, Capabilities, ChildBatchObserver, ChildRelay, ChildService, LivenessProbe,
+    Maintenance, ProjectRegistry, SessionVerifier, StoreHome,
+};
 #[cfg(feature = "shared")]
 pub use backend::{SharedOptions, SharedStore};
 pub use checkpoint::{

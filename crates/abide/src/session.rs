@@ -30,8 +30,8 @@ impl std::fmt::Debug for Session {
 
 impl Session {
     pub(crate) fn open(store: &Store, id: SessionId, wait: Duration) -> Result<Self, Error> {
-        let writer = store.backend().write(id, wait)?;
-        let view = SessionView::new(id, store.backend().read(id)?);
+        let writer = store.inner().write(id, wait)?;
+        let view = SessionView::new(id, store.inner().read(id)?);
         let (answering, early) = (Mutex::default(), ContextPartCache::default());
         Ok(Self { store: store.clone(), view, writer, answering, early })
     }
@@ -121,7 +121,7 @@ impl Session {
         &self,
         seen: impl Fn(&[NewEvent]) + Send + Sync + 'static,
     ) -> Result<ChildService, Error> {
-        self.store.backend().serve_children(self.id(), Box::new(seen))
+        self.store.serve_children(self.id(), Box::new(seen))
     }
 
     /// Syncs everything and releases the session.

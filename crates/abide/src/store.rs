@@ -16,10 +16,13 @@ use abide_model::{
     History, HistoryQuery, NewSession, ObjectHash, Objects, Retention, Seq, SessionFields,
     SessionId, SessionRef, SessionSummary, StoreError, Timestamp,
 };
+use abide_workspace::Policy;
 use tempfile::TempDir;
 
 use crate::accepted::{check_accepted, own_consent};
-use crate::backend::{Backend, Bundle, PlainStore};
+use crate::backend::{
+    Bundle, BundleStore, Capabilities, ChildBatchObserver, ChildService, Maintenance,
+};
 #[cfg(feature = "shared")]
 use crate::backend::{SharedOptions, SharedStore};
 use crate::{Consent, Error, Projects, Session, SessionView};
@@ -30,7 +33,8 @@ pub const DEFAULT_WAIT: Duration = Duration::from_secs(2);
 /// A store of sessions. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Store {
-    backend: Arc<dyn Backend>,
+    inner: Arc<dyn abide_model::Store>,
+    capabilities: Arc<Capabilities>,
     wait: Duration,
     pub(crate) consent: Consent,
     /// The project directory of new sessions, if the store holds sessions of many projects.
@@ -132,7 +136,9 @@ impl Store {
     /// A store on local files, with its own settings.
     #[must_use]
     pub fn local(store: impl Into<Arc<LocalStore>>) -> Self {
-        Self::backed(store.into())
+        let store = store.into();
+        let capabilities = Capabilities::of_local(&store);
+        Self::with_capabilities(store, capabilities)
     }
 
     /// Like [`Store::open`], but creates a store if there is none: at the root of the git checkout,
@@ -143,52 +149,110 @@ impl Store {
         Ok(Self::local(LocalStore::init(&files(place)?, LocalOptions::default())?))
     }
 
-    /// Wraps any store. It supports sessions and events, and nothing else.
+    /// Wraps any store. It supports sessions and events, and none of the [`Capabilities`].
     #[must_use]
     pub fn over(inner: Arc<dyn abide_model::Store>) -> Self {
-        Self::backed(Arc::new(PlainStore(inner)))
+        Self::with_capabilities(inner, Capabilities::default())
     }
 
     /// Connects to a team's shared store by URL.
     #[cfg(feature = "shared")]
     pub fn connect(url: &abide_model::StoreUrl, options: SharedOptions) -> Result<Self, Error> {
         url.check().map_err(|source| Error::Url { url: url.clone(), source })?;
-        Ok(Self::backed(Arc::new(SharedStore::open(url.reveal(), options)?)))
+        let store = Arc::new(SharedStore::open(url.reveal(), options)?);
+        let capabilities = Capabilities::of_shared(&store);
+        Ok(Self::with_capabilities(store, capabilities))
     }
 
-    /// A store with a full backend.
+    /// Wraps a store that can do more than hold sessions. The capabilities must be of this store.
     #[must_use]
-    pub fn backed(backend: Arc<dyn Backend>) -> Self {
+    pub fn with_capabilities(
+        inner: Arc<dyn abide_model::Store>,
+        capabilities: Capabilities,
+    ) -> Self {
         let (consent, scratch) = (Consent::default(), Arc::default());
-        Self { backend, wait: DEFAULT_WAIT, consent, project_dir: None, scratch }
+        let capabilities = Arc::new(capabilities);
+        Self { inner, capabilities, wait: DEFAULT_WAIT, consent, project_dir: None, scratch }
     }
 
-    pub(crate) fn backend(&self) -> &dyn Backend {
-        &*self.backend
+    /// What the store can do beyond holding sessions.
+    #[must_use]
+    pub fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    pub(crate) fn inner(&self) -> &dyn abide_model::Store {
+        &*self.inner
+    }
+
+    /// A capability, or an error saying that the store does not support `what`.
+    fn capability<'a, T: ?Sized>(
+        &self,
+        capability: Option<&'a Arc<T>>,
+        what: &'static str,
+    ) -> Result<&'a T, Error> {
+        capability.map(|it| &**it).ok_or_else(|| Error::Lacking { what, place: self.place() })
+    }
+
+    fn bundles(&self) -> Result<&dyn BundleStore, Error> {
+        self.capability(self.capabilities.bundles.as_ref(), "bundles")
+    }
+
+    fn maintenance(&self, what: &'static str) -> Result<&dyn Maintenance, Error> {
+        self.capability(self.capabilities.maintenance.as_ref(), what)
+    }
+
+    /// The id of the store, if it has one already.
+    pub(crate) fn store_id(&self) -> Result<Option<String>, Error> {
+        self.capabilities.home.as_ref().map_or(Ok(None), |home| home.store_id())
+    }
+
+    /// The id of the store, created if it is missing; `None` if it cannot have one.
+    pub(crate) fn make_store_id(&self) -> Result<Option<String>, Error> {
+        self.capabilities.home.as_ref().map(|home| home.make_store_id()).transpose()
+    }
+
+    /// Which files are captured of the workspace in this directory.
+    pub(crate) fn workspace_policy(&self, root: &Path) -> Policy {
+        self.as_files().map_or_else(Policy::default, |files| {
+            files.config().workspace_of(files.projects(), root)
+        })
+    }
+
+    /// Lets child processes write to a session that this process holds.
+    pub(crate) fn serve_children(
+        &self,
+        session: SessionId,
+        seen: ChildBatchObserver,
+    ) -> Result<ChildService, Error> {
+        let relay = self.capability(self.capabilities.relay.as_ref(), "child processes")?;
+        relay.serve_children(session, seen)
     }
 
     /// The store's location for display, without secrets.
     #[must_use]
     pub fn place(&self) -> String {
-        self.backend.place()
+        let home = self.capabilities.home.as_ref();
+        home.map_or_else(|| "this store".to_owned(), |home| home.place())
     }
 
     /// The directory of a local store.
     #[must_use]
     pub fn root(&self) -> Option<&Path> {
-        self.backend.root()
+        self.as_files().map(LocalStore::root)
     }
 
     /// The local store, for operations that work on files only.
     #[must_use]
     pub fn as_files(&self) -> Option<&LocalStore> {
-        self.backend.as_files()
+        self.capabilities.files.as_deref()
     }
 
     /// Reads a session of a shared store from start to end and checks every line and the hash
     /// chain. Returns the last event.
     pub fn verify(&self, session: SessionId) -> Result<Seq, Error> {
-        self.backend.verify(session)
+        let verifier = self.capability(self.capabilities.verifier.as_ref(), "verification")?;
+        verifier.verify(session)
     }
 
     /// The local store, or an error saying that `what` works on local stores only.
@@ -217,7 +281,9 @@ impl Store {
 
     /// The directory for this machine's derived data, created if it is missing.
     fn cache_dir(&self) -> Result<PathBuf, Error> {
-        let dir = self.backend.cache_dir().map_or_else(|| self.scratch(), Ok)?;
+        let home = self.capabilities.home.as_ref();
+        let dir = home.and_then(|home| home.cache_dir());
+        let dir = dir.map_or_else(|| self.scratch(), Ok)?;
         let mut builder = std::fs::DirBuilder::new();
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         builder.recursive(true).create(&dir).map_err(Error::file("make", &dir))?;
@@ -256,13 +322,14 @@ impl Store {
     /// Where a session's files are in the local clone of its project; `None` if they are at the
     /// session's recorded path.
     pub fn workspace_here(&self, session: SessionId) -> Result<Option<PathBuf>, Error> {
-        self.backend.workspace_here(session)
+        let projects = self.capabilities.projects.as_ref();
+        projects.map_or(Ok(None), |projects| projects.workspace_here(session))
     }
 
     /// The store's objects, for reading and writing. While they are open, none is garbage
     /// collected.
     pub fn objects(&self) -> Result<Arc<dyn Objects>, Error> {
-        Ok(self.backend.objects()?)
+        Ok(self.inner.objects()?)
     }
 
     /// Sets how long to wait for a session that another writer holds.
@@ -274,7 +341,11 @@ impl Store {
 
     /// The shortest unambiguous prefix of a session's id.
     pub fn short_id(&self, session: SessionId) -> Result<String, Error> {
-        self.backend.short_id(session)
+        if let Some(files) = self.as_files() {
+            return Ok(files.short_id(session)?);
+        }
+        let known = self.sessions()?.into_iter().find(|one| one.id == session);
+        Ok(known.map_or_else(|| session.short(SessionId::SHORT), |one| one.short))
     }
 
     /// Creates a session without opening it. If its key exists, returns the session that has it.
@@ -307,13 +378,13 @@ impl Store {
         at: Option<Seq>,
         new: NewSession,
     ) -> Result<SessionId, Error> {
-        let parent = self.backend.find(session)?;
+        let parent = self.inner.find(session)?;
         Ok(self.fork_new(parent, at, new)?.id)
     }
 
     /// Resolves a reference to a session.
     pub fn find(&self, session: &SessionRef) -> Result<SessionId, Error> {
-        Ok(self.backend.find(session)?)
+        Ok(self.inner.find(session)?)
     }
 
     /// Creates a session and opens it for writing.
@@ -329,41 +400,44 @@ impl Store {
 
     /// Opens a session for writing. Other writers wait or are refused.
     pub fn open_session(&self, session: &SessionRef) -> Result<Session, Error> {
-        let id = self.backend.find(session)?;
+        let id = self.inner.find(session)?;
         Session::open(self, id, self.wait)
     }
 
     /// Opens a session for reading, with or without an active writer.
     pub fn view(&self, session: &SessionRef) -> Result<SessionView, Error> {
-        let id = self.backend.find(session)?;
-        Ok(SessionView::new(id, self.backend.read(id)?))
+        let id = self.inner.find(session)?;
+        Ok(SessionView::new(id, self.inner.read(id)?))
     }
 
     /// The ids of the project that the store was opened for; empty for all projects.
     #[must_use]
     pub fn projects(&self) -> &[String] {
-        self.backend.projects()
+        self.capabilities.projects.as_ref().map_or(&[], |projects| projects.projects())
     }
 
     /// The id of the project that a session was recorded in, if known.
     pub fn project_of(&self, session: SessionId) -> Result<Option<String>, Error> {
-        self.backend.project_of(session)
+        match &self.capabilities.projects {
+            Some(projects) => projects.project_of(session),
+            None => Ok(self.inner.read(session)?.state()?.core.fields.project_id),
+        }
     }
 
     /// The sessions that match, with the positions of the search matches.
     pub fn history(&self, query: &HistoryQuery) -> Result<History, Error> {
-        Ok(self.backend.history(query)?)
+        Ok(self.inner.history(query)?)
     }
 
     /// Every session, newest first.
     pub fn sessions(&self) -> Result<Vec<SessionSummary>, Error> {
-        Ok(self.backend.list()?)
+        Ok(self.inner.list()?)
     }
 
     /// Creates a session without opening it and tells whether it is new. If several callers use the
     /// same key at once, exactly one is told so.
     pub fn make_new(&self, session: NewSession) -> Result<CreatedSession, Error> {
-        Ok(self.backend.create(self.placed(session))?)
+        Ok(self.inner.create(self.placed(session))?)
     }
 
     /// Like [`Store::fork`] for a known session id; also tells whether the fork is new.
@@ -373,13 +447,13 @@ impl Store {
         at: Option<Seq>,
         session: NewSession,
     ) -> Result<CreatedSession, Error> {
-        Ok(self.backend.fork(parent, at, self.placed(session))?)
+        Ok(self.inner.fork(parent, at, self.placed(session))?)
     }
 
     /// Deletes a session permanently. Nobody may hold it, and it must have no forks. Returns notes
     /// about what could not be cleaned up afterwards.
     pub fn delete_session(&self, session: SessionId) -> Result<Vec<String>, Error> {
-        self.backend.delete_session(session)
+        self.maintenance("deleting sessions")?.delete_session(session)
     }
 
     /// The state of a session's writer.
@@ -391,24 +465,28 @@ impl Store {
     /// The state of these sessions' writers, each by itself.
     #[must_use]
     pub fn livenesses(&self, sessions: &[SessionId]) -> Vec<Result<SessionLiveness, Error>> {
-        self.backend.livenesses(sessions)
+        let lacking = || Error::Lacking { what: "the liveness of writers", place: self.place() };
+        match &self.capabilities.liveness {
+            Some(probe) => probe.livenesses(sessions),
+            None => sessions.iter().map(|_| Err(lacking())).collect(),
+        }
     }
 
     /// Returns true if somebody has this session open for writing. Cheap, so not certain.
     #[must_use]
     pub fn is_held(&self, session: SessionId) -> bool {
-        self.backend.is_held(session)
+        self.capabilities.liveness.as_ref().is_some_and(|probe| probe.is_held(session))
     }
 
     /// Disk usage.
     pub fn disk_use(&self) -> Result<DiskUse, Error> {
-        self.backend.disk_use()
+        self.maintenance("disk usage")?.disk_use()
     }
 
     /// The store's retention settings.
     #[must_use]
     pub fn retention(&self) -> Retention {
-        self.backend.retention()
+        self.as_files().map(|files| files.config().retention.clone()).unwrap_or_default()
     }
 
     /// Exports a session with all its objects.
@@ -417,12 +495,12 @@ impl Store {
         session: SessionId,
         out: &mut dyn Write,
     ) -> Result<BundleHeader, Error> {
-        self.backend.export_bundle(session, out)
+        self.bundles()?.export_bundle(session, out)
     }
 
     /// Reports what an import would do.
     pub fn check_bundle(&self, bundle: Bundle<'_>) -> Result<ImportedBundle, Error> {
-        self.backend.check_bundle(bundle)
+        self.check_bundle_of(bundle, None)
     }
 
     /// Imports a session, complete and verified, or not at all.
@@ -440,7 +518,7 @@ impl Store {
         bundle: Bundle<'_>,
         project: Option<&str>,
     ) -> Result<ImportedBundle, Error> {
-        self.backend.check_bundle_of(bundle, project)
+        self.bundles()?.check_bundle(bundle, project)
     }
 
     /// Like [`Store::import_bundle`]: a new session that names no project is assigned to this one,
@@ -451,7 +529,7 @@ impl Store {
         project: Option<&str>,
         wait: Duration,
     ) -> Result<ImportedBundle, Error> {
-        let imported = self.backend.import_bundle_of(bundle, project, wait)?;
+        let imported = self.bundles()?.import_bundle(bundle, project, wait)?;
         if matches!(imported.outcome, ImportOutcome::Forwarded { .. }) {
             self.forget_runs(imported.bundle.session);
         }
@@ -466,12 +544,15 @@ impl Store {
         seqs: &[Seq],
         wait: Duration,
     ) -> Result<EraseOutcome, Error> {
-        self.backend.erase_payloads(session, seqs, wait)
+        self.maintenance("erasing payloads")?.erase_payloads(session, seqs, wait)
     }
 
     /// Updates the transcript of a session, if the store keeps one.
     pub fn update_transcript(&self, session: SessionId) -> Result<(), Error> {
-        self.backend.update_transcript(session)
+        match self.as_files() {
+            Some(files) => Ok(files.update_transcript(session)?),
+            None => Ok(()),
+        }
     }
 }
 

@@ -1,47 +1,57 @@
-//! The backend on local files, which supports everything.
+//! The capabilities of a store on local files.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use abide_local::{
     BundleHeader, DiskUse, EraseOutcome, ImportedBundle, LocalStore, SessionLiveness,
 };
-use abide_model::{Retention, Seq, SessionId};
-use abide_workspace::Policy;
+use abide_model::{Seq, SessionId};
 
-use super::{Backend, Bundle, ChildBatchObserver, ChildService};
+use super::{
+    Bundle, BundleStore, Capabilities, ChildBatchObserver, ChildRelay, ChildService, LivenessProbe,
+    Maintenance, ProjectRegistry, StoreHome,
+};
 use crate::Error;
 
-impl Backend for LocalStore {
+impl Capabilities {
+    /// The capabilities of a store on local files.
+    #[must_use]
+    pub fn of_local(store: &Arc<LocalStore>) -> Self {
+        Self {
+            home: Some(store.clone()),
+            projects: Some(store.clone()),
+            liveness: Some(store.clone()),
+            bundles: Some(store.clone()),
+            relay: Some(store.clone()),
+            maintenance: Some(store.clone()),
+            verifier: None,
+            files: Some(store.clone()),
+        }
+    }
+}
+
+impl StoreHome for LocalStore {
     fn place(&self) -> String {
         self.root().display().to_string()
-    }
-
-    fn root(&self) -> Option<&Path> {
-        Some(self.root())
-    }
-
-    fn as_files(&self) -> Option<&LocalStore> {
-        Some(self)
     }
 
     fn cache_dir(&self) -> Option<PathBuf> {
         Some(self.make_cache_dir())
     }
 
-    fn workspace_policy(&self, root: &Path) -> Policy {
-        self.config().workspace_of(self.projects(), root)
+    fn store_id(&self) -> Result<Option<String>, Error> {
+        Ok(self.store_id())
     }
 
-    fn workspace_here(&self, _: SessionId) -> Result<Option<PathBuf>, Error> {
-        Ok(None)
+    fn make_store_id(&self) -> Result<String, Error> {
+        Ok(self.make_store_id()?)
     }
+}
 
-    fn retention(&self) -> Retention {
-        self.config().retention.clone()
-    }
-
+impl ProjectRegistry for LocalStore {
     fn projects(&self) -> &[String] {
         self.projects()
     }
@@ -50,18 +60,12 @@ impl Backend for LocalStore {
         Ok(self.project_of(session)?)
     }
 
-    fn store_id(&self) -> Result<Option<String>, Error> {
-        Ok(self.store_id())
+    fn workspace_here(&self, _: SessionId) -> Result<Option<PathBuf>, Error> {
+        Ok(None)
     }
+}
 
-    fn make_store_id(&self) -> Result<Option<String>, Error> {
-        Ok(Some(self.make_store_id()?))
-    }
-
-    fn short_id(&self, session: SessionId) -> Result<String, Error> {
-        Ok(self.short_id(session)?)
-    }
-
+impl LivenessProbe for LocalStore {
     fn livenesses(&self, sessions: &[SessionId]) -> Vec<Result<SessionLiveness, Error>> {
         let found = self.livenesses(sessions);
         found.into_iter().map(|found| found.map_err(Error::from)).collect()
@@ -70,15 +74,9 @@ impl Backend for LocalStore {
     fn is_held(&self, session: SessionId) -> bool {
         self.is_held(session)
     }
+}
 
-    fn disk_use(&self) -> Result<DiskUse, Error> {
-        Ok(self.disk_use()?)
-    }
-
-    fn delete_session(&self, session: SessionId) -> Result<Vec<String>, Error> {
-        Ok(self.delete_session(session)?)
-    }
-
+impl BundleStore for LocalStore {
     fn export_bundle(
         &self,
         session: SessionId,
@@ -87,15 +85,7 @@ impl Backend for LocalStore {
         Ok(self.export_bundle(session, out)?)
     }
 
-    fn check_bundle(&self, bundle: Bundle<'_>) -> Result<ImportedBundle, Error> {
-        Ok(self.check_bundle(bundle)?)
-    }
-
-    fn import_bundle(&self, bundle: Bundle<'_>, wait: Duration) -> Result<ImportedBundle, Error> {
-        Ok(self.import_bundle(bundle, wait)?)
-    }
-
-    fn check_bundle_of(
+    fn check_bundle(
         &self,
         bundle: Bundle<'_>,
         project: Option<&str>,
@@ -103,13 +93,33 @@ impl Backend for LocalStore {
         Ok(self.check_bundle_of(bundle, project)?)
     }
 
-    fn import_bundle_of(
+    fn import_bundle(
         &self,
         bundle: Bundle<'_>,
         project: Option<&str>,
         wait: Duration,
     ) -> Result<ImportedBundle, Error> {
         Ok(self.import_bundle_of(bundle, project, wait)?)
+    }
+}
+
+impl ChildRelay for LocalStore {
+    fn serve_children(
+        &self,
+        session: SessionId,
+        seen: ChildBatchObserver,
+    ) -> Result<ChildService, Error> {
+        Ok(ChildService::new(self.serve_children(session, seen)?))
+    }
+}
+
+impl Maintenance for LocalStore {
+    fn disk_use(&self) -> Result<DiskUse, Error> {
+        Ok(self.disk_use()?)
+    }
+
+    fn delete_session(&self, session: SessionId) -> Result<Vec<String>, Error> {
+        Ok(self.delete_session(session)?)
     }
 
     fn erase_payloads(
@@ -120,17 +130,5 @@ impl Backend for LocalStore {
     ) -> Result<EraseOutcome, Error> {
         let plan = self.plan_erase(session, seqs)?;
         Ok(self.apply_erase(&plan, None, wait)?)
-    }
-
-    fn serve_children(
-        &self,
-        session: SessionId,
-        seen: ChildBatchObserver,
-    ) -> Result<ChildService, Error> {
-        Ok(ChildService::new(self.serve_children(session, seen)?))
-    }
-
-    fn update_transcript(&self, session: SessionId) -> Result<(), Error> {
-        Ok(self.update_transcript(session)?)
     }
 }

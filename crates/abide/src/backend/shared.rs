@@ -1,4 +1,4 @@
-//! The backend on PostgreSQL, with objects in the database or in S3-compatible storage.
+//! The store on PostgreSQL and its capabilities, with objects in the database or in S3-compatible storage.
 
 use std::fs;
 use std::io::{self, Write};
@@ -8,18 +8,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_local::{
-    BundleHeader, DiskUse, EraseOutcome, HeldWriters, ImportedBundle, LocalStore, SessionLiveness,
+    BundleHeader, DiskUse, EraseOutcome, HeldWriters, ImportedBundle, SessionLiveness,
     write_as_child,
 };
 use abide_model::{
-    CreatedSession, History, HistoryQuery, NewSession, ObjectHash, Objects, Retention, Seq,
-    SessionId, SessionReader, SessionRef, SessionSummary, SessionWriter, Store, StoreError,
+    CreatedSession, History, HistoryQuery, NewSession, ObjectHash, Objects, Seq, SessionId,
+    SessionReader, SessionRef, SessionSummary, SessionWriter, Store, StoreError,
 };
 use abide_objects::{CacheOptions, ObjectsOptions, ObjectsUrl, RemoteObjects};
 use abide_postgres::{MigratedVersions, PostgresStore, ServerUrl, StoreStatus};
-use abide_workspace::Policy;
 
-use super::{Backend, Bundle, ChildBatchObserver, ChildService};
+use super::{
+    Bundle, BundleStore, Capabilities, ChildBatchObserver, ChildRelay, ChildService, LivenessProbe,
+    Maintenance, ProjectRegistry, SessionVerifier, StoreHome,
+};
 use crate::consent::is_usable;
 use crate::{Error, ProjectIdentity};
 
@@ -205,34 +207,42 @@ fn remote_objects(url: ObjectsUrl, cache: Option<&Path>) -> Result<RemoteObjects
     Ok(RemoteObjects::open(url, &options)?)
 }
 
-impl Backend for SharedStore {
+impl Capabilities {
+    /// The capabilities of a shared store.
+    #[must_use]
+    pub fn of_shared(store: &Arc<SharedStore>) -> Self {
+        Self {
+            home: Some(store.clone()),
+            projects: Some(store.clone()),
+            liveness: Some(store.clone()),
+            bundles: Some(store.clone()),
+            relay: Some(store.clone()),
+            maintenance: Some(store.clone()),
+            verifier: Some(store.clone()),
+            files: None,
+        }
+    }
+}
+
+impl StoreHome for SharedStore {
     fn place(&self) -> String {
         self.inner.place()
-    }
-
-    fn root(&self) -> Option<&Path> {
-        None
-    }
-
-    fn as_files(&self) -> Option<&LocalStore> {
-        None
     }
 
     fn cache_dir(&self) -> Option<PathBuf> {
         self.cache.clone()
     }
 
-    fn workspace_policy(&self, _: &Path) -> Policy {
-        Policy::default()
+    fn store_id(&self) -> Result<Option<String>, Error> {
+        Ok(Some(self.inner.store_id()?))
     }
 
-    fn workspace_here(&self, session: SessionId) -> Result<Option<PathBuf>, Error> {
-        let Some(here) = &self.here else { return Ok(None) };
-        // Other projects' sessions have nothing to do with these files.
-        let ours = self.inner.list()?;
-        Ok(ours.iter().any(|ours| ours.id == session).then(|| here.clone()))
+    fn make_store_id(&self) -> Result<String, Error> {
+        Ok(self.inner.store_id()?)
     }
+}
 
+impl ProjectRegistry for SharedStore {
     fn projects(&self) -> &[String] {
         &self.inner.options().projects
     }
@@ -241,14 +251,15 @@ impl Backend for SharedStore {
         Ok(self.inner.project_of(session)?)
     }
 
-    fn retention(&self) -> Retention {
-        Retention::default()
+    fn workspace_here(&self, session: SessionId) -> Result<Option<PathBuf>, Error> {
+        let Some(here) = &self.here else { return Ok(None) };
+        // Other projects' sessions have nothing to do with these files.
+        let ours = self.inner.list()?;
+        Ok(ours.iter().any(|ours| ours.id == session).then(|| here.clone()))
     }
+}
 
-    fn store_id(&self) -> Result<Option<String>, Error> {
-        Ok(Some(self.inner.store_id()?))
-    }
-
+impl LivenessProbe for SharedStore {
     fn livenesses(&self, sessions: &[SessionId]) -> Vec<Result<SessionLiveness, Error>> {
         let found = self.inner.livenesses(sessions);
         found.into_iter().map(|found| found.map_err(Error::from)).collect()
@@ -257,7 +268,58 @@ impl Backend for SharedStore {
     fn is_held(&self, session: SessionId) -> bool {
         self.inner.is_held(session)
     }
+}
 
+impl BundleStore for SharedStore {
+    fn export_bundle(
+        &self,
+        session: SessionId,
+        out: &mut dyn Write,
+    ) -> Result<BundleHeader, Error> {
+        Ok(self.inner.export_bundle(session, out)?)
+    }
+
+    fn check_bundle(
+        &self,
+        bundle: Bundle<'_>,
+        project: Option<&str>,
+    ) -> Result<ImportedBundle, Error> {
+        Ok(self.inner.check_bundle_of(bundle, project)?)
+    }
+
+    fn import_bundle(
+        &self,
+        bundle: Bundle<'_>,
+        project: Option<&str>,
+        wait: Duration,
+    ) -> Result<ImportedBundle, Error> {
+        Ok(self.inner.import_bundle_of(bundle, project, wait)?)
+    }
+}
+
+impl ChildRelay for SharedStore {
+    fn serve_children(
+        &self,
+        session: SessionId,
+        seen: ChildBatchObserver,
+    ) -> Result<ChildService, Error> {
+        let lacking = || Error::Lacking {
+            what: "child processes without a private directory",
+            place: self.place(),
+        };
+        let socket = self.socket_of(session).ok_or_else(lacking)?;
+        if let Some(dir) = socket.parent() {
+            make_private(dir).map_err(|source| StoreError::Storage {
+                action: "make",
+                place: dir.display().to_string(),
+                source: Arc::new(source),
+            })?;
+        }
+        Ok(ChildService::new(self.held.serve(&socket, session, seen)?))
+    }
+}
+
+impl Maintenance for SharedStore {
     fn disk_use(&self) -> Result<DiskUse, Error> {
         let used = self.inner.space()?;
         Ok(DiskUse {
@@ -274,39 +336,6 @@ impl Backend for SharedStore {
     fn delete_session(&self, session: SessionId) -> Result<Vec<String>, Error> {
         self.inner.delete_session(session)?;
         Ok(Vec::new())
-    }
-
-    fn export_bundle(
-        &self,
-        session: SessionId,
-        out: &mut dyn Write,
-    ) -> Result<BundleHeader, Error> {
-        Ok(self.inner.export_bundle(session, out)?)
-    }
-
-    fn check_bundle(&self, bundle: Bundle<'_>) -> Result<ImportedBundle, Error> {
-        Ok(self.inner.check_bundle(bundle)?)
-    }
-
-    fn import_bundle(&self, bundle: Bundle<'_>, wait: Duration) -> Result<ImportedBundle, Error> {
-        Ok(self.inner.import_bundle(bundle, wait)?)
-    }
-
-    fn check_bundle_of(
-        &self,
-        bundle: Bundle<'_>,
-        project: Option<&str>,
-    ) -> Result<ImportedBundle, Error> {
-        Ok(self.inner.check_bundle_of(bundle, project)?)
-    }
-
-    fn import_bundle_of(
-        &self,
-        bundle: Bundle<'_>,
-        project: Option<&str>,
-        wait: Duration,
-    ) -> Result<ImportedBundle, Error> {
-        Ok(self.inner.import_bundle_of(bundle, project, wait)?)
     }
 
     fn erase_payloads(
@@ -327,33 +356,11 @@ impl Backend for SharedStore {
         }
         Ok(erased)
     }
+}
 
-    fn serve_children(
-        &self,
-        session: SessionId,
-        seen: ChildBatchObserver,
-    ) -> Result<ChildService, Error> {
-        let lacking = || Error::Lacking {
-            what: "child processes without a private directory",
-            place: self.place(),
-        };
-        let socket = self.socket_of(session).ok_or_else(lacking)?;
-        if let Some(dir) = socket.parent() {
-            make_private(dir).map_err(|source| StoreError::Storage {
-                action: "make",
-                place: dir.display().to_string(),
-                source: Arc::new(source),
-            })?;
-        }
-        Ok(ChildService::new(self.held.serve(&socket, session, seen)?))
-    }
-
+impl SessionVerifier for SharedStore {
     fn verify(&self, session: SessionId) -> Result<Seq, Error> {
         Ok(self.inner.verify(session)?)
-    }
-
-    fn update_transcript(&self, _: SessionId) -> Result<(), Error> {
-        Ok(())
     }
 }
 

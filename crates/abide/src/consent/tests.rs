@@ -188,12 +188,12 @@ fn a_run_is_own_in_its_store_its_session_and_with_its_command_only() {
         .args([dir.path().join("one"), dir.path().join("two")])
         .status();
     assert!(copied.unwrap().success());
-    assert_eq!(open("two").backend().store_id().unwrap(), store.backend().store_id().unwrap());
+    assert_eq!(open("two").store_id().unwrap(), store.store_id().unwrap());
     assert!(!open("two").began_run(first, &start).unwrap(), "a copy");
     // Another store at the same place.
     fs::remove_file(dir.path().join("one/.abide/id")).unwrap();
     assert!(!open("one").began_run(first, &start).unwrap(), "without an id");
-    open("one").backend().make_store_id().unwrap();
+    open("one").make_store_id().unwrap();
     assert!(!open("one").began_run(first, &start).unwrap(), "with another id");
     // Nowhere to note it.
     let store = open("one").with_consent(Consent::default());
