@@ -52,6 +52,11 @@ pub(crate) fn confirm(
     refused()
 }
 
+/// `--json` without `--yes` or `--dry-run`: there would be no plan to confirm.
+pub(crate) fn unseen() -> String {
+    "`--json` shows no plan to confirm; add `--yes`, or `--dry-run` for the plan".to_owned()
+}
+
 /// Is there a terminal to ask on?
 pub(crate) fn on_terminal() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()

@@ -6,20 +6,33 @@
 // Doc comments on arguments are help texts.
 #![allow(rustdoc::broken_intra_doc_links)]
 
+mod apply_args;
 mod clock;
 mod commands;
+mod conduct;
 mod confirm;
 mod container;
+mod context;
+mod daily_cleanup;
+mod duration;
 mod error;
 mod event_line;
+mod export_target;
 mod interrupt;
+mod interrupted_rewind;
 mod line_reader;
+mod new_session_args;
 mod output;
 mod pager;
 mod place;
 mod progress;
+mod project_name;
+mod rewind_report;
+mod scoped_store;
+mod session_args;
 mod store;
 mod table;
+mod task_mark;
 mod when;
 
 use std::ffi::OsString;
@@ -31,8 +44,8 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser};
 
 use crate::commands::AbideCommand;
+use crate::context::CommandContext;
 use crate::error::CommandError;
-use crate::store::CommandContext;
 
 /// Durable sessions for AI coding agents: every message, tool call, task and file change, safe
 /// before it is acknowledged.
@@ -113,7 +126,7 @@ fn run(arguments: AbideArgs) -> Result<(), CommandError> {
         pager: text("PAGER"),
         colours: set("NO_COLOR").is_none() && set("TERM").is_none_or(|term| term != "dumb"),
     };
-    arguments.command.run(&surroundings)
+    arguments.command.run(&surroundings, AbideArgs::command)
 }
 
 /// An environment variable as text.

@@ -11,9 +11,23 @@ use abide::{
 use abide_transcript::escape;
 
 use crate::confirm::{confirm, on_terminal};
+use crate::context::CommandContext;
 use crate::error::CommandError;
 use crate::output::warning;
-use crate::store::{CommandContext, is_store_name};
+
+/// The name of a project's own store.
+pub(crate) const NAME: &str = ".abide";
+
+/// Is this the path of a store of a project?
+pub(crate) fn is_store_name(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name == NAME)
+}
+
+/// The whole URL, if it is well-formed.
+pub(crate) fn checked_url(url: &StoreUrl) -> Result<&str, CommandError> {
+    url.check().map_err(|source| abide::Error::Url { url: url.clone(), source })?;
+    Ok(url.reveal())
+}
 
 impl CommandContext {
     /// Opens a shared store. Asks about a directory of this machine in which it keeps objects.

@@ -24,6 +24,7 @@ mod fault;
 mod fork;
 mod forms;
 mod history;
+mod imports;
 mod kill;
 mod kill_files;
 mod kill_run;

@@ -8,11 +8,11 @@ use abide_acp::{
     CheckpointSchedule, ProxyError, ProxyOptions, StoreConnector, StoreOptions, run_stdio,
 };
 
-use super::record::duration;
+use crate::context::CommandContext;
+use crate::duration::duration;
 use crate::error::CommandError;
 use crate::output::status;
-use crate::place::connect;
-use crate::store::CommandContext;
+use crate::place::{checked_url, connect};
 
 /// Stand between an editor and an agent that speak ACP: every session durable and resumable
 ///
@@ -106,7 +106,7 @@ fn stores(surroundings: &CommandContext) -> Result<StoreOptions, CommandError> {
     let mut finder = surroundings.finder()?;
     if let Some(named) = &finder.named {
         if let StoreLocation::Shared(url) = named {
-            url.check().map_err(|source| abide::Error::Url { url: url.clone(), source })?;
+            checked_url(url)?;
         }
         // It exists, and the place it names is accepted.
         let place = surroundings.place_in(&surroundings.current_dir)?;

@@ -1,16 +1,17 @@
 //! `abide cleanup`: deletes old sessions and checkpoints and reclaims disk space.
 
 use abide::{
-    ByteSize, CleanupOutcome, CleanupPlan, CleanupRules, ClockJump, DailyCleanup, KeepReason,
-    Retention, SessionId, SessionRemoval, TimeSpan,
+    ByteSize, CleanupOutcome, CleanupPlan, CleanupRules, KeepReason, Retention, SessionId,
+    SessionRemoval, TimeSpan,
 };
 use abide_transcript::escape;
 use serde_json::json;
 
-use crate::confirm::confirm;
+use crate::confirm::{confirm, unseen};
+use crate::context::CommandContext;
+use crate::daily_cleanup::{jumped, removed_in_all, removed_name};
 use crate::error::CommandError;
 use crate::output::{CommandOutput, status, warning};
-use crate::store::{CommandContext, ScopedStore};
 use crate::when::ago;
 
 /// Let old sessions and checkpoints go, and free what nothing needs any more
@@ -93,7 +94,7 @@ impl CleanupArgs {
         if self.json {
             out.json(&cleaned_json(&cleaned))?;
         } else if !plan.is_empty() {
-            out.line(said(&cleaned))?;
+            out.line(removed_in_all(&cleaned))?;
         }
         out.flush()
     }
@@ -115,53 +116,6 @@ impl CleanupArgs {
     }
 }
 
-/// `--json` without `--yes` or `--dry-run`: there would be no plan to confirm.
-pub(super) fn unseen() -> String {
-    "`--json` shows no plan to confirm; add `--yes`, or `--dry-run` for the plan".to_owned()
-}
-
-/// The cleanup at the start of a writing command. It never fails the command.
-pub(crate) fn daily(opened: &ScopedStore, about: SessionId) {
-    let Some(files) = opened.store.as_files() else { return };
-    match files.clean_up_daily(about) {
-        Ok(DailyCleanup::NotDue) => {}
-        Ok(DailyCleanup::Doubted(jump)) => {
-            warning(format_args!(
-                "no cleanup: {}; `abide cleanup` asks, and `abide cleanup --yes --trust-clock` goes on",
-                jumped(jump)
-            ));
-        }
-        Ok(DailyCleanup::Cleaned(cleaned)) => {
-            for note in &cleaned.notes {
-                warning(note);
-            }
-            for session in &cleaned.sessions {
-                status(format_args!("Removed {}: {}", name(session), session.reason));
-            }
-            if !cleaned.sessions.is_empty() || cleaned.notes.is_empty() {
-                status(said(&cleaned));
-            }
-        }
-        Err(error) => warning(format_args!("no cleanup: {error}")),
-    }
-}
-
-fn jumped(jump: ClockJump) -> String {
-    let days = (jump.now.as_millis() - jump.seen.as_millis()) / 86_400_000;
-    format!(
-        "the clock says {}, {days} days after the store was last seen ({}); it may have jumped",
-        jump.now, jump.seen
-    )
-}
-
-fn name(session: &SessionRemoval) -> String {
-    let short = session.id.short(SessionId::SHORT);
-    match &session.title {
-        Some(title) => format!("{short} {title:?}"),
-        None => short,
-    }
-}
-
 fn show(
     plan: &CleanupPlan,
     settings: &Retention,
@@ -171,7 +125,7 @@ fn show(
     for session in &plan.sessions {
         let line = format!(
             "remove session {}, last used {}, {}: {}",
-            name(session),
+            removed_name(session),
             ago(session.last_used, now),
             ByteSize(session.bytes),
             session.reason
@@ -216,18 +170,6 @@ fn show(
         }
     }
     Ok(())
-}
-
-fn said(cleaned: &CleanupOutcome) -> String {
-    let bytes: u64 = cleaned.sessions.iter().map(|session| session.bytes).sum();
-    format!(
-        "Removed {} sessions ({}), {} checkpoints, {} objects ({})",
-        cleaned.sessions.len(),
-        ByteSize(bytes),
-        cleaned.checkpoints,
-        cleaned.objects.objects_removed,
-        ByteSize(cleaned.objects.bytes_freed)
-    )
 }
 
 fn sessions_json(sessions: &[SessionRemoval]) -> Vec<serde_json::Value> {

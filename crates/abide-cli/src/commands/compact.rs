@@ -9,9 +9,10 @@ use abide::{
 use abide_transcript::escape;
 use serde_json::json;
 
+use crate::context::CommandContext;
 use crate::error::CommandError;
 use crate::output::{CommandOutput, status};
-use crate::store::{CommandContext, SessionArg};
+use crate::session_args::SessionArg;
 
 /// Put a summary in the place of all but the last messages of the context
 ///
@@ -60,7 +61,7 @@ pub(crate) struct CompactArgs {
     #[arg(long, value_name = "NAME")]
     key_variable: Option<String>,
     /// How long a command or an endpoint may take
-    #[arg(long, value_name = "TIME", value_parser = super::record::duration)]
+    #[arg(long, value_name = "TIME", value_parser = crate::duration::duration)]
     timeout: Option<Duration>,
     /// Only show what would be done
     #[arg(long)]

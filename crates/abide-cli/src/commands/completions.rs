@@ -1,6 +1,5 @@
 //! `abide completions`: prints shell completions.
 
-use clap::CommandFactory;
 use clap_complete::Shell;
 
 use crate::error::CommandError;
@@ -19,10 +18,9 @@ pub(crate) struct CompletionsArgs {
 }
 
 impl CompletionsArgs {
-    pub(crate) fn run(self) -> Result<(), CommandError> {
+    pub(crate) fn run(self, mut whole: clap::Command) -> Result<(), CommandError> {
         let mut script = Vec::new();
-        let mut command = crate::AbideArgs::command();
-        clap_complete::generate(self.shell, &mut command, "abide", &mut script);
+        clap_complete::generate(self.shell, &mut whole, "abide", &mut script);
         let mut out = CommandOutput::stdout();
         out.bytes(&script)?;
         out.flush()

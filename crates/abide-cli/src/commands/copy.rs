@@ -9,11 +9,13 @@ use abide::{
 };
 use serde_json::json;
 
-use super::record::duration;
+use crate::context::CommandContext;
+use crate::duration::duration;
 use crate::error::{CommandError, on_one_line};
 use crate::event_line::listed;
 use crate::output::{CommandOutput, warning};
-use crate::store::{CommandContext, NAME, ScopedStore};
+use crate::place::NAME;
+use crate::scoped_store::ScopedStore;
 
 /// Copy sessions from one store to another: files or shared, either way
 ///

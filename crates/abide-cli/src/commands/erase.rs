@@ -10,13 +10,13 @@ use abide::{
 use abide_transcript::escape;
 use serde_json::json;
 
-use super::cleanup::unseen;
-use super::record::duration;
-use crate::confirm::confirm;
+use crate::confirm::{confirm, unseen};
+use crate::context::CommandContext;
+use crate::duration::duration;
 use crate::error::CommandError;
 use crate::event_line::listed;
 use crate::output::{CommandOutput, status, warning};
-use crate::store::{CommandContext, ScopedStore};
+use crate::scoped_store::ScopedStore;
 
 /// Erase the data of events: a secret that was recorded
 ///

@@ -3,9 +3,10 @@
 use abide::{NewSession, Seq, SessionFields, SessionId, SessionRef};
 use serde::Serialize;
 
+use crate::context::CommandContext;
 use crate::error::CommandError;
 use crate::output::{CommandOutput, status};
-use crate::store::{CommandContext, SessionArg};
+use crate::session_args::SessionArg;
 
 /// Start a new session from a place in another one's past
 ///

@@ -9,9 +9,11 @@ use abide::{
 use abide_transcript::escape;
 use serde::Serialize;
 
+use crate::context::CommandContext;
 use crate::error::CommandError;
 use crate::output::{CommandOutput, status};
-use crate::store::{CommandContext, ScopedStore, project_name};
+use crate::project_name::project_name;
+use crate::scoped_store::ScopedStore;
 use crate::table::{Cell, Colour, TextTable};
 use crate::when::{TypedTime, ago};
 

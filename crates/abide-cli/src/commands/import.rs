@@ -8,11 +8,12 @@ use std::time::Duration;
 use abide::{BundleReader, DEFAULT_WAIT, ImportOutcome, ImportedBundle, Seq, SessionId};
 use serde::Serialize;
 
-use super::record::duration;
+use crate::context::CommandContext;
+use crate::duration::duration;
 use crate::error::{CommandError, at};
 use crate::event_line::listed;
 use crate::output::{CommandOutput, warning};
-use crate::store::{CommandContext, ScopedStore};
+use crate::scoped_store::ScopedStore;
 
 /// Take sessions in that were exported with `abide export --format bundle`
 ///

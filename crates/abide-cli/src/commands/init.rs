@@ -12,10 +12,10 @@ use abide::{
     make_parents, read_small_file, store_of_project,
 };
 
-use super::store::checked;
+use crate::context::CommandContext;
 use crate::error::{CommandError, at};
 use crate::output::CommandOutput;
-use crate::store::{CommandContext, NAME, is_store_name};
+use crate::place::{NAME, checked_url, is_store_name};
 use abide_transcript::escape;
 
 /// Make a store in this project
@@ -98,7 +98,7 @@ fn has_store(place: &Path) -> CommandError {
 
 /// Makes a project point to a shared store.
 fn share(pointer: &Path, url: &StoreUrl) -> Result<(), CommandError> {
-    checked(url)?;
+    checked_url(url)?;
     if url.has_password() {
         let why = format!("{} is shared with everybody who has the project", pointer.display());
         return Err(CommandError::failed(format!("{why}; no password may be written to it"))

@@ -8,7 +8,6 @@ mod completions;
 mod context;
 mod copy;
 mod demo;
-mod demo_agent;
 mod doctor;
 mod erase;
 mod export;
@@ -28,10 +27,8 @@ mod store;
 mod tail;
 mod tasks;
 
-pub(crate) use rewind::tell_left;
-
+use crate::context::CommandContext;
 use crate::error::CommandError;
-use crate::store::CommandContext;
 
 /// What abide can do.
 #[derive(Debug, clap::Subcommand)]
@@ -65,12 +62,17 @@ pub(crate) enum AbideCommand {
     Erase(erase::EraseArgs),
     Demo(demo::DemoArgs),
     #[command(hide = true)]
-    DemoAgent(demo_agent::DemoAgentArgs),
+    DemoAgent(demo::DemoAgentArgs),
     Completions(completions::CompletionsArgs),
 }
 
 impl AbideCommand {
-    pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
+    /// Runs the command. `whole` builds the whole command line, for completions.
+    pub(crate) fn run(
+        self,
+        surroundings: &CommandContext,
+        whole: fn() -> clap::Command,
+    ) -> Result<(), CommandError> {
         match self {
             Self::Init(init) => init.run(surroundings),
             Self::New(new) => new.run(surroundings),
@@ -99,7 +101,7 @@ impl AbideCommand {
             Self::Erase(erase) => erase.run(surroundings),
             Self::Demo(demo) => demo.run(),
             Self::DemoAgent(agent) => agent.run(surroundings),
-            Self::Completions(completions) => completions.run(),
+            Self::Completions(completions) => completions.run(whole()),
         }
     }
 }

@@ -1,14 +1,14 @@
 //! `abide new`: creates a session.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 
-use abide::{NewSession, SessionFields};
 use serde::Serialize;
 
+use crate::context::CommandContext;
+use crate::daily_cleanup::daily;
 use crate::error::CommandError;
+use crate::new_session_args::NewSessionArgs;
 use crate::output::CommandOutput;
-use crate::store::CommandContext;
 
 /// Make a session and print its id
 ///
@@ -35,41 +35,6 @@ pub(crate) struct NewArgs {
     json: bool,
 }
 
-/// What a new session is.
-#[derive(Debug, clap::Args)]
-pub(super) struct NewSessionArgs {
-    /// What people call it
-    #[arg(long)]
-    title: Option<String>,
-    /// The agent that works in it
-    #[arg(long)]
-    agent: Option<String>,
-    /// Where its files are [default: the current directory]
-    #[arg(long, value_name = "DIR")]
-    workspace: Option<PathBuf>,
-}
-
-impl NewSessionArgs {
-    /// The session to create.
-    pub(super) fn into_session(
-        self,
-        key: Option<String>,
-        surroundings: &CommandContext,
-    ) -> NewSession {
-        let workspace = self.workspace.as_deref().unwrap_or(Path::new(""));
-        let workspace = surroundings.absolute(workspace);
-        NewSession {
-            fields: SessionFields {
-                title: self.title,
-                agent: self.agent,
-                workspace: Some(workspace.to_string_lossy().into_owned()),
-                key,
-                ..SessionFields::default()
-            },
-        }
-    }
-}
-
 #[derive(Serialize)]
 struct CreatedSession<'a> {
     session: &'a str,
@@ -83,7 +48,7 @@ impl NewArgs {
         session.fields.model = self.model;
         session.fields.labels = BTreeMap::from_iter(self.labels);
         let id = opened.make(session)?;
-        super::cleanup::daily(&opened, id);
+        daily(&opened, id);
         let mut out = CommandOutput::stdout();
         if self.json {
             let short = opened.store.short_id(id)?;

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use abide_transcript::escape;
 
+use crate::context::CommandContext;
 use crate::error::CommandError;
 use crate::output::CommandOutput;
-use crate::store::CommandContext;
 
 /// Tell that a project was moved
 #[derive(Debug, clap::Args)]

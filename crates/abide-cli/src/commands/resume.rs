@@ -11,12 +11,16 @@ use abide::{
 use abide_runner::{LeftoverWork, RecordedOptions};
 use abide_transcript::escape;
 
-use super::rewind::files_back;
-use super::run::{ConductArgs, RunWork, open};
+use crate::apply_args::files_back;
+use crate::conduct::{ConductArgs, RunWork, open};
 use crate::confirm::confirm;
+use crate::context::CommandContext;
+use crate::daily_cleanup::daily;
 use crate::error::CommandError;
+use crate::interrupted_rewind::finish_rewind;
 use crate::output::{status, warning};
-use crate::store::{CommandContext, ScopedStore, SessionArg, finish_rewind, tell_latest};
+use crate::scoped_store::ScopedStore;
+use crate::session_args::{SessionArg, tell_latest};
 
 /// Go on with a run: in the same directory, with the same command, from where it was
 ///
@@ -114,7 +118,7 @@ impl ResumeArgs {
         if self.at.is_none() {
             self.bring_files(&session)?;
         }
-        super::cleanup::daily(&opened, id);
+        daily(&opened, id);
         let recorded = before.as_ref().and_then(|run| run.options.as_ref());
         let recorded = recorded.and_then(|raw| serde_json::from_str(raw.get()).ok());
         let recorded: RecordedOptions = recorded.unwrap_or_default();

@@ -1,26 +1,22 @@
 //! `abide rewind`: goes back to an earlier point. `abide undo`: reverts that.
 
-use std::cmp::Ordering;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-
-use abide::workspace::{RestoreAction, RestorePlan, RestoreReport};
+use abide::workspace::RestoreReport;
 use abide::{
-    CheckpointEntry, CompactionError, DEFAULT_WAIT, FinishPlan, LaneId, LiveCompaction, LocalStore,
-    RewindPlan, RewindRequest, RewindWatch, Seq, Session, SessionRef, UndoPlan,
+    CompactionError, DEFAULT_WAIT, LaneId, LiveCompaction, LocalStore, RewindRequest, RewindWatch,
+    Session, SessionRef, UndoPlan,
 };
 use abide_transcript::escape;
 
+use crate::apply_args::{ApplyArgs, capturing};
 use crate::confirm::confirm;
+use crate::context::CommandContext;
 use crate::error::CommandError;
 use crate::interrupt::interruptible;
-use crate::output::{CommandOutput, shown, status, warning};
+use crate::interrupted_rewind::{finish_rewind, tell_half_way};
+use crate::output::{CommandOutput, status, warning};
 use crate::progress;
-use crate::store::{CommandContext, SessionArg, finish_rewind, tell_half_way};
-use crate::when::ago;
-
-/// How many paths are listed.
-const LISTED: usize = 100;
+use crate::rewind_report::{LISTED, files_told, finish_json, named, pairs, tell_left};
+use crate::session_args::SessionArg;
 
 /// Go back to a checkpoint or a turn: the files, the conversation, or both
 ///
@@ -81,19 +77,6 @@ pub(crate) struct UndoArgs {
     lane: Option<String>,
     #[command(flatten)]
     act: ApplyArgs,
-}
-
-#[derive(Debug, clap::Args)]
-struct ApplyArgs {
-    /// Only show what would be done
-    #[arg(long)]
-    dry_run: bool,
-    /// Do it without asking
-    #[arg(long)]
-    yes: bool,
-    /// Print the plan, and what was done, as JSON
-    #[arg(long)]
-    json: bool,
 }
 
 impl RewindArgs {
@@ -170,29 +153,6 @@ impl UndoArgs {
         self.act.carry_out(&session, plan, "where it was before the last rewind", None, &asked)?;
         Ok(session.close()?)
     }
-}
-
-/// Restores the files of a point if the user agrees; the conversation is unchanged.
-pub(crate) fn files_back(session: &Session, at: &str, yes: bool) -> Result<(), CommandError> {
-    let to = session.view().resolve(at)?;
-    let request = RewindRequest { files: true, ..RewindRequest::default() };
-    let asked = Arc::new(AtomicBool::new(false));
-    let plan = {
-        let (watch, _line) = capturing(&asked);
-        session.plan_rewind(&to, &request, &watch)?
-    };
-    let heading = match &plan.checkpoint {
-        Some(entry) => named(entry),
-        None => format!("event @{}", to.seq),
-    };
-    let act = ApplyArgs { dry_run: false, yes, json: false };
-    act.carry_out(session, plan, &heading, Some(to.seq), &asked)
-}
-
-/// Shows the progress of capturing the current files.
-fn capturing(asked: &Arc<AtomicBool>) -> (RewindWatch, progress::ProgressLine) {
-    let (snapshot, line) = progress::capturing(asked.clone());
-    (RewindWatch { snapshot, restore: None }, line)
 }
 
 /// The newest intact checkpoint; damaged ones are reported.
@@ -313,213 +273,4 @@ impl ApplyArgs {
         }
         out.flush()
     }
-
-    fn carry_out(
-        &self,
-        session: &Session,
-        plan: RewindPlan,
-        heading: &str,
-        to: Option<Seq>,
-        asked: &Arc<AtomicBool>,
-    ) -> Result<(), CommandError> {
-        let mut out = CommandOutput::stdout();
-        if self.json {
-            out.json(&json(&plan))?;
-        } else {
-            for line in told(&plan, heading, to) {
-                out.line(line)?;
-            }
-        }
-        out.flush()?;
-        let idle = plan.files.steps.is_empty() && plan.left.0 == 0;
-        if idle && let Some(error) = untouched(&plan) {
-            return Err(error);
-        }
-        if self.dry_run {
-            return Ok(());
-        }
-        if idle {
-            status("There is nothing to do");
-            return Ok(());
-        }
-        confirm("Go back?", self.yes, Some(asked))?;
-        let done = {
-            let (mut watch, _capture) = capturing(asked);
-            let (restore, _line) = progress::restoring();
-            watch.restore = Some(restore);
-            session.rewind(plan, &watch).inspect_err(|error| {
-                if error.is_cancelled() {
-                    status("Stopped; everything is as it was");
-                }
-            })?
-        };
-        let RestoreReport { created, changed, deleted, .. } = done.files;
-        if self.json {
-            let wire = serde_json::json!({
-                "rewind": done.seq, "safety": done.safety,
-                "created": created, "changed": changed, "deleted": deleted,
-                "kept": pairs(&done.files.kept), "failed": pairs(&done.files.failed),
-            });
-            out.json(&wire.to_string())?;
-        } else {
-            let files = format!("{created} created, {changed} changed, {deleted} deleted");
-            let safety = done.safety.map(|number| {
-                format!("; checkpoint {number} holds what was before, `abide undo` goes back to it")
-            });
-            let safety = safety.unwrap_or_else(|| "; `abide undo` takes it back".to_owned());
-            out.line(format_args!("Done: {files}{safety}"))?;
-        }
-        out.flush()?;
-        tell_left(&done.files)
-    }
-}
-
-/// An error if nothing can be done for a named path.
-fn untouched(plan: &RewindPlan) -> Option<CommandError> {
-    let named = |path: &[u8]| plan.rewind.paths.iter().any(|named| named.as_bytes() == path);
-    let kept = plan.files.kept.iter().filter(|kept| named(&kept.path)).take(LISTED);
-    let kept: Vec<_> =
-        kept.map(|kept| format!("{} is left unchanged: {}", shown(&kept.path), kept.why)).collect();
-    (!kept.is_empty()).then(|| CommandError::failed(kept.join("; ")))
-}
-
-/// A checkpoint, for display.
-fn named(entry: &CheckpointEntry) -> String {
-    let label = entry.checkpoint.label.as_deref();
-    let label = label.map(|label| format!(" {:?}", escape::text(label))).unwrap_or_default();
-    format!("checkpoint {}{label} ({})", entry.number, ago(entry.at, jiff::Timestamp::now()))
-}
-
-/// How far the files are from the requested point, if they are not exactly its own.
-fn elsewhere(entry: &CheckpointEntry, to: Seq) -> Option<String> {
-    let (away, side) = match entry.seq.0.cmp(&to.0) {
-        Ordering::Less => (to.0 - entry.seq.0, "before"),
-        Ordering::Equal => return None,
-        Ordering::Greater => (entry.seq.0 - to.0, "after"),
-    };
-    let events = if away == 1 { "event" } else { "events" };
-    Some(format!("Files are those of {}, {away} {events} {side} that place", named(entry)))
-}
-
-fn pairs(paths: &[(Vec<u8>, String)]) -> Vec<serde_json::Value> {
-    let pair = |(path, why): &(Vec<u8>, String)| serde_json::json!({"path": String::from_utf8_lossy(path), "why": why});
-    paths.iter().map(pair).collect()
-}
-
-/// Reports what was left unchanged; a file that could not be restored is an error.
-pub(crate) fn tell_left(files: &RestoreReport) -> Result<(), CommandError> {
-    for (path, why) in files.kept.iter().take(LISTED) {
-        warning(format_args!("{} was left as it is: {why}", shown(path)));
-    }
-    if files.failed.is_empty() {
-        return Ok(());
-    }
-    for (path, why) in files.failed.iter().take(LISTED) {
-        warning(format_args!("{} could not be put back: {why}", shown(path)));
-    }
-    Err(CommandError::failed(format!("{} files could not be restored", files.failed.len()))
-        .with_hint("`abide undo` takes the rewind back"))
-}
-
-fn told(plan: &RewindPlan, heading: &str, to: Option<Seq>) -> Vec<String> {
-    let mut lines = vec![format!("Back to {heading}")];
-    let (events, messages) = plan.left;
-    if events > 0 {
-        lines.push(format!(
-            "Conversation: {events} events leave it, {messages} of them messages; \
-             `abide show --all` still shows them"
-        ));
-    }
-    if !plan.rewind.files {
-        return lines;
-    }
-    let elsewhere = plan.checkpoint.as_ref().zip(to).and_then(|(entry, to)| elsewhere(entry, to));
-    lines.extend(elsewhere);
-    lines.extend(files_told(plan.rewind.workspace.as_deref().unwrap_or_default(), &plan.files));
-    if let Some((then, now)) = &plan.head {
-        let short = |head: &Option<String>| {
-            let head = head.as_deref().unwrap_or("no commit");
-            escape::text(head.get(..10).unwrap_or(head)).into_owned()
-        };
-        lines.push(format!(
-            "Git's HEAD has moved since then, from {} to {}; it stays where it is",
-            short(then),
-            short(now)
-        ));
-    }
-    lines
-}
-
-/// What happens to the files in a directory.
-fn files_told(root: &str, files: &RestorePlan) -> Vec<String> {
-    let mut lines = vec![format!("Files in {}:", escape::text(root))];
-    for step in files.steps.iter().take(LISTED) {
-        lines.push(format!("  {:<7} {}", word(step.action), shown(&step.path)));
-    }
-    let steps = files.steps.len();
-    if steps > LISTED {
-        lines.push(format!("  … and {} more; --json lists all", steps - LISTED));
-    }
-    let count =
-        |action: RestoreAction| files.steps.iter().filter(|step| step.action == action).count();
-    lines.push(format!(
-        "  {} to create, {} to change, {} to delete; everything else is kept",
-        count(RestoreAction::Create),
-        count(RestoreAction::Change) + count(RestoreAction::Chmod),
-        count(RestoreAction::Delete)
-    ));
-    for kept in files.kept.iter().take(LISTED) {
-        lines.push(format!("  keep    {} ({})", shown(&kept.path), kept.why));
-    }
-    lines
-}
-
-const fn word(action: RestoreAction) -> &'static str {
-    match action {
-        RestoreAction::Create => "create",
-        RestoreAction::Change => "change",
-        RestoreAction::Delete => "delete",
-        RestoreAction::Chmod => "chmod",
-    }
-}
-
-/// The steps, and what is kept.
-fn files_json(files: &RestorePlan) -> (Vec<serde_json::Value>, Vec<serde_json::Value>) {
-    let steps = files.steps.iter().map(|step| {
-        serde_json::json!({
-            "path": String::from_utf8_lossy(&step.path), "action": word(step.action),
-        })
-    });
-    let kept = files.kept.iter().map(
-        |kept| serde_json::json!({"path": String::from_utf8_lossy(&kept.path), "why": kept.why}),
-    );
-    (steps.collect(), kept.collect())
-}
-
-fn finish_json(plan: &FinishPlan) -> String {
-    let (steps, kept) = files_json(&plan.files);
-    serde_json::json!({
-        "rewind": plan.seq,
-        "workspace": plan.root.to_string_lossy(),
-        "own": plan.own,
-        "files": steps,
-        "kept": kept,
-    })
-    .to_string()
-}
-
-fn json(plan: &RewindPlan) -> String {
-    let (steps, kept) = files_json(&plan.files);
-    serde_json::json!({
-        "to": plan.rewind.to,
-        "checkpoint": plan.checkpoint.as_ref().map(|entry| entry.number),
-        "checkpoint_seq": plan.checkpoint.as_ref().map(|entry| entry.seq),
-        "workspace": plan.rewind.workspace,
-        "events_left": plan.left.0,
-        "messages_left": plan.left.1,
-        "files": steps,
-        "kept": kept,
-        "head": plan.head.as_ref().map(|(then, now)| serde_json::json!({"then": then, "now": now})),
-    })
-    .to_string()
 }

@@ -7,10 +7,11 @@ use abide_transcript::{
 use jiff::tz::TimeZone;
 
 use crate::clock::day_and_time;
+use crate::context::CommandContext;
 use crate::error::CommandError;
 use crate::output::{CommandOutput, terminal_width, warning};
 use crate::pager::PagedOutput;
-use crate::store::{CommandContext, SessionArg};
+use crate::session_args::SessionArg;
 
 /// Show a session as a story: what was said, which tools ran and how that ended
 ///

@@ -6,9 +6,10 @@ use abide::{
 };
 use abide_transcript::escape;
 
+use crate::context::CommandContext;
 use crate::error::CommandError;
 use crate::output::{CommandOutput, warning};
-use crate::store::CommandContext;
+use crate::place::checked_url;
 
 /// Show where the store is and how it is; make a shared one, and bring it up to date
 ///
@@ -99,12 +100,6 @@ impl StoreArgs {
     }
 }
 
-/// The whole URL, if it is well-formed.
-pub(super) fn checked(url: &StoreUrl) -> Result<&str, CommandError> {
-    url.check().map_err(|source| abide::Error::Url { url: url.clone(), source })?;
-    Ok(url.reveal())
-}
-
 impl StorePathArgs {
     fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let mut out = CommandOutput::stdout();
@@ -131,7 +126,7 @@ impl StoreInitArgs {
                  makes a store of files",
             ));
         };
-        let revealed = checked(&url)?;
+        let revealed = checked_url(&url)?;
         let MigratedVersions { from, to } = SharedStore::init(revealed, self.objects.as_deref())?;
         // Naming a directory for the objects accepts it.
         let objects_url = self.objects.as_deref().map(ObjectsUrl::parse).transpose();
@@ -166,7 +161,7 @@ impl StoreMigrateArgs {
                 let place = escape::text(&place);
                 out.line(format_args!("Nothing to do: {place} is a store of files"))?;
             }
-            StoreLocation::Shared(url) => match SharedStore::migrate(checked(&url)?)? {
+            StoreLocation::Shared(url) => match SharedStore::migrate(checked_url(&url)?)? {
                 MigratedVersions { from, to } if from == to => {
                     out.line(format_args!("Nothing to do: {url} is of version {to}"))?;
                 }
@@ -229,7 +224,7 @@ impl StoreStatusArgs {
     }
 
     fn shared(&self, url: &StoreUrl) -> Result<(), CommandError> {
-        let found = SharedStore::status(checked(url)?)?;
+        let found = SharedStore::status(checked_url(url)?)?;
         let fits = fitness(found.version);
         let mut out = CommandOutput::stdout();
         if self.json {

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use abide::{Event, EventRange, Seq, SessionRef};
 
+use crate::context::CommandContext;
 use crate::error::CommandError;
 use crate::event_line::EventLines;
 use crate::output::{CommandOutput, warning};
-use crate::store::{CommandContext, SessionArg};
+use crate::session_args::SessionArg;
 
 /// Show the last events of a session, and follow it live with -f
 ///

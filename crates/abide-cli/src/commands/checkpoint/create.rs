@@ -4,12 +4,14 @@ use std::path::PathBuf;
 
 use abide::{ByteSize, CheckpointRequest, RecordedCheckpoint, SessionRef, Trigger};
 
-use crate::commands::cleanup::daily;
+use crate::context::CommandContext;
+use crate::daily_cleanup::daily;
 use crate::error::CommandError;
 use crate::interrupt::interruptible;
+use crate::interrupted_rewind::finish_rewind;
 use crate::output::{CommandOutput, warning};
 use crate::progress;
-use crate::store::{CommandContext, SessionArg, finish_rewind};
+use crate::session_args::SessionArg;
 
 /// Make a checkpoint: the place in the session, and the files of the workspace as they are
 ///

@@ -6,12 +6,14 @@ use abide::workspace::{ChangeKind, ChangedPath, DiffStat, diff, stat, unified};
 use abide::{ObjectHash, Objects, SessionRef, SessionView, Snapshot};
 use abide_transcript::escape;
 
+use crate::context::CommandContext;
 use crate::error::CommandError;
 use crate::interrupt::interruptible;
 use crate::output::{CommandOutput, shown, terminal_width};
 use crate::pager::PagedOutput;
 use crate::progress;
-use crate::store::{CommandContext, ScopedStore, SessionOption};
+use crate::scoped_store::ScopedStore;
+use crate::session_args::SessionOption;
 
 /// Context lines around a change.
 const CONTEXT: usize = 3;

@@ -13,11 +13,12 @@ use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
 use super::create::{json, parent, tell_omissions, told};
-use crate::commands::record::duration;
+use crate::context::CommandContext;
+use crate::duration::duration;
 use crate::error::CommandError;
 use crate::interrupt::interruptible;
 use crate::output::{CommandOutput, status, warning};
-use crate::store::{CommandContext, SessionArg};
+use crate::session_args::SessionArg;
 
 /// How often to check whether the session has ended.
 const PAUSE: Duration = Duration::from_millis(500);

@@ -4,9 +4,10 @@ use abide::{ByteSize, CheckpointEntry, SessionRef, format_duration};
 use abide_transcript::escape;
 use std::time::Duration;
 
+use crate::context::CommandContext;
 use crate::error::CommandError;
 use crate::output::{CommandOutput, status};
-use crate::store::{CommandContext, SessionArg};
+use crate::session_args::SessionArg;
 use crate::table::{Cell, Colour, TextTable};
 use crate::when::ago;
 

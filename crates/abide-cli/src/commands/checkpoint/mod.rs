@@ -7,8 +7,8 @@ mod list;
 mod show;
 mod summary;
 
+use crate::context::CommandContext;
 use crate::error::CommandError;
-use crate::store::CommandContext;
 
 /// Make, list and compare checkpoints: places in a session to go back to, files and all
 #[derive(Debug, clap::Args)]

@@ -8,9 +8,10 @@ use jiff::tz::TimeZone;
 
 use super::list::ListedCheckpoint;
 use crate::clock::day_and_time;
+use crate::context::CommandContext;
 use crate::error::CommandError;
 use crate::output::CommandOutput;
-use crate::store::{CommandContext, SessionOption};
+use crate::session_args::SessionOption;
 
 /// Show all that a checkpoint holds
 #[derive(Debug, clap::Args)]

@@ -5,9 +5,10 @@ use std::time::Duration;
 use abide::{ByteSize, CheckpointEntry, CheckpointSummary, SessionRef, format_duration, summarize};
 use abide_transcript::escape;
 
+use crate::context::CommandContext;
 use crate::error::CommandError;
 use crate::output::CommandOutput;
-use crate::store::{CommandContext, SessionArg};
+use crate::session_args::SessionArg;
 
 /// Sum the checkpoints of a session up: how many, over what time, which files changed
 #[derive(Debug, clap::Args)]

@@ -5,9 +5,10 @@ mod text;
 
 use abide::{LaneId, MessageForm, ReadFinding, Seq, SessionContext, SessionRef};
 
+use crate::context::CommandContext;
 use crate::error::CommandError;
 use crate::output::{CommandOutput, status, warning};
-use crate::store::{CommandContext, SessionArg};
+use crate::session_args::SessionArg;
 
 /// Show what the model would see now, as a request to its API has it
 ///

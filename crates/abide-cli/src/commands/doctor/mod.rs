@@ -9,9 +9,11 @@ use abide::{
 
 use self::report::DoctorReport;
 use crate::confirm::confirm;
+use crate::context::CommandContext;
 use crate::error::{CommandError, on_one_line};
+use crate::interrupted_rewind::finish_rewind;
 use crate::output::{CommandOutput, status, warning};
-use crate::store::{CommandContext, ScopedStore, finish_rewind};
+use crate::scoped_store::ScopedStore;
 
 /// Examine the store: what is damaged, unfinished, orphaned or contradicts itself; and repair it
 ///
@@ -334,31 +336,4 @@ fn examine_each(
         }
     }
     good
-}
-
-/// The plan of a repair, for people.
-pub(super) fn told(plan: &RepairPlan) -> Vec<String> {
-    let mut lines = Vec::new();
-    lines.push(match plan.session {
-        Some(session) => format!("Repair of session {}:", session.short(SessionId::SHORT)),
-        None => "Repair of the store:".to_owned(),
-    });
-    if let Some(strategy) = plan.strategy {
-        for considered in &plan.considered {
-            let taken = if considered.strategy == strategy { "taken" } else { "not taken" };
-            lines.push(format!(
-                "  {} ({taken}): {}; {} events lost, {} written again, {} left out",
-                considered.strategy.as_str(),
-                considered.why,
-                considered.lost,
-                considered.reconstructed,
-                considered.left_out
-            ));
-        }
-    }
-    lines.extend(plan.actions.iter().map(|action| format!("  - {action}")));
-    for left in &plan.left {
-        lines.push(format!("  not mended: {}: {} ({})", left.rule, left.message, left.repair.how));
-    }
-    lines
 }

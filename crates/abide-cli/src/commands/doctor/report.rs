@@ -7,10 +7,9 @@ use abide::{
 use abide_transcript::escape;
 use serde::Serialize;
 
-use super::told;
 use crate::error::{CommandError, on_one_line};
 use crate::output::CommandOutput;
-use crate::store::ScopedStore;
+use crate::scoped_store::ScopedStore;
 
 /// A session whose repair needs review by a person.
 #[derive(Debug, Serialize)]
@@ -252,4 +251,31 @@ impl SessionToReview {
 
 fn counted(count: u64, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+/// The plan of a repair, for people.
+pub(super) fn told(plan: &RepairPlan) -> Vec<String> {
+    let mut lines = Vec::new();
+    lines.push(match plan.session {
+        Some(session) => format!("Repair of session {}:", session.short(SessionId::SHORT)),
+        None => "Repair of the store:".to_owned(),
+    });
+    if let Some(strategy) = plan.strategy {
+        for considered in &plan.considered {
+            let taken = if considered.strategy == strategy { "taken" } else { "not taken" };
+            lines.push(format!(
+                "  {} ({taken}): {}; {} events lost, {} written again, {} left out",
+                considered.strategy.as_str(),
+                considered.why,
+                considered.lost,
+                considered.reconstructed,
+                considered.left_out
+            ));
+        }
+    }
+    lines.extend(plan.actions.iter().map(|action| format!("  - {action}")));
+    for left in &plan.left {
+        lines.push(format!("  not mended: {}: {} ({})", left.rule, left.message, left.repair.how));
+    }
+    lines
 }

@@ -2,10 +2,10 @@
 
 use abide::{BundleError, ExportError, SessionId};
 
-use super::target::ExportTarget;
 use crate::error::CommandError;
+use crate::export_target::ExportTarget;
 use crate::output::status;
-use crate::store::ScopedStore;
+use crate::scoped_store::ScopedStore;
 
 /// Writes the bundle of a session.
 pub(super) fn run(

@@ -3,8 +3,8 @@
 use abide::{EventRange, ReadFinding, SessionFields, SessionId, SessionView, Timestamp};
 use serde::Serialize;
 
-use super::target::ExportTarget;
 use crate::error::CommandError;
+use crate::export_target::ExportTarget;
 
 /// The session in an exported document.
 #[derive(Serialize)]

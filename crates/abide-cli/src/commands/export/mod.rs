@@ -2,20 +2,21 @@
 
 mod bundle;
 mod json;
+mod omissions;
 mod page;
-pub(super) mod target;
 mod wire;
 
 use std::path::PathBuf;
 
-use abide::{LaneId, MessageForm, ReadFinding, Seq, SessionRef, SessionView};
+use abide::{LaneId, MessageForm, ReadFinding, SessionRef, SessionView};
 use abide_transcript::{HtmlRenderer, MarkdownRenderer};
-use abide_wire::WireError;
 
-use self::target::ExportTarget;
+use self::omissions::ExportOmissions;
+use crate::context::CommandContext;
 use crate::error::CommandError;
+use crate::export_target::ExportTarget;
 use crate::output::{status, warning};
-use crate::store::{CommandContext, SessionArg};
+use crate::session_args::SessionArg;
 
 /// Write a whole session: for programs, every event as it was recorded; for people, a page
 ///
@@ -78,15 +79,6 @@ impl ExportFormat {
             _ => None,
         }
     }
-}
-
-/// What could not be exported.
-#[derive(Default)]
-struct ExportOmissions {
-    /// What could not be read.
-    notes: Vec<ReadFinding>,
-    /// Events that the format cannot represent, and why.
-    refused: Vec<(Seq, WireError)>,
 }
 
 /// The most events that are named.

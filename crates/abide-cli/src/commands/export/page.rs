@@ -3,8 +3,8 @@
 use abide::{EventRange, ReadFinding, SessionView};
 use abide_transcript::{SessionOverview, TimelineBuilder, TimelineRenderer, TranscriptWriter};
 
-use super::target::ExportTarget;
 use crate::error::CommandError;
+use crate::export_target::ExportTarget;
 
 /// Every event, in the form of `transcript.task`.
 pub(super) fn transcript(

@@ -1,17 +1,6 @@
 //! `abide run`: runs an agent through its tasks, unattended.
 
-mod conduct;
-mod json;
-mod plain;
 mod plan;
-mod raw;
-mod report;
-mod signals;
-mod told;
-mod tree;
-mod view;
-
-pub(crate) use conduct::{ConductArgs, RunWork, open};
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,8 +8,12 @@ use std::sync::Arc;
 use abide::{NewSession, SessionFields};
 
 use self::plan::MatchedPlan;
+use crate::conduct::{ConductArgs, RunWork, open};
+use crate::context::CommandContext;
+use crate::daily_cleanup::daily;
 use crate::error::CommandError;
-use crate::store::{CommandContext, ScopedStore, finish_rewind};
+use crate::interrupted_rewind::finish_rewind;
+use crate::scoped_store::ScopedStore;
 
 /// Run an agent through a plan, or a command as one task: recorded, supervised, resumable
 ///
@@ -93,7 +86,7 @@ impl RunArgs {
         };
         let session = open(&opened, id)?;
         finish_rewind(&session)?;
-        super::cleanup::daily(&opened, id);
+        daily(&opened, id);
         let work = RunWork {
             command: self.command,
             directory: surroundings.current_dir.clone(),

@@ -8,9 +8,10 @@ use abide::{
 };
 use abide_transcript::escape;
 
+use crate::context::CommandContext;
 use crate::error::{CommandError, at};
 use crate::output::{CommandOutput, status};
-use crate::store::{CommandContext, ScopedStore};
+use crate::scoped_store::ScopedStore;
 
 /// Reads a plan.
 pub(super) fn read(

@@ -5,7 +5,8 @@ use abide_transcript::escape;
 
 use crate::error::CommandError;
 use crate::output::CommandOutput;
-use crate::store::{ScopedStore, project_name};
+use crate::project_name::project_name;
+use crate::scoped_store::ScopedStore;
 
 /// How many sessions are named; the others are totalled.
 const NAMED: usize = 10;

@@ -10,9 +10,10 @@ use abide_transcript::escape;
 
 use self::row::StatusRow;
 use self::survey::{StatusSurvey, SurveyExtent};
+use crate::context::CommandContext;
 use crate::error::CommandError;
 use crate::output::{CommandOutput, status, warning};
-use crate::store::{CommandContext, ScopedStore};
+use crate::scoped_store::ScopedStore;
 
 /// Say which sessions run, which crashed and which rest, or where the space went
 ///

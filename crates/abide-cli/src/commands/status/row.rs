@@ -3,7 +3,9 @@
 use abide::{Liveness, LockObservation, SessionLiveness};
 use serde_json::{Value, json};
 
-use crate::store::{CommandContext, ScopedStore, project_name};
+use crate::context::CommandContext;
+use crate::project_name::project_name;
+use crate::scoped_store::ScopedStore;
 
 pub(super) struct StatusRow {
     pub(super) short: String,

@@ -5,9 +5,9 @@ use abide_transcript::escape;
 
 use super::row::StatusRow;
 use super::survey::StatusSurvey;
+use crate::context::CommandContext;
 use crate::error::CommandError;
 use crate::output::{CommandOutput, terminal_width};
-use crate::store::CommandContext;
 use crate::table::{Colour, cut, width};
 use crate::when::ago;
 

@@ -4,8 +4,9 @@
 use abide::{HistoryEntry, HistoryQuery, Liveness, SessionId, SessionStatus};
 
 use super::row::StatusRow;
+use crate::context::CommandContext;
 use crate::error::{CommandError, on_one_line};
-use crate::store::{CommandContext, ScopedStore};
+use crate::scoped_store::ScopedStore;
 
 /// How many unclosed sessions are examined, besides those that are held.
 const OPEN: usize = 20;

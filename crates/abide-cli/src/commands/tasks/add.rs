@@ -3,8 +3,9 @@
 use abide::{TaskCreated, TaskError, TaskId, TaskTree};
 
 use super::written;
+use crate::context::CommandContext;
 use crate::error::CommandError;
-use crate::store::{CommandContext, SessionOption};
+use crate::session_args::SessionOption;
 
 /// Add a task
 ///

@@ -3,8 +3,9 @@
 use abide::{TaskChange, TaskError, TaskId};
 
 use super::written;
+use crate::context::CommandContext;
 use crate::error::CommandError;
-use crate::store::{CommandContext, SessionOption};
+use crate::session_args::SessionOption;
 
 /// Say what a task depends on
 ///

@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use abide::{SessionRef, TaskError, TaskId, TaskList, TaskListForm};
 use abide_transcript::escape;
 
-use crate::commands::export::target::ExportTarget;
+use crate::context::CommandContext;
 use crate::error::CommandError;
-use crate::store::{CommandContext, SessionArg};
+use crate::export_target::ExportTarget;
+use crate::session_args::SessionArg;
 
 /// Write a session's tasks as a plan document
 ///

@@ -12,9 +12,11 @@ use abide::{
 use abide_transcript::escape;
 use serde::Serialize;
 
+use crate::context::CommandContext;
+use crate::daily_cleanup::daily;
 use crate::error::{CommandError, at};
 use crate::output::{CommandOutput, status};
-use crate::store::{CommandContext, ScopedStore};
+use crate::scoped_store::ScopedStore;
 
 /// No plan is larger than this.
 const MOST_BYTES: u64 = (64 << 20) + 1;
@@ -95,7 +97,7 @@ impl TasksImportArgs {
             let workspace = surroundings.current_dir.to_string_lossy().into_owned();
             let fields = SessionFields { workspace: Some(workspace), ..SessionFields::default() };
             let id = opened.store.start_plan(&document, matched, NewSession { fields })?;
-            super::super::cleanup::daily(opened, id);
+            daily(opened, id);
             meaning.session = Some(id);
         }
         self.report(&meaning, opened.as_ref())

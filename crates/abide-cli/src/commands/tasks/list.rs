@@ -6,11 +6,13 @@ use abide::{SessionRef, TaskError, TaskId, TaskNode, TaskStatus, TaskTree};
 use abide_transcript::escape;
 
 use super::set::status as parse_status;
-use super::shown::{ListedTask, colour, mark, notes, progress};
+use super::shown::{ListedTask, notes, progress};
+use crate::context::CommandContext;
 use crate::error::CommandError;
 use crate::output::{CommandOutput, status, terminal_width};
-use crate::store::{CommandContext, SessionArg};
+use crate::session_args::SessionArg;
 use crate::table::{Cell, Colour, TextTable, cut, width};
+use crate::task_mark::{colour, mark};
 
 /// What to show, and how.
 #[derive(Debug, clap::Args)]

@@ -9,10 +9,8 @@ mod set;
 mod shown;
 mod written;
 
-pub(crate) use shown::mark;
-
+use crate::context::CommandContext;
 use crate::error::CommandError;
-use crate::store::CommandContext;
 
 /// See and change the tasks of a session
 ///

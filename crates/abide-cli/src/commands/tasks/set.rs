@@ -4,8 +4,9 @@ use abide::{TaskChange, TaskId, TaskStatus, TaskStatusChange};
 use serde_json::value::RawValue;
 
 use super::written;
+use crate::context::CommandContext;
 use crate::error::CommandError;
-use crate::store::{CommandContext, SessionOption};
+use crate::session_args::SessionOption;
 
 /// Set the status of tasks, or what they are called
 ///

@@ -4,33 +4,8 @@ use abide::{Seq, TaskId, TaskNode, TaskProgress, TaskStatus, TaskTree};
 use abide_transcript::escape;
 use serde::Serialize;
 
-use crate::table::Colour;
-
 /// The most dependencies named on a line.
 const NAMED: usize = 3;
-
-/// The symbol of a status.
-pub(crate) const fn mark(status: TaskStatus) -> &'static str {
-    match status {
-        TaskStatus::Planned => "[ ]",
-        TaskStatus::Researching | TaskStatus::Implementing | TaskStatus::Retrying => "[~]",
-        TaskStatus::Complete => "[x]",
-        TaskStatus::Failed => "[!]",
-        TaskStatus::Blocked => "[#]",
-        TaskStatus::Obsolete => "[-]",
-    }
-}
-
-pub(super) const fn colour(status: TaskStatus) -> Colour {
-    match status {
-        TaskStatus::Planned => Colour::Plain,
-        TaskStatus::Researching | TaskStatus::Implementing | TaskStatus::Retrying => Colour::Cyan,
-        TaskStatus::Complete => Colour::Green,
-        TaskStatus::Failed => Colour::Red,
-        TaskStatus::Blocked => Colour::Yellow,
-        TaskStatus::Obsolete => Colour::Dim,
-    }
-}
 
 /// Notes on a task besides its title, escaped.
 pub(super) fn notes(tree: &TaskTree, task: &TaskNode, ready: bool) -> String {

@@ -6,9 +6,10 @@ use abide::{Fact, NewEvent, SessionRef, SessionTasks, TaskId, TaskStatus};
 use abide_transcript::escape;
 use serde::Serialize;
 
+use crate::context::CommandContext;
 use crate::error::CommandError;
 use crate::output::{CommandOutput, status};
-use crate::store::{CommandContext, SessionOption};
+use crate::session_args::SessionOption;
 
 /// Opens the tasks of the session.
 pub(super) fn open(

@@ -4,6 +4,8 @@
 //! Nothing is faked: the agent is a process, the kill is SIGKILL, and everything shown is read from
 //! the journal and the remaining files.
 
+mod agent;
+
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
@@ -13,13 +15,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+pub(crate) use agent::DemoAgentArgs;
+
 use abide::{
     CheckpointRequest, Event, EventFollower, EventRange, Fact, LocalOptions, LocalStore, Message,
     NewSession, RewindRequest, RewindWatch, Seq, SessionFields, SessionId, SessionRef, Store,
     TaskStatus,
 };
 
-use crate::commands::demo_agent::FATAL_CALL;
+use self::agent::FATAL_CALL;
 use crate::error::{CommandError, at};
 use crate::event_line::excerpt;
 use crate::output::CommandOutput;
@@ -89,7 +93,7 @@ impl Drop for DemoAgentChild {
 impl DemoStage {
     fn set(dir: &Path, pace: u64, cancelled: Arc<AtomicBool>) -> Result<Self, CommandError> {
         let workspace = dir.to_owned();
-        let root = dir.join(crate::store::NAME);
+        let root = dir.join(crate::place::NAME);
         let store = Store::local(LocalStore::init(&root, LocalOptions::default())?);
         let session = store.make(NewSession {
             fields: SessionFields {
@@ -262,7 +266,7 @@ impl DemoStage {
         while let Some(dir) = dirs.pop() {
             for entry in std::fs::read_dir(&dir).map_err(at("read", &dir))? {
                 let path = entry.map_err(at("read", &dir))?.path();
-                if path.ends_with(crate::store::NAME) {
+                if path.ends_with(crate::place::NAME) {
                     continue;
                 }
                 if path.is_dir() {
@@ -318,7 +322,7 @@ impl DemoStage {
         let agent = Command::new(&program)
             .arg("demo-agent")
             .arg("--store")
-            .arg(self.workspace.join(crate::store::NAME))
+            .arg(self.workspace.join(crate::place::NAME))
             .arg("--session")
             .arg(self.session.to_string())
             .arg("--workspace")

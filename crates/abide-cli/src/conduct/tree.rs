@@ -14,7 +14,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use super::report::money;
 use super::told;
 use super::view::RunView;
-use crate::commands::tasks::mark;
+use crate::task_mark::mark;
 
 /// The refresh interval.
 const EVERY: Duration = Duration::from_millis(200);

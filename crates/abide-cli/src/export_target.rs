@@ -15,7 +15,7 @@ use crate::error::{CommandError, at};
 use crate::output::CommandOutput;
 
 /// Where the export goes.
-pub(in crate::commands) enum ExportTarget {
+pub(crate) enum ExportTarget {
     Stdout(CommandOutput),
     /// Not a regular file: written to, never replaced.
     Into {
@@ -30,7 +30,7 @@ pub(in crate::commands) enum ExportTarget {
 
 impl ExportTarget {
     /// Opens the target at this path, or stdout.
-    pub(in crate::commands) fn of(path: Option<PathBuf>) -> Result<Self, CommandError> {
+    pub(crate) fn of(path: Option<PathBuf>) -> Result<Self, CommandError> {
         let Some(mut path) = path else { return Ok(Self::Stdout(CommandOutput::stdout())) };
         if fs::symlink_metadata(&path).is_ok_and(|found| !found.is_file()) {
             if is_stdout(&path) {
@@ -50,7 +50,7 @@ impl ExportTarget {
     }
 
     /// Is the target a terminal?
-    pub(in crate::commands) fn is_terminal(&self) -> bool {
+    pub(crate) fn is_terminal(&self) -> bool {
         match self {
             Self::Stdout(out) => out.is_terminal(),
             Self::Into { file, .. } => file.get_ref().is_terminal(),
@@ -59,7 +59,7 @@ impl ExportTarget {
     }
 
     /// Writes a line of JSON.
-    pub(in crate::commands) fn json(&mut self, line: &str) -> Result<(), CommandError> {
+    pub(crate) fn json(&mut self, line: &str) -> Result<(), CommandError> {
         if self.is_terminal() {
             self.text(&escape::json(line))?;
         } else {
@@ -69,7 +69,7 @@ impl ExportTarget {
     }
 
     /// Writes text that is already escaped for a terminal.
-    pub(in crate::commands) fn text(&mut self, text: &str) -> Result<(), CommandError> {
+    pub(crate) fn text(&mut self, text: &str) -> Result<(), CommandError> {
         match self {
             Self::Stdout(out) => out.bytes(text.as_bytes()),
             Self::Into { path, file } => {
@@ -82,7 +82,7 @@ impl ExportTarget {
     }
 
     /// Completes the export. A file, including its name, is durable afterwards.
-    pub(in crate::commands) fn finish(self) -> Result<(), CommandError> {
+    pub(crate) fn finish(self) -> Result<(), CommandError> {
         match self {
             Self::Stdout(mut out) => out.flush(),
             Self::Into { path, mut file } => file.flush().map_err(at("write", path.as_path())),

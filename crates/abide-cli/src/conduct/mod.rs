@@ -1,5 +1,15 @@
 //! How a run is conducted: what `run` and `resume` share.
 
+mod json;
+mod plain;
+mod raw;
+mod report;
+mod signals;
+mod told;
+mod tree;
+mod view;
+mod view_kind;
+
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -14,13 +24,12 @@ use abide_runner::{
 use abide_transcript::escape;
 use clap::builder::PossibleValuesParser;
 
-use super::raw::TerminalGuard;
-use super::view::{self, RunViewKind};
-use super::{report, signals, told};
-use crate::commands::record::duration;
+use self::raw::TerminalGuard;
+use self::view_kind::RunViewKind;
+use crate::duration::duration;
 use crate::error::CommandError;
 use crate::output::{status, warning};
-use crate::store::ScopedStore;
+use crate::scoped_store::ScopedStore;
 
 /// The agents whose output is understood.
 fn agent_names() -> PossibleValuesParser {
@@ -94,15 +103,18 @@ enum ResumeWayArg {
 }
 
 impl ConductArgs {
-    pub(super) const fn json(&self) -> bool {
+    /// `--json`.
+    pub(crate) const fn json(&self) -> bool {
         self.json
     }
 
-    pub(super) const fn max_tasks(&self) -> Option<u64> {
+    /// `--max-tasks`.
+    pub(crate) const fn max_tasks(&self) -> Option<u64> {
         self.max_tasks
     }
 
-    pub(super) fn scope(&self) -> Option<TaskId> {
+    /// `--scope`.
+    pub(crate) fn scope(&self) -> Option<TaskId> {
         self.scope.as_deref().map(TaskId::from)
     }
 
@@ -194,7 +206,7 @@ impl ConductArgs {
                 asked.insert(left.task.clone(), ask(left)?);
             }
         }
-        let mut view = view::of(shown, &session, &options);
+        let mut view = view_kind::of(shown, &session, &options);
         let raw = match shown {
             RunViewKind::Through => TerminalGuard::set(),
             RunViewKind::Tree => TerminalGuard::silent(),

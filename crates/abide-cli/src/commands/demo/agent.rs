@@ -18,9 +18,9 @@ use abide::{
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use crate::context::CommandContext;
 use crate::error::{CommandError, at};
 use crate::output::CommandOutput;
-use crate::store::CommandContext;
 
 /// Work through the demo's task
 #[derive(Debug, clap::Args)]

@@ -1,14 +1,15 @@
-//! What a run looks like while it runs.
+//! Chooses what a run looks like while it runs.
 
 use std::sync::Arc;
 
 use abide::Session;
-use abide_runner::{RunEvent, RunOptions};
+use abide_runner::RunOptions;
 
 use super::json::JsonView;
 use super::plain::PlainView;
 use super::raw::PassthroughView;
 use super::tree::TreeView;
+use super::view::RunView;
 
 /// The kind of view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,11 +24,7 @@ pub(super) enum RunViewKind {
     Through,
 }
 
-/// Shows the events of a run. A view has no errors: if nobody watches any more, the run goes on.
-pub(super) trait RunView {
-    fn show(&mut self, event: &RunEvent);
-}
-
+/// The view of this kind.
 pub(super) fn of(
     shown: RunViewKind,
     session: &Arc<Session>,

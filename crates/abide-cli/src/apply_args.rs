@@ -1,0 +1,113 @@
+//! Shows the plan of a rewind and carries it out: the part that every command with a rewind in it
+//! shares.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use abide::workspace::RestoreReport;
+use abide::{RewindPlan, RewindRequest, RewindWatch, Seq, Session};
+
+use crate::confirm::confirm;
+use crate::error::CommandError;
+use crate::output::{CommandOutput, status};
+use crate::progress;
+use crate::rewind_report::{json, named, pairs, tell_left, told, untouched};
+
+/// Whether a plan is only shown, asked about, or carried out.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ApplyArgs {
+    /// Only show what would be done
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Do it without asking
+    #[arg(long)]
+    pub(crate) yes: bool,
+    /// Print the plan, and what was done, as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Restores the files of a point if the user agrees; the conversation is unchanged.
+pub(crate) fn files_back(session: &Session, at: &str, yes: bool) -> Result<(), CommandError> {
+    let to = session.view().resolve(at)?;
+    let request = RewindRequest { files: true, ..RewindRequest::default() };
+    let asked = Arc::new(AtomicBool::new(false));
+    let plan = {
+        let (watch, _line) = capturing(&asked);
+        session.plan_rewind(&to, &request, &watch)?
+    };
+    let heading = match &plan.checkpoint {
+        Some(entry) => named(entry),
+        None => format!("event @{}", to.seq),
+    };
+    let act = ApplyArgs { dry_run: false, yes, json: false };
+    act.carry_out(session, plan, &heading, Some(to.seq), &asked)
+}
+
+/// Shows the progress of capturing the current files.
+pub(crate) fn capturing(asked: &Arc<AtomicBool>) -> (RewindWatch, progress::ProgressLine) {
+    let (snapshot, line) = progress::capturing(asked.clone());
+    (RewindWatch { snapshot, restore: None }, line)
+}
+
+impl ApplyArgs {
+    /// Shows the plan and, once the user agrees, goes back.
+    pub(crate) fn carry_out(
+        &self,
+        session: &Session,
+        plan: RewindPlan,
+        heading: &str,
+        to: Option<Seq>,
+        asked: &Arc<AtomicBool>,
+    ) -> Result<(), CommandError> {
+        let mut out = CommandOutput::stdout();
+        if self.json {
+            out.json(&json(&plan))?;
+        } else {
+            for line in told(&plan, heading, to) {
+                out.line(line)?;
+            }
+        }
+        out.flush()?;
+        let idle = plan.files.steps.is_empty() && plan.left.0 == 0;
+        if idle && let Some(error) = untouched(&plan) {
+            return Err(error);
+        }
+        if self.dry_run {
+            return Ok(());
+        }
+        if idle {
+            status("There is nothing to do");
+            return Ok(());
+        }
+        confirm("Go back?", self.yes, Some(asked))?;
+        let done = {
+            let (mut watch, _capture) = capturing(asked);
+            let (restore, _line) = progress::restoring();
+            watch.restore = Some(restore);
+            session.rewind(plan, &watch).inspect_err(|error| {
+                if error.is_cancelled() {
+                    status("Stopped; everything is as it was");
+                }
+            })?
+        };
+        let RestoreReport { created, changed, deleted, .. } = done.files;
+        if self.json {
+            let wire = serde_json::json!({
+                "rewind": done.seq, "safety": done.safety,
+                "created": created, "changed": changed, "deleted": deleted,
+                "kept": pairs(&done.files.kept), "failed": pairs(&done.files.failed),
+            });
+            out.json(&wire.to_string())?;
+        } else {
+            let files = format!("{created} created, {changed} changed, {deleted} deleted");
+            let safety = done.safety.map(|number| {
+                format!("; checkpoint {number} holds what was before, `abide undo` goes back to it")
+            });
+            let safety = safety.unwrap_or_else(|| "; `abide undo` takes it back".to_owned());
+            out.line(format_args!("Done: {files}{safety}"))?;
+        }
+        out.flush()?;
+        tell_left(&done.files)
+    }
+}

@@ -1,0 +1,13 @@
+//! What an export leaves out.
+
+use abide::{ReadFinding, Seq};
+use abide_wire::WireError;
+
+/// What could not be exported.
+#[derive(Default)]
+pub(super) struct ExportOmissions {
+    /// What could not be read.
+    pub(super) notes: Vec<ReadFinding>,
+    /// Events that the format cannot represent, and why.
+    pub(super) refused: Vec<(Seq, WireError)>,
+}

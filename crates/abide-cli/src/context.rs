@@ -1,0 +1,110 @@
+//! What a command knows besides its own arguments: directories, variables, global options.
+
+use std::path::{Component, Path, PathBuf};
+
+use abide::{
+    Consent, LaneId, NewEvent, SessionId, StoreLocation, TaskId, TrustPolicy, UserDirs,
+    find_checkout,
+};
+
+use crate::error::CommandError;
+
+/// Settings taken from the environment and the global options: directories, variables, terminal.
+#[derive(Debug, Clone)]
+pub(crate) struct CommandContext {
+    /// The current directory.
+    pub(crate) current_dir: PathBuf,
+    /// `--store`, else `ABIDE_STORE`; a path as given.
+    pub(crate) store: Option<StoreLocation>,
+    /// `--take-over`.
+    pub(crate) take_over: bool,
+    /// `--all-projects`.
+    pub(crate) all_projects: bool,
+    /// The user's directories.
+    pub(crate) person: UserDirs,
+    /// What this machine started, and what its user accepted.
+    pub(crate) consent: Consent,
+    /// `ABIDE_SESSION`.
+    pub(crate) session: Option<String>,
+    /// `ABIDE_TASK`.
+    pub(crate) task: Option<String>,
+    /// `ABIDE_LANE`.
+    pub(crate) lane: Option<String>,
+    /// `PAGER`.
+    pub(crate) pager: Option<String>,
+    /// Whether a terminal may be given colours.
+    pub(crate) colours: bool,
+}
+
+impl CommandContext {
+    pub(crate) fn child_of(&self) -> Option<SessionId> {
+        self.session.as_ref().and_then(|session| session.parse().ok())
+    }
+
+    /// Gives an event without a task and lane those this process was started for. They belong to
+    /// the session it was started for, and to no other.
+    pub(crate) fn place(&self, event: &mut NewEvent, session: SessionId) {
+        let fits = |named: &String| {
+            let id = session.to_string();
+            let named = named.to_ascii_lowercase();
+            id.starts_with(&named) || session.short(12).starts_with(&named)
+        };
+        if !self.session.as_ref().is_none_or(fits) {
+            return;
+        }
+        if event.task.is_none() {
+            event.task = self.task.clone().map(TaskId);
+        }
+        if event.lane.is_none() {
+            event.lane = self.lane.clone().map(LaneId);
+        }
+    }
+
+    /// The directories that count as this workspace: the current one and those above it, up to the
+    /// root of this clone or worktree.
+    pub(crate) fn workspaces(&self) -> Vec<PathBuf> {
+        let root = find_checkout(&self.current_dir, &TrustPolicy::of_process());
+        let inside = |dir: &&Path| dir.starts_with(&root);
+        let dirs = self.current_dir.ancestors().take_while(inside).map(Path::to_owned);
+        let dirs: Vec<PathBuf> = dirs.collect();
+        if dirs.is_empty() { vec![self.current_dir.clone()] } else { dirs }
+    }
+
+    /// The same context with another store, named by a URL or a path.
+    pub(crate) fn with_store(&self, named: &Path) -> Self {
+        let store = match StoreLocation::from(named.to_owned()) {
+            StoreLocation::Files(path) => StoreLocation::Files(self.absolute(&path)),
+            shared @ StoreLocation::Shared(_) => shared,
+        };
+        Self { store: Some(store), session: None, ..self.clone() }
+    }
+
+    /// A path given by the user, relative to the root of a workspace; empty for the root.
+    pub(crate) fn within(&self, path: &str, root: Option<&Path>) -> Result<String, CommandError> {
+        let absolute = self.absolute(Path::new(path));
+        let real = root.and_then(|root| root.canonicalize().ok());
+        let roots = [root, real.as_deref()];
+        let inside = roots.into_iter().flatten().find_map(|root| absolute.strip_prefix(root).ok());
+        let inside =
+            inside.filter(|inside| !inside.components().any(|part| part == Component::ParentDir));
+        let inside = inside.map(|inside| inside.to_string_lossy().into_owned());
+        inside.ok_or_else(|| {
+            let root = root.map(|root| root.display().to_string()).unwrap_or_default();
+            CommandError::failed(format!("{path} is not within the workspace {root}"))
+                .with_hint("`--files` without a path takes all of them")
+        })
+    }
+
+    /// A path given by the user, resolved against the current directory.
+    pub(crate) fn absolute(&self, path: &Path) -> PathBuf {
+        let joined = self.current_dir.join(path);
+        // A search upward from `a/../b` must not pass through `a`.
+        if joined.components().any(|part| part == Component::ParentDir)
+            && let Ok(real) = joined.canonicalize()
+        {
+            return real;
+        }
+        // Without `.` and doubled slashes.
+        joined.components().collect()
+    }
+}

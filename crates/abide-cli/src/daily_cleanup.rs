@@ -1,0 +1,63 @@
+//! The cleanup at the start of a writing command, and how any cleanup is told.
+
+use abide::{ByteSize, CleanupOutcome, ClockJump, DailyCleanup, SessionId, SessionRemoval};
+
+use crate::output::{status, warning};
+use crate::scoped_store::ScopedStore;
+
+/// The cleanup at the start of a writing command. It never fails the command.
+pub(crate) fn daily(opened: &ScopedStore, about: SessionId) {
+    let Some(files) = opened.store.as_files() else { return };
+    match files.clean_up_daily(about) {
+        Ok(DailyCleanup::NotDue) => {}
+        Ok(DailyCleanup::Doubted(jump)) => {
+            warning(format_args!(
+                "no cleanup: {}; `abide cleanup` asks, and `abide cleanup --yes --trust-clock` goes on",
+                jumped(jump)
+            ));
+        }
+        Ok(DailyCleanup::Cleaned(cleaned)) => {
+            for note in &cleaned.notes {
+                warning(note);
+            }
+            for session in &cleaned.sessions {
+                status(format_args!("Removed {}: {}", removed_name(session), session.reason));
+            }
+            if !cleaned.sessions.is_empty() || cleaned.notes.is_empty() {
+                status(removed_in_all(&cleaned));
+            }
+        }
+        Err(error) => warning(format_args!("no cleanup: {error}")),
+    }
+}
+
+/// What is wrong with the clock.
+pub(crate) fn jumped(jump: ClockJump) -> String {
+    let days = (jump.now.as_millis() - jump.seen.as_millis()) / 86_400_000;
+    format!(
+        "the clock says {}, {days} days after the store was last seen ({}); it may have jumped",
+        jump.now, jump.seen
+    )
+}
+
+/// A removed session, for display.
+pub(crate) fn removed_name(session: &SessionRemoval) -> String {
+    let short = session.id.short(SessionId::SHORT);
+    match &session.title {
+        Some(title) => format!("{short} {title:?}"),
+        None => short,
+    }
+}
+
+/// What a cleanup removed, in a sentence.
+pub(crate) fn removed_in_all(cleaned: &CleanupOutcome) -> String {
+    let bytes: u64 = cleaned.sessions.iter().map(|session| session.bytes).sum();
+    format!(
+        "Removed {} sessions ({}), {} checkpoints, {} objects ({})",
+        cleaned.sessions.len(),
+        ByteSize(bytes),
+        cleaned.checkpoints,
+        cleaned.objects.objects_removed,
+        ByteSize(cleaned.objects.bytes_freed)
+    )
+}

@@ -1,0 +1,29 @@
+//! The symbol and the colour of a task by its status.
+
+use abide::TaskStatus;
+
+use crate::table::Colour;
+
+/// The symbol of a status.
+pub(crate) const fn mark(status: TaskStatus) -> &'static str {
+    match status {
+        TaskStatus::Planned => "[ ]",
+        TaskStatus::Researching | TaskStatus::Implementing | TaskStatus::Retrying => "[~]",
+        TaskStatus::Complete => "[x]",
+        TaskStatus::Failed => "[!]",
+        TaskStatus::Blocked => "[#]",
+        TaskStatus::Obsolete => "[-]",
+    }
+}
+
+/// The colour of a status.
+pub(crate) const fn colour(status: TaskStatus) -> Colour {
+    match status {
+        TaskStatus::Planned => Colour::Plain,
+        TaskStatus::Researching | TaskStatus::Implementing | TaskStatus::Retrying => Colour::Cyan,
+        TaskStatus::Complete => Colour::Green,
+        TaskStatus::Failed => Colour::Red,
+        TaskStatus::Blocked => Colour::Yellow,
+        TaskStatus::Obsolete => Colour::Dim,
+    }
+}
