@@ -28,36 +28,31 @@ pub(crate) struct SessionOption {
     session: Option<String>,
 }
 
+/// What a command does with its session: decides which one is meant if none is named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SessionPurpose {
+    /// It reads the session: the latest in scope.
+    Read,
+    /// It writes to the session: the latest of this project alone.
+    Write,
+    /// It works on the files of this directory: only a session whose workspace is this directory,
+    /// in this clone and worktree, qualifies.
+    FilesHere,
+    /// It reads the files of the session: the one whose workspace is this directory, else the
+    /// latest.
+    FilesNear,
+}
+
 impl SessionOption {
-    /// Finds the session to write to. If none was named, its name is printed on stderr.
-    pub(crate) fn find_to_write(
+    /// Finds the session. If none was named, its name is printed on stderr.
+    pub(crate) fn find(
         &self,
+        purpose: SessionPurpose,
         opened: &ScopedStore,
         surroundings: &CommandContext,
     ) -> Result<SessionId, CommandError> {
-        self.arg().find_to_write(opened, surroundings)
-    }
-
-    /// The same, for commands on the files of this directory.
-    pub(crate) fn find_here(
-        &self,
-        opened: &ScopedStore,
-        surroundings: &CommandContext,
-    ) -> Result<SessionId, CommandError> {
-        self.arg().find_here(opened, surroundings)
-    }
-
-    /// The same, for commands that read the files of a session.
-    pub(crate) fn find_near(
-        &self,
-        opened: &ScopedStore,
-        surroundings: &CommandContext,
-    ) -> Result<SessionId, CommandError> {
-        self.arg().find_near(opened, surroundings)
-    }
-
-    fn arg(&self) -> SessionArg {
-        SessionArg { positional: None, session: self.session.clone() }
+        let arg = SessionArg { positional: None, session: self.session.clone() };
+        arg.find(purpose, opened, surroundings)
     }
 }
 
@@ -75,65 +70,30 @@ impl SessionArg {
     /// Finds the session. If none was named, its name is printed on stderr.
     pub(crate) fn find(
         &self,
+        purpose: SessionPurpose,
         opened: &ScopedStore,
         surroundings: &CommandContext,
     ) -> Result<SessionId, CommandError> {
         if let Some(named) = self.named(opened, surroundings)? {
             return Ok(named);
         }
-        let latest = opened.latest()?;
-        tell_latest(latest);
-        Ok(latest)
-    }
-}
-
-impl SessionArg {
-    /// Finds the session to write to. If none is named, only one of this project qualifies.
-    pub(crate) fn find_to_write(
-        &self,
-        opened: &ScopedStore,
-        surroundings: &CommandContext,
-    ) -> Result<SessionId, CommandError> {
-        if let Some(named) = self.named(opened, surroundings)? {
-            return Ok(named);
-        }
-        opened.check_one_project(surroundings)?;
-        self.find(opened, surroundings)
-    }
-
-    /// Finds the session for commands on the files of this directory. If none is named, only one
-    /// whose workspace is this directory, in this clone and worktree, qualifies.
-    pub(crate) fn find_here(
-        &self,
-        opened: &ScopedStore,
-        surroundings: &CommandContext,
-    ) -> Result<SessionId, CommandError> {
-        if let Some(named) = self.named(opened, surroundings)? {
-            return Ok(named);
-        }
-        let latest = opened.latest_in(surroundings)?;
-        let latest = latest.ok_or_else(|| opened.none_here(surroundings))?;
-        tell_latest(latest);
-        Ok(latest)
-    }
-
-    /// Finds the session for commands that read the files of a session. If none is named, the one
-    /// whose workspace is this directory, else the latest.
-    pub(crate) fn find_near(
-        &self,
-        opened: &ScopedStore,
-        surroundings: &CommandContext,
-    ) -> Result<SessionId, CommandError> {
-        if let Some(named) = self.named(opened, surroundings)? {
-            return Ok(named);
-        }
-        match opened.latest_in(surroundings)? {
-            Some(latest) => {
-                tell_latest(latest);
-                Ok(latest)
+        let latest = match purpose {
+            SessionPurpose::Read => opened.latest()?,
+            SessionPurpose::Write => {
+                opened.check_one_project(surroundings)?;
+                opened.latest()?
             }
-            None => self.find(opened, surroundings),
-        }
+            SessionPurpose::FilesHere => {
+                let latest = opened.latest_in(surroundings)?;
+                latest.ok_or_else(|| opened.none_here(surroundings))?
+            }
+            SessionPurpose::FilesNear => match opened.latest_in(surroundings)? {
+                Some(latest) => latest,
+                None => opened.latest()?,
+            },
+        };
+        tell_latest(latest);
+        Ok(latest)
     }
 }
 

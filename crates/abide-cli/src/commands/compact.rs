@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::context::CommandContext;
 use crate::error::CommandError;
 use crate::output::{CommandOutput, status};
-use crate::session_args::SessionArg;
+use crate::session_args::{SessionArg, SessionPurpose};
 
 /// Put a summary in the place of all but the last messages of the context
 ///
@@ -87,7 +87,7 @@ enum SummarizerArg {
 impl CompactArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
-        let id = self.session.find_to_write(&opened, surroundings)?;
+        let id = self.session.find(SessionPurpose::Write, &opened, surroundings)?;
         if self.list {
             let view = opened.store.view(&SessionRef::Id(id))?;
             return self.list(&view.compactions()?);

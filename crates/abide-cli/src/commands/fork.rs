@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::context::CommandContext;
 use crate::error::CommandError;
 use crate::output::{CommandOutput, status};
-use crate::session_args::SessionArg;
+use crate::session_args::{SessionArg, SessionPurpose};
 
 /// Start a new session from a place in another one's past
 ///
@@ -52,7 +52,7 @@ struct ForkedSession<'a> {
 impl ForkArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
-        let parent = self.session.find_to_write(&opened, surroundings)?;
+        let parent = self.session.find(SessionPurpose::Write, &opened, surroundings)?;
         let view = opened.store.view(&SessionRef::Id(parent))?;
         let at = self.at.as_deref().map(|place| view.resolve(place)).transpose()?;
         let fields = SessionFields { title: self.title, key: self.key, ..SessionFields::default() };

@@ -16,7 +16,7 @@ use crate::interrupted_rewind::{finish_rewind, tell_half_way};
 use crate::output::{CommandOutput, status, warning};
 use crate::progress;
 use crate::rewind_report::{LISTED, files_told, finish_json, named, pairs, tell_left};
-use crate::session_args::SessionArg;
+use crate::session_args::{SessionArg, SessionPurpose};
 
 /// Go back to a checkpoint or a turn: the files, the conversation, or both
 ///
@@ -82,7 +82,7 @@ pub(crate) struct UndoArgs {
 impl RewindArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
-        let id = self.session.find_here(&opened, surroundings)?;
+        let id = self.session.find(SessionPurpose::FilesHere, &opened, surroundings)?;
         let session = opened.store.open_session(&SessionRef::Id(id))?;
         let Some(to) = self.to.clone() else {
             self.act.finish(&session)?;
@@ -123,7 +123,7 @@ impl RewindArgs {
 impl UndoArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
-        let id = self.session.find_here(&opened, surroundings)?;
+        let id = self.session.find(SessionPurpose::FilesHere, &opened, surroundings)?;
         let lane = self.lane.filter(|lane| !lane.is_empty()).map(LaneId);
         let compaction = self.compaction || lane.is_some();
         if !compaction

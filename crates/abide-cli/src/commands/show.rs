@@ -11,7 +11,7 @@ use crate::context::CommandContext;
 use crate::error::CommandError;
 use crate::output::{CommandOutput, terminal_width, warning};
 use crate::pager::PagedOutput;
-use crate::session_args::SessionArg;
+use crate::session_args::{SessionArg, SessionPurpose};
 
 /// Show a session as a story: what was said, which tools ran and how that ended
 ///
@@ -43,7 +43,7 @@ pub(crate) struct ShowArgs {
 impl ShowArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
-        let id = self.session.find(&opened, surroundings)?;
+        let id = self.session.find(SessionPurpose::Read, &opened, surroundings)?;
         let view = opened.store.view(&SessionRef::Id(id))?;
         let state = view.state()?;
         let selection = Selection::of(&self, &state)?;

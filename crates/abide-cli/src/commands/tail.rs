@@ -8,7 +8,7 @@ use crate::context::CommandContext;
 use crate::error::CommandError;
 use crate::event_line::EventLines;
 use crate::output::{CommandOutput, warning};
-use crate::session_args::SessionArg;
+use crate::session_args::{SessionArg, SessionPurpose};
 
 /// Show the last events of a session, and follow it live with -f
 ///
@@ -37,7 +37,7 @@ pub(crate) struct TailArgs {
 impl TailArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
-        let id = self.session.find(&opened, surroundings)?;
+        let id = self.session.find(SessionPurpose::Read, &opened, surroundings)?;
         let view = opened.store.view(&SessionRef::Id(id))?;
         let out = CommandOutput::stdout();
         let mut shower = EventPrinter {

@@ -11,7 +11,7 @@ use crate::interrupt::interruptible;
 use crate::interrupted_rewind::finish_rewind;
 use crate::output::{CommandOutput, warning};
 use crate::progress;
-use crate::session_args::SessionArg;
+use crate::session_args::{SessionArg, SessionPurpose};
 
 /// Make a checkpoint: the place in the session, and the files of the workspace as they are
 ///
@@ -68,7 +68,7 @@ pub(super) fn parent() -> Option<u32> {
 impl CheckpointCreateArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
-        let id = self.session.find_here(&opened, surroundings)?;
+        let id = self.session.find(SessionPurpose::FilesHere, &opened, surroundings)?;
         let session = opened.store.open_session(&SessionRef::Id(id))?;
         finish_rewind(&session)?;
         daily(&opened, id);

@@ -13,7 +13,7 @@ use crate::output::{CommandOutput, shown, terminal_width};
 use crate::pager::PagedOutput;
 use crate::progress;
 use crate::scoped_store::ScopedStore;
-use crate::session_args::SessionOption;
+use crate::session_args::{SessionOption, SessionPurpose};
 
 /// Context lines around a change.
 const CONTEXT: usize = 3;
@@ -48,7 +48,7 @@ pub(crate) struct CheckpointDiffArgs {
 impl CheckpointDiffArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
-        let id = self.session.find_here(&opened, surroundings)?;
+        let id = self.session.find(SessionPurpose::FilesHere, &opened, surroundings)?;
         let view = opened.store.view(&SessionRef::Id(id))?;
         let objects = opened.store.objects()?;
         let from = tree_of(&view, &self.from, &objects)?;

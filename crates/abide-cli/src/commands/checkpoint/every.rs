@@ -18,7 +18,7 @@ use crate::duration::duration;
 use crate::error::CommandError;
 use crate::interrupt::interruptible;
 use crate::output::{CommandOutput, status, warning};
-use crate::session_args::SessionArg;
+use crate::session_args::{SessionArg, SessionPurpose};
 
 /// How often to check whether the session has ended.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -70,7 +70,7 @@ fn interval(text: &str) -> Result<Duration, String> {
 impl CheckpointEveryArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
-        let id = self.session.find_here(&opened, surroundings)?;
+        let id = self.session.find(SessionPurpose::FilesHere, &opened, surroundings)?;
         let asked = interruptible()?;
         let mut end = SessionEndWatch::of(opened.store.view(&SessionRef::Id(id))?);
         let mut over = || -> Result<bool, CommandError> {

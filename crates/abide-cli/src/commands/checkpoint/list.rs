@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::context::CommandContext;
 use crate::error::CommandError;
 use crate::output::{CommandOutput, status};
-use crate::session_args::SessionArg;
+use crate::session_args::{SessionArg, SessionPurpose};
 use crate::table::{Cell, Colour, TextTable};
 use crate::when::ago;
 
@@ -49,7 +49,7 @@ impl<'a> ListedCheckpoint<'a> {
 impl CheckpointListArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
-        let id = self.session.find_near(&opened, surroundings)?;
+        let id = self.session.find(SessionPurpose::FilesNear, &opened, surroundings)?;
         let entries = opened.store.view(&SessionRef::Id(id))?.checkpoints(self.all)?;
         let mut out = CommandOutput::stdout();
         if self.json {

@@ -11,7 +11,7 @@ use crate::clock::day_and_time;
 use crate::context::CommandContext;
 use crate::error::CommandError;
 use crate::output::CommandOutput;
-use crate::session_args::SessionOption;
+use crate::session_args::{SessionOption, SessionPurpose};
 
 /// Show all that a checkpoint holds
 #[derive(Debug, clap::Args)]
@@ -34,7 +34,7 @@ pub(crate) struct CheckpointShowArgs {
 impl CheckpointShowArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
-        let id = self.session.find_near(&opened, surroundings)?;
+        let id = self.session.find(SessionPurpose::FilesNear, &opened, surroundings)?;
         let view = opened.store.view(&SessionRef::Id(id))?;
         let all = view.checkpoints(true)?;
         let entry = match &self.checkpoint {

@@ -8,7 +8,7 @@ use abide_transcript::escape;
 use crate::context::CommandContext;
 use crate::error::CommandError;
 use crate::output::CommandOutput;
-use crate::session_args::SessionArg;
+use crate::session_args::{SessionArg, SessionPurpose};
 
 /// Sum the checkpoints of a session up: how many, over what time, which files changed
 #[derive(Debug, clap::Args)]
@@ -44,7 +44,7 @@ struct SummarizedCheckpoint<'a> {
 impl CheckpointSummaryArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
-        let id = self.session.find_near(&opened, surroundings)?;
+        let id = self.session.find(SessionPurpose::FilesNear, &opened, surroundings)?;
         let entries = opened.store.view(&SessionRef::Id(id))?.checkpoints(false)?;
         let summary = summarize(&entries);
         let mut out = CommandOutput::stdout();

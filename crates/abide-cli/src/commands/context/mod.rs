@@ -8,7 +8,7 @@ use abide::{LaneId, MessageForm, ReadFinding, Seq, SessionContext, SessionRef};
 use crate::context::CommandContext;
 use crate::error::CommandError;
 use crate::output::{CommandOutput, status, warning};
-use crate::session_args::SessionArg;
+use crate::session_args::{SessionArg, SessionPurpose};
 
 /// Show what the model would see now, as a request to its API has it
 ///
@@ -64,7 +64,7 @@ enum ContextFormat {
 impl ContextArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
-        let id = self.session.find(&opened, surroundings)?;
+        let id = self.session.find(SessionPurpose::Read, &opened, surroundings)?;
         // The main lane has no name.
         let lane = self.lane.clone().filter(|lane| !lane.is_empty()).map(LaneId);
         if !self.pin.is_empty() || !self.unpin.is_empty() {

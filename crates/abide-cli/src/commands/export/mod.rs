@@ -16,7 +16,7 @@ use crate::context::CommandContext;
 use crate::error::CommandError;
 use crate::export_target::ExportTarget;
 use crate::output::{status, warning};
-use crate::session_args::SessionArg;
+use crate::session_args::{SessionArg, SessionPurpose};
 
 /// Write a whole session: for programs, every event as it was recorded; for people, a page
 ///
@@ -91,7 +91,7 @@ type ExportWriter =
 impl ExportArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
-        let id = self.session.find(&opened, surroundings)?;
+        let id = self.session.find(SessionPurpose::Read, &opened, surroundings)?;
         let path = self.output.map(|path| surroundings.absolute(&path));
         let lane = self.lane.map(LaneId);
         let write: ExportWriter = match (self.format, self.format.form()) {

@@ -9,7 +9,7 @@ use abide_transcript::escape;
 use crate::context::CommandContext;
 use crate::error::CommandError;
 use crate::export_target::ExportTarget;
-use crate::session_args::SessionArg;
+use crate::session_args::{SessionArg, SessionPurpose};
 
 /// Write a session's tasks as a plan document
 ///
@@ -37,7 +37,7 @@ pub(crate) struct TasksExportArgs {
 impl TasksExportArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
-        let id = self.session.find(&opened, surroundings)?;
+        let id = self.session.find(SessionPurpose::Read, &opened, surroundings)?;
         let mut plan = opened.store.view(&SessionRef::Id(id))?.plan()?;
         if let Some(scope) = self.scope {
             narrow(&mut plan, TaskId(scope))?;

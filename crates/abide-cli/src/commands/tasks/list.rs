@@ -10,7 +10,7 @@ use super::shown::{ListedTask, notes, progress};
 use crate::context::CommandContext;
 use crate::error::CommandError;
 use crate::output::{CommandOutput, status, terminal_width};
-use crate::session_args::SessionArg;
+use crate::session_args::{SessionArg, SessionPurpose};
 use crate::table::{Cell, Colour, TextTable, cut, width};
 use crate::task_mark::{colour, mark};
 
@@ -53,7 +53,7 @@ struct TaskRow<'a> {
 impl TasksListArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
-        let id = self.session.find(&opened, surroundings)?;
+        let id = self.session.find(SessionPurpose::Read, &opened, surroundings)?;
         let tree = opened.store.view(&SessionRef::Id(id))?.tasks()?;
         let scope = self.scope.clone().map(TaskId);
         if let Some(task) = scope.as_ref().filter(|scope| tree.get(scope.as_str()).is_none()) {

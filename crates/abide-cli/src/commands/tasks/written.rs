@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::context::CommandContext;
 use crate::error::CommandError;
 use crate::output::{CommandOutput, status};
-use crate::session_args::SessionOption;
+use crate::session_args::{SessionOption, SessionPurpose};
 
 /// Opens the tasks of the session.
 pub(super) fn open(
@@ -17,7 +17,7 @@ pub(super) fn open(
     surroundings: &CommandContext,
 ) -> Result<SessionTasks, CommandError> {
     let opened = surroundings.open()?;
-    let id = session.find_to_write(&opened, surroundings)?;
+    let id = session.find(SessionPurpose::Write, &opened, surroundings)?;
     let session = opened.store.open_session(&SessionRef::Id(id))?;
     Ok(SessionTasks::open(Arc::new(session))?)
 }
