@@ -8,7 +8,7 @@
 //! ```
 //! use std::sync::Arc;
 //! use abide::{NewSession, Store};
-//! use abide_runner::{Decision, RunEvent, RunOptions, Stop, run};
+//! use abide_runner::{RetryDecision, RunEvent, RunOptions, Stop, run};
 //!
 //! # let dir = tempfile::tempdir()?;
 //! # let project = dir.path();
@@ -17,7 +17,7 @@
 //! let command = ["echo", "hello"].map(str::to_owned).into();
 //! let options = RunOptions::new(command, project.to_owned());
 //! let mut ended = Vec::new();
-//! let summary = run(&session, &options, &Stop::default(), &mut |_| Some(Decision::Retry), &mut |event| {
+//! let summary = run(&session, &options, &Stop::default(), &mut |_| Some(RetryDecision::Retry), &mut |event| {
 //!     if let RunEvent::TaskEnded { task, .. } = event {
 //!         ended.push(task.to_string());
 //!     }
@@ -34,6 +34,7 @@ mod error;
 mod event;
 mod job;
 mod leftover;
+mod marked_processes;
 mod options;
 mod prompt;
 mod run;
@@ -45,6 +46,7 @@ mod terminal;
 pub use error::RunError;
 pub use event::{RunEvent, Stream};
 pub use leftover::{InterruptedTask, LeftoverWork, UnresolvedCall};
+pub use marked_processes::end_marked;
 pub use options::{RecordedOptions, ResumeMode, RetryDecision, RunOptions};
 pub use run::run;
 pub use stop::{Stop, Urgency};

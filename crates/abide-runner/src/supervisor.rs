@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use abide::{
     Checkpointer, CheckpointerEvent, Kind, NewEvent, Session, SessionTasks, Snapshot, TaskId,
-    TaskStatus, TaskStatusChange, Timestamp, TurnEnd, Usage, end_marked, process_tree,
+    TaskStatus, TaskStatusChange, Timestamp, TurnEnd, Usage, process_tree,
 };
 use rustix::process::Signal;
 
@@ -29,6 +29,7 @@ use crate::child::ChildEvent;
 use crate::event::RunEvent;
 use crate::job::Job;
 use crate::leftover::InterruptedTask;
+use crate::marked_processes::end_marked;
 use crate::options::{RetryDecision, RunOptions};
 use crate::stop::{Stop, Urgency};
 

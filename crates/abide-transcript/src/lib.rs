@@ -38,6 +38,7 @@ pub use parser::{ParseError, ParseReason, TranscriptChunks, parse};
 pub use place::{EventPlace, PlaceTracker};
 pub use rendering::TimelineRenderer;
 pub use resume::ResumePoint;
+pub use short::format_duration;
 pub use story::TimelineBuilder;
 pub use summary::{SessionOverview, TaskSummary, TurnSummary};
 pub use text::{TextRenderer, TextStyle, TimeFormatter};

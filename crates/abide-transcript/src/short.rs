@@ -1,5 +1,7 @@
 //! Short, readable forms of durations, times, names and the start of a text.
 
+use std::time::Duration;
+
 use abide_model::Timestamp;
 
 use crate::visible;
@@ -7,20 +9,26 @@ use crate::visible;
 /// Durations below this many milliseconds are not shown.
 pub(crate) const WORTH_TELLING: i64 = 100;
 
-/// `1h 30m`, `1m 30s`, `5s`, `0.4s`.
-pub(crate) fn duration(millis: i64) -> String {
-    let millis = millis.max(0);
-    let seconds = millis / 1000;
+/// Formats a duration for display: `1h 30m`, `1m 30s`, `5s`.
+#[must_use]
+pub fn format_duration(duration: Duration) -> String {
+    let seconds = duration.as_secs();
     match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
-        (0, 0, _) if millis < 10_000 && millis % 1000 >= 100 => {
-            format!("{}.{}s", seconds, millis % 1000 / 100)
-        }
         (0, 0, seconds) => format!("{seconds}s"),
         (0, minutes, 0) => format!("{minutes}m"),
         (0, minutes, seconds) => format!("{minutes}m {seconds}s"),
         (hours, 0, _) => format!("{hours}h"),
         (hours, minutes, _) => format!("{hours}h {minutes}m"),
     }
+}
+
+/// The same, with tenths below ten seconds: `0.4s`.
+pub(crate) fn duration(millis: i64) -> String {
+    let millis = u64::try_from(millis).unwrap_or(0);
+    if millis < 10_000 && millis % 1000 >= 100 {
+        return format!("{}.{}s", millis / 1000, millis % 1000 / 100);
+    }
+    format_duration(Duration::from_millis(millis))
 }
 
 /// The duration from one time to another.

@@ -452,16 +452,3 @@ pub fn summarize(checkpoints: &[CheckpointEntry]) -> CheckpointSummary {
         peak_rss_bytes: memory.map(|sample| sample.rss_bytes).max().unwrap_or(0),
     }
 }
-
-/// Formats a duration for display: `1h 30m`, `1m 30s`, `5s`.
-#[must_use]
-pub fn format_duration(duration: Duration) -> String {
-    let seconds = duration.as_secs();
-    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
-        (0, 0, seconds) => format!("{seconds}s"),
-        (0, minutes, 0) => format!("{minutes}m"),
-        (0, minutes, seconds) => format!("{minutes}m {seconds}s"),
-        (hours, 0, _) => format!("{hours}h"),
-        (hours, minutes, _) => format!("{hours}h {minutes}m"),
-    }
-}

@@ -71,8 +71,7 @@ pub use backend::{
 #[cfg(feature = "shared")]
 pub use backend::{SharedOptions, SharedStore};
 pub use checkpoint::{
-    CheckpointEntry, CheckpointRequest, CheckpointSummary, RecordedCheckpoint, Trigger,
-    format_duration, summarize,
+    CheckpointEntry, CheckpointRequest, CheckpointSummary, RecordedCheckpoint, Trigger, summarize,
 };
 pub use checkpointer::{Checkpointer, CheckpointerEvent, CheckpointerOptions};
 pub use compaction::{
@@ -88,9 +87,7 @@ pub use git::git_state;
 pub use last_run::LastRun;
 pub use plan::{PLAN_LABEL, PLAN_TASKS_LABEL, PlanDocument, PlanMatch};
 pub use position::{PositionError, ResolvedPosition};
-pub use processes::{
-    RUN_VARIABLE, descendants, end_marked, end_processes, process_tree, processes_marked,
-};
+pub use processes::{RUN_VARIABLE, descendants, end_processes, process_tree, processes_marked};
 pub use project::{ProjectIdentity, Projects};
 pub use rewind::{
     FinishPlan, RewindPlan, RewindReport, RewindRequest, RewindWatch, UnfinishedRewind,
@@ -153,7 +150,7 @@ pub use abide_model::{
 pub use abide_objects::{ObjectsError, ObjectsUrl};
 pub use abide_plan::{
     DocumentTask, TaskList, TaskListDelta, TaskListError, TaskListFault, TaskListForm,
-    delta as plan_delta, sha256,
+    delta as plan_delta,
 };
 #[cfg(feature = "shared")]
 pub use abide_postgres::{

@@ -13,7 +13,7 @@ use std::path::Path;
 
 use abide_model::ResourceSample;
 
-pub use ending::{end_marked, end_processes};
+pub use ending::end_processes;
 pub use marked::{RUN_VARIABLE, processes_marked};
 
 /// Maximum number of parents to follow. Guards against a loop of parents, which should not exist.

@@ -272,7 +272,7 @@ pub(crate) fn open(opened: &ScopedStore, id: SessionId) -> Result<Session, Comma
     if let abide::Error::Store(StoreError::Held { holder, .. }) = &error {
         let mark = format!("{id}/");
         if abide::processes_marked(&mark).contains(&holder.process) {
-            let processes = abide::end_marked(&mark, Duration::from_secs(5));
+            let processes = abide_runner::end_marked(&mark, Duration::from_secs(5));
             if let Some(line) = told::line(&RunEvent::LeftBehind { task: None, processes }) {
                 status(line);
             }

@@ -2,9 +2,9 @@
 
 use std::io::{IsTerminal, Write};
 
-use abide::{TaskStatus, format_duration};
+use abide::TaskStatus;
 use abide_runner::{ResumeMode, RunEvent, RunOptions, Stream};
-use abide_transcript::escape;
+use abide_transcript::{escape, format_duration};
 
 use super::told;
 use super::view::RunView;

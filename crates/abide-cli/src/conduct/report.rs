@@ -1,8 +1,8 @@
 //! The summary at the end of a run.
 
-use abide::{ByteSize, format_duration};
+use abide::ByteSize;
 use abide_runner::{RunFinish, RunSummary};
-use abide_transcript::escape;
+use abide_transcript::{escape, format_duration};
 
 use crate::error::CommandError;
 use crate::output::status;

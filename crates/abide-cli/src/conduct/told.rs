@@ -1,8 +1,8 @@
 //! The events of a run in words.
 
-use abide::{TaskStatus, Timestamp, format_duration};
+use abide::{TaskStatus, Timestamp};
 use abide_runner::{RetryDecision, RunEvent, Urgency};
-use abide_transcript::escape;
+use abide_transcript::{escape, format_duration};
 
 /// The line of an event that all views share; `None` if there is nothing to say.
 pub(super) fn line(event: &RunEvent) -> Option<String> {

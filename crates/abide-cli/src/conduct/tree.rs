@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use abide::{Session, TaskId, TaskNode, TaskStatus, TaskTree, Timestamp, Usage, format_duration};
+use abide::{Session, TaskId, TaskNode, TaskStatus, TaskTree, Timestamp, Usage};
 use abide_runner::{RunEvent, RunOptions, Urgency};
-use abide_transcript::escape;
+use abide_transcript::{escape, format_duration};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::report::money;

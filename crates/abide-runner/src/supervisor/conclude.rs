@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use abide::{TaskId, TaskStatus, Timestamp, Trigger, end_marked};
+use abide::{TaskId, TaskStatus, Timestamp, Trigger};
 use abide_agents::ReachedLimit;
 
 use super::{AGAIN, LEFT_BEHIND, Supervisor};
@@ -12,6 +12,7 @@ use crate::ending::{JobEnding, result};
 use crate::event::RunEvent;
 use crate::job::Job;
 use crate::leftover::{InterruptedTask, end_calls};
+use crate::marked_processes::end_marked;
 use crate::options::RetryDecision;
 use crate::stop::Urgency;
 

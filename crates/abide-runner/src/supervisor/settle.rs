@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use abide::{SessionRef, StoreError, TaskStatus, TurnNumber, end_marked};
+use abide::{SessionRef, StoreError, TaskStatus, TurnNumber};
 
 use super::{AGAIN, Supervisor};
 use crate::RunError;
 use crate::event::RunEvent;
 use crate::leftover::{LeftoverWork, end_calls, status_of};
+use crate::marked_processes::end_marked;
 
 impl Supervisor<'_> {
     /// Ends the processes of earlier runs of this session and of its parent: they work in the same

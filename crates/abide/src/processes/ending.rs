@@ -5,12 +5,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
 
-use super::{Process, processes_marked};
+use super::Process;
 
 /// Polling interval while waiting for processes to end.
 const LOOK: Duration = Duration::from_millis(5);
-/// How often to check whether marked processes have started others.
-const LOOKS: usize = 5;
 /// How long to wait for killed processes to end. One that waits for a device can take longer.
 const KILLED: Duration = Duration::from_secs(2);
 
@@ -33,20 +31,6 @@ pub fn end_processes(pids: &[u32], grace: Duration) -> usize {
         wait(&targets, KILLED);
     }
     targets.iter().filter(|target| !target.runs()).count()
-}
-
-/// Ends all processes with this mark as [`end_processes`] does, and those that they start
-/// meanwhile. Returns how many.
-pub fn end_marked(mark: &str, grace: Duration) -> usize {
-    let mut ended = 0;
-    for _ in 0..LOOKS {
-        let left = processes_marked(mark);
-        if left.is_empty() {
-            break;
-        }
-        ended += end_processes(&left, grace);
-    }
-    ended
 }
 
 /// Waits until none of them runs. Returns false on timeout.

@@ -58,7 +58,7 @@ fn a_document_finds_its_session() {
     assert_eq!(fields.title.as_deref(), Some("Parser"));
     assert_eq!(fields.labels[PLAN_LABEL], "/project/plan.md");
     assert_eq!(fields.labels[PLAN_TASKS_LABEL], "3");
-    assert_eq!(fields.source.unwrap().sha256, abide::sha256(PLAN.as_bytes()));
+    assert_eq!(fields.source.unwrap().sha256, abide_plan::sha256(PLAN.as_bytes()));
     assert_eq!(view.state().unwrap().core.health.anomalies, 0);
     // The same bytes elsewhere are the same plan; other bytes elsewhere are another one.
     let moved = PlanDocument { path: "/elsewhere/plan.md".into(), ..first.clone() };

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use abide::{
     CheckpointRequest, Checkpointer, CheckpointerEvent, CheckpointerOptions, Seq, SessionRef,
-    SessionStatus, SessionView, format_duration,
+    SessionStatus, SessionView,
 };
+use abide_transcript::format_duration;
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 

@@ -1,7 +1,7 @@
 //! `abide checkpoint list`: lists the checkpoints of a session.
 
-use abide::{ByteSize, CheckpointEntry, SessionRef, format_duration};
-use abide_transcript::escape;
+use abide::{ByteSize, CheckpointEntry, SessionRef};
+use abide_transcript::{escape, format_duration};
 use std::time::Duration;
 
 use crate::context::CommandContext;

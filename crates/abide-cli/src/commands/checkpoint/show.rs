@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use abide::{ByteSize, CheckpointEntry, Objects, SessionRef, Snapshot, format_duration};
-use abide_transcript::escape;
+use abide::{ByteSize, CheckpointEntry, Objects, SessionRef, Snapshot};
+use abide_transcript::{escape, format_duration};
 use jiff::tz::TimeZone;
 
 use super::list::ListedCheckpoint;

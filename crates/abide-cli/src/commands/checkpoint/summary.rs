@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use abide::{ByteSize, CheckpointEntry, CheckpointSummary, SessionRef, format_duration, summarize};
-use abide_transcript::escape;
+use abide::{ByteSize, CheckpointEntry, CheckpointSummary, SessionRef, summarize};
+use abide_transcript::{escape, format_duration};
 
 use crate::context::CommandContext;
 use crate::error::CommandError;
