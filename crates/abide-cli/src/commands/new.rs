@@ -36,7 +36,7 @@ pub(crate) struct NewArgs {
 }
 
 #[derive(Serialize)]
-struct CreatedSession<'a> {
+struct CreatedSessionJson<'a> {
     session: &'a str,
     short: &'a str,
 }
@@ -52,7 +52,7 @@ impl NewArgs {
         let mut out = CommandOutput::stdout();
         if self.json {
             let short = opened.store.short_id(id)?;
-            let made = CreatedSession { session: &id.to_string(), short: &short };
+            let made = CreatedSessionJson { session: &id.to_string(), short: &short };
             out.json(&serde_json::to_string(&made).unwrap_or_default())?;
         } else {
             out.line(id)?;

@@ -35,7 +35,7 @@ fn no_task_of_a_runtime_blocks_on_the_store_for_ever() {
         while tokio::task::coop::has_budget_remaining() {
             tokio::task::coop::consume_budget().await;
         }
-        let store = store(&url, Options::default());
+        let store = store(&url, PostgresOptions::default());
         let (id, writer) = new_session(&*store);
         let reader = store.read(id).unwrap();
         for _ in 0..200 {
