@@ -64,7 +64,7 @@ impl AcpRecorder {
     pub(crate) fn settle(&mut self) -> Result<(), StoreFailure> {
         let Some(session) = &self.session else { return Ok(()) };
         let turn = match session.core() {
-            Ok((core, _)) => core.main.turn,
+            Ok(core) => core.main.turn,
             Err(error) => return Err(self.failed(&error)),
         };
         let Some(turn) = turn else { return Ok(()) };
@@ -181,7 +181,7 @@ impl AcpRecorder {
         };
         self.entitled = true;
         let title = match session.core() {
-            Ok((core, _)) if core.fields.title.is_none() => title_of_prompt(params),
+            Ok(core) if core.fields.title.is_none() => title_of_prompt(params),
             Ok(_) => None,
             Err(error) => return Err(self.failed(&error)),
         };
@@ -214,7 +214,7 @@ impl AcpRecorder {
     ) -> Result<(), StoreFailure> {
         let Some(session) = &self.session else { return Ok(()) };
         let rewinds = match session.core() {
-            Ok((core, _)) => core.rewinds,
+            Ok(core) => core.rewinds,
             Err(error) => return Err(self.failed(&error)),
         };
         let how = if primed { "primed" } else { "whole" };
@@ -237,7 +237,7 @@ impl AcpRecorder {
     /// a fork.
     pub(crate) fn inner(&self) -> Option<RecordedAgentSession> {
         let session = self.session.as_ref()?;
-        let (core, _) = session.core().ok()?;
+        let core = session.core().ok()?;
         let mut parts = core.fields.labels.get(INNER)?.splitn(4, ' ');
         let (of, rewinds) = (parts.next()?, parts.next()?);
         let (how, id) = (parts.next()?, parts.next()?);
@@ -257,7 +257,7 @@ impl AcpRecorder {
         session: &Session,
         take: &mut dyn FnMut(&Event) -> bool,
     ) -> Result<(), abide::Error> {
-        let (core, _) = session.core()?;
+        let core = session.core()?;
         for event in session.view().events(EventRange::ALL) {
             let event = event?;
             if event.seq > core.seq {

@@ -9,7 +9,7 @@ use crate::rewind_report::tell_left;
 
 /// Warns if a rewind was interrupted.
 pub(crate) fn tell_half_way(session: &Session) -> Result<(), CommandError> {
-    if session.core()?.0.restoring.is_some() {
+    if session.core()?.restoring.is_some() {
         warning(
             "a rewind was cut off, and the files may be half-way: `abide rewind --finish` finishes it, \
              `abide undo` takes it back",

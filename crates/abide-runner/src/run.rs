@@ -98,7 +98,7 @@ fn begin(supervisor: &mut Supervisor<'_>, options: &RunOptions) -> Result<(), Ru
     }
     let running = StatusChange { status: SessionStatus::Running, reason: None, summary: None };
     let mut events: Vec<NewEvent> = vec![start.try_into()?, running.try_into()?];
-    let (core, _) = session.core()?;
+    let core = session.core()?;
     if core.fields.agent.is_none() {
         let agent = options.command.first().map(|program| program_name(program));
         events.push(SessionFields { agent, ..SessionFields::default() }.try_into()?);

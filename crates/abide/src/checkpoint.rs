@@ -266,7 +266,7 @@ pub(crate) fn read_snapshot(objects: &dyn Objects, hash: ObjectHash) -> Result<S
 impl Session {
     /// Makes a checkpoint. The snapshot is durable before the event that refers to it.
     pub fn checkpoint(&self, request: &CheckpointRequest) -> Result<RecordedCheckpoint, Error> {
-        let (core, _) = self.core()?;
+        let core = self.core()?;
         let captured = self.store().capture(self.id(), &core.fields, request)?;
         self.put_checkpoint(&captured)
     }
@@ -276,7 +276,7 @@ impl Session {
         &self,
         captured: &CapturedCheckpoint,
     ) -> Result<RecordedCheckpoint, Error> {
-        let (core, digest) = self.core()?;
+        let (core, digest) = self.digested_core()?;
         let number = core.checkpoints.last.saturating_add(1);
         let now = self.store().now();
         let mut checkpoint = captured.checkpoint.clone();

@@ -86,7 +86,7 @@ fn put(
     before: &SessionCore,
     captured: CapturedCheckpoint,
 ) -> Result<Attempt, Error> {
-    let (now, _) = session.core()?;
+    let now = session.core()?;
     if now.restoring.is_some() || now.last_rewind != before.last_rewind {
         return Ok(Attempt::Moved(captured.root));
     }
@@ -237,7 +237,7 @@ impl Checkpointer {
     fn attempt(&self, request: &CheckpointRequest) -> Result<Attempt, Error> {
         match &self.subject {
             Subject::Held(session) => {
-                let (before, _) = session.core()?;
+                let before = session.core()?;
                 if before.restoring.is_some() {
                     return Ok(Attempt::Moved(
                         session.store().workspace_root(session.id(), &before.fields).ok(),

@@ -27,7 +27,7 @@ impl Session {
         if self.store().workspace_here(self.id())?.is_none() {
             return Ok(None);
         }
-        let core = self.core()?.0;
+        let core = self.core()?;
         let root = self.store().workspace_root(self.id(), &core.fields)?;
         let entries = self.view().checkpoints(false)?;
         let with_files = |entry: &&CheckpointEntry| entry.checkpoint.snapshot.is_some();
@@ -64,7 +64,7 @@ impl Session {
         if self.store().workspace_here(self.id())?.is_none() {
             return Ok(());
         }
-        let root = self.store().workspace_root(self.id(), &self.core()?.0.fields)?;
+        let root = self.store().workspace_root(self.id(), &self.core()?.fields)?;
         let note = FilesNote { root: root.to_string_lossy().into_owned(), seq };
         let path = self.store().files_note(self.id())?;
         let temporary = path.with_extension("files.new");

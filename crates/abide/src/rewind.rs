@@ -145,7 +145,7 @@ impl Session {
         request: &RewindRequest,
         watch: &RewindWatch,
     ) -> Result<RewindPlan, Error> {
-        let end = self.core()?.0.seq;
+        let end = self.core()?.seq;
         let talk =
             if request.conversation { ConversationEffect::Back } else { ConversationEffect::Stays };
         let mut rewind = Rewind {
@@ -169,7 +169,7 @@ impl Session {
 
     /// Plans to undo the last rewind.
     pub fn plan_undo(&self, watch: &RewindWatch) -> Result<RewindPlan, Error> {
-        let (core, _) = self.core()?;
+        let core = self.core()?;
         let seq = core.last_rewind.ok_or(Error::NothingToUndo)?;
         let undone = self.rewind_at(seq)?;
         let talk = ConversationEffect::of(&undone, seq);
@@ -202,7 +202,7 @@ impl Session {
         talk: ConversationEffect,
         watch: &RewindWatch,
     ) -> Result<RewindPlan, Error> {
-        let (core, _) = self.core()?;
+        let core = self.core()?;
         let target = rewind.snapshot.ok_or(Error::NoFiles { checkpoint: None, reason: None })?;
         let request = CheckpointRequest {
             trigger: Trigger::Rewind,
@@ -310,7 +310,7 @@ impl Session {
             return Ok(());
         }
         let Some(counts) = &entry.checkpoint.workspace else { return Ok(()) };
-        let now = self.store().workspace_root(self.id(), &self.core()?.0.fields)?;
+        let now = self.store().workspace_root(self.id(), &self.core()?.fields)?;
         let then = Path::new(&counts.root).canonicalize();
         match (then, now.canonicalize()) {
             (Ok(then), Ok(real)) if then != real => Err(Error::OtherWorkspace {
@@ -350,7 +350,7 @@ impl Session {
     /// then are left alone. A rewind that somebody else started, or that cannot be finished, is
     /// left as it is.
     pub fn finish_rewind(&self, watch: &RewindWatch) -> Result<UnfinishedRewind, Error> {
-        let Some(seq) = self.core()?.0.restoring else { return Ok(UnfinishedRewind::None) };
+        let Some(seq) = self.core()?.restoring else { return Ok(UnfinishedRewind::None) };
         let left = |why: String| Ok(UnfinishedRewind::Left { seq, why });
         let rewind = self.rewind_at(seq)?;
         let noted = self.store().noted_rewind(self.id())?.filter(|noted| noted.is(&rewind));
@@ -366,7 +366,7 @@ impl Session {
     /// Plans to finish an interrupted rewind, whoever started it: in the directory that this
     /// machine noted, or else in the session's workspace. `None` if there is no such rewind.
     pub fn plan_finish(&self) -> Result<Option<FinishPlan>, Error> {
-        let (core, _) = self.core()?;
+        let core = self.core()?;
         let Some(seq) = core.restoring else { return Ok(None) };
         let rewind = self.rewind_at(seq)?;
         let noted = self.store().noted_rewind(self.id())?.filter(|noted| noted.is(&rewind));
@@ -481,7 +481,7 @@ impl Session {
         to: Seq,
         talk: ConversationEffect,
     ) -> Result<((u64, u64), ConversationEffect), Error> {
-        let (core, _) = self.core()?;
+        let core = self.core()?;
         let (mut events, mut messages) = (0, 0);
         if talk == ConversationEffect::Stays || to >= core.seq {
             return Ok(((0, 0), ConversationEffect::Stays));

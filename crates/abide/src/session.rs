@@ -90,9 +90,18 @@ impl Session {
         &self.store
     }
 
-    /// The small part of the state, and the digest of all of it. The cost does not depend on the
-    /// length of the session.
-    pub fn core(&self) -> Result<(SessionCore, Digest), Error> {
+    /// The small part of the state. The cost does not depend on the length of the session.
+    pub fn core(&self) -> Result<SessionCore, Error> {
+        Ok(self.digested_core()?.0)
+    }
+
+    /// The digest of the whole state. The cost does not depend on the length of the session.
+    pub fn digest(&self) -> Result<Digest, Error> {
+        Ok(self.digested_core()?.1)
+    }
+
+    /// Both, of the same moment.
+    pub(crate) fn digested_core(&self) -> Result<(SessionCore, Digest), Error> {
         Ok(self.writer.core()?)
     }
 

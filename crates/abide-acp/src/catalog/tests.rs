@@ -72,7 +72,7 @@ fn a_session_goes_by_the_agents_id_and_is_found_by_it_by_everyone() {
     let catalog = new();
     let (name, session) = catalog.create(&fixture.project, "sess-1", "coder").unwrap();
     assert_eq!(name, "sess-1");
-    let fields = session.core().unwrap().0.fields;
+    let fields = session.core().unwrap().fields;
     assert_eq!(fields.key.as_deref(), Some("acp:sess-1"));
     assert_eq!(fields.agent.as_deref(), Some("coder"));
     assert_eq!(fields.workspace.as_deref(), fixture.project.to_str());
@@ -172,7 +172,7 @@ fn nothing_is_done_to_another_projects_session_of_the_same_id() {
         // In a third directory it is the one that was loaded.
         let third = fixture.dir(&format!("fourth{own}"));
         let (_, fork) = catalog.fork(&third, "1", "f").unwrap();
-        assert_eq!(fork.core().unwrap().0.fields.parent.unwrap().session, sessions[own]);
+        assert_eq!(fork.core().unwrap().fields.parent.unwrap().session, sessions[own]);
         let there = fixture.catalog().find(Some(&third), "f").unwrap().1;
         assert_eq!(there, fork.id(), "it is of that directory");
         drop(fork);
@@ -180,7 +180,7 @@ fn nothing_is_done_to_another_projects_session_of_the_same_id() {
         // And in a directory that has one by this id, it is that.
         let (name, fork) = catalog.fork(&dirs[other], "1", "g").unwrap();
         assert_eq!(name, "g");
-        let fields = fork.core().unwrap().0.fields;
+        let fields = fork.core().unwrap().fields;
         assert_eq!(fields.parent.unwrap().session, sessions[other]);
         drop(fork);
         catalog.delete(Some(&dirs[other]), "g").unwrap();
@@ -208,7 +208,7 @@ fn a_fork_is_of_the_project_of_its_directory() {
     let (_, parent) = made(&catalog, &one, "a");
     let [with_key, without] = ["b", "b"].map(|id| {
         let (name, fork) = catalog.fork(&two, "a", id).unwrap();
-        let fields = fork.core().unwrap().0.fields;
+        let fields = fork.core().unwrap().fields;
         assert_eq!(fields.parent.unwrap().session, parent);
         assert_eq!(fields.workspace.as_deref(), two.to_str());
         assert_eq!(fields.project.as_deref(), two.to_str());
@@ -223,7 +223,7 @@ fn a_fork_is_of_the_project_of_its_directory() {
     // That directory has a store of its own: the fork is with its parent.
     let (_, fork) = catalog.fork(&fixture.project, "a", "c").unwrap();
     let own = catalog.store(&one).unwrap();
-    assert_eq!(fork.core().unwrap().0.fields.project_id.as_ref(), own.projects().first());
+    assert_eq!(fork.core().unwrap().fields.project_id.as_ref(), own.projects().first());
     drop(fork);
     catalog.delete(None, "c").unwrap();
 }
@@ -236,7 +236,7 @@ fn a_session_is_of_the_directory_that_a_link_leads_to() {
     std::os::unix::fs::symlink(&one, &link).unwrap();
     let (_, session) = catalog.create(&link, "a", "agent").unwrap();
     session.append(Message::user("hello")).unwrap().wait().unwrap();
-    let fields = session.core().unwrap().0.fields;
+    let fields = session.core().unwrap().fields;
     assert_eq!(fields.workspace.as_deref(), one.to_str());
     assert_eq!(fields.project.as_deref(), one.to_str());
     let store = fixture.catalog().store(&one).unwrap();
@@ -256,7 +256,7 @@ fn a_session_says_its_project_whatever_was_asked_before() {
     catalog.list(None, None).unwrap();
     catalog.list(Some(&one), None).unwrap();
     let (_, session) = catalog.create(&one, "a", "agent").unwrap();
-    assert_eq!(session.core().unwrap().0.fields.project.as_deref(), one.to_str());
+    assert_eq!(session.core().unwrap().fields.project.as_deref(), one.to_str());
     // Started here, it has the store open with the sessions of all projects.
     let person = fixture.person();
     let finder = StoreFinder::new(&person, None).unwrap();
@@ -264,7 +264,7 @@ fn a_session_says_its_project_whatever_was_asked_before() {
     let catalog = Catalog::started_in(options, Some(one.clone()));
     catalog.list(None, None).unwrap();
     let (_, session) = catalog.create(&one, "b", "agent").unwrap();
-    let fields = session.core().unwrap().0.fields;
+    let fields = session.core().unwrap().fields;
     assert_eq!(fields.project.as_deref(), one.to_str());
     assert!(fields.project_id.is_some());
 }
@@ -407,7 +407,7 @@ fn a_fork_has_its_own_id_and_the_past_of_the_other() {
     session.append(Message::user("hello")).unwrap().wait().unwrap();
     let (name, fork) = catalog.fork(&fixture.project, "a", "b").unwrap();
     assert_eq!(name, "b");
-    let fields = fork.core().unwrap().0.fields;
+    let fields = fork.core().unwrap().fields;
     assert_eq!(fields.parent.unwrap().session, session.id());
     assert_eq!(fields.agent.as_deref(), Some("agent"));
     assert_eq!(fork.context().unwrap().len(), 1);

@@ -177,7 +177,7 @@ impl ResumeArgs {
             ));
             files_back(session, &last.number.to_string(), self.yes)?;
         }
-        Ok(session.note_files(session.core()?.0.seq)?)
+        Ok(session.note_files(session.core()?.seq)?)
     }
 
     /// Reports if everything is done.
@@ -228,7 +228,7 @@ impl ResumeArgs {
         before: Option<&RunStart>,
         surroundings: &CommandContext,
     ) -> Result<RunWork, CommandError> {
-        let (core, _) = session.core()?;
+        let core = session.core()?;
         let command = match (before, self.command.is_empty()) {
             (_, false) => self.command.clone(),
             (Some(before), true) => before.command.clone(),

@@ -96,7 +96,7 @@ impl RewindArgs {
         let asked = interruptible()?;
         let to = if to == "latest" { latest(&session)? } else { to };
         let to = session.view().resolve(&to)?;
-        let base = session.store().workspace_root(id, &session.core()?.0.fields).ok();
+        let base = session.store().workspace_root(id, &session.core()?.fields).ok();
         let mut paths = Vec::new();
         for path in self.files.iter().flatten() {
             paths.push(surroundings.within(path, base.as_deref())?);

@@ -64,7 +64,7 @@ impl Supervisor<'_> {
     /// Records a task as begun, then starts its agent.
     fn begin(&mut self, task: &TaskId) -> Result<(), RunError> {
         let Some(node) = self.tasks.tree().get(task.as_str()).cloned() else { return Ok(()) };
-        let turn = self.session.core()?.0.turns.last.next();
+        let turn = self.session.core()?.turns.last.next();
         let told = told(&self.session, &node)?;
         let mut text = prompt::task(self.tasks.tree(), task.as_str(), &told);
         let mut command = self.options.command.clone();

@@ -14,7 +14,7 @@ impl Supervisor<'_> {
     /// Ends the processes of earlier runs of this session and of its parent: they work in the same
     /// directory.
     fn end_earlier(&mut self) -> Result<(), RunError> {
-        let (core, _) = self.session.core()?;
+        let core = self.session.core()?;
         // An agent is started after its turn is recorded, so without a turn there was none.
         // Scanning all processes takes longer than the rest of the start.
         let ran = core.turns.last != TurnNumber::default() || core.health.recoveries > 0;

@@ -261,7 +261,7 @@ fn a_rewind_whose_note_fails_is_not_begun() {
         let Err(error) = back(&session, &RewindWatch::default()) else { break };
         let said = error.to_string();
         assert!(said.starts_with("cannot ") && said.contains("/sim/state/abide/rewinds"), "{said}");
-        assert_eq!((file().as_str(), session.core().unwrap().0.restoring), ("now", None));
+        assert_eq!((file().as_str(), session.core().unwrap().restoring), ("now", None));
         failed += 1;
     }
     assert!(failed >= 5, "open, write, sync, rename, sync of the directory: {failed}");

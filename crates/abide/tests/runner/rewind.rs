@@ -69,7 +69,7 @@ impl Lab {
         let plan = self.session.plan_rewind(&to, &only_files(), &watch).unwrap();
         let died = catch_unwind(AssertUnwindSafe(|| self.session.rewind(plan, &watch)));
         assert!(died.is_err());
-        assert!(self.session.core().unwrap().0.restoring.is_some());
+        assert!(self.session.core().unwrap().restoring.is_some());
     }
 
     /// Lets the session go; gives all but it.
@@ -99,7 +99,7 @@ impl Lab {
     }
 
     fn messages(&self) -> u64 {
-        self.session.core().unwrap().0.messages.total
+        self.session.core().unwrap().messages.total
     }
 
     fn rewind(&self, to: &str, request: RewindRequest) -> abide::RewindReport {
@@ -145,7 +145,7 @@ fn files_and_conversation_go_back_and_forward_again() {
     assert_eq!(lab.messages(), 1);
     assert_eq!(rewound.safety, Some(2));
     assert_eq!((rewound.files.changed, rewound.files.failed.len()), (1, 0));
-    assert_eq!(lab.session.core().unwrap().0.restoring, None);
+    assert_eq!(lab.session.core().unwrap().restoring, None);
 
     lab.undo();
     assert_eq!(lab.files(), later);
@@ -243,7 +243,7 @@ fn a_rewind_that_is_stopped_leaves_everything_as_it_was() {
     assert!(matches!(stopped, Error::Cancelled), "{stopped:?}");
     assert_eq!(lab.files(), before);
     assert_eq!(lab.messages(), 1);
-    assert_eq!(lab.session.core().unwrap().0.restoring, None);
+    assert_eq!(lab.session.core().unwrap().restoring, None);
 }
 
 #[test]
@@ -267,7 +267,7 @@ fn a_rewind_that_died_half_way_is_finished_by_the_next() {
 
     let watch = RewindWatch::default();
     let session = store.open_session(&SessionRef::Id(id)).unwrap();
-    assert!(session.core().unwrap().0.restoring.is_some());
+    assert!(session.core().unwrap().restoring.is_some());
     let UnfinishedRewind::Finished(finished) = session.finish_rewind(&watch).unwrap() else {
         panic!("it is not finished");
     };
@@ -275,7 +275,7 @@ fn a_rewind_that_died_half_way_is_finished_by_the_next() {
     assert_eq!((now["a"].as_str(), now["b"].as_str(), now["c"].as_str()), ("1", "by hand", "1"));
     assert_eq!((now["d/e/f"].as_str(), &*finished.files.failed), ("1", &[][..]));
     assert!(finished.files.kept.iter().chain(&finished.files.failed).any(|(p, _)| p == b"b"));
-    assert_eq!(session.core().unwrap().0.restoring, None);
+    assert_eq!(session.core().unwrap().restoring, None);
     assert!(matches!(session.finish_rewind(&watch).unwrap(), UnfinishedRewind::None));
     let plan = session.plan_undo(&watch).unwrap();
     session.rewind(plan, &watch).unwrap();
@@ -294,7 +294,7 @@ fn a_rewind_that_somebody_else_recorded_is_not_finished() {
     let watch = RewindWatch::default();
     for workspace in [elsewhere.path(), lab.dir.path()] {
         let rewind = abide::Rewind {
-            to: lab.session.core().unwrap().0.seq,
+            to: lab.session.core().unwrap().seq,
             files: true,
             snapshot: one.checkpoint.snapshot,
             safety: two.checkpoint.snapshot,
@@ -312,7 +312,7 @@ fn a_rewind_that_somebody_else_recorded_is_not_finished() {
     }
     // By hand it can be taken back, and all is well again.
     lab.undo();
-    assert_eq!(lab.session.core().unwrap().0.restoring, None);
+    assert_eq!(lab.session.core().unwrap().restoring, None);
     assert_eq!(lab.files()["a"], "2");
 }
 
@@ -325,7 +325,7 @@ fn a_note_of_one_rewind_finishes_no_other() {
     }
     lab.die_rewinding("2");
     lab.write("a", "3");
-    let begun = lab.session.core().unwrap().0.restoring.unwrap();
+    let begun = lab.session.core().unwrap().restoring.unwrap();
     let range = abide::EventRange { first: begun, last: begun, ..abide::EventRange::ALL };
     let event = lab.session.view().page(range).unwrap().events.pop().unwrap();
     let Ok(abide::Fact::Rewind(begun)) = event.fact() else { panic!("{event:?}") };
@@ -399,7 +399,7 @@ fn a_rewind_of_unknown_origin_is_finished_when_it_is_asked_for() {
     assert_eq!(lab.files()["a"], "2", "it is only planned");
     lab.session.finish(plan, &RewindWatch::default()).unwrap();
     assert_eq!(lab.files()["a"], "1");
-    assert_eq!(lab.session.core().unwrap().0.restoring, None);
+    assert_eq!(lab.session.core().unwrap().restoring, None);
 }
 
 #[test]
@@ -493,7 +493,7 @@ fn a_checkpoint_says_what_was_true() {
         pinned: true,
         ..CheckpointRequest::default()
     };
-    let (_, digest) = lab.session.core().unwrap();
+    let digest = lab.session.digest().unwrap();
     let made = lab.session.checkpoint(&request).unwrap();
     let checkpoint = &made.checkpoint;
     assert_eq!(checkpoint.digest.as_deref(), Some(digest.to_string().as_str()));
