@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use abide_model::{
     Checkpoint, Event, EventRange, FOLD_VERSION, Fact, FileOp, Manifest, ObjectHash, Objects, Seq,
-    SessionCore, SessionFields, SessionId, TaskStatus, Timestamp, WorkspaceCounts,
+    SessionCore, SessionFields, SessionId, SessionState, TaskStatus, Timestamp, WorkspaceCounts,
 };
 use abide_workspace::{Reach, Snapshot, TakenSnapshot, Watch, Workspace, diff};
 
@@ -364,40 +364,46 @@ pub struct CheckpointSummary {
     pub peak_rss_bytes: u64,
 }
 
+/// The checkpoint that an event records. `number` overrides the one in the event.
+fn entry(state: &SessionState, event: &Event, number: Option<u64>) -> Option<CheckpointEntry> {
+    let Ok(Fact::Checkpoint(checkpoint)) = event.fact() else { return None };
+    let number = number.or(checkpoint.number).unwrap_or(0);
+    Some(CheckpointEntry {
+        number,
+        seq: event.seq,
+        at: event.at,
+        live: state.core.lineage.contains(event.seq),
+        thinned: state.core.checkpoints.is_thinned(number),
+        checkpoint: *checkpoint,
+    })
+}
+
 impl SessionView {
-    /// The session's checkpoints, oldest first. `all` includes those that were rewound or thinned.
-    pub fn checkpoints(&self, all: bool) -> Result<Vec<CheckpointEntry>, Error> {
+    /// The session's checkpoints, oldest first, without those that were rewound or thinned.
+    pub fn checkpoints(&self) -> Result<Vec<CheckpointEntry>, Error> {
         let state = self.state()?;
         let mut entries = Vec::new();
-        let mut take = |event: Event, number: Option<u64>| {
-            if let Ok(Fact::Checkpoint(checkpoint)) = event.fact() {
-                let number = number.or(checkpoint.number).unwrap_or(0);
-                entries.push(CheckpointEntry {
-                    number,
-                    seq: event.seq,
-                    at: event.at,
-                    live: state.core.lineage.contains(event.seq),
-                    thinned: state.core.checkpoints.is_thinned(number),
-                    checkpoint: *checkpoint,
-                });
-            }
-        };
-        if all {
-            for event in self.events(EventRange::ALL) {
-                let event = event?;
-                if event.kind == abide_model::Kind::CHECKPOINT_CREATED {
-                    take(event, None);
-                }
-            }
-        } else {
-            for (number, known) in state.checkpoints.iter() {
-                let range = EventRange { first: known.seq, last: known.seq, ..EventRange::ALL };
-                for event in self.page(range)?.events {
-                    take(event, number.parse().ok());
-                }
+        for (number, known) in state.checkpoints.iter() {
+            let range = EventRange { first: known.seq, last: known.seq, ..EventRange::ALL };
+            for event in self.page(range)?.events {
+                entries.extend(entry(&state, &event, number.parse().ok()));
             }
         }
-        entries.retain(|entry| all || !entry.thinned);
+        entries.retain(|entry| !entry.thinned);
+        entries.sort_by_key(|entry| entry.seq);
+        Ok(entries)
+    }
+
+    /// Every checkpoint the session ever had, oldest first. Reads the whole journal.
+    pub fn all_checkpoints(&self) -> Result<Vec<CheckpointEntry>, Error> {
+        let state = self.state()?;
+        let mut entries = Vec::new();
+        for event in self.events(EventRange::ALL) {
+            let event = event?;
+            if event.kind == abide_model::Kind::CHECKPOINT_CREATED {
+                entries.extend(entry(&state, &event, None));
+            }
+        }
         entries.sort_by_key(|entry| entry.seq);
         Ok(entries)
     }
@@ -409,7 +415,7 @@ impl SessionView {
         objects: &dyn Objects,
     ) -> Result<(Option<CheckpointEntry>, Vec<CheckpointEntry>), Error> {
         let mut damaged = Vec::new();
-        for entry in self.checkpoints(false)?.into_iter().rev() {
+        for entry in self.checkpoints()?.into_iter().rev() {
             let whole = match entry.checkpoint.snapshot {
                 Some(snapshot) => is_whole(objects, snapshot),
                 None => true,

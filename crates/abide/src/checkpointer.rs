@@ -264,8 +264,8 @@ impl Checkpointer {
     /// Every checkpoint of the session, oldest first.
     pub fn list(&self) -> Result<Vec<CheckpointEntry>, Error> {
         match &self.subject {
-            Subject::Held(session) => session.view().checkpoints(false),
-            Subject::Free(store, id) => store.view(&SessionRef::Id(*id))?.checkpoints(false),
+            Subject::Held(session) => session.view().checkpoints(),
+            Subject::Free(store, id) => store.view(&SessionRef::Id(*id))?.checkpoints(),
         }
     }
 

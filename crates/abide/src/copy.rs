@@ -181,7 +181,7 @@ impl Copier {
         let source = self.from.objects()?;
         let view = self.from.view(&SessionRef::Id(session))?;
         // Thinned checkpoints stay thinned.
-        for entry in view.checkpoints(true)?.into_iter().filter(|entry| !entry.thinned) {
+        for entry in view.all_checkpoints()?.into_iter().filter(|entry| !entry.thinned) {
             let Some(snapshot) = entry.checkpoint.snapshot else { continue };
             match self.reach.add(&|hash| source.read(hash), snapshot) {
                 Ok(()) => {}

@@ -29,7 +29,7 @@ impl Session {
         }
         let core = self.core()?;
         let root = self.store().workspace_root(self.id(), &core.fields)?;
-        let entries = self.view().checkpoints(false)?;
+        let entries = self.view().checkpoints()?;
         let with_files = |entry: &&CheckpointEntry| entry.checkpoint.snapshot.is_some();
         // The state saved before a rewind is not what the session continues from.
         let made = |entry: &&CheckpointEntry| entry.checkpoint.trigger != Trigger::Rewind.as_str();
@@ -41,7 +41,7 @@ impl Session {
         let rewound = rewound.filter(|(_, rewind)| rewind.files && rewind.paths.is_empty());
         let (seq, entry) = match (rewound, last) {
             (Some((seq, rewind)), _) => {
-                let all = self.view().checkpoints(true)?;
+                let all = self.view().all_checkpoints()?;
                 let goal = rewind.snapshot;
                 let fits = |entry: &CheckpointEntry| entry.checkpoint.snapshot == goal;
                 (seq, all.into_iter().rev().find(fits).or_else(|| last.cloned()))

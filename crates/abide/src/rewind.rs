@@ -424,7 +424,7 @@ impl Session {
     /// The checkpoint with the files of a position: its own, the one made right after it, or else
     /// the last one before it.
     fn files_at(&self, to: &ResolvedPosition) -> Result<CheckpointEntry, Error> {
-        let all = self.view().checkpoints(true)?;
+        let all = self.view().all_checkpoints()?;
         if let Some((number, _)) = &to.checkpoint {
             let entry = all.into_iter().find(|entry| entry.seq == to.seq);
             return match entry {

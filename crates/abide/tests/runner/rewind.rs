@@ -178,7 +178,7 @@ fn files_alone_or_only_some_of_them_go_back() {
     lab.rewind("one", only_files());
     assert_eq!((lab.files()["a"].as_str(), lab.files()["b"].as_str()), ("1", "1"));
     assert_eq!(lab.messages(), 1);
-    assert_eq!(lab.session.view().checkpoints(false).unwrap().len(), 4, "none was lost");
+    assert_eq!(lab.session.view().checkpoints().unwrap().len(), 4, "none was lost");
 
     let talk = RewindRequest { conversation: true, ..RewindRequest::default() };
     lab.write("a", "3");
@@ -329,7 +329,7 @@ fn a_note_of_one_rewind_finishes_no_other() {
     let range = abide::EventRange { first: begun, last: begun, ..abide::EventRange::ALL };
     let event = lab.session.view().page(range).unwrap().events.pop().unwrap();
     let Ok(abide::Fact::Rewind(begun)) = event.fact() else { panic!("{event:?}") };
-    let one = lab.session.view().checkpoints(false).unwrap().remove(0);
+    let one = lab.session.view().checkpoints().unwrap().remove(0);
     let other = abide::Rewind { snapshot: one.checkpoint.snapshot, ..begun };
     lab.session.append(other).unwrap().wait().unwrap();
     let left = lab.session.finish_rewind(&RewindWatch::default()).unwrap();
@@ -508,7 +508,7 @@ fn a_checkpoint_says_what_was_true() {
     let third = lab.session.checkpoint(&CheckpointRequest::default()).unwrap();
     assert_eq!(third.checkpoint.files, Vec::<String>::new());
     assert_eq!(third.checkpoint.snapshot, second.checkpoint.snapshot);
-    let all = lab.session.view().checkpoints(false).unwrap();
+    let all = lab.session.view().checkpoints().unwrap();
     let numbers: Vec<u64> = all.iter().map(|entry| entry.number).collect();
     assert_eq!(numbers, [1, 2, 3]);
     let summary = abide::summarize(&all);

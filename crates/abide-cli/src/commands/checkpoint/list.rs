@@ -50,7 +50,8 @@ impl CheckpointListArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
         let id = self.session.find(SessionPurpose::FilesNear, &opened, surroundings)?;
-        let entries = opened.store.view(&SessionRef::Id(id))?.checkpoints(self.all)?;
+        let view = opened.store.view(&SessionRef::Id(id))?;
+        let entries = if self.all { view.all_checkpoints()? } else { view.checkpoints()? };
         let mut out = CommandOutput::stdout();
         if self.json {
             for entry in &entries {

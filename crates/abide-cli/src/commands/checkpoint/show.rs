@@ -36,7 +36,7 @@ impl CheckpointShowArgs {
         let opened = surroundings.open()?;
         let id = self.session.find(SessionPurpose::FilesNear, &opened, surroundings)?;
         let view = opened.store.view(&SessionRef::Id(id))?;
-        let all = view.checkpoints(true)?;
+        let all = view.all_checkpoints()?;
         let entry = match &self.checkpoint {
             Some(name) => {
                 let at = view.resolve(name)?;

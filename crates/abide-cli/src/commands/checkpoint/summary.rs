@@ -45,7 +45,7 @@ impl CheckpointSummaryArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
         let id = self.session.find(SessionPurpose::FilesNear, &opened, surroundings)?;
-        let entries = opened.store.view(&SessionRef::Id(id))?.checkpoints(false)?;
+        let entries = opened.store.view(&SessionRef::Id(id))?.checkpoints()?;
         let summary = summarize(&entries);
         let mut out = CommandOutput::stdout();
         if self.json {
