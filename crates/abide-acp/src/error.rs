@@ -2,6 +2,7 @@
 
 /// Why the proxy ended with an error.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ProxyError {
     /// No agent command was given.
     #[error("no agent command was given")]

@@ -4,6 +4,7 @@ use rusqlite::ErrorCode;
 
 /// Why the index cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum IndexError {
     /// Not an index, another version, or damaged: delete it and build it again.
     #[error("the index is unusable: {reason}")]

@@ -28,6 +28,7 @@ const END: &[u8] = b"\"}";
 
 /// Why bytes are not a valid line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum LineError {
     /// They do not have the form of a line.
     #[error("not a journal line")]

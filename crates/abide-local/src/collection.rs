@@ -27,6 +27,7 @@ use crate::store::LocalStore;
 
 /// Why nothing was collected.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum CollectError {
     /// Another process is storing objects.
     #[error("a writer is storing objects")]

@@ -9,6 +9,7 @@ use crate::Timestamp;
 
 /// Why a text is not a valid id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum IdError {
     /// Not a hyphenated UUID.
     #[error("invalid session id {0:?}")]

@@ -9,6 +9,7 @@ pub struct StoreUrl(String);
 
 /// Why a URL is invalid. Never repeats the URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum StoreUrlError {
     /// Wrong scheme.
     #[error("the URL of a shared store must start with postgres:// or postgresql://")]

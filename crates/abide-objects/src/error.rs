@@ -11,6 +11,7 @@ use crate::bucket::RequestError;
 /// Why an [`ObjectsUrl`](crate::ObjectsUrl) is invalid or cannot be opened. The message never
 /// repeats the URL as given, which may contain secrets.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ObjectsError {
     /// The URL has an unknown form.
     #[error("invalid object store URL (examples: s3://bucket/prefix, file:///directory)")]

@@ -4,6 +4,7 @@ use crate::TaskListForm;
 
 /// Why a task list cannot be read or written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum TaskListError {
     /// Not UTF-8.
     #[error("the task list is not UTF-8 (first bad byte at {at})")]
@@ -53,6 +54,7 @@ pub enum TaskListError {
 
 /// What is wrong at some place of a task list.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum TaskListFault {
     /// A required field is missing.
     #[error("it is missing")]

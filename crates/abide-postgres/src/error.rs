@@ -9,6 +9,7 @@ use crate::guard::ConnectionRefusal;
 
 /// Why a request to the server failed.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ServerError {
     /// The server refused, or the connection broke.
     #[error("{}", said(.0))]

@@ -19,6 +19,7 @@ pub const DEFAULT_SCHEMA: &str = "abide";
 
 /// Why a URL is not that of a store.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum UrlError {
     /// The scheme is another one.
     #[error("the URL of a shared store must start with postgres:// or postgresql://")]

@@ -8,6 +8,7 @@ use crate::json::{JsonText, RawFields, list};
 
 /// Why a line is not a message of the given form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum WireError {
     /// Invalid JSON.
     #[error("invalid JSON: {reason}")]

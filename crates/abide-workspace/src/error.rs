@@ -10,6 +10,7 @@ use crate::compare::read::ReadError;
 
 /// Why a snapshot was not taken or a restore was not planned.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum WorkspaceError {
     /// This directory cannot be a workspace.
     #[error("{} cannot be a workspace: {why}", root.display())]

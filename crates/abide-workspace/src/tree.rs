@@ -65,6 +65,7 @@ pub struct Tree {
 
 /// Why bytes cannot be decoded as a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum TreeError {
     /// Truncated, or not a tree at all.
     #[error("truncated, or not a tree")]

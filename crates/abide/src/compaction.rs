@@ -126,6 +126,7 @@ impl Threshold {
 
 /// Why nothing was compacted. The context is unchanged.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum CompactionError {
     /// There is nothing to compact.
     #[error("there is nothing to compact: {0}")]

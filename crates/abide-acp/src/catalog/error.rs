@@ -6,6 +6,7 @@ use abide::{SessionId, StoreError, WriterHolder};
 
 /// Why a session is not available.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum CatalogError {
     /// The session does not exist.
     #[error(

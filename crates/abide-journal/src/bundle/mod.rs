@@ -211,6 +211,7 @@ fn line_of<T: Serialize>(record: &T) -> Vec<u8> {
 
 /// Why a bundle could not be read or written.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum BundleError {
     /// It is empty.
     #[error("it is empty, not a bundle")]
@@ -268,6 +269,7 @@ pub enum BundleError {
 
 /// How the records of a bundle are inconsistent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum BundleFault {
     /// The id is not a valid session id.
     #[error("{session} is not the id of a session")]

@@ -11,6 +11,7 @@ const MAX_WORDS: usize = 64;
 
 /// Why a search is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum SearchError {
     /// No words.
     #[error("no word to search for in {text:?}")]

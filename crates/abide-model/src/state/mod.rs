@@ -96,6 +96,7 @@ pub trait PageSink {
 
 /// Why a state cache could not be used. It is derived data: rebuild it.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum PageError {
     /// Unreadable.
     #[error("the state cache is unreadable")]

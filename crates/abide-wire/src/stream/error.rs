@@ -6,6 +6,7 @@ use thiserror::Error;
 
 /// Why a stream cannot be parsed further. What it yielded before stays valid.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum StreamError {
     /// The data of an event is not valid JSON, or not of the expected shape.
     #[error("byte {at} of the stream: {reason}, at `{excerpt}`")]

@@ -8,6 +8,7 @@ use crate::{ChunkList, EntryKind, Tree, TreeEntry, TreeError};
 
 /// Why a part of a snapshot cannot be read.
 #[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
 pub enum ReadError {
     /// The store failed.
     #[error(transparent)]

@@ -93,6 +93,7 @@ impl RestoreWatch<'static> {
 
 /// Why a restore failed.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum RestoreError {
     /// The snapshot cannot be read.
     #[error(transparent)]
