@@ -46,7 +46,7 @@ pub(crate) fn search(bench: &Bench) -> Outcome {
     for _ in 0..bench.rounds.min(2) {
         let _ = std::fs::remove_file(root.join("index.db"));
         let start = Instant::now();
-        local.update_index()?;
+        local.index().update()?;
         rebuild.push(messages / start.elapsed().as_secs_f64());
     }
     rebuild.note("messages", messages);
@@ -117,7 +117,7 @@ fn ask(bench: &Bench, local: &LocalStore) -> Outcome {
         let query =
             HistoryQuery { search: Some(search), limit: Some(20), ..HistoryQuery::default() };
         let start = Instant::now();
-        let found = local.history(&query)?;
+        let found = local.index().history(&query)?;
         times[sort].push(millis(start.elapsed()));
         hits += usize::from(!found.entries.is_empty());
     }
@@ -169,7 +169,7 @@ fn catch_up(bench: &Bench, place: &Place, root: &Path, sessions: usize) -> Outco
         let raw = millis(start.elapsed());
         let local = LocalStore::open(root, LocalOptions::default())?;
         let start = Instant::now();
-        local.update_index()?;
+        local.index().update()?;
         figure.push_with_raw(millis(start.elapsed()), raw);
     }
     figure.note("raw", "the same rows put into a copy of the index from memory");
@@ -214,7 +214,7 @@ pub(crate) fn start(bench: &Bench) -> Outcome {
                 session.close()?;
             }
         }
-        LocalStore::open(&root, LocalOptions::default())?.update_index()?;
+        LocalStore::open(&root, LocalOptions::default())?.index().update()?;
         let name = format!("history.start.{sessions}");
         let mut figure = Figure::new(name, "ms", Better::Lower, Target::AtMost(most));
         for _ in 0..bench.rounds {

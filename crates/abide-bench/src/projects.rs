@@ -180,20 +180,20 @@ type Ask<'a> = &'a dyn Fn(&LocalStore, usize) -> Outcome;
 
 fn ask_history(query: &HistoryQuery) -> impl Fn(&LocalStore, usize) -> Outcome {
     let query = query.clone();
-    move |store, _| match store.history(&query)?.entries.len() {
+    move |store, _| match store.index().history(&query)?.entries.len() {
         20 => Ok(()),
         other => Err(format!("{other} sessions instead of 20").into()),
     }
 }
 
 fn ask_latest(store: &LocalStore, _: usize) -> Outcome {
-    store.find_session(&SessionRef::Latest)?;
+    store.finder().find(&SessionRef::Latest)?;
     Ok(())
 }
 
 fn ask_latest_in(store: &LocalStore, project: usize) -> Outcome {
     let here = SessionRef::LatestIn(workspace(project).into());
-    store.find_session(&here)?;
+    store.finder().find(&here)?;
     Ok(())
 }
 
@@ -223,7 +223,7 @@ fn search(
         let query = HistoryQuery { search: Some(search), ..shown.clone() };
         let timed = |root: &Path, project| -> Outcome<f64> {
             let start = Instant::now();
-            open(root, project)?.history(&query)?;
+            open(root, project)?.index().history(&query)?;
             Ok(millis(start.elapsed()))
         };
         times.push(timed(root, number % projects)?);
@@ -296,5 +296,5 @@ fn fill(bench: &Bench, root: &Path, sessions: usize, projects: usize) -> Outcome
         session.append(Message::user(text))?.wait()?;
         session.close()?;
     }
-    Ok(LocalStore::open(root, LocalOptions::default())?.update_index()?)
+    Ok(LocalStore::open(root, LocalOptions::default())?.index().update()?)
 }

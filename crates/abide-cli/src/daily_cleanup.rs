@@ -8,7 +8,7 @@ use crate::scoped_store::ScopedStore;
 /// The cleanup at the start of a writing command. It never fails the command.
 pub(crate) fn daily(opened: &ScopedStore, about: SessionId) {
     let Some(files) = opened.store.as_files() else { return };
-    match files.clean_up_daily(about) {
+    match files.cleaner().clean_up_daily(about) {
         Ok(DailyCleanup::NotDue) => {}
         Ok(DailyCleanup::Doubted(jump)) => {
             warning(format_args!(

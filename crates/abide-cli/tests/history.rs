@@ -201,7 +201,7 @@ fn an_index_whose_makers_are_killed_is_what_a_rebuild_gives() {
         killed += usize::from(status.code().is_none());
     }
     let root = env.project().join(".abide");
-    let dump = || LocalStore::open(&root, LocalOptions::default()).unwrap().dump_index().unwrap();
+    let dump = || LocalStore::open(&root, LocalOptions::default()).unwrap().index().dump().unwrap();
     let kept = dump();
     fs::remove_file(root.join("index.db")).unwrap();
     assert_eq!(kept, dump());

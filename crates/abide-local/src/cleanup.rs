@@ -205,11 +205,17 @@ struct StoreInventory {
     unknown: Vec<String>,
 }
 
-impl LocalStore {
+/// Plans and applies cleanups of a store.
+#[derive(Debug)]
+pub struct Cleaner<'a> {
+    pub(crate) store: &'a LocalStore,
+}
+
+impl Cleaner<'_> {
     /// The rules of a cleanup, from the store's settings.
     #[must_use]
-    pub fn cleanup_rules(&self) -> CleanupRules {
-        let config = self.config();
+    pub fn rules(&self) -> CleanupRules {
+        let config = self.store.config();
         CleanupRules {
             retention: config.retention.clone(),
             projects: config
@@ -219,15 +225,15 @@ impl LocalStore {
                 .map(|(name, it)| (name.clone(), it.retention.clone()))
                 .collect(),
             only: Vec::new(),
-            known_by: self.options().projects.clone(),
+            known_by: self.store.options().projects.clone(),
         }
     }
 
     /// Plans a cleanup by these rules. Changes nothing.
-    pub fn plan_cleanup(&self, rules: impl Into<CleanupRules>) -> Result<CleanupPlan, StoreError> {
-        let now = (self.options().env.now)();
+    pub fn plan(&self, rules: impl Into<CleanupRules>) -> Result<CleanupPlan, StoreError> {
+        let now = (self.store.options().env.now)();
         let mut plan = self.plan_sessions(&rules.into(), now, None)?;
-        plan.leftovers = self.leftovers()?.len() as u64;
+        plan.leftovers = self.store.remover().leftovers()?.len() as u64;
         let without = AssumedRemovals {
             sessions: plan.sessions.iter().map(|session| session.id).collect(),
             checkpoints: plan
@@ -236,7 +242,7 @@ impl LocalStore {
                 .map(|(id, numbers)| (*id, numbers.iter().copied().collect()))
                 .collect(),
         };
-        match self.preview_collection(&without, GRACE, &mut plan.notes) {
+        match self.store.collector().preview(&without, GRACE, &mut plan.notes) {
             Ok(objects) => plan.objects = Some(objects),
             Err(error) => plan.notes.push(format!("no objects will be collected: {error}")),
         }
@@ -244,13 +250,13 @@ impl LocalStore {
     }
 
     /// Applies a plan as far as it still holds: a session that was used since stays.
-    pub fn apply_cleanup(
+    pub fn apply(
         &self,
         plan: &CleanupPlan,
         rules: impl Into<CleanupRules>,
     ) -> Result<CleanupOutcome, StoreError> {
         let _lock = self.hold_cleanup()?;
-        self.apply(plan, &rules.into())
+        self.apply_locked(plan, &rules.into())
     }
 
     /// Takes the lock over cleanups and erasures; an error if another process holds it, or if a
@@ -270,11 +276,11 @@ impl LocalStore {
     /// The cleanup that commands that write start with: at most once a day, and only if the
     /// settings remove anything. The session `about` stays.
     pub fn clean_up_daily(&self, about: SessionId) -> Result<DailyCleanup, StoreError> {
-        let rules = &self.cleanup_rules();
+        let rules = &self.rules();
         if !rules.any(Retention::is_set) {
             return Ok(DailyCleanup::NotDue);
         }
-        let now = (self.options().env.now)();
+        let now = (self.store.options().env.now)();
         let mut note = self.read_cleaned();
         let since = |at: Timestamp| now.as_millis().saturating_sub(at.as_millis());
         let recent = |at: Option<Timestamp>| at.is_some_and(|at| (0..DAY).contains(&since(at)));
@@ -313,20 +319,20 @@ impl LocalStore {
             }
             return Ok(DailyCleanup::NotDue);
         }
-        self.apply(&plan, rules).map(DailyCleanup::Cleaned)
+        self.apply_locked(&plan, rules).map(DailyCleanup::Cleaned)
     }
 
-    fn apply(
+    fn apply_locked(
         &self,
         plan: &CleanupPlan,
         rules: &CleanupRules,
     ) -> Result<CleanupOutcome, StoreError> {
         let mut cleaned = CleanupOutcome::default();
-        if let Err(error) = self.delete_leftovers() {
+        if let Err(error) = self.store.remover().delete_leftovers() {
             cleaned.notes.push(format!("could not delete what earlier cleanups left: {error}"));
         }
-        let now = (self.options().env.now)();
-        let count = self.unsorted_names()?.len();
+        let now = (self.store.options().env.now)();
+        let count = self.store.unsorted_names()?.len();
         // Plan again: what has changed since the plan was shown stays.
         let fresh = self.plan_sessions(rules, now, None)?;
         let new = fresh.notes.iter().filter(|note| !plan.notes.contains(note));
@@ -334,9 +340,9 @@ impl LocalStore {
         self.remove_planned(plan, &fresh, &mut cleaned);
         self.thin_planned(plan, &fresh, &mut cleaned);
         if cleaned.sessions.len() * INDEX_PART >= count.max(1) {
-            drop(self.drop_index()?);
+            drop(self.store.index().remove()?);
         }
-        match self.collect_noting(GRACE, &mut cleaned.notes) {
+        match self.store.collector().collect_noting(GRACE, &mut cleaned.notes) {
             Ok(objects) => cleaned.objects = objects,
             Err(error) => cleaned.notes.push(format!("no objects were collected: {error}")),
         }
@@ -365,7 +371,7 @@ impl LocalStore {
                 cleaned.notes.push(note);
                 continue;
             }
-            match self.remove_session(session.id, *last, &mut cleaned.notes) {
+            match self.store.remover().remove(session.id, *last, &mut cleaned.notes) {
                 Ok(()) => cleaned.sessions.push(session.clone()),
                 Err(error) => {
                     cleaned.notes.push(format!("session {} stays: {error}", session.id));
@@ -465,9 +471,9 @@ impl LocalStore {
 
     fn sessions_here(&self) -> Result<StoreInventory, StoreError> {
         let mut present = StoreInventory::default();
-        for name in self.names()? {
-            let layout = self.layout().session(&name);
-            let looked = match self.identify(&layout).map_err(store_error) {
+        for name in self.store.names()? {
+            let layout = self.store.layout().session(&name);
+            let looked = match self.store.identify(&layout).map_err(store_error) {
                 Ok(Identity::Known(id)) => self.look_at(id, &layout),
                 Ok(Identity::Unknown) => Err(StoreError::Damaged {
                     place: shown(&layout.dir),
@@ -489,7 +495,7 @@ impl LocalStore {
         id: SessionId,
         layout: &SessionLayout,
     ) -> Result<StoredSessionFacts, StoreError> {
-        let reader = self.reader_at(id, layout);
+        let reader = self.store.reader_at(id, layout);
         let core = reader.look(MissingParentPolicy::PassOver).map_err(store_error)?.state.core;
         let past = reader.past().map_err(store_error)?;
         // The start of the journal decides, not what was recorded later.
@@ -500,11 +506,11 @@ impl LocalStore {
                 reason: "it is a fork, and its parent cannot be read".to_owned(),
             });
         }
-        let at_rest = self.at_rest(layout)?;
+        let at_rest = self.store.at_rest(layout)?;
         let mut damaged = false;
         let mut last = Seq::ZERO;
         let mut last_used = id.created();
-        let mut bytes = bytes_below(&**self.storage(), &layout.dir)?;
+        let mut bytes = bytes_below(&**self.store.storage(), &layout.dir)?;
         let mut numbers = reader.checkpoints_before().map_err(store_error)?;
         let mut checkpoints: Vec<CheckpointFacts> = Vec::new();
         let mark = reader.mark().map_err(store_error)?;
@@ -574,7 +580,7 @@ impl LocalStore {
                 source: std::sync::Arc::new(source),
             })
         })?;
-        let writer = self.writer(id, Duration::ZERO)?;
+        let writer = self.store.writer(id, Duration::ZERO)?;
         let event = NewEvent::new(Kind::CHECKPOINT_THINNED, data);
         writer.append(vec![event], Durability::Synced, AnomalyPolicy::Keep)?.wait()?;
         Ok(())
@@ -584,8 +590,8 @@ impl LocalStore {
         &self,
         mode: LockMode,
     ) -> Result<Option<Box<dyn StorageLock>>, StoreError> {
-        let path = self.layout().cleanup_lock();
-        self.storage().lock(&path, mode).map_err(storage_error("lock", &path))
+        let path = self.store.layout().cleanup_lock();
+        self.store.storage().lock(&path, mode).map_err(storage_error("lock", &path))
     }
 
     fn wait_for_cleanup(
@@ -600,7 +606,7 @@ impl LocalStore {
                 return Ok(lock);
             }
             if Instant::now() >= until {
-                let path = self.layout().cleanup_lock();
+                let path = self.store.layout().cleanup_lock();
                 return Err(storage_error("lock", &path)(std::io::Error::other(held.to_owned())));
             }
             std::thread::sleep(Duration::from_millis(5));
@@ -609,7 +615,8 @@ impl LocalStore {
 
     fn read_cleaned(&self) -> CleanupRecord {
         let read = || {
-            let file = self.storage().open(&self.layout().cleaned(), Access::Read).ok()?;
+            let file =
+                self.store.storage().open(&self.store.layout().cleaned(), Access::Read).ok()?;
             let mut bytes = [0; 256];
             let read = read_full(&*file, &mut bytes, 0).ok()?;
             String::from_utf8(bytes.get(..read)?.to_vec()).ok()
@@ -629,9 +636,9 @@ impl LocalStore {
                 text.push_str(&format!("{label} {at}\n"));
             }
         }
-        let path = self.layout().cleaned();
+        let path = self.store.layout().cleaned();
         let temporary = path.with_extension("tmp");
-        let storage = self.storage();
+        let storage = self.store.storage();
         let file = storage
             .open(&temporary, Access::Create)
             .map_err(storage_error("create", &temporary))?;

@@ -10,7 +10,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant};
 
 use abide_journal::{
     CollectionSummary, Identity, Journal, JournalItem, JournalLine, Packs, SegmentScan,
@@ -84,13 +84,19 @@ struct NamedObjects {
     lost: HashSet<ObjectHash>,
 }
 
-impl LocalStore {
+/// Removes the objects of a store that nothing names.
+#[derive(Debug)]
+pub struct Collector<'a> {
+    pub(crate) store: &'a LocalStore,
+}
+
+impl Collector<'_> {
     /// Removes objects that nothing names from packs older than `grace`.
     pub fn collect(&self, grace: Duration) -> Result<CollectionSummary, CollectError> {
         self.collect_noting(grace, &mut Vec::new())
     }
 
-    /// [`LocalStore::collect`], with notes on what was skipped.
+    /// [`Collector::collect`], with notes on what was skipped.
     pub(crate) fn collect_noting(
         &self,
         grace: Duration,
@@ -98,7 +104,7 @@ impl LocalStore {
     ) -> Result<CollectionSummary, CollectError> {
         let _lock = self.lock_objects()?;
         let live = self.live_objects(&AssumedRemovals::default(), notes)?;
-        let (packs, now) = (self.packs(), self.system_time());
+        let (packs, now) = (self.store.packs(), self.store.system_time());
         let planned = packs.collect(&live, grace, now, true).map_err(store_error)?;
         let touched = planned.packs_removed + planned.packs_rewritten + planned.objects_removed;
         if touched == 0 {
@@ -109,7 +115,7 @@ impl LocalStore {
     }
 
     /// What a collection would remove after these removals.
-    pub(crate) fn preview_collection(
+    pub(crate) fn preview(
         &self,
         without: &AssumedRemovals,
         grace: Duration,
@@ -117,7 +123,7 @@ impl LocalStore {
     ) -> Result<CollectionSummary, CollectError> {
         let _lock = self.lock_objects()?;
         let live = self.live_objects(without, notes)?;
-        let collected = self.packs().collect(&live, grace, self.system_time(), true);
+        let collected = self.store.packs().collect(&live, grace, self.store.system_time(), true);
         Ok(collected.map_err(store_error)?)
     }
 
@@ -128,14 +134,14 @@ impl LocalStore {
         grace: Duration,
     ) -> Result<CollectionSummary, CollectError> {
         let live = self.live_objects(&AssumedRemovals::default(), &mut Vec::new())?;
-        let collected = self.packs().collect(&live, grace, self.system_time(), true);
+        let collected = self.store.packs().collect(&live, grace, self.store.system_time(), true);
         Ok(collected.map_err(store_error)?)
     }
 
     /// Removes the workspace caches, durably. Needed before an object is removed, because they say
     /// that unchanged files are in the store.
     pub(crate) fn forget_workspaces(&self) -> Result<(), StoreError> {
-        let (storage, dir) = (self.storage(), self.layout().cache());
+        let (storage, dir) = (self.store.storage(), self.store.layout().cache());
         let names = match storage.list(&dir) {
             Ok(names) => names,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
@@ -153,12 +159,7 @@ impl LocalStore {
     }
 
     pub(crate) fn lock_objects(&self) -> Result<Box<dyn StorageLock>, CollectError> {
-        self.packs().lock_for_collection().map_err(store_error)?.ok_or(CollectError::Busy)
-    }
-
-    pub(crate) fn system_time(&self) -> SystemTime {
-        let millis = (self.options().env.now)().as_millis();
-        SystemTime::UNIX_EPOCH + Duration::from_millis(u64::try_from(millis).unwrap_or(0))
+        self.store.packs().lock_for_collection().map_err(store_error)?.ok_or(CollectError::Busy)
     }
 
     /// Every object that something names, with notes on names without an object. The caller must
@@ -169,9 +170,9 @@ impl LocalStore {
         notes: &mut Vec<String>,
     ) -> Result<HashSet<ObjectHash>, CollectError> {
         let mut marks = NamedObjects::default();
-        for name in self.names()? {
-            let layout = self.layout().session(&name);
-            let id = match self.identify(&layout).map_err(store_error)? {
+        for name in self.store.names()? {
+            let layout = self.store.layout().session(&name);
+            let id = match self.store.identify(&layout).map_err(store_error)? {
                 Identity::Known(id) => id,
                 Identity::Empty => continue,
                 Identity::Unknown => {
@@ -194,7 +195,7 @@ impl LocalStore {
         thinned: &BTreeSet<u64>,
         marks: &mut NamedObjects,
     ) -> Result<(), CollectError> {
-        let reader = self.reader(session)?;
+        let reader = self.store.reader(session)?;
         let mark = reader.mark().map_err(store_error)?;
         let mut snapshots = NamedSnapshots::of(&reader).map_err(store_error)?.without(thinned);
         let mut damage = None;
@@ -235,8 +236,8 @@ impl LocalStore {
 
     /// Marks what running imports have staged.
     fn mark_imports(&self, marks: &mut NamedObjects) -> Result<(), CollectError> {
-        let dir = self.imports_dir();
-        let names = match self.storage().list(&dir) {
+        let dir = self.store.imports_dir();
+        let names = match self.store.storage().list(&dir) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
             names => names.map_err(storage_error("list", &dir))?,
         };
@@ -247,7 +248,7 @@ impl LocalStore {
     }
 
     fn mark_bytes(&self, dir: &Path, marks: &mut NamedObjects) -> Result<(), CollectError> {
-        let journal = Journal::new(self.storage().clone(), dir.to_owned());
+        let journal = Journal::new(self.store.storage().clone(), dir.to_owned());
         for name in journal.segments().map_err(store_error)? {
             let segment = journal.open_segment(name).map_err(store_error)?;
             let scanned = SegmentScan::new(&segment).chunks(0, &mut |_, raw, _| {
@@ -265,13 +266,13 @@ impl LocalStore {
         marks: NamedObjects,
         notes: &mut Vec<String>,
     ) -> Result<HashSet<ObjectHash>, CollectError> {
-        let read = |hash| self.packs().read(hash).map_err(store_error);
+        let read = |hash| self.store.packs().read(hash).map_err(store_error);
         let mut reach = Reach::with_lost(marks.lost);
         let mut nowhere = 0_u64;
         let snapshots: Vec<ObjectHash> = marks.snapshots.keys().copied().collect();
         // A separate instance: one that has searched thoroughly no longer knows objects that exist
         // and are damaged.
-        let packs = Packs::new(self.storage().clone(), self.layout().objects());
+        let packs = Packs::new(self.store.storage().clone(), self.store.layout().objects());
         let places = packs.places(&snapshots).map_err(store_error)?;
         for (snapshot, place) in snapshots.iter().zip(places) {
             if place.is_none() && read(*snapshot)?.is_none() {
@@ -288,7 +289,7 @@ impl LocalStore {
         }
         // Other kinds of events may also name snapshots.
         let others: Vec<ObjectHash> = marks.named.difference(&marks.payloads).copied().collect();
-        let places = self.packs().places(&others).map_err(store_error)?;
+        let places = self.store.packs().places(&others).map_err(store_error)?;
         for (hash, _) in others.iter().zip(places).filter(|(_, place)| place.is_some()) {
             let bytes = read(*hash)?.unwrap_or_default();
             if bytes.starts_with(b"{") && Snapshot::read(&bytes).is_ok() {
@@ -299,6 +300,21 @@ impl LocalStore {
         reach.objects.extend(marks.payloads);
         reach.objects.extend(marks.snapshots.into_keys());
         Ok(reach.objects)
+    }
+
+    pub(crate) fn wait_for_objects(
+        &self,
+        wait: Duration,
+    ) -> Result<Box<dyn StorageLock>, CollectError> {
+        let until = Instant::now() + wait;
+        loop {
+            match self.lock_objects() {
+                Err(CollectError::Busy) if Instant::now() < until => {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                locked => return locked,
+            }
+        }
     }
 }
 

@@ -71,75 +71,73 @@ pub struct DiskUse {
     pub total: u64,
 }
 
-impl LocalStore {
-    /// The disk usage of the store.
-    pub fn disk_use(&self) -> Result<DiskUse, StoreError> {
-        let storage = &**self.storage();
-        let mut used = DiskUse::default();
-        for name in storage.list(self.root()).unwrap_or_default() {
-            let path = self.root().join(&name);
-            match name.as_str() {
-                "sessions" => {
-                    self.sessions_use(&mut used)?;
-                    used.other += bytes_below(storage, &path.join(shield::NAME))?;
-                }
-                "objects" => {
-                    used.objects = bytes_below(storage, &path)?;
-                    used.packs = self.packs().numbers().map_err(store_error)?.len() as u64;
-                }
-                "removed" => used.removed = bytes_below(storage, &path)?,
-                "imports" => used.imports = bytes_below(storage, &path)?,
-                name if name.starts_with("index.") => used.index += bytes_below(storage, &path)?,
-                name if name.starts_with("workspace") || name.starts_with("cache") => {
-                    used.caches += bytes_below(storage, &path)?;
-                }
-                _ => used.other += bytes_below(storage, &path)?,
+/// The disk usage of the store.
+pub(crate) fn disk_use(store: &LocalStore) -> Result<DiskUse, StoreError> {
+    let storage = &**store.storage();
+    let mut used = DiskUse::default();
+    for name in storage.list(store.root()).unwrap_or_default() {
+        let path = store.root().join(&name);
+        match name.as_str() {
+            "sessions" => {
+                sessions_use(store, &mut used)?;
+                used.other += bytes_below(storage, &path.join(shield::NAME))?;
             }
+            "objects" => {
+                used.objects = bytes_below(storage, &path)?;
+                used.packs = store.packs().numbers().map_err(store_error)?.len() as u64;
+            }
+            "removed" => used.removed = bytes_below(storage, &path)?,
+            "imports" => used.imports = bytes_below(storage, &path)?,
+            name if name.starts_with("index.") => used.index += bytes_below(storage, &path)?,
+            name if name.starts_with("workspace") || name.starts_with("cache") => {
+                used.caches += bytes_below(storage, &path)?;
+            }
+            _ => used.other += bytes_below(storage, &path)?,
         }
-        used.sessions.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.name.cmp(&b.name)));
-        used.projects = by_project(&used.sessions);
-        used.total = used.journals
-            + used.state
-            + used.transcripts
-            + used.session_files
-            + used.objects
-            + used.index
-            + used.caches
-            + used.removed
-            + used.imports
-            + used.other;
-        Ok(used)
     }
+    used.sessions.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.name.cmp(&b.name)));
+    used.projects = by_project(&used.sessions);
+    used.total = used.journals
+        + used.state
+        + used.transcripts
+        + used.session_files
+        + used.objects
+        + used.index
+        + used.caches
+        + used.removed
+        + used.imports
+        + used.other;
+    Ok(used)
+}
 
-    fn sessions_use(&self, used: &mut DiskUse) -> Result<(), StoreError> {
-        let storage = &**self.storage();
-        for name in self.unsorted_names()? {
-            let layout = self.layout().session(&name);
-            let mut bytes = 0;
-            for part in storage.list(&layout.dir).unwrap_or_default() {
-                let size = bytes_below(storage, &layout.dir.join(&part))?;
-                bytes += size;
-                match part.as_str() {
-                    "journal" => used.journals += size,
-                    "state" => used.state += size,
-                    "transcript.task" => used.transcripts += size,
-                    _ => used.session_files += size,
-                }
+fn sessions_use(store: &LocalStore, used: &mut DiskUse) -> Result<(), StoreError> {
+    let storage = &**store.storage();
+    for name in store.unsorted_names()? {
+        let layout = store.layout().session(&name);
+        let mut bytes = 0;
+        for part in storage.list(&layout.dir).unwrap_or_default() {
+            let size = bytes_below(storage, &layout.dir.join(&part))?;
+            bytes += size;
+            match part.as_str() {
+                "journal" => used.journals += size,
+                "state" => used.state += size,
+                "transcript.task" => used.transcripts += size,
+                _ => used.session_files += size,
             }
-            let session = match self.identify(&layout) {
-                Ok(Identity::Known(id)) => Some(id),
-                _ => None,
-            };
-            let project = session.and_then(|id| self.project_of(id).ok().flatten());
-            let ours = &self.options().projects;
-            let project = match project {
-                Some(id) if ours.contains(&id) => ours.first().cloned(),
-                project => project,
-            };
-            used.sessions.push(SessionUse { session, name, project, bytes });
         }
-        Ok(())
+        let session = match store.identify(&layout) {
+            Ok(Identity::Known(id)) => Some(id),
+            _ => None,
+        };
+        let project = session.and_then(|id| store.finder().project_of(id).ok().flatten());
+        let ours = &store.options().projects;
+        let project = match project {
+            Some(id) if ours.contains(&id) => ours.first().cloned(),
+            project => project,
+        };
+        used.sessions.push(SessionUse { session, name, project, bytes });
     }
+    Ok(())
 }
 
 fn by_project(sessions: &[SessionUse]) -> Vec<ProjectUse> {

@@ -24,6 +24,7 @@ use abide_workspace::{Reach, ReachError, Snapshot};
 use serde::Serialize;
 
 use crate::collection::{AssumedRemovals, CollectError, names_in};
+use crate::doctor::Quarantine;
 use crate::erase_plan::ErasePlan;
 use crate::erasing::PendingErasure;
 use crate::error::{storage_error, store_error};
@@ -118,18 +119,24 @@ struct FinishedErasures {
 /// The lines of a segment to erase: start, end, and replacement of each.
 type Replacements = BTreeMap<u64, Vec<(u64, u64, Vec<u8>)>>;
 
-impl LocalStore {
+/// Erases payloads and files from a store.
+#[derive(Debug)]
+pub struct Eraser<'a> {
+    pub(crate) store: &'a LocalStore,
+}
+
+impl Eraser<'_> {
     /// Applies an erasure. Waits this long for writers to close. An interrupted erasure is finished
     /// first.
-    pub fn apply_erase(
+    pub fn apply(
         &self,
         plan: &ErasePlan,
         reason: Option<&str>,
         wait: Duration,
     ) -> Result<EraseOutcome, EraseError> {
-        let _lock = self.hold_cleanup()?;
+        let _lock = self.store.cleaner().hold_cleanup()?;
         let mut notes = self.clear_left()?.notes;
-        notes.extend(self.finish(wait)?.erased.notes);
+        notes.extend(self.finish_pending(wait)?.erased.notes);
         let mut erased = self.erase(plan, &PendingErasure::of(plan, reason), wait)?;
         erased.notes.extend(notes);
         Ok(erased)
@@ -137,27 +144,28 @@ impl LocalStore {
 
     /// Deletes what was left of removed sessions and of interrupted imports.
     pub fn clear_leftovers(&self) -> Result<Leftovers, StoreError> {
-        let _lock = self.hold_cleanup()?;
+        let _lock = self.store.cleaner().hold_cleanup()?;
         self.clear_left()
     }
 
     fn clear_left(&self) -> Result<Leftovers, StoreError> {
         let mut notes = Vec::new();
-        let sessions = self.delete_leftovers()?;
-        let imports = self.clear_imports(&mut notes)?;
+        let sessions = self.store.remover().delete_leftovers()?;
+        let imports = self.store.importer().clear_imports(&mut notes)?;
         Ok(Leftovers { sessions, imports, notes })
     }
 
     /// Removes every object that nothing names from the packs, and what repairs of the store's own
     /// files have kept, which may include packs. Waits this long for processes that store objects.
     pub fn erase_unnamed(&self, wait: Duration) -> Result<EraseOutcome, EraseError> {
-        let _cleanup = self.hold_cleanup()?;
-        let _lock = self.wait_for_objects(wait).map_err(EraseError::NotBegun)?;
+        let _cleanup = self.store.cleaner().hold_cleanup()?;
+        let _lock = self.store.collector().wait_for_objects(wait).map_err(EraseError::NotBegun)?;
         let mut done = EraseOutcome::default();
-        let live = self.live_objects(&AssumedRemovals::default(), &mut done.notes);
+        let live =
+            self.store.collector().live_objects(&AssumedRemovals::default(), &mut done.notes);
         let live = live.map_err(EraseError::NotBegun)?;
         // The copies first: once the objects are gone, nothing shows that copies are left.
-        self.clear_quarantine(&[], &mut done.notes)?;
+        Quarantine::new(self.store).clear(&[], &mut done.notes)?;
         let purged = self.purge_all_but(&live, &mut done.notes);
         done.objects = purged.map_err(EraseError::Unnamed)?;
         Ok(done)
@@ -165,19 +173,19 @@ impl LocalStore {
 
     /// Finishes interrupted erasures; `None` if none could be finished. Those that cannot be
     /// finished stay recorded.
-    pub fn finish_erase(&self, wait: Duration) -> Result<Option<EraseOutcome>, EraseError> {
+    pub fn finish(&self, wait: Duration) -> Result<Option<EraseOutcome>, EraseError> {
         if self.read_unfinished()?.is_empty() {
             return Ok(None);
         }
-        let _lock = self.hold_cleanup()?;
-        let finished = self.finish(wait)?;
+        let _lock = self.store.cleaner().hold_cleanup()?;
+        let finished = self.finish_pending(wait)?;
         Ok((finished.count > 0).then_some(finished.erased))
     }
 
-    fn finish(&self, wait: Duration) -> Result<FinishedErasures, StoreError> {
+    fn finish_pending(&self, wait: Duration) -> Result<FinishedErasures, StoreError> {
         let mut finished = FinishedErasures::default();
         for unfinished in self.read_unfinished()? {
-            let erased = match self.plan_erase(unfinished.session, &unfinished.events) {
+            let erased = match self.plan(unfinished.session, &unfinished.events) {
                 Ok(plan) => {
                     let plan = ErasePlan { rewinds: unfinished.rewinds.clone(), ..plan };
                     self.erase(&plan, &unfinished, wait)
@@ -211,10 +219,11 @@ impl LocalStore {
     ) -> Result<EraseOutcome, EraseError> {
         let mut done = EraseOutcome::default();
         if unfinished.has_objects() {
-            let _lock = self.wait_for_objects(wait).map_err(EraseError::NotBegun)?;
+            let _lock =
+                self.store.collector().wait_for_objects(wait).map_err(EraseError::NotBegun)?;
             done.objects = self.purge(&mut done.notes).map_err(EraseError::Objects)?;
         }
-        self.clear_quarantine(&[unfinished.session], &mut done.notes)?;
+        Quarantine::new(self.store).clear(&[unfinished.session], &mut done.notes)?;
         self.forget_unfinished(unfinished)?;
         Ok(done)
     }
@@ -227,16 +236,16 @@ impl LocalStore {
     ) -> Result<EraseOutcome, EraseError> {
         let collection = unfinished
             .has_objects()
-            .then(|| self.wait_for_objects(wait).map_err(EraseError::NotBegun))
+            .then(|| self.store.collector().wait_for_objects(wait).map_err(EraseError::NotBegun))
             .transpose()?;
-        let layout = self.layout_of(plan.session)?;
-        let lock = self.lock_session(plan.session, &layout, wait)?;
+        let layout = self.store.layout_of(plan.session)?;
+        let lock = self.store.lock_session(plan.session, &layout, wait)?;
         let mut locks = Vec::new();
         let mut derived = vec![(plan.session, layout.clone())];
         // A fork may have been created since the plan; from here on none is.
-        for fork in self.heirs_of(plan.session)? {
-            let layout = self.layout_of(fork)?;
-            locks.push(self.lock_session(fork, &layout, wait)?);
+        for fork in self.store.forker().descendants_of(plan.session)? {
+            let layout = self.store.layout_of(fork)?;
+            locks.push(self.store.lock_session(fork, &layout, wait)?);
             derived.push((fork, layout));
         }
         let replacements = self.find_lines(plan, &layout)?;
@@ -244,14 +253,14 @@ impl LocalStore {
         if plan.lines.iter().any(|line| line.kind == Kind::SESSION_CREATED) {
             self.keep_project(plan.session, &layout)?;
         }
-        let index = self.drop_index()?;
+        let index = self.store.index().remove()?;
         let mut transcripts = Vec::new();
         for (_, layout) in &derived {
             transcripts.push(self.drop_derived(layout, wait)?);
         }
         let mut done = EraseOutcome::default();
         let sessions: Vec<SessionId> = derived.iter().map(|(session, _)| *session).collect();
-        self.clear_quarantine(&sessions, &mut done.notes)?;
+        Quarantine::new(self.store).clear(&sessions, &mut done.notes)?;
         done.payloads = self.rewrite(&replacements, &layout)?;
         drop((index, transcripts, locks));
         self.note_erased(plan, unfinished.reason.as_deref(), &layout, lock)?;
@@ -261,33 +270,18 @@ impl LocalStore {
         self.forget_unfinished(unfinished)?;
         for session in sessions {
             // Best effort: both can be rebuilt later.
-            let _ = self.update_transcript(session);
+            let _ = self.store.update_transcript(session);
         }
-        let _ = self.seal(plan.session, Duration::ZERO);
+        let _ = self.store.seal(plan.session, Duration::ZERO);
         Ok(done)
     }
 
     /// Records the project of a session whose first event is to be erased. The id reveals nothing
     /// else.
     fn keep_project(&self, session: SessionId, layout: &SessionLayout) -> Result<(), StoreError> {
-        let Some(project) = self.project_of(session)? else { return Ok(()) };
-        give_project(&**self.storage(), layout, Some(&project))?;
-        self.storage().sync_dir(&layout.dir).map_err(storage_error("sync", &layout.dir))
-    }
-
-    pub(crate) fn wait_for_objects(
-        &self,
-        wait: Duration,
-    ) -> Result<Box<dyn StorageLock>, CollectError> {
-        let until = Instant::now() + wait;
-        loop {
-            match self.lock_objects() {
-                Err(CollectError::Busy) if Instant::now() < until => {
-                    std::thread::sleep(Duration::from_millis(5));
-                }
-                locked => return locked,
-            }
-        }
+        let Some(project) = self.store.finder().project_of(session)? else { return Ok(()) };
+        give_project(&**self.store.storage(), layout, Some(&project))?;
+        self.store.storage().sync_dir(&layout.dir).map_err(storage_error("sync", &layout.dir))
     }
 
     /// Removes what nothing names any more, and counts how many of these objects, and of the files
@@ -300,7 +294,7 @@ impl LocalStore {
         let named: HashSet<ObjectHash> = objects.iter().copied().collect();
         let reached = self.reached_from(&named)?;
         self.purge(&mut done.notes)?;
-        let places = self.packs().places(&reached).map_err(store_error)?;
+        let places = self.store.packs().places(&reached).map_err(store_error)?;
         for (hash, place) in reached.iter().zip(places) {
             match place {
                 None => done.objects += 1,
@@ -318,7 +312,7 @@ impl LocalStore {
     /// Removes every object that nothing names from the packs. The journals are read again, so that
     /// whatever an event names stays. The caller must hold the collection lock. Returns how many.
     fn purge(&self, notes: &mut Vec<String>) -> Result<u64, CollectError> {
-        let live = self.live_objects(&AssumedRemovals::default(), notes)?;
+        let live = self.store.collector().live_objects(&AssumedRemovals::default(), notes)?;
         self.purge_all_but(&live, notes)
     }
 
@@ -327,8 +321,8 @@ impl LocalStore {
         live: &HashSet<ObjectHash>,
         notes: &mut Vec<String>,
     ) -> Result<u64, CollectError> {
-        self.forget_workspaces()?;
-        let purged = self.packs().purge(live).map_err(store_error)?;
+        self.store.collector().forget_workspaces()?;
+        let purged = self.store.packs().purge(live).map_err(store_error)?;
         if purged.objects_left > 0 {
             return Err(CollectError::DamagedPacks { objects: purged.objects_left });
         }
@@ -344,7 +338,7 @@ impl LocalStore {
 
     /// These objects and the files of the snapshots among them, as far as they are in the packs.
     fn reached_from(&self, objects: &HashSet<ObjectHash>) -> Result<Vec<ObjectHash>, StoreError> {
-        let packs = self.packs();
+        let packs = self.store.packs();
         let read = |hash| packs.read(hash).map_err(store_error);
         let mut reach = Reach::default();
         for object in objects {
@@ -367,12 +361,12 @@ impl LocalStore {
     /// The first events that name one of these objects.
     fn names_of(&self, objects: &[ObjectHash]) -> Result<Vec<(SessionId, Seq)>, StoreError> {
         let mut names = Vec::new();
-        for name in self.names()? {
-            let layout = self.layout().session(&name);
-            let Identity::Known(id) = self.identify(&layout).map_err(store_error)? else {
+        for name in self.store.names()? {
+            let layout = self.store.layout().session(&name);
+            let Identity::Known(id) = self.store.identify(&layout).map_err(store_error)? else {
                 continue;
             };
-            let reader = self.reader_at(id, &layout);
+            let reader = self.store.reader_at(id, &layout);
             let mark = reader.mark().map_err(store_error)?;
             let walked = reader.journal().walk(WalkStart::beginning(), mark, &mut |found| {
                 if let JournalItem::Event { line, .. } = found
@@ -400,7 +394,7 @@ impl LocalStore {
         layout: &SessionLayout,
         wait: Duration,
     ) -> Result<Box<dyn StorageLock>, StoreError> {
-        let storage = &**self.storage();
+        let storage = &**self.store.storage();
         clear(storage, &layout.state())?;
         let path = layout.transcript();
         let until = Instant::now() + wait;
@@ -426,10 +420,10 @@ impl LocalStore {
         plan: &ErasePlan,
         layout: &SessionLayout,
     ) -> Result<Replacements, EraseError> {
-        let journal = Journal::new(self.storage().clone(), layout.journal());
+        let journal = Journal::new(self.store.storage().clone(), layout.journal());
         let wanted: BTreeSet<Seq> = plan.lines.iter().map(|line| line.seq).collect();
         let mut replacements = Replacements::new();
-        let mark = self.reader(plan.session)?.mark().map_err(store_error)?;
+        let mark = self.store.reader(plan.session)?.mark().map_err(store_error)?;
         let mut damage = None;
         let walked = journal.walk(WalkStart::beginning(), mark, &mut |found| {
             match found {
@@ -465,9 +459,9 @@ impl LocalStore {
         replacements: &Replacements,
         layout: &SessionLayout,
     ) -> Result<u64, EraseError> {
-        let storage = &**self.storage();
+        let storage = &**self.store.storage();
         let dir = layout.journal();
-        let journal = Journal::new(self.storage().clone(), dir.clone());
+        let journal = Journal::new(self.store.storage().clone(), dir.clone());
         remove_remains(storage, &dir)?;
         let mut erased = 0;
         for name in journal.segments().map_err(store_error)? {
@@ -489,7 +483,7 @@ impl LocalStore {
         lock: Box<dyn StorageLock>,
     ) -> Result<(), StoreError> {
         let mut noted: BTreeSet<(Seq, bool)> = BTreeSet::new();
-        let reader = self.reader(plan.session)?;
+        let reader = self.store.reader(plan.session)?;
         let mark = reader.mark().map_err(store_error)?;
         let walked = reader.journal().walk(WalkStart::beginning(), mark, &mut |found| {
             if let JournalItem::Event { line, .. } = found
@@ -512,7 +506,7 @@ impl LocalStore {
         if erasures.is_empty() {
             return Ok(());
         }
-        let writer = self.writer_with(plan.session, layout, lock)?;
+        let writer = self.store.writer_with(plan.session, layout, lock)?;
         writer.note_erased(&erasures)
     }
 }

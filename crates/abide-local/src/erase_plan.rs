@@ -9,13 +9,12 @@ use abide_model::{Kind, ObjectHash, Seq, SessionId, StoreError, Timestamp};
 use serde::Serialize;
 
 use crate::collection::AssumedRemovals;
-use crate::erase::EraseError;
+use crate::doctor::Quarantine;
+use crate::erase::{EraseError, Eraser};
 use crate::error::store_error;
 use crate::file_search::FileSearch;
 use crate::layout::shown;
 use crate::named_snapshots::{NamedBy, NamedSnapshots};
-use crate::past::MissingParentPolicy;
-use crate::store::LocalStore;
 
 /// An event whose payload is to be erased.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -105,10 +104,10 @@ impl EventPart {
     }
 }
 
-impl LocalStore {
+impl Eraser<'_> {
     /// Where the events of a session are: for a fork, the shared ones first and its own last.
     pub fn parts_of(&self, session: SessionId) -> Result<Vec<EventPart>, StoreError> {
-        let reader = self.reader(session)?;
+        let reader = self.store.reader(session)?;
         let past = reader.past().map_err(store_error)?;
         let mut parts: Vec<EventPart> = past
             .stretches()
@@ -125,7 +124,7 @@ impl LocalStore {
 
     /// The session's own events whose payload, objects included, contains a text.
     pub fn find_payloads(&self, session: SessionId, text: &str) -> Result<TextMatches, StoreError> {
-        let reader = self.reader(session)?;
+        let reader = self.store.reader(session)?;
         let mark = reader.mark().map_err(store_error)?;
         let mut matches = TextMatches::default();
         let mut found_in = Vec::new();
@@ -158,10 +157,11 @@ impl LocalStore {
     /// that contain it and that nothing in the store names.
     pub fn find_files(&self, parts: &[EventPart], text: &str) -> Result<FileMatches, StoreError> {
         let mut found = FileMatches::default();
-        let read = |hash| self.packs().read(hash).map_err(store_error);
+        let read = |hash| self.store.packs().read(hash).map_err(store_error);
         let mut search = FileSearch::new(text, &read);
         for part in parts {
-            let snapshots = self.named_snapshots(part.session)?;
+            let snapshots = NamedSnapshots::in_journal(&self.store.reader(part.session)?)
+                .map_err(store_error)?;
             for named in snapshots.staying().filter(|named| part.contains(named.seq)) {
                 let mut paths = Vec::new();
                 for snapshot in &named.snapshots {
@@ -179,9 +179,9 @@ impl LocalStore {
                 }
             }
         }
-        match self.live_objects(&AssumedRemovals::default(), &mut Vec::new()) {
+        match self.store.collector().live_objects(&AssumedRemovals::default(), &mut Vec::new()) {
             Ok(live) => {
-                let all = self.packs().objects().map_err(store_error)?;
+                let all = self.store.packs().objects().map_err(store_error)?;
                 for object in all.difference(&live) {
                     found.unnamed += u64::from(search.is_in(*object)?);
                 }
@@ -193,11 +193,11 @@ impl LocalStore {
             }
         }
         let sessions: Vec<SessionId> = parts.iter().map(|part| part.session).collect();
-        let kept = self.repairs_that_keep(&sessions)?;
+        let kept = Quarantine::new(self.store).count_kept(&sessions)?;
         if kept > 0 {
             found.notes.push(format!(
                 "copies of {kept} repairs in {} were not searched; delete those that are not needed",
-                shown(&self.layout().quarantine())
+                shown(&self.store.layout().quarantine())
             ));
         }
         if !search.unread.is_empty() {
@@ -209,24 +209,10 @@ impl LocalStore {
         Ok(found)
     }
 
-    pub(crate) fn named_snapshots(&self, session: SessionId) -> Result<NamedSnapshots, StoreError> {
-        let reader = self.reader(session)?;
-        let mark = reader.mark().map_err(store_error)?;
-        let mut snapshots = NamedSnapshots::of(&reader).map_err(store_error)?;
-        let walked = reader.journal().walk(WalkStart::beginning(), mark, &mut |found| {
-            if let JournalItem::Event { line, .. } = found {
-                snapshots.line(&line);
-            }
-            ControlFlow::Continue(())
-        });
-        walked.map_err(store_error)?;
-        Ok(snapshots)
-    }
-
     /// Plans the erasure of the payloads of these events, all of them the session's own. Changes
     /// nothing.
-    pub fn plan_erase(&self, session: SessionId, seqs: &[Seq]) -> Result<ErasePlan, EraseError> {
-        let reader = self.reader(session)?;
+    pub fn plan(&self, session: SessionId, seqs: &[Seq]) -> Result<ErasePlan, EraseError> {
+        let reader = self.store.reader(session)?;
         let mark = reader.mark().map_err(store_error)?;
         let wanted: BTreeSet<Seq> = seqs.iter().copied().collect();
         let mut lines = Vec::new();
@@ -261,7 +247,7 @@ impl LocalStore {
         if let Some(seq) = wanted.difference(&found).next() {
             return Err(EraseError::NoEvent { session, seq: *seq });
         }
-        let forks = self.heirs_of(session)?;
+        let forks = self.store.forker().descendants_of(session)?;
         for line in &lines {
             if self.is_structural(session, &line.kind)? {
                 let kind = line.kind.clone();
@@ -275,39 +261,7 @@ impl LocalStore {
     /// Whether the session would be read differently without the data of an event of this kind.
     fn is_structural(&self, session: SessionId, kind: &Kind) -> Result<bool, StoreError> {
         let made = *kind == Kind::SESSION_CREATED;
-        Ok(kind.is_structural() || made && self.parent_of(session)?.is_some())
-    }
-
-    fn parent_of(&self, session: SessionId) -> Result<Option<SessionId>, StoreError> {
-        let reader = self.reader(session)?;
-        let link = reader.past().map_err(store_error)?.link();
-        if link.is_some() {
-            return Ok(link.map(|parent| parent.session));
-        }
-        let state = reader.look(MissingParentPolicy::PassOver).map_err(store_error)?.state;
-        Ok(state.core.fields.parent.map(|parent| parent.session))
-    }
-
-    /// The descendants of this session: its forks, and theirs.
-    pub(crate) fn heirs_of(&self, session: SessionId) -> Result<Vec<SessionId>, StoreError> {
-        let mut parents = Vec::new();
-        for name in self.names()? {
-            if let Ok(abide_journal::Identity::Known(id)) =
-                self.identify(&self.layout().session(&name))
-                && let Some(parent) = self.parent_of(id)?
-            {
-                parents.push((id, parent));
-            }
-        }
-        let mut forks = vec![session];
-        let mut next = 0;
-        while let Some(parent) = forks.get(next).copied() {
-            let found = parents.iter().filter(|(id, of)| *of == parent && !forks.contains(id));
-            let found: Vec<SessionId> = found.map(|(id, _)| *id).collect();
-            forks.extend(found);
-            next += 1;
-        }
-        Ok(forks.split_off(1))
+        Ok(kind.is_structural() || made && self.store.forker().parent_of(session)?.is_some())
     }
 }
 

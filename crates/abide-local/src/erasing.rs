@@ -5,11 +5,10 @@ use abide_journal::{Access, read_full, write_full};
 use abide_model::{ObjectHash, Seq, SessionId, StoreError};
 use serde::{Deserialize, Serialize};
 
-use crate::erase::EraseError;
+use crate::erase::{EraseError, Eraser};
 use crate::erase_plan::ErasePlan;
 use crate::error::storage_error;
 use crate::layout::shown;
-use crate::store::LocalStore;
 
 /// An erasure that is in progress or was interrupted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,15 +51,15 @@ impl PendingErasure {
     }
 }
 
-impl LocalStore {
+impl Eraser<'_> {
     /// Whether an erasure is in progress or was interrupted.
     pub fn is_erasing(&self) -> bool {
-        self.storage().open(&self.layout().erasing(), Access::Read).is_ok()
+        self.store.storage().open(&self.store.layout().erasing(), Access::Read).is_ok()
     }
 
     pub(crate) fn read_unfinished(&self) -> Result<Vec<PendingErasure>, StoreError> {
-        let path = self.layout().erasing();
-        let file = match self.storage().open(&path, Access::Read) {
+        let path = self.store.layout().erasing();
+        let file = match self.store.storage().open(&path, Access::Read) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
             file => file.map_err(storage_error("open", &path))?,
         };
@@ -88,13 +87,13 @@ impl LocalStore {
         if !left.is_empty() {
             return self.write_unfinished(&left);
         }
-        let path = self.layout().erasing();
-        self.storage().remove(&path).map_err(storage_error("remove", &path))
+        let path = self.store.layout().erasing();
+        self.store.storage().remove(&path).map_err(storage_error("remove", &path))
     }
 
     fn write_unfinished(&self, all: &[PendingErasure]) -> Result<(), StoreError> {
-        let storage = &**self.storage();
-        let path = self.layout().erasing();
+        let storage = &**self.store.storage();
+        let path = self.store.layout().erasing();
         let temporary = path.with_extension("tmp");
         let file = storage
             .open(&temporary, Access::Create)
@@ -107,6 +106,6 @@ impl LocalStore {
         let written = file.truncate(0).and_then(|()| write_full(&*file, &bytes, 0));
         written.and_then(|()| file.sync()).map_err(storage_error("write", &temporary))?;
         storage.rename(&temporary, &path).map_err(storage_error("write", &path))?;
-        storage.sync_dir(self.root()).map_err(storage_error("sync", self.root()))
+        storage.sync_dir(self.store.root()).map_err(storage_error("sync", self.store.root()))
     }
 }

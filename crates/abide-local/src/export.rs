@@ -26,16 +26,22 @@ struct ExportSurvey {
     objects: HashMap<ObjectHash, u64>,
 }
 
-impl LocalStore {
+/// Exports sessions of a store as bundles.
+#[derive(Debug)]
+pub struct Exporter<'a> {
+    pub(crate) store: &'a LocalStore,
+}
+
+impl Exporter<'_> {
     /// Writes a bundle of a session: everything that can be read, including what an open writer has
     /// not acknowledged. A session that has lost an event or an object is refused. The output is a
     /// valid bundle only if this returns `Ok`.
-    pub fn export_bundle<W: Write>(
+    pub fn export<W: Write>(
         &self,
         session: SessionId,
         out: W,
     ) -> Result<BundleHeader, ExportError> {
-        let reader = self.reader(session)?;
+        let reader = self.store.reader(session)?;
         let parent = parent_of(&reader)?;
         let before = parent
             .map_or_else(|| (Seq::ZERO, Sum::genesis(session)), |parent| (parent.seq, parent.sum));
@@ -59,7 +65,7 @@ impl LocalStore {
         let mut write = |line: &JournalLine<'_>| -> Result<(), ExportError> {
             for named in line.objects() {
                 if !writer.has(named.hash) {
-                    let bytes = self.packs().read(named.hash).map_err(store_error)?;
+                    let bytes = self.store.packs().read(named.hash).map_err(store_error)?;
                     let bytes = bytes.ok_or_else(|| ExportError::Damaged {
                         session,
                         reason: format!(

@@ -6,13 +6,13 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use abide_journal::{Access, JournalError};
+use abide_journal::{Access, Identity, JournalError};
 use abide_journal::{JournalItem, Storage, WalkStart, read_full, write_full};
 use abide_model::{Fact, Kind, Seq, SessionFields, SessionId, SessionRef, StoreError};
 
 use crate::error::{storage_error, store_error};
 use crate::history::IndexDemand;
-use crate::keys::{self, SessionKey};
+use crate::keys::{self, Keys, SessionKey};
 use crate::layout::{SessionLayout, may_start_with, short_of};
 use crate::past::MissingParentPolicy;
 use crate::reader::LocalReader;
@@ -23,27 +23,29 @@ const LOOKED_AT: usize = 32;
 /// The longest project id.
 const PROJECT_BYTES: usize = 4096;
 
-impl LocalStore {
-    /// As [`Store::find`](abide_model::Store::find), blocking.
-    pub fn find_session(&self, reference: &SessionRef) -> Result<SessionId, StoreError> {
-        self.find_now(reference)
-    }
+/// Finds the sessions of a store, and the project and the key of each.
+#[derive(Debug)]
+pub struct SessionFinder<'a> {
+    pub(crate) store: &'a LocalStore,
+}
 
-    pub(crate) fn find_now(&self, reference: &SessionRef) -> Result<SessionId, StoreError> {
+impl<'a> SessionFinder<'a> {
+    /// The session that a reference means.
+    pub fn find(&self, reference: &SessionRef) -> Result<SessionId, StoreError> {
         let none = || StoreError::NoSession { reference: reference.to_string() };
         match reference {
-            SessionRef::Id(id) => self.layout_of(*id).map(|_| *id),
+            SessionRef::Id(id) => self.store.layout_of(*id).map(|_| *id),
             SessionRef::Latest => self.latest(None)?.ok_or_else(none),
             SessionRef::LatestIn(dir) => self.latest(Some(dir))?.ok_or_else(none),
             SessionRef::Key(key) => {
-                let first = self.options().projects.first().map_or("", String::as_str);
+                let first = self.store.options().projects.first().map_or("", String::as_str);
                 self.with_key(first, key)?.ok_or_else(none)
             }
             SessionRef::Prefix(prefix) if prefix.is_empty() => Err(none()),
             SessionRef::Prefix(prefix) => {
                 let mut fits = Vec::new();
-                for name in self.names()?.iter().filter(|name| may_start_with(name, prefix)) {
-                    let id = self.id_of(&self.layout().session(name));
+                for name in self.store.names()?.iter().filter(|name| may_start_with(name, prefix)) {
+                    let id = self.store.id_of(&self.store.layout().session(name));
                     fits.extend(id.filter(|id| {
                         id.short(12).starts_with(prefix.as_str())
                             || id.to_string().starts_with(prefix.as_str())
@@ -65,15 +67,15 @@ impl LocalStore {
     }
 
     /// Every session of the project, newest first.
-    pub(crate) fn sessions_now(&self) -> Result<Vec<SessionId>, StoreError> {
-        let projects = &self.options().projects;
-        let ask = |wanted| self.indexed(wanted, |index| index.of_projects(projects));
+    pub(crate) fn sessions(&self) -> Result<Vec<SessionId>, StoreError> {
+        let projects = &self.store.options().projects;
+        let ask = |wanted| self.store.index().ask(wanted, |index| index.of_projects(projects));
         if !projects.is_empty()
             && let Some(sessions) = ask(IndexDemand::AtHand)
         {
             return Ok(sessions);
         }
-        let names = self.names()?;
+        let names = self.store.names()?;
         if !projects.is_empty()
             && names.len() > LOOKED_AT
             && let Some(sessions) = ask(IndexDemand::Anyway)
@@ -82,7 +84,7 @@ impl LocalStore {
         }
         let mut sessions = Vec::new();
         for name in &names {
-            if let Some(id) = self.id_of(&self.layout().session(name))
+            if let Some(id) = self.store.id_of(&self.store.layout().session(name))
                 && self.is_of_project(id)?
             {
                 sessions.push(id);
@@ -95,12 +97,12 @@ impl LocalStore {
     /// The shortest prefix of a session's short id that no other session of the store shares.
     pub fn short_id(&self, session: SessionId) -> Result<String, StoreError> {
         let start = session.short(SessionId::SHORT);
-        let names = self.unsorted_names()?;
+        let names = self.store.unsorted_names()?;
         let near = names
             .iter()
             .filter(|name| short_of(name).is_some_and(|short| short.starts_with(&start)));
         let near: Vec<SessionId> =
-            near.filter_map(|name| self.id_of(&self.layout().session(name))).collect();
+            near.filter_map(|name| self.store.id_of(&self.store.layout().session(name))).collect();
         let shared = |length: usize| {
             near.iter().any(|one| *one != session && one.short(length) == session.short(length))
         };
@@ -126,14 +128,14 @@ impl LocalStore {
         key: &str,
     ) -> Result<Option<SessionId>, StoreError> {
         let known_by = self.known_by(project);
-        let (storage, dir) = (&**self.storage(), self.layout().keys());
+        let (storage, dir) = (&**self.store.storage(), self.store.layout().keys());
         // Checked before the key files: a session that is added later did not exist when it was
         // asked for.
         let mut told = keys::is_complete(storage, &dir);
         for project in &known_by {
             let of = SessionKey { project, key };
             match keys::get(storage, &dir, of)? {
-                Some(id) if self.is_made(id)? => return Ok(Some(id)),
+                Some(id) if self.store.is_made(id)? => return Ok(Some(id)),
                 // It names a session that does not exist, or none at all: search the sessions.
                 Some(_) => told = false,
                 None => told &= !keys::has_file(storage, &dir, of)?,
@@ -143,8 +145,8 @@ impl LocalStore {
     }
 
     /// The ids that a project is known by, including this one.
-    pub(crate) fn known_by<'a>(&'a self, project: &'a str) -> Vec<&'a str> {
-        let ours = &self.options().projects;
+    pub(crate) fn known_by(&self, project: &'a str) -> Vec<&'a str> {
+        let ours = &self.store.options().projects;
         if ours.iter().any(|one| one == project) {
             ours.iter().map(String::as_str).collect()
         } else {
@@ -158,8 +160,8 @@ impl LocalStore {
         projects: &[&str],
         key: &str,
     ) -> Result<Option<SessionId>, StoreError> {
-        for name in self.names()? {
-            if let Some(id) = self.id_of(&self.layout().session(&name))
+        for name in self.store.names()? {
+            if let Some(id) = self.store.id_of(&self.store.layout().session(&name))
                 && let (project, Some(found)) = self.project_and_key(id)?
                 && found == key
                 && projects.contains(&project.as_str())
@@ -175,8 +177,8 @@ impl LocalStore {
         &self,
         id: SessionId,
     ) -> Result<(String, Option<String>), StoreError> {
-        let layout = self.layout_of(id)?;
-        let reader = self.reader_at(id, &layout);
+        let layout = self.store.layout_of(id)?;
+        let reader = self.store.reader_at(id, &layout);
         let beginning = SessionStart::of(&reader, ReadExtent::FirstEvent).map_err(store_error)?;
         let project = reader.project(beginning.project)?;
         Ok((project.unwrap_or_default(), beginning.key))
@@ -190,7 +192,7 @@ impl LocalStore {
 
     /// Whether a session belongs to the project that the store was opened for.
     pub(crate) fn is_of_project(&self, session: SessionId) -> Result<bool, StoreError> {
-        let projects = &self.options().projects;
+        let projects = &self.store.options().projects;
         Ok(projects.is_empty() || projects.contains(&self.project_and_key(session)?.0))
     }
 
@@ -199,13 +201,14 @@ impl LocalStore {
     fn latest(&self, workspace: Option<&Path>) -> Result<Option<SessionId>, StoreError> {
         let workspace = workspace.map(SessionFields::workspace_text);
         let workspace = workspace.as_deref();
-        let projects = &self.options().projects;
-        let ask = |wanted| self.indexed(wanted, |index| index.latest(projects, workspace));
+        let projects = &self.store.options().projects;
+        let ask =
+            |wanted| self.store.index().ask(wanted, |index| index.latest(projects, workspace));
         if let Some(found) = ask(IndexDemand::AtHand) {
             return Ok(found);
         }
         let mut newest: Option<(SessionId, String)> = None;
-        for (at, name) in self.names()?.into_iter().enumerate() {
+        for (at, name) in self.store.names()?.into_iter().enumerate() {
             let second: String = name.chars().take(19).collect();
             if newest.as_ref().is_some_and(|(_, newest)| *newest != second) {
                 break;
@@ -217,8 +220,8 @@ impl LocalStore {
             {
                 return Ok(found);
             }
-            let layout = self.layout().session(&name);
-            if let Some(id) = self.id_of(&layout)
+            let layout = self.store.layout().session(&name);
+            if let Some(id) = self.store.id_of(&layout)
                 && newest.as_ref().is_none_or(|(newest, _)| id > *newest)
                 && self.is_meant(id, &layout, workspace)?
             {
@@ -235,12 +238,12 @@ impl LocalStore {
         layout: &SessionLayout,
         workspace: Option<&str>,
     ) -> Result<bool, StoreError> {
-        let reader = self.reader_at(id, layout);
+        let reader = self.store.reader_at(id, layout);
         let beginning = SessionStart::of(&reader, ReadExtent::Use).map_err(store_error)?;
         if beginning.empty {
             return Ok(false);
         }
-        let projects = &self.options().projects;
+        let projects = &self.store.options().projects;
         if !projects.is_empty() {
             let project = reader.project(beginning.project)?;
             if project.is_none_or(|project| !projects.contains(&project)) {
@@ -250,6 +253,47 @@ impl LocalStore {
         let Some(workspace) = workspace else { return Ok(true) };
         let core = reader.look(MissingParentPolicy::PassOver).map_err(store_error)?.state.core;
         Ok(core.fields.workspace.as_deref() == Some(workspace))
+    }
+
+    /// The keys, after making sure that every session's key has a file.
+    pub(crate) fn all_keys(&self) -> Result<Keys, StoreError> {
+        let keys = Keys::lock(self.store.storage(), self.store.layout().keys())?;
+        if !keys.complete() {
+            for name in self.store.names()? {
+                let layout = self.store.layout().session(&name);
+                if let Identity::Known(id) = self.store.identify(&layout).map_err(store_error)? {
+                    let (project, key) = self.project_and_key(id)?;
+                    if let Some(key) = &key {
+                        keys.put(SessionKey { project: &project, key }, id)?;
+                    }
+                }
+            }
+            keys.set_complete()?;
+        }
+        Ok(keys)
+    }
+
+    /// The session that has a key in a project (under any of its ids), whether or not it was
+    /// created.
+    pub(crate) fn key_holder(
+        &self,
+        keys: &Keys,
+        project: &str,
+        key: &str,
+    ) -> Result<Option<SessionId>, StoreError> {
+        let known_by = self.known_by(project);
+        for project in &known_by {
+            let of = SessionKey { project, key };
+            let holder = match keys.get(of)? {
+                // The file does not tell: search the sessions.
+                None if keys.has_file(of)? => self.search_key(&[project], key)?,
+                known => known,
+            };
+            if holder.is_some() {
+                return Ok(holder);
+            }
+        }
+        Ok(None)
     }
 }
 

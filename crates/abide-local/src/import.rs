@@ -11,13 +11,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use abide_journal::{
-    AcknowledgedEnd, Appender, BundleHeader, BundleParent, BundleReader, BundleRecord, Identity,
-    ImportError, ImportOutcome, ImportedBundle, Journal, JournalEnd, JournalItem, JournalLine,
-    LinePayload, LockMode, SegmentForm, SegmentName, StorageLock, Sum, WalkStart, Watermark,
+    AcknowledgedEnd, BundleHeader, BundleParent, BundleReader, BundleRecord, Identity, ImportError,
+    ImportOutcome, ImportedBundle, JournalEnd, JournalItem, JournalLine, LinePayload, LockMode,
+    SegmentForm, SegmentName, StorageLock, Sum, WalkStart, Watermark,
 };
-use abide_model::{
-    Durability, Fact, Kind, ObjectHash, ReadFinding, Seq, SessionFields, SessionId, StoreError,
-};
+use abide_model::{Fact, Kind, ObjectHash, ReadFinding, Seq, SessionFields, SessionId, StoreError};
 
 use crate::changed::ChangedMark;
 use crate::collection::AssumedRemovals;
@@ -25,53 +23,62 @@ use crate::error::{storage_error, store_error};
 use crate::find::give_project;
 use crate::keys::{Keys, SessionKey};
 use crate::layout::{SessionLayout, shown};
+use crate::named_snapshots::NamedSnapshots;
 use crate::past::MissingParentPolicy;
 use crate::reader::note_of;
 use crate::recovery;
 use crate::removal::delete;
 use crate::sealer::seal_all;
+use crate::settle::settle;
 use crate::stage::{ImportStage, clear};
 use crate::store::{LocalStore, Upkeep};
 
-impl LocalStore {
+/// Imports bundles into a store.
+#[derive(Debug)]
+pub struct Importer<'a> {
+    pub(crate) store: &'a LocalStore,
+}
+
+impl Importer<'_> {
     /// Imports the session of a bundle. When it returns `Ok`, the result is durable. If an existing
     /// session grows, waits this long for another writer.
-    pub fn import_bundle<R: Read>(
+    pub fn import<R: Read>(
         &self,
         bundle: BundleReader<R>,
         wait: Duration,
     ) -> Result<ImportedBundle, ImportError> {
-        self.import_bundle_of(bundle, None, wait)
+        self.import_of(bundle, None, wait)
     }
 
-    /// As [`LocalStore::import_bundle`]. A new session that names no project is assigned to this
+    /// As [`Importer::import`]. A new session that names no project is assigned to this
     /// one, else to the one that the store was opened for.
-    pub fn import_bundle_of<R: Read>(
+    pub fn import_of<R: Read>(
         &self,
         mut bundle: BundleReader<R>,
         project: Option<&str>,
         wait: Duration,
     ) -> Result<ImportedBundle, ImportError> {
         let id = bundle.header().session;
-        if !self.is_made(id)? {
+        if !self.store.is_made(id)? {
             let parent = bundle.header().parent;
-            let _parents_stay = parent.is_some().then(|| self.keep_sessions()).transpose()?;
+            let _parents_stay =
+                parent.is_some().then(|| self.store.cleaner().keep_sessions()).transpose()?;
             self.check_parent(bundle.header())?;
             if let Some(parent) = parent {
-                self.durable_place(parent.session, Some(parent.seq))?;
+                self.store.forker().durable_place(parent.session, Some(parent.seq))?;
             }
             self.check_room(bundle.left())?;
             let stage = self.stage(id, before(bundle.header()), wait)?;
             // Another import may have been first.
-            if !self.is_made(id)? {
+            if !self.store.is_made(id)? {
                 return self.import_new(bundle, project, stage);
             }
         }
-        let layout = self.layout_of(id)?;
+        let layout = self.store.layout_of(id)?;
         let (here, durable) = self.reach(id)?;
         let events = bundle.header().last();
         if events > here {
-            let lock = self.lock_session(id, &layout, wait)?;
+            let lock = self.store.lock_session(id, &layout, wait)?;
             return self.forward(bundle, &layout, lock, wait);
         }
         let mut compared = self.compare(&mut bundle, id, None)?;
@@ -83,29 +90,26 @@ impl LocalStore {
         // It may come from a recent import whose last sync failed.
         if events == here
             && durable < here
-            && let Ok(lock) = self.lock_session(id, &layout, Duration::ZERO)
+            && let Ok(lock) = self.store.lock_session(id, &layout, Duration::ZERO)
         {
-            self.settle(id, &layout, lock)?;
+            settle(self.store, id, &layout, lock)?;
         }
         Ok(compared.imported(&bundle, outcome))
     }
 
     /// Reads a bundle to its end and reports what an import would do. Writes nothing.
-    pub fn check_bundle<R: Read>(
-        &self,
-        bundle: BundleReader<R>,
-    ) -> Result<ImportedBundle, ImportError> {
-        self.check_bundle_of(bundle, None)
+    pub fn check<R: Read>(&self, bundle: BundleReader<R>) -> Result<ImportedBundle, ImportError> {
+        self.check_of(bundle, None)
     }
 
-    /// The same for [`LocalStore::import_bundle_of`].
-    pub fn check_bundle_of<R: Read>(
+    /// The same for [`Importer::import_of`].
+    pub fn check_of<R: Read>(
         &self,
         mut bundle: BundleReader<R>,
         project: Option<&str>,
     ) -> Result<ImportedBundle, ImportError> {
         let id = bundle.header().session;
-        if self.is_made(id)? {
+        if self.store.is_made(id)? {
             let mut compared = self.compare(&mut bundle, id, None)?;
             let outcome = rest(&mut bundle, &compared)?;
             self.find_unerased_files(id, &mut compared)?;
@@ -156,13 +160,13 @@ impl LocalStore {
         stage: &ImportStage,
         end: JournalEnd,
     ) -> Result<(), ImportError> {
-        let storage = self.storage();
-        let layout = self.free_layout(id)?;
+        let storage = self.store.storage();
+        let layout = self.store.free_layout(id)?;
         for dir in [layout.dir.clone(), layout.state()] {
             storage.make_dir(&dir).map_err(storage_error("create", &dir))?;
         }
-        let _lock = self.lock_session(id, &layout, Duration::from_secs(2))?;
-        if self.identify(&layout).map_err(store_error)? != Identity::Empty {
+        let _lock = self.store.lock_session(id, &layout, Duration::from_secs(2))?;
+        if self.store.identify(&layout).map_err(store_error)? != Identity::Empty {
             return Err(StoreError::Damaged {
                 place: shown(&layout.dir),
                 reason: "it already has events".to_owned(),
@@ -172,13 +176,13 @@ impl LocalStore {
         // What a crash left of a session that was never created.
         clear(&**storage, &layout.journal())?;
         give_project(&**storage, &layout, beginning.given.as_deref())?;
-        for dir in [layout.dir.clone(), self.sessions_dir()] {
+        for dir in [layout.dir.clone(), self.store.sessions_dir()] {
             storage.sync_dir(&dir).map_err(storage_error("sync", &dir))?;
         }
         let project = beginning.project.as_str();
         let key = beginning.key.as_deref();
         let keys = key.map(|key| self.take_key(project, key, id)).transpose()?;
-        let mut changed = ChangedMark::new(storage, self.layout(), &layout.dir);
+        let mut changed = ChangedMark::new(storage, self.store.layout(), &layout.dir);
         changed.before();
         // From here on the session exists.
         storage
@@ -203,7 +207,7 @@ impl LocalStore {
         lock: Box<dyn StorageLock>,
         wait: Duration,
     ) -> Result<ImportedBundle, ImportError> {
-        let storage = self.storage();
+        let storage = self.store.storage();
         let id = bundle.header().session;
         let end = self.next_segment(id, layout)?;
         let mut stage = self.stage(id, end, wait)?;
@@ -228,9 +232,9 @@ impl LocalStore {
         }
         let end = stage.finish()?;
         // A segment asserts that everything before it is durable, so make that true first.
-        let _appender = self.settle(id, layout, lock)?;
+        let _appender = settle(self.store, id, layout, lock)?;
         let journal = layout.journal();
-        let mut changed = ChangedMark::new(storage, self.layout(), &layout.dir);
+        let mut changed = ChangedMark::new(storage, self.store.layout(), &layout.dir);
         changed.before();
         for number in stage.segments() {
             let name = SegmentName { number: *number, form: SegmentForm::Plain }.file_name();
@@ -251,8 +255,8 @@ impl LocalStore {
 
     /// Checks that there is room for what a bundle unpacks to.
     fn check_room(&self, needed: u64) -> Result<(), ImportError> {
-        let root = self.root();
-        let free = self.storage().free_bytes(root);
+        let root = self.store.root();
+        let free = self.store.storage().free_bytes(root);
         let free = free.map_err(storage_error("see the free space of", root))?;
         if needed > free { Err(ImportError::NoRoom { needed, free }) } else { Ok(()) }
     }
@@ -265,7 +269,7 @@ impl LocalStore {
         id: SessionId,
         mut stage: Option<&mut ImportStage>,
     ) -> Result<BundleComparison, ImportError> {
-        let reader = self.reader(id)?;
+        let reader = self.store.reader(id)?;
         let mark = reader.mark().map_err(store_error)?;
         let mut compared = BundleComparison {
             last: bundle.header().before(),
@@ -342,16 +346,19 @@ impl LocalStore {
         if !compared.erases_files {
             return Ok(());
         }
-        let snapshots = self.named_snapshots(id)?;
+        let snapshots = NamedSnapshots::in_journal(&self.store.reader(id)?).map_err(store_error)?;
         let named: Vec<(Seq, ObjectHash)> = snapshots.erased().collect();
         let hashes: Vec<ObjectHash> = named.iter().map(|(_, hash)| *hash).collect();
-        let places = self.packs().places(&hashes).map_err(store_error)?;
+        let places = self.store.packs().places(&hashes).map_err(store_error)?;
         let mut here: Vec<_> =
             named.iter().zip(places).filter_map(|(named, place)| place.map(|_| named)).collect();
         if !here.is_empty() {
             // If it is unknown what is named, assume that these are not.
-            let live =
-                self.live_objects(&AssumedRemovals::default(), &mut Vec::new()).unwrap_or_default();
+            let live = self
+                .store
+                .collector()
+                .live_objects(&AssumedRemovals::default(), &mut Vec::new())
+                .unwrap_or_default();
             here.retain(|(_, hash)| !live.contains(hash));
         }
         compared.unerased.extend(here.iter().map(|(seq, _)| *seq));
@@ -362,7 +369,7 @@ impl LocalStore {
 
     /// The last event of the existing session, and the last that is known to be durable.
     fn reach(&self, id: SessionId) -> Result<(Seq, Seq), StoreError> {
-        let reader = self.reader(id)?;
+        let reader = self.store.reader(id)?;
         let mark = reader.mark().map_err(store_error)?.map_or(Seq::ZERO, |mark| mark.seq);
         Ok((reader.last().map_err(store_error)?, mark))
     }
@@ -386,59 +393,28 @@ impl LocalStore {
         id: SessionId,
         layout: &SessionLayout,
     ) -> Result<recovery::RecoveryScan, StoreError> {
-        self.reader_at(id, layout).look(MissingParentPolicy::PassOver).map_err(store_error)
-    }
-
-    /// Recovers the end of a session and makes all of it durable, as a writer does before it
-    /// appends. The lock is held until the returned value is dropped.
-    pub(crate) fn settle(
-        &self,
-        id: SessionId,
-        layout: &SessionLayout,
-        lock: Box<dyn StorageLock>,
-    ) -> Result<SessionHold, StoreError> {
-        let storage = self.storage();
-        let mut look = self.look(id, layout)?;
-        let names = vec![layout.journal(), layout.dir.clone(), self.sessions_dir()];
-        if look.segments.last().is_some_and(|last| last.form == SegmentForm::Sealed) {
-            // It was made durable before it was sealed.
-            for dir in names {
-                storage.sync_dir(&dir).map_err(storage_error("sync", &dir))?;
-            }
-            return Ok(SessionHold { _lock: Some(lock), _appender: None });
-        }
-        let journal = Journal::new(storage.clone(), layout.journal());
-        let mark = Watermark::read(&**storage, &layout.watermark()).map_err(store_error)?;
-        let mended =
-            recovery::mend(&**storage, &journal, id, &mut look, mark).map_err(store_error)?;
-        let new_names = if mended.new_name { names } else { Vec::new() };
-        let to = self.append_to(id, layout);
-        let mut appender =
-            Appender::resume(to, lock, look.end, mended.durable, new_names).map_err(store_error)?;
-        let last = (look.end.seq, look.end.sum);
-        appender.commit(&[], last, Durability::Synced).map_err(store_error)?;
-        Ok(SessionHold { _lock: None, _appender: Some(appender) })
+        self.store.reader_at(id, layout).look(MissingParentPolicy::PassOver).map_err(store_error)
     }
 
     /// Writes the watermark.
     fn mark(&self, layout: &SessionLayout, end: JournalEnd) -> Result<(), StoreError> {
         let JournalEnd { segment, offset, seq, sum } = end;
-        let watermark = Watermark::open(&**self.storage(), &layout.watermark());
+        let watermark = Watermark::open(&**self.store.storage(), &layout.watermark());
         watermark.map_err(store_error)?.write(AcknowledgedEnd { seq, sum, segment, offset });
         Ok(())
     }
 
     /// Compresses finished segments. A segment that cannot be sealed stays plain.
     fn seal_beside(&self, layout: &SessionLayout) {
-        if self.upkeep() == Upkeep::Beside {
-            let _ = seal_all(self.storage(), &layout.journal(), &|| false);
+        if self.store.upkeep() == Upkeep::Beside {
+            let _ = seal_all(self.store.storage(), &layout.journal(), &|| false);
         }
     }
 
     /// Deletes what interrupted imports left. Returns how many there were, and notes those that are
     /// running.
     pub(crate) fn clear_imports(&self, notes: &mut Vec<String>) -> Result<u64, StoreError> {
-        let (storage, dir) = (&**self.storage(), self.imports_dir());
+        let (storage, dir) = (&**self.store.storage(), self.store.imports_dir());
         let names = match storage.list(&dir) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(0),
             names => names.map_err(storage_error("list", &dir))?,
@@ -467,14 +443,14 @@ impl LocalStore {
         end: JournalEnd,
         wait: Duration,
     ) -> Result<ImportStage, StoreError> {
-        let storage = self.storage();
-        let imports: PathBuf = self.imports_dir();
+        let storage = self.store.storage();
+        let imports: PathBuf = self.store.imports_dir();
         storage.make_dir(&imports).map_err(storage_error("create", &imports))?;
         let lock_path = imports.join(format!("{id}.lock"));
-        let lock = self.lock_at(id, &lock_path, wait)?;
+        let lock = self.store.lock_at(id, &lock_path, wait)?;
         let dir = imports.join(id.to_string());
-        let limit = self.config().journal.segment_bytes;
-        let packs = self.packs().clone();
+        let limit = self.store.config().journal.segment_bytes;
+        let packs = self.store.packs().clone();
         ImportStage::begin(storage.clone(), id, dir, (lock_path, lock), packs, limit, end)
     }
 
@@ -484,10 +460,10 @@ impl LocalStore {
             return Ok(());
         };
         let missing = ImportError::NoParent { session: bundle.session, parent, seq };
-        if !self.is_made(parent)? {
+        if !self.store.is_made(parent)? {
             return Err(missing);
         }
-        let here = self.reader(parent)?.sum_of(seq).map_err(store_error)?;
+        let here = self.store.reader(parent)?.sum_of(seq).map_err(store_error)?;
         if here != Some(sum) {
             return Err(missing);
         }
@@ -507,13 +483,13 @@ impl LocalStore {
             _ => SessionFields::default(),
         };
         let given = if fields.project_id.is_none() {
-            told.map(str::to_owned).or_else(|| self.options().projects.first().cloned())
+            told.map(str::to_owned).or_else(|| self.store.options().projects.first().cloned())
         } else {
             None
         };
         let project = fields.project_id.or_else(|| given.clone()).unwrap_or_default();
         if let Some(key) = &fields.key
-            && let Some(session) = self.with_key(&project, key)?
+            && let Some(session) = self.store.finder().with_key(&project, key)?
             && session != id
         {
             return Err(ImportError::KeyTaken { key: key.clone(), session });
@@ -524,10 +500,10 @@ impl LocalStore {
     /// Prepares for a session that has this key: until the key is put, the keys are incomplete, so
     /// that after a crash the sessions are searched for theirs.
     fn take_key(&self, project: &str, key: &str, id: SessionId) -> Result<Keys, ImportError> {
-        let keys = self.all_keys()?;
-        if let Some(session) = self.key_holder(&keys, project, key)?
+        let keys = self.store.finder().all_keys()?;
+        if let Some(session) = self.store.finder().key_holder(&keys, project, key)?
             && session != id
-            && self.is_made(session)?
+            && self.store.is_made(session)?
         {
             return Err(ImportError::KeyTaken { key: key.to_owned(), session });
         }
@@ -571,12 +547,6 @@ struct IncomingLine {
     seq: Seq,
     sum: Sum,
     erased: bool,
-}
-
-/// Keeps a session locked.
-pub(crate) struct SessionHold {
-    _lock: Option<Box<dyn StorageLock>>,
-    _appender: Option<Appender>,
 }
 
 /// Reads the rest of a bundle to its end, importing nothing.

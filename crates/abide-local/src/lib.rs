@@ -21,7 +21,6 @@ mod changed;
 mod cleanup;
 mod collection;
 mod config;
-mod deletion;
 mod directory;
 mod disk_use;
 mod doctor;
@@ -36,6 +35,7 @@ mod fork;
 mod heartbeat;
 mod history;
 mod import;
+mod jobs;
 mod keys;
 mod layout;
 mod liveness;
@@ -50,7 +50,7 @@ mod recovery;
 mod relay;
 mod removal;
 mod sealer;
-mod session_dir;
+mod settle;
 mod shield;
 mod small_file;
 mod snapshot;
@@ -73,18 +73,23 @@ pub use abide_journal::{
 pub use abide_model::doing::{ActiveTask, OpenCall, OpenTurn, OrphanProcess, SessionLiveness};
 pub use abide_model::{CreatedSession, DeleteError};
 pub use cleanup::{
-    CleanupOutcome, CleanupPlan, CleanupRules, ClockJump, DailyCleanup, SessionRemoval,
+    Cleaner, CleanupOutcome, CleanupPlan, CleanupRules, ClockJump, DailyCleanup, SessionRemoval,
 };
-pub use collection::CollectError;
+pub use collection::{CollectError, Collector};
 pub use config::{Config, HeldProjects, ProjectConfig, STORE_VERSION, holds_many_projects};
 pub use disk_use::{DiskUse, ProjectUse, SessionUse};
 pub use doctor::{
     ConsideredStrategy, Doctor, Examination, FinishedRepair, RecordedLosses, RepairAction,
     RepairAftermath, RepairPlan, RepairRequest, RepairStrategy, UndoPlan,
 };
-pub use erase::{EraseError, EraseOutcome, Leftovers};
+pub use erase::{EraseError, EraseOutcome, Eraser, Leftovers};
 pub use erase_plan::{EraseLine, ErasePlan, EventPart, FileMatch, FileMatches, TextMatches};
-pub use history::{IndexProgress, IndexProgressCallback};
+pub use export::Exporter;
+pub use find::SessionFinder;
+pub use fork::Forker;
+pub use history::{IndexProgress, IndexProgressCallback, StoreIndex};
+pub use import::Importer;
+pub use liveness::LivenessChecker;
 pub use objects::LocalObjects;
 pub use parents::make_parents;
 pub use person::UserDirs;
@@ -95,6 +100,7 @@ pub use place::{
 };
 pub use reader::LocalReader;
 pub use relay::{HeldWriters, LocalChildSocket, write_as_child};
+pub use removal::SessionRemover;
 pub use small_file::read_small_file;
 pub use store::{LocalOptions, LocalStore, Upkeep};
 pub use store_finder::StoreFinder;

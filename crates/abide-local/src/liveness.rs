@@ -18,15 +18,21 @@ const LOOKS: usize = 8;
 /// The pause between retries.
 const PAUSE: Duration = Duration::from_millis(1);
 
-impl LocalStore {
+/// Checks whether the writers of sessions are alive.
+#[derive(Debug)]
+pub struct LivenessChecker<'a> {
+    pub(crate) store: &'a LocalStore,
+}
+
+impl LivenessChecker<'_> {
     /// The liveness of a session's writer.
-    pub fn liveness(&self, session: SessionId) -> Result<SessionLiveness, StoreError> {
-        let mut found = self.livenesses(&[session]);
+    pub fn check(&self, session: SessionId) -> Result<SessionLiveness, StoreError> {
+        let mut found = self.check_all(&[session]);
         found.pop().unwrap_or_else(|| Err(StoreError::NoSession { reference: session.to_string() }))
     }
 
     /// The liveness of the writers of these sessions, each on its own.
-    pub fn livenesses(&self, sessions: &[SessionId]) -> Vec<Result<SessionLiveness, StoreError>> {
+    pub fn check_all(&self, sessions: &[SessionId]) -> Vec<Result<SessionLiveness, StoreError>> {
         let mut processes = None;
         let one = |session: &SessionId| {
             let mut found = self.look_for_writer(*session)?;
@@ -42,15 +48,15 @@ impl LocalStore {
     /// Whether somebody has this session open, as far as its lock tells.
     #[must_use]
     pub fn is_held(&self, session: SessionId) -> bool {
-        self.layout_of(session).is_ok_and(|layout| {
+        self.store.layout_of(session).is_ok_and(|layout| {
             let holder = self.holder_at(&layout);
             self.lock_seen(&layout, holder.as_ref()) == LockObservation::Held
         })
     }
 
     fn look_for_writer(&self, session: SessionId) -> Result<SessionLiveness, StoreError> {
-        let layout = self.layout_of(session)?;
-        let reader = self.reader_at(session, &layout);
+        let layout = self.store.layout_of(session)?;
+        let reader = self.store.reader_at(session, &layout);
         let mut looks = 0;
         loop {
             looks += 1;
@@ -93,7 +99,7 @@ impl LocalStore {
         holder: Option<WriterHolder>,
         state: &SessionState,
     ) -> LivenessEvidence {
-        let env = &self.options().env;
+        let env = &self.store.options().env;
         let process = holder.as_ref().map_or(ProcessObservation::Unknown, |holder| {
             process_seen(holder.process, holder.started)
         });
@@ -110,14 +116,14 @@ impl LocalStore {
     }
 
     fn holder_at(&self, layout: &SessionLayout) -> Option<WriterHolder> {
-        holder_in(&**self.storage(), &layout.lock())
+        holder_in(&**self.store.storage(), &layout.lock())
     }
 
     /// Whether the lock is held. If nobody is named in its file, the file may not exist, and is not
     /// created for this.
     fn lock_seen(&self, layout: &SessionLayout, holder: Option<&WriterHolder>) -> LockObservation {
         let path = layout.lock();
-        let storage: &dyn Storage = &**self.storage();
+        let storage: &dyn Storage = &**self.store.storage();
         if holder.is_none() && storage.modified(&path).is_err() {
             return LockObservation::Unknown;
         }

@@ -4,8 +4,9 @@
 //! checkpoint, and an erasure the files of a rewind.
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 
-use abide_journal::{JournalError, JournalLine};
+use abide_journal::{JournalError, JournalItem, JournalLine, WalkStart};
 use abide_model::{Fact, Kind, ObjectHash, Seq};
 
 use crate::past::CheckpointNumbers;
@@ -51,6 +52,19 @@ impl NamedSnapshots {
     pub(crate) fn of(reader: &LocalReader) -> Result<Self, JournalError> {
         let numbers = reader.checkpoints_before()?;
         Ok(Self { all: Vec::new(), thinned: BTreeSet::new(), erased: BTreeSet::new(), numbers })
+    }
+
+    /// The snapshots that the journal of a session names.
+    pub(crate) fn in_journal(reader: &LocalReader) -> Result<Self, JournalError> {
+        let mark = reader.mark()?;
+        let mut snapshots = Self::of(reader)?;
+        reader.journal().walk(WalkStart::beginning(), mark, &mut |found| {
+            if let JournalItem::Event { line, .. } = found {
+                snapshots.line(&line);
+            }
+            ControlFlow::Continue(())
+        })?;
+        Ok(snapshots)
     }
 
     /// Treats these checkpoints as removed.

@@ -5,10 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use abide_journal::{JournalError, PackWriter, Packs};
 use abide_model::{NewObject, ObjectBatch, ObjectHash, ObjectReceiver, Objects, StoreError};
 
-use crate::LocalStore;
 use crate::error::store_error;
 
-/// The objects of a [`LocalStore`]. Reading neither writes nor locks. From the first check for an
+/// The objects of a [`LocalStore`](crate::LocalStore). Reading neither writes nor locks. From the first check for an
 /// object, or the first one stored, nothing is collected until this is dropped.
 #[derive(Debug)]
 pub struct LocalObjects {
@@ -16,14 +15,11 @@ pub struct LocalObjects {
     writer: Mutex<Option<Arc<PackWriter>>>,
 }
 
-impl LocalStore {
-    /// The store's objects, for reading and writing.
-    pub fn objects(&self) -> Result<LocalObjects, StoreError> {
-        Ok(LocalObjects { packs: self.packs().clone(), writer: Mutex::default() })
-    }
-}
-
 impl LocalObjects {
+    pub(crate) fn new(packs: Arc<Packs>) -> Self {
+        Self { packs, writer: Mutex::default() }
+    }
+
     /// The pack writer. Waits for a running collection.
     fn writer(&self) -> Result<Arc<PackWriter>, JournalError> {
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use abide_journal::{
     Access, AppendTarget, Appender, Disk, Environment, Identity, Journal, JournalError, LockMode,
@@ -18,11 +18,13 @@ use abide_model::{
 use crate::changed::ChangedMark;
 use crate::config::Config;
 use crate::directory::SessionDirectory;
+use crate::disk_use::{DiskUse, disk_use};
 use crate::error::{storage_error, store_error};
 use crate::heartbeat::{Heartbeat, holder_in, name_holder};
 use crate::history::IndexProgressCallback;
-use crate::keys::{Keys, SessionKey};
+use crate::keys::SessionKey;
 use crate::layout::{SessionLayout, StoreLayout, session_name, short_of, shown};
+use crate::objects::LocalObjects;
 use crate::past::MissingParentPolicy;
 use crate::reader::LocalReader;
 use crate::recovery;
@@ -30,6 +32,7 @@ use crate::relay::{HeldWriters, LocalChildSocket, write_as_child};
 use crate::sealer::{Sealer, SealingOutcome, seal_all};
 use crate::shield;
 use crate::snapshot::{CachedJournalEnd, StateCache, StatePages};
+use crate::store_id;
 use crate::transcript::{TranscriptSession, TranscriptTarget, TranscriptWorker};
 use crate::writer::{LocalWriter, WriterStart};
 
@@ -166,7 +169,7 @@ impl LocalStore {
 
     /// Best effort: if it fails, the next writer tries again.
     fn mark_as_of_many(&mut self) {
-        if let Ok(Some(_lock)) = self.lock_cleanup(LockMode::Exclusive)
+        if let Ok(Some(_lock)) = self.cleaner().lock_cleanup(LockMode::Exclusive)
             && let Ok(config) = Config::mark(&**self.storage(), &self.layout.config())
         {
             self.config.projects = config.projects;
@@ -207,6 +210,35 @@ impl LocalStore {
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.layout.root
+    }
+
+    /// The directory of a session.
+    ///
+    /// # Errors
+    ///
+    /// There is no such session, or the store cannot be read.
+    pub fn session_dir(&self, id: SessionId) -> Result<PathBuf, StoreError> {
+        Ok(self.layout_of(id)?.dir)
+    }
+
+    /// The store's id; `None` if it has none yet.
+    pub fn store_id(&self) -> Option<String> {
+        store_id::read(&**self.storage(), &self.layout)
+    }
+
+    /// The store's id, created if it has none. Durable.
+    pub fn make_store_id(&self) -> Result<String, StoreError> {
+        store_id::make(self)
+    }
+
+    /// The disk usage of the store.
+    pub fn disk_use(&self) -> Result<DiskUse, StoreError> {
+        disk_use(self)
+    }
+
+    /// The store's objects, for reading and writing.
+    pub fn objects(&self) -> Result<LocalObjects, StoreError> {
+        Ok(LocalObjects::new(self.packs.clone()))
     }
 
     /// The directory for derived data of this machine.
@@ -353,8 +385,8 @@ impl LocalStore {
         // A key counts within the caller's project.
         let session = session.in_project(projects);
         let project = session.fields.project_id.clone().unwrap_or_default();
-        let keys = self.all_keys()?;
-        let id = match self.key_holder(&keys, &project, &key)? {
+        let keys = self.finder().all_keys()?;
+        let id = match self.finder().key_holder(&keys, &project, &key)? {
             Some(id) if self.is_made(id)? => return Ok(CreatedSession::known(id)),
             // The key was assigned and the session never created: a crash between the two.
             Some(id) => id,
@@ -366,47 +398,6 @@ impl LocalStore {
         };
         let (session, beginning) = begin(id, session)?;
         self.create_at(id, session, beginning).map(|()| CreatedSession::new(id))
-    }
-
-    /// The keys, after making sure that every session's key has a file.
-    pub(crate) fn all_keys(&self) -> Result<Keys, StoreError> {
-        let keys = Keys::lock(self.storage(), self.layout.keys())?;
-        if !keys.complete() {
-            for name in self.names()? {
-                let layout = self.layout.session(&name);
-                if let Identity::Known(id) = self.identify(&layout).map_err(store_error)? {
-                    let (project, key) = self.project_and_key(id)?;
-                    if let Some(key) = &key {
-                        keys.put(SessionKey { project: &project, key }, id)?;
-                    }
-                }
-            }
-            keys.set_complete()?;
-        }
-        Ok(keys)
-    }
-
-    /// The session that has a key in a project (under any of its ids), whether or not it was
-    /// created.
-    pub(crate) fn key_holder(
-        &self,
-        keys: &Keys,
-        project: &str,
-        key: &str,
-    ) -> Result<Option<SessionId>, StoreError> {
-        let known_by = self.known_by(project);
-        for project in &known_by {
-            let of = SessionKey { project, key };
-            let holder = match keys.get(of)? {
-                // The file does not tell: search the sessions.
-                None if keys.has_file(of)? => self.search_key(&[project], key)?,
-                known => known,
-            };
-            if holder.is_some() {
-                return Ok(holder);
-            }
-        }
-        Ok(None)
     }
 
     /// Whether this session was ever created. A failure to find out is an error, never "no".
@@ -684,8 +675,9 @@ impl LocalStore {
         }
     }
 
-    fn list_now(&self) -> Result<Vec<SessionSummary>, StoreError> {
-        Ok(SessionSummary::of(&self.sessions_now()?))
+    pub(crate) fn system_time(&self) -> SystemTime {
+        let millis = (self.options().env.now)().as_millis();
+        SystemTime::UNIX_EPOCH + Duration::from_millis(u64::try_from(millis).unwrap_or(0))
     }
 }
 
@@ -727,19 +719,19 @@ impl Store for LocalStore {
         at: Option<Seq>,
         session: NewSession,
     ) -> Result<CreatedSession, StoreError> {
-        self.fork_now(parent, at, session)
+        self.forker().fork(parent, at, session)
     }
 
     fn find(&self, reference: &SessionRef) -> Result<SessionId, StoreError> {
-        self.find_now(reference)
+        self.finder().find(reference)
     }
 
     fn list(&self) -> Result<Vec<SessionSummary>, StoreError> {
-        self.list_now()
+        Ok(SessionSummary::of(&self.finder().sessions()?))
     }
 
     fn history(&self, query: &HistoryQuery) -> Result<History, StoreError> {
-        LocalStore::history(self, query)
+        self.index().history(query)
     }
 
     fn write(

@@ -18,47 +18,40 @@ const DIGITS: usize = 32;
 const TRIES: u32 = 200;
 const PAUSE: Duration = Duration::from_millis(5);
 
-impl LocalStore {
-    /// The store's id; `None` if it has none yet.
-    pub fn store_id(&self) -> Option<String> {
-        read(&**self.storage(), self.layout())
-    }
-
-    /// The store's id, created if it has none. Durable.
-    pub fn make_store_id(&self) -> Result<String, StoreError> {
-        let path = self.layout().id();
-        let failed = || storage_error("create", &path);
-        for _ in 0..TRIES {
-            if let Some(id) = self.store_id() {
-                return Ok(id);
-            }
-            // The process that has the file locked creates the id.
-            match self.storage().lock(&path, LockMode::Exclusive).map_err(failed())? {
-                Some(_lock) if self.store_id().is_none() => self.write_id().map_err(failed())?,
-                Some(_) => {}
-                None => std::thread::sleep(PAUSE),
-            }
+/// The store's id, created if it has none. Durable.
+pub(crate) fn make(store: &LocalStore) -> Result<String, StoreError> {
+    let path = store.layout().id();
+    let failed = || storage_error("create", &path);
+    for _ in 0..TRIES {
+        if let Some(id) = store.store_id() {
+            return Ok(id);
         }
-        Err(failed()(io::Error::new(ErrorKind::TimedOut, "another process holds the lock")))
+        // The process that has the file locked creates the id.
+        match store.storage().lock(&path, LockMode::Exclusive).map_err(failed())? {
+            Some(_lock) if store.store_id().is_none() => write_id(store).map_err(failed())?,
+            Some(_) => {}
+            None => std::thread::sleep(PAUSE),
+        }
     }
-
-    fn write_id(&self) -> io::Result<()> {
-        let mut random = [0; DIGITS / 2];
-        (self.options().env.random)(&mut random);
-        let mut text: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-        text.push('\n');
-        let file = self.storage().open(&self.layout().id(), Access::Write)?;
-        write_full(&*file, text.as_bytes(), 0)?;
-        file.truncate(text.len() as u64)?;
-        file.sync()?;
-        self.storage().sync_dir(&self.layout().root)?;
-        shield::keep_id(&**self.storage(), self.layout());
-        Ok(())
-    }
+    Err(failed()(io::Error::new(ErrorKind::TimedOut, "another process holds the lock")))
 }
 
-/// An incomplete id counts as none.
-fn read(storage: &dyn Storage, layout: &StoreLayout) -> Option<String> {
+fn write_id(store: &LocalStore) -> io::Result<()> {
+    let mut random = [0; DIGITS / 2];
+    (store.options().env.random)(&mut random);
+    let mut text: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+    text.push('\n');
+    let file = store.storage().open(&store.layout().id(), Access::Write)?;
+    write_full(&*file, text.as_bytes(), 0)?;
+    file.truncate(text.len() as u64)?;
+    file.sync()?;
+    store.storage().sync_dir(&store.layout().root)?;
+    shield::keep_id(&**store.storage(), store.layout());
+    Ok(())
+}
+
+/// The store's id. An incomplete id counts as none.
+pub(crate) fn read(storage: &dyn Storage, layout: &StoreLayout) -> Option<String> {
     let file = storage.open(&layout.id(), Access::Read).ok()?;
     let mut bytes = [0; DIGITS + 2];
     let read = read_full(&*file, &mut bytes, 0).ok()?;

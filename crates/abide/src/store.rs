@@ -342,7 +342,7 @@ impl Store {
     /// The shortest unambiguous prefix of a session's id.
     pub fn short_id(&self, session: SessionId) -> Result<String, Error> {
         if let Some(files) = self.as_files() {
-            return Ok(files.short_id(session)?);
+            return Ok(files.finder().short_id(session)?);
         }
         let known = self.sessions()?.into_iter().find(|one| one.id == session);
         Ok(known.map_or_else(|| session.short(SessionId::SHORT), |one| one.short))

@@ -325,7 +325,7 @@ fn indexed(dir: &Path) -> Outcome {
         say(&session, number * 5, 5)?;
         session.close()?;
     }
-    place.local.update_index()?;
+    place.local.index().update()?;
     Ok(())
 }
 
@@ -335,7 +335,7 @@ fn search(dir: &Path, times: usize) -> Outcome {
         for words in ["buffer", "fails because", "pars*", "\"the last\""] {
             let search = Some(Search::parse(words)?);
             let query = HistoryQuery { search, limit: Some(20), ..HistoryQuery::default() };
-            if local.history(&query)?.entries.is_empty() {
+            if local.index().history(&query)?.entries.is_empty() {
                 return Err(format!("{words} is not found").into());
             }
         }
@@ -346,7 +346,7 @@ fn search(dir: &Path, times: usize) -> Outcome {
 fn list(dir: &Path, times: usize) -> Outcome {
     let local = LocalStore::open(&dir.join(".abide"), options(When::Counted))?;
     for _ in 0..times {
-        black_box(local.history(&HistoryQuery::default())?);
+        black_box(local.index().history(&HistoryQuery::default())?);
     }
     Ok(())
 }

@@ -59,9 +59,9 @@ impl CleanupArgs {
         let opened = surroundings.open_files(WHAT)?;
         opened.check_one_project(surroundings)?;
         let files = opened.store.files(WHAT)?;
-        let rules = self.rules(files.cleanup_rules(), files.projects());
+        let rules = self.rules(files.cleaner().rules(), files.projects());
         let settings = rules.retention.clone();
-        let plan = files.plan_cleanup(&rules)?;
+        let plan = files.cleaner().plan(&rules)?;
         let mut out = CommandOutput::stdout();
         if self.json && self.dry_run {
             out.json(&plan_json(&plan))?;
@@ -87,7 +87,7 @@ impl CleanupArgs {
         if !plan.is_empty() || doubted.is_some() {
             confirm("Do this? What is removed cannot be brought back.", self.yes, None)?;
         }
-        let cleaned = files.apply_cleanup(&plan, &rules)?;
+        let cleaned = files.cleaner().apply(&plan, &rules)?;
         for note in &cleaned.notes {
             warning(note);
         }

@@ -92,7 +92,7 @@ impl EraseArgs {
             None => self.name(&sessions, &parts, &seqs, &mut wanted)?,
             Some(text) => {
                 structural = self.find(files, &parts, text, &mut wanted)?;
-                held = files.find_files(&parts, text)?;
+                held = files.eraser().find_files(&parts, text)?;
                 held.notes.iter().for_each(warning);
                 if self.files {
                     for found in std::mem::take(&mut held.held) {
@@ -104,7 +104,7 @@ impl EraseArgs {
         let mut plans = Vec::new();
         for (session, seqs) in &wanted {
             let seqs: Vec<Seq> = seqs.iter().copied().collect();
-            plans.push(files.plan_erase(*session, &seqs).map_err(failed)?);
+            plans.push(files.eraser().plan(*session, &seqs).map_err(failed)?);
         }
         let mut out = CommandOutput::stdout();
         if !self.json || self.dry_run {
@@ -125,7 +125,8 @@ impl EraseArgs {
         }
         confirm("Erase these? It cannot be undone.", self.yes, None)?;
         for plan in &plans {
-            let erased = files.apply_erase(plan, self.reason.as_deref(), wait).map_err(failed)?;
+            let erased =
+                files.eraser().apply(plan, self.reason.as_deref(), wait).map_err(failed)?;
             if self.json {
                 out.json(&erased_json(plan, &erased))?;
             } else {
@@ -135,7 +136,7 @@ impl EraseArgs {
             erased.notes.iter().for_each(warning);
         }
         if held.unnamed > 0 {
-            let erased = files.erase_unnamed(wait).map_err(failed)?;
+            let erased = files.eraser().erase_unnamed(wait).map_err(failed)?;
             // The objects the plans were about may have gone with them.
             status(format_args!("Erased {} more objects that nothing named", erased.objects));
             erased.notes.iter().for_each(warning);
@@ -145,15 +146,15 @@ impl EraseArgs {
 
     /// Finishes an interrupted erasure and deletes its remains.
     fn tidy(&self, files: &LocalStore, wait: Duration) -> Result<(), CommandError> {
-        if files.finish_erase(wait).map_err(failed)?.is_some() {
+        if files.eraser().finish(wait).map_err(failed)?.is_some() {
             status("Finished an erasure that was cut short");
         }
-        if files.is_erasing() {
+        if files.eraser().is_erasing() {
             warning(
                 "an erasure that was cut short cannot be finished yet; `abide doctor` tells more",
             );
         }
-        let left = files.clear_leftovers()?;
+        let left = files.eraser().clear_leftovers()?;
         if left.sessions + left.imports > 0 {
             status(format_args!(
                 "Deleted what was left of {} removed sessions and {} imports",
@@ -215,7 +216,7 @@ impl EraseArgs {
     ) -> Result<Vec<EventPart>, CommandError> {
         let mut parts = Vec::new();
         for session in sessions {
-            let all = files.parts_of(*session)?;
+            let all = files.eraser().parts_of(*session)?;
             parts.extend(all.into_iter().filter(|part| !self.all || part.session == *session));
         }
         Ok(parts)
@@ -340,7 +341,7 @@ impl EraseArgs {
                 fixed.entry(part.session).or_default().extend(structural);
             }
         }
-        let left = files.find_files(parts, text)?;
+        let left = files.eraser().find_files(parts, text)?;
         if !left.held.is_empty() {
             return Err(still(&left.held));
         }
@@ -361,7 +362,7 @@ fn stands_in(
     part: &EventPart,
     text: &str,
 ) -> Result<TextMatches, CommandError> {
-    let mut found = files.find_payloads(part.session, text)?;
+    let mut found = files.eraser().find_payloads(part.session, text)?;
     for seqs in [&mut found.heads, &mut found.structural, &mut found.payloads] {
         seqs.retain(|seq| part.contains(*seq));
     }

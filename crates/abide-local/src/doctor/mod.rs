@@ -24,6 +24,7 @@ use abide_model::{
 use crate::store::LocalStore;
 
 pub use plan::{ConsideredStrategy, RepairAction, RepairPlan, RepairRequest, RepairStrategy};
+pub(crate) use quarantine::Quarantine;
 pub use repair::{FinishedRepair, RepairAftermath};
 pub(crate) use session::note_recovery;
 pub use undo::UndoPlan;
@@ -121,15 +122,11 @@ impl ExaminationFacts {
     }
 }
 
-impl LocalStore {
-    /// The doctor of this store.
-    #[must_use]
-    pub fn doctor(&self) -> Doctor<'_> {
-        Doctor { store: self, rules: Box::new(standard_rules) }
-    }
-}
-
 impl<'a> Doctor<'a> {
+    pub(crate) fn new(store: &'a LocalStore) -> Self {
+        Self { store, rules: Box::new(standard_rules) }
+    }
+
     /// Adds these rules to the standard ones.
     #[must_use]
     pub fn with_rules(self, own: impl Fn() -> Vec<Box<dyn ValidationRule>> + Sync + 'a) -> Self {

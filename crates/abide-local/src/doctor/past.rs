@@ -106,7 +106,7 @@ impl Doctor<'_> {
     /// Removes the state caches of a session's forks, and of theirs: they were folded from its
     /// events before the repair.
     pub(super) fn forget_forks(&self, session: SessionId) -> Result<(), StoreError> {
-        let forks = self.store.forks()?;
+        let forks = self.store.forker().all()?;
         let mut seen = HashSet::from([session]);
         let mut left = vec![session];
         while let Some(parent) = left.pop() {

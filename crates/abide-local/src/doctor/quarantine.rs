@@ -49,7 +49,7 @@ pub(super) struct QuarantinedFile {
 
 /// The quarantine of a store.
 #[derive(Debug)]
-pub(super) struct Quarantine<'a> {
+pub(crate) struct Quarantine<'a> {
     store: &'a LocalStore,
 }
 
@@ -61,7 +61,7 @@ const COPY: usize = 1 << 20;
 const NO_DIRECTORY: [ErrorKind; 2] = [ErrorKind::NotADirectory, ErrorKind::NotFound];
 
 impl<'a> Quarantine<'a> {
-    pub(super) const fn new(store: &'a LocalStore) -> Self {
+    pub(crate) const fn new(store: &'a LocalStore) -> Self {
         Self { store }
     }
 
@@ -332,16 +332,13 @@ impl<'a> Quarantine<'a> {
     pub(super) fn shown(&self, id: &str) -> String {
         shown(&self.dir(id))
     }
-}
 
-impl LocalStore {
     /// How many repairs keep copies, not counting those of these sessions.
-    pub(crate) fn repairs_that_keep(&self, but: &[SessionId]) -> Result<usize, StoreError> {
-        let quarantine = Quarantine::new(self);
-        let ids = quarantine.ids()?;
+    pub(crate) fn count_kept(&self, but: &[SessionId]) -> Result<usize, StoreError> {
+        let ids = self.ids()?;
         let keeps = |id: &&String| {
-            let session = quarantine.read(id).and_then(|record| record.session);
-            let names = self.storage().list(&quarantine.dir(id)).unwrap_or_default();
+            let session = self.read(id).and_then(|record| record.session);
+            let names = self.store.storage().list(&self.dir(id)).unwrap_or_default();
             session.is_none_or(|session| !but.contains(&session)) && names.iter().any(is_copy)
         };
         Ok(ids.iter().filter(keeps).count())
@@ -350,23 +347,22 @@ impl LocalStore {
     /// Deletes what repairs of these sessions and of the store's own files have kept, since it may
     /// hold what is erased or removed. Those repairs can no longer be undone. The caller must hold
     /// the cleanup lock, so that no repair is starting.
-    pub(crate) fn clear_quarantine(
+    pub(crate) fn clear(
         &self,
         sessions: &[SessionId],
         notes: &mut Vec<String>,
     ) -> Result<(), StoreError> {
-        let quarantine = Quarantine::new(self);
-        quarantine.clear_unrecorded(notes)?;
-        for record in quarantine.records()? {
+        self.clear_unrecorded(notes)?;
+        for record in self.records()? {
             if record.session.is_some_and(|of| !sessions.contains(&of)) {
                 continue;
             }
-            quarantine.undone(&record.id)?;
+            self.undone(&record.id)?;
             for number in 0..record.files.len() {
-                quarantine.remove(&quarantine.dir(&record.id).join(number.to_string()))?;
+                self.remove(&self.dir(&record.id).join(number.to_string()))?;
             }
-            let dir = quarantine.dir(&record.id);
-            self.storage().sync_dir(&dir).map_err(storage_error("sync", &dir))?;
+            let dir = self.dir(&record.id);
+            self.store.storage().sync_dir(&dir).map_err(storage_error("sync", &dir))?;
         }
         Ok(())
     }

@@ -96,7 +96,7 @@ impl Doctor<'_> {
         checked.map_err(store_error)?;
         // Keeps erasures away: none may check the quarantine before the record exists, or remove
         // objects before the lines that name them are written.
-        let _no_erasure = self.store.keep_sessions()?;
+        let _no_erasure = self.store.cleaner().keep_sessions()?;
         let id = self.new_id();
         let before = examination.facts.state.as_ref().map_or(Seq::ZERO, |state| state.core.seq);
         let record = self.record(&id, session, before, &layout, plan)?;
@@ -316,7 +316,7 @@ impl Doctor<'_> {
             quarantine.check(record, &dir.join(name.file_name()))?;
         }
         // Until this is done nobody may index a half-rewritten journal.
-        let _index = self.store.drop_index()?;
+        let _index = self.store.index().remove()?;
         let sync = || storage.sync_dir(&dir).map_err(storage_error("sync", &dir));
         storage.make_dir(&dir).map_err(storage_error("create", &dir))?;
         for segment in &rewrite.segments {
@@ -368,7 +368,7 @@ impl Doctor<'_> {
                 self.forget_state(layout)?;
                 // The workspace caches say that these are stored: without them, the next checkpoint
                 // stores those that are still in a file again.
-                if objects.is_empty() { Ok(()) } else { self.store.forget_workspaces() }
+                if objects.is_empty() { Ok(()) } else { self.store.collector().forget_workspaces() }
             }
             RepairAction::MakeAnew { what: "snapshot of the state", .. } => {
                 self.forget_state(layout)
@@ -432,7 +432,7 @@ impl Doctor<'_> {
         let record = self.recorded(&id, None, Seq::ZERO, (Vec::new(), paths))?;
         let quarantine = Quarantine::new(self.store);
         {
-            let _no_erasure = self.store.keep_sessions()?;
+            let _no_erasure = self.store.cleaner().keep_sessions()?;
             quarantine.begin(&record)?;
         }
         for action in &plan.actions {
@@ -476,7 +476,7 @@ impl Doctor<'_> {
             }
             RepairAction::SalvagePack { path } => {
                 let Some(number) = Packs::number_of(path) else { return Ok(()) };
-                let _lock = self.store.wait_for_objects(wait).map_err(|error| {
+                let _lock = self.store.collector().wait_for_objects(wait).map_err(|error| {
                     storage_error("lock", &self.store.layout().objects())(std::io::Error::other(
                         error.to_string(),
                     ))
@@ -487,14 +487,16 @@ impl Doctor<'_> {
                     return Ok(());
                 }
                 // The workspace caches vouch for objects that are lost with the pack.
-                self.store.forget_workspaces()?;
+                self.store.collector().forget_workspaces()?;
                 self.store.packs().salvage(number).map(|_| ()).map_err(store_error)
             }
             RepairAction::MakeAnew { what: "index", .. } => {
-                drop(self.store.drop_index()?);
-                self.store.update_index()
+                drop(self.store.index().remove()?);
+                self.store.index().update()
             }
-            RepairAction::Finish { what: "a removal" } => self.store.delete_leftovers().map(|_| ()),
+            RepairAction::Finish { what: "a removal" } => {
+                self.store.remover().delete_leftovers().map(|_| ())
+            }
             action if *action == FINISH_ERASURE => Ok(()),
             // What it left unfinished was found and repaired on its own.
             RepairAction::Finish { .. } => self.close_repairs(&record.id),
@@ -504,7 +506,7 @@ impl Doctor<'_> {
 
     fn finish_erasure(&self, wait: Duration) -> Result<(), StoreError> {
         let path = self.store.layout().erasing();
-        let finished = self.store.finish_erase(wait).map(|_| ());
+        let finished = self.store.eraser().finish(wait).map(|_| ());
         finished.map_err(|error| {
             storage_error("finish", &path)(std::io::Error::other(error.to_string()))
         })
@@ -537,7 +539,7 @@ impl Doctor<'_> {
             });
         };
         let lock = self.store.lock_session(session, layout, Duration::ZERO)?;
-        let _no_erasure = self.store.keep_sessions()?;
+        let _no_erasure = self.store.cleaner().keep_sessions()?;
         let mark = Watermark::read(&**self.store.storage(), &layout.watermark());
         let mark = mark.map_err(store_error)?;
         let first = source.events.keys().next().copied().unwrap_or(Seq::FIRST);

@@ -74,7 +74,7 @@ impl Doctor<'_> {
             lost: lines.lost.clone(),
             unnamed: lines.unnamed(),
             damaged: lines.damaged,
-            at_rest: lock == LockOwnership::Ours || !self.store.is_held(session),
+            at_rest: lock == LockOwnership::Ours || !self.store.liveness_probe().is_held(session),
             ..ExaminationFacts::default()
         };
         if whole_past {
@@ -361,7 +361,7 @@ impl Doctor<'_> {
         session: SessionId,
         findings: &mut Vec<Finding>,
     ) -> Result<(), StoreError> {
-        let Ok(seen) = self.store.liveness(session) else { return Ok(()) };
+        let Ok(seen) = self.store.liveness_probe().check(session) else { return Ok(()) };
         let place = || FindingPlace::subject(format!("session {session}"));
         match seen.liveness {
             Liveness::Crashed if seen.evidence.status == SessionStatus::Running => {

@@ -126,7 +126,7 @@ impl Doctor<'_> {
             ));
         }
         // Skipped if it is unknown what is named.
-        if let Ok(unnamed) = self.store.unnamed_objects(GRACE)
+        if let Ok(unnamed) = self.store.collector().unnamed_objects(GRACE)
             && unnamed.objects_removed > 0
         {
             findings.push(warning(
@@ -141,7 +141,7 @@ impl Doctor<'_> {
     }
 
     fn check_index(&self, findings: &mut Vec<Finding>) {
-        if let Some(reason) = self.store.index_trouble() {
+        if let Some(reason) = self.store.index().trouble() {
             findings.push(warning(
                 "index",
                 FindingType::Checksum,
@@ -162,7 +162,7 @@ impl Doctor<'_> {
                 Repair::by_hand("run the same import again"),
             ));
         }
-        for name in self.store.leftovers()? {
+        for name in self.store.remover().leftovers()? {
             findings.push(warning(
                 "unfinished-removal",
                 FindingType::Structural,
@@ -171,7 +171,7 @@ impl Doctor<'_> {
                 Repair::automatic("it is deleted"),
             ));
         }
-        if self.store.is_erasing() {
+        if self.store.eraser().is_erasing() {
             findings.push(warning(
                 "unfinished-erasure",
                 FindingType::Structural,

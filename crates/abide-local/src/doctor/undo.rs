@@ -69,7 +69,7 @@ impl Doctor<'_> {
         };
         let quarantine = Quarantine::new(self.store);
         if record.files.iter().any(|filed| !filed.stays) {
-            let _index = self.store.drop_index()?;
+            let _index = self.store.index().remove()?;
             quarantine.put_back(&record, &layout.dir)?;
             self.forget_places(&layout)?;
             // Best effort: if it fails, an examination of the fork finds it.

@@ -130,25 +130,32 @@ fn unwritable(path: &Path) -> impl FnOnce(io::Error) -> IndexFailure {
     move |error| IndexFailure::Unwritable(format!("{place}: {error}"))
 }
 
-impl SessionOpener for LocalStore {
+impl SessionOpener for StoreIndex<'_> {
     fn reader(&self, name: &str) -> Result<Option<LocalReader>, JournalError> {
-        let layout = self.layout().session(name);
+        let layout = self.store.layout().session(name);
         // Without an id it cannot be named; `doctor` reports it.
-        Ok(match self.identify(&layout)? {
-            Identity::Known(id) => Some(self.reader_at(id, &layout)),
+        Ok(match self.store.identify(&layout)? {
+            Identity::Known(id) => Some(self.store.reader_at(id, &layout)),
             Identity::Unknown | Identity::Empty => None,
         })
     }
 
     fn is_at_rest(&self, name: &str) -> bool {
-        self.at_rest(&self.layout().session(name)).unwrap_or(false)
+        self.store.at_rest(&self.store.layout().session(name)).unwrap_or(false)
     }
 }
 
-impl LocalStore {
+/// The history index of a store.
+#[derive(Debug)]
+pub struct StoreIndex<'a> {
+    pub(crate) store: &'a LocalStore,
+}
+
+impl StoreIndex<'_> {
     /// The matching sessions, and where the search matches.
     pub fn history(&self, query: &HistoryQuery) -> Result<History, StoreError> {
-        let projects = if query.all_projects { &[] } else { self.options().projects.as_slice() };
+        let projects =
+            if query.all_projects { &[] } else { self.store.options().projects.as_slice() };
         self.with_index(|index| {
             let answer = index.history(query, projects)?;
             let mut history = History { more: Some(answer.more), ..History::default() };
@@ -168,7 +175,7 @@ impl LocalStore {
     }
 
     /// Queries the index if it is current, or if asked for [`IndexDemand::Anyway`].
-    pub(crate) fn indexed<T>(
+    pub(crate) fn ask<T>(
         &self,
         wanted: IndexDemand,
         ask: impl Fn(&HistoryIndex) -> Result<T, IndexError>,
@@ -181,19 +188,19 @@ impl LocalStore {
 
     /// The turns of a session, in order.
     pub fn turns(&self, session: SessionId) -> Result<Vec<TurnEntry>, StoreError> {
-        let layout = self.layout_of(session)?;
+        let layout = self.store.layout_of(session)?;
         let name = layout.name();
         self.with_index(|index| index.turns(&name)).map(|(turns, _)| turns)
     }
 
     /// Brings the index up to date. Not an error if it cannot be written.
-    pub fn update_index(&self) -> Result<(), StoreError> {
+    pub fn update(&self) -> Result<(), StoreError> {
         self.with_index(|_| Ok(())).map(|_| ())
     }
 
     /// The contents of the index, in a form in which two indexes of the same sessions compare
     /// equal.
-    pub fn dump_index(&self) -> Result<Vec<String>, StoreError> {
+    pub fn dump(&self) -> Result<Vec<String>, StoreError> {
         self.with_index(HistoryIndex::dump).map(|(dump, _)| dump)
     }
 
@@ -209,7 +216,7 @@ impl LocalStore {
         for _ in 0..2 {
             let mut notes = Vec::new();
             let asked = self.current_index(bad, &mut notes).and_then(|index| {
-                bad = IndexStamp::of(&self.layout().index()).ok();
+                bad = IndexStamp::of(&self.store.layout().index()).ok();
                 index.begin_look()?;
                 let answer = ask(&index)?;
                 index.end_look()?;
@@ -236,7 +243,7 @@ impl LocalStore {
         bad: Option<IndexStamp>,
         notes: &mut Vec<String>,
     ) -> Result<HistoryIndex, IndexFailure> {
-        let layout = self.layout();
+        let layout = self.store.layout();
         let _lock = self.lock_index()?;
         let (path, stamp) = (layout.index(), layout.index_stamp());
         let trust = match IndexStamp::of(&path) {
@@ -263,12 +270,12 @@ impl LocalStore {
     /// The store's own index, if it is current and available at once: nobody else holds it, it is
     /// as we left it, every session could be read, and it was followed since the machine started.
     fn index_at_hand(&self) -> Option<HistoryIndex> {
-        let layout = self.layout();
+        let layout = self.store.layout();
         let (path, stamp) = (layout.index(), layout.index_stamp());
         if !path.exists() {
             return None;
         }
-        let _lock = self.storage().lock(&layout.index_lock(), LockMode::Exclusive).ok()??;
+        let _lock = self.store.storage().lock(&layout.index_lock(), LockMode::Exclusive).ok()??;
         if IndexStamp::trust(&stamp, &path) != StampVerdict::Same {
             return None;
         }
@@ -288,7 +295,7 @@ impl LocalStore {
         trust: StampVerdict,
         notes: &mut Vec<String>,
     ) -> Result<(), IndexFailure> {
-        let (path, stamp) = (self.layout().index(), self.layout().index_stamp());
+        let (path, stamp) = (self.store.layout().index(), self.store.layout().index_stamp());
         let noted = IndexStamp::changes(&stamp);
         let changes = self.catch_up(index, noted, notes)?;
         let log = path.with_extension("db-wal");
@@ -305,13 +312,13 @@ impl LocalStore {
     /// Whether the marks of changed sessions can be trusted: the index was followed since the
     /// machine started, and has all the changes that were noted.
     fn is_followed(&self, index: &HistoryIndex, noted: u64) -> Result<bool, IndexError> {
-        let boot = &self.options().env.boot;
+        let boot = &self.store.options().env.boot;
         Ok(boot.is_some() && index.note(note::BOOT)? == *boot && changes_of(index)? >= noted)
     }
 
     /// What is wrong with the index, if anything. Changes nothing.
-    pub(crate) fn index_trouble(&self) -> Option<String> {
-        let (path, stamp) = (self.layout().index(), self.layout().index_stamp());
+    pub(crate) fn trouble(&self) -> Option<String> {
+        let (path, stamp) = (self.store.layout().index(), self.store.layout().index_stamp());
         if !path.exists() {
             return None;
         }
@@ -321,20 +328,20 @@ impl LocalStore {
 
     /// Removes the index with every word in it; the next query rebuilds it. Nobody does so until
     /// the returned lock is dropped.
-    pub(crate) fn drop_index(&self) -> Result<Box<dyn StorageLock>, StoreError> {
+    pub(crate) fn remove(&self) -> Result<Box<dyn StorageLock>, StoreError> {
         let lock = self.lock_index().map_err(|trouble| match trouble {
             IndexFailure::Store(error) => error,
             IndexFailure::Unwritable(reason) => StoreError::Storage {
                 action: "remove",
-                place: shown(&self.layout().index()),
+                place: shown(&self.store.layout().index()),
                 source: Arc::new(io::Error::other(reason)),
             },
             IndexFailure::Unusable => index_error(IndexError::Unusable { reason: String::new() }),
         })?;
-        let path = self.layout().index();
+        let path = self.store.layout().index();
         // The stamp first: without it nothing that is left is trusted.
-        remove(&self.layout().index_stamp())
-            .map_err(storage_error("remove", &self.layout().index_stamp()))?;
+        remove(&self.store.layout().index_stamp())
+            .map_err(storage_error("remove", &self.store.layout().index_stamp()))?;
         for end in ["db", "db-wal", "db-shm", "db-journal", "db.new", "db.new-journal"] {
             let path = path.with_extension(end);
             remove(&path).map_err(storage_error("remove", &path))?;
@@ -343,18 +350,18 @@ impl LocalStore {
     }
 
     fn lock_index(&self) -> Result<Box<dyn StorageLock>, IndexFailure> {
-        let path = self.layout().index_lock();
+        let path = self.store.layout().index_lock();
         let mut until = Instant::now() + WAIT;
         let mut pause = Duration::from_micros(200);
         let mut seen = None;
         loop {
-            let lock = self.storage().lock(&path, LockMode::Exclusive);
+            let lock = self.store.storage().lock(&path, LockMode::Exclusive);
             if let Some(lock) = lock.map_err(unwritable(&path))? {
                 return Ok(lock);
             }
             // Building a large index takes time; wait as long as there is progress.
             let progress = ["db.new", "db-wal"].map(|end| {
-                let path = self.layout().index().with_extension(end);
+                let path = self.store.layout().index().with_extension(end);
                 std::fs::metadata(path).map(|file| file.size()).ok()
             });
             if seen.replace(progress) != Some(progress) {
@@ -363,7 +370,7 @@ impl LocalStore {
             if Instant::now() > until {
                 return Err(IndexFailure::Store(StoreError::Storage {
                     action: "use",
-                    place: shown(&self.layout().index()),
+                    place: shown(&self.store.layout().index()),
                     source: Arc::new(io::Error::new(
                         io::ErrorKind::TimedOut,
                         "another process holds the lock and makes no progress",
@@ -382,7 +389,7 @@ impl LocalStore {
         notes: &mut Vec<String>,
     ) -> Result<HistoryIndex, IndexFailure> {
         let new = NewIndexFile::make(&path.with_extension("db.new"))?;
-        let stamp = self.layout().index_stamp();
+        let stamp = self.store.layout().index_stamp();
         // The marks are consumed before the new index is in place: if that fails, the old one must
         // not be taken for current.
         remove(&stamp).map_err(unwritable(&stamp))?;
@@ -411,7 +418,7 @@ impl LocalStore {
     ) -> Result<(), IndexFailure> {
         // All are read, marked or not. Later changes are marked again.
         while let Some(taken) =
-            ChangedSessions::next(self.layout()).map_err(self.marks_unwritable())?
+            ChangedSessions::next(self.store.layout()).map_err(self.marks_unwritable())?
         {
             let last = !taken.left_over;
             taken.done().map_err(self.marks_unwritable())?;
@@ -427,18 +434,18 @@ impl LocalStore {
 
     /// Marks sessions that could not be read, so that they are tried again next time.
     fn mark_again(&self, failed: &[String]) -> Result<(), IndexFailure> {
-        changed::mark(self.layout(), failed).map_err(self.marks_unwritable())
+        changed::mark(self.store.layout(), failed).map_err(self.marks_unwritable())
     }
 
     /// Oldest first, so that the newest get the greatest row numbers.
     fn read_all(&self, index: &mut HistoryIndex) -> Result<FollowOutcome, IndexFailure> {
-        let names = self.names()?.into_iter().rev();
+        let names = self.store.names()?.into_iter().rev();
         let work: Vec<FollowTask> = names.map(|name| FollowTask { name, followed: None }).collect();
-        Ok(follow(index, self, &work, &self.options().progress)?)
+        Ok(follow(index, self, &work, &self.store.options().progress)?)
     }
 
     fn marks_unwritable(&self) -> impl FnOnce(io::Error) -> IndexFailure + use<> {
-        let dir = self.layout().changed();
+        let dir = self.store.layout().changed();
         move |error| unwritable(&dir)(error)
     }
 
@@ -455,14 +462,14 @@ impl LocalStore {
         let listed = self.listed();
         let mut names: Vec<String> = index.watched()?;
         if !trusted {
-            names.extend(self.names()?);
+            names.extend(self.store.names()?);
             names.extend(index.all()?);
             names.sort_unstable();
             names.dedup();
         }
         let mut outcome = self.follow_names(index, names)?;
         while let Some(taken) =
-            ChangedSessions::next(self.layout()).map_err(self.marks_unwritable())?
+            ChangedSessions::next(self.store.layout()).map_err(self.marks_unwritable())?
         {
             outcome.add(self.follow_names(index, taken.names())?);
             // What an earlier follower left comes before what was marked since.
@@ -492,7 +499,7 @@ impl LocalStore {
         index: &mut HistoryIndex,
     ) -> Result<FollowOutcome, IndexFailure> {
         // Usually there are none: a new session was marked and has already been read.
-        let here = self.unsorted_names()?;
+        let here = self.store.unsorted_names()?;
         let known = index.all()?;
         if fingerprint(&here) == fingerprint(&known) {
             return Ok(FollowOutcome::default());
@@ -516,7 +523,7 @@ impl LocalStore {
             for name in names {
                 work.push(FollowTask { name: name.clone(), followed: index.followed(name)? });
             }
-            outcome.add(follow(index, self, &work, &self.options().progress)?);
+            outcome.add(follow(index, self, &work, &self.store.options().progress)?);
         }
         Ok(outcome)
     }
@@ -529,7 +536,7 @@ impl LocalStore {
     ) -> Result<(), IndexFailure> {
         let mut update = index.update()?;
         update.note(note::CHANGES, &changes.to_string())?;
-        if let Some(boot) = &self.options().env.boot {
+        if let Some(boot) = &self.store.options().env.boot {
             update.note(note::BOOT, boot)?;
         }
         if let Some(listed) = listed {
@@ -540,7 +547,7 @@ impl LocalStore {
 
     /// The time of the sessions directory, which changes as sessions come and go.
     fn listed(&self) -> Option<String> {
-        let dir = std::fs::metadata(self.layout().sessions()).ok()?;
+        let dir = std::fs::metadata(self.store.layout().sessions()).ok()?;
         Some(format!("{}.{:09}", dir.mtime(), dir.mtime_nsec()))
     }
 
@@ -610,7 +617,7 @@ impl LocalStore {
         session: &IndexedSession,
         seq: Seq,
     ) -> Result<Option<SearchMatch>, IndexError> {
-        let reader = self.reader_at(session.id, &self.layout().session(&session.name));
+        let reader = self.store.reader_at(session.id, &self.store.layout().session(&session.name));
         let range = EventRange { last: seq, ..EventRange::from(seq).limit(1) };
         // An event that cannot be read has no excerpt, but is still a hit.
         let Some(event) =

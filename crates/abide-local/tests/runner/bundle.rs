@@ -27,18 +27,18 @@ fn empty() -> (SimDisk, LocalStore) {
 
 fn export(store: &LocalStore, id: SessionId) -> Vec<u8> {
     let mut bundle = Vec::new();
-    let header = store.export_bundle(id, &mut bundle).unwrap();
+    let header = store.exporter().export(id, &mut bundle).unwrap();
     assert_eq!(header.session, id);
     bundle
 }
 
 fn import(store: &LocalStore, bundle: &[u8]) -> Result<ImportOutcome, ImportError> {
-    store.import_bundle(BundleReader::open(bundle)?, Duration::ZERO).map(|done| done.outcome)
+    store.importer().import(BundleReader::open(bundle)?, Duration::ZERO).map(|done| done.outcome)
 }
 
 /// What an import would do.
 fn check(store: &LocalStore, bundle: &[u8]) -> Result<ImportOutcome, ImportError> {
-    store.check_bundle(BundleReader::open(bundle)?).map(|done| done.outcome)
+    store.importer().check(BundleReader::open(bundle)?).map(|done| done.outcome)
 }
 
 /// The lines of a session's journal, byte for byte.
@@ -352,7 +352,7 @@ fn a_session_that_is_not_whole_is_not_put_into_a_bundle() {
         let whole = export(&store, id);
         flip(&disk, &find(&disk, end), needle);
         let store = open_store(&disk, 3).unwrap();
-        let refused = store.export_bundle(id, Vec::new());
+        let refused = store.exporter().export(id, Vec::new());
         assert!(matches!(refused, Err(ExportError::Damaged { .. })), "{refused:?}");
         if end.ends_with("jsonl") {
             // Nor does a damaged session take anything on.
@@ -385,7 +385,7 @@ fn a_torn_tail_here_is_cut_and_told_before_the_session_grows() {
     let mut bytes = disk.bytes(last).unwrap();
     bytes.extend_from_slice(b"{\"seq\":99,\"at\":\"20");
     disk.set_bytes(last, bytes);
-    let imported = there.import_bundle(BundleReader::open(&*late).unwrap(), Duration::ZERO);
+    let imported = there.importer().import(BundleReader::open(&*late).unwrap(), Duration::ZERO);
     let imported = imported.unwrap();
     assert_eq!(imported.notes.len(), 1, "{imported:?}");
     same(&store, &there, id);

@@ -125,7 +125,7 @@ fn no_acknowledged_checkpoint_is_lost_in_a_power_cut() {
             objects.put_batch(&batch).unwrap();
             objects.sync().unwrap();
             drop(objects);
-            let collected = store.collect(Duration::ZERO).unwrap();
+            let collected = store.collector().collect(Duration::ZERO).unwrap();
             assert!(collected.objects_removed > 0, "{collected:?}");
         }
     }

@@ -47,7 +47,7 @@ fn a_deleted_session_leaves_nothing_and_its_key_is_free() {
     };
     assert_eq!(listed(), ids);
     store.update_transcript(ids[4]).unwrap();
-    assert_eq!(store.delete_session(ids[4]).unwrap(), [""; 0]);
+    assert_eq!(store.remover().delete(ids[4]).unwrap(), [""; 0]);
     let rest: Vec<SessionId> = ids.iter().copied().filter(|id| *id != ids[4]).collect();
     assert_eq!(listed(), rest);
     assert!(store.foreign_files().unwrap().is_empty());
@@ -59,13 +59,13 @@ fn a_deleted_session_leaves_nothing_and_its_key_is_free() {
         assert!(matches!(gone, Err(StoreError::NoSession { .. })), "{gone:?}");
     }
     assert!(matches!(
-        store.delete_session(ids[4]),
+        store.remover().delete(ids[4]),
         Err(DeleteError::Store(StoreError::NoSession { .. }))
     ));
     assert_ne!(made(&store, "k4"), ids[4]);
     // Of the last eight the index is made anew each time.
     for id in &rest {
-        store.delete_session(*id).unwrap();
+        store.remover().delete(*id).unwrap();
     }
     assert_eq!(listed().len(), 1);
 }
@@ -75,20 +75,20 @@ fn a_session_that_is_held_or_forked_stays() {
     let (_, store) = simulated(4);
     let parent = made(&store, "a");
     let writer = store.writer(parent, Duration::ZERO).unwrap();
-    let held = store.delete_session(parent).unwrap_err();
+    let held = store.remover().delete(parent).unwrap_err();
     let DeleteError::Store(StoreError::Held { session, .. }) = held else { panic!("{held:?}") };
     assert_eq!(session, parent);
     writer.close().unwrap();
     drop(writer);
-    let fork = store.fork(parent, None, NewSession::default()).unwrap().id;
-    let forked = store.delete_session(parent).unwrap_err();
+    let fork = store.forker().fork(parent, None, NewSession::default()).unwrap().id;
+    let forked = store.remover().delete(parent).unwrap_err();
     assert!(
         matches!(forked, DeleteError::Forked { session, fork: by } if session == parent && by == fork),
         "{forked:?}"
     );
     healthy(&store, parent).unwrap();
-    store.delete_session(fork).unwrap();
-    store.delete_session(parent).unwrap();
+    store.remover().delete(fork).unwrap();
+    store.remover().delete(parent).unwrap();
     assert!(!exists(&store, parent) && !exists(&store, fork));
 }
 
@@ -96,12 +96,12 @@ fn a_session_that_is_held_or_forked_stays() {
 fn nothing_is_deleted_beside_a_session_that_cannot_be_read() {
     let (disk, store) = simulated(5);
     let (parent, other) = (made(&store, "a"), made(&store, "b"));
-    let fork = store.fork(parent, None, NewSession::default()).unwrap().id;
+    let fork = store.forker().fork(parent, None, NewSession::default()).unwrap().id;
     let dir = store.reader(fork).unwrap().journal().dir().to_owned();
     disk.set_bytes(&dir.join("00000001.jsonl"), b"nothing\n".to_vec());
     let store = open_store(&disk, 9).unwrap();
     for id in [parent, other] {
-        let error = store.delete_session(id).unwrap_err();
+        let error = store.remover().delete(id).unwrap_err();
         assert!(error.to_string().contains("may be a fork"), "{error}");
         healthy(&store, id).unwrap();
     }
@@ -112,7 +112,7 @@ fn a_power_cut_leaves_the_session_whole_or_deleted() {
     let (disk, store) = simulated(3);
     let ids = ["a", "b"].map(|key| (key, made(&store, key)));
     disk.keep_history();
-    store.delete_session(ids[0].1).unwrap();
+    store.remover().delete(ids[0].1).unwrap();
     let moments = disk.take_history();
     let cuts = cut_everywhere(&moments, FaultRun::from_env().count(6, 60), &|disk, _, seed| {
         let store = open_store(disk, seed + 50).map_err(|error| format!("{error:?}"))?;
@@ -124,7 +124,7 @@ fn a_power_cut_leaves_the_session_whole_or_deleted() {
             if found.as_ref().ok() != Some(&gone) {
                 return Err(format!("its key leads to {found:?}"));
             }
-            store.delete_session(gone).map_err(|error| format!("{error:?}"))?;
+            store.remover().delete(gone).map_err(|error| format!("{error:?}"))?;
         }
         let new = store.create(NewSession::default().with_key(key));
         let new = new.map_err(|error| format!("{error:?}"))?.id;

@@ -193,10 +193,10 @@ impl Rewound {
 fn the_files_of_an_erased_checkpoint_leave_the_packs() {
     let Rewound { disk, store, id, seqs: [one, _, rewind], kept } = Rewound::new();
     assert_eq!(holding(&disk).len(), 2, "the pack and the object");
-    let plan = store.plan_erase(id, &[one]).unwrap();
+    let plan = store.eraser().plan(id, &[one]).unwrap();
     assert!(plan.lines[0].snapshot.is_some());
     assert_eq!(plan.rewinds, [rewind], "it names the same snapshot, and lets it go");
-    let erased = store.apply_erase(&plan, None, WAIT).unwrap();
+    let erased = store.eraser().apply(&plan, None, WAIT).unwrap();
     // The snapshot, its tree and the file; the other file is the second checkpoint's too.
     assert_eq!((erased.payloads, erased.objects, erased.shared_files), (1, 3, 1));
     assert_eq!((erased.shared.len(), erased.notes.len()), (0, 0), "{erased:?}");
@@ -208,28 +208,28 @@ fn the_files_of_an_erased_checkpoint_leave_the_packs() {
     let reader = store.read(id).unwrap();
     let page = reader.page(abide_model::EventRange::ALL).unwrap();
     assert!(page.events.iter().any(|event| event.seq == rewind && event.data.is_some()));
-    let collected = store.collect(Duration::ZERO).unwrap();
+    let collected = store.collector().collect(Duration::ZERO).unwrap();
     assert_eq!(collected.objects_removed, 0);
-    let again = store.plan_erase(id, &[one]).unwrap();
+    let again = store.eraser().plan(id, &[one]).unwrap();
     assert_eq!(again.rewinds, []);
-    assert_eq!(store.apply_erase(&again, None, WAIT).unwrap().payloads, 0);
+    assert_eq!(store.eraser().apply(&again, None, WAIT).unwrap().payloads, 0);
 }
 
 #[test]
 fn a_power_cut_while_files_are_erased_loses_no_other_and_is_made_up_for() {
     let Rewound { disk, store, id, seqs: [one, ..], kept } = Rewound::new();
-    let plan = store.plan_erase(id, &[one]).unwrap();
+    let plan = store.eraser().plan(id, &[one]).unwrap();
     disk.keep_history();
-    store.apply_erase(&plan, None, WAIT).unwrap();
+    store.eraser().apply(&plan, None, WAIT).unwrap();
     let moments = disk.take_history();
     let cuts = cut_everywhere(&moments, FaultRun::from_env().count(4, 60), &|disk, _, seed| {
         let store = open_store(disk, seed + 50).map_err(|error| format!("{error:?}"))?;
         Rewound::check_kept(disk, &kept)?;
         healthy(&store, id)?;
-        store.finish_erase(WAIT).map_err(|error| format!("{error:?}"))?;
-        let plan = store.plan_erase(id, &[one]).map_err(|error| format!("{error:?}"))?;
+        store.eraser().finish(WAIT).map_err(|error| format!("{error:?}"))?;
+        let plan = store.eraser().plan(id, &[one]).map_err(|error| format!("{error:?}"))?;
         if !plan.lines[0].erased {
-            store.apply_erase(&plan, None, WAIT).map_err(|error| format!("{error:?}"))?;
+            store.eraser().apply(&plan, None, WAIT).map_err(|error| format!("{error:?}"))?;
         }
         let holding = holding(disk);
         if !holding.is_empty() {
@@ -269,8 +269,8 @@ fn a_tree_that_is_lost_stops_an_erasure_until_it_is_named_as_lost() {
     writer.sync().unwrap();
     drop(writer);
     let three = checkpoint(&store, id, snapshot);
-    let plan = store.plan_erase(id, &[one]).unwrap();
-    let refused = store.apply_erase(&plan, None, WAIT);
+    let plan = store.eraser().plan(id, &[one]).unwrap();
+    let refused = store.eraser().apply(&plan, None, WAIT);
     let Err(EraseError::Objects(error)) = refused else { panic!("{refused:?}") };
     let said = format!("event @{three} of session");
     assert!(error.to_string().contains(&said), "{error}");
@@ -278,9 +278,10 @@ fn a_tree_that_is_lost_stops_an_erasure_until_it_is_named_as_lost() {
     let doctor = store.doctor();
     let plan = doctor.plan(&doctor.examine(id).unwrap(), RepairRequest::default()).unwrap();
     doctor.repair(&plan, RepairRequest::default(), WAIT).unwrap();
-    store.finish_erase(WAIT).unwrap().unwrap();
+    store.eraser().finish(WAIT).unwrap().unwrap();
     assert_eq!(holding(&disk), [""; 0]);
-    for object in [snapshot, lost, store.plan_erase(id, &[two]).unwrap().lines[0].snapshot.unwrap()]
+    for object in
+        [snapshot, lost, store.eraser().plan(id, &[two]).unwrap().lines[0].snapshot.unwrap()]
     {
         assert!(packs(&disk).read(object).unwrap().is_some(), "{object}");
     }
@@ -290,15 +291,15 @@ fn a_tree_that_is_lost_stops_an_erasure_until_it_is_named_as_lost() {
 fn what_another_checkpoint_holds_stays_and_that_is_said() {
     let Rewound { disk, store, id, seqs: [one, ..], .. } = Rewound::new();
     let other = store.create(NewSession::default()).unwrap().id;
-    let first = store.plan_erase(id, &[one]).unwrap().lines[0].snapshot.unwrap();
+    let first = store.eraser().plan(id, &[one]).unwrap().lines[0].snapshot.unwrap();
     let named = checkpoint(&store, other, first);
-    let plan = store.plan_erase(id, &[one]).unwrap();
-    let erased = store.apply_erase(&plan, None, WAIT).unwrap();
+    let plan = store.eraser().plan(id, &[one]).unwrap();
+    let erased = store.eraser().apply(&plan, None, WAIT).unwrap();
     assert_eq!((erased.objects, erased.shared.as_slice()), (0, &[first][..]));
     assert!(erased.named_by.contains(&(other, named)), "{erased:?}");
     assert!(!holding(&disk).is_empty());
-    let plan = store.plan_erase(other, &[named]).unwrap();
-    assert_eq!(store.apply_erase(&plan, None, WAIT).unwrap().objects, 3);
+    let plan = store.eraser().plan(other, &[named]).unwrap();
+    assert_eq!(store.eraser().apply(&plan, None, WAIT).unwrap().objects, 3);
     assert_eq!(holding(&disk), [""; 0]);
 }
 
@@ -306,17 +307,17 @@ fn what_another_checkpoint_holds_stays_and_that_is_said() {
 fn a_rewind_keeps_a_thinned_checkpoint_and_lets_its_files_go_when_it_is_named() {
     let Rewound { disk, store, id, seqs: [one, _, rewind], .. } = Rewound::new();
     append(&store, id, r#"{"kind":"checkpoint.thinned","data":{"checkpoints":[1]}}"#);
-    store.erase_unnamed(WAIT).unwrap();
+    store.eraser().erase_unnamed(WAIT).unwrap();
     assert!(!holding(&disk).is_empty(), "the rewind can be undone");
-    let plan = store.plan_erase(id, &[rewind]).unwrap();
+    let plan = store.eraser().plan(id, &[rewind]).unwrap();
     assert_eq!((plan.lines.len(), plan.rewinds.as_slice()), (0, &[rewind][..]));
-    store.apply_erase(&plan, None, WAIT).unwrap();
+    store.eraser().apply(&plan, None, WAIT).unwrap();
     assert_eq!(holding(&disk), [""; 0]);
     // A rewind without files says how the session is to be read, and nothing else.
     let talk = append(&store, id, r#"{"kind":"session.rewound","data":{"to":2}}"#);
-    let refused = store.plan_erase(id, &[talk]);
+    let refused = store.eraser().plan(id, &[talk]);
     assert!(matches!(refused, Err(EraseError::Structural { .. })), "{refused:?}");
-    assert!(store.plan_erase(id, &[one]).is_ok());
+    assert!(store.eraser().plan(id, &[one]).is_ok());
 }
 
 #[test]
@@ -330,8 +331,8 @@ fn a_checkpoint_after_an_erasure_is_not_one_that_retention_let_go() {
     };
     let made: Vec<Seq> = (1..=4).map(|n| checkpoint(&store, id, snapshot(n)[1])).collect();
     append(&store, id, r#"{"kind":"checkpoint.thinned","data":{"checkpoints":[2,3]}}"#);
-    let plan = store.plan_erase(id, &made).unwrap();
-    store.apply_erase(&plan, None, WAIT).unwrap();
+    let plan = store.eraser().plan(id, &made).unwrap();
+    store.eraser().apply(&plan, None, WAIT).unwrap();
     // Some have their numbers from the fold, of others the writer took the next one.
     let mut files = Vec::new();
     for n in 5..9 {
@@ -344,15 +345,15 @@ fn a_checkpoint_after_an_erasure_is_not_one_that_retention_let_go() {
     }
     let core = store.writer(id, WAIT).unwrap().state().unwrap().core;
     assert_eq!((core.checkpoints.newest, core.health.anomalies), (Some(8), 0));
-    store.erase_unnamed(WAIT).unwrap();
-    store.collect(Duration::ZERO).unwrap();
+    store.eraser().erase_unnamed(WAIT).unwrap();
+    store.collector().collect(Duration::ZERO).unwrap();
     let has = || -> Vec<bool> {
         files.iter().map(|file| packs(&disk).read(*file).unwrap().is_some()).collect()
     };
     assert_eq!(has(), [true; 4]);
     // One that is let go by its number is that one.
     append(&store, id, r#"{"kind":"checkpoint.thinned","data":{"checkpoints":[5]}}"#);
-    store.erase_unnamed(WAIT).unwrap();
+    store.eraser().erase_unnamed(WAIT).unwrap();
     assert_eq!(has(), [false, true, true, true]);
     assert_eq!(store.doctor().examine(id).unwrap().findings, []);
 }
@@ -360,43 +361,43 @@ fn a_checkpoint_after_an_erasure_is_not_one_that_retention_let_go() {
 #[test]
 fn a_text_is_found_in_files_and_in_what_nothing_names() {
     let Rewound { disk, store, id, seqs: [one, _, rewind], .. } = Rewound::new();
-    let parts = store.parts_of(id).unwrap();
-    let found = store.find_files(&parts, SECRET).unwrap();
+    let parts = store.eraser().parts_of(id).unwrap();
+    let found = store.eraser().find_files(&parts, SECRET).unwrap();
     let held: Vec<_> = found.held.iter().map(|held| (held.seq, held.checkpoint)).collect();
     assert_eq!(held, [(one, Some(1)), (rewind, None)]);
     assert_eq!(found.held[0].paths, ["env"]);
     assert_eq!((found.unnamed, found.notes.as_slice()), (0, &[][..]));
-    assert_eq!(store.find_payloads(id, SECRET).unwrap().payloads, []);
+    assert_eq!(store.eraser().find_payloads(id, SECRET).unwrap().payloads, []);
     // As a session leaves it that retention removes while somebody puts objects.
     let all = Retention { max_count: Some(0), min_keep: 0, ..Retention::default() };
     let writer = PackWriter::open(packs(&disk)).unwrap();
-    let cleanup = store.plan_cleanup(&all).unwrap();
-    assert_eq!(store.apply_cleanup(&cleanup, &all).unwrap().sessions.len(), 1);
+    let cleanup = store.cleaner().plan(&all).unwrap();
+    assert_eq!(store.cleaner().apply(&cleanup, &all).unwrap().sessions.len(), 1);
     drop(writer);
     assert!(!holding(&disk).is_empty());
-    let found = store.find_files(&[], SECRET).unwrap();
+    let found = store.eraser().find_files(&[], SECRET).unwrap();
     assert_eq!((found.held.len(), found.unnamed), (0, 1));
-    assert!(store.erase_unnamed(WAIT).unwrap().objects > 0);
+    assert!(store.eraser().erase_unnamed(WAIT).unwrap().objects > 0);
     assert_eq!(holding(&disk), [""; 0]);
 }
 
 #[test]
 fn nothing_is_erased_while_somebody_puts_objects() {
     let Rewound { disk, store, id, seqs: [one, ..], .. } = Rewound::new();
-    let plan = store.plan_erase(id, &[one]).unwrap();
+    let plan = store.eraser().plan(id, &[one]).unwrap();
     let writer = PackWriter::open(packs(&disk)).unwrap();
-    let refused = store.apply_erase(&plan, None, WAIT);
+    let refused = store.eraser().apply(&plan, None, WAIT);
     assert!(matches!(refused, Err(EraseError::NotBegun(_))), "{refused:?}");
-    assert!(!store.plan_erase(id, &[one]).unwrap().lines[0].erased);
+    assert!(!store.eraser().plan(id, &[one]).unwrap().lines[0].erased);
     drop(writer);
-    store.apply_erase(&plan, None, WAIT).unwrap();
+    store.eraser().apply(&plan, None, WAIT).unwrap();
     assert_eq!(holding(&disk), [""; 0]);
 }
 
 #[test]
 fn objects_that_cannot_be_taken_out_are_told_and_the_erasure_is_not_over() {
     let Rewound { disk, store, id, seqs: [one, ..], .. } = Rewound::new();
-    let plan = store.plan_erase(id, &[one]).unwrap();
+    let plan = store.eraser().plan(id, &[one]).unwrap();
     // An object that is needed stands damaged beside the secret. It is a file, so that what the
     // snapshots lead to can still be told.
     let pack = disk.files().into_iter().find(|path| path.extension().is_some_and(|e| e == "pack"));
@@ -406,12 +407,12 @@ fn objects_that_cannot_be_taken_out_are_told_and_the_erasure_is_not_over() {
     let mut damaged = whole.clone();
     damaged[at] ^= 1;
     disk.set_bytes(&pack, damaged);
-    let refused = open_store(&disk, 77).unwrap().apply_erase(&plan, None, WAIT);
+    let refused = open_store(&disk, 77).unwrap().eraser().apply(&plan, None, WAIT);
     assert!(matches!(refused, Err(EraseError::Objects(_))), "{refused:?}");
     assert!(disk.files().contains(&store_path().join("erasing")));
     disk.set_bytes(&pack, whole);
     let store = open_store(&disk, 78).unwrap();
-    assert_eq!(store.finish_erase(WAIT).unwrap().unwrap().objects, 3);
+    assert_eq!(store.eraser().finish(WAIT).unwrap().unwrap().objects, 3);
     assert_eq!(holding(&disk), [""; 0]);
     assert!(!disk.files().contains(&store_path().join("erasing")));
 }
@@ -424,16 +425,16 @@ fn pack_files(disk: &SimDisk) -> Vec<PathBuf> {
 #[test]
 fn without_room_for_new_packs_the_old_ones_stay() {
     let Rewound { disk, store, id, seqs: [one, ..], kept } = Rewound::new();
-    let plan = store.plan_erase(id, &[one]).unwrap();
+    let plan = store.eraser().plan(id, &[one]).unwrap();
     let before = pack_files(&disk);
     disk.set_free(1000);
-    let refused = store.apply_erase(&plan, None, WAIT);
+    let refused = store.eraser().apply(&plan, None, WAIT);
     assert!(matches!(refused, Err(EraseError::Objects(_))), "{refused:?}");
     assert!(format!("{refused:?}").contains("1000 are free"), "{refused:?}");
     assert_eq!(pack_files(&disk), before);
     Rewound::check_kept(&disk, &kept).unwrap();
     disk.set_free(1 << 20);
-    assert_eq!(store.finish_erase(WAIT).unwrap().unwrap().objects, 3);
+    assert_eq!(store.eraser().finish(WAIT).unwrap().unwrap().objects, 3);
     assert_eq!(holding(&disk), [""; 0]);
     Rewound::check_kept(&disk, &kept).unwrap();
 }
@@ -441,7 +442,7 @@ fn without_room_for_new_packs_the_old_ones_stay() {
 #[test]
 fn an_erasure_that_fails_leaves_no_new_packs_beside_the_old_ones() {
     let Rewound { disk, store, id, seqs: [one, ..], kept } = Rewound::new();
-    let plan = store.plan_erase(id, &[one]).unwrap();
+    let plan = store.eraser().plan(id, &[one]).unwrap();
     let before = pack_files(&disk).len();
     let moment = disk.take_history().remove(0);
     let (mut failed, mut over) = (0, false);
@@ -449,7 +450,7 @@ fn an_erasure_that_fails_leaves_no_new_packs_beside_the_old_ones() {
         let disk = SimDisk::at(&moment);
         let store = open_store(&disk, 7).unwrap();
         disk.set_faults(vec![Fault { at, kind: FaultKind::Full, lasting: Lasting::Once }], at);
-        let erased = store.apply_erase(&plan, None, WAIT);
+        let erased = store.eraser().apply(&plan, None, WAIT);
         over = disk.operations() <= at;
         if over {
             break;
@@ -479,9 +480,9 @@ fn copies_of_a_repair_that_was_cut_off_before_its_record_go_too() {
         disk.open(&dir.join(name), Access::Create).unwrap();
         disk.set_bytes(&dir.join(name), SECRET.as_bytes().to_vec());
     }
-    let seqs = store.find_payloads(id, SECRET).unwrap().payloads;
-    let plan = store.plan_erase(id, &seqs).unwrap();
-    store.apply_erase(&plan, None, WAIT).unwrap();
+    let seqs = store.eraser().find_payloads(id, SECRET).unwrap().payloads;
+    let plan = store.eraser().plan(id, &seqs).unwrap();
+    store.eraser().apply(&plan, None, WAIT).unwrap();
     assert_eq!(holding(&disk), [dir.join("people's notes").display().to_string()]);
 }
 
@@ -498,15 +499,15 @@ fn what_a_repair_kept_stays_where_its_record_cannot_be_read() {
         disk.open(&dir.join(name), Access::Create).unwrap();
         disk.set_bytes(&dir.join(name), b"{ \"id\": \"2025-11-15T0".to_vec());
     }
-    let plan = store.plan_erase(id, &[Seq(6)]).unwrap();
-    let erased = store.apply_erase(&plan, None, WAIT).unwrap();
+    let plan = store.eraser().plan(id, &[Seq(6)]).unwrap();
+    let erased = store.eraser().apply(&plan, None, WAIT).unwrap();
     assert!(disk.files().contains(&dir.join("0")));
     let [note] = &erased.notes[..] else { panic!("{erased:?}") };
     assert!(note.contains("0badcafe cannot be read, so its copies are not erased"), "{note}");
     // The removal of a session says so too.
     let all = Retention { max_count: Some(0), min_keep: 0, ..Retention::default() };
-    let cleanup = store.plan_cleanup(&all).unwrap();
-    let notes = store.apply_cleanup(&cleanup, &all).unwrap().notes;
+    let cleanup = store.cleaner().plan(&all).unwrap();
+    let notes = store.cleaner().apply(&cleanup, &all).unwrap().notes;
     assert!(notes.iter().any(|note| note.contains("0badcafe cannot be read")), "{notes:?}");
     assert!(disk.files().contains(&dir.join("0")));
 }
@@ -526,8 +527,8 @@ fn a_repair_that_finishes_an_erasure_keeps_what_it_replaces() {
     let shown: Vec<String> = plan.actions.iter().map(ToString::to_string).collect();
     assert!(shown.iter().any(|action| action.contains("finish an erasure")), "{shown:?}");
     doctor.repair(&plan, RepairRequest::default(), WAIT).unwrap();
-    assert!(!store.is_erasing());
-    assert!(store.plan_erase(id, &[Seq(6)]).unwrap().lines[0].erased);
+    assert!(!store.eraser().is_erasing());
+    assert!(store.eraser().plan(id, &[Seq(6)]).unwrap().lines[0].erased);
     let files = disk.files();
     assert!(!files.contains(&store_path().join("somebody's.tmp")));
     let kept = files.iter().filter(|path| path.starts_with(store_path().join("quarantine")));
@@ -559,22 +560,24 @@ fn kept_copies(disk: &SimDisk, session: SessionId) -> [PathBuf; 2] {
 fn what_repairs_of_the_store_kept_goes_with_what_nothing_names() {
     let Rewound { disk, store, id, .. } = Rewound::new();
     let [of_store, of_session] = kept_copies(&disk, id);
-    let found = store.find_files(&[], SECRET).unwrap();
+    let found = store.eraser().find_files(&[], SECRET).unwrap();
     assert!(found.notes[0].contains("copies of 2 repairs"), "{found:?}");
-    store.erase_unnamed(WAIT).unwrap();
+    store.eraser().erase_unnamed(WAIT).unwrap();
     let files = disk.files();
     assert!(!files.contains(&of_store) && files.contains(&of_session));
     // What an erasure of the session deletes is not worth a word.
-    assert!(store.find_files(&[], SECRET).unwrap().notes[0].contains("copies of 1 repairs"));
-    let parts = store.parts_of(id).unwrap();
-    assert_eq!(store.find_files(&parts, SECRET).unwrap().notes, [""; 0]);
+    assert!(
+        store.eraser().find_files(&[], SECRET).unwrap().notes[0].contains("copies of 1 repairs")
+    );
+    let parts = store.eraser().parts_of(id).unwrap();
+    assert_eq!(store.eraser().find_files(&parts, SECRET).unwrap().notes, [""; 0]);
     // An erasure whose session is gone.
     let other = "019a8519-0200-7503-9294-f2065da4d5ae".parse().unwrap();
     let [of_store, of_other] = kept_copies(&disk, other);
     let entry = format!(r#"{{"session":"{other}","events":[6],"objects":[],"reason":null}}"#);
     disk.open(&store_path().join("erasing"), Access::Create).unwrap();
     disk.set_bytes(&store_path().join("erasing"), entry.into_bytes());
-    store.finish_erase(WAIT).unwrap().unwrap();
+    store.eraser().finish(WAIT).unwrap().unwrap();
     let files = disk.files();
     assert!(!files.contains(&of_store) && !files.contains(&of_other));
 }
@@ -594,11 +597,11 @@ fn what_is_left_of_removed_sessions_and_of_imports_goes_too() {
         disk.open(&dir.join("00000001.jsonl"), Access::Create).unwrap();
         disk.set_bytes(&dir.join("00000001.jsonl"), SECRET.as_bytes().to_vec());
     }
-    let seqs = store.find_payloads(id, SECRET).unwrap().payloads;
-    let plan = store.plan_erase(id, &seqs).unwrap();
+    let seqs = store.eraser().find_payloads(id, SECRET).unwrap().payloads;
+    let plan = store.eraser().plan(id, &seqs).unwrap();
     // An import that runs keeps what it has read, and that is said.
     let lock = disk.lock(&imports.join(format!("{other}.lock")), LockMode::Exclusive).unwrap();
-    let erased = store.apply_erase(&plan, None, WAIT).unwrap();
+    let erased = store.eraser().apply(&plan, None, WAIT).unwrap();
     assert!(
         erased.notes[0].contains(&format!("an import of session {other} is running")),
         "{erased:?}"
@@ -606,7 +609,7 @@ fn what_is_left_of_removed_sessions_and_of_imports_goes_too() {
     let staged = imports.join(other).join("00000001.jsonl").display().to_string();
     assert_eq!(holding(&disk), [staged]);
     drop(lock);
-    let left = store.clear_leftovers().unwrap();
+    let left = store.eraser().clear_leftovers().unwrap();
     assert_eq!((left.sessions, left.imports, left.notes.len()), (0, 1, 0));
     assert_eq!(holding(&disk), [""; 0]);
     assert!(disk.files().iter().all(|path| !path.starts_with(&imports)));
@@ -616,25 +619,25 @@ fn what_is_left_of_removed_sessions_and_of_imports_goes_too() {
 fn the_past_of_a_fork_is_found_and_erased_where_it_is() {
     let disk = SimDisk::new(Path::new("/sim"));
     let (store, parent) = recorded(&disk);
-    let seqs = store.find_payloads(parent, SECRET).unwrap().payloads;
+    let seqs = store.eraser().find_payloads(parent, SECRET).unwrap().payloads;
     let at = seqs[1];
     let fork = store.fork(parent, Some(at), NewSession::default()).unwrap().id;
-    assert_eq!(store.find_payloads(fork, SECRET).unwrap().payloads, []);
-    let parts = store.parts_of(fork).unwrap();
+    assert_eq!(store.eraser().find_payloads(fork, SECRET).unwrap().payloads, []);
+    let parts = store.eraser().parts_of(fork).unwrap();
     let own = EventPart { session: fork, first: at.next(), last: Seq(u64::MAX) };
     assert_eq!(parts, [EventPart { session: parent, first: Seq(1), last: at }, own]);
     let shared: Vec<Seq> = seqs.iter().copied().filter(|seq| parts[0].contains(*seq)).collect();
     assert_eq!(shared, seqs[..2]);
-    let plan = store.plan_erase(parent, &shared).unwrap();
+    let plan = store.eraser().plan(parent, &shared).unwrap();
     assert_eq!(plan.forks, [fork]);
-    store.apply_erase(&plan, None, WAIT).unwrap();
+    store.eraser().apply(&plan, None, WAIT).unwrap();
     let read = read(&store, fork).unwrap();
     assert!(read.data.iter().all(|data| !data.contains(SECRET)), "{:?}", read.data);
     healthy(&store, fork).unwrap();
 }
 
 fn import(store: &LocalStore, bundle: &[u8]) -> Result<ImportedBundle, ImportError> {
-    store.import_bundle(BundleReader::open(bundle)?, WAIT)
+    store.importer().import(BundleReader::open(bundle)?, WAIT)
 }
 
 /// The secret as an object, in a session that two stores have; each with its disk.
@@ -656,16 +659,16 @@ fn only(store: &LocalStore) -> SessionId {
 
 fn export(store: &LocalStore) -> Vec<u8> {
     let mut bundle = Vec::new();
-    store.export_bundle(only(store), &mut bundle).unwrap();
+    store.exporter().export(only(store), &mut bundle).unwrap();
     bundle
 }
 
 /// Erases the secret in a store that has it once.
 fn erase(store: &LocalStore) -> Seq {
     let id = only(store);
-    let seqs = store.find_payloads(id, SECRET).unwrap().payloads;
-    let plan = store.plan_erase(id, &seqs).unwrap();
-    store.apply_erase(&plan, None, WAIT).unwrap();
+    let seqs = store.eraser().find_payloads(id, SECRET).unwrap().payloads;
+    let plan = store.eraser().plan(id, &seqs).unwrap();
+    store.eraser().apply(&plan, None, WAIT).unwrap();
     seqs[0]
 }
 
@@ -696,7 +699,7 @@ fn a_forward_leaves_erased_what_is_and_says_what_is_not() {
     let before = export(&here);
     let seq = erase(&here);
     // What is erased there and whole here is told, and stays: an import erases nothing.
-    let checked = there.check_bundle(BundleReader::open(&*export(&here)).unwrap()).unwrap();
+    let checked = there.importer().check(BundleReader::open(&*export(&here)).unwrap()).unwrap();
     assert_eq!(checked.unerased, [seq]);
     let forwarded = import(&there, &export(&here)).unwrap();
     assert!(matches!(forwarded.outcome, ImportOutcome::Forwarded { .. }), "{forwarded:?}");
@@ -729,19 +732,19 @@ fn files_of_a_rewind_that_are_erased_elsewhere_are_told_until_they_are_erased_he
         far.open(&path, Access::Create).unwrap();
         far.set_bytes(&path, disk.bytes(&path).unwrap());
     }
-    let plan = store.plan_erase(id, &[rewind]).unwrap();
-    store.apply_erase(&plan, None, WAIT).unwrap();
+    let plan = store.eraser().plan(id, &[rewind]).unwrap();
+    store.eraser().apply(&plan, None, WAIT).unwrap();
     let bundle = export(&store);
     for outcome in ["Forwarded", "Same"] {
         let done = import(&there, &bundle).unwrap();
         assert!(format!("{:?}", done.outcome).starts_with(outcome), "{done:?}");
         assert_eq!(done.unerased, [rewind], "{outcome}");
     }
-    let check = || there.check_bundle(BundleReader::open(&*bundle).unwrap()).unwrap().unerased;
+    let check = || there.importer().check(BundleReader::open(&*bundle).unwrap()).unwrap().unerased;
     assert_eq!(check(), [rewind]);
     assert!(!holding(&far).is_empty());
-    let plan = there.plan_erase(id, &[rewind]).unwrap();
-    there.apply_erase(&plan, None, WAIT).unwrap();
+    let plan = there.eraser().plan(id, &[rewind]).unwrap();
+    there.eraser().apply(&plan, None, WAIT).unwrap();
     assert_eq!(holding(&far), [""; 0]);
     assert_eq!(check(), []);
     assert_eq!(import(&there, &bundle).unwrap().outcome, ImportOutcome::Same);
@@ -763,11 +766,11 @@ fn a_secret_in_sealed_segments_objects_and_the_last_line_is_gone() {
         assert!(before.iter().any(|path| path.ends_with(end)), "{end}: {before:?}");
     }
     let data = read(&store, id).unwrap().data;
-    let matches = store.find_payloads(id, SECRET).unwrap();
+    let matches = store.eraser().find_payloads(id, SECRET).unwrap();
     assert_eq!(matches.payloads.len(), 4);
-    let plan = store.plan_erase(id, &matches.payloads).unwrap();
+    let plan = store.eraser().plan(id, &matches.payloads).unwrap();
     assert_eq!(holding(&disk), before);
-    let erased = store.apply_erase(&plan, Some("a password"), WAIT).unwrap();
+    let erased = store.eraser().apply(&plan, Some("a password"), WAIT).unwrap();
     assert_eq!((erased.payloads, erased.objects), (4, 1));
     assert_eq!(holding(&disk), [""; 0]);
     healthy(&store, id).unwrap();
@@ -783,9 +786,9 @@ fn a_secret_in_sealed_segments_objects_and_the_last_line_is_gone() {
     assert_eq!(state.core.health.erased, 4);
     // Again: there is nothing more to do, and it is not said twice.
     let events = read(&store, id).unwrap().events;
-    let plan = store.plan_erase(id, &matches.payloads).unwrap();
+    let plan = store.eraser().plan(id, &matches.payloads).unwrap();
     assert!(plan.lines.iter().all(|line| line.erased));
-    assert_eq!(store.apply_erase(&plan, None, WAIT).unwrap().payloads, 0);
+    assert_eq!(store.eraser().apply(&plan, None, WAIT).unwrap().payloads, 0);
     assert_eq!(read(&store, id).unwrap().events, events);
 }
 
@@ -823,8 +826,8 @@ fn who_reads_meanwhile_does_not_bring_it_back_into_the_transcript() {
         });
         let options = LocalOptions { storage: reads.clone(), ..LocalOptions::default() };
         let store = LocalStore::open(&root, options).unwrap();
-        let plan = store.plan_erase(session, &[seq]).unwrap();
-        assert_eq!(store.apply_erase(&plan, None, WAIT).unwrap().payloads, 1);
+        let plan = store.eraser().plan(session, &[seq]).unwrap();
+        assert_eq!(store.eraser().apply(&plan, None, WAIT).unwrap().payloads, 1);
         assert!(reads.happened() && !has(), "{there}");
     }
 }
@@ -833,13 +836,13 @@ fn who_reads_meanwhile_does_not_bring_it_back_into_the_transcript() {
 fn a_session_in_use_and_a_damaged_one_are_refused() {
     let disk = SimDisk::new(Path::new("/sim"));
     let (store, id) = recorded(&disk);
-    let plan = store.plan_erase(id, &[Seq(6)]).unwrap();
+    let plan = store.eraser().plan(id, &[Seq(6)]).unwrap();
     let before = read(&store, id).unwrap().data;
     let writer = store.writer(id, WAIT).unwrap();
-    assert!(store.apply_erase(&plan, None, WAIT).is_err());
+    assert!(store.eraser().apply(&plan, None, WAIT).is_err());
     drop(writer);
-    assert!(matches!(store.plan_erase(id, &[Seq(2)]), Err(EraseError::Structural { .. })));
-    assert!(matches!(store.plan_erase(id, &[Seq(999)]), Err(EraseError::NoEvent { .. })));
+    assert!(matches!(store.eraser().plan(id, &[Seq(2)]), Err(EraseError::Structural { .. })));
+    assert!(matches!(store.eraser().plan(id, &[Seq(999)]), Err(EraseError::NoEvent { .. })));
     let journal =
         disk.files().into_iter().find(|path| path.extension().is_some_and(|e| e == "jsonl"));
     let journal = journal.unwrap();
@@ -847,7 +850,7 @@ fn a_session_in_use_and_a_damaged_one_are_refused() {
     let at = bytes.len() - 300;
     bytes[at] ^= 1;
     disk.set_bytes(&journal, bytes.clone());
-    let refused = store.apply_erase(&plan, None, WAIT);
+    let refused = store.eraser().apply(&plan, None, WAIT);
     assert!(matches!(refused, Err(EraseError::Damaged { .. })), "{refused:?}");
     assert_eq!(disk.bytes(&journal).unwrap(), bytes);
     bytes[at] ^= 1;
@@ -871,14 +874,14 @@ fn an_erasure_that_cannot_be_finished_stops_no_other() {
     let said = vec![NewEvent::parse(&said).unwrap()];
     writer.append(said, Durability::Synced, AnomalyPolicy::Keep).unwrap().wait().unwrap();
     writer.close().unwrap();
-    let plan = store.plan_erase(id, &[Seq(6)]).unwrap();
+    let plan = store.eraser().plan(id, &[Seq(6)]).unwrap();
     // Damage is found before anything is written down.
     let (path, bytes) = (segment(id), disk.bytes(&segment(id)).unwrap());
     let mut damaged = bytes.clone();
     let middle = damaged.len() / 2;
     damaged[middle] ^= 1;
     disk.set_bytes(&path, damaged.clone());
-    let refused = store.apply_erase(&plan, None, WAIT);
+    let refused = store.eraser().apply(&plan, None, WAIT);
     assert!(matches!(refused, Err(EraseError::Damaged { .. })), "{refused:?}");
     assert!(!disk.files().contains(&erasing));
     // One that was cut short, and whose journal was damaged since.
@@ -887,16 +890,16 @@ fn an_erasure_that_cannot_be_finished_stops_no_other() {
     disk.open(&erasing, abide_journal::Access::Create).unwrap();
     disk.set_bytes(&erasing, entry.clone().into_bytes());
     disk.set_bytes(&path, damaged);
-    assert_eq!(store.finish_erase(WAIT).unwrap(), None);
-    let plan = store.plan_erase(other, &[Seq(3)]).unwrap();
-    let erased = store.apply_erase(&plan, None, WAIT).unwrap();
+    assert_eq!(store.eraser().finish(WAIT).unwrap(), None);
+    let plan = store.eraser().plan(other, &[Seq(3)]).unwrap();
+    let erased = store.eraser().apply(&plan, None, WAIT).unwrap();
     assert_eq!(erased.payloads, 1);
     assert!(erased.notes[0].contains(&id.to_string()), "{:?}", erased.notes);
     let left = String::from_utf8(disk.bytes(&erasing).unwrap()).unwrap();
     assert_eq!(left.trim_end(), entry);
     // Mended, it is finished.
     disk.set_bytes(&path, bytes);
-    let finished = store.finish_erase(WAIT).unwrap().unwrap();
+    let finished = store.eraser().finish(WAIT).unwrap().unwrap();
     assert_eq!((finished.payloads, finished.notes.as_slice()), (1, &[][..]));
     assert!(!disk.files().contains(&erasing));
 }
@@ -906,10 +909,10 @@ fn a_power_cut_leaves_a_readable_journal_and_the_next_erasure_finishes() {
     let disk = SimDisk::new(Path::new("/sim"));
     let (store, id) = recorded(&disk);
     let data = read(&store, id).unwrap().data;
-    let seqs = store.find_payloads(id, SECRET).unwrap().payloads;
-    let plan = store.plan_erase(id, &seqs).unwrap();
+    let seqs = store.eraser().find_payloads(id, SECRET).unwrap().payloads;
+    let plan = store.eraser().plan(id, &seqs).unwrap();
     disk.keep_history();
-    store.apply_erase(&plan, None, WAIT).unwrap();
+    store.eraser().apply(&plan, None, WAIT).unwrap();
     let moments = disk.take_history();
     let cuts = cut_everywhere(&moments, FaultRun::from_env().count(6, 60), &|disk, _, seed| {
         let store = open_store(disk, seed + 50).map_err(|error| format!("{error:?}"))?;
@@ -926,11 +929,12 @@ fn a_power_cut_leaves_a_readable_journal_and_the_next_erasure_finishes() {
         }
         healthy(&store, id)?;
         // As the command does: what was begun is finished, and what is left is erased.
-        store.finish_erase(WAIT).map_err(|error| format!("{error:?}"))?;
-        let left = store.find_payloads(id, SECRET).map_err(|error| format!("{error:?}"))?;
+        store.eraser().finish(WAIT).map_err(|error| format!("{error:?}"))?;
+        let left =
+            store.eraser().find_payloads(id, SECRET).map_err(|error| format!("{error:?}"))?;
         if !left.payloads.is_empty() {
-            let plan = store.plan_erase(id, &left.payloads).map_err(|e| format!("{e:?}"))?;
-            store.apply_erase(&plan, None, WAIT).map_err(|error| format!("{error:?}"))?;
+            let plan = store.eraser().plan(id, &left.payloads).map_err(|e| format!("{e:?}"))?;
+            store.eraser().apply(&plan, None, WAIT).map_err(|error| format!("{error:?}"))?;
         }
         let holding = holding(disk);
         if !holding.is_empty() {

@@ -218,7 +218,7 @@ fn the_header_or_the_first_event_may_be_damaged() {
         let (said, notes) = texts(&again, all.fork);
         assert_eq!(said.len(), 2, "{what}: the past and its own");
         assert_eq!(notes.len(), 1, "{what}: the damage and nothing more: {notes:?}");
-        assert_eq!(again.forks_of(all.parent).unwrap(), [all.fork], "{what}");
+        assert_eq!(again.forker().of(all.parent).unwrap(), [all.fork], "{what}");
         say(&again, all.fork, &["four"]);
         assert_eq!(state(&again, all.fork).core.messages.total, 3, "{what}");
     }
@@ -266,10 +266,10 @@ fn there_is_an_end_to_forks_of_forks() {
 fn the_forks_of_a_session_are_known() {
     let all = forked();
     let deeper = fork(&all.store, all.fork, 5);
-    assert_eq!(all.store.forks_of(all.parent).unwrap(), [all.fork]);
-    assert_eq!(all.store.forks_of(all.fork).unwrap(), [deeper]);
-    assert!(all.store.forks_of(deeper).unwrap().is_empty());
-    let links = all.store.forks().unwrap();
+    assert_eq!(all.store.forker().of(all.parent).unwrap(), [all.fork]);
+    assert_eq!(all.store.forker().of(all.fork).unwrap(), [deeper]);
+    assert!(all.store.forker().of(deeper).unwrap().is_empty());
+    let links = all.store.forker().all().unwrap();
     assert_eq!(
         links.iter().map(|(id, link)| (*id, link.seq.0)).collect::<Vec<_>>(),
         [(all.fork, 3), (deeper, 5)]

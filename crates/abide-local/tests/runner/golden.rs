@@ -135,7 +135,7 @@ fn the_same_session_gives_the_same_bundle() {
     let store = LocalStore::open(&root, options(&disk, 43)).unwrap();
     let id = store.find(&SessionRef::Latest).unwrap();
     let mut bundle = Vec::new();
-    store.export_bundle(id, &mut bundle).unwrap();
+    store.exporter().export(id, &mut bundle).unwrap();
     let golden = dir().join("session.abide");
     if std::env::var("ABIDE_GOLDEN").is_ok_and(|what| what == "write") {
         fs::write(&golden, &bundle).unwrap();
@@ -149,7 +149,7 @@ fn the_bundle_of_every_version_is_read() {
     let disk = SimDisk::new(Path::new("/sim"));
     let store = LocalStore::init(&store_path(), options(&disk, 44)).unwrap();
     let bundle = BundleReader::open(&*bundle).unwrap();
-    let imported = store.import_bundle(bundle, Duration::ZERO).unwrap();
+    let imported = store.importer().import(bundle, Duration::ZERO).unwrap();
     assert_eq!(imported.outcome, ImportOutcome::Made);
     assert_eq!(export(&store), fs::read_to_string(dir().join("export.jsonl")).unwrap());
 }

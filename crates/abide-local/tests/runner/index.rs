@@ -190,7 +190,7 @@ fn journals(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 /// What an index made from nothing has.
 fn rebuilt(root: &Path) -> Vec<String> {
     fs::remove_file(root.join("index.db")).unwrap();
-    LocalStore::open(root, LocalOptions::default()).unwrap().dump_index().unwrap()
+    LocalStore::open(root, LocalOptions::default()).unwrap().index().dump().unwrap()
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn the_index_answers_as_a_look_at_every_event_does() {
             fixture.work(&store, 8);
             assert_right(&store);
         }
-        let dump = fixture.open().dump_index().unwrap();
+        let dump = fixture.open().index().dump().unwrap();
         assert!(dump.len() > 20);
         assert_eq!(dump, rebuilt(&fixture.root()), "seed {seed}");
     }
@@ -216,7 +216,7 @@ fn an_index_that_is_lost_or_damaged_is_made_anew() {
     assert_right(&store);
     let root = fixture.root();
     let index = root.join("index.db");
-    let whole = store.dump_index().unwrap();
+    let whole = store.index().dump().unwrap();
     let before = journals(&root);
     let length = fs::metadata(&index).unwrap().len() as usize;
     type Damage = Box<dyn Fn(&mut Random)>;
@@ -261,7 +261,7 @@ fn an_index_that_is_lost_or_damaged_is_made_anew() {
     for (number, damage) in damages.iter().enumerate() {
         damage(&mut random);
         let store = LocalStore::open(&root, LocalOptions::default()).unwrap();
-        assert_eq!(store.dump_index().unwrap(), whole, "damage {number}");
+        assert_eq!(store.index().dump().unwrap(), whole, "damage {number}");
     }
     assert_right(&LocalStore::open(&root, LocalOptions::default()).unwrap());
     assert_eq!(journals(&root), before);
@@ -290,7 +290,7 @@ fn an_index_that_lost_its_log_is_brought_up_to_date() {
         }
         assert_right(&fixture.open());
     }
-    assert_eq!(fixture.open().dump_index().unwrap(), rebuilt(&fixture.root()));
+    assert_eq!(fixture.open().index().dump().unwrap(), rebuilt(&fixture.root()));
 }
 
 #[test]
@@ -298,13 +298,13 @@ fn an_index_of_another_version_is_made_anew() {
     let mut fixture = Fixture::new(12);
     let store = fixture.open();
     fixture.work(&store, 5);
-    let whole = store.dump_index().unwrap();
+    let whole = store.index().dump().unwrap();
     let index = fixture.root().join("index.db");
     let mut bytes = fs::read(&index).unwrap();
     // The user version of an SQLite file is at byte 60.
     bytes[63] += 1;
     fs::write(&index, bytes).unwrap();
-    assert_eq!(fixture.open().dump_index().unwrap(), whole);
+    assert_eq!(fixture.open().index().dump().unwrap(), whole);
 }
 
 #[test]
@@ -340,9 +340,9 @@ fn a_journal_that_lost_its_end_is_read_anew_after_a_boot() {
     options.env.boot = Some("another boot".to_owned());
     let store = LocalStore::open(&fixture.root(), options).unwrap();
     assert_right(&store);
-    assert_eq!(store.dump_index().unwrap(), {
+    assert_eq!(store.index().dump().unwrap(), {
         fs::remove_file(fixture.root().join("index.db")).unwrap();
-        store.dump_index().unwrap()
+        store.index().dump().unwrap()
     });
 }
 
@@ -399,7 +399,7 @@ fn eight_at_once_get_the_right_answers_while_sessions_grow() {
     });
     let store = fixture.open();
     assert_right(&store);
-    assert_eq!(store.dump_index().unwrap(), rebuilt(&root));
+    assert_eq!(store.index().dump().unwrap(), rebuilt(&root));
 }
 
 #[test]
@@ -407,7 +407,7 @@ fn the_index_is_for_nobody_else_to_read() {
     let mut fixture = Fixture::new(17);
     let store = fixture.open();
     fixture.work(&store, 3);
-    store.update_index().unwrap();
+    store.index().update().unwrap();
     for name in ["index.db", "index.lock", "index.db-wal"] {
         let path = fixture.root().join(name);
         if let Ok(file) = fs::metadata(&path) {
@@ -455,7 +455,7 @@ fn many_rewinds_are_read_as_one() {
     }
     drop(writer);
     assert_right(&store);
-    assert_eq!(store.dump_index().unwrap(), rebuilt(&fixture.root()));
+    assert_eq!(store.index().dump().unwrap(), rebuilt(&fixture.root()));
 }
 
 #[test]
@@ -465,7 +465,7 @@ fn an_imported_session_is_found_wherever_the_follower_came_between() {
     there.work(&store, 1);
     let id = store.list().unwrap()[0].id;
     let mut bundle = Vec::new();
-    store.export_bundle(id, &mut bundle).unwrap();
+    store.exporter().export(id, &mut bundle).unwrap();
     let name = session_dirs(&there.root()).remove(0);
     let here = Fixture::new(24);
     let store = here.open();
@@ -473,15 +473,15 @@ fn an_imported_session_is_found_wherever_the_follower_came_between() {
     fs::create_dir(here.root().join("sessions").join(name.file_name().unwrap())).unwrap();
     assert_eq!(store.history(&HistoryQuery::default()).unwrap().entries, []);
     let reader = abide_local::BundleReader::open(bundle.as_slice()).unwrap();
-    store.import_bundle(reader, Duration::ZERO).unwrap();
+    store.importer().import(reader, Duration::ZERO).unwrap();
     assert_eq!(store.history(&HistoryQuery::default()).unwrap().entries.len(), 1);
     assert_right(&store);
     // More of it comes.
     there.work(&there.open(), 3);
     let mut bundle = Vec::new();
-    there.open().export_bundle(id, &mut bundle).unwrap();
+    there.open().exporter().export(id, &mut bundle).unwrap();
     let reader = abide_local::BundleReader::open(bundle.as_slice()).unwrap();
-    store.import_bundle(reader, Duration::ZERO).unwrap();
+    store.importer().import(reader, Duration::ZERO).unwrap();
     assert_right(&store);
 }
 
@@ -552,7 +552,7 @@ fn turns_are_told_with_their_agents_and_calls() {
     ];
     let events = lines.iter().map(|line| NewEvent::parse(line).unwrap()).collect();
     writer.append(events, Durability::Synced, AnomalyPolicy::Keep).unwrap().wait().unwrap();
-    let turns = store.turns(id).unwrap();
+    let turns = store.index().turns(id).unwrap();
     assert_eq!(turns.len(), 2);
     assert_eq!(turns[0].decision.as_deref(), Some("coder"));
     assert_eq!(turns[0].reason.as_deref(), Some("it is code"));

@@ -80,9 +80,9 @@ fn a_project_has_limits_of_its_own() {
     "#;
     let config: Config = toml::from_str(config).unwrap();
     let store = clocked.store.with_config(config);
-    let rules = store.cleanup_rules();
+    let rules = store.cleaner().rules();
     let going = |rules: &CleanupRules| {
-        let plan = store.plan_cleanup(rules).unwrap();
+        let plan = store.cleaner().plan(rules).unwrap();
         let mut going: Vec<SessionId> = plan.sessions.iter().map(|one| one.id).collect();
         going.sort_unstable();
         going
@@ -107,11 +107,11 @@ fn a_project_has_limits_of_its_own() {
         ..RetentionOverrides::default()
     };
     let by_size = CleanupRules { projects: [("blue".to_owned(), thrifty)].into(), ..tight };
-    let plan = store.plan_cleanup(&by_size).unwrap();
+    let plan = store.cleaner().plan(&by_size).unwrap();
     let of_blue = plan.sessions.iter().filter(|one| one.project.as_deref() == Some("blue"));
     assert_eq!(of_blue.count(), 4);
     // And it is done.
-    let cleaned = store.apply_cleanup(&store.plan_cleanup(&rules).unwrap(), &rules).unwrap();
+    let cleaned = store.cleaner().apply(&store.cleaner().plan(&rules).unwrap(), &rules).unwrap();
     assert_eq!((cleaned.sessions.len(), cleaned.notes), (6, Vec::<String>::new()));
     let mut left = listed(&store);
     left.sort_unstable();
@@ -138,8 +138,8 @@ fn a_fork_in_another_project_keeps_its_parent() {
         only: vec!["red".to_owned()],
         ..CleanupRules::default()
     };
-    assert_eq!(clocked.store.plan_cleanup(&rules).unwrap().sessions, []);
-    let all = clocked.store.plan_cleanup(&old).unwrap();
+    assert_eq!(clocked.store.cleaner().plan(&rules).unwrap().sessions, []);
+    let all = clocked.store.cleaner().plan(&old).unwrap();
     assert_eq!(all.sessions.iter().map(|one| one.id).collect::<Vec<_>>(), [fork, parent]);
 }
 
@@ -163,8 +163,8 @@ fn an_object_of_two_projects_goes_with_the_last_that_names_it() {
         ..CleanupRules::default()
     };
     let clean = |rules: &CleanupRules| {
-        let plan = clocked.store.plan_cleanup(rules).unwrap();
-        clocked.store.apply_cleanup(&plan, rules).unwrap()
+        let plan = clocked.store.cleaner().plan(rules).unwrap();
+        clocked.store.cleaner().apply(&plan, rules).unwrap()
     };
     assert_eq!(clean(&all("red")).sessions.len(), 1);
     assert!(clocked.has(&shared), "blue names it");
@@ -197,8 +197,8 @@ fn what_is_erased_in_one_project_stays_where_another_names_it() {
         entries.iter().map(|entry| entry.id).collect::<Vec<_>>()
     };
     assert_eq!(found(&red).len(), 2);
-    let plan = red.plan_erase(ours, &[abide_model::Seq(3)]).unwrap();
-    red.apply_erase(&plan, None, Duration::ZERO).unwrap();
+    let plan = red.eraser().plan(ours, &[abide_model::Seq(3)]).unwrap();
+    red.eraser().apply(&plan, None, Duration::ZERO).unwrap();
     assert_eq!(found(&red), [theirs], "what blue said is still there, and can be read");
     let event = |store: &LocalStore, id| {
         let reader = store.read(id).unwrap();
@@ -208,12 +208,12 @@ fn what_is_erased_in_one_project_stays_where_another_names_it() {
     };
     assert!(event(&blue, theirs).contains("hunter2"));
     assert!(!event(&red, ours).contains("hunter2"));
-    let plan = blue.plan_erase(theirs, &[abide_model::Seq(3)]).unwrap();
-    blue.apply_erase(&plan, None, Duration::ZERO).unwrap();
+    let plan = blue.eraser().plan(theirs, &[abide_model::Seq(3)]).unwrap();
+    blue.eraser().apply(&plan, None, Duration::ZERO).unwrap();
     assert_eq!(found(&red), []);
     // A session whose first event is erased is of its project all the same.
-    let plan = red.plan_erase(ours, &[abide_model::Seq(1)]).unwrap();
-    red.apply_erase(&plan, None, Duration::ZERO).unwrap();
+    let plan = red.eraser().plan(ours, &[abide_model::Seq(1)]).unwrap();
+    red.eraser().apply(&plan, None, Duration::ZERO).unwrap();
     assert_eq!((listed(&red), listed(&blue)), (vec![ours], vec![theirs]));
     let history = red.history(&HistoryQuery::default()).unwrap().entries;
     assert_eq!(history.iter().map(|entry| entry.id).collect::<Vec<_>>(), [ours]);
@@ -240,12 +240,12 @@ fn the_space_is_told_by_project() {
 
 fn export(store: &LocalStore, id: SessionId) -> Vec<u8> {
     let mut bundle = Vec::new();
-    store.export_bundle(id, &mut bundle).unwrap();
+    store.exporter().export(id, &mut bundle).unwrap();
     bundle
 }
 
 fn import(store: &LocalStore, bundle: &[u8]) -> Result<(), ImportError> {
-    store.import_bundle(BundleReader::open(bundle)?, Duration::ZERO).map(|_| ())
+    store.importer().import(BundleReader::open(bundle)?, Duration::ZERO).map(|_| ())
 }
 
 /// A session of no project, with a key, in a bundle.
@@ -267,7 +267,7 @@ fn an_imported_session_is_put_into_the_project_it_is_imported_for() {
     let taken = blue.create(NewSession::default().with_key("build")).unwrap().id;
     import(&red, &bundle).unwrap();
     assert_eq!((listed(&red), listed(&blue)), (vec![id], vec![taken]));
-    assert_eq!(red.project_of(id).unwrap().as_deref(), Some("red"));
+    assert_eq!(red.finder().project_of(id).unwrap().as_deref(), Some("red"));
     assert_eq!((key(&red).unwrap(), key(&blue).unwrap()), (id, taken));
     let found = |store: &LocalStore| {
         let search = Some(Search::parse("zebra").unwrap());
@@ -285,7 +285,7 @@ fn an_imported_session_is_put_into_the_project_it_is_imported_for() {
     let elsewhere = on_files(copy.path(), &["green"]);
     let theirs = export(&blue, taken);
     import(&elsewhere, &theirs).unwrap();
-    assert_eq!(elsewhere.project_of(taken).unwrap().as_deref(), Some("blue"));
+    assert_eq!(elsewhere.finder().project_of(taken).unwrap().as_deref(), Some("blue"));
     assert_eq!(listed(&elsewhere), []);
     assert!(matches!(key(&elsewhere), Err(StoreError::NoSession { .. })));
     assert_eq!(key(&on_files(copy.path(), &["blue"])).unwrap(), taken);
@@ -310,7 +310,7 @@ fn an_imported_session_is_put_into_the_project_it_is_imported_for() {
         assert_eq!([&red, &blue, &all].map(|store| key(store).unwrap()), [id, taken, other]);
     }
     // A key is free again in the project whose session went, and nowhere else.
-    red.delete_session(id).unwrap();
+    red.remover().delete(id).unwrap();
     assert!(matches!(key(&red), Err(StoreError::NoSession { .. })));
     assert_eq!((key(&blue).unwrap(), key(&all).unwrap()), (taken, other));
     import(&red, &second).unwrap();
@@ -335,13 +335,13 @@ fn a_power_cut_leaves_an_imported_session_in_its_project() {
                 return Err("an imported session is gone".to_owned());
             }
             if here {
-                let project = store.project_of(id).map_err(|error| error.to_string())?;
+                let project = store.finder().project_of(id).map_err(|error| error.to_string())?;
                 if project.as_deref() != Some("red") {
                     return Err(format!("it is of project {project:?}"));
                 }
             }
             import(&store, &bundle).map_err(|error| format!("{error:?}"))?;
-            if store.project_of(id).unwrap().as_deref() != Some("red") {
+            if store.finder().project_of(id).unwrap().as_deref() != Some("red") {
                 return Err("tried again, it is of no project".to_owned());
             }
             let key = store.find(&SessionRef::Key("build".to_owned()));
@@ -361,7 +361,7 @@ fn a_short_id_is_as_long_as_it_must_be() {
         store.create(NewSession::default()).unwrap();
     }
     for session in store.list().unwrap() {
-        assert_eq!(store.short_id(session.id).unwrap(), session.short);
+        assert_eq!(store.finder().short_id(session.id).unwrap(), session.short);
     }
 }
 
@@ -385,9 +385,9 @@ fn a_project_is_one_by_whatever_it_is_known() {
         let options = LocalOptions { projects, ..options(&clocked.disk, 8) };
         LocalStore::open(&store_path(), options).unwrap().with_config(config.clone())
     };
-    let rules = |projects: &[&str]| opened(projects).cleanup_rules();
+    let rules = |projects: &[&str]| opened(projects).cleaner().rules();
     let going = |rules: &CleanupRules| {
-        let plan = clocked.store.plan_cleanup(rules).unwrap();
+        let plan = clocked.store.cleaner().plan(rules).unwrap();
         plan.sessions.iter().map(|one| one.id).collect::<BTreeSet<_>>()
     };
     assert_eq!(going(&rules(&["new", "old"])), [ids[2]].into());
@@ -426,18 +426,18 @@ fn the_cleanup_of_a_project_leaves_that_of_the_day_to_be_done() {
     let [red, blue] = ["red", "blue"].map(|project| told(store, project, "/work"));
     let about = told(store, "green", "/work");
     clocked.wait(40 * DAY);
-    let rules = CleanupRules { only: vec!["red".to_owned()], ..store.cleanup_rules() };
-    let plan = store.plan_cleanup(&rules).unwrap();
+    let rules = CleanupRules { only: vec!["red".to_owned()], ..store.cleaner().rules() };
+    let plan = store.cleaner().plan(&rules).unwrap();
     assert!(plan.jumped.is_some());
-    let cleaned = store.apply_cleanup(&plan, &rules).unwrap();
+    let cleaned = store.cleaner().apply(&plan, &rules).unwrap();
     assert_eq!(cleaned.sessions.iter().map(|one| one.id).collect::<Vec<_>>(), [red]);
     // Whoever did it saw the clock, so that nobody doubts it now.
-    assert!(store.plan_cleanup(&rules).unwrap().jumped.is_none());
-    let DailyCleanup::Cleaned(cleaned) = store.clean_up_daily(about).unwrap() else {
+    assert!(store.cleaner().plan(&rules).unwrap().jumped.is_none());
+    let DailyCleanup::Cleaned(cleaned) = store.cleaner().clean_up_daily(about).unwrap() else {
         panic!("it was put off");
     };
     assert_eq!(cleaned.sessions.iter().map(|one| one.id).collect::<Vec<_>>(), [blue]);
-    assert!(matches!(store.clean_up_daily(about).unwrap(), DailyCleanup::NotDue));
+    assert!(matches!(store.cleaner().clean_up_daily(about).unwrap(), DailyCleanup::NotDue));
 }
 
 #[test]

@@ -100,8 +100,8 @@ impl Clocked {
     }
 
     pub fn clean(&self, settings: &Retention) -> abide_local::CleanupOutcome {
-        let plan = self.store.plan_cleanup(settings).unwrap();
-        self.store.apply_cleanup(&plan, settings).unwrap()
+        let plan = self.store.cleaner().plan(settings).unwrap();
+        self.store.cleaner().apply(&plan, settings).unwrap()
     }
 }
 
@@ -130,7 +130,7 @@ fn thinned_checkpoints_lose_their_snapshots_and_no_other_does() {
     append(&clocked.store, id, &[&foreign]);
     clocked.wait(40 * DAY);
     let thin = Retention { thin: true, ..Retention::default() };
-    let plan = clocked.store.plan_cleanup(&thin).unwrap();
+    let plan = clocked.store.cleaner().plan(&thin).unwrap();
     assert!(plan.jumped.is_some());
     assert_eq!(plan.checkpoints, [(id, vec![1, 2, 3, 4, 5])]);
     let cleaned = clocked.clean(&thin);
@@ -142,7 +142,7 @@ fn thinned_checkpoints_lose_their_snapshots_and_no_other_does() {
     let state = clocked.store.writer(id, Duration::ZERO).unwrap().state().unwrap();
     assert!(state.core.checkpoints.is_thinned(1) && !state.core.checkpoints.is_thinned(6));
     // Once is enough, and being looked after is no use of a session.
-    let again = clocked.store.plan_cleanup(&Retention {
+    let again = clocked.store.cleaner().plan(&Retention {
         max_age: Some("30d".parse().unwrap()),
         min_keep: 0,
         ..thin
@@ -186,9 +186,9 @@ fn a_snapshot_that_is_nowhere_does_not_stop_a_collection() {
     append(&clocked.store, id, &[&nowhere, &checkpoint(2, kept[0])]);
     let garbage = clocked.snapshot("garbage");
     clocked.wait(10 * DAY);
-    let plan = clocked.store.plan_cleanup(&Retention::default()).unwrap();
+    let plan = clocked.store.cleaner().plan(&Retention::default()).unwrap();
     assert_eq!(plan.objects.unwrap().objects_removed, 3);
-    let cleaned = clocked.store.apply_cleanup(&plan, &Retention::default()).unwrap();
+    let cleaned = clocked.store.cleaner().apply(&plan, &Retention::default()).unwrap();
     assert!(cleaned.notes[0].contains("1 snapshots"), "{:?}", cleaned.notes);
     assert_eq!(cleaned.objects.objects_removed, 3);
     assert!(!clocked.has(&garbage[..1]) && clocked.has(&kept));
@@ -212,7 +212,7 @@ fn a_snapshot_that_is_there_and_damaged_stops_a_collection() {
     let store = open_store(&clocked.disk, 9).unwrap();
     // However often one looks.
     for _ in 0..2 {
-        let plan = store.plan_cleanup(&Retention::default()).unwrap();
+        let plan = store.cleaner().plan(&Retention::default()).unwrap();
         assert!(plan.notes[0].contains("no objects will be collected"), "{:?}", plan.notes);
     }
 }
@@ -227,11 +227,11 @@ fn what_workspaces_looked_like_is_forgotten_only_when_an_object_goes() {
     clocked.disk.make_dir(&cache).unwrap();
     clocked.disk.open(&cache.join("one"), Access::Create).unwrap();
     clocked.wait(10 * DAY);
-    clocked.store.collect(Duration::ZERO).unwrap();
+    clocked.store.collector().collect(Duration::ZERO).unwrap();
     assert_eq!(clocked.disk.list(&cache).unwrap(), ["one"]);
     clocked.snapshot("garbage");
     clocked.wait(10 * DAY);
-    assert_eq!(clocked.store.collect(Duration::ZERO).unwrap().objects_removed, 3);
+    assert_eq!(clocked.store.collector().collect(Duration::ZERO).unwrap().objects_removed, 3);
     assert_eq!(clocked.disk.list(&cache).unwrap(), [""; 0]);
 }
 
@@ -284,11 +284,11 @@ fn a_session_that_was_used_since_the_plan_stays() {
     clocked.wait(HOUR);
     append(&clocked.store, two, &[r#"{"kind":"x.a","data":{}}"#]);
     let settings = Retention { max_count: Some(1), min_keep: 0, ..Retention::default() };
-    let plan = clocked.store.plan_cleanup(&settings).unwrap();
+    let plan = clocked.store.cleaner().plan(&settings).unwrap();
     assert_eq!(plan.sessions[0].id, one);
     clocked.wait(HOUR);
     append(&clocked.store, one, &[r#"{"kind":"x.a","data":{}}"#]);
-    let cleaned = clocked.store.apply_cleanup(&plan, &settings).unwrap();
+    let cleaned = clocked.store.cleaner().apply(&plan, &settings).unwrap();
     assert!(cleaned.sessions.is_empty());
     assert!(exists(&clocked.store, one) && exists(&clocked.store, two));
 }
@@ -300,10 +300,10 @@ fn a_session_that_was_used_again_within_a_moment_stays() {
     let id = clocked.session();
     append(&clocked.store, id, &[r#"{"kind":"x.a","data":{}}"#]);
     let settings = Retention { max_count: Some(0), min_keep: 0, ..Retention::default() };
-    let plan = clocked.store.plan_cleanup(&settings).unwrap();
+    let plan = clocked.store.cleaner().plan(&settings).unwrap();
     assert_eq!(plan.sessions.len(), 1);
     append(&clocked.store, id, &[r#"{"kind":"x.a","data":{}}"#]);
-    let cleaned = clocked.store.apply_cleanup(&plan, &settings).unwrap();
+    let cleaned = clocked.store.cleaner().apply(&plan, &settings).unwrap();
     assert!(cleaned.sessions.is_empty() && exists(&clocked.store, id));
     assert!(cleaned.notes[0].contains(&format!("session {id} stays")), "{:?}", cleaned.notes);
     let again = clocked.clean(&settings);
@@ -319,12 +319,12 @@ fn the_parent_of_a_fork_that_was_not_shown_stays() {
     let clocked = Clocked::new(Retention::default());
     let parent = clocked.session();
     let settings = Retention { max_count: Some(0), min_keep: 0, ..Retention::default() };
-    let plan = clocked.store.plan_cleanup(&settings).unwrap();
+    let plan = clocked.store.cleaner().plan(&settings).unwrap();
     assert_eq!(plan.sessions.len(), 1);
     // Both would go now, and only the parent was shown.
     let fork = fork(&clocked.store, parent);
-    assert_eq!(clocked.store.plan_cleanup(&settings).unwrap().sessions.len(), 2);
-    let cleaned = clocked.store.apply_cleanup(&plan, &settings).unwrap();
+    assert_eq!(clocked.store.cleaner().plan(&settings).unwrap().sessions.len(), 2);
+    let cleaned = clocked.store.cleaner().apply(&plan, &settings).unwrap();
     assert!(cleaned.sessions.is_empty());
     assert!(cleaned.notes[0].contains(&format!("its fork {fork}")), "{:?}", cleaned.notes);
     healthy(&clocked.store, fork).unwrap();
@@ -355,9 +355,9 @@ fn a_damaged_fork_keeps_its_parent_and_no_fork_is_made_in_a_cleanup() {
     assert!(exists(&clocked.store, parent));
     // While forks are being made nothing is cleaned up.
     let lock = store_path().join("cleanup.lock");
-    let plan = clocked.store.plan_cleanup(&settings).unwrap();
+    let plan = clocked.store.cleaner().plan(&settings).unwrap();
     let held = clocked.disk.lock(&lock, LockMode::Shared).unwrap().unwrap();
-    assert!(clocked.store.apply_cleanup(&plan, &settings).is_err());
+    assert!(clocked.store.cleaner().apply(&plan, &settings).is_err());
     clocked.store.fork(parent, None, NewSession::default()).unwrap();
     drop(held);
     // And a fork waits for a cleanup that is running.
@@ -386,7 +386,7 @@ fn nothing_goes_beside_a_session_that_cannot_be_read() {
     clocked.disk.set_bytes(&dir.join("00000001.jsonl"), b"nothing\n".to_vec());
     let store = open_store(&clocked.disk, 9).unwrap();
     let settings = Retention { max_count: Some(0), min_keep: 0, ..Retention::default() };
-    let plan = store.plan_cleanup(&settings).unwrap();
+    let plan = store.cleaner().plan(&settings).unwrap();
     assert!(plan.sessions.is_empty(), "{plan:?}");
     assert!(plan.notes.iter().any(|note| note.contains("may be a fork")), "{:?}", plan.notes);
     assert!(exists(&store, parent) && exists(&store, other));
@@ -414,12 +414,12 @@ fn thinning_takes_only_what_was_shown_and_the_numbers_of_the_fold() {
     }
     clocked.wait(40 * DAY);
     let thin = Retention { thin: true, ..Retention::default() };
-    let plan = clocked.store.plan_cleanup(&thin).unwrap();
+    let plan = clocked.store.cleaner().plan(&thin).unwrap();
     assert_eq!(plan.checkpoints, [(fork, vec![3, 4, 5, 6, 7])]);
     // One of them was not shown.
     let mut shown = plan.clone();
     shown.checkpoints = vec![(fork, vec![3, 4, 5, 6, 8]), (parent, vec![1])];
-    let cleaned = clocked.store.apply_cleanup(&shown, &thin).unwrap();
+    let cleaned = clocked.store.cleaner().apply(&shown, &thin).unwrap();
     assert_eq!((cleaned.checkpoints, cleaned.notes.as_slice()), (4, &[][..]));
     let state = clocked.store.writer(fork, Duration::ZERO).unwrap().state().unwrap();
     let thinned = (1..=8).filter(|number| state.core.checkpoints.is_thinned(*number));
@@ -438,7 +438,7 @@ fn the_daily_cleanup_trusts_a_clock_that_goes_on_and_no_other() {
     // Day by day, as it is with a store in use.
     for _ in 0..32 {
         clocked.wait(DAY);
-        let daily = clocked.store.clean_up_daily(about).unwrap();
+        let daily = clocked.store.cleaner().clean_up_daily(about).unwrap();
         match daily {
             DailyCleanup::Cleaned(cleaned) => assert_eq!(cleaned.sessions[0].id, old),
             daily => assert!(matches!(daily, DailyCleanup::NotDue)),
@@ -448,18 +448,24 @@ fn the_daily_cleanup_trusts_a_clock_that_goes_on_and_no_other() {
     // The clock jumps by a year, and what is recorded then does not make it true.
     clocked.wait(365 * DAY);
     let other = clocked.session();
-    assert!(matches!(clocked.store.clean_up_daily(other).unwrap(), DailyCleanup::Doubted(_)));
-    assert!(matches!(clocked.store.clean_up_daily(other).unwrap(), DailyCleanup::NotDue));
+    assert!(matches!(
+        clocked.store.cleaner().clean_up_daily(other).unwrap(),
+        DailyCleanup::Doubted(_)
+    ));
+    assert!(matches!(clocked.store.cleaner().clean_up_daily(other).unwrap(), DailyCleanup::NotDue));
     clocked.wait(2 * DAY);
     append(&clocked.store, other, &[r#"{"kind":"x.a","data":{}}"#]);
-    assert!(matches!(clocked.store.clean_up_daily(other).unwrap(), DailyCleanup::Doubted(_)));
+    assert!(matches!(
+        clocked.store.cleaner().clean_up_daily(other).unwrap(),
+        DailyCleanup::Doubted(_)
+    ));
     assert!(exists(&clocked.store, about));
     // Until somebody looks.
-    assert!(clocked.store.plan_cleanup(&settings).unwrap().jumped.is_some());
+    assert!(clocked.store.cleaner().plan(&settings).unwrap().jumped.is_some());
     clocked.clean(&settings);
     assert!(!exists(&clocked.store, about) && exists(&clocked.store, other));
     clocked.wait(2 * DAY);
-    assert!(matches!(clocked.store.clean_up_daily(other).unwrap(), DailyCleanup::NotDue));
+    assert!(matches!(clocked.store.cleaner().clean_up_daily(other).unwrap(), DailyCleanup::NotDue));
 }
 
 #[test]
@@ -478,9 +484,9 @@ fn a_power_cut_leaves_each_session_whole_or_removed() {
     let settings =
         Retention { max_count: Some(1), min_keep: 0, keep_failed: false, ..Retention::default() };
     disk.keep_history();
-    let plan = store.plan_cleanup(&settings).unwrap();
+    let plan = store.cleaner().plan(&settings).unwrap();
     assert_eq!(plan.sessions.len(), 2);
-    let cleaned = store.apply_cleanup(&plan, &settings).unwrap();
+    let cleaned = store.cleaner().apply(&plan, &settings).unwrap();
     assert_eq!((cleaned.sessions.len(), cleaned.notes.len()), (2, 0));
     assert!(cleaned.objects.objects_removed > 0);
     let moments = disk.take_history();
@@ -495,8 +501,8 @@ fn a_power_cut_leaves_each_session_whole_or_removed() {
             }
         }
         // It is finished the next time, and a key leads to its session or to a new one.
-        let plan = store.plan_cleanup(&settings).map_err(|error| format!("{error:?}"))?;
-        store.apply_cleanup(&plan, &settings).map_err(|error| format!("{error:?}"))?;
+        let plan = store.cleaner().plan(&settings).map_err(|error| format!("{error:?}"))?;
+        store.cleaner().apply(&plan, &settings).map_err(|error| format!("{error:?}"))?;
         let left = disk.files();
         if left.iter().any(|path| path.starts_with(store_path().join("removed"))) {
             return Err(format!("left over: {left:?}"));

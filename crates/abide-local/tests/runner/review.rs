@@ -105,7 +105,7 @@ fn a_link_in_a_session_leads_nothing_out_of_the_store() {
         let said = vec![event(r#"{"kind":"x.a","data":{"text":"x"}}"#)];
         writer.append(said, Durability::Synced, AnomalyPolicy::Keep).unwrap().wait().unwrap();
         writer.close().unwrap();
-        let plan = made.plan_erase(id, &[Seq(3)]).unwrap();
+        let plan = made.eraser().plan(id, &[Seq(3)]).unwrap();
         let session = crate::session_dirs(&dir.path().join(".abide")).remove(0);
         let (at, outside) = (session.join(link), dir.path().join("outside"));
         fs::rename(&at, &outside).unwrap();
@@ -122,15 +122,15 @@ fn a_link_in_a_session_leads_nothing_out_of_the_store() {
         for error in [
             other.writer(id, Duration::ZERO).map(|_| ()).unwrap_err().to_string(),
             other.reader(id).map(|_| ()).unwrap_err().to_string(),
-            other.apply_erase(&plan, None, Duration::ZERO).unwrap_err().to_string(),
+            other.eraser().apply(&plan, None, Duration::ZERO).unwrap_err().to_string(),
         ] {
             assert!(error.contains("symlinks in a store are not followed"), "{link}: {error}");
         }
         if link == "state" {
             // One that has found it before, and would clear what the link leads to.
-            assert!(made.apply_erase(&plan, None, Duration::ZERO).is_err());
+            assert!(made.eraser().apply(&plan, None, Duration::ZERO).is_err());
         }
-        if let Ok(plan) = other.plan_cleanup(&settings) {
+        if let Ok(plan) = other.cleaner().plan(&settings) {
             assert!(plan.sessions.is_empty());
         }
         if !link.is_empty() {

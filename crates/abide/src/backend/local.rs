@@ -57,7 +57,7 @@ impl ProjectRegistry for LocalStore {
     }
 
     fn project_of(&self, session: SessionId) -> Result<Option<String>, Error> {
-        Ok(self.project_of(session)?)
+        Ok(self.finder().project_of(session)?)
     }
 
     fn workspace_here(&self, _: SessionId) -> Result<Option<PathBuf>, Error> {
@@ -67,12 +67,12 @@ impl ProjectRegistry for LocalStore {
 
 impl LivenessProbe for LocalStore {
     fn livenesses(&self, sessions: &[SessionId]) -> Vec<Result<SessionLiveness, Error>> {
-        let found = self.livenesses(sessions);
+        let found = self.liveness_probe().check_all(sessions);
         found.into_iter().map(|found| found.map_err(Error::from)).collect()
     }
 
     fn is_held(&self, session: SessionId) -> bool {
-        self.is_held(session)
+        self.liveness_probe().is_held(session)
     }
 }
 
@@ -82,7 +82,7 @@ impl BundleStore for LocalStore {
         session: SessionId,
         out: &mut dyn Write,
     ) -> Result<BundleHeader, Error> {
-        Ok(self.export_bundle(session, out)?)
+        Ok(self.exporter().export(session, out)?)
     }
 
     fn check_bundle(
@@ -90,7 +90,7 @@ impl BundleStore for LocalStore {
         bundle: Bundle<'_>,
         project: Option<&str>,
     ) -> Result<ImportedBundle, Error> {
-        Ok(self.check_bundle_of(bundle, project)?)
+        Ok(self.importer().check_of(bundle, project)?)
     }
 
     fn import_bundle(
@@ -99,7 +99,7 @@ impl BundleStore for LocalStore {
         project: Option<&str>,
         wait: Duration,
     ) -> Result<ImportedBundle, Error> {
-        Ok(self.import_bundle_of(bundle, project, wait)?)
+        Ok(self.importer().import_of(bundle, project, wait)?)
     }
 }
 
@@ -119,7 +119,7 @@ impl Maintenance for LocalStore {
     }
 
     fn delete_session(&self, session: SessionId) -> Result<Vec<String>, Error> {
-        Ok(self.delete_session(session)?)
+        Ok(self.remover().delete(session)?)
     }
 
     fn erase_payloads(
@@ -128,7 +128,7 @@ impl Maintenance for LocalStore {
         seqs: &[Seq],
         wait: Duration,
     ) -> Result<EraseOutcome, Error> {
-        let plan = self.plan_erase(session, seqs)?;
-        Ok(self.apply_erase(&plan, None, wait)?)
+        let plan = self.eraser().plan(session, seqs)?;
+        Ok(self.eraser().apply(&plan, None, wait)?)
     }
 }

@@ -63,7 +63,10 @@ fn what_is_being_copied_is_not_erased_by_others() {
     let clock = Environment::default().now;
     let now = Arc::new(move || {
         let other = LocalStore::open(&place, LocalOptions::default()).unwrap();
-        noted.lock().unwrap().push(other.erase_unnamed(WAIT).ok().map(|erased| erased.objects));
+        noted
+            .lock()
+            .unwrap()
+            .push(other.eraser().erase_unnamed(WAIT).ok().map(|erased| erased.objects));
         clock()
     });
     let env = Environment { now, ..Environment::default() };
@@ -92,7 +95,7 @@ fn what_a_refused_session_left_is_not_taken_to_be_there() {
     copier.copy(one).unwrap_err();
     // A process that another test starts may have the lock until it has become what it runs.
     let wait = Duration::from_secs(10);
-    assert!(to.as_files().unwrap().erase_unnamed(wait).unwrap().objects >= 3);
+    assert!(to.as_files().unwrap().eraser().erase_unnamed(wait).unwrap().objects >= 3);
     assert!(copier.copy(two).unwrap().objects >= 3);
     assert_whole(&to, two);
 }

@@ -249,7 +249,7 @@ impl DoctorArgs {
 
 /// Does a repaired session have forks, as far as can be told?
 fn has_forks(opened: &ScopedStore, repaired: &[(Option<SessionId>, FinishedRepair)]) -> bool {
-    let forks = opened.store.as_files().and_then(|files| files.forks().ok());
+    let forks = opened.store.as_files().and_then(|files| files.forker().all().ok());
     let Some(forks) = forks else { return true };
     let is_parent = |id: SessionId| forks.iter().any(|(_, parent)| parent.session == id);
     repaired.iter().filter_map(|(session, _)| *session).any(is_parent)
