@@ -84,28 +84,22 @@ impl CommandContext {
         dir: &Path,
     ) -> Result<ScopedStore, CommandError> {
         let there = Self { current_dir: dir.to_owned(), ..self.clone() };
-        let StorePlace { store: at, scope, .. } = &place;
-        match at {
-            StoreLocation::Shared(_) => {
-                // What is recorded in a shared store is found again by its project.
-                let project = there.projects(&place).for_recording(dir)?;
-                there.opened_for(place, Some(project), LocalStore::init)
-            }
-            StoreLocation::Files(root) => {
-                if !root.join("config.toml").is_file() {
-                    make_parents(root).map_err(abide::Error::from)?;
-                    LocalStore::init(root, LocalOptions::default())?;
-                    if *scope == SessionScope::Project {
-                        container::warn_where_it_goes(root);
-                    }
-                }
-                let project = match scope {
-                    SessionScope::Project => Some(there.projects(&place).for_recording(dir)?),
-                    SessionScope::Store => None,
-                };
-                there.opened_for(place, project, LocalStore::init)
+        if let StoreLocation::Files(root) = &place.store
+            && !root.join("config.toml").is_file()
+        {
+            make_parents(root).map_err(abide::Error::from)?;
+            LocalStore::init(root, LocalOptions::default())?;
+            if place.scope == SessionScope::Project {
+                container::warn_where_it_goes(root);
             }
         }
+        let project = match (&place.store, place.scope) {
+            (StoreLocation::Files(_), SessionScope::Store) => None,
+            // What is recorded in a store of many projects, such as a shared one, is found again
+            // by its project.
+            _ => Some(there.projects(&place).for_recording(dir)?),
+        };
+        there.opened_for(place, project, LocalStore::init)
     }
 
     /// Opens the store at a place for reading. If it holds sessions of many projects, those of this

@@ -13,7 +13,6 @@ use crate::duration::duration;
 use crate::error::{CommandError, at};
 use crate::event_line::listed;
 use crate::output::{CommandOutput, warning};
-use crate::scoped_store::ScopedStore;
 
 /// Take sessions in that were exported with `abide export --format bundle`
 ///
@@ -127,7 +126,7 @@ impl ImportArgs {
         imported.notes.iter().for_each(warning);
         let id = imported.bundle.session;
         let short = match &opened {
-            Some(opened) => short_id(opened, id)?,
+            Some(opened) => opened.store.short_id(id)?,
             None => id.short(SessionId::SHORT),
         };
         if !imported.unerased.is_empty() {
@@ -185,13 +184,6 @@ impl ImportArgs {
             }
         }
     }
-}
-
-/// As long as it must be to be unique.
-fn short_id(opened: &ScopedStore, id: SessionId) -> Result<String, CommandError> {
-    let sessions = opened.store.sessions()?;
-    let found = sessions.into_iter().find(|session| session.id == id);
-    Ok(found.map_or_else(|| id.short(SessionId::SHORT), |session| session.short))
 }
 
 fn counted(count: u64, noun: &str) -> String {
