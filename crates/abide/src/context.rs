@@ -8,7 +8,7 @@ use abide_wire::{
     MessageForm, MessagePart, RenderedContext, RequestedCall, read, read_call, render,
 };
 
-use crate::early::ContextPartCache;
+use crate::context_cache::ContextPartCache;
 use crate::tokens::{TokenCount, Tokenizer};
 use crate::{Error, Session, SessionView};
 

@@ -9,7 +9,7 @@ use abide_model::{
     Seq, SessionCore, SessionId, SessionReader, SessionState, SessionWriter, Ticket,
 };
 
-use crate::early::ContextPartCache;
+use crate::context_cache::ContextPartCache;
 use crate::{ChildService, Error, EventFollower, Events, Store};
 
 /// A session that this process writes to. Dropping it releases the session.

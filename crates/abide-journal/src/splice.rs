@@ -1,4 +1,5 @@
-//! A seam: the line a repair writes where the chain of a journal is broken for good.
+//! A splice: the line a repair writes where the chain of a journal is broken for good. In the file
+//! it is called `seam`.
 //!
 //! ```text
 //! {"abide":"seam","version":1,"repair":"ID","after":49,"next":53,"prev":"LINK","sum":"SUM"}
@@ -20,7 +21,7 @@ const START: &[u8] = b"{\"abide\":\"seam\"";
 /// The version written, and the newest read.
 const VERSION: u64 = 1;
 
-/// A seam.
+/// A splice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RepairSplice {
     /// The repair that wrote it.
@@ -95,13 +96,13 @@ impl RepairSplice {
         (self.next > self.after.next()).then(|| (self.after.next(), self.next.back(1)))
     }
 
-    /// Do these bytes start a seam?
+    /// Do these bytes start a splice?
     #[must_use]
     pub fn is_seam(line: &[u8]) -> bool {
         line.starts_with(START)
     }
 
-    /// The seam as a line, including its line break.
+    /// The splice as a line, including its line break.
     #[must_use]
     pub fn write(&self) -> Vec<u8> {
         let wire = SpliceWire {
@@ -115,7 +116,7 @@ impl RepairSplice {
         summed(serde_json::to_string(&wire).unwrap_or_default())
     }
 
-    /// Reads a seam. `Ok(None)` if it is damaged, an error if its version is newer.
+    /// Reads a splice. `Ok(None)` if it is damaged, an error if its version is newer.
     pub fn read(line: &[u8], path: &Path) -> Result<Option<Self>, JournalError> {
         #[derive(Deserialize)]
         struct SpliceVersionField {
