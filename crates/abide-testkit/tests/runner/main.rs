@@ -1,5 +1,6 @@
 //! One binary for the tests of the test kit.
 
+mod map;
 mod memory;
 mod postgres;
 mod stub_agent;
