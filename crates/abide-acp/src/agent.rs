@@ -148,9 +148,9 @@ impl AgentProcess {
             drop(again);
             let heard = *self.heard.lock().unwrap_or_else(PoisonError::into_inner);
             if heard.elapsed() > quiet || lost() {
-                let mut processes = abide::descendants(pid);
+                let mut processes = abide::process::descendants(pid);
                 processes.push(pid);
-                abide::end_processes(&processes, self.grace);
+                abide::process::end_processes(&processes, self.grace);
             }
             state = self.lock();
         }
@@ -164,9 +164,9 @@ impl AgentProcess {
             state.running.as_ref().map(|running| running.pid)
         };
         if let Some(pid) = pid {
-            let mut processes = abide::descendants(pid);
+            let mut processes = abide::process::descendants(pid);
             processes.push(pid);
-            abide::end_processes(&processes, self.grace);
+            abide::process::end_processes(&processes, self.grace);
         }
     }
 }
@@ -224,9 +224,9 @@ impl AgentProcess {
         };
         let grace = self.grace;
         std::thread::spawn(move || {
-            let mut processes = abide::descendants(pid);
+            let mut processes = abide::process::descendants(pid);
             processes.push(pid);
-            abide::end_processes(&processes, grace);
+            abide::process::end_processes(&processes, grace);
         });
     }
 }

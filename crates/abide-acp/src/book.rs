@@ -6,8 +6,10 @@ use std::sync::atomic::AtomicBool;
 
 use abide::workspace::Watch;
 use abide::{
-    AgentObservation, AnomalyPolicy, AppendError, CheckpointRequest, Durability, Event, EventRange,
-    LogRecord, NewEvent, Session, SessionFields, SessionId, SessionRef, Store, Trigger, TurnEnd,
+    AppendError, CheckpointRequest, Durability, Event, EventRange, NewEvent, Session,
+    SessionFields, SessionId, SessionRef, Store, TurnEnd,
+    checkpoint::Trigger,
+    event::{AgentObservation, AnomalyPolicy, LogRecord},
 };
 
 use serde_json::value::RawValue;

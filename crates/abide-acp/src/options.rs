@@ -4,7 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide::{Consent, Error, Store, StoreFinder, StoreUrl, UserDirs};
+use abide::{
+    Consent, Error, Store,
+    locate::{StoreFinder, StoreUrl, UserDirs},
+};
 
 /// When the proxy makes a checkpoint of the workspace files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -1,6 +1,6 @@
 //! A session for tests: a translator, what it recorded, and the state that this comes to.
 
-use abide::{Anomaly, Event, Seq, SessionState, Timestamp};
+use abide::{Event, Seq, SessionState, Timestamp, event::Anomaly};
 use agent_client_protocol_schema::v1::SessionUpdate;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -34,7 +34,7 @@ impl RecordedSession {
     pub(crate) fn write(&mut self, recorded: RecordedEvents) -> (Vec<String>, RecordDurability) {
         let mut lines = Vec::new();
         for event in recorded.events {
-            event.check(&abide::EventLimits::default()).unwrap();
+            event.check(&abide::event::EventLimits::default()).unwrap();
             let seq = Seq(self.events.len() as u64 + 1);
             let event = event.into_event(seq, Timestamp::from_millis(0));
             let lane = event.lane.as_ref().map(|lane| format!("[{lane}] ")).unwrap_or_default();

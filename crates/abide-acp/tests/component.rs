@@ -9,7 +9,10 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use abide::{LocalOptions, LocalStore, SessionRef, Store, StoreFinder, StoreLocation};
+use abide::{
+    LocalOptions, LocalStore, SessionRef, Store,
+    locate::{StoreFinder, StoreLocation},
+};
 use abide_acp::{CheckpointSchedule, Proxy, ProxyOptions, StoreOptions};
 use abide_testkit::block_on;
 use agent_client_protocol::schema::ProtocolVersion;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use abide::{Message, MessageContent, NewSession, Store};
+use abide::{Message, NewSession, Store, message::MessageContent};
 use serde_json::{Value, json};
 
 use crate::Outcome;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use abide::{LocalOptions, Session, Upkeep};
+use abide::{LocalOptions, Session, maintenance::Upkeep};
 
 use crate::Outcome;
 use crate::bench::Bench;

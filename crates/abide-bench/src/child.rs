@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use abide::{EventRange, SessionId, SessionRef, Upkeep};
+use abide::{EventRange, SessionId, SessionRef, maintenance::Upkeep};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 

@@ -5,8 +5,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use abide::{
-    CompactRequest, MessageForm, ModelConfiguration, Session, SessionContext, SessionId,
-    SessionRef, Tokenizer, Upkeep,
+    MessageForm, Session, SessionId, SessionRef,
+    context::{CompactRequest, SessionContext, Tokenizer},
+    event::ModelConfiguration,
+    maintenance::Upkeep,
 };
 use tempfile::TempDir;
 

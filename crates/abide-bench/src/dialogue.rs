@@ -2,8 +2,9 @@
 //! tools, their results and answers in turn, each with 1 KiB of text.
 
 use abide::{
-    AnomalyPolicy, CompactRequest, Durability, Kind, NewEvent, Payload, Session, Summarizer,
-    SummaryError, SummaryRequest,
+    Durability, Kind, NewEvent, Payload, Session,
+    context::{CompactRequest, Summarizer, SummaryError, SummaryRequest},
+    event::AnomalyPolicy,
 };
 use serde_json::{Value, json};
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide::{
-    AnomalyPolicy, Durability, LocalOptions, LocalStore, Message, NewEvent, NewSession, Session,
-    SessionId, SessionRef, Store, Upkeep,
+    Durability, LocalOptions, LocalStore, Message, NewEvent, NewSession, Session, SessionId,
+    SessionRef, Store, event::AnomalyPolicy, maintenance::Upkeep,
 };
 use tempfile::TempDir;
 

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use abide::{
-    EventRange, HistoryQuery, LocalOptions, LocalStore, Message, NewSession, Search, SessionId,
-    SessionRef, Store, Upkeep,
+    EventRange, HistoryQuery, LocalOptions, LocalStore, Message, NewSession, SessionId, SessionRef,
+    Store, history::Search, maintenance::Upkeep,
 };
 use abide_index::HistoryIndex;
 use abide_journal::{Access, Disk, LockMode, Storage, StorageFile, StorageLock};

@@ -1,6 +1,6 @@
 //! What an append costs in a session of a million events, against one of a thousand.
 
-use abide::Upkeep;
+use abide::maintenance::Upkeep;
 
 use crate::Outcome;
 use crate::bench::Bench;

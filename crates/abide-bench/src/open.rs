@@ -1,6 +1,6 @@
 //! Opening a long session and reading its end.
 
-use abide::Upkeep;
+use abide::maintenance::Upkeep;
 
 use crate::Outcome;
 use crate::bench::Bench;

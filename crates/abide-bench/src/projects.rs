@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use abide::{
-    HistoryQuery, LocalOptions, LocalStore, Message, NewSession, Search, SessionFields, SessionRef,
-    Store, Upkeep,
+    HistoryQuery, LocalOptions, LocalStore, Message, NewSession, SessionFields, SessionRef, Store,
+    history::Search, maintenance::Upkeep,
 };
 
 use crate::Outcome;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use abide::{SessionId, Upkeep};
+use abide::{SessionId, maintenance::Upkeep};
 
 use crate::Outcome;
 use crate::bench::Bench;

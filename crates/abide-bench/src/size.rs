@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use abide::Upkeep;
+use abide::maintenance::Upkeep;
 
 use crate::Outcome;
 use crate::bench::{Bench, bytes_below};

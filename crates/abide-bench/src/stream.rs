@@ -5,7 +5,7 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::process::Command;
 
-use abide::{EventRange, SessionId, SessionRef, Upkeep};
+use abide::{EventRange, SessionId, SessionRef, maintenance::Upkeep};
 
 use crate::Outcome;
 use crate::bench::Bench;

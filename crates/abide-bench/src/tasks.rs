@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use abide::{
-    EventLimits, Kind, NewEvent, Payload, Session, SessionId, SessionTasks, TaskCreated, TaskId,
-    TaskStatus, TaskStatusChange, Upkeep,
+    Kind, NewEvent, Payload, Session, SessionId, TaskStatus,
+    event::EventLimits,
+    maintenance::Upkeep,
+    tasks::{SessionTasks, TaskCreated, TaskId, TaskStatusChange},
 };
 use tempfile::TempDir;
 

@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use abide::{SessionId, Upkeep};
+use abide::{SessionId, maintenance::Upkeep};
 
 use crate::Outcome;
 use crate::bench::Bench;

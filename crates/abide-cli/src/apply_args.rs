@@ -5,7 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use abide::workspace::RestoreReport;
-use abide::{RewindPlan, RewindRequest, RewindWatch, Seq, Session};
+use abide::{
+    RewindRequest, Seq, Session,
+    checkpoint::{RewindPlan, RewindWatch},
+};
 
 use crate::confirm::confirm;
 use crate::error::CommandError;

@@ -3,8 +3,9 @@
 use std::path::{Component, Path, PathBuf};
 
 use abide::{
-    Consent, LaneId, NewEvent, SessionId, StoreLocation, TaskId, TrustPolicy, UserDirs,
-    find_checkout,
+    Consent, LaneId, NewEvent, SessionId,
+    locate::{StoreLocation, TrustPolicy, UserDirs, find_checkout},
+    tasks::TaskId,
 };
 
 use crate::error::CommandError;

@@ -1,6 +1,9 @@
 //! The cleanup at the start of a writing command, and how any cleanup is told.
 
-use abide::{ByteSize, CleanupOutcome, ClockJump, DailyCleanup, SessionId, SessionRemoval};
+use abide::{
+    SessionId,
+    maintenance::{ByteSize, CleanupOutcome, ClockJump, DailyCleanup, SessionRemoval},
+};
 
 use crate::output::{status, warning};
 use crate::scoped_store::ScopedStore;

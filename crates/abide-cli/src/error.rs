@@ -9,9 +9,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use abide::{
-    BundleError, CompactionError, ExportError, ImportError, NothingToCompact, ObjectsError,
-    ServerError, ServerErrorKind, StoreError, StorePlaceError, TaskError, TaskListError,
-    TaskStatus,
+    StoreError, TaskStatus,
+    bundle::{BundleError, ExportError, ImportError},
+    context::{CompactionError, NothingToCompact},
+    locate::{ObjectsError, ServerError, ServerErrorKind, StorePlaceError},
+    tasks::{TaskError, TaskListError},
 };
 
 use abide_transcript::escape;

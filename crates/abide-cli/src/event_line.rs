@@ -1,6 +1,10 @@
 //! An event as one readable line: when, where in the session, what.
 
-use abide::{Event, Fact, KnownBlock, MessageBlock, MessageContent, Seq};
+use abide::{
+    Event, Seq,
+    event::Fact,
+    message::{KnownBlock, MessageBlock, MessageContent},
+};
 use abide_transcript::escape;
 use jiff::tz::TimeZone;
 

@@ -1,6 +1,6 @@
 //! A rewind that was interrupted: finished if it is this machine's own, else reported.
 
-use abide::{Session, UnfinishedRewind};
+use abide::{Session, checkpoint::UnfinishedRewind};
 use abide_transcript::escape;
 
 use crate::error::CommandError;
@@ -21,7 +21,7 @@ pub(crate) fn tell_half_way(session: &Session) -> Result<(), CommandError> {
 /// Finishes an interrupted rewind if this machine started it, and says so. Any other one is only
 /// reported.
 pub(crate) fn finish_rewind(session: &Session) -> Result<(), CommandError> {
-    let watch = abide::RewindWatch::default();
+    let watch = abide::checkpoint::RewindWatch::default();
     match session.finish_rewind(&watch)? {
         UnfinishedRewind::None => Ok(()),
         UnfinishedRewind::Finished(done) => {

@@ -39,7 +39,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use abide::{Consent, StoreLocation, UserDirs};
+use abide::{
+    Consent,
+    locate::{StoreLocation, UserDirs},
+};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser};
 

@@ -4,9 +4,11 @@
 use std::path::{Path, PathBuf};
 
 use abide::{
-    ProjectIdentity, Projects, SessionScope, SharedOptions, Store, StoreFinder, StoreLocation,
-    StorePlace, StorePlaceError, StoreUrl, TrustPolicy, check_accepted, find_project,
-    store_of_named,
+    SharedOptions, Store,
+    locate::{
+        ProjectIdentity, Projects, SessionScope, StoreFinder, StoreLocation, StorePlace,
+        StorePlaceError, StoreUrl, TrustPolicy, check_accepted, find_project, store_of_named,
+    },
 };
 use abide_transcript::escape;
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use abide::workspace::Watch;
-use abide::{ByteSize, IndexProgressCallback};
+use abide::{history::IndexProgressCallback, maintenance::ByteSize};
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// Anything faster than this gets no progress line.

@@ -3,7 +3,10 @@
 use std::cmp::Ordering;
 
 use abide::workspace::{RestoreAction, RestorePlan, RestoreReport};
-use abide::{CheckpointEntry, FinishPlan, RewindPlan, Seq};
+use abide::{
+    Seq,
+    checkpoint::{CheckpointEntry, FinishPlan, RewindPlan},
+};
 use abide_transcript::escape;
 
 use crate::error::CommandError;

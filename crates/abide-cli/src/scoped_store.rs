@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use abide::{
-    NewSession, ProjectIdentity, SessionId, SessionRef, SessionScope, Store, StoreError,
-    StoreLocation,
+    NewSession, SessionId, SessionRef, Store, StoreError,
+    locate::{ProjectIdentity, SessionScope, StoreLocation},
 };
 use abide_transcript::escape;
 

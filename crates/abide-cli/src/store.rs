@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use abide::{
-    LocalOptions, LocalStore, ProjectIdentity, SessionScope, Store, StoreError, StoreLocation,
-    StorePlace, make_parents,
+    LocalOptions, LocalStore, Store, StoreError,
+    locate::{ProjectIdentity, SessionScope, StoreLocation, StorePlace, make_parents},
 };
 
 use crate::container;

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixListener;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
-use abide::{ChildService, Session, SessionRef, Store};
+use abide::{Session, SessionRef, Store, backend::ChildService};
 
 use crate::environment::{HELLO, TestEnvironment, run};
 

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use abide::{ObjectHash, SessionId};
+use abide::{SessionId, event::ObjectHash};
 
 use crate::environment::{ABIDE, TestEnvironment, run};
 

@@ -3,8 +3,11 @@
 use std::collections::HashSet;
 
 use abide::{
-    Context, ContextEntry, Event, EventRange, ExtractiveSummarizer, Fact, Kind, MessagePart, Seq,
-    Session, Summarizer, SummaryRequest, TaskId, TaskNode, TaskStatus, Usage, read_message,
+    Event, EventRange, Kind, Seq, Session, TaskStatus,
+    context::{Context, ContextEntry, ExtractiveSummarizer, Summarizer, SummaryRequest},
+    event::{Fact, Usage},
+    message::{MessagePart, read_message},
+    tasks::{TaskId, TaskNode},
 };
 
 use crate::RunError;

@@ -17,14 +17,14 @@ pub enum RunError {
     },
     /// A task was interrupted in the middle of calls, and `decide` did not say what to do with it.
     #[error("task {0} was interrupted in the middle of calls whose outcome is unknown")]
-    Undecided(abide::TaskId),
+    Undecided(abide::tasks::TaskId),
     /// The session has no such task.
     #[error("there is no task {0} in this session")]
-    NoScope(abide::TaskId),
+    NoScope(abide::tasks::TaskId),
 }
 
-impl From<abide::InputError> for RunError {
-    fn from(error: abide::InputError) -> Self {
+impl From<abide::event::InputError> for RunError {
+    fn from(error: abide::event::InputError) -> Self {
         Self::Session(error.into())
     }
 }

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use abide::{LaneId, RecordedCheckpoint, SessionId, TaskId, TaskStatus, Timestamp, Usage};
+use abide::{
+    LaneId, SessionId, TaskStatus, Timestamp, checkpoint::RecordedCheckpoint, event::Usage,
+    tasks::TaskId,
+};
 
 use crate::leftover::InterruptedTask;
 use crate::options::{ResumeMode, RetryDecision};

@@ -5,9 +5,12 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use abide::{
-    AgentObservation, CallId, Error, EventLimits, FileTouch, Kind, LaneId, LimitObservation,
-    LogRecord, ModelConfiguration, NewEvent, Payload, ResourceSample, TaskId, Timestamp, ToolCall,
-    ToolResult, TurnNumber, Usage, UsageRecord,
+    CallId, Error, Kind, LaneId, NewEvent, Payload, Timestamp, ToolCall, ToolResult,
+    event::{
+        AgentObservation, EventLimits, FileTouch, LimitObservation, LogRecord, ModelConfiguration,
+        ResourceSample, TurnNumber, Usage, UsageRecord,
+    },
+    tasks::TaskId,
 };
 use abide_agents::{
     AgentKind, AgentReader, ObservedFact, OutputObservation, PriorSession, ReachedLimit,

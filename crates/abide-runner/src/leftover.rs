@@ -1,8 +1,9 @@
 //! Work that an earlier run left unfinished.
 
 use abide::{
-    CallId, LaneId, NewEvent, OUTCOME_UNKNOWN, SessionState, TaskId, TaskStatus, TaskTree,
-    ToolResult, TurnEnd, TurnNumber,
+    CallId, LaneId, NewEvent, SessionState, TaskStatus, ToolResult, TurnEnd,
+    event::{OUTCOME_UNKNOWN, TurnNumber},
+    tasks::{TaskId, TaskTree},
 };
 
 use crate::RunError;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use abide::{end_processes, processes_marked};
+use abide::process::{end_processes, processes_marked};
 
 /// How often to check whether marked processes have started others.
 const LOOKS: usize = 5;

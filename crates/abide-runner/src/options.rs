@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use abide::TaskId;
+use abide::tasks::TaskId;
 use abide_agents::AgentKind;
 use serde::{Deserialize, Serialize};
 

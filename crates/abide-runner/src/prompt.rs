@@ -1,6 +1,6 @@
 //! The prompts for an agent: its task, and what was done before.
 
-use abide::TaskTree;
+use abide::tasks::TaskTree;
 
 /// The most characters of a reason or an account.
 const MOST: usize = 12_000;

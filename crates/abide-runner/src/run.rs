@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use abide::{
-    NewEvent, RunEnd, RunStart, Session, SessionFields, SessionStatus, StatusChange, TaskCreated,
+    NewEvent, Session, SessionFields, SessionStatus,
+    event::{RunEnd, RunStart, StatusChange},
+    tasks::TaskCreated,
 };
 
 use crate::RunError;

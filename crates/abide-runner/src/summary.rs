@@ -3,7 +3,13 @@
 use std::time::Duration;
 
 use abide::workspace::{ChangeKind, diff};
-use abide::{CheckpointSummary, Objects, SessionId, SessionStatus, Snapshot, TaskProgress, Usage};
+use abide::{
+    SessionId, SessionStatus,
+    backend::Objects,
+    checkpoint::{CheckpointSummary, Snapshot},
+    event::Usage,
+    tasks::TaskProgress,
+};
 use serde::Serialize;
 
 /// The most paths listed.

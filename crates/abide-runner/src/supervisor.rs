@@ -19,8 +19,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use abide::{
-    Checkpointer, CheckpointerEvent, Kind, NewEvent, Session, SessionTasks, Snapshot, TaskId,
-    TaskStatus, TaskStatusChange, Timestamp, TurnEnd, Usage, process_tree,
+    Checkpointer, Kind, NewEvent, Session, TaskStatus, Timestamp, TurnEnd,
+    checkpoint::{CheckpointerEvent, Snapshot},
+    event::Usage,
+    process::process_tree,
+    tasks::{SessionTasks, TaskId, TaskStatusChange},
 };
 use rustix::process::Signal;
 
@@ -281,7 +284,7 @@ impl<'a> Supervisor<'a> {
     fn close_turn(
         &mut self,
         placed: &dyn Fn(NewEvent) -> NewEvent,
-        turn: abide::TurnNumber,
+        turn: abide::event::TurnNumber,
         status: &str,
     ) -> Result<(), RunError> {
         let end = TurnEnd { turn: Some(turn), status: status.to_owned(), ..TurnEnd::default() };

@@ -8,8 +8,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use abide::{
-    Consent, Event, EventRange, Fact, Kind, NewEvent, NewSession, Session, SessionRef,
-    SessionStatus, Store, TaskCreated, TaskStatus, TaskStatusChange, ToolCall, TurnStart,
+    Consent, Event, EventRange, Kind, NewEvent, NewSession, Session, SessionRef, SessionStatus,
+    Store, TaskStatus, ToolCall, TurnStart,
+    event::Fact,
+    tasks::{TaskCreated, TaskStatusChange},
 };
 use abide_runner::{
     AgentKind, ResumeMode, RetryDecision, RunEvent, RunFinish, RunOptions, RunSummary, Stop,
@@ -393,7 +395,8 @@ fn leave_half_way(lab: &Lab, own: Option<&str>) {
         NewEvent::try_from(call).unwrap().for_task("A"),
     ];
     if let Some(own) = own {
-        let seen = abide::AgentObservation { session: Some(own.to_owned()), ..Default::default() };
+        let seen =
+            abide::event::AgentObservation { session: Some(own.to_owned()), ..Default::default() };
         events.push(NewEvent::try_from(seen).unwrap().for_task("A"));
     }
     session.append_all(events).unwrap().wait().unwrap();

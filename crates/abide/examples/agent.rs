@@ -13,9 +13,11 @@ use std::time::Duration;
 
 use abide::stream::StreamDelta;
 use abide::{
-    AnswerRequest, CompactRequest, ExtractiveSummarizer, Message, MessageForm, RequestedCall,
+    Message, MessageForm,
+    context::{CompactRequest, ExtractiveSummarizer},
+    message::{AnswerRequest, RequestedCall},
 };
-use abide::{NewEvent, NewSession, OUTCOME_UNKNOWN, Session, Store, Threshold};
+use abide::{NewEvent, NewSession, Session, Store, context::Threshold, event::OUTCOME_UNKNOWN};
 use abide::{ToolCall, ToolResult};
 use serde_json::{Value, json};
 

@@ -1,5 +1,10 @@
 //! Checkpoints: numbered positions in a session, with the state at that point.
 
+pub use crate::checkpointer::{CheckpointerEvent, CheckpointerOptions};
+pub use crate::rewind::{FinishPlan, RewindPlan, RewindReport, RewindWatch, UnfinishedRewind};
+pub use abide_model::{Checkpoint, CheckpointState, Manifest};
+pub use abide_workspace::Snapshot;
+
 use std::fmt;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -7,12 +12,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_model::{
-    Checkpoint, Event, EventRange, FOLD_VERSION, Fact, FileOp, Manifest, ObjectHash, Objects, Seq,
-    SessionCore, SessionFields, SessionId, SessionState, TaskStatus, Timestamp, WorkspaceCounts,
+    Event, EventRange, FOLD_VERSION, Fact, FileOp, ObjectHash, Objects, Seq, SessionCore,
+    SessionFields, SessionId, SessionState, TaskStatus, Timestamp, WorkspaceCounts,
 };
-use abide_workspace::{Reach, Snapshot, TakenSnapshot, Watch, Workspace, diff};
+use abide_workspace::{Reach, TakenSnapshot, Watch, Workspace, diff};
 
-use crate::{Error, Session, SessionView, Store, git_state, process_tree};
+use crate::{Error, Session, SessionView, Store, event::git_state, process::process_tree};
 
 /// Maximum number of changed paths listed in a checkpoint.
 const MOST_PATHS: usize = 1000;

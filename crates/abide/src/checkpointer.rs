@@ -11,8 +11,8 @@ use abide_workspace::WorkspaceError;
 
 use crate::checkpoint::CapturedCheckpoint;
 use crate::{
-    CheckpointEntry, CheckpointRequest, CheckpointSummary, Error, RecordedCheckpoint, Session,
-    Store, Trigger, summarize,
+    CheckpointRequest, Error, Session, Store,
+    checkpoint::{CheckpointEntry, CheckpointSummary, RecordedCheckpoint, Trigger, summarize},
 };
 
 /// A checkpoint that another process prevents is retried after this time, or after the interval if
@@ -106,7 +106,7 @@ fn is_passing(error: &Error) -> bool {
 ///
 /// ```
 /// use std::sync::Arc;
-/// use abide::{Checkpointer, CheckpointerEvent, CheckpointerOptions, NewSession, Store};
+/// use abide::{Checkpointer, NewSession, Store, checkpoint::{CheckpointerEvent, CheckpointerOptions}};
 ///
 /// # let dir = tempfile::tempdir()?;
 /// # std::fs::write(dir.path().join("notes.txt"), "first")?;
@@ -401,7 +401,7 @@ mod tests {
                 return;
             }
             let session = store.open_session(&SessionRef::Id(id)).unwrap();
-            let watch = crate::RewindWatch::default();
+            let watch = crate::checkpoint::RewindWatch::default();
             let to = session.view().resolve("1").unwrap();
             let request = crate::RewindRequest { files: true, ..Default::default() };
             let plan = session.plan_rewind(&to, &request, &watch).unwrap();

@@ -10,7 +10,7 @@ use abide_model::{
 
 use crate::summary::{OpenTask, Summarizer, SummaryError, SummaryRequest};
 use crate::tokens::Tokenizer;
-use crate::{Error, Session, SessionContext, SessionView};
+use crate::{Error, Session, SessionView, context::SessionContext};
 
 /// Default number of recent messages to keep.
 pub const KEEP: usize = 10;
@@ -245,7 +245,7 @@ impl Session {
     /// summary can be made, or it would be no shorter, the context is unchanged.
     ///
     /// ```
-    /// use abide::{CompactRequest, Extractive, Message, NewSession, Store};
+    /// use abide::{Extractive, Message, NewSession, Store, context::CompactRequest};
     ///
     /// # let dir = tempfile::tempdir()?;
     /// # let store = Store::open_or_init(dir.path())?;

@@ -1,15 +1,28 @@
 //! The context of a session: what the model would see now, read from the store for each request.
 
+pub use crate::compaction::{
+    CompactRequest, CompactionEntry, CompactionError, CompactionResult, KEEP, Threshold,
+};
+#[cfg(feature = "http")]
+pub use crate::summary::{EndpointForm, SummaryEndpoint};
+pub use crate::summary::{
+    ExtractiveSummarizer, LineCall, LineTask, OpenTask, Summarizer, SummaryCommand, SummaryError,
+    SummaryLine, SummaryRequest,
+};
+pub use crate::tokens::{TokenCount, Tokenizer};
+pub use abide_model::{
+    Compaction, CompactionPlan, Context, ContextEntry, ContextPin, ContextRestored, ContextSource,
+    Conversation, LiveCompaction, NothingToCompact, TokenBasis,
+};
+pub use abide_wire::{RenderedContext, render};
+
 use abide_model::{
-    Context, ContextBuilder, ContextEntry, EventRange, LaneId, LaneState, Marks, PendingCall,
-    ReadFinding, Seq, SessionCore,
+    ContextBuilder, EventRange, LaneId, LaneState, Marks, PendingCall, ReadFinding, Seq,
+    SessionCore,
 };
-use abide_wire::{
-    MessageForm, MessagePart, RenderedContext, RequestedCall, read, read_call, render,
-};
+use abide_wire::{MessageForm, MessagePart, RequestedCall, read, read_call};
 
 use crate::context_cache::ContextPartCache;
-use crate::tokens::{TokenCount, Tokenizer};
 use crate::{Error, Session, SessionView};
 
 /// What the model would see of a lane, with related state.

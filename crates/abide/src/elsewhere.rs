@@ -11,7 +11,10 @@ use abide_local::{Access, Disk, Storage, write_full};
 use abide_model::Seq;
 use serde::{Deserialize, Serialize};
 
-use crate::{CheckpointEntry, Error, Session, Trigger};
+use crate::{
+    Error, Session,
+    checkpoint::{CheckpointEntry, Trigger},
+};
 
 /// Which files of a session this machine has.
 #[derive(Debug, Serialize, Deserialize)]

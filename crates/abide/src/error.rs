@@ -12,7 +12,7 @@ use abide_plan::TaskListError;
 use abide_wire::stream::StreamError;
 use abide_workspace::{ReadError, RestoreError, WorkspaceError};
 
-use crate::{CompactionError, PositionError};
+use crate::{context::CompactionError, event::PositionError};
 
 /// The library's error type.
 #[derive(Debug, thiserror::Error)]

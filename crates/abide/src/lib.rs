@@ -37,12 +37,12 @@
 mod accepted;
 pub mod aio;
 mod answer;
-mod backend;
-mod checkpoint;
+pub mod backend;
+pub mod checkpoint;
 mod checkpointer;
 mod compaction;
 mod consent;
-mod context;
+pub mod context;
 mod context_cache;
 mod copy;
 mod elsewhere;
@@ -59,107 +59,124 @@ mod rewind;
 mod session;
 mod store;
 mod summary;
-mod tasks;
+pub mod tasks;
 mod tokens;
 
-pub use accepted::check_accepted;
-pub use answer::{AnswerRecorder, AnswerRequest, RecordedAnswer};
-pub use backend::{
-    Bundle, BundleStore, Capabilities, ChildBatchObserver, ChildRelay, ChildService, LivenessProbe,
-    Maintenance, ProjectRegistry, SessionVerifier, StoreHome,
-};
 #[cfg(feature = "shared")]
 pub use backend::{SharedOptions, SharedStore};
-pub use checkpoint::{
-    CheckpointEntry, CheckpointRequest, CheckpointSummary, RecordedCheckpoint, Trigger, summarize,
-};
-pub use checkpointer::{Checkpointer, CheckpointerEvent, CheckpointerOptions};
-pub use compaction::{
-    CompactRequest, CompactionEntry, CompactionError, CompactionResult, KEEP, Threshold,
-};
+pub use checkpoint::CheckpointRequest;
+pub use checkpointer::Checkpointer;
 pub use consent::Consent;
-pub use context::SessionContext;
-pub use copy::{CopiedSession, Copier};
 pub use error::Error;
 pub use events::Events;
 pub use follow::EventFollower;
-pub use git::git_state;
-pub use last_run::LastRun;
-pub use plan::{PLAN_LABEL, PLAN_TASKS_LABEL, PlanDocument, PlanMatch};
-pub use position::{PositionError, ResolvedPosition};
-pub use processes::{RUN_VARIABLE, descendants, end_processes, process_tree, processes_marked};
-pub use project::{ProjectIdentity, Projects};
-pub use rewind::{
-    FinishPlan, RewindPlan, RewindReport, RewindRequest, RewindWatch, UnfinishedRewind,
-};
+pub use rewind::RewindRequest;
 pub use session::{Session, SessionView};
-pub use store::{DEFAULT_WAIT, Store};
-#[cfg(feature = "http")]
-pub use summary::{EndpointForm, SummaryEndpoint};
-pub use summary::{
-    ExtractiveSummarizer, LineCall, LineTask, OpenTask, Summarizer, SummaryCommand, SummaryError,
-    SummaryLine, SummaryRequest,
-};
-pub use tasks::{FlushReport, NextId, PendingTasks, SessionTasks};
-pub use tokens::{TokenCount, Tokenizer};
+pub use store::Store;
 
-pub use abide_local::{
-    ActiveTask, BUNDLE_VERSION, BundleError, BundleFault, BundleHeader, BundleReader,
-    CleanupOutcome, CleanupPlan, CleanupRules, ClockJump, CollectError, CollectionSummary,
-    CreatedSession, DailyCleanup, DeleteError, DiskUse, Environment, EraseError, EraseLine,
-    EraseOutcome, ErasePlan, EventPart, ExportError, FileMatch, FileMatches, ImportError,
-    ImportOutcome, ImportedBundle, IndexProgress, IndexProgressCallback, Leftovers, LocalOptions,
-    LocalStore, OpenCall, OpenTurn, OrphanProcess, ProjectConfig, ProjectUse, SessionLiveness,
-    SessionRemoval, SessionScope, SessionUse, StoreFinder, StoreLocation, StorePlace,
-    StorePlaceError, TextMatches, TrustPolicy, Upkeep, UserDirs,
-};
-pub use abide_local::{
-    ConsideredStrategy, Doctor, Examination, FinishedRepair, RecordedLosses, RepairAction,
-    RepairAftermath, RepairPlan, RepairRequest, RepairStrategy, UndoPlan,
-};
-pub use abide_local::{
-    check_not_root, find_checkout, find_project, find_store, make_parents, read_small_file,
-    store_of_named, store_of_project,
-};
+pub use abide_local::{LocalOptions, LocalStore};
 pub use abide_model::{
-    AcknowledgedEvent, AgentObservation, Anomaly, AnomalyPolicy, ApiCall, ApiResult, AppendError,
-    ArbiterDecision, Artifact, CallId, CallState, Checkpoint, CheckpointState, Compaction,
-    CompactionPlan, Context, ContextEntry, ContextPin, ContextRestored, DependencyResolution,
-    Digest, Durability, Epoch, Event, EventLimits, EventPage, EventRange, Excerpt, Fact,
-    FileActivity, FileOp, FileState, FileTouch, FilesRestored, GitState, History, HistoryEntry,
-    HistoryQuery, InputError, Kind, KnownBlock, LaneId, LaneState, LimitObservation, Lineage,
-    LiveCompaction, Liveness, LivenessEvidence, LivenessReason, LockObservation, LogRecord,
-    Manifest, Message, MessageBlock, MessageContent, ModelConfiguration, NewEvent, NewSession,
-    NothingToCompact, OUTCOME_UNKNOWN, ObjectHash, Objects, Overview, ParentReason, Payload,
-    PendingCall, PermissionAnswered, PermissionAsked, PermissionOption, ProcessObservation,
-    ReadDirection, ReadFinding, Recovery, ResourceSample, Rewind, RunEnd, RunStart, RunState,
-    Search, SearchError, SearchMatch, Seq, SessionCore, SessionFields, SessionId, SessionParent,
-    SessionRef, SessionState, SessionStatus, SessionSummary, SourceDocument, StatusChange,
-    StoreError, StoreUrl, StoreUrlError, TaskChange, TaskCreated, TaskError, TaskId,
-    TaskListRecord, TaskNode, TaskProgress, TaskState, TaskStatus, TaskStatusChange, TaskTree,
-    Thinning, Ticket, Timestamp, TokenBasis, ToolCall, ToolResult, TurnEnd, TurnEntry, TurnNumber,
-    TurnRole, TurnStart, TurnState, Usage, UsageRecord, WorkspaceCounts, WriterHolder,
-};
-pub use abide_model::{ByteSize, KeepReason, RemovalReason, Retention, TimeSpan};
-pub use abide_model::{ContextSource, Conversation, Marks, MessageForm};
-pub use abide_model::{
-    Finding, FindingPlace, FindingType, LiveEvent, Repair, Severity, Validation, ValidationRule,
-    standard_rules,
-};
-#[cfg(feature = "shared")]
-pub use abide_objects::{ObjectsError, ObjectsUrl};
-pub use abide_plan::{
-    DocumentTask, TaskList, TaskListDelta, TaskListError, TaskListFault, TaskListForm,
-    delta as plan_delta,
-};
-#[cfg(feature = "shared")]
-pub use abide_postgres::{
-    MigratedVersions, SCHEMA_VERSION, ServerError, ServerErrorKind, StoreStatus,
+    AcknowledgedEvent, AppendError, CallId, Durability, Event, EventRange, HistoryQuery, Kind,
+    LaneId, Message, MessageForm, NewEvent, NewSession, Payload, Seq, SessionFields, SessionId,
+    SessionRef, SessionState, SessionStatus, SessionSummary, StoreError, TaskStatus, Ticket,
+    Timestamp, ToolCall, ToolResult, TurnEnd, TurnStart,
 };
 pub use abide_wire::stream;
-pub use abide_wire::{
-    CallResult, Image, MessagePart, ReadMessage, RenderedContext, RequestedCall, WireError,
-    export as export_message, read as read_message, read_call, record as record_message, render,
-};
 pub use abide_workspace as workspace;
-pub use abide_workspace::Snapshot;
+
+/// Sessions as files: export, import, copies between stores.
+pub mod bundle {
+    pub use crate::backend::Bundle;
+    pub use crate::copy::{CopiedSession, Copier};
+    pub use abide_local::{
+        BUNDLE_VERSION, BundleError, BundleFault, BundleHeader, BundleReader, ExportError,
+        ImportError, ImportOutcome, ImportedBundle,
+    };
+}
+
+/// The rest of what a journal holds: kinds of events, what they say, and the state they make.
+pub mod event {
+    pub use crate::git::git_state;
+    pub use crate::position::{PositionError, ResolvedPosition};
+    pub use abide_model::{
+        AgentObservation, Anomaly, AnomalyPolicy, ApiCall, ApiResult, ArbiterDecision, Artifact,
+        CallState, DependencyResolution, Digest, Epoch, EventLimits, EventPage, Fact, FileOp,
+        FileState, FileTouch, FilesRestored, GitState, InputError, LaneState, LimitObservation,
+        Lineage, LogRecord, ModelConfiguration, OUTCOME_UNKNOWN, ObjectHash, ParentReason,
+        PendingCall, PermissionAnswered, PermissionAsked, PermissionOption, ReadDirection,
+        ReadFinding, Recovery, ResourceSample, Rewind, RunEnd, RunStart, RunState, SessionCore,
+        SessionParent, SourceDocument, StatusChange, Thinning, TurnEntry, TurnNumber, TurnRole,
+        TurnState, Usage, UsageRecord, WorkspaceCounts,
+    };
+}
+
+/// Searching and listing sessions.
+pub mod history {
+    pub use abide_local::{IndexProgress, IndexProgressCallback};
+    pub use abide_model::{
+        Excerpt, FileActivity, History, HistoryEntry, Overview, Search, SearchError, SearchMatch,
+    };
+}
+
+/// Whether a session is running, idle or crashed.
+pub mod liveness {
+    pub use crate::last_run::LastRun;
+    pub use abide_local::{
+        ActiveTask, Environment, OpenCall, OpenTurn, OrphanProcess, SessionLiveness,
+    };
+    pub use abide_model::{
+        Liveness, LivenessEvidence, LivenessReason, LockObservation, ProcessObservation,
+        WriterHolder,
+    };
+}
+
+/// Finding the store of a directory, and deciding whether to trust it.
+pub mod locate {
+    pub use crate::accepted::check_accepted;
+    pub use crate::project::{ProjectIdentity, Projects};
+    pub use abide_local::{
+        SessionScope, StoreFinder, StoreLocation, StorePlace, StorePlaceError, TrustPolicy,
+        UserDirs, check_not_root, find_checkout, find_project, find_store, make_parents,
+        read_small_file, store_of_named, store_of_project,
+    };
+    pub use abide_model::{StoreUrl, StoreUrlError};
+    #[cfg(feature = "shared")]
+    pub use abide_objects::{ObjectsError, ObjectsUrl};
+    #[cfg(feature = "shared")]
+    pub use abide_postgres::{ServerError, ServerErrorKind};
+}
+
+/// Keeping a store healthy: doctor and repair, cleanup, erasure, disk usage, validation.
+pub mod maintenance {
+    pub use abide_local::{
+        CleanupOutcome, CleanupPlan, CleanupRules, ClockJump, CollectError, CollectionSummary,
+        ConsideredStrategy, DailyCleanup, DeleteError, DiskUse, Doctor, EraseError, EraseLine,
+        EraseOutcome, ErasePlan, EventPart, Examination, FileMatch, FileMatches, FinishedRepair,
+        Leftovers, ProjectConfig, ProjectUse, RecordedLosses, RepairAction, RepairAftermath,
+        RepairPlan, RepairRequest, RepairStrategy, SessionRemoval, SessionUse, TextMatches,
+        UndoPlan, Upkeep,
+    };
+    pub use abide_model::{
+        ByteSize, Finding, FindingPlace, FindingType, KeepReason, LiveEvent, RemovalReason, Repair,
+        Retention, Severity, TimeSpan, Validation, ValidationRule, standard_rules,
+    };
+    #[cfg(feature = "shared")]
+    pub use abide_postgres::{MigratedVersions, SCHEMA_VERSION, StoreStatus};
+}
+
+/// Reading, converting and recording messages of model APIs.
+pub mod message {
+    pub use crate::answer::{AnswerRecorder, AnswerRequest, RecordedAnswer};
+    pub use abide_model::{KnownBlock, Marks, MessageBlock, MessageContent};
+    pub use abide_wire::{
+        CallResult, Image, MessagePart, ReadMessage, RequestedCall, WireError,
+        export as export_message, read as read_message, read_call, record as record_message,
+    };
+}
+
+/// The processes of a run.
+pub mod process {
+    pub use crate::processes::{
+        RUN_VARIABLE, descendants, end_processes, process_tree, processes_marked,
+    };
+}

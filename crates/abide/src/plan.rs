@@ -17,7 +17,7 @@ use abide_plan::{
 };
 
 use crate::tasks::apply_change;
-use crate::{Error, Session, SessionTasks, SessionView, Store};
+use crate::{Error, Session, SessionView, Store, tasks::SessionTasks};
 
 /// The label that holds the path of a session's plan.
 pub const PLAN_LABEL: &str = "plan";

@@ -20,7 +20,11 @@ use abide_workspace::{
 
 use crate::checkpoint::{CapturedCheckpoint, read_snapshot};
 use crate::consent::NotedRewind;
-use crate::{CheckpointEntry, CheckpointRequest, Error, ResolvedPosition, Session, Trigger};
+use crate::{
+    CheckpointRequest, Error, Session,
+    checkpoint::{CheckpointEntry, Trigger},
+    event::ResolvedPosition,
+};
 
 /// Maximum number of failures to record.
 const MOST_FAILURES: usize = 100;

@@ -10,7 +10,7 @@ use abide_model::{
 };
 
 use crate::context_cache::ContextPartCache;
-use crate::{ChildService, Error, EventFollower, Events, Store};
+use crate::{Error, EventFollower, Events, Store, backend::ChildService};
 
 /// A session that this process writes to. Dropping it releases the session.
 pub struct Session {

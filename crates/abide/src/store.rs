@@ -25,7 +25,7 @@ use crate::backend::{
 };
 #[cfg(feature = "shared")]
 use crate::backend::{SharedOptions, SharedStore};
-use crate::{Consent, Error, Projects, Session, SessionView};
+use crate::{Consent, Error, Session, SessionView, locate::Projects};
 
 /// Default time to wait for another writer to release a session.
 pub const DEFAULT_WAIT: Duration = Duration::from_secs(2);

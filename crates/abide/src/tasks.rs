@@ -5,13 +5,20 @@
 //! everything is kept. Each event has its own key, so it can be written again without being
 //! recorded twice.
 
+pub use crate::plan::{PLAN_LABEL, PLAN_TASKS_LABEL, PlanDocument, PlanMatch};
+pub use abide_model::{
+    TaskChange, TaskCreated, TaskError, TaskId, TaskListRecord, TaskNode, TaskProgress, TaskState,
+    TaskStatusChange, TaskTree,
+};
+pub use abide_plan::{
+    DocumentTask, TaskList, TaskListDelta, TaskListError, TaskListFault, TaskListForm,
+    delta as plan_delta,
+};
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use abide_model::{
-    EventLimits, Fact, InputError, Kind, NewEvent, Seq, TaskChange, TaskCreated, TaskError, TaskId,
-    TaskStatus, TaskStatusChange, TaskTree,
-};
+use abide_model::{EventLimits, Fact, InputError, Kind, NewEvent, Seq, TaskStatus};
 
 use crate::{Error, Session, SessionView};
 

@@ -2,7 +2,7 @@
 
 use std::error::Error as _;
 
-use abide::{SessionId, StoreError, WriterHolder};
+use abide::{SessionId, StoreError, liveness::WriterHolder};
 
 /// Why a session is not available.
 #[derive(Debug, thiserror::Error)]

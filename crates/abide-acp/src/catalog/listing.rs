@@ -4,7 +4,10 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use abide::{HistoryEntry, HistoryQuery, Overview, SessionFields, SessionId};
+use abide::{
+    HistoryQuery, SessionFields, SessionId,
+    history::{HistoryEntry, Overview},
+};
 
 use super::cursor::ListCursor;
 use super::stores::OpenStore;

@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use abide::{
-    CreatedSession, DeleteError, NewSession, Session, SessionFields, SessionId, SessionRef, Store,
-    StoreError,
+    NewSession, Session, SessionFields, SessionId, SessionRef, Store, StoreError,
+    backend::CreatedSession, maintenance::DeleteError,
 };
 use serde::Serialize;
 

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use abide::{
-    Error, LocalOptions, LocalStore, ProjectIdentity, Projects, SessionScope, Store, StoreLocation,
-    StorePlace, check_accepted,
+    Error, LocalOptions, LocalStore, Store,
+    locate::{ProjectIdentity, Projects, SessionScope, StoreLocation, StorePlace, check_accepted},
 };
 
 use super::CatalogError;

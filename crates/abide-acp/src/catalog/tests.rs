@@ -4,8 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use abide::{
-    Environment, LocalOptions, LocalStore, Message, SessionRef, StoreFinder, StoreLocation,
-    UserDirs,
+    LocalOptions, LocalStore, Message, SessionRef,
+    liveness::Environment,
+    locate::{StoreFinder, StoreLocation, UserDirs},
 };
 
 use super::*;

@@ -9,8 +9,12 @@ mod said;
 mod tests;
 
 use abide::{
-    CompactRequest, CompactionError, ContextEntry, Error, ExtractiveSummarizer, Seq, Session,
-    SessionContext, TaskState, TaskStatus, Tokenizer,
+    Error, Seq, Session, TaskStatus,
+    context::{
+        CompactRequest, CompactionError, ContextEntry, ExtractiveSummarizer, SessionContext,
+        Tokenizer,
+    },
+    tasks::TaskState,
 };
 
 use self::said::PrimerWriter;

@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 
 use abide::{
-    CallResult, ContextEntry, Marks, MessagePart, Payload, RequestedCall, ToolResult, read_call,
-    read_message,
+    Payload, ToolResult,
+    context::ContextEntry,
+    message::{CallResult, Marks, MessagePart, RequestedCall, read_call, read_message},
 };
 use serde_json::Value;
 

@@ -1,6 +1,9 @@
 //! Collects the events that record one message.
 
-use abide::{InputError, Kind, LaneId, LogRecord, NewEvent, Payload};
+use abide::{
+    Kind, LaneId, NewEvent, Payload,
+    event::{InputError, LogRecord},
+};
 use serde::Serialize;
 
 use super::{RecordDurability, RecordedEvents};

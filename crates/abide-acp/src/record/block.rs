@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use abide::{EventLimits, Kind, LaneId, Payload};
+use abide::{Kind, LaneId, Payload, event::EventLimits};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 

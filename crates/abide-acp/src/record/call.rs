@@ -3,7 +3,10 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use abide::{CallId, CallState, FileOp, Kind, LaneId, OUTCOME_UNKNOWN};
+use abide::{
+    CallId, Kind, LaneId,
+    event::{CallState, FileOp, OUTCOME_UNKNOWN},
+};
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 

@@ -2,7 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use abide::{FileOp, FileTouch, Kind, LaneId, ObjectHash};
+use abide::{
+    Kind, LaneId,
+    event::{FileOp, FileTouch, ObjectHash},
+};
 use serde::Deserialize;
 
 use super::batch::RecordBatch;

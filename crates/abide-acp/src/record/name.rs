@@ -1,6 +1,6 @@
 //! Ids of calls and lanes that fit into events.
 
-use abide::{EventLimits, ObjectHash};
+use abide::event::{EventLimits, ObjectHash};
 
 /// A peer's id as a name in an event: unchanged, or its hash if it is empty or too long.
 pub(crate) fn name(id: &str) -> String {

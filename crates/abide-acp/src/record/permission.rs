@@ -1,6 +1,6 @@
 //! Permission requests and the user's answers.
 
-use abide::{CallId, Kind, LaneId, PermissionOption};
+use abide::{CallId, Kind, LaneId, event::PermissionOption};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 

@@ -3,7 +3,10 @@
 //! An agent sends its whole plan each time. Entries have no ids: an entry is the task with the same
 //! text in the previous plan, or a new task. A task that is no longer in the plan becomes obsolete.
 
-use abide::{Kind, SessionState, TaskChange, TaskCreated, TaskId, TaskStatus, TaskStatusChange};
+use abide::{
+    Kind, SessionState, TaskStatus,
+    tasks::{TaskChange, TaskCreated, TaskId, TaskStatusChange},
+};
 
 use super::batch::RecordBatch;
 use super::name::start;

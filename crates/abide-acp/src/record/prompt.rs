@@ -2,7 +2,10 @@
 
 use std::borrow::Cow;
 
-use abide::{TurnStart, Usage, UsageRecord};
+use abide::{
+    TurnStart,
+    event::{Usage, UsageRecord},
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;

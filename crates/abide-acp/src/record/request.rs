@@ -1,6 +1,9 @@
 //! The agent's requests to the client, until they are answered.
 
-use abide::{CallId, FileOp, LaneId, ObjectHash};
+use abide::{
+    CallId, LaneId,
+    event::{FileOp, ObjectHash},
+};
 use serde::Serialize;
 use serde_json::value::RawValue;
 

@@ -1,6 +1,6 @@
 //! Modes and options of a session.
 
-use abide::{Kind, ModelConfiguration};
+use abide::{Kind, event::ModelConfiguration};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 

@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
-use abide::{Fact, Kind, ObjectHash, TaskStatus};
+use abide::{
+    Kind, TaskStatus,
+    event::{Fact, ObjectHash},
+};
 
 use crate::story::{RecordedSession, chunk, raw};
 use crate::{RecordDurability, Translator, subagent, title_of_prompt};
@@ -410,7 +413,7 @@ fn a_call_that_a_kill_cut_off_is_settled_before_the_next_prompt() {
     let told = story.prompt("y").0;
     let unknown = format!(
         r#"tool.finished {{"call":"c1","ok":false,"result":"{}"}}"#,
-        abide::OUTCOME_UNKNOWN
+        abide::event::OUTCOME_UNKNOWN
     );
     assert_eq!(told[0], unknown);
     assert!(told[1].starts_with("turn.started"), "{told:?}");

@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
-use abide::{FileOp, Kind, LaneId, ObjectHash, SessionFields, SessionState};
+use abide::{
+    Kind, LaneId, SessionFields, SessionState,
+    event::{FileOp, ObjectHash},
+};
 use serde_json::value::RawValue;
 
 use super::batch::{RecordBatch, UPDATE};

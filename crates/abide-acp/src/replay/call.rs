@@ -1,6 +1,9 @@
 //! Tool calls recorded in other forms, as updates.
 
-use abide::{MessagePart, OUTCOME_UNKNOWN, RequestedCall};
+use abide::{
+    event::OUTCOME_UNKNOWN,
+    message::{MessagePart, RequestedCall},
+};
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 

@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-use abide::ObjectHash;
+use abide::event::ObjectHash;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 

@@ -3,7 +3,10 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use abide::{Image, MessagePart, Payload};
+use abide::{
+    Payload,
+    message::{Image, MessagePart},
+};
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 

@@ -3,7 +3,10 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
-use abide::{Event, Kind, MessagePart, Payload, RequestedCall, ToolCall, read_message};
+use abide::{
+    Event, Kind, Payload, ToolCall,
+    message::{MessagePart, RequestedCall, read_message},
+};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-use abide::{LocalOptions, Timestamp, Upkeep, WriterHolder};
+use abide::{LocalOptions, Timestamp, liveness::WriterHolder, maintenance::Upkeep};
 use abide_journal::Environment;
 
 use crate::Outcome;

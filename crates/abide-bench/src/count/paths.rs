@@ -7,9 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide::{
-    AnomalyPolicy, Durability, HistoryQuery, LocalStore, Message, MessageForm, NewEvent,
-    NewSession, Search, Session, SessionId, SessionRef, SessionTasks, TaskCreated, TaskId,
-    TaskStatus, TaskStatusChange, Timestamp,
+    Durability, HistoryQuery, LocalStore, Message, MessageForm, NewEvent, NewSession, Session,
+    SessionId, SessionRef, TaskStatus, Timestamp,
+    event::AnomalyPolicy,
+    history::Search,
+    tasks::{SessionTasks, TaskCreated, TaskId, TaskStatusChange},
 };
 use abide_acp::Translator;
 use abide_agents::AgentReader;

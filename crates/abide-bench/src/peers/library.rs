@@ -4,8 +4,11 @@ use std::path::Path;
 use std::time::Instant;
 
 use abide::{
-    AnomalyPolicy, Durability, Event, EventRange, Fact, Message, MessageContent, MessageForm,
-    NewEvent, NewSession, Session, SessionRef, SessionView, Upkeep,
+    Durability, Event, EventRange, Message, MessageForm, NewEvent, NewSession, Session, SessionRef,
+    SessionView,
+    event::{AnomalyPolicy, Fact},
+    maintenance::Upkeep,
+    message::MessageContent,
 };
 
 use crate::Outcome;

@@ -2,7 +2,9 @@
 
 use std::time::Instant;
 
-use abide::{EventRange, Fact, Message, MessageContent, NewSession, Session, SessionRef};
+use abide::{
+    EventRange, Message, NewSession, Session, SessionRef, event::Fact, message::MessageContent,
+};
 
 use crate::Outcome;
 use crate::bench::Bench;

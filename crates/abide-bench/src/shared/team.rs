@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use abide::{HistoryQuery, MessageForm, NewSession, Search, SessionRef};
+use abide::{HistoryQuery, MessageForm, NewSession, SessionRef, history::Search};
 
 use crate::Outcome;
 use crate::bench::Bench;

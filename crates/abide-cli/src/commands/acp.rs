@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
-use abide::{Projects, StoreLocation};
+use abide::locate::{Projects, StoreLocation};
 use abide_acp::{
     CheckpointSchedule, ProxyError, ProxyOptions, StoreConnector, StoreOptions, run_stdio,
 };

@@ -1,8 +1,11 @@
 //! `abide cleanup`: deletes old sessions and checkpoints and reclaims disk space.
 
 use abide::{
-    ByteSize, CleanupOutcome, CleanupPlan, CleanupRules, KeepReason, Retention, SessionId,
-    SessionRemoval, TimeSpan,
+    SessionId,
+    maintenance::{
+        ByteSize, CleanupOutcome, CleanupPlan, CleanupRules, KeepReason, Retention, SessionRemoval,
+        TimeSpan,
+    },
 };
 use abide_transcript::escape;
 use serde_json::json;

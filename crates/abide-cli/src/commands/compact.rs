@@ -3,8 +3,11 @@
 use std::time::Duration;
 
 use abide::{
-    CompactRequest, CompactionEntry, CompactionResult, EndpointForm, ExtractiveSummarizer, LaneId,
-    Session, SessionRef, SessionView, Summarizer, SummaryCommand, SummaryEndpoint, Threshold,
+    LaneId, Session, SessionRef, SessionView,
+    context::{
+        CompactRequest, CompactionEntry, CompactionResult, EndpointForm, ExtractiveSummarizer,
+        Summarizer, SummaryCommand, SummaryEndpoint, Threshold,
+    },
 };
 use abide_transcript::escape;
 use serde_json::json;
@@ -32,7 +35,7 @@ pub(crate) struct CompactArgs {
     #[command(flatten)]
     session: SessionArg,
     /// How many of the last messages stay; more, where a call would be split from its result
-    #[arg(long, value_name = "N", default_value_t = abide::KEEP)]
+    #[arg(long, value_name = "N", default_value_t = abide::context::KEEP)]
     keep: usize,
     /// Only where the context has more tokens than this (100k), or more than this part of the
     /// model's window (80%)

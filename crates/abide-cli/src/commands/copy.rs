@@ -4,8 +4,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use abide::{
-    ByteSize, CopiedSession, Copier, DEFAULT_WAIT, ImportError, ImportOutcome, SessionId, Store,
-    StoreLocation,
+    SessionId, Store,
+    backend::DEFAULT_WAIT,
+    bundle::{CopiedSession, Copier, ImportError, ImportOutcome},
+    locate::StoreLocation,
+    maintenance::ByteSize,
 };
 use serde_json::json;
 

@@ -4,8 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use abide::{
-    CollectError, DEFAULT_WAIT, EraseError, EraseOutcome, ErasePlan, EventPart, FileMatch,
-    FileMatches, LocalStore, Seq, SessionId, SessionRef, TextMatches,
+    LocalStore, Seq, SessionId, SessionRef,
+    backend::DEFAULT_WAIT,
+    maintenance::{
+        CollectError, EraseError, EraseOutcome, ErasePlan, EventPart, FileMatch, FileMatches,
+        TextMatches,
+    },
 };
 use abide_transcript::escape;
 use serde_json::json;

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use abide::{
-    FileActivity, HistoryEntry, HistoryQuery, ParentReason, Search, SearchMatch, SessionId,
-    SessionParent, SessionStatus, Timestamp, Usage,
+    HistoryQuery, SessionId, SessionStatus, Timestamp,
+    event::{ParentReason, SessionParent, Usage},
+    history::{FileActivity, HistoryEntry, Search, SearchMatch},
 };
 use abide_transcript::escape;
 use serde::Serialize;

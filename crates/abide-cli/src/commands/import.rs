@@ -5,7 +5,11 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use abide::{BundleReader, DEFAULT_WAIT, ImportOutcome, ImportedBundle, Seq, SessionId};
+use abide::{
+    Seq, SessionId,
+    backend::DEFAULT_WAIT,
+    bundle::{BundleReader, ImportOutcome, ImportedBundle},
+};
 use serde::Serialize;
 
 use crate::context::CommandContext;

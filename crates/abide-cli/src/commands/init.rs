@@ -8,8 +8,11 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use abide::{
-    LocalOptions, LocalStore, StoreLocation, StoreUrl, TrustPolicy, check_not_root, find_project,
-    make_parents, read_small_file, store_of_project,
+    LocalOptions, LocalStore,
+    locate::{
+        StoreLocation, StoreUrl, TrustPolicy, check_not_root, find_project, make_parents,
+        read_small_file, store_of_project,
+    },
 };
 
 use crate::context::CommandContext;

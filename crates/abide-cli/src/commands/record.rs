@@ -6,9 +6,10 @@
 use std::time::Duration;
 
 use abide::{
-    AcknowledgedEvent, AnomalyPolicy, AppendError, DEFAULT_WAIT, Durability, EventLimits,
-    InputError, Kind, MessageForm, NewEvent, NewSession, Payload, Session, SessionId, SessionRef,
-    Store, Ticket,
+    AcknowledgedEvent, AppendError, Durability, Kind, MessageForm, NewEvent, NewSession, Payload,
+    Session, SessionId, SessionRef, Store, Ticket,
+    backend::DEFAULT_WAIT,
+    event::{AnomalyPolicy, EventLimits, InputError},
 };
 use abide_wire::WireError;
 use serde::{Deserialize, Serialize};

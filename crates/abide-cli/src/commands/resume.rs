@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use abide::{
-    Event, EventRange, Fact, LastRun, NewSession, ResolvedPosition, RunStart, Seq, Session,
-    SessionCore, SessionId, SessionRef, SessionView, Store,
+    Event, EventRange, NewSession, Seq, Session, SessionId, SessionRef, SessionView, Store,
+    event::{Fact, ResolvedPosition, RunStart, SessionCore},
+    liveness::LastRun,
 };
 use abide_runner::{LeftoverWork, RecordedOptions};
 use abide_transcript::escape;

@@ -2,8 +2,11 @@
 
 use abide::workspace::RestoreReport;
 use abide::{
-    CompactionError, DEFAULT_WAIT, LaneId, LiveCompaction, LocalStore, RewindRequest, RewindWatch,
-    Session, SessionRef, UndoPlan,
+    LaneId, LocalStore, RewindRequest, Session, SessionRef,
+    backend::DEFAULT_WAIT,
+    checkpoint::RewindWatch,
+    context::{CompactionError, LiveCompaction},
+    maintenance::UndoPlan,
 };
 use abide_transcript::escape;
 

@@ -1,6 +1,6 @@
 //! `abide show`: shows a session, or one turn or task of it.
 
-use abide::{Event, EventRange, Seq, SessionRef, SessionState, TaskId, TurnNumber};
+use abide::{Event, EventRange, Seq, SessionRef, SessionState, event::TurnNumber, tasks::TaskId};
 use abide_transcript::{
     PlaceTracker, SessionOverview, TextRenderer, TextStyle, TimelineBuilder, TimelineRenderer,
 };

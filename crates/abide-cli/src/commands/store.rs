@@ -1,8 +1,9 @@
 //! `abide store`: creates a store, shows its status, and migrates it.
 
 use abide::{
-    ByteSize, MigratedVersions, ObjectsUrl, SCHEMA_VERSION, SharedStore, StoreLocation,
-    StoreStatus, StoreUrl, TrustPolicy, find_project,
+    SharedStore,
+    locate::{ObjectsUrl, StoreLocation, StoreUrl, TrustPolicy, find_project},
+    maintenance::{ByteSize, MigratedVersions, SCHEMA_VERSION, StoreStatus},
 };
 use abide_transcript::escape;
 

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide::{Session, SessionId, SessionRef, StoreError, TaskId};
+use abide::{Session, SessionId, SessionRef, StoreError, tasks::TaskId};
 use abide_runner::{
     AgentKind, InterruptedTask, LeftoverWork, ResumeMode, RetryDecision, RunError, RunEvent,
     RunFinish, RunOptions, RunSummary, Stop,
@@ -271,7 +271,7 @@ pub(crate) fn open(opened: &ScopedStore, id: SessionId) -> Result<Session, Comma
     };
     if let abide::Error::Store(StoreError::Held { holder, .. }) = &error {
         let mark = format!("{id}/");
-        if abide::processes_marked(&mark).contains(&holder.process) {
+        if abide::process::processes_marked(&mark).contains(&holder.process) {
             let processes = abide_runner::end_marked(&mark, Duration::from_secs(5));
             if let Some(line) = told::line(&RunEvent::LeftBehind { task: None, processes }) {
                 status(line);

@@ -1,6 +1,6 @@
 //! The summary at the end of a run.
 
-use abide::ByteSize;
+use abide::maintenance::ByteSize;
 use abide_runner::{RunFinish, RunSummary};
 use abide_transcript::{escape, format_duration};
 

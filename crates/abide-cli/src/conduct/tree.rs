@@ -6,7 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use abide::{Session, TaskId, TaskNode, TaskStatus, TaskTree, Timestamp, Usage};
+use abide::{
+    Session, TaskStatus, Timestamp,
+    event::Usage,
+    tasks::{TaskId, TaskNode, TaskTree},
+};
 use abide_runner::{RunEvent, RunOptions, Urgency};
 use abide_transcript::{escape, format_duration};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};

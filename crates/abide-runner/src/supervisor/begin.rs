@@ -3,7 +3,11 @@
 use std::io::ErrorKind;
 use std::sync::atomic::Ordering;
 
-use abide::{LaneId, Message, NewEvent, RUN_VARIABLE, TaskId, TaskNode, TaskStatus, TurnStart};
+use abide::{
+    LaneId, Message, NewEvent, TaskStatus, TurnStart,
+    process::RUN_VARIABLE,
+    tasks::{TaskId, TaskNode},
+};
 use abide_agents::PriorSession;
 
 use super::{Supervisor, WishOutcome};

@@ -1,8 +1,9 @@
 //! The checkpoints of a run, from first to last.
 
 use abide::{
-    CheckpointRequest, Checkpointer, CheckpointerEvent, CheckpointerOptions, SessionStatus,
-    StatusChange, Trigger,
+    CheckpointRequest, Checkpointer, SessionStatus,
+    checkpoint::{CheckpointerEvent, CheckpointerOptions, Trigger},
+    event::StatusChange,
 };
 
 use super::Supervisor;

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use abide::{TaskId, TaskStatus, Timestamp, Trigger};
+use abide::{TaskStatus, Timestamp, checkpoint::Trigger, tasks::TaskId};
 use abide_agents::ReachedLimit;
 
 use super::{AGAIN, LEFT_BEHIND, Supervisor};

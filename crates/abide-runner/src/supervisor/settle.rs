@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use abide::{SessionRef, StoreError, TaskStatus, TurnNumber};
+use abide::{SessionRef, StoreError, TaskStatus, event::TurnNumber};
 
 use super::{AGAIN, Supervisor};
 use crate::RunError;

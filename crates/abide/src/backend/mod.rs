@@ -4,6 +4,10 @@
 //! it is not supported. Code above asks for a capability, never for a kind of store, and
 //! [`crate::Store`] alone reports what is missing.
 
+pub use crate::store::DEFAULT_WAIT;
+pub use abide_local::CreatedSession;
+pub use abide_model::Objects;
+
 mod local;
 #[cfg(feature = "shared")]
 mod shared;

@@ -23,7 +23,7 @@ use super::{
     Maintenance, ProjectRegistry, SessionVerifier, StoreHome,
 };
 use crate::consent::is_usable;
-use crate::{Error, ProjectIdentity};
+use crate::{Error, locate::ProjectIdentity};
 
 /// Maximum size of the local object cache in bytes.
 const CACHE_BYTES: u64 = 2 << 30;

@@ -8,7 +8,7 @@ use abide_model::{NewSession, StoreUrl};
 use abide_testkit::{Fault, FaultKind, Lasting, SimDisk};
 
 use super::*;
-use crate::{CheckpointRequest, RewindRequest, RewindWatch, Session};
+use crate::{CheckpointRequest, RewindRequest, Session, checkpoint::RewindWatch};
 
 /// Notes on a simulated disk.
 fn on(disk: &SimDisk) -> Consent {
@@ -216,7 +216,7 @@ fn changed(dir: &Path, consent: Consent) -> Session {
     session
 }
 
-fn back(session: &Session, watch: &RewindWatch) -> Result<crate::RewindReport, Error> {
+fn back(session: &Session, watch: &RewindWatch) -> Result<crate::checkpoint::RewindReport, Error> {
     let to = session.view().resolve("1").unwrap();
     let request = RewindRequest { files: true, ..RewindRequest::default() };
     let plan = session.plan_rewind(&to, &request, watch).unwrap();

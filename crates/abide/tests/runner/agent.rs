@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide::{LocalOptions, LocalStore, MessageForm, OUTCOME_UNKNOWN, SessionRef, Store};
+use abide::{LocalOptions, LocalStore, MessageForm, SessionRef, Store, event::OUTCOME_UNKNOWN};
 use abide_testkit::stub_model::{Failure, StubAnswer, StubCall, StubModel, StubRequest};
 use abide_testkit::{FaultRun, Random};
 use serde_json::{Value, json};
@@ -172,7 +172,9 @@ fn check(dir: &Path) {
     }
     let local = LocalStore::open(&dir.join(".abide"), LocalOptions::default()).unwrap();
     let examined = local.doctor().examine(view.id()).unwrap();
-    let bad = |found: &&abide::Finding| found.severity > abide::Severity::Warning;
+    let bad = |found: &&abide::maintenance::Finding| {
+        found.severity > abide::maintenance::Severity::Warning
+    };
     let bad: Vec<_> = examined.findings.iter().filter(bad).collect();
     assert!(bad.is_empty(), "{bad:?}");
 }

@@ -4,8 +4,9 @@ use std::io::{self, Read};
 
 use abide::stream::StreamDelta;
 use abide::{
-    AnswerRecorder, AnswerRequest, ContextEntry, Error, Kind, Message, MessageForm, NewEvent,
-    NewSession, Session, Store,
+    Error, Kind, Message, MessageForm, NewEvent, NewSession, Session, Store,
+    context::ContextEntry,
+    message::{AnswerRecorder, AnswerRequest},
 };
 use serde_json::{Value, json};
 

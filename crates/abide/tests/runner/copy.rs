@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide::{
-    CheckpointRequest, Copier, Environment, LocalOptions, LocalStore, Message, NewSession,
-    SessionId, SessionRef, Store,
+    CheckpointRequest, LocalOptions, LocalStore, Message, NewSession, SessionId, SessionRef, Store,
+    bundle::Copier, liveness::Environment,
 };
 
 const WAIT: Duration = Duration::ZERO;

@@ -9,4 +9,5 @@ mod default_store;
 mod model;
 mod plan;
 mod rewind;
+mod root_names;
 mod tasks;

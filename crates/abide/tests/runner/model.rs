@@ -5,7 +5,9 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use abide::{CheckpointRequest, NewSession, RewindRequest, RewindWatch, Session, Store};
+use abide::{
+    CheckpointRequest, NewSession, RewindRequest, Session, Store, checkpoint::RewindWatch,
+};
 use abide_testkit::FaultRun;
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -3,9 +3,12 @@
 use std::sync::{Arc, Barrier};
 
 use abide::{
-    Error, NewSession, PLAN_LABEL, PLAN_TASKS_LABEL, ParentReason, PlanDocument, PlanMatch,
-    SessionFields, SessionId, SessionRef, SessionTasks, SourceDocument, Store, StoreError,
-    TaskList, TaskListForm, TaskStatus, TaskStatusChange,
+    Error, NewSession, SessionFields, SessionId, SessionRef, Store, StoreError, TaskStatus,
+    event::{ParentReason, SourceDocument},
+    tasks::{
+        PLAN_LABEL, PLAN_TASKS_LABEL, PlanDocument, PlanMatch, SessionTasks, TaskList,
+        TaskListForm, TaskStatusChange,
+    },
 };
 
 const PLAN: &str =
@@ -249,7 +252,7 @@ fn cut_off(store: &Store, document: &PlanDocument, plan: &TaskList, count: usize
     let parent = match store.match_plan(document).unwrap() {
         PlanMatch::Edited { parent: session, .. } => {
             let seq = store.view(&SessionRef::Id(session)).unwrap().acknowledged().unwrap();
-            Some(abide::SessionParent { session, seq, reason: ParentReason::Delta })
+            Some(abide::event::SessionParent { session, seq, reason: ParentReason::Delta })
         }
         _ => None,
     };

@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use abide::{
-    CheckpointRequest, Consent, Error, Message, NewSession, RewindRequest, RewindWatch, Session,
-    SessionFields, SessionId, SessionRef, Store, UnfinishedRewind,
+    CheckpointRequest, Consent, Error, Message, NewSession, RewindRequest, Session, SessionFields,
+    SessionId, SessionRef, Store,
+    checkpoint::{RewindWatch, UnfinishedRewind},
 };
 
 /// Every file of a workspace and what it holds.
@@ -102,7 +103,7 @@ impl Lab {
         self.session.core().unwrap().messages.total
     }
 
-    fn rewind(&self, to: &str, request: RewindRequest) -> abide::RewindReport {
+    fn rewind(&self, to: &str, request: RewindRequest) -> abide::checkpoint::RewindReport {
         let watch = RewindWatch::default();
         let to = self.session.view().resolve(to).unwrap();
         let plan = self.session.plan_rewind(&to, &request, &watch).unwrap();
@@ -293,13 +294,13 @@ fn a_rewind_that_somebody_else_recorded_is_not_finished() {
     let elsewhere = tempfile::tempdir().unwrap();
     let watch = RewindWatch::default();
     for workspace in [elsewhere.path(), lab.dir.path()] {
-        let rewind = abide::Rewind {
+        let rewind = abide::event::Rewind {
             to: lab.session.core().unwrap().seq,
             files: true,
             snapshot: one.checkpoint.snapshot,
             safety: two.checkpoint.snapshot,
             workspace: Some(workspace.to_string_lossy().into_owned()),
-            ..abide::Rewind::default()
+            ..abide::event::Rewind::default()
         };
         // A note in the store is no note: the store may come from anybody.
         let note = lab.dir.path().join(format!(".abide/cache/{}.rewind", lab.session.id()));
@@ -328,9 +329,9 @@ fn a_note_of_one_rewind_finishes_no_other() {
     let begun = lab.session.core().unwrap().restoring.unwrap();
     let range = abide::EventRange { first: begun, last: begun, ..abide::EventRange::ALL };
     let event = lab.session.view().page(range).unwrap().events.pop().unwrap();
-    let Ok(abide::Fact::Rewind(begun)) = event.fact() else { panic!("{event:?}") };
+    let Ok(abide::event::Fact::Rewind(begun)) = event.fact() else { panic!("{event:?}") };
     let one = lab.session.view().checkpoints().unwrap().remove(0);
-    let other = abide::Rewind { snapshot: one.checkpoint.snapshot, ..begun };
+    let other = abide::event::Rewind { snapshot: one.checkpoint.snapshot, ..begun };
     lab.session.append(other).unwrap().wait().unwrap();
     let left = lab.session.finish_rewind(&RewindWatch::default()).unwrap();
     assert!(matches!(left, UnfinishedRewind::Left { .. }), "{left:?}");
@@ -511,7 +512,7 @@ fn a_checkpoint_says_what_was_true() {
     let all = lab.session.view().checkpoints().unwrap();
     let numbers: Vec<u64> = all.iter().map(|entry| entry.number).collect();
     assert_eq!(numbers, [1, 2, 3]);
-    let summary = abide::summarize(&all);
+    let summary = abide::checkpoint::summarize(&all);
     assert_eq!((summary.total, summary.files.len()), (3, 2));
 }
 
@@ -540,7 +541,7 @@ fn a_damaged_newest_checkpoint_gives_way_to_the_one_before() {
 /// Every event of a session, and what the standard rules say of them.
 fn validated(events: &[abide::Event]) -> Vec<abide_model::Finding> {
     let rewinds: Vec<_> = events.iter().filter_map(abide_model::rewind_of).collect();
-    let lineage = abide::Lineage::at(events.last().unwrap().seq, &rewinds);
+    let lineage = abide::event::Lineage::at(events.last().unwrap().seq, &rewinds);
     let mut state = abide::SessionState::default();
     let mut validation = abide_model::Validation::new(abide_model::standard_rules());
     for event in events {

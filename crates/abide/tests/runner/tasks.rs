@@ -4,9 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use abide::{
-    AgentObservation, Error, EventRange, Kind, LocalOptions, LocalStore, Message, NewEvent,
-    NewSession, Payload, Session, SessionRef, SessionTasks, Store, TaskChange, TaskCreated,
-    TaskError, TaskId, TaskStatus, TaskStatusChange, TaskTree, Upkeep,
+    Error, EventRange, Kind, LocalOptions, LocalStore, Message, NewEvent, NewSession, Payload,
+    Session, SessionRef, Store, TaskStatus,
+    event::AgentObservation,
+    maintenance::Upkeep,
+    tasks::{SessionTasks, TaskChange, TaskCreated, TaskError, TaskId, TaskStatusChange, TaskTree},
 };
 use abide_testkit::{Fault, FaultKind, Lasting, MemoryStore, SimDisk};
 

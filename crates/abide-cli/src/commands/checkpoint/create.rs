@@ -2,7 +2,11 @@
 
 use std::path::PathBuf;
 
-use abide::{ByteSize, CheckpointRequest, RecordedCheckpoint, SessionRef, Trigger};
+use abide::{
+    CheckpointRequest, SessionRef,
+    checkpoint::{RecordedCheckpoint, Trigger},
+    maintenance::ByteSize,
+};
 
 use crate::context::CommandContext;
 use crate::daily_cleanup::daily;
@@ -136,7 +140,7 @@ pub(super) fn json(made: &RecordedCheckpoint) -> String {
     struct CreatedCheckpoint<'a> {
         seq: abide::Seq,
         #[serde(flatten)]
-        checkpoint: &'a abide::Checkpoint,
+        checkpoint: &'a abide::checkpoint::Checkpoint,
     }
     let made = CreatedCheckpoint { seq: made.seq, checkpoint: &made.checkpoint };
     serde_json::to_string(&made).unwrap_or_default()

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use abide::workspace::{ChangeKind, ChangedPath, DiffStat, diff, stat, unified};
-use abide::{ObjectHash, Objects, SessionRef, SessionView, Snapshot};
+use abide::{SessionRef, SessionView, backend::Objects, checkpoint::Snapshot, event::ObjectHash};
 use abide_transcript::escape;
 
 use crate::context::CommandContext;

@@ -6,8 +6,8 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 use abide::{
-    CheckpointRequest, Checkpointer, CheckpointerEvent, CheckpointerOptions, Seq, SessionRef,
-    SessionStatus, SessionView,
+    CheckpointRequest, Checkpointer, Seq, SessionRef, SessionStatus, SessionView,
+    checkpoint::{CheckpointerEvent, CheckpointerOptions},
 };
 use abide_transcript::format_duration;
 use rustix::io::Errno;

@@ -1,6 +1,6 @@
 //! `abide checkpoint list`: lists the checkpoints of a session.
 
-use abide::{ByteSize, CheckpointEntry, SessionRef};
+use abide::{SessionRef, checkpoint::CheckpointEntry, maintenance::ByteSize};
 use abide_transcript::{escape, format_duration};
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ pub(super) struct ListedCheckpoint<'a> {
     live: bool,
     thinned: bool,
     #[serde(flatten)]
-    checkpoint: &'a abide::Checkpoint,
+    checkpoint: &'a abide::checkpoint::Checkpoint,
 }
 
 impl<'a> ListedCheckpoint<'a> {

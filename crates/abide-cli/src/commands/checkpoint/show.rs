@@ -2,7 +2,12 @@
 
 use std::time::Duration;
 
-use abide::{ByteSize, CheckpointEntry, Objects, SessionRef, Snapshot};
+use abide::{
+    SessionRef,
+    backend::Objects,
+    checkpoint::{CheckpointEntry, Snapshot},
+    maintenance::ByteSize,
+};
 use abide_transcript::{escape, format_duration};
 use jiff::tz::TimeZone;
 

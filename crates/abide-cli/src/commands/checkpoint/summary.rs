@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use abide::{ByteSize, CheckpointEntry, CheckpointSummary, SessionRef, summarize};
+use abide::{
+    SessionRef,
+    checkpoint::{CheckpointEntry, CheckpointSummary, summarize},
+    maintenance::ByteSize,
+};
 use abide_transcript::{escape, format_duration};
 
 use crate::context::CommandContext;

@@ -3,7 +3,7 @@
 mod stats;
 mod text;
 
-use abide::{LaneId, MessageForm, ReadFinding, Seq, SessionContext, SessionRef};
+use abide::{LaneId, MessageForm, Seq, SessionRef, context::SessionContext, event::ReadFinding};
 
 use crate::context::CommandContext;
 use crate::error::CommandError;

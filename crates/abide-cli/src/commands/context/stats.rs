@@ -1,6 +1,6 @@
 //! The size of a context, and the usage of the session.
 
-use abide::{SessionContext, SessionState, Usage};
+use abide::{SessionState, context::SessionContext, event::Usage};
 use abide_transcript::escape;
 use serde_json::{Value, json};
 

@@ -1,8 +1,10 @@
 //! The context as text.
 
 use abide::{
-    ContextEntry, MessagePart, OUTCOME_UNKNOWN, Payload, ReadMessage, SessionContext, read_call,
-    read_message,
+    Payload,
+    context::{ContextEntry, SessionContext},
+    event::OUTCOME_UNKNOWN,
+    message::{MessagePart, ReadMessage, read_call, read_message},
 };
 use abide_transcript::escape;
 

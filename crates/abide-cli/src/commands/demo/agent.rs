@@ -11,9 +11,10 @@ use std::process::Command;
 use std::time::Duration;
 
 use abide::{
-    AcknowledgedEvent, Artifact, CallId, FileOp, FileTouch, InputError, Message, NewEvent,
-    ObjectHash, Session, SessionRef, SessionState, SessionStatus, StatusChange, TaskCreated,
-    TaskStatus, TaskStatusChange, ToolCall, ToolResult, TurnEnd, TurnStart,
+    AcknowledgedEvent, CallId, Message, NewEvent, Session, SessionRef, SessionState, SessionStatus,
+    TaskStatus, ToolCall, ToolResult, TurnEnd, TurnStart,
+    event::{Artifact, FileOp, FileTouch, InputError, ObjectHash, StatusChange},
+    tasks::{TaskCreated, TaskStatusChange},
 };
 use serde::Serialize;
 use serde_json::value::RawValue;

@@ -18,9 +18,9 @@ use std::time::{Duration, Instant};
 pub(crate) use agent::DemoAgentArgs;
 
 use abide::{
-    CheckpointRequest, Event, EventFollower, EventRange, Fact, LocalOptions, LocalStore, Message,
-    NewSession, RewindRequest, RewindWatch, Seq, SessionFields, SessionId, SessionRef, Store,
-    TaskStatus,
+    CheckpointRequest, Event, EventFollower, EventRange, LocalOptions, LocalStore, Message,
+    NewSession, RewindRequest, Seq, SessionFields, SessionId, SessionRef, Store, TaskStatus,
+    checkpoint::RewindWatch, event::Fact,
 };
 
 use self::agent::FATAL_CALL;

@@ -3,8 +3,12 @@
 mod report;
 
 use abide::{
-    DEFAULT_WAIT, Examination, Finding, FinishedRepair, RepairAction, RepairAftermath, RepairPlan,
-    RepairRequest, RepairStrategy, SessionId, SessionRef,
+    SessionId, SessionRef,
+    backend::DEFAULT_WAIT,
+    maintenance::{
+        Examination, Finding, FinishedRepair, RepairAction, RepairAftermath, RepairPlan,
+        RepairRequest, RepairStrategy,
+    },
 };
 
 use self::report::DoctorReport;
@@ -306,7 +310,7 @@ fn verify_each(
 
 /// Examines sessions, two at a time if there are many.
 fn examine_each(
-    doctor: &abide::Doctor<'_>,
+    doctor: &abide::maintenance::Doctor<'_>,
     sessions: &[SessionId],
     report: &mut DoctorReport,
 ) -> Vec<Examination> {

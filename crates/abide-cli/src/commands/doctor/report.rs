@@ -1,8 +1,11 @@
 //! What `abide doctor` found and did, as text and as JSON.
 
 use abide::{
-    Examination, Finding, FindingPlace, FindingType, FinishedRepair, RecordedLosses, Repair,
-    RepairPlan, SessionId, Severity, StoreError,
+    SessionId, StoreError,
+    maintenance::{
+        Examination, Finding, FindingPlace, FindingType, FinishedRepair, RecordedLosses, Repair,
+        RepairPlan, Severity,
+    },
 };
 use abide_transcript::escape;
 use serde::Serialize;

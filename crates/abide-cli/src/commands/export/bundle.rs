@@ -1,6 +1,9 @@
 //! `abide export --format bundle`: exports a session and its objects as one file.
 
-use abide::{BundleError, ExportError, SessionId};
+use abide::{
+    SessionId,
+    bundle::{BundleError, ExportError},
+};
 
 use crate::error::CommandError;
 use crate::export_target::ExportTarget;

@@ -1,6 +1,6 @@
 //! Exports the recorded events of a session as JSON.
 
-use abide::{EventRange, ReadFinding, SessionFields, SessionId, SessionView, Timestamp};
+use abide::{EventRange, SessionFields, SessionId, SessionView, Timestamp, event::ReadFinding};
 use serde::Serialize;
 
 use crate::error::CommandError;

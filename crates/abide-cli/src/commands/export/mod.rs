@@ -8,7 +8,7 @@ mod wire;
 
 use std::path::PathBuf;
 
-use abide::{LaneId, MessageForm, ReadFinding, SessionRef, SessionView};
+use abide::{LaneId, MessageForm, SessionRef, SessionView, event::ReadFinding};
 use abide_transcript::{HtmlRenderer, MarkdownRenderer};
 
 use self::omissions::ExportOmissions;

@@ -1,6 +1,6 @@
 //! What an export leaves out.
 
-use abide::{ReadFinding, Seq};
+use abide::{Seq, event::ReadFinding};
 use abide_wire::WireError;
 
 /// What could not be exported.

@@ -1,6 +1,6 @@
 //! Exports a session for people: as a transcript, Markdown or HTML.
 
-use abide::{EventRange, ReadFinding, SessionView};
+use abide::{EventRange, SessionView, event::ReadFinding};
 use abide_transcript::{SessionOverview, TimelineBuilder, TimelineRenderer, TranscriptWriter};
 
 use crate::error::CommandError;

@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 
 use abide::{
-    Conversation, Event, EventRange, Kind, LaneId, MessageForm, Seq, SessionState, SessionView,
+    Event, EventRange, Kind, LaneId, MessageForm, Seq, SessionState, SessionView,
+    context::Conversation,
 };
 use abide_wire::{export, export_called, export_finished};
 

@@ -113,7 +113,7 @@ impl RunArgs {
     /// Shows what would be run.
     fn show(
         &self,
-        document: abide::PlanDocument,
+        document: abide::tasks::PlanDocument,
         surroundings: &CommandContext,
     ) -> Result<(), CommandError> {
         let tree = match surroundings.find()? {

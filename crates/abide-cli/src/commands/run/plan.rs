@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use abide::{
-    NewSession, PlanDocument, PlanMatch, Seq, SessionFields, SessionId, SessionRef, SessionState,
-    TaskId, TaskList, TaskTree, Timestamp,
+    NewSession, Seq, SessionFields, SessionId, SessionRef, SessionState, Timestamp,
+    tasks::{PlanDocument, PlanMatch, TaskId, TaskList, TaskTree},
 };
 use abide_transcript::escape;
 

@@ -1,6 +1,10 @@
 //! Disk usage of a store.
 
-use abide::{ByteSize, DiskUse, ProjectUse, SessionFields, SessionId, SessionRef, SessionScope};
+use abide::{
+    SessionFields, SessionId, SessionRef,
+    locate::SessionScope,
+    maintenance::{ByteSize, DiskUse, ProjectUse},
+};
 use abide_transcript::escape;
 
 use crate::error::CommandError;

@@ -5,7 +5,10 @@ mod row;
 mod shown;
 mod survey;
 
-use abide::{ByteSize, DiskUse, Liveness};
+use abide::{
+    liveness::Liveness,
+    maintenance::{ByteSize, DiskUse},
+};
 use abide_transcript::escape;
 
 use self::row::StatusRow;

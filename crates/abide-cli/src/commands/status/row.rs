@@ -1,6 +1,6 @@
 //! One session in the status: what is known of it, and the commands to continue it.
 
-use abide::{Liveness, LockObservation, SessionLiveness};
+use abide::liveness::{Liveness, LockObservation, SessionLiveness};
 use serde_json::{Value, json};
 
 use crate::context::CommandContext;

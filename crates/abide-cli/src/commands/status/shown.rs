@@ -1,6 +1,6 @@
 //! The status as text: a section for each kind of session, coloured on a terminal.
 
-use abide::{Liveness, SessionLiveness};
+use abide::liveness::{Liveness, SessionLiveness};
 use abide_transcript::escape;
 
 use super::row::StatusRow;

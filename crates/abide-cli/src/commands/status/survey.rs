@@ -1,7 +1,7 @@
 //! Chooses which sessions to examine. The index tells which are finished and which were closed;
 //! files are opened only for the others and the newest, so many sessions cost little.
 
-use abide::{HistoryEntry, HistoryQuery, Liveness, SessionId, SessionStatus};
+use abide::{HistoryQuery, SessionId, SessionStatus, history::HistoryEntry, liveness::Liveness};
 
 use super::row::StatusRow;
 use crate::context::CommandContext;

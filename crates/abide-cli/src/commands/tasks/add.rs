@@ -1,6 +1,6 @@
 //! `abide tasks add`: adds a task.
 
-use abide::{TaskCreated, TaskError, TaskId, TaskTree};
+use abide::tasks::{TaskCreated, TaskError, TaskId, TaskTree};
 
 use super::written;
 use crate::context::CommandContext;

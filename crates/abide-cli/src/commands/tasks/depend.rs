@@ -1,6 +1,6 @@
 //! `abide tasks depend`: changes the dependencies of a task.
 
-use abide::{TaskChange, TaskError, TaskId};
+use abide::tasks::{TaskChange, TaskError, TaskId};
 
 use super::written;
 use crate::context::CommandContext;

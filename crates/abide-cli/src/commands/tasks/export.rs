@@ -3,7 +3,10 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 
-use abide::{SessionRef, TaskError, TaskId, TaskList, TaskListForm};
+use abide::{
+    SessionRef,
+    tasks::{TaskError, TaskId, TaskList, TaskListForm},
+};
 use abide_transcript::escape;
 
 use crate::context::CommandContext;

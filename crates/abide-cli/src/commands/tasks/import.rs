@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use abide::{
-    NewSession, PlanDocument, PlanMatch, SessionFields, SessionId, SessionRef, SessionTasks,
-    TaskId, TaskList, TaskListDelta, TaskListForm,
+    NewSession, SessionFields, SessionId, SessionRef,
+    tasks::{PlanDocument, PlanMatch, SessionTasks, TaskId, TaskList, TaskListDelta, TaskListForm},
 };
 use abide_transcript::escape;
 use serde::Serialize;

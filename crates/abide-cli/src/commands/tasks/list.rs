@@ -2,7 +2,10 @@
 
 use std::collections::HashSet;
 
-use abide::{SessionRef, TaskError, TaskId, TaskNode, TaskStatus, TaskTree};
+use abide::{
+    SessionRef, TaskStatus,
+    tasks::{TaskError, TaskId, TaskNode, TaskTree},
+};
 use abide_transcript::escape;
 
 use super::set::status as parse_status;

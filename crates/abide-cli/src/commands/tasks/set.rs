@@ -1,6 +1,9 @@
 //! `abide tasks set`: changes the status and other fields of tasks.
 
-use abide::{TaskChange, TaskId, TaskStatus, TaskStatusChange};
+use abide::{
+    TaskStatus,
+    tasks::{TaskChange, TaskId, TaskStatusChange},
+};
 use serde_json::value::RawValue;
 
 use super::written;

@@ -1,6 +1,9 @@
 //! Formats a task for people and for programs.
 
-use abide::{Seq, TaskId, TaskNode, TaskProgress, TaskStatus, TaskTree};
+use abide::{
+    Seq, TaskStatus,
+    tasks::{TaskId, TaskNode, TaskProgress, TaskTree},
+};
 use abide_transcript::escape;
 use serde::Serialize;
 

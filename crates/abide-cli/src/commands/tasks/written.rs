@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use abide::{Fact, NewEvent, SessionRef, SessionTasks, TaskId, TaskStatus};
+use abide::{
+    NewEvent, SessionRef, TaskStatus,
+    event::Fact,
+    tasks::{SessionTasks, TaskId},
+};
 use abide_transcript::escape;
 use serde::Serialize;
 
