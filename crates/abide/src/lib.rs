@@ -14,10 +14,9 @@
 //! session.append(Message::user("The parser drops the last line."))?.wait()?;
 //!
 //! // Intent before effect: the call is durable before the tool runs.
-//! let call = ToolCall { call: "c1".into(), name: "bash".into(), arguments: None, observed: false };
-//! session.append(call)?.wait()?;
+//! session.append(ToolCall::new("c1", "bash"))?.wait()?;
 //! // … the tool runs …
-//! session.append(ToolResult { call: "c1".into(), ok: true, result: None })?.wait()?;
+//! session.append(ToolResult::success("c1"))?.wait()?;
 //! session.close()?;
 //!
 //! // Another process, later: what was going on?

@@ -20,6 +20,20 @@ pub struct ToolCall {
     pub observed: bool,
 }
 
+impl ToolCall {
+    /// A call without arguments that is about to run.
+    pub fn new(call: impl Into<CallId>, name: impl Into<String>) -> Self {
+        Self { call: call.into(), name: name.into(), arguments: None, observed: false }
+    }
+
+    /// The same call with these arguments.
+    #[must_use]
+    pub fn with_arguments(mut self, arguments: Box<RawValue>) -> Self {
+        self.arguments = Some(arguments);
+        self
+    }
+}
+
 /// `tool.finished`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ToolResult {
@@ -31,6 +45,25 @@ pub struct ToolResult {
     /// The result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Box<RawValue>>,
+}
+
+impl ToolResult {
+    /// The result of a call that succeeded.
+    pub fn success(call: impl Into<CallId>) -> Self {
+        Self { call: call.into(), ok: true, result: None }
+    }
+
+    /// The result of a call that failed.
+    pub fn failure(call: impl Into<CallId>) -> Self {
+        Self { call: call.into(), ok: false, result: None }
+    }
+
+    /// The same result with this value.
+    #[must_use]
+    pub fn with_result(mut self, result: Box<RawValue>) -> Self {
+        self.result = Some(result);
+        self
+    }
 }
 
 const fn yes() -> bool {
