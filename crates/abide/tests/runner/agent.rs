@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 /// The example, run by a process of its own.
 #[allow(dead_code, unreachable_pub)]
 #[path = "../../examples/agent.rs"]
-mod example;
+pub(crate) mod example;
 
 /// How many tools the model asks for.
 const CALLS: usize = 12;

@@ -6,6 +6,7 @@ mod agent;
 mod answer;
 mod copy;
 mod default_store;
+mod examples;
 mod model;
 mod plan;
 mod rewind;
