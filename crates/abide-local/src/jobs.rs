@@ -1,17 +1,17 @@
 //! The jobs on a store: each is a type of its own that borrows the store.
 
-use crate::cleanup::Cleaner;
-use crate::collection::Collector;
-use crate::doctor::Doctor;
-use crate::erase::Eraser;
-use crate::export::Exporter;
-use crate::find::SessionFinder;
-use crate::fork::Forker;
-use crate::history::StoreIndex;
-use crate::import::Importer;
-use crate::liveness::LivenessChecker;
-use crate::removal::SessionRemover;
-use crate::store::LocalStore;
+use crate::derived::index::StoreIndex;
+use crate::maintain::cleanup::Cleaner;
+use crate::maintain::collect::Collector;
+use crate::maintain::doctor::Doctor;
+use crate::maintain::erase::Eraser;
+use crate::maintain::export::Exporter;
+use crate::maintain::import::Importer;
+use crate::maintain::removal::SessionRemover;
+use crate::sessions::find::SessionFinder;
+use crate::sessions::fork::Forker;
+use crate::sessions::liveness::LivenessChecker;
+use crate::sessions::store::LocalStore;
 
 impl LocalStore {
     /// Examines the store and its sessions, and repairs them.

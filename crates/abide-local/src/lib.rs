@@ -17,51 +17,22 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod changed;
-mod cleanup;
-mod collection;
 mod config;
-mod directory;
-mod disk_use;
-mod doctor;
-mod erase;
-mod erase_plan;
-mod erasing;
+mod derived;
 mod error;
-mod export;
-mod file_search;
-mod find;
-mod fork;
-mod heartbeat;
-mod history;
-mod import;
 mod jobs;
-mod keys;
 mod layout;
-mod liveness;
-mod named_snapshots;
-mod objects;
+mod maintain;
 mod parents;
-mod past;
 mod person;
 mod place;
-mod reader;
-mod recovery;
 mod relay;
-mod removal;
-mod sealer;
-mod settle;
+mod sessions;
 mod shield;
 mod small_file;
-mod snapshot;
-mod stage;
-mod store;
 mod store_finder;
-mod store_id;
-mod transcript;
 mod trust;
 mod user_config;
-mod writer;
 
 pub use abide_journal::CollectionSummary;
 pub use abide_journal::Environment;
@@ -72,25 +43,24 @@ pub use abide_journal::{
 };
 pub use abide_model::doing::{ActiveTask, OpenCall, OpenTurn, OrphanProcess, SessionLiveness};
 pub use abide_model::{CreatedSession, DeleteError};
-pub use cleanup::{
+pub use config::{Config, HeldProjects, ProjectConfig, STORE_VERSION, holds_many_projects};
+pub use derived::index::{IndexProgress, IndexProgressCallback, StoreIndex};
+pub use maintain::cleanup::{
     Cleaner, CleanupOutcome, CleanupPlan, CleanupRules, ClockJump, DailyCleanup, SessionRemoval,
 };
-pub use collection::{CollectError, Collector};
-pub use config::{Config, HeldProjects, ProjectConfig, STORE_VERSION, holds_many_projects};
-pub use disk_use::{DiskUse, ProjectUse, SessionUse};
-pub use doctor::{
+pub use maintain::collect::{CollectError, Collector};
+pub use maintain::disk_use::{DiskUse, ProjectUse, SessionUse};
+pub use maintain::doctor::{
     ConsideredStrategy, Doctor, Examination, FinishedRepair, RecordedLosses, RepairAction,
     RepairAftermath, RepairPlan, RepairRequest, RepairStrategy, UndoPlan,
 };
-pub use erase::{EraseError, EraseOutcome, Eraser, Leftovers};
-pub use erase_plan::{EraseLine, ErasePlan, EventPart, FileMatch, FileMatches, TextMatches};
-pub use export::Exporter;
-pub use find::SessionFinder;
-pub use fork::Forker;
-pub use history::{IndexProgress, IndexProgressCallback, StoreIndex};
-pub use import::Importer;
-pub use liveness::LivenessChecker;
-pub use objects::LocalObjects;
+pub use maintain::erase::plan::{
+    EraseLine, ErasePlan, EventPart, FileMatch, FileMatches, TextMatches,
+};
+pub use maintain::erase::{EraseError, EraseOutcome, Eraser, Leftovers};
+pub use maintain::export::Exporter;
+pub use maintain::import::Importer;
+pub use maintain::removal::SessionRemover;
 pub use parents::make_parents;
 pub use person::UserDirs;
 pub use place::{
@@ -98,12 +68,15 @@ pub use place::{
     find_checkout, find_git_root, find_project, find_store, has_store, linked_worktree,
     store_of_named, store_of_project,
 };
-pub use reader::LocalReader;
 pub use relay::{HeldWriters, LocalChildSocket, write_as_child};
-pub use removal::SessionRemover;
+pub use sessions::find::SessionFinder;
+pub use sessions::fork::Forker;
+pub use sessions::liveness::LivenessChecker;
+pub use sessions::objects::LocalObjects;
+pub use sessions::reader::LocalReader;
+pub use sessions::store::{LocalOptions, LocalStore, Upkeep};
+pub use sessions::writer::LocalWriter;
 pub use small_file::read_small_file;
-pub use store::{LocalOptions, LocalStore, Upkeep};
 pub use store_finder::StoreFinder;
 pub use trust::TrustPolicy;
 pub use user_config::UserConfig;
-pub use writer::LocalWriter;

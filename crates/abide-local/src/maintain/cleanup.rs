@@ -1,0 +1,672 @@
+//! Cleanup: applies retention to the sessions of the store, planned first and then applied.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use abide_journal::{
+    Access, CollectionSummary, Identity, JournalItem, LockMode, StorageLock, WalkStart, read_full,
+    write_full,
+};
+use abide_model::{
+    AnomalyPolicy, CheckpointFacts, Durability, Fact, KeepReason, Kind, NewEvent, Payload,
+    RemovalReason, Retention, RetentionOverrides, Seq, SessionFacts, SessionId, SessionStatus,
+    SessionWriter, StoreError, Thinning, Timestamp, plan_retention, plan_thinning,
+};
+
+use crate::config::named_for;
+use crate::error::{storage_error, store_error};
+use crate::layout::{SessionLayout, shown};
+use crate::maintain::collect::AssumedRemovals;
+use crate::maintain::disk_use::bytes_below;
+use crate::sessions::ancestry::MissingParentPolicy;
+use crate::sessions::store::LocalStore;
+
+const DAY: i64 = 86_400_000;
+/// Younger objects are not collected: whoever stored them may be about to name them.
+const GRACE: Duration = Duration::from_secs(3600);
+/// The index is rebuilt when at least one in this many sessions was removed.
+pub(crate) const INDEX_PART: usize = 8;
+/// How long a cleanup waits for forks being created, and for another cleanup.
+const CLEANUP_WAIT: Duration = Duration::from_secs(1);
+/// How long the creation of a fork waits for a cleanup.
+const FORK_WAIT: Duration = Duration::from_secs(10);
+/// Maintenance events, which do not count as use of a session.
+const UPKEEP: [Kind; 4] =
+    [Kind::WRITER_OPENED, Kind::WRITER_CLOSED, Kind::CHECKPOINT_THINNED, Kind::PAYLOAD_ERASED];
+/// Events that determine the numbers of checkpoints.
+const CHECKPOINTS: [Kind; 2] = [Kind::CHECKPOINT_CREATED, Kind::CHECKPOINT_THINNED];
+
+/// A session to remove.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionRemoval {
+    /// Its id.
+    pub id: SessionId,
+    /// Its title.
+    pub title: Option<String>,
+    /// When it was last used.
+    pub last_used: Timestamp,
+    /// Its last event: a session that has more was used since.
+    pub last: Seq,
+    /// The bytes of its directory, its payloads, and what its checkpoints stored.
+    pub bytes: u64,
+    /// Why it is removed.
+    pub reason: RemovalReason,
+    /// The id of its project, if it has one.
+    pub project: Option<String>,
+}
+
+/// The rules of a cleanup. Sessions of a project with its own settings are counted separately, all
+/// others together.
+#[derive(Debug, Clone, Default)]
+pub struct CleanupRules {
+    /// For all sessions except those of `projects`.
+    pub retention: Retention,
+    /// Settings that override these, by a project's id or directory.
+    pub projects: BTreeMap<String, RetentionOverrides>,
+    /// Only sessions of these projects are removed and counted; of all projects if empty.
+    pub only: Vec<String>,
+    /// The ids that one project is known by: settings under one of them apply to its sessions under
+    /// all of them.
+    pub known_by: Vec<String>,
+}
+
+impl From<&Retention> for CleanupRules {
+    fn from(retention: &Retention) -> Self {
+        Self { retention: retention.clone(), ..Self::default() }
+    }
+}
+
+impl From<&Self> for CleanupRules {
+    fn from(rules: &Self) -> Self {
+        rules.clone()
+    }
+}
+
+impl CleanupRules {
+    /// The settings of each group of sessions: the store's, then the projects'.
+    fn groups(&self) -> Vec<Retention> {
+        let projects = self.projects.values().map(|it| it.over(&self.retention));
+        std::iter::once(self.retention.clone()).chain(projects).collect()
+    }
+
+    /// The group of a session; `None` if it stays in any case.
+    fn group_of(&self, project: Option<&str>, dir: Option<&Path>) -> Option<usize> {
+        if !self.only.is_empty() && project.is_none_or(|id| !self.only.iter().any(|it| it == id)) {
+            return None;
+        }
+        let ids = match project {
+            Some(id) if self.known_by.iter().any(|it| it == id) => self.known_by.clone(),
+            project => project.map(str::to_owned).into_iter().collect(),
+        };
+        let named = self.projects.keys().map(String::as_str).zip(1..);
+        Some(named_for(named, &ids, dir).map_or(0, |(_, place)| place))
+    }
+
+    fn any(&self, holds: impl Fn(&Retention) -> bool) -> bool {
+        self.groups().iter().any(holds)
+    }
+}
+
+/// The clock is far ahead of when the store was last used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClockJump {
+    /// When the store was last used.
+    pub seen: Timestamp,
+    /// The current time.
+    pub now: Timestamp,
+}
+
+/// What a cleanup would do.
+#[derive(Debug, Clone, Default)]
+pub struct CleanupPlan {
+    /// The sessions to remove, forks before their parents.
+    pub sessions: Vec<SessionRemoval>,
+    /// Sessions that stay although they exceed a limit.
+    pub kept: Vec<(SessionId, KeepReason)>,
+    /// The numbers of checkpoints to remove, by session.
+    pub checkpoints: Vec<(SessionId, Vec<u64>)>,
+    /// How many earlier removals are unfinished.
+    pub leftovers: u64,
+    /// The objects that nothing would name; `None` if that is unknown.
+    pub objects: Option<CollectionSummary>,
+    /// Set if the clock seems to have jumped forward.
+    pub jumped: Option<ClockJump>,
+    /// Notes for the user.
+    pub notes: Vec<String>,
+    /// Every fork in the store, with its parent.
+    forks: Vec<(SessionId, SessionId)>,
+}
+
+impl CleanupPlan {
+    /// Whether there is nothing to do.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.sessions.is_empty()
+            && self.checkpoints.is_empty()
+            && self.leftovers == 0
+            && self.objects.is_none_or(|objects| objects.objects_removed == 0)
+    }
+
+    /// The numbers of a session's checkpoints to remove.
+    fn checkpoints_of(&self, session: SessionId) -> BTreeSet<u64> {
+        let of = self.checkpoints.iter().filter(|(id, _)| *id == session);
+        of.flat_map(|(_, numbers)| numbers.iter().copied()).collect()
+    }
+
+    /// A fork of a session that is not among those removed.
+    fn fork_that_stays(&self, parent: SessionId, gone: &[SessionRemoval]) -> Option<SessionId> {
+        let of = self.forks.iter().filter(|(_, of)| *of == parent);
+        of.map(|(fork, _)| *fork).find(|fork| gone.iter().all(|session| session.id != *fork))
+    }
+}
+
+/// What a cleanup did.
+#[derive(Debug, Clone, Default)]
+pub struct CleanupOutcome {
+    /// The sessions that were removed.
+    pub sessions: Vec<SessionRemoval>,
+    /// How many checkpoints were removed.
+    pub checkpoints: u64,
+    /// The objects that were removed.
+    pub objects: CollectionSummary,
+    /// What could not be done, and why.
+    pub notes: Vec<String>,
+}
+
+/// The result of the daily cleanup.
+#[derive(Debug)]
+pub enum DailyCleanup {
+    /// It is not due, or there is nothing to remove.
+    NotDue,
+    /// Nothing was done: the clock seems to have jumped.
+    Doubted(ClockJump),
+    /// It ran.
+    Cleaned(CleanupOutcome),
+}
+
+/// What is known of a session in the store.
+struct StoredSessionFacts {
+    facts: SessionFacts,
+    title: Option<String>,
+    last: Seq,
+    checkpoints: Vec<CheckpointFacts>,
+    project: Option<String>,
+    /// The directory of its workspace.
+    workspace: Option<PathBuf>,
+}
+
+/// The sessions of the store.
+#[derive(Default)]
+struct StoreInventory {
+    sessions: Vec<StoredSessionFacts>,
+    /// Sessions that cannot be read, and why. Each may be a fork of any other.
+    unknown: Vec<String>,
+}
+
+/// Plans and applies cleanups of a store.
+#[derive(Debug)]
+pub struct Cleaner<'a> {
+    pub(crate) store: &'a LocalStore,
+}
+
+impl Cleaner<'_> {
+    /// The rules of a cleanup, from the store's settings.
+    #[must_use]
+    pub fn rules(&self) -> CleanupRules {
+        let config = self.store.config();
+        CleanupRules {
+            retention: config.retention.clone(),
+            projects: config
+                .project
+                .iter()
+                .filter(|(_, it)| it.retention != RetentionOverrides::default())
+                .map(|(name, it)| (name.clone(), it.retention.clone()))
+                .collect(),
+            only: Vec::new(),
+            known_by: self.store.options().projects.clone(),
+        }
+    }
+
+    /// Plans a cleanup by these rules. Changes nothing.
+    pub fn plan(&self, rules: impl Into<CleanupRules>) -> Result<CleanupPlan, StoreError> {
+        let now = (self.store.options().env.now)();
+        let mut plan = self.plan_sessions(&rules.into(), now, None)?;
+        plan.leftovers = self.store.remover().leftovers()?.len() as u64;
+        let without = AssumedRemovals {
+            sessions: plan.sessions.iter().map(|session| session.id).collect(),
+            checkpoints: plan
+                .checkpoints
+                .iter()
+                .map(|(id, numbers)| (*id, numbers.iter().copied().collect()))
+                .collect(),
+        };
+        match self.store.collector().preview(&without, GRACE, &mut plan.notes) {
+            Ok(objects) => plan.objects = Some(objects),
+            Err(error) => plan.notes.push(format!("no objects will be collected: {error}")),
+        }
+        Ok(plan)
+    }
+
+    /// Applies a plan as far as it still holds: a session that was used since stays.
+    pub fn apply(
+        &self,
+        plan: &CleanupPlan,
+        rules: impl Into<CleanupRules>,
+    ) -> Result<CleanupOutcome, StoreError> {
+        let _lock = self.hold_cleanup()?;
+        self.apply_locked(plan, &rules.into())
+    }
+
+    /// Takes the lock over cleanups and erasures; an error if another process holds it, or if a
+    /// fork is being created and does not finish shortly.
+    pub(crate) fn hold_cleanup(&self) -> Result<Box<dyn StorageLock>, StoreError> {
+        let held = "a cleanup or an erasure is running, or a fork is being created";
+        self.wait_for_cleanup(LockMode::Exclusive, CLEANUP_WAIT, held)
+    }
+
+    /// Keeps all sessions in the store until it is dropped. The creation of a fork holds it from
+    /// before the parent is looked up.
+    pub(crate) fn keep_sessions(&self) -> Result<Box<dyn StorageLock>, StoreError> {
+        let held = "a cleanup or an erasure is running";
+        self.wait_for_cleanup(LockMode::Shared, FORK_WAIT, held)
+    }
+
+    /// The cleanup that commands that write start with: at most once a day, and only if the
+    /// settings remove anything. The session `about` stays.
+    pub fn clean_up_daily(&self, about: SessionId) -> Result<DailyCleanup, StoreError> {
+        let rules = &self.rules();
+        if !rules.any(Retention::is_set) {
+            return Ok(DailyCleanup::NotDue);
+        }
+        let now = (self.store.options().env.now)();
+        let mut note = self.read_cleaned();
+        let since = |at: Timestamp| now.as_millis().saturating_sub(at.as_millis());
+        let recent = |at: Option<Timestamp>| at.is_some_and(|at| (0..DAY).contains(&since(at)));
+        if recent(note.at) || recent(note.doubted) {
+            return Ok(DailyCleanup::NotDue);
+        }
+        let Some(_lock) = self.lock_cleanup(LockMode::Exclusive)? else {
+            return Ok(DailyCleanup::NotDue);
+        };
+        if note.at.is_some_and(|at| since(at) < 0) {
+            // The clock went back; measure from here on.
+            self.write_cleaned(CleanupRecord::done(now))?;
+            return Ok(DailyCleanup::NotDue);
+        }
+        let jumped = |seen: Timestamp| {
+            rules.any(|settings| settings.needs_clock() && settings.clock_jumped(seen, now))
+        };
+        let plan = match note.clock().filter(|at| jumped(*at)) {
+            Some(seen) => {
+                CleanupPlan { jumped: Some(ClockJump { seen, now }), ..CleanupPlan::default() }
+            }
+            None => self.plan_sessions(rules, now, Some(about))?,
+        };
+        if let Some(jump) = plan.jumped {
+            note.doubted = Some(now);
+            self.write_cleaned(note)?;
+            return Ok(DailyCleanup::Doubted(jump));
+        }
+        if plan.sessions.is_empty() && plan.checkpoints.is_empty() {
+            self.write_cleaned(CleanupRecord::done(now))?;
+            if !plan.notes.is_empty() {
+                return Ok(DailyCleanup::Cleaned(CleanupOutcome {
+                    notes: plan.notes,
+                    ..CleanupOutcome::default()
+                }));
+            }
+            return Ok(DailyCleanup::NotDue);
+        }
+        self.apply_locked(&plan, rules).map(DailyCleanup::Cleaned)
+    }
+
+    fn apply_locked(
+        &self,
+        plan: &CleanupPlan,
+        rules: &CleanupRules,
+    ) -> Result<CleanupOutcome, StoreError> {
+        let mut cleaned = CleanupOutcome::default();
+        if let Err(error) = self.store.remover().delete_leftovers() {
+            cleaned.notes.push(format!("could not delete what earlier cleanups left: {error}"));
+        }
+        let now = (self.store.options().env.now)();
+        let count = self.store.unsorted_names()?.len();
+        // Plan again: what has changed since the plan was shown stays.
+        let fresh = self.plan_sessions(rules, now, None)?;
+        let new = fresh.notes.iter().filter(|note| !plan.notes.contains(note));
+        cleaned.notes.extend(new.cloned());
+        self.remove_planned(plan, &fresh, &mut cleaned);
+        self.thin_planned(plan, &fresh, &mut cleaned);
+        if cleaned.sessions.len() * INDEX_PART >= count.max(1) {
+            drop(self.store.index().remove()?);
+        }
+        match self.store.collector().collect_noting(GRACE, &mut cleaned.notes) {
+            Ok(objects) => cleaned.objects = objects,
+            Err(error) => cleaned.notes.push(format!("no objects were collected: {error}")),
+        }
+        // A cleanup of one project leaves the rest due today.
+        let note = match rules.only.is_empty() {
+            true => CleanupRecord::done(now),
+            false => CleanupRecord { at: self.read_cleaned().at, doubted: None, seen: Some(now) },
+        };
+        self.write_cleaned(note)?;
+        Ok(cleaned)
+    }
+
+    /// Removes the sessions that both plans name, forks before their parents.
+    fn remove_planned(
+        &self,
+        plan: &CleanupPlan,
+        fresh: &CleanupPlan,
+        cleaned: &mut CleanupOutcome,
+    ) {
+        let shown: HashMap<SessionId, Seq> =
+            plan.sessions.iter().map(|session| (session.id, session.last)).collect();
+        for session in &fresh.sessions {
+            let Some(last) = shown.get(&session.id) else { continue };
+            if let Some(fork) = fresh.fork_that_stays(session.id, &cleaned.sessions) {
+                let note = format!("session {} stays: its fork {fork} does", session.id);
+                cleaned.notes.push(note);
+                continue;
+            }
+            match self.store.remover().remove(session.id, *last, &mut cleaned.notes) {
+                Ok(()) => cleaned.sessions.push(session.clone()),
+                Err(error) => {
+                    cleaned.notes.push(format!("session {} stays: {error}", session.id));
+                }
+            }
+        }
+    }
+
+    /// Removes the checkpoints that both plans name.
+    fn thin_planned(&self, plan: &CleanupPlan, fresh: &CleanupPlan, cleaned: &mut CleanupOutcome) {
+        for (id, numbers) in &fresh.checkpoints {
+            let shown = plan.checkpoints_of(*id);
+            let both: Vec<u64> =
+                numbers.iter().copied().filter(|one| shown.contains(one)).collect();
+            // A fork that stays after all can rewind to them.
+            if both.is_empty() || fresh.fork_that_stays(*id, &cleaned.sessions).is_some() {
+                continue;
+            }
+            match self.thin(*id, &both) {
+                Ok(()) => cleaned.checkpoints += both.len() as u64,
+                Err(error) => {
+                    cleaned.notes.push(format!("the checkpoints of session {id} stay: {error}"));
+                }
+            }
+        }
+    }
+
+    /// Which sessions and checkpoints to remove.
+    fn plan_sessions(
+        &self,
+        rules: &CleanupRules,
+        now: Timestamp,
+        about: Option<SessionId>,
+    ) -> Result<CleanupPlan, StoreError> {
+        let mut plan = CleanupPlan::default();
+        let StoreInventory { sessions: mut here, unknown } = self.sessions_here()?;
+        if !unknown.is_empty() {
+            plan.notes = unknown;
+            if rules.any(Retention::is_set) {
+                let note = "no session and no checkpoint goes: what cannot be read may be a fork \
+                            of any session; `abide doctor` tells more";
+                plan.notes.push(note.to_owned());
+            }
+            return Ok(plan);
+        }
+        for here in here.iter_mut().filter(|here| Some(here.facts.id) == about) {
+            here.facts.in_use = true;
+        }
+        let newest = here.iter().map(|here| here.facts.last_used).max();
+        let seen = self.read_cleaned().clock().or(newest);
+        let groups = rules.groups();
+        let jumped = |seen: &Timestamp| {
+            rules.any(|settings| settings.needs_clock() && settings.clock_jumped(*seen, now))
+        };
+        plan.jumped = seen.filter(jumped).map(|seen| ClockJump { seen, now });
+        for here in &mut here {
+            let group = rules.group_of(here.project.as_deref(), here.workspace.as_deref());
+            here.facts.group = group.unwrap_or(groups.len());
+        }
+        let facts: Vec<SessionFacts> = here.iter().map(|here| here.facts.clone()).collect();
+        let planned = plan_retention(now, &facts, &groups);
+        let by_id: HashMap<SessionId, &StoredSessionFacts> =
+            here.iter().map(|here| (here.facts.id, here)).collect();
+        plan.kept = planned.keep;
+        let fork =
+            |here: &StoredSessionFacts| here.facts.parent.map(|parent| (here.facts.id, parent));
+        plan.forks = here.iter().filter_map(fork).collect();
+        for (id, reason) in &planned.remove {
+            if let Some(here) = by_id.get(id) {
+                plan.sessions.push(SessionRemoval {
+                    id: *id,
+                    title: here.title.clone(),
+                    last_used: here.facts.last_used,
+                    last: here.last,
+                    bytes: here.facts.bytes,
+                    reason: *reason,
+                    project: here.project.clone(),
+                });
+            }
+        }
+        let going: HashSet<SessionId> = planned.remove.iter().map(|(id, _)| *id).collect();
+        let staying = || here.iter().filter(|here| !going.contains(&here.facts.id));
+        // A fork can rewind to the checkpoints of its ancestors.
+        let parents: HashSet<SessionId> = staying().filter_map(|here| here.facts.parent).collect();
+        let alone =
+            |here: &&StoredSessionFacts| !here.facts.in_use && !parents.contains(&here.facts.id);
+        let thinned =
+            |here: &&StoredSessionFacts| groups.get(here.facts.group).is_some_and(|it| it.thin);
+        for here in staying().filter(thinned).filter(alone) {
+            let numbers = plan_thinning(now, &here.checkpoints);
+            if !numbers.is_empty() {
+                plan.checkpoints.push((here.facts.id, numbers));
+            }
+        }
+        Ok(plan)
+    }
+
+    fn sessions_here(&self) -> Result<StoreInventory, StoreError> {
+        let mut present = StoreInventory::default();
+        for name in self.store.names()? {
+            let layout = self.store.layout().session(&name);
+            let looked = match self.store.identify(&layout).map_err(store_error) {
+                Ok(Identity::Known(id)) => self.look_at(id, &layout),
+                Ok(Identity::Unknown) => Err(StoreError::Damaged {
+                    place: shown(&layout.dir),
+                    reason: "no segment names the session".to_owned(),
+                }),
+                Ok(Identity::Empty) => continue,
+                Err(error) => Err(error),
+            };
+            match looked {
+                Ok(here) => present.sessions.push(here),
+                Err(error) => present.unknown.push(format!("session {name} stays: {error}")),
+            }
+        }
+        Ok(present)
+    }
+
+    fn look_at(
+        &self,
+        id: SessionId,
+        layout: &SessionLayout,
+    ) -> Result<StoredSessionFacts, StoreError> {
+        let reader = self.store.reader_at(id, layout);
+        let core = reader.look(MissingParentPolicy::PassOver).map_err(store_error)?.state.core;
+        let past = reader.past().map_err(store_error)?;
+        // The start of the journal decides, not what was recorded later.
+        let parent = past.link().or_else(|| core.fields.parent.clone());
+        if past.is_fork() && parent.is_none() {
+            return Err(StoreError::Damaged {
+                place: shown(&layout.dir),
+                reason: "it is a fork, and its parent cannot be read".to_owned(),
+            });
+        }
+        let at_rest = self.store.at_rest(layout)?;
+        let mut damaged = false;
+        let mut last = Seq::ZERO;
+        let mut last_used = id.created();
+        let mut bytes = bytes_below(&**self.store.storage(), &layout.dir)?;
+        let mut numbers = reader.checkpoints_before().map_err(store_error)?;
+        let mut checkpoints: Vec<CheckpointFacts> = Vec::new();
+        let mark = reader.mark().map_err(store_error)?;
+        let walked = reader.journal().walk(WalkStart::beginning(), mark, &mut |found| {
+            match found {
+                JournalItem::Event { line, .. } => {
+                    last = line.seq;
+                    let Some(head) = line.head() else { return ControlFlow::Continue(()) };
+                    if !UPKEEP.contains(&head.kind) {
+                        last_used = last_used.max(head.at);
+                    }
+                    for object in line.objects() {
+                        bytes = bytes.saturating_add(object.size);
+                    }
+                    if !CHECKPOINTS.contains(&head.kind) {
+                        return ControlFlow::Continue(());
+                    }
+                    let Some(Ok(fact)) = line.event().map(|event| event.fact()) else {
+                        return ControlFlow::Continue(());
+                    };
+                    let number = numbers.take(&head.kind, &fact);
+                    if let Fact::Checkpoint(fact) = fact {
+                        if let Some(number) = number {
+                            checkpoints.push(CheckpointFacts {
+                                number,
+                                at: head.at,
+                                pinned: fact.pinned,
+                                thinned: core.checkpoints.is_thinned(number),
+                            });
+                        }
+                        let stored = fact.workspace.map_or(0, |workspace| workspace.stored.1);
+                        bytes = bytes.saturating_add(stored);
+                    }
+                }
+                JournalItem::Damage(_) => damaged = true,
+                JournalItem::Torn { .. } | JournalItem::Seam { .. } => {}
+            }
+            ControlFlow::Continue(())
+        });
+        walked.map_err(store_error)?;
+        let status = match core.status {
+            // Its writer is gone and did not close it.
+            SessionStatus::Running if at_rest => SessionStatus::Interrupted,
+            status => status,
+        };
+        let facts = SessionFacts {
+            id,
+            last_used,
+            status: if core.writing && at_rest { SessionStatus::Interrupted } else { status },
+            bytes,
+            parent: parent.map(|parent| parent.session),
+            in_use: !at_rest || damaged,
+            group: 0,
+        };
+        let fields = core.fields;
+        let project = reader.project(fields.project_id)?;
+        let workspace = fields.workspace.map(PathBuf::from);
+        Ok(StoredSessionFacts { facts, title: fields.title, last, checkpoints, project, workspace })
+    }
+
+    fn thin(&self, id: SessionId, numbers: &[u64]) -> Result<(), StoreError> {
+        let fresh: BTreeSet<u64> = numbers.iter().copied().collect();
+        let thinning = Thinning { checkpoints: fresh.into_iter().collect() };
+        let data = Payload::of(&thinning).map_err(|source| {
+            StoreError::Append(abide_model::AppendError::Input {
+                index: 0,
+                source: std::sync::Arc::new(source),
+            })
+        })?;
+        let writer = self.store.writer(id, Duration::ZERO)?;
+        let event = NewEvent::new(Kind::CHECKPOINT_THINNED, data);
+        writer.append(vec![event], Durability::Synced, AnomalyPolicy::Keep)?.wait()?;
+        Ok(())
+    }
+
+    pub(crate) fn lock_cleanup(
+        &self,
+        mode: LockMode,
+    ) -> Result<Option<Box<dyn StorageLock>>, StoreError> {
+        let path = self.store.layout().cleanup_lock();
+        self.store.storage().lock(&path, mode).map_err(storage_error("lock", &path))
+    }
+
+    fn wait_for_cleanup(
+        &self,
+        mode: LockMode,
+        wait: Duration,
+        held: &str,
+    ) -> Result<Box<dyn StorageLock>, StoreError> {
+        let until = Instant::now() + wait;
+        loop {
+            if let Some(lock) = self.lock_cleanup(mode)? {
+                return Ok(lock);
+            }
+            if Instant::now() >= until {
+                let path = self.store.layout().cleanup_lock();
+                return Err(storage_error("lock", &path)(std::io::Error::other(held.to_owned())));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn read_cleaned(&self) -> CleanupRecord {
+        let read = || {
+            let file =
+                self.store.storage().open(&self.store.layout().cleaned(), Access::Read).ok()?;
+            let mut bytes = [0; 256];
+            let read = read_full(&*file, &mut bytes, 0).ok()?;
+            String::from_utf8(bytes.get(..read)?.to_vec()).ok()
+        };
+        let text = read().unwrap_or_default();
+        let time = |label: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(label))?;
+            Timestamp::from_ascii(line.trim().as_bytes())
+        };
+        CleanupRecord { at: time("cleaned "), doubted: time("doubted "), seen: time("seen ") }
+    }
+
+    fn write_cleaned(&self, note: CleanupRecord) -> Result<(), StoreError> {
+        let mut text = String::new();
+        for (label, at) in [("cleaned", note.at), ("doubted", note.doubted), ("seen", note.seen)] {
+            if let Some(at) = at {
+                text.push_str(&format!("{label} {at}\n"));
+            }
+        }
+        let path = self.store.layout().cleaned();
+        let temporary = path.with_extension("tmp");
+        let storage = self.store.storage();
+        let file = storage
+            .open(&temporary, Access::Create)
+            .map_err(storage_error("create", &temporary))?;
+        let written = file.truncate(0).and_then(|()| write_full(&*file, text.as_bytes(), 0));
+        written.and_then(|()| file.sync()).map_err(storage_error("write", &temporary))?;
+        storage.rename(&temporary, &path).map_err(storage_error("write", &path))
+    }
+}
+
+/// The contents of the file `cleaned`.
+#[derive(Debug, Clone, Copy)]
+struct CleanupRecord {
+    /// When a cleanup of the store last ran, or found nothing to do.
+    at: Option<Timestamp>,
+    /// When a jump of the clock was last reported.
+    doubted: Option<Timestamp>,
+    /// When a single project was cleaned up since: the user saw the clock then.
+    seen: Option<Timestamp>,
+}
+
+impl CleanupRecord {
+    /// A complete cleanup.
+    const fn done(now: Timestamp) -> Self {
+        Self { at: Some(now), doubted: None, seen: None }
+    }
+
+    /// When the clock was last taken to be right.
+    fn clock(self) -> Option<Timestamp> {
+        self.at.max(self.seen)
+    }
+}

@@ -1,0 +1,111 @@
+//! The file `erasing`: one line for each erasure in progress, until it is complete. It is durable
+//! before anything is erased.
+
+use abide_journal::{Access, read_full, write_full};
+use abide_model::{ObjectHash, Seq, SessionId, StoreError};
+use serde::{Deserialize, Serialize};
+
+use crate::error::storage_error;
+use crate::layout::shown;
+use crate::maintain::erase::plan::ErasePlan;
+use crate::maintain::erase::{EraseError, Eraser};
+
+/// An erasure that is in progress or was interrupted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct PendingErasure {
+    pub(crate) session: SessionId,
+    pub(crate) events: Vec<Seq>,
+    /// Payloads and snapshots that they name.
+    pub(crate) objects: Vec<ObjectHash>,
+    /// Rewinds whose files are erased.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) rewinds: Vec<Seq>,
+    pub(crate) reason: Option<String>,
+}
+
+impl PendingErasure {
+    pub(crate) fn of(plan: &ErasePlan, reason: Option<&str>) -> Self {
+        let objects = plan.lines.iter().flat_map(|line| line.objects.iter().chain(&line.snapshot));
+        Self {
+            session: plan.session,
+            events: plan.lines.iter().map(|line| line.seq).collect(),
+            objects: objects.copied().collect(),
+            rewinds: plan.rewinds.clone(),
+            reason: reason.map(str::to_owned),
+        }
+    }
+
+    /// Whether there is more to erase than lines of the journal.
+    pub(crate) fn has_objects(&self) -> bool {
+        !self.objects.is_empty() || !self.rewinds.is_empty()
+    }
+
+    pub(crate) fn note(&self, error: &EraseError) -> String {
+        let mut note = format!("an erasure in session {} is not finished: {error}", self.session);
+        let mut source = std::error::Error::source(error);
+        while let Some(cause) = source {
+            note.push_str(&format!(": {cause}"));
+            source = cause.source();
+        }
+        note
+    }
+}
+
+impl Eraser<'_> {
+    /// Whether an erasure is in progress or was interrupted.
+    pub fn is_erasing(&self) -> bool {
+        self.store.storage().open(&self.store.layout().erasing(), Access::Read).is_ok()
+    }
+
+    pub(crate) fn read_unfinished(&self) -> Result<Vec<PendingErasure>, StoreError> {
+        let path = self.store.layout().erasing();
+        let file = match self.store.storage().open(&path, Access::Read) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            file => file.map_err(storage_error("open", &path))?,
+        };
+        let len = file.len().map_err(storage_error("read", &path))?;
+        let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
+        let read = read_full(&*file, &mut bytes, 0).map_err(storage_error("read", &path))?;
+        bytes.truncate(read);
+        let entries = serde_json::Deserializer::from_slice(&bytes).into_iter();
+        entries
+            .collect::<Result<_, _>>()
+            .map_err(|error| StoreError::Damaged { place: shown(&path), reason: error.to_string() })
+    }
+
+    pub(crate) fn add_unfinished(&self, unfinished: &PendingErasure) -> Result<(), StoreError> {
+        let mut all = self.read_unfinished()?;
+        if !all.contains(unfinished) {
+            all.push(unfinished.clone());
+        }
+        self.write_unfinished(&all)
+    }
+
+    pub(crate) fn forget_unfinished(&self, unfinished: &PendingErasure) -> Result<(), StoreError> {
+        let mut left = self.read_unfinished()?;
+        left.retain(|one| one != unfinished);
+        if !left.is_empty() {
+            return self.write_unfinished(&left);
+        }
+        let path = self.store.layout().erasing();
+        self.store.storage().remove(&path).map_err(storage_error("remove", &path))
+    }
+
+    fn write_unfinished(&self, all: &[PendingErasure]) -> Result<(), StoreError> {
+        let storage = &**self.store.storage();
+        let path = self.store.layout().erasing();
+        let temporary = path.with_extension("tmp");
+        let file = storage
+            .open(&temporary, Access::Create)
+            .map_err(storage_error("create", &temporary))?;
+        let mut bytes = Vec::new();
+        for one in all {
+            bytes.extend(serde_json::to_vec(one).unwrap_or_default());
+            bytes.push(b'\n');
+        }
+        let written = file.truncate(0).and_then(|()| write_full(&*file, &bytes, 0));
+        written.and_then(|()| file.sync()).map_err(storage_error("write", &temporary))?;
+        storage.rename(&temporary, &path).map_err(storage_error("write", &path))?;
+        storage.sync_dir(self.store.root()).map_err(storage_error("sync", self.store.root()))
+    }
+}
