@@ -245,7 +245,8 @@ impl Session {
     /// summary can be made, or it would be no shorter, the context is unchanged.
     ///
     /// ```
-    /// use abide::{Extractive, Message, NewSession, Store, context::CompactRequest};
+    /// use abide::context::{CompactRequest, ExtractiveSummarizer};
+    /// use abide::{Message, NewSession, Store};
     ///
     /// # let dir = tempfile::tempdir()?;
     /// # let store = Store::open_or_init(dir.path())?;
@@ -254,7 +255,7 @@ impl Session {
     ///     session.append(Message::user(format!("Step {number}: {}", "look again. ".repeat(20))))?;
     /// }
     /// let request = CompactRequest { keep: 4, ..CompactRequest::default() };
-    /// let made = session.compact(&request, &Extractive)?;
+    /// let made = session.compact(&request, &ExtractiveSummarizer)?;
     /// assert_eq!(session.context()?.len(), 5);
     /// assert!(made.compaction.after_tokens < made.compaction.before_tokens);
     /// session.undo_compaction(None)?;
