@@ -61,9 +61,12 @@ impl CommandContext {
         })
     }
 
-    /// Is it a shared store?
-    pub(crate) fn is_shared(&self) -> Result<bool, CommandError> {
-        Ok(matches!(self.there()?.store, StoreLocation::Shared(_)))
+    /// Opens the store to examine it: one on local files as for a repair, one on a server as always.
+    pub(crate) fn open_to_examine(&self, what: &'static str) -> Result<ScopedStore, CommandError> {
+        match self.there()?.store {
+            StoreLocation::Files(_) => self.open_to_repair(what),
+            StoreLocation::Shared(_) => self.open(),
+        }
     }
 
     fn files_there(&self, what: &'static str) -> Result<StorePlace, CommandError> {

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use abide_local::{
-    BundleHeader, CreatedSession, DiskUse, Environment, EraseOutcome, ImportOutcome,
+    BundleHeader, CreatedSession, DiskUse, Doctor, Environment, EraseOutcome, ImportOutcome,
     ImportedBundle, LocalOptions, LocalStore, SessionLiveness, SessionScope, StoreFinder,
     StoreLocation, StorePlace, TrustPolicy, UserDirs, find_store, make_parents, store_of_project,
 };
@@ -246,6 +246,12 @@ impl Store {
     #[must_use]
     pub fn as_files(&self) -> Option<&LocalStore> {
         self.capabilities.files.as_deref()
+    }
+
+    /// The doctor of the store's files, if it has files.
+    #[must_use]
+    pub fn doctor(&self) -> Option<Doctor<'_>> {
+        self.as_files().map(LocalStore::doctor)
     }
 
     /// Reads a session of a shared store from start to end and checks every line and the hash

@@ -2,11 +2,11 @@
 
 use abide::workspace::RestoreReport;
 use abide::{
-    LaneId, LocalStore, RewindRequest, Session, SessionRef,
+    LaneId, RewindRequest, Session, SessionRef,
     backend::DEFAULT_WAIT,
     checkpoint::RewindWatch,
     context::{CompactionError, LiveCompaction},
-    maintenance::UndoPlan,
+    maintenance::{Doctor, UndoPlan},
 };
 use abide_transcript::escape;
 
@@ -130,10 +130,10 @@ impl UndoArgs {
         let lane = self.lane.filter(|lane| !lane.is_empty()).map(LaneId);
         let compaction = self.compaction || lane.is_some();
         if !compaction
-            && let Some(files) = opened.store.as_files()
-            && let Some(plan) = files.doctor().plan_undo(id)?
+            && let Some(doctor) = opened.store.doctor()
+            && let Some(plan) = doctor.plan_undo(id)?
         {
-            return self.act.undo_repair(files, &plan);
+            return self.act.undo_repair(&doctor, &plan);
         }
         let session = opened.store.open_session(&SessionRef::Id(id))?;
         let context = session.context_of(lane.as_ref())?;
@@ -246,7 +246,7 @@ impl ApplyArgs {
     }
 
     /// Undoes a repair.
-    fn undo_repair(&self, files: &LocalStore, plan: &UndoPlan) -> Result<(), CommandError> {
+    fn undo_repair(&self, doctor: &Doctor<'_>, plan: &UndoPlan) -> Result<(), CommandError> {
         let mut out = CommandOutput::stdout();
         if self.json {
             out.json(&serde_json::to_string(plan).unwrap_or_default())?;
@@ -270,7 +270,7 @@ impl ApplyArgs {
             return Ok(());
         }
         confirm("Undo the repair?", self.yes, None)?;
-        files.doctor().undo(plan, DEFAULT_WAIT)?;
+        doctor.undo(plan, DEFAULT_WAIT)?;
         if !self.json {
             out.line("Done: `abide doctor` says what is wrong, `abide doctor --repair` mends it")?;
         }

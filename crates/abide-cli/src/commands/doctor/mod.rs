@@ -84,8 +84,8 @@ const WHAT: &str = "`abide doctor --repair`";
 impl DoctorArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let looks = !self.repair && !self.accept;
-        let opened = if looks && surroundings.is_shared()? {
-            surroundings.open()?
+        let opened = if looks {
+            surroundings.open_to_examine(WHAT)?
         } else {
             surroundings.open_to_repair(WHAT)?
         };
@@ -119,11 +119,10 @@ impl DoctorArgs {
     ) -> Result<DoctorRound, CommandError> {
         let mut report = DoctorReport::of(opened);
         let all = sessions.is_empty();
-        let Some(files) = opened.store.as_files() else {
+        let Some(doctor) = opened.store.doctor() else {
             verify_each(opened, sessions, &mut report)?;
             return Ok(DoctorRound { report, examined: Vec::new(), store: Vec::new() });
         };
-        let doctor = files.doctor();
         let store = if all { doctor.examine_store()? } else { Vec::new() };
         let sessions = if all { doctor.sessions()? } else { sessions.to_vec() };
         let examined = examine_each(&doctor, &sessions, &mut report);
