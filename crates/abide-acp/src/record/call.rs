@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::batch::{RecordBatch, UPDATE};
+use super::bounded_map::BoundedMap;
 use super::file::AcpDirectory;
 use super::lane::text_in_meta;
 use super::name::{name, start};
-use super::remembered::BoundedMap;
 use super::update::UpdateData;
 use crate::protocol::{CallStatus, is_tool_kind};
 

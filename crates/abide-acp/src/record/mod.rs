@@ -6,6 +6,7 @@
 
 mod batch;
 mod block;
+mod bounded_map;
 mod call;
 mod file;
 mod lane;
@@ -13,7 +14,6 @@ mod name;
 mod permission;
 mod plan;
 mod prompt;
-mod remembered;
 mod request;
 mod settings;
 mod terminal;

@@ -8,8 +8,8 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::batch::{REQUEST, RESPONSE, RecordBatch};
+use super::bounded_map::BoundedMap;
 use super::name::name;
-use super::remembered::BoundedMap;
 use crate::splice::without_member;
 
 /// The most requests remembered.

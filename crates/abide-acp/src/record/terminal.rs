@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::batch::{RESPONSE, RecordBatch};
+use super::bounded_map::BoundedMap;
 use super::name::name;
-use super::remembered::BoundedMap;
 
 /// The most terminals whose last output is remembered.
 const TERMINALS: usize = 16;
