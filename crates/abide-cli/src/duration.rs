@@ -19,7 +19,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(number * scale)
         .ok()
         .filter(|wait| *wait <= Duration::from_secs(366 * 86_400))
-        .ok_or_else(|| "out of range: at most a year".to_owned())
+        .ok_or_else(|| "out of range: from 0 to a year".to_owned())
 }
 
 #[cfg(test)]

@@ -310,7 +310,7 @@ impl SessionWriter for PostgresWriter {
 
 impl Drop for PostgresWriter {
     fn drop(&mut self) {
-        // Callers that need the result call `close`.
-        let _ = self.finish();
+        // Callers that need the result call `close`. A panic must not leave a drop.
+        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.finish()));
     }
 }

@@ -39,6 +39,15 @@ impl Forms {
         Self(self.0 & other.0)
     }
 
+    /// Of the forms in which a call or a result pairs, those it is sent in as it came, in a message
+    /// of this form. An item of Responses must be said to be one: by its looks it may be anything.
+    pub(crate) const fn paired_in(self, message: Option<MessageForm>) -> Self {
+        match message {
+            Some(form) => self.and(Self::only(form)),
+            None => self.and(Self::ABIDE.or(Self::ANTHROPIC).or(Self::OPENAI)),
+        }
+    }
+
     const fn is_one(self) -> bool {
         self.0.count_ones() == 1
     }

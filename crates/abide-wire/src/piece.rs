@@ -155,15 +155,15 @@ impl<'a> RecordedMessage<'a> {
             taking.message(&role, &fields);
         }
         let mut pieces = taking.pieces;
-        // The form of the whole message is that of its pieces.
-        if let Some(form) = marks.form.or_else(|| only(looks)) {
-            let own = |piece: &mut MessagePiece<'_>| piece.forms = Forms::only(form);
-            // But a call and its result find each other by an id that each form keeps elsewhere.
-            let unpaired = |piece: &&mut MessagePiece<'_>| {
-                piece.raw.is_some()
-                    && !matches!(piece.sort, PieceContent::Call(_) | PieceContent::Result(_))
+        // The form of the whole message is that of its pieces. But a call and its result find each
+        // other by an id that each form keeps elsewhere.
+        let form = marks.form.or_else(|| only(looks));
+        for piece in pieces.iter_mut().filter(|piece| piece.raw.is_some()) {
+            piece.forms = match (form, &piece.sort) {
+                (_, PieceContent::Call(_) | PieceContent::Result(_)) => piece.forms.paired_in(form),
+                (Some(form), _) => Forms::only(form),
+                (None, _) => piece.forms,
             };
-            pieces.iter_mut().filter(unpaired).for_each(own);
         }
         Some(Self { role, marks, forms: looks, item, fields, data, pieces })
     }

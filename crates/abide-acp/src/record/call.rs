@@ -272,8 +272,12 @@ impl TrackedCalls {
             batch.before();
         }
         let id = call.id();
-        let ended = match self.known.get(id.as_str()) {
-            Some(known) => known.ended,
+        let ended = match self.known.get_mut(id.as_str()) {
+            Some(known) => {
+                // The agent goes on with it.
+                known.resumed = false;
+                known.ended
+            }
             None => {
                 self.open(lane, &id, call, update, batch);
                 self.gave(&id, call);
@@ -324,8 +328,9 @@ impl TrackedCalls {
         self.leave(|_| true, batch);
     }
 
-    /// Ends, at the start of a turn, the calls that were open when the session was opened again: they
-    /// died with the process that made them. Their outcome must precede the prompt.
+    /// Ends, at the start of a turn, the calls that were open when the session was opened again and
+    /// that the agent has not mentioned since: they died with the process that made them. Their outcome
+    /// must precede the prompt.
     pub(super) fn leave_resumed(&mut self, batch: &mut RecordBatch) {
         self.leave(|known| known.resumed, batch);
     }

@@ -407,9 +407,12 @@ fn a_call_that_a_kill_cut_off_is_settled_before_the_next_prompt() {
     story.prompt("x");
     story.update(r#"{"sessionUpdate":"tool_call","toolCallId":"c1","title":"Edit"}"#);
     story.update(r#"{"sessionUpdate":"tool_call","toolCallId":"c2","title":"Edit"}"#);
+    story.update(r#"{"sessionUpdate":"tool_call","toolCallId":"c4","title":"Edit"}"#);
     story.translator = Translator::new("agent").resuming(&story.state);
-    // The agent tells how one of them ended.
+    // The agent tells how one of them ended, and goes on with another.
     story.update(r#"{"sessionUpdate":"tool_call_update","toolCallId":"c2","status":"completed"}"#);
+    story
+        .update(r#"{"sessionUpdate":"tool_call_update","toolCallId":"c4","status":"in_progress"}"#);
     let told = story.prompt("y").0;
     let unknown = format!(
         r#"tool.finished {{"call":"c1","ok":false,"result":"{}"}}"#,
@@ -417,7 +420,8 @@ fn a_call_that_a_kill_cut_off_is_settled_before_the_next_prompt() {
     );
     assert_eq!(told[0], unknown);
     assert!(told[1].starts_with("turn.started"), "{told:?}");
-    assert!(story.state.calls.iter().next().is_none());
+    let open: Vec<_> = story.state.calls.iter().map(|(id, _)| id.to_owned()).collect();
+    assert_eq!(open, ["c4"]);
     // One that begins between two turns may still run when the next one begins.
     story.prompted(r#"{"stopReason":"end_turn"}"#);
     story.update(r#"{"sessionUpdate":"tool_call","toolCallId":"c3","title":"Edit"}"#);

@@ -78,10 +78,13 @@ impl Translator {
     pub fn prompt(&mut self, params: &RawValue) -> RecordedEvents {
         let mut batch = RecordBatch::default();
         batch.before();
-        self.blocks.end_all(MessageEnd::Whole, &mut batch);
         // A prompt sent before the last one was answered belongs to the same turn.
-        if self.turns == 0 {
+        let begins = self.turns == 0;
+        if begins {
             self.calls.leave_resumed(&mut batch);
+        }
+        self.blocks.end_all(MessageEnd::Whole, &mut batch);
+        if begins {
             prompt::begin_turn(&self.agent, &mut batch);
         }
         self.turns = self.turns.saturating_add(1);

@@ -246,7 +246,8 @@ impl Switch {
             return Ok(line.to_owned());
         };
         let inner = self.establish(&live)?;
-        in_session(line, &inner).ok_or_else(|| RpcError::internal("the message has no session id"))
+        in_session(line, &inner)
+            .ok_or_else(|| RpcError::internal("cannot replace the session id in the message"))
     }
 
     /// Handles the client's response to a request of the agent's.

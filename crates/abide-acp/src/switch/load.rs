@@ -53,7 +53,8 @@ impl Switch {
                     if shown { Purpose::Load(Arc::clone(&live)) } else { Purpose::Resume(live) };
                 match in_session(line, &inner) {
                     Some(line) => self.forward(&line, id, method, purpose),
-                    None => self.refuse(id, &RpcError::params("`sessionId` is missing")),
+                    None => self
+                        .refuse(id, &RpcError::params("cannot replace `sessionId` in the message")),
                 }
             }
             None => self.load_for(&live, id, shown),

@@ -222,7 +222,7 @@ fn as_it_is(said: &RecordedMessage<'_>, calls: &[SettledCall<'_>]) -> bool {
                 let text = matches!(call.arguments, CallArguments::Text(_));
                 speaker == Speaker::Assistant
                     && text
-                    && piece.raw.is_some_and(|raw| is_entry(raw.get()))
+                    && piece.native(FORM).is_some_and(|raw| is_entry(raw.get()))
             }
             PieceContent::Image(_) => speaker == Speaker::User && is_shown_image(piece),
             PieceContent::Other => match speaker {
