@@ -7,10 +7,10 @@
 //! bounded, whatever the input.
 //!
 //! Each agent has a folder, with its profile in `mod.rs`, and a line in the table of `profiles.rs`.
-//! Nothing outside of these folders names an agent, here or in any other crate.
+//! Nothing outside of these folders names an agent, here or in any other crate, but for what `tests/rooms.rs` lists.
 //!
 //! ```
-//! use abide_agents::{AgentKind, AgentReader, Observed};
+//! use abide_agents::{AgentKind, AgentReader, ObservedFact};
 //! use abide_model::Timestamp;
 //!
 //! let command = ["codex", "exec", "--json", "-"].map(str::to_owned);
@@ -21,7 +21,7 @@
 //! let mut session = None;
 //! let line = b"{\"type\":\"thread.started\",\"thread_id\":\"0199\"}\n";
 //! reader.feed(line, Timestamp::from_millis(0), &mut |seen| {
-//!     if let Observed::Session { id } = seen.what {
+//!     if let ObservedFact::Session { id } = seen.what {
 //!         session = Some(id);
 //!     }
 //! });

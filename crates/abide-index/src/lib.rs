@@ -1,14 +1,14 @@
 //! A search index over sessions: who did what when, and the full text of messages.
 //!
-//! An [`HistoryIndex`] is one SQLite file. It is derived data and can be deleted and rebuilt at any time.
+//! A [`HistoryIndex`] is one SQLite file. It is derived data and can be deleted and rebuilt at any time.
 //! The follower of the journals feeds it [`HistoryDelta`](abide_model::HistoryDelta)s, each with the position it
 //! reaches. The index knows nothing of journals and files; a position is an opaque string to it.
 //!
 //! ```
-//! use abide_index::Index;
+//! use abide_index::HistoryIndex;
 //! use abide_model::{HistoryDelta, HistoryQuery, NewEvent, Overview, Search, Seq, Timestamp};
 //!
-//! let mut index = Index::in_memory()?;
+//! let mut index = HistoryIndex::in_memory()?;
 //! let mut delta = HistoryDelta::new("a-session", Overview::default());
 //! # let created = NewEvent::parse(
 //! #     r#"{"kind":"session.created","data":{"session":"019a8620-4bfb-7000-8000-000000000001"}}"#)?;

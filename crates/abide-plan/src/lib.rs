@@ -6,16 +6,16 @@
 //! in, values out. Fields of another system that abide does not know are kept.
 //!
 //! ```
-//! use abide_plan::{Plan, PlanForm, delta};
+//! use abide_plan::{TaskList, TaskListForm, delta};
 //! use abide_model::TaskStatus;
 //!
-//! let old = Plan::read(PlanForm::Markdown, b"## Parser\n- [x] Lines\n- [ ] Ends\n")?;
-//! let new = Plan::read(PlanForm::Markdown, b"## Parser\n- [ ] Lines\n- [ ] Tabs\n- [ ] Ends\n")?;
+//! let old = TaskList::read(TaskListForm::Markdown, b"## Parser\n- [x] Lines\n- [ ] Ends\n")?;
+//! let new = TaskList::read(TaskListForm::Markdown, b"## Parser\n- [ ] Lines\n- [ ] Tabs\n- [ ] Ends\n")?;
 //! let delta = delta(&old, new);
 //! assert_eq!(delta.added.len(), 1);
 //! let lines = delta.plan.tasks.iter().find(|task| task.title == "Lines").unwrap();
 //! assert_eq!(lines.status, TaskStatus::Complete);
-//! # Ok::<(), abide_plan::PlanError>(())
+//! # Ok::<(), abide_plan::TaskListError>(())
 //! ```
 
 mod arrange;

@@ -7,10 +7,10 @@
 //!
 //! ```
 //! use abide_wire::{MessageForm, export, record};
-//! use abide_model::{Limits, Payload};
+//! use abide_model::{EventLimits, Payload};
 //!
 //! let line = r#"{"role":"tool","tool_call_id":"c1","content":"3 passed"}"#;
-//! let data = Payload::new(&record(MessageForm::OpenAi, line)?, &Limits::default())?;
+//! let data = Payload::new(&record(MessageForm::OpenAi, line)?, &EventLimits::default())?;
 //! assert_eq!(export(MessageForm::OpenAi, &data)?[0].get(), line);
 //! assert_eq!(
 //!     export(MessageForm::Anthropic, &data)?[0].get(),

@@ -9,7 +9,7 @@
 //!
 //! ```
 //! use abide_model::{
-//!     Fact, Finding, FindingType, FoundAt, NewEvent, Repair, Rule, Seen, Seq, SessionState,
+//!     Fact, Finding, FindingType, FindingPlace, NewEvent, Repair, ValidationRule, LiveEvent, Seq, SessionState,
 //!     Severity, Timestamp, Validation, standard_rules,
 //! };
 //!
@@ -17,8 +17,8 @@
 //! #[derive(Default)]
 //! struct NothingDeleted(Vec<Seq>);
 //!
-//! impl Rule for NothingDeleted {
-//!     fn event(&mut self, seen: &Seen<'_>) {
+//! impl ValidationRule for NothingDeleted {
+//!     fn event(&mut self, seen: &LiveEvent<'_>) {
 //!         if let Ok(Fact::FileTouched(touch)) = seen.fact
 //!             && touch.op == abide_model::FileOp::Delete
 //!         {
@@ -32,7 +32,7 @@
 //!                 "nothing-deleted",
 //!                 FindingType::BusinessLogic,
 //!                 Severity::Error,
-//!                 FoundAt::event(*seq),
+//!                 FindingPlace::event(*seq),
 //!                 format!("{} files were deleted", self.0.len()),
 //!                 Repair::by_hand("restore them from a checkpoint"),
 //!             )

@@ -10,7 +10,7 @@
 //!
 //! ```
 //! use abide_wire::MessageForm;
-//! use abide_wire::stream::{AnswerParser, Delta};
+//! use abide_wire::stream::{AnswerParser, StreamDelta};
 //!
 //! let mut parser = AnswerParser::new(MessageForm::OpenAi);
 //! let mut said = String::new();
@@ -19,7 +19,7 @@
 //!     &b"lo\"}}]}\n\n"[..],
 //! ] {
 //!     parser.feed(bytes, &mut |delta| {
-//!         if let Delta::Text(text) = delta {
+//!         if let StreamDelta::Text(text) = delta {
 //!             said.push_str(text);
 //!         }
 //!     })?;
