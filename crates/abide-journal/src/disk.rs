@@ -33,7 +33,7 @@ struct DiskLock {
     path: PathBuf,
     /// Device and inode of the locked file.
     inode: (u64, u64),
-    _file: File,
+    file: File,
 }
 
 impl Storage for Disk {
@@ -99,30 +99,34 @@ impl Storage for Disk {
     }
 
     fn lock(&self, path: &Path, mode: LockMode) -> io::Result<Option<Box<dyn StorageLock>>> {
-        let operation = match mode {
-            LockMode::Shared => FlockOperation::NonBlockingLockShared,
-            LockMode::Exclusive => FlockOperation::NonBlockingLockExclusive,
-        };
-        // The file is opened close-on-exec, as std always does, so that no child keeps the lock. If
-        // the locked file is no longer the one at the path, it was unlinked in between: retry with
-        // the one that is there now.
-        for _ in 0..100 {
-            let file = open_to_lock(path, mode)?;
-            match rustix::fs::flock(&file, operation) {
-                Ok(()) => {}
-                Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
-                Err(rustix::io::Errno::INTR) => continue,
-                Err(error) => return Err(error.into()),
-            }
-            let held = file.metadata()?;
-            let inode = (held.dev(), held.ino());
-            let lock = DiskLock { path: path.to_owned(), inode, _file: file };
-            if lock.still_holds()? {
-                return Ok(Some(Box::new(lock)));
-            }
-        }
-        Ok(None)
+        Ok(lock_disk(path, mode)?.map(|lock| Box::new(lock) as Box<dyn StorageLock>))
     }
+}
+
+fn lock_disk(path: &Path, mode: LockMode) -> io::Result<Option<DiskLock>> {
+    let operation = match mode {
+        LockMode::Shared => FlockOperation::NonBlockingLockShared,
+        LockMode::Exclusive => FlockOperation::NonBlockingLockExclusive,
+    };
+    // The file is opened close-on-exec, as std always does, so that no child inherits the lock. If
+    // the locked file is no longer the one at the path, it was unlinked in between: retry with
+    // the one that is there now.
+    for _ in 0..100 {
+        let file = open_to_lock(path, mode)?;
+        match rustix::fs::flock(&file, operation) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
+            Err(rustix::io::Errno::INTR) => continue,
+            Err(error) => return Err(error.into()),
+        }
+        let held = file.metadata()?;
+        let inode = (held.dev(), held.ino());
+        let lock = DiskLock { path: path.to_owned(), inode, file };
+        if lock.still_holds()? {
+            return Ok(Some(lock));
+        }
+    }
+    Ok(None)
 }
 
 /// Opens a file for locking, creating it if missing. A shared lock does not require write
@@ -198,6 +202,14 @@ impl StorageFile for DiskFile {
     /// Uses `fdatasync`; on macOS std uses `F_FULLFSYNC`.
     fn sync(&self) -> io::Result<()> {
         self.0.sync_data()
+    }
+}
+
+impl Drop for DiskLock {
+    /// Unlocks rather than only closing the file: a child that another thread has just started
+    /// shares the open file until it runs its own program, and would keep the lock until then.
+    fn drop(&mut self) {
+        let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
     }
 }
 
@@ -298,23 +310,27 @@ mod tests {
     }
 
     #[test]
-    fn a_child_does_not_keep_the_lock() {
+    fn a_child_that_is_being_started_does_not_keep_the_lock() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
-        let held = Disk.lock(&path, LockMode::Exclusive).unwrap().unwrap();
-        let mut child = std::process::Command::new("sleep").arg("30").spawn().unwrap();
+        let held = lock_disk(&path, LockMode::Exclusive).unwrap().unwrap();
+        // Until a child runs its own program it shares the open file, as this handle does.
+        let _child = held.file.try_clone().unwrap();
+        assert!(Disk.lock(&path, LockMode::Exclusive).unwrap().is_none());
         drop(held);
-        // A child closes what is not its own a moment after it has begun.
-        let mut again = None;
-        for _ in 0..1000 {
-            again = Disk.lock(&path, LockMode::Exclusive).unwrap();
-            if again.is_some() {
-                break;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(2));
-        }
-        child.kill().unwrap();
-        child.wait().unwrap();
-        assert!(again.is_some());
+        assert!(Disk.lock(&path, LockMode::Exclusive).unwrap().is_some());
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_child_does_not_inherit_the_lock() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let _held = Disk.lock(&path, LockMode::Exclusive).unwrap().unwrap();
+        let files =
+            std::process::Command::new("ls").args(["-l", "/proc/self/fd"]).output().unwrap();
+        let files = String::from_utf8(files.stdout).unwrap();
+        assert!(files.contains("/proc/"), "its own open files are listed: {files}");
+        assert!(!files.contains(path.to_str().unwrap()), "{files}");
     }
 }
