@@ -91,15 +91,12 @@ impl Store {
             });
         };
         make_parents(root)?;
-        let store = LocalStore::init(root, options.clone())?;
-        let store = match place.scope {
-            SessionScope::Project => {
-                // The id is kept in the store, which must be complete first.
-                let projects = Projects::in_store(root, person).for_recording(dir)?.ids();
-                LocalStore::open(root, LocalOptions { projects, ..options })?
-            }
-            SessionScope::Store => store,
-        };
+        let mut store = LocalStore::init(root, options.clone())?;
+        if place.scope == SessionScope::Project {
+            // The id is kept in the store, which must be complete first.
+            let projects = Projects::in_store(root, person).for_recording(dir)?.ids();
+            store = LocalStore::init(root, LocalOptions { projects, ..options })?;
+        }
         Ok(Self::local(store).in_project(place))
     }
 
@@ -606,6 +603,8 @@ mod tests {
         fs::remove_file(root.join("config.toml")).unwrap();
         assert_eq!(open().unwrap().projects(), open().unwrap().projects());
         assert_eq!(open().unwrap().projects().len(), 1);
+        // A program that knows only its path must not take it for the store of one project.
+        assert!(abide_local::holds_many_projects(&root));
     }
 
     #[test]

@@ -1,13 +1,15 @@
 //! A store that fails: the conversation goes on, and the user is told once.
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use abide_testkit::{AcpClient, PasswordThief};
+use serde_json::Value;
 
 use super::lab::{AcpLab, stub_agent};
 use super::story::turn;
-use crate::environment::ABIDE;
+use crate::environment::{ABIDE, run};
 
 /// How often the user was told: by lines that no agent sent, or on stderr.
 fn told(client: &AcpClient, sent: usize) -> (usize, usize) {
@@ -53,6 +55,33 @@ fn a_store_that_only_the_project_names_is_not_used_and_stops_nobody() {
     assert!(seen.contains("which you have not accepted for this directory"), "{seen}");
     assert!(client.close().success());
     assert_eq!(thief.connections(), 0);
+}
+
+/// A store made by the proxy is as one made by a command: who knows only its path sees the sessions
+/// of the project that it runs in.
+#[test]
+fn the_persons_store_that_is_made_here_holds_many_projects() {
+    let lab = AcpLab::bare();
+    let mut client = lab.proxy(&["--count-ids"]);
+    let session = lab.open(&mut client);
+    turn(&mut client, &session, "say alpha");
+    assert!(client.close().success());
+    let other = lab.env.path("other");
+    let home = lab.env.path("another-home");
+    for dir in [&other, &home] {
+        fs::create_dir(dir).unwrap();
+    }
+    let by_path = |dir: &Path, args: &[&str]| {
+        let mut command = lab.env.command_in(dir, &["--store"]);
+        command.arg(lab.env.store()).args(args).env("HOME", &home);
+        run(command, b"").success()
+    };
+    by_path(&other, &["new"]);
+    for dir in [&other, &lab.env.project()] {
+        let history = by_path(dir, &["history", "--json"]);
+        let rows: Value = serde_json::from_str(history.stdout()).unwrap();
+        assert_eq!(rows.as_array().unwrap().len(), 1, "in {}", dir.display());
+    }
 }
 
 #[test]
