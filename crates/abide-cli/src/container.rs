@@ -7,7 +7,8 @@ use crate::output::warning;
 /// Files that Docker and Podman put at the root of a container.
 const MARKS: [&str; 2] = ["/.dockerenv", "/run/.containerenv"];
 
-/// Warns, when the user's store is created, that it will be deleted with the container.
+/// Warns, when the user's store is created or about to be, that it will be deleted with the
+/// container.
 pub(crate) fn warn_where_it_goes(root: &Path) {
     let inside = MARKS.iter().any(|mark| Path::new(mark).exists())
         || std::env::var_os("container").is_some_and(|name| !name.is_empty());
@@ -20,9 +21,11 @@ pub(crate) fn warn_where_it_goes(root: &Path) {
     }
 }
 
-/// Are both on the same file system?
+/// Are both on the same file system? A path that does not exist is where its parent is.
 fn same_disk(one: &Path, other: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
-    let disk = |path: &Path| std::fs::metadata(path).map(|found| found.dev()).ok();
+    let disk = |path: &Path| {
+        path.ancestors().find_map(|path| std::fs::metadata(path).ok()).map(|found| found.dev())
+    };
     disk(one).is_some_and(|one| disk(other) == Some(one))
 }

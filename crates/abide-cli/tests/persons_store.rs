@@ -146,6 +146,13 @@ fn a_project_sees_its_own_sessions_and_all_of_them_when_asked() {
     assert!(none.stderr.contains("no session of three yet"), "{none:?}");
     assert!(none.stderr.contains("--all-projects"), "{none:?}");
     env.run_in(&three, &["show", "-A"]).success();
+    // So does a repository without a commit, which git knows by nothing.
+    let four = env.path("four");
+    fs::create_dir(&four).unwrap();
+    env.git(&four, &["init", "-q"]);
+    assert_eq!(listed(&env, &four, &[]).len(), 0);
+    recorded(&env, &four, "hello");
+    assert_eq!(listed(&env, &four, &[]).len(), 1);
 }
 
 #[test]
@@ -429,9 +436,18 @@ fn a_container_without_a_volume_is_warned_about_once() {
         let disk = |path: &Path| fs::metadata(path).unwrap().dev();
         disk(&env.path("home")) == disk(Path::new("/"))
     };
+    let proxy = || {
+        let mut command = env.command(&["acp", "--", "true"]);
+        command.env("container", "podman");
+        run(command, b"").stderr
+    };
+    let before = proxy();
+    assert_eq!(before.contains("`abide init`"), same_disk, "{before}");
+    assert!(!env.store().exists(), "nothing was recorded yet");
     let first = record(Some("podman"));
     assert_eq!(first.stderr.contains("`abide init`"), same_disk, "{first:?}");
     assert!(!record(Some("podman")).stderr.contains("container"), "once");
+    assert!(!proxy().contains("container"), "once");
 }
 
 #[test]

@@ -112,9 +112,9 @@ impl Projects {
         Self { cache, settings, ..Self::default() }
     }
 
-    /// The project of a directory; `None` if it has no identity yet. If git fails and nothing was
-    /// recorded, returns an identity that no session has. Writes only the cache of git's answers
-    /// and, next to the other ids, ids that a repository no longer has.
+    /// The project of a directory; `None` if it has no identity yet. In a git repository where
+    /// nothing was recorded and which has no identity, returns one that no session has. Writes only
+    /// the cache of git's answers and, next to the other ids, ids that a repository no longer has.
     ///
     /// # Errors
     ///
@@ -126,7 +126,8 @@ impl Projects {
         if !said.before.is_empty() && self.kept.first().is_some_and(IdentityDirectory::has_place) {
             self.keep_used(&project, entry.as_ref(), &said);
         }
-        Ok(identity.or_else(|| said.failed.is_some().then(|| by_place(&project))))
+        let in_repository = said.failed.is_some() || said.repository.is_some();
+        Ok(identity.or_else(|| in_repository.then(|| by_place(&project))))
     }
 
     /// The project of a directory for recording: creates an identity if there is none.

@@ -3,11 +3,12 @@
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
-use abide::locate::{Projects, StoreLocation};
+use abide::locate::{Projects, SessionScope, StoreLocation};
 use abide_acp::{
     CheckpointSchedule, ProxyError, ProxyOptions, StoreConnector, StoreOptions, run_stdio,
 };
 
+use crate::container;
 use crate::context::CommandContext;
 use crate::duration::duration;
 use crate::error::CommandError;
@@ -78,6 +79,7 @@ impl AcpArgs {
             );
         }
         let stores = stores(surroundings)?;
+        warn_of_container(&stores, surroundings);
         let checkpoint = match self.checkpoint {
             AcpCheckpointArg::Turn => CheckpointSchedule::Turn,
             AcpCheckpointArg::Off => CheckpointSchedule::Off,
@@ -93,6 +95,16 @@ impl AcpArgs {
             end_grace: self.end_grace,
         };
         Ok(run_stdio(&options)?)
+    }
+}
+
+/// Warns if the first session makes the user's own store, and that goes with the container.
+fn warn_of_container(stores: &StoreOptions, surroundings: &CommandContext) {
+    if let Ok(place) = stores.finder.find(&surroundings.current_dir)
+        && let (StoreLocation::Files(root), SessionScope::Project) = (&place.store, place.scope)
+        && !root.join("config.toml").is_file()
+    {
+        container::warn_where_it_goes(root);
     }
 }
 

@@ -47,7 +47,7 @@ pub(crate) struct EraseArgs {
     /// Every event whose data has this text
     #[arg(long = "match", value_name = "TEXT")]
     text: Option<String>,
-    /// In every session
+    /// In every session of this project; with `-A`, of all projects in the store
     #[arg(long, requires = "text")]
     all: bool,
     /// Checkpoints, too, whose files hold the text
