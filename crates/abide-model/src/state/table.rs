@@ -231,9 +231,11 @@ impl<V: Clone + PartialEq + Serialize + DeserializeOwned> StateTable<V> {
         put: &mut impl FnMut(Vec<u8>) -> Result<PageRef, E>,
     ) -> Result<TableRoot, E> {
         let mut refs = Vec::with_capacity(self.pages.len());
-        if self.len == 0 && self.pages.len() == 1 {
+        if let [TablePage::Here { entries, .. }] = &*self.pages
+            && entries.is_empty()
+        {
             // Nothing to write now, and nothing to read when restored.
-            return Ok(TableRoot { len: 0, digest: self.digest, pages: refs });
+            return Ok(TableRoot { len: self.len, digest: self.digest, pages: refs });
         }
         for page in &mut self.pages {
             refs.push(match page {
