@@ -8,6 +8,7 @@ use abide::workspace::Watch;
 use abide::{
     AppendError, CheckpointRequest, Durability, Event, EventRange, NewEvent, Session,
     SessionFields, SessionId, SessionRef, Store, TurnEnd,
+    backend::ChildService,
     checkpoint::Trigger,
     event::{AgentObservation, AnomalyPolicy, LogRecord},
 };
@@ -25,6 +26,8 @@ pub(crate) struct AcpRecorder {
     /// Translates messages into events.
     pub(crate) translator: Translator,
     session: Option<Arc<Session>>,
+    /// Lets the user's commands write to the session meanwhile.
+    others: Option<ChildService>,
     /// Where to find the session again after the store failed.
     place: Option<(Arc<Store>, SessionId)>,
     missed: u64,
@@ -51,9 +54,11 @@ impl AcpRecorder {
     /// Records into a session.
     pub(crate) fn new(session: Arc<Session>, translator: Translator) -> Self {
         let place = Some((Arc::new(session.store().clone()), session.id()));
+        let others = serve_others(&session);
         Self {
             translator,
             session: Some(session),
+            others,
             place,
             missed: 0,
             told: false,
@@ -80,6 +85,7 @@ impl AcpRecorder {
         Self {
             translator,
             session: None,
+            others: None,
             place: None,
             missed: 0,
             told: false,
@@ -132,6 +138,7 @@ impl AcpRecorder {
 
     /// Handles a failure of the store: nothing is written until the session is opened again.
     pub(crate) fn failed(&mut self, error: &dyn std::error::Error) -> StoreFailure {
+        self.others = None;
         self.session = None;
         if std::mem::replace(&mut self.told, true) {
             return StoreFailure(None);
@@ -152,6 +159,7 @@ impl AcpRecorder {
     /// Starts recording into a session that could not be made before.
     pub(crate) fn take(&mut self, session: Session) {
         self.place = Some((Arc::new(session.store().clone()), session.id()));
+        self.others = serve_others(&session);
         self.session = Some(Arc::new(session));
     }
 
@@ -167,6 +175,7 @@ impl AcpRecorder {
         }
         let (store, id) = self.place.as_ref()?;
         let session = store.open_session(&SessionRef::Id(*id)).ok()?;
+        self.others = serve_others(&session);
         self.session = Some(Arc::new(session));
         let missed = std::mem::take(&mut self.missed);
         let text = format!("the store had failed; {missed} events before this were not recorded");
@@ -274,8 +283,14 @@ impl AcpRecorder {
 
     /// Closes the session.
     pub(crate) fn close(&mut self) {
+        self.others = None;
         self.session = None;
         self.place = None;
         self.closed = true;
     }
+}
+
+/// Without a socket only the proxy writes to the session: other commands say who holds it.
+fn serve_others(session: &Session) -> Option<ChildService> {
+    session.serve_children(|_| ()).ok()
 }

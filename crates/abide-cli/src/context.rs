@@ -1,6 +1,7 @@
 //! What a command knows besides its own arguments: directories, variables, global options.
 
 use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
 
 use abide::{
     Consent, LaneId, NewEvent, SessionId,
@@ -21,6 +22,8 @@ pub(crate) struct CommandContext {
     pub(crate) take_over: bool,
     /// `--all-projects`.
     pub(crate) all_projects: bool,
+    /// `--wait`: how long to wait for a session that another process holds.
+    pub(crate) wait: Duration,
     /// The user's directories.
     pub(crate) person: UserDirs,
     /// What this machine started, and what its user accepted.

@@ -22,6 +22,15 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "out of range: from 0 to a year".to_owned())
 }
 
+/// The time between two checkpoints.
+pub(crate) fn checkpoint_interval(text: &str) -> Result<Duration, String> {
+    let interval = duration(text)?;
+    if interval < Duration::from_secs(1) {
+        return Err("at least 1s".to_owned());
+    }
+    Ok(interval)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

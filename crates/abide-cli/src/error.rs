@@ -200,6 +200,12 @@ fn hint(error: &abide::Error) -> Option<String> {
              project alone, `--store DIR` names another"
                 .to_owned(),
         ),
+        abide::Error::HeldConversation { .. } => Some(
+            "`--files` rewinds the files alone; for the conversation, end that process first".to_owned(),
+        ),
+        abide::Error::Restoring { .. } => {
+            Some("run the command again when the other one has ended".to_owned())
+        }
         abide::Error::Place(error) => place_hint(error),
         abide::Error::NotAccepted { project, .. } => Some(format!(
             "whoever wrote that file chose the place. If you trust it, accept it with `abide init --store \

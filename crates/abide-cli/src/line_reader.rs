@@ -3,6 +3,9 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// The read buffer: large, so that many short lines cost one read.
 const BUFFER: usize = 256 << 10;
@@ -33,6 +36,13 @@ impl LineReader<File> {
         use std::os::fd::AsFd;
         let stdin = io::stdin().as_fd().try_clone_to_owned()?;
         Ok(Self::new(File::from(stdin), limit))
+    }
+
+    /// Does no input come within this time?
+    pub(crate) fn is_quiet(&self, time: Duration) -> bool {
+        let mut input = [PollFd::new(self.input.get_ref(), PollFlags::IN)];
+        let time = Timespec::try_from(time).ok();
+        matches!(poll(&mut input, time.as_ref()), Ok(0))
     }
 }
 

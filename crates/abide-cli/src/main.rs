@@ -30,6 +30,7 @@ mod project_name;
 mod rewind_report;
 mod scoped_store;
 mod session_args;
+mod shared_recording;
 mod store;
 mod table;
 mod task_mark;
@@ -38,9 +39,11 @@ mod when;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use abide::{
     Consent,
+    backend::DEFAULT_WAIT,
     locate::{StoreLocation, UserDirs},
 };
 use clap::error::ErrorKind;
@@ -48,6 +51,7 @@ use clap::{CommandFactory, FromArgMatches, Parser};
 
 use crate::commands::AbideCommand;
 use crate::context::CommandContext;
+use crate::duration::duration;
 use crate::error::CommandError;
 
 /// Durable sessions for AI coding agents: every message, tool call, task and file change, safe
@@ -70,6 +74,10 @@ struct AbideArgs {
     /// refused
     #[arg(long, global = true)]
     take_over: bool,
+    /// How long to wait for a session that another process holds and does not share (`2s`, `500ms`,
+    /// `0`) [default: 2s]
+    #[arg(long, global = true, value_name = "TIME", value_parser = duration)]
+    wait: Option<Duration>,
     #[command(subcommand)]
     command: AbideCommand,
 }
@@ -121,6 +129,7 @@ fn run(arguments: AbideArgs) -> Result<(), CommandError> {
             .map(StoreLocation::from),
         take_over: arguments.take_over,
         all_projects: arguments.all_projects,
+        wait: arguments.wait.unwrap_or(DEFAULT_WAIT),
         consent: Consent::at(person.state.clone()),
         person,
         session: text("ABIDE_SESSION"),

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use abide::{
     LocalOptions, LocalStore, Store, StoreError,
+    backend::HeldSessionAccess,
     locate::{ProjectIdentity, SessionScope, StoreLocation, StorePlace, make_parents},
 };
 
@@ -130,7 +131,11 @@ impl CommandContext {
             }
             StoreLocation::Shared(url) => self.connected(url, project.as_ref())?,
         };
-        let store = store.in_project(&place).with_consent(self.consent.clone());
+        let store = store
+            .in_project(&place)
+            .with_consent(self.consent.clone())
+            .waiting(self.wait)
+            .with_held_sessions(HeldSessionAccess::ThroughHolder);
         Ok(ScopedStore { store, scope: place.scope, at: place.store, project })
     }
 }

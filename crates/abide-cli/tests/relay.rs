@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use abide::{Session, SessionRef, Store, backend::ChildService};
 
-use crate::environment::{HELLO, TestEnvironment, run};
+use crate::environment::{Conversation, HELLO, TestEnvironment, run};
 
 /// A session that this process holds and serves, as a supervisor does.
 struct Supervised {
@@ -80,10 +80,90 @@ fn an_agent_records_into_the_session_that_its_supervisor_holds() {
     let bare = supervised.environment.run(&["export", &new]).success().json_lines();
     let bare = bare.iter().find(|event| event["kind"] == "x.bare").unwrap();
     assert_eq!((bare.get("task"), bare.get("lane")), (None, None));
-    // Whoever was not started for it is refused, and told by whom it is held.
+    // So does whoever was not started for it; a run, which needs the session for itself, is refused
+    // and told who holds it.
     let args = ["record", "-s", &id, "--wait", "0"];
-    let refused = run(supervised.environment.command(&args), HELLO.as_bytes()).failure(1);
+    run(supervised.environment.command(&args), format!("{HELLO}\n").as_bytes()).success();
+    let refused = run(supervised.environment.command(&["resume", &id, "--", "true"]), b"");
+    let refused = refused.failure(1);
     assert!(refused.stderr.contains(&format!("process {}", std::process::id())), "{refused:?}");
+}
+
+/// The kinds of a session's events, but for those of writers.
+fn kinds(environment: &TestEnvironment, id: &str) -> Vec<String> {
+    let events = environment.run(&["export", id]).success().json_lines();
+    let kinds = events.iter().map(|event| event["kind"].as_str().unwrap().to_owned());
+    kinds.filter(|kind| !kind.starts_with("writer.")).collect()
+}
+
+#[test]
+fn every_command_works_on_a_session_that_a_long_recording_holds() {
+    let environment = TestEnvironment::bare();
+    let file = environment.project().join("notes");
+    fs::write(&file, "one").unwrap();
+    let mut recording = Conversation::start(environment.command(&["record", "--key", "long"]));
+    let id = recording.ask(HELLO)["session"].as_str().unwrap().to_owned();
+    let history = environment.run(&["history"]).success();
+    let short = history.stdout().split('\t').next().unwrap();
+    // From any terminal, by a short id or by none.
+    environment.run(&["checkpoint", "create", "-m", "first"]).success();
+    fs::write(&file, "two").unwrap();
+    environment.record(&["-s", short], &[HELLO]).success();
+    environment.record(&["--key", "long"], &[HELLO]).success();
+    environment.run(&["tasks", "add", "Look into it", "-s", short]).success();
+    environment.run(&["checkpoint", "create", "-s", short]).success();
+    environment.run(&["status"]).success();
+    // The files go back; the conversation stays, since the recorder's agent has it in memory.
+    let refused = environment.run(&["rewind", "--to", "first", "--yes"]).failure(1);
+    assert!(refused.stderr.contains("has it in memory"), "{refused:?}");
+    assert!(refused.stderr.contains("`--files`"), "{refused:?}");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "two");
+    environment.run(&["rewind", "--to", "first", "--files", "--dry-run"]).success();
+    assert_eq!(fs::read_to_string(&file).unwrap(), "two");
+    environment.run(&["rewind", "--to", "first", "--files", "--yes"]).success();
+    assert_eq!(fs::read_to_string(&file).unwrap(), "one");
+    environment.run(&["undo", "--yes"]).success();
+    assert_eq!(fs::read_to_string(&file).unwrap(), "two");
+    // One history, in which the recording goes on.
+    let last = recording.ask(HELLO)["seq"].as_u64().unwrap();
+    assert_eq!(recording.end(), 0);
+    let events = environment.run(&["export", &id]).success().json_lines();
+    let opened = events.iter().filter(|event| event["kind"] == "writer.opened").count();
+    assert_eq!(opened, 1, "nobody else has opened it");
+    assert!(events.iter().any(|event| event["seq"] == last && event["kind"] == "message.added"));
+    let kinds = kinds(&environment, &id);
+    let count = |kind: &str| kinds.iter().filter(|one| *one == kind).count();
+    assert_eq!(count("message.added"), 4);
+    assert_eq!(count("task.created"), 1);
+    assert_eq!((count("session.rewound"), count("files.restored")), (2, 2));
+    environment.run(&["doctor", "--all"]).success();
+}
+
+#[test]
+fn a_recording_that_is_killed_leaves_its_session_to_the_next_command() {
+    let environment = TestEnvironment::bare();
+    let mut recording = Conversation::start(environment.command(&["record", "--key", "long"]));
+    let id = recording.ask(HELLO)["session"].as_str().unwrap().to_owned();
+    environment.record(&["-s", &id], &[HELLO]).success();
+    assert!(environment.session_dir().join("socket").exists());
+    recording.child.kill().unwrap();
+    recording.child.wait().unwrap();
+    environment.record(&["-s", &id], &[HELLO]).success();
+    let messages = kinds(&environment, &id).iter().filter(|kind| *kind == "message.added").count();
+    assert_eq!(messages, 3);
+}
+
+#[test]
+fn a_recording_makes_checkpoints_at_intervals_where_that_is_asked_for() {
+    let environment = TestEnvironment::bare();
+    fs::write(environment.project().join("notes"), "one").unwrap();
+    let args = ["--checkpoint-every", "1h"];
+    let done = environment.record(&args, &[HELLO]).success();
+    let id = done.json_lines()[0]["session"].as_str().unwrap().to_owned();
+    let made = kinds(&environment, &id).iter().filter(|kind| *kind == "checkpoint.created").count();
+    assert_eq!(made, 2, "one at the start, one at the end");
+    let wrong = environment.record(&["--checkpoint-every", "1ms"], &[HELLO]).failure(2);
+    assert!(wrong.stderr.contains("at least 1s"), "{wrong:?}");
 }
 
 #[test]

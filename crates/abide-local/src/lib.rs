@@ -68,7 +68,7 @@ pub use place::{
     find_checkout, find_git_root, find_project, find_store, has_store, linked_worktree,
     store_of_named, store_of_project,
 };
-pub use relay::{HeldWriters, LocalChildSocket, write_as_child};
+pub use relay::{HeldWriters, LocalChildSocket, write_through_holder};
 pub use sessions::find::SessionFinder;
 pub use sessions::fork::Forker;
 pub use sessions::liveness::LivenessChecker;

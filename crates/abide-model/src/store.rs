@@ -453,6 +453,10 @@ pub trait SessionWriter: Send + Sync {
     fn notes(&self) -> Vec<ReadFinding>;
     /// Makes everything durable and releases the session.
     fn close(&self) -> Result<(), StoreError>;
+    /// Whether another process holds the session and writes for this one.
+    fn is_relayed(&self) -> bool {
+        false
+    }
 }
 
 /// Reads a session, with or without a writer beside it.

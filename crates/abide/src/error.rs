@@ -6,7 +6,7 @@ use abide_local::{
     BundleError, DeleteError, EraseError, ExportError, ImportError, StoreLocation, StorePlaceError,
 };
 use abide_model::{
-    AppendError, InputError, ObjectHash, StoreError, StoreUrl, StoreUrlError, TaskError,
+    AppendError, InputError, ObjectHash, SessionId, StoreError, StoreUrl, StoreUrlError, TaskError,
 };
 use abide_plan::TaskListError;
 use abide_wire::stream::StreamError;
@@ -28,6 +28,21 @@ pub enum Error {
     NothingRecorded {
         /// The path of the future store.
         root: std::path::PathBuf,
+    },
+    /// The conversation of a session that another process holds cannot be rewound.
+    #[error(
+        "the conversation of session {} cannot be rewound: the process that holds the session has it in memory",
+        session.short(SessionId::SHORT)
+    )]
+    HeldConversation {
+        /// The session.
+        session: SessionId,
+    },
+    /// Another process is restoring files in this directory.
+    #[error("another process is restoring the files in {}", root.display())]
+    Restoring {
+        /// The directory.
+        root: PathBuf,
     },
     /// The store at this place is refused.
     #[error(transparent)]

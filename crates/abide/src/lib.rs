@@ -60,6 +60,7 @@ mod store;
 mod summary;
 pub mod tasks;
 mod tokens;
+mod workspace_lock;
 
 #[cfg(feature = "shared")]
 pub use backend::{SharedOptions, SharedStore};

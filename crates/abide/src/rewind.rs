@@ -20,6 +20,7 @@ use abide_workspace::{
 
 use crate::checkpoint::{CapturedCheckpoint, read_snapshot};
 use crate::consent::NotedRewind;
+use crate::workspace_lock::WorkspaceLock;
 use crate::{
     CheckpointRequest, Error, Session,
     checkpoint::{CheckpointEntry, Trigger},
@@ -152,6 +153,7 @@ impl Session {
         let end = self.core()?.seq;
         let talk =
             if request.conversation { ConversationEffect::Back } else { ConversationEffect::Stays };
+        self.refuse_held_conversation(talk)?;
         let mut rewind = Rewind {
             to: if request.conversation { to.seq } else { end },
             files: request.files,
@@ -177,6 +179,7 @@ impl Session {
         let seq = core.last_rewind.ok_or(Error::NothingToUndo)?;
         let undone = self.rewind_at(seq)?;
         let talk = ConversationEffect::of(&undone, seq);
+        self.refuse_held_conversation(talk)?;
         let rewind = Rewind {
             to: if talk == ConversationEffect::Back { seq.back(1) } else { core.seq },
             files: undone.files,
@@ -189,6 +192,16 @@ impl Session {
             self.plan_back(rewind, talk, watch)
         } else {
             self.plan_talk(rewind, talk)
+        }
+    }
+
+    /// The process that holds the session has the conversation in memory and would go on with it.
+    fn refuse_held_conversation(&self, talk: ConversationEffect) -> Result<(), Error> {
+        match talk {
+            ConversationEffect::Back if self.is_relayed() => {
+                Err(Error::HeldConversation { session: self.id() })
+            }
+            _ => Ok(()),
         }
     }
 
@@ -242,6 +255,8 @@ impl Session {
     /// Carries out a plan.
     pub fn rewind(&self, plan: RewindPlan, watch: &RewindWatch) -> Result<RewindReport, Error> {
         let mut rewound = RewindReport::default();
+        let root = plan.present.as_ref().filter(|_| plan.rewind.files).map(|(_, root)| root);
+        let _lock = root.map(|root| WorkspaceLock::of(root)).transpose()?;
         if let Some((present, _)) = &plan.present {
             rewound.safety = Some(self.put_checkpoint(present)?.number);
         }
@@ -362,7 +377,10 @@ impl Session {
             return left("this machine has no note of starting it".to_owned());
         };
         match self.plan_finish_in(seq, &rewind, noted.root) {
-            Ok(plan) => self.finish(plan, watch).map(UnfinishedRewind::Finished),
+            Ok(plan) => Ok(match self.finish(plan, watch)? {
+                Some(done) => UnfinishedRewind::Finished(done),
+                None => UnfinishedRewind::None,
+            }),
             Err(error) => left(error.to_string()),
         }
     }
@@ -400,11 +418,19 @@ impl Session {
         Ok(FinishPlan { seq, root, own: false, files, objects })
     }
 
-    /// Finishes a rewind as planned.
-    pub fn finish(&self, plan: FinishPlan, watch: &RewindWatch) -> Result<RewindReport, Error> {
+    /// Finishes a rewind as planned. `None` if another process has finished it meanwhile.
+    pub fn finish(
+        &self,
+        plan: FinishPlan,
+        watch: &RewindWatch,
+    ) -> Result<Option<RewindReport>, Error> {
+        let _lock = WorkspaceLock::of(&plan.root)?;
+        if self.core()?.restoring != Some(plan.seq) {
+            return Ok(None);
+        }
         let restored = watch.run(&plan.root, &*plan.objects, &plan.files)?;
         self.finished(plan.seq, &restored)?;
-        Ok(RewindReport { seq: plan.seq, safety: None, files: restored })
+        Ok(Some(RewindReport { seq: plan.seq, safety: None, files: restored }))
     }
 
     fn put<E>(&self, event: E) -> Result<Seq, Error>

@@ -30,7 +30,7 @@ impl std::fmt::Debug for Session {
 
 impl Session {
     pub(crate) fn open(store: &Store, id: SessionId, wait: Duration) -> Result<Self, Error> {
-        let writer = store.inner().write(id, wait)?;
+        let writer = store.writer(id, wait)?;
         let view = SessionView::new(id, store.inner().read(id)?);
         let (answering, early) = (Mutex::default(), ContextPartCache::default());
         Ok(Self { store: store.clone(), view, writer, answering, early })
@@ -122,10 +122,18 @@ impl Session {
         self.writer.notes()
     }
 
-    /// Lets child processes write to the session while this process holds it: `abide` commands, and
-    /// every store opened with the session as [`LocalOptions::child_of`](crate::LocalOptions::child_of).
-    /// `seen` is called with each batch recorded for a child, before the child gets its answer; it
-    /// must not block. Dropping the socket disconnects the children.
+    /// Whether another process holds the session and writes for this one
+    /// ([`ThroughHolder`](crate::backend::HeldSessionAccess::ThroughHolder)).
+    #[must_use]
+    pub fn is_relayed(&self) -> bool {
+        self.writer.is_relayed()
+    }
+
+    /// Lets other processes of this user write to the session while this one holds it: `abide`
+    /// commands, children that open their store with the session as
+    /// [`LocalOptions::child_of`](crate::LocalOptions::child_of), and stores with
+    /// [`ThroughHolder`](crate::backend::HeldSessionAccess::ThroughHolder). `seen` is called with each batch recorded for one of
+    /// them, before it gets its answer; it must not block. Dropping the service disconnects them.
     pub fn serve_children(
         &self,
         seen: impl Fn(&[NewEvent]) + Send + Sync + 'static,

@@ -14,7 +14,7 @@ use abide_local::{
 };
 use abide_model::{
     History, HistoryQuery, NewSession, ObjectHash, Objects, Retention, Seq, SessionFields,
-    SessionId, SessionRef, SessionSummary, StoreError, Timestamp,
+    SessionId, SessionRef, SessionSummary, SessionWriter, StoreError, Timestamp,
 };
 use abide_workspace::Policy;
 use tempfile::TempDir;
@@ -30,12 +30,23 @@ use crate::{Consent, Error, Session, SessionView, locate::Projects};
 /// Default time to wait for another writer to release a session.
 pub const DEFAULT_WAIT: Duration = Duration::from_secs(2);
 
+/// How a session that another process holds is opened for writing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum HeldSessionAccess {
+    /// Wait for the other process to release it.
+    #[default]
+    Wait,
+    /// Write through the other process, if it serves others ([`Session::serve_children`]).
+    ThroughHolder,
+}
+
 /// A store of sessions. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Store {
     inner: Arc<dyn abide_model::Store>,
     capabilities: Arc<Capabilities>,
     wait: Duration,
+    held: HeldSessionAccess,
     pub(crate) consent: Consent,
     /// The project directory of new sessions, if the store holds sessions of many projects.
     project_dir: Option<PathBuf>,
@@ -169,7 +180,8 @@ impl Store {
     ) -> Self {
         let (consent, scratch) = (Consent::default(), Arc::default());
         let capabilities = Arc::new(capabilities);
-        Self { inner, capabilities, wait: DEFAULT_WAIT, consent, project_dir: None, scratch }
+        let (wait, held) = (DEFAULT_WAIT, HeldSessionAccess::default());
+        Self { inner, capabilities, wait, held, consent, project_dir: None, scratch }
     }
 
     /// What the store can do beyond holding sessions.
@@ -340,6 +352,27 @@ impl Store {
     pub fn waiting(mut self, wait: Duration) -> Self {
         self.wait = wait;
         self
+    }
+
+    /// Sets how sessions that another process holds are opened for writing.
+    #[must_use]
+    pub const fn with_held_sessions(mut self, access: HeldSessionAccess) -> Self {
+        self.held = access;
+        self
+    }
+
+    /// The writer of a session. Waits for another one.
+    pub(crate) fn writer(
+        &self,
+        session: SessionId,
+        wait: Duration,
+    ) -> Result<Arc<dyn SessionWriter>, Error> {
+        Ok(match (self.held, &self.capabilities.relay) {
+            (HeldSessionAccess::ThroughHolder, Some(relay)) => {
+                relay.write_through_holder(session, wait)?
+            }
+            _ => self.inner.write(session, wait)?,
+        })
     }
 
     /// The shortest unambiguous prefix of a session's id.

@@ -1,11 +1,9 @@
 //! `abide copy`: copies sessions from one store to another.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use abide::{
     SessionId, Store,
-    backend::DEFAULT_WAIT,
     bundle::{CopiedSession, Copier, ImportError, ImportOutcome},
     locate::StoreLocation,
     maintenance::ByteSize,
@@ -13,7 +11,7 @@ use abide::{
 use serde_json::json;
 
 use crate::context::CommandContext;
-use crate::duration::duration;
+
 use crate::error::{CommandError, on_one_line};
 use crate::event_line::listed;
 use crate::output::{CommandOutput, warning};
@@ -57,9 +55,6 @@ pub(crate) struct CopyArgs {
     /// Check everything and say what would be done, and do nothing
     #[arg(long)]
     dry_run: bool,
-    /// How long to wait for a writer of a session that is there (`2s`, `500ms`, `0`)
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    wait: Option<Duration>,
     /// Print one JSON object for each session
     #[arg(long)]
     json: bool,
@@ -94,7 +89,7 @@ impl CopyArgs {
         let to: Option<Store> = to.map(|to| to.store);
         let source = from.store.clone();
         let copier = match to {
-            Some(to) if !self.dry_run => Copier::new(source, to, self.wait.unwrap_or(DEFAULT_WAIT)),
+            Some(to) if !self.dry_run => Copier::new(source, to, surroundings.wait),
             to => Copier::rehearsal(source, to),
         };
         let copier = if self.erase { copier.erasing() } else { copier };

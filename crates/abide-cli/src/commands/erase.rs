@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use abide::{
     LocalStore, Seq, SessionId, SessionRef,
-    backend::DEFAULT_WAIT,
     maintenance::{
         CollectError, EraseError, EraseOutcome, ErasePlan, EventPart, FileMatch, FileMatches,
         TextMatches,
@@ -16,7 +15,7 @@ use serde_json::json;
 
 use crate::confirm::{confirm, unseen};
 use crate::context::CommandContext;
-use crate::duration::duration;
+
 use crate::error::CommandError;
 use crate::event_line::listed;
 use crate::output::{CommandOutput, status, warning};
@@ -56,9 +55,6 @@ pub(crate) struct EraseArgs {
     /// Why; it is recorded
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// How long to wait for a writer (`2s`, `500ms`, `0`)
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    wait: Option<Duration>,
     /// Only show what would be erased
     #[arg(long)]
     dry_run: bool,
@@ -83,7 +79,7 @@ impl EraseArgs {
         }
         let opened = surroundings.open_files(WHAT)?;
         let files = opened.store.files(WHAT)?;
-        let wait = self.wait.unwrap_or(DEFAULT_WAIT);
+        let wait = surroundings.wait;
         let (sessions, seqs) = self.asked(&opened, surroundings)?;
         if !self.dry_run {
             self.tidy(files, wait)?;

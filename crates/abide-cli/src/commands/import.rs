@@ -3,17 +3,15 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use abide::{
     Seq, SessionId,
-    backend::DEFAULT_WAIT,
     bundle::{BundleReader, ImportOutcome, ImportedBundle},
 };
 use serde::Serialize;
 
 use crate::context::CommandContext;
-use crate::duration::duration;
+
 use crate::error::{CommandError, at};
 use crate::event_line::listed;
 use crate::output::{CommandOutput, warning};
@@ -40,9 +38,6 @@ pub(crate) struct ImportArgs {
     /// Unpack a bundle even to more than 64 MiB and 200 times its own size
     #[arg(long)]
     large: bool,
-    /// How long to wait for a writer of a session that is here (`2s`, `500ms`, `0`)
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    wait: Option<Duration>,
     /// Print one JSON object for each bundle
     #[arg(long)]
     json: bool,
@@ -123,8 +118,7 @@ impl ImportArgs {
             }
         } else {
             let opened = surroundings.open_or_init()?;
-            let wait = self.wait.unwrap_or(DEFAULT_WAIT);
-            let imported = opened.store.import_bundle(bundle, wait);
+            let imported = opened.store.import_bundle(bundle, surroundings.wait);
             (Some(opened), imported.map_err(on)?)
         };
         imported.notes.iter().for_each(warning);

@@ -3,12 +3,11 @@
 //! Lines that are already available are staged together and share a sync. No answer ever waits for
 //! more input, so a program may send one line and wait for its answer.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use abide::{
     AcknowledgedEvent, AppendError, Durability, Kind, MessageForm, NewEvent, NewSession, Payload,
     Session, SessionId, SessionRef, Store, Ticket,
-    backend::DEFAULT_WAIT,
     event::{AnomalyPolicy, EventLimits, InputError},
 };
 use abide_wire::WireError;
@@ -17,17 +16,22 @@ use serde_json::value::RawValue;
 
 use crate::context::CommandContext;
 use crate::daily_cleanup::daily;
-use crate::duration::duration;
+use crate::duration::checkpoint_interval;
 use crate::error::{CommandError, at, on_one_line};
 use crate::interrupted_rewind::tell_half_way;
 use crate::line_reader::{InputLine, LineReader};
 use crate::new_session_args::NewSessionArgs;
 use crate::output::{CommandOutput, status, warning};
+use crate::shared_recording::SharedRecording;
 
 /// The most lines staged before they are answered.
 const BATCH_LINES: usize = 256;
 /// The most bytes staged before they are answered, not counting the last line.
 const BATCH_BYTES: usize = 1 << 20;
+/// A recording is shared with other commands once its input pauses for this time, or once it has
+/// lasted for [`LONG`]: a short one need not make a socket.
+const QUIET: Duration = Duration::from_millis(20);
+const LONG: Duration = Duration::from_secs(1);
 
 /// Record events: JSON lines on stdin, one answer a line on stdout
 ///
@@ -40,8 +44,8 @@ const BATCH_BYTES: usize = 1 << 20;
 /// `message.added`; one that has a field "kind" is an event all the same.
 ///
 /// The session is the one of -s, --key or $ABIDE_SESSION, else a new one. The store is made where
-/// there is none. Where the process that set $ABIDE_SESSION to a full id holds that session, events
-/// are recorded through it. An event of that session that has no "task" or no "lane" gets the one
+/// there is none. If another process of yours holds the session, events are recorded through it, and
+/// during a long recording other commands work on the session in the same way. An event of that session that has no "task" or no "lane" gets the one
 /// of $ABIDE_TASK and of $ABIDE_LANE.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -64,15 +68,15 @@ pub(crate) struct RecordArgs {
     /// Refuse events that do not fit what came before them, such as a result for an unknown call
     #[arg(long)]
     strict: bool,
-    /// How long to wait for another writer of the session (`2s`, `500ms`, `0`)
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    wait: Option<Duration>,
     /// When an event counts as recorded
     #[arg(long, value_enum, default_value_t = DurabilityArg::Synced)]
     durability: DurabilityArg,
     /// What a line is
     #[arg(long, value_enum, default_value_t = FormatArg::Events)]
     format: FormatArg,
+    /// Make a checkpoint of the files at the start, at this interval, and at the end
+    #[arg(long, value_name = "INTERVAL", value_parser = checkpoint_interval)]
+    checkpoint_every: Option<Duration>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -113,18 +117,18 @@ impl RecordArgs {
             (None, None, false) => surroundings.session.as_ref(),
             (named, _, _) => named.as_ref(),
         };
-        let wait = self.wait.unwrap_or(DEFAULT_WAIT);
-        let open = named.map(|named| RecordingSession::existing(named, wait, surroundings));
+        let open = named
+            .map(|named| RecordingSession::existing(named, self.checkpoint_every, surroundings));
         let mut recorder = Recorder {
             open: open.transpose()?,
             new: self.about.into_session(self.key, surroundings),
+            every: self.checkpoint_every,
             durability: match self.durability {
                 DurabilityArg::Synced => Durability::Synced,
                 DurabilityArg::Buffered => Durability::Buffered,
             },
             odd: if self.strict { AnomalyPolicy::Refuse } else { AnomalyPolicy::Keep },
             form: self.format.form(),
-            wait,
             limits,
             taken: Vec::new(),
             bytes: 0,
@@ -143,60 +147,62 @@ const STDIN: &str = "standard input";
 /// The session that receives the events.
 struct RecordingSession {
     id: SessionId,
-    /// Waits for another writer as long as requested.
     store: Store,
+    /// The interval of checkpoints.
+    every: Option<Duration>,
     /// `None` after the writer stopped, until the next line reopens it.
-    session: Option<Session>,
+    held: Option<SharedRecording>,
 }
 
 impl RecordingSession {
     fn existing(
         named: &str,
-        wait: Duration,
+        every: Option<Duration>,
         surroundings: &CommandContext,
     ) -> Result<Self, CommandError> {
         // A full id is unique across projects.
         let whole = named.parse::<SessionId>().is_ok();
         let opened = if whole { surroundings.open_any()? } else { surroundings.open()? };
         let id = opened.find(named)?;
-        let store = opened.store.clone().waiting(wait);
+        let store = opened.store.clone();
         let session = store.open_session(&SessionRef::Id(id))?;
         tell_half_way(&session)?;
         daily(&opened, id);
-        Ok(Self::over(store, session))
+        Self::over(store, session, every)
     }
 
     /// Creates a session, or opens the one with its key.
     fn new(
         new: NewSession,
-        wait: Duration,
+        every: Option<Duration>,
         surroundings: &CommandContext,
     ) -> Result<Self, CommandError> {
         let opened = surroundings.open_or_init()?;
-        let store = opened.store.clone().waiting(wait);
+        let store = opened.store.clone();
         let session = store.create(new)?;
         daily(&opened, session.id());
-        Ok(Self::over(store, session))
+        Self::over(store, session, every)
     }
 
-    fn over(store: Store, session: Session) -> Self {
+    fn over(store: Store, session: Session, every: Option<Duration>) -> Result<Self, CommandError> {
         session.notes().iter().for_each(warning);
-        Self { id: session.id(), store, session: Some(session) }
+        let id = session.id();
+        Ok(Self { id, store, every, held: Some(SharedRecording::over(session, every)?) })
     }
 
     /// The session, reopened if its writer had stopped.
     fn session(&mut self) -> Result<&Session, abide::Error> {
-        let session = match self.session.take() {
-            Some(session) => session,
+        let held = match self.held.take() {
+            Some(held) => held,
             None => {
                 let session = self.store.open_session(&SessionRef::Id(self.id))?;
                 session.notes().iter().for_each(warning);
                 let short = self.id.short(SessionId::SHORT);
                 status(format_args!("Session {short} is open again"));
-                session
+                SharedRecording::over(session, self.every)?
             }
         };
-        Ok(self.session.insert(session))
+        Ok(self.held.insert(held).session())
     }
 
     fn acknowledgement(&self, event: &AcknowledgedEvent) -> String {
@@ -261,11 +267,12 @@ struct Recorder {
     open: Option<RecordingSession>,
     /// The session to create then.
     new: NewSession,
+    /// The interval of checkpoints.
+    every: Option<Duration>,
     durability: Durability,
     odd: AnomalyPolicy,
     /// The format of lines that are messages.
     form: Option<MessageForm>,
-    wait: Duration,
     limits: EventLimits,
     /// The batch: lines not answered yet, and their bytes.
     taken: Vec<InputLineOutcome>,
@@ -281,8 +288,17 @@ impl Recorder {
         input: &mut LineReader<std::fs::File>,
         surroundings: &CommandContext,
     ) -> Result<(), CommandError> {
+        let begun = Instant::now();
         loop {
             let number = input.number() + 1;
+            if !input.is_ready()
+                && let Some(held) = self.open.as_mut().and_then(|open| open.held.as_mut())
+            {
+                held.report_checkpoints();
+                if !held.is_shared() && (begun.elapsed() > LONG || input.is_quiet(QUIET)) {
+                    held.share();
+                }
+            }
             let read = match input.next() {
                 Ok(read) => read,
                 Err(error) => {
@@ -326,7 +342,7 @@ impl Recorder {
         };
         let open = match &mut self.open {
             Some(open) => open,
-            none => none.insert(RecordingSession::new(self.new.clone(), self.wait, surroundings)?),
+            none => none.insert(RecordingSession::new(self.new.clone(), self.every, surroundings)?),
         };
         surroundings.place(&mut event, open.id);
         let appended = open
@@ -392,14 +408,14 @@ impl Recorder {
             }
         }
         if stopped && let Some(open) = &mut self.open {
-            open.session = None;
+            open.held = None;
         }
         self.out.flush()
     }
 
     fn finish(self) -> Result<(), CommandError> {
-        if let Some(session) = self.open.and_then(|open| open.session) {
-            session.close()?;
+        if let Some(held) = self.open.and_then(|open| open.held) {
+            held.close()?;
         }
         if self.refused == 0 {
             return Ok(());

@@ -228,6 +228,10 @@ impl ApplyArgs {
             let watch = RewindWatch { restore: Some(restore), ..RewindWatch::default() };
             session.finish(plan, &watch)?
         };
+        let Some(done) = done else {
+            status("Another process has finished it");
+            return Ok(());
+        };
         let RestoreReport { created, changed, deleted, .. } = done.files;
         if self.json {
             let wire = serde_json::json!({

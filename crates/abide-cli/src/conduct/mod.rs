@@ -16,7 +16,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide::{Session, SessionId, SessionRef, StoreError, tasks::TaskId};
+use abide::{
+    Session, SessionId, SessionRef, StoreError, backend::HeldSessionAccess, tasks::TaskId,
+};
 use abide_runner::{
     AgentKind, InterruptedTask, LeftoverWork, ResumeMode, RetryDecision, RunError, RunEvent,
     RunFinish, RunOptions, RunSummary, Stop,
@@ -265,7 +267,9 @@ impl ConductArgs {
 /// on and may hold the session for a moment, again and again: they are ended first.
 pub(crate) fn open(opened: &ScopedStore, id: SessionId) -> Result<Session, CommandError> {
     let session = SessionRef::Id(id);
-    let error = match opened.store.open_session(&session) {
+    // One agent at a time: a run holds its session.
+    let store = opened.store.clone().with_held_sessions(HeldSessionAccess::Wait);
+    let error = match store.open_session(&session) {
         Ok(session) => return Ok(session),
         Err(error) => error,
     };
@@ -276,7 +280,7 @@ pub(crate) fn open(opened: &ScopedStore, id: SessionId) -> Result<Session, Comma
             if let Some(line) = told::line(&RunEvent::LeftBehind { task: None, processes }) {
                 status(line);
             }
-            return Ok(opened.store.open_session(&session)?);
+            return Ok(store.open_session(&session)?);
         }
     }
     Err(error.into())

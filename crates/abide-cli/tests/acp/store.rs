@@ -85,6 +85,25 @@ fn the_persons_store_that_is_made_here_holds_many_projects() {
 }
 
 #[test]
+fn commands_write_to_a_session_that_the_proxy_holds() {
+    let lab = AcpLab::new();
+    let mut client = lab.proxy(&["--count-ids"]);
+    let session = lab.open(&mut client);
+    turn(&mut client, &session, "say alpha");
+    lab.env.run(&["checkpoint", "create", "-m", "by hand"]).success();
+    lab.env.run(&["tasks", "add", "Look into it"]).success();
+    let refused = lab.env.run(&["rewind", "--to", "by hand", "--yes"]).failure(1);
+    assert!(refused.stderr.contains("has it in memory"), "{refused:?}");
+    turn(&mut client, &session, "say beta");
+    assert!(client.close().success());
+    let events = lab.events();
+    let count = |kind: &str| events.iter().filter(|event| event["kind"] == kind).count();
+    assert_eq!((count("task.created"), count("writer.opened"), count("turn.finished")), (1, 1, 2));
+    assert!(events.iter().any(|event| event["data"]["label"] == "by hand"));
+    lab.healthy();
+}
+
+#[test]
 fn a_store_that_is_full_stops_nobody_and_what_it_has_is_whole() {
     let lab = AcpLab::new();
     // No file may have more than 32 KiB; beyond that a write fails, as on a full disk.

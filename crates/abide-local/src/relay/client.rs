@@ -201,10 +201,10 @@ impl SessionWriter for RelayedWriter {
         self.send(&events, durability, odd)
     }
 
-    /// Not possible here: only the holder knows the last event.
+    /// Only the holder knows the last event: it puts the position of a rewind of files in.
     fn append_behind(&self, make: &EventFactory<'_>) -> Result<Ticket, AppendError> {
-        let kind = made_behind(make, Seq::ZERO, &self.limits)?.kind.to_string();
-        Err(AppendError::Input { index: 0, source: Arc::new(InputError::HolderOnly { kind }) })
+        let event = made_behind(make, Seq::ZERO, &self.limits)?;
+        self.send(&[event], Durability::Synced, AnomalyPolicy::Keep)
     }
 
     /// The state at the last event that can be read. It includes everything that was sent.
@@ -238,6 +238,10 @@ impl SessionWriter for RelayedWriter {
 
     fn close(&self) -> Result<(), StoreError> {
         self.finish()
+    }
+
+    fn is_relayed(&self) -> bool {
+        true
     }
 }
 

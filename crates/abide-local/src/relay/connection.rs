@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use abide_model::{
-    AcknowledgedEvent, AppendError, Durability, InputError, Kind, NewEvent, Seq, Ticket,
+    AcknowledgedEvent, AppendError, Durability, InputError, Kind, NewEvent, Rewind, Seq, Ticket,
 };
 
 use super::lines::{ChildLine, ChildLines};
@@ -135,9 +135,13 @@ fn take(shared: &ChildSocketState, line: &[u8]) -> RelayedBatch {
         Ok(batch) => batch,
         Err(error) => return RelayedBatch::Done(Err(error)),
     };
-    // The holder keeps its own copy of the state, which a child must not rewind.
+    // The holder has the conversation in memory, which nobody else must rewind. The files may be.
     let rewinds = |event: &NewEvent| event.kind == Kind::SESSION_REWOUND;
-    if let Some(index) = batch.events.iter().position(rewinds) {
+    let files_alone = match &*batch.events {
+        [event] if rewinds(event) => rewind_of_files_alone(event),
+        _ => None,
+    };
+    if let (None, Some(index)) = (&files_alone, batch.events.iter().position(rewinds)) {
         let source = InputError::HolderOnly { kind: Kind::SESSION_REWOUND.to_string() };
         return RelayedBatch::Done(Err(AppendError::Input { index, source: Arc::new(source) }));
     }
@@ -145,6 +149,16 @@ fn take(shared: &ChildSocketState, line: &[u8]) -> RelayedBatch {
         let source = Arc::new(io::Error::other("the session was closed"));
         return RelayedBatch::Done(Err(AppendError::Stopped { safe: Seq::ZERO, source }));
     };
+    if let (Some(rewind), Some(event)) = (files_alone, batch.events.first()) {
+        let behind = |to: Seq| {
+            let NewEvent { data, .. } = NewEvent::try_from(Rewind { to, ..rewind.clone() })?;
+            Ok(NewEvent { data, ..event.clone() })
+        };
+        return match writer.append_behind(&behind) {
+            Ok(ticket) => RelayedBatch::Waiting { ticket, events: batch.events },
+            Err(error) => RelayedBatch::Done(Err(error)),
+        };
+    }
     if batch.events.is_empty() {
         // An empty batch: make everything before it as durable as asked.
         let flushed = match batch.durability {
@@ -157,6 +171,13 @@ fn take(shared: &ChildSocketState, line: &[u8]) -> RelayedBatch {
         Ok(ticket) => RelayedBatch::Waiting { ticket, events: batch.events },
         Err(error) => RelayedBatch::Done(Err(error)),
     }
+}
+
+/// A rewind that restores files and leaves the conversation: its position is given as 0, and becomes
+/// the event right before it.
+fn rewind_of_files_alone(event: &NewEvent) -> Option<Rewind> {
+    let rewind: Rewind = serde_json::from_str(event.data.as_str()).ok()?;
+    (rewind.files && rewind.to == Seq::ZERO).then_some(rewind)
 }
 
 /// Waits for the staged batches. Returns the answers, and whether the writer has stopped.

@@ -56,7 +56,7 @@ impl HeldWriters {
 
 /// A writer through the process that holds the session and listens at this socket, or that of `own`
 /// if none does. Which of the two applies may change while waiting. `own` must not block.
-pub fn write_as_child(
+pub fn write_through_holder(
     path: &Path,
     reader: &Arc<dyn SessionReader>,
     session: SessionId,

@@ -17,5 +17,5 @@ mod node;
 mod protocol;
 mod server;
 
-pub use held::{HeldWriters, write_as_child};
+pub use held::{HeldWriters, write_through_holder};
 pub use server::LocalChildSocket;

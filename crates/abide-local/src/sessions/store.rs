@@ -23,7 +23,7 @@ use crate::derived::transcript::{TranscriptSession, TranscriptTarget, Transcript
 use crate::error::{storage_error, store_error};
 use crate::layout::{SessionLayout, StoreLayout, session_name, short_of, shown};
 use crate::maintain::disk_use::{DiskUse, disk_use};
-use crate::relay::{HeldWriters, LocalChildSocket, write_as_child};
+use crate::relay::{HeldWriters, LocalChildSocket, write_through_holder};
 use crate::sessions::ancestry::MissingParentPolicy;
 use crate::sessions::directory::SessionDirectory;
 use crate::sessions::heartbeat::{Heartbeat, holder_in, name_holder};
@@ -603,19 +603,37 @@ impl LocalStore {
         session: SessionId,
         wait: Duration,
     ) -> Result<Arc<dyn SessionWriter>, StoreError> {
-        let own = |wait| Ok(self.held.hold(session, Arc::new(self.writer(session, wait)?)));
-        if self.options.child_of != Some(session) {
-            return own(wait);
+        if self.options.child_of == Some(session) {
+            return self.write_through_holder(session, wait);
         }
-        let layout = self.layout_of(session)?;
-        let reader: Arc<dyn SessionReader> = Arc::new(self.reader_at(session, &layout));
-        write_as_child(&layout.socket(), &reader, session, wait, || own(Duration::ZERO))
+        self.write_as_holder(session, wait)
     }
 
-    /// Lets child processes of this one write to a session that it holds, through a socket in the
-    /// session's directory. Children whose [`LocalOptions::child_of`] names the session connect to it.
-    /// `seen` is called with each batch recorded for a child, before the child is answered; it must
-    /// not block.
+    fn write_as_holder(
+        &self,
+        session: SessionId,
+        wait: Duration,
+    ) -> Result<Arc<dyn SessionWriter>, StoreError> {
+        Ok(self.held.hold(session, Arc::new(self.writer(session, wait)?)))
+    }
+
+    /// Opens a session for writing through the process that holds it, if that listens
+    /// ([`LocalStore::serve_children`]). If no process holds it, this one does.
+    pub fn write_through_holder(
+        &self,
+        session: SessionId,
+        wait: Duration,
+    ) -> Result<Arc<dyn SessionWriter>, StoreError> {
+        let layout = self.layout_of(session)?;
+        let reader: Arc<dyn SessionReader> = Arc::new(self.reader_at(session, &layout));
+        let own = || self.write_as_holder(session, Duration::ZERO);
+        write_through_holder(&layout.socket(), &reader, session, wait, own)
+    }
+
+    /// Lets other processes of this user write to a session that this one holds, through a socket in
+    /// the session's directory: its children, and whoever opens the session by
+    /// [`LocalStore::write_through_holder`]. `seen` is called with each batch recorded for one of
+    /// them, before it is answered; it must not block.
     pub fn serve_children(
         &self,
         session: SessionId,

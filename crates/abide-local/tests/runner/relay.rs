@@ -208,6 +208,15 @@ fn a_child_gets_the_same_errors_and_the_same_keys() {
         matches!(&rewound, AppendError::Input { index: 0, source } if source.code() == "holder_only"),
         "{rewound:?}"
     );
+    // The files may be rewound: the holder says behind which event, and nothing is taken back.
+    let files = |to: u64| {
+        parse(&format!(r#"{{"kind":"session.rewound","data":{{"to":{to},"files":true}}}}"#))
+    };
+    append(&*child, files(1)).unwrap_err();
+    let rewound = append(&*child, files(0)).unwrap().seq;
+    let core = child.core().unwrap().0;
+    assert_eq!(core.last_rewind, Some(rewound));
+    assert!(core.lineage.contains(Seq(rewound.0 - 1)), "it stays live");
     let result = r#"{"kind":"tool.finished","data":{"call":"none","ok":true}}"#;
     let odd = vec![event(0, 0), parse(result)];
     let refused = child.append(odd, Durability::Synced, AnomalyPolicy::Refuse).unwrap().wait();

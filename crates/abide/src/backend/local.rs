@@ -8,7 +8,7 @@ use std::time::Duration;
 use abide_local::{
     BundleHeader, DiskUse, EraseOutcome, ImportedBundle, LocalStore, SessionLiveness,
 };
-use abide_model::{Seq, SessionId};
+use abide_model::{Seq, SessionId, SessionWriter, StoreError};
 
 use super::{
     Bundle, BundleStore, Capabilities, ChildBatchObserver, ChildRelay, ChildService, LivenessProbe,
@@ -104,6 +104,14 @@ impl BundleStore for LocalStore {
 }
 
 impl ChildRelay for LocalStore {
+    fn write_through_holder(
+        &self,
+        session: SessionId,
+        wait: Duration,
+    ) -> Result<Arc<dyn SessionWriter>, StoreError> {
+        Self::write_through_holder(self, session, wait)
+    }
+
     fn serve_children(
         &self,
         session: SessionId,

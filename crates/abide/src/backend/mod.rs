@@ -4,7 +4,7 @@
 //! it is not supported. Code above asks for a capability, never for a kind of store, and
 //! [`crate::Store`] alone reports what is missing.
 
-pub use crate::store::DEFAULT_WAIT;
+pub use crate::store::{DEFAULT_WAIT, HeldSessionAccess};
 pub use abide_local::CreatedSession;
 pub use abide_model::Objects;
 
@@ -23,7 +23,7 @@ use std::time::Duration;
 use abide_local::{
     BundleHeader, BundleReader, DiskUse, EraseOutcome, ImportedBundle, LocalStore, SessionLiveness,
 };
-use abide_model::{NewEvent, Seq, SessionId};
+use abide_model::{NewEvent, Seq, SessionId, SessionWriter, StoreError};
 
 use crate::Error;
 
@@ -111,10 +111,17 @@ pub trait BundleStore: fmt::Debug + Send + Sync {
     ) -> Result<ImportedBundle, Error>;
 }
 
-/// Passes on what child processes write to a session that this process holds.
+/// Lets several processes of one user write to a session: one holds it and writes for the others.
 pub trait ChildRelay: fmt::Debug + Send + Sync {
-    /// Serves the children until the returned service is dropped. `seen` is called with each batch
-    /// that was recorded for one.
+    /// Opens a session for writing through the process that holds it, if that serves others. If no
+    /// process holds it, this one does.
+    fn write_through_holder(
+        &self,
+        session: SessionId,
+        wait: Duration,
+    ) -> Result<Arc<dyn SessionWriter>, StoreError>;
+    /// Writes for other processes until the returned service is dropped. `seen` is called with each
+    /// batch that was recorded for one.
     fn serve_children(
         &self,
         session: SessionId,

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use abide_local::{
     BundleHeader, DiskUse, EraseOutcome, HeldWriters, ImportedBundle, SessionLiveness,
-    write_as_child,
+    write_through_holder,
 };
 use abide_model::{
     CreatedSession, History, HistoryQuery, NewSession, ObjectHash, Objects, Seq, SessionId,
@@ -133,14 +133,31 @@ impl SharedStore {
         session: SessionId,
         wait: Duration,
     ) -> Result<Arc<dyn SessionWriter>, StoreError> {
-        let own = |wait| Ok(self.held.hold(session, self.inner.write(session, wait)?));
-        match self.socket_of(session).filter(|_| self.child_of == Some(session)) {
-            None => own(wait),
-            Some(socket) => {
-                let reader = self.inner.read(session)?;
-                write_as_child(&socket, &reader, session, wait, || own(Duration::ZERO))
-            }
+        if self.child_of == Some(session) {
+            return self.write_beside_holder(session, wait);
         }
+        self.write_as_holder(session, wait)
+    }
+
+    fn write_as_holder(
+        &self,
+        session: SessionId,
+        wait: Duration,
+    ) -> Result<Arc<dyn SessionWriter>, StoreError> {
+        Ok(self.held.hold(session, self.inner.write(session, wait)?))
+    }
+
+    fn write_beside_holder(
+        &self,
+        session: SessionId,
+        wait: Duration,
+    ) -> Result<Arc<dyn SessionWriter>, StoreError> {
+        let Some(socket) = self.socket_of(session) else {
+            return self.write_as_holder(session, wait);
+        };
+        let reader = self.inner.read(session)?;
+        let own = || self.write_as_holder(session, Duration::ZERO);
+        write_through_holder(&socket, &reader, session, wait, own)
     }
 }
 
@@ -298,6 +315,14 @@ impl BundleStore for SharedStore {
 }
 
 impl ChildRelay for SharedStore {
+    fn write_through_holder(
+        &self,
+        session: SessionId,
+        wait: Duration,
+    ) -> Result<Arc<dyn SessionWriter>, StoreError> {
+        self.write_beside_holder(session, wait)
+    }
+
     fn serve_children(
         &self,
         session: SessionId,

@@ -128,8 +128,11 @@ fn without_a_commit_an_id_is_kept_by_the_first_recording_and_outside_of_the_dire
             git(&dir, &["init", "-q"]);
         }
         let before = fs::read_dir(&dir).unwrap().count();
-        assert_eq!(projects.of(&dir).unwrap(), None);
+        // A repository is a project of its own, in which nothing was recorded yet.
+        let unrecorded = projects.of(&dir).unwrap();
+        assert_eq!(unrecorded.is_some(), git_too);
         let made = projects.for_recording(&dir).unwrap();
+        assert!(unrecorded.is_none_or(|unrecorded| !made.ids().contains(&unrecorded.id)));
         assert_eq!(made.name, name);
         assert_eq!(projects.for_recording(&dir).unwrap(), made);
         assert_eq!(projects.of(&dir).unwrap().unwrap(), made);

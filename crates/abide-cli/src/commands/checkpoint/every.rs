@@ -15,7 +15,7 @@ use rustix::process::{Pid, test_kill_process};
 
 use super::create::{json, parent, tell_omissions, told};
 use crate::context::CommandContext;
-use crate::duration::duration;
+use crate::duration::checkpoint_interval;
 use crate::error::CommandError;
 use crate::interrupt::interruptible;
 use crate::output::{CommandOutput, status, warning};
@@ -26,11 +26,11 @@ const PAUSE: Duration = Duration::from_millis(500);
 
 /// Make a checkpoint at intervals, until the session ends
 ///
-/// It runs in the background of any agent and takes the session only for the moment in which a
-/// checkpoint is written. While another process holds the session, such as a long `abide record`, or
-/// while a rewind is half-way, no checkpoint can be written: this is said once, and tried again every
-/// 30 seconds, or at each interval if that is shorter. Files that a rewind moves while they are
-/// captured are captured anew.
+/// It runs in the background of any agent. If another process holds the session, such as a long
+/// `abide record`, the checkpoint is written through it; otherwise the session is taken for the
+/// moment in which a checkpoint is written. While a rewind is half-way, no checkpoint can be written:
+/// this is said once, and tried again every 30 seconds, or at each interval if that is shorter. Files
+/// that a rewind moves while they are captured are captured anew.
 ///
 /// It ends when the session is completed or has failed, when the process given by --pid is gone, and
 /// at Ctrl-C; each time with a last checkpoint and a summary. Where the last checkpoint cannot be
@@ -45,7 +45,7 @@ Examples:
   abide checkpoint every 30m --pid $AGENT_PID")]
 pub(crate) struct CheckpointEveryArgs {
     /// The time between two checkpoints
-    #[arg(value_name = "INTERVAL", default_value = "30m", value_parser = interval)]
+    #[arg(value_name = "INTERVAL", default_value = "30m", value_parser = checkpoint_interval)]
     interval: Duration,
     #[command(flatten)]
     session: SessionArg,
@@ -58,14 +58,6 @@ pub(crate) struct CheckpointEveryArgs {
     /// Print each checkpoint as a line of JSON
     #[arg(long)]
     json: bool,
-}
-
-fn interval(text: &str) -> Result<Duration, String> {
-    let interval = duration(text)?;
-    if interval < Duration::from_secs(1) {
-        return Err("at least 1s".to_owned());
-    }
-    Ok(interval)
 }
 
 impl CheckpointEveryArgs {
