@@ -2,24 +2,18 @@
 
 use std::time::Duration;
 
-/// A duration: `2s`, `500ms`, `1m`; a bare number is in seconds.
+use abide_transcript::parse_duration_or_seconds;
+
+/// The longest duration of an argument.
+const LONGEST: Duration = Duration::from_secs(366 * 86_400);
+
+/// Parses the duration in an argument: `90m`, `500ms`, `1h 30m`; a bare number is in seconds.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = text.get(digits.len()..).unwrap_or_default();
-    let scale = match unit {
-        "ms" => 1e-3,
-        "" | "s" => 1.0,
-        "m" | "min" => 60.0,
-        "h" => 3600.0,
-        _ => return Err(format!("unknown unit {unit:?} (units: ms, s, m, h)")),
-    };
-    let number: f64 = digits
-        .parse()
-        .map_err(|_| "expected a number and a unit, such as 2s or 500ms".to_owned())?;
-    Duration::try_from_secs_f64(number * scale)
-        .ok()
-        .filter(|wait| *wait <= Duration::from_secs(366 * 86_400))
-        .ok_or_else(|| "out of range: from 0 to a year".to_owned())
+    let duration = parse_duration_or_seconds(text).map_err(|error| error.to_string())?;
+    if duration > LONGEST {
+        return Err("longer than a year".to_owned());
+    }
+    Ok(duration)
 }
 
 /// The time between two checkpoints.
@@ -36,13 +30,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_read() {
+    fn durations_are_read() {
         assert_eq!(duration("2s"), Ok(Duration::from_secs(2)));
         assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
         assert_eq!(duration("0"), Ok(Duration::ZERO));
         assert_eq!(duration("1.5m"), Ok(Duration::from_secs(90)));
-        for wrong in ["", "s", "-1s", "1e99s", "2 years", "NaNs", "inf"] {
+        assert_eq!(duration("1h 30m"), Ok(Duration::from_secs(5400)));
+        assert_eq!(duration("366d"), Ok(LONGEST));
+        for wrong in ["", "s", "-1s", "1e99s", "2 years", "NaNs", "inf", "367d"] {
             assert!(duration(wrong).is_err(), "{wrong:?}");
         }
+        let soon = duration("soon").unwrap_err();
+        assert_eq!(soon, "invalid duration `soon` (examples: 30d, 12h, 90m)");
     }
 }

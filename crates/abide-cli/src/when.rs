@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use abide::Timestamp;
+use abide_transcript::parse_duration;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{ToSpan, Zoned};
@@ -35,21 +36,10 @@ impl FromStr for TypedTime {
             "yesterday" => return Ok(Self::DaysBack(1)),
             _ => {}
         }
-        let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-        if let (Some(number), Some(unit)) = (text.get(..digits), text.get(digits..))
-            && let Ok(number) = number.parse::<i64>()
+        if let Ok(ago) = parse_duration(text.trim_end_matches("ago"))
+            && let Ok(ago) = i64::try_from(ago.as_millis())
         {
-            let unit = match unit.trim().trim_end_matches("ago").trim() {
-                "s" | "sec" | "second" | "seconds" => Some(1000),
-                "m" | "min" | "minute" | "minutes" => Some(MINUTE),
-                "h" | "hour" | "hours" => Some(HOUR),
-                "d" | "day" | "days" => Some(DAY),
-                "w" | "week" | "weeks" => Some(7 * DAY),
-                _ => None,
-            };
-            if let Some(ago) = unit.and_then(|unit| unit.checked_mul(number)) {
-                return Ok(Self::Ago(ago));
-            }
+            return Ok(Self::Ago(ago));
         }
         if let Ok(at) = text.parse::<jiff::Timestamp>() {
             return Ok(Self::At(Timestamp::from_millis(at.as_millisecond())));

@@ -21,6 +21,7 @@ mod anomaly;
 mod context;
 mod conversation;
 pub mod doing;
+mod duration;
 mod event;
 mod fact;
 mod finding;
@@ -53,6 +54,10 @@ pub use conversation::{
     OrderAnomalyKind, UnansweredCall,
 };
 pub use doing::SessionLiveness;
+pub use duration::{
+    DurationError, LeadingDuration, format_duration, leading_duration, parse_duration,
+    parse_duration_or_seconds,
+};
 pub use event::{Event, NewEvent};
 pub use fact::{
     AgentObservation, ApiCall, ApiResult, ArbiterDecision, Artifact, Checkpoint, Compaction,

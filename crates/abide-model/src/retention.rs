@@ -13,7 +13,7 @@ use std::str::FromStr;
 use serde::de::{Error, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::{SessionId, SessionStatus, Timestamp};
+use crate::{DurationError, SessionId, SessionStatus, Timestamp, parse_duration};
 
 const SECOND: i64 = 1000;
 const MINUTE: i64 = 60 * SECOND;
@@ -21,7 +21,8 @@ const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 const WEEK: i64 = 7 * DAY;
 
-/// A duration in a setting: `30d`, `12h`, `90m`.
+/// A duration in a setting: `30d`, `12h`, `90m`, or whatever else [`parse_duration`] reads. It is longer
+/// than zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct TimeSpan(i64);
@@ -41,38 +42,29 @@ impl TimeSpan {
 }
 
 impl FromStr for TimeSpan {
-    type Err = String;
+    type Err = DurationError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("invalid duration `{text}` (examples: 30d, 12h, 90m)");
-        let (number, unit) = number_and_unit(text).ok_or_else(wrong)?;
-        let unit = match unit {
-            "s" => SECOND,
-            "m" => MINUTE,
-            "h" => HOUR,
-            "d" => DAY,
-            "w" => WEEK,
-            _ => return Err(wrong()),
-        };
-        let millis = i64::try_from(number).ok().and_then(|number| number.checked_mul(unit));
-        millis.filter(|millis| *millis > 0).map(Self).ok_or_else(wrong)
+    fn from_str(text: &str) -> Result<Self, DurationError> {
+        let duration = parse_duration(text)?;
+        let millis = i64::try_from(duration.as_millis()).ok().filter(|millis| *millis > 0);
+        millis.map(Self).ok_or_else(|| DurationError { text: text.to_owned() })
     }
 }
 
 impl fmt::Display for TimeSpan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let units = [(DAY, "d"), (HOUR, "h"), (MINUTE, "m")];
+        let units = [(DAY, "d"), (HOUR, "h"), (MINUTE, "m"), (SECOND, "s")];
         match units.iter().find(|(unit, _)| self.0 % unit == 0) {
             Some((unit, name)) => write!(f, "{}{name}", self.0 / unit),
-            None => write!(f, "{}s", self.0 / SECOND),
+            None => write!(f, "{}ms", self.0),
         }
     }
 }
 
 impl TryFrom<String> for TimeSpan {
-    type Error = String;
+    type Error = DurationError;
 
-    fn try_from(text: String) -> Result<Self, String> {
+    fn try_from(text: String) -> Result<Self, DurationError> {
         text.parse()
     }
 }
@@ -263,7 +255,7 @@ impl LimitValue for TimeSpan {
     const EXPECTED: &str = "a duration";
 
     fn of_text(text: &str) -> Result<Self, String> {
-        text.parse()
+        text.parse().map_err(|error: DurationError| error.to_string())
     }
 
     fn of_number(_: u64) -> Option<Self> {
@@ -595,7 +587,12 @@ mod tests {
         for bad in ["", "12", "GB", "0GB", "1.5GB", "99999999999999999TB"] {
             assert!(size(bad).is_err(), "{bad}");
         }
-        assert!(span("soon").unwrap_err().contains("invalid duration `soon`"));
+        let soon = span("soon").unwrap_err().to_string();
+        assert_eq!(soon, "invalid duration `soon` (examples: 30d, 12h, 90m)");
+        for text in ["1h 30m", "1500ms", "2w", "1.5h"] {
+            let read: TimeSpan = text.parse().unwrap();
+            assert_eq!(read.to_string().parse(), Ok(read), "{text}");
+        }
     }
 
     #[test]

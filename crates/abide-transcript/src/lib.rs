@@ -31,6 +31,7 @@ mod text;
 mod visible;
 mod writer;
 
+pub use abide_model::{DurationError, format_duration, parse_duration, parse_duration_or_seconds};
 pub use html::HtmlRenderer;
 pub use item::{CallOutcome, EntryBody, EntryPart, NoteWeight, TimelineCall, TimelineEntry};
 pub use markdown::MarkdownRenderer;
@@ -38,7 +39,6 @@ pub use parser::{ParseError, ParseReason, TranscriptChunks, parse};
 pub use place::{EventPlace, PlaceTracker};
 pub use rendering::TimelineRenderer;
 pub use resume::ResumePoint;
-pub use short::format_duration;
 pub use story::TimelineBuilder;
 pub use summary::{SessionOverview, TaskSummary, TurnSummary};
 pub use text::{TextRenderer, TextStyle, TimeFormatter};

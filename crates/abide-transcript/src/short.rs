@@ -2,27 +2,14 @@
 
 use std::time::Duration;
 
-use abide_model::Timestamp;
+use abide_model::{Timestamp, format_duration};
 
 use crate::visible;
 
 /// Durations below this many milliseconds are not shown.
 pub(crate) const WORTH_TELLING: i64 = 100;
 
-/// Formats a duration for display: `1h 30m`, `1m 30s`, `5s`.
-#[must_use]
-pub fn format_duration(duration: Duration) -> String {
-    let seconds = duration.as_secs();
-    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
-        (0, 0, seconds) => format!("{seconds}s"),
-        (0, minutes, 0) => format!("{minutes}m"),
-        (0, minutes, seconds) => format!("{minutes}m {seconds}s"),
-        (hours, 0, _) => format!("{hours}h"),
-        (hours, minutes, _) => format!("{hours}h {minutes}m"),
-    }
-}
-
-/// The same, with tenths below ten seconds: `0.4s`.
+/// A duration for display, with tenths below ten seconds: `0.4s`.
 pub(crate) fn duration(millis: i64) -> String {
     let millis = u64::try_from(millis).unwrap_or(0);
     if millis < 10_000 && millis % 1000 >= 100 {

@@ -1,6 +1,8 @@
 //! Parses the time at which a limit resets from an error message.
 
-use abide_model::Timestamp;
+use std::time::Duration;
+
+use abide_model::{Timestamp, leading_duration};
 
 use crate::profiles::PROFILES;
 
@@ -88,36 +90,27 @@ fn seconds_since_1970(digits: &str) -> Option<Timestamp> {
     }
 }
 
-/// Parses `1m30s`, `3 days 4 hours`, or with `bare` a plain number of seconds, into milliseconds.
+/// Parses a duration in milliseconds; with `bare` also a plain number of seconds.
 fn duration(text: &str, bare: bool) -> Option<i64> {
-    let mut rest = text;
-    let mut millis = 0.0_f64;
-    let mut any = false;
-    loop {
-        let trimmed = rest.trim_start_matches([' ', ',']);
-        let trimmed = trimmed.strip_prefix("and ").filter(|_| any).unwrap_or(trimmed);
-        let width = trimmed.bytes().take_while(|b| b.is_ascii_digit() || *b == b'.').count();
-        let Some((number, behind)) = trimmed.split_at_checked(width) else { break };
-        // Strip the full stop of a sentence.
-        let Ok(number) = number.trim_end_matches('.').parse::<f64>() else { break };
-        let unit = behind.trim_start();
-        let letters = unit.bytes().take_while(u8::is_ascii_alphabetic).count();
-        let (unit, behind) = unit.split_at_checked(letters)?;
-        let in_millis = match unit {
-            "ms" | "millisecond" | "milliseconds" => 1.0,
-            "s" | "sec" | "secs" | "second" | "seconds" => 1e3,
-            "m" | "min" | "mins" | "minute" | "minutes" => 6e4,
-            "h" | "hr" | "hrs" | "hour" | "hours" => 3.6e6,
-            "d" | "day" | "days" => 8.64e7,
-            "" if bare && !any && !behind.starts_with(['-', ':', '/']) => 1e3,
-            _ => break,
-        };
-        any = true;
-        millis += number * in_millis;
-        rest = behind;
+    let duration = match leading_duration(text) {
+        Some(leading) => leading.duration,
+        None if bare => bare_seconds(text)?,
+        None => return None,
+    };
+    Some(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX))
+}
+
+/// Parses a number of seconds that nothing follows which would make it a date, a time or a count.
+fn bare_seconds(text: &str) -> Option<Duration> {
+    let width = text.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b'.').count();
+    let (number, behind) = text.split_at_checked(width)?;
+    let behind = behind.trim_start();
+    if behind.starts_with(|c: char| c.is_ascii_alphabetic() || "-:/".contains(c)) {
+        return None;
     }
-    // The conversion saturates.
-    any.then_some(millis.round() as i64)
+    // Without the full stop of a sentence.
+    let seconds = number.trim_end_matches('.').parse().ok()?;
+    Some(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
 }
 
 /// Parses `3pm (utc)`, `15:00 utc`, `nov 20, 5pm (utc)`, RFC 3339, or seconds or milliseconds since

@@ -1,6 +1,6 @@
 //! Parses rate limits from the headers of an answer.
 
-use abide_model::{LimitObservation, Timestamp};
+use abide_model::{LimitObservation, Timestamp, parse_duration};
 
 /// The rate limits in the headers of an answer: `x-ratelimit-*` as OpenAI and many others send
 /// them, `anthropic-ratelimit-*`, and `retry-after`, reported as the limit `retry`. Names are the
@@ -73,7 +73,7 @@ fn time(value: &str, now: Timestamp) -> Option<Timestamp> {
             millis => later(Timestamp::from_millis(0), millis),
         };
     }
-    let units = || later(now, duration(value)?);
+    let units = || later(now, parse_duration(value).ok()?.as_secs_f64() * 1e3);
     value.parse().ok().or_else(|| http_date(value)).or_else(units)
 }
 
@@ -83,31 +83,6 @@ fn later(from: Timestamp, millis: f64) -> Option<Timestamp> {
     }
     // The conversion saturates.
     Some(Timestamp::from_millis(from.as_millis().saturating_add(millis.round() as i64)))
-}
-
-/// Parses `6m0s`, `1h2m3.5s` or `120ms` into milliseconds.
-fn duration(value: &str) -> Option<f64> {
-    let mut rest = value;
-    let mut millis = 0.0;
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let (number, behind) = rest.split_at_checked(digits)?;
-        let width = behind.find(|c: char| c.is_ascii_digit()).unwrap_or(behind.len());
-        let (unit, next) = behind.split_at_checked(width)?;
-        let in_millis = match unit {
-            "d" => 86_400_000.0,
-            "h" => 3_600_000.0,
-            "m" => 60_000.0,
-            "s" => 1000.0,
-            "ms" => 1.0,
-            "us" | "µs" => 1e-3,
-            "ns" => 1e-6,
-            _ => return None,
-        };
-        millis += number.parse::<f64>().ok()? * in_millis;
-        rest = next;
-    }
-    (!value.is_empty()).then_some(millis)
 }
 
 /// `Wed, 21 Oct 2015 07:28:00 GMT`.
