@@ -169,32 +169,15 @@ impl PostgresStore {
     pub fn check_bundle<R: Read>(
         &self,
         bundle: BundleReader<R>,
-    ) -> Result<ImportedBundle, ImportError> {
-        self.check_bundle_of(bundle, None)
-    }
-
-    /// The same for [`PostgresStore::import_bundle_of`].
-    pub fn check_bundle_of<R: Read>(
-        &self,
-        bundle: BundleReader<R>,
         project: Option<&str>,
     ) -> Result<ImportedBundle, ImportError> {
         self.compare(bundle, project, &mut |_, _| Ok(())).map(TableComparison::imported)
     }
 
     /// Imports the session of a bundle. When this returns `Ok`, the outcome is durable. If the
-    /// session exists and grows, waits up to `wait` for another writer.
+    /// session exists and grows, waits up to `wait` for another writer. A new session that names no
+    /// project gets this one, else the one that the store was opened for.
     pub fn import_bundle<R: Read>(
-        &self,
-        bundle: BundleReader<R>,
-        wait: Duration,
-    ) -> Result<ImportedBundle, ImportError> {
-        self.import_bundle_of(bundle, None, wait)
-    }
-
-    /// As [`PostgresStore::import_bundle`]. A new session without a project gets this one, else the
-    /// one that the store was opened for.
-    pub fn import_bundle_of<R: Read>(
         &self,
         bundle: BundleReader<R>,
         project: Option<&str>,

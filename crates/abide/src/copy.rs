@@ -266,8 +266,8 @@ impl Copier {
                 .map(BundleReader::of_any_ratio)
                 .map_err(Error::from)
                 .and_then(|bundle| match self.dry {
-                    true => to.check_bundle_of(bundle, project.as_deref()),
-                    false => to.import_bundle_of(bundle, project.as_deref(), self.wait),
+                    true => to.check_bundle_into_project(bundle, project.as_deref()),
+                    false => to.import_bundle_into_project(bundle, project.as_deref(), self.wait),
                 });
             let written = writing.join();
             match (taken, written) {

@@ -536,7 +536,7 @@ impl Store {
 
     /// Reports what an import would do.
     pub fn check_bundle(&self, bundle: Bundle<'_>) -> Result<ImportedBundle, Error> {
-        self.check_bundle_of(bundle, None)
+        self.check_bundle_into_project(bundle, None)
     }
 
     /// Imports a session, complete and verified, or not at all.
@@ -545,11 +545,11 @@ impl Store {
         bundle: Bundle<'_>,
         wait: Duration,
     ) -> Result<ImportedBundle, Error> {
-        self.import_bundle_of(bundle, None, wait)
+        self.import_bundle_into_project(bundle, None, wait)
     }
 
-    /// Reports what [`Store::import_bundle_of`] would do.
-    pub(crate) fn check_bundle_of(
+    /// Reports what [`Store::import_bundle_into_project`] would do.
+    pub(crate) fn check_bundle_into_project(
         &self,
         bundle: Bundle<'_>,
         project: Option<&str>,
@@ -559,7 +559,7 @@ impl Store {
 
     /// Like [`Store::import_bundle`]: a new session that names no project is assigned to this one,
     /// or else to the one the store was opened for.
-    pub(crate) fn import_bundle_of(
+    pub(crate) fn import_bundle_into_project(
         &self,
         bundle: Bundle<'_>,
         project: Option<&str>,

@@ -17,8 +17,8 @@ fn bundle(store: &PostgresStore, id: SessionId) -> Vec<u8> {
 }
 
 fn take_in(store: &PostgresStore, bundle: &[u8]) -> Result<ImportOutcome, ImportError> {
-    let checked = store.check_bundle(BundleReader::open(bundle)?)?.outcome;
-    let done = store.import_bundle(BundleReader::open(bundle)?, NOW)?.outcome;
+    let checked = store.check_bundle(BundleReader::open(bundle)?, None)?.outcome;
+    let done = store.import_bundle(BundleReader::open(bundle)?, None, NOW)?.outcome;
     assert_eq!(checked, done, "what was said before");
     Ok(done)
 }
@@ -81,11 +81,11 @@ fn a_session_that_is_held_does_not_grow_by_an_import() {
     writer.close().unwrap();
     let longer = bundle(&a, id);
     let writer = b.write(id, NOW).unwrap();
-    let held = b.import_bundle(BundleReader::open(&longer[..]).unwrap(), NOW);
+    let held = b.import_bundle(BundleReader::open(&longer[..]).unwrap(), None, NOW);
     assert!(matches!(held, Err(ImportError::Store(StoreError::Held { .. }))), "{held:?}");
     say(&*writer, "mine").unwrap();
     writer.close().unwrap();
-    let diverged = b.import_bundle(BundleReader::open(&longer[..]).unwrap(), NOW);
+    let diverged = b.import_bundle(BundleReader::open(&longer[..]).unwrap(), None, NOW);
     assert!(matches!(diverged, Err(ImportError::Diverged { .. })), "{diverged:?}");
     b.verify(id).unwrap();
 }

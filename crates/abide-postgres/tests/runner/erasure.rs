@@ -21,8 +21,8 @@ fn bundle(store: &PostgresStore, id: SessionId) -> Vec<u8> {
 }
 
 fn unerased(store: &PostgresStore, bundle: &[u8]) -> Vec<Seq> {
-    let checked = store.check_bundle(BundleReader::open(bundle).unwrap()).unwrap();
-    let done = store.import_bundle(BundleReader::open(bundle).unwrap(), NOW).unwrap();
+    let checked = store.check_bundle(BundleReader::open(bundle).unwrap(), None).unwrap();
+    let done = store.import_bundle(BundleReader::open(bundle).unwrap(), None, NOW).unwrap();
     assert_eq!(checked.unerased, done.unerased);
     done.unerased
 }

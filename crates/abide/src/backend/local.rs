@@ -20,16 +20,7 @@ impl Capabilities {
     /// The capabilities of a store on local files.
     #[must_use]
     pub fn of_local(store: &Arc<LocalStore>) -> Self {
-        Self {
-            home: Some(store.clone()),
-            projects: Some(store.clone()),
-            liveness: Some(store.clone()),
-            bundles: Some(store.clone()),
-            relay: Some(store.clone()),
-            maintenance: Some(store.clone()),
-            verifier: None,
-            files: Some(store.clone()),
-        }
+        Self { files: Some(store.clone()), ..Self::of_store(store) }
     }
 }
 

@@ -57,6 +57,31 @@ pub struct Capabilities {
     pub files: Option<Arc<LocalStore>>,
 }
 
+impl Capabilities {
+    /// The capabilities that the store on local files and the shared one have in common.
+    fn of_store<S>(store: &Arc<S>) -> Self
+    where
+        S: StoreHome
+            + ProjectRegistry
+            + LivenessProbe
+            + BundleStore
+            + ChildRelay
+            + Maintenance
+            + 'static,
+    {
+        Self {
+            home: Some(store.clone()),
+            projects: Some(store.clone()),
+            liveness: Some(store.clone()),
+            bundles: Some(store.clone()),
+            relay: Some(store.clone()),
+            maintenance: Some(store.clone()),
+            verifier: None,
+            files: None,
+        }
+    }
+}
+
 /// Where a store is and how it is recognised.
 pub trait StoreHome: fmt::Debug + Send + Sync {
     /// The store's location for display, without secrets.

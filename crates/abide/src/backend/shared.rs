@@ -228,16 +228,7 @@ impl Capabilities {
     /// The capabilities of a shared store.
     #[must_use]
     pub fn of_shared(store: &Arc<SharedStore>) -> Self {
-        Self {
-            home: Some(store.clone()),
-            projects: Some(store.clone()),
-            liveness: Some(store.clone()),
-            bundles: Some(store.clone()),
-            relay: Some(store.clone()),
-            maintenance: Some(store.clone()),
-            verifier: Some(store.clone()),
-            files: None,
-        }
+        Self { verifier: Some(store.clone()), ..Self::of_store(store) }
     }
 }
 
@@ -301,7 +292,7 @@ impl BundleStore for SharedStore {
         bundle: Bundle<'_>,
         project: Option<&str>,
     ) -> Result<ImportedBundle, Error> {
-        Ok(self.inner.check_bundle_of(bundle, project)?)
+        Ok(self.inner.check_bundle(bundle, project)?)
     }
 
     fn import_bundle(
@@ -310,7 +301,7 @@ impl BundleStore for SharedStore {
         project: Option<&str>,
         wait: Duration,
     ) -> Result<ImportedBundle, Error> {
-        Ok(self.inner.import_bundle_of(bundle, project, wait)?)
+        Ok(self.inner.import_bundle(bundle, project, wait)?)
     }
 }
 

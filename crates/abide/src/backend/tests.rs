@@ -1,3 +1,5 @@
+//! Tests: a store without capabilities.
+
 use abide_model::NewSession;
 use abide_testkit::MemoryStore;
 
