@@ -83,9 +83,9 @@ pub enum JournalItem<'a> {
         ended: bool,
     },
     /// Where a repair joined the journal across damage.
-    Seam {
-        /// The seam.
-        seam: RepairSplice,
+    Splice {
+        /// The splice.
+        splice: RepairSplice,
         /// The segment it is in.
         segment: u64,
         /// Where it starts.
@@ -215,7 +215,7 @@ impl Journal {
                         }
                         ControlFlow::Break(())
                     }
-                    ScannedPiece::Seam(_) | ScannedPiece::Bad => ControlFlow::Continue(()),
+                    ScannedPiece::Splice(_) | ScannedPiece::Bad => ControlFlow::Continue(()),
                 })
             })?;
             match session {
@@ -407,7 +407,7 @@ fn parent_in(segment: &Segment) -> Result<Option<SessionParent>, JournalError> {
                 }
                 ControlFlow::Break(())
             }
-            ScannedPiece::Header(_) | ScannedPiece::Seam(_) | ScannedPiece::Bad => {
+            ScannedPiece::Header(_) | ScannedPiece::Splice(_) | ScannedPiece::Bad => {
                 ControlFlow::Continue(())
             }
         })
@@ -461,8 +461,8 @@ impl Walker<'_, '_> {
                         self.bad(segment, place, bytes, DamageReason::Header);
                     }
                     ScannedPiece::Header(header) => self.header(&header),
-                    ScannedPiece::Seam(seam) => {
-                        let found = self.seam(index, segment, seam, place, after, ended);
+                    ScannedPiece::Splice(splice) => {
+                        let found = self.splice(index, segment, splice, place, after, ended);
                         if let Err(error) = found {
                             failed = Some(error);
                             self.done = true;
@@ -597,26 +597,26 @@ impl Walker<'_, '_> {
         Ok(())
     }
 
-    /// The repair knew that everything before its seam was acknowledged.
-    fn seam(
+    /// The repair knew that everything before its splice was acknowledged.
+    fn splice(
         &mut self,
         index: usize,
         segment: &Segment,
-        seam: RepairSplice,
+        splice: RepairSplice,
         offset: u64,
         end: u64,
         ended: bool,
     ) -> Result<(), JournalError> {
-        let first = seam.after.next();
+        let first = splice.after.next();
         let expected = self.expected.unwrap_or(first);
         if first < expected
             || (first > expected
-                && self.is_misplaced(expected, (first, seam.next), index, segment, end)?)
+                && self.is_misplaced(expected, (first, splice.next), index, segment, end)?)
         {
             self.bad(segment, offset, end - offset, DamageReason::Repeated);
             return Ok(());
         }
-        let lost = (first > expected).then_some((expected, seam.after));
+        let lost = (first > expected).then_some((expected, splice.after));
         if lost.is_some() || self.bad.is_some() {
             let bad = self.bad.take().unwrap_or_else(|| BadRegion {
                 segment: segment.number(),
@@ -630,9 +630,9 @@ impl Walker<'_, '_> {
                 return Ok(());
             }
         }
-        self.expected = Some(seam.next);
-        self.link = Some(seam.prev.link());
-        let found = JournalItem::Seam { seam, segment: segment.number(), offset, end, ended };
+        self.expected = Some(splice.next);
+        self.link = Some(splice.prev.link());
+        let found = JournalItem::Splice { splice, segment: segment.number(), offset, end, ended };
         self.done = (self.visit)(found).is_break();
         Ok(())
     }
@@ -680,7 +680,7 @@ impl Walker<'_, '_> {
                 match piece {
                     ScannedPiece::Line(line) => proven = proven.max(proven_by(&line)),
                     ScannedPiece::Header(header) => proven = proven.max(header.first.back(1)),
-                    ScannedPiece::Seam(seam) => proven = proven.max(seam.next.back(1)),
+                    ScannedPiece::Splice(splice) => proven = proven.max(splice.next.back(1)),
                     ScannedPiece::Bad => {}
                 }
                 ControlFlow::Continue(())
@@ -721,7 +721,7 @@ impl Walker<'_, '_> {
         };
         self.lines_behind(index, segment, behind, &mut |piece| match piece {
             ScannedPiece::Line(line) => judge(&line),
-            ScannedPiece::Header(_) | ScannedPiece::Seam(_) | ScannedPiece::Bad => {
+            ScannedPiece::Header(_) | ScannedPiece::Splice(_) | ScannedPiece::Bad => {
                 ControlFlow::Continue(())
             }
         })?;

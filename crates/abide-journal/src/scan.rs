@@ -60,8 +60,8 @@ pub enum ScannedPiece<'a> {
     Line(JournalLine<'a>),
     /// A good header.
     Header(SegmentHeader),
-    /// A good seam.
-    Seam(RepairSplice),
+    /// A good splice.
+    Splice(RepairSplice),
     /// Anything else.
     Bad,
 }
@@ -94,10 +94,10 @@ pub fn split<'a>(
     {
         return Ok(found(0, raw.len(), ScannedPiece::Header(header)));
     }
-    if RepairSplice::is_seam(raw)
-        && let Some(seam) = RepairSplice::read(raw, segment.path())?
+    if RepairSplice::is_splice(raw)
+        && let Some(splice) = RepairSplice::read(raw, segment.path())?
     {
-        return Ok(found(0, raw.len(), ScannedPiece::Seam(seam)));
+        return Ok(found(0, raw.len(), ScannedPiece::Splice(splice)));
     }
     if raw.len() < JournalLine::SHORTEST {
         return Ok(match raw {

@@ -98,7 +98,7 @@ impl RepairSplice {
 
     /// Do these bytes start a splice?
     #[must_use]
-    pub fn is_seam(line: &[u8]) -> bool {
+    pub fn is_splice(line: &[u8]) -> bool {
         line.starts_with(START)
     }
 
@@ -163,18 +163,18 @@ mod tests {
     }
 
     #[test]
-    fn a_seam_is_read_back_and_an_altered_one_is_none() {
+    fn a_splice_is_read_back_and_an_altered_one_is_none() {
         let link = Link(*b"abcdefghijkl");
         let sum = Sum::from_hash(&blake3::hash(b"x"));
         for prev in [ChainTarget::Link(link), ChainTarget::Sum(sum)] {
-            let seam =
+            let splice =
                 RepairSplice { repair: "r1".to_owned(), after: Seq(49), next: Seq(53), prev };
-            let line = seam.write();
+            let line = splice.write();
             let (bytes, end) = line.split_at(line.len() - 1);
             assert_eq!(end, b"\n");
-            assert!(RepairSplice::is_seam(bytes));
-            assert_eq!(read(bytes).as_ref(), Some(&seam));
-            assert_eq!(seam.lost(), Some((Seq(50), Seq(52))));
+            assert!(RepairSplice::is_splice(bytes));
+            assert_eq!(read(bytes).as_ref(), Some(&splice));
+            assert_eq!(splice.lost(), Some((Seq(50), Seq(52))));
             for at in 0..bytes.len() {
                 let mut altered = bytes.to_vec();
                 altered[at] ^= 1;

@@ -22,7 +22,7 @@ const SEGMENTS: usize = 4;
 enum Seen {
     Event { seq: u64, segment: u64, offset: u64, end: u64, ended: bool, bytes: Vec<u8> },
     Damage { offset: u64, bytes: u64, reason: String, lost: Option<(Seq, Seq)> },
-    Seam { after: u64, next: u64, segment: u64, offset: u64, end: u64 },
+    Splice { after: u64, next: u64, segment: u64, offset: u64, end: u64 },
     Torn { segment: u64, offset: u64, bytes: u64 },
 }
 
@@ -77,8 +77,8 @@ fn walk(journal: &Journal, mark: Option<AcknowledgedEnd>) -> Option<Vec<Seen>> {
                 reason: damage.reason.to_string(),
                 lost: damage.lost,
             },
-            JournalItem::Seam { seam, segment, offset, end, .. } => {
-                Seen::Seam { after: seam.after.0, next: seam.next.0, segment, offset, end }
+            JournalItem::Splice { splice, segment, offset, end, .. } => {
+                Seen::Splice { after: splice.after.0, next: splice.next.0, segment, offset, end }
             }
             JournalItem::Torn { segment, offset, bytes, .. } => {
                 Seen::Torn { segment, offset, bytes }
@@ -117,9 +117,9 @@ fn look(seen: &[Seen], segments: &[Vec<u8>]) {
                 assert!(at == 0 || last < (*seq, (*segment, *offset)), "out of order");
                 last = (*seq, (*segment, *offset));
             }
-            Seen::Seam { after, next, segment, offset, end } => {
-                assert!(after < next && offset < end, "a seam that joins nothing");
-                assert!(at == 0 || last.0 <= *after, "a seam that goes back");
+            Seen::Splice { after, next, segment, offset, end } => {
+                assert!(after < next && offset < end, "a splice that joins nothing");
+                assert!(at == 0 || last.0 <= *after, "a splice that goes back");
                 last = (next - 1, (*segment, *offset));
             }
             Seen::Damage { lost: Some((first, last)), .. } => assert!(first <= last),

@@ -546,7 +546,7 @@ impl Cleaner<'_> {
                     }
                 }
                 JournalItem::Damage(_) => damaged = true,
-                JournalItem::Torn { .. } | JournalItem::Seam { .. } => {}
+                JournalItem::Torn { .. } | JournalItem::Splice { .. } => {}
             }
             ControlFlow::Continue(())
         });

@@ -216,7 +216,7 @@ impl Collector<'_> {
                         ControlFlow::Break(())
                     }
                     // A torn tail was never acknowledged; the next writer cuts it off.
-                    JournalItem::Torn { .. } | JournalItem::Seam { .. } => {
+                    JournalItem::Torn { .. } | JournalItem::Splice { .. } => {
                         ControlFlow::Continue(())
                     }
                 }

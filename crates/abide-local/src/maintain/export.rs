@@ -152,10 +152,10 @@ fn survey(
                     return ControlFlow::Break(());
                 }
             }
-            JournalItem::Seam { seam, .. } => {
-                lost = Some(match seam.lost() {
+            JournalItem::Splice { splice, .. } => {
+                lost = Some(match splice.lost() {
                     Some((first, last)) => format!("events {first} to {last} are lost"),
-                    None => format!("event {} was reconstructed", seam.after),
+                    None => format!("event {} was reconstructed", splice.after),
                 });
                 return ControlFlow::Break(());
             }

@@ -358,7 +358,7 @@ impl LocalReader {
 pub(crate) fn note_of(found: &JournalItem<'_>) -> Option<ReadFinding> {
     match found {
         // A repair has already named what is lost there.
-        JournalItem::Event { .. } | JournalItem::Seam { .. } => None,
+        JournalItem::Event { .. } | JournalItem::Splice { .. } => None,
         JournalItem::Damage(damage) => Some(ReadFinding::Damage {
             place: format!("{} at byte {}", shown(&damage.path), damage.offset),
             reason: damage.reason.to_string(),

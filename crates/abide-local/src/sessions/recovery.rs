@@ -42,9 +42,9 @@ impl RecoveryScan {
     }
 
     /// Continues after a splice. If that is the last line, the next one is chained to what it says.
-    fn pass(&mut self, seam: &RepairSplice, segment: u64, (offset, end): (u64, u64), ended: bool) {
-        let sum = seam.prev.sum();
-        self.end = JournalEnd { segment, offset: end, seq: seam.next.back(1), sum };
+    fn pass(&mut self, splice: &RepairSplice, segment: u64, (offset, end): (u64, u64), ended: bool) {
+        let sum = splice.prev.sum();
+        self.end = JournalEnd { segment, offset: end, seq: splice.next.back(1), sum };
         self.line = offset;
         self.ended = ended;
     }
@@ -137,8 +137,8 @@ fn look_from(
             look.ended = ended;
             ControlFlow::Continue(())
         }
-        JournalItem::Seam { seam, segment, offset, end, ended } => {
-            look.pass(&seam, segment, (offset, end), ended);
+        JournalItem::Splice { splice, segment, offset, end, ended } => {
+            look.pass(&splice, segment, (offset, end), ended);
             ControlFlow::Continue(())
         }
         JournalItem::Damage(damage) => {
@@ -274,8 +274,8 @@ fn fold_with_rewinds(
                     look.at = look.at.max(event.at);
                 }
             }
-            JournalItem::Seam { seam, segment, offset, end, ended } => {
-                look.pass(&seam, segment, (offset, end), ended);
+            JournalItem::Splice { splice, segment, offset, end, ended } => {
+                look.pass(&splice, segment, (offset, end), ended);
             }
             JournalItem::Damage(damage) => look.damage.push(damage),
             JournalItem::Torn { segment, offset, bytes, .. } => {

@@ -23,7 +23,7 @@ struct ReadableRecord {
 #[derive(Debug, Clone)]
 enum ReadableRecordKind {
     Line { seq: Seq, prev: Link, sum: Sum },
-    Seam(RepairSplice),
+    Splice(RepairSplice),
 }
 
 /// What is known of the file of a segment.
@@ -86,7 +86,7 @@ const MOST_MISSING: u64 = 65_536;
 enum SegmentPart {
     Keep { offset: u64, end: u64, ended: bool, is_line: bool },
     Line(Vec<u8>),
-    Seam(Vec<u8>),
+    Splice(Vec<u8>),
 }
 
 impl JournalSurvey {
@@ -122,13 +122,13 @@ impl JournalSurvey {
                         ReadableRecordKind::Line { seq: line.seq, prev: line.prev, sum: line.sum };
                     standing.push(ReadableRecord { segment, offset, end, ended, what });
                 }
-                JournalItem::Seam { seam, segment, offset, end, ended } => {
+                JournalItem::Splice { splice, segment, offset, end, ended } => {
                     standing.push(ReadableRecord {
                         segment,
                         offset,
                         end,
                         ended,
-                        what: ReadableRecordKind::Seam(seam),
+                        what: ReadableRecordKind::Splice(splice),
                     });
                 }
                 JournalItem::Torn { segment, offset, .. } => torn = Some((segment, offset)),
@@ -181,8 +181,8 @@ impl JournalSurvey {
                 .unwrap_or(segment);
             let (next, prev) = match &one.what {
                 ReadableRecordKind::Line { seq, prev, .. } => (*seq, Some(*prev)),
-                ReadableRecordKind::Seam(seam) if joining.fills(seam) => continue,
-                ReadableRecordKind::Seam(seam) => (seam.after.next(), None),
+                ReadableRecordKind::Splice(splice) if joining.fills(splice) => continue,
+                ReadableRecordKind::Splice(splice) => (splice.after.next(), None),
             };
             headers.entry(gap).or_insert((joining.last.0, joining.last.1.sum()));
             parts.entry(gap).or_default().extend(joining.bridge(next, prev));
@@ -196,7 +196,7 @@ impl JournalSurvey {
             parts.entry(segment).or_default().push(keep);
             joining.last = match &one.what {
                 ReadableRecordKind::Line { seq, sum, .. } => (*seq, ChainTarget::Sum(*sum)),
-                ReadableRecordKind::Seam(seam) => (seam.next.back(1), seam.prev),
+                ReadableRecordKind::Splice(splice) => (splice.next.back(1), splice.prev),
             };
         }
         let end = self.mark.map_or(Seq::ZERO, |mark| mark.seq).max(last);
@@ -297,7 +297,7 @@ impl JournalSurvey {
                     new.bytes.extend_from_slice(bytes);
                     new.again += 1;
                 }
-                SegmentPart::Seam(bytes) => new.bytes.extend_from_slice(bytes),
+                SegmentPart::Splice(bytes) => new.bytes.extend_from_slice(bytes),
             }
         }
         Ok(new)
@@ -317,8 +317,8 @@ struct GapJoiner<'a> {
 
 impl GapJoiner<'_> {
     /// Whether more is now known between the two sides of a splice than when it was written.
-    fn fills(&self, seam: &RepairSplice) -> bool {
-        seam.lost().is_some_and(|(first, last)| self.again.range(first..=last).next().is_some())
+    fn fills(&self, splice: &RepairSplice) -> bool {
+        splice.lost().is_some_and(|(first, last)| self.again.range(first..=last).next().is_some())
     }
 
     /// What comes between the last line and that of `next`, which is chained to `prev`, or if that
@@ -330,7 +330,7 @@ impl GapJoiner<'_> {
             let again = self.again;
             for (seq, (event, objects)) in again.range(from..next) {
                 if *seq > self.last.0.next() {
-                    parts.push(self.seam(*seq, self.last.1));
+                    parts.push(self.splice(*seq, self.last.1));
                 }
                 let mut bytes = Vec::new();
                 let (salt, link) = ((self.salt)(), self.last.1.link());
@@ -343,16 +343,16 @@ impl GapJoiner<'_> {
         let chained = prev.is_none_or(|prev| prev == self.last.1.link());
         if self.last.0.next() < next || !chained {
             let prev = prev.map_or(self.last.1, ChainTarget::Link);
-            parts.push(self.seam(next, prev));
+            parts.push(self.splice(next, prev));
         }
         parts
     }
 
-    fn seam(&mut self, next: Seq, prev: ChainTarget) -> SegmentPart {
-        let seam = RepairSplice { repair: self.repair.to_owned(), after: self.last.0, next, prev };
-        self.lost.extend(seam.lost());
+    fn splice(&mut self, next: Seq, prev: ChainTarget) -> SegmentPart {
+        let splice = RepairSplice { repair: self.repair.to_owned(), after: self.last.0, next, prev };
+        self.lost.extend(splice.lost());
         self.last = (next.back(1), prev);
-        SegmentPart::Seam(seam.write())
+        SegmentPart::Splice(splice.write())
     }
 }
 

@@ -50,7 +50,7 @@ impl Doctor<'_> {
                         || line.seq > past.own_first();
                 }
                 // A repair has joined them.
-                JournalItem::Seam { .. } => chained = true,
+                JournalItem::Splice { .. } => chained = true,
                 _ => return ControlFlow::Continue(()),
             }
             ControlFlow::Break(())

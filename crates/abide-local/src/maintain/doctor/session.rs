@@ -36,7 +36,7 @@ pub(super) struct WalkedJournal {
     damaged: bool,
     lost: Vec<(Seq, Seq)>,
     /// What splices call lost.
-    seamed: Vec<(Seq, Seq)>,
+    spliced: Vec<(Seq, Seq)>,
     /// Recoveries that were not undone, with their events.
     pub(super) recoveries: Vec<(Seq, Recovery)>,
 }
@@ -144,7 +144,7 @@ impl Doctor<'_> {
                         )),
                     }
                 }
-                JournalItem::Seam { seam, .. } => lines.seamed.extend(seam.lost()),
+                JournalItem::Splice { splice, .. } => lines.spliced.extend(splice.lost()),
                 JournalItem::Damage(damage) => {
                     lines.damaged = true;
                     lines.lost.extend(damage.lost);
@@ -439,7 +439,7 @@ impl WalkedJournal {
             let mut named = self.recoveries.iter().flat_map(|(_, fact)| &fact.lost);
             named.any(|(from, to)| from <= first && last <= to)
         };
-        self.seamed.iter().filter(|range| !named(range)).copied().collect()
+        self.spliced.iter().filter(|range| !named(range)).copied().collect()
     }
 
     fn take(&mut self, event: &Event, numbers: &mut CheckpointNumbers) {

@@ -440,7 +440,7 @@ impl Eraser<'_> {
                     }
                 }
                 JournalItem::Damage(found) => damage = Some(found),
-                JournalItem::Torn { .. } | JournalItem::Seam { .. } => {}
+                JournalItem::Torn { .. } | JournalItem::Splice { .. } => {}
             }
             ControlFlow::Continue(())
         });

@@ -313,7 +313,7 @@ impl Importer<'_> {
                 }
                 .into());
             }
-            JournalItem::Damage(_) | JournalItem::Torn { .. } | JournalItem::Seam { .. } => {
+            JournalItem::Damage(_) | JournalItem::Torn { .. } | JournalItem::Splice { .. } => {
                 return Ok(ControlFlow::Continue(()));
             }
         };
