@@ -208,3 +208,75 @@ impl<'s> SegmentScan<'s> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use crate::StorageFile;
+
+    use super::*;
+
+    /// A file of line breaks, with `{}` after them. Counts the bytes that are read.
+    #[derive(Debug)]
+    struct BlankFile {
+        blank: u64,
+        read: AtomicU64,
+    }
+
+    impl StorageFile for BlankFile {
+        fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+            let end = b"{}\n";
+            let left = (self.blank + end.len() as u64).saturating_sub(offset);
+            let read = buf.len().min(usize::try_from(left).unwrap());
+            for (at, byte) in (offset..).zip(&mut buf[..read]) {
+                let behind = at.checked_sub(self.blank).map(|behind| behind as usize);
+                *byte = behind.map_or(b'\n', |behind| end[behind]);
+            }
+            self.read.fetch_add(read as u64, Ordering::Relaxed);
+            Ok(read)
+        }
+
+        fn write_at(&self, _: &[u8], _: u64) -> io::Result<usize> {
+            Err(io::ErrorKind::ReadOnlyFilesystem.into())
+        }
+
+        fn len(&self) -> io::Result<u64> {
+            Ok(self.blank + 3)
+        }
+
+        fn truncate(&self, _: u64) -> io::Result<()> {
+            Err(io::ErrorKind::ReadOnlyFilesystem.into())
+        }
+
+        fn sync(&self) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn reserve(&self, _: u64, _: u64) {}
+    }
+
+    #[test]
+    fn empty_lines_are_skipped_together_and_their_bytes_read_once() {
+        for blank in [0, 1, 2, 16 << 10, 1 << 20, 5_000_000] {
+            let file = Arc::new(BlankFile { blank, read: AtomicU64::new(0) });
+            let segment = Segment::over(file.clone());
+            let (mut empty, mut lines) = (0, Vec::new());
+            let mut visit = |offset: u64, raw: &[u8], whole: bool| {
+                match raw {
+                    [] => empty += 1,
+                    _ => lines.push((offset, raw.to_vec(), whole)),
+                }
+                Ok(ControlFlow::Continue(()))
+            };
+            let end = SegmentScan::new(&segment).chunks(0, &mut visit).unwrap();
+            assert_eq!(end, ScanEnd::End);
+            assert_eq!(lines, [(blank, b"{}".to_vec(), true)]);
+            // At most one of each buffer.
+            assert!(empty <= blank.div_ceil(READ as u64) + 1, "{empty} visits of {blank}");
+            assert_eq!(file.read.load(Ordering::Relaxed), blank + 3);
+        }
+    }
+}

@@ -87,6 +87,12 @@ impl Segment {
         Ok(Self { number: name.number, path, bytes })
     }
 
+    /// A plain segment over an open file.
+    #[cfg(test)]
+    pub(crate) fn over(file: Arc<dyn StorageFile>) -> Self {
+        Self { number: 1, path: PathBuf::from("segment"), bytes: SegmentBytes::Plain(file) }
+    }
+
     /// Its number.
     #[must_use]
     pub const fn number(&self) -> u64 {

@@ -429,6 +429,31 @@ fn a_call_that_a_kill_cut_off_is_settled_before_the_next_prompt() {
 }
 
 #[test]
+fn the_result_of_a_call_that_was_cut_off_stands_before_a_message_that_follows_it() {
+    let mut story = RecordedSession::new();
+    story.prompt("x");
+    story.update(r#"{"sessionUpdate":"tool_call","toolCallId":"c1","title":"Edit"}"#);
+    story.translator = Translator::new("agent").resuming(&story.state);
+    // The agent speaks before it is asked: its message ends with the next prompt.
+    assert_eq!(story.update(&chunk(AGENT, "Here again")).0, lines(&[]));
+    let told = story.prompt("y").0;
+    let unknown = format!(
+        r#"tool.finished {{"call":"c1","ok":false,"result":"{}"}}"#,
+        abide::event::OUTCOME_UNKNOWN
+    );
+    assert_eq!(
+        told,
+        lines(&[
+            &unknown,
+            r#"message.added {"role":"assistant","content":[{"type":"text","text":"Here again"}]}"#,
+            r#"turn.started {"agent":"agent","role":"agent"}"#,
+            r#"message.added {"role":"user","content":[{"type":"text","text":"y"}]}"#,
+        ])
+    );
+    assert_eq!(story.state.calls.iter().count(), 0);
+}
+
+#[test]
 fn permissions_are_recorded_before_they_pass() {
     let mut story = RecordedSession::new();
     story.prompt("x");

@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use abide_model::{EventRange, Fact, MessageContent, SessionId, Store};
+use abide_model::{
+    AnomalyPolicy, Durability, EventRange, Fact, Kind, MessageContent, SessionId, Store,
+};
 use abide_postgres::{PostgresOptions, PostgresStore};
 
-use crate::support::{database, new_session, say, store};
+use crate::support::{database, message, new_session, say, store};
 
 fn said(store: &PostgresStore, id: SessionId) -> Vec<String> {
     let reader = store.read(id).unwrap();
@@ -57,6 +59,29 @@ fn what_is_acknowledged_while_another_thread_closes_is_there() {
         assert_eq!(there.len(), all.len(), "nothing that was refused is there");
         store.verify(id).unwrap();
     }
+}
+
+#[test]
+fn a_panic_that_drops_a_writer_closes_its_session() {
+    let Some(url) = database() else { return };
+    let store = store(&url, PostgresOptions::default());
+    let (id, writer) = new_session(&*store);
+    let work = move || {
+        say(&*writer, "acknowledged").unwrap();
+        let staged = vec![message("staged")];
+        let _ticket = writer.append(staged, Durability::Synced, AnomalyPolicy::Keep).unwrap();
+        panic!("on purpose");
+    };
+    let panic = std::thread::spawn(work).join().unwrap_err();
+    assert_eq!(panic.downcast_ref(), Some(&"on purpose"), "it is not replaced by another");
+    // Nobody holds the session: there is no lease to wait for.
+    let writer = store.write(id, Duration::ZERO).unwrap();
+    assert_eq!(said(&store, id), ["acknowledged", "staged"]);
+    let events = store.read(id).unwrap().page(EventRange::ALL).unwrap().events;
+    assert_eq!(events.last().unwrap().kind, Kind::WRITER_CLOSED);
+    say(&*writer, "after").unwrap();
+    writer.close().unwrap();
+    store.verify(id).unwrap();
 }
 
 #[test]
