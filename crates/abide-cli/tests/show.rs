@@ -232,22 +232,21 @@ fn the_transcript_gives_every_event_back() {
     let head: Vec<_> = text.stdout().lines().take(30).collect();
     insta::assert_snapshot!(head.join("\n"), @r#"
     === TASK [SHORT] ===
-    Format: abide transcript 1
+    Format: abide transcript 2
     Id: [ID]
     Created: [TIME]
     Title: Fix the parser
     Workspace: [TEMP]/project
     Key: s
 
-    @1 [TIME] session.created {"session":"[ID]","title":"Fix the parser","workspace":"[TEMP]/project","key":"s"}
-    @2 [TIME] writer.opened {"epoch":1,"by":"abide (process [N] on [HOST]) since [TIME]"}
-
     === REQUEST ===
     User:
         The parser drops
         the last line.
-    @3 [TIME] message.added {"role":"user","content":<text>}
 
+    @1 [TIME] session.created {"session":"[ID]","title":"Fix the parser","workspace":"[TEMP]/project","key":"s"}
+    @2 [TIME] writer.opened {"epoch":1,"by":"abide (process [N] on [HOST]) since [TIME]"}
+    @3 [TIME] message.added {"role":"user","content":<text>}
     @end 3 {"section":"request","created":"[TIME]"} [SUM]
 
     === EXECUTION ===
@@ -257,6 +256,7 @@ fn the_transcript_gives_every_event_back() {
     Reason: It is a bug.
     Duration: [SPAN]
     [Content]
+
     @4 [TIME] turn.started {"agent":"arbiter","role":"arbiter"}
     @5 [TIME] turn.decided {"selected":"coder","reason":"It is a bug."}
     @6 [TIME] turn.finished {"status":"done"}

@@ -11,7 +11,9 @@ use crate::visible;
 /// The prefix of a chunk's end line.
 pub(crate) const END: &str = "@end ";
 /// The second line of every transcript.
-pub(crate) const FORMAT: &str = "Format: abide transcript 1";
+pub(crate) const FORMAT: &str = "Format: abide transcript 2";
+/// The second line of a transcript of the first version, whose stamps follow their texts.
+pub(crate) const FIRST_FORMAT: &str = "Format: abide transcript 1";
 
 /// The placeholder for an outline that is not stored.
 const NO_OUTLINE: &str = "-";

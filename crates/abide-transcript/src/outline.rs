@@ -97,8 +97,8 @@ pub(crate) struct Outline {
 pub(crate) struct OutlineChange {
     pub(crate) place: EventPlace,
     pub(crate) role: HeadingRole,
-    /// The call it finished, and whether that succeeded.
-    pub(crate) finished: Option<(CallOutline, bool)>,
+    /// The call it finished.
+    pub(crate) finished: Option<CallOutline>,
 }
 
 /// Which section an event belongs to.
@@ -179,7 +179,7 @@ impl Outline {
             Some(Fact::ToolResult(result)) => {
                 let id = short::start(&result.call.0, NAME);
                 let at = self.calls.iter().position(|call| call.call == id);
-                finished = at.map(|at| (self.calls.remove(at), result.ok));
+                finished = at.map(|at| self.calls.remove(at));
             }
             Some(Fact::FileTouched(touch)) if touch.op != abide_model::FileOp::Read => {
                 self.modified(touch.to.as_ref().unwrap_or(&touch.path));

@@ -3,9 +3,11 @@
 //! A chunk with a wrong checksum yields no events, nor does anything after it. Time is linear in
 //! the input, whatever it holds.
 
+use std::collections::VecDeque;
+
 use abide_model::{Event, Seq};
 
-use crate::chunk::{self, ChunkSum, END, FORMAT};
+use crate::chunk::{self, ChunkSum, END, FIRST_FORMAT, FORMAT};
 use crate::entry::{self, INDENT};
 
 /// A transcript that cannot be parsed: where and why.
@@ -110,29 +112,28 @@ pub(crate) fn events(
     last: &mut Seq,
 ) -> Result<Vec<Event>, ParseError> {
     let mut events = Vec::new();
-    let mut texts: Vec<Vec<&str>> = Vec::new();
+    let mut texts: VecDeque<Vec<&str>> = VecDeque::new();
     let mut in_text = false;
     for line in text.split_inclusive('\n') {
         let here = offset;
         offset += line.len();
         let line = line.strip_suffix('\n').unwrap_or(line);
         if let Some(line) = line.strip_prefix(INDENT) {
-            match texts.last_mut().filter(|_| in_text) {
+            match texts.back_mut().filter(|_| in_text) {
                 Some(run) => run.push(line),
-                None => texts.push(vec![line]),
+                None => texts.push_back(vec![line]),
             }
             in_text = true;
             continue;
         }
         in_text = false;
         if line.starts_with('@') {
-            let event = entry::read(line, &texts)
+            let event = entry::read(line, &mut texts)
                 .ok_or_else(|| TranscriptChunks::error(here, ParseReason::NotAnEvent))?;
             if event.seq <= *last {
                 return Err(TranscriptChunks::error(here, ParseReason::OutOfOrder));
             }
             *last = event.seq;
-            texts.clear();
             events.push(event);
         }
     }
@@ -152,11 +153,13 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<Event>, ParseError> {
     Ok(events)
 }
 
-/// Whether the bytes start with the header of this version.
+/// Whether the bytes start with the header of a known version.
 fn begins(bytes: &[u8]) -> bool {
     let mut lines = bytes.splitn(3, |byte| *byte == b'\n');
     lines.next().is_some_and(|line| line.starts_with(b"=== TASK"))
-        && lines.next() == Some(FORMAT.as_bytes())
+        && lines
+            .next()
+            .is_some_and(|line| [FORMAT, FIRST_FORMAT].map(str::as_bytes).contains(&line))
         && lines.next().is_some()
 }
 

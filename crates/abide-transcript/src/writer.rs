@@ -1,6 +1,7 @@
 //! Writes a transcript: events in, chunks of text out, each to be appended to the file.
 //!
-//! A chunk is a run of consecutive events. It ends when a turn begins or ends, when the session's
+//! A chunk is a run of consecutive events: first what people read, then the stamps of the events,
+//! from which programs read them back. It ends when a turn begins or ends, when the session's
 //! status changes, when the writer closes the session, or when it is large, so that all facts of a
 //! heading are known before it is written. Chunk boundaries depend on the events alone, never on
 //! when output is requested.
@@ -9,7 +10,7 @@ use std::fmt::Write;
 
 use abide_model::{
     Event, Fact, Kind, KnownBlock, MessageBlock, MessageContent, Seq, SessionId, Timestamp,
-    TurnNumber, TurnRole,
+    ToolResult, TurnNumber, TurnRole,
 };
 
 use crate::chunk::{ChunkChain, ChunkSum, FORMAT};
@@ -60,7 +61,9 @@ struct PendingChunkEvent {
     role: HeadingRole,
     /// The heading lines this event provides.
     facts: Vec<String>,
+    /// Its texts, with their labels.
     text: String,
+    stamp: String,
     at: Timestamp,
     /// The start of the user's message, if it is one.
     request: Option<String>,
@@ -121,19 +124,16 @@ impl TranscriptWriter {
         let entry = TranscriptEntry::of(event);
         let mut text = String::new();
         for part in &entry.texts {
-            let called = finished.as_ref().map(|(call, _)| call);
-            let _ = writeln!(text, "{}:", label(event, fact, &part.pointer, called));
+            let _ = writeln!(text, "{}:", label(event, fact, &part.pointer, finished.as_ref()));
             text.push_str(&part.lines);
         }
-        text.push_str(&entry.stamp);
-        text.push('\n');
         if !entry.texts.is_empty() {
             text.push('\n');
         }
-        if let Some((call, ok)) = finished {
-            self.log.push(log_line(&call, if ok { "ok" } else { "failed" }));
+        if let (Some(call), Some(Fact::ToolResult(result))) = (finished, fact) {
+            self.log.push(log_line(&call, &outcome(&call, result, event.at)));
         }
-        self.pending_bytes += text.len();
+        self.pending_bytes += text.len() + entry.stamp.len();
         let facts = heading_facts(event, fact, &self.outline);
         let request = said_by_user(fact);
         self.pending.push(PendingChunkEvent {
@@ -141,6 +141,7 @@ impl TranscriptWriter {
             role,
             facts,
             text,
+            stamp: entry.stamp,
             at: event.at,
             request,
         });
@@ -177,7 +178,7 @@ impl TranscriptWriter {
         let request = self.pending.iter().find_map(|pending| pending.request.clone());
         let mut turn: Option<TurnNumber> = None;
         let mut seen: Vec<TurnNumber> = Vec::new();
-        let mut after_stamp = false;
+        let mut stamps = String::new();
         for pending in std::mem::take(&mut self.pending) {
             let section = next_section(self.outline.section, pending.role);
             if section != self.outline.section || pending.role == HeadingRole::Result {
@@ -193,28 +194,28 @@ impl TranscriptWriter {
                 }
                 self.outline.section = section;
                 self.outline.in_turn = false;
-                (turn, after_stamp) = (None, false);
+                turn = None;
                 heading(&mut out, section);
                 if section == TranscriptSection::Result {
                     self.result_heading(&mut out, &pending);
                 }
             }
-            let outside = pending.turn.is_none() && pending.role != HeadingRole::Housekeeping;
-            if pending.turn.is_some() && pending.turn != turn || outside && self.outline.in_turn {
-                let again = pending.turn.is_some_and(|turn| seen.contains(&turn));
+            let again = pending.turn.is_some_and(|turn| seen.contains(&turn));
+            let silent = pending.text.is_empty();
+            let enters = pending.turn.is_some() && pending.turn != turn && !(again && silent);
+            if enters || pending.turn.is_none() && self.outline.in_turn && !silent {
                 seen.extend(pending.turn);
                 turn = pending.turn;
                 self.outline.in_turn = turn.is_some();
                 self.turn_heading(&mut out, turn, again);
-                after_stamp = false;
-            }
-            if after_stamp && !pending.text.starts_with('@') {
-                separate(&mut out);
             }
             out.push_str(&pending.text);
-            after_stamp = true;
+            stamps.push_str(&pending.stamp);
+            stamps.push('\n');
         }
         self.write_log(&mut out);
+        separate(&mut out);
+        out.push_str(&stamps);
         self.outline.end_chunk();
         self.chain.close(&mut out, self.last, &self.outline);
         self.pending_bytes = 0;
@@ -342,6 +343,41 @@ fn turn_facts(out: &mut String, turn: &TurnOutline) {
     }
     if turn.role == TurnRole::Agent {
         let _ = writeln!(out, "Tool Calls: {}", turn.calls);
+    }
+}
+
+/// How a call ended: its size, exit code and duration, as far as they are known.
+fn outcome(call: &CallOutline, result: &ToolResult, at: Timestamp) -> String {
+    let mut outcome = if result.ok { "ok" } else { "failed" }.to_owned();
+    if let Some(result) = &result.result {
+        let told = ToldResult::of(result.get());
+        let _ = write!(outcome, ", {} bytes", short::thousands(told.bytes));
+        if let Some(code) = told.exit_code {
+            let _ = write!(outcome, ", exit code {code}");
+        }
+    }
+    let _ = write!(outcome, ", {}", short::between(call.at, at));
+    outcome
+}
+
+/// What a recorded result says of itself.
+struct ToldResult {
+    /// The bytes of its text, or of its JSON if it is not a text.
+    bytes: u64,
+    exit_code: Option<i64>,
+}
+
+impl ToldResult {
+    fn of(json: &str) -> Self {
+        #[derive(serde::Deserialize)]
+        struct ExitCode {
+            #[serde(alias = "exitCode", alias = "exit_status")]
+            exit_code: Option<i64>,
+        }
+        let text = serde_json::from_str::<String>(json).ok();
+        let bytes = text.map_or(json.len(), |text| text.len());
+        let exit_code = serde_json::from_str::<ExitCode>(json).ok().and_then(|it| it.exit_code);
+        Self { bytes: bytes as u64, exit_code }
     }
 }
 

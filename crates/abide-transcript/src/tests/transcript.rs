@@ -47,22 +47,21 @@ fn a_session_reads_like_a_story() {
     assert_eq!(parse(text.as_bytes()).unwrap(), events);
     insta::assert_snapshot!(text, @r#"
     === TASK edn9te ===
-    Format: abide transcript 1
+    Format: abide transcript 2
     Id: 019a8519-0200-7503-9294-f2065da4d5ae
     Created: 2025-11-15T01:20:01.500Z
     Title: Fix the parser
     Agent: coder
 
-    @1 2025-11-15T01:20:01.500Z session.created {"session":"019a8519-0200-7503-9294-f2065da4d5ae","title":"Fix the parser","agent":"coder"}
-    @2 2025-11-15T01:20:03.000Z writer.opened {"epoch":1,"by":"abide"}
-
     === REQUEST ===
     User:
         The parser drops
         the last line.
-    @3 2025-11-15T01:20:04.500Z message.added {"role":"user","content":<text>}
 
-    @end 3 {"section":"request","created":"2025-11-15T01:20:01.500Z"} 9Yq-CDAzYzF3iXpvmECx
+    @1 2025-11-15T01:20:01.500Z session.created {"session":"019a8519-0200-7503-9294-f2065da4d5ae","title":"Fix the parser","agent":"coder"}
+    @2 2025-11-15T01:20:03.000Z writer.opened {"epoch":1,"by":"abide"}
+    @3 2025-11-15T01:20:04.500Z message.added {"role":"user","content":<text>}
+    @end 3 {"section":"request","created":"2025-11-15T01:20:01.500Z"} pHYQ5k4ZcDtt7r751ojm
 
     === EXECUTION ===
 
@@ -71,10 +70,11 @@ fn a_session_reads_like_a_story() {
     Reason: It is a bug.
     Duration: 3s
     [Content]
+
     @4 2025-11-15T01:20:06.000Z turn.started {"agent":"arbiter","role":"arbiter"}
     @5 2025-11-15T01:20:07.500Z turn.decided {"selected":"coder","reason":"It is a bug."}
     @6 2025-11-15T01:20:09.000Z turn.finished {"status":"done"}
-    @end 6 - 3KkcAYN9UpFridfiO1Xw
+    @end 6 - cgucLRl-RM5eI6hUu3TQ
 
     --- Turn 2: coder ---
     Status: done
@@ -82,35 +82,29 @@ fn a_session_reads_like_a_story() {
     Tokens: 1,200 in, 34 out
     Tool Calls: 2
     [Content]
-    @7 2025-11-15T01:20:10.500Z turn.started {"agent":"coder"}
-
     Assistant:
         I run the tests.
-    @8 2025-11-15T01:20:12.000Z message.added {"role":"assistant","content":[{"type":"text","text":<text>}]}
-
-    @9 2025-11-15T01:20:13.500Z tool.called {"call":"c1","name":"bash","arguments":{"command":"cargo test"}}
 
     bash result:
         1 passed
         1 failed
         
-    @10 2025-11-15T01:20:15.000Z tool.finished {"call":"c1","ok":false,"result":<text>}
 
+    [Tool Log]
+    01:20:13 bash cargo test -> failed, 18 bytes, 1.5s
+    01:20:16 edit src/parser.rs -> no result yet
+
+    @7 2025-11-15T01:20:10.500Z turn.started {"agent":"coder"}
+    @8 2025-11-15T01:20:12.000Z message.added {"role":"assistant","content":[{"type":"text","text":<text>}]}
+    @9 2025-11-15T01:20:13.500Z tool.called {"call":"c1","name":"bash","arguments":{"command":"cargo test"}}
+    @10 2025-11-15T01:20:15.000Z tool.finished {"call":"c1","ok":false,"result":<text>}
     @11 2025-11-15T01:20:16.500Z tool.called {"call":"c2","name":"edit","arguments":{"path":"src/parser.rs"}}
     @12 2025-11-15T01:20:18.000Z file.touched {"path":"src/parser.rs","op":"write"}
     @13 2025-11-15T01:20:19.500Z turn.finished {"status":"done","usage":{"input_tokens":1200,"output_tokens":34}}
+    @end 13 {"section":"execution","in_turn":true,"created":"2025-11-15T01:20:01.500Z","places":{"last_turn":2,"open_turns":{},"changes":[[4,"",1],[6,"",null],[7,"",2],[13,"",null]]},"calls":[{"call":"c2","name":"edit","target":"src/parser.rs","at":"2025-11-15T01:20:16.500Z","turn":2,"shown":true}],"files":["src/parser.rs"]} mavfT2nbsGuqE_WL3a0Z
 
     [Tool Log]
-    01:20:13 bash cargo test -> failed
-    01:20:16 edit src/parser.rs -> no result yet
-
-    @end 13 {"section":"execution","in_turn":true,"created":"2025-11-15T01:20:01.500Z","places":{"last_turn":2,"open_turns":{},"changes":[[4,"",1],[6,"",null],[7,"",2],[13,"",null]]},"calls":[{"call":"c2","name":"edit","target":"src/parser.rs","at":"2025-11-15T01:20:16.500Z","turn":2,"shown":true}],"files":["src/parser.rs"]} p3m-14Xt_lwVjNmpAXBA
-
-    --- Outside of turns ---
-    @14 2025-11-15T01:20:21.000Z tool.finished {"call":"c2"}
-
-    [Tool Log]
-    01:20:16 edit src/parser.rs -> ok
+    01:20:16 edit src/parser.rs -> ok, 4.5s
 
     === RESULT ===
     Status: completed
@@ -118,20 +112,74 @@ fn a_session_reads_like_a_story() {
     Files Modified: src/parser.rs
     Summary:
         Fixed.
-    @15 2025-11-15T01:20:22.500Z session.status {"status":"completed","summary":<text>}
 
-    @end 15 - okYECJjvOCEFvfVv0dFc
+    @14 2025-11-15T01:20:21.000Z tool.finished {"call":"c2"}
+    @15 2025-11-15T01:20:22.500Z session.status {"status":"completed","summary":<text>}
+    @end 15 - S3sgE6eM9k4sTWk6mwZe
 
     @16 2025-11-15T01:20:24.000Z writer.closed {}
-    @end 16 - rUgmb5L-4vnVPqM4GoTR
+    @end 16 - QB1iHSe__WkUPev21eLA
 
     === EXECUTION ===
     User:
         Once more.
-    @17 2025-11-15T01:20:25.500Z message.added {"role":"user","content":<text>}
 
-    @end 17 - LzoGTgdl_EJfidmvNl2P
+    @17 2025-11-15T01:20:25.500Z message.added {"role":"user","content":<text>}
+    @end 17 - 8CBAahdVYtgSOiNbo8Ad
     "#);
+}
+
+/// A transcript that an earlier version wrote: each stamp follows the texts of its event.
+const FIRST: &str = "\
+=== TASK edn9te ===
+Format: abide transcript 1
+Id: 019a8519-0200-7503-9294-f2065da4d5ae
+Created: 2025-11-15T01:20:01.500Z
+Title: Fix the parser
+Agent: coder
+
+@1 2025-11-15T01:20:01.500Z session.created {\"session\":\"019a8519-0200-7503-9294-f2065da4d5ae\",\"title\":\"Fix the parser\",\"agent\":\"coder\"}
+@2 2025-11-15T01:20:03.000Z writer.opened {\"epoch\":1,\"by\":\"abide\"}
+
+=== REQUEST ===
+User:
+    The parser drops
+    the last line.
+@3 2025-11-15T01:20:04.500Z message.added {\"role\":\"user\",\"content\":<text>}
+
+@end 3 {\"section\":\"request\",\"created\":\"2025-11-15T01:20:01.500Z\"} 9Yq-CDAzYzF3iXpvmECx
+";
+
+#[test]
+fn a_transcript_of_the_first_version_is_read_and_gone_on_with() {
+    let events = session(&[
+        r#"{"kind":"session.created","data":{"session":"019a8519-0200-7503-9294-f2065da4d5ae","title":"Fix the parser","agent":"coder"}}"#,
+        r#"{"kind":"writer.opened","data":{"epoch":1,"by":"abide"}}"#,
+        r#"{"kind":"message.added","data":{"role":"user","content":"The parser drops\nthe last line."}}"#,
+        r#"{"kind":"message.added","data":{"role":"assistant","content":"It does."}}"#,
+    ]);
+    assert_eq!(parse(FIRST.as_bytes()).unwrap(), events[..3]);
+    let point = ResumePoint::find(FIRST.as_bytes(), 0).unwrap();
+    assert_eq!(point.offset, FIRST.len() as u64);
+    let mut writer = TranscriptWriter::resume(point);
+    events.iter().for_each(|event| writer.push(event));
+    let text = [FIRST, &writer.finish()].concat();
+    assert_eq!(parse(text.as_bytes()).unwrap(), events);
+}
+
+#[test]
+fn a_call_is_told_with_size_exit_code_and_duration() {
+    let text = write(&session(&[
+        r#"{"kind":"tool.called","data":{"call":"a","name":"bash"}}"#,
+        r#"{"kind":"tool.finished","data":{"call":"a","ok":false,"result":{"exit_code":101,"output":"no"}}}"#,
+        r#"{"kind":"tool.called","data":{"call":"b","name":"read"}}"#,
+        r#"{"kind":"tool.finished","data":{"call":"b","result":"h\u00e9llo\n"}}"#,
+        r#"{"kind":"tool.called","data":{"call":"c","name":"edit"}}"#,
+        r#"{"kind":"tool.finished","data":{"call":"c"}}"#,
+    ]));
+    let log = "[Tool Log]\n01:20:01 bash -> failed, 31 bytes, exit code 101, 1.5s\n\
+               01:20:04 read -> ok, 7 bytes, 1.5s\n01:20:07 edit -> ok, 1.5s\n";
+    assert!(text.contains(log), "{text}");
 }
 
 #[test]
@@ -193,7 +241,7 @@ fn an_empty_transcript_has_no_events() {
     assert_eq!(parse(b"").unwrap(), []);
     assert_eq!(ResumePoint::find(b"", 0), None);
     assert_eq!(parse(b"hello\nworld\n").unwrap_err().reason, ParseReason::NotATranscript);
-    let newer = b"=== TASK x ===\nFormat: abide transcript 2\n";
+    let newer = b"=== TASK x ===\nFormat: abide transcript 3\n";
     assert_eq!(parse(newer).unwrap_err().reason, ParseReason::NotATranscript);
 }
 
