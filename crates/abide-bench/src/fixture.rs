@@ -56,7 +56,7 @@ impl Place {
 
     /// Seals what a default writer would have sealed in time.
     pub(crate) fn seal(&self, id: SessionId) -> Outcome<u64> {
-        Ok(self.local.seal(id, WAIT)?)
+        Ok(self.local.seal(id, WAIT)?.segments)
     }
 }
 

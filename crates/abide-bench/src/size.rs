@@ -9,13 +9,30 @@ use crate::bench::{Bench, bytes_below};
 use crate::child::{What, ask};
 use crate::figure::{Better, Figure, Target, rounded};
 use crate::fixture::Place;
+use crate::text::PIECE;
 use crate::verify::segments;
 
+fn figure(name: &str, most: f64) -> Figure {
+    let target = Target::AtMost(most);
+    Figure::new(format!("size.{name}"), "bytes/byte", Better::Lower, target)
+}
+
+/// All files of a session that was recorded and closed with the default settings.
+fn closed(bench: &Bench) -> Outcome {
+    let dir = bench.fresh()?;
+    let place = Place::of(dir.path(), Upkeep::Beside)?;
+    let count = bench.scale.of(10_000);
+    let id = place.filled(bench.text(), count)?;
+    let room = bytes_below(&place.local.session_dir(id)?)?;
+    let mut closed = figure("closed", 0.45);
+    closed.push(room as f64 / (count * PIECE) as f64);
+    closed.note("events", count);
+    closed.note("text", bench.text().describe());
+    bench.report(&closed)
+}
+
 pub(crate) fn measure(bench: &Bench) -> Outcome {
-    let figure = |name: &str, most| {
-        let target = Target::AtMost(most);
-        Figure::new(format!("size.{name}"), "bytes/byte", Better::Lower, target)
-    };
+    closed(bench)?;
     let dir = bench.fresh()?;
     // One round: bytes do not vary with the load of the machine.
     let filled = ask(What::Fill, dir.path(), bench.scale.of(50_000), None)?;

@@ -1,6 +1,7 @@
 //! `abide cleanup` and `abide status --disk`.
 
 use std::fs;
+use std::path::Path;
 
 use crate::environment::{HELLO, TestEnvironment, files};
 
@@ -198,4 +199,43 @@ fn status_tells_where_the_space_went() {
     let all: u64 = files(&store).iter().map(|(_, bytes)| bytes.len() as u64).sum();
     assert_eq!(report["bytes"], all, "{report}");
     assert_eq!(report["disk"]["sessions"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn a_pipe_leaves_compressed_segments_and_no_transcript() {
+    let env = TestEnvironment::new();
+    let line = |n: usize| {
+        let text = format!("message {n}: {}", "words of all kinds, ".repeat(n % 50));
+        format!(r#"{{"kind":"message.added","data":{{"role":"user","content":"{text}"}}}}"#)
+    };
+    let lines: Vec<String> = (0..12_000).map(line).collect();
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    env.record(&["--key", "pipe"], &lines).success();
+    let names = |dir: &Path| -> Vec<String> {
+        let entries = fs::read_dir(dir).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    };
+    let dir = env.session_dir();
+    let segments = names(&dir.join("journal"));
+    assert!(
+        segments.len() > 1 && segments.iter().filter(|name| name.ends_with(".jsonl")).count() <= 1
+    );
+    assert!(!names(&dir).contains(&"transcript.task".to_owned()));
+    env.run(&["doctor"]).success();
+    let before = env.run(&["export"]).success().stdout().lines().count();
+    assert_eq!(before, 12_003);
+    // What is left plain goes when nobody has written for a day.
+    for name in &segments {
+        let file = fs::File::options().write(true).open(dir.join("journal").join(name)).unwrap();
+        let old = std::time::SystemTime::now() - std::time::Duration::from_secs(2 * 86_400);
+        file.set_modified(old).unwrap();
+    }
+    let plan = env.run(&["cleanup", "--dry-run", "--json"]).success().json_lines().remove(0);
+    let unsealed = plan["unsealed_segments"].as_u64().unwrap();
+    let done = env.run(&["cleanup", "--yes", "--json"]).success().json_lines().remove(0);
+    assert_eq!(done["sealed_segments"], unsealed, "{done}");
+    assert!(names(&dir.join("journal")).iter().all(|name| name.ends_with(".zst")));
+    env.record(&["--key", "pipe"], &lines[..1]).success();
+    assert_eq!(env.run(&["export"]).success().stdout().lines().count(), before + 3);
+    env.run(&["doctor"]).success();
 }

@@ -143,6 +143,15 @@ impl TestEnvironment {
         dir
     }
 
+    /// Makes the store keep transcripts.
+    pub(crate) fn keep_transcripts(&self) {
+        let config = self.store().join("config.toml");
+        let text = fs::read_to_string(&config).unwrap();
+        let live = text.replace("# transcript = \"live\"", "transcript = \"live\"");
+        assert_ne!(text, live);
+        fs::write(&config, live).unwrap();
+    }
+
     pub(crate) fn isolate(&self, mut command: Command) -> Command {
         command
             .env_clear()

@@ -43,6 +43,7 @@ fn unpacked(bytes: &[u8]) -> Vec<Vec<u8>> {
 /// A session with the secret in a message, a large payload, a tool's result and a title.
 fn recorded() -> TestEnvironment {
     let env = TestEnvironment::new();
+    env.keep_transcripts();
     let large = format!("{} {SECRET} {}", "a".repeat(80_000), "b".repeat(80_000));
     let tool = format!(
         r#"{{"kind":"tool.finished","data":{{"call":"c","ok":true,"result":"key={SECRET}"}}}}"#

@@ -19,6 +19,7 @@ const GREEN: &str = r#"{"kind":"message.added","data":{"role":"user","content":"
 
 fn recorded() -> (TestEnvironment, String) {
     let env = TestEnvironment::new();
+    env.keep_transcripts();
     env.record(&["--key", "parent", "--title", "The fence"], &STORY).success();
     let rows = env.run(&["history", "--json"]).success();
     let rows: Value = serde_json::from_str(rows.stdout()).unwrap();

@@ -121,6 +121,12 @@ impl Appender {
         self.end
     }
 
+    /// The size of a full segment.
+    #[must_use]
+    pub const fn limit(&self) -> u64 {
+        self.to.limit
+    }
+
     /// Writes `lines`, the last of which is `last`, and syncs them if `durability` asks for it.
     /// Without lines, it syncs what is not synced yet.
     pub fn commit(

@@ -146,17 +146,28 @@ impl Journal {
     /// The segments in order. If a segment exists in both forms, the plain one: it was sealed but
     /// not removed yet.
     pub fn segments(&self) -> Result<Vec<SegmentName>, JournalError> {
-        // A listing that races with sealing may miss both forms of a segment. A second listing
-        // tells whether the segment is really gone.
+        // A listing that races with sealing may miss both forms of a segment, also of the last. A
+        // second listing tells whether the segment is really gone.
         let mut segments = self.list_segments()?;
         let gap = segments.windows(2).any(|pair| match pair {
             [one, next] => one.number + 1 != next.number,
             _ => false,
         });
-        if gap {
+        let next = segments.last().map_or(1, |last| last.number + 1);
+        if gap || self.form_of(next).is_some() {
             segments = self.list_segments()?;
         }
         Ok(segments)
+    }
+
+    /// The form that a segment has now; `None` if there is no such segment.
+    #[must_use]
+    pub fn form_of(&self, number: u64) -> Option<SegmentForm> {
+        // The plain form first: sealing removes it only once the sealed one is there.
+        [SegmentForm::Plain, SegmentForm::Sealed].into_iter().find(|form| {
+            let path = self.dir.join(SegmentName { number, form: *form }.file_name());
+            self.storage.open(&path, crate::Access::Read).is_ok()
+        })
     }
 
     fn list_segments(&self) -> Result<Vec<SegmentName>, JournalError> {
@@ -253,14 +264,9 @@ impl Journal {
     /// The segment that the watermark names, if no segment follows it, which saves listing them
     /// all. `None` if they must be listed.
     pub fn last_segment(&self, mark: AcknowledgedEnd) -> Option<SegmentName> {
-        let name = |number, form| SegmentName { number, form };
-        let here = |name: SegmentName| {
-            self.storage.open(&self.dir.join(name.file_name()), crate::Access::Read).is_ok()
-        };
-        let last = name(mark.segment, SegmentForm::Plain);
-        let next = mark.segment + 1;
-        let alone = !here(name(next, SegmentForm::Plain)) && !here(name(next, SegmentForm::Sealed));
-        (here(last) && alone).then_some(last)
+        let form = self.form_of(mark.segment)?;
+        let alone = self.form_of(mark.segment + 1).is_none();
+        alone.then_some(SegmentName { number: mark.segment, form })
     }
 
     /// The header of a segment, if readable.
@@ -667,6 +673,10 @@ impl Walker<'_, '_> {
         behind: u64,
     ) -> Result<bool, JournalError> {
         let proven_by = |line: &JournalLine<'_>| line.seq.back(line.lag);
+        // A segment is sealed only once all of it is durable.
+        if segment.form() == SegmentForm::Sealed {
+            return Ok(true);
+        }
         if self.mark.is_some_and(|mark| mark.seq >= expected)
             || (line.seq > expected && proven_by(line) >= expected)
         {
@@ -758,7 +768,8 @@ impl Walker<'_, '_> {
         Ok(ScanEnd::End)
     }
 
-    /// The end of the bytes: any remainder is torn, unless the watermark proves otherwise.
+    /// The end of the bytes: any remainder is torn, unless the watermark proves otherwise or the
+    /// segment is sealed, which it is only once all of it is durable.
     fn end(&mut self, segment: u64, offset: u64) {
         let expected = self.expected.unwrap_or(Seq::FIRST);
         let bad = self.bad.take();
@@ -775,8 +786,9 @@ impl Walker<'_, '_> {
                 });
                 self.damage(bad, Some((expected, mark.seq)));
             }
-            None => {
-                if let Some(bad) = bad {
+            None => match bad {
+                Some(bad) if self.is_sealed(bad.segment) => self.damage(bad, None),
+                Some(bad) => {
                     let _ = (self.visit)(JournalItem::Torn {
                         segment: bad.segment,
                         path: &bad.path,
@@ -784,7 +796,12 @@ impl Walker<'_, '_> {
                         bytes: bad.bytes,
                     });
                 }
-            }
+                None => {}
+            },
         }
+    }
+
+    fn is_sealed(&self, number: u64) -> bool {
+        self.names.iter().any(|name| name.number == number && name.form == SegmentForm::Sealed)
     }
 }

@@ -250,6 +250,9 @@ fn walk(file: &dyn StorageFile) -> io::Result<Vec<Frame>> {
 }
 
 /// Seals a plain segment: writes a sealed copy, checks and syncs it, and puts it in place.
+///
+/// All of the plain segment must be durable, and nobody may append to it any more. Until it is
+/// removed it counts, and after a power cut it may be back.
 #[derive(Debug)]
 pub struct SealPlan<'a> {
     /// The journal's directory.
@@ -295,7 +298,11 @@ impl SealPlan<'_> {
             storage.sync_dir(self.dir)?;
             storage.remove(&from)
         };
-        finish().map_err(JournalError::io("seal", &from))?;
+        finish().map_err(|error| {
+            // It may be in place already.
+            let _ = storage.remove(&temporary);
+            JournalError::io("seal", &from)(error)
+        })?;
         Ok(true)
     }
 }

@@ -25,6 +25,8 @@ pub struct Config {
     pub version: u64,
     /// Whether it holds one project or many, if recorded.
     pub projects: Option<HeldProjects>,
+    /// Whether each session is kept in readable form beside its journal.
+    pub transcript: TranscriptPolicy,
     /// The journal's settings.
     pub journal: JournalConfig,
     /// The objects' settings.
@@ -45,6 +47,17 @@ pub enum HeldProjects {
     One,
     /// Many: a command that names no project means the sessions of the current one.
     Many,
+}
+
+/// `transcript`: whether each session has a `transcript.task` beside its journal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TranscriptPolicy {
+    /// No: it is written on export only.
+    #[default]
+    Off,
+    /// Yes: it grows as turns end. It takes as much room as the journal did before it was sealed.
+    Live,
 }
 
 /// `[project."ID-OR-PATH"]`: settings that override the store's for one project.
@@ -122,6 +135,8 @@ pub struct JournalConfig {
     pub segment_bytes: u64,
     /// Strings in payloads with more bytes than this are stored as objects.
     pub object_bytes: usize,
+    /// Compress segments that are no longer written.
+    pub seal: bool,
 }
 
 impl Default for Config {
@@ -129,6 +144,7 @@ impl Default for Config {
         Self {
             version: STORE_VERSION,
             projects: None,
+            transcript: TranscriptPolicy::default(),
             journal: JournalConfig::default(),
             objects: ObjectsConfig::default(),
             workspace: Policy::default(),
@@ -140,19 +156,23 @@ impl Default for Config {
 
 impl Default for JournalConfig {
     fn default() -> Self {
-        Self { segment_bytes: 4 << 20, object_bytes: 64 << 10 }
+        Self { segment_bytes: 4 << 20, object_bytes: 64 << 10, seal: true }
     }
 }
 
 const TEMPLATE: &str = "\
 # The settings of this abide store. Remove a line to have its default.
 version = 1
+# Keep each session in readable form beside its journal, as turns end. It doubles the room.
+# transcript = \"live\"
 
 [journal]
 # Begin a new segment when one has this many bytes.
 segment_bytes = 4194304
 # Strings in payloads with more bytes than this are kept as objects.
 object_bytes = 65536
+# Leave segments that are no longer written uncompressed. `zstd -d` reads compressed ones.
+# seal = false
 
 [objects]
 # How new objects (large payloads, files of the workspace) are compressed: zstd, lz4, gzip, none.
@@ -319,6 +339,16 @@ mod tests {
     fn the_template_says_the_defaults() {
         assert_eq!(toml::from_str::<Config>(TEMPLATE).unwrap(), Config::default());
         assert_eq!(toml::from_str::<Config>("").unwrap(), Config::default());
+    }
+
+    #[test]
+    fn transcripts_are_kept_only_where_the_settings_say_so() {
+        let policy = |text: &str| toml::from_str::<Config>(text).map(|config| config.transcript);
+        assert_eq!(policy("version = 1").unwrap(), TranscriptPolicy::Off);
+        assert_eq!(policy("transcript = \"off\"").unwrap(), TranscriptPolicy::Off);
+        assert_eq!(policy("transcript = \"live\"").unwrap(), TranscriptPolicy::Live);
+        assert!(policy("transcript = true").is_err());
+        assert!(policy("transcript = \"always\"").is_err());
     }
 
     #[test]

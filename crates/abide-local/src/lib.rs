@@ -43,7 +43,9 @@ pub use abide_journal::{
 };
 pub use abide_model::doing::{ActiveTask, OpenCall, OpenTurn, OrphanProcess, SessionLiveness};
 pub use abide_model::{CreatedSession, DeleteError};
-pub use config::{Config, HeldProjects, ProjectConfig, STORE_VERSION, holds_many_projects};
+pub use config::{
+    Config, HeldProjects, ProjectConfig, STORE_VERSION, TranscriptPolicy, holds_many_projects,
+};
 pub use derived::index::{IndexProgress, IndexProgressCallback, StoreIndex};
 pub use maintain::cleanup::{
     Cleaner, CleanupOutcome, CleanupPlan, CleanupRules, ClockJump, DailyCleanup, SessionRemoval,
@@ -61,6 +63,7 @@ pub use maintain::erase::{EraseError, EraseOutcome, Eraser, Leftovers};
 pub use maintain::export::Exporter;
 pub use maintain::import::Importer;
 pub use maintain::removal::SessionRemover;
+pub use maintain::sealing::UnsealedSegments;
 pub use parents::make_parents;
 pub use person::UserDirs;
 pub use place::{
@@ -74,6 +77,7 @@ pub use sessions::fork::Forker;
 pub use sessions::liveness::LivenessChecker;
 pub use sessions::objects::LocalObjects;
 pub use sessions::reader::LocalReader;
+pub use sessions::sealer::SealOutcome;
 pub use sessions::store::{LocalOptions, LocalStore, Upkeep};
 pub use sessions::writer::LocalWriter;
 pub use small_file::read_small_file;

@@ -19,6 +19,8 @@ use crate::when::ago;
 
 /// Let old sessions and checkpoints go, and free what nothing needs any more
 ///
+/// Full segments of journals are compressed, and sessions that were not written for a day whole;
+/// nothing is lost by that.
 /// What goes is said by `[retention]` in the store's `config.toml`, or by the options below, which
 /// then count alone. In any case these stay: sessions in use, the newest `min_keep`, those that
 /// failed or were interrupted (`keep_failed`), and those that another one was forked from.
@@ -99,6 +101,13 @@ impl CleanupArgs {
         } else if !plan.is_empty() {
             out.line(removed_in_all(&cleaned))?;
         }
+        if !self.json && cleaned.sealed.segments > 0 {
+            out.line(format_args!(
+                "Compressed {} segments: {} freed",
+                cleaned.sealed.segments,
+                ByteSize(cleaned.sealed.freed())
+            ))?;
+        }
         out.flush()
     }
 
@@ -161,11 +170,24 @@ fn show(
             ByteSize(objects.bytes_freed)
         ))?;
     }
+    let unsealed = plan.unsealed;
+    if unsealed.segments > 0 {
+        out.line(format_args!(
+            "compress {} segments of {} sessions, {}",
+            unsealed.segments,
+            unsealed.sessions,
+            ByteSize(unsealed.bytes)
+        ))?;
+    }
     for note in &plan.notes {
         warning(note);
     }
     if plan.is_empty() {
-        out.line("nothing to clean up")?;
+        if unsealed.segments == 0 {
+            out.line("nothing to clean up")?;
+        } else {
+            out.line("nothing to remove")?;
+        }
         if !settings.is_set() {
             status(
                 "No limit is set: `--older-than` and `--keep` name one, `[retention]` in config.toml sets it for good",
@@ -200,6 +222,8 @@ fn plan_json(plan: &CleanupPlan) -> String {
         "leftovers": plan.leftovers,
         "objects": plan.objects.map(|objects| objects.objects_removed),
         "object_bytes": plan.objects.map(|objects| objects.bytes_freed),
+        "unsealed_segments": plan.unsealed.segments,
+        "unsealed_bytes": plan.unsealed.bytes,
         "clock_jumped": plan.jumped.is_some(),
         "notes": plan.notes,
     })
@@ -212,6 +236,8 @@ fn cleaned_json(cleaned: &CleanupOutcome) -> String {
         "checkpoints": cleaned.checkpoints,
         "objects": cleaned.objects.objects_removed,
         "object_bytes": cleaned.objects.bytes_freed,
+        "sealed_segments": cleaned.sealed.segments,
+        "sealed_bytes_freed": cleaned.sealed.freed(),
         "notes": cleaned.notes,
     })
     .to_string()

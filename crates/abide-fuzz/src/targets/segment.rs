@@ -54,7 +54,14 @@ pub(crate) fn run(data: &[u8]) -> bool {
     let _ = (journal.identify(), journal.origin(), journal.foreign_files());
     seal(&disk, segments.len());
     let is_accepted = plain.iter().any(|seen| matches!(seen, Seen::Event { .. }));
-    assert_eq!(walk(&journal, mark), Some(plain), "sealing changed what is read");
+    let mut sealed = walk(&journal, mark).expect("it was walked before");
+    if let [whole @ .., Seen::Torn { .. }] = &*plain {
+        // What is sealed was durable: there nothing is torn, and reading goes on behind it.
+        sealed.truncate(whole.len());
+        assert_eq!(sealed, whole, "sealing changed what is read");
+    } else {
+        assert_eq!(sealed, plain, "sealing changed what is read");
+    }
     is_accepted
 }
 

@@ -1,6 +1,6 @@
 //! `transcript.task`: the session in readable form, appended to as turns end.
 //!
-//! It is derived data. An update finds from its last lines how far it goes, cuts off an incomplete
+//! It is kept where the settings say `transcript = "live"`. It is derived data. An update finds from its last lines how far it goes, cuts off an incomplete
 //! end, and continues from there, or rewrites it if that cannot be found. Beside a running writer,
 //! only acknowledged events are added. One process at a time writes it, and nobody waits for that.
 

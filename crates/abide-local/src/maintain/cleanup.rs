@@ -20,12 +20,16 @@ use crate::error::{storage_error, store_error};
 use crate::layout::{SessionLayout, shown};
 use crate::maintain::collect::AssumedRemovals;
 use crate::maintain::disk_use::bytes_below;
+use crate::maintain::sealing::UnsealedSegments;
 use crate::sessions::ancestry::MissingParentPolicy;
+use crate::sessions::sealer::SealOutcome;
 use crate::sessions::store::LocalStore;
 
 const DAY: i64 = 86_400_000;
 /// Younger objects are not collected: whoever stored them may be about to name them.
 const GRACE: Duration = Duration::from_secs(3600);
+/// The daily cleanup compresses about this many bytes: a command waits for it.
+const DAILY_BYTES: u64 = 64 << 20;
 /// The index is rebuilt when at least one in this many sessions was removed.
 pub(crate) const INDEX_PART: usize = 8;
 /// How long a cleanup waits for forks being created, and for another cleanup.
@@ -131,6 +135,8 @@ pub struct CleanupPlan {
     pub leftovers: u64,
     /// The objects that nothing would name; `None` if that is unknown.
     pub objects: Option<CollectionSummary>,
+    /// What would be compressed. Nothing is lost by it, so it is not asked about.
+    pub unsealed: UnsealedSegments,
     /// Set if the clock seems to have jumped forward.
     pub jumped: Option<ClockJump>,
     /// Notes for the user.
@@ -140,7 +146,7 @@ pub struct CleanupPlan {
 }
 
 impl CleanupPlan {
-    /// Whether there is nothing to do.
+    /// Whether there is nothing to remove.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.sessions.is_empty()
@@ -171,6 +177,8 @@ pub struct CleanupOutcome {
     pub checkpoints: u64,
     /// The objects that were removed.
     pub objects: CollectionSummary,
+    /// The segments that were compressed.
+    pub sealed: SealOutcome,
     /// What could not be done, and why.
     pub notes: Vec<String>,
 }
@@ -234,6 +242,7 @@ impl Cleaner<'_> {
         let now = (self.store.options().env.now)();
         let mut plan = self.plan_sessions(&rules.into(), now, None)?;
         plan.leftovers = self.store.remover().leftovers()?.len() as u64;
+        plan.unsealed = self.unsealed()?;
         let without = AssumedRemovals {
             sessions: plan.sessions.iter().map(|session| session.id).collect(),
             checkpoints: plan
@@ -256,7 +265,9 @@ impl Cleaner<'_> {
         rules: impl Into<CleanupRules>,
     ) -> Result<CleanupOutcome, StoreError> {
         let _lock = self.hold_cleanup()?;
-        self.apply_locked(plan, &rules.into())
+        let mut cleaned = self.apply_locked(plan, &rules.into())?;
+        cleaned.sealed = self.seal_unsealed(u64::MAX, None, &mut cleaned.notes)?;
+        Ok(cleaned)
     }
 
     /// Takes the lock over cleanups and erasures; an error if another process holds it, or if a
@@ -273,18 +284,23 @@ impl Cleaner<'_> {
         self.wait_for_cleanup(LockMode::Shared, FORK_WAIT, held)
     }
 
-    /// The cleanup that commands that write start with: at most once a day, and only if the
-    /// settings remove anything. The session `about` stays.
+    /// The cleanup that commands that write start with, at most once a day: it compresses what was
+    /// not written for a day, and removes what the settings say. The session `about` stays.
     pub fn clean_up_daily(&self, about: SessionId) -> Result<DailyCleanup, StoreError> {
         let rules = &self.rules();
-        if !rules.any(Retention::is_set) {
-            return Ok(DailyCleanup::NotDue);
-        }
         let now = (self.store.options().env.now)();
         let mut note = self.read_cleaned();
         let since = |at: Timestamp| now.as_millis().saturating_sub(at.as_millis());
         let recent = |at: Option<Timestamp>| at.is_some_and(|at| (0..DAY).contains(&since(at)));
-        if recent(note.at) || recent(note.doubted) {
+        if !recent(note.sealed)
+            && let Some(_lock) = self.lock_cleanup(LockMode::Exclusive)?
+        {
+            // What cannot be compressed stays as it is; `abide cleanup` tells.
+            let _ = self.seal_unsealed(DAILY_BYTES, Some(about), &mut Vec::new());
+            note.sealed = Some(now);
+            self.write_cleaned(note)?;
+        }
+        if !rules.any(Retention::is_set) || recent(note.at) || recent(note.doubted) {
             return Ok(DailyCleanup::NotDue);
         }
         let Some(_lock) = self.lock_cleanup(LockMode::Exclusive)? else {
@@ -292,7 +308,7 @@ impl Cleaner<'_> {
         };
         if note.at.is_some_and(|at| since(at) < 0) {
             // The clock went back; measure from here on.
-            self.write_cleaned(CleanupRecord::done(now))?;
+            self.write_cleaned(note.done(now))?;
             return Ok(DailyCleanup::NotDue);
         }
         let jumped = |seen: Timestamp| {
@@ -310,7 +326,7 @@ impl Cleaner<'_> {
             return Ok(DailyCleanup::Doubted(jump));
         }
         if plan.sessions.is_empty() && plan.checkpoints.is_empty() {
-            self.write_cleaned(CleanupRecord::done(now))?;
+            self.write_cleaned(note.done(now))?;
             if !plan.notes.is_empty() {
                 return Ok(DailyCleanup::Cleaned(CleanupOutcome {
                     notes: plan.notes,
@@ -347,9 +363,10 @@ impl Cleaner<'_> {
             Err(error) => cleaned.notes.push(format!("no objects were collected: {error}")),
         }
         // A cleanup of one project leaves the rest due today.
+        let note = self.read_cleaned();
         let note = match rules.only.is_empty() {
-            true => CleanupRecord::done(now),
-            false => CleanupRecord { at: self.read_cleaned().at, doubted: None, seen: Some(now) },
+            true => note.done(now),
+            false => CleanupRecord { doubted: None, seen: Some(now), ..note },
         };
         self.write_cleaned(note)?;
         Ok(cleaned)
@@ -626,12 +643,23 @@ impl Cleaner<'_> {
             let line = text.lines().find_map(|line| line.strip_prefix(label))?;
             Timestamp::from_ascii(line.trim().as_bytes())
         };
-        CleanupRecord { at: time("cleaned "), doubted: time("doubted "), seen: time("seen ") }
+        CleanupRecord {
+            at: time("cleaned "),
+            doubted: time("doubted "),
+            seen: time("seen "),
+            sealed: time("sealed "),
+        }
     }
 
     fn write_cleaned(&self, note: CleanupRecord) -> Result<(), StoreError> {
         let mut text = String::new();
-        for (label, at) in [("cleaned", note.at), ("doubted", note.doubted), ("seen", note.seen)] {
+        let lines = [
+            ("cleaned", note.at),
+            ("doubted", note.doubted),
+            ("seen", note.seen),
+            ("sealed", note.sealed),
+        ];
+        for (label, at) in lines {
             if let Some(at) = at {
                 text.push_str(&format!("{label} {at}\n"));
             }
@@ -657,12 +685,14 @@ struct CleanupRecord {
     doubted: Option<Timestamp>,
     /// When a single project was cleaned up since: the user saw the clock then.
     seen: Option<Timestamp>,
+    /// When sessions at rest were last compressed.
+    sealed: Option<Timestamp>,
 }
 
 impl CleanupRecord {
-    /// A complete cleanup.
-    const fn done(now: Timestamp) -> Self {
-        Self { at: Some(now), doubted: None, seen: None }
+    /// After a complete cleanup.
+    const fn done(self, now: Timestamp) -> Self {
+        Self { at: Some(now), doubted: None, seen: None, sealed: self.sealed }
     }
 
     /// When the clock was last taken to be right.

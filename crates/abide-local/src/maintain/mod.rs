@@ -9,3 +9,4 @@ pub(crate) mod export;
 pub(crate) mod import;
 pub(crate) mod named_snapshots;
 pub(crate) mod removal;
+pub(crate) mod sealing;

@@ -1,13 +1,19 @@
-//! Sealing: compresses finished segments while the writer is idle.
+//! Sealing: compresses segments that nobody appends to any more.
+//!
+//! Full segments are sealed while their writer is idle, when it closes, and by `cleanup`; the last
+//! one too when a writer closes and it is large, and by `cleanup` when it has not been written for
+//! a day. All of it happens under the session's lock, after everything was acknowledged. What
+//! cannot be sealed stays plain, which does no harm.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use abide_journal::{Journal, JournalError, SealPlan, SegmentForm, Storage};
+use abide_journal::{Access, Journal, JournalError, SealPlan, SegmentForm, SegmentName, Storage};
 
-/// Seals finished segments while the writer is idle.
+/// Seals full segments while the writer is idle.
 #[derive(Debug, Default)]
 pub(crate) struct Sealer {
     stop: Arc<AtomicBool>,
@@ -18,6 +24,12 @@ pub(crate) struct Sealer {
 
 /// A writer that has not committed for this long is idle.
 const IDLE: Duration = Duration::from_millis(200);
+/// A writer that closes seals no more plain bytes than this: others may be waiting for the session.
+const AT_CLOSE: u64 = 64 << 20;
+/// A writer that closes seals the last segment if it has at least this part of a full one.
+const LARGE_PART: u64 = 4;
+/// A smaller segment takes no less room when it is sealed: files are stored in blocks.
+pub(crate) const SMALL: u64 = 4 << 10;
 
 impl Sealer {
     /// Called after a commit.
@@ -25,8 +37,8 @@ impl Sealer {
         self.activity.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Starts the thread that seals what there is.
-    pub(crate) fn start(&mut self, storage: &Arc<dyn Storage>, dir: &std::path::Path) {
+    /// Starts the thread that seals the full segments.
+    pub(crate) fn start(&mut self, storage: &Arc<dyn Storage>, dir: &Path) {
         if self.running.as_ref().is_some_and(|running| !running.is_finished()) {
             return;
         }
@@ -42,15 +54,37 @@ impl Sealer {
                 }
                 let busy =
                     || stop.load(Ordering::Relaxed) || activity.load(Ordering::Relaxed) != before;
-                // A segment that cannot be sealed stays plain, which does no harm.
-                if !busy()
-                    && !matches!(seal_all(&storage, &dir, &busy), Ok(SealingOutcome::Stopped))
-                {
-                    return;
+                if !busy() {
+                    let sealing = Sealing { stop: &busy, ..Sealing::of(&storage, &dir) };
+                    match sealing.seal(SealScope::Full) {
+                        Ok(done) if done.stopped => {}
+                        _ => return,
+                    }
                 }
             }
         };
         self.running = std::thread::Builder::new().name("abide-seal".to_owned()).spawn(work).ok();
+    }
+
+    /// Seals what a writer that closes leaves behind, and ends. `settled` makes the last segment
+    /// durable, and is called before that one is sealed; `full` is the size of a full segment.
+    pub(crate) fn finish(
+        self,
+        storage: &Arc<dyn Storage>,
+        dir: &Path,
+        full: u64,
+        settled: impl FnOnce() -> Result<(), JournalError>,
+    ) -> Result<(), JournalError> {
+        drop(self);
+        let sealing = Sealing { most: AT_CLOSE, ..Sealing::of(storage, dir) };
+        let Some(last) = sealing.plain_last()? else { return Ok(()) };
+        let scope = if last >= full / LARGE_PART && last > SMALL {
+            settled()?;
+            SealScope::Whole
+        } else {
+            SealScope::Full
+        };
+        sealing.seal(scope).map(drop)
     }
 }
 
@@ -70,29 +104,97 @@ impl Drop for Sealer {
     }
 }
 
-/// How sealing ended.
+/// Which segments are sealed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SealingOutcome {
-    /// Nothing is left to seal; this many segments were sealed.
-    Done(u64),
-    /// It was stopped before.
-    Stopped,
+pub(crate) enum SealScope {
+    /// All but the last.
+    Full,
+    /// The last one too. All of it must be durable, and the lock held.
+    Whole,
 }
 
-/// Seals every plain segment but the last.
-pub(crate) fn seal_all(
-    storage: &Arc<dyn Storage>,
-    dir: &std::path::Path,
-    stop: &dyn Fn() -> bool,
-) -> Result<SealingOutcome, JournalError> {
-    let segments = Journal::new(storage.clone(), dir.to_owned()).segments()?;
-    let mut sealed = 0;
-    let done_with = segments.iter().rev().skip(1).rev();
-    for name in done_with.filter(|name| name.form == SegmentForm::Plain) {
-        if stop() || !(SealPlan { dir, number: name.number }).apply(&**storage, stop)? {
-            return Ok(SealingOutcome::Stopped);
-        }
-        sealed += 1;
+/// What sealing did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SealOutcome {
+    /// How many segments were sealed.
+    pub segments: u64,
+    /// How many bytes they had.
+    pub plain_bytes: u64,
+    /// How many bytes they have now.
+    pub sealed_bytes: u64,
+    /// Something is left: sealing was stopped, or reached its limit.
+    pub stopped: bool,
+}
+
+impl SealOutcome {
+    /// How many bytes were freed.
+    #[must_use]
+    pub const fn freed(&self) -> u64 {
+        self.plain_bytes.saturating_sub(self.sealed_bytes)
     }
-    Ok(SealingOutcome::Done(sealed))
+
+    pub(crate) const fn add(&mut self, other: Self) {
+        self.segments += other.segments;
+        self.plain_bytes += other.plain_bytes;
+        self.sealed_bytes += other.sealed_bytes;
+        self.stopped |= other.stopped;
+    }
+}
+
+/// A journal to be sealed. The session's lock must be held.
+pub(crate) struct Sealing<'a> {
+    pub(crate) storage: &'a Arc<dyn Storage>,
+    pub(crate) dir: &'a Path,
+    /// Polled now and then; `true` stops it.
+    pub(crate) stop: &'a dyn Fn() -> bool,
+    /// No segment is begun once this many plain bytes are sealed.
+    pub(crate) most: u64,
+}
+
+impl<'a> Sealing<'a> {
+    pub(crate) fn of(storage: &'a Arc<dyn Storage>, dir: &'a Path) -> Self {
+        Self { storage, dir, stop: &|| false, most: u64::MAX }
+    }
+
+    fn segments(&self) -> Result<Vec<SegmentName>, JournalError> {
+        Journal::new(self.storage.clone(), self.dir.to_owned()).segments()
+    }
+
+    fn len(&self, name: SegmentName) -> Result<u64, JournalError> {
+        let path = self.dir.join(name.file_name());
+        let file = self.storage.open(&path, Access::Read);
+        file.and_then(|file| file.len()).map_err(JournalError::io("read", &path))
+    }
+
+    /// The bytes of the last segment; `None` if it is sealed, or there is none.
+    fn plain_last(&self) -> Result<Option<u64>, JournalError> {
+        let last = self.segments()?.last().copied();
+        let plain = last.filter(|name| name.form == SegmentForm::Plain);
+        plain.map(|name| self.len(name)).transpose()
+    }
+
+    /// Seals the plain segments in scope, the oldest first.
+    pub(crate) fn seal(&self, scope: SealScope) -> Result<SealOutcome, JournalError> {
+        let mut segments = self.segments()?;
+        if scope == SealScope::Full {
+            segments.pop();
+        }
+        let mut done = SealOutcome::default();
+        for plain in segments.into_iter().filter(|name| name.form == SegmentForm::Plain) {
+            done.stopped = (self.stop)() || done.plain_bytes >= self.most;
+            if done.stopped {
+                break;
+            }
+            let bytes = self.len(plain)?;
+            let plan = SealPlan { dir: self.dir, number: plain.number };
+            if !plan.apply(&**self.storage, self.stop)? {
+                done.stopped = true;
+                break;
+            }
+            done.segments += 1;
+            done.plain_bytes += bytes;
+            done.sealed_bytes += self.len(SegmentName { form: SegmentForm::Sealed, ..plain })?;
+        }
+        Ok(done)
+    }
 }

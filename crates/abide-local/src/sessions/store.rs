@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use abide_journal::{
     Access, AppendTarget, Appender, Disk, Environment, Identity, Journal, JournalError, LockMode,
-    Packs, Storage, StorageLock, Sum, Watermark, write_full,
+    Packs, SegmentForm, Storage, StorageLock, Sum, Watermark, write_full,
 };
 use abide_model::{
     CreatedSession, History, HistoryQuery, Kind, NewEvent, NewSession, Objects, Payload,
@@ -15,7 +15,7 @@ use abide_model::{
     SessionSummary, SessionWriter, Store, StoreError, WriterHolder,
 };
 
-use crate::config::Config;
+use crate::config::{Config, TranscriptPolicy};
 use crate::derived::changed::ChangedMark;
 use crate::derived::index::IndexProgressCallback;
 use crate::derived::state_cache::{CachedJournalEnd, StateCache, StatePages};
@@ -31,12 +31,13 @@ use crate::sessions::keys::SessionKey;
 use crate::sessions::objects::LocalObjects;
 use crate::sessions::reader::LocalReader;
 use crate::sessions::recovery;
-use crate::sessions::sealer::{Sealer, SealingOutcome, seal_all};
+use crate::sessions::sealer::{SealOutcome, SealScope, Sealer, Sealing};
+use crate::sessions::settle::settle;
 use crate::sessions::store_id;
 use crate::sessions::writer::{LocalWriter, WriterStart};
 use crate::shield;
 
-/// Who seals segments and writes the transcript.
+/// Who seals segments, and writes the transcript if the settings keep one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Upkeep {
     /// The writer, in the background.
@@ -574,6 +575,15 @@ impl LocalStore {
         let to = self.append_to(session, layout);
         let appender =
             Appender::resume(to, lock, look.end, mended.durable, new_names).map_err(store_error)?;
+        let seals = self.options.upkeep == Upkeep::Beside && self.config.journal.seal;
+        let mut sealer = seals.then(Sealer::default);
+        // A killed writer left full segments plain.
+        if let Some(sealer) = &mut sealer
+            && let Some(before) = look.end.segment.checked_sub(1).filter(|before| *before > 0)
+            && journal.form_of(before) == Some(SegmentForm::Plain)
+        {
+            sealer.start(storage, journal.dir());
+        }
         LocalWriter::new(WriterStart {
             storage: storage.clone(),
             env: self.options.env.clone(),
@@ -594,7 +604,7 @@ impl LocalStore {
             heartbeat: Heartbeat::of(&**storage, &layout.lock()),
             object_bytes: self.config.journal.object_bytes,
             snapshot_every: self.options.snapshot_every,
-            sealer: (self.options.upkeep == Upkeep::Beside).then(Sealer::default),
+            sealer,
         })
     }
 
@@ -656,7 +666,13 @@ impl LocalStore {
 
     fn scribe(&self, session: SessionId, layout: &SessionLayout) -> Option<TranscriptWorker> {
         let desk = self.desk(session, layout);
-        (self.options.upkeep == Upkeep::Beside).then(|| TranscriptWorker::new(desk))
+        let beside = self.options.upkeep == Upkeep::Beside;
+        (beside && self.keeps_transcripts()).then(|| TranscriptWorker::new(desk))
+    }
+
+    /// Whether the settings want each session in readable form beside its journal.
+    pub(crate) fn keeps_transcripts(&self) -> bool {
+        self.config.transcript == TranscriptPolicy::Live
     }
 
     pub(crate) fn desk(&self, session: SessionId, layout: &SessionLayout) -> TranscriptSession {
@@ -670,8 +686,12 @@ impl LocalStore {
         }
     }
 
-    /// Brings a session's transcript up to date, unless another process is doing so.
+    /// Brings a session's transcript up to date, if the settings keep one, and unless another
+    /// process is doing so.
     pub fn update_transcript(&self, session: SessionId) -> Result<(), StoreError> {
+        if !self.keeps_transcripts() {
+            return Ok(());
+        }
         let layout = self.layout_of(session)?;
         let Some(mut transcript) = self.desk(session, &layout).transcript() else { return Ok(()) };
         // Beside a writer only what is acknowledged, otherwise everything that can be read.
@@ -683,14 +703,33 @@ impl LocalStore {
         transcript.update(until, &|_| true).map_err(store_error)
     }
 
-    /// Seals every segment of a session that is no longer written. Returns how many.
-    pub fn seal(&self, session: SessionId, wait: Duration) -> Result<u64, StoreError> {
+    /// Seals the full segments of a session. The last one, to which the next writer appends, stays
+    /// plain.
+    pub fn seal(&self, session: SessionId, wait: Duration) -> Result<SealOutcome, StoreError> {
         let layout = self.layout_of(session)?;
         let _lock = self.lock_session(session, &layout, wait)?;
-        match seal_all(self.storage(), &layout.journal(), &|| false).map_err(store_error)? {
-            SealingOutcome::Done(sealed) => Ok(sealed),
-            SealingOutcome::Stopped => Ok(0),
+        let journal = layout.journal();
+        Sealing::of(self.storage(), &journal).seal(SealScope::Full).map_err(store_error)
+    }
+
+    /// Seals every segment of a session; the next writer starts a new one.
+    pub fn seal_whole(
+        &self,
+        session: SessionId,
+        wait: Duration,
+    ) -> Result<SealOutcome, StoreError> {
+        let layout = self.layout_of(session)?;
+        let lock = self.lock_session(session, &layout, wait)?;
+        let journal = layout.journal();
+        let sealing = Sealing::of(self.storage(), &journal);
+        let look = self.reader_at(session, &layout).look(MissingParentPolicy::PassOver);
+        let look = look.map_err(store_error)?;
+        if !look.damage.is_empty() || look.torn.is_some() {
+            // The next writer recovers the end, and names what it finds.
+            return sealing.seal(SealScope::Full).map_err(store_error);
         }
+        let _hold = settle(self, session, &layout, lock)?;
+        sealing.seal(SealScope::Whole).map_err(store_error)
     }
 
     pub(crate) fn system_time(&self) -> SystemTime {

@@ -153,6 +153,18 @@ impl Commit for JournalCommitter {
     }
 }
 
+impl JournalCommitter {
+    /// Seals what a writer that closes leaves behind. Nobody waits for an acknowledgement any more.
+    fn seal(&mut self) -> Result<(), JournalError> {
+        let Some(sealer) = self.sealer.take() else { return Ok(()) };
+        let (end, limit) = (self.appender.end(), self.appender.limit());
+        let appender = &mut self.appender;
+        // The closing event is not synced on its own account.
+        let settled = || appender.commit(&[], (end.seq, end.sum), Durability::Synced);
+        sealer.finish(&self.storage, &self.journal_dir, limit, settled)
+    }
+}
+
 /// What a writer starts from.
 pub(crate) struct WriterStart {
     pub(crate) storage: Arc<dyn Storage>,
@@ -363,9 +375,13 @@ impl LocalWriter {
         let snapshot = queue
             .look(|staging| if staging.since_snapshot > 0 { take_snapshot(staging) } else { None });
         if let Some(mut committer) = queue.close()
-            && let (Ok(()), Some(taken), Some(stand)) = (&closed, &snapshot, committer.stand)
+            && closed.is_ok()
         {
-            let _ = committer.snapshots.write(taken, stand);
+            if let (Some(taken), Some(stand)) = (&snapshot, committer.stand) {
+                let _ = committer.snapshots.write(taken, stand);
+            }
+            // A segment that cannot be sealed stays plain.
+            let _ = committer.seal();
         }
         self.pack_writer.lock().unwrap_or_else(PoisonError::into_inner).take();
         Ok(closed?)

@@ -36,7 +36,7 @@ fn simulated(seed: u64) -> (SimDisk, LocalStore) {
 fn a_deleted_session_leaves_nothing_and_its_key_is_free() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join(".abide");
-    let store = LocalStore::init(&root, LocalOptions::default()).unwrap();
+    let store = crate::with_transcripts(LocalStore::init(&root, LocalOptions::default()).unwrap());
     let ids: Vec<SessionId> = (0..10).map(|number| made(&store, &format!("k{number}"))).collect();
     let query = HistoryQuery { search: Search::parse("zebra").ok(), ..HistoryQuery::default() };
     let listed = || -> Vec<SessionId> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use abide_journal::{Access, BundleReader, LockMode, PackWriter, Packs, Storage};
 use abide_local::{
     EraseError, EventPart, ImportError, ImportOutcome, ImportedBundle, LocalOptions, LocalStore,
-    RepairRequest,
+    RepairRequest, TranscriptPolicy,
 };
 use abide_model::{
     AnomalyPolicy, Durability, NewEvent, NewObject, NewSession, ObjectHash, ReadFinding, Retention,
@@ -793,10 +793,33 @@ fn a_secret_in_sealed_segments_objects_and_the_last_line_is_gone() {
 }
 
 #[test]
+fn an_old_transcript_of_a_store_that_keeps_none_goes_with_the_secret() {
+    let disk = SimDisk::new(Path::new("/sim"));
+    let (store, id) = recorded(&disk);
+    let mut config = store.config().clone();
+    config.transcript = TranscriptPolicy::Off;
+    let store = store.with_config(config);
+    let transcript = |path: &PathBuf| path.ends_with("transcript.task");
+    assert!(disk.files().iter().any(transcript));
+    let matches = store.eraser().find_payloads(id, SECRET).unwrap();
+    let plan = store.eraser().plan(id, &matches.payloads).unwrap();
+    store.eraser().apply(&plan, None, WAIT).unwrap();
+    assert_eq!(holding(&disk), [""; 0]);
+    assert!(!disk.files().iter().any(transcript));
+    // Where there is none, none is made.
+    let other = store.create(NewSession::default()).unwrap().id;
+    let seq = append(&store, other, &format!(r#"{{"kind":"x.sim","data":{{"text":"{SECRET}"}}}}"#));
+    let plan = store.eraser().plan(other, &[seq]).unwrap();
+    store.eraser().apply(&plan, None, WAIT).unwrap();
+    assert!(!disk.files().iter().any(transcript));
+}
+
+#[test]
 fn who_reads_meanwhile_does_not_bring_it_back_into_the_transcript() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join(".abide");
     let store = LocalStore::init(&root, LocalOptions::default()).unwrap();
+    let store = crate::with_transcripts(store);
     for there in [true, false] {
         let session = store.create(NewSession::default()).unwrap().id;
         let json = format!(r#"{{"kind":"x.sim","data":{{"text":"{SECRET}"}}}}"#);
@@ -818,6 +841,7 @@ fn who_reads_meanwhile_does_not_bring_it_back_into_the_transcript() {
                 && path.to_string_lossy().ends_with(".jsonl.tmp");
             if rewrites {
                 let store = LocalStore::open(&place, LocalOptions::default()).unwrap();
+                let store = crate::with_transcripts(store);
                 store.update_transcript(session).unwrap();
                 let text = std::fs::read_to_string(&text).unwrap_or_default();
                 assert!(!text.contains(SECRET), "while it is erased");
@@ -825,7 +849,7 @@ fn who_reads_meanwhile_does_not_bring_it_back_into_the_transcript() {
             rewrites
         });
         let options = LocalOptions { storage: reads.clone(), ..LocalOptions::default() };
-        let store = LocalStore::open(&root, options).unwrap();
+        let store = crate::with_transcripts(LocalStore::open(&root, options).unwrap());
         let plan = store.eraser().plan(session, &[seq]).unwrap();
         assert_eq!(store.eraser().apply(&plan, None, WAIT).unwrap().payloads, 1);
         assert!(reads.happened() && !has(), "{there}");

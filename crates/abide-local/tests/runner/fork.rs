@@ -55,6 +55,7 @@ struct Forked {
 fn forked() -> Forked {
     let dir = tempfile::tempdir().unwrap();
     let store = LocalStore::init(&dir.path().join(".abide"), LocalOptions::default()).unwrap();
+    let store = crate::with_transcripts(store);
     let parent = store.create(NewSession::titled("parent")).unwrap().id;
     say(&store, parent, &["one", "two"]);
     let fork = fork(&store, parent, 3);
@@ -69,7 +70,8 @@ impl Forked {
 
     /// The store as another process sees it.
     fn again(&self) -> LocalStore {
-        LocalStore::open(self.store.root(), LocalOptions::default()).unwrap()
+        let store = LocalStore::open(self.store.root(), LocalOptions::default()).unwrap();
+        crate::with_transcripts(store)
     }
 }
 

@@ -31,10 +31,18 @@ mod repair;
 mod retention;
 mod review;
 mod run;
+mod sealing;
 mod transcript;
 
 /// The directories of the sessions of a store.
 fn session_dirs(root: &std::path::Path) -> Vec<std::path::PathBuf> {
     let entries = std::fs::read_dir(root.join("sessions")).unwrap();
     entries.map(|entry| entry.unwrap().path()).filter(|path| !path.ends_with(".git")).collect()
+}
+
+/// The store with the setting that keeps transcripts.
+fn with_transcripts(store: abide_local::LocalStore) -> abide_local::LocalStore {
+    let mut config = store.config().clone();
+    config.transcript = abide_local::TranscriptPolicy::Live;
+    store.with_config(config)
 }

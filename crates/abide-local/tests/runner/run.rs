@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use abide_local::{
-    Config, Environment, IndexProgressCallback, LocalOptions, LocalStore, LocalWriter, Upkeep,
+    Config, Environment, IndexProgressCallback, LocalOptions, LocalStore, LocalWriter,
+    TranscriptPolicy, Upkeep,
 };
 use abide_model::{
     AnomalyPolicy, Durability, EventRange, Kind, NewEvent, NewSession, ReadFinding, SessionId,
@@ -31,13 +32,19 @@ pub enum Step {
     Reopen,
     /// Seal what is no longer written.
     Seal,
+    /// Seal all of it.
+    SealWhole,
+    /// From here on, writers seal when they close.
+    SealOnClose,
     /// Go back to the middle of the session.
     Rewind,
 }
 
 /// The scripts, by name: between them every operation of the store.
 pub fn scenarios() -> Vec<(&'static str, Vec<Step>)> {
-    use Step::{Append, Batch, Buffered, Object, Pipelined, Reopen, Rewind, Seal};
+    use Step::{
+        Append, Batch, Buffered, Object, Pipelined, Reopen, Rewind, Seal, SealOnClose, SealWhole,
+    };
     vec![
         ("append", vec![Append; 6]),
         ("batch", vec![Batch(4), Append, Batch(7), Batch(1)]),
@@ -46,6 +53,8 @@ pub fn scenarios() -> Vec<(&'static str, Vec<Step>)> {
         ("rotate", vec![Batch(5), Batch(5), Append, Batch(9), Append]),
         ("rotate buffered", vec![Buffered, Batch(5), Buffered, Buffered, Buffered, Append]),
         ("seal", vec![Batch(9), Batch(9), Batch(9), Reopen, Append, Seal, Append]),
+        ("seal whole", vec![Batch(5), Buffered, SealWhole, Append, Buffered, SealWhole, Append]),
+        ("seal on close", vec![SealOnClose, Batch(9), Append, Reopen, Batch(3), Reopen, Buffered]),
         ("object", vec![Object, Append, Object, Reopen, Object, Append]),
         ("snapshot", vec![Append, Reopen, Batch(3), Append, Reopen, Reopen, Append]),
         ("rewind", vec![Batch(4), Rewind, Append, Reopen, Append]),
@@ -87,6 +96,7 @@ pub fn small(store: LocalStore) -> LocalStore {
     let mut config = Config::default();
     config.journal.segment_bytes = 1500;
     config.journal.object_bytes = 300;
+    config.transcript = TranscriptPolicy::Live;
     store.with_config(config)
 }
 
@@ -218,6 +228,18 @@ impl Run {
                     writer.close()?;
                 }
                 self.store.seal(self.id, Duration::ZERO).map(|_| ())
+            }
+            Step::SealWhole => {
+                if let Some(writer) = self.writer.take() {
+                    writer.close()?;
+                }
+                self.store.seal_whole(self.id, Duration::ZERO).map(|_| ())
+            }
+            Step::SealOnClose => {
+                self.writer = None;
+                let beside = LocalOptions { upkeep: Upkeep::Beside, ..options(&self.disk, 99) };
+                self.store = small(LocalStore::open(&store_path(), beside)?);
+                Ok(())
             }
             Step::Rewind => {
                 let to = self.writer()?.state()?.core.seq.0 / 2;

@@ -1,12 +1,13 @@
-//! `transcript.task` is there as turns end, and again when it is lost.
+//! With `transcript = "live"`, `transcript.task` is there as turns end, and again when it is lost.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use abide_journal::{Disk, LockMode, Storage};
-use abide_local::{LocalOptions, LocalStore};
+use abide_local::{Config, LocalOptions, LocalStore, RepairRequest, TranscriptPolicy};
 use abide_model::{
     AnomalyPolicy, Durability, Event, EventRange, NewEvent, NewSession, SessionId, SessionWriter,
     Store,
@@ -24,6 +25,7 @@ impl Fixture {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let store = LocalStore::init(&dir.path().join(".abide"), LocalOptions::default()).unwrap();
+        let store = crate::with_transcripts(store);
         let id = store.create(NewSession::titled("a session")).unwrap().id;
         Self { dir, store, id }
     }
@@ -88,6 +90,42 @@ fn it_is_appended_as_turns_end_while_the_writer_goes_on() {
     drop(writer);
     assert_eq!(fixture.written(), fixture.recorded());
     assert!(fs::read_to_string(fixture.path()).unwrap().contains("--- Turn 3: coder ---"));
+}
+
+#[test]
+fn unless_the_settings_say_so_none_is_written_and_an_old_one_is_left_alone() {
+    let fixture = Fixture::new();
+    let mut config = fixture.store.config().clone();
+    config.transcript = TranscriptPolicy::Off;
+    assert_eq!(config, Config::default());
+    let Fixture { dir, store, id } = fixture;
+    let fixture = Fixture { dir, store: store.with_config(config), id };
+    let record = || {
+        let writer = fixture.writer();
+        fixture.turn(&*writer, "hello");
+        writer.close().unwrap();
+        drop(writer);
+        fixture.store.update_transcript(fixture.id).unwrap();
+    };
+    record();
+    assert!(!fixture.path().exists());
+    let old = "=== TASK x ===\nFormat: abide transcript 1\nof an earlier version\n";
+    fs::write(fixture.path(), old).unwrap();
+    record();
+    assert_eq!(fs::read_to_string(fixture.path()).unwrap(), old);
+    assert_eq!(fixture.store.disk_use().unwrap().transcripts, old.len() as u64);
+
+    // A damaged one is put away, with consent, and none is made.
+    fs::write(fixture.path(), "something else\n=== RESULT ===\n").unwrap();
+    fs::set_permissions(fixture.path(), fs::Permissions::from_mode(0o600)).unwrap();
+    let doctor = fixture.store.doctor();
+    let found = doctor.examine(fixture.id).unwrap();
+    assert_eq!(found.findings[0].rule, "transcript");
+    let request = RepairRequest::default();
+    let plan = doctor.plan(&found, request).unwrap();
+    doctor.repair(&plan, request, Duration::ZERO).unwrap();
+    assert!(!fixture.path().exists());
+    assert_eq!(doctor.examine(fixture.id).unwrap().findings, []);
 }
 
 #[test]

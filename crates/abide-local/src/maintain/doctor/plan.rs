@@ -502,9 +502,10 @@ impl Doctor<'_> {
                     what: "snapshot of the state",
                     path: layout.state(),
                 }),
-                "transcript" => {
+                "transcript" if self.store.keeps_transcripts() => {
                     plan.actions.push(RepairAction::MakeAnew { what: "transcript", path: path() })
                 }
+                "transcript" => plan.actions.push(RepairAction::Remove { path: path() }),
                 "watermark" => {
                     plan.actions.push(RepairAction::MakeAnew { what: "watermark", path: path() })
                 }

@@ -413,7 +413,12 @@ impl Doctor<'_> {
                 FindingType::Checksum,
                 FindingPlace::path(path).at(wrong.offset),
                 wrong.reason.to_string(),
-                Repair::automatic("it is rebuilt from the journal"),
+                Repair::automatic(if self.store.keeps_transcripts() {
+                    "it is rebuilt from the journal"
+                } else {
+                    "it is moved to the quarantine: the store keeps no transcripts, and `abide \
+                     export --format transcript` writes one"
+                }),
             ));
         }
         Ok(())

@@ -276,7 +276,9 @@ impl Eraser<'_> {
             // Best effort: both can be rebuilt later.
             let _ = self.store.update_transcript(session);
         }
-        let _ = self.store.seal(plan.session, Duration::ZERO);
+        if self.store.config().journal.seal {
+            let _ = self.store.seal(plan.session, Duration::ZERO);
+        }
         Ok(done)
     }
 
@@ -397,10 +399,13 @@ impl Eraser<'_> {
         &self,
         layout: &SessionLayout,
         wait: Duration,
-    ) -> Result<Box<dyn StorageLock>, StoreError> {
+    ) -> Result<Option<Box<dyn StorageLock>>, StoreError> {
         let storage = &**self.store.storage();
         clear(storage, &layout.state())?;
         let path = layout.transcript();
+        if !self.store.keeps_transcripts() && !exists(storage, &path)? {
+            return Ok(None);
+        }
         let until = Instant::now() + wait;
         let lock = loop {
             let lock = storage.lock(&path, LockMode::Exclusive);
@@ -415,7 +420,12 @@ impl Eraser<'_> {
         };
         let file = storage.open(&path, Access::Create).map_err(storage_error("open", &path))?;
         let cut = file.truncate(0).and_then(|()| file.sync());
-        cut.map_err(storage_error("cut", &path)).map(|()| lock)
+        cut.map_err(storage_error("cut", &path))?;
+        if !self.store.keeps_transcripts() {
+            // Nobody writes it again.
+            storage.remove(&path).map_err(storage_error("remove", &path))?;
+        }
+        Ok(Some(lock))
     }
 
     /// The replacements of the lines. An error if the journal is damaged.
@@ -521,6 +531,14 @@ fn erased_line(line: &JournalLine<'_>, ended: bool) -> Vec<u8> {
         bytes.pop();
     }
     bytes
+}
+
+fn exists(storage: &dyn Storage, path: &Path) -> Result<bool, StoreError> {
+    match storage.open(path, Access::Read) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(storage_error("open", path)(error)),
+    }
 }
 
 /// The bytes of a segment with some of its lines replaced.

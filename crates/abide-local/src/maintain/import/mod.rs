@@ -31,7 +31,7 @@ use crate::sessions::find::give_project;
 use crate::sessions::keys::{Keys, SessionKey};
 use crate::sessions::reader::note_of;
 use crate::sessions::recovery;
-use crate::sessions::sealer::seal_all;
+use crate::sessions::sealer::{SealScope, Sealing};
 use crate::sessions::settle::settle;
 use crate::sessions::store::{LocalStore, Upkeep};
 
@@ -408,8 +408,9 @@ impl Importer<'_> {
 
     /// Compresses finished segments. A segment that cannot be sealed stays plain.
     fn seal_beside(&self, layout: &SessionLayout) {
-        if self.store.upkeep() == Upkeep::Beside {
-            let _ = seal_all(self.store.storage(), &layout.journal(), &|| false);
+        if self.store.upkeep() == Upkeep::Beside && self.store.config().journal.seal {
+            let journal = layout.journal();
+            let _ = Sealing::of(self.store.storage(), &journal).seal(SealScope::Full);
         }
     }
 
