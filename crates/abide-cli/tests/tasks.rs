@@ -260,6 +260,64 @@ fn what_cannot_be_is_refused_and_nothing_is_written() {
 }
 
 #[test]
+fn a_dependency_has_a_type() {
+    let lab = Lab::new();
+    for args in [
+        &["Schema"][..],
+        &["Notes"],
+        &["Import", "--needs-result", "P1", "--soft", "P2"],
+        &["Report", "--depends", "P1"],
+    ] {
+        lab.run(&[&["tasks", "add"], args].concat()).success();
+    }
+    insta::assert_snapshot!(lab.tree(), @"
+    [ ] P1 Schema (ready)
+    [ ] P2 Notes (ready)
+    [ ] P3 Import (after P1, preferably after P2)
+    [ ] P4 Report (after P1)
+    0 of 4 done, 2 ready
+    ");
+    // Obsolete lets go what it blocks, and not what needs its result.
+    lab.tasks(&["set", "P1", "obsolete"]).success();
+    insta::assert_snapshot!(lab.tree(), @"
+    [-] P1 Schema
+    [ ] P2 Notes (ready)
+    [ ] P3 Import (after P1, preferably after P2)
+    [ ] P4 Report (ready)
+    1 of 4 done, 1 of them obsolete, 2 ready
+    ");
+    let row = &lab.tasks(&["--json", "--scope", "P3"]).success().json_lines()[0];
+    assert_eq!(row["dependency_types"].to_string(), r#"{"P1":"needs-result","P2":"soft"}"#);
+    assert_eq!(row["waits_for"].to_string(), r#"["P1"]"#);
+    // What is soft waits for nothing, also in a circle.
+    lab.tasks(&["depend", "P3", "--soft", "P1"]).success();
+    lab.tasks(&["depend", "P2", "--soft", "P3"]).success();
+    insta::assert_snapshot!(lab.tree(), @"
+    [-] P1 Schema
+    [ ] P2 Notes (ready, preferably after P3)
+    [ ] P3 Import (ready, preferably after P2)
+    [ ] P4 Report (ready)
+    1 of 4 done, 1 of them obsolete, 3 ready
+    ");
+    let toml = lab.tasks(&["export", "--format", "toml"]).success().stdout().to_owned();
+    assert!(toml.contains("dependency_types = { P1 = \"soft\", P2 = \"soft\" }\n"), "{toml}");
+    let words = lab.tasks(&["export", "--format", "markdown"]).success().stdout().to_owned();
+    assert!(words.contains("depends (soft): Schema\n"), "{words}");
+    // A dependency that is there gets another type.
+    let circle = lab.tasks(&["depend", "P2", "--on", "P3"]).success();
+    assert_eq!(circle.code, 0);
+    let refused = lab.tasks(&["depend", "P3", "--needs-result", "P2"]).failure(1).stderr;
+    assert!(
+        refused.starts_with("Error: tasks would wait for each other: P3 → P2 → P3"),
+        "{refused}"
+    );
+    lab.tasks(&["depend", "P3", "--off", "P1"]).success();
+    assert!(
+        lab.tasks(&["depend", "P3", "--soft", "P9"]).failure(1).stderr.contains("does not exist")
+    );
+}
+
+#[test]
 fn recorded_text_is_harmless_and_fits_the_terminal() {
     let lab = Lab::new();
     let long = "A title that is much longer than the terminal is wide, and goes on and on and on";

@@ -61,13 +61,14 @@ pub use duration::{
 pub use event::{Event, NewEvent};
 pub use fact::{
     AgentObservation, ApiCall, ApiResult, ArbiterDecision, Artifact, Checkpoint, Compaction,
-    ContextPin, ContextRestored, DependencyResolution, Erasure, Fact, FactError, FileOp, FileTouch,
-    FilesRestored, GitState, KnownBlock, LimitObservation, LogRecord, Manifest, Message,
-    MessageBlock, MessageContent, ModelConfiguration, ParentReason, PermissionAnswered,
-    PermissionAsked, PermissionOption, Recovery, ResourceSample, Rewind, RunEnd, RunStart,
-    SessionCreated, SessionFields, SessionParent, SessionStatus, SourceDocument, StatusChange,
-    TaskChange, TaskCreated, TaskListRecord, TaskStatus, TaskStatusChange, Thinning, ToolCall,
-    ToolResult, TurnEnd, TurnRole, TurnStart, Usage, UsageRecord, WorkspaceCounts, WriterOpened,
+    ContextPin, ContextRestored, DependencyResolution, DependencyType, DependencyTypes, Erasure,
+    Fact, FactError, FileOp, FileTouch, FilesRestored, GitState, KnownBlock, LimitObservation,
+    LogRecord, Manifest, Message, MessageBlock, MessageContent, ModelConfiguration, ParentReason,
+    PermissionAnswered, PermissionAsked, PermissionOption, Recovery, ResourceSample, Rewind,
+    RunEnd, RunStart, SessionCreated, SessionFields, SessionParent, SessionStatus, SourceDocument,
+    StatusChange, TaskChange, TaskCreated, TaskListRecord, TaskStatus, TaskStatusChange, Thinning,
+    ToolCall, ToolResult, TurnEnd, TurnRole, TurnStart, Usage, UsageRecord, WorkspaceCounts,
+    WriterOpened,
 };
 pub use finding::{Finding, FindingPlace, FindingType, Repair, Severity};
 pub use history::{
@@ -90,9 +91,9 @@ pub use retention::{
 };
 pub use session_ref::SessionRef;
 pub use state::{
-    CallState, CheckpointState, Digest, FOLD_VERSION, FileState, LaneState, LiveCompaction,
-    PageError, PageId, PageRef, PageSink, RunState, Savepoint, SessionCore, SessionState,
-    StateTable, TaskState, TurnState,
+    CallCounts, CallState, CheckpointState, Digest, FOLD_VERSION, FileState, LaneState,
+    LiveCompaction, PageError, PageId, PageRef, PageSink, RunState, Savepoint, SessionCore,
+    SessionState, StateTable, TaskState, TurnState,
 };
 pub use store::{
     AnomalyPolicy, CreatedSession, DeleteError, Durability, EventFactory, EventPage, EventRange,

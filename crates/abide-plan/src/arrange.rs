@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use abide_model::TaskId;
+use abide_model::{DependencyType, DependencyTypes, TaskId};
 
 use crate::draft::{TaskDraft, fault, path};
 use crate::{DocumentTask, TaskListError, TaskListFault};
@@ -53,6 +53,13 @@ pub(crate) fn arrange(
     let depends = look_up(&drafts, names, &by_id, depends_field)?;
     refuse_cycles(&drafts, &ids, &depends, depends_field)?;
     let id_of = |at: usize| TaskId(ids.get(at).cloned().unwrap_or_default());
+    let types_of = |at: usize| {
+        let mut types = DependencyTypes::default();
+        for need in depends.get(at).into_iter().flatten() {
+            types.set(id_of(need.task), need.kind);
+        }
+        types
+    };
     let mut drafts: Vec<Option<TaskDraft>> = drafts.into_iter().map(Some).collect();
     let mut tasks = Vec::with_capacity(order.len());
     for (at, _) in order {
@@ -61,7 +68,8 @@ pub(crate) fn arrange(
             id: id_of(at),
             title: draft.title,
             parent: draft.parent.map(id_of),
-            depends: depends.get(at).into_iter().flatten().map(|at| id_of(*at)).collect(),
+            depends: depends.get(at).into_iter().flatten().map(|need| id_of(need.task)).collect(),
+            dependency_types: types_of(at),
             priority: draft.priority,
             details: draft.details,
             documents: draft.documents,
@@ -186,13 +194,20 @@ fn place_ids(
     Ok(ids)
 }
 
+/// A dependency of a draft.
+struct DraftDependency {
+    /// The draft that it depends on.
+    task: usize,
+    kind: DependencyType,
+}
+
 /// Resolves the dependencies of each draft.
 fn look_up(
     drafts: &[TaskDraft],
     names: TaskNaming,
     by_id: &HashMap<String, usize>,
     field: &str,
-) -> Result<Vec<Vec<usize>>, TaskListError> {
+) -> Result<Vec<Vec<DraftDependency>>, TaskListError> {
     let mut by_title: HashMap<&str, Option<usize>> = HashMap::new();
     if names == TaskNaming::IdsAndTitles {
         for (at, draft) in drafts.iter().enumerate() {
@@ -212,16 +227,22 @@ fn look_up(
         let mut found = Vec::new();
         for (number, name) in draft.depends.iter().enumerate() {
             let wrong = |wrong| fault(drafts, at, &format!("{field}[{number}]"), wrong);
+            let kind = draft.dependency_types.get(name).copied().unwrap_or_default();
             match find(name) {
-                Ok(task) => found.push(task),
+                Ok(task) => found.push(DraftDependency { task, kind }),
                 // A line of Markdown may name several tasks.
                 Err(TaskListFault::NoTask { .. }) if names == TaskNaming::IdsAndTitles => {
                     for part in name.split(',').map(str::trim).filter(|part| !part.is_empty()) {
-                        found.push(find(part).map_err(wrong)?);
+                        found.push(DraftDependency { task: find(part).map_err(wrong)?, kind });
                     }
                 }
                 Err(error) => return Err(wrong(error)),
             }
+        }
+        let stray = draft.dependency_types.keys().find(|name| !draft.depends.contains(name));
+        if let Some(name) = stray {
+            let stray = TaskListFault::NoDependency { name: name.clone() };
+            return Err(fault(drafts, at, "dependency_types", stray));
         }
         all.push(found);
     }
@@ -234,7 +255,7 @@ fn look_up(
 fn refuse_cycles(
     drafts: &[TaskDraft],
     ids: &[String],
-    depends: &[Vec<usize>],
+    depends: &[Vec<DraftDependency>],
     field: &str,
 ) -> Result<(), TaskListError> {
     let children = children(drafts);
@@ -244,8 +265,10 @@ fn refuse_cycles(
         let parts = children.get(at).map(Vec::as_slice).unwrap_or_default();
         if moment.is_multiple_of(2) {
             let parent = drafts.get(at).and_then(|draft| draft.parent).map(|parent| 2 * parent);
-            let depends = depends.get(at).into_iter().flatten().map(|at| 2 * at + 1);
-            parent.into_iter().chain(depends).collect()
+            // Nothing waits for a soft dependency.
+            let hard = |need: &&DraftDependency| need.kind != DependencyType::Soft;
+            let depends = depends.get(at).into_iter().flatten().filter(hard);
+            parent.into_iter().chain(depends.map(|need| 2 * need.task + 1)).collect()
         } else if parts.is_empty() {
             vec![moment - 1]
         } else {

@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use abide_model::{TaskId, TaskStatus};
+use abide_model::{DependencyType, DependencyTypes, TaskId, TaskStatus};
 
 use crate::arrange::placed;
 use crate::content::TaskContent;
@@ -57,8 +57,14 @@ pub fn delta(old: &TaskList, mut new: TaskList) -> TaskListDelta {
         task.id.clone_from(id);
         let renamed = |id: &TaskId| ids.by_document.get(id).cloned().unwrap_or_else(|| id.clone());
         task.parent = task.parent.as_ref().map(renamed);
+        let mut types = DependencyTypes::default();
+        for (id, kind) in task.dependency_types.iter() {
+            types.set(renamed(id), kind);
+        }
+        task.dependency_types = types;
         task.depends = task.depends.iter().map(renamed).collect();
     }
+    let new_form = new.form;
     let (mut kept, mut changed, mut added, mut removed) = Default::default();
     let known = |list: &mut Vec<TaskId>, task: &DocumentTask| list.push(task.id.clone());
     let mut parents = ParentReview::default();
@@ -67,6 +73,9 @@ pub fn delta(old: &TaskList, mut new: TaskList) -> TaskListDelta {
             parents.obsolete.insert(task.id.clone());
         }
         let before = before.and_then(|at| old.tasks.get(at));
+        if let Some(before) = before.filter(|_| new_form == TaskListForm::Prp) {
+            keep_types(before, task);
+        }
         match before {
             Some(before) if is_same(before, task, form, depth) => {
                 known(&mut kept, task);
@@ -133,6 +142,17 @@ fn plan(task: &mut DocumentTask) {
     task.result = None;
 }
 
+/// Keeps the types of its dependencies, which the PRP form does not say, and those that are soft,
+/// which it leaves out.
+fn keep_types(before: &DocumentTask, task: &mut DocumentTask) {
+    for (id, kind) in before.dependency_types.iter() {
+        if kind == DependencyType::Soft && !task.depends.contains(id) {
+            task.depends.push(id.clone());
+        }
+    }
+    task.dependency_types = before.dependency_types.among(&task.depends);
+}
+
 /// Does the document describe it as before? Both use the ids of the session.
 fn is_same(
     before: &DocumentTask,
@@ -142,7 +162,9 @@ fn is_same(
 ) -> bool {
     let set = |task: &DocumentTask| task.depends.iter().cloned().collect::<HashSet<_>>();
     let said = |task: &DocumentTask| TaskContent::of(task, form, depth);
-    said(before) == said(task) && set(before) == set(task)
+    said(before) == said(task)
+        && set(before) == set(task)
+        && before.dependency_types == task.dependency_types
 }
 
 struct SettledIds {

@@ -1,6 +1,8 @@
 //! A task as read: its id may be missing, and names are not resolved yet.
 
-use abide_model::TaskStatus;
+use std::collections::BTreeMap;
+
+use abide_model::{DependencyType, TaskStatus};
 use serde_json::value::RawValue;
 
 use crate::{TaskListError, TaskListFault};
@@ -16,6 +18,8 @@ pub(crate) struct TaskDraft {
     pub(crate) parent_id: Option<String>,
     /// Its dependencies, as the document names them.
     pub(crate) depends: Vec<String>,
+    /// The types of these, where they do not just block, by the same names.
+    pub(crate) dependency_types: BTreeMap<String, DependencyType>,
     pub(crate) priority: i64,
     pub(crate) details: Option<String>,
     pub(crate) documents: Vec<String>,

@@ -52,6 +52,9 @@ pub enum TaskListError {
     },
 }
 
+/// What the type of a dependency must be.
+pub(crate) const DEPENDENCY_TYPES: &str = "\"blocks\", \"needs-result\" or \"soft\"";
+
 /// What is wrong at some place of a task list.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -93,6 +96,12 @@ pub enum TaskListFault {
     /// It refers to more than one task.
     #[error("{name:?} is ambiguous; use the id of the task")]
     Ambiguous {
+        /// The name as given.
+        name: String,
+    },
+    /// It gives the type of a dependency that the task does not have.
+    #[error("the task does not depend on {name:?}")]
+    NoDependency {
         /// The name as given.
         name: String,
     },

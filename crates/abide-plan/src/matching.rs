@@ -37,11 +37,13 @@ impl<'a> IndexedTaskList<'a> {
         task.parent.as_ref().and_then(|parent| self.places.get(parent).copied())
     }
 
-    /// The titles of what a task depends on.
+    /// The titles of what a task depends on, with the types of these dependencies.
     fn depends(&self, task: &DocumentTask) -> Vec<String> {
-        let at = |id: &TaskId| self.plan.tasks.get(*self.places.get(id)?);
-        let mut titles: Vec<_> =
-            task.depends.iter().filter_map(at).map(|task| words(&task.title)).collect();
+        let title = |id: &TaskId| {
+            let need = self.plan.tasks.get(*self.places.get(id)?)?;
+            Some(format!("{} {}", task.dependency_types.of(id), words(&need.title)))
+        };
+        let mut titles: Vec<_> = task.depends.iter().filter_map(title).collect();
         titles.sort_unstable();
         titles.dedup();
         titles

@@ -1,7 +1,8 @@
 //! A task list and its tasks.
 
 use abide_model::{
-    InputError, NewEvent, TaskCreated, TaskId, TaskListRecord, TaskStatus, TaskStatusChange,
+    DependencyTypes, InputError, NewEvent, TaskCreated, TaskId, TaskListRecord, TaskStatus,
+    TaskStatusChange,
 };
 use serde_json::value::RawValue;
 
@@ -32,6 +33,8 @@ pub struct DocumentTask {
     pub parent: Option<TaskId>,
     /// The tasks it depends on.
     pub depends: Vec<TaskId>,
+    /// The types of these dependencies, where they do not just block.
+    pub dependency_types: DependencyTypes,
     /// Its priority; higher goes first.
     pub priority: i64,
     /// Its description.
@@ -117,6 +120,7 @@ impl DocumentTask {
             title: self.title.clone(),
             parent: self.parent.clone(),
             depends: self.depends.clone(),
+            dependency_types: self.dependency_types.clone(),
             priority: self.priority,
             details: self.details.clone(),
             documents: self.documents.clone(),

@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use abide_model::{TaskId, TaskStatus};
+use abide_model::{DependencyTypes, TaskId, TaskStatus};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -25,6 +25,8 @@ struct Removal {
     parent: Option<TaskId>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     depends: Vec<TaskId>,
+    #[serde(skip_serializing_if = "DependencyTypes::is_empty")]
+    dependency_types: DependencyTypes,
     status: TaskStatus,
     #[serde(skip_serializing_if = "Option::is_none")]
     foreign_status: Option<String>,
@@ -59,6 +61,7 @@ impl TaskList {
         plan.tasks.retain(|task| needed.contains(&task.id));
         for task in &mut plan.tasks {
             task.depends.retain(|id| needed.contains(id));
+            task.dependency_types = task.dependency_types.among(&task.depends);
         }
         plan
     }
@@ -69,6 +72,7 @@ pub(crate) fn remove(task: &mut DocumentTask) {
     let was = Removal {
         parent: task.parent.clone(),
         depends: std::mem::take(&mut task.depends),
+        dependency_types: std::mem::take(&mut task.dependency_types),
         status: task.status,
         foreign_status: task.foreign_status.take(),
         reason: task.reason.take(),
@@ -87,6 +91,7 @@ pub(crate) fn restore(task: &mut DocumentTask) {
     };
     task.parent = was.parent;
     task.depends = was.depends;
+    task.dependency_types = was.dependency_types;
     task.status = was.status;
     task.foreign_status = was.foreign_status;
     task.reason = was.reason;

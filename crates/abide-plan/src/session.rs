@@ -82,6 +82,7 @@ impl TaskList {
                 id: id.into(),
                 title: if whole { created.title } else { task.title.clone() },
                 parent: task.parent.as_ref().filter(there).cloned(),
+                dependency_types: task.dependency_types.among(&depends),
                 depends,
                 priority: task.priority,
                 details: details.filter(|details| !details.is_empty()),

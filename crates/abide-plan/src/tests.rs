@@ -1,6 +1,6 @@
 //! Round trips, differences and bad input.
 
-use abide_model::{Event, Seq, SessionState, TaskId, TaskStatus, Timestamp};
+use abide_model::{DependencyType, Event, Seq, SessionState, TaskId, TaskStatus, Timestamp};
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -85,9 +85,10 @@ fn said(plan: &TaskList) -> Vec<String> {
         .map(|task| {
             let result = task.result.as_ref().map(|result| result.get());
             let DocumentTask { id, title, parent, depends, priority, .. } = task;
+            let types = &task.dependency_types;
             let DocumentTask { details, documents, status, foreign_status, .. } = task;
             format!(
-                "{id:?} {title:?} {parent:?} {depends:?} {priority} {details:?} {documents:?} \
+                "{id:?} {title:?} {parent:?} {depends:?} {types:?} {priority} {details:?} {documents:?} \
                  {status:?} {foreign_status:?} {result:?}"
             )
         })
@@ -222,6 +223,25 @@ fn what_is_wrong_is_named_with_its_path() {
     );
     assert_eq!(toml("[[task]]\ntitle='a'\nparent='b'"), "$.task[0].parent: there is no task \"b\"");
     assert!(toml("[[task]\n").contains("line 1"));
+    let typed = |types: &str| {
+        toml(&format!("[[task]]\nid='a'\ntitle='a'\n[[task]]\ntitle='b'\ndepends=['a']\n{types}"))
+    };
+    assert_eq!(
+        typed("dependency_types={a='hard'}"),
+        "$.task[1].dependency_types.a: it must be \"blocks\", \"needs-result\" or \"soft\""
+    );
+    assert_eq!(
+        typed("dependency_types={b='soft'}"),
+        "$.task[1].dependency_types: the task does not depend on \"b\""
+    );
+    assert_eq!(
+        typed("dependency_types='soft'"),
+        "$.task[1].dependency_types: it must be a table of task ids and types"
+    );
+    assert_eq!(
+        json(r#"{"tasks":[{"title":"a","dependency_types":["soft"]}]}"#),
+        "$.tasks[0].dependency_types: it must be an object of task ids and types"
+    );
     let lines = |text: &str| error(TaskListForm::Markdown, text);
     assert_eq!(lines("# T\n- [ ] a\n- [ ] b (after: c)\n"), "line 3: there is no task \"c\"");
     assert_eq!(
@@ -416,6 +436,37 @@ fn unknown_fields_of_toml_stay() {
     assert_eq!(through_session(&plan).write(TaskListForm::Toml).unwrap(), written);
 }
 
+#[test]
+fn types_of_dependencies_are_read_written_and_compared() {
+    let toml = "[[task]]\nid = \"a\"\ntitle = \"A\"\n\n[[task]]\nid = \"b\"\ntitle = \"B\"\ndepends = [\"a\"]\ndependency_types = { a = \"soft\" }\n";
+    let plan = read(TaskListForm::Toml, toml);
+    assert_eq!(task(&plan, "B").dependency_types.of(&"a".into()), DependencyType::Soft);
+    assert_eq!(plan.write(TaskListForm::Toml).unwrap(), toml);
+    assert_eq!(through_session(&plan).write(TaskListForm::Toml).unwrap(), toml);
+    let words = "- [ ] A {#a}\n- [ ] B {#b}\n  depends (needs-result): A\n";
+    let stricter = markdown(words);
+    assert_eq!(task(&stricter, "B").dependency_types.of(&"a".into()), DependencyType::NeedsResult);
+    assert_eq!(stricter.write(TaskListForm::Markdown).unwrap(), words);
+    assert_eq!(delta(&plan, stricter).changed, [TaskId::from("b")]);
+    // Two that would like to know of each other do not wait for each other.
+    let both = r#"{"tasks":[{"id":"a","title":"A","depends":["b"],"dependency_types":{"b":"soft"}},{"id":"b","title":"B","depends":["a"]}]}"#;
+    assert_eq!(read(TaskListForm::Json, both).tasks.len(), 2);
+}
+
+#[test]
+fn what_the_prp_form_does_not_say_of_dependencies_stays() {
+    let plan = read(
+        TaskListForm::Json,
+        r#"{"tasks":[{"id":"a","title":"A"},{"id":"b","title":"B"},{"id":"c","title":"C","depends":["a","b"],"dependency_types":{"a":"soft","b":"needs-result"}}]}"#,
+    );
+    let prp = plan.write(TaskListForm::Prp).unwrap();
+    let read_back = read(TaskListForm::Prp, &prp);
+    assert_eq!(task(&read_back, "C").depends, [TaskId::from("b")]);
+    let delta = delta(&plan, read_back);
+    assert_eq!((delta.kept.len(), delta.changed.len()), (3, 0));
+    assert_eq!(task(&delta.plan, "C").dependency_types, task(&plan, "C").dependency_types);
+}
+
 /// Trees of tasks with dependencies backwards: `(depth, title, …)` of each.
 fn plans() -> impl Strategy<Value = TaskList> {
     let odd = "[a-c \\-#`~\\\\\\[\\]x:*{}1.]{0,12}";
@@ -461,6 +512,16 @@ fn plans() -> impl Strategy<Value = TaskList> {
         }
         plan
     })
+}
+
+/// The same with dependencies of every type.
+fn typed(mut plan: TaskList) -> TaskList {
+    for (at, task) in plan.tasks.iter_mut().enumerate() {
+        for id in &task.depends {
+            task.dependency_types.set(id.clone(), DependencyType::ALL[at % 3]);
+        }
+    }
+    plan
 }
 
 /// As Markdown says it: without blank lines at the ends of a text and spaces at the ends of lines.
@@ -517,6 +578,7 @@ proptest! {
     #[test]
     fn every_form_gives_back_what_it_took(plan in plans()) {
         for form in [TaskListForm::Json, TaskListForm::Toml, TaskListForm::Prp] {
+            let plan = if form == TaskListForm::Prp { plan.clone() } else { typed(plan.clone()) };
             let text = plan.write(form).unwrap();
             let again = read(form, &text);
             prop_assert_eq!(said(&again), said(&plan), "{}", text);
@@ -530,7 +592,7 @@ proptest! {
                 prop_assert_eq!(serde_json::from_str::<Value>(&back).unwrap(), value);
             }
         }
-        let plan = in_markdown(plan);
+        let plan = in_markdown(typed(plan));
         let text = plan.write(TaskListForm::Markdown).unwrap();
         let again = markdown(&text);
         prop_assert_eq!(said(&again), said(&plan), "{}", text);

@@ -1,11 +1,14 @@
 //! Task lists in TOML: a `[[task]]` table for each task, which names its parent.
 
-use abide_model::TaskStatus;
+use std::collections::BTreeMap;
+
+use abide_model::{DependencyType, TaskStatus};
 use serde_json::value::RawValue;
 use toml::{Table, Value};
 
 use crate::arrange::{MAX_DEPTH, MAX_TASKS, TaskNaming, arrange};
 use crate::draft::{DraftPlace, TaskDraft};
+use crate::error::DEPENDENCY_TYPES;
 use crate::json;
 use crate::plan::{as_foreign, foreign_of};
 use crate::{DocumentTask, TaskList, TaskListError, TaskListFault, TaskListForm, status};
@@ -66,6 +69,20 @@ fn draft(mut table: Table, index: usize, place: &str) -> Result<TaskDraft, TaskL
         value.try_into().map_err(|_| not(field, "a list of strings"))
     };
     let (depends, documents) = (list("depends")?, list("documents")?);
+    let mut dependency_types = BTreeMap::new();
+    match table.remove("dependency_types") {
+        Some(Value::Table(types)) => {
+            for (name, kind) in types {
+                let kind = kind
+                    .as_str()
+                    .and_then(DependencyType::named)
+                    .ok_or_else(|| not(&format!("dependency_types.{name}"), DEPENDENCY_TYPES))?;
+                dependency_types.insert(name, kind);
+            }
+        }
+        None => {}
+        Some(_) => return Err(not("dependency_types", "a table of task ids and types")),
+    }
     let priority = match table.remove("priority") {
         Some(Value::Integer(priority)) => priority,
         None => 0,
@@ -92,6 +109,7 @@ fn draft(mut table: Table, index: usize, place: &str) -> Result<TaskDraft, TaskL
         title,
         parent_id,
         depends,
+        dependency_types,
         priority,
         details: details.filter(|details| !details.is_empty()),
         documents,
@@ -177,6 +195,7 @@ fn write_task(out: &mut String, task: &DocumentTask) {
         ("title", text(&task.title)),
         ("parent", task.parent.as_ref().and_then(|parent| text(parent.as_str()))),
         ("depends", list(depends)),
+        ("dependency_types", types_value(task)),
         ("priority", (task.priority != 0).then_some(Value::Integer(task.priority))),
         ("status", word.and_then(text)),
         ("details", task.details.as_deref().and_then(text)),
@@ -184,14 +203,25 @@ fn write_task(out: &mut String, task: &DocumentTask) {
         ("result", task.result.as_ref().and_then(|result| text(&json::compact(result.get())))),
     ];
     for (key, value) in fields {
-        if let Some(value) = value {
-            put(out, key, &value);
+        match value {
+            // On one line, so that no table ends the fields of the task.
+            Some(value @ Value::Table(_)) => out.push_str(&format!("{key} = {value}\n")),
+            Some(value) => put(out, key, &value),
+            None => {}
         }
     }
     for (key, value) in unkept(task.foreign.as_deref()) {
         // On one line, so that no table ends the fields of the task.
         out.push_str(&format!("{} = {}\n", toml_key(&key), value));
     }
+}
+
+fn types_value(task: &DocumentTask) -> Option<Value> {
+    let types = task.dependency_types.iter();
+    let types: Table = types
+        .map(|(id, kind)| (id.as_str().to_owned(), Value::String(kind.as_str().to_owned())))
+        .collect();
+    (!types.is_empty()).then_some(Value::Table(types))
 }
 
 fn toml_key(key: &str) -> String {

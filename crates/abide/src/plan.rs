@@ -377,8 +377,12 @@ fn wishes(delta: &TaskListDelta, tree: &TaskTree) -> (Vec<TaskCreated>, Vec<Task
         let known = |id: &TaskId| before.contains(id) || tree.get(id.as_str()).is_some();
         if !fact.depends.iter().all(known) {
             // Recorded once all tasks exist.
-            let depends = Some(std::mem::take(&mut fact.depends));
-            changes.push(TaskChange { task: task.id.clone(), depends, ..TaskChange::default() });
+            changes.push(TaskChange {
+                task: task.id.clone(),
+                depends: Some(std::mem::take(&mut fact.depends)),
+                dependency_types: std::mem::take(&mut fact.dependency_types),
+                ..TaskChange::default()
+            });
         }
         before.insert(&task.id);
         created.push(fact);
@@ -388,6 +392,7 @@ fn wishes(delta: &TaskListDelta, tree: &TaskTree) -> (Vec<TaskCreated>, Vec<Task
             task: task.id.clone(),
             title: None,
             depends: Some(task.depends.clone()),
+            dependency_types: task.dependency_types.clone(),
             priority: Some(task.priority),
             details: Some(task.details.clone().unwrap_or_default()),
             documents: Some(task.documents.clone()),

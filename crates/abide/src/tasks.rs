@@ -7,8 +7,8 @@
 
 pub use crate::plan::{PLAN_LABEL, PLAN_TASKS_LABEL, PlanDocument, PlanMatch};
 pub use abide_model::{
-    TaskChange, TaskCreated, TaskError, TaskId, TaskListRecord, TaskNode, TaskProgress, TaskState,
-    TaskStatusChange, TaskTree,
+    DependencyType, DependencyTypes, TaskChange, TaskCreated, TaskError, TaskId, TaskListRecord,
+    TaskNode, TaskProgress, TaskState, TaskStatusChange, TaskTree,
 };
 pub use abide_plan::{
     DocumentTask, TaskList, TaskListDelta, TaskListError, TaskListFault, TaskListForm,
@@ -292,7 +292,7 @@ fn checked(event: NewEvent) -> Result<NewEvent, InputError> {
 pub(crate) fn apply_change(tree: &mut TaskTree, change: &TaskChange) -> Result<(), TaskError> {
     let id = change.task.as_str();
     if let Some(depends) = &change.depends {
-        tree.set_depends(id, depends.clone())?;
+        tree.set_depends(id, depends, &change.dependency_types)?;
     }
     if let Some(priority) = change.priority {
         tree.set_priority(id, priority)?;

@@ -56,11 +56,12 @@ fn recorded(form: TaskListForm, plan: &TaskList, text: &str) {
 fn said(plan: &TaskList) -> Vec<String> {
     let tasks = plan.tasks.iter().map(|task| {
         format!(
-            "{:?} {:?} {:?} {:?} {} {:?} {:?} {:?} {:?} {:?}",
+            "{:?} {:?} {:?} {:?} {:?} {} {:?} {:?} {:?} {:?} {:?}",
             task.id,
             task.title,
             task.parent,
             task.depends,
+            task.dependency_types,
             task.priority,
             task.details,
             task.documents,

@@ -30,7 +30,7 @@ const RECORDS: &[&str] = &[
     r#"{"kind":"message.added","data":{"role":"assistant","content":[{"type":"text","text":"a\u2028b"},{"type":"tool_call","call":"c1","name":"x","arguments":{}}]}}"#,
     r#"{"kind":"tool.called","data":{"call":"c1","name":"bash","arguments":{"command":"ls"}},"turn":1,"task":"P1.T1","lane":"sub","key":"k/1"}"#,
     r#"{"kind":"tool.finished","data":{"call":"c1","ok":true,"result":123456789012345678901234567890},"lane":"sub"}"#,
-    r#"{"kind":"task.created","data":{"task":"P1","title":"one","parent":"P0","depends":["P2"]}}"#,
+    r#"{"kind":"task.created","data":{"task":"P1","title":"one","parent":"P0","depends":["P2"],"dependency_types":{"P2":"soft"}}}"#,
     r#"{"kind":"task.status","data":{"task":"P1","status":"done"}}"#,
     r#"{"kind":"file.touched","data":{"path":"a","op":"rename","to":"b"}}"#,
     r#"{"kind":"usage.recorded","data":{"model":"m","input_tokens":18446744073709551615}}"#,
@@ -65,15 +65,15 @@ const PLANS: &[(&str, &str)] = &[
     ),
     (
         "markdown",
-        "before\n\n# T\n\nfront\n\n## A\ntext\n\n- [x] one\n  status: failed\n  priority: 3\n  document: a.md\n  result: {\"a\":1}\n\n  depends: no field\n  - [ ] `T1` two (after: four)\n    ```\n    - [ ] code\n    ```\n    \\# text\n## B\n### C\n1. [-] three {#x-1}\n   depends: P1.M1, T1\n* [ ] four\n\n## D\nno task\n",
+        "before\n\n# T\n\nfront\n\n## A\ntext\n\n- [x] one\n  status: failed\n  priority: 3\n  document: a.md\n  result: {\"a\":1}\n\n  depends: no field\n  - [ ] `T1` two (after: four)\n    ```\n    - [ ] code\n    ```\n    \\# text\n## B\n### C\n1. [-] three {#x-1}\n   depends (soft): P1.M1, T1\n* [ ] four\n\n## D\nno task\n",
     ),
     (
         "toml",
-        "title = \"t\"\nother = 1979-05-27T07:32:00Z\n[[task]]\nid = \"a\"\ntitle = \"A\"\nstatus = \"done\"\nx.y = [1, {z = nan}]\n[[task]]\ntitle = \"B\"\nparent = \"a\"\ndepends = []\npriority = -3\ndetails = \"\"\"\na\n- [ ] b\"\"\"\ndocuments = [\"d\"]\nresult = \"[1]\"\n[owner]\nname = \"n\"\n",
+        "title = \"t\"\nother = 1979-05-27T07:32:00Z\n[[task]]\nid = \"a\"\ntitle = \"A\"\nstatus = \"done\"\nx.y = [1, {z = nan}]\n[[task]]\ntitle = \"B\"\nparent = \"a\"\ndepends = [\"c\"]\ndependency_types = {c = \"soft\"}\npriority = -3\ndetails = \"\"\"\na\n- [ ] b\"\"\"\ndocuments = [\"d\"]\nresult = \"[1]\"\n[[task]]\nid = \"c\"\ntitle = \"C\"\n[owner]\nname = \"n\"\n",
     ),
     (
         "json",
-        "{\"title\":\"t\",\"tasks\":[{\"title\":\"A\",\"x\":1e400,\"tasks\":[{\"id\":\"b\",\"title\":\"B\",\"depends\":[\"c\"],\"status\":\"blocked\",\"priority\":2,\"details\":\"# no\",\"documents\":[\"d\"],\"result\":{\"a\":[]}}]},{\"id\":\"c\",\"title\":\"C (after: d)\"}],\"title\":2}",
+        "{\"title\":\"t\",\"tasks\":[{\"title\":\"A\",\"x\":1e400,\"tasks\":[{\"id\":\"b\",\"title\":\"B\",\"depends\":[\"c\"],\"dependency_types\":{\"c\":\"needs-result\"},\"status\":\"blocked\",\"priority\":2,\"details\":\"# no\",\"documents\":[\"d\"],\"result\":{\"a\":[]}}]},{\"id\":\"c\",\"title\":\"C (after: d)\"}],\"title\":2}",
     ),
 ];
 

@@ -5,6 +5,7 @@
 
 mod checkpoint;
 mod context;
+mod dependency;
 mod environment;
 mod file;
 mod message;
@@ -18,6 +19,7 @@ mod usage;
 
 pub use checkpoint::{Checkpoint, FilesRestored, Manifest, Rewind, Thinning, WorkspaceCounts};
 pub use context::{Compaction, ContextPin, ContextRestored};
+pub use dependency::{DependencyType, DependencyTypes};
 pub use environment::{
     DependencyResolution, Erasure, GitState, LogRecord, Recovery, ResourceSample,
 };

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::DependencyTypes;
 use crate::TaskId;
 
 /// The status of a task.
@@ -138,6 +139,9 @@ pub struct TaskCreated {
     /// The tasks it depends on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub depends: Vec<TaskId>,
+    /// The types of these dependencies, where they do not just block.
+    #[serde(default, skip_serializing_if = "DependencyTypes::is_empty")]
+    pub dependency_types: DependencyTypes,
     /// Its priority; higher goes first.
     #[serde(default)]
     pub priority: i64,
@@ -163,6 +167,9 @@ pub struct TaskChange {
     /// The tasks it depends on, replacing all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub depends: Option<Vec<TaskId>>,
+    /// The types of these dependencies, where they do not just block. Nothing without `depends`.
+    #[serde(default, skip_serializing_if = "DependencyTypes::is_empty")]
+    pub dependency_types: DependencyTypes,
     /// Its priority.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<i64>,

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::apply::clip;
-use crate::fact::{Checkpoint, FileOp, TaskStatus, TurnRole, Usage};
+use crate::fact::{Checkpoint, DependencyTypes, FileOp, TaskStatus, TurnRole, Usage};
 use crate::{Event, LaneId, ObjectHash, Seq, TaskId, Timestamp, TurnNumber};
 
 /// A call without a result. After a crash its outcome is unknown.
@@ -226,10 +226,13 @@ pub struct TaskState {
     /// The tasks it depends on.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub depends: Vec<TaskId>,
+    /// The types of these dependencies, where they do not just block.
+    #[serde(skip_serializing_if = "DependencyTypes::is_empty")]
+    pub dependency_types: DependencyTypes,
     /// The tasks that depend on it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dependents: Vec<TaskId>,
-    /// How many of `depends` are not done.
+    /// How many of `depends` keep it from starting.
     pub waits: u64,
     /// The number of its parts, and how many of them are done.
     pub children: (u64, u64),

@@ -14,7 +14,7 @@ mod tasks;
 #[cfg(test)]
 mod tests;
 
-pub use self::core::{RunState, SessionCore};
+pub use self::core::{CallCounts, RunState, SessionCore};
 pub use digest::Digest;
 pub use entry::{
     CallState, CheckpointState, FileState, LaneState, LiveCompaction, TaskState, TurnState,
@@ -32,7 +32,7 @@ use entry::UsageEntry;
 use table::TableRoot;
 
 /// The version of the fold. A state cache of another version is rebuilt; it is not damage.
-pub const FOLD_VERSION: u32 = 5;
+pub const FOLD_VERSION: u32 = 6;
 
 /// How many keys are remembered at least.
 const KEYS: u64 = 10_000;

@@ -3,7 +3,9 @@
 use super::apply::clip;
 use super::core::more;
 use super::{SessionState, TaskState};
-use crate::fact::{AgentObservation, TaskChange, TaskCreated, TaskStatus, TaskStatusChange};
+use crate::fact::{
+    AgentObservation, DependencyTypes, TaskChange, TaskCreated, TaskStatus, TaskStatusChange,
+};
 use crate::{Anomaly, Event, TaskId};
 
 /// Maximum length of a title in a state, in characters.
@@ -33,7 +35,7 @@ impl SessionState {
         if let Some(parent) = &parent {
             self.change_task(parent.as_str(), |task| more(&mut task.children.0, 1));
         }
-        let depends = self.set_dependencies(&fact.task, &fact.depends);
+        let depends = self.set_dependencies(&fact.task, &fact.depends, &fact.dependency_types);
         let odd_parent = fact.parent.as_ref().is_some_and(|parent| *parent == fact.task);
         (odd_parent || depends.is_some()).then_some(Anomaly::SelfDependency)
     }
@@ -56,7 +58,8 @@ impl SessionState {
                 task.documents = (!documents.is_empty()).then_some(event.seq);
             }
         });
-        fact.depends.as_ref().and_then(|depends| self.set_dependencies(&fact.task, depends))
+        let types = &fact.dependency_types;
+        fact.depends.as_ref().and_then(|depends| self.set_dependencies(&fact.task, depends, types))
     }
 
     pub(super) fn task_status(
@@ -96,11 +99,21 @@ impl SessionState {
             if let Some(parent) = &before.parent {
                 self.change_task(parent.as_str(), |task| task.children.1 = step(task.children.1));
             }
-            let unstep = |count: u64| {
-                if now.is_done() { count.saturating_sub(1) } else { count + 1 }
-            };
+        }
+        if was.is_done() || now.is_done() {
             for dependent in &before.dependents {
-                self.change_task(dependent.as_str(), |task| task.waits = unstep(task.waits));
+                let dependent = dependent.as_str();
+                let kind =
+                    self.tasks.get(dependent).map(|task| task.dependency_types.of(&fact.task));
+                let kind = kind.unwrap_or_default();
+                match (kind.is_met_by(Some(was)), kind.is_met_by(Some(now))) {
+                    (false, true) => self
+                        .change_task(dependent, |task| task.waits = task.waits.saturating_sub(1)),
+                    (true, false) => {
+                        self.change_task(dependent, |task| more(&mut task.waits, 1));
+                    }
+                    _ => {}
+                }
             }
         }
         (!now.may_follow_with_parts(was, before.children)).then_some(Anomaly::IllegalTransition)
@@ -127,7 +140,12 @@ impl SessionState {
         names
     }
 
-    fn set_dependencies(&mut self, id: &TaskId, depends: &[TaskId]) -> Option<Anomaly> {
+    fn set_dependencies(
+        &mut self,
+        id: &TaskId,
+        depends: &[TaskId],
+        types: &DependencyTypes,
+    ) -> Option<Anomaly> {
         let mut wanted = depends.to_vec();
         wanted.sort();
         wanted.dedup();
@@ -143,14 +161,17 @@ impl SessionState {
         for new in wanted.iter().filter(|depend| !before.contains(depend)) {
             self.change_task(new.as_str(), |task| task.dependents.push(id.clone()));
         }
+        let types = types.among(&wanted);
         let open = |depend: &&TaskId| {
-            self.tasks.get(depend.as_str()).is_none_or(|task| !task.known || !task.status.is_done())
+            let task = self.tasks.get(depend.as_str()).filter(|task| task.known);
+            !types.of(depend).is_met_by(task.map(|task| task.status))
         };
         let waits = wanted.iter().filter(open).count() as u64;
         let edges = &mut self.core.tasks.dependencies;
         *edges = edges.saturating_sub(before.len() as u64) + wanted.len() as u64;
         self.change_task(id.as_str(), |task| {
             task.depends = wanted;
+            task.dependency_types = types;
             task.waits = waits;
         });
         own.map(|_| Anomaly::SelfDependency)

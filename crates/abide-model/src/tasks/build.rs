@@ -118,16 +118,15 @@ impl TaskTree {
     /// Links every task with what it depends on.
     fn link(&mut self) {
         for at in 0..self.slots.len() {
-            let depends = self.slots.get(at).map(|slot| slot.node.depends.clone());
+            let depends = self.slots.get(at).map(|slot| slot.node.hard_depends());
             let needs: Vec<TaskIndex> =
                 depends.unwrap_or_default().iter().map(|id| self.place_of(id)).collect();
-            let mut waits = 0;
             for need in &needs {
                 if let Some(slot) = self.slots.get_mut(*need) {
                     slot.needed_by.push(at);
-                    waits += usize::from(!slot.node.is_done());
                 }
             }
+            let waits = self.held_by(at, &needs).count();
             if let Some(slot) = self.slots.get_mut(at) {
                 slot.needs = needs;
                 slot.waits = waits;

@@ -6,8 +6,17 @@ use super::node::TaskNode;
 use super::progress::StatusTally;
 use super::slot::{TaskIndex, TaskParts, TaskSlot};
 use super::tree::TaskTree;
+use crate::fact::{DependencyType, DependencyTypes};
 use crate::state::TASK_TITLE;
 use crate::{EventLimits, Seq, TaskCreated, TaskId, TaskStatus};
+
+/// Dependencies that a task is to get.
+struct WantedDependencies {
+    depends: Vec<TaskId>,
+    types: DependencyTypes,
+    /// The indices of those that are not soft.
+    hard: Vec<TaskIndex>,
+}
 
 impl TaskTree {
     /// Sets a status, legal or not, and returns the resulting changes of the tasks above, in the
@@ -42,10 +51,10 @@ impl TaskTree {
             self.find(parent.as_str()).ok_or_else(unknown)
         });
         let parent = parent.transpose()?;
-        let (depends, needs) = self.needs(task, &created.depends)?;
+        let wanted = self.needs(task, &created.depends, &created.dependency_types)?;
         let named = self.places.contains_key(task);
         let at = self.place_of(task);
-        if let Err(refused) = self.check_new(at, parent, &needs) {
+        if let Err(refused) = self.check_new(at, parent, &wanted.hard) {
             // It was added last, and nothing refers to it.
             if !named {
                 self.places.remove(task);
@@ -72,7 +81,7 @@ impl TaskTree {
             slot.node = node;
             orphans = std::mem::take(&mut slot.orphans);
         }
-        self.link_to(at, depends, needs);
+        self.link_to(at, wanted);
         self.attach(at, parent);
         for orphan in orphans {
             self.detach(orphan);
@@ -97,19 +106,25 @@ impl TaskTree {
         follows
     }
 
-    /// Sets its dependencies. Fails if one does not exist, or if tasks would wait for each other.
-    pub fn set_depends(&mut self, id: &str, depends: Vec<TaskId>) -> Result<(), TaskError> {
+    /// Sets its dependencies and their types. Fails if one does not exist, or if tasks would wait for
+    /// each other.
+    pub fn set_depends(
+        &mut self,
+        id: &str,
+        depends: &[TaskId],
+        types: &DependencyTypes,
+    ) -> Result<(), TaskError> {
         let at = self.known_place(id)?;
-        let (depends, needs) = self.needs(&id.into(), &depends)?;
+        let wanted = self.needs(&id.into(), depends, types)?;
         let before = self.slot(at).map(|slot| slot.needs.as_slice()).unwrap_or_default();
         let new: Vec<TaskIndex> =
-            needs.iter().copied().filter(|need| !before.contains(need)).collect();
+            wanted.hard.iter().copied().filter(|need| !before.contains(need)).collect();
         if !new.is_empty()
             && let Some(path) = self.circle(at, &new)
         {
             return Err(TaskError::Cycle { path });
         }
-        self.link_to(at, depends, needs);
+        self.link_to(at, wanted);
         self.offer(at);
         Ok(())
     }
@@ -200,12 +215,13 @@ impl TaskTree {
         }
     }
 
-    /// Normalises dependencies: each once, ordered by id, with their indices.
+    /// Normalises dependencies: each once, ordered by id.
     fn needs(
         &self,
         task: &TaskId,
         depends: &[TaskId],
-    ) -> Result<(Vec<TaskId>, Vec<TaskIndex>), TaskError> {
+        types: &DependencyTypes,
+    ) -> Result<WantedDependencies, TaskError> {
         let mut depends = depends.to_vec();
         depends.sort();
         depends.dedup();
@@ -218,8 +234,15 @@ impl TaskTree {
                 dependency: dependency.clone(),
             })
         };
-        let needs = depends.iter().map(place).collect::<Result<_, _>>()?;
-        Ok((depends, needs))
+        let types = types.among(&depends);
+        let mut hard = Vec::with_capacity(depends.len());
+        for dependency in &depends {
+            let need = place(dependency)?;
+            if types.of(dependency) != DependencyType::Soft {
+                hard.push(need);
+            }
+        }
+        Ok(WantedDependencies { depends, types, hard })
     }
 
     /// Would a new task wait for itself? If it was named before it existed, tasks may already
@@ -242,7 +265,8 @@ impl TaskTree {
             .map_or(Ok(()), |path| Err(TaskError::Cycle { path }))
     }
 
-    fn link_to(&mut self, at: TaskIndex, depends: Vec<TaskId>, needs: Vec<TaskIndex>) {
+    fn link_to(&mut self, at: TaskIndex, wanted: WantedDependencies) {
+        let WantedDependencies { depends, types, hard: needs } = wanted;
         let before =
             self.slot_mut(at).map(|slot| std::mem::take(&mut slot.needs)).unwrap_or_default();
         for gone in before.iter().filter(|need| !needs.contains(need)) {
@@ -250,17 +274,17 @@ impl TaskTree {
                 slot.needed_by.retain(|by| *by != at);
             }
         }
-        let mut waits = 0;
-        for need in &needs {
+        for need in needs.iter().filter(|need| !before.contains(need)) {
             if let Some(slot) = self.slot_mut(*need) {
-                waits += usize::from(!slot.node.is_done());
-                if !before.contains(need) {
-                    slot.needed_by.push(at);
-                }
+                slot.needed_by.push(at);
             }
         }
         if let Some(slot) = self.slot_mut(at) {
             slot.node.depends = depends;
+            slot.node.dependency_types = types;
+        }
+        let waits = self.held_by(at, &needs).count();
+        if let Some(slot) = self.slot_mut(at) {
             slot.needs = needs;
             slot.waits = waits;
         }
@@ -362,12 +386,20 @@ impl TaskTree {
         if is_leaf && was != now {
             self.lift(parent, &StatusTally::one(now), &StatusTally::one(was));
         }
-        if was.is_done() != now.is_done() {
-            let waiting = self.slot(at).map(|slot| slot.needed_by.clone()).unwrap_or_default();
+        if was != now && (was.is_done() || now.is_done()) {
+            let (id, waiting) = self
+                .slot(at)
+                .map(|slot| (slot.node.id.clone(), slot.needed_by.clone()))
+                .unwrap_or_default();
             for by in waiting {
+                let kind = self.slot(by).map(|slot| slot.node.dependency_types.of(&id));
+                let kind = kind.unwrap_or_default();
+                let (met, meets) = (kind.is_met_by(Some(was)), kind.is_met_by(Some(now)));
+                if met == meets {
+                    continue;
+                }
                 if let Some(slot) = self.slot_mut(by) {
-                    slot.waits =
-                        if now.is_done() { slot.waits.saturating_sub(1) } else { slot.waits + 1 };
+                    slot.waits = if meets { slot.waits.saturating_sub(1) } else { slot.waits + 1 };
                 }
                 self.offer(by);
             }

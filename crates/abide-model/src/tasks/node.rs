@@ -1,5 +1,6 @@
 //! A task of the tree.
 
+use crate::fact::{DependencyType, DependencyTypes};
 use crate::{Seq, TaskId, TaskState, TaskStatus};
 
 /// A task, as a scheduler and a view need it.
@@ -19,6 +20,8 @@ pub struct TaskNode {
     pub parent: Option<TaskId>,
     /// The tasks it depends on.
     pub depends: Vec<TaskId>,
+    /// The types of these dependencies, where they do not just block.
+    pub dependency_types: DependencyTypes,
     /// Its priority; higher goes first.
     pub priority: i64,
     /// Its position in the order of creation.
@@ -50,6 +53,7 @@ impl TaskNode {
             foreign: task.foreign.clone(),
             parent: task.parent.clone(),
             depends: task.depends.clone(),
+            dependency_types: task.dependency_types.clone(),
             priority: task.priority,
             order: task.order,
             attempts: task.attempts,
@@ -60,6 +64,19 @@ impl TaskNode {
             documents: task.documents,
             agent_session: task.agent_session.clone(),
         }
+    }
+
+    /// Its dependencies that can keep it from starting.
+    pub(super) fn hard_depends(&self) -> Vec<TaskId> {
+        let hard = |id: &&TaskId| self.dependency_types.of(id) != DependencyType::Soft;
+        self.depends.iter().filter(hard).cloned().collect()
+    }
+
+    /// Does its dependency on `need` keep it from starting?
+    #[must_use]
+    pub fn is_held_by(&self, need: &Self) -> bool {
+        let kind = self.dependency_types.of(&need.id);
+        !kind.is_met_by(need.known.then_some(need.status))
     }
 
     /// Is it over, so that nothing waits for it?

@@ -20,11 +20,11 @@ pub(super) struct TaskSlot {
     /// The task it is attached to. `None` if the recorded parent does not exist or is part of this
     /// task.
     pub(super) parent: Option<TaskIndex>,
-    /// What it depends on.
+    /// What it depends on, except softly: nothing waits for that.
     pub(super) needs: Vec<TaskIndex>,
-    /// What depends on it.
+    /// What depends on it, except softly.
     pub(super) needed_by: Vec<TaskIndex>,
-    /// How many of `needs` are not done.
+    /// How many of `needs` keep it from starting.
     pub(super) waits: usize,
     /// How many leaves its parent may count as ready: itself, or those of its parts.
     pub(super) offered: u64,

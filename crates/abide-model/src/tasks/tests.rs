@@ -6,8 +6,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
-    Event, NewEvent, Seq, SessionState, TaskChange, TaskCreated, TaskId, TaskStatus,
-    TaskStatusChange, Timestamp,
+    DependencyType, DependencyTypes, Event, NewEvent, Seq, SessionState, TaskChange, TaskCreated,
+    TaskId, TaskStatus, TaskStatusChange, Timestamp,
 };
 
 use TaskStatus::{Blocked, Complete, Failed, Implementing, Obsolete, Planned, Retrying};
@@ -149,15 +149,16 @@ fn tasks_that_would_wait_for_each_other_are_refused() {
         }
         other => panic!("{other:?}"),
     };
+    let none = DependencyTypes::default();
     let on = |ids: &[&str]| ids.iter().map(|id| TaskId::from(*id)).collect::<Vec<_>>();
     let mut tree = plan(PHASES);
     let before = tree.clone();
-    assert_eq!(path(tree.set_depends("P1", on(&["P1"]))), "P1>P1");
-    assert_eq!(path(tree.set_depends("P1.T1", on(&["P1.T2"]))), "P1.T1>P1.T2>P1.T1");
-    assert_eq!(path(tree.set_depends("P1.T1", on(&["P1"]))), "P1.T1>P1>P1.T1");
-    assert_eq!(path(tree.set_depends("P1", on(&["P1.T1"]))), "P1>P1.T1>P1");
+    assert_eq!(path(tree.set_depends("P1", &on(&["P1"]), &none)), "P1>P1");
+    assert_eq!(path(tree.set_depends("P1.T1", &on(&["P1.T2"]), &none)), "P1.T1>P1.T2>P1.T1");
+    assert_eq!(path(tree.set_depends("P1.T1", &on(&["P1"]), &none)), "P1.T1>P1>P1.T1");
+    assert_eq!(path(tree.set_depends("P1", &on(&["P1.T1"]), &none)), "P1>P1.T1>P1");
     // A part of P2 waits for P1 because P2 does.
-    assert_eq!(path(tree.set_depends("P1.T1", on(&["P2.T1"]))), "P1.T1>P2.T1>P2>P1>P1.T1");
+    assert_eq!(path(tree.set_depends("P1.T1", &on(&["P2.T1"]), &none)), "P1.T1>P2.T1>P2>P1>P1.T1");
     let new = tree.insert(&created("P1.T3", "P1", &["P2"], 0)).map(|_| ());
     assert!(path(new).starts_with("P1.T3>P2"));
     let own = tree.insert(&created("x", "x", &[], 0)).map(|_| ());
@@ -165,9 +166,61 @@ fn tasks_that_would_wait_for_each_other_are_refused() {
     same(&tree, &before);
     let sizes = |tree: &TaskTree| (tree.slots.len(), tree.places.len());
     assert_eq!(sizes(&tree), sizes(&before), "nothing is left of it");
-    tree.set_depends("P2.T2", on(&["P2.T1", "P1.T1", "P2.T1"])).unwrap();
+    tree.set_depends("P2.T2", &on(&["P2.T1", "P1.T1", "P2.T1"]), &none).unwrap();
     assert_eq!(tree.get("P2.T2").unwrap().depends, on(&["P1.T1", "P2.T1"]));
     assert_eq!(ids(tree.dependents("P1.T1")), ["P1.T2", "P2.T2"]);
+}
+
+#[test]
+fn a_dependency_holds_a_task_back_as_its_type_says() {
+    let types = |kind| {
+        let mut types = DependencyTypes::default();
+        types.set("a".into(), kind);
+        types
+    };
+    for (kind, lets_start) in [
+        (DependencyType::Blocks, [Complete, Obsolete].as_slice()),
+        (DependencyType::NeedsResult, &[Complete]),
+        (DependencyType::Soft, &TaskStatus::ALL),
+    ] {
+        let mut journal = Journal::default();
+        let made = |id: &str, depends: &[&str], types| TaskCreated {
+            dependency_types: types,
+            ..created(id, "", depends, 0)
+        };
+        let mut tree = TaskTree::default();
+        for task in [made("a", &[], DependencyTypes::default()), made("b", &["a"], types(kind))] {
+            tree.insert(&task).unwrap();
+            journal.fact(task);
+        }
+        // Each status after each other, legal or not: what was counted up is counted down.
+        for (was, now) in
+            TaskStatus::ALL.into_iter().flat_map(|was| TaskStatus::ALL.map(|now| (was, now)))
+        {
+            for status in [was, now] {
+                tree.set_status("a", status);
+                journal.status(&"a".into(), status);
+            }
+            let may = lets_start.contains(&now);
+            let context = format!("{kind}: {was:?}, then {now:?}");
+            assert_eq!(ready(&tree).contains(&"b"), may, "{context}");
+            assert_eq!(tree.own_waits_for("b").is_empty(), may, "{context}");
+            assert_eq!(journal.state.tasks.get("b").unwrap().is_ready(), may, "{context}");
+            same(&tree, &TaskTree::of(&journal.state.tasks));
+        }
+    }
+}
+
+#[test]
+fn soft_dependencies_may_go_round() {
+    let mut tree = plan(&[("a", "", &[]), ("b", "", &["a"])]);
+    let mut soft = DependencyTypes::default();
+    soft.set("b".into(), DependencyType::Soft);
+    tree.set_depends("a", &["b".into()], &soft).unwrap();
+    assert_eq!(ready(&tree), ["a"]);
+    let hard = tree.set_depends("a", &["b".into()], &DependencyTypes::default());
+    assert!(matches!(hard, Err(TaskError::Cycle { .. })));
+    assert_eq!(ready(&tree), ["a"], "nothing was changed");
 }
 
 /// Facts recorded as they come, legal or not.
@@ -221,7 +274,7 @@ fn what_the_fold_tolerated_does_no_harm() {
     for id in ["a", "b", "c", "leaf", "orphan", "never"] {
         tree.set_status(id, Complete);
         tree.set_status(id, Obsolete);
-        let _ = tree.set_depends(id, vec!["leaf".into(), "b".into()]);
+        let _ = tree.set_depends(id, &["leaf".into(), "b".into()], &DependencyTypes::default());
     }
 
     // Named before it exists: it takes up its parts and what waits for it.
@@ -288,7 +341,12 @@ fn one_change_among_100_000_tasks_touches_its_neighbours() {
     let done = touched(&mut |tree| drop(tree.set_status("P0.0", Complete)));
     let priority = touched(&mut |tree| tree.set_priority("P50.500", 1).unwrap());
     let depend = touched(&mut |tree| {
-        tree.set_depends("P50.500", vec!["P50.499".into(), "P49.3".into()]).unwrap();
+        tree.set_depends(
+            "P50.500",
+            &["P50.499".into(), "P49.3".into()],
+            &DependencyTypes::default(),
+        )
+        .unwrap();
     });
     assert!(begin > 0 && done > 0 && priority > 0 && depend > 0);
     for count in [begin, done, priority, depend] {
@@ -567,7 +625,7 @@ proptest! {
                     };
                     let mut wished = Journal { state: journal.state.clone(), seq: journal.seq };
                     let odd = wished.fact(change.clone());
-                    let set = tree.set_depends(task.as_str(), depends);
+                    let set = tree.set_depends(task.as_str(), &depends, &DependencyTypes::default());
                     let legal = odd.is_none() && can_be_done(&wished.state);
                     prop_assert_eq!(set.is_ok(), legal, "{:?}", set);
                     if set.is_ok() {

@@ -124,40 +124,37 @@ impl TaskTree {
         slot.tally().progress(ready)
     }
 
-    /// Why it is not ready: what it and the tasks above it depend on that is not done, including
-    /// tasks that were never created.
+    /// Why it is not ready: what it and the tasks above it wait for, including tasks that were never
+    /// created.
     #[must_use]
     pub fn waits_for(&self, id: &str) -> Vec<&TaskNode> {
         let mut seen = HashSet::new();
         let mut open = Vec::new();
-        for (_, slot) in self.upward(self.find(id)).filter(|(_, slot)| slot.waits > 0) {
-            for at in &slot.needs {
-                if let Some(need) = self.slot(*at)
-                    && !need.node.is_done()
-                    && seen.insert(*at)
-                {
-                    open.push(&need.node);
+        for (at, slot) in self.upward(self.find(id)).filter(|(_, slot)| slot.waits > 0) {
+            for need in self.held_by(at, &slot.needs) {
+                if seen.insert(&need.id) {
+                    open.push(need);
                 }
             }
         }
         open
     }
 
-    /// Its own dependencies that are not done.
+    /// Its own dependencies that keep it from starting.
     #[must_use]
     pub fn own_waits_for(&self, id: &str) -> Vec<&TaskNode> {
-        let slot = self.find(id).and_then(|at| self.slot(at)).filter(|slot| slot.waits > 0);
-        let needs = slot.map(|slot| slot.needs.as_slice()).unwrap_or_default();
-        needs.iter().filter_map(|at| self.node(*at)).filter(|need| !need.is_done()).collect()
+        let Some(at) = self.find(id) else { return Vec::new() };
+        let slot = self.slot(at).filter(|slot| slot.waits > 0);
+        slot.map(|slot| self.held_by(at, &slot.needs).collect()).unwrap_or_default()
     }
 
-    /// Does it, or a task above it, depend on something that is not done?
+    /// Does it, or a task above it, wait for something?
     #[must_use]
     pub fn is_waiting(&self, id: &str) -> bool {
         self.upward(self.find(id)).any(|(_, slot)| slot.waits > 0)
     }
 
-    /// The tasks that directly depend on it.
+    /// The tasks that directly depend on it, except softly.
     pub fn dependents(&self, id: &str) -> impl Iterator<Item = &TaskNode> {
         let slot = self.find(id).and_then(|at| self.slot(at));
         slot.into_iter().flat_map(|slot| &slot.needed_by).filter_map(|at| self.node(*at))
@@ -196,6 +193,17 @@ impl TaskTree {
 
     fn node(&self, at: TaskIndex) -> Option<&TaskNode> {
         self.slot(at).map(|slot| &slot.node)
+    }
+
+    /// Those of `needs` that keep a task from starting.
+    pub(super) fn held_by<'a>(
+        &'a self,
+        at: TaskIndex,
+        needs: &'a [TaskIndex],
+    ) -> impl Iterator<Item = &'a TaskNode> {
+        let task = self.node(at);
+        let needs = needs.iter().filter_map(|need| self.node(*need));
+        needs.filter(move |need| task.is_some_and(|task| task.is_held_by(need)))
     }
 
     fn nodes<'a>(

@@ -6,8 +6,8 @@ use super::few::{BoundedFindings, short};
 use super::task_list::CreatedTasks;
 use super::{LiveEvent, ValidationRule};
 use crate::{
-    Fact, Finding, FindingPlace, FindingType, Repair, Seq, SessionState, Severity, TaskId,
-    TaskStatus,
+    DependencyType, Fact, Finding, FindingPlace, FindingType, Repair, Seq, SessionState, Severity,
+    TaskId, TaskStatus,
 };
 
 /// Maximum number of tasks named in a cycle.
@@ -81,7 +81,9 @@ impl<'a> DependencyGraph<'a> {
             list.tasks.get(*place).is_some_and(|(_, task)| task.status != TaskStatus::Obsolete)
         };
         let edges = list.tasks.iter().enumerate().map(|(place, (_, task))| {
-            let depends = task.depends.iter().filter(|_| wanted(&place));
+            // Nothing waits for a soft dependency.
+            let hard = |id: &&TaskId| task.dependency_types.of(id) != DependencyType::Soft;
+            let depends = task.depends.iter().filter(|_| wanted(&place)).filter(hard);
             depends.filter_map(|id| list.place(id)).filter(wanted).collect()
         });
         let edges = edges.collect();

@@ -6,7 +6,8 @@ use super::few::{BoundedFindings, joined, short};
 use super::task_list::CreatedTasks;
 use super::{LiveEvent, ValidationRule};
 use crate::{
-    Finding, FindingPlace, FindingType, Repair, SessionState, Severity, TaskId, TaskStatus,
+    Finding, FindingPlace, FindingType, Repair, SessionState, Severity, TaskId, TaskState,
+    TaskStatus,
 };
 
 /// The `task-status` rule.
@@ -26,9 +27,9 @@ impl ValidationRule for TaskStatusRule {
             }
         }
         // Tasks that were never created are left to another rule.
-        let waiting = |id: &&TaskId| {
-            let task = list.place(id).and_then(|place| list.tasks.get(place));
-            task.is_some_and(|(_, task)| !task.status.is_done())
+        let waits = |of: &TaskState, id: &TaskId| {
+            let need = list.place(id).and_then(|place| list.tasks.get(place));
+            need.is_some_and(|(_, need)| !of.dependency_types.of(id).is_met_by(Some(need.status)))
         };
         for (id, task) in &list.tasks {
             let place =
@@ -48,7 +49,7 @@ impl ValidationRule for TaskStatusRule {
                 TaskStatus::Implementing | TaskStatus::Retrying => "in progress",
                 _ => continue,
             };
-            let open: Vec<&TaskId> = task.depends.iter().filter(waiting).collect();
+            let open: Vec<&TaskId> = task.depends.iter().filter(|id| waits(task, id)).collect();
             if !open.is_empty() {
                 let (id, open) = (short(id), joined(open.iter().map(|id| id.as_str())));
                 few.add(

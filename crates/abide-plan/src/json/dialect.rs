@@ -1,8 +1,8 @@
 //! The field names of the two JSON formats.
 
-use abide_model::TaskStatus;
+use abide_model::{DependencyType, TaskId, TaskStatus};
 
-use crate::{TaskListForm, status};
+use crate::{DocumentTask, TaskListForm, status};
 
 /// The names that a format uses.
 pub(crate) struct JsonDialect {
@@ -43,6 +43,7 @@ pub(crate) enum TaskField {
     Title,
     Status,
     Depends,
+    DependencyTypes,
     Details,
     Priority,
     Documents,
@@ -73,6 +74,14 @@ impl JsonDialect {
         }
     }
 
+    /// The dependencies that it writes. The PRP form has no types: what is soft would block, so it
+    /// is left out.
+    pub(crate) fn depends_of(&self, task: &DocumentTask) -> Vec<String> {
+        let soft = |id: &&TaskId| task.dependency_types.of(id) == DependencyType::Soft;
+        let written = task.depends.iter().filter(|id| !(self.exact && soft(id)));
+        written.map(|id| id.0.clone()).collect()
+    }
+
     /// The field of the description.
     pub(crate) fn details(&self, depth: usize) -> &'static str {
         match (self.form, depth) {
@@ -98,6 +107,7 @@ impl JsonDialect {
             "documents" => TaskField::Documents,
             "result" => TaskField::Result,
             name if name == self.depends => TaskField::Depends,
+            "dependency_types" if !self.exact => TaskField::DependencyTypes,
             name if name == self.details(depth) => TaskField::Details,
             name if Some(name) == self.children(depth) => TaskField::Children,
             _ => return None,

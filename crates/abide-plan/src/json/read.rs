@@ -1,12 +1,15 @@
 //! Reads a task list in JSON.
 
-use abide_model::TaskStatus;
+use std::collections::BTreeMap;
+
+use abide_model::{DependencyType, TaskStatus};
 use serde_json::value::RawValue;
 
 use super::dialect::{JsonDialect, TaskField};
 use super::{MARKER, NOTHING, compact, depth, fields, text};
 use crate::arrange::{MAX_DEPTH, MAX_TASKS, TaskNaming, arrange};
 use crate::draft::{DraftPlace, TaskDraft, fault};
+use crate::error::DEPENDENCY_TYPES;
 use crate::plan::as_foreign;
 use crate::{TaskList, TaskListError, TaskListFault, status};
 
@@ -207,6 +210,17 @@ impl TaskJsonReader<'_> {
                     list().ok_or(TaskListFault::Not { wanted: "a list of task ids" })?;
                 spelled(raw, &texts(&draft.depends))
             }
+            TaskField::DependencyTypes => {
+                let types = serde_json::from_str::<BTreeMap<String, String>>(raw.get()).ok();
+                let types = types
+                    .ok_or(TaskListFault::Not { wanted: "an object of task ids and types" })?;
+                for (name, kind) in types {
+                    let kind = DependencyType::named(&kind);
+                    let kind = kind.ok_or(TaskListFault::Not { wanted: DEPENDENCY_TYPES })?;
+                    draft.dependency_types.insert(name, kind);
+                }
+                MARKER.to_owned()
+            }
             // A description that is not text is understood only by the other system.
             TaskField::Details if foreign && !raw.get().starts_with('"') => own(raw)?,
             TaskField::Details => {
@@ -281,9 +295,8 @@ pub(super) fn says(
                 |(status, foreign)| status == task.status && foreign == task.foreign_status,
             )
         }
-        TaskField::Depends => {
-            list().is_some_and(|list| list.iter().eq(task.depends.iter().map(|id| &id.0)))
-        }
+        TaskField::Depends => list().is_some_and(|list| list == dialect.depends_of(task)),
+        TaskField::DependencyTypes => false,
         TaskField::Details => said().filter(|details| !details.is_empty()) == task.details,
         TaskField::Priority => serde_json::from_str(raw.get()).unwrap_or(0) == task.priority,
         TaskField::Documents => list().unwrap_or_default() == task.documents,

@@ -160,7 +160,12 @@ impl TaskJsonWriter<'_> {
             (TaskField::Id, "id", true),
             (TaskField::Title, "title", true),
             (TaskField::Status, "status", !is_plain(task)),
-            (TaskField::Depends, self.dialect.depends, !task.depends.is_empty()),
+            (TaskField::Depends, self.dialect.depends, !self.dialect.depends_of(task).is_empty()),
+            (
+                TaskField::DependencyTypes,
+                "dependency_types",
+                !self.dialect.exact && !task.dependency_types.is_empty(),
+            ),
             (TaskField::Priority, "priority", task.priority != 0),
             (TaskField::Details, details, task.details.is_some()),
             (TaskField::Documents, "documents", !task.documents.is_empty()),
@@ -194,10 +199,10 @@ impl TaskJsonWriter<'_> {
                 let own = self.dialect.word();
                 Some(text(status::word(task).unwrap_or_else(|| own(task.status))))
             }
-            TaskField::Depends => {
-                let ids: Vec<String> = task.depends.iter().map(|id| id.0.clone()).collect();
-                Some(texts(&ids))
-            }
+            TaskField::Depends => Some(texts(&self.dialect.depends_of(task))),
+            TaskField::DependencyTypes => (!task.dependency_types.is_empty()).then(|| {
+                compact(&serde_json::to_string(&task.dependency_types).unwrap_or_default())
+            }),
             TaskField::Details => Some(text(task.details.as_deref().unwrap_or_default())),
             TaskField::Priority => Some(task.priority.to_string()),
             TaskField::Documents => Some(texts(&task.documents)),

@@ -1,6 +1,6 @@
 //! Fields of a task in the lines right below its title: `depends: …` and the like.
 
-use abide_model::TaskStatus;
+use abide_model::{DependencyType, TaskStatus};
 use serde_json::value::RawValue;
 
 use super::name::one_line;
@@ -11,7 +11,7 @@ use crate::status::{self, StatusWord};
 /// A field of a task.
 #[derive(Debug)]
 pub(super) enum MarkdownField {
-    Depends(String),
+    Depends(DependencyType, String),
     Priority(i64),
     Document(String),
     Status(StatusWord),
@@ -28,7 +28,13 @@ impl MarkdownField {
             return None;
         }
         match key.to_ascii_lowercase().as_str() {
-            "depends" | "depends on" => Some(Self::Depends(one_line(value))),
+            "depends" | "depends on" => {
+                Some(Self::Depends(DependencyType::Blocks, one_line(value)))
+            }
+            "depends (needs-result)" => {
+                Some(Self::Depends(DependencyType::NeedsResult, one_line(value)))
+            }
+            "depends (soft)" => Some(Self::Depends(DependencyType::Soft, one_line(value))),
             "priority" => value.parse().ok().map(Self::Priority),
             "document" => Some(Self::Document(value.to_owned())),
             "status" => status::read(value, TaskStatus::as_str).map(Self::Status),

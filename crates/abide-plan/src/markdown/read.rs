@@ -41,7 +41,10 @@ impl MarkdownNode {
         for (field, _) in fields {
             let draft = &mut self.draft;
             match field {
-                MarkdownField::Depends(name) => draft.depends.push(name),
+                MarkdownField::Depends(kind, name) => {
+                    draft.dependency_types.insert(name.clone(), kind);
+                    draft.depends.push(name);
+                }
                 MarkdownField::Priority(priority) => draft.priority = priority,
                 MarkdownField::Document(document) => draft.documents.push(document),
                 MarkdownField::Status(standing) => {

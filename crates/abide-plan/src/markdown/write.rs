@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use abide_model::{TaskId, TaskStatus};
+use abide_model::{DependencyType, TaskId, TaskStatus};
 
 use super::field::MarkdownField;
 use super::line::{FenceState, escape};
@@ -156,11 +156,13 @@ impl TaskMarkdownWriter<'_> {
             lines.push(format!("status: {}", word.unwrap_or_else(|| task.status.as_str())));
         }
         let names = &self.names.titles;
-        lines.extend(
-            task.depends.iter().map(|id| {
-                format!("depends: {}", names.get(id).map_or(id.as_str(), String::as_str))
-            }),
-        );
+        lines.extend(task.depends.iter().map(|id| {
+            let name = names.get(id).map_or(id.as_str(), String::as_str);
+            match task.dependency_types.of(id) {
+                DependencyType::Blocks => format!("depends: {name}"),
+                kind => format!("depends ({kind}): {name}"),
+            }
+        }));
         if task.priority != 0 {
             lines.push(format!("priority: {}", task.priority));
         }

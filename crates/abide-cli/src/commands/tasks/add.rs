@@ -1,7 +1,8 @@
 //! `abide tasks add`: adds a task.
 
-use abide::tasks::{TaskCreated, TaskError, TaskId, TaskTree};
+use abide::tasks::{DependencyType, DependencyTypes, TaskCreated, TaskError, TaskId, TaskTree};
 
+use super::depend::add_dependencies;
 use super::written;
 use crate::context::CommandContext;
 use crate::error::CommandError;
@@ -24,9 +25,15 @@ pub(crate) struct TasksAddArgs {
     /// The task it is a part of
     #[arg(long, value_name = "ID")]
     parent: Option<String>,
-    /// What must be done before; can be given several times
+    /// What must be done before, or obsolete; can be given several times
     #[arg(long, value_name = "ID")]
     depends: Vec<String>,
+    /// What must be complete before, because its result is used; can be given several times
+    #[arg(long, value_name = "ID")]
+    needs_result: Vec<String>,
+    /// What is useful to know and holds nothing up; can be given several times
+    #[arg(long, value_name = "ID")]
+    soft: Vec<String>,
     /// Greater goes first
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     priority: i64,
@@ -52,11 +59,22 @@ impl TasksAddArgs {
         if let Some(task) = parent.as_ref().filter(unknown) {
             return Err(abide::Error::from(TaskError::Unknown { task: task.clone() }).into());
         }
+        let mut depends = Vec::new();
+        let mut dependency_types = DependencyTypes::default();
+        let wanted = [
+            (DependencyType::Blocks, self.depends),
+            (DependencyType::NeedsResult, self.needs_result),
+            (DependencyType::Soft, self.soft),
+        ];
+        for (kind, ids) in wanted {
+            add_dependencies(&mut depends, &mut dependency_types, kind, ids);
+        }
         let task = TaskCreated {
             task: self.id.clone().map(TaskId).unwrap_or_default(),
             title: self.title,
             parent,
-            depends: self.depends.into_iter().map(TaskId).collect(),
+            depends,
+            dependency_types,
             priority: self.priority,
             details: self.details,
             documents: self.document,

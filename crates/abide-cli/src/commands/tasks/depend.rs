@@ -1,6 +1,6 @@
 //! `abide tasks depend`: changes the dependencies of a task.
 
-use abide::tasks::{TaskChange, TaskError, TaskId};
+use abide::tasks::{DependencyType, DependencyTypes, TaskChange, TaskError, TaskId};
 
 use super::written;
 use crate::context::CommandContext;
@@ -9,8 +9,10 @@ use crate::session_args::SessionOption;
 
 /// Say what a task depends on
 ///
-/// A task waits until all that it depends on is complete or obsolete, and so do its parts. Tasks
-/// that would wait for each other are refused.
+/// A task waits until all that it depends on is complete or obsolete, and so do its parts. With
+/// --needs-result it waits until the other is complete, with --soft it does not wait. Each of these
+/// also changes the type of a dependency that is there. Tasks that would wait for each other are
+/// refused.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TasksDependArgs {
     /// The task
@@ -19,8 +21,18 @@ pub(crate) struct TasksDependArgs {
     #[command(flatten)]
     session: SessionOption,
     /// It depends on this; can be given several times
-    #[arg(long, value_name = "ID", required_unless_present = "off")]
+    #[arg(
+        long,
+        value_name = "ID",
+        required_unless_present_any = ["off", "needs_result", "soft"]
+    )]
     on: Vec<String>,
+    /// It uses the result of this, which must be complete; can be given several times
+    #[arg(long, value_name = "ID")]
+    needs_result: Vec<String>,
+    /// This is useful to know and holds nothing up; can be given several times
+    #[arg(long, value_name = "ID")]
+    soft: Vec<String>,
     /// It does not depend on this any more; can be given several times
     #[arg(long, value_name = "ID")]
     off: Vec<String>,
@@ -36,6 +48,7 @@ impl TasksDependArgs {
         let node = tasks.tree().get(task.as_str());
         let node = node.ok_or_else(|| unknown(&task))?;
         let mut depends = node.depends.clone();
+        let mut dependency_types = node.dependency_types.clone();
         for off in self.off {
             let place = depends.iter().position(|depend| depend.as_str() == off);
             let place = place.ok_or_else(|| {
@@ -43,9 +56,33 @@ impl TasksDependArgs {
             })?;
             depends.remove(place);
         }
-        depends.extend(self.on.into_iter().map(TaskId));
-        tasks.change(TaskChange { task, depends: Some(depends), ..TaskChange::default() })?;
+        let wanted = [
+            (DependencyType::Blocks, self.on),
+            (DependencyType::NeedsResult, self.needs_result),
+            (DependencyType::Soft, self.soft),
+        ];
+        for (kind, ids) in wanted {
+            add_dependencies(&mut depends, &mut dependency_types, kind, ids);
+        }
+        let dependency_types = dependency_types.among(&depends);
+        let depends = Some(depends);
+        tasks.change(TaskChange { task, depends, dependency_types, ..TaskChange::default() })?;
         written::write(tasks, self.json)
+    }
+}
+
+/// Adds dependencies of one type. Of a task that is named twice, the last type counts.
+pub(super) fn add_dependencies(
+    depends: &mut Vec<TaskId>,
+    types: &mut DependencyTypes,
+    kind: DependencyType,
+    ids: Vec<String>,
+) {
+    for id in ids.into_iter().map(TaskId) {
+        types.set(id.clone(), kind);
+        if !depends.contains(&id) {
+            depends.push(id);
+        }
     }
 }
 

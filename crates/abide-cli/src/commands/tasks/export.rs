@@ -81,6 +81,7 @@ fn narrow(plan: &mut TaskList, scope: TaskId) -> Result<(), CommandError> {
     plan.tasks.retain(|task| wanted.contains(&task.id));
     for task in &mut plan.tasks {
         task.depends.retain(|id| wanted.contains(id));
+        task.dependency_types = task.dependency_types.among(&task.depends);
     }
     Ok(())
 }

@@ -28,7 +28,7 @@ Examples:
   abide tasks add \"Write the parser\" --parent P1.M1 --depends P1.M1.T1
   abide tasks set P1.M1.T2 complete --result '{\"commit\":\"1a2b3c\"}'
   abide tasks set P1.T1=complete P1.T2=obsolete
-  abide tasks depend P1.T3 --on P1.T2
+  abide tasks depend P1.T3 --on P1.T2 --soft P1.T1
   abide tasks import plan.md --dry-run   what an edited plan means
   abide tasks export --format markdown"
 )]

@@ -100,10 +100,10 @@ impl TasksSetArgs {
                 tasks.change(TaskChange {
                     task: task.clone(),
                     title: self.title.clone(),
-                    depends: None,
                     priority: self.priority,
                     details: self.details.clone(),
                     documents: Some(self.document.clone()).filter(|all| !all.is_empty()),
+                    ..TaskChange::default()
                 })?;
             }
             if let Some(to) = to {

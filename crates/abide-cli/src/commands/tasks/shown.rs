@@ -2,7 +2,7 @@
 
 use abide::{
     Seq, TaskStatus,
-    tasks::{TaskId, TaskNode, TaskProgress, TaskTree},
+    tasks::{DependencyType, DependencyTypes, TaskId, TaskNode, TaskProgress, TaskTree},
 };
 use abide_transcript::escape;
 use serde::Serialize;
@@ -32,15 +32,24 @@ pub(super) fn notes(tree: &TaskTree, task: &TaskNode, ready: bool) -> String {
         notes.push(format!("priority {}", task.priority));
     }
     if !task.is_done() {
-        let open = tree.own_waits_for(task.id.as_str());
-        let more = format!("{} more", open.len().saturating_sub(NAMED));
-        let names = open.iter().take(NAMED).map(|need| need.id.as_str());
-        let names: Vec<&str> = names.chain((open.len() > NAMED).then_some(more.as_str())).collect();
-        if !names.is_empty() {
-            notes.push(format!("after {}", names.join(", ")));
-        }
+        let open = tree.own_waits_for(task.id.as_str()).into_iter().map(|need| &need.id);
+        notes.extend(few(open.collect()).map(|names| format!("after {names}")));
+        let soft = task.dependency_types.iter().filter(|(id, kind)| {
+            let done = tree.get(id.as_str()).is_some_and(TaskNode::is_done);
+            *kind == DependencyType::Soft && !done
+        });
+        let soft = few(soft.map(|(id, _)| id).collect());
+        notes.extend(soft.map(|names| format!("preferably after {names}")));
     }
     escape::text(&notes.join(", ")).into_owned()
+}
+
+/// The first of some tasks; `None` without any.
+fn few(tasks: Vec<&TaskId>) -> Option<String> {
+    let more = format!("{} more", tasks.len().saturating_sub(NAMED));
+    let names = tasks.iter().take(NAMED).map(|id| id.as_str());
+    let names: Vec<&str> = names.chain((tasks.len() > NAMED).then_some(more.as_str())).collect();
+    (!names.is_empty()).then(|| names.join(", "))
 }
 
 /// The progress in one line.
@@ -74,6 +83,9 @@ pub(super) struct ListedTask<'a> {
     leaf: bool,
     ready: bool,
     depends: &'a [TaskId],
+    /// Those that do not just block.
+    #[serde(skip_serializing_if = "DependencyTypes::is_empty")]
+    dependency_types: &'a DependencyTypes,
     /// Only its own: each ancestor has a line of its own.
     waits_for: Vec<&'a TaskId>,
     priority: i64,
@@ -110,6 +122,7 @@ impl<'a> ListedTask<'a> {
             leaf: tree.is_leaf(id),
             ready,
             depends: &task.depends,
+            dependency_types: &task.dependency_types,
             waits_for: waits_for.into_iter().map(|task| &task.id).collect(),
             priority: task.priority,
             attempts: task.attempts,
