@@ -45,14 +45,18 @@ fn event(session: &Session, seq: Seq) -> Result<Option<Event>, RunError> {
     Ok(session.view().page(range)?.events.pop())
 }
 
-/// Why the last attempt at a task failed, if known.
-pub(crate) fn last_failure(session: &Session, task: &TaskId) -> Result<Option<String>, RunError> {
+/// The reason that was given when a task last got this status.
+pub(crate) fn last_reason(
+    session: &Session,
+    task: &TaskId,
+    status: TaskStatus,
+) -> Result<Option<String>, RunError> {
     for event in session.view().events(EventRange::ALL.backward()).take(LOOK) {
         let event = event?;
         if event.kind == Kind::TASK_STATUS
             && let Ok(Fact::TaskStatus(fact)) = event.fact()
             && fact.task == *task
-            && fact.status == TaskStatus::Failed
+            && fact.status == status
         {
             return Ok(fact.reason);
         }

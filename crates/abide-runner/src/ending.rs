@@ -4,7 +4,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use abide::Timestamp;
+use abide::{TaskStatus, Timestamp};
 use abide_agents::{AgentKind, ReachedLimit, limit_in};
 use rustix::process::Signal;
 
@@ -29,6 +29,34 @@ pub(crate) enum JobEnding {
     NotResumed(String),
     /// It hit a rate limit.
     Limited(ReachedLimit),
+    /// The agent itself set the task aside: it is blocked, or no longer needed.
+    SetAside(Option<String>),
+}
+
+/// What an agent has set its own task to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct AgentWord {
+    pub(crate) status: TaskStatus,
+    pub(crate) reason: Option<String>,
+}
+
+impl AgentWord {
+    /// The ending that it means. It counts as an exit code does, and overrules that.
+    pub(crate) fn ending(&self) -> JobEnding {
+        let reason = || {
+            let told = self.reason.clone();
+            told.unwrap_or_else(|| format!("the agent set it to {}", self.status.as_str()))
+        };
+        match self.status {
+            TaskStatus::Complete => JobEnding::Done,
+            TaskStatus::Failed => JobEnding::Failed(reason()),
+            TaskStatus::Blocked | TaskStatus::Obsolete => JobEnding::SetAside(self.reason.clone()),
+            TaskStatus::Planned
+            | TaskStatus::Researching
+            | TaskStatus::Implementing
+            | TaskStatus::Retrying => JobEnding::Interrupted(reason()),
+        }
+    }
 }
 
 impl JobEnding {

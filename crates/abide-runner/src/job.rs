@@ -5,7 +5,7 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use abide::{
-    CallId, Error, Kind, LaneId, NewEvent, Payload, Timestamp, ToolCall, ToolResult,
+    CallId, Error, Kind, LaneId, NewEvent, Payload, Seq, Timestamp, ToolCall, ToolResult,
     event::{
         AgentObservation, EventLimits, FileTouch, LimitObservation, LogRecord, ModelConfiguration,
         ResourceSample, TurnNumber, Usage, UsageRecord,
@@ -70,6 +70,8 @@ pub(crate) struct Job {
     pub(crate) turn: TurnNumber,
     pub(crate) way: Option<ResumeMode>,
     pub(crate) attempt: u64,
+    /// The event with the task's result before this attempt.
+    pub(crate) result_before: Option<Seq>,
     pub(crate) child: AgentChild,
     pub(crate) started: Instant,
     pub(crate) exit: Option<std::io::Result<ExitStatus>>,
@@ -119,6 +121,7 @@ pub(crate) struct JobStart {
     pub(crate) turn: TurnNumber,
     pub(crate) way: Option<ResumeMode>,
     pub(crate) attempt: u64,
+    pub(crate) result_before: Option<Seq>,
 }
 
 impl Job {
@@ -138,6 +141,7 @@ impl Job {
             turn: begin.turn,
             way: begin.way,
             attempt: begin.attempt,
+            result_before: begin.result_before,
             child,
             started: Instant::now(),
             exit: None,

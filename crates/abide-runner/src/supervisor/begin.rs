@@ -11,7 +11,7 @@ use abide::{
 use abide_agents::PriorSession;
 
 use super::{Supervisor, WishOutcome};
-use crate::account::{account, last_failure, told, used};
+use crate::account::{account, last_reason, told, used};
 use crate::child::{AgentChild, ChildInput, ChildPlan};
 use crate::event::RunEvent;
 use crate::job::{Job, JobStart};
@@ -90,7 +90,7 @@ impl Supervisor<'_> {
             },
             Some(ResumeMode::Auto | ResumeMode::Restart) | None => {}
         }
-        if failed && let Some(reason) = last_failure(&self.session, task)? {
+        if failed && let Some(reason) = last_reason(&self.session, task, TaskStatus::Failed)? {
             text = prompt::again(&text, &reason);
         }
         before.prompt = self.options.planned.then(|| text.clone());
@@ -105,6 +105,7 @@ impl Supervisor<'_> {
             turn,
             way,
             attempt: node.attempts + 1,
+            result_before: node.result,
         };
         self.next_job += 1;
         let status = if failed { TaskStatus::Retrying } else { TaskStatus::Implementing };

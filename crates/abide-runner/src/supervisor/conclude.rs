@@ -8,7 +8,8 @@ use abide_agents::ReachedLimit;
 
 use super::{AGAIN, LEFT_BEHIND, Supervisor};
 use crate::RunError;
-use crate::ending::{JobEnding, result};
+use crate::account::last_reason;
+use crate::ending::{AgentWord, JobEnding, result};
 use crate::event::RunEvent;
 use crate::job::Job;
 use crate::leftover::{InterruptedTask, end_calls};
@@ -36,9 +37,29 @@ impl Supervisor<'_> {
         self.usage.add(&job.usage);
         self.peak_rss = self.peak_rss.max(job.peak_rss);
         let now = self.session.store().now();
-        let ending = JobEnding::of(&job, self.options.adapter, now);
+        let exited = JobEnding::of(&job, self.options.adapter, now);
+        // The agent, or what it started, may have changed the task meanwhile.
+        if self.stale.swap(false, Ordering::Relaxed) {
+            self.tasks.refresh()?;
+        }
+        let word = self.word(&job.task)?;
+        let ending = word.as_ref().map_or(exited.clone(), AgentWord::ending);
+        if let (Some(word), JobEnding::Failed(how) | JobEnding::Interrupted(how)) = (&word, &exited)
+            && ending != exited
+        {
+            let (task, set) = (&job.task, word.status.as_str());
+            self.warn(format!("task {task} stays as it is: its agent set it to {set}; {how}"));
+        }
         let ending = self.counted(&job.task, ending);
-        self.conclude(&job, ending, now)
+        self.conclude(&job, ending, word, now)
+    }
+
+    /// What the agent has set its task to; `None` if it left that to the run.
+    fn word(&self, task: &TaskId) -> Result<Option<AgentWord>, RunError> {
+        let status = self.tasks.tree().get(task.as_str()).map(|node| node.status);
+        let Some(status) = status.filter(|status| !status.is_active()) else { return Ok(None) };
+        let reason = last_reason(&self.session, task, status)?;
+        Ok(Some(AgentWord { status, reason }))
     }
 
     /// Turns an ending that came too often in a row into a failure.
@@ -80,11 +101,16 @@ impl Supervisor<'_> {
     }
 
     /// Records how a task ended, and what to do next.
-    fn conclude(&mut self, job: &Job, ending: JobEnding, now: Timestamp) -> Result<(), RunError> {
+    fn conclude(
+        &mut self,
+        job: &Job,
+        ending: JobEnding,
+        word: Option<AgentWord>,
+        now: Timestamp,
+    ) -> Result<(), RunError> {
         let task = &job.task;
-        let failures = self.tasks.tree().get(task.as_str()).map_or(0, |node| node.failures);
-        let failures = failures - self.before.get(task).copied().unwrap_or(0).min(failures);
-        let over = matches!(ending, JobEnding::Done | JobEnding::Failed(_));
+        let over =
+            matches!(ending, JobEnding::Done | JobEnding::Failed(_) | JobEnding::SetAside(_));
         let decision = if over { Ok(None) } else { self.decided(job) };
         let skipped = matches!(decision, Ok(Some(RetryDecision::Skip)));
         let (status, turn, reason) = match &ending {
@@ -96,15 +122,24 @@ impl Supervisor<'_> {
             JobEnding::Limited(limited) => {
                 (TaskStatus::Planned, "limited", Some(limited.text.clone()))
             }
+            JobEnding::SetAside(reason) => (TaskStatus::Blocked, "done", reason.clone()),
         };
         let status = if skipped { TaskStatus::Blocked } else { status };
-        let result = (status == TaskStatus::Complete).then(|| result(job)).flatten();
-        // Other processes may have changed the task meanwhile.
-        if self.stale.swap(false, Ordering::Relaxed) {
-            self.tasks.refresh()?;
-        }
-        let set = self.set(task, status, reason.clone(), result);
-        let again = matches!(ending, JobEnding::Failed(_)) && failures < self.options.retries;
+        let set = match word.filter(|word| word.ending() == ending && !skipped) {
+            // It is as the agent set it.
+            Some(_) => Ok(()),
+            None => {
+                let own = self.tasks.tree().get(task.as_str()).and_then(|node| node.result);
+                let kept = own != job.result_before;
+                let done = status == TaskStatus::Complete && !kept;
+                self.set(task, status, reason.clone(), done.then(|| result(job)).flatten())
+            }
+        };
+        let node = self.tasks.tree().get(task.as_str());
+        let status = node.map_or(status, |node| node.status);
+        let failures = node.map_or(0, |node| node.failures);
+        let failures = failures.saturating_sub(self.before.get(task).copied().unwrap_or(0));
+        let again = matches!(ending, JobEnding::Failed(_)) && failures <= self.options.retries;
         if set.is_ok() && again {
             // In the same write, so that a run that dies here has not used up the attempt.
             self.set(task, TaskStatus::Planned, Some(AGAIN.to_owned()), None)?;
@@ -143,7 +178,7 @@ impl Supervisor<'_> {
             took: job.started.elapsed(),
         });
         match ending {
-            JobEnding::Done => self.checkpoint(Trigger::Turn),
+            JobEnding::Done | JobEnding::SetAside(_) => self.checkpoint(Trigger::Turn),
             JobEnding::Failed(_) => {
                 self.checkpoint(Trigger::Error);
                 self.failed |=
