@@ -44,6 +44,11 @@ pub(crate) enum SessionPurpose {
 }
 
 impl SessionOption {
+    /// Was a session named?
+    pub(crate) const fn is_named(&self) -> bool {
+        self.session.is_some()
+    }
+
     /// Finds the session. If none was named, its name is printed on stderr.
     pub(crate) fn find(
         &self,

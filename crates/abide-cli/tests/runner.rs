@@ -45,6 +45,7 @@ mod shared_run;
 mod shared_store;
 mod show;
 mod site;
+mod state;
 mod storage_faults;
 mod syscalls;
 mod tasks;

@@ -56,6 +56,7 @@ mod processes;
 mod project;
 mod rewind;
 mod session;
+pub mod state;
 mod store;
 mod summary;
 pub mod tasks;

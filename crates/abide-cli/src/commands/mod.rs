@@ -22,6 +22,7 @@ mod resume;
 mod rewind;
 mod run;
 mod show;
+mod state;
 mod status;
 mod store;
 mod tail;
@@ -45,6 +46,7 @@ pub(crate) enum AbideCommand {
     Run(run::RunArgs),
     Resume(resume::ResumeArgs),
     Acp(acp::AcpArgs),
+    State(state::StateArgs),
     Tasks(tasks::TasksArgs),
     Checkpoint(checkpoint::CheckpointArgs),
     Rewind(rewind::RewindArgs),
@@ -85,6 +87,7 @@ impl AbideCommand {
             Self::Run(run) => run.run(surroundings),
             Self::Resume(resume) => resume.run(surroundings),
             Self::Acp(acp) => acp.run(surroundings),
+            Self::State(state) => state.run(surroundings),
             Self::Tasks(tasks) => tasks.run(surroundings),
             Self::Checkpoint(checkpoint) => checkpoint.run(surroundings),
             Self::Rewind(rewind) => rewind.run(surroundings),
