@@ -37,6 +37,7 @@ mod reading;
 mod record;
 mod relay;
 mod repair;
+mod run_check;
 mod run_children;
 mod run_view;
 mod shared_commands;

@@ -68,7 +68,7 @@ pub use fact::{
     RunEnd, RunStart, SessionCreated, SessionFields, SessionParent, SessionStatus, SourceDocument,
     StatusChange, TaskChange, TaskCreated, TaskListRecord, TaskStatus, TaskStatusChange, Thinning,
     ToolCall, ToolResult, TurnEnd, TurnRole, TurnStart, Usage, UsageRecord, WorkspaceCounts,
-    WriterOpened,
+    WriterOpened, is_check,
 };
 pub use finding::{Finding, FindingPlace, FindingType, Repair, Severity};
 pub use history::{

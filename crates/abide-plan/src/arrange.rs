@@ -73,6 +73,7 @@ pub(crate) fn arrange(
             priority: draft.priority,
             details: draft.details,
             documents: draft.documents,
+            check: draft.check,
             status: draft.status,
             foreign_status: draft.foreign_status,
             reason: None,

@@ -10,6 +10,7 @@ pub(crate) struct TaskContent {
     details: Vec<String>,
     priority: i64,
     documents: Vec<String>,
+    check: Option<String>,
     /// Fields that only the document's own system understands.
     beside: Vec<(String, String)>,
 }
@@ -31,6 +32,7 @@ impl TaskContent {
             details: details.lines().map(|line| line.trim_end().to_owned()).collect(),
             priority: task.priority,
             documents: task.documents.clone(),
+            check: task.check.clone(),
             beside,
         }
     }

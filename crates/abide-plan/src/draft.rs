@@ -23,6 +23,7 @@ pub(crate) struct TaskDraft {
     pub(crate) priority: i64,
     pub(crate) details: Option<String>,
     pub(crate) documents: Vec<String>,
+    pub(crate) check: Option<String>,
     pub(crate) status: TaskStatus,
     pub(crate) foreign_status: Option<String>,
     pub(crate) result: Option<Box<RawValue>>,

@@ -41,6 +41,8 @@ pub struct DocumentTask {
     pub details: Option<String>,
     /// Related documents.
     pub documents: Vec<String>,
+    /// A shell command that decides whether it is done.
+    pub check: Option<String>,
     /// Its status.
     pub status: TaskStatus,
     /// Another system's word for the status, if it differs from ours.
@@ -124,6 +126,7 @@ impl DocumentTask {
             priority: self.priority,
             details: self.details.clone(),
             documents: self.documents.clone(),
+            check: self.check.clone(),
             foreign: self.foreign.clone(),
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use abide_model::{
-    Event, Fact, Seq, SessionState, TaskCreated, TaskListRecord, TaskState, TaskStatus,
+    Event, Fact, Seq, SessionState, TaskCreated, TaskListRecord, TaskState, TaskStatus, is_check,
 };
 
 use crate::delta::order;
@@ -20,7 +20,8 @@ impl TaskList {
         seqs.extend(record(state));
         for (_, task) in state.tasks.iter().filter(|(_, task)| task.known) {
             seqs.insert(task.created);
-            seqs.extend([task.result, task.details, task.documents].into_iter().flatten());
+            let told = [task.result, task.details, task.documents, task.check];
+            seqs.extend(told.into_iter().flatten());
             // The reason is repeated for whoever continues from here.
             if let TaskStatus::Obsolete | TaskStatus::Blocked | TaskStatus::Failed = task.status {
                 seqs.insert(task.changed);
@@ -60,6 +61,11 @@ impl TaskList {
                 Some(Fact::TaskChanged(fact)) => fact.documents.unwrap_or_default(),
                 _ => Vec::new(),
             };
+            let check = match fact(task.check) {
+                Some(Fact::TaskCreated(fact)) => fact.check,
+                Some(Fact::TaskChanged(fact)) => fact.check,
+                _ => None,
+            };
             let result = match fact(task.result) {
                 Some(Fact::TaskStatus(fact)) => fact.result,
                 _ => None,
@@ -87,6 +93,7 @@ impl TaskList {
                 priority: task.priority,
                 details: details.filter(|details| !details.is_empty()),
                 documents,
+                check: check.filter(|check| is_check(check)),
                 status: task.status,
                 foreign_status: task.foreign.clone(),
                 reason,

@@ -86,10 +86,10 @@ fn said(plan: &TaskList) -> Vec<String> {
             let result = task.result.as_ref().map(|result| result.get());
             let DocumentTask { id, title, parent, depends, priority, .. } = task;
             let types = &task.dependency_types;
-            let DocumentTask { details, documents, status, foreign_status, .. } = task;
+            let DocumentTask { details, documents, check, status, foreign_status, .. } = task;
             format!(
                 "{id:?} {title:?} {parent:?} {depends:?} {types:?} {priority} {details:?} {documents:?} \
-                 {status:?} {foreign_status:?} {result:?}"
+                 {check:?} {status:?} {foreign_status:?} {result:?}"
             )
         })
         .collect()
@@ -504,6 +504,7 @@ fn plans() -> impl Strategy<Value = TaskList> {
             task.depends = earlier.into_iter().filter(|id| !open.contains(id)).collect();
             if other % 5 == 0 {
                 task.documents.push(format!("docs/{other}.md"));
+                task.check = Some(format!("test -e '{other}' && make \"x\""));
                 task.result =
                     serde_json::value::RawValue::from_string(format!("{{\"n\":{other}}}")).ok();
             }

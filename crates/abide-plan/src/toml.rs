@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use abide_model::{DependencyType, TaskStatus};
+use abide_model::{DependencyType, TaskStatus, is_check};
 use serde_json::value::RawValue;
 use toml::{Table, Value};
 
@@ -60,6 +60,7 @@ fn draft(mut table: Table, index: usize, place: &str) -> Result<TaskDraft, TaskL
     };
     let (id, title, parent_id) = (text("id")?, text("title")?, text("parent")?);
     let (details, word, result) = (text("details")?, text("status")?, text("result")?);
+    let check = text("check")?;
     let title = title.ok_or_else(|| wrong("title", TaskListFault::Missing))?;
     if title.trim().is_empty() {
         return Err(not("title", "non-empty text"));
@@ -113,6 +114,7 @@ fn draft(mut table: Table, index: usize, place: &str) -> Result<TaskDraft, TaskL
         priority,
         details: details.filter(|details| !details.is_empty()),
         documents,
+        check: check.filter(|check| is_check(check)),
         status,
         foreign_status,
         result,
@@ -200,6 +202,7 @@ fn write_task(out: &mut String, task: &DocumentTask) {
         ("status", word.and_then(text)),
         ("details", task.details.as_deref().and_then(text)),
         ("documents", list(task.documents.iter().filter_map(|name| text(name)).collect())),
+        ("check", task.check.as_deref().and_then(text)),
         ("result", task.result.as_ref().and_then(|result| text(&json::compact(result.get())))),
     ];
     for (key, value) in fields {

@@ -18,10 +18,14 @@ const EVENTS: usize = 2000;
 /// The most tokens of an account.
 const TOKENS: u64 = 2500;
 /// The most events searched for a task's last attempt.
-const LOOK: usize = 20_000;
+pub(crate) const LOOK: usize = 20_000;
 
-/// The task's details and documents.
-pub(crate) fn told(session: &Session, node: &TaskNode) -> Result<TaskBriefing, RunError> {
+/// The task's details, documents and check.
+pub(crate) fn told(
+    session: &Session,
+    node: &TaskNode,
+    check: Option<&str>,
+) -> Result<TaskBriefing, RunError> {
     let mut told = TaskBriefing::default();
     if let Some(seq) = node.details {
         told.details = match event(session, seq)?.and_then(|event| event.fact().ok()) {
@@ -37,6 +41,7 @@ pub(crate) fn told(session: &Session, node: &TaskNode) -> Result<TaskBriefing, R
             _ => Vec::new(),
         };
     }
+    told.check = check.map(str::to_owned);
     Ok(told)
 }
 

@@ -102,7 +102,7 @@ impl JobEnding {
 }
 
 /// Whether a signal is one that others send to end a process.
-fn is_kill(signal: i32) -> bool {
+pub(crate) fn is_kill(signal: i32) -> bool {
     [Signal::KILL, Signal::TERM, Signal::HUP, Signal::INT]
         .iter()
         .any(|kill| kill.as_raw() == signal)

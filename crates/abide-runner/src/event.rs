@@ -99,6 +99,28 @@ pub enum RunEvent {
         /// The agent's message about it.
         why: String,
     },
+    /// An agent says that its task is done, and its check was started.
+    CheckStarted {
+        /// The task.
+        task: TaskId,
+        /// The check.
+        command: String,
+        /// Its process id.
+        process: u32,
+    },
+    /// A check has ended.
+    CheckEnded {
+        /// The task.
+        task: TaskId,
+        /// The check.
+        command: String,
+        /// Whether it succeeded.
+        ok: bool,
+        /// Its exit code; `None` if a signal ended it.
+        exit: Option<i32>,
+        /// How long it took.
+        took: Duration,
+    },
     /// An agent has finished with a task.
     TaskEnded {
         /// The task.

@@ -16,6 +16,7 @@ use abide_agents::{
     AgentKind, AgentReader, ObservedFact, OutputObservation, PriorSession, ReachedLimit,
 };
 
+use crate::check::TaskCheck;
 use crate::child::AgentChild;
 use crate::event::{RunEvent, Stream};
 use crate::leftover::UnresolvedCall;
@@ -72,6 +73,12 @@ pub(crate) struct Job {
     pub(crate) attempt: u64,
     /// The event with the task's result before this attempt.
     pub(crate) result_before: Option<Seq>,
+    /// The task's check.
+    pub(crate) check: Option<String>,
+    /// The check that runs, once the agent said that it is done.
+    pub(crate) checking: Option<TaskCheck>,
+    /// The end of the turn is recorded.
+    pub(crate) turn_ended: bool,
     pub(crate) child: AgentChild,
     pub(crate) started: Instant,
     pub(crate) exit: Option<std::io::Result<ExitStatus>>,
@@ -122,6 +129,7 @@ pub(crate) struct JobStart {
     pub(crate) way: Option<ResumeMode>,
     pub(crate) attempt: u64,
     pub(crate) result_before: Option<Seq>,
+    pub(crate) check: Option<String>,
 }
 
 impl Job {
@@ -142,6 +150,9 @@ impl Job {
             way: begin.way,
             attempt: begin.attempt,
             result_before: begin.result_before,
+            check: begin.check,
+            checking: None,
+            turn_ended: false,
             child,
             started: Instant::now(),
             exit: None,
@@ -172,6 +183,15 @@ impl Job {
         }
     }
 
+    /// Goes on with the task's check in the agent's place.
+    pub(crate) fn begin_check(&mut self, number: u64, check: TaskCheck, child: AgentChild) {
+        self.number = number;
+        self.checking = Some(check);
+        self.open = [true, true];
+        self.child = child;
+        (self.exit, self.exited, self.asked, self.killed) = (None, None, None, None);
+    }
+
     /// The mark of this job in the environment of all processes it starts.
     pub(crate) fn mark(session: abide::SessionId, turn: TurnNumber) -> String {
         format!("{session}/{turn}.")
@@ -185,6 +205,10 @@ impl Job {
         now: Timestamp,
         tell: &mut dyn FnMut(&RunEvent),
     ) {
+        if let Some(check) = &mut self.checking {
+            check.printed(bytes);
+            return;
+        }
         match stream {
             Stream::Out => {
                 self.out_tail.push(bytes);
@@ -370,6 +394,9 @@ impl Job {
 
     /// The remaining events, at the end.
     pub(crate) fn finish(&mut self, tell: &mut dyn FnMut(&RunEvent)) -> Vec<NewEvent> {
+        if self.checking.is_some() {
+            return self.drain();
+        }
         let mut seen = Vec::new();
         self.reader.finish(&mut |one| seen.push(one));
         self.take(seen, tell);

@@ -1,5 +1,7 @@
 //! Work that an earlier run left unfinished.
 
+use std::collections::BTreeMap;
+
 use abide::{
     CallId, LaneId, NewEvent, SessionState, TaskStatus, ToolResult, TurnEnd,
     event::{OUTCOME_UNKNOWN, TurnNumber},
@@ -7,6 +9,7 @@ use abide::{
 };
 
 use crate::RunError;
+use crate::attempt::DONE;
 
 /// A call whose outcome is unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,16 +98,19 @@ impl LeftoverWork {
         self.tasks.is_empty() && self.turns.is_empty() && self.unknown.is_empty()
     }
 
-    /// The events that end the unfinished turns.
-    pub(crate) fn end_turns(&self) -> Result<Vec<NewEvent>, RunError> {
+    /// The events that end the unfinished turns. In those of `unchecked` the agent had said that
+    /// its task is done.
+    pub(crate) fn end_turns(
+        &self,
+        unchecked: &BTreeMap<TurnNumber, TaskId>,
+    ) -> Result<Vec<NewEvent>, RunError> {
         let ended = self.turns.iter().map(|(lane, turn)| {
-            let end = TurnEnd {
-                turn: Some(*turn),
-                status: "interrupted".to_owned(),
-                ..TurnEnd::default()
-            };
+            let task = unchecked.get(turn).cloned();
+            let status = if task.is_some() { DONE } else { "interrupted" };
+            let end =
+                TurnEnd { turn: Some(*turn), status: status.to_owned(), ..TurnEnd::default() };
             let event = NewEvent::try_from(end)?;
-            Ok(NewEvent { lane: lane.clone(), turn: Some(*turn), ..event })
+            Ok(NewEvent { lane: lane.clone(), turn: Some(*turn), task, ..event })
         });
         ended.collect()
     }

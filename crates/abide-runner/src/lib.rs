@@ -28,6 +28,8 @@
 //! ```
 
 mod account;
+mod attempt;
+mod check;
 mod child;
 mod ending;
 mod error;

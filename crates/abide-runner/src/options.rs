@@ -1,6 +1,6 @@
 //! Options of a run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -65,8 +65,12 @@ pub struct RunOptions {
     pub scope: Option<TaskId>,
     /// Continue with other tasks when one fails.
     pub continue_on_error: bool,
-    /// How often a failed task is retried.
-    pub retries: u64,
+    /// How often a failed task is retried; by default twice if it has a check, else not at all.
+    pub retries: Option<u64>,
+    /// A shell command that decides whether a task is done, for tasks without a check of their own.
+    pub check: Option<String>,
+    /// The checks of tasks that the user has accepted. A task with another one is set aside.
+    pub accepted_checks: BTreeSet<String>,
     /// How many tasks run at the same time.
     pub jobs: usize,
     /// The most tasks to start.
@@ -100,7 +104,9 @@ impl RunOptions {
             planned: false,
             scope: None,
             continue_on_error: false,
-            retries: 0,
+            retries: None,
+            check: None,
+            accepted_checks: BTreeSet::new(),
             jobs: 1,
             max_tasks: None,
             max_duration: None,
@@ -138,7 +144,11 @@ pub struct RecordedOptions {
     /// See [`RunOptions::continue_on_error`].
     pub continue_on_error: bool,
     /// See [`RunOptions::retries`].
-    pub retries: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retries: Option<u64>,
+    /// See [`RunOptions::check`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub check: Option<String>,
     /// See [`RunOptions::jobs`].
     pub jobs: usize,
     /// See [`RunOptions::checkpoint_every`], in seconds.
@@ -154,6 +164,7 @@ impl RecordedOptions {
             scope: options.scope.clone(),
             continue_on_error: options.continue_on_error,
             retries: options.retries,
+            check: options.check.clone(),
             jobs: options.jobs,
             checkpoint_every: options.checkpoint_every.map(|every| every.as_secs()),
         }

@@ -10,6 +10,7 @@ const MOST: usize = 12_000;
 pub(crate) struct TaskBriefing {
     pub(crate) details: Option<String>,
     pub(crate) documents: Vec<String>,
+    pub(crate) check: Option<String>,
 }
 
 /// The prompt for a task.
@@ -29,6 +30,9 @@ pub(crate) fn task(tree: &TaskTree, id: &str, told: &TaskBriefing) -> String {
         for document in &told.documents {
             text.push_str(&format!("- {document}\n"));
         }
+    }
+    if let Some(check) = &told.check {
+        text.push_str(&format!("\nIt is done when this command succeeds: {check}\n"));
     }
     text
 }
@@ -51,8 +55,15 @@ pub(crate) fn outside(task: &str, account: &str) -> String {
 }
 
 /// The prompt for an agent whose last attempt failed.
-pub(crate) fn again(task: &str, reason: &str) -> String {
-    format!("{task}\nThe last attempt at this task failed: {}\n", clip(reason))
+pub(crate) fn again(task: &str, reason: &str, output: Option<&str>) -> String {
+    let mut text = format!("{task}\nThe last attempt at this task failed: {}\n", clip(reason));
+    if let Some(output) = output.map(str::trim_end).filter(|output| !output.is_empty()) {
+        // The end of it says most.
+        let over = output.chars().count().saturating_sub(MOST);
+        let end: String = output.chars().skip(over).collect();
+        text.push_str(&format!("\nThe check printed:\n\n{end}\n"));
+    }
+    text
 }
 
 fn clip(text: &str) -> String {

@@ -7,6 +7,7 @@
 
 mod begin;
 mod checkpoints;
+mod checks;
 mod conclude;
 mod settle;
 

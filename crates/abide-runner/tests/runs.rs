@@ -215,7 +215,7 @@ fn jobs_run_at_the_same_time_in_lanes_of_their_own() {
 fn a_task_that_fails_is_tried_again_and_told_why() {
     let lab = Lab::flat(&["A", "B"]);
     let script = "cat >> told; [ $ABIDE_TASK = B ] || [ -e tried ] || { touch tried; echo broken >&2; exit 3; }";
-    let options = RunOptions { retries: 1, ..lab.options(script) };
+    let options = RunOptions { retries: Some(1), ..lab.options(script) };
     let (summary, told) = lab.run(&options);
     assert_eq!(summary.finish, RunFinish::Done);
     assert_eq!(begun(&told), ["A", "A", "B"]);
@@ -550,7 +550,7 @@ fn calls_of_two_agents_are_told_apart() {
 #[test]
 fn a_task_that_failed_has_its_attempts_left_after_a_stop() {
     let lab = Lab::flat(&["A"]);
-    let options = RunOptions { retries: 1, ..lab.options("sleep 0.2; [ -e well ]") };
+    let options = RunOptions { retries: Some(1), ..lab.options("sleep 0.2; [ -e well ]") };
     let stop = Stop::default();
     let asking = stop.clone();
     let (summary, _) = lab.run_with(&options, &stop, &mut |event| {
@@ -569,7 +569,7 @@ fn a_task_that_failed_has_its_attempts_left_after_a_stop() {
 fn a_number_of_tasks_is_that_of_tasks_not_of_attempts() {
     let lab = Lab::flat(&["A", "B"]);
     let script = "[ -e tried ] || { touch tried; exit 1; }";
-    let options = RunOptions { max_tasks: Some(1), retries: 1, ..lab.options(script) };
+    let options = RunOptions { max_tasks: Some(1), retries: Some(1), ..lab.options(script) };
     let (summary, told) = lab.run(&options);
     assert_eq!((summary.finish, begun(&told)), (RunFinish::EnoughTasks, vec!["A".to_owned(); 2]));
     assert_eq!((lab.status("A"), lab.status("B")), (TaskStatus::Complete, TaskStatus::Planned));

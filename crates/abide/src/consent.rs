@@ -8,7 +8,7 @@
 //! ```text
 //! runs/HASH       this run was begun here
 //! rewinds/HASH    this rewind was begun here, in this directory; removed when its files are done
-//! accepted/HASH   the user accepted that this project's store is there
+//! accepted/HASH   the user accepted that this project's store is there, or that this command is run there
 //! ```
 //!
 //! Each note is a small file, durable before the operation it describes has any effect. The names
@@ -123,6 +123,20 @@ impl Consent {
     /// Notes durably that the user accepts it. Returns false if there is nowhere to note it.
     pub fn accept(&self, project: &Path, place: &StoreLocation) -> Result<bool, Error> {
         let (name, text) = accepted(project, place);
+        self.put(ACCEPTED, &name, &text)
+    }
+
+    /// Returns true if the user accepted that this command, which a file of the project or a task
+    /// names, is run in this directory. Another command must be accepted anew.
+    #[must_use]
+    pub fn is_command_accepted(&self, directory: &Path, command: &str) -> bool {
+        let (name, text) = accepted_command(directory, command);
+        self.get(ACCEPTED, &name).is_some_and(|noted| noted == text)
+    }
+
+    /// Notes durably that the user accepts it. Returns false if there is nowhere to note it.
+    pub fn accept_command(&self, directory: &Path, command: &str) -> Result<bool, Error> {
+        let (name, text) = accepted_command(directory, command);
         self.put(ACCEPTED, &name, &text)
     }
 
@@ -287,6 +301,14 @@ fn accepted(project: &Path, place: &StoreLocation) -> (String, Vec<u8>) {
     };
     let name = name_of(&[b"abide accepted 1", project, sort, place.reveal().as_bytes()]);
     (name, [project, b"\n"].concat())
+}
+
+/// The note that a command is accepted in a directory.
+fn accepted_command(directory: &Path, command: &str) -> (String, Vec<u8>) {
+    let directory = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
+    let directory = directory.as_os_str().as_bytes();
+    let name = name_of(&[b"abide accepted command 1", directory, command.as_bytes()]);
+    (name, [directory, b"\n"].concat())
 }
 
 impl Store {

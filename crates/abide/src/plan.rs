@@ -396,6 +396,7 @@ fn wishes(delta: &TaskListDelta, tree: &TaskTree) -> (Vec<TaskCreated>, Vec<Task
             priority: Some(task.priority),
             details: Some(task.details.clone().unwrap_or_default()),
             documents: Some(task.documents.clone()),
+            check: Some(task.check.clone().unwrap_or_default()),
         });
     }
     (created, changes)

@@ -18,7 +18,9 @@ pub use abide_plan::{
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use abide_model::{EventLimits, Fact, InputError, Kind, NewEvent, Seq, TaskStatus};
+use abide_model::{
+    EventLimits, EventRange, Fact, InputError, Kind, NewEvent, Seq, TaskStatus, is_check,
+};
 
 use crate::{Error, Session, SessionView};
 
@@ -276,6 +278,19 @@ impl SessionView {
     pub fn tasks(&self) -> Result<TaskTree, Error> {
         Ok(TaskTree::of(&self.state()?.tasks))
     }
+
+    /// A task's own check: the shell command that decides whether it is done.
+    pub fn check_of(&self, task: &TaskNode) -> Result<Option<String>, Error> {
+        let Some(seq) = task.check else { return Ok(None) };
+        let range = EventRange { first: seq, last: seq, ..EventRange::ALL };
+        let event = self.page(range)?.events.pop();
+        let check = match event.and_then(|event| event.fact().ok()) {
+            Some(Fact::TaskCreated(created)) => created.check,
+            Some(Fact::TaskChanged(change)) => change.check,
+            _ => None,
+        };
+        Ok(check.filter(|check| is_check(check)))
+    }
 }
 
 /// The event for a new task.
@@ -305,6 +320,9 @@ pub(crate) fn apply_change(tree: &mut TaskTree, change: &TaskChange) -> Result<(
     }
     if let Some(documents) = &change.documents {
         tree.set_documents(id, (!documents.is_empty()).then_some(Seq::ZERO))?;
+    }
+    if let Some(check) = &change.check {
+        tree.set_check(id, is_check(check).then_some(Seq::ZERO))?;
     }
     if tree.get(id).is_none() {
         return Err(TaskError::Unknown { task: change.task.clone() });

@@ -120,9 +120,7 @@ impl ResumeArgs {
             self.bring_files(&session)?;
         }
         daily(&opened, id);
-        let recorded = before.as_ref().and_then(|run| run.options.as_ref());
-        let recorded = recorded.and_then(|raw| serde_json::from_str(raw.get()).ok());
-        let recorded: RecordedOptions = recorded.unwrap_or_default();
+        let recorded = recorded(before.as_ref());
         let adapter = self.command.is_empty().then(|| before.map(|run| run.adapter)).flatten();
         self.conduct.like(&recorded, adapter).run(&opened, Arc::new(session), work)
     }
@@ -146,6 +144,9 @@ impl ResumeArgs {
         ));
         if !given {
             status(format_args!("  command    {}", command_line(&run.start.command)));
+        }
+        if let Some(check) = recorded(Some(&run.start)).check {
+            status(format_args!("  check      {}", escape::text(&check)));
         }
         let directory = directory.to_string_lossy();
         status(format_args!("  directory  {}", escape::text(&directory)));
@@ -248,8 +249,15 @@ impl ResumeArgs {
             )));
         }
         let planned = before.map_or(core.tasks.total > 0, |run| run.planned);
-        Ok(RunWork { command, directory, planned, retry_failed: self.retry_failed })
+        let (retry_failed, yes) = (self.retry_failed, self.yes);
+        Ok(RunWork { command, directory, planned, retry_failed, yes })
     }
+}
+
+/// The options of a run, as they were recorded.
+fn recorded(run: Option<&RunStart>) -> RecordedOptions {
+    let options = run.and_then(|run| run.options.as_ref());
+    options.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
 }
 
 /// Where the session's agent works: where its last run did, or in this clone of its project.

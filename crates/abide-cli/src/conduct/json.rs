@@ -63,6 +63,13 @@ fn wire(event: &RunEvent) -> Value {
         RunEvent::Waiting { task, until, why } => json!({
             "event": "waiting", "task": task, "until": until, "why": why,
         }),
+        RunEvent::CheckStarted { task, command, process } => json!({
+            "event": "check_started", "task": task, "command": command, "process": process,
+        }),
+        RunEvent::CheckEnded { task, command, ok, exit, took } => json!({
+            "event": "check_ended", "task": task, "command": command, "ok": ok, "exit": exit,
+            "duration_ms": u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+        }),
         RunEvent::TaskEnded { task, title, status, reason, took } => json!({
             "event": "task_ended", "task": task, "title": title, "status": status,
             "reason": reason, "duration_ms": u64::try_from(took.as_millis()).unwrap_or(u64::MAX),

@@ -1,5 +1,6 @@
 //! How a run is conducted: what `run` and `resume` share.
 
+mod checks;
 mod json;
 mod plain;
 mod raw;
@@ -59,8 +60,14 @@ pub(crate) struct ConductArgs {
     /// End after this time; a task that is under way is interrupted (`90m`, `8h`)
     #[arg(long, value_name = "TIME", value_parser = duration)]
     max_duration: Option<Duration>,
-    /// Do a task that fails again, so often
-    #[arg(long, value_name = "N")]
+    /// A shell command that decides whether a task is done, for tasks without a check of their own
+    #[arg(long, value_name = "COMMAND")]
+    check: Option<String>,
+    /// Try a task so often before it has failed [default: 3 with a check, else 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    attempts: Option<u64>,
+    /// Do a task that fails again, so often: one less than --attempts
+    #[arg(long, value_name = "N", conflicts_with = "attempts")]
     retries: Option<u64>,
     /// So many tasks at the same time, each in a lane of its own
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=64))]
@@ -120,6 +127,11 @@ impl ConductArgs {
         self.scope.as_deref().map(TaskId::from)
     }
 
+    /// `--retries`, or what `--attempts` means.
+    fn retries(&self) -> Option<u64> {
+        self.retries.or(self.attempts.map(|attempts| attempts.saturating_sub(1)))
+    }
+
     /// Fills in what was not given from the options of an earlier run.
     pub(crate) fn like(
         mut self,
@@ -129,7 +141,9 @@ impl ConductArgs {
         self.adapter = self.adapter.or(adapter.filter(|name| !name.is_empty()));
         self.scope = self.scope.or_else(|| before.scope.as_ref().map(ToString::to_string));
         self.continue_on_error |= before.continue_on_error;
-        self.retries = self.retries.or(Some(before.retries));
+        self.retries = self.retries().or(before.retries);
+        self.attempts = None;
+        self.check = self.check.or_else(|| before.check.clone());
         self.jobs = self.jobs.or(Some(before.jobs as u64));
         self.checkpoint_every =
             self.checkpoint_every.or(before.checkpoint_every.map(Duration::from_secs));
@@ -155,7 +169,8 @@ impl ConductArgs {
             planned,
             scope: self.scope(),
             continue_on_error: self.continue_on_error,
-            retries: self.retries.unwrap_or(0),
+            retries: self.retries(),
+            check: self.check.clone().filter(|check| !check.trim().is_empty()),
             jobs: self.jobs.and_then(|jobs| usize::try_from(jobs).ok()).unwrap_or(1).max(1),
             max_tasks: self.max_tasks,
             max_duration: self.max_duration,
@@ -189,8 +204,9 @@ impl ConductArgs {
         let stop = Stop::default();
         signals::heed(&stop)?;
         let id = session.id();
-        let options =
+        let mut options =
             self.options(opened, work.command, work.directory, work.planned, work.retry_failed);
+        options.accepted_checks = checks::accepted(&session, &options.directory, work.yes)?;
         let shown = match (self.json, self.plain) {
             (true, _) => RunViewKind::Json,
             (false, true) => RunViewKind::Plain,
@@ -293,6 +309,8 @@ pub(crate) struct RunWork {
     pub(crate) directory: PathBuf,
     pub(crate) planned: bool,
     pub(crate) retry_failed: bool,
+    /// `--yes`.
+    pub(crate) yes: bool,
 }
 
 /// Asks whether to run a task again.

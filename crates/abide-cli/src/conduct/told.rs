@@ -32,6 +32,17 @@ pub(super) fn line(event: &RunEvent) -> Option<String> {
             });
             line
         }
+        RunEvent::CheckStarted { task, command, .. } => {
+            format!("{task}: checking with {}", escape::text(command))
+        }
+        RunEvent::CheckEnded { task, ok, exit, took, .. } => {
+            let how = match (ok, exit) {
+                (true, _) => "passed".to_owned(),
+                (false, Some(exit)) => format!("ended with exit code {exit}"),
+                (false, None) => "was ended by a signal".to_owned(),
+            };
+            format!("{task}: the check {how} after {}", format_duration(*took))
+        }
         RunEvent::Waiting { task, until, why } => {
             format!("{task}: {}; waiting until {}", escape::text(why), crate::clock::local(*until))
         }

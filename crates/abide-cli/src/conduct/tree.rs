@@ -143,6 +143,12 @@ impl RunView for TreeView {
                     step.clone_from(text);
                 }
             }
+            RunEvent::CheckStarted { task, command, .. } => {
+                let now = (Instant::now(), String::new());
+                scene.active.entry(task.clone()).or_insert(now).1 = format!("checking: {command}");
+                scene.stale = true;
+            }
+            RunEvent::CheckEnded { ok: true, .. } => {}
             RunEvent::Usage { usage, .. } => scene.usage.add(usage),
             RunEvent::TaskEnded { task, title, status, reason, took } => {
                 scene.active.remove(task);

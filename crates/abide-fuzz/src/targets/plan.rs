@@ -56,7 +56,7 @@ fn recorded(form: TaskListForm, plan: &TaskList, text: &str) {
 fn said(plan: &TaskList) -> Vec<String> {
     let tasks = plan.tasks.iter().map(|task| {
         format!(
-            "{:?} {:?} {:?} {:?} {:?} {} {:?} {:?} {:?} {:?} {:?}",
+            "{:?} {:?} {:?} {:?} {:?} {} {:?} {:?} {:?} {:?} {:?} {:?}",
             task.id,
             task.title,
             task.parent,
@@ -65,6 +65,7 @@ fn said(plan: &TaskList) -> Vec<String> {
             task.priority,
             task.details,
             task.documents,
+            task.check,
             task.status,
             task.foreign_status,
             task.result.as_ref().map(|result| result.get()),

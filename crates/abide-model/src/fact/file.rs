@@ -66,6 +66,23 @@ pub struct Artifact {
     /// The object with its content, if stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub object: Option<ObjectHash>,
+    /// The command that made it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// The command's exit code; `None` if a signal ended it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit: Option<i32>,
+    /// What the command printed; the end of it, if that is long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<String>,
+    /// How many bytes of it were left out.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub left_out: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde passes a reference
+const fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 const fn yes() -> bool {

@@ -31,7 +31,7 @@ pub use session::{
     ParentReason, SessionCreated, SessionFields, SessionParent, SessionStatus, SourceDocument,
     StatusChange, WriterOpened,
 };
-pub use task::{TaskChange, TaskCreated, TaskListRecord, TaskStatus, TaskStatusChange};
+pub use task::{TaskChange, TaskCreated, TaskListRecord, TaskStatus, TaskStatusChange, is_check};
 pub use tool::{ApiCall, ApiResult, ToolCall, ToolResult};
 pub use turn::{ArbiterDecision, TurnEnd, TurnRole, TurnStart};
 pub use usage::{LimitObservation, ModelConfiguration, Usage, UsageRecord};

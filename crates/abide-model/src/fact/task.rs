@@ -151,9 +151,18 @@ pub struct TaskCreated {
     /// Related documents: paths or URLs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub documents: Vec<String>,
+    /// A shell command that decides whether it is done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check: Option<String>,
     /// Fields that only another system understands, verbatim.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub foreign: Option<Box<RawValue>>,
+}
+
+/// Does a check say anything?
+#[must_use]
+pub fn is_check(command: &str) -> bool {
+    !command.trim().is_empty()
 }
 
 /// `task.changed`: the new values of the fields that change.
@@ -179,6 +188,9 @@ pub struct TaskChange {
     /// Related documents, replacing all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub documents: Option<Vec<String>>,
+    /// Its check; without a word in it, the task has none any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check: Option<String>,
 }
 
 /// `task.status`.

@@ -258,6 +258,9 @@ pub struct TaskState {
     /// The event that names its documents.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub documents: Option<Seq>,
+    /// The event with its check.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub check: Option<Seq>,
     /// The agent's own id of the session in which it last worked on this.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_session: Option<String>,

@@ -4,7 +4,7 @@ use super::apply::clip;
 use super::core::more;
 use super::{SessionState, TaskState};
 use crate::fact::{
-    AgentObservation, DependencyTypes, TaskChange, TaskCreated, TaskStatus, TaskStatusChange,
+    AgentObservation, DependencyTypes, TaskChange, TaskCreated, TaskStatus, TaskStatusChange, is_check,
 };
 use crate::{Anomaly, Event, TaskId};
 
@@ -31,6 +31,7 @@ impl SessionState {
             task.changed = event.seq;
             task.details = fact.details.as_ref().map(|_| event.seq);
             task.documents = (!fact.documents.is_empty()).then_some(event.seq);
+            task.check = fact.check.as_deref().is_some_and(is_check).then_some(event.seq);
         });
         if let Some(parent) = &parent {
             self.change_task(parent.as_str(), |task| more(&mut task.children.0, 1));
@@ -56,6 +57,9 @@ impl SessionState {
             }
             if let Some(documents) = &fact.documents {
                 task.documents = (!documents.is_empty()).then_some(event.seq);
+            }
+            if let Some(check) = &fact.check {
+                task.check = is_check(check).then_some(event.seq);
             }
         });
         let types = &fact.dependency_types;

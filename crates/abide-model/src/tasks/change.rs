@@ -6,7 +6,7 @@ use super::node::TaskNode;
 use super::progress::StatusTally;
 use super::slot::{TaskIndex, TaskParts, TaskSlot};
 use super::tree::TaskTree;
-use crate::fact::{DependencyType, DependencyTypes};
+use crate::fact::{DependencyType, DependencyTypes, is_check};
 use crate::state::TASK_TITLE;
 use crate::{EventLimits, Seq, TaskCreated, TaskId, TaskStatus};
 
@@ -74,6 +74,7 @@ impl TaskTree {
             order,
             details: created.details.as_ref().map(|_| Seq::ZERO),
             documents: (!created.documents.is_empty()).then_some(Seq::ZERO),
+            check: created.check.as_deref().is_some_and(is_check).then_some(Seq::ZERO),
             ..TaskNode::default()
         };
         let mut orphans = Vec::new();
@@ -184,6 +185,11 @@ impl TaskTree {
     /// Sets the event that names its documents; `None` if it has none any more.
     pub fn set_documents(&mut self, id: &str, at: Option<Seq>) -> Result<(), TaskError> {
         self.change(id, |node| node.documents = at)
+    }
+
+    /// Sets the event with its check; `None` if it has none any more.
+    pub fn set_check(&mut self, id: &str, at: Option<Seq>) -> Result<(), TaskError> {
+        self.change(id, |node| node.check = at)
     }
 
     fn change(&mut self, id: &str, change: impl FnOnce(&mut TaskNode)) -> Result<(), TaskError> {

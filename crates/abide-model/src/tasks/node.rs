@@ -39,6 +39,8 @@ pub struct TaskNode {
     pub details: Option<Seq>,
     /// The event that names its documents.
     pub documents: Option<Seq>,
+    /// The event with its check.
+    pub check: Option<Seq>,
     /// The agent's own id of the session in which it last worked on this.
     pub agent_session: Option<String>,
 }
@@ -62,6 +64,7 @@ impl TaskNode {
             result: task.result,
             details: task.details,
             documents: task.documents,
+            check: task.check,
             agent_session: task.agent_session.clone(),
         }
     }

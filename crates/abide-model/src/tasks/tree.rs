@@ -102,6 +102,11 @@ impl TaskTree {
         path
     }
 
+    /// The task, then what it is a part of, up to the root.
+    pub fn ancestry(&self, id: &str) -> impl Iterator<Item = &TaskNode> {
+        self.upward(self.find(id)).map(|(_, slot)| &slot.node)
+    }
+
     /// Is it the scope, or part of it at any depth?
     #[must_use]
     pub fn contains(&self, scope: &TaskId, id: &str) -> bool {

@@ -47,6 +47,7 @@ pub(crate) enum TaskField {
     Details,
     Priority,
     Documents,
+    Check,
     Result,
     Children,
 }
@@ -105,6 +106,7 @@ impl JsonDialect {
             "status" => TaskField::Status,
             "priority" => TaskField::Priority,
             "documents" => TaskField::Documents,
+            "check" => TaskField::Check,
             "result" => TaskField::Result,
             name if name == self.depends => TaskField::Depends,
             "dependency_types" if !self.exact => TaskField::DependencyTypes,

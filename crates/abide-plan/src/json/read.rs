@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use abide_model::{DependencyType, TaskStatus};
+use abide_model::{DependencyType, TaskStatus, is_check};
 use serde_json::value::RawValue;
 
 use super::dialect::{JsonDialect, TaskField};
@@ -245,6 +245,14 @@ impl TaskJsonReader<'_> {
                 None if foreign => own(raw)?,
                 None => return Err(TaskListFault::Not { wanted: "a list of strings" }),
             },
+            // A check that is not text is understood only by the other system.
+            TaskField::Check if foreign && !raw.get().starts_with('"') => own(raw)?,
+            TaskField::Check => {
+                let check = said()?;
+                let kept = spelled(raw, &text(&check));
+                draft.check = Some(check).filter(|check| is_check(check));
+                if draft.check.is_none() { compact(raw.get()) } else { kept }
+            }
             TaskField::Result => {
                 if depth(raw.get()) > MAX_DEPTH {
                     return Err(TaskListFault::TooDeep { limit: MAX_DEPTH });
@@ -300,6 +308,7 @@ pub(super) fn says(
         TaskField::Details => said().filter(|details| !details.is_empty()) == task.details,
         TaskField::Priority => serde_json::from_str(raw.get()).unwrap_or(0) == task.priority,
         TaskField::Documents => list().unwrap_or_default() == task.documents,
+        TaskField::Check => said().filter(|check| is_check(check)) == task.check,
         TaskField::Type => true,
         TaskField::Result => raw.get() == NOTHING && task.result.is_none(),
         TaskField::Children => false,
@@ -314,7 +323,7 @@ pub(crate) fn beside(dialect: &JsonDialect, kept: &str, depth: usize) -> Vec<(St
         let raw = raw.get();
         let held = match dialect.field(&name, depth) {
             None => false,
-            Some(TaskField::Details) => raw == MARKER || raw.starts_with('"'),
+            Some(TaskField::Details | TaskField::Check) => raw == MARKER || raw.starts_with('"'),
             Some(TaskField::Priority) => raw == MARKER || serde_json::from_str::<i64>(raw).is_ok(),
             Some(TaskField::Documents) => {
                 raw == MARKER || serde_json::from_str::<Vec<String>>(raw).is_ok()

@@ -169,6 +169,7 @@ impl TaskJsonWriter<'_> {
             (TaskField::Priority, "priority", task.priority != 0),
             (TaskField::Details, details, task.details.is_some()),
             (TaskField::Documents, "documents", !task.documents.is_empty()),
+            (TaskField::Check, "check", task.check.is_some()),
             (TaskField::Result, "result", task.result.is_some()),
             (TaskField::Children, children.unwrap_or_default(), parts),
         ];
@@ -206,6 +207,7 @@ impl TaskJsonWriter<'_> {
             TaskField::Details => Some(text(task.details.as_deref().unwrap_or_default())),
             TaskField::Priority => Some(task.priority.to_string()),
             TaskField::Documents => Some(texts(&task.documents)),
+            TaskField::Check => task.check.as_deref().map(text),
             TaskField::Result => task.result.as_ref().map(|result| compact(result.get())),
             TaskField::Children => {
                 let mut list = String::new();

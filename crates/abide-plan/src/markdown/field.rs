@@ -14,6 +14,7 @@ pub(super) enum MarkdownField {
     Depends(DependencyType, String),
     Priority(i64),
     Document(String),
+    Check(String),
     Status(StatusWord),
     Result(Box<RawValue>),
 }
@@ -37,6 +38,7 @@ impl MarkdownField {
             "depends (soft)" => Some(Self::Depends(DependencyType::Soft, one_line(value))),
             "priority" => value.parse().ok().map(Self::Priority),
             "document" => Some(Self::Document(value.to_owned())),
+            "check" => Some(Self::Check(value.to_owned())),
             "status" => status::read(value, TaskStatus::as_str).map(Self::Status),
             // `null` is not a result and is not recorded as one.
             "result" if value != "null" => {

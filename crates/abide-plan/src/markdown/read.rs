@@ -47,6 +47,7 @@ impl MarkdownNode {
                 }
                 MarkdownField::Priority(priority) => draft.priority = priority,
                 MarkdownField::Document(document) => draft.documents.push(document),
+                MarkdownField::Check(check) => draft.check = Some(check),
                 MarkdownField::Status(standing) => {
                     (draft.status, draft.foreign_status) = standing;
                     self.stated = true;

@@ -175,6 +175,12 @@ impl TaskMarkdownWriter<'_> {
             }
             lines.push(format!("document: {document}"));
         }
+        if let Some(check) = &task.check {
+            if check.trim() != check || check.contains('\n') {
+                return Err(unwritable(task, "its check has a line break or outer spaces"));
+            }
+            lines.push(format!("check: {check}"));
+        }
         lines.extend(task.result.iter().map(|result| format!("result: {}", compact(result.get()))));
         for line in lines {
             self.out.extend(std::iter::repeat_n(' ', indent));

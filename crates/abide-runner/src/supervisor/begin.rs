@@ -1,17 +1,21 @@
 //! Starts tasks: a task is recorded first, then its agent is started.
 
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::sync::atomic::Ordering;
 
 use abide::{
     LaneId, Message, NewEvent, TaskStatus, TurnStart,
+    event::TurnNumber,
     process::RUN_VARIABLE,
     tasks::{TaskId, TaskNode},
 };
 use abide_agents::PriorSession;
 
+use super::checks::FoundCheck;
 use super::{Supervisor, WishOutcome};
-use crate::account::{account, last_reason, told, used};
+use crate::account::{account, told, used};
+use crate::attempt::LastAttempt;
 use crate::child::{AgentChild, ChildInput, ChildPlan};
 use crate::event::RunEvent;
 use crate::job::{Job, JobStart};
@@ -35,47 +39,70 @@ impl Supervisor<'_> {
                 ready.map(|node| node.id.clone())
             };
             let Some(task) = task else { return Ok(()) };
+            // An agent may say itself that its task is complete; nothing builds on it before its
+            // check has said so too.
+            if self.jobs.iter().any(|job| job.check.is_some() && self.is_done(&job.task)) {
+                return Ok(());
+            }
             self.begin(&task)?;
         }
         Ok(())
     }
 
     /// The lowest free slot number.
-    fn slot(&self) -> usize {
+    pub(super) fn slot(&self) -> usize {
         let taken = |slot: &usize| self.jobs.iter().any(|job| job.slot == *slot);
         (1..).find(|slot| !taken(slot)).unwrap_or(1)
     }
 
-    /// How an interrupted task is resumed; `None` if it was not interrupted.
-    fn way(&self, node: &TaskNode, agent_session: Option<&str>) -> Option<ResumeMode> {
-        let task = &node.id;
-        // An attempt that did not fail was interrupted, since the task is not done.
-        if node.attempts <= node.failures {
-            return None;
-        }
+    /// The lane of a job in this slot.
+    pub(super) fn lane(&self, slot: usize) -> Option<LaneId> {
+        (self.options.jobs > 1).then(|| LaneId(format!("job-{slot}")))
+    }
+
+    fn is_done(&self, task: &TaskId) -> bool {
+        self.tasks.tree().get(task.as_str()).is_some_and(TaskNode::is_done)
+    }
+
+    /// How an interrupted task is resumed.
+    fn way(&self, task: &TaskId, agent_session: Option<&str>) -> ResumeMode {
         let inside = agent_session.is_some_and(|session| {
             self.options.adapter.resume(&self.options.command, session).is_some()
         }) && !self.not_inside.contains(task);
-        Some(match self.options.way {
+        match self.options.way {
             ResumeMode::Auto | ResumeMode::Inside if inside => ResumeMode::Inside,
             ResumeMode::Auto | ResumeMode::Inside | ResumeMode::Outside if self.options.planned => {
                 ResumeMode::Outside
             }
             _ => ResumeMode::Restart,
-        })
+        }
     }
 
     /// Records a task as begun, then starts its agent.
     fn begin(&mut self, task: &TaskId) -> Result<(), RunError> {
         let Some(node) = self.tasks.tree().get(task.as_str()).cloned() else { return Ok(()) };
+        let check = match self.check_of(task)? {
+            FoundCheck::None => None,
+            FoundCheck::Command(command) => Some(command),
+            FoundCheck::NotAccepted(command) => {
+                let reason = format!("its check was not accepted: {command}");
+                self.warn(format!("task {task} is set aside: {reason}"));
+                self.set(task, TaskStatus::Blocked, Some(reason), None)?;
+                return self.flush().map(|_| ());
+            }
+        };
+        let last = LastAttempt::of(&self.session, &node)?;
+        if let (Some(LastAttempt::Unchecked(turn)), Some(check)) = (&last, &check) {
+            return self.begin_unchecked(&node, *turn, check);
+        }
         let turn = self.session.core()?.turns.last.next();
-        let told = told(&self.session, &node)?;
+        let told = told(&self.session, &node, check.as_deref())?;
         let mut text = prompt::task(self.tasks.tree(), task.as_str(), &told);
         let mut command = self.options.command.clone();
         let own = self.agent_sessions.get(task).or(node.agent_session.as_ref()).cloned();
-        let mut way = self.way(&node, own.as_deref());
-        // No attempt was interrupted: all of them failed.
-        let failed = node.failures > 0 && way.is_none();
+        let failed = matches!(last, Some(LastAttempt::Failed { .. }));
+        let interrupted = last.is_some() && !failed;
+        let mut way = interrupted.then(|| self.way(task, own.as_deref()));
         let mut before = PriorSession { calls: format!("{turn}."), ..PriorSession::default() };
         match way {
             Some(ResumeMode::Inside) => {
@@ -90,12 +117,12 @@ impl Supervisor<'_> {
             },
             Some(ResumeMode::Auto | ResumeMode::Restart) | None => {}
         }
-        if failed && let Some(reason) = last_reason(&self.session, task, TaskStatus::Failed)? {
-            text = prompt::again(&text, &reason);
+        if let Some(LastAttempt::Failed { reason: Some(reason), output }) = &last {
+            text = prompt::again(&text, reason, output.as_deref());
         }
         before.prompt = self.options.planned.then(|| text.clone());
         let slot = self.slot();
-        let lane = (self.options.jobs > 1).then(|| LaneId(format!("job-{slot}")));
+        let lane = self.lane(slot);
         let begin = JobStart {
             number: self.next_job,
             task: task.clone(),
@@ -106,6 +133,7 @@ impl Supervisor<'_> {
             way,
             attempt: node.attempts + 1,
             result_before: node.result,
+            check,
         };
         self.next_job += 1;
         let status = if failed { TaskStatus::Retrying } else { TaskStatus::Implementing };
@@ -180,15 +208,26 @@ impl Supervisor<'_> {
         } else {
             ChildInput::Nothing
         };
+        let environment = self.environment(&begin.task, begin.turn, begin.lane.as_ref());
+        ChildPlan { command, directory: self.options.directory.clone(), environment, stdin }
+    }
+
+    /// The variables of all processes that work on a task.
+    pub(super) fn environment(
+        &self,
+        task: &TaskId,
+        turn: TurnNumber,
+        lane: Option<&LaneId>,
+    ) -> BTreeMap<String, String> {
         let session = self.session.id();
         let mut environment = self.options.environment.clone();
         environment.insert("ABIDE_SESSION".to_owned(), session.to_string());
-        environment.insert("ABIDE_TASK".to_owned(), id.to_owned());
-        environment.insert(RUN_VARIABLE.to_owned(), Job::mark(session, begin.turn));
-        if let Some(lane) = &begin.lane {
+        environment.insert("ABIDE_TASK".to_owned(), task.to_string());
+        environment.insert(RUN_VARIABLE.to_owned(), Job::mark(session, turn));
+        if let Some(lane) = lane {
             environment.insert("ABIDE_LANE".to_owned(), lane.to_string());
         }
-        ChildPlan { command, directory: self.options.directory.clone(), environment, stdin }
+        environment
     }
 }
 

@@ -9,6 +9,7 @@ use abide_agents::ReachedLimit;
 use super::{AGAIN, LEFT_BEHIND, Supervisor};
 use crate::RunError;
 use crate::account::last_reason;
+use crate::attempt::{DONE, FAILED};
 use crate::ending::{AgentWord, JobEnding, result};
 use crate::event::RunEvent;
 use crate::job::Job;
@@ -34,15 +35,18 @@ impl Supervisor<'_> {
         if let Some(own) = job.agent_session.take() {
             self.agent_sessions.insert(job.task.clone(), own);
         }
-        self.usage.add(&job.usage);
+        self.usage.add(&std::mem::take(&mut job.usage));
         self.peak_rss = self.peak_rss.max(job.peak_rss);
         let now = self.session.store().now();
-        let exited = JobEnding::of(&job, self.options.adapter, now);
         // The agent, or what it started, may have changed the task meanwhile.
         if self.stale.swap(false, Ordering::Relaxed) {
             self.tasks.refresh()?;
         }
         let word = self.word(&job.task)?;
+        if job.checking.is_some() {
+            return self.end_check(job, word, now);
+        }
+        let exited = JobEnding::of(&job, self.options.adapter, now);
         let ending = word.as_ref().map_or(exited.clone(), AgentWord::ending);
         if let (Some(word), JobEnding::Failed(how) | JobEnding::Interrupted(how)) = (&word, &exited)
             && ending != exited
@@ -51,6 +55,9 @@ impl Supervisor<'_> {
             self.warn(format!("task {task} stays as it is: its agent set it to {set}; {how}"));
         }
         let ending = self.counted(&job.task, ending);
+        if ending == JobEnding::Done && job.check.is_some() {
+            return self.begin_check(job, now);
+        }
         self.conclude(&job, ending, word, now)
     }
 
@@ -63,7 +70,7 @@ impl Supervisor<'_> {
     }
 
     /// Turns an ending that came too often in a row into a failure.
-    fn counted(&mut self, task: &TaskId, ending: JobEnding) -> JobEnding {
+    pub(super) fn counted(&mut self, task: &TaskId, ending: JobEnding) -> JobEnding {
         let (counts, most) = match &ending {
             JobEnding::Interrupted(_) if self.stopping() < Urgency::Now => (&mut self.kills, KILLS),
             JobEnding::Limited(_) => (&mut self.waits, WAITS),
@@ -101,7 +108,7 @@ impl Supervisor<'_> {
     }
 
     /// Records how a task ended, and what to do next.
-    fn conclude(
+    pub(super) fn conclude(
         &mut self,
         job: &Job,
         ending: JobEnding,
@@ -114,16 +121,21 @@ impl Supervisor<'_> {
         let decision = if over { Ok(None) } else { self.decided(job) };
         let skipped = matches!(decision, Ok(Some(RetryDecision::Skip)));
         let (status, turn, reason) = match &ending {
-            JobEnding::Done => (TaskStatus::Complete, "done", None),
-            JobEnding::Failed(reason) => (TaskStatus::Failed, "failed", Some(reason.clone())),
+            JobEnding::Done => (TaskStatus::Complete, DONE, None),
+            JobEnding::Failed(reason) => (TaskStatus::Failed, FAILED, Some(reason.clone())),
             JobEnding::Interrupted(reason) | JobEnding::NotResumed(reason) => {
                 (TaskStatus::Planned, "interrupted", Some(reason.clone()))
             }
             JobEnding::Limited(limited) => {
                 (TaskStatus::Planned, "limited", Some(limited.text.clone()))
             }
-            JobEnding::SetAside(reason) => (TaskStatus::Blocked, "done", reason.clone()),
+            JobEnding::SetAside(reason) => (TaskStatus::Blocked, "blocked", reason.clone()),
         };
+        if !job.turn_ended {
+            // A turn with a check is over when the agent has said that it is done.
+            let turn = if job.checking.is_some() { DONE } else { turn };
+            self.close_turn(&|event| job.placed(event, None), job.turn, turn)?;
+        }
         let status = if skipped { TaskStatus::Blocked } else { status };
         let set = match word.filter(|word| word.ending() == ending && !skipped) {
             // It is as the agent set it.
@@ -139,7 +151,8 @@ impl Supervisor<'_> {
         let status = node.map_or(status, |node| node.status);
         let failures = node.map_or(0, |node| node.failures);
         let failures = failures.saturating_sub(self.before.get(task).copied().unwrap_or(0));
-        let again = matches!(ending, JobEnding::Failed(_)) && failures <= self.options.retries;
+        let retries = self.retries(job.check.as_deref());
+        let again = matches!(ending, JobEnding::Failed(_)) && failures <= retries;
         if set.is_ok() && again {
             // In the same write, so that a run that dies here has not used up the attempt.
             self.set(task, TaskStatus::Planned, Some(AGAIN.to_owned()), None)?;
@@ -150,7 +163,6 @@ impl Supervisor<'_> {
                 self.tasks.also(event);
             }
         }
-        self.close_turn(&|event| job.placed(event, None), job.turn, turn)?;
         self.flush()?;
         let processes = end_marked(&Job::mark(self.session.id(), job.turn), LEFT_BEHIND);
         if processes > 0 {

@@ -48,7 +48,9 @@ impl Supervisor<'_> {
             let decision = (self.decide)(left);
             decided.push(decision.ok_or_else(|| RunError::Undecided(left.task.clone()))?);
         }
-        for event in leftover.end_turns()?.into_iter().chain(end_calls(&leftover.unknown, None)?) {
+        let unchecked = self.reopen_unchecked(&leftover)?;
+        let turns = leftover.end_turns(&unchecked)?;
+        for event in turns.into_iter().chain(end_calls(&leftover.unknown, None)?) {
             self.tasks.also(event);
         }
         for (left, decision) in leftover.tasks.into_iter().zip(decided) {
@@ -70,12 +72,14 @@ impl Supervisor<'_> {
     fn try_again(&mut self) -> Result<(), RunError> {
         let tree = self.tasks.tree();
         let failed = tree.walk(self.options.scope.as_ref()).filter(|(node, _)| {
-            node.status == TaskStatus::Failed
-                && tree.is_leaf(node.id.as_str())
-                && (self.options.retry_failed || node.failures <= self.options.retries)
+            node.status == TaskStatus::Failed && tree.is_leaf(node.id.as_str())
         });
         let failed: Vec<_> = failed.map(|(node, _)| (node.id.clone(), node.failures)).collect();
         for (task, failures) in failed {
+            let check = self.check_of(&task)?;
+            if !self.options.retry_failed && failures > self.retries(check.command()) {
+                continue;
+            }
             if self.options.retry_failed {
                 self.before.insert(task.clone(), failures);
             }

@@ -4,7 +4,9 @@
 //! conflicts with theirs is never recorded as if it had worked. It is redone on top of theirs, or
 //! refused.
 
-use abide_model::{AcknowledgedEvent, AnomalyPolicy, AppendError, Durability, NewEvent, TaskTree};
+use abide_model::{
+    AcknowledgedEvent, AnomalyPolicy, AppendError, Durability, NewEvent, TaskTree, is_check,
+};
 
 use super::{SessionTasks, TaskIntent};
 use crate::Error;
@@ -147,17 +149,24 @@ fn place(tree: &mut TaskTree, wish: &TaskIntent, done: AcknowledgedEvent) {
                 if created.details.is_some() {
                     tree.set_details(id, seq)?;
                 }
-                if created.documents.is_empty() {
-                    return Ok(());
+                if !created.documents.is_empty() {
+                    tree.set_documents(id, Some(seq))?;
                 }
-                tree.set_documents(id, Some(seq))
+                if created.check.as_deref().is_some_and(is_check) {
+                    tree.set_check(id, Some(seq))?;
+                }
+                Ok(())
             })
         }
         TaskIntent::Change(change) => {
             let id = change.task.as_str();
             let details = if change.details.is_some() { tree.set_details(id, seq) } else { Ok(()) };
-            details.and_then(|()| match &change.documents {
+            let documents = details.and_then(|()| match &change.documents {
                 Some(documents) => tree.set_documents(id, (!documents.is_empty()).then_some(seq)),
+                None => Ok(()),
+            });
+            documents.and_then(|()| match &change.check {
+                Some(check) => tree.set_check(id, is_check(check).then_some(seq)),
                 None => Ok(()),
             })
         }

@@ -253,6 +253,10 @@ impl ScriptedAgent {
                     task: None,
                     ok,
                     object: None,
+                    command: None,
+                    exit: None,
+                    output: None,
+                    left_out: 0,
                 };
                 self.record_once(&format!("{call}/artifact"), artifact)?;
             }

@@ -31,6 +31,9 @@ use crate::scoped_store::ScopedStore;
 /// does not count as failed. A plan that was edited goes on in a new session: tasks are matched by
 /// their titles, and what was done stays done.
 ///
+/// With --check, or a `check` of the task itself, that command decides whether a task is done once
+/// its agent says so. What it printed is told to the agent at the next attempt.
+///
 /// Ctrl-C or SIGTERM lets what is under way end; asked again, it stops the agent. The exit code is 0
 /// when everything is done, 1 when tasks failed or cannot be begun, 4 when it was interrupted.
 #[derive(Debug, clap::Args)]
@@ -40,6 +43,7 @@ Examples:
   abide run --plan PLAN.md --continue -- codex exec --json --full-auto -
   abide run --plan tasks.json --jobs 2 --retries 1 -- \\
     claude -p {task} --output-format stream-json --verbose
+  abide run --plan PLAN.md --check 'cargo test' -- codex exec --json -
   abide run --plan PLAN.md --dry-run")]
 pub(crate) struct RunArgs {
     /// The plan: a Markdown list, tasks.json, TOML or JSON
@@ -54,6 +58,9 @@ pub(crate) struct RunArgs {
     /// What people call the session [default: the plan's title, or the command]
     #[arg(long)]
     title: Option<String>,
+    /// Run the checks that the tasks name, without asking
+    #[arg(long)]
+    yes: bool,
     /// Only show which tasks would be run, in which order
     #[arg(long)]
     dry_run: bool,
@@ -92,6 +99,7 @@ impl RunArgs {
             directory: surroundings.current_dir.clone(),
             planned,
             retry_failed: self.retry_failed,
+            yes: self.yes,
         };
         self.conduct.run(&opened, Arc::new(session), work)
     }

@@ -43,6 +43,9 @@ pub(crate) struct TasksAddArgs {
     /// A document that belongs to it, a path or an address; can be given several times
     #[arg(long, value_name = "PATH")]
     document: Vec<String>,
+    /// A shell command that decides whether it is done; `abide run` asks before it runs it
+    #[arg(long, value_name = "COMMAND")]
+    check: Option<String>,
     /// Print {"items":…,"writes_saved":…,"tasks":[…]}
     #[arg(long)]
     json: bool,
@@ -78,6 +81,7 @@ impl TasksAddArgs {
             priority: self.priority,
             details: self.details,
             documents: self.document,
+            check: self.check,
             foreign: None,
         };
         match self.id {

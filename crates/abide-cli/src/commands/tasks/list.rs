@@ -51,22 +51,28 @@ struct TaskRow<'a> {
     task: &'a TaskNode,
     depth: usize,
     ready: bool,
+    check: Option<String>,
 }
 
 impl TasksListArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
         let id = self.session.find(SessionPurpose::Read, &opened, surroundings)?;
-        let tree = opened.store.view(&SessionRef::Id(id))?.tasks()?;
+        let view = opened.store.view(&SessionRef::Id(id))?;
+        let tree = view.tasks()?;
         let scope = self.scope.clone().map(TaskId);
         if let Some(task) = scope.as_ref().filter(|scope| tree.get(scope.as_str()).is_none()) {
             return Err(abide::Error::from(TaskError::Unknown { task: task.clone() }).into());
         }
-        let rows = self.rows(&tree, scope.as_ref());
+        let mut rows = self.rows(&tree, scope.as_ref());
+        for row in &mut rows {
+            row.check = view.check_of(row.task)?;
+        }
         let mut out = CommandOutput::stdout();
         if self.json {
             for row in &rows {
-                out.json(&ListedTask::json(&tree, row.task, row.depth, row.ready))?;
+                let check = row.check.as_deref();
+                out.json(&ListedTask::json(&tree, row.task, row.depth, row.ready, check))?;
             }
             return out.flush();
         }
@@ -106,7 +112,7 @@ impl TasksListArgs {
         // Ancestors of the next task that are not shown yet.
         let mut above: Vec<TaskRow<'a>> = Vec::new();
         for (task, depth) in tree.walk(scope) {
-            let row = TaskRow { task, depth, ready: ready.contains(task.id.as_str()) };
+            let row = TaskRow { task, depth, ready: ready.contains(task.id.as_str()), check: None };
             while above.last().is_some_and(|above| above.depth >= depth) {
                 above.pop();
             }
@@ -125,7 +131,7 @@ impl TasksListArgs {
 fn line(tree: &TaskTree, row: &TaskRow<'_>, most: Option<usize>, coloured: bool) -> String {
     let task = row.task;
     let indent = "  ".repeat(row.depth.min(DEEPEST));
-    let notes = match notes(tree, task, row.ready) {
+    let notes = match notes(tree, task, row.ready, row.check.as_deref()) {
         notes if notes.is_empty() => notes,
         notes => format!(" ({notes})"),
     };
@@ -158,7 +164,7 @@ fn table(tree: &TaskTree, rows: &[TaskRow<'_>]) -> Vec<String> {
             Cell::new(escape::text(task.id.as_str()).into_owned(), Colour::Bold),
             Cell::new(task.status.as_str().to_owned(), shade),
             Cell::plain(tries.map(|tries| tries.to_string()).unwrap_or_default()),
-            Cell::new(notes(tree, task, row.ready), Colour::Dim),
+            Cell::new(notes(tree, task, row.ready, row.check.as_deref()), Colour::Dim),
             Cell::plain(escape::text(&task.title).into_owned()),
         ]);
     }

@@ -43,6 +43,9 @@ pub(crate) struct TasksSetArgs {
     /// A document that belongs to it; all that are given replace all there were
     #[arg(long, value_name = "PATH")]
     document: Vec<String>,
+    /// A shell command that decides whether it is done; '' for none
+    #[arg(long, value_name = "COMMAND")]
+    check: Option<String>,
     /// Print {"items":…,"writes_saved":…,"tasks":[…]}
     #[arg(long)]
     json: bool,
@@ -83,13 +86,14 @@ impl TasksSetArgs {
             || self.priority.is_some()
             || self.details.is_some()
             || !self.document.is_empty()
+            || self.check.is_some()
     }
 
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let pairs = pairs(&self.what)?;
         if !self.changes_more() && pairs.iter().any(|(_, to)| to.is_none()) {
             return Err(CommandError::Usage(
-                "nothing to change: give a status, --title, --priority, --details or --document"
+                "nothing to change: give a status, --title, --priority, --details, --document or --check"
                     .to_owned(),
             ));
         }
@@ -103,6 +107,7 @@ impl TasksSetArgs {
                     priority: self.priority,
                     details: self.details.clone(),
                     documents: Some(self.document.clone()).filter(|all| !all.is_empty()),
+                    check: self.check.clone(),
                     ..TaskChange::default()
                 })?;
             }

@@ -11,7 +11,7 @@ use serde::Serialize;
 const NAMED: usize = 3;
 
 /// Notes on a task besides its title, escaped.
-pub(super) fn notes(tree: &TaskTree, task: &TaskNode, ready: bool) -> String {
+pub(super) fn notes(tree: &TaskTree, task: &TaskNode, ready: bool, check: Option<&str>) -> String {
     let mut notes = Vec::new();
     if !tree.is_leaf(task.id.as_str()) {
         let progress = tree.progress(Some(&task.id));
@@ -41,6 +41,7 @@ pub(super) fn notes(tree: &TaskTree, task: &TaskNode, ready: bool) -> String {
         let soft = few(soft.map(|(id, _)| id).collect());
         notes.extend(soft.map(|names| format!("preferably after {names}")));
     }
+    notes.extend(check.map(|check| format!("check: {check}")));
     escape::text(&notes.join(", ")).into_owned()
 }
 
@@ -99,6 +100,8 @@ pub(super) struct ListedTask<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     documents: Option<Seq>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    check: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     agent_session: Option<&'a str>,
     progress: TaskProgress,
 }
@@ -109,6 +112,7 @@ impl<'a> ListedTask<'a> {
         task: &'a TaskNode,
         depth: usize,
         ready: bool,
+        check: Option<&'a str>,
     ) -> String {
         let id = task.id.as_str();
         let waits_for = if task.is_done() { Vec::new() } else { tree.own_waits_for(id) };
@@ -131,6 +135,7 @@ impl<'a> ListedTask<'a> {
             result: task.result,
             details: task.details,
             documents: task.documents,
+            check,
             agent_session: task.agent_session.as_deref(),
             progress: tree.progress(Some(&task.id)),
         };

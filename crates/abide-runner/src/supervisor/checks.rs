@@ -1,0 +1,269 @@
+//! Checks: when an agent says that its task is done, the task's check decides.
+//!
+//! That the agent is done is durable before the check starts, so after a death in between the next
+//! run goes on with the check and not with the agent.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::ExitStatus;
+
+use abide::{
+    EventRange, Kind, LaneId, NewEvent, TaskStatus, Timestamp,
+    event::TurnNumber,
+    tasks::{TaskId, TaskNode},
+};
+use abide_agents::PriorSession;
+
+use super::{LEFT_BEHIND, Supervisor, WishOutcome};
+use crate::RunError;
+use crate::account::LOOK;
+use crate::attempt::DONE;
+use crate::check::{TaskCheck, WasAsked};
+use crate::child::{AgentChild, ChildInput, ChildPlan};
+use crate::ending::{AgentWord, JobEnding};
+use crate::event::RunEvent;
+use crate::job::{Job, JobStart};
+use crate::leftover::{LeftoverWork, end_calls};
+use crate::marked_processes::end_marked;
+use crate::stop::Urgency;
+
+/// How often a task with a check is retried, if nothing is said.
+const RETRIES: u64 = 2;
+/// The reason recorded when a task that its agent completed is open again.
+const UNCHECKED: &str = "its check has not passed";
+
+/// The check of a task.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum FoundCheck {
+    None,
+    /// This command.
+    Command(String),
+    /// The task itself names this command, and the user has not accepted it.
+    NotAccepted(String),
+}
+
+impl FoundCheck {
+    pub(super) fn command(&self) -> Option<&str> {
+        match self {
+            Self::None => None,
+            Self::Command(command) | Self::NotAccepted(command) => Some(command),
+        }
+    }
+}
+
+impl Supervisor<'_> {
+    /// The check of a task: its own, that of the nearest task above it that has one, or that of the
+    /// run.
+    pub(super) fn check_of(&self, task: &TaskId) -> Result<FoundCheck, RunError> {
+        for node in self.tasks.tree().ancestry(task.as_str()) {
+            if let Some(command) = self.session.view().check_of(node)? {
+                let accepted = self.options.accepted_checks.contains(&command);
+                let found = if accepted { FoundCheck::Command } else { FoundCheck::NotAccepted };
+                return Ok(found(command));
+            }
+        }
+        Ok(self.options.check.clone().map_or(FoundCheck::None, FoundCheck::Command))
+    }
+
+    /// How often a failed task is retried.
+    pub(super) fn retries(&self, check: Option<&str>) -> u64 {
+        self.options.retries.unwrap_or(if check.is_some() { RETRIES } else { 0 })
+    }
+
+    /// Records that the agent is done, and starts the check.
+    pub(super) fn begin_check(&mut self, mut job: Job, now: Timestamp) -> Result<(), RunError> {
+        let done = self.tasks.tree().get(job.task.as_str()).is_some_and(TaskNode::is_done);
+        // A task that its agent has completed has an open turn until it is checked: that is how the
+        // next run knows.
+        if !done {
+            self.close_turn(&|event| job.placed(event, None), job.turn, DONE)?;
+            job.turn_ended = true;
+        }
+        let calls: Vec<_> = std::mem::take(&mut job.calls).into_values().collect();
+        for event in end_calls(&calls, Some(&job.task))? {
+            self.tasks.also(event);
+        }
+        self.flush()?;
+        let processes = end_marked(&Job::mark(self.session.id(), job.turn), LEFT_BEHIND);
+        if processes > 0 {
+            self.tell(&RunEvent::LeftBehind { task: Some(job.task.clone()), processes });
+        }
+        let check = TaskCheck::new(job.check.clone().unwrap_or_default());
+        if self.stopping() >= Urgency::Now {
+            job.checking = Some(check);
+            let ending = JobEnding::Interrupted("its check was not started".to_owned());
+            return self.conclude_check(job, ending, None, now);
+        }
+        let number = self.next_job;
+        self.next_job += 1;
+        match self.start_check(&job.task, job.turn, job.lane.as_ref(), &check, number) {
+            Ok(child) => {
+                job.begin_check(number, check, child);
+                self.jobs.push(job);
+                Ok(())
+            }
+            Err(source) => {
+                job.checking = Some(check);
+                let ending = JobEnding::Failed(format!("cannot start the check: {source}"));
+                self.conclude_check(job, ending, None, now)
+            }
+        }
+    }
+
+    /// Starts the check of a task whose agent was done in an earlier run.
+    pub(super) fn begin_unchecked(
+        &mut self,
+        node: &TaskNode,
+        turn: TurnNumber,
+        command: &str,
+    ) -> Result<(), RunError> {
+        let task = &node.id;
+        let slot = self.slot();
+        let lane = self.lane(slot);
+        self.set(task, TaskStatus::Implementing, None, None)?;
+        if self.flush()? == WishOutcome::NotAll {
+            // Another process has changed the task's status meanwhile.
+            return Ok(());
+        }
+        self.tried.insert(task.clone());
+        let number = self.next_job;
+        self.next_job += 1;
+        let check = TaskCheck::new(command.to_owned());
+        match self.start_check(task, turn, lane.as_ref(), &check, number) {
+            Ok(child) => {
+                let begin = JobStart {
+                    number,
+                    task: task.clone(),
+                    title: node.title.clone(),
+                    lane,
+                    slot,
+                    turn,
+                    way: None,
+                    attempt: node.attempts + 1,
+                    result_before: node.result,
+                    check: Some(command.to_owned()),
+                };
+                let before = PriorSession::default();
+                let mut job = Job::new(begin, self.options.adapter, before, child);
+                job.checking = Some(check);
+                job.turn_ended = true;
+                self.jobs.push(job);
+            }
+            Err(source) => {
+                let reason = format!("cannot start the check: {source}");
+                self.warn(format!("task {task}: {reason}"));
+                self.set(task, TaskStatus::Failed, Some(reason), None)?;
+                self.flush()?;
+                self.failed |= !self.options.continue_on_error;
+            }
+        }
+        Ok(())
+    }
+
+    fn start_check(
+        &mut self,
+        task: &TaskId,
+        turn: TurnNumber,
+        lane: Option<&LaneId>,
+        check: &TaskCheck,
+        number: u64,
+    ) -> std::io::Result<AgentChild> {
+        let plan = ChildPlan {
+            command: TaskCheck::program(&check.command),
+            directory: self.options.directory.clone(),
+            environment: self.environment(task, turn, lane),
+            stdin: ChildInput::Nothing,
+        };
+        let child = AgentChild::start(plan, number, &self.sender)?;
+        let (task, command, process) = (task.clone(), check.command.clone(), child.id);
+        self.tell(&RunEvent::CheckStarted { task, command, process });
+        Ok(child)
+    }
+
+    /// Concludes a task whose check has ended.
+    pub(super) fn end_check(
+        &mut self,
+        mut job: Job,
+        word: Option<AgentWord>,
+        now: Timestamp,
+    ) -> Result<(), RunError> {
+        let Some(check) = &mut job.checking else { return Ok(()) };
+        let exit = job.exit.as_ref().and_then(|exit| exit.as_ref().ok());
+        let asked = if job.asked.is_some() { WasAsked::Yes } else { WasAsked::No };
+        let ending = check.ending(exit, asked);
+        let (task, command) = (job.task.clone(), check.command.clone());
+        let (ok, code) = (ending == JobEnding::Done, exit.and_then(ExitStatus::code));
+        let ended = RunEvent::CheckEnded { task, command, ok, exit: code, took: check.took() };
+        let artifact = check.artifact(&job.task, exit);
+        let interrupted = matches!(ending, JobEnding::Interrupted(_));
+        let artifact =
+            if interrupted { None } else { Some(job.placed(artifact.try_into()?, None)) };
+        self.tell(&ended);
+        // What somebody else says of the task meanwhile stands, but that it is complete.
+        match word.filter(|word| word.status != TaskStatus::Complete) {
+            Some(word) => {
+                artifact.into_iter().for_each(|event| self.tasks.also(event));
+                self.conclude(&job, word.ending(), Some(word), now)
+            }
+            None => self.conclude_check(job, ending, artifact, now),
+        }
+    }
+
+    /// Records how a check ended, and concludes its task by it. A task that its agent has completed
+    /// is opened again if the check has not passed.
+    fn conclude_check(
+        &mut self,
+        job: Job,
+        ending: JobEnding,
+        artifact: Option<NewEvent>,
+        now: Timestamp,
+    ) -> Result<(), RunError> {
+        let ending = self.counted(&job.task, ending);
+        let node = self.tasks.tree().get(job.task.as_str());
+        let complete = node.is_some_and(|node| node.status == TaskStatus::Complete);
+        let word = AgentWord { status: TaskStatus::Complete, reason: None };
+        let word = Some(word).filter(|_| complete && ending == JobEnding::Done);
+        if complete && word.is_none() {
+            self.reopen(&job.task)?;
+        }
+        artifact.into_iter().for_each(|event| self.tasks.also(event));
+        self.conclude(&job, ending, word, now)
+    }
+
+    /// Plans a complete task again.
+    fn reopen(&mut self, task: &TaskId) -> Result<(), RunError> {
+        let reason = || Some(UNCHECKED.to_owned());
+        self.set(task, TaskStatus::Obsolete, reason(), None)?;
+        self.set(task, TaskStatus::Planned, reason(), None)
+    }
+
+    /// Opens tasks again that their agents completed in an earlier run, which died before they were
+    /// checked. Returns them by their turns, which are open.
+    pub(super) fn reopen_unchecked(
+        &mut self,
+        leftover: &LeftoverWork,
+    ) -> Result<BTreeMap<TurnNumber, TaskId>, RunError> {
+        let mut open: BTreeSet<TurnNumber> = leftover.turns.iter().map(|(_, turn)| *turn).collect();
+        let mut unchecked = BTreeMap::new();
+        let backward = self.session.view().events(EventRange::ALL.backward()).take(LOOK);
+        for event in backward {
+            if open.is_empty() {
+                break;
+            }
+            let event = event?;
+            if event.kind == Kind::TURN_STARTED
+                && let (Some(turn), Some(task)) = (event.turn, event.task)
+                && open.remove(&turn)
+            {
+                let node = self.tasks.tree().get(task.as_str());
+                let complete = node.is_some_and(|node| node.status == TaskStatus::Complete);
+                if complete && self.check_of(&task)? != FoundCheck::None {
+                    unchecked.insert(turn, task);
+                }
+            }
+        }
+        for task in unchecked.values() {
+            self.reopen(task)?;
+        }
+        Ok(unchecked)
+    }
+}
