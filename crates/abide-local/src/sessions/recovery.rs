@@ -42,7 +42,13 @@ impl RecoveryScan {
     }
 
     /// Continues after a splice. If that is the last line, the next one is chained to what it says.
-    fn pass(&mut self, splice: &RepairSplice, segment: u64, (offset, end): (u64, u64), ended: bool) {
+    fn pass(
+        &mut self,
+        splice: &RepairSplice,
+        segment: u64,
+        (offset, end): (u64, u64),
+        ended: bool,
+    ) {
         let sum = splice.prev.sum();
         self.end = JournalEnd { segment, offset: end, seq: splice.next.back(1), sum };
         self.line = offset;

@@ -349,7 +349,8 @@ impl GapJoiner<'_> {
     }
 
     fn splice(&mut self, next: Seq, prev: ChainTarget) -> SegmentPart {
-        let splice = RepairSplice { repair: self.repair.to_owned(), after: self.last.0, next, prev };
+        let splice =
+            RepairSplice { repair: self.repair.to_owned(), after: self.last.0, next, prev };
         self.lost.extend(splice.lost());
         self.last = (next.back(1), prev);
         SegmentPart::Splice(splice.write())
