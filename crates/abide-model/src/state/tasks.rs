@@ -4,7 +4,8 @@ use super::apply::clip;
 use super::core::more;
 use super::{SessionState, TaskState};
 use crate::fact::{
-    AgentObservation, DependencyTypes, TaskChange, TaskCreated, TaskStatus, TaskStatusChange, is_check,
+    AgentObservation, DependencyTypes, TaskChange, TaskCreated, TaskStatus, TaskStatusChange,
+    is_check,
 };
 use crate::{Anomaly, Event, TaskId};
 
