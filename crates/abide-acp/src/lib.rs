@@ -33,7 +33,7 @@ mod story;
 mod switch;
 mod worker;
 
-pub use catalog::{Catalog, CatalogError, SessionPage};
+pub use catalog::{Catalog, CatalogError, SessionPage, session_key};
 #[cfg(feature = "sdk")]
 pub use component::Proxy;
 pub use error::ProxyError;

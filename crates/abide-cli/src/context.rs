@@ -45,6 +45,11 @@ impl CommandContext {
         self.session.as_ref().and_then(|session| session.parse().ok())
     }
 
+    /// The same context, with the session that `ABIDE_SESSION` names by its id.
+    pub(crate) fn in_session(&self, session: SessionId) -> Self {
+        Self { session: Some(session.to_string()), ..self.clone() }
+    }
+
     /// Gives an event without a task and lane those this process was started for. They belong to
     /// the session it was started for, and to no other.
     pub(crate) fn place(&self, event: &mut NewEvent, session: SessionId) {

@@ -3,16 +3,20 @@
 use std::path::PathBuf;
 
 use abide::{
-    NewSession, SessionId, SessionRef, Store, StoreError,
+    HistoryQuery, NewSession, SessionId, SessionRef, Store, StoreError,
+    history::HistoryEntry,
     locate::{ProjectIdentity, SessionScope, StoreLocation},
 };
 use abide_transcript::escape;
 
 use crate::context::CommandContext;
 use crate::error::CommandError;
+use crate::project_name::project_name;
 
 /// How many of the newest sessions are searched for one that was just created.
 const NEW: usize = 16;
+/// How many sessions with the same key are named.
+const CANDIDATES: usize = 8;
 
 /// An open store.
 #[derive(Debug)]
@@ -120,14 +124,60 @@ impl ScopedStore {
             ))
     }
 
-    /// The session with this id, short id or prefix.
+    /// The session with this id or short id, a prefix of either that no other has, or a client's
+    /// key.
     pub(crate) fn find(&self, named: &str) -> Result<SessionId, CommandError> {
-        let found = self.store.find(&SessionRef::parse(named));
-        found.map_err(|error| {
-            let unknown = matches!(&error, abide::Error::Store(StoreError::NoSession { .. }));
-            let error = CommandError::from(error);
-            if unknown { error.with_hint(self.newest()) } else { error }
-        })
+        let error = match self.store.find(&SessionRef::parse(named)) {
+            Ok(found) => return Ok(found),
+            Err(error) => error,
+        };
+        let unknown = match &error {
+            abide::Error::Store(StoreError::NoSession { .. }) => true,
+            abide::Error::Store(StoreError::Ambiguous { .. }) => false,
+            _ => return Err(error.into()),
+        };
+        if let Some(found) = self.with_key(named)? {
+            return Ok(found);
+        }
+        let error = CommandError::from(error);
+        Err(if unknown { error.with_hint(self.newest()) } else { error })
+    }
+
+    /// The session with this key, or with this id of an ACP client's. Those of this project come
+    /// first; of all projects' there must be one.
+    fn with_key(&self, named: &str) -> Result<Option<SessionId>, CommandError> {
+        let keys = [named.to_owned(), abide_acp::session_key(named)];
+        if self.project.is_some() {
+            for key in &keys {
+                match self.store.find(&SessionRef::Key(key.clone())) {
+                    Err(abide::Error::Store(StoreError::NoSession { .. })) => {}
+                    found => return Ok(Some(found?)),
+                }
+            }
+        }
+        let all = HistoryQuery { all_projects: true, limit: None, ..HistoryQuery::default() };
+        let entries = self.store.history(&all)?.entries;
+        for key in &keys {
+            let has_it = |entry: &&HistoryEntry| entry.overview.fields.key.as_ref() == Some(key);
+            let found: Vec<&HistoryEntry> = entries.iter().filter(has_it).collect();
+            match found.as_slice() {
+                [] => {}
+                [one] => return Ok(Some(one.id)),
+                many => {
+                    let told = many.iter().take(CANDIDATES).map(|entry| {
+                        let project = project_name(&entry.overview.fields);
+                        let project = project.map(|name| format!(" ({})", escape::text(&name)));
+                        format!("{}{}", entry.short, project.unwrap_or_default())
+                    });
+                    let matches = told.collect();
+                    let reference = format!("key {key:?}");
+                    let error = StoreError::Ambiguous { reference, matches };
+                    return Err(CommandError::from(abide::Error::from(error))
+                        .with_hint("a key counts per project: name one of them by its id"));
+                }
+            }
+        }
+        Ok(None)
     }
 
     fn newest(&self) -> String {

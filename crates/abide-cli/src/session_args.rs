@@ -10,7 +10,7 @@ use crate::scoped_store::ScopedStore;
 /// Which session a command is about.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct SessionArg {
-    /// The session: its id, its short id, or the start of either
+    /// The session: its id, its short id, the start of either, your key, or an ACP client's id
     /// [default: $ABIDE_SESSION, else the latest]
     #[arg(value_name = "SESSION")]
     positional: Option<String>,
@@ -22,7 +22,7 @@ pub(crate) struct SessionArg {
 /// Which session a command is about that has other arguments.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct SessionOption {
-    /// The session: its id, its short id, or the start of either
+    /// The session: its id, its short id, the start of either, your key, or an ACP client's id
     /// [default: $ABIDE_SESSION, else the latest]
     #[arg(short, long, value_name = "SESSION")]
     session: Option<String>,

@@ -98,10 +98,11 @@ fn a_search_shows_the_text_and_the_turn() {
     assert_eq!(place["excerpt"]["found"][0]["start"], 4);
     let plain = env.run(&["history", "--search", "lines"]).success();
     let lines: Vec<&str> = plain.stdout().lines().collect();
-    assert_eq!(lines.len(), 2, "{plain:?}");
+    assert_eq!(lines.len(), 3, "{plain:?}");
     let cells: Vec<&str> = lines[0].split('\t').collect();
     assert_eq!(cells[2..], ["completed", "", "1", "1234", "1", "Fix the parser"]);
-    assert_eq!(lines[1], "\t@7\tturn 1 (coder)\ttwo lines changed");
+    assert_eq!(lines[1], "\tkey\ta");
+    assert_eq!(lines[2], "\t@7\tturn 1 (coder)\ttwo lines changed");
     let touched = env.run(&["history", "--file", "src"]).success();
     assert!(
         touched.stdout().ends_with("\t@6\twrite src/parse.rs, turn 1 (coder)\n"),
@@ -153,7 +154,7 @@ fn a_store_that_cannot_be_written_is_answered_all_the_same() {
     fs::set_permissions(&store, fs::Permissions::from_mode(0o500)).unwrap();
     let root = rustix::process::geteuid().is_root();
     let done = env.run(&["history", "--search", "zebras"]).success();
-    assert_eq!(done.stdout().lines().count(), 2);
+    assert_eq!(done.stdout().lines().count(), 3);
     // Root writes where it likes.
     assert!(root || done.stderr.contains("a temporary one was used"), "{done:?}");
     fs::set_permissions(&store, fs::Permissions::from_mode(0o700)).unwrap();
@@ -161,7 +162,7 @@ fn a_store_that_cannot_be_written_is_answered_all_the_same() {
     fs::write(store.join("index.db.new/x"), b"").unwrap();
     let _ = fs::remove_file(store.join("index.db"));
     let done = env.run(&["history", "--search", "zebras"]).success();
-    assert_eq!(done.stdout().lines().count(), 2);
+    assert_eq!(done.stdout().lines().count(), 3);
     assert!(done.stderr.contains("a temporary one was used"), "{done:?}");
 }
 

@@ -25,6 +25,7 @@ mod fork;
 mod forms;
 mod history;
 mod imports;
+mod keys;
 mod kill;
 mod kill_files;
 mod kill_run;

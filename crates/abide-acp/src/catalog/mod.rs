@@ -34,6 +34,12 @@ const LABEL: &str = "acp";
 /// A longer agent id is not used as a key; the session goes by its own id.
 const ID_BYTES: usize = 1024;
 
+/// The key of the session that a client knows by this id.
+#[must_use]
+pub fn session_key(id: &str) -> String {
+    format!("{KEY}{id}")
+}
+
 /// A page of sessions, newest first; serialises to the result of `session/list`.
 #[derive(Debug, Default, Serialize)]
 pub struct SessionPage {
@@ -203,7 +209,7 @@ impl Catalog {
         make: impl Fn(NewSession) -> Result<CreatedSession, abide::Error>,
     ) -> Result<(String, SessionId), CatalogError> {
         if self.may_be_key(open, id)? {
-            let keyed = session.clone().with_key(format!("{KEY}{id}"));
+            let keyed = session.clone().with_key(session_key(id));
             // Of two processes that try the same key at once, one is told that it is not new.
             let made = make(keyed)?;
             if made.is_new {
@@ -354,7 +360,7 @@ fn session_of(open: &OpenStore, id: &str) -> Result<Option<SessionId>, CatalogEr
     if id.is_empty() || id.len() > ID_BYTES {
         return Ok(None);
     }
-    found(open, &SessionRef::Key(format!("{KEY}{id}")))
+    found(open, &SessionRef::Key(session_key(id)))
 }
 
 fn found(open: &OpenStore, session: &SessionRef) -> Result<Option<SessionId>, CatalogError> {

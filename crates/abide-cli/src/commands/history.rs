@@ -33,7 +33,8 @@ use crate::when::{TypedTime, ago};
 ///
 /// On a terminal this is a table. Elsewhere it is one line a session, with tabs between: short id,
 /// time of the last event, status, agent, turns, tokens, files changed, title, and the project where
-/// sessions of all projects are listed. Places that were found follow on lines that begin with a tab.
+/// sessions of all projects are listed. A client's key and places that were found follow on lines that
+/// begin with a tab. A key names its session in every command.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -149,6 +150,7 @@ enum HistoryColumns {
 struct HistoryRow<'a> {
     id: String,
     short: &'a str,
+    key: Option<&'a str>,
     title: Option<&'a str>,
     status: &'static str,
     agent: Option<&'a str>,
@@ -183,6 +185,7 @@ impl<'a> HistoryRow<'a> {
         Self {
             id: entry.id.to_string(),
             short: &entry.short,
+            key: overview.fields.key.as_deref(),
             title: overview.fields.title.as_deref(),
             status: overview.status.as_str(),
             agent: overview.fields.agent.as_deref(),
@@ -279,6 +282,9 @@ fn plain(
             entry.files,
             title(entry)
         ))?;
+        if let Some(key) = &overview.fields.key {
+            out.line(format_args!("\tkey\t{}", escape::text(key)))?;
+        }
         for found in &entry.matches {
             let excerpt = escape::text(&found.excerpt.text);
             out.line(format_args!("\t@{}\t{}\t{excerpt}", found.seq, place(found)))?;
@@ -332,6 +338,9 @@ fn table(
             let from = parent.session.short(SessionId::SHORT);
             let text = format!("forked from {from} at @{}", parent.seq);
             table.note("", &[(text, Colour::Dim)]);
+        }
+        if let Some(key) = &overview.fields.key {
+            table.note("", &[(format!("key {}", escape::text(key)), Colour::Dim)]);
         }
         for found in &entry.matches {
             table.note(&format!("{}: ", place(found)), &marked(found));

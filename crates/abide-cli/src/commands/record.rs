@@ -54,7 +54,7 @@ Examples:
   my-agent --events | abide record --key my-agent/ticket-42 --title \"Fix the parser\"
   abide record --format openai --title \"Yesterday\" < messages.jsonl")]
 pub(crate) struct RecordArgs {
-    /// The session: its id, its short id, or the start of either
+    /// The session: its id, its short id, the start of either, your key, or an ACP client's id
     #[arg(short, long, value_name = "SESSION", group = "target")]
     session: Option<String>,
     /// The session that has this key of yours, made where there is none
@@ -119,8 +119,15 @@ impl RecordArgs {
         };
         let open = named
             .map(|named| RecordingSession::existing(named, self.checkpoint_every, surroundings));
+        let open = open.transpose()?;
+        // A key in $ABIDE_SESSION names the session of $ABIDE_TASK as its id would.
+        let known = match (&self.session, &open) {
+            (None, Some(open)) => surroundings.in_session(open.id),
+            _ => surroundings.clone(),
+        };
+        let surroundings = &known;
         let mut recorder = Recorder {
-            open: open.transpose()?,
+            open,
             new: self.about.into_session(self.key, surroundings),
             every: self.checkpoint_every,
             durability: match self.durability {
