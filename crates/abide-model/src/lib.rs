@@ -28,9 +28,11 @@ mod finding;
 mod history;
 mod id;
 mod input;
+pub mod json;
 mod kind;
 mod lineage;
 mod liveness;
+pub mod message;
 mod object;
 pub mod path_text;
 mod payload;
@@ -47,11 +49,11 @@ mod validation;
 pub use anomaly::Anomaly;
 pub use context::{
     CompactionPlan, Context, ContextBuilder, ContextEntry, NothingToCompact, PendingCall,
-    TokenBasis, VisibleRanges,
+    RecordedResult, TokenBasis, VisibleRanges,
 };
 pub use conversation::{
-    CallForm, ContextSource, Conversation, Marks, MessageForm, OUTCOME_UNKNOWN, OrderAnomaly,
-    OrderAnomalyKind, UnansweredCall,
+    CallForm, ContextSource, Conversation, OUTCOME_UNKNOWN, OrderAnomaly, OrderAnomalyKind,
+    UnansweredCall,
 };
 pub use doing::SessionLiveness;
 pub use duration::{
@@ -83,6 +85,7 @@ pub use lineage::{EventReplay, Lineage, fold_lineage, rewind_target};
 pub use liveness::{
     Liveness, LivenessEvidence, LivenessReason, LockObservation, ProcessObservation,
 };
+pub use message::{Marks, MessageForm, RecordedMessage};
 pub use object::{NewObject, ObjectBatch, ObjectReceiver, Objects};
 pub use payload::{Leaf, LeafEncoding, Leaves, Payload, string_end};
 pub use retention::{

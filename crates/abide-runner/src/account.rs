@@ -4,9 +4,11 @@ use std::collections::HashSet;
 
 use abide::{
     Event, EventRange, Kind, Seq, Session, TaskStatus,
-    context::{Context, ContextEntry, ExtractiveSummarizer, Summarizer, SummaryRequest},
+    context::{
+        Context, ContextEntry, ExtractiveSummarizer, RecordedResult, Summarizer, SummaryRequest,
+    },
     event::{Fact, Usage},
-    message::{MessagePart, read_message},
+    message::RecordedMessage,
     tasks::{TaskId, TaskNode},
 };
 
@@ -106,11 +108,11 @@ pub(crate) fn account(session: &Session, task: &TaskId) -> Result<Option<String>
         } else if event.kind == Kind::TOOL_CALLED || event.kind == Kind::TOOL_FINISHED {
             entries.extend(executed(&event));
         } else if event.kind == Kind::MESSAGE_ADDED
-            && let Some(data) = event.data
+            && let Some(message) = event.data.as_ref().and_then(RecordedMessage::of)
         {
             // The prompt itself is left out: it is in the new one anyway.
-            if !data.field("role").is_some_and(|role| role == "\"user\"" && is_text(&data)) {
-                entries.push(ContextEntry::Message { seq: event.seq, data });
+            if !is_prompt(&message) {
+                entries.push(ContextEntry::Message { seq: event.seq, message: message.into() });
             }
         } else if event.kind == Kind::TASK_CREATED {
             break;
@@ -137,7 +139,8 @@ fn executed(event: &Event) -> Option<ContextEntry> {
     match event.fact().ok()? {
         Fact::ToolCall(fact) => Some(ContextEntry::Call { seq, call: fact.call, data }),
         Fact::ToolResult(fact) => {
-            Some(ContextEntry::Result { seq, call: fact.call, data, executed: true })
+            let result = RecordedResult::Executed(data);
+            Some(ContextEntry::Result { seq, call: fact.call, result })
         }
         _ => None,
     }
@@ -148,14 +151,11 @@ fn each_call_once(entries: &mut Vec<ContextEntry>) {
     let held: HashSet<String> = entries
         .iter()
         .filter_map(|entry| match entry {
-            ContextEntry::Message { data, .. } => read_message(data),
+            ContextEntry::Message { message, .. } => Some(message),
             _ => None,
         })
-        .flat_map(|said| said.parts)
-        .filter_map(|part| match part {
-            MessagePart::Call(call) => Some(call.id),
-            _ => None,
-        })
+        .flat_map(|message| &message.pieces)
+        .filter_map(|piece| Some(piece.call()?.id.clone()))
         .collect();
     entries.retain(|entry| match entry {
         ContextEntry::Call { call, .. } => !held.contains(call.as_str()),
@@ -163,7 +163,7 @@ fn each_call_once(entries: &mut Vec<ContextEntry>) {
     });
 }
 
-/// Whether its content is plain text, as in prompts.
-fn is_text(data: &abide::Payload) -> bool {
-    data.field("content").is_some_and(|content| content.starts_with('"'))
+/// Whether it is a plain text of the user, as prompts are.
+fn is_prompt(message: &RecordedMessage) -> bool {
+    message.role == "user" && message.pieces.iter().all(|piece| piece.raw.is_none())
 }

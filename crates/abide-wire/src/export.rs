@@ -1,19 +1,18 @@
 //! Converts recorded events to messages of an API.
 
+use abide_model::json::{RawFields, encoded_string};
+use abide_model::message::{
+    CallPiece, MessagePiece, PieceContent, RecordedMessage, ResultPiece, Speaker,
+};
 use abide_model::{MessageForm, Payload};
 use serde_json::value::RawValue;
 
-use crate::json::{JsonText, RawFields};
-use crate::piece::{
-    FUNCTION_OUTPUT, MessagePiece, PieceContent, RecordedMessage, Speaker, begun, calls_in_words,
-    finished,
-};
-use crate::record::{SPEAKS, WireError, what};
+use crate::record::{WireError, what};
 use crate::write::abide::AbideWriter;
 use crate::write::anthropic::AnthropicWriter;
 use crate::write::openai::OpenAiWriter;
 use crate::write::responses::ResponsesWriter;
-use crate::write::{MessageWriter, SettledCall, outcome};
+use crate::write::{MessageWriter, SettledCall, calls_in_words};
 
 /// Exports a recorded message as messages of this form: byte for byte if it was recorded in it,
 /// otherwise converted. A call that was cut off was never made, and becomes a text that says so.
@@ -24,15 +23,14 @@ use crate::write::{MessageWriter, SettledCall, outcome};
 /// `system` message stays a message, although the API takes instructions separately.
 pub fn export(form: MessageForm, data: &Payload) -> Result<Vec<Box<RawValue>>, WireError> {
     let Some(mut recorded) = RecordedMessage::of(data) else { return Err(no_message(data)) };
-    let called = recorded.pieces.iter().any(|piece| matches!(piece.sort, PieceContent::Call(_)));
+    let called = recorded.pieces.iter().any(|piece| piece.call().is_some());
     if recorded.marks.partial && called {
         calls_in_words(&mut recorded.pieces);
     } else if recorded.forms.has(form) {
         return Ok(boxed(vec![recorded.as_it_came().into_owned()]));
     }
     // Its content, if any, is in fields that no form has.
-    let speaks = |name: &&str| recorded.fields.any(name).is_some();
-    if recorded.pieces.is_empty() && !SPEAKS.iter().chain(&["content", "reasoning"]).any(speaks) {
+    if recorded.pieces.is_empty() && !recorded.shape.speaks {
         return Err(WireError::NoContent);
     }
     Ok(written(form, |out| convert(&recorded, out)))
@@ -40,16 +38,17 @@ pub fn export(form: MessageForm, data: &Payload) -> Result<Vec<Box<RawValue>>, W
 
 /// Exports a `tool.called` event as messages of this form, for a call that no message contains.
 pub fn export_called(form: MessageForm, data: &Payload) -> Result<Vec<Box<RawValue>>, WireError> {
-    let piece = MessagePiece::new(PieceContent::Call(begun(data).ok_or(WireError::NoCall)?));
+    let call = CallPiece::begun(data).ok_or(WireError::NoCall)?;
+    let piece = MessagePiece::new(PieceContent::Call(Box::new(call)));
     let calls: Vec<_> = called(&piece).into_iter().collect();
     Ok(written(form, |out| out.answer(std::slice::from_ref(&piece), &calls, &[])))
 }
 
 /// Exports a `tool.finished` event as messages of this form.
 pub fn export_finished(form: MessageForm, data: &Payload) -> Result<Vec<Box<RawValue>>, WireError> {
-    let outcome = finished(data).ok_or(WireError::NoCall)?;
-    let piece = MessagePiece::new(PieceContent::Result(outcome));
-    Ok(written(form, |out| out.result(&settled(&piece))))
+    let result = ResultPiece::finished(data).ok_or(WireError::NoCall)?;
+    let piece = MessagePiece::new(PieceContent::Result(Box::new(result)));
+    Ok(written(form, |out| settled(&piece).iter().for_each(|result| out.result(result))))
 }
 
 /// Why this is not a message.
@@ -58,7 +57,7 @@ fn no_message(data: &Payload) -> WireError {
         return WireError::NotAnObject { found: "something else" };
     };
     match fields.any("role") {
-        Some(role) if JsonText::of(role).is_none() => {
+        Some(role) if encoded_string(role).is_none() => {
             WireError::NotAString { field: "role", found: what(role) }
         }
         _ => WireError::NoRole,
@@ -95,15 +94,11 @@ fn written(form: MessageForm, write: impl FnOnce(&mut dyn MessageWriter)) -> Vec
     })
 }
 
-fn convert(recorded: &RecordedMessage<'_>, out: &mut dyn MessageWriter) {
+fn convert(recorded: &RecordedMessage, out: &mut dyn MessageWriter) {
     if recorded.speaker() == Speaker::Instructions {
         out.instructions(recorded);
     }
-    let results = || {
-        let results =
-            recorded.pieces.iter().filter(|piece| matches!(piece.sort, PieceContent::Result(_)));
-        results.map(settled)
-    };
+    let results = || recorded.pieces.iter().filter_map(settled);
     if recorded.speaker() == Speaker::User {
         results().for_each(|result| out.result(&result));
         out.user(&recorded.pieces, None);
@@ -112,12 +107,8 @@ fn convert(recorded: &RecordedMessage<'_>, out: &mut dyn MessageWriter) {
     if recorded.speaker() == Speaker::Assistant {
         out.answer(&recorded.pieces, &calls, &[]);
     } else if !calls.is_empty() {
-        let calls_alone: Vec<_> = recorded
-            .pieces
-            .iter()
-            .filter(|piece| matches!(piece.sort, PieceContent::Call(_)))
-            .cloned()
-            .collect();
+        let called = |piece: &&MessagePiece| piece.call().is_some();
+        let calls_alone: Vec<_> = recorded.pieces.iter().filter(called).cloned().collect();
         out.answer(&calls_alone, &calls, &[]);
     }
     if recorded.speaker() != Speaker::User {
@@ -126,27 +117,26 @@ fn convert(recorded: &RecordedMessage<'_>, out: &mut dyn MessageWriter) {
 }
 
 /// A call with its original id and name.
-fn called<'a>(piece: &MessagePiece<'a>) -> Option<SettledCall<'a>> {
-    let PieceContent::Call(call) = &piece.sort else { return None };
+fn called(piece: &MessagePiece) -> Option<SettledCall<'_>> {
+    let call = piece.call()?;
     Some(SettledCall {
-        id: call.id.clone(),
-        name: call.name.clone(),
+        id: call.id.as_str().into(),
+        name: call.name.as_str().into(),
         same: true,
-        answered_by: call.answered_by.clone(),
+        answered_by: &call.answered_by,
         result: None,
     })
 }
 
 /// A result with its original id.
-fn settled<'a>(piece: &MessagePiece<'a>) -> SettledCall<'a> {
-    let id = outcome(piece).map(|outcome| outcome.id.clone()).unwrap_or_default();
-    SettledCall {
-        id,
+fn settled(piece: &MessagePiece) -> Option<SettledCall<'_>> {
+    Some(SettledCall {
+        id: piece.result()?.id.as_str().into(),
         name: "".into(),
         same: true,
-        answered_by: FUNCTION_OUTPUT.into(),
+        answered_by: CallPiece::FUNCTION_OUTPUT,
         result: Some(piece.clone()),
-    }
+    })
 }
 
 /// Wraps messages as raw JSON values.

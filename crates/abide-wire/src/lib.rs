@@ -20,10 +20,7 @@
 //! ```
 
 mod export;
-mod forms;
-pub mod json;
 mod message;
-mod piece;
 mod record;
 mod render;
 pub mod stream;
@@ -34,4 +31,4 @@ pub use message::{CallResult, Image, MessagePart, ReadMessage, RequestedCall, re
 pub use record::{WireError, record};
 pub use render::{RenderedContext, render};
 
-pub use abide_model::MessageForm;
+pub use abide_model::{MessageForm, json};

@@ -1,10 +1,10 @@
 //! A recorded message, independent of its form.
 
 use abide_model::Payload;
+use abide_model::message::{
+    CallPiece, ImagePiece, JsonText, Marks, MessagePiece, PieceContent, RecordedMessage,
+};
 use serde_json::value::RawValue;
-
-use crate::json::JsonText;
-use crate::piece::{self, MessagePiece, PieceContent, RecordedMessage};
 
 /// A parsed message.
 #[derive(Debug, Clone, Default)]
@@ -13,6 +13,8 @@ pub struct ReadMessage {
     pub role: String,
     /// Its parts, in order.
     pub parts: Vec<MessagePart>,
+    /// What abide itself notes about it.
+    pub marks: Marks,
 }
 
 /// A part of a message.
@@ -80,45 +82,55 @@ pub struct CallResult {
 /// An unpaired surrogate, which no string can hold, becomes U+FFFD.
 #[must_use]
 pub fn read(data: &Payload) -> Option<ReadMessage> {
-    let recorded = RecordedMessage::of(data)?;
-    let parts = recorded.pieces.into_iter().filter_map(part).collect();
-    Some(ReadMessage { role: recorded.role.into_owned(), parts })
+    RecordedMessage::of(data).as_ref().map(ReadMessage::from)
 }
 
 /// Parses the data of a `tool.called` event; `None` if it has no call id.
 #[must_use]
 pub fn read_call(data: &Payload) -> Option<RequestedCall> {
-    piece::begun(data).map(RequestedCall::from)
+    CallPiece::begun(data).as_ref().map(RequestedCall::from)
 }
 
-impl From<piece::CallRef<'_>> for RequestedCall {
-    fn from(call: piece::CallRef<'_>) -> Self {
+impl From<&RecordedMessage> for ReadMessage {
+    fn from(message: &RecordedMessage) -> Self {
+        let parts = message.pieces.iter().filter_map(part).collect();
+        Self { role: message.role.clone(), parts, marks: message.marks.clone() }
+    }
+}
+
+impl From<&CallPiece> for RequestedCall {
+    fn from(call: &CallPiece) -> Self {
         Self {
+            id: call.id.clone(),
+            name: call.name.clone(),
             arguments: call.arguments.text().into_owned(),
-            id: call.id.into_owned(),
-            name: call.name.into_owned(),
         }
     }
 }
 
-fn part(piece: MessagePiece<'_>) -> Option<MessagePart> {
-    let own = |text: JsonText<'_>| text.into_decoded().into_owned();
-    Some(match piece.sort {
+fn part(piece: &MessagePiece) -> Option<MessagePart> {
+    let own = |text: &JsonText| text.decoded().into_owned();
+    Some(match &piece.sort {
         PieceContent::Text(text) => MessagePart::Text(own(text)),
         PieceContent::Thinking { text, signature } => {
-            MessagePart::Thinking { text: own(text), signature: signature.map(own) }
+            MessagePart::Thinking { text: own(text), signature: signature.as_deref().map(own) }
         }
-        PieceContent::Image(piece::ImageRef::Url(url)) => MessagePart::Image(Image::Url(own(url))),
-        PieceContent::Image(piece::ImageRef::Data { media_type, base64 }) => {
-            MessagePart::Image(Image::Data { media_type: own(media_type), base64: own(base64) })
-        }
-        PieceContent::Call(call) => MessagePart::Call(call.into()),
+        PieceContent::Image(image) => MessagePart::Image(match &**image {
+            ImagePiece::Url(url) => Image::Url(own(url)),
+            ImagePiece::Data { media_type, base64 } => {
+                Image::Data { media_type: own(media_type), base64: own(base64) }
+            }
+        }),
+        PieceContent::Call(call) => MessagePart::Call(RequestedCall::from(&**call)),
         PieceContent::Result(result) => MessagePart::Result(CallResult {
-            id: result.id.into_owned(),
+            id: result.id.clone(),
             ok: result.ok,
-            parts: result.pieces.into_iter().filter_map(part).collect(),
+            parts: result.pieces.iter().filter_map(part).collect(),
         }),
         PieceContent::Refusal(text) => MessagePart::Refusal(own(text)),
-        PieceContent::Other => MessagePart::Other(piece.raw?.to_owned()),
+        PieceContent::Other(_) => {
+            let raw = piece.raw.as_ref()?.get().to_owned();
+            MessagePart::Other(RawValue::from_string(raw).ok()?)
+        }
     })
 }

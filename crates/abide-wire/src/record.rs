@@ -1,10 +1,9 @@
 //! Converts a message to the data of a `message.added` event, and back to the same bytes.
 
 use abide_model::MessageForm;
+use abide_model::json::{RawFields, decode_string, encoded_string, list, write_string};
+use abide_model::message::{Forms, is_part, speaks_without_content};
 use serde_json::value::RawValue;
-
-use crate::forms::{self, of_message};
-use crate::json::{JsonText, RawFields, list};
 
 /// Why a line is not a message of the given form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -101,21 +100,16 @@ pub fn record(form: MessageForm, line: &str) -> Result<String, WireError> {
     match fields.any("content") {
         Some(content) if content.get() == "null" && form == MessageForm::OpenAi => {}
         Some(content) => is_content(content)?,
-        None if form == MessageForm::OpenAi
-            && SPEAKS.iter().any(|one| fields.get(one).is_some()) => {}
+        None if form == MessageForm::OpenAi && speaks_without_content(&fields) => {}
         None => return Err(WireError::NoContent),
     }
-    if of_message(&fields).has(form) {
+    if Forms::of_message(&fields).has(form) {
         return Ok(text.to_owned());
     }
     // Insert it before the last brace, so that removing it restores the original bytes.
     let body = text.strip_suffix('}').unwrap_or(text);
-    Ok(format!("{body},\"abide\":{{\"form\":\"{}\"}}}}", forms::name(form)))
+    Ok(format!("{body},\"abide\":{{\"form\":\"{}\"}}}}", form.name()))
 }
-
-/// Fields a Chat Completions message may have instead of `content`.
-pub(crate) const SPEAKS: &[&str] =
-    &["tool_calls", "function_call", "refusal", "audio", "reasoning_content"];
 
 fn item(
     text: &str,
@@ -123,7 +117,7 @@ fn item(
     role: Option<String>,
     sort: Option<String>,
 ) -> Result<String, WireError> {
-    if let Some(found) = sort.as_ref().filter(|sort| forms::is_part(sort)) {
+    if let Some(found) = sort.as_ref().filter(|sort| is_part(sort)) {
         return Err(WireError::NotAnItem { found: found.clone() });
     }
     match (&role, &sort) {
@@ -137,14 +131,14 @@ fn item(
         None if message => return Err(WireError::NoContent),
         _ => {}
     }
-    if of_message(fields).has(MessageForm::Responses) {
+    if Forms::of_message(fields).has(MessageForm::Responses) {
         return Ok(text.to_owned());
     }
     let output = sort.as_ref().is_some_and(|sort| sort.ends_with("_output"));
     let role = role.as_deref().unwrap_or(if output { "tool" } else { "assistant" });
     let mut data = String::with_capacity(text.len() + 80);
     data.push_str("{\"role\":");
-    crate::json::write_string(&mut data, role);
+    write_string(&mut data, role);
     data.push_str(",\"content\":[");
     data.push_str(text);
     data.push_str("],\"abide\":{\"form\":\"responses\"}}");
@@ -154,14 +148,14 @@ fn item(
 /// An optional field that must be a string.
 fn string(fields: &RawFields<'_>, field: &'static str) -> Result<Option<String>, WireError> {
     let Some(raw) = fields.any(field) else { return Ok(None) };
-    match JsonText::of(raw) {
-        Some(text) => Ok(Some(text.into_decoded().into_owned())),
+    match encoded_string(raw) {
+        Some(text) => Ok(Some(decode_string(text).into_owned())),
         None => Err(WireError::NotAString { field, found: what(raw) }),
     }
 }
 
 fn is_content(content: &RawValue) -> Result<(), WireError> {
-    match JsonText::of(content).is_some() || list(content).is_some() {
+    match encoded_string(content).is_some() || list(content).is_some() {
         true => Ok(()),
         false => Err(WireError::BadContent { found: what(content) }),
     }
@@ -179,65 +173,9 @@ pub(crate) fn what(raw: &RawValue) -> &'static str {
     }
 }
 
-/// Removes the field `abide` from a JSON object. All other bytes stay as they are.
-pub(crate) fn without_ours(text: &str) -> String {
-    let bytes = text.as_bytes();
-    let mut kept = String::with_capacity(text.len());
-    // The end of the copied input; the start and the name of the current field.
-    let (mut copied, mut start, mut name): (usize, usize, Option<(usize, usize)>) = (0, 1, None);
-    let (mut depth, mut at, mut first) = (0_usize, 0_usize, true);
-    while let Some(&byte) = bytes.get(at) {
-        match byte {
-            b'"' => {
-                let end = abide_model::string_end(bytes, at);
-                if depth == 1 && name.is_none() {
-                    name = Some((at, end));
-                }
-                at = end;
-                continue;
-            }
-            b'{' | b'[' => depth += 1,
-            b',' | b'}' | b']' if depth == 1 => {
-                let key = name.take().and_then(|(from, to)| text.get(from..to));
-                let ours = key.is_some_and(|key| JsonText::Json(key).decoded() == "abide");
-                if ours {
-                    // Drop the comma before it, or else the one after it.
-                    kept.push_str(text.get(copied..start).unwrap_or_default());
-                    copied = if first && byte == b',' { at + 1 } else { at };
-                } else {
-                    first = false;
-                }
-                start = at;
-                depth -= usize::from(byte != b',');
-            }
-            b'}' | b']' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        at += 1;
-    }
-    kept.push_str(text.get(copied..).unwrap_or_default());
-    kept
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_ours_is_taken_out_and_nothing_else() {
-        for (text, left) in [
-            (r#"{"a":1,"abide":{"form":"x"}}"#, r#"{"a":1}"#),
-            (r#"{"a":1 ,"abide":{"form":"x"}}"#, r#"{"a":1 }"#),
-            (r#"{"abide":{},"a":[{"abide":1}] }"#, r#"{"a":[{"abide":1}] }"#),
-            (r#"{"a":1,"abide":7,"b":{"c":"abide"}}"#, r#"{"a":1,"b":{"c":"abide"}}"#),
-            (r#"{"abide":1,"abide":2,"a":3,"abide":4}"#, r#"{"a":3}"#),
-            (r#"{"abide":1}"#, "{}"),
-            (r#"{"a":"},\"abide\":1"}"#, r#"{"a":"},\"abide\":1"}"#),
-            ("{ }", "{ }"),
-        ] {
-            assert_eq!(without_ours(text), left);
-        }
-    }
 
     #[test]
     fn an_error_says_what_is_wrong() {

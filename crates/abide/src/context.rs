@@ -12,15 +12,15 @@ pub use crate::summary::{
 pub use crate::tokens::{TokenCount, Tokenizer};
 pub use abide_model::{
     Compaction, CompactionPlan, Context, ContextEntry, ContextPin, ContextRestored, ContextSource,
-    Conversation, LiveCompaction, NothingToCompact, TokenBasis,
+    Conversation, LiveCompaction, NothingToCompact, RecordedResult, TokenBasis,
 };
 pub use abide_wire::{RenderedContext, render};
 
+use abide_model::message::{CallPiece, MessagePiece, Speaker};
 use abide_model::{
-    ContextBuilder, EventRange, LaneId, LaneState, Marks, PendingCall, ReadFinding, Seq,
-    SessionCore,
+    ContextBuilder, EventRange, LaneId, LaneState, PendingCall, ReadFinding, Seq, SessionCore,
 };
-use abide_wire::{MessageForm, MessagePart, RequestedCall, read, read_call};
+use abide_wire::{MessageForm, RequestedCall};
 
 use crate::context_cache::ContextPartCache;
 use crate::{Error, Session, SessionView};
@@ -112,24 +112,18 @@ impl SessionContext {
     #[must_use]
     pub fn pending_calls(&self) -> Vec<(RequestedCall, bool)> {
         let find = |pending: &PendingCall| {
-            let entry = self.context.entries.iter().find(|entry| match entry {
-                ContextEntry::Message { seq, .. } | ContextEntry::Call { seq, .. } => {
-                    *seq == pending.seq
+            let call = self.context.entries.iter().find_map(|entry| match entry {
+                ContextEntry::Message { seq, message } if *seq == pending.seq => {
+                    let calls = message.pieces.iter().filter_map(MessagePiece::call);
+                    let mut same = calls.filter(|call| call.id == pending.call.0);
+                    same.nth(pending.nth).map(RequestedCall::from)
                 }
-                _ => false,
-            });
-            let data = match entry? {
-                ContextEntry::Message { data, .. } => data,
-                ContextEntry::Call { data, .. } => return Some((read_call(data)?, pending.begun)),
-                _ => return None,
-            };
-            let parts = read(data)?.parts.into_iter();
-            let calls = parts.filter_map(|part| match part {
-                MessagePart::Call(call) => Some(call),
+                ContextEntry::Call { seq, data, .. } if *seq == pending.seq => {
+                    CallPiece::begun(data).as_ref().map(RequestedCall::from)
+                }
                 _ => None,
             });
-            let mut same = calls.filter(|call| call.id == pending.call.0);
-            same.nth(pending.nth).map(|call| (call, pending.begun))
+            call.map(|call| (call, pending.begun))
         };
         self.pending.iter().filter_map(find).collect()
     }
@@ -138,9 +132,9 @@ impl SessionContext {
     /// answer was not cut off.
     #[must_use]
     pub fn is_answered(&self) -> bool {
-        let Some(ContextEntry::Message { data, .. }) = self.last() else { return false };
-        let spoke = read(data).is_some_and(|said| matches!(&*said.role, "assistant" | "model"));
-        spoke && !Marks::of(data).partial && self.pending.is_empty() && !self.asking
+        let Some(ContextEntry::Message { message, .. }) = self.last() else { return false };
+        let spoke = message.speaker() == Speaker::Assistant && !message.marks.partial;
+        spoke && self.pending.is_empty() && !self.asking
     }
 
     /// The last entry.

@@ -168,7 +168,7 @@ pub mod maintenance {
 /// Reading, converting and recording messages of model APIs.
 pub mod message {
     pub use crate::answer::{AnswerRecorder, AnswerRequest, RecordedAnswer};
-    pub use abide_model::{KnownBlock, Marks, MessageBlock, MessageContent};
+    pub use abide_model::{KnownBlock, Marks, MessageBlock, MessageContent, RecordedMessage};
     pub use abide_wire::{
         CallResult, Image, MessagePart, ReadMessage, RequestedCall, WireError,
         export as export_message, read as read_message, read_call, record as record_message,

@@ -3,9 +3,9 @@
 //! OpenAI's encodings are public, and `abide-tokens` implements them. For other models the number
 //! is estimated from the length of the text.
 
-use abide_model::{CallId, ContextEntry, OUTCOME_UNKNOWN, Payload, TokenBasis, ToolResult};
+use abide_model::message::{CallPiece, MessagePiece, PieceContent};
+use abide_model::{ContextEntry, OUTCOME_UNKNOWN, Payload, RecordedResult, TokenBasis, ToolResult};
 use abide_tokens::Encoding;
-use abide_wire::{CallResult, MessagePart, ReadMessage, read, read_call};
 
 /// Tokens per message in addition to its text.
 const MESSAGE: u64 = 4;
@@ -109,14 +109,25 @@ impl Tokenizer {
         let mut count = TokenCount::default();
         self.add(MESSAGE, &mut count);
         match entry {
-            ContextEntry::Message { data, .. } => self.message(data, &mut count),
+            // Results are entries of their own.
+            ContextEntry::Message { message, .. } => {
+                let pieces = message.pieces.iter().filter(|piece| piece.result().is_none());
+                pieces.for_each(|piece| self.piece(piece, &mut count));
+            }
             ContextEntry::Call { data, .. } => {
-                if let Some(call) = read_call(data) {
-                    self.part(&MessagePart::Call(call), &mut count);
+                if let Some(call) = CallPiece::begun(data) {
+                    self.call(&call, &mut count);
                 }
             }
-            ContextEntry::Result { data, executed: true, .. } => self.executed(data, &mut count),
-            ContextEntry::Result { data, call, .. } => self.result(data, call, &mut count),
+            ContextEntry::Result { result: RecordedResult::Executed(data), .. } => {
+                self.executed(data, &mut count);
+            }
+            ContextEntry::Result { result: RecordedResult::Message(message), call, .. } => {
+                let mut results = message.pieces.iter().filter_map(MessagePiece::result);
+                if let Some(result) = results.find(|result| result.id == call.0) {
+                    result.pieces.iter().for_each(|piece| self.piece(piece, &mut count));
+                }
+            }
             ContextEntry::Unknown { .. } => self.add_text(OUTCOME_UNKNOWN, &mut count),
             ContextEntry::Summary { text, .. } => self.add_text(text, &mut count),
         }
@@ -131,23 +142,6 @@ impl Tokenizer {
         self.add(self.text(text), count);
     }
 
-    fn message(&self, data: &Payload, count: &mut TokenCount) {
-        match read(data) {
-            // Results are entries of their own.
-            Some(ReadMessage { parts, .. }) => parts
-                .iter()
-                .filter(|part| !matches!(part, MessagePart::Result(_)))
-                .for_each(|part| self.part(part, count)),
-            None => self.add_text(data.as_str(), count),
-        }
-    }
-
-    fn result(&self, data: &Payload, call: &CallId, count: &mut TokenCount) {
-        let parts = read(data).map(|said| said.parts).unwrap_or_default();
-        let of_call = |part: &&MessagePart| matches!(part, MessagePart::Result(result) if result.id == call.0);
-        parts.iter().find(of_call).into_iter().for_each(|part| self.part(part, count));
-    }
-
     fn executed(&self, data: &Payload, count: &mut TokenCount) {
         let fact: Option<ToolResult> = data.decode().ok();
         let Some(result) = fact.and_then(|fact| fact.result) else { return };
@@ -157,24 +151,26 @@ impl Tokenizer {
         }
     }
 
-    fn part(&self, part: &MessagePart, count: &mut TokenCount) {
-        match part {
-            MessagePart::Text(text)
-            | MessagePart::Refusal(text)
-            | MessagePart::Thinking { text, .. } => {
-                self.add_text(text, count);
+    fn piece(&self, piece: &MessagePiece, count: &mut TokenCount) {
+        match &piece.sort {
+            PieceContent::Text(text)
+            | PieceContent::Refusal(text)
+            | PieceContent::Thinking { text, .. } => self.add_text(&text.decoded(), count),
+            PieceContent::Image(_) => count.add(IMAGE, TokenBasis::Estimated),
+            PieceContent::Call(call) => self.call(call, count),
+            PieceContent::Result(result) => {
+                result.pieces.iter().for_each(|piece| self.piece(piece, count));
             }
-            MessagePart::Image(_) => count.add(IMAGE, TokenBasis::Estimated),
-            MessagePart::Call(call) => {
-                self.add(MESSAGE, count);
-                self.add_text(&call.name, count);
-                self.add_text(&call.arguments, count);
+            PieceContent::Other(_) => {
+                self.add_text(piece.raw.as_ref().map_or("", |raw| raw.get()), count);
             }
-            MessagePart::Result(CallResult { parts, .. }) => {
-                parts.iter().for_each(|part| self.part(part, count));
-            }
-            MessagePart::Other(raw) => self.add_text(raw.get(), count),
         }
+    }
+
+    fn call(&self, call: &CallPiece, count: &mut TokenCount) {
+        self.add(MESSAGE, count);
+        self.add_text(&call.name, count);
+        self.add_text(&call.arguments.text(), count);
     }
 }
 

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use abide::{
     Payload, ToolResult,
-    context::ContextEntry,
-    message::{CallResult, Marks, MessagePart, RequestedCall, read_call, read_message},
+    context::{ContextEntry, RecordedResult},
+    message::{CallResult, MessagePart, ReadMessage, RecordedMessage, RequestedCall, read_call},
 };
 use serde_json::Value;
 
@@ -51,7 +51,7 @@ impl PrimerWriter {
     /// Adds an entry.
     pub(super) fn entry(&mut self, entry: &ContextEntry) {
         match entry {
-            ContextEntry::Message { data, .. } => self.message(data),
+            ContextEntry::Message { message, .. } => self.message(message),
             ContextEntry::Call { data, .. } => {
                 if let Some(call) = read_call(data) {
                     self.heading(MODEL);
@@ -59,9 +59,11 @@ impl PrimerWriter {
                     self.line(&call);
                 }
             }
-            ContextEntry::Result { call, data, executed, .. } => {
-                let (ok, result) =
-                    if *executed { executed_result(data) } else { given(data, &call.0) };
+            ContextEntry::Result { call, result, .. } => {
+                let (ok, result) = match result {
+                    RecordedResult::Executed(data) => executed_result(data),
+                    RecordedResult::Message(message) => given(message, &call.0),
+                };
                 let name = self.names.get(&call.0).map_or("the call", String::as_str);
                 let how = if ok { "gave" } else { "failed" };
                 let result = cut(result.trim(), RESULT);
@@ -87,8 +89,8 @@ impl PrimerWriter {
         }
     }
 
-    fn message(&mut self, data: &Payload) {
-        let Some(said) = read_message(data) else { return };
+    fn message(&mut self, message: &RecordedMessage) {
+        let said = ReadMessage::from(message);
         let parts: Vec<String> = said.parts.iter().filter_map(|part| self.part(part)).collect();
         if parts.is_empty() {
             return;
@@ -103,7 +105,7 @@ impl PrimerWriter {
         for part in parts {
             self.line(&part);
         }
-        if Marks::of(data).partial {
+        if said.marks.partial {
             self.line("[interrupted here]");
         }
     }
@@ -161,8 +163,8 @@ fn executed_result(data: &Payload) -> (bool, String) {
 }
 
 /// The same, from a message that holds results.
-fn given(data: &Payload, call: &str) -> (bool, String) {
-    let said = read_message(data).unwrap_or_default();
+fn given(message: &RecordedMessage, call: &str) -> (bool, String) {
+    let said = ReadMessage::from(message);
     let result = said.parts.into_iter().find_map(|part| match part {
         MessagePart::Result(result) if result.id == call => Some(result),
         _ => None,

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use abide_model::{FileOp, Timestamp, Usage};
-use abide_wire::json::{JsonText, RawFields, list};
+use abide_wire::json::{RawFields, decode_string, encoded_string, list};
 use serde_json::value::RawValue;
 
 use crate::limits::limit_in;
@@ -219,7 +219,7 @@ impl Claude {
             let errors = fields.get("errors").and_then(list).unwrap_or_default();
             let errors: Vec<_> = errors
                 .into_iter()
-                .filter_map(|raw| Some(JsonText::of(raw)?.into_decoded()))
+                .filter_map(|raw| Some(decode_string(encoded_string(raw)?)))
                 .collect();
             (!errors.is_empty()).then(|| errors.join("\n"))
         });
@@ -338,8 +338,8 @@ fn file(name: &str, input: Option<&RawValue>) -> Option<(String, FileOp)> {
 
 fn content_text(content: Option<&RawValue>) -> String {
     let Some(content) = content else { return String::new() };
-    if let Some(text) = JsonText::of(content) {
-        return text.into_decoded().into_owned();
+    if let Some(text) = encoded_string(content) {
+        return decode_string(text).into_owned();
     }
     let mut all = String::new();
     for block in list(content).unwrap_or_default() {

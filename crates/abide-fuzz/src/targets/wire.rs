@@ -2,14 +2,15 @@
 //! rendered. And lines as events: messages, and calls that no message holds, make a context.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use abide_model::{
     CallId, Context, ContextBuilder, ContextEntry, Event, EventLimits, Kind, NewEvent, Payload,
-    Seq, SessionState, Timestamp,
+    RecordedMessage, RecordedResult, Seq, SessionState, Timestamp,
 };
 use abide_wire::{
-    MessageForm, MessagePart, export, export_called, export_finished, read, read_call, record,
-    render,
+    MessageForm, MessagePart, ReadMessage, export, export_called, export_finished, read_call,
+    record, render,
 };
 use serde_json::Value;
 
@@ -186,23 +187,23 @@ fn look(data: &Payload, entries: &mut Vec<ContextEntry>) {
         let call = CallId(call.id);
         entries.push(ContextEntry::Call { seq: Seq(1), call: call.clone(), data: data.clone() });
         if call.as_str().len().is_multiple_of(2) {
-            entries.push(ContextEntry::Result {
-                seq: Seq(2),
-                call,
-                data: data.clone(),
-                executed: true,
-            });
+            let result = RecordedResult::Executed(data.clone());
+            entries.push(ContextEntry::Result { seq: Seq(2), call, result });
         }
     }
-    let Some(said) = read(data) else { return };
-    entries.push(ContextEntry::Message { seq: Seq(1), data: data.clone() });
+    let Some(message) = RecordedMessage::of(data).map(Arc::new) else { return };
+    let said = ReadMessage::from(&*message);
+    entries.push(ContextEntry::Message { seq: Seq(1), message: message.clone() });
     let mut calls = said.parts.iter().filter_map(|part| match part {
         MessagePart::Call(call) => Some(CallId(call.id.clone())),
         _ => None,
     });
     if let Some(call) = calls.next() {
-        let executed = call.as_str().len() % 2 == 0;
-        entries.push(ContextEntry::Result { seq: Seq(2), call, data: data.clone(), executed });
+        let result = match call.as_str().len() % 2 {
+            0 => RecordedResult::Executed(data.clone()),
+            _ => RecordedResult::Message(message),
+        };
+        entries.push(ContextEntry::Result { seq: Seq(2), call, result });
     }
     entries.extend(calls.next().map(|call| ContextEntry::Unknown { call, begun: None }));
 }

@@ -2,13 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 use std::iter::Peekable;
+use std::sync::Arc;
 use std::vec::IntoIter;
 
-use super::{Context, ContextEntry, VisibleRanges};
+use super::{Context, ContextEntry, RecordedResult, VisibleRanges};
 use crate::conversation::{AwaitedResult, PlacedEntry};
-use crate::{
-    CallId, Conversation, Event, Fact, Kind, LaneId, LaneState, Lineage, Marks, Payload, Seq,
-};
+use crate::message::RecordedMessage;
+use crate::{CallId, Conversation, Event, Fact, Kind, LaneId, LaneState, Lineage, Payload, Seq};
 
 /// Builds the context of a lane.
 #[derive(Debug)]
@@ -19,6 +19,8 @@ pub struct ContextBuilder {
     /// Instructions, which stay although a summary covers them.
     kept: HashSet<Seq>,
     conversation: Conversation,
+    messages: HashMap<Seq, Arc<RecordedMessage>>,
+    /// The data of calls that no message may hold, and of their results.
     data: HashMap<Seq, Payload>,
     summaries: Vec<(Seq, ContextEntry)>,
     /// Where the newest execution of each call started.
@@ -56,6 +58,7 @@ impl ContextBuilder {
             lineage: lineage.clone(),
             kept: state.instructions.iter().copied().collect(),
             conversation: Conversation::default(),
+            messages: HashMap::new(),
             data: HashMap::new(),
             summaries: Vec::new(),
             begun: HashMap::new(),
@@ -87,9 +90,10 @@ impl ContextBuilder {
             }
             // Messages of other lanes too: a tool may run outside the lanes and is then found by
             // its call.
-            self.conversation.message(&event);
+            let message = event.data.as_ref().and_then(RecordedMessage::of);
+            self.conversation.message(&event, message.as_ref());
             if ours {
-                self.data.extend(event.data.map(|data| (seq, data)));
+                self.messages.extend(message.map(|message| (seq, Arc::new(message))));
             }
             return;
         }
@@ -171,7 +175,8 @@ impl ContextBuilder {
             begun: self.begun_at(seq, id).is_some() || self.may_be_begun(seq),
         };
         let waiting = self.conversation.waiting(self.lane.as_ref()).into_iter();
-        waiting.filter(|call| self.data.contains_key(&call.seq)).map(pending).collect()
+        let known = |seq: &Seq| self.messages.contains_key(seq) || self.data.contains_key(seq);
+        waiting.filter(|call| known(&call.seq)).map(pending).collect()
     }
 
     /// Builds the context.
@@ -183,8 +188,8 @@ impl ContextBuilder {
         for one in self.conversation.placed(self.lane.as_ref()) {
             match one {
                 PlacedEntry::Message(seq) => {
-                    if let Some(data) = self.data.get(&seq) {
-                        built.message(seq, data.clone());
+                    if let Some(message) = self.messages.get(&seq) {
+                        built.message(seq, message.clone());
                     }
                 }
                 PlacedEntry::Call { seq, call } => {
@@ -192,11 +197,14 @@ impl ContextBuilder {
                     built.call(seq, data.map(|data| ContextEntry::Call { seq, call, data }));
                 }
                 PlacedEntry::Result { seq, call, executed } => {
-                    let data = self.data.get(&seq).cloned();
+                    let result = match executed {
+                        true => self.data.get(&seq).cloned().map(RecordedResult::Executed),
+                        false => self.messages.get(&seq).cloned().map(RecordedResult::Message),
+                    };
                     // The data may be erased.
                     let unknown = ContextEntry::Unknown { call: call.clone(), begun: Some(seq) };
-                    let result = |data| ContextEntry::Result { seq, call, data, executed };
-                    built.outcome(data.map_or(unknown, result));
+                    let known = |result| ContextEntry::Result { seq, call, result };
+                    built.outcome(result.map_or(unknown, known));
                 }
                 PlacedEntry::Unknown(call) => {
                     let begun = match built.of {
@@ -246,15 +254,15 @@ impl ContextAssembly {
         }
     }
 
-    fn message(&mut self, seq: Seq, data: Payload) {
-        let part_of = Marks::of(&data).answer;
+    fn message(&mut self, seq: Seq, message: Arc<RecordedMessage>) {
+        let part_of = message.marks.answer.clone();
         if part_of.is_none() || part_of != self.answer {
             self.end_answer();
             self.summarize(seq);
         }
         self.answer = part_of;
         self.of = OutcomeOwner::Message(seq);
-        self.entries.push(ContextEntry::Message { seq, data });
+        self.entries.push(ContextEntry::Message { seq, message });
     }
 
     fn call(&mut self, seq: Seq, call: Option<ContextEntry>) {

@@ -16,7 +16,10 @@ pub use compaction::{CompactionPlan, NothingToCompact};
 pub use tokens::TokenBasis;
 pub use visible::VisibleRanges;
 
-use crate::{CallId, LaneId, Marks, Payload, Seq};
+use std::sync::Arc;
+
+use crate::message::RecordedMessage;
+use crate::{CallId, LaneId, Payload, Seq};
 
 /// What the model would see of a lane.
 #[derive(Debug, Clone, Default)]
@@ -37,8 +40,8 @@ pub enum ContextEntry {
     Message {
         /// Its event.
         seq: Seq,
-        /// Its data.
-        data: Payload,
+        /// The message, parsed.
+        message: Arc<RecordedMessage>,
     },
     /// A call that no message holds: it was executed or observed.
     Call {
@@ -55,10 +58,8 @@ pub enum ContextEntry {
         seq: Seq,
         /// The call.
         call: CallId,
-        /// The data of the `message.added` or `tool.finished` that holds it.
-        data: Payload,
-        /// Whether it is from a `tool.finished`.
-        executed: bool,
+        /// Where it is recorded.
+        result: RecordedResult,
     },
     /// A placeholder for the result of a call whose outcome is unknown.
     Unknown {
@@ -74,6 +75,15 @@ pub enum ContextEntry {
         /// The summary.
         text: String,
     },
+}
+
+/// Where the result of a call is recorded.
+#[derive(Debug, Clone)]
+pub enum RecordedResult {
+    /// In a message, perhaps with others.
+    Message(Arc<RecordedMessage>),
+    /// In the `tool.finished` with this data.
+    Executed(Payload),
 }
 
 impl ContextEntry {
@@ -97,9 +107,9 @@ impl ContextEntry {
 
     /// The answer that a message is part of.
     #[must_use]
-    pub fn answer(&self) -> Option<String> {
+    pub fn answer(&self) -> Option<&str> {
         match self {
-            Self::Message { data, .. } => Marks::of(data).answer,
+            Self::Message { message, .. } => message.marks.answer.as_deref(),
             _ => None,
         }
     }

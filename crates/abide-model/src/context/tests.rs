@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::message::parse_count;
 use crate::{Event, EventLimits, Kind, NewEvent, SessionState, Timestamp};
 
 /// A session in memory.
@@ -70,6 +71,28 @@ impl Recorded {
         );
         Ok(plan)
     }
+}
+
+#[test]
+fn a_visible_message_is_parsed_once() {
+    let mut recorded = Recorded::default();
+    for number in 0..4 {
+        recorded.say("user", &number.to_string());
+        recorded.call(&["a", "b"]);
+        let results = ["a", "b"]
+            .map(|id| json!({"type": "tool_result", "tool_use_id": id, "content": number}));
+        recorded.add(Kind::MESSAGE_ADDED, json!({"role": "user", "content": results}));
+    }
+    recorded.compact(6).unwrap();
+    let before = parse_count::get();
+    let context = recorded.context();
+    assert!(CompactionPlan::of(&context, &recorded.state.core.main, 2).is_ok());
+    let said =
+        context.entries.iter().filter(|entry| !matches!(entry, ContextEntry::Summary { .. }));
+    let messages: BTreeSet<Seq> = said.filter_map(ContextEntry::seq).collect();
+    // A summary stands for the others.
+    assert!((4..12).contains(&messages.len()), "{messages:?}");
+    assert_eq!(parse_count::get() - before, messages.len());
 }
 
 /// What an entry is, in short.
@@ -517,8 +540,8 @@ impl Recorded {
         let event = self.events.iter().find(|event| event.seq == seq).unwrap();
         let data: Value = serde_json::from_str(event.data.as_ref().unwrap().as_str()).unwrap();
         let holds = |entry: &ContextEntry| match entry {
-            ContextEntry::Message { data: message, .. } => {
-                calls_of(message).iter().any(|id| data["call"] == **id)
+            ContextEntry::Message { message, .. } => {
+                calls_of(message.data()).iter().any(|id| data["call"] == **id)
             }
             _ => false,
         };
@@ -532,11 +555,11 @@ fn is_valid(context: &Context) {
     let mut answer = None;
     for entry in &context.entries {
         match entry {
-            ContextEntry::Message { data, .. } => {
+            ContextEntry::Message { message, .. } => {
                 let part_of = entry.answer();
                 assert!(open.is_empty() || (part_of.is_some() && part_of == answer));
                 answer = part_of;
-                open.extend(calls_of(data));
+                open.extend(calls_of(message.data()));
             }
             ContextEntry::Call { call, .. } => {
                 assert!(open.is_empty());
@@ -682,8 +705,8 @@ fn shown_calls(context: &Context) -> Vec<(String, Seq)> {
     let mut calls = Vec::new();
     for entry in &context.entries {
         match entry {
-            ContextEntry::Message { seq, data } => {
-                calls.extend(calls_of(data).into_iter().map(|id| (id, *seq)));
+            ContextEntry::Message { seq, message } => {
+                calls.extend(calls_of(message.data()).into_iter().map(|id| (id, *seq)));
             }
             ContextEntry::Call { seq, call, .. } => calls.push((call.0.clone(), *seq)),
             _ => {}

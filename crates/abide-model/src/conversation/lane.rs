@@ -5,8 +5,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::reading::{MessageForm, MessageReading, ReadResult, SpeakerRole};
-use crate::{Event, LaneId, Seq, TaskId, ToolCall, TurnNumber};
+use super::reading::{MessageReading, ReadResult, SpeakerRole};
+use crate::{Event, LaneId, MessageForm, Seq, TaskId, ToolCall, TurnNumber};
 
 /// A message in its place, or a bare call.
 #[derive(Debug)]
@@ -123,21 +123,24 @@ impl Lane {
     pub(super) fn message(
         &mut self,
         event: &Event,
-        reading: Option<MessageReading>,
+        reading: Option<MessageReading<'_>>,
         before: Vec<PriorCallRecord>,
     ) {
         let index = self.messages.len();
         let first = self.calls.len();
-        let role = reading.as_ref().map(|reading| reading.role);
-        let MessageReading { calls, results, served, rest, .. } = reading.unwrap_or_default();
-        for (call, before) in calls.into_iter().zip(before) {
+        let Some(reading) = reading else {
+            let (role, calls) = (None, (first, first));
+            let unknown = LaneEntry { seq: event.seq, role, calls, rest: false, bare: false };
+            return self.messages.push(unknown);
+        };
+        for (call, before) in reading.calls.into_iter().zip(before) {
             self.call(LaneCall {
                 message: index,
                 seq: event.seq,
                 turn: event.turn,
                 task: event.task.clone(),
-                id: call.id,
-                name: call.name,
+                id: call.id.clone(),
+                name: call.name.clone(),
                 form: call.form,
                 result: before.result,
                 repaired: false,
@@ -147,12 +150,13 @@ impl Lane {
                 taken: before.taken,
             });
         }
-        let calls = (first, self.calls.len());
+        let (role, calls) = (Some(reading.role), (first, self.calls.len()));
+        let rest = reading.rest;
         self.messages.push(LaneEntry { seq: event.seq, role, calls, rest, bare: false });
-        for result in results {
-            self.result(index, result);
+        for result in reading.results {
+            self.result(index, &result);
         }
-        self.served.extend(served);
+        self.served.extend(reading.served);
     }
 
     /// Adds a call that no message holds.
@@ -274,10 +278,10 @@ impl Lane {
         self.calls.push(call);
     }
 
-    fn result(&mut self, message: usize, ReadResult { id, unknown }: ReadResult) {
+    fn result(&mut self, message: usize, &ReadResult { id, unknown }: &ReadResult<'_>) {
         let calls = &self.calls;
         let is_open = |at: &usize| calls.get(*at).is_some_and(LaneCall::is_open);
-        let open = self.open.get_mut(&id).and_then(|open| match unknown {
+        let open = self.open.get_mut(id).and_then(|open| match unknown {
             true => open.iter().rposition(is_open).map(|at| open.remove(at)),
             false => open.pop(),
         });
@@ -288,14 +292,14 @@ impl Lane {
         }
         // A repair closes a call that was also executed twice: as an execution and in its message.
         // What was recorded about the execution says as much or more.
-        if unknown && self.open.get(&id).is_some_and(|open| !open.is_empty()) {
+        if unknown && self.open.get(id).is_some_and(|open| !open.is_empty()) {
             return;
         }
-        let second_for = self.newest.get(&id).and_then(|newest| newest.last().copied());
+        let second_for = self.newest.get(id).and_then(|newest| newest.last().copied());
         if second_for.is_none() {
-            self.early.entry(id.clone()).or_default().push(self.loose.len());
+            self.early.entry(id.to_owned()).or_default().push(self.loose.len());
         }
-        self.loose.push(StrayResult { message, id, second_for, early: false });
+        self.loose.push(StrayResult { message, id: id.to_owned(), second_for, early: false });
     }
 
     /// Adds the end of an execution, and returns whether a call here waited for it.

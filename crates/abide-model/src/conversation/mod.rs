@@ -7,22 +7,23 @@
 //! valid.
 
 mod lane;
-mod marks;
 mod order;
 mod reading;
 mod repair;
 #[cfg(test)]
 mod tests;
 
-pub use marks::Marks;
 pub(crate) use order::{AwaitedResult, PlacedEntry};
 pub use order::{ContextSource, OrderAnomaly, OrderAnomalyKind};
-pub use reading::{MessageForm, OUTCOME_UNKNOWN};
+pub use reading::OUTCOME_UNKNOWN;
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use crate::{CallId, Event, Fact, FactError, Kind, LaneId, Seq, TaskId, ToolCall, TurnNumber};
+use crate::message::RecordedMessage;
+use crate::{
+    CallId, Event, Fact, FactError, Kind, LaneId, MessageForm, Seq, TaskId, ToolCall, TurnNumber,
+};
 use lane::{BegunCall, CompactedRange, Lane, PriorCallRecord};
 use reading::MessageReading;
 
@@ -73,7 +74,8 @@ impl Conversation {
     /// form; otherwise it counts as unknown.
     pub fn event(&mut self, event: &Event, fact: &Result<Fact, FactError>) {
         if event.kind == Kind::MESSAGE_ADDED {
-            self.message(event);
+            let message = event.data.as_ref().and_then(RecordedMessage::of);
+            self.message(event, message.as_ref());
             return;
         }
         let Ok(fact) = fact else { return };
@@ -110,8 +112,9 @@ impl Conversation {
         }
     }
 
-    pub(crate) fn message(&mut self, event: &Event) {
-        let reading = event.data.as_ref().and_then(MessageReading::of);
+    /// Adds the next message; `None` if it is not known or cannot be read.
+    pub(crate) fn message(&mut self, event: &Event, message: Option<&RecordedMessage>) {
+        let reading = message.and_then(MessageReading::of);
         let mut before = Vec::new();
         for call in reading.iter().flat_map(|reading| &reading.calls) {
             self.called.insert(call.id.clone(), event.lane.clone());

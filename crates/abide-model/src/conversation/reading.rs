@@ -1,280 +1,128 @@
-//! Reads the calls and results of a message, in any of the four forms in which it may be recorded.
+//! What the order of a conversation needs to know about a message.
 //!
-//! Agents record messages verbatim. A call is a `tool_call` block (ours), a `tool_use` block
-//! (Anthropic), an entry of `tool_calls` (OpenAI) or an item with a `call_id` (OpenAI's Responses,
-//! as the only block of a message). Its result is a `tool_result` block that names it by `call` or
-//! `tool_use_id`, a message with `tool_call_id`, or an item `…_output` with its `call_id`. In
-//! OpenAI's old form, `function_call` and a message of the role `function`, the name of the
-//! function identifies the call. A message that was cut off holds no calls: they were never made.
-//! Tools that an API runs itself (`server_tool_use`, `web_search_call` …) are answered by the API
-//! and are not calls here. Reading is lenient: anything else is ignored.
+//! A message that was cut off holds no calls: they were never made.
 
-use serde::Deserialize;
-use serde_json::value::RawValue;
-
-use super::Marks;
-use crate::Payload;
+use crate::message::{
+    CallPiece, JsonText, MessagePiece, PieceContent, RecordedMessage, ResultPiece, UnreadPiece,
+};
 
 /// What a model is told about a call whose outcome is unknown. A result with this text belongs to a
 /// call of which nothing else is recorded.
 pub const OUTCOME_UNKNOWN: &str = "The outcome of this call is unknown: the session was interrupted before a result was \
      recorded. The call may or may not have taken effect. Look before you do it again.";
 
-/// The form in which a message was recorded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum MessageForm {
-    /// Our own: `tool_call` and `tool_result` blocks.
-    Abide,
-    /// Anthropic's: `tool_use` blocks, results in a user message.
-    Anthropic,
-    /// OpenAI's Chat Completions: `tool_calls`, and a message of the role `tool` for each result.
-    OpenAi,
-    /// OpenAI's Responses: `function_call` and `function_call_output` items, each as the only block
-    /// of a message.
-    Responses,
-}
-
 /// The role of a message, as far as the order of a conversation depends on it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SpeakerRole {
     User,
     Instruction,
     Assistant,
     Tool,
-    #[default]
     Other,
-}
-
-/// A call in a message.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct ReadCall {
-    pub(super) id: String,
-    pub(super) name: String,
-    pub(super) form: MessageForm,
 }
 
 /// A result in a message.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct ReadResult {
+pub(super) struct ReadResult<'m> {
     /// The call; empty if not given.
-    pub(super) id: String,
+    pub(super) id: &'m str,
     /// It says that the outcome is unknown.
     pub(super) unknown: bool,
 }
 
-impl ReadResult {
-    fn new(id: String, content: Option<&RawValue>) -> Self {
-        let says = |raw: &RawValue| {
-            raw.get().len() < 2 * OUTCOME_UNKNOWN.len()
-                && text(Some(raw)).is_some_and(|text| text == OUTCOME_UNKNOWN)
-        };
-        Self { id, unknown: content.is_some_and(says) }
+impl<'m> ReadResult<'m> {
+    fn of(result: &'m ResultPiece) -> Self {
+        let unknown = matches!(
+            result.pieces.as_slice(),
+            [MessagePiece { sort: PieceContent::Text(text), raw: None, .. }] if says_unknown(text)
+        );
+        Self { id: &result.id, unknown }
     }
 }
 
+fn says_unknown(text: &JsonText) -> bool {
+    let long = matches!(text, JsonText::Json(raw) if raw.get().len() > 2 * OUTCOME_UNKNOWN.len());
+    !long && text.decoded() == OUTCOME_UNKNOWN
+}
+
 /// The parts of a message that a conversation needs.
-#[derive(Debug, PartialEq, Eq, Default)]
-pub(super) struct MessageReading {
+#[derive(Debug)]
+pub(super) struct MessageReading<'m> {
     pub(super) role: SpeakerRole,
-    pub(super) calls: Vec<ReadCall>,
-    pub(super) results: Vec<ReadResult>,
+    pub(super) calls: Vec<&'m CallPiece>,
+    pub(super) results: Vec<ReadResult<'m>>,
     /// Ids of the tools that the API ran itself.
     pub(super) served: Vec<String>,
     /// It holds something besides results.
     pub(super) rest: bool,
 }
 
-#[derive(Deserialize)]
-struct WireMessage<'a> {
-    #[serde(borrow)]
-    role: &'a RawValue,
-    #[serde(borrow, default)]
-    content: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    tool_calls: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    tool_call_id: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    function_call: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    name: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    refusal: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    reasoning_content: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    abide: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct WireBlock<'a> {
-    #[serde(borrow)]
-    r#type: &'a RawValue,
-    #[serde(borrow, default)]
-    call: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    id: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    tool_use_id: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    tool_call_id: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    name: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    content: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    call_id: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    output: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct WireCall<'a> {
-    #[serde(borrow)]
-    id: &'a RawValue,
-    #[serde(borrow, default)]
-    function: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct WireFunction<'a> {
-    #[serde(borrow, default)]
-    name: Option<&'a RawValue>,
-}
-
-impl MessageReading {
+impl<'m> MessageReading<'m> {
     /// Reads a message; `None` if its content is unknown.
-    pub(super) fn of(data: &Payload) -> Option<Self> {
-        let wire: WireMessage<'_> = serde_json::from_str(data.as_str()).ok()?;
-        let wire_role = text(Some(wire.role))?;
-        let role = match wire_role.as_str() {
+    pub(super) fn of(message: &'m RecordedMessage) -> Option<Self> {
+        // Without content a message is unknown, unless it consists of calls.
+        if !message.shape.speaks {
+            return None;
+        }
+        let role = match message.role.as_str() {
             "user" => SpeakerRole::User,
             "system" | "developer" => SpeakerRole::Instruction,
             "assistant" | "model" => SpeakerRole::Assistant,
             "tool" | "function" => SpeakerRole::Tool,
             _ => SpeakerRole::Other,
         };
-        let speaks = [
-            wire.content,
-            wire.tool_calls,
-            wire.function_call,
-            wire.refusal,
-            wire.reasoning_content,
-        ];
-        // Without content a message is unknown, unless it consists of calls.
-        if speaks.iter().all(Option::is_none) && !has_content(data) {
-            return None;
-        }
-        let mut reading = Self { role, ..Self::default() };
-        let blocks = wire.content.and_then(list);
-        let no_blocks = blocks.as_ref().is_none_or(Vec::is_empty);
-        if let Some(id) = text(wire.tool_call_id).filter(|_| role == SpeakerRole::Tool) {
-            reading.results.push(ReadResult::new(id, wire.content));
-        } else {
-            blocks.into_iter().flatten().for_each(|block| reading.block(block));
-            reading.rest |= no_blocks;
-        }
-        for call in wire.tool_calls.and_then(list).into_iter().flatten() {
-            reading.tool_call(call);
-        }
-        if let Some(name) = wire.function_call.and_then(function_name) {
-            let (id, form) = (name.clone(), MessageForm::OpenAi);
-            reading.calls.push(ReadCall { id, name, form });
+        let (calls, results, served) = (Vec::new(), Vec::new(), Vec::new());
+        let rest = message.pieces.is_empty();
+        let mut reading = Self { role, calls, results, served, rest };
+        for piece in &message.pieces {
+            match &piece.sort {
+                PieceContent::Result(result) => reading.results.push(ReadResult::of(result)),
+                _ if message.marks.partial => reading.rest = true,
+                PieceContent::Call(call) => reading.calls.push(call),
+                PieceContent::Other(UnreadPiece::Served(id)) => {
+                    reading.served.push(id.decoded().into_owned());
+                    reading.rest = true;
+                }
+                _ => reading.rest = true,
+            }
         }
         if role == SpeakerRole::Tool && reading.results.is_empty() {
-            // A result without a call id, unless the name of a function identifies it.
-            let id = text(wire.name).filter(|_| wire_role == "function").unwrap_or_default();
-            reading.results.push(ReadResult::new(id, wire.content));
+            // A result that cannot be read, and so names no call.
+            reading.results.push(ReadResult { id: "", unknown: false });
             reading.rest = false;
-        }
-        let partial = wire.abide.is_some_and(|marks| Marks::read(marks.get()).partial);
-        if partial {
-            reading.rest |= !reading.calls.is_empty();
-            reading.calls.clear();
-            reading.served.clear();
         }
         reading.rest |= !reading.calls.is_empty();
         Some(reading)
     }
-
-    fn block(&mut self, raw: &RawValue) {
-        let block: Option<WireBlock<'_>> = serde_json::from_str(raw.get()).ok();
-        let read = block.and_then(|block| {
-            let named = |form, id| {
-                let name = text(block.name).unwrap_or_default();
-                Some(Ok(ReadCall { id: text(id)?, name, form }))
-            };
-            let sort = text(Some(block.r#type))?;
-            match sort.as_str() {
-                "tool_call" => named(MessageForm::Abide, block.call.or(block.id)),
-                "tool_use" => named(MessageForm::Anthropic, block.id),
-                "tool_result" => {
-                    let id = block.call.or(block.tool_use_id).or(block.tool_call_id);
-                    text(id).map(|id| Err(ReadResult::new(id, block.content)))
-                }
-                item if item.ends_with("_tool_use")
-                    || (item.ends_with("_call") && block.call_id.is_none()) =>
-                {
-                    self.served.extend(text(block.id));
-                    None
-                }
-                item if item.ends_with("_call") => {
-                    let name = text(block.name).unwrap_or_else(|| item.to_owned());
-                    Some(Ok(ReadCall {
-                        id: text(block.call_id)?,
-                        name,
-                        form: MessageForm::Responses,
-                    }))
-                }
-                item if item.ends_with("_output") => {
-                    Some(Err(ReadResult::new(text(block.call_id)?, block.output)))
-                }
-                _ => None,
-            }
-        });
-        match read {
-            Some(Ok(call)) => self.calls.push(call),
-            Some(Err(result)) => self.results.push(result),
-            None => self.rest = true,
-        }
-    }
-
-    fn tool_call(&mut self, raw: &RawValue) {
-        let Ok(call) = serde_json::from_str::<WireCall<'_>>(raw.get()) else { return };
-        let name = call.function.and_then(function_name);
-        if let Some(id) = text(Some(call.id)) {
-            let name = name.unwrap_or_default();
-            self.calls.push(ReadCall { id, name, form: MessageForm::OpenAi });
-        }
-    }
-}
-
-fn function_name(raw: &RawValue) -> Option<String> {
-    let function: WireFunction<'_> = serde_json::from_str(raw.get()).ok()?;
-    text(function.name)
-}
-
-fn text(raw: Option<&RawValue>) -> Option<String> {
-    serde_json::from_str(raw?.get()).ok()
-}
-
-fn list(raw: &RawValue) -> Option<Vec<&RawValue>> {
-    // Most contents are text, and a serde_json error would quote it all.
-    raw.get().starts_with('[').then(|| serde_json::from_str(raw.get()).ok()).flatten()
-}
-
-/// Does it have a content, even if `null`?
-fn has_content(data: &Payload) -> bool {
-    data.field("content").is_some()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::EventLimits;
+    use crate::{EventLimits, MessageForm, Payload};
 
-    fn read(text: &str) -> Option<MessageReading> {
-        MessageReading::of(&Payload::new(text, &EventLimits::default()).unwrap())
+    /// What is read of a message: its calls with their names and forms, its results, and whether
+    /// there is more.
+    #[derive(Debug, PartialEq, Eq)]
+    struct Told {
+        calls: Vec<(String, String, MessageForm)>,
+        results: Vec<(String, bool)>,
+        served: Vec<String>,
+        rest: bool,
+    }
+
+    fn read(text: &str) -> Option<Told> {
+        let data = Payload::new(text, &EventLimits::default()).unwrap();
+        let message = RecordedMessage::of(&data)?;
+        let reading = MessageReading::of(&message)?;
+        let call = |call: &&CallPiece| (call.id.clone(), call.name.clone(), call.form);
+        let result = |result: &ReadResult<'_>| (result.id.to_owned(), result.unknown);
+        Some(Told {
+            calls: reading.calls.iter().map(call).collect(),
+            results: reading.results.iter().map(result).collect(),
+            served: reading.served,
+            rest: reading.rest,
+        })
     }
 
     #[test]
@@ -307,8 +155,7 @@ mod tests {
         ];
         for (text, form) in calls {
             let reading = read(text).unwrap();
-            let call = ReadCall { id: "c".into(), name: "bash".into(), form };
-            assert_eq!(reading.calls, [call], "{text}");
+            assert_eq!(reading.calls, [("c".into(), "bash".into(), form)], "{text}");
             assert!(reading.rest && reading.results.is_empty());
         }
         let results = [
@@ -322,8 +169,7 @@ mod tests {
         ];
         for text in results {
             let reading = read(text).unwrap();
-            let result = ReadResult { id: "c".into(), unknown: false };
-            assert_eq!(reading.results, [result], "{text}");
+            assert_eq!(reading.results, [("c".into(), false)], "{text}");
             assert!(!reading.rest && reading.calls.is_empty());
         }
         let mixed = read(
@@ -350,6 +196,19 @@ mod tests {
     }
 
     #[test]
+    fn what_the_api_ran_itself_is_named() {
+        for (text, served) in [
+            (r#"{"role":"assistant","content":[{"type":"web_search_call","id":"s"}]}"#, true),
+            (r#"{"role":"assistant","content":[{"type":"server_tool_use","id":"s"}]}"#, true),
+            (r#"{"role":"assistant","content":[{"type":"tool_call","name":"s"}]}"#, false),
+            (r#"{"role":"assistant","content":[{"type":"x_call","id":"s","call_id":7}]}"#, false),
+        ] {
+            let expected = if served { vec!["s".to_owned()] } else { vec![] };
+            assert_eq!(read(text).unwrap().served, expected, "{text}");
+        }
+    }
+
+    #[test]
     fn an_item_that_joins_nothing_is_neither_call_nor_result() {
         for (text, rest) in [
             (r#"{"role":"assistant","content":[{"type":"web_search_call","id":"ws_1"}]}"#, true),
@@ -364,7 +223,7 @@ mod tests {
         let unknown = format!(
             r#"{{"role":"tool","content":[{{"type":"function_call_output","call_id":"c","output":"{OUTCOME_UNKNOWN}"}}]}}"#
         );
-        assert!(read(&unknown).unwrap().results[0].unknown);
+        assert!(read(&unknown).unwrap().results[0].1);
     }
 
     #[test]
@@ -383,7 +242,35 @@ mod tests {
             assert!(reading.calls.is_empty() && reading.results.is_empty(), "{odd}");
             assert!(reading.rest, "{odd}");
         }
-        let nameless = read(r#"{"role":"tool","content":"done"}"#).unwrap();
-        assert_eq!((nameless.results.len(), nameless.rest), (1, false));
+        for nameless in [
+            r#"{"role":"tool","content":"done"}"#,
+            r#"{"role":"tool","content":[{"type":"new_output"}],"abide":{"form":"responses"}}"#,
+        ] {
+            let nameless = read(nameless).unwrap();
+            assert_eq!((nameless.results, nameless.rest), (vec![(String::new(), false)], false));
+        }
+    }
+
+    #[test]
+    fn of_what_stands_twice_the_last_counts() {
+        let twice = read(
+            r#"{"role":"user","role":"assistant","content":"x","content":[{"type":"text","type":"tool_use","id":"a","id":"c","name":"n"}],"abide":{"partial":true},"abide":{}}"#,
+        );
+        let calls = vec![("c".to_owned(), "n".to_owned(), MessageForm::Anthropic)];
+        let told = Told { calls, results: vec![], served: vec![], rest: true };
+        assert_eq!(twice, Some(told));
+        let result = r#"{"role":"tool","tool_call_id":"a","tool_call_id":"c","content":"x"}"#;
+        assert_eq!(read(result).unwrap().results, [("c".to_owned(), false)]);
+    }
+
+    #[test]
+    fn a_message_may_speak_by_its_voice_alone() {
+        for text in [
+            r#"{"role":"assistant","audio":{"id":"a","transcript":"hello"}}"#,
+            r#"{"role":"assistant","content":null,"audio":{"id":"a"}}"#,
+            r#"{"role":"assistant","reasoning":"hm"}"#,
+        ] {
+            assert!(read(text).unwrap().rest, "{text}");
+        }
     }
 }

@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::reading::OUTCOME_UNKNOWN;
-use super::{CallForm, Conversation, MessageForm, UnansweredCall};
-use crate::{EventLimits, Kind, NewEvent, Payload};
+use super::{CallForm, Conversation, UnansweredCall};
+use crate::{EventLimits, Kind, MessageForm, NewEvent, Payload};
 
 impl Conversation {
     /// The events that make the conversation valid: for each open call a result, in the form and

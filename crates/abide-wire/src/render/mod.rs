@@ -3,21 +3,22 @@
 mod ids;
 mod results;
 
+use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 
+use abide_model::json::mend_surrogates;
+use abide_model::message::{CallPiece, MessagePiece, PieceContent, RecordedMessage, Speaker};
 use abide_model::{Context, ContextEntry, MessageForm};
 use serde_json::value::RawValue;
 
 use self::ids::UsedIds;
 use self::results::{ResultLookup, ResultSource};
 use crate::export::boxed;
-use crate::json::mend_surrogates;
-use crate::piece::{MessagePiece, PieceContent, RecordedMessage, Speaker, begun, calls_in_words};
 use crate::write::abide::AbideWriter;
 use crate::write::anthropic::AnthropicWriter;
 use crate::write::openai::OpenAiWriter;
 use crate::write::responses::ResponsesWriter;
-use crate::write::{AnswerSpan, MessageWriter, SettledCall};
+use crate::write::{AnswerSpan, MessageWriter, SettledCall, calls_in_words};
 
 /// A context, rendered for an API.
 #[derive(Debug, Clone)]
@@ -126,7 +127,7 @@ fn walk<W: MessageWriter>(context: &Context, longest_id: usize, out: W) -> Conte
 struct OpenAnswer<'a> {
     /// Its id, if known.
     id: Option<String>,
-    pieces: Vec<MessagePiece<'a>>,
+    pieces: Vec<MessagePiece>,
     /// The recorded result of each call, in order.
     results: Vec<Option<ResultSource<'a>>>,
     /// The calls that wait for a result, by id.
@@ -146,30 +147,21 @@ struct ContextWalk<'a, W> {
 impl<'a, W: MessageWriter> ContextWalk<'a, W> {
     fn entry(&mut self, entry: &'a ContextEntry) {
         match entry {
-            ContextEntry::Message { data, .. } => {
-                if let Some(recorded) = RecordedMessage::of(data) {
-                    self.message(recorded);
-                }
-            }
+            ContextEntry::Message { message, .. } => self.message(message),
             ContextEntry::Call { data, .. } => {
                 self.close();
                 self.interrupted = false;
                 // The call becomes an answer of its own.
-                if let Some(call) = begun(data) {
+                if let Some(call) = CallPiece::begun(data) {
                     self.answer.call(&call.id);
-                    self.answer.pieces.push(MessagePiece::new(PieceContent::Call(call)));
+                    let call = PieceContent::Call(Box::new(call));
+                    self.answer.pieces.push(MessagePiece::new(call));
                 }
             }
-            ContextEntry::Result { seq, call, data, executed } => {
-                let given = match executed {
-                    true => ResultSource::Executed(data),
-                    false => ResultSource::Message { seq: *seq, data },
-                };
-                self.answer.settle(call.as_str(), given);
+            ContextEntry::Result { seq, call, result } => {
+                self.answer.settle(call.as_str(), Some((*seq, result)));
             }
-            ContextEntry::Unknown { call, .. } => {
-                self.answer.settle(call.as_str(), ResultSource::Unknown)
-            }
+            ContextEntry::Unknown { call, .. } => self.answer.settle(call.as_str(), None),
             ContextEntry::Summary { text, .. } => {
                 self.close();
                 self.interrupted = false;
@@ -178,11 +170,12 @@ impl<'a, W: MessageWriter> ContextWalk<'a, W> {
         }
     }
 
-    fn message(&mut self, mut recorded: RecordedMessage<'a>) {
-        if recorded.marks.partial {
-            cut_off(&mut recorded.pieces);
-        }
-        let calls = recorded.pieces.iter().any(|piece| matches!(piece.sort, PieceContent::Call(_)));
+    fn message(&mut self, message: &'a RecordedMessage) {
+        let recorded = match message.marks.partial {
+            true => Cow::Owned(cut_off(message)),
+            false => Cow::Borrowed(message),
+        };
+        let calls = recorded.pieces.iter().any(|piece| piece.call().is_some());
         let speaker = recorded.speaker();
         let answer = recorded.marks.answer.as_deref();
         let goes_on = speaker == Speaker::Assistant
@@ -196,7 +189,7 @@ impl<'a, W: MessageWriter> ContextWalk<'a, W> {
             Speaker::Assistant => {}
             Speaker::Instructions => self.out.instructions(&recorded),
             Speaker::User => {
-                let whole = Some(&recorded).filter(|_| !calls);
+                let whole = Some(&*recorded).filter(|_| !calls);
                 self.out.user(&recorded.pieces, whole);
             }
         }
@@ -214,7 +207,7 @@ impl<'a, W: MessageWriter> ContextWalk<'a, W> {
             }
             self.answer.pieces.push(piece.clone());
         }
-        self.answer.id = recorded.marks.answer.as_deref().map(str::to_owned);
+        self.answer.id.clone_from(&recorded.marks.answer);
         let pieces = self.answer.pieces.len() - before;
         self.answer.spans.push(AnswerSpan { recorded, pieces });
     }
@@ -227,21 +220,12 @@ impl<'a, W: MessageWriter> ContextWalk<'a, W> {
         }
         let mut calls = Vec::with_capacity(answer.results.len());
         let mut results = ResultLookup::default();
-        let called = answer.pieces.iter().filter_map(|piece| match &piece.sort {
-            PieceContent::Call(call) => Some(call),
-            _ => None,
-        });
-        for (call, given) in called.zip(&answer.results) {
+        let called = answer.pieces.iter().filter_map(MessagePiece::call);
+        for (call, given) in called.zip(answer.results) {
             let (id, name) = (self.ids.fit(&call.id), ids::name(&call.name));
             let same = id == call.id && name == call.name;
-            let result = Some(results.piece(call, given.as_ref()));
-            calls.push(SettledCall {
-                id,
-                name,
-                same,
-                answered_by: call.answered_by.clone(),
-                result,
-            });
+            let result = Some(results.piece(call, given));
+            calls.push(SettledCall { id, name, same, answered_by: &call.answered_by, result });
         }
         self.out.answer(&answer.pieces, &calls, &answer.spans);
     }
@@ -255,17 +239,22 @@ impl<'a> OpenAnswer<'a> {
     }
 
     /// Adds the result of a call. Drops a result that no call waits for.
-    fn settle(&mut self, id: &str, given: ResultSource<'a>) {
+    fn settle(&mut self, id: &str, given: Option<ResultSource<'a>>) {
         let first = self.waiting.get_mut(id).and_then(VecDeque::pop_front);
         if let Some(place) = first.and_then(|first| self.results.get_mut(first)) {
-            *place = Some(given);
+            *place = given;
         }
     }
 }
 
 /// Reduces a message that was cut off to its text. Calls in it were never made, and become a text
 /// that says so.
-fn cut_off(pieces: &mut Vec<MessagePiece<'_>>) {
-    calls_in_words(pieces);
-    pieces.retain(|piece| matches!(piece.sort, PieceContent::Text(_) | PieceContent::Refusal(_)));
+fn cut_off(message: &RecordedMessage) -> RecordedMessage {
+    let mut cut = message.clone();
+    calls_in_words(&mut cut.pieces);
+    let said = |piece: &MessagePiece| {
+        matches!(piece.sort, PieceContent::Text(_) | PieceContent::Refusal(_))
+    };
+    cut.pieces.retain(said);
+    cut
 }

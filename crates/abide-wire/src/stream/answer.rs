@@ -1,5 +1,6 @@
 //! The parser of a streamed answer of any form.
 
+use abide_model::json::mend_surrogates;
 use serde_json::value::RawValue;
 
 use super::anthropic::AnthropicParser;
@@ -12,7 +13,6 @@ use super::event::{SseEvent, SseReader};
 use super::responses::ResponsesParser;
 use super::tally::AnswerInfo;
 use crate::MessageForm;
-use crate::json::mend_surrogates;
 
 /// Parses an answer as it arrives.
 #[derive(Debug)]

@@ -1,13 +1,15 @@
 //! abide's own form: messages of blocks, each result in a message with the role `tool`.
 
 use abide_model::MessageForm;
+use abide_model::json::write_string;
+use abide_model::message::{
+    CallArguments, ImagePiece, JsonText, MessagePiece, PieceContent, RecordedMessage,
+};
 
 use super::{
     AnswerSpan, JsonList, MessageWriter, SettledCall, data_url, field, image_url, in_words,
-    outcome, text_block,
+    text_block,
 };
-use crate::json::{JsonText, write_string};
-use crate::piece::{CallArguments, ImageRef, MessagePiece, PieceContent, RecordedMessage};
 
 const FORM: MessageForm = MessageForm::Abide;
 
@@ -37,24 +39,19 @@ impl AbideWriter {
 }
 
 impl MessageWriter for AbideWriter {
-    fn instructions(&mut self, said: &RecordedMessage<'_>) {
+    fn instructions(&mut self, said: &RecordedMessage) {
         let mut blocks = JsonList::default();
         said.pieces.iter().for_each(|piece| block(&mut blocks, piece));
         self.message("system", blocks);
     }
 
-    fn user(&mut self, pieces: &[MessagePiece<'_>], _: Option<&RecordedMessage<'_>>) {
+    fn user(&mut self, pieces: &[MessagePiece], _: Option<&RecordedMessage>) {
         let mut blocks = JsonList::default();
         pieces.iter().for_each(|piece| block(&mut blocks, piece));
         self.message("user", blocks);
     }
 
-    fn answer(
-        &mut self,
-        pieces: &[MessagePiece<'_>],
-        calls: &[SettledCall<'_>],
-        _: &[AnswerSpan<'_>],
-    ) {
+    fn answer(&mut self, pieces: &[MessagePiece], calls: &[SettledCall<'_>], _: &[AnswerSpan<'_>]) {
         let mut blocks = JsonList::default();
         let mut settled = calls.iter();
         for piece in pieces {
@@ -71,9 +68,7 @@ impl MessageWriter for AbideWriter {
             match &call.arguments {
                 CallArguments::None => out.push_str("{}"),
                 CallArguments::Json(raw) => out.push_str(raw.get()),
-                CallArguments::Text(text) => {
-                    super::write_object(out, &CallArguments::Text(text.clone()))
-                }
+                text @ CallArguments::Text(_) => super::write_object(out, text),
             }
             out.push('}');
         }
@@ -82,7 +77,7 @@ impl MessageWriter for AbideWriter {
     }
 
     fn result(&mut self, call: &SettledCall<'_>) {
-        let Some(outcome) = call.result.as_ref().and_then(outcome) else { return };
+        let Some(outcome) = call.result.as_ref().and_then(MessagePiece::result) else { return };
         let mut content = JsonList::default();
         outcome.pieces.iter().for_each(|piece| block(&mut content, piece));
         let mut blocks = JsonList::default();
@@ -101,7 +96,7 @@ impl MessageWriter for AbideWriter {
     }
 }
 
-fn block(blocks: &mut JsonList, piece: &MessagePiece<'_>) {
+fn block(blocks: &mut JsonList, piece: &MessagePiece) {
     if let Some(raw) = piece.native(FORM) {
         return blocks.next().push_str(raw.get());
     }
@@ -115,13 +110,13 @@ fn block(blocks: &mut JsonList, piece: &MessagePiece<'_>) {
             text_block(blocks.next(), "thinking", "thinking", text)
         }
         PieceContent::Image(image) => write_image(blocks.next(), image),
-        PieceContent::Other => {
-            text_block(blocks.next(), "text", "text", &JsonText::from(in_words(piece.raw)))
+        PieceContent::Other(_) => {
+            text_block(blocks.next(), "text", "text", &JsonText::from(in_words(piece)))
         }
     }
 }
 
-fn write_image(out: &mut String, image: &ImageRef<'_>) {
+fn write_image(out: &mut String, image: &ImagePiece) {
     out.push_str("{\"type\":\"image\",\"source\":{\"type\":\"");
     let url = image_url(image).unwrap_or_default();
     if let Some((sort, base64)) = data_url(&url) {

@@ -4,14 +4,16 @@
 mod turn;
 
 use abide_model::MessageForm;
+use abide_model::json::{RawFields, write_string};
+use abide_model::message::{
+    ImagePiece, JsonText, MessagePiece, PieceContent, RecordedMessage, Speaker,
+};
 
 use self::turn::{AnthropicTurn, TurnBlock};
 use super::{
     AnswerSpan, JsonList, MessageWriter, SettledCall, data_url, field, image_in_words, in_words,
-    is_web, outcome, text_block, write_object,
+    is_web, raw, text_block, write_object,
 };
-use crate::json::{JsonText, RawFields, write_string};
-use crate::piece::{ImageRef, MessagePiece, PieceContent, RecordedMessage, Speaker};
 
 const FORM: MessageForm = MessageForm::Anthropic;
 
@@ -60,7 +62,7 @@ impl AnthropicWriter {
         }
     }
 
-    fn said(&mut self, role: Speaker, piece: &MessagePiece<'_>) {
+    fn said(&mut self, role: Speaker, piece: &MessagePiece) {
         match &piece.sort {
             PieceContent::Thinking { signature, .. } => {
                 let signed = signature.as_ref().is_some_and(|signature| !signature.is_blank());
@@ -73,7 +75,7 @@ impl AnthropicWriter {
             _ => {
                 if let Some(block) = shown(piece, role) {
                     let served =
-                        matches!(piece.sort, PieceContent::Other) && role == Speaker::Assistant;
+                        matches!(piece.sort, PieceContent::Other(_)) && role == Speaker::Assistant;
                     self.next(
                         role,
                         if served { TurnBlock::other(block) } else { TurnBlock::plain(block) },
@@ -85,7 +87,7 @@ impl AnthropicWriter {
 }
 
 impl MessageWriter for AnthropicWriter {
-    fn instructions(&mut self, said: &RecordedMessage<'_>) {
+    fn instructions(&mut self, said: &RecordedMessage) {
         for piece in &said.pieces {
             match &piece.sort {
                 PieceContent::Image(_) => self.said(Speaker::User, piece),
@@ -100,16 +102,11 @@ impl MessageWriter for AnthropicWriter {
         }
     }
 
-    fn user(&mut self, pieces: &[MessagePiece<'_>], _: Option<&RecordedMessage<'_>>) {
+    fn user(&mut self, pieces: &[MessagePiece], _: Option<&RecordedMessage>) {
         pieces.iter().for_each(|piece| self.said(Speaker::User, piece));
     }
 
-    fn answer(
-        &mut self,
-        pieces: &[MessagePiece<'_>],
-        calls: &[SettledCall<'_>],
-        _: &[AnswerSpan<'_>],
-    ) {
+    fn answer(&mut self, pieces: &[MessagePiece], calls: &[SettledCall<'_>], _: &[AnswerSpan<'_>]) {
         // Trailing reasoning of the previous answer led to nothing.
         if let Some(turn) = self.turns.last_mut() {
             turn.drop_thoughts();
@@ -152,7 +149,7 @@ impl MessageWriter for AnthropicWriter {
 
     fn result(&mut self, call: &SettledCall<'_>) {
         let Some(piece) = &call.result else { return };
-        let Some(outcome) = outcome(piece) else { return };
+        let Some(outcome) = piece.result() else { return };
         let failed = outcome.ok == Some(false);
         let native = piece.native(FORM);
         let mut content = JsonList::default();
@@ -161,7 +158,7 @@ impl MessageWriter for AnthropicWriter {
             let block = match native_in_result(piece).filter(|_| native.is_some() && !failed) {
                 Some(raw) => Some(raw.to_owned()),
                 None => {
-                    let block = shown(piece, Speaker::Instructions.when_image(piece));
+                    let block = shown(piece, speaker_in_result(piece));
                     let known = piece.raw.is_none() || piece.native(FORM).is_some();
                     as_it_is &= block.is_some() && known;
                     block
@@ -182,7 +179,7 @@ impl MessageWriter for AnthropicWriter {
         let mut out = "{\"type\":\"tool_result\"".to_owned();
         field(&mut out, "tool_use_id", &call.id);
         if failed && content.is_empty() {
-            text_block(content.next(), "text", "text", &JsonText::Plain(FAILED.into()));
+            text_block(content.next(), "text", "text", &JsonText::from(FAILED));
         }
         if !content.is_empty() {
             out.push_str(",\"content\":");
@@ -200,8 +197,8 @@ impl MessageWriter for AnthropicWriter {
 const FAILED: &str = "failed";
 
 /// A block, neither text nor image, that a result may contain unchanged.
-fn native_in_result<'a>(piece: &MessagePiece<'a>) -> Option<&'a str> {
-    let raw = piece.raw.filter(|_| matches!(piece.sort, PieceContent::Other))?.get();
+fn native_in_result(piece: &MessagePiece) -> Option<&str> {
+    let raw = piece.raw.as_ref().filter(|_| matches!(piece.sort, PieceContent::Other(_)))?.get();
     let sort = RawFields::of(raw)?.decoded("type")?;
     (sort == "tool_reference").then_some(raw)
 }
@@ -213,15 +210,17 @@ fn is_words(block: &str) -> bool {
         .is_some_and(|sort| sort == "text")
 }
 
-impl Speaker {
-    /// In results, images are written as in user messages; other blocks only as text.
-    fn when_image(self, piece: &MessagePiece<'_>) -> Self {
-        if matches!(piece.sort, PieceContent::Image(_)) { Self::User } else { self }
+/// Whose block a piece of a result is written as: images as in user messages, other blocks only as
+/// text.
+const fn speaker_in_result(piece: &MessagePiece) -> Speaker {
+    match piece.sort {
+        PieceContent::Image(_) => Speaker::User,
+        _ => Speaker::Instructions,
     }
 }
 
 /// A piece as a block that is valid for this role; `None` if it is blank.
-fn shown(piece: &MessagePiece<'_>, role: Speaker) -> Option<String> {
+fn shown(piece: &MessagePiece, role: Speaker) -> Option<String> {
     let mut out = String::new();
     match &piece.sort {
         PieceContent::Text(text) if text.is_blank() => return None,
@@ -238,11 +237,11 @@ fn shown(piece: &MessagePiece<'_>, role: Speaker) -> Option<String> {
             text_block(&mut out, "text", "text", text);
         }
         PieceContent::Image(image) => write_image(&mut out, piece, image),
-        PieceContent::Other if native_other(piece, role) => {
-            out.push_str(piece.raw.map(|raw| raw.get()).unwrap_or_default());
+        PieceContent::Other(_) if native_other(piece, role) => {
+            out.push_str(raw(piece));
         }
-        PieceContent::Other | PieceContent::Call(_) | PieceContent::Result(_) => {
-            let words = in_words(piece.raw);
+        PieceContent::Other(_) | PieceContent::Call(_) | PieceContent::Result(_) => {
+            let words = in_words(piece);
             if words.trim().is_empty() {
                 return None;
             }
@@ -253,7 +252,7 @@ fn shown(piece: &MessagePiece<'_>, role: Speaker) -> Option<String> {
 }
 
 /// Whether this block, which abide does not parse, is valid for this role unchanged.
-fn native_other(piece: &MessagePiece<'_>, role: Speaker) -> bool {
+fn native_other(piece: &MessagePiece, role: Speaker) -> bool {
     let Some(fields) = piece.native(FORM).and_then(|raw| RawFields::of(raw.get())) else {
         return false;
     };
@@ -275,8 +274,8 @@ fn native_other(piece: &MessagePiece<'_>, role: Speaker) -> bool {
 /// The image types that the API accepts.
 const IMAGES: [&str; 4] = ["image/jpeg", "image/png", "image/gif", "image/webp"];
 
-fn write_image(out: &mut String, piece: &MessagePiece<'_>, image: &ImageRef<'_>) {
-    let data = |out: &mut String, sort: &str, base64: &JsonText<'_>| {
+fn write_image(out: &mut String, piece: &MessagePiece, image: &ImagePiece) {
+    let data = |out: &mut String, sort: &str, base64: &JsonText| {
         out.push_str("{\"type\":\"image\",\"source\":{\"type\":\"base64\"");
         field(out, "media_type", sort);
         out.push_str(",\"data\":");
@@ -284,7 +283,7 @@ fn write_image(out: &mut String, piece: &MessagePiece<'_>, image: &ImageRef<'_>)
         out.push_str("}}");
     };
     match image {
-        ImageRef::Data { media_type, base64 } => {
+        ImagePiece::Data { media_type, base64 } => {
             let sort = media_type.decoded();
             match piece.native(FORM) {
                 _ if !IMAGES.contains(&&*sort) => {}
@@ -292,11 +291,11 @@ fn write_image(out: &mut String, piece: &MessagePiece<'_>, image: &ImageRef<'_>)
                 None => return data(out, &sort, base64),
             }
         }
-        ImageRef::Url(url) => {
+        ImagePiece::Url(url) => {
             let url = url.decoded();
             match (data_url(&url), piece.native(FORM)) {
                 (Some((sort, base64)), _) if IMAGES.contains(&sort) => {
-                    return data(out, sort, &JsonText::Plain(base64.into()));
+                    return data(out, sort, &JsonText::from(base64.to_owned()));
                 }
                 (None, Some(raw)) if is_web(&url) => return out.push_str(raw.get()),
                 (None, None) if is_web(&url) => {

@@ -7,27 +7,25 @@ pub(crate) mod responses;
 
 use std::borrow::Cow;
 
-use abide_model::{EventLimits, Payload};
-use serde_json::value::RawValue;
-
-use crate::json::{JsonText, RawFields, write_string};
-use crate::piece::{
-    CallArguments, CallResultRef, ImageRef, MessagePiece, PieceContent, RecordedMessage,
+use abide_model::json::{RawFields, write_string};
+use abide_model::message::{
+    CallArguments, ImagePiece, JsonText, MessagePiece, PieceContent, RecordedMessage,
 };
+use abide_model::{EventLimits, Payload};
 
 /// Writes a conversation, given in order, as messages of one form.
 pub(crate) trait MessageWriter {
     /// Writes instructions (system or developer messages).
-    fn instructions(&mut self, said: &RecordedMessage<'_>);
+    fn instructions(&mut self, said: &RecordedMessage);
 
     /// Writes a user message. `whole` is the recorded message if the pieces are all of it.
-    fn user(&mut self, pieces: &[MessagePiece<'_>], whole: Option<&RecordedMessage<'_>>);
+    fn user(&mut self, pieces: &[MessagePiece], whole: Option<&RecordedMessage>);
 
     /// Writes an answer of the model. `calls` are its calls in order. `spans` are the messages that
     /// the pieces come from, in order, if known.
     fn answer(
         &mut self,
-        pieces: &[MessagePiece<'_>],
+        pieces: &[MessagePiece],
         calls: &[SettledCall<'_>],
         spans: &[AnswerSpan<'_>],
     );
@@ -39,7 +37,7 @@ pub(crate) trait MessageWriter {
 /// A recorded message that is part of an answer.
 #[derive(Debug)]
 pub(crate) struct AnswerSpan<'a> {
-    pub(crate) recorded: RecordedMessage<'a>,
+    pub(crate) recorded: Cow<'a, RecordedMessage>,
     /// How many of the answer's pieces come from it.
     pub(crate) pieces: usize,
 }
@@ -52,9 +50,9 @@ pub(crate) struct SettledCall<'a> {
     /// These are the id and name it came with.
     pub(crate) same: bool,
     /// The type of its result's item in Responses.
-    pub(crate) answered_by: Cow<'a, str>,
+    pub(crate) answered_by: &'a str,
     /// Its result, if it follows the call.
-    pub(crate) result: Option<MessagePiece<'a>>,
+    pub(crate) result: Option<MessagePiece>,
 }
 
 /// A JSON array being written.
@@ -94,7 +92,7 @@ pub(crate) fn field(out: &mut String, name: &str, text: &str) {
 }
 
 /// Writes a block with one text: `{"type":…,"text":…}`.
-pub(crate) fn text_block(out: &mut String, sort: &str, name: &str, text: &JsonText<'_>) {
+pub(crate) fn text_block(out: &mut String, sort: &str, name: &str, text: &JsonText) {
     out.push_str("{\"type\":\"");
     out.push_str(sort);
     out.push_str("\",\"");
@@ -105,7 +103,7 @@ pub(crate) fn text_block(out: &mut String, sort: &str, name: &str, text: &JsonTe
 }
 
 /// Writes arguments as an object. Anything else becomes the text of its field `raw`.
-pub(crate) fn write_object(out: &mut String, arguments: &CallArguments<'_>) {
+pub(crate) fn write_object(out: &mut String, arguments: &CallArguments) {
     match arguments {
         CallArguments::None => out.push_str("{}"),
         CallArguments::Json(raw) if raw.get().starts_with('{') => out.push_str(raw.get()),
@@ -128,7 +126,7 @@ pub(crate) fn write_object(out: &mut String, arguments: &CallArguments<'_>) {
 }
 
 /// Writes arguments as a string of JSON.
-pub(crate) fn write_arguments(out: &mut String, arguments: &CallArguments<'_>) {
+pub(crate) fn write_arguments(out: &mut String, arguments: &CallArguments) {
     match arguments {
         CallArguments::Text(text) => text.write(out),
         arguments => write_string(out, &arguments.text()),
@@ -139,26 +137,43 @@ pub(crate) fn write_arguments(out: &mut String, arguments: &CallArguments<'_>) {
 const SHOWN: usize = 2000;
 
 /// Describes a block that the form cannot express.
-pub(crate) fn in_words(raw: Option<&RawValue>) -> String {
-    let Some(raw) = raw else { return String::new() };
-    if raw.get().len() < SHOWN || raw.get().chars().nth(SHOWN - 1).is_none() {
-        return raw.get().to_owned();
+pub(crate) fn in_words(piece: &MessagePiece) -> String {
+    let raw = raw(piece);
+    if raw.len() < SHOWN || raw.chars().nth(SHOWN - 1).is_none() {
+        return raw.to_owned();
     }
-    let sort = RawFields::of(raw.get()).and_then(|fields| fields.decoded("type"));
+    let sort = RawFields::of(raw).and_then(|fields| fields.decoded("type"));
     let sort: String = sort.as_deref().unwrap_or("unknown").chars().take(64).collect();
-    format!("[a block of the type {sort}, of {} bytes, is not shown]", raw.get().len())
+    format!("[a block of the type {sort}, of {} bytes, is not shown]", raw.len())
+}
+
+/// The raw block of a piece; empty if it has none.
+pub(crate) fn raw(piece: &MessagePiece) -> &str {
+    piece.raw.as_ref().map_or("", |raw| raw.get())
+}
+
+/// Replaces calls that were cut off, and so never made, by a text that says so.
+pub(crate) fn calls_in_words(pieces: &mut [MessagePiece]) {
+    for piece in pieces {
+        if let PieceContent::Call(call) = &piece.sort {
+            let arguments = call.arguments.text();
+            let text =
+                format!("[cut off before it was made: a call of {} with {arguments}]", call.name);
+            *piece = MessagePiece::text(text);
+        }
+    }
 }
 
 /// Describes an image that the form cannot express.
-pub(crate) fn image_in_words(image: &ImageRef<'_>) -> String {
+pub(crate) fn image_in_words(image: &ImagePiece) -> String {
     match image {
-        ImageRef::Url(url) => {
+        ImagePiece::Url(url) => {
             let url = url.decoded();
             let start: String = url.chars().take(100).collect();
             let more = if start.len() < url.len() { "…" } else { "" };
             format!("[an image is not shown: {start}{more}]")
         }
-        ImageRef::Data { media_type, .. } => {
+        ImagePiece::Data { media_type, .. } => {
             let sort: String = media_type.decoded().chars().take(64).collect();
             format!("[an image of the type {sort} is not shown]")
         }
@@ -177,21 +192,13 @@ pub(crate) fn is_web(url: &str) -> bool {
 }
 
 /// The URL of an image for OpenAI; `None` if OpenAI would not accept it.
-pub(crate) fn image_url(image: &ImageRef<'_>) -> Option<String> {
+pub(crate) fn image_url(image: &ImagePiece) -> Option<String> {
     let url = match image {
-        ImageRef::Url(url) => url.decoded().into_owned(),
-        ImageRef::Data { media_type, base64 } => {
+        ImagePiece::Url(url) => url.decoded().into_owned(),
+        ImagePiece::Data { media_type, base64 } => {
             format!("data:{};base64,{}", media_type.decoded(), base64.decoded())
         }
     };
     let fits = is_web(&url) || data_url(&url).is_some_and(|(sort, _)| sort.starts_with("image/"));
     fits.then_some(url)
-}
-
-/// The result in a piece, if it is one.
-pub(crate) fn outcome<'p, 'a>(piece: &'p MessagePiece<'a>) -> Option<&'p CallResultRef<'a>> {
-    match &piece.sort {
-        PieceContent::Result(outcome) => Some(outcome),
-        _ => None,
-    }
 }

@@ -1,13 +1,16 @@
 //! OpenAI's Chat Completions: one message per result, images only in user messages.
 
 use abide_model::MessageForm;
+use abide_model::json::{RawFields, write_string};
+use abide_model::message::{
+    CallArguments, ImagePiece, JsonText, MessagePiece, PieceContent, RecordedMessage, Speaker,
+    TypeField, UnreadPiece,
+};
 
 use super::{
     AnswerSpan, JsonList, MessageWriter, SettledCall, field, image_in_words, image_url, in_words,
-    outcome, text_block, write_arguments,
+    raw, text_block, write_arguments,
 };
-use crate::json::{JsonText, RawFields, list, write_string};
-use crate::piece::{CallArguments, ImageRef, MessagePiece, PieceContent, RecordedMessage, Speaker};
 
 const FORM: MessageForm = MessageForm::OpenAi;
 
@@ -23,7 +26,7 @@ impl OpenAiWriter {
         std::mem::take(&mut self.messages)
     }
 
-    fn message(&mut self, role: &str, content: ChatContent<'_>) {
+    fn message(&mut self, role: &str, content: ChatContent) {
         if content.blocks.is_empty() {
             return;
         }
@@ -34,20 +37,21 @@ impl OpenAiWriter {
     }
 
     /// Writes images that are not allowed in their own message as a user message.
-    fn images(&mut self, images: Vec<&MessagePiece<'_>>, of: &str) {
+    fn images(&mut self, images: Vec<&MessagePiece>, of: &'static str) {
         if images.is_empty() {
             return;
         }
         let mut content = ChatContent::default();
-        let intro = MessagePiece::text(of);
-        content.add(&intro, Speaker::User);
+        content.add(&MessagePiece::text(of), Speaker::User);
         images.into_iter().for_each(|piece| content.add(piece, Speaker::User));
         self.message("user", content);
     }
 
     /// Writes a result and returns its images.
-    fn tool<'p, 'a>(&mut self, call: &'p SettledCall<'a>) -> Vec<&'p MessagePiece<'a>> {
-        let Some(outcome) = call.result.as_ref().and_then(outcome) else { return Vec::new() };
+    fn tool<'p>(&mut self, call: &'p SettledCall<'_>) -> Vec<&'p MessagePiece> {
+        let Some(outcome) = call.result.as_ref().and_then(MessagePiece::result) else {
+            return Vec::new();
+        };
         let (images, others): (Vec<_>, Vec<_>) =
             outcome.pieces.iter().partition(|piece| is_shown_image(piece));
         let mut content = ChatContent::default();
@@ -70,12 +74,12 @@ const IMAGES_FOLLOW: &str = "(see the images in the next message of the user)";
 const OF_RESULTS: &str = "Images from the results above:";
 const OF_MODEL: &str = "Images from the message above:";
 
-fn is_shown_image(piece: &MessagePiece<'_>) -> bool {
+fn is_shown_image(piece: &MessagePiece) -> bool {
     matches!(&piece.sort, PieceContent::Image(image) if image_url(image).is_some())
 }
 
 impl MessageWriter for OpenAiWriter {
-    fn instructions(&mut self, said: &RecordedMessage<'_>) {
+    fn instructions(&mut self, said: &RecordedMessage) {
         if as_it_is(said, &[]) {
             self.messages.push(said.as_it_came().into_owned());
             return;
@@ -88,7 +92,7 @@ impl MessageWriter for OpenAiWriter {
         self.images(said.pieces.iter().filter(|piece| is_shown_image(piece)).collect(), OF_MODEL);
     }
 
-    fn user(&mut self, pieces: &[MessagePiece<'_>], whole: Option<&RecordedMessage<'_>>) {
+    fn user(&mut self, pieces: &[MessagePiece], whole: Option<&RecordedMessage>) {
         if let Some(said) = whole.filter(|said| said.role == "user" && as_it_is(said, &[])) {
             self.messages.push(said.as_it_came().into_owned());
             return;
@@ -100,12 +104,12 @@ impl MessageWriter for OpenAiWriter {
 
     fn answer(
         &mut self,
-        pieces: &[MessagePiece<'_>],
+        pieces: &[MessagePiece],
         calls: &[SettledCall<'_>],
         spans: &[AnswerSpan<'_>],
     ) {
         let whole = match spans {
-            [span] => Some(&span.recorded),
+            [span] => Some(&*span.recorded),
             _ => None,
         };
         if let Some(said) = whole.filter(|said| said.role == "assistant" && as_it_is(said, calls)) {
@@ -127,7 +131,7 @@ impl MessageWriter for OpenAiWriter {
     }
 }
 
-fn assistant(pieces: &[MessagePiece<'_>], calls: &[SettledCall<'_>]) -> Option<String> {
+fn assistant(pieces: &[MessagePiece], calls: &[SettledCall<'_>]) -> Option<String> {
     let mut content = ChatContent::default();
     let (mut refusals, mut thoughts) = (Vec::new(), Vec::new());
     let mut tool_calls = JsonList::default();
@@ -189,24 +193,22 @@ fn is_entry(raw: &str) -> bool {
 }
 
 /// Whether the API accepts this message unchanged.
-fn as_it_is(said: &RecordedMessage<'_>, calls: &[SettledCall<'_>]) -> bool {
-    let fields = &said.fields;
+fn as_it_is(said: &RecordedMessage, calls: &[SettledCall<'_>]) -> bool {
+    let shape = said.shape;
     let whole = said.forms.has(FORM)
         && !said.marks.partial
-        && fields.any("function_call").is_none()
-        && fields.any("type").is_none()
+        && !shape.function_call
+        && shape.sort == TypeField::None
         && calls.iter().all(|call| call.same);
     if !whole {
         return false;
     }
-    let listed = fields.any("tool_calls").map(|raw| list(raw).map_or(0, |list| list.len()));
-    let blocks = fields.get("content").and_then(list).map(|list| list.len());
     let refused =
         said.pieces.iter().filter(|piece| matches!(piece.sort, PieceContent::Refusal(_))).count();
-    if listed.is_some_and(|count| count == 0 || count != calls.len())
-        || blocks == Some(0)
+    if shape.tool_calls.is_some_and(|count| count == 0 || count != calls.len())
+        || shape.blocks == Some(0)
         || refused > 1
-        || (refused == 1 && blocks.is_some())
+        || (refused == 1 && shape.blocks.is_some())
     {
         return false;
     }
@@ -225,9 +227,9 @@ fn as_it_is(said: &RecordedMessage<'_>, calls: &[SettledCall<'_>]) -> bool {
                     && piece.native(FORM).is_some_and(|raw| is_entry(raw.get()))
             }
             PieceContent::Image(_) => speaker == Speaker::User && is_shown_image(piece),
-            PieceContent::Other => match speaker {
+            PieceContent::Other(what) => match speaker {
                 Speaker::User => native_other(piece),
-                Speaker::Assistant => is_audio(said, piece),
+                Speaker::Assistant => matches!(what, UnreadPiece::Audio),
                 Speaker::Instructions => false,
             },
             PieceContent::Result(_) => false,
@@ -236,14 +238,8 @@ fn as_it_is(said: &RecordedMessage<'_>, calls: &[SettledCall<'_>]) -> bool {
     fits && something
 }
 
-/// Whether this is the message's audio.
-fn is_audio(said: &RecordedMessage<'_>, piece: &MessagePiece<'_>) -> bool {
-    let (audio, raw) = (said.fields.get("audio"), piece.raw);
-    audio.zip(raw).is_some_and(|(audio, raw)| std::ptr::eq(audio, raw))
-}
-
 /// Whether this is a part that abide does not parse but that is valid in a user message.
-fn native_other(piece: &MessagePiece<'_>) -> bool {
+fn native_other(piece: &MessagePiece) -> bool {
     let fields = piece.native(FORM).and_then(|raw| RawFields::of(raw.get()));
     let sort = fields.and_then(|fields| fields.decoded("type"));
     sort.is_some_and(|sort| !matches!(&*sort, "text" | "image_url" | "refusal"))
@@ -251,14 +247,14 @@ fn native_other(piece: &MessagePiece<'_>) -> bool {
 
 /// The content of a message: a string if it is one text, otherwise parts.
 #[derive(Default)]
-struct ChatContent<'p> {
+struct ChatContent {
     blocks: JsonList,
     /// The text, if it is the only part.
-    only: Option<JsonText<'p>>,
+    only: Option<JsonText>,
 }
 
-impl<'p> ChatContent<'p> {
-    fn add(&mut self, piece: &'p MessagePiece<'_>, speaker: Speaker) {
+impl ChatContent {
+    fn add(&mut self, piece: &MessagePiece, speaker: Speaker) {
         let text = match &piece.sort {
             PieceContent::Text(text) | PieceContent::Refusal(text) if text.is_blank() => return,
             PieceContent::Text(text) => {
@@ -274,12 +270,12 @@ impl<'p> ChatContent<'p> {
                 return self.image(piece, image);
             }
             PieceContent::Image(image) => image_in_words(image).into(),
-            PieceContent::Other if speaker == Speaker::User && native_other(piece) => {
+            PieceContent::Other(_) if speaker == Speaker::User && native_other(piece) => {
                 self.only = None;
-                self.blocks.next().push_str(piece.raw.map(|raw| raw.get()).unwrap_or_default());
+                self.blocks.next().push_str(raw(piece));
                 return;
             }
-            PieceContent::Other => in_words(piece.raw).into(),
+            PieceContent::Other(_) => in_words(piece).into(),
             PieceContent::Thinking { .. } | PieceContent::Call(_) | PieceContent::Result(_) => {
                 return;
             }
@@ -288,7 +284,7 @@ impl<'p> ChatContent<'p> {
         self.only = (self.blocks.count == 1).then_some(text);
     }
 
-    fn image(&mut self, piece: &MessagePiece<'_>, image: &ImageRef<'_>) {
+    fn image(&mut self, piece: &MessagePiece, image: &ImagePiece) {
         self.only = None;
         let out = self.blocks.next();
         match (image_url(image), piece.native(FORM)) {

@@ -1,17 +1,19 @@
 //! OpenAI's Responses: messages, calls and results as items of one list.
 
 use abide_model::MessageForm;
+use abide_model::json::{RawFields, write_string};
+use abide_model::message::{
+    CallArguments, CallPiece, JsonText, MessagePiece, PieceContent, RecordedMessage, Speaker,
+    TypeField, is_part,
+};
 
 use super::{
     AnswerSpan, JsonList, MessageWriter, SettledCall, field, image_in_words, image_url, in_words,
-    outcome, text_block, write_arguments,
-};
-use crate::json::{JsonText, RawFields, write_string};
-use crate::piece::{
-    CallArguments, CallRef, FUNCTION_OUTPUT, MessagePiece, PieceContent, RecordedMessage, Speaker,
+    raw, text_block, write_arguments,
 };
 
 const FORM: MessageForm = MessageForm::Responses;
+const FUNCTION_OUTPUT: &str = CallPiece::FUNCTION_OUTPUT;
 const CUSTOM_OUTPUT: &str = "custom_tool_call_output";
 
 /// Writes Responses items.
@@ -78,7 +80,7 @@ impl ResponsesWriter {
         }
     }
 
-    fn images(&mut self, pieces: &[MessagePiece<'_>]) {
+    fn images(&mut self, pieces: &[MessagePiece]) {
         let mut parts = JsonList::default();
         for piece in pieces.iter().filter(|piece| is_shown_image(piece)) {
             part(&mut parts, piece, Speaker::User);
@@ -89,7 +91,7 @@ impl ResponsesWriter {
     }
 }
 
-fn is_shown_image(piece: &MessagePiece<'_>) -> bool {
+fn is_shown_image(piece: &MessagePiece) -> bool {
     matches!(&piece.sort, PieceContent::Image(image) if image_url(image).is_some())
 }
 
@@ -102,9 +104,9 @@ fn message(role: &str, parts: &mut JsonList) -> Option<String> {
 }
 
 /// Writes a piece as a part that is valid for this speaker. Skips blank pieces.
-fn part(parts: &mut JsonList, piece: &MessagePiece<'_>, speaker: Speaker) {
+fn part(parts: &mut JsonList, piece: &MessagePiece, speaker: Speaker) {
     let sort = if speaker == Speaker::Assistant { "output_text" } else { "input_text" };
-    let text: JsonText<'_> = match &piece.sort {
+    let text: JsonText = match &piece.sort {
         PieceContent::Text(text) | PieceContent::Refusal(text) if text.is_blank() => return,
         PieceContent::Text(text) => {
             if let Some(raw) = piece.native(FORM).filter(|raw| is_of_type(raw.get(), sort)) {
@@ -128,10 +130,10 @@ fn part(parts: &mut JsonList, piece: &MessagePiece<'_>, speaker: Speaker) {
             }
             None => image_in_words(image).into(),
         },
-        PieceContent::Other if speaker == Speaker::User && native_part(piece) => {
-            return parts.next().push_str(piece.raw.map(|raw| raw.get()).unwrap_or_default());
+        PieceContent::Other(_) if speaker == Speaker::User && native_part(piece) => {
+            return parts.next().push_str(raw(piece));
         }
-        PieceContent::Other => in_words(piece.raw).into(),
+        PieceContent::Other(_) => in_words(piece).into(),
         PieceContent::Thinking { .. } | PieceContent::Call(_) | PieceContent::Result(_) => return,
     };
     text_block(parts.next(), sort, "text", &text);
@@ -143,7 +145,7 @@ fn is_of_type(raw: &str, sort: &str) -> bool {
 }
 
 /// Whether this is a part that abide does not parse but that is valid in a user message.
-fn native_part(piece: &MessagePiece<'_>) -> bool {
+fn native_part(piece: &MessagePiece) -> bool {
     let native = piece.native(FORM).and_then(|raw| RawFields::of(raw.get()));
     let Some(fields) = native else { return false };
     match fields.decoded("type").as_deref() {
@@ -154,26 +156,25 @@ fn native_part(piece: &MessagePiece<'_>) -> bool {
 }
 
 /// Whether the API accepts this message unchanged.
-fn as_it_is(said: &RecordedMessage<'_>) -> bool {
+fn as_it_is(said: &RecordedMessage) -> bool {
     let speaker = said.speaker();
     let sort = if speaker == Speaker::Assistant { "output_text" } else { "input_text" };
     // With another type the API takes it for another item, whatever its fields.
-    let is_message = said.fields.any("type").is_none()
-        || said.fields.decoded("type").is_some_and(|sort| sort == "message");
+    let is_message = said.shape.sort != TypeField::Other;
     let whole = is_message
         && said.forms.has(FORM)
         && said.item.is_none()
         && !said.marks.partial
         && !said.pieces.is_empty()
-        && matches!(&*said.role, "user" | "assistant" | "system" | "developer");
+        && matches!(said.role.as_str(), "user" | "assistant" | "system" | "developer");
     whole
         && said.pieces.iter().all(|piece| match &piece.sort {
             PieceContent::Text(text) => {
-                !text.is_blank() && piece.raw.is_none_or(|raw| is_of_type(raw.get(), sort))
+                !text.is_blank() && piece.raw.as_ref().is_none_or(|raw| is_of_type(raw.get(), sort))
             }
             PieceContent::Refusal(text) => speaker == Speaker::Assistant && !text.is_blank(),
             PieceContent::Image(_) => speaker == Speaker::User && is_shown_image(piece),
-            PieceContent::Other => speaker == Speaker::User && native_part(piece),
+            PieceContent::Other(_) => speaker == Speaker::User && native_part(piece),
             PieceContent::Thinking { .. } | PieceContent::Call(_) | PieceContent::Result(_) => {
                 false
             }
@@ -181,7 +182,7 @@ fn as_it_is(said: &RecordedMessage<'_>) -> bool {
 }
 
 impl MessageWriter for ResponsesWriter {
-    fn instructions(&mut self, said: &RecordedMessage<'_>) {
+    fn instructions(&mut self, said: &RecordedMessage) {
         if as_it_is(said) {
             return self.push(said.as_it_came().into_owned());
         }
@@ -196,7 +197,7 @@ impl MessageWriter for ResponsesWriter {
         self.images(&said.pieces);
     }
 
-    fn user(&mut self, pieces: &[MessagePiece<'_>], whole: Option<&RecordedMessage<'_>>) {
+    fn user(&mut self, pieces: &[MessagePiece], whole: Option<&RecordedMessage>) {
         if let Some(said) = whole.filter(|said| said.role == "user" && as_it_is(said)) {
             return self.push(said.as_it_came().into_owned());
         }
@@ -209,7 +210,7 @@ impl MessageWriter for ResponsesWriter {
 
     fn answer(
         &mut self,
-        pieces: &[MessagePiece<'_>],
+        pieces: &[MessagePiece],
         calls: &[SettledCall<'_>],
         spans: &[AnswerSpan<'_>],
     ) {
@@ -229,7 +230,7 @@ impl MessageWriter for ResponsesWriter {
             if said.role == "assistant" && as_it_is(said) {
                 self.flush(&mut parts);
                 // A message without a type did not come from the API.
-                if said.fields.any("type").is_none() {
+                if said.shape.sort == TypeField::None {
                     self.reasoning.clear();
                 }
                 self.push_native(&said.as_it_came());
@@ -261,7 +262,7 @@ impl ResponsesWriter {
     /// Writes a piece of an answer. Texts are collected into one message.
     fn said<'c>(
         &mut self,
-        piece: &MessagePiece<'_>,
+        piece: &MessagePiece,
         parts: &mut JsonList,
         settled: &mut std::slice::Iter<'c, SettledCall<'_>>,
         outputs: &mut Vec<&'c str>,
@@ -272,7 +273,7 @@ impl ResponsesWriter {
                 self.flush(parts);
                 match piece.native(FORM).filter(|_| stays(call, settled)) {
                     Some(raw) => {
-                        outputs.push(&settled.answered_by);
+                        outputs.push(settled.answered_by);
                         self.push_native(raw.get());
                     }
                     None => {
@@ -288,7 +289,7 @@ impl ResponsesWriter {
                 }
             }
             _ if is_shown_image(piece) => {}
-            PieceContent::Other => match native_item(piece) {
+            PieceContent::Other(_) => match native_item(piece) {
                 Some(item) => {
                     self.flush(parts);
                     self.push_native(item);
@@ -302,11 +303,12 @@ impl ResponsesWriter {
     /// Writes the result of a call as an item of type `sort`.
     fn output(&mut self, call: &SettledCall<'_>, sort: &str) {
         let Some(piece) = &call.result else { return };
-        let Some(outcome) = outcome(piece) else { return };
+        let Some(outcome) = piece.result() else { return };
         let plain = sort == FUNCTION_OUTPUT || sort == CUSTOM_OUTPUT;
-        let fits = |piece: &MessagePiece<'_>| match &piece.sort {
+        let fits = |piece: &MessagePiece| match &piece.sort {
             PieceContent::Text(text) => {
-                !text.is_blank() && piece.raw.is_none_or(|raw| is_of_type(raw.get(), "input_text"))
+                !text.is_blank()
+                    && piece.raw.as_ref().is_none_or(|raw| is_of_type(raw.get(), "input_text"))
             }
             PieceContent::Image(_) => is_shown_image(piece),
             _ => false,
@@ -335,16 +337,16 @@ impl ResponsesWriter {
     }
 }
 
-fn is_blank(piece: &MessagePiece<'_>) -> bool {
+fn is_blank(piece: &MessagePiece) -> bool {
     matches!(&piece.sort, PieceContent::Text(text) if text.is_blank())
 }
 
 /// An item from the API that abide does not parse.
-fn native_item<'a>(piece: &MessagePiece<'a>) -> Option<&'a str> {
+fn native_item(piece: &MessagePiece) -> Option<&str> {
     let raw = piece.native(FORM)?.get();
     let fields = RawFields::of(raw)?;
     let sort = fields.decoded("type").filter(|sort| !sort.is_empty())?;
-    let part = crate::forms::is_part(&sort) || matches!(&*sort, "message" | "text");
+    let part = is_part(&sort) || matches!(&*sort, "message" | "text");
     // The API rejects an item with a `call_id` but no output.
     let called = sort.ends_with("_call") && fields.any("call_id").is_some();
     let paired = called
@@ -355,11 +357,11 @@ fn native_item<'a>(piece: &MessagePiece<'a>) -> Option<&'a str> {
 
 /// Whether the call can be written as its original item: it must be as the API sent it and, if it
 /// is not a function call, have a result of the matching type.
-fn stays(call: &CallRef<'_>, settled: &SettledCall<'_>) -> bool {
+fn stays(call: &CallPiece, settled: &SettledCall<'_>) -> bool {
     let text = matches!(call.arguments, CallArguments::Text(_));
     let result = settled.result.as_ref();
     settled.same
-        && match &*settled.answered_by {
+        && match settled.answered_by {
             FUNCTION_OUTPUT | CUSTOM_OUTPUT => text,
             sort => result.is_none_or(|result| {
                 result.native(FORM).is_some_and(|raw| is_of_type(raw.get(), sort))
@@ -367,7 +369,7 @@ fn stays(call: &CallRef<'_>, settled: &SettledCall<'_>) -> bool {
         }
 }
 
-fn function_call(call: &CallRef<'_>, settled: &SettledCall<'_>) -> String {
+fn function_call(call: &CallPiece, settled: &SettledCall<'_>) -> String {
     let mut out = "{\"type\":\"function_call\"".to_owned();
     field(&mut out, "call_id", &settled.id);
     field(&mut out, "name", &settled.name);

@@ -4,7 +4,7 @@ use abide_model::{CallId, ContextEntry, OUTCOME_UNKNOWN, Seq};
 use abide_wire::{MessageForm, MessagePart, export, render};
 use serde_json::{Value, json};
 
-use crate::rendering::{context, json_of, message};
+use crate::rendering::{context, in_message, json_of, message};
 use crate::{api, payload};
 
 fn data(value: &Value) -> ContextEntry {
@@ -171,10 +171,9 @@ fn the_last_four_marks_of_the_cache_are_kept() {
         ContextEntry::Result {
             seq: Seq(3),
             call: CallId("c".to_owned()),
-            data: payload(&json!({"role": "user", "content": [
+            result: in_message(&payload(&json!({"role": "user", "content": [
                 {"type": "tool_result", "tool_use_id": "c", "content": [block("3", true), block("4", true)]},
-            ]}).to_string()),
-            executed: false,
+            ]}).to_string())),
         },
         data(&json!({"role": "user", "content": [block("5", true)]})),
     ];
@@ -201,8 +200,7 @@ fn what_failed_is_told_in_words_and_its_images_stand_behind() {
         ContextEntry::Result {
             seq: Seq(id.len() as u64),
             call: CallId(id.to_owned()),
-            data: payload(&json!({"role": "user", "content": [block]}).to_string()),
-            executed: false,
+            result: in_message(&payload(&json!({"role": "user", "content": [block]}).to_string())),
         }
     };
     let entries = vec![
@@ -293,8 +291,7 @@ fn what_a_local_shell_gave_is_found_by_its_own_name() {
         ContextEntry::Result {
             seq: Seq(2),
             call: CallId("c".to_owned()),
-            data: payload(&held.to_string()),
-            executed: false,
+            result: in_message(&payload(&held.to_string())),
         },
     ];
     let out = json_of(&render(MessageForm::Responses, &context(entries)));
@@ -310,10 +307,35 @@ fn a_reference_to_a_tool_stays_in_its_result() {
         ContextEntry::Result {
             seq: Seq(2),
             call: CallId("c".to_owned()),
-            data: payload(&json!({"role": "user", "content": [block]}).to_string()),
-            executed: false,
+            result: in_message(&payload(&json!({"role": "user", "content": [block]}).to_string())),
         },
     ];
     let out = json_of(&render(MessageForm::Anthropic, &context(entries)));
     assert_eq!(out["messages"][2]["content"], json!([block]));
+}
+
+#[test]
+fn a_call_of_responses_that_is_not_said_to_be_one_is_written_anew() {
+    let call = json!({"type": "function_call", "id": "fc_1", "call_id": "c", "name": "t", "arguments": "{}", "status": "completed"});
+    let anew = json!({"type": "function_call", "call_id": "c", "name": "t", "arguments": "{}"});
+    let gave =
+        json!({"type": "function_call_output", "id": "fo_1", "call_id": "c", "output": "ok"});
+    let output = json!({"type": "function_call_output", "call_id": "c", "output": "ok"});
+    let came = json!({"type": "function_call", "call_id": "c", "name": "t", "arguments": "{}", "status": "completed"});
+    for (marks, expected) in
+        [(json!({}), [&anew, &output]), (json!({"form": "responses"}), [&came, &gave])]
+    {
+        let answer = json!({"role": "assistant", "content": [call], "abide": marks});
+        let held = json!({"role": "tool", "content": [gave], "abide": marks});
+        let entries = vec![
+            data(&answer),
+            ContextEntry::Result {
+                seq: Seq(2),
+                call: CallId("c".to_owned()),
+                result: in_message(&payload(&held.to_string())),
+            },
+        ];
+        let out = json_of(&render(MessageForm::Responses, &context(entries)));
+        assert_eq!(out["input"], json!(expected), "{marks}");
+    }
 }

@@ -1,7 +1,11 @@
 //! Whatever a context is made of, the API takes what is rendered of it.
 
-use abide_model::{CallId, Context, ContextEntry, OUTCOME_UNKNOWN, Payload, Seq};
-use abide_wire::{MessageForm, MessagePart, RenderedContext, read, render};
+use std::sync::Arc;
+
+use abide_model::{
+    CallId, Context, ContextEntry, OUTCOME_UNKNOWN, Payload, RecordedMessage, RecordedResult, Seq,
+};
+use abide_wire::{MessageForm, MessagePart, ReadMessage, RenderedContext, read, render};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -27,7 +31,13 @@ pub fn context(entries: Vec<ContextEntry>) -> Context {
 }
 
 pub fn message(data: Payload) -> ContextEntry {
-    ContextEntry::Message { seq: Seq(1), data }
+    let message = Arc::new(RecordedMessage::of(&data).unwrap());
+    ContextEntry::Message { seq: Seq(1), message }
+}
+
+/// The results in a message.
+pub fn in_message(data: &Payload) -> RecordedResult {
+    RecordedResult::Message(Arc::new(RecordedMessage::of(data).unwrap()))
 }
 
 /// What becomes of a call.
@@ -173,16 +183,16 @@ fn outcomes(id: &str, fate: Fate, number: usize) -> Vec<ContextEntry> {
     let of = |form| ContextEntry::Result {
         seq: Seq(number as u64),
         call: call.clone(),
-        data: result(form, id, "gave"),
-        executed: false,
+        result: in_message(&result(form, id, "gave")),
     };
     match fate {
         Fate::Result(form) => vec![of(form)],
         Fate::Executed => vec![ContextEntry::Result {
             seq: Seq(1),
             call: call.clone(),
-            data: payload(&json!({"call": id, "result": {"x": 1}}).to_string()),
-            executed: true,
+            result: RecordedResult::Executed(payload(
+                &json!({"call": id, "result": {"x": 1}}).to_string(),
+            )),
         }],
         Fate::Unknown => vec![ContextEntry::Unknown { call, begun: None }],
         Fate::Forgotten => vec![],
@@ -198,8 +208,8 @@ fn visible(entries: &[ContextEntry]) -> Vec<String> {
     let mut texts = Vec::new();
     for entry in entries {
         match entry {
-            ContextEntry::Message { data, .. } => {
-                let said = read(data).unwrap();
+            ContextEntry::Message { message, .. } => {
+                let said = ReadMessage::from(&**message);
                 texts.extend(said.parts.into_iter().filter_map(|part| match part {
                     MessagePart::Text(text) | MessagePart::Refusal(text) => Some(text),
                     _ => None,
@@ -230,9 +240,9 @@ proptest! {
         let entries = entries(&steps);
         let texts = visible(&entries);
         let calls = entries.iter().filter_map(|entry| match entry {
-            ContextEntry::Message { data, .. } => {
-                let partial = data.as_str().contains(r#""partial":true"#);
-                let said = read(data).unwrap();
+            ContextEntry::Message { message, .. } => {
+                let partial = message.data().as_str().contains(r#""partial":true"#);
+                let said = ReadMessage::from(&**message);
                 let calls = said.parts.iter().filter(|part| matches!(part, MessagePart::Call(_))).count();
                 (!partial).then_some(calls)
             }
@@ -247,7 +257,7 @@ proptest! {
                 return Err(TestCaseError::fail(format!("{form:?}: {error}\n{request:#}\n{}", recorded.join("\n"))));
             }
             let last = context.entries.iter().rev().find_map(|entry| match entry {
-                ContextEntry::Message { data, .. } => Some(data.as_str()),
+                ContextEntry::Message { message, .. } => Some(message.data().as_str()),
                 ContextEntry::Summary { .. } | ContextEntry::Call { .. } => Some(""),
                 _ => None,
             });
@@ -317,8 +327,7 @@ fn the_parts_of_an_answer_are_one_message() {
     let gave = |id: &str| ContextEntry::Result {
         seq: Seq(3),
         call: CallId(id.to_owned()),
-        data: result(1, id, &format!("gave {id}")),
-        executed: false,
+        result: in_message(&result(1, id, &format!("gave {id}"))),
     };
     let thought = json!({"type": "thinking", "thinking": "hm", "signature": "s"});
     let entries = vec![
@@ -371,8 +380,9 @@ fn a_call_that_no_message_holds_is_an_answer_of_its_own() {
         ContextEntry::Result {
             seq: Seq(4),
             call: CallId("c1".to_owned()),
-            data: payload(r#"{"call":"c1","ok":false,"result":"3 failed"}"#),
-            executed: true,
+            result: RecordedResult::Executed(payload(
+                r#"{"call":"c1","ok":false,"result":"3 failed"}"#,
+            )),
         },
         bare("c1", Some(&json!("ls"))),
         ContextEntry::Unknown { call: CallId("c1".to_owned()), begun: Some(Seq(5)) },
@@ -436,8 +446,7 @@ fn an_id_that_stands_twice_is_told_apart_with_its_result() {
     let gave = |text: &str| ContextEntry::Result {
         seq: Seq(text.len() as u64),
         call: CallId("x:1".to_owned()),
-        data: result(2, "x:1", text),
-        executed: false,
+        result: in_message(&result(2, "x:1", text)),
     };
     let context = context(vec![message(payload(&data.to_string())), gave("one"), gave("second")]);
     assert_eq!(
@@ -464,14 +473,13 @@ fn each_of_many_results_in_one_message_is_found() {
     let gave = |(n, id): (usize, &String)| json!({"type": "tool_result", "tool_use_id": id, "content": format!("gave {n}")});
     let calls: Vec<_> = ids.iter().map(call).collect();
     let results: Vec<_> = ids.iter().enumerate().map(gave).collect();
-    let data = payload(&json!({"role": "user", "content": results}).to_string());
+    let result = in_message(&payload(&json!({"role": "user", "content": results}).to_string()));
     let mut entries =
         vec![message(payload(&json!({"role": "assistant", "content": calls}).to_string()))];
     entries.extend(ids.iter().map(|id| ContextEntry::Result {
         seq: Seq(2),
         call: CallId(id.clone()),
-        data: data.clone(),
-        executed: false,
+        result: result.clone(),
     }));
     let request = json_of(&render(MessageForm::OpenAi, &context(entries)));
     let said: Vec<_> = request["messages"].as_array().unwrap()[1..].iter().collect();

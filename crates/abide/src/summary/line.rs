@@ -3,8 +3,10 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use abide_model::{Context, ContextEntry, Marks, Payload, Seq, ToolResult};
-use abide_wire::{MessagePart, RequestedCall, read, read_call};
+use abide_model::{
+    Context, ContextEntry, Payload, RecordedMessage, RecordedResult, Seq, ToolResult,
+};
+use abide_wire::{MessagePart, ReadMessage, RequestedCall, read_call};
 use serde::Serialize;
 
 use super::{OpenTask, SummaryRequest};
@@ -111,9 +113,9 @@ impl SummaryLine {
                 content: Some(text.clone()),
                 ..Self::default()
             }),
-            ContextEntry::Message { data, .. } => {
-                let mut said = read(data)?;
-                if Marks::of(data).partial {
+            ContextEntry::Message { message, .. } => {
+                let mut said = ReadMessage::from(&**message);
+                if said.marks.partial {
                     said.parts.iter_mut().for_each(tell_cut);
                 }
                 let content = text_of(&said.parts);
@@ -134,11 +136,10 @@ impl SummaryLine {
                 calls: vec![read_call(data)?.into()],
                 ..Self::default()
             }),
-            ContextEntry::Result { seq, call, data, executed } => {
-                let (ok, content) = if *executed {
-                    executed_result(data)
-                } else {
-                    results.said(*seq, call.as_str(), data)
+            ContextEntry::Result { seq, call, result } => {
+                let (ok, content) = match result {
+                    RecordedResult::Executed(data) => executed_result(data),
+                    RecordedResult::Message(message) => results.said(*seq, call.as_str(), message),
                 };
                 Some(Self::result(call.as_str(), ok, content))
             }
@@ -170,7 +171,7 @@ fn executed_result(data: &Payload) -> (Option<bool>, Option<String>) {
     (Some(result.ok), text)
 }
 
-/// The results in a message; parsed once, since there may be many.
+/// The results in a message; decoded once, since there may be many.
 #[derive(Default)]
 struct SummarizedResults {
     of: Option<Seq>,
@@ -182,11 +183,11 @@ type LineOutcome = (Option<bool>, Option<String>);
 
 impl SummarizedResults {
     /// The result of `call` according to the message that contains it.
-    fn said(&mut self, seq: Seq, call: &str, data: &Payload) -> LineOutcome {
+    fn said(&mut self, seq: Seq, call: &str, message: &RecordedMessage) -> LineOutcome {
         if self.of != Some(seq) {
             self.of = Some(seq);
             self.by_call.clear();
-            for part in read(data).map(|said| said.parts).unwrap_or_default() {
+            for part in ReadMessage::from(message).parts {
                 if let MessagePart::Result(result) = part {
                     let told = || (result.ok, text_of(&result.parts));
                     self.by_call.entry(result.id).or_insert_with(told);
@@ -266,9 +267,9 @@ mod tests {
         for (seq, call, data) in
             [(1, "b", &data), (1, "a", &data), (1, "c", &data), (2, "a", &other)]
         {
-            let data = Payload::of(data).unwrap();
-            let entry =
-                ContextEntry::Result { seq: Seq(seq), call: call.into(), data, executed: false };
+            let message = RecordedMessage::of(&Payload::of(data).unwrap()).unwrap();
+            let result = RecordedResult::Message(message.into());
+            let entry = ContextEntry::Result { seq: Seq(seq), call: call.into(), result };
             sample.0.entries.push(entry);
         }
         let lines = SummaryLine::conversation(&sample.0);

@@ -1,6 +1,8 @@
 //! Contexts to summarize, for tests.
 
-use abide_model::{Context, ContextEntry, Payload, Seq, TaskStatus};
+use abide_model::{
+    Context, ContextEntry, Payload, RecordedMessage, RecordedResult, Seq, TaskStatus,
+};
 use serde_json::{Value, json};
 
 use super::{OpenTask, SummaryRequest};
@@ -16,7 +18,8 @@ impl Sample {
 
     /// A message as it was recorded.
     pub(super) fn message(mut self, data: &Value) -> Self {
-        let entry = ContextEntry::Message { seq: self.seq(), data: Payload::of(data).unwrap() };
+        let message = RecordedMessage::of(&Payload::of(data).unwrap()).unwrap().into();
+        let entry = ContextEntry::Message { seq: self.seq(), message };
         self.0.entries.push(entry);
         self
     }
@@ -47,9 +50,9 @@ impl Sample {
 
     /// A result in a message as it was recorded.
     pub(super) fn result_in(mut self, id: &str, data: &Value) -> Self {
-        let data = Payload::of(data).unwrap();
-        let entry =
-            ContextEntry::Result { seq: self.seq(), call: id.into(), data, executed: false };
+        let message = RecordedMessage::of(&Payload::of(data).unwrap()).unwrap();
+        let result = RecordedResult::Message(message.into());
+        let entry = ContextEntry::Result { seq: self.seq(), call: id.into(), result };
         self.0.entries.push(entry);
         self
     }
@@ -57,7 +60,8 @@ impl Sample {
     /// A result in a `tool.finished`.
     pub(super) fn finished(mut self, id: &str, ok: bool, result: &Value) -> Self {
         let data = Payload::of(&json!({"call": id, "ok": ok, "result": result})).unwrap();
-        let entry = ContextEntry::Result { seq: self.seq(), call: id.into(), data, executed: true };
+        let result = RecordedResult::Executed(data);
+        let entry = ContextEntry::Result { seq: self.seq(), call: id.into(), result };
         self.0.entries.push(entry);
         self
     }

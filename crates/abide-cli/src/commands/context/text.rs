@@ -2,9 +2,9 @@
 
 use abide::{
     Payload,
-    context::{ContextEntry, SessionContext},
+    context::{ContextEntry, RecordedResult, SessionContext},
     event::OUTCOME_UNKNOWN,
-    message::{MessagePart, ReadMessage, read_call, read_message},
+    message::{MessagePart, ReadMessage, read_call},
 };
 use abide_transcript::escape;
 
@@ -15,8 +15,8 @@ use crate::output::CommandOutput;
 pub(super) fn tell(context: &SessionContext, out: &mut CommandOutput) -> Result<(), CommandError> {
     for entry in &context.context.entries {
         match entry {
-            ContextEntry::Message { seq, data } => {
-                let said = read_message(data).unwrap_or_default();
+            ContextEntry::Message { seq, message } => {
+                let said = ReadMessage::from(&**message);
                 out.line(format_args!("── {} @{seq}", escape::text(&said.role)))?;
                 parts(&said.parts, out)?;
             }
@@ -26,13 +26,13 @@ pub(super) fn tell(context: &SessionContext, out: &mut CommandOutput) -> Result<
                     read_call(data).map(MessagePart::Call).into_iter().collect();
                 parts(&call, out)?;
             }
-            ContextEntry::Result { seq, call, data, executed } => {
+            ContextEntry::Result { seq, call, result } => {
                 out.line(format_args!("── result of {} @{seq}", escape::text(&call.0)))?;
-                if *executed {
-                    executed_result(data, out)?;
-                } else {
-                    let said = read_message(data).unwrap_or_default();
-                    result(&said, &call.0, out)?;
+                match result {
+                    RecordedResult::Executed(data) => executed_result(data, out)?,
+                    RecordedResult::Message(message) => {
+                        said_result(&ReadMessage::from(&**message), &call.0, out)?;
+                    }
                 }
             }
             ContextEntry::Unknown { call, .. } => {
@@ -50,7 +50,11 @@ pub(super) fn tell(context: &SessionContext, out: &mut CommandOutput) -> Result<
 }
 
 /// Prints the result of one call in a message.
-fn result(said: &ReadMessage, call: &str, out: &mut CommandOutput) -> Result<(), CommandError> {
+fn said_result(
+    said: &ReadMessage,
+    call: &str,
+    out: &mut CommandOutput,
+) -> Result<(), CommandError> {
     for part in &said.parts {
         if let MessagePart::Result(result) = part
             && result.id == call

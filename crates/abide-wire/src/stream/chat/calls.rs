@@ -7,7 +7,7 @@ use super::super::arguments::{self, ArgumentBuffer};
 use super::super::block::{StreamDelta, StreamedBlock};
 use super::super::error::StreamError;
 use super::super::field::quoted;
-use super::piece::{CallPiece, ChatCallKind};
+use super::piece::{ChatCallKind, ChatCallPiece};
 
 /// The most unknown fields kept per call.
 const MOST_REST: usize = 64;
@@ -38,14 +38,14 @@ struct ChatCall {
 
 impl ChatCalls {
     /// Whether a piece begins a call.
-    pub(super) fn begins(&self, piece: &CallPiece<'_>) -> bool {
+    pub(super) fn begins(&self, piece: &ChatCallPiece<'_>) -> bool {
         self.place(piece).is_none()
     }
 
     /// Adds a piece.
     pub(super) fn take(
         &mut self,
-        piece: &CallPiece<'_>,
+        piece: &ChatCallPiece<'_>,
         sink: &mut AnswerSink<'_>,
     ) -> Result<(), StreamError> {
         let place = match self.place(piece) {
@@ -85,7 +85,7 @@ impl ChatCalls {
     }
 
     /// The call that a piece belongs to; `None` if it begins one.
-    fn place(&self, piece: &CallPiece<'_>) -> Option<usize> {
+    fn place(&self, piece: &ChatCallPiece<'_>) -> Option<usize> {
         let latest = |wanted: &dyn Fn(&ChatCall) -> bool| self.all.iter().rposition(wanted);
         let id = piece.id.some();
         let place = match (piece.index, id) {
@@ -111,7 +111,7 @@ impl ChatCalls {
 
     fn start(
         &mut self,
-        piece: &CallPiece<'_>,
+        piece: &ChatCallPiece<'_>,
         sink: &mut AnswerSink<'_>,
     ) -> Result<usize, StreamError> {
         self.end_whole(sink);
@@ -180,7 +180,7 @@ impl ChatCall {
     /// Keeps the unknown fields of a piece; the last value of each counts.
     fn keep(
         &mut self,
-        piece: &CallPiece<'_>,
+        piece: &ChatCallPiece<'_>,
         sink: &mut AnswerSink<'_>,
     ) -> Result<(), StreamError> {
         for (name, value) in &piece.rest {

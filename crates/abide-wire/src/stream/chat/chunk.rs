@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use super::super::event::SseEvent;
 use super::super::field::{FieldText, Number, object};
 use super::super::tally;
-use super::piece::{CallPiece, Function};
+use super::piece::{ChatCallPiece, Function};
 
 object! {
     pub(super) struct ChatChunk<'a> {
@@ -56,7 +56,7 @@ object! {
         pub(super) reasoning_content = "reasoning_content": FieldText<'a>,
         pub(super) reasoning = "reasoning": FieldText<'a>,
         pub(super) refusal = "refusal": FieldText<'a>,
-        pub(super) tool_calls = "tool_calls": Option<Vec<CallPiece<'a>>>,
+        pub(super) tool_calls = "tool_calls": Option<Vec<ChatCallPiece<'a>>>,
         /// A call in the legacy form, from before there were several.
         pub(super) function_call = "function_call": Option<Box<Function<'a>>>,
     }

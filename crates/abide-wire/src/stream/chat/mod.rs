@@ -16,7 +16,7 @@ use super::field::quoted;
 use super::tally;
 use calls::ChatCalls;
 use chunk::{ChatChunk, ChatMessage, Choice, ChunkContent};
-use piece::CallPiece;
+use piece::ChatCallPiece;
 
 /// The state of an answer being parsed.
 #[derive(Debug, Default)]
@@ -111,14 +111,14 @@ impl ChatParser {
             self.piece(piece, sink)?;
         }
         if let Some(function) = &message.function_call {
-            self.piece(&CallPiece::legacy(function), sink)?;
+            self.piece(&ChatCallPiece::legacy(function), sink)?;
         }
         Ok(())
     }
 
     fn piece(
         &mut self,
-        piece: &CallPiece<'_>,
+        piece: &ChatCallPiece<'_>,
         sink: &mut AnswerSink<'_>,
     ) -> Result<(), StreamError> {
         if self.calls.begins(piece) {

@@ -22,7 +22,7 @@ pub(super) enum ChatCallKind {
 
 /// A piece of a call.
 #[derive(Default)]
-pub(super) struct CallPiece<'a> {
+pub(super) struct ChatCallPiece<'a> {
     pub(super) index: Option<i64>,
     pub(super) id: FieldText<'a>,
     pub(super) sort: ChatCallKind,
@@ -40,7 +40,7 @@ object! {
     }
 }
 
-impl<'a> CallPiece<'a> {
+impl<'a> ChatCallPiece<'a> {
     /// A piece of a call in the legacy form.
     pub(super) fn legacy(function: &Function<'a>) -> Self {
         Self { sort: ChatCallKind::Legacy, function: Some(function.clone()), ..Self::default() }
@@ -68,7 +68,7 @@ impl<'a> CallPiece<'a> {
     }
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for CallPiece<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for ChatCallPiece<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_map(CallPieceVisitor)
     }
@@ -77,14 +77,14 @@ impl<'de: 'a, 'a> Deserialize<'de> for CallPiece<'a> {
 struct CallPieceVisitor;
 
 impl<'de> Visitor<'de> for CallPieceVisitor {
-    type Value = CallPiece<'de>;
+    type Value = ChatCallPiece<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a piece of a call")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<CallPiece<'de>, A::Error> {
-        let mut piece = CallPiece::default();
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ChatCallPiece<'de>, A::Error> {
+        let mut piece = ChatCallPiece::default();
         while let Some(FieldText(key)) = map.next_key::<FieldText<'de>>()? {
             let key = key.unwrap_or_default();
             match &*key {

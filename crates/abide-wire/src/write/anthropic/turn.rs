@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-use crate::json::{RawFields, list};
-use crate::piece::Speaker;
+use abide_model::json::{RawFields, list};
+use abide_model::message::Speaker;
 
 /// The blocks of one side until the other speaks.
 #[derive(Debug)]

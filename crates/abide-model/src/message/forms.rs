@@ -1,24 +1,58 @@
-//! Detects the forms a message may have been recorded in, from its fields.
+//! The forms of messages, and which of them a message may have been recorded in, by its fields.
 
 use std::collections::HashSet;
 
-use abide_model::MessageForm;
+use super::content::RawContent;
+use crate::json::RawFields;
 
-use crate::json::{JsonText, RawFields, list};
+/// The form in which a message was recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum MessageForm {
+    /// Our own: `tool_call` and `tool_result` blocks.
+    Abide,
+    /// Anthropic's: `tool_use` blocks, results in a user message.
+    Anthropic,
+    /// OpenAI's Chat Completions: `tool_calls`, and a message of the role `tool` for each result.
+    OpenAi,
+    /// OpenAI's Responses: `function_call` and `function_call_output` items, each as the only block
+    /// of a message.
+    Responses,
+}
+
+impl MessageForm {
+    pub(super) const ALL: [Self; 4] = [Self::Abide, Self::Anthropic, Self::OpenAi, Self::Responses];
+
+    /// Its name in the marks of a message.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Abide => "abide",
+            Self::Anthropic => "anthropic",
+            Self::OpenAi => "openai",
+            Self::Responses => "responses",
+        }
+    }
+
+    pub(super) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|form| form.name() == name)
+    }
+}
 
 /// A set of forms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Forms(u8);
+pub struct Forms(u8);
 
 impl Forms {
-    pub(crate) const NONE: Self = Self(0);
+    pub(super) const NONE: Self = Self(0);
     const ABIDE: Self = Self(1);
     const ANTHROPIC: Self = Self(2);
     const OPENAI: Self = Self(4);
     const RESPONSES: Self = Self(8);
     const ALL: Self = Self(15);
 
-    pub(crate) const fn only(form: MessageForm) -> Self {
+    /// One form.
+    #[must_use]
+    pub const fn only(form: MessageForm) -> Self {
         match form {
             MessageForm::Abide => Self::ABIDE,
             MessageForm::Anthropic => Self::ANTHROPIC,
@@ -27,7 +61,9 @@ impl Forms {
         }
     }
 
-    pub(crate) const fn has(self, form: MessageForm) -> bool {
+    /// Whether this form is one of them.
+    #[must_use]
+    pub const fn has(self, form: MessageForm) -> bool {
         self.0 & Self::only(form).0 != 0
     }
 
@@ -41,36 +77,38 @@ impl Forms {
 
     /// Of the forms in which a call or a result pairs, those it is sent in as it came, in a message
     /// of this form. An item of Responses must be said to be one: by its looks it may be anything.
-    pub(crate) const fn paired_in(self, message: Option<MessageForm>) -> Self {
+    pub(super) const fn paired_in(self, message: Option<MessageForm>) -> Self {
         match message {
             Some(form) => self.and(Self::only(form)),
             None => self.and(Self::ABIDE.or(Self::ANTHROPIC).or(Self::OPENAI)),
         }
     }
 
-    const fn is_one(self) -> bool {
-        self.0.count_ones() == 1
+    /// The form that it is, if it is only one.
+    pub(super) fn one(self) -> Option<MessageForm> {
+        MessageForm::ALL.into_iter().find(|form| Self::only(*form) == self)
     }
-}
 
-/// The name of a form in `abide.form`.
-pub(crate) const fn name(form: MessageForm) -> &'static str {
-    match form {
-        MessageForm::Abide => "abide",
-        MessageForm::Anthropic => "anthropic",
-        MessageForm::OpenAi => "openai",
-        MessageForm::Responses => "responses",
+    /// The forms that a message may be in, by its fields.
+    #[must_use]
+    pub fn of_message(fields: &RawFields<'_>) -> Self {
+        let mut clues = FormClues::default();
+        match RawContent::of(fields) {
+            RawContent::Blocks(blocks) => {
+                for block in blocks {
+                    let block = RawFields::of(block.get());
+                    let typed = block.and_then(|block| Some((block.decoded("type")?, block)));
+                    clues.take(typed.and_then(|(sort, block)| of_block(&sort, &block)));
+                }
+            }
+            other => clues.content(&other),
+        }
+        clues.message(fields)
     }
-}
-
-pub(crate) fn named(name: &str) -> Option<MessageForm> {
-    let all =
-        [MessageForm::Abide, MessageForm::Anthropic, MessageForm::OpenAi, MessageForm::Responses];
-    all.into_iter().find(|form| self::name(*form) == name)
 }
 
 /// The forms that have this block or part; `None` if it is unknown.
-pub(crate) fn of_block(sort: &str, fields: &RawFields<'_>) -> Option<Forms> {
+pub(super) fn of_block(sort: &str, fields: &RawFields<'_>) -> Option<Forms> {
     let forms = match sort {
         "text" => {
             let extra = |name: &&str| !matches!(*name, "type" | "text");
@@ -108,11 +146,9 @@ pub(crate) fn of_block(sort: &str, fields: &RawFields<'_>) -> Option<Forms> {
     Some(forms)
 }
 
-/// The forms in which a block that was read as a call or a result pairs by the id that was read.
-pub(crate) fn of_paired(sort: &str, fields: &RawFields<'_>) -> Forms {
+/// The forms in which a block that was read as a result pairs by the id that was read.
+pub(super) fn of_result(sort: &str, fields: &RawFields<'_>) -> Forms {
     match sort {
-        "tool_call" => Forms::ABIDE,
-        "tool_use" => Forms::ANTHROPIC,
         "tool_result" if fields.decoded("call").is_some() => Forms::ABIDE,
         "tool_result" if fields.decoded("tool_use_id").is_some() => Forms::ANTHROPIC,
         "tool_result" => Forms::NONE,
@@ -121,77 +157,66 @@ pub(crate) fn of_paired(sort: &str, fields: &RawFields<'_>) -> Forms {
 }
 
 /// Whether this is a part of a Responses message, rather than an item.
-pub(crate) fn is_part(sort: &str) -> bool {
+#[must_use]
+pub fn is_part(sort: &str) -> bool {
     matches!(sort, "input_text" | "output_text" | "input_image" | "input_file" | "refusal")
 }
 
-/// The forms a message may be in, judged by its fields. If any field is unknown, the result is
-/// the single form that the other fields imply, or none.
-pub(crate) fn of_message(fields: &RawFields<'_>) -> Forms {
-    let mut looks = FormClues { forms: Forms::ALL, unknown: false };
-    // Check a repeated name once: its last value counts.
-    let mut seen = HashSet::new();
-    for name in fields.names().filter(|name| seen.insert(*name)) {
-        looks.field(name, fields);
-    }
-    if fields.any("role").is_none() {
-        return Forms::NONE;
-    }
-    if fields.any("content").is_none() {
-        looks.forms = looks.forms.and(Forms::OPENAI);
-    }
-    if looks.unknown && !looks.forms.is_one() { Forms::NONE } else { looks.forms }
-}
-
-struct FormClues {
+/// What the fields and blocks of a message tell about its form.
+#[derive(Debug)]
+pub(super) struct FormClues {
     forms: Forms,
     unknown: bool,
 }
 
-impl FormClues {
-    fn field(&mut self, name: &str, fields: &RawFields<'_>) {
-        let forms = match name {
-            "abide" => Some(Forms::ALL),
-            "role" => of_role(fields),
-            "content" => {
-                self.content(fields);
-                Some(Forms::ALL)
-            }
-            "type" => {
-                let message = fields.decoded("type").is_some_and(|sort| sort == "message");
-                message.then_some(Forms::RESPONSES)
-            }
-            "name" => Some(Forms::ABIDE.or(Forms::OPENAI)),
-            "id" | "status" if fields.any("type").is_some() => Some(Forms::RESPONSES),
-            "tool_calls" | "tool_call_id" | "function_call" | "refusal" | "reasoning_content"
-            | "reasoning" | "audio" | "annotations" => Some(Forms::OPENAI),
-            _ => None,
-        };
-        self.take(forms);
+impl Default for FormClues {
+    fn default() -> Self {
+        Self { forms: Forms::ALL, unknown: false }
     }
+}
 
-    fn take(&mut self, forms: Option<Forms>) {
+impl FormClues {
+    /// Adds the forms that have a field or a block; `None` if it is unknown.
+    pub(super) fn take(&mut self, forms: Option<Forms>) {
         self.unknown |= forms.is_none();
         self.forms = self.forms.and(forms.unwrap_or(Forms::ALL));
     }
 
-    fn content(&mut self, fields: &RawFields<'_>) {
-        let Some(content) = fields.get("content") else {
-            self.take(Some(Forms::OPENAI));
-            return;
-        };
-        if JsonText::of(content).is_some() {
-            return;
+    /// Adds a content without its blocks.
+    pub(super) fn content(&mut self, content: &RawContent<'_>) {
+        match content {
+            RawContent::None => self.take(Some(Forms::OPENAI)),
+            RawContent::Other(_) => self.take(None),
+            RawContent::Text(_) | RawContent::Blocks(_) => {}
         }
-        let Some(blocks) = list(content) else {
-            self.take(None);
-            return;
-        };
-        for block in blocks {
-            let block = RawFields::of(block.get());
-            let sort = block.as_ref().and_then(|block| Some((block.decoded("type")?, block)));
-            self.take(sort.and_then(|(sort, block)| of_block(&sort, block)));
+    }
+
+    /// The forms of the message with these fields, once its content was added. If any field is
+    /// unknown, the result is the single form that the others imply, or none.
+    pub(super) fn message(mut self, fields: &RawFields<'_>) -> Forms {
+        // Check a repeated name once: its last value counts.
+        let mut seen = HashSet::new();
+        for name in fields.names().filter(|name| seen.insert(*name)) {
+            self.take(of_field(name, fields));
         }
+        let told = !self.unknown || self.forms.one().is_some();
+        if told && fields.any("role").is_some() { self.forms } else { Forms::NONE }
+    }
+}
+
+fn of_field(name: &str, fields: &RawFields<'_>) -> Option<Forms> {
+    match name {
+        "abide" | "content" => Some(Forms::ALL),
+        "role" => of_role(fields),
+        "type" => {
+            let message = fields.decoded("type").is_some_and(|sort| sort == "message");
+            message.then_some(Forms::RESPONSES)
+        }
+        "name" => Some(Forms::ABIDE.or(Forms::OPENAI)),
+        "id" | "status" if fields.any("type").is_some() => Some(Forms::RESPONSES),
+        "tool_calls" | "tool_call_id" | "function_call" | "refusal" | "reasoning_content"
+        | "reasoning" | "audio" | "annotations" => Some(Forms::OPENAI),
+        _ => None,
     }
 }
 
@@ -212,9 +237,9 @@ mod tests {
     use super::*;
 
     fn forms(text: &str) -> Vec<&'static str> {
-        let forms = of_message(&RawFields::of(text).unwrap());
-        let all = ["abide", "anthropic", "openai", "responses"];
-        all.into_iter().filter(|one| forms.has(named(one).unwrap())).collect()
+        let forms = Forms::of_message(&RawFields::of(text).unwrap());
+        let all = MessageForm::ALL.into_iter();
+        all.filter(|form| forms.has(*form)).map(MessageForm::name).collect()
     }
 
     #[test]

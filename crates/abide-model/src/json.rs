@@ -15,35 +15,41 @@ pub struct RawFields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'a> RawFields<'a> {
     /// Parses an object; `None` if it is not one.
+    #[must_use]
     #[inline]
     pub fn of(text: &'a str) -> Option<Self> {
         serde_json::from_str(text).ok()
     }
 
     /// A field's value, unless it is `null`. The last duplicate counts.
+    #[must_use]
     #[inline]
     pub fn get(&self, name: &str) -> Option<&'a RawValue> {
         self.any(name).filter(|raw| raw.get() != "null")
     }
 
     /// A field's value, even if it is `null`.
-    pub(crate) fn any(&self, name: &str) -> Option<&'a RawValue> {
+    #[must_use]
+    pub fn any(&self, name: &str) -> Option<&'a RawValue> {
         self.0.iter().rev().find(|(key, _)| key == name).map(|(_, raw)| *raw)
     }
 
-    /// The value of a string field.
+    /// The value of a string field, still encoded.
+    #[must_use]
     #[inline]
-    pub fn text(&self, name: &str) -> Option<JsonText<'a>> {
-        JsonText::of(self.get(name)?)
+    pub fn encoded(&self, name: &str) -> Option<&'a str> {
+        encoded_string(self.any(name)?)
     }
 
     /// The decoded value of a string field.
+    #[must_use]
     #[inline]
     pub fn decoded(&self, name: &str) -> Option<Cow<'a, str>> {
-        self.text(name).map(JsonText::into_decoded)
+        self.encoded(name).map(decode_string)
     }
 
     /// The value of a boolean field.
+    #[must_use]
     #[inline]
     pub fn flag(&self, name: &str) -> Option<bool> {
         match self.get(name)?.get() {
@@ -54,12 +60,14 @@ impl<'a> RawFields<'a> {
     }
 
     /// The object as JSON without one field.
-    pub(crate) fn without(&self, name: &str) -> String {
+    #[must_use]
+    pub fn without(&self, name: &str) -> String {
         self.rewritten(|key, raw| (key != name).then_some(Cow::Borrowed(raw)))
     }
 
     /// The object as JSON with each value replaced by what `value` returns; `None` drops the field.
-    pub(crate) fn rewritten<'s>(
+    #[must_use]
+    pub fn rewritten<'s>(
         &'s self,
         mut value: impl FnMut(&'s str, &'a str) -> Option<Cow<'s, str>>,
     ) -> String {
@@ -131,6 +139,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for RawFields<'a> {
 }
 
 /// The elements of an array; `None` if it is not one.
+#[must_use]
 #[inline]
 pub fn list(raw: &RawValue) -> Option<Vec<&RawValue>> {
     if !raw.get().starts_with('[') {
@@ -139,66 +148,16 @@ pub fn list(raw: &RawValue) -> Option<Vec<&RawValue>> {
     serde_json::from_str(raw.get()).ok()
 }
 
-/// A string, still encoded as JSON or plain.
-#[derive(Debug, Clone)]
-pub enum JsonText<'a> {
-    /// Encoded, quotes included.
-    Json(&'a str),
-    /// Decoded.
-    Plain(Cow<'a, str>),
+/// A string as it is encoded, quotes included; `None` if the value is something else.
+#[must_use]
+#[inline]
+pub fn encoded_string(raw: &RawValue) -> Option<&str> {
+    Some(raw.get()).filter(|json| json.starts_with('"'))
 }
 
-impl<'a> JsonText<'a> {
-    /// Takes a JSON string; `None` if the value is something else.
-    #[inline]
-    pub fn of(raw: &'a RawValue) -> Option<Self> {
-        raw.get().starts_with('"').then(|| Self::Json(raw.get()))
-    }
-
-    /// Decoded.
-    pub(crate) fn decoded(&self) -> Cow<'_, str> {
-        match self {
-            Self::Json(json) => decode(json),
-            Self::Plain(text) => Cow::Borrowed(text),
-        }
-    }
-
-    /// The decoded string, by value.
-    #[inline]
-    pub fn into_decoded(self) -> Cow<'a, str> {
-        match self {
-            Self::Json(json) => decode(json),
-            Self::Plain(text) => text,
-        }
-    }
-
-    /// Writes it as a JSON string.
-    pub(crate) fn write(&self, out: &mut String) {
-        match self {
-            Self::Json(json) => out.push_str(json),
-            Self::Plain(text) => write_string(out, text),
-        }
-    }
-
-    /// Whether it is empty or white space.
-    pub(crate) fn is_blank(&self) -> bool {
-        if let Self::Json(json) = self {
-            let first = json.as_bytes().iter().skip(1).find(|byte| **byte != b' ');
-            if first.is_some_and(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\')) {
-                return false;
-            }
-        }
-        self.decoded().trim().is_empty()
-    }
-}
-
-impl From<String> for JsonText<'_> {
-    fn from(text: String) -> Self {
-        Self::Plain(Cow::Owned(text))
-    }
-}
-
-fn decode(json: &str) -> Cow<'_, str> {
+/// Decodes a JSON string. An unpaired surrogate becomes U+FFFD.
+#[must_use]
+pub fn decode_string(json: &str) -> Cow<'_, str> {
     let inner = json.get(1..json.len().saturating_sub(1)).unwrap_or_default();
     if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
         return Cow::Borrowed(inner);
@@ -233,6 +192,7 @@ pub fn write_string(out: &mut String, text: &str) {
 
 /// Replaces the escape of an unpaired surrogate, which no string can hold and strict parsers
 /// reject, by that of U+FFFD.
+#[must_use]
 pub fn mend_surrogates(text: String) -> String {
     let bytes = text.as_bytes();
     let mut mended: Option<Vec<u8>> = None;
@@ -285,9 +245,9 @@ mod tests {
             let mut out = String::new();
             write_string(&mut out, text);
             assert_eq!(serde_json::from_str::<String>(&out).unwrap(), text);
-            assert_eq!(decode(&out), text);
+            assert_eq!(decode_string(&out), text);
         }
-        assert_eq!(decode(r#""a\ud800b""#), "a\u{fffd}\u{fffd}\u{fffd}b");
+        assert_eq!(decode_string(r#""a\ud800b""#), "a\u{fffd}\u{fffd}\u{fffd}b");
     }
 
     #[test]
@@ -299,20 +259,6 @@ mod tests {
             (r#""\\ud83d\u00e9""#, r#""\\ud83d\u00e9""#),
         ] {
             assert_eq!(mend_surrogates(text.to_owned()), mended);
-        }
-    }
-
-    #[test]
-    fn blank_is_what_shows_nothing() {
-        for (json, blank) in [
-            (r#""""#, true),
-            (r#""  ""#, true),
-            (r#""\n\t \u00a0""#, true),
-            (r#""\n x""#, false),
-            (r#"" \\ ""#, false),
-            (r#"" é""#, false),
-        ] {
-            assert_eq!(JsonText::Json(json).is_blank(), blank, "{json}");
         }
     }
 
