@@ -77,7 +77,7 @@ impl Forms {
 
     /// Of the forms in which a call or a result pairs, those it is sent in as it came, in a message
     /// of this form. An item of Responses must be said to be one: by its looks it may be anything.
-    pub(super) const fn paired_in(self, message: Option<MessageForm>) -> Self {
+    pub(super) fn paired_in(self, message: Option<MessageForm>) -> Self {
         match message {
             Some(form) => self.and(Self::only(form)),
             None => self.and(Self::ABIDE.or(Self::ANTHROPIC).or(Self::OPENAI)),
