@@ -124,9 +124,14 @@ impl ScopedStore {
             ))
     }
 
-    /// The session with this id or short id, a prefix of either that no other has, or a client's
-    /// key.
+    /// The session with this id or short id, a client's key, or a prefix of an id that no other has.
+    /// A prefix is random text: one that is shorter than a short id gives way to a key.
     pub(crate) fn find(&self, named: &str) -> Result<SessionId, CommandError> {
+        if named.len() < SessionId::SHORT
+            && let Some(found) = self.with_key_here(named)?
+        {
+            return Ok(found);
+        }
         let error = match self.store.find(&SessionRef::parse(named)) {
             Ok(found) => return Ok(found),
             Err(error) => error,
@@ -143,18 +148,28 @@ impl ScopedStore {
         Err(if unknown { error.with_hint(self.newest()) } else { error })
     }
 
-    /// The session with this key, or with this id of an ACP client's. Those of this project come
-    /// first; of all projects' there must be one.
-    fn with_key(&self, named: &str) -> Result<Option<SessionId>, CommandError> {
-        let keys = [named.to_owned(), abide_acp::session_key(named)];
-        if self.project.is_some() {
-            for key in &keys {
-                match self.store.find(&SessionRef::Key(key.clone())) {
-                    Err(abide::Error::Store(StoreError::NoSession { .. })) => {}
-                    found => return Ok(Some(found?)),
-                }
+    /// The session of this project with this key, or with this id of an ACP client's. `None` if
+    /// sessions of all projects are meant.
+    fn with_key_here(&self, named: &str) -> Result<Option<SessionId>, CommandError> {
+        if self.project.is_none() {
+            return Ok(None);
+        }
+        for key in [named.to_owned(), abide_acp::session_key(named)] {
+            match self.store.find(&SessionRef::Key(key)) {
+                Err(abide::Error::Store(StoreError::NoSession { .. })) => {}
+                found => return Ok(Some(found?)),
             }
         }
+        Ok(None)
+    }
+
+    /// The session with this key: of this project, or of all if those are meant, where there must be
+    /// one.
+    fn with_key(&self, named: &str) -> Result<Option<SessionId>, CommandError> {
+        if self.project.is_some() {
+            return self.with_key_here(named);
+        }
+        let keys = [named.to_owned(), abide_acp::session_key(named)];
         let all = HistoryQuery { all_projects: true, limit: None, ..HistoryQuery::default() };
         let entries = self.store.history(&all)?.entries;
         for key in &keys {

@@ -108,15 +108,22 @@ fn a_key_of_this_project_comes_first_and_one_of_several_must_be_told_apart() {
     keyed(&env, &three, "else");
     assert_eq!(meant(&env, &one, &["build"]), first);
     assert_eq!(meant(&env, &two, &["build"]), second);
-    // Another project's is found where there is one.
-    assert_eq!(meant(&env, &two, &["only"]), only);
-    for (dir, args) in [(&three, &["show", "build"][..]), (&one, &["show", "-A", "build"])] {
-        let done = env.run_in(dir, args).failure(1);
+    // Another project's is meant only if all are: nothing is written to it by mistake.
+    env.run_in(&two, &["show", "only"]).failure(1);
+    env.record_in(&two, &["--session", "only"], HELLO).failure(1);
+    for args in [["show", "-A", "build"], ["export", "-A", "build"]] {
+        let done = env.run_in(&one, &args).failure(1);
         assert!(done.stderr.contains(r#"key "build" is ambiguous: "#), "{done:?}");
         assert!(done.stderr.contains("(one)") && done.stderr.contains("(two)"), "{done:?}");
         assert!(done.stderr.contains("a key counts per project"), "{done:?}");
     }
-    assert_eq!(meant(&env, &one, &["-A", "only"]), only);
+    assert_eq!(meant(&env, &two, &["-A", "only"]), only);
+    // A short key is not taken for the beginning of some id: one of these begins with it.
+    let digits = "0123456789abcdefghjkmnpqrstvwxyz".split("").filter(|digit| !digit.is_empty());
+    for digit in digits {
+        let session = keyed(&env, &one, digit);
+        assert_eq!(meant(&env, &one, &[digit]), session, "{digit}");
+    }
 }
 
 #[test]

@@ -170,7 +170,9 @@ fn health(report: &StateReport) -> Vec<String> {
     }
     for entry in &health.recoveries {
         let recovery = &entry.recovery;
-        let lost: u64 = recovery.lost.iter().map(|(first, last)| last.0 - first.0 + 1).sum();
+        let lost: u64 = recovery.lost.iter().fold(0, |sum: u64, (first, last)| {
+            sum.saturating_add(last.0.saturating_sub(first.0)).saturating_add(1)
+        });
         let note = recovery.note.as_deref().map(|note| format!(": {note}")).unwrap_or_default();
         let about = overview::counted([
             (recovery.cut_bytes, "bytes of a torn write"),
