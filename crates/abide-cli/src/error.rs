@@ -203,6 +203,7 @@ fn hint(error: &abide::Error) -> Option<String> {
         abide::Error::HeldConversation { .. } => Some(
             "`--files` rewinds the files alone; for the conversation, end that process first".to_owned(),
         ),
+        abide::Error::RewoundMeanwhile => Some("run the command again".to_owned()),
         abide::Error::Restoring { .. } => {
             Some("run the command again when the other one has ended".to_owned())
         }

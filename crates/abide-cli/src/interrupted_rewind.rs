@@ -11,8 +11,8 @@ use crate::rewind_report::tell_left;
 pub(crate) fn tell_half_way(session: &Session) -> Result<(), CommandError> {
     if session.core()?.restoring.is_some() {
         warning(
-            "a rewind was cut off, and the files may be half-way: `abide rewind --finish` finishes it, \
-             `abide undo` takes it back",
+            "a rewind is running or was cut off, and the files may be half-way: `abide rewind --finish` \
+             finishes one that was cut off, `abide undo` takes it back",
         );
     }
     Ok(())

@@ -35,9 +35,14 @@ impl SharedRecording {
     /// Records into a session, with checkpoints at this interval. The first one is made at once.
     pub(crate) fn over(session: Session, every: Option<Duration>) -> Result<Self, Error> {
         let session = Arc::new(session);
-        let checkpoints =
-            every.map(|every| IntervalCheckpoints::start(&session, every)).transpose()?;
-        Ok(Self { checkpoints, others: None, is_shared: false, session })
+        let mut recording = Self { checkpoints: None, others: None, is_shared: false, session };
+        if let Some(every) = every {
+            // The first checkpoint may take its time, and others want to write meanwhile.
+            recording.share();
+            let checkpoints = IntervalCheckpoints::start(&recording.session, every)?;
+            recording.checkpoints = Some(checkpoints);
+        }
+        Ok(recording)
     }
 
     pub(crate) fn session(&self) -> &Session {
@@ -63,10 +68,13 @@ impl SharedRecording {
         }
     }
 
-    /// Makes the last checkpoint and releases the session.
+    /// Makes the last checkpoint and releases the session. That a checkpoint fails is only a warning:
+    /// everything was recorded.
     pub(crate) fn close(mut self) -> Result<(), Error> {
-        if let Some(checkpoints) = self.checkpoints.take() {
-            checkpoints.stop()?;
+        if let Some(checkpoints) = self.checkpoints.take()
+            && let Err(error) = checkpoints.stop()
+        {
+            warning(format_args!("no checkpoint at the end: {}", on_one_line(&error)));
         }
         self.others = None;
         match Arc::try_unwrap(self.session) {

@@ -140,6 +140,24 @@ fn every_command_works_on_a_session_that_a_long_recording_holds() {
 }
 
 #[test]
+fn checkpoints_that_are_made_at_once_have_numbers_of_their_own() {
+    let environment = TestEnvironment::bare();
+    fs::write(environment.project().join("notes"), "one").unwrap();
+    let mut recording = Conversation::start(environment.command(&["record"]));
+    recording.ask(HELLO);
+    let all = std::thread::scope(|scope| {
+        let make = || environment.run(&["checkpoint", "create", "--json"]).success();
+        let made: Vec<_> = (0..8).map(|_| scope.spawn(make)).collect();
+        let made =
+            made.into_iter().map(|one| one.join().unwrap().json_lines()[0]["number"].clone());
+        made.map(|number| number.as_u64().unwrap()).collect::<std::collections::BTreeSet<_>>()
+    });
+    assert_eq!(all, (1..=8).collect());
+    assert_eq!(recording.end(), 0);
+    environment.run(&["doctor", "--all"]).success();
+}
+
+#[test]
 fn a_recording_that_is_killed_leaves_its_session_to_the_next_command() {
     let environment = TestEnvironment::bare();
     let mut recording = Conversation::start(environment.command(&["record", "--key", "long"]));

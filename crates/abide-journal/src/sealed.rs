@@ -296,6 +296,10 @@ impl SealPlan<'_> {
             packed.sync()?;
             storage.rename(&temporary, &to)?;
             storage.sync_dir(self.dir)?;
+            // Whoever sealed without the lock may have put another file there.
+            if storage.open(&to, Access::Read)?.len()? != table {
+                return Err(io::Error::other("another process is sealing it"));
+            }
             storage.remove(&from)
         };
         finish().map_err(|error| {

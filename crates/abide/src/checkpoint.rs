@@ -12,13 +12,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_model::{
-    Event, EventRange, FOLD_VERSION, Fact, FileOp, ObjectHash, Objects, Seq, SessionCore,
-    SessionFields, SessionId, SessionState, TaskStatus, Timestamp, WorkspaceCounts,
+    Anomaly, AnomalyPolicy, AppendError, Durability, Event, EventRange, FOLD_VERSION, Fact, FileOp,
+    NewEvent, ObjectHash, Objects, Seq, SessionCore, SessionFields, SessionId, SessionState,
+    TaskStatus, Timestamp, WorkspaceCounts,
 };
 use abide_workspace::{Reach, TakenSnapshot, Watch, Workspace, diff};
 
 use crate::{Error, Session, SessionView, Store, event::git_state, process::process_tree};
 
+/// How often a checkpoint whose number another process takes is numbered anew.
+const NUMBER_TRIES: usize = 20;
 /// Maximum number of changed paths listed in a checkpoint.
 const MOST_PATHS: usize = 1000;
 
@@ -276,11 +279,29 @@ impl Session {
         self.put_checkpoint(&captured)
     }
 
-    /// Appends the checkpoint event for a captured state.
+    /// Appends the checkpoint event for a captured state. If another process makes a checkpoint at
+    /// the same time, this one gets the next number.
     pub(crate) fn put_checkpoint(
         &self,
         captured: &CapturedCheckpoint,
     ) -> Result<RecordedCheckpoint, Error> {
+        let mut left = NUMBER_TRIES;
+        loop {
+            left -= 1;
+            match self.try_checkpoint(captured) {
+                Err(Error::Append(AppendError::Odd {
+                    anomaly: Anomaly::DuplicateCheckpoint,
+                    ..
+                })) if left > 0 => {
+                    // The other one can be read once it is written.
+                    self.writer().flush()?;
+                }
+                done => return done,
+            }
+        }
+    }
+
+    fn try_checkpoint(&self, captured: &CapturedCheckpoint) -> Result<RecordedCheckpoint, Error> {
         let (core, digest) = self.digested_core()?;
         let number = core.checkpoints.last.saturating_add(1);
         let now = self.store().now();
@@ -293,7 +314,8 @@ impl Session {
         checkpoint.after = Some(core.seq);
         checkpoint.fold = FOLD_VERSION;
         checkpoint.files = changed_paths(captured, core.checkpoints.snapshot);
-        let ticket = self.append(checkpoint.clone())?;
+        let event = NewEvent::try_from(checkpoint.clone())?;
+        let ticket = self.append_with(vec![event], Durability::Synced, AnomalyPolicy::Refuse)?;
         let seq = ticket.wait()?.last().map_or(core.seq.next(), |done| done.seq);
         let snapshot = captured.taken.as_ref().map(|taken| taken.snapshot.clone());
         if snapshot.is_some() && checkpoint.trigger != Trigger::Rewind.as_str() {

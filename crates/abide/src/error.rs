@@ -38,6 +38,9 @@ pub enum Error {
         /// The session.
         session: SessionId,
     },
+    /// Another process has rewound the session since the rewind was planned.
+    #[error("the session was rewound by another process meanwhile; nothing was changed")]
+    RewoundMeanwhile,
     /// Another process is restoring files in this directory.
     #[error("another process is restoring the files in {}", root.display())]
     Restoring {

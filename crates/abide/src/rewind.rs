@@ -57,6 +57,8 @@ pub struct RewindPlan {
     /// The captured present files, and their directory.
     present: Option<(CapturedCheckpoint, PathBuf)>,
     talk: ConversationEffect,
+    /// The last rewind when it was planned.
+    last_rewind: Option<Seq>,
 }
 
 /// What happens to the conversation.
@@ -209,7 +211,17 @@ impl Session {
     fn plan_talk(&self, rewind: Rewind, talk: ConversationEffect) -> Result<RewindPlan, Error> {
         let (left, talk) = self.left_by(rewind.to, talk)?;
         let files = RestorePlan::default();
-        Ok(RewindPlan { rewind, checkpoint: None, files, head: None, left, present: None, talk })
+        let last_rewind = self.core()?.last_rewind;
+        Ok(RewindPlan {
+            rewind,
+            checkpoint: None,
+            files,
+            head: None,
+            left,
+            present: None,
+            talk,
+            last_rewind,
+        })
     }
 
     /// A plan that restores the files of `rewind.snapshot`.
@@ -249,7 +261,16 @@ impl Session {
         rewind.workspace = Some(root.to_string_lossy().into_owned());
         let (left, talk) = self.left_by(rewind.to, talk)?;
         let present = Some((present, root));
-        Ok(RewindPlan { rewind, checkpoint: None, files, head: None, left, present, talk })
+        Ok(RewindPlan {
+            rewind,
+            checkpoint: None,
+            files,
+            head: None,
+            left,
+            present,
+            talk,
+            last_rewind: core.last_rewind,
+        })
     }
 
     /// Carries out a plan.
@@ -257,6 +278,9 @@ impl Session {
         let mut rewound = RewindReport::default();
         let root = plan.present.as_ref().filter(|_| plan.rewind.files).map(|(_, root)| root);
         let _lock = root.map(|root| WorkspaceLock::of(root)).transpose()?;
+        if self.core()?.last_rewind != plan.last_rewind {
+            return Err(Error::RewoundMeanwhile);
+        }
         if let Some((present, _)) = &plan.present {
             rewound.safety = Some(self.put_checkpoint(present)?.number);
         }

@@ -414,10 +414,11 @@ impl Recorder {
                 }
             }
         }
+        self.out.flush()?;
         if stopped && let Some(open) = &mut self.open {
             open.held = None;
         }
-        self.out.flush()
+        Ok(())
     }
 
     fn finish(self) -> Result<(), CommandError> {

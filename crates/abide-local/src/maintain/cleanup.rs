@@ -264,8 +264,10 @@ impl Cleaner<'_> {
         plan: &CleanupPlan,
         rules: impl Into<CleanupRules>,
     ) -> Result<CleanupOutcome, StoreError> {
-        let _lock = self.hold_cleanup()?;
+        let lock = self.hold_cleanup()?;
         let mut cleaned = self.apply_locked(plan, &rules.into())?;
+        // Sealing takes long, and holds the lock of each session.
+        drop(lock);
         cleaned.sealed = self.seal_unsealed(u64::MAX, None, &mut cleaned.notes)?;
         Ok(cleaned)
     }
@@ -293,12 +295,13 @@ impl Cleaner<'_> {
         let since = |at: Timestamp| now.as_millis().saturating_sub(at.as_millis());
         let recent = |at: Option<Timestamp>| at.is_some_and(|at| (0..DAY).contains(&since(at)));
         if !recent(note.sealed)
-            && let Some(_lock) = self.lock_cleanup(LockMode::Exclusive)?
+            && let Some(lock) = self.lock_cleanup(LockMode::Exclusive)?
         {
-            // What cannot be compressed stays as it is; `abide cleanup` tells.
-            let _ = self.seal_unsealed(DAILY_BYTES, Some(about), &mut Vec::new());
             note.sealed = Some(now);
             self.write_cleaned(note)?;
+            drop(lock);
+            // What cannot be compressed stays as it is; `abide cleanup` tells.
+            let _ = self.seal_unsealed(DAILY_BYTES, Some(about), &mut Vec::new());
         }
         if !rules.any(Retention::is_set) || recent(note.at) || recent(note.doubted) {
             return Ok(DailyCleanup::NotDue);

@@ -71,9 +71,10 @@ impl Cleaner<'_> {
             if but == Some(id) {
                 continue;
             }
+            let left = most - done.plain_bytes;
             let sealed = match found.scope {
-                SealScope::Full => self.store.seal(id, Duration::ZERO),
-                SealScope::Whole => self.store.seal_whole(id, Duration::ZERO),
+                SealScope::Full => self.store.seal_full(id, Duration::ZERO, left),
+                SealScope::Whole => self.store.seal_all(id, Duration::ZERO, left),
             };
             match sealed {
                 Ok(sealed) => done.add(sealed),

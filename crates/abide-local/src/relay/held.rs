@@ -68,7 +68,13 @@ pub fn write_through_holder(
     loop {
         let held = match connect(path, session, reader.clone(), ANSWER_WAIT) {
             Ok(writer) => return Ok(Arc::new(writer)),
-            Err(ConnectRefusal::Failed(error)) => return Err(error),
+            // Whoever left that socket need not hold the session.
+            Err(ConnectRefusal::Failed(error)) => {
+                return match own() {
+                    Err(StoreError::Held { .. }) => Err(error),
+                    own => own,
+                };
+            }
             // A busy holder may still have the session, or may have released it.
             Err(ConnectRefusal::Engaged | ConnectRefusal::Nobody) => match own() {
                 Ok(writer) => return Ok(writer),

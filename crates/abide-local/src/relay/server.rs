@@ -109,7 +109,7 @@ impl LocalChildSocket {
 }
 
 impl Drop for LocalChildSocket {
-    /// Afterwards nothing more is recorded for a child.
+    /// What has arrived is recorded and answered. Afterwards nothing more is recorded for a child.
     fn drop(&mut self) {
         self.wake.take();
         let accepting = self.accepting.take();
@@ -120,7 +120,7 @@ impl Drop for LocalChildSocket {
             std::mem::take(&mut children.connected)
         };
         for (stream, _) in connected.values() {
-            let _ = stream.shutdown(Shutdown::Both);
+            let _ = stream.shutdown(Shutdown::Read);
         }
         let own = std::thread::current().id();
         let threads = accepting.into_iter().chain(connected.into_values().map(|(_, one)| one));

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use abide_journal::{Access, Journal, JournalError, SealPlan, SegmentForm, SegmentName, Storage};
 
@@ -26,6 +26,8 @@ pub(crate) struct Sealer {
 const IDLE: Duration = Duration::from_millis(200);
 /// A writer that closes seals no more plain bytes than this: others may be waiting for the session.
 const AT_CLOSE: u64 = 64 << 20;
+/// Nor for longer than this.
+const AT_CLOSE_TIME: Duration = Duration::from_secs(1);
 /// A writer that closes seals the last segment if it has at least this part of a full one.
 const LARGE_PART: u64 = 4;
 /// A smaller segment takes no less room when it is sealed: files are stored in blocks.
@@ -76,7 +78,9 @@ impl Sealer {
         settled: impl FnOnce() -> Result<(), JournalError>,
     ) -> Result<(), JournalError> {
         drop(self);
-        let sealing = Sealing { most: AT_CLOSE, ..Sealing::of(storage, dir) };
+        let begun = Instant::now();
+        let late = || begun.elapsed() > AT_CLOSE_TIME;
+        let sealing = Sealing { most: AT_CLOSE, stop: &late, ..Sealing::of(storage, dir) };
         let Some(last) = sealing.plain_last()? else { return Ok(()) };
         let scope = if last >= full / LARGE_PART && last > SMALL {
             settled()?;

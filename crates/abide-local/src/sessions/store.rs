@@ -706,10 +706,21 @@ impl LocalStore {
     /// Seals the full segments of a session. The last one, to which the next writer appends, stays
     /// plain.
     pub fn seal(&self, session: SessionId, wait: Duration) -> Result<SealOutcome, StoreError> {
+        self.seal_full(session, wait, u64::MAX)
+    }
+
+    /// As [`LocalStore::seal`]; begins no segment once `most` plain bytes are sealed.
+    pub(crate) fn seal_full(
+        &self,
+        session: SessionId,
+        wait: Duration,
+        most: u64,
+    ) -> Result<SealOutcome, StoreError> {
         let layout = self.layout_of(session)?;
         let _lock = self.lock_session(session, &layout, wait)?;
         let journal = layout.journal();
-        Sealing::of(self.storage(), &journal).seal(SealScope::Full).map_err(store_error)
+        let sealing = Sealing { most, ..Sealing::of(self.storage(), &journal) };
+        sealing.seal(SealScope::Full).map_err(store_error)
     }
 
     /// Seals every segment of a session; the next writer starts a new one.
@@ -718,10 +729,20 @@ impl LocalStore {
         session: SessionId,
         wait: Duration,
     ) -> Result<SealOutcome, StoreError> {
+        self.seal_all(session, wait, u64::MAX)
+    }
+
+    /// As [`LocalStore::seal_whole`]; begins no segment once `most` plain bytes are sealed.
+    pub(crate) fn seal_all(
+        &self,
+        session: SessionId,
+        wait: Duration,
+        most: u64,
+    ) -> Result<SealOutcome, StoreError> {
         let layout = self.layout_of(session)?;
         let lock = self.lock_session(session, &layout, wait)?;
         let journal = layout.journal();
-        let sealing = Sealing::of(self.storage(), &journal);
+        let sealing = Sealing { most, ..Sealing::of(self.storage(), &journal) };
         let look = self.reader_at(session, &layout).look(MissingParentPolicy::PassOver);
         let look = look.map_err(store_error)?;
         if !look.damage.is_empty() || look.torn.is_some() {
