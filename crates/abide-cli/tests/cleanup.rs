@@ -180,6 +180,7 @@ fn nonsense_in_the_settings_is_refused() {
 #[test]
 fn status_tells_where_the_space_went() {
     let env = TestEnvironment::new();
+    env.keep_transcripts();
     made(&env, &["small"]);
     let long = format!(r#"{{"kind":"x.long","data":{{"text":"{}"}}}}"#, "x".repeat(60_000));
     env.record(&["--title", "large"], &[&long, &long]).success();

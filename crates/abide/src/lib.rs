@@ -154,8 +154,8 @@ pub mod maintenance {
         ConsideredStrategy, DailyCleanup, DeleteError, DiskUse, Doctor, EraseError, EraseLine,
         EraseOutcome, ErasePlan, EventPart, Examination, FileMatch, FileMatches, FinishedRepair,
         Leftovers, ProjectConfig, ProjectUse, RecordedLosses, RepairAction, RepairAftermath,
-        RepairPlan, RepairRequest, RepairStrategy, SessionRemoval, SessionUse, TextMatches,
-        UndoPlan, Upkeep,
+        RepairPlan, RepairRequest, RepairStrategy, SealOutcome, SessionRemoval, SessionUse,
+        TextMatches, TranscriptPolicy, UndoPlan, UnsealedSegments, Upkeep,
     };
     pub use abide_model::{
         ByteSize, Finding, FindingPlace, FindingType, KeepReason, LiveEvent, RemovalReason, Repair,

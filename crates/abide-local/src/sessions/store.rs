@@ -555,6 +555,28 @@ impl LocalStore {
         layout: &SessionLayout,
         lock: Box<dyn StorageLock>,
     ) -> Result<LocalWriter, StoreError> {
+        let seals = self.options.upkeep == Upkeep::Beside && self.config.journal.seal;
+        self.writer_over(session, layout, lock, seals.then(Sealer::default))
+    }
+
+    /// A writer that leaves segments as they are, for a repair or its undoing: what was just put in
+    /// its place stays there.
+    pub(crate) fn repair_writer(
+        &self,
+        session: SessionId,
+        layout: &SessionLayout,
+        lock: Box<dyn StorageLock>,
+    ) -> Result<LocalWriter, StoreError> {
+        self.writer_over(session, layout, lock, None)
+    }
+
+    fn writer_over(
+        &self,
+        session: SessionId,
+        layout: &SessionLayout,
+        lock: Box<dyn StorageLock>,
+        mut sealer: Option<Sealer>,
+    ) -> Result<LocalWriter, StoreError> {
         let storage = self.storage();
         let journal = Journal::new(storage.clone(), layout.journal());
         storage.make_dir(&layout.state()).map_err(storage_error("create", &layout.state()))?;
@@ -575,8 +597,6 @@ impl LocalStore {
         let to = self.append_to(session, layout);
         let appender =
             Appender::resume(to, lock, look.end, mended.durable, new_names).map_err(store_error)?;
-        let seals = self.options.upkeep == Upkeep::Beside && self.config.journal.seal;
-        let mut sealer = seals.then(Sealer::default);
         // A killed writer left full segments plain.
         if let Some(sealer) = &mut sealer
             && let Some(before) = look.end.segment.checked_sub(1).filter(|before| *before > 0)

@@ -109,7 +109,7 @@ impl Doctor<'_> {
         for action in &plan.actions {
             self.do_files(action, &layout, &record)?;
         }
-        let writer = self.store.writer_with(session, &layout, lock)?;
+        let writer = self.store.repair_writer(session, &layout, lock)?;
         let last = self.append(&writer, &id, plan, &examination, &workings)?;
         writer.finish()?;
         drop(writer);

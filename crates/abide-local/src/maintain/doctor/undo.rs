@@ -78,7 +78,7 @@ impl Doctor<'_> {
             // Best effort: if it fails, an examination of the fork finds it.
             let _ = self.forget_forks(session);
         }
-        let writer = self.store.writer_with(session, &layout, lock)?;
+        let writer = self.store.repair_writer(session, &layout, lock)?;
         if let Some(to) = plan.to {
             let event = event_of(Rewind { to, ..Rewind::default() })?;
             writer.append(vec![event], Durability::Synced, AnomalyPolicy::Keep)?.wait()?;
