@@ -111,7 +111,8 @@ fn a_check_of_a_plan_is_run_once_it_is_accepted() {
     assert!(!environment.project().join("four").exists());
     environment.run(&["resume", "--yes"]).success();
     assert!(environment.project().join("four").exists());
-    environment.run(&["tasks", "export", "--form", "toml"]).success();
+    let document = environment.run(&["tasks", "export", "--format", "toml"]).success();
+    assert!(document.stdout().contains("check = \"touch one\""), "{}", document.stdout());
 }
 
 #[test]
@@ -161,6 +162,21 @@ fn a_run_that_dies_in_a_check_goes_on_with_the_check() {
 }
 
 #[test]
+fn the_last_task_is_checked_after_a_kill_though_its_agent_completed_it() {
+    let environment =
+        lab("- [ ] One\n", "\"$abide\" tasks set \"$ABIDE_TASK\" complete > /dev/null || exit 9");
+    let check = format!("{KILLS}; [ -e well ]");
+    let run = ["run", "--plan", "PLAN.md", "--check", &check, "--attempts", "1", "--", "./agent"];
+    environment.command(&run).stderr(Stdio::null()).status().unwrap();
+    assert_eq!(statuses(&environment), ["complete"], "as its agent says");
+    environment.run(&["resume", "--grace", "1s"]).failure(1);
+    assert_eq!(statuses(&environment), ["failed"]);
+    fs::write(environment.project().join("well"), "").unwrap();
+    environment.run(&["resume", "--retry-failed"]).success();
+    assert_eq!(file(&environment, "begun"), "P1\nP1\n");
+}
+
+#[test]
 fn attempts_are_counted_over_a_kill() {
     // The second attempt's agent kills the run; a fifth attempt would pass.
     let agent = "[ $(wc -l < begun) -ne 2 ] || { kill -9 $PPID; sleep 60; }";
@@ -180,14 +196,15 @@ fn attempts_are_counted_over_a_kill() {
 #[test]
 fn a_check_is_stopped_with_the_run_and_its_task_can_go_on() {
     let environment = lab(PLAN, "echo done");
-    let check = "[ -e quick ] || { setsid sh -c 'echo $$ > left; exec sleep 600' & sleep 600; }";
-    let run =
-        ["run", "--plan", "PLAN.md", "--check", check, "--max-duration", "1s", "--grace", "1s"];
-    let done = environment.run(&[&run[..], &["--", "./agent"]].concat()).failure(4);
+    // It asks the run to stop, twice, once it has started something that leaves its group.
+    let check = "[ -e quick ] || { setsid sh -c 'echo $$ > left; exec sleep 600' & until [ -s left ]; do sleep 0.01; done; kill -TERM $PPID; sleep 1; kill -TERM $PPID; sleep 600; }";
+    let run = ["run", "--plan", "PLAN.md", "--check", check, "--grace", "1s", "--", "./agent"];
+    let done = environment.run(&run).failure(4);
     assert!(done.stderr.contains("its check was stopped"), "{}", done.stderr);
     assert_eq!(statuses(&environment), ["planned", "planned"]);
     let left = file(&environment, "left");
-    assert!(!std::path::Path::new("/proc").join(left.trim()).exists(), "{left} is still there");
+    let left = fs::read(format!("/proc/{}/cmdline", left.trim())).unwrap_or_default();
+    assert!(left.is_empty(), "what the check started is still there");
     fs::write(environment.project().join("quick"), "").unwrap();
     environment.run(&["resume"]).success();
     assert_eq!(file(&environment, "begun"), "P1\nP2\n");

@@ -187,6 +187,8 @@ impl ResumeArgs {
         let tree = session.view().tasks()?;
         let progress = tree.progress(None);
         let done = progress.all > 0 && progress.complete + progress.obsolete == progress.all;
+        // A task that its agent completed may not have been checked.
+        let done = done && LeftoverWork::of(&session.state()?).turns.is_empty();
         if done {
             status(format_args!(
                 "Everything is done: {} of {} tasks; `--at` goes on from an earlier place",

@@ -9,9 +9,9 @@ mod sources;
 
 pub use abide_model::{Artifact, CallCounts, DependencyResolution, TaskProgress, Usage};
 pub use parts::{
-    AnomalyEntry, ArtifactEntry, ArtifactsReport, CallsReport, DependenciesReport, DependencyEntry,
-    FileEntry, FilesReport, GitReport, HealthReport, LogEntry, RecoveryEntry, ResourcesReport,
-    TaskEntry, TasksReport, ToolCounts, UnansweredCall, UsageReport,
+    AnomalyEntry, ArtifactEntry, ArtifactsReport, CallWithoutResult, CallsReport,
+    DependenciesReport, DependencyEntry, FileEntry, FilesReport, GitReport, HealthReport, LogEntry,
+    RecoveryEntry, ResourcesReport, TaskEntry, TasksReport, ToolCounts, UsageReport,
 };
 
 use abide_model::{ReadFinding, Seq, SessionId, Timestamp};

@@ -100,14 +100,14 @@ pub struct CallsReport {
     /// Counts of tool calls and requests.
     pub counts: CallCounts,
     /// Calls without a result, oldest first. After a crash their outcome is unknown.
-    pub open: Vec<UnansweredCall>,
+    pub open: Vec<CallWithoutResult>,
     /// Tool calls by the name of the tool.
     pub tools: BTreeMap<String, ToolCounts>,
 }
 
 /// A call without a result.
 #[derive(Debug, Clone, Serialize)]
-pub struct UnansweredCall {
+pub struct CallWithoutResult {
     /// Its id.
     pub call: String,
     /// The tool, or `api` for a request to a model.
@@ -142,10 +142,10 @@ pub struct ToolCounts {
 
 impl CallsReport {
     pub(super) fn of(state: &SessionState, sources: &StateSources) -> Self {
-        let mut open: Vec<UnansweredCall> = state
+        let mut open: Vec<CallWithoutResult> = state
             .calls
             .iter()
-            .map(|(id, call)| UnansweredCall {
+            .map(|(id, call)| CallWithoutResult {
                 call: id.to_owned(),
                 name: call.name.clone(),
                 seq: call.seq,
