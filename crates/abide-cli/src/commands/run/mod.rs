@@ -43,7 +43,7 @@ Examples:
   abide run --plan PLAN.md --continue -- codex exec --json --full-auto -
   abide run --plan tasks.json --jobs 2 --retries 1 -- \\
     claude -p {task} --output-format stream-json --verbose
-  abide run --plan PLAN.md --check 'cargo test' -- codex exec --json -
+  abide run --plan PLAN.md --check 'cargo test' -- my-agent
   abide run --plan PLAN.md --dry-run")]
 pub(crate) struct RunArgs {
     /// The plan: a Markdown list, tasks.json, TOML or JSON
