@@ -141,7 +141,7 @@ fn history_is_answered_on_a_read_only_and_on_a_full_disk() {
     env.record(&["--store", store, "--key", "s"], &[HELLO]).success();
     let found = |env: &TestEnvironment| {
         let done = env.run(&["history", "--search", "hello", "--store", store]).success();
-        assert_eq!(done.stdout().lines().count(), 2, "{done:?}");
+        assert_eq!(done.stdout().lines().count(), 3, "the session, its key, the match: {done:?}");
         done.stderr
     };
     assert_eq!(found(&env), "");

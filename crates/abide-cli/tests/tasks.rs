@@ -237,7 +237,7 @@ fn what_cannot_be_is_refused_and_nothing_is_written() {
     Hint: see `abide --help`
     "#);
     insta::assert_snapshot!(usage(&["set", "P1.M2"]), @"
-    Error: nothing to change: give a status, --title, --priority, --details or --document
+    Error: nothing to change: give a status, --title, --priority, --details, --document or --check
     Hint: see `abide --help`
     ");
     insta::assert_snapshot!(usage(&["set", "P1.M2=complete", "P2.docs"]), @r#"
