@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use crate::profile::{AgentProfile, Output};
 use crate::profiles::PROFILES;
-use crate::{command, invocation};
+use crate::{PromptSlot, command, invocation};
 
 /// A form in which an agent prints what it does: a handle for a line in the table of agents.
 #[derive(Clone, Copy)]
@@ -53,6 +53,19 @@ impl AgentKind {
     #[must_use]
     pub fn detect(command: &[String]) -> Self {
         invocation::detect(command).unwrap_or(Self(&command::PROFILE))
+    }
+
+    /// The agent whose program this command starts, whatever it will print.
+    #[must_use]
+    pub fn started_by(command: &[String]) -> Option<Self> {
+        invocation::started(command)
+    }
+
+    /// The place of the prompt in a command of this agent's. `None` where it is no such command, or
+    /// reads its prompt from stdin.
+    #[must_use]
+    pub fn prompt_slot(self, command: &[String]) -> Option<PromptSlot> {
+        invocation::prompt_slot(self, command)
     }
 
     /// The command that goes on in the agent's own session: with the same flags, and with the

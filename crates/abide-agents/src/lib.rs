@@ -41,6 +41,7 @@ mod output;
 mod profile;
 mod profiles;
 
+pub use invocation::PromptSlot;
 pub use kind::{AgentKind, UnknownAgent};
 pub use limits::limit_in;
 pub use output::{AgentReader, ObservedFact, OutputObservation, PriorSession, ReachedLimit};

@@ -1,6 +1,6 @@
 //! All that the rest of the code asks of an agent.
 
-use crate::invocation::AgentProgram;
+use crate::invocation::{AgentProgram, PromptSlot};
 use crate::limits::LimitTexts;
 use crate::output::{EventDecoder, OutputReader, PriorSession};
 
@@ -15,6 +15,8 @@ pub(crate) struct AgentProfile {
     pub prints_events: fn(arguments: &[String]) -> bool,
     /// The arguments with which it goes on in a session of its own; `None` where it cannot.
     pub resume: fn(arguments: &[String], session: &str) -> Option<Vec<String>>,
+    /// The place of the prompt in its arguments; `None` where it reads the prompt from stdin.
+    pub prompt: fn(arguments: &[String]) -> Option<PromptSlot>,
     /// What it prints.
     pub output: Output,
     /// How it tells that a limit was met, besides the ways that all know.

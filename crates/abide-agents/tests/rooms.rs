@@ -46,6 +46,16 @@ const ALLOWED: &[(&str, &str, &str)] = &[
         "an example in the help",
     ),
     (
+        "abide-cli/src/commands/resume.rs",
+        "/// prompt argument where abide knows the agent (Claude Code, Codex, Gemini CLI), else on stdin, or in",
+        "the help tells which agents have a prompt argument",
+    ),
+    (
+        "abide-cli/src/commands/resume.rs",
+        r#"abide resume abc123 -- claude -p \"now the tests\""#,
+        "an example in the help",
+    ),
+    (
         "abide-cli/src/commands/run/mod.rs",
         "/// What the agent prints is recorded as it prints it: Claude Code (--output-format stream-json),",
         "the help tells which flags make an agent print events",

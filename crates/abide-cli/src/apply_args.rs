@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicBool;
 
 use abide::workspace::RestoreReport;
 use abide::{
-    RewindRequest, Seq, Session,
-    checkpoint::{RewindPlan, RewindWatch},
+    Seq, Session,
+    checkpoint::{CheckpointEntry, RewindPlan, RewindWatch},
 };
 
 use crate::confirm::confirm;
@@ -30,21 +30,22 @@ pub(crate) struct ApplyArgs {
     pub(crate) json: bool,
 }
 
-/// Restores the files of a point if the user agrees; the conversation is unchanged.
-pub(crate) fn files_back(session: &Session, at: &str, yes: bool) -> Result<(), CommandError> {
-    let to = session.view().resolve(at)?;
-    let request = RewindRequest { files: true, ..RewindRequest::default() };
+/// Restores the files of a checkpoint, for the place `at`, if the user agrees; the conversation is
+/// unchanged.
+pub(crate) fn files_back(
+    session: &Session,
+    files: CheckpointEntry,
+    at: Seq,
+    yes: bool,
+) -> Result<(), CommandError> {
+    let heading = named(&files);
     let asked = Arc::new(AtomicBool::new(false));
     let plan = {
         let (watch, _line) = capturing(&asked);
-        session.plan_rewind(&to, &request, &watch)?
-    };
-    let heading = match &plan.checkpoint {
-        Some(entry) => named(entry),
-        None => format!("event @{}", to.seq),
+        session.plan_restore(files, &watch)?
     };
     let act = ApplyArgs { dry_run: false, yes, json: false };
-    act.carry_out(session, plan, &heading, Some(to.seq), &asked)
+    act.carry_out(session, plan, &heading, Some(at), &asked)
 }
 
 /// Shows the progress of capturing the current files.

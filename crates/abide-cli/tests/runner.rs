@@ -38,6 +38,7 @@ mod reading;
 mod record;
 mod relay;
 mod repair;
+mod resume;
 mod run_check;
 mod run_children;
 mod run_view;

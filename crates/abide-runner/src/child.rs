@@ -72,8 +72,8 @@ impl AgentChild {
             return Ok(Self { id, alive: true, terminal: true });
         }
         let mut command = Command::new(program);
-        // A run within a run has lanes of its own.
-        command.args(arguments).env_remove("ABIDE_LANE");
+        // A run within a run has lanes and tasks of its own.
+        command.args(arguments).env_remove("ABIDE_LANE").env_remove("ABIDE_TASK");
         command.current_dir(&plan.directory).envs(&plan.environment);
         // In its own group: Ctrl-C at the terminal reaches this process, which then tells the
         // agent.

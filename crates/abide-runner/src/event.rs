@@ -60,24 +60,31 @@ pub enum RunEvent {
         /// The agent's process id.
         process: u32,
     },
+    /// An agent was started on the session's conversation.
+    AgentStarted {
+        /// How it goes on; `None` if there is nothing to tell it.
+        way: Option<ResumeMode>,
+        /// The agent's process id.
+        process: u32,
+    },
     /// What the agent is doing, in one line.
     Step {
-        /// The agent's task.
-        task: TaskId,
+        /// The agent's task; `None` in a conversation.
+        task: Option<TaskId>,
         /// The line.
         text: String,
     },
     /// The agent said something that is recorded as a message.
     Message {
-        /// The agent's task.
-        task: TaskId,
+        /// The agent's task; `None` in a conversation.
+        task: Option<TaskId>,
         /// The data of the message, as JSON.
         data: String,
     },
     /// The agent printed something.
     Output {
-        /// The agent's task.
-        task: TaskId,
+        /// The agent's task; `None` in a conversation.
+        task: Option<TaskId>,
         /// To which stream.
         stream: Stream,
         /// The bytes.
@@ -85,15 +92,15 @@ pub enum RunEvent {
     },
     /// Tokens were used.
     Usage {
-        /// The agent's task.
-        task: TaskId,
+        /// The agent's task; `None` in a conversation.
+        task: Option<TaskId>,
         /// The usage.
         usage: Usage,
     },
     /// A rate limit was hit: no task is started until it is over.
     Waiting {
-        /// The task that hit it.
-        task: TaskId,
+        /// The task that hit it; `None` in a conversation.
+        task: Option<TaskId>,
         /// When it is over.
         until: Timestamp,
         /// The agent's message about it.
@@ -118,6 +125,15 @@ pub enum RunEvent {
         ok: bool,
         /// Its exit code; `None` if a signal ended it.
         exit: Option<i32>,
+        /// How long it took.
+        took: Duration,
+    },
+    /// The agent of a conversation has ended.
+    AgentEnded {
+        /// How its turn ended: `done`, `failed`, `interrupted` or `limited`.
+        turn: &'static str,
+        /// The reason for it.
+        reason: Option<String>,
         /// How long it took.
         took: Duration,
     },

@@ -61,10 +61,11 @@ impl OutputTail {
     }
 }
 
-/// One agent at work on one task.
+/// One agent at work on one task, or on the conversation.
 pub(crate) struct Job {
     pub(crate) number: u64,
-    pub(crate) task: TaskId,
+    /// `None` in a conversation.
+    pub(crate) task: Option<TaskId>,
     pub(crate) title: String,
     pub(crate) lane: Option<LaneId>,
     pub(crate) slot: usize,
@@ -121,7 +122,7 @@ pub(crate) struct Job {
 /// What a job is started with.
 pub(crate) struct JobStart {
     pub(crate) number: u64,
-    pub(crate) task: TaskId,
+    pub(crate) task: Option<TaskId>,
     pub(crate) title: String,
     pub(crate) lane: Option<LaneId>,
     pub(crate) slot: usize,
@@ -340,7 +341,7 @@ impl Job {
     /// An event in the lane and turn of this job.
     pub(crate) fn placed(&self, event: NewEvent, subagent: Option<&str>) -> NewEvent {
         let lane = self.lane_of(subagent);
-        NewEvent { turn: Some(self.turn), task: Some(self.task.clone()), lane, ..event }
+        NewEvent { turn: Some(self.turn), task: self.task.clone(), lane, ..event }
     }
 
     /// The lane of this job, or of a subagent. The name comes from the agent's output and may be

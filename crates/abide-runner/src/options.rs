@@ -8,6 +8,8 @@ use abide::tasks::TaskId;
 use abide_agents::AgentKind;
 use serde::{Deserialize, Serialize};
 
+use crate::prompt;
+
 /// How an interrupted task is resumed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -46,12 +48,26 @@ pub enum RetryDecision {
     Skip,
 }
 
+/// What an agent is started for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RunGoal {
+    /// The command itself is the only task.
+    #[default]
+    Command,
+    /// Each task of the session, one after the other.
+    Tasks,
+    /// The conversation of a session without a task list: no task is recorded, and the session's
+    /// status stays.
+    Conversation,
+}
+
 /// Options of a run.
 #[derive(Debug, Clone)]
 pub struct RunOptions {
-    /// The agent's program and its arguments. `{task}`, `{id}` and `{title}` in an argument are
-    /// replaced by those of the task; if no argument contains `{task}`, the task is written to
-    /// stdin.
+    /// The agent's program and its arguments. `{prompt}`, `{task}` (the same), `{id}` and `{title}`
+    /// in an argument are replaced by those of the task, or of the session if it goes on with its
+    /// conversation. A task is written to stdin if no argument contains it; a conversation is given
+    /// as the agent's prompt argument, or to stdin if the agent is unknown.
     pub command: Vec<String>,
     /// How the agent's output is read.
     pub adapter: AgentKind,
@@ -59,8 +75,10 @@ pub struct RunOptions {
     pub directory: PathBuf,
     /// Variables added to the agent's environment.
     pub environment: BTreeMap<String, String>,
-    /// Give the agent each task. Otherwise the command itself is the only task.
-    pub planned: bool,
+    /// What the agent is started for.
+    pub goal: RunGoal,
+    /// With each task the agent is told the earlier conversation of the session, too.
+    pub primed: bool,
     /// Run only this task and its parts.
     pub scope: Option<TaskId>,
     /// Continue with other tasks when one fails.
@@ -101,7 +119,8 @@ impl RunOptions {
             command,
             directory,
             environment: BTreeMap::new(),
-            planned: false,
+            goal: RunGoal::default(),
+            primed: false,
             scope: None,
             continue_on_error: false,
             retries: None,
@@ -117,6 +136,14 @@ impl RunOptions {
             inherit_stdin: false,
             interactive: false,
         }
+    }
+
+    /// Whether the agent gets its prompt as an argument, which leaves stdin free.
+    #[must_use]
+    pub fn prompts_by_argument(&self) -> bool {
+        let agent = AgentKind::started_by(&self.command);
+        prompt::is_held(&self.command)
+            || agent.is_some_and(|agent| agent.prompt_slot(&self.command).is_some())
     }
 
     /// The time between two checkpoints: as configured, else by how long the run may take. For an
@@ -154,6 +181,9 @@ pub struct RecordedOptions {
     /// See [`RunOptions::checkpoint_every`], in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpoint_every: Option<u64>,
+    /// See [`RunOptions::primed`].
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub primed: bool,
 }
 
 impl RecordedOptions {
@@ -167,6 +197,7 @@ impl RecordedOptions {
             check: options.check.clone(),
             jobs: options.jobs,
             checkpoint_every: options.checkpoint_every.map(|every| every.as_secs()),
+            primed: options.primed,
         }
     }
 }

@@ -66,19 +66,35 @@ pub(crate) fn again(task: &str, reason: &str, output: Option<&str>) -> String {
     text
 }
 
+/// The prompt for a task of a session whose conversation the agent does not know.
+pub(crate) fn primed(primer: &str, task: &str) -> String {
+    format!("{primer}\n{task}")
+}
+
+/// The prompt for an agent that goes on with a conversation: what it does not know of it, and what
+/// the user says now.
+pub(crate) fn conversation(told: &str, own: Option<&str>) -> String {
+    let now = own.unwrap_or(
+        "The user has resumed this session and says nothing more: look at what is done already, \
+         then go on with what is open.",
+    );
+    if told.is_empty() { format!("{now}\n") } else { format!("{}\n\n{now}\n", told.trim_end()) }
+}
+
 fn clip(text: &str) -> String {
     text.chars().take(MOST).collect()
 }
 
-/// The command with its placeholders filled in, and whether an argument contains the task, so that
-/// it is not written to stdin.
-pub(crate) fn fill(command: &[String], id: &str, title: &str, task: &str) -> (Vec<String>, bool) {
-    let mut held = false;
-    let filled = command.iter().map(|argument| {
-        held |= argument.contains("{task}");
-        substitute(argument, &[("{task}", task), ("{id}", id), ("{title}", title)])
-    });
-    (filled.collect(), held)
+/// Whether an argument contains the prompt, so that it is not written to stdin.
+pub(crate) fn is_held(command: &[String]) -> bool {
+    let held = |argument: &String| argument.contains("{task}") || argument.contains("{prompt}");
+    command.iter().any(held)
+}
+
+/// The command with its placeholders filled in.
+pub(crate) fn fill(command: &[String], id: &str, title: &str, prompt: &str) -> Vec<String> {
+    let names = [("{task}", prompt), ("{prompt}", prompt), ("{id}", id), ("{title}", title)];
+    command.iter().map(|argument| substitute(argument, &names)).collect()
 }
 
 /// Replaces each placeholder. Inserted text is not searched again.
@@ -111,11 +127,14 @@ mod tests {
     fn a_task_takes_its_place_once() {
         let command: Vec<String> =
             ["agent", "-p", "do {task} of {id}", "{x}", "{"].map(str::to_owned).into();
-        let (filled, held) = fill(&command, "T1", "Title {task}", "the {id} task");
-        assert!(held);
+        let filled = fill(&command, "T1", "Title {task}", "the {id} task");
+        assert!(is_held(&command));
         assert_eq!(filled, ["agent", "-p", "do the {id} task of T1", "{x}", "{"]);
-        let (filled, held) = fill(&["agent".to_owned(), "{title}".to_owned()], "T1", "x", "y");
-        assert!(!held);
-        assert_eq!(filled, ["agent", "x"]);
+        let command = ["agent", "{title}"].map(str::to_owned);
+        assert!(!is_held(&command));
+        assert_eq!(fill(&command, "T1", "x", "y"), ["agent", "x"]);
+        let command = ["agent", "{prompt}"].map(str::to_owned);
+        assert!(is_held(&command));
+        assert_eq!(fill(&command, "T1", "x", "y"), ["agent", "y"]);
     }
 }

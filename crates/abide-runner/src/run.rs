@@ -5,17 +5,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use abide::{
     NewEvent, Session, SessionFields, SessionStatus,
-    event::{RunEnd, RunStart, StatusChange},
+    event::{RunEnd, RunStart, SessionCore, StatusChange},
     tasks::TaskCreated,
 };
 
 use crate::RunError;
 use crate::event::RunEvent;
 use crate::leftover::InterruptedTask;
-use crate::options::{RecordedOptions, RetryDecision, RunOptions};
+use crate::options::{RecordedOptions, RetryDecision, RunGoal, RunOptions};
 use crate::stop::{Stop, Urgency};
 use crate::summary::{RunFinish, RunSummary};
-use crate::supervisor::{Supervisor, changes_tasks, program_name};
+use crate::supervisor::{ConversationEnd, Supervisor, changes_tasks, program_name};
 
 /// The id of the only task of a command without a plan.
 const ONLY: &str = "T1";
@@ -45,6 +45,7 @@ pub fn run(
             mark.store(true, Ordering::Relaxed);
         }
     });
+    let before = standing(&session.core()?);
     let mut supervisor = Supervisor::new(session.clone(), options, stop, decide, tell, stale)?;
     let _socket = match socket {
         Ok(socket) => Some(socket),
@@ -54,13 +55,22 @@ pub fn run(
         }
     };
     let worked = begin(&mut supervisor, options).and_then(|()| {
+        supervisor.prepare()?;
         supervisor.settle()?;
         supervisor.start_checkpoints()?;
         supervisor.work()
     });
     let (finish, reason) = finish(&supervisor, options, stop, worked.as_ref().err());
     supervisor.end_all();
-    let closing = supervisor.close(finish.status(), reason.clone());
+    // Whatever became of the agent says nothing about a session without a task list.
+    let standing = match options.goal {
+        RunGoal::Conversation => before,
+        RunGoal::Command | RunGoal::Tasks => {
+            StatusChange { status: finish.status(), reason: reason.clone(), summary: None }
+        }
+    };
+    let ended = if finish == RunFinish::Ended { standing.status } else { finish.status() };
+    let closing = supervisor.close(standing);
     let summary = RunSummary {
         session: session.id(),
         finish,
@@ -75,12 +85,20 @@ pub fn run(
         warnings: supervisor.warnings.clone(),
     };
     let recorded = serde_json::value::to_raw_value(&summary).ok();
-    let end = RunEnd { status: finish.status(), reason, summary: recorded };
+    let end = RunEnd { status: ended, reason, summary: recorded };
     if let Err(error) = session.append(end).and_then(|ticket| Ok(ticket.wait()?)) {
         supervisor.warn(format!("the end of the run was not recorded: {error}"));
     }
     supervisor.tell(&RunEvent::Stopped(Box::new(summary.clone())));
     worked.map(|()| summary)
+}
+
+/// The status of a session, to be given back to it. One that a killed run left is `interrupted`.
+fn standing(core: &SessionCore) -> StatusChange {
+    let killed =
+        core.status == SessionStatus::Running && core.run.is_some_and(|run| run.finished.is_none());
+    let status = if killed { SessionStatus::Interrupted } else { core.status };
+    StatusChange { status, reason: core.reason.clone(), summary: None }
 }
 
 /// Records the start of the run, and makes the only task of a command without a plan.
@@ -91,7 +109,8 @@ fn begin(supervisor: &mut Supervisor<'_>, options: &RunOptions) -> Result<(), Ru
         command: options.command.clone(),
         directory: Some(options.directory.to_string_lossy().into_owned()),
         adapter: options.adapter.to_string(),
-        planned: options.planned,
+        planned: options.goal == RunGoal::Tasks,
+        conversation: options.goal == RunGoal::Conversation,
         options: serde_json::value::to_raw_value(&recorded).ok(),
     };
     // Before the run has any effect. It goes on without this note, but then resuming it asks first.
@@ -108,7 +127,7 @@ fn begin(supervisor: &mut Supervisor<'_>, options: &RunOptions) -> Result<(), Ru
     for event in events {
         supervisor.tasks.also(event);
     }
-    if !options.planned && supervisor.tasks.tree().get(ONLY).is_none() {
+    if options.goal == RunGoal::Command && supervisor.tasks.tree().get(ONLY).is_none() {
         let title = options.command.join(" ");
         supervisor.tasks.create(TaskCreated {
             task: ONLY.into(),
@@ -131,6 +150,17 @@ fn finish(
 ) -> (RunFinish, Option<String>) {
     if let Some(error) = error {
         return (RunFinish::Broken, Some(error.to_string()));
+    }
+    if options.goal == RunGoal::Conversation {
+        return match (&supervisor.conversation, stop.urgency()) {
+            (Some(ConversationEnd::Done), _) => (RunFinish::Ended, None),
+            (Some(ConversationEnd::Failed(reason)), _) => (RunFinish::Failed, Some(reason.clone())),
+            _ if supervisor.time_up => (RunFinish::TimeUp, Some("its time is up".to_owned())),
+            (Some(ConversationEnd::Interrupted(reason)), Urgency::None) => {
+                (RunFinish::Stopped, Some(reason.clone()))
+            }
+            _ => (RunFinish::Stopped, Some("it was asked to stop".to_owned())),
+        };
     }
     let tree = supervisor.tasks.tree();
     let progress = tree.progress(options.scope.as_ref());

@@ -58,6 +58,8 @@ impl Difference {
 pub enum RunFinish {
     /// Every task is done.
     Done,
+    /// The agent of a conversation has ended; the session is as it was.
+    Ended,
     /// Every task in its scope is done, but others are not.
     ScopeDone,
     /// The most tasks allowed were started.

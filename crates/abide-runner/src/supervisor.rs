@@ -9,9 +9,11 @@ mod begin;
 mod checkpoints;
 mod checks;
 mod conclude;
+mod converse;
 mod settle;
 
 pub(crate) use begin::program_name;
+pub(crate) use converse::ConversationEnd;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -30,6 +32,7 @@ use rustix::process::Signal;
 
 use crate::RunError;
 use crate::child::ChildEvent;
+use crate::conversation::ConversationBrief;
 use crate::event::RunEvent;
 use crate::job::Job;
 use crate::leftover::InterruptedTask;
@@ -76,15 +79,22 @@ pub(crate) struct Supervisor<'a> {
     /// The tasks started in this run.
     tried: HashSet<TaskId>,
     decide: &'a mut dyn FnMut(&InterruptedTask) -> Option<RetryDecision>,
-    /// Tasks that cannot be resumed inside the agent's own session.
-    not_inside: HashSet<TaskId>,
+    /// What the agent of a conversation is told first: made before anything is recorded.
+    brief: Option<ConversationBrief>,
+    /// How the agent of a conversation ended; `None` while it is to be started or at work.
+    pub(crate) conversation: Option<ConversationEnd>,
+    /// The earlier conversation, to be told with each task.
+    primer: Option<String>,
+    /// Tasks that cannot be resumed inside the agent's own session; `None` is the conversation.
+    not_inside: HashSet<Option<TaskId>>,
     /// The agent's own id of the session in which it last worked on a task.
     agent_sessions: HashMap<TaskId, String>,
     /// How often a retried task had failed before this run.
     before: HashMap<TaskId, u64>,
-    /// How often in a row the death of its agent interrupted a task.
-    kills: HashMap<TaskId, u32>,
-    waits: HashMap<TaskId, u32>,
+    /// How often in a row the death of its agent interrupted a task; `None` is the conversation.
+    kills: HashMap<Option<TaskId>, u32>,
+    /// How often in a row it hit a limit.
+    waits: HashMap<Option<TaskId>, u32>,
     /// No task is started before this time.
     hold: Option<Timestamp>,
     /// How urgently to stop, apart from the caller's requests.
@@ -135,6 +145,9 @@ impl<'a> Supervisor<'a> {
             started: 0,
             tried: HashSet::new(),
             decide,
+            brief: None,
+            conversation: None,
+            primer: None,
             not_inside: HashSet::new(),
             agent_sessions: HashMap::new(),
             before: HashMap::new(),

@@ -27,7 +27,8 @@ pub(crate) fn start(
     if let Some(size) = size {
         tcsetwinsize(&terminal, size)?;
     }
-    let command = Command::new(program).args(arguments).env_remove("ABIDE_LANE");
+    let command =
+        Command::new(program).args(arguments).env_remove("ABIDE_LANE").env_remove("ABIDE_TASK");
     let command = command.envs(&plan.environment);
     let command = command.current_dir(&plan.directory);
     let child = command.spawn(its_end).map_err(|error| match error {

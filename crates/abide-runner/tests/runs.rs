@@ -14,8 +14,8 @@ use abide::{
     tasks::{TaskCreated, TaskStatusChange},
 };
 use abide_runner::{
-    AgentKind, ResumeMode, RetryDecision, RunEvent, RunFinish, RunOptions, RunSummary, Stop,
-    Urgency, run,
+    AgentKind, ResumeMode, RetryDecision, RunEvent, RunFinish, RunGoal, RunOptions, RunSummary,
+    Stop, Urgency, run,
 };
 
 struct Lab {
@@ -66,7 +66,7 @@ impl Lab {
     fn options(&self, script: &str) -> RunOptions {
         let command = ["sh", "-c", script].map(str::to_owned).into();
         let options = RunOptions::new(command, self.path().to_owned());
-        RunOptions { planned: true, grace: Duration::from_millis(500), ..options }
+        RunOptions { goal: RunGoal::Tasks, grace: Duration::from_millis(500), ..options }
     }
 
     fn run(&self, options: &RunOptions) -> (RunSummary, Vec<RunEvent>) {
@@ -186,7 +186,8 @@ fn tasks_are_done_in_order_and_their_parents_with_them() {
 #[test]
 fn a_command_without_a_plan_is_one_task() {
     let lab = Lab::new(&[]);
-    let options = RunOptions { planned: false, ..lab.options("echo '{task}' $ABIDE_SESSION") };
+    let options =
+        RunOptions { goal: RunGoal::Command, ..lab.options("echo '{task}' $ABIDE_SESSION") };
     let (summary, _) = lab.run(&options);
     assert_eq!(summary.finish, RunFinish::Done);
     assert_eq!(lab.status("T1"), TaskStatus::Complete);

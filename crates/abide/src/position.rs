@@ -2,7 +2,8 @@
 //!
 //! `@41` is the position right after event 41. `3`, or a label or id, is the position right after
 //! the event of that checkpoint. `turn:3` is the end of turn 3, or its last event if it has not
-//! ended. Live events are searched first, then those that rewinds took back.
+//! ended. `decision` is the position right after the last decision of an arbiter. Live events are
+//! searched first, then those that rewinds took back.
 
 use std::fmt;
 
@@ -43,8 +44,13 @@ pub struct PositionError {
 enum PositionQuery {
     Event(Seq),
     Turn(u64),
+    /// The last decision, or a checkpoint with that label where nothing was decided.
+    Decision,
     Checkpoint(String),
 }
+
+/// The name of the last decision, as a position.
+const DECISION: &str = "decision";
 
 impl PositionQuery {
     fn parse(text: &str) -> Option<Self> {
@@ -53,6 +59,9 @@ impl PositionQuery {
         }
         if let Some(turn) = text.strip_prefix("turn:") {
             return turn.parse().ok().map(Self::Turn);
+        }
+        if text == DECISION {
+            return Some(Self::Decision);
         }
         (!text.is_empty()).then(|| Self::Checkpoint(text.to_owned()))
     }
@@ -63,6 +72,7 @@ impl fmt::Display for PositionQuery {
         match self {
             Self::Event(seq) => write!(f, "event @{seq}"),
             Self::Turn(turn) => write!(f, "turn {turn}"),
+            Self::Decision => f.write_str(DECISION),
             Self::Checkpoint(name) => write!(f, "checkpoint {name:?}"),
         }
     }
@@ -70,7 +80,8 @@ impl fmt::Display for PositionQuery {
 
 impl SessionView {
     /// Resolves a position in the session's history: `@41` is right after an event, `turn:3` at the
-    /// end of a turn, and a checkpoint is named by its number, label or id. If several checkpoints
+    /// end of a turn, `decision` right after the last decision of an arbiter, and a checkpoint is
+    /// named by its number, label or id. If several checkpoints
     /// share a label, the newest one is meant. Live events take precedence over those that a rewind
     /// took back.
     pub fn resolve(&self, text: &str) -> Result<ResolvedPosition, Error> {
@@ -79,7 +90,7 @@ impl SessionView {
             Error::from(PositionError { session: self.id(), wanted, known })
         };
         let Some(wanted) = PositionQuery::parse(text) else {
-            let known = "a position is an event (@41), a turn (turn:3) or a checkpoint (number, label or id)";
+            let known = "a position is an event (@41), a turn (turn:3), `decision` or a checkpoint (number, label or id)";
             return Err(unknown(format!("position {text:?}"), known.to_owned()));
         };
         if let Some(found) = self.live(&wanted, &state)? {
@@ -91,9 +102,11 @@ impl SessionView {
             PositionQuery::Turn(turn) => {
                 everything.turn(*turn).map(|turn| (turn.last.unwrap_or(turn.reach), None))
             }
-            PositionQuery::Checkpoint(name) => everything
-                .checkpoint(name)
-                .map(|(number, state)| (state.seq, Some((number, state.clone())))),
+            PositionQuery::Decision if everything.decided.is_some() => {
+                everything.decided.map(|seq| (seq, None))
+            }
+            PositionQuery::Decision => everything.named(DECISION),
+            PositionQuery::Checkpoint(name) => everything.named(name),
         };
         match found {
             Some((seq, checkpoint)) => {
@@ -121,6 +134,11 @@ impl SessionView {
                 }
                 None => Ok(None),
             },
+            PositionQuery::Decision => {
+                let decided = state.core.turns.decided;
+                let here = |seq| ResolvedPosition { seq, checkpoint: None, live: true };
+                Ok(decided.map(here))
+            }
             PositionQuery::Checkpoint(name) => {
                 let checkpoints = state.checkpoints.iter().filter_map(|(number, state)| {
                     number.parse().ok().map(|number| (number, state))
@@ -219,6 +237,8 @@ struct PositionIndex {
     checkpoints: Vec<(u64, CheckpointState)>,
     /// The greatest checkpoint number, including erased ones.
     last_checkpoint: u64,
+    /// The last decision.
+    decided: Option<Seq>,
     last: Seq,
 }
 
@@ -263,6 +283,7 @@ impl PositionIndex {
                     turn.over = true;
                 }
             }
+            Ok(Fact::TurnDecided(_)) => self.decided = Some(event.seq),
             Ok(Fact::Checkpoint(fact)) => {
                 let number = fact.number.unwrap_or(self.last_checkpoint.saturating_add(1));
                 self.last_checkpoint = self.last_checkpoint.max(number);
@@ -283,8 +304,10 @@ impl PositionIndex {
         self.turns.iter().rev().find(|turn| turn.number == number)
     }
 
-    fn checkpoint(&self, name: &str) -> Option<(u64, &CheckpointState)> {
-        pick(self.checkpoints.iter().map(|(number, state)| (*number, state)), name)
+    /// The event of the checkpoint with this name, and the checkpoint with its number.
+    fn named(&self, name: &str) -> Option<(Seq, Option<(u64, CheckpointState)>)> {
+        let found = pick(self.checkpoints.iter().map(|(number, state)| (*number, state)), name);
+        found.map(|(number, state)| (state.seq, Some((number, state.clone()))))
     }
 
     fn checkpoint_at(self, seq: Seq) -> Option<(u64, CheckpointState)> {
@@ -301,6 +324,7 @@ impl PositionIndex {
                 let known = known.into_iter().take(NAMED).map(|number| format!("turn:{number}"));
                 listed("turns", known.collect())
             }
+            PositionQuery::Decision => "no arbiter has decided anything in it".to_owned(),
             PositionQuery::Checkpoint(name) => {
                 let number = name.parse::<u64>().ok();
                 let mut known: Vec<&(u64, CheckpointState)> = self.checkpoints.iter().collect();
@@ -402,6 +426,28 @@ mod tests {
             "no checkpoint \"7\"; the nearest checkpoints are 2 (green), 1 (green)"
         );
         assert!(told("turn:x").starts_with("no position \"turn:x\"; a position is an event (@41)"));
+    }
+
+    #[test]
+    fn a_decision_is_a_place_and_a_label_only_where_there_is_none() {
+        let (_dir, view) = recorded(STORY);
+        let error = view.resolve("decision").unwrap_err().to_string();
+        assert!(error.ends_with("no decision; no arbiter has decided anything in it"), "{error}");
+        let label = r#"{"kind":"checkpoint.created","data":{"label":"decision"}}"#;
+        let (_dir, view) = recorded(&[label]);
+        assert_eq!(view.resolve("decision").unwrap().checkpoint.unwrap().0, 1);
+        let decided = r#"{"kind":"turn.decided","data":{"selected":"coder"}}"#;
+        let (_dir, view) = recorded(&[label, decided, label, decided, label]);
+        let found = view.resolve("decision").unwrap();
+        assert_eq!((found.seq.0, found.checkpoint, found.live), (6, None, true));
+        // What is live comes first, and what was taken back is still found.
+        let back = r#"{"kind":"session.rewound","data":{"to":4}}"#;
+        let (_dir, view) = recorded(&[label, decided, label, decided, back]);
+        assert_eq!(view.resolve("decision").unwrap().seq.0, 4);
+        let back = r#"{"kind":"session.rewound","data":{"to":3}}"#;
+        let (_dir, view) = recorded(&[label, decided, label, decided, back]);
+        let found = view.resolve("decision").unwrap();
+        assert_eq!((found.seq.0, found.live), (6, false));
     }
 
     #[test]

@@ -22,7 +22,7 @@ use crate::checkpoint::{CapturedCheckpoint, read_snapshot};
 use crate::consent::NotedRewind;
 use crate::workspace_lock::WorkspaceLock;
 use crate::{
-    CheckpointRequest, Error, Session,
+    CheckpointRequest, Error, Session, SessionView,
     checkpoint::{CheckpointEntry, Trigger},
     event::ResolvedPosition,
 };
@@ -156,7 +156,7 @@ impl Session {
         let talk =
             if request.conversation { ConversationEffect::Back } else { ConversationEffect::Stays };
         self.refuse_held_conversation(talk)?;
-        let mut rewind = Rewind {
+        let rewind = Rewind {
             to: if request.conversation { to.seq } else { end },
             files: request.files,
             paths: request.paths.clone(),
@@ -165,7 +165,28 @@ impl Session {
         if !request.files {
             return self.plan_talk(rewind, talk);
         }
-        let checkpoint = self.files_at(to)?;
+        self.plan_to(self.view().files_at(to)?, rewind, talk, watch)
+    }
+
+    /// Plans to restore the files of a checkpoint: one of this session, or of the session that it was
+    /// forked from. The conversation stays.
+    pub fn plan_restore(
+        &self,
+        checkpoint: CheckpointEntry,
+        watch: &RewindWatch,
+    ) -> Result<RewindPlan, Error> {
+        let rewind = Rewind { to: self.core()?.seq, files: true, ..Rewind::default() };
+        self.plan_to(checkpoint, rewind, ConversationEffect::Stays, watch)
+    }
+
+    /// A plan that restores the files of a checkpoint.
+    fn plan_to(
+        &self,
+        checkpoint: CheckpointEntry,
+        mut rewind: Rewind,
+        talk: ConversationEffect,
+        watch: &RewindWatch,
+    ) -> Result<RewindPlan, Error> {
         self.refuse_other_workspace(&checkpoint)?;
         rewind.snapshot = checkpoint.checkpoint.snapshot;
         let then = checkpoint.checkpoint.git.clone();
@@ -475,10 +496,39 @@ impl Session {
         }
     }
 
+    /// Number of live events after `to`, and how many of them are messages. If there are none, the
+    /// conversation stays.
+    fn left_by(
+        &self,
+        to: Seq,
+        talk: ConversationEffect,
+    ) -> Result<((u64, u64), ConversationEffect), Error> {
+        let core = self.core()?;
+        let (mut events, mut messages) = (0, 0);
+        if talk == ConversationEffect::Stays || to >= core.seq {
+            return Ok(((0, 0), ConversationEffect::Stays));
+        }
+        for event in self.view().events(EventRange::from(to.next())) {
+            let event = event?;
+            if core.lineage.contains(event.seq) {
+                events += 1;
+                messages += u64::from(event.kind == Kind::MESSAGE_ADDED);
+            }
+        }
+        // Going forward again abandons what came after the rewind.
+        let events = if core.lineage.contains(to) { events } else { events.max(1) };
+        Ok((
+            (events, messages),
+            if events == 0 { ConversationEffect::Stays } else { ConversationEffect::Back },
+        ))
+    }
+}
+
+impl SessionView {
     /// The checkpoint with the files of a position: its own, the one made right after it, or else
     /// the last one before it.
-    fn files_at(&self, to: &ResolvedPosition) -> Result<CheckpointEntry, Error> {
-        let all = self.view().all_checkpoints()?;
+    pub fn files_at(&self, to: &ResolvedPosition) -> Result<CheckpointEntry, Error> {
+        let all = self.all_checkpoints()?;
         if let Some((number, _)) = &to.checkpoint {
             let entry = all.into_iter().find(|entry| entry.seq == to.seq);
             return match entry {
@@ -524,35 +574,8 @@ impl Session {
             ];
             kinds.contains(&event.kind)
         };
-        let page = self.view().page(range)?;
+        let page = self.page(range)?;
         Ok(page.next.is_some() || page.events.iter().any(acts))
-    }
-
-    /// Number of live events after `to`, and how many of them are messages. If there are none, the
-    /// conversation stays.
-    fn left_by(
-        &self,
-        to: Seq,
-        talk: ConversationEffect,
-    ) -> Result<((u64, u64), ConversationEffect), Error> {
-        let core = self.core()?;
-        let (mut events, mut messages) = (0, 0);
-        if talk == ConversationEffect::Stays || to >= core.seq {
-            return Ok(((0, 0), ConversationEffect::Stays));
-        }
-        for event in self.view().events(EventRange::from(to.next())) {
-            let event = event?;
-            if core.lineage.contains(event.seq) {
-                events += 1;
-                messages += u64::from(event.kind == Kind::MESSAGE_ADDED);
-            }
-        }
-        // Going forward again abandons what came after the rewind.
-        let events = if core.lineage.contains(to) { events } else { events.max(1) };
-        Ok((
-            (events, messages),
-            if events == 0 { ConversationEffect::Stays } else { ConversationEffect::Back },
-        ))
     }
 }
 

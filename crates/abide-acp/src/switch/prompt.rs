@@ -10,7 +10,6 @@ use crate::book::AcpRecorder;
 use crate::live::{LiveSession, PrimeScope};
 use crate::message::{self, RequestId, RpcError, RpcMessage};
 use crate::pending::Purpose;
-use crate::primer;
 use crate::splice::{list_with_first, member, replaced};
 
 impl Switch {
@@ -147,10 +146,8 @@ impl Switch {
         let session = live.book().session().cloned();
         let told = match (prime, session) {
             (PrimeScope::Nothing, _) | (_, None) => None,
-            (PrimeScope::All, Some(session)) => primer::primer(&session).transpose(),
-            (PrimeScope::Since(seq), Some(session)) => {
-                primer::primer_since(&session, seq).transpose()
-            }
+            (PrimeScope::All, Some(session)) => session.primer().transpose(),
+            (PrimeScope::Since(seq), Some(session)) => session.primer_since(seq).transpose(),
         };
         let line = match told {
             None => line,

@@ -1,6 +1,54 @@
 //! The arguments of Claude Code.
 
-use crate::invocation::arguments::{has_value, options, without};
+use crate::invocation::PromptSlot;
+use crate::invocation::arguments::{OptionTable, has_value, options, without};
+
+/// Options of Claude Code that have values behind them.
+const TABLE: OptionTable = OptionTable {
+    values: &[
+        "--advisor",
+        "--agent",
+        "--agents",
+        "--append-subagent-system-prompt",
+        "--append-system-prompt",
+        "--append-system-prompt-file",
+        "--debug-file",
+        "--effort",
+        "--fallback-model",
+        "--from-pr",
+        "--input-format",
+        "--json-schema",
+        "--max-budget-usd",
+        "--max-thinking-tokens",
+        "--max-turns",
+        "--model",
+        "--name",
+        "-n",
+        "--output-format",
+        "--permission-mode",
+        "--permission-prompt-tool",
+        "--resume",
+        "-r",
+        "--session-id",
+        "--setting-sources",
+        "--settings",
+        "--system-prompt",
+        "--system-prompt-file",
+        "--teleport",
+    ],
+    lists: &[
+        "--add-dir",
+        "--allowedTools",
+        "--allowed-tools",
+        "--betas",
+        "--disallowedTools",
+        "--disallowed-tools",
+        "--file",
+        "--mcp-config",
+        "--plugin-dir",
+        "--tools",
+    ],
+};
 
 pub(super) fn prints_events(arguments: &[String]) -> bool {
     has_value(options(arguments), &["--output-format"], "stream-json")
@@ -12,4 +60,13 @@ pub(super) fn resume(arguments: &[String], session: &str) -> Option<Vec<String>>
     }
     let gone = without(arguments, &["--resume", "-r", "--session-id"], &["--continue", "-c"]);
     Some([vec!["--resume".to_owned(), session.to_owned()], gone].concat())
+}
+
+/// The first argument that is no option. A new prompt goes first: an option that has any number of
+/// values would take it for one of them.
+pub(super) fn prompt(arguments: &[String]) -> Option<PromptSlot> {
+    match TABLE.words(arguments).find(|word| !word.option) {
+        Some(word) => PromptSlot::at(arguments, word.at),
+        None => Some(PromptSlot::between(vec![], arguments.to_vec())),
+    }
 }

@@ -18,6 +18,7 @@ pub(crate) static PROFILE: AgentProfile = AgentProfile {
     ],
     prints_events: invocation::prints_events,
     resume: invocation::resume,
+    prompt: invocation::prompt,
     output: Output::Events(|_| Box::new(output::Claude::default())),
     limits: limits::TEXTS,
 };

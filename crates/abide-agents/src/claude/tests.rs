@@ -186,3 +186,27 @@ fn it_goes_on_in_its_own_session() {
     assert_eq!(KIND.resume(&words(command), "ID"), Some(words(again)));
     is_not_resumed(KIND, "claude -p --no-session-persistence x", "ID");
 }
+
+#[test]
+fn the_prompt_has_its_place() {
+    for (command, filled) in [
+        ("claude -p --output-format stream-json", "claude PROMPT -p --output-format stream-json"),
+        ("claude -p --allowedTools Bash Edit", "claude PROMPT -p --allowedTools Bash Edit"),
+        ("npx claude --resume ID -p", "npx claude PROMPT --resume ID -p"),
+        ("claude", "claude PROMPT"),
+    ] {
+        let slot = KIND.prompt_slot(&words(command)).unwrap();
+        assert_eq!(slot.own(), None, "{command}");
+        assert_eq!(slot.fill("PROMPT".to_owned()), words(filled));
+    }
+    for command in
+        ["claude -p mend-it --verbose", "claude --model m mend-it", "claude -p -- mend-it"]
+    {
+        let slot = KIND.prompt_slot(&words(command)).unwrap();
+        assert_eq!(slot.own(), Some("mend-it"), "{command}");
+        assert_eq!(slot.fill("P".to_owned()), words(&command.replace("mend-it", "P")));
+    }
+    assert_eq!(KIND.prompt_slot(&words("cat -p")), None);
+    assert_eq!(AgentKind::started_by(&words("claude -p")), Some(KIND));
+    assert_eq!(AgentKind::started_by(&words("cat")), None);
+}

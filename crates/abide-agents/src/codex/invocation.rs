@@ -1,8 +1,11 @@
 //! The arguments of Codex.
 
-use crate::invocation::arguments::options;
+use crate::invocation::PromptSlot;
+use crate::invocation::arguments::{ArgumentWord, OptionTable, options};
 
-/// Options of Codex that have a value behind them.
+/// Options of Codex that have values behind them.
+const TABLE: OptionTable = OptionTable { values: VALUES, lists: &["-i", "--image"] };
+
 const VALUES: &[&str] = &[
     "-c",
     "--config",
@@ -28,9 +31,6 @@ const VALUES: &[&str] = &[
     "--output-last-message",
 ];
 
-/// Options of Codex that have any number of values behind them.
-const LISTS: &[&str] = &["-i", "--image"];
-
 pub(super) fn prints_events(arguments: &[String]) -> bool {
     let mut options = options(arguments).iter();
     exec(arguments).is_some() && options.any(|one| one == "--json" || one == "--experimental-json")
@@ -38,7 +38,7 @@ pub(super) fn prints_events(arguments: &[String]) -> bool {
 
 /// Where `exec` stands in the arguments of Codex.
 fn exec(arguments: &[String]) -> Option<usize> {
-    let mut words = CodexWords::of(arguments);
+    let mut words = TABLE.words(arguments);
     words.find(|word| !word.option).filter(|word| matches!(word.text, "exec" | "e")).map(|w| w.at)
 }
 
@@ -49,7 +49,7 @@ pub(super) fn resume(arguments: &[String], session: &str) -> Option<Vec<String>>
     let (before, behind) = arguments.split_at_checked(exec + 1)?;
     let (mut flags, mut said): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
     let mut closed = false;
-    for word in CodexWords::of(behind) {
+    for word in TABLE.words(behind) {
         if word.text == "--ephemeral" && word.option {
             return None;
         }
@@ -83,52 +83,35 @@ pub(super) fn resume(arguments: &[String], session: &str) -> Option<Vec<String>>
     Some(all)
 }
 
-/// The arguments of Codex, told apart: options with their values, and the rest.
-struct CodexWords<'a> {
-    arguments: &'a [String],
-    at: usize,
-    /// How many words belong to the option before.
-    values: usize,
-    closed: bool,
-}
-
-struct CodexWord<'a> {
-    at: usize,
-    text: &'a str,
-    /// Is it an option, or a value of one?
-    option: bool,
-}
-
-impl<'a> CodexWords<'a> {
-    fn of(arguments: &'a [String]) -> Self {
-        Self { arguments, at: 0, values: 0, closed: false }
-    }
-}
-
-impl<'a> Iterator for CodexWords<'a> {
-    type Item = CodexWord<'a>;
-
-    fn next(&mut self) -> Option<CodexWord<'a>> {
-        let at = self.at;
-        let text = self.arguments.get(at)?.as_str();
-        self.at += 1;
-        let dashed = text.starts_with('-') && text != "-";
-        let option = if self.closed {
-            false
-        } else if self.values == 1 {
-            self.values = 0;
-            true
-        } else if dashed {
-            self.values = match text {
-                text if VALUES.contains(&text) => 1,
-                text if LISTS.contains(&text) => usize::MAX,
+/// The prompt stands behind `exec`, or behind the session in `exec resume SESSION`. `-` is stdin.
+pub(super) fn prompt(arguments: &[String]) -> Option<PromptSlot> {
+    let said = |first: usize| -> Vec<ArgumentWord<'_>> {
+        let words = TABLE.words(arguments);
+        words.filter(|word| !word.option && word.at >= first).collect()
+    };
+    let place = match exec(arguments) {
+        Some(exec) => {
+            let said = said(exec + 1);
+            let last = arguments.iter().any(|argument| argument == "--last");
+            let skipped = match said.first().map(|word| word.text) {
+                Some("resume") if last => 1,
+                Some("resume") => 2,
+                Some("fork" | "review" | "help") => return None,
                 _ => 0,
             };
-            self.closed = text == "--";
-            true
-        } else {
-            self.values > 0
-        };
-        Some(CodexWord { at, text, option })
-    }
+            said.get(skipped).map(|word| word.at)
+        }
+        // A word alone is a subcommand.
+        None => match said(0).first() {
+            Some(word) if word.text.contains(char::is_whitespace) => Some(word.at),
+            Some(_) => return None,
+            None => None,
+        },
+    };
+    let Some(at) = place else {
+        let closed = arguments.iter().any(|argument| argument == "--");
+        let end = if closed { vec![] } else { vec!["--".to_owned()] };
+        return Some(PromptSlot::between([arguments, &end].concat(), vec![]));
+    };
+    PromptSlot::at(arguments, at).filter(|slot| slot.own() != Some("-"))
 }

@@ -14,6 +14,7 @@ pub(crate) static PROFILE: AgentProfile = AgentProfile {
     programs: &[AgentProgram::named("codex")],
     prints_events: invocation::prints_events,
     resume: invocation::resume,
+    prompt: invocation::prompt,
     output: Output::Events(|before| Box::new(output::Codex::resuming(before.used, before.calls))),
     limits: limits::TEXTS,
 };

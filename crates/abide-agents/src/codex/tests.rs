@@ -201,3 +201,34 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_prompt_has_its_place() {
+    for (command, filled) in [
+        ("codex exec --json", "codex exec --json -- PROMPT"),
+        ("codex exec -i a.png", "codex exec -i a.png -- PROMPT"),
+        ("codex -m m exec resume --last", "codex -m m exec resume --last -- PROMPT"),
+        ("codex exec resume ID", "codex exec resume ID -- PROMPT"),
+        ("codex --full-auto", "codex --full-auto -- PROMPT"),
+    ] {
+        let slot = KIND.prompt_slot(&words(command)).unwrap();
+        assert_eq!(slot.own(), None, "{command}");
+        assert_eq!(slot.fill("PROMPT".to_owned()), words(filled));
+    }
+    for command in [
+        "codex exec mend-it --json",
+        "codex exec --json -- mend-it",
+        "codex exec --json resume ID mend-it",
+        "codex exec resume --last mend-it",
+    ] {
+        let slot = KIND.prompt_slot(&words(command)).unwrap();
+        assert_eq!(slot.own(), Some("mend-it"), "{command}");
+        assert_eq!(slot.fill("P".to_owned()), words(&command.replace("mend-it", "P")));
+    }
+    // Those read stdin, or have no prompt.
+    for command in
+        ["codex exec --json -", "codex exec resume ID -", "codex login", "codex exec review"]
+    {
+        assert_eq!(KIND.prompt_slot(&words(command)), None, "{command}");
+    }
+}

@@ -12,6 +12,7 @@ pub(crate) static PROFILE: AgentProfile = AgentProfile {
     programs: &[],
     prints_events: |_| false,
     resume: |_, _| None,
+    prompt: |_| None,
     output: Output::Text(|| Box::<output::TextReader>::default()),
     limits: LimitTexts::NONE,
 };

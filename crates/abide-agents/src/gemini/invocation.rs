@@ -1,6 +1,39 @@
 //! The arguments of Gemini CLI.
 
-use crate::invocation::arguments::{has_value, options, without};
+use crate::invocation::PromptSlot;
+use crate::invocation::arguments::{OptionTable, has_value, options, without};
+
+/// The options that hold the prompt.
+const PROMPTS: &[&str] = &["-p", "--prompt", "-i", "--prompt-interactive"];
+
+/// Options of Gemini CLI that have values behind them.
+const TABLE: OptionTable = OptionTable {
+    values: &[
+        "-p",
+        "--prompt",
+        "-i",
+        "--prompt-interactive",
+        "-m",
+        "--model",
+        "-o",
+        "--output-format",
+        "-r",
+        "--resume",
+        "--approval-mode",
+        "--delete-session",
+        "--proxy",
+        "--session-file",
+        "--session-id",
+    ],
+    lists: &[
+        "--allowed-mcp-server-names",
+        "--allowed-tools",
+        "-e",
+        "--extensions",
+        "--include-directories",
+        "--policy",
+    ],
+};
 
 pub(super) fn prints_events(arguments: &[String]) -> bool {
     has_value(options(arguments), &["--output-format", "-o"], "stream-json")
@@ -9,4 +42,19 @@ pub(super) fn prints_events(arguments: &[String]) -> bool {
 pub(super) fn resume(arguments: &[String], session: &str) -> Option<Vec<String>> {
     let gone = without(arguments, &["--resume", "-r", "--session-id", "--session-file"], &[]);
     Some([vec!["--resume".to_owned(), session.to_owned()], gone].concat())
+}
+
+/// The value of `--prompt`, or the first argument that is no option. A new prompt goes first: an
+/// option that has any number of values would take it for one of them.
+pub(super) fn prompt(arguments: &[String]) -> Option<PromptSlot> {
+    let named = options(arguments).iter().position(|word| PROMPTS.contains(&word.as_str()));
+    if let Some(named) = named
+        && let Some(slot) = PromptSlot::at(arguments, named + 1)
+    {
+        return Some(slot);
+    }
+    match TABLE.words(arguments).find(|word| !word.option) {
+        Some(word) => PromptSlot::at(arguments, word.at),
+        None => Some(PromptSlot::between(vec![], arguments.to_vec())),
+    }
 }

@@ -14,6 +14,7 @@ pub(crate) static PROFILE: AgentProfile = AgentProfile {
     programs: &[AgentProgram::named("gemini"), AgentProgram::named("gemini-cli")],
     prints_events: invocation::prints_events,
     resume: invocation::resume,
+    prompt: invocation::prompt,
     output: Output::Events(|before| Box::new(output::Gemini::told(before.prompt))),
     limits: limits::TEXTS,
 };

@@ -139,3 +139,21 @@ fn it_goes_on_in_its_own_session() {
     let again = "gemini --resume ID -o stream-json -- -r {task}";
     assert_eq!(KIND.resume(&words(command), "ID"), Some(words(again)));
 }
+
+#[test]
+fn the_prompt_has_its_place() {
+    for (command, filled) in [
+        ("gemini -o stream-json", "gemini PROMPT -o stream-json"),
+        ("gemini --allowed-tools a b", "gemini PROMPT --allowed-tools a b"),
+        ("gemini --resume ID", "gemini PROMPT --resume ID"),
+    ] {
+        let slot = KIND.prompt_slot(&words(command)).unwrap();
+        assert_eq!(slot.own(), None, "{command}");
+        assert_eq!(slot.fill("PROMPT".to_owned()), words(filled));
+    }
+    for command in ["gemini -p mend-it -y", "gemini -i mend-it", "gemini -m m mend-it"] {
+        let slot = KIND.prompt_slot(&words(command)).unwrap();
+        assert_eq!(slot.own(), Some("mend-it"), "{command}");
+        assert_eq!(slot.fill("P".to_owned()), words(&command.replace("mend-it", "P")));
+    }
+}

@@ -1,5 +1,67 @@
 //! Arguments, as most agents read theirs.
 
+/// The options of an agent that have values behind them.
+#[derive(Debug)]
+pub(crate) struct OptionTable {
+    /// Those that have one.
+    pub values: &'static [&'static str],
+    /// Those that have any number.
+    pub lists: &'static [&'static str],
+}
+
+impl OptionTable {
+    /// The arguments, told apart: options with their values, and the rest.
+    pub(crate) const fn words<'a>(&'a self, arguments: &'a [String]) -> ArgumentWords<'a> {
+        ArgumentWords { table: self, arguments, at: 0, values: 0, closed: false }
+    }
+}
+
+/// An argument.
+pub(crate) struct ArgumentWord<'a> {
+    pub(crate) at: usize,
+    pub(crate) text: &'a str,
+    /// Is it an option, or a value of one?
+    pub(crate) option: bool,
+}
+
+/// The arguments of a command, one after the other.
+pub(crate) struct ArgumentWords<'a> {
+    table: &'a OptionTable,
+    arguments: &'a [String],
+    at: usize,
+    /// How many words belong to the option before.
+    values: usize,
+    closed: bool,
+}
+
+impl<'a> Iterator for ArgumentWords<'a> {
+    type Item = ArgumentWord<'a>;
+
+    fn next(&mut self) -> Option<ArgumentWord<'a>> {
+        let at = self.at;
+        let text = self.arguments.get(at)?.as_str();
+        self.at += 1;
+        let dashed = text.starts_with('-') && text != "-";
+        let option = if self.closed {
+            false
+        } else if self.values == 1 {
+            self.values = 0;
+            true
+        } else if dashed {
+            self.values = match text {
+                text if self.table.values.contains(&text) => 1,
+                text if self.table.lists.contains(&text) => usize::MAX,
+                _ => 0,
+            };
+            self.closed = text == "--";
+            true
+        } else {
+            self.values > 0
+        };
+        Some(ArgumentWord { at, text, option })
+    }
+}
+
 /// Is there an option of one of these names with this value?
 pub(crate) fn has_value(options: &[String], names: &[&str], value: &str) -> bool {
     let behind = options.windows(2).any(|pair| match pair {

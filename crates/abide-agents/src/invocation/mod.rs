@@ -2,8 +2,10 @@
 
 pub(crate) mod arguments;
 mod program;
+mod slot;
 
 pub(crate) use program::AgentProgram;
+pub use slot::PromptSlot;
 
 use crate::kind::AgentKind;
 
@@ -12,6 +14,18 @@ pub(crate) fn detect(command: &[String]) -> Option<AgentKind> {
     let found = program::find(command)?;
     let arguments = command.get(found.arguments..).unwrap_or_default();
     (found.kind.profile().prints_events)(arguments).then_some(found.kind)
+}
+
+/// The agent that this command starts, whatever it prints.
+pub(crate) fn started(command: &[String]) -> Option<AgentKind> {
+    program::find(command).map(|found| found.kind)
+}
+
+/// The place of the prompt in a command of this agent's.
+pub(crate) fn prompt_slot(kind: AgentKind, command: &[String]) -> Option<PromptSlot> {
+    let program = program::find(command).filter(|program| program.kind == kind)?;
+    let (before, arguments) = command.split_at_checked(program.arguments)?;
+    Some((kind.profile().prompt)(arguments)?.behind(before))
 }
 
 pub(crate) fn resume(kind: AgentKind, command: &[String], session: &str) -> Option<Vec<String>> {

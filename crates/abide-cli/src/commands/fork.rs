@@ -15,8 +15,8 @@ use crate::session_args::{SessionArg, SessionPurpose};
 /// Files in the workspace are left as they are.
 ///
 /// WHERE is one of: @41, right behind that event; turn:3, where that turn has ended (of a turn
-/// that has not: its last event); a checkpoint, by its number, its label or its id. What a rewind
-/// took back is found too.
+/// that has not: its last event); decision, right behind the last decision of an arbiter; a
+/// checkpoint, by its number, its label or its id. What a rewind took back is found too.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -27,7 +27,7 @@ Examples:
 pub(crate) struct ForkArgs {
     #[command(flatten)]
     session: SessionArg,
-    /// Where: @41, turn:3, or a checkpoint [default: the last event]
+    /// Where: @41, turn:3, decision, or a checkpoint [default: the last event]
     #[arg(long, value_name = "WHERE")]
     at: Option<String>,
     /// What people call it [default: the other one's title]

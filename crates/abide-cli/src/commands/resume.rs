@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use abide::{
-    Event, EventRange, NewSession, Seq, Session, SessionId, SessionRef, SessionView, Store,
-    event::{Fact, ResolvedPosition, RunStart, SessionCore},
+    NewSession, Session, SessionId, SessionRef, SessionView, Store,
+    event::{ResolvedPosition, RunStart, SessionCore},
     liveness::LastRun,
 };
-use abide_runner::{LeftoverWork, RecordedOptions};
+use abide_runner::{LeftoverWork, RecordedOptions, RunGoal};
 use abide_transcript::escape;
 
 use crate::apply_args::files_back;
@@ -31,13 +31,19 @@ use crate::session_args::{SessionArg, tell_latest};
 /// knows are shown first.
 ///
 /// With --at it goes on from an earlier place, in a fork: the session itself stays as it is. With
-/// --files the workspace goes back to that place too; the plan of it is shown before.
+/// --files the workspace goes back to that place too, as `abide rewind` would take it there; the plan
+/// of it is shown before.
 ///
 /// In another clone of the project, on this machine or another, a session of a shared store goes on
 /// there: the files of its last checkpoint are brought into that clone, after the plan of it is
 /// shown. --keep-files leaves them as they are.
 ///
-/// A session that something else recorded needs the agent's command behind `--`.
+/// A session that something else recorded needs the agent's command behind `--`. The agent is told
+/// the conversation, the calls whose outcome is unknown, the last decision and the open tasks: as its
+/// prompt argument where abide knows the agent (Claude Code, Codex, Gemini CLI), else on stdin, or in
+/// the place of {prompt} (or {task}) in an argument. A prompt in the command comes after it. An agent
+/// that has worked in the session before goes on in its own. Without a task list the session keeps
+/// its status, whatever becomes of the agent.
 ///
 /// A run that you began on this machine goes on without a question. Any other one (of a clone, a
 /// bundle, a copied session, another user or machine) is never the latest: it must be named. Its
@@ -45,11 +51,13 @@ use crate::session_args::{SessionArg, tell_latest};
 /// `--`, is the answer.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-WHERE is a checkpoint (its number, label or id), the end of a turn (turn:3), or an event (@41).
+WHERE is a checkpoint (its number, label or id), the end of a turn (turn:3), an event (@41), or
+`decision`: the last decision of an arbiter.
 
 Examples:
   abide resume
   abide resume abc123 --retry-failed
+  abide resume abc123 -- claude -p \"now the tests\"
   abide resume --at turn:3 --files")]
 pub(crate) struct ResumeArgs {
     #[command(flatten)]
@@ -87,40 +95,51 @@ impl ResumeArgs {
         let place = self.at.as_deref().map(|at| view.resolve(at)).transpose()?;
         let run = opened.store.last_run(&view, place.as_ref().map(|place| place.seq))?;
         let strange = run.as_ref().filter(|run| !run.own);
-        let (id, place) = match &place {
+        // In the session itself: the checkpoint of a place may come right after it.
+        let files = place.as_ref().filter(|_| self.files);
+        let files = files.map(|place| view.files_at(place)).transpose()?;
+        let id = match &place {
             Some(place) => {
                 if let Some(run) = strange {
                     self.ask(&opened, &view, run, surroundings)?;
                 }
                 self.fork(&opened, id, place)?
             }
-            None => (id, None),
+            None => id,
         };
         let session = open(&opened, id)?;
         session.notes().iter().for_each(warning);
         finish_rewind(&session)?;
-        if self.nothing_left(&session)? {
+        let goal = self.goal(&session, run.as_ref())?;
+        if goal != RunGoal::Conversation && self.nothing_left(&session)? {
             return Ok(session.close()?);
         }
         if let Some(run) = strange.filter(|_| place.is_none()) {
             self.ask(&opened, &view, run, surroundings)?;
         }
         let before = run.map(|run| run.start);
-        let work = self.work(&session, before.as_ref(), surroundings)?;
+        let recorded = recorded(before.as_ref());
+        let work = RunWork {
+            command: self.command(before.as_ref())?,
+            directory: existing_directory(&session, before.as_ref(), surroundings)?,
+            goal,
+            primed: before.is_none() || recorded.primed,
+            retry_failed: self.retry_failed,
+            yes: self.yes,
+        };
         if work.directory != surroundings.current_dir {
             let directory = work.directory.to_string_lossy();
             status(format_args!("It works in {}", escape::text(&directory)));
         }
         tell(&session)?;
         // Only once nothing else can fail.
-        if let Some(at) = place.filter(|_| self.files) {
-            files_back(&session, &at, self.yes)?;
+        if let (Some(place), Some(files)) = (&place, files) {
+            files_back(&session, files, place.seq, self.yes)?;
         }
         if self.at.is_none() {
             self.bring_files(&session)?;
         }
         daily(&opened, id);
-        let recorded = recorded(before.as_ref());
         let adapter = self.command.is_empty().then(|| before.map(|run| run.adapter)).flatten();
         self.conduct.like(&recorded, adapter).run(&opened, Arc::new(session), work)
     }
@@ -177,7 +196,9 @@ impl ResumeArgs {
                 "The session's files were last in {}; they are brought here",
                 escape::text(then.unwrap_or("another clone"))
             ));
-            files_back(session, &last.number.to_string(), self.yes)?;
+            let place = session.view().resolve(&last.number.to_string())?;
+            let files = session.view().files_at(&place)?;
+            files_back(session, files, place.seq, self.yes)?;
         }
         Ok(session.note_files(session.core()?.seq)?)
     }
@@ -207,13 +228,13 @@ impl ResumeArgs {
         Ok(done)
     }
 
-    /// Forks at an earlier point. Returns the fork and that point.
+    /// Forks at an earlier point.
     fn fork(
         &self,
         opened: &ScopedStore,
         id: SessionId,
         place: &ResolvedPosition,
-    ) -> Result<(SessionId, Option<String>), CommandError> {
+    ) -> Result<SessionId, CommandError> {
         let fork =
             opened.store.fork(&SessionRef::Id(id), Some(place.seq), NewSession::default())?;
         status(format_args!(
@@ -222,37 +243,40 @@ impl ResumeArgs {
             place.seq,
             id.short(SessionId::SHORT)
         ));
-        Ok((fork, Some(format!("@{}", place.seq))))
+        Ok(fork)
     }
 
-    /// The command, and where it runs.
-    fn work(
-        &self,
-        session: &Session,
-        before: Option<&RunStart>,
-        surroundings: &CommandContext,
-    ) -> Result<RunWork, CommandError> {
-        let core = session.core()?;
-        let command = match (before, self.command.is_empty()) {
-            (_, false) => self.command.clone(),
-            (Some(before), true) => before.command.clone(),
-            (None, true) => {
-                return Err(CommandError::failed(
-                    "this session was not started by `abide run`, so its agent's command is unknown",
-                )
-                .with_hint("give it behind `--`: abide resume SESSION -- AGENT ARGS…"));
-            }
-        };
-        let directory = directory(session.store(), session.id(), &core, before, surroundings)?;
-        if !Path::new(&directory).is_dir() {
-            return Err(CommandError::failed(format!(
-                "its working directory {} does not exist",
-                directory.display()
-            )));
+    /// The agent's command: the given one, or that of the last run.
+    fn command(&self, before: Option<&RunStart>) -> Result<Vec<String>, CommandError> {
+        match (before, self.command.is_empty()) {
+            (_, false) => Ok(self.command.clone()),
+            (Some(before), true) => Ok(before.command.clone()),
+            (None, true) => Err(CommandError::failed(
+                "this session was not started by `abide run`, so its agent's command is unknown",
+            )
+            .with_hint("give it behind `--`: abide resume SESSION -- AGENT ARGS…")),
         }
-        let planned = before.map_or(core.tasks.total > 0, |run| run.planned);
-        let (retry_failed, yes) = (self.retry_failed, self.yes);
-        Ok(RunWork { command, directory, planned, retry_failed, yes })
+    }
+
+    /// What the agent is started for: as in the last run, except that a session of one command goes
+    /// on with its conversation when another command is given. A run of the conversation says
+    /// nothing about tasks; the one before it does.
+    fn goal(&self, session: &Session, run: Option<&LastRun>) -> Result<RunGoal, CommandError> {
+        let tasks = session.core()?.tasks.total > 0;
+        let mut run = run.cloned();
+        let mut talked = false;
+        while let Some(talk) = run.as_ref().filter(|run| run.start.conversation) {
+            talked = true;
+            run = session.store().last_run(session.view(), Some(talk.seq.back(1)))?;
+        }
+        Ok(match run.map(|run| run.start) {
+            Some(run) if run.planned => RunGoal::Tasks,
+            Some(run) if !talked && (self.command.is_empty() || self.command == run.command) => {
+                RunGoal::Command
+            }
+            None if tasks => RunGoal::Tasks,
+            Some(_) | None => RunGoal::Conversation,
+        })
     }
 }
 
@@ -278,6 +302,23 @@ fn directory(
         return Ok(store.workspace_root(session, &fields)?);
     }
     Ok(recorded.map_or_else(|| surroundings.current_dir.clone(), PathBuf::from))
+}
+
+/// The same, which must exist.
+fn existing_directory(
+    session: &Session,
+    before: Option<&RunStart>,
+    surroundings: &CommandContext,
+) -> Result<PathBuf, CommandError> {
+    let core = session.core()?;
+    let directory = directory(session.store(), session.id(), &core, before, surroundings)?;
+    if !Path::new(&directory).is_dir() {
+        return Err(CommandError::failed(format!(
+            "its working directory {} does not exist",
+            directory.display()
+        )));
+    }
+    Ok(directory)
 }
 
 /// The newest session of this workspace that never ran or whose last run was started here. Runs
@@ -328,11 +369,6 @@ fn command_line(command: &[String]) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-fn event(view: &SessionView, seq: Seq) -> Result<Option<Event>, CommandError> {
-    let range = EventRange { first: seq, last: seq, ..EventRange::ALL };
-    Ok(view.page(range)?.events.pop())
-}
-
 /// Reports what was interrupted, and the last decision of an arbiter.
 fn tell(session: &Session) -> Result<(), CommandError> {
     let state = session.state()?;
@@ -344,17 +380,8 @@ fn tell(session: &Session) -> Result<(), CommandError> {
             call.call
         ));
     }
-    if let Some(seq) = state.core.turns.decided
-        && let Some(event) = event(session.view(), seq)?
-        && let Ok(Fact::TurnDecided(fact)) = event.fact()
-    {
-        let what = fact.selected.or(fact.decision).unwrap_or_default();
-        let reason = fact.reason.map(|reason| format!(" ({})", escape::text(&reason)));
-        status(format_args!(
-            "The last decision: {}{}",
-            escape::text(&what),
-            reason.unwrap_or_default()
-        ));
+    if let Some(decision) = session.last_decision()? {
+        status(format_args!("The last decision: {}", escape::text(&decision)));
     }
     Ok(())
 }

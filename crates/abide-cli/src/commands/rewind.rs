@@ -33,8 +33,8 @@ use crate::session_args::{SessionArg, SessionPurpose};
 /// other one, as in a clone of a store, is only offered: --finish shows what is left and asks.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-WHERE is a checkpoint (its number, label or id), the end of a turn (turn:3), an event (@41), or
-`latest`: the newest checkpoint that is whole.
+WHERE is a checkpoint (its number, label or id), the end of a turn (turn:3), an event (@41),
+`decision`: the last decision of an arbiter, or `latest`: the newest checkpoint that is whole.
 
 Examples:
   abide rewind --to 3 --dry-run

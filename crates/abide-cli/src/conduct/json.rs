@@ -49,6 +49,13 @@ fn wire(event: &RunEvent) -> Value {
             "event": "task_started", "task": task, "title": title, "attempt": attempt,
             "lane": lane, "way": way, "process": process,
         }),
+        RunEvent::AgentStarted { way, process } => json!({
+            "event": "agent_started", "way": way, "process": process,
+        }),
+        RunEvent::AgentEnded { turn, reason, took } => json!({
+            "event": "agent_ended", "turn": turn, "reason": reason,
+            "duration_ms": u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+        }),
         RunEvent::Step { task, text } => json!({"event": "step", "task": task, "text": text}),
         RunEvent::Message { task, data } => {
             let data: Value = serde_json::from_str(data).unwrap_or(Value::Null);

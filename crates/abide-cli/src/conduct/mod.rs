@@ -22,7 +22,7 @@ use abide::{
 };
 use abide_runner::{
     AgentKind, InterruptedTask, LeftoverWork, ResumeMode, RetryDecision, RunError, RunEvent,
-    RunFinish, RunOptions, RunSummary, Stop,
+    RunFinish, RunGoal, RunOptions, RunSummary, Stop,
 };
 use abide_transcript::escape;
 use clap::builder::PossibleValuesParser;
@@ -150,23 +150,23 @@ impl ConductArgs {
         self
     }
 
-    /// The options of a run of this command.
-    fn options(
-        &self,
-        opened: &ScopedStore,
-        command: Vec<String>,
-        directory: PathBuf,
-        planned: bool,
-        retry_failed: bool,
-    ) -> RunOptions {
+    /// The options of a run of this work.
+    fn options(&self, opened: &ScopedStore, work: RunWork) -> RunOptions {
         let store = opened.at.reveal().to_string_lossy().into_owned();
-        let detected = RunOptions::new(command, directory);
+        let detected = RunOptions::new(work.command, work.directory);
+        // An agent that gets its prompt on stdin does not get the terminal.
+        let free = match work.goal {
+            RunGoal::Command => true,
+            RunGoal::Tasks => false,
+            RunGoal::Conversation => detected.prompts_by_argument(),
+        };
         let named = self.adapter.as_deref().and_then(|name| name.parse().ok());
         let adapter = named.unwrap_or(detected.adapter);
         RunOptions {
             adapter,
             environment: BTreeMap::from([("ABIDE_STORE".to_owned(), store)]),
-            planned,
+            goal: work.goal,
+            primed: work.primed,
             scope: self.scope(),
             continue_on_error: self.continue_on_error,
             retries: self.retries(),
@@ -181,10 +181,10 @@ impl ConductArgs {
                 ResumeWayArg::Outside => ResumeMode::Outside,
                 ResumeWayArg::Restart => ResumeMode::Restart,
             },
-            retry_failed,
+            retry_failed: work.retry_failed,
             grace: self.grace,
-            inherit_stdin: !planned && !std::io::stdin().is_terminal(),
-            interactive: !planned
+            inherit_stdin: work.goal != RunGoal::Tasks && !std::io::stdin().is_terminal(),
+            interactive: free
                 && !self.plain
                 && !self.json
                 && adapter.prints_text()
@@ -204,14 +204,17 @@ impl ConductArgs {
         let stop = Stop::default();
         signals::heed(&stop)?;
         let id = session.id();
-        let mut options =
-            self.options(opened, work.command, work.directory, work.planned, work.retry_failed);
-        options.accepted_checks = checks::accepted(&session, &options.directory, work.yes)?;
+        let yes = work.yes;
+        let mut options = self.options(opened, work);
+        // A conversation works on no task, so no check is run.
+        if options.goal != RunGoal::Conversation {
+            options.accepted_checks = checks::accepted(&session, &options.directory, yes)?;
+        }
         let shown = match (self.json, self.plain) {
             (true, _) => RunViewKind::Json,
             (false, true) => RunViewKind::Plain,
             (false, false) if options.interactive => RunViewKind::Through,
-            (false, false) if std::io::stderr().is_terminal() && options.planned => {
+            (false, false) if std::io::stderr().is_terminal() && options.goal == RunGoal::Tasks => {
                 RunViewKind::Tree
             }
             (false, false) => RunViewKind::Plain,
@@ -269,8 +272,8 @@ impl ConductArgs {
             report::tell(&summary);
         }
         match summary.finish {
-            RunFinish::Done | RunFinish::ScopeDone => {}
-            RunFinish::Failed if !self.json => status(format_args!(
+            RunFinish::Done | RunFinish::Ended | RunFinish::ScopeDone => {}
+            RunFinish::Failed if !self.json && summary.tasks.failed > 0 => status(format_args!(
                 "Try what failed again with: abide resume {short} --retry-failed"
             )),
             _ => resume(),
@@ -307,7 +310,9 @@ pub(crate) fn open(opened: &ScopedStore, id: SessionId) -> Result<Session, Comma
 pub(crate) struct RunWork {
     pub(crate) command: Vec<String>,
     pub(crate) directory: PathBuf,
-    pub(crate) planned: bool,
+    pub(crate) goal: RunGoal,
+    /// Each agent is told the earlier conversation, too.
+    pub(crate) primed: bool,
     pub(crate) retry_failed: bool,
     /// `--yes`.
     pub(crate) yes: bool,

@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, Write};
 
 use abide::TaskStatus;
-use abide_runner::{ResumeMode, RunEvent, RunOptions, Stream};
+use abide_runner::{ResumeMode, RunEvent, RunGoal, RunOptions, Stream};
 use abide_transcript::{escape, format_duration};
 
 use super::told;
@@ -25,7 +25,7 @@ pub(super) struct PlainView {
 impl PlainView {
     pub(super) fn new(options: &RunOptions) -> Self {
         Self {
-            through: !options.planned,
+            through: options.goal != RunGoal::Tasks,
             text: options.adapter.prints_text(),
             terminal: [std::io::stdout().is_terminal(), std::io::stderr().is_terminal()],
             gone: false,
@@ -71,8 +71,11 @@ impl RunView for PlainView {
                 status(line);
             }
             RunEvent::Step { task, text } => {
-                if !self.text {
-                    status(format_args!("{task} | {}", escape::text(text)));
+                let text = escape::text(text);
+                match task {
+                    _ if self.text => {}
+                    Some(task) => status(format_args!("{task} | {text}")),
+                    None => status(text),
                 }
             }
             RunEvent::Output { stream, bytes, .. } => self.output(*stream, bytes),

@@ -13,16 +13,16 @@ const LISTED: usize = 20;
 /// Prints the outcome of a run.
 pub(super) fn tell(summary: &RunSummary) {
     let tasks = &summary.tasks;
-    let mut words =
-        vec![format!("{} of {} tasks done", tasks.complete, tasks.all - tasks.obsolete)];
+    let done = || format!("{} of {} tasks done", tasks.complete, tasks.all - tasks.obsolete);
+    let mut words = Vec::from_iter((tasks.all > 0).then(done));
     words.extend((tasks.failed > 0).then(|| format!("{} failed", tasks.failed)));
     words.extend((tasks.blocked > 0).then(|| format!("{} blocked", tasks.blocked)));
+    let words = if words.is_empty() { String::new() } else { format!(": {}", words.join(", ")) };
     let reason = summary.reason.as_deref().map(|reason| format!(" ({})", escape::text(reason)));
     status(format_args!(
-        "{}{}: {} in {}, {} started",
+        "{}{}{words} in {}, {} started",
         word(summary.finish),
         reason.unwrap_or_default(),
-        words.join(", "),
         format_duration(summary.duration),
         match summary.started {
             1 => "1 agent".to_owned(),
@@ -75,7 +75,7 @@ const fn word(finish: RunFinish) -> &'static str {
     match finish {
         RunFinish::Done => "Completed",
         RunFinish::Failed => "Failed",
-        RunFinish::ScopeDone | RunFinish::EnoughTasks => "Ended",
+        RunFinish::Ended | RunFinish::ScopeDone | RunFinish::EnoughTasks => "Ended",
         RunFinish::Stuck | RunFinish::Stopped | RunFinish::TimeUp | RunFinish::Broken => {
             "Interrupted"
         }
@@ -85,7 +85,9 @@ const fn word(finish: RunFinish) -> &'static str {
 /// The exit code for the outcome.
 pub(super) const fn exit(finish: RunFinish) -> Result<(), CommandError> {
     match finish {
-        RunFinish::Done | RunFinish::ScopeDone | RunFinish::EnoughTasks => Ok(()),
+        RunFinish::Done | RunFinish::Ended | RunFinish::ScopeDone | RunFinish::EnoughTasks => {
+            Ok(())
+        }
         RunFinish::Failed | RunFinish::Stuck | RunFinish::Broken => Err(CommandError::Reported),
         RunFinish::Stopped | RunFinish::TimeUp => Err(CommandError::Interrupted),
     }

@@ -44,7 +44,19 @@ pub(super) fn line(event: &RunEvent) -> Option<String> {
             format!("{task}: the check {how} after {}", format_duration(*took))
         }
         RunEvent::Waiting { task, until, why } => {
-            format!("{task}: {}; waiting until {}", escape::text(why), crate::clock::local(*until))
+            let task = task.as_ref().map(|task| format!("{task}: ")).unwrap_or_default();
+            format!("{task}{}; waiting until {}", escape::text(why), crate::clock::local(*until))
+        }
+        RunEvent::AgentStarted { way: Some(way), .. } => {
+            format!("The agent goes on {}", way.told())
+        }
+        RunEvent::AgentStarted { way: None, .. } => {
+            "The agent begins: there is nothing to tell it".to_owned()
+        }
+        RunEvent::AgentEnded { turn, reason, took } => {
+            let reason = reason.as_deref().map(|reason| format!(": {}", escape::text(reason)));
+            let took = format_duration(*took);
+            format!("The agent ended after {took}, {turn}{}", reason.unwrap_or_default())
         }
         RunEvent::Checkpoint(made) => {
             format!("Checkpoint {} ({})", made.number, escape::text(&made.checkpoint.trigger))

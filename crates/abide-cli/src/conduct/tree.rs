@@ -138,7 +138,7 @@ impl RunView for TreeView {
                 scene.waiting = None;
                 scene.stale = true;
             }
-            RunEvent::Step { task, text } => {
+            RunEvent::Step { task: Some(task), text } => {
                 if let Some((_, step)) = scene.active.get_mut(task) {
                     step.clone_from(text);
                 }

@@ -19,6 +19,9 @@ pub struct RunStart {
     /// The agent is prompted with each task. Otherwise the command itself is the task.
     #[serde(default)]
     pub planned: bool,
+    /// The agent is prompted with the conversation, and no task is recorded.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub conversation: bool,
     /// The options of the run, in the runner's own form.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub options: Option<Box<RawValue>>,

@@ -19,12 +19,15 @@ use crate::attempt::LastAttempt;
 use crate::child::{AgentChild, ChildInput, ChildPlan};
 use crate::event::RunEvent;
 use crate::job::{Job, JobStart};
-use crate::options::ResumeMode;
+use crate::options::{ResumeMode, RunGoal};
 use crate::{RunError, prompt};
 
 impl Supervisor<'_> {
     /// Starts tasks that are ready, as far as there is room.
     pub(super) fn begin_ready(&mut self) -> Result<(), RunError> {
+        if self.options.goal == RunGoal::Conversation {
+            return self.begin_conversation();
+        }
         while self.jobs.len() < self.options.jobs.max(1) && self.hold.is_none() {
             if !self.may_begin() {
                 return Ok(());
@@ -41,7 +44,7 @@ impl Supervisor<'_> {
             let Some(task) = task else { return Ok(()) };
             // An agent may say itself that its task is complete; nothing builds on it before its
             // check has said so too.
-            if self.jobs.iter().any(|job| job.check.is_some() && self.is_done(&job.task)) {
+            if self.jobs.iter().any(|job| job.check.is_some() && self.is_done(job.task.as_ref())) {
                 return Ok(());
             }
             self.begin(&task)?;
@@ -60,18 +63,21 @@ impl Supervisor<'_> {
         (self.options.jobs > 1).then(|| LaneId(format!("job-{slot}")))
     }
 
-    fn is_done(&self, task: &TaskId) -> bool {
-        self.tasks.tree().get(task.as_str()).is_some_and(TaskNode::is_done)
+    fn is_done(&self, task: Option<&TaskId>) -> bool {
+        let node = task.and_then(|task| self.tasks.tree().get(task.as_str()));
+        node.is_some_and(TaskNode::is_done)
     }
 
     /// How an interrupted task is resumed.
     fn way(&self, task: &TaskId, agent_session: Option<&str>) -> ResumeMode {
         let inside = agent_session.is_some_and(|session| {
             self.options.adapter.resume(&self.options.command, session).is_some()
-        }) && !self.not_inside.contains(task);
+        }) && !self.not_inside.contains(&Some(task.clone()));
         match self.options.way {
             ResumeMode::Auto | ResumeMode::Inside if inside => ResumeMode::Inside,
-            ResumeMode::Auto | ResumeMode::Inside | ResumeMode::Outside if self.options.planned => {
+            ResumeMode::Auto | ResumeMode::Inside | ResumeMode::Outside
+                if self.options.goal == RunGoal::Tasks =>
+            {
                 ResumeMode::Outside
             }
             _ => ResumeMode::Restart,
@@ -120,12 +126,20 @@ impl Supervisor<'_> {
         if let Some(LastAttempt::Failed { reason: Some(reason), output }) = &last {
             text = prompt::again(&text, reason, output.as_deref());
         }
-        before.prompt = self.options.planned.then(|| text.clone());
+        let planned = self.options.goal == RunGoal::Tasks;
+        // The record has the conversation already: only the task is added to it.
+        let asked = text.clone();
+        if let Some(primer) = &self.primer
+            && way != Some(ResumeMode::Inside)
+        {
+            text = prompt::primed(primer, &text);
+        }
+        before.prompt = planned.then(|| text.clone());
         let slot = self.slot();
         let lane = self.lane(slot);
         let begin = JobStart {
             number: self.next_job,
-            task: task.clone(),
+            task: Some(task.clone()),
             title: node.title.clone(),
             lane: lane.clone(),
             slot,
@@ -147,8 +161,8 @@ impl Supervisor<'_> {
         };
         let start = TurnStart { turn: Some(turn), agent, ..TurnStart::default() };
         self.tasks.also(placed(start.try_into()?));
-        if self.options.planned {
-            self.tasks.also(placed(Message::user(text.clone()).try_into()?));
+        if planned {
+            self.tasks.also(placed(Message::user(asked).try_into()?));
         }
         if self.flush()? == WishOutcome::NotAll {
             // Another process has changed the task's status meanwhile.
@@ -156,8 +170,19 @@ impl Supervisor<'_> {
             self.flush()?;
             return Ok(());
         }
-        let child =
-            AgentChild::start(self.child_plan(&begin, &command, &text), begin.number, &self.sender);
+        let input = if planned && !prompt::is_held(&command) {
+            ChildInput::Text(text.clone())
+        } else {
+            self.free_input()
+        };
+        let command = if planned {
+            prompt::fill(&command, task.as_str(), &begin.title, &text)
+        } else {
+            command
+        };
+        let program = command.first().cloned().unwrap_or_default();
+        let plan = self.child_plan(&begin, command, input);
+        let child = AgentChild::start(plan, begin.number, &self.sender);
         let child = match child {
             Ok(child) => child,
             Err(source) => {
@@ -174,7 +199,6 @@ impl Supervisor<'_> {
                     self.warn(format!("task {task}: {reason}"));
                     return Ok(());
                 }
-                let program = command.first().cloned().unwrap_or_default();
                 return Err(RunError::Start { program, source });
             }
         };
@@ -192,37 +216,40 @@ impl Supervisor<'_> {
         Ok(())
     }
 
-    fn child_plan(&self, begin: &JobStart, command: &[String], text: &str) -> ChildPlan {
-        let id = begin.task.as_str();
-        let (command, held) = if self.options.planned {
-            prompt::fill(command, id, &begin.title, text)
-        } else {
-            (command.to_vec(), true)
-        };
-        let stdin = if self.options.interactive {
+    /// The stdin of an agent that does not get its prompt there.
+    pub(super) const fn free_input(&self) -> ChildInput {
+        if self.options.interactive {
             ChildInput::Terminal
-        } else if !held {
-            ChildInput::Text(text.to_owned())
         } else if self.options.inherit_stdin {
             ChildInput::Inherited
         } else {
             ChildInput::Nothing
-        };
-        let environment = self.environment(&begin.task, begin.turn, begin.lane.as_ref());
+        }
+    }
+
+    pub(super) fn child_plan(
+        &self,
+        begin: &JobStart,
+        command: Vec<String>,
+        stdin: ChildInput,
+    ) -> ChildPlan {
+        let environment = self.environment(begin.task.as_ref(), begin.turn, begin.lane.as_ref());
         ChildPlan { command, directory: self.options.directory.clone(), environment, stdin }
     }
 
-    /// The variables of all processes that work on a task.
+    /// The variables of all processes that work on a task, or on the conversation.
     pub(super) fn environment(
         &self,
-        task: &TaskId,
+        task: Option<&TaskId>,
         turn: TurnNumber,
         lane: Option<&LaneId>,
     ) -> BTreeMap<String, String> {
         let session = self.session.id();
         let mut environment = self.options.environment.clone();
         environment.insert("ABIDE_SESSION".to_owned(), session.to_string());
-        environment.insert("ABIDE_TASK".to_owned(), task.to_string());
+        if let Some(task) = task {
+            environment.insert("ABIDE_TASK".to_owned(), task.to_string());
+        }
         environment.insert(RUN_VARIABLE.to_owned(), Job::mark(session, turn));
         if let Some(lane) = lane {
             environment.insert("ABIDE_LANE".to_owned(), lane.to_string());

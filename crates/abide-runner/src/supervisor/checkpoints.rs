@@ -1,7 +1,7 @@
 //! The checkpoints of a run, from first to last.
 
 use abide::{
-    CheckpointRequest, Checkpointer, SessionStatus,
+    CheckpointRequest, Checkpointer,
     checkpoint::{CheckpointerEvent, CheckpointerOptions, Trigger},
     event::StatusChange,
 };
@@ -66,7 +66,7 @@ impl Supervisor<'_> {
 
     /// Makes the last checkpoint, records the session's status, and compares the files with those
     /// at the beginning.
-    pub(crate) fn close(&mut self, status: SessionStatus, reason: Option<String>) -> ClosingTotals {
+    pub(crate) fn close(&mut self, standing: StatusChange) -> ClosingTotals {
         let mut closing = ClosingTotals::default();
         if let Some((checkpointer, events)) = self.checkpoints.take() {
             let stopped = checkpointer.stop();
@@ -86,8 +86,7 @@ impl Supervisor<'_> {
         {
             closing.difference = Difference::between(&*objects, first, last);
         }
-        let fact = StatusChange { status, reason, summary: None };
-        let ended = self.session.append(fact).and_then(|ticket| Ok(ticket.wait()?));
+        let ended = self.session.append(standing).and_then(|ticket| Ok(ticket.wait()?));
         if let Err(error) = ended {
             self.warn(format!("the session's status was not recorded: {error}"));
         }

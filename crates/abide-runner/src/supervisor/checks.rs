@@ -70,8 +70,13 @@ impl Supervisor<'_> {
     }
 
     /// Records that the agent is done, and starts the check.
-    pub(super) fn begin_check(&mut self, mut job: Job, now: Timestamp) -> Result<(), RunError> {
-        let done = self.tasks.tree().get(job.task.as_str()).is_some_and(TaskNode::is_done);
+    pub(super) fn begin_check(
+        &mut self,
+        mut job: Job,
+        task: &TaskId,
+        now: Timestamp,
+    ) -> Result<(), RunError> {
+        let done = self.tasks.tree().get(task.as_str()).is_some_and(TaskNode::is_done);
         // A task that its agent has completed has an open turn until it is checked: that is how the
         // next run knows.
         if !done {
@@ -79,23 +84,23 @@ impl Supervisor<'_> {
             job.turn_ended = true;
         }
         let calls: Vec<_> = std::mem::take(&mut job.calls).into_values().collect();
-        for event in end_calls(&calls, Some(&job.task))? {
+        for event in end_calls(&calls, Some(task))? {
             self.tasks.also(event);
         }
         self.flush()?;
         let processes = end_marked(&Job::mark(self.session.id(), job.turn), LEFT_BEHIND);
         if processes > 0 {
-            self.tell(&RunEvent::LeftBehind { task: Some(job.task.clone()), processes });
+            self.tell(&RunEvent::LeftBehind { task: Some(task.clone()), processes });
         }
         let check = TaskCheck::new(job.check.clone().unwrap_or_default());
         if self.stopping() >= Urgency::Now {
             job.checking = Some(check);
             let ending = JobEnding::Interrupted("its check was not started".to_owned());
-            return self.conclude_check(job, ending, None, now);
+            return self.conclude_check(&job, task, ending, None, now);
         }
         let number = self.next_job;
         self.next_job += 1;
-        match self.start_check(&job.task, job.turn, job.lane.as_ref(), &check, number) {
+        match self.start_check(task, job.turn, job.lane.as_ref(), &check, number) {
             Ok(child) => {
                 job.begin_check(number, check, child);
                 self.jobs.push(job);
@@ -104,7 +109,7 @@ impl Supervisor<'_> {
             Err(source) => {
                 job.checking = Some(check);
                 let ending = JobEnding::Failed(format!("cannot start the check: {source}"));
-                self.conclude_check(job, ending, None, now)
+                self.conclude_check(&job, task, ending, None, now)
             }
         }
     }
@@ -132,7 +137,7 @@ impl Supervisor<'_> {
             Ok(child) => {
                 let begin = JobStart {
                     number,
-                    task: task.clone(),
+                    task: Some(task.clone()),
                     title: node.title.clone(),
                     lane,
                     slot,
@@ -170,7 +175,7 @@ impl Supervisor<'_> {
         let plan = ChildPlan {
             command: TaskCheck::program(&check.command),
             directory: self.options.directory.clone(),
-            environment: self.environment(task, turn, lane),
+            environment: self.environment(Some(task), turn, lane),
             stdin: ChildInput::Nothing,
         };
         let child = AgentChild::start(plan, number, &self.sender)?;
@@ -182,7 +187,8 @@ impl Supervisor<'_> {
     /// Concludes a task whose check has ended.
     pub(super) fn end_check(
         &mut self,
-        mut job: Job,
+        job: &mut Job,
+        task: &TaskId,
         word: Option<AgentWord>,
         now: Timestamp,
     ) -> Result<(), RunError> {
@@ -190,10 +196,14 @@ impl Supervisor<'_> {
         let exit = job.exit.as_ref().and_then(|exit| exit.as_ref().ok());
         let asked = if job.asked.is_some() { WasAsked::Yes } else { WasAsked::No };
         let ending = check.ending(exit, asked);
-        let (task, command) = (job.task.clone(), check.command.clone());
-        let (ok, code) = (ending == JobEnding::Done, exit.and_then(ExitStatus::code));
-        let ended = RunEvent::CheckEnded { task, command, ok, exit: code, took: check.took() };
-        let artifact = check.artifact(&job.task, exit);
+        let ended = RunEvent::CheckEnded {
+            task: task.clone(),
+            command: check.command.clone(),
+            ok: ending == JobEnding::Done,
+            exit: exit.and_then(ExitStatus::code),
+            took: check.took(),
+        };
+        let artifact = check.artifact(task, exit);
         let interrupted = matches!(ending, JobEnding::Interrupted(_));
         let artifact =
             if interrupted { None } else { Some(job.placed(artifact.try_into()?, None)) };
@@ -202,9 +212,9 @@ impl Supervisor<'_> {
         match word.filter(|word| word.status != TaskStatus::Complete) {
             Some(word) => {
                 artifact.into_iter().for_each(|event| self.tasks.also(event));
-                self.conclude(&job, word.ending(), Some(word), now)
+                self.conclude(job, task, word.ending(), Some(word), now)
             }
-            None => self.conclude_check(job, ending, artifact, now),
+            None => self.conclude_check(job, task, ending, artifact, now),
         }
     }
 
@@ -212,21 +222,22 @@ impl Supervisor<'_> {
     /// is opened again if the check has not passed.
     fn conclude_check(
         &mut self,
-        job: Job,
+        job: &Job,
+        task: &TaskId,
         ending: JobEnding,
         artifact: Option<NewEvent>,
         now: Timestamp,
     ) -> Result<(), RunError> {
-        let ending = self.counted(&job.task, ending);
-        let node = self.tasks.tree().get(job.task.as_str());
+        let ending = self.counted(Some(task), ending);
+        let node = self.tasks.tree().get(task.as_str());
         let complete = node.is_some_and(|node| node.status == TaskStatus::Complete);
         let word = AgentWord { status: TaskStatus::Complete, reason: None };
         let word = Some(word).filter(|_| complete && ending == JobEnding::Done);
         if complete && word.is_none() {
-            self.reopen(&job.task)?;
+            self.reopen(task)?;
         }
         artifact.into_iter().for_each(|event| self.tasks.also(event));
-        self.conclude(&job, ending, word, now)
+        self.conclude(job, task, ending, word, now)
     }
 
     /// Plans a complete task again.

@@ -32,33 +32,38 @@ impl Supervisor<'_> {
     pub(super) fn end_job(&mut self, mut job: Job) -> Result<(), RunError> {
         let events = job.finish(self.tell);
         self.append(events)?;
-        if let Some(own) = job.agent_session.take() {
-            self.agent_sessions.insert(job.task.clone(), own);
-        }
         self.usage.add(&std::mem::take(&mut job.usage));
         self.peak_rss = self.peak_rss.max(job.peak_rss);
         let now = self.session.store().now();
+        let Some(task) = job.task.clone() else {
+            let ending = JobEnding::of(&job, self.options.adapter, now);
+            let ending = self.counted(None, ending);
+            return self.conclude_conversation(&job, ending, now);
+        };
+        if let Some(own) = job.agent_session.take() {
+            self.agent_sessions.insert(task.clone(), own);
+        }
         // The agent, or what it started, may have changed the task meanwhile.
         if self.stale.swap(false, Ordering::Relaxed) {
             self.tasks.refresh()?;
         }
-        let word = self.word(&job.task)?;
+        let word = self.word(&task)?;
         if job.checking.is_some() {
-            return self.end_check(job, word, now);
+            return self.end_check(&mut job, &task, word, now);
         }
         let exited = JobEnding::of(&job, self.options.adapter, now);
         let ending = word.as_ref().map_or(exited.clone(), AgentWord::ending);
         if let (Some(word), JobEnding::Failed(how) | JobEnding::Interrupted(how)) = (&word, &exited)
             && ending != exited
         {
-            let (task, set) = (&job.task, word.status.as_str());
+            let set = word.status.as_str();
             self.warn(format!("task {task} stays as it is: its agent set it to {set}; {how}"));
         }
-        let ending = self.counted(&job.task, ending);
+        let ending = self.counted(Some(&task), ending);
         if ending == JobEnding::Done && job.check.is_some() {
-            return self.begin_check(job, now);
+            return self.begin_check(job, &task, now);
         }
-        self.conclude(&job, ending, word, now)
+        self.conclude(&job, &task, ending, word, now)
     }
 
     /// What the agent has set its task to; `None` if it left that to the run.
@@ -69,14 +74,14 @@ impl Supervisor<'_> {
         Ok(Some(AgentWord { status, reason }))
     }
 
-    /// Turns an ending that came too often in a row into a failure.
-    pub(super) fn counted(&mut self, task: &TaskId, ending: JobEnding) -> JobEnding {
+    /// Turns an ending that came too often in a row into a failure. `None` is the conversation.
+    pub(super) fn counted(&mut self, task: Option<&TaskId>, ending: JobEnding) -> JobEnding {
         let (counts, most) = match &ending {
             JobEnding::Interrupted(_) if self.stopping() < Urgency::Now => (&mut self.kills, KILLS),
             JobEnding::Limited(_) => (&mut self.waits, WAITS),
             _ => return ending,
         };
-        let count = counts.entry(task.clone()).or_default();
+        let count = counts.entry(task.cloned()).or_default();
         *count += 1;
         match ending {
             JobEnding::Interrupted(reason) if *count > most => {
@@ -91,18 +96,18 @@ impl Supervisor<'_> {
 
     /// What to do with a task whose agent ended in the middle of calls. Decided now, unless the run
     /// is ending: then the next run decides.
-    fn decided(&mut self, job: &Job) -> Result<Option<RetryDecision>, RunError> {
+    fn decided(&mut self, job: &Job, task: &TaskId) -> Result<Option<RetryDecision>, RunError> {
         if job.calls.is_empty() || self.stopping() >= Urgency::Now {
             return Ok(None);
         }
         let left = InterruptedTask {
-            task: job.task.clone(),
+            task: task.clone(),
             title: job.title.clone(),
             unknown: job.calls.values().cloned().collect(),
-            agent_session: self.agent_sessions.get(&job.task).cloned(),
+            agent_session: self.agent_sessions.get(task).cloned(),
         };
         let decision = (self.decide)(&left);
-        let decision = decision.ok_or_else(|| RunError::Undecided(job.task.clone()))?;
+        let decision = decision.ok_or_else(|| RunError::Undecided(task.clone()))?;
         self.tell(&RunEvent::Interrupted { left: Box::new(left), decision });
         Ok(Some(decision))
     }
@@ -111,14 +116,14 @@ impl Supervisor<'_> {
     pub(super) fn conclude(
         &mut self,
         job: &Job,
+        task: &TaskId,
         ending: JobEnding,
         word: Option<AgentWord>,
         now: Timestamp,
     ) -> Result<(), RunError> {
-        let task = &job.task;
         let over =
             matches!(ending, JobEnding::Done | JobEnding::Failed(_) | JobEnding::SetAside(_));
-        let decision = if over { Ok(None) } else { self.decided(job) };
+        let decision = if over { Ok(None) } else { self.decided(job, task) };
         let skipped = matches!(decision, Ok(Some(RetryDecision::Skip)));
         let (status, turn, reason) = match &ending {
             JobEnding::Done => (TaskStatus::Complete, DONE, None),
@@ -169,10 +174,10 @@ impl Supervisor<'_> {
             self.tell(&RunEvent::LeftBehind { task: Some(task.clone()), processes });
         }
         if !matches!(ending, JobEnding::Interrupted(_)) {
-            self.kills.remove(task);
+            self.kills.remove(&job.task);
         }
         if !matches!(ending, JobEnding::Limited(_)) {
-            self.waits.remove(task);
+            self.waits.remove(&job.task);
         }
         let told = match &set {
             Ok(()) => status,
@@ -197,17 +202,22 @@ impl Supervisor<'_> {
                     told == TaskStatus::Failed && !again && !self.options.continue_on_error;
             }
             JobEnding::NotResumed(_) => {
-                self.not_inside.insert(task.clone());
+                self.not_inside.insert(job.task.clone());
             }
             JobEnding::Interrupted(_) => {}
-            JobEnding::Limited(limited) => self.wait_for(task, &limited, now),
+            JobEnding::Limited(limited) => self.wait_for(Some(task), &limited, now),
         }
         decision.map(|_| ())
     }
 
-    /// Starts no task before a limit is over.
-    fn wait_for(&mut self, task: &TaskId, limited: &ReachedLimit, now: Timestamp) {
-        let times = self.waits.get(task).copied().unwrap_or(1).saturating_sub(1).min(10);
+    /// Starts no agent before a limit is over.
+    pub(super) fn wait_for(
+        &mut self,
+        task: Option<&TaskId>,
+        limited: &ReachedLimit,
+        now: Timestamp,
+    ) {
+        let times = self.waits.get(&task.cloned()).copied().unwrap_or(1).saturating_sub(1).min(10);
         let unknown = WAIT.saturating_mul(1 << times).min(LONGEST);
         let length = match limited.resets {
             Some(resets) => {
@@ -218,7 +228,7 @@ impl Supervisor<'_> {
         };
         let millis = i64::try_from(length.as_millis()).unwrap_or(i64::MAX);
         let until = Timestamp::from_millis(now.as_millis().saturating_add(millis));
-        self.tell(&RunEvent::Waiting { task: task.clone(), until, why: limited.text.clone() });
+        self.tell(&RunEvent::Waiting { task: task.cloned(), until, why: limited.text.clone() });
         self.hold = self.hold.max(Some(until));
     }
 }

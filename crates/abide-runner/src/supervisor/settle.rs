@@ -9,6 +9,7 @@ use crate::RunError;
 use crate::event::RunEvent;
 use crate::leftover::{LeftoverWork, end_calls, status_of};
 use crate::marked_processes::end_marked;
+use crate::options::RunGoal;
 
 impl Supervisor<'_> {
     /// Ends the processes of earlier runs of this session and of its parent: they work in the same
@@ -60,7 +61,10 @@ impl Supervisor<'_> {
             self.set(&left.task, status_of(decision), Some("interrupted".to_owned()), None)?;
             self.tell(&RunEvent::Interrupted { left: Box::new(left), decision });
         }
-        self.try_again()?;
+        // A conversation begins no task.
+        if self.options.goal != RunGoal::Conversation {
+            self.try_again()?;
+        }
         // Completes a change that was cut off between a task and its parents.
         self.tasks.settle()?;
         self.tasks.flush()?;

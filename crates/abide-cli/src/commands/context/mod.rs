@@ -17,7 +17,8 @@ use crate::session_args::{SessionArg, SessionPurpose};
 /// the session is.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-WHERE is a checkpoint (its number, label or id), the end of a turn (turn:3) or an event (@41).
+WHERE is a checkpoint (its number, label or id), the end of a turn (turn:3), an event (@41), or
+`decision`: the last decision of an arbiter.
 
 Examples:
   abide context --format anthropic | jq .messages

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use abide::{NewSession, SessionFields};
+use abide_runner::RunGoal;
 
 use self::plan::MatchedPlan;
 use crate::conduct::{ConductArgs, RunWork, open};
@@ -18,8 +19,8 @@ use crate::scoped_store::ScopedStore;
 /// Run an agent through a plan, or a command as one task: recorded, supervised, resumable
 ///
 /// With --plan the agent is started once for each task that is ready, in the order of the
-/// dependencies. The task is told on stdin, or in the place of {task} (also {id} and {title}) in an
-/// argument. Without a plan the command itself is the one task.
+/// dependencies. The task is told on stdin, or in the place of {task} (or {prompt}; also {id} and
+/// {title}) in an argument. Without a plan the command itself is the one task.
 ///
 /// What the agent prints is recorded as it prints it: Claude Code (--output-format stream-json),
 /// Codex (exec --json) and Gemini CLI (stream-json) as messages, tool calls and usage, any other
@@ -82,7 +83,7 @@ impl RunArgs {
             return self.show(document, surroundings);
         }
         let opened = surroundings.open_or_init()?;
-        let planned = document.is_some();
+        let goal = if document.is_some() { RunGoal::Tasks } else { RunGoal::Command };
         let id = match document {
             Some(document) => {
                 let matched = MatchedPlan::find(document, &opened)?;
@@ -97,7 +98,8 @@ impl RunArgs {
         let work = RunWork {
             command: self.command,
             directory: surroundings.current_dir.clone(),
-            planned,
+            goal,
+            primed: false,
             retry_failed: self.retry_failed,
             yes: self.yes,
         };

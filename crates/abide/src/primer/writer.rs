@@ -2,11 +2,8 @@
 
 use std::collections::HashMap;
 
-use abide::{
-    Payload, ToolResult,
-    context::{ContextEntry, RecordedResult},
-    message::{CallResult, MessagePart, ReadMessage, RecordedMessage, RequestedCall, read_call},
-};
+use abide_model::{ContextEntry, Payload, RecordedMessage, RecordedResult, ToolResult};
+use abide_wire::{CallResult, MessagePart, ReadMessage, RequestedCall, read_call};
 use serde_json::Value;
 
 /// The most characters of a call's arguments.
@@ -216,7 +213,7 @@ fn plain(value: &Value) -> String {
 }
 
 /// A text on one line, cut to `most` characters.
-pub(super) fn one_line(text: &str, most: usize) -> String {
+pub(crate) fn one_line(text: &str, most: usize) -> String {
     // Text far beyond the cut is never scanned.
     let near: String = text.chars().take(most.saturating_mul(4)).collect();
     let line = near.split_whitespace().collect::<Vec<_>>().join(" ");

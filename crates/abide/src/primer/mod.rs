@@ -4,20 +4,19 @@
 //! one prompt, the session is compacted first by the built-in summarizer: one event, which can be
 //! undone like any compaction.
 
-mod said;
 #[cfg(test)]
 mod tests;
+mod writer;
 
-use abide::{
-    Error, Seq, Session, TaskStatus,
-    context::{
-        CompactRequest, CompactionError, ContextEntry, ExtractiveSummarizer, SessionContext,
-        Tokenizer,
-    },
-    tasks::TaskState,
+pub(crate) use self::writer::one_line;
+
+use abide_model::{ContextEntry, Seq};
+
+use self::writer::PrimerWriter;
+use crate::context::{
+    CompactRequest, CompactionError, ExtractiveSummarizer, SessionContext, Tokenizer,
 };
-
-use self::said::PrimerWriter;
+use crate::{Error, Session};
 
 /// The most tokens of a primer, estimated.
 const MOST_TOKENS: u64 = 24_000;
@@ -29,10 +28,6 @@ const LEAST_KEPT: usize = 4;
 const MESSAGE: usize = 40_000;
 /// The least characters of a shortened message.
 const LEAST_MESSAGE: usize = 200;
-/// The most open tasks listed.
-const TASKS: usize = 50;
-/// The most characters of a task's title.
-const TITLE: usize = 200;
 
 const WHOLE: &str = "What follows is the earlier conversation of this session, restored from its \
 record because you have not seen it. Go on from where it ends: what was done in it is done and must \
@@ -42,49 +37,60 @@ know, restored from its record. Go on from where it ends: what was done in it is
 be done again, and the user's next message comes after it.";
 const END: &str = "This is the end of the earlier conversation.";
 
-/// The compacted context of a session as text to put before a prompt; `None` if there is nothing to
-/// tell. Call it before that prompt is recorded.
-pub fn primer(session: &Session) -> Result<Option<String>, Error> {
-    told(session, Seq::ZERO, WHOLE)
-}
-
-/// As [`primer`], for an agent that knows the session before event `first`: the primer starts at
-/// that event.
-pub fn primer_since(session: &Session, first: Seq) -> Result<Option<String>, Error> {
-    told(session, first, PART)
-}
-
-fn told(session: &Session, first: Seq, opening: &str) -> Result<Option<String>, Error> {
-    let mut context = session.context()?;
-    let mut text = conversation(&context, first, MESSAGE);
-    if text.is_empty() {
-        return Ok(None);
-    }
-    if tokens(&text) > MOST_TOKENS {
-        let request = CompactRequest { keep: keep(&context, first), ..CompactRequest::default() };
-        match session.compact(&request, &ExtractiveSummarizer) {
-            Ok(_) => {
-                context = session.context()?;
-                text = conversation(&context, first, MESSAGE);
-            }
-            // A few long messages, or a summary that would be longer: shorten the messages instead.
-            Err(Error::Compaction(
-                CompactionError::Nothing(_)
-                | CompactionError::Longer { .. }
-                | CompactionError::Summary { .. },
-            )) => {}
-            Err(error) => return Err(error),
+impl Session {
+    /// The compacted context as text to put before a prompt, with what the session left
+    /// [open](Self::open_work); `None` if there is nothing to tell. Call it before that prompt is
+    /// recorded.
+    pub fn primer(&self) -> Result<Option<String>, Error> {
+        let text = self.told_conversation(Seq::ZERO)?;
+        let open = self.open_work()?;
+        if text.is_empty() && open.is_empty() {
+            return Ok(None);
         }
+        Ok(Some(format!("{WHOLE}\n\n{text}{open}{END}\n")))
     }
-    let mut most = MESSAGE;
-    while tokens(&text) > MOST_TOKENS && most > LEAST_MESSAGE {
-        most /= 2;
-        text = conversation(&context, first, most);
+
+    /// As [`primer`](Self::primer), for an agent that knows the session before event `first`: the
+    /// primer starts at that event. `None` if nothing was said since.
+    pub fn primer_since(&self, first: Seq) -> Result<Option<String>, Error> {
+        let text = self.told_conversation(first)?;
+        if text.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(format!("{PART}\n\n{text}{}{END}\n", self.open_work()?)))
     }
-    // Thousands of small messages without a summary: drop the oldest.
-    let text = end_of(&text, usize::try_from(4 * MOST_TOKENS).unwrap_or(usize::MAX));
-    let tasks = open_tasks(session)?;
-    Ok(Some(format!("{opening}\n\n{text}{tasks}{END}\n")))
+
+    /// The context from an event on, short enough for one prompt.
+    fn told_conversation(&self, first: Seq) -> Result<String, Error> {
+        let mut context = self.context()?;
+        let mut text = conversation(&context, first, MESSAGE);
+        if tokens(&text) > MOST_TOKENS {
+            let request =
+                CompactRequest { keep: keep(&context, first), ..CompactRequest::default() };
+            match self.compact(&request, &ExtractiveSummarizer) {
+                Ok(_) => {
+                    context = self.context()?;
+                    text = conversation(&context, first, MESSAGE);
+                }
+                // A few long messages, or a summary that would be longer: shorten the messages
+                // instead.
+                Err(Error::Compaction(
+                    CompactionError::Nothing(_)
+                    | CompactionError::Longer { .. }
+                    | CompactionError::Summary { .. },
+                )) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let mut most = MESSAGE;
+        while tokens(&text) > MOST_TOKENS && most > LEAST_MESSAGE {
+            most /= 2;
+            text = conversation(&context, first, most);
+        }
+        // Thousands of small messages without a summary: drop the oldest.
+        let most = usize::try_from(4 * MOST_TOKENS).unwrap_or(usize::MAX);
+        Ok(end_of(&text, most).to_owned())
+    }
 }
 
 /// The entries of a context from an event on, each message cut to `most` characters.
@@ -135,31 +141,6 @@ fn keep(context: &SessionContext, first: Seq) -> usize {
 
 fn tokens(text: &str) -> u64 {
     Tokenizer::estimate().text(text)
-}
-
-/// The open tasks, in order.
-fn open_tasks(session: &Session) -> Result<String, Error> {
-    let state = session.state()?;
-    let open = state.tasks.iter().filter(|(_, task)| task.known && !task.status.is_done());
-    let mut open: Vec<(&str, &TaskState)> = open.collect();
-    if open.is_empty() {
-        return Ok(String::new());
-    }
-    open.sort_unstable_by_key(|(_, task)| task.order);
-    let mut text = "Tasks that are open:\n".to_owned();
-    for (id, task) in open.iter().take(TASKS) {
-        let title = if task.title.is_empty() { id } else { task.title.as_str() };
-        let status = match task.status {
-            TaskStatus::Planned => String::new(),
-            status => format!(" ({})", status.as_str()),
-        };
-        text.push_str(&format!("- {}{status}\n", said::one_line(title, TITLE)));
-    }
-    if open.len() > TASKS {
-        text.push_str(&format!("- … and {} more\n", open.len() - TASKS));
-    }
-    text.push('\n');
-    Ok(text)
 }
 
 /// At most the last `most` bytes of a text, from the start of a line.
