@@ -7,6 +7,8 @@ use std::process::Stdio;
 use serde_json::Value;
 
 use crate::environment::{ABIDE, TestEnvironment};
+use crate::lab::copy;
+use crate::terminal::on_terminal;
 
 const PLAN: &str = "- [ ] One\n- [ ] Two\n";
 
@@ -127,9 +129,7 @@ fn a_check_that_an_agent_adds_is_not_run() {
 
 #[test]
 fn an_agent_that_completes_its_task_itself_is_checked_all_the_same() {
-    let agent =
-        "\"$abide\" tasks set \"$ABIDE_TASK\" complete --result '\"mine\"' > /dev/null || exit 9";
-    let environment = lab("- [ ] One\n- [ ] Two\n  depends: One\n", agent);
+    let environment = lab("- [ ] One\n- [ ] Two\n  depends: One\n", SETS);
     let check = "[ $ABIDE_TASK != P1 ] || [ $(wc -l < begun) -ge 2 ]";
     let run = ["run", "--plan", "PLAN.md", "--jobs", "2", "--check", check, "--", "./agent"];
     environment.run(&run).success();
@@ -141,22 +141,41 @@ fn an_agent_that_completes_its_task_itself_is_checked_all_the_same() {
 /// The check kills the run that it belongs to, the first time.
 const KILLS: &str = "echo c >> checked; [ -e killed ] || { touch killed; kill -9 $PPID; }";
 
+/// An agent that says itself that its task is complete, with a result.
+const SETS: &str =
+    "\"$abide\" tasks set \"$ABIDE_TASK\" complete --result '\"mine\"' > /dev/null || exit 9";
+
+/// Runs a plan until the check kills the run.
+fn killed_in_check(environment: &TestEnvironment, more: &[&str]) {
+    let run = [&["run", "--plan", "PLAN.md"][..], more, &["--", "./agent"]].concat();
+    let status = environment.command(&run).stderr(Stdio::null()).status().unwrap();
+    assert_eq!(status.code(), None, "it was killed");
+    assert_eq!(file(environment, "begun"), "P1\n");
+}
+
+/// The results that tasks were given.
+fn results(environment: &TestEnvironment) -> Vec<Value> {
+    let events = environment.run(&["export"]).success().json_lines();
+    let set = events.into_iter().filter(|event| event["kind"] == "task.status");
+    set.map(|event| event["data"]["result"].clone()).filter(|result| !result.is_null()).collect()
+}
+
 #[test]
 fn a_run_that_dies_in_a_check_goes_on_with_the_check() {
-    let agents =
-        ["echo done", "\"$abide\" tasks set \"$ABIDE_TASK\" complete > /dev/null || exit 9"];
-    for agent in agents {
-        let environment = lab(PLAN, agent);
-        let run = ["run", "--plan", "PLAN.md", "--check", KILLS, "--", "./agent"];
-        let status = environment.command(&run).stderr(Stdio::null()).status().unwrap();
-        assert_eq!(status.code(), None, "it was killed");
-        assert_eq!(file(&environment, "begun"), "P1\n");
+    for (agent, plan) in [("echo done", PLAN), (SETS, PLAN), (SETS, "- [ ] One\n")] {
+        let environment = lab(plan, agent);
+        killed_in_check(&environment, &["--check", KILLS]);
         let done = environment.run(&["resume", "--grace", "1s"]).success();
-        assert_eq!(file(&environment, "begun"), "P1\nP2\n", "{agent}: {}", done.stderr);
-        assert_eq!(file(&environment, "checked"), "c\nc\nc\n");
-        assert_eq!(statuses(&environment), ["complete", "complete"]);
+        let tasks = plan.lines().count();
+        let begun = ["P1\n", "P2\n"][..tasks].concat();
+        assert_eq!(file(&environment, "begun"), begun, "{agent}: {}", done.stderr);
+        assert_eq!(file(&environment, "checked"), "c\n".repeat(tasks + 1));
+        assert_eq!(statuses(&environment), vec!["complete"; tasks]);
         let passed: Vec<_> = checks(&environment).iter().map(|c| c["ok"].clone()).collect();
-        assert_eq!(passed, [Value::Bool(true), Value::Bool(true)]);
+        assert_eq!(passed, vec![Value::Bool(true); tasks]);
+        if agent == SETS {
+            assert_eq!(results(&environment), vec![Value::from("mine"); tasks]);
+        }
         environment.run(&["doctor", "--all"]).success();
     }
 }
@@ -174,6 +193,86 @@ fn the_last_task_is_checked_after_a_kill_though_its_agent_completed_it() {
     fs::write(environment.project().join("well"), "").unwrap();
     environment.run(&["resume", "--retry-failed"]).success();
     assert_eq!(file(&environment, "begun"), "P1\nP1\n");
+}
+
+#[test]
+fn a_check_of_a_plan_is_still_accepted_after_a_kill() {
+    // The check of a task of its own, and one that it has from the task it is a part of.
+    let own = format!("- [ ] One\n  check: {KILLS}\n");
+    let above = format!("- [ ] All\n  check: {KILLS}\n  - [ ] One\n");
+    for plan in [own, above] {
+        let environment = lab(&plan, SETS);
+        let run = ["run", "--plan", "PLAN.md", "--yes", "--", "./agent"];
+        let status = environment.command(&run).stderr(Stdio::null()).status().unwrap();
+        assert_eq!(status.code(), None, "it was killed");
+        let done = environment.run(&["resume", "--grace", "1s"]).success();
+        assert_eq!(file(&environment, "begun").lines().count(), 1, "{}", done.stderr);
+        assert_eq!(file(&environment, "checked"), "c\nc\n", "{}", done.stderr);
+        assert!(statuses(&environment).iter().all(|status| status == "complete"));
+    }
+}
+
+#[test]
+fn a_task_that_was_only_half_opened_again_is_checked() {
+    for half in [&["obsolete"][..], &["obsolete", "planned"]] {
+        let environment = lab("- [ ] One\n", SETS);
+        killed_in_check(&environment, &["--check", KILLS]);
+        // As much as reached the disk of a write that opens the task again.
+        for &status in half {
+            let reason = ["--reason", "its check has not passed"];
+            environment.run(&[&["tasks", "set", "P1", status], &reason[..]].concat()).success();
+        }
+        environment.run(&["resume", "--grace", "1s"]).success();
+        assert_eq!(file(&environment, "begun"), "P1\n");
+        assert_eq!(file(&environment, "checked"), "c\nc\n");
+        assert_eq!(statuses(&environment), ["complete"]);
+    }
+}
+
+#[test]
+fn a_recorded_check_of_somebody_else_is_not_run_unasked() {
+    let environment = lab(PLAN, "echo done");
+    let check = "echo c >> checked; exit 1";
+    let run = ["run", "--check", check, "--attempts", "1", "--", "./agent"];
+    environment.run(&run).failure(1);
+    let history = environment.run(&["history", "--json"]).success();
+    let rows: Value = serde_json::from_str(history.stdout()).unwrap();
+    let id = rows[0]["id"].as_str().unwrap();
+    let cloned = || {
+        let clone = TestEnvironment::new();
+        fs::remove_dir_all(clone.project()).unwrap();
+        copy(&environment.project(), &clone.project());
+        clone
+    };
+    let clones = [cloned(), cloned(), cloned()];
+    let resume = |clone: &TestEnvironment, more: &[&str]| {
+        let resume = ["resume", id, "--retry-failed"];
+        clone.run(&[&resume[..], more, &["--", "./agent"]].concat())
+    };
+    let done = resume(&clones[0], &[]).success();
+    assert!(done.stderr.contains("check      echo c >> checked; exit 1"), "{}", done.stderr);
+    assert!(done.stderr.contains("the recorded check is left out"), "{}", done.stderr);
+    assert_eq!(file(&environment, "checked"), "c\n", "it was not run");
+    let done = resume(&clones[1], &["--check", "touch own"]).success();
+    assert!(!done.stderr.contains("left out"), "{}", done.stderr);
+    assert_eq!(file(&environment, "checked"), "c\n", "it was not run");
+    assert!(environment.project().join("own").exists());
+    resume(&clones[2], &["--yes"]).failure(1);
+    assert_eq!(file(&environment, "checked"), "c\nc\n");
+}
+
+#[test]
+fn an_interactive_run_whose_check_fails_has_failed() {
+    let environment = lab(PLAN, "");
+    fs::write(environment.project().join("agent"), "#!/bin/sh\necho a >> begun\n").unwrap();
+    let Some(done) = on_terminal(&environment, "run --check \"echo no; exit 3\" -- ./agent") else {
+        return;
+    };
+    let shown = String::from_utf8_lossy(&done.out).into_owned();
+    assert!(shown.contains("The task failed: the check failed: exit code 3: no"), "{shown}");
+    assert!(!shown.contains("cannot be begun"), "{shown}");
+    assert_eq!(file(&environment, "begun"), "a\n");
+    assert_eq!(statuses(&environment), ["failed"]);
 }
 
 #[test]

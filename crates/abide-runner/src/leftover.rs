@@ -1,9 +1,10 @@
 //! Work that an earlier run left unfinished.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use abide::{
-    CallId, LaneId, NewEvent, SessionState, TaskStatus, ToolResult, TurnEnd,
+    CallId, EventRange, Kind, LaneId, NewEvent, SessionState, SessionView, TaskStatus, ToolResult,
+    TurnEnd,
     event::{OUTCOME_UNKNOWN, TurnNumber},
     tasks::{TaskId, TaskTree},
 };
@@ -96,6 +97,26 @@ impl LeftoverWork {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.tasks.is_empty() && self.turns.is_empty() && self.unknown.is_empty()
+    }
+
+    /// The tasks of the unfinished turns, by turn. Reads back to where the first of them started.
+    pub fn turn_tasks(&self, view: &SessionView) -> Result<BTreeMap<TurnNumber, TaskId>, RunError> {
+        let mut open: BTreeSet<TurnNumber> = self.turns.iter().map(|(_, turn)| *turn).collect();
+        let mut tasks = BTreeMap::new();
+        let mut backward = view.events(EventRange::ALL.backward());
+        while !open.is_empty()
+            && let Some(event) = backward.next()
+        {
+            let event = event?;
+            if event.kind == Kind::TURN_STARTED
+                && let Some(turn) = event.turn
+                && open.remove(&turn)
+                && let Some(task) = event.task
+            {
+                tasks.insert(turn, task);
+            }
+        }
+        Ok(tasks)
     }
 
     /// The events that end the unfinished turns. In those of `unchecked` the agent had said that

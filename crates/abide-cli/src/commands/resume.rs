@@ -13,7 +13,7 @@ use abide_runner::{LeftoverWork, RecordedOptions, RunGoal};
 use abide_transcript::escape;
 
 use crate::apply_args::files_back;
-use crate::conduct::{ConductArgs, RunWork, open};
+use crate::conduct::{ConductArgs, RunWork, accepted_check, open};
 use crate::confirm::confirm;
 use crate::context::CommandContext;
 use crate::daily_cleanup::daily;
@@ -48,7 +48,8 @@ use crate::session_args::{SessionArg, tell_latest};
 /// A run that you began on this machine goes on without a question. Any other one (of a clone, a
 /// bundle, a copied session, another user or machine) is never the latest: it must be named. Its
 /// command, its directory and its origin are shown, and you are asked; --yes, or the command behind
-/// `--`, is the answer.
+/// `--`, is the answer. Behind `--` the recorded check is asked about by itself, and without a
+/// terminal it is left out.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 WHERE is a checkpoint (its number, label or id), the end of a turn (turn:3), an event (@41), or
@@ -68,7 +69,8 @@ pub(crate) struct ResumeArgs {
     /// The workspace goes back to that place too
     #[arg(long, requires = "at")]
     files: bool,
-    /// Run a command that was recorded elsewhere, put files back or bring them here, without asking
+    /// Run a command that was recorded elsewhere, accept the checks of tasks, put files back or bring
+    /// them here, without asking
     #[arg(long)]
     yes: bool,
     /// In another clone of the project: go on with the files that are there
@@ -117,6 +119,7 @@ impl ResumeArgs {
         if let Some(run) = strange.filter(|_| place.is_none()) {
             self.ask(&opened, &view, run, surroundings)?;
         }
+        let is_strange = strange.is_some();
         let before = run.map(|run| run.start);
         let recorded = recorded(before.as_ref());
         let work = RunWork {
@@ -130,6 +133,12 @@ impl ResumeArgs {
         if work.directory != surroundings.current_dir {
             let directory = work.directory.to_string_lossy();
             status(format_args!("It works in {}", escape::text(&directory)));
+        }
+        let mut recorded = recorded(before.as_ref());
+        // Whoever gives a command of their own has not been asked about the check.
+        if is_strange && !self.command.is_empty() && !self.conduct.has_check() {
+            let consent = session.store().consent();
+            recorded.check = accepted_check(consent, &work.directory, recorded.check, self.yes)?;
         }
         tell(&session)?;
         // Only once nothing else can fail.
@@ -203,8 +212,11 @@ impl ResumeArgs {
         Ok(session.note_files(session.core()?.seq)?)
     }
 
-    /// Reports if everything is done.
+    /// Reports if everything is done. While a turn is open, its task may still have to be checked.
     fn nothing_left(&self, session: &Session) -> Result<bool, CommandError> {
+        if !LeftoverWork::of(&session.state()?).turns.is_empty() {
+            return Ok(false);
+        }
         let tree = session.view().tasks()?;
         let progress = tree.progress(None);
         let done = progress.all > 0 && progress.complete + progress.obsolete == progress.all;

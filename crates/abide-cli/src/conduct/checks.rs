@@ -3,14 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use abide::{Session, tasks::TaskId};
+use abide::{Consent, Session, tasks::TaskId};
+use abide_runner::LeftoverWork;
 use abide_transcript::escape;
 
 use crate::confirm::{confirm, on_terminal};
 use crate::error::CommandError;
-use crate::output::status;
+use crate::output::{status, warning};
 
-/// The checks of a session's open tasks, all of them accepted by the user: before, or now.
+/// The checks of a session's tasks that the user has accepted: before, or now. Asks about those that
+/// this run may need: of open tasks, of tasks with an open turn, and of all that these are parts of.
 pub(super) fn accepted(
     session: &Session,
     directory: &Path,
@@ -18,10 +20,23 @@ pub(super) fn accepted(
 ) -> Result<BTreeSet<String>, CommandError> {
     let (view, consent) = (session.view(), session.store().consent());
     let tree = view.tasks()?;
+    let turns = LeftoverWork::of(&session.state()?).turn_tasks(view)?;
+    let under_way: BTreeSet<TaskId> = turns.into_values().collect();
+    let open = tree.walk(None).map(|(node, _)| node);
+    let open = open.filter(|node| !node.is_done() || under_way.contains(&node.id));
+    let above = open.flat_map(|node| tree.ancestry(node.id.as_str()));
+    let needed: BTreeSet<&TaskId> = above.map(|node| &node.id).collect();
     let mut checks: BTreeMap<String, TaskId> = BTreeMap::new();
-    for (node, _) in tree.walk(None).filter(|(node, _)| !node.is_done()) {
-        if let Some(check) = view.check_of(node)? {
-            checks.entry(check).or_insert_with(|| node.id.clone());
+    let mut others = BTreeSet::new();
+    for (node, _) in tree.walk(None) {
+        match view.check_of(node)? {
+            Some(check) if needed.contains(&node.id) => {
+                checks.entry(check).or_insert_with(|| node.id.clone());
+            }
+            Some(check) => {
+                others.insert(check);
+            }
+            None => {}
         }
     }
     let new = checks.iter().filter(|(check, _)| !consent.is_command_accepted(directory, check));
@@ -46,5 +61,31 @@ pub(super) fn accepted(
             consent.accept_command(directory, check)?;
         }
     }
-    Ok(checks.into_keys().collect())
+    others.retain(|check| consent.is_command_accepted(directory, check));
+    others.extend(checks.into_keys());
+    Ok(others)
+}
+
+/// The recorded check of a run that was begun elsewhere, which was shown, if the user accepts it:
+/// before, or now. Where nobody can be asked it is left out.
+pub(crate) fn accepted_check(
+    consent: &Consent,
+    directory: &Path,
+    recorded: Option<String>,
+    yes: bool,
+) -> Result<Option<String>, CommandError> {
+    let Some(check) = recorded else { return Ok(None) };
+    if consent.is_command_accepted(directory, &check) {
+        return Ok(Some(check));
+    }
+    if !yes && !on_terminal() {
+        warning(
+            "the recorded check is left out: there is no terminal to ask on; `--yes` accepts it, \
+             `--check` gives another",
+        );
+        return Ok(None);
+    }
+    confirm("Run the recorded check too?", yes, None)?;
+    consent.accept_command(directory, &check)?;
+    Ok(Some(check))
 }

@@ -18,7 +18,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide::{
-    Session, SessionId, SessionRef, StoreError, backend::HeldSessionAccess, tasks::TaskId,
+    Session, SessionId, SessionRef, StoreError, TaskStatus, backend::HeldSessionAccess,
+    tasks::TaskId,
 };
 use abide_runner::{
     AgentKind, InterruptedTask, LeftoverWork, ResumeMode, RetryDecision, RunError, RunEvent,
@@ -27,6 +28,7 @@ use abide_runner::{
 use abide_transcript::escape;
 use clap::builder::PossibleValuesParser;
 
+pub(crate) use self::checks::accepted_check;
 use self::raw::TerminalGuard;
 use self::view_kind::RunViewKind;
 use crate::duration::duration;
@@ -127,6 +129,11 @@ impl ConductArgs {
         self.scope.as_deref().map(TaskId::from)
     }
 
+    /// Whether there is a `--check`.
+    pub(crate) const fn has_check(&self) -> bool {
+        self.check.is_some()
+    }
+
     /// `--retries`, or what `--attempts` means.
     fn retries(&self) -> Option<u64> {
         self.retries.or(self.attempts.map(|attempts| attempts.saturating_sub(1)))
@@ -201,8 +208,6 @@ impl ConductArgs {
         session: Arc<Session>,
         work: RunWork,
     ) -> Result<(), CommandError> {
-        let stop = Stop::default();
-        signals::heed(&stop)?;
         let id = session.id();
         let yes = work.yes;
         let mut options = self.options(opened, work);
@@ -227,6 +232,9 @@ impl ConductArgs {
                 asked.insert(left.task.clone(), ask(left)?);
             }
         }
+        // Not before: a question ends by Ctrl-C.
+        let stop = Stop::default();
+        signals::heed(&stop)?;
         let mut view = view_kind::of(shown, &session, &options);
         let raw = match shown {
             RunViewKind::Through => TerminalGuard::set(),
@@ -240,10 +248,18 @@ impl ConductArgs {
             // Nobody is asked during a run: it ends, and the question comes on resume.
             OnUnknown::Ask => asked.get(&left.task).copied(),
         };
+        let mut failure: Option<String> = None;
         let done = abide_runner::run(&session, &options, &stop, &mut decide, &mut |event| {
+            if let RunEvent::TaskEnded { status: TaskStatus::Failed, reason, .. } = event {
+                failure.clone_from(reason);
+            }
             view.show(event);
         });
         drop((view, raw));
+        // The other views have shown it.
+        if let Some(reason) = failure.filter(|_| shown == RunViewKind::Through) {
+            status(format_args!("The task failed: {}", escape::text(&reason)));
+        }
         let ended = done.map_err(CommandError::from);
         // Release the session before saying that it can be resumed.
         drop(session);

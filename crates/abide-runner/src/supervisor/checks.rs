@@ -3,11 +3,11 @@
 //! That the agent is done is durable before the check starts, so after a death in between the next
 //! run goes on with the check and not with the agent.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::process::ExitStatus;
 
 use abide::{
-    EventRange, Kind, LaneId, NewEvent, TaskStatus, Timestamp,
+    LaneId, NewEvent, TaskStatus, Timestamp,
     event::TurnNumber,
     tasks::{TaskId, TaskNode},
 };
@@ -15,7 +15,7 @@ use abide_agents::PriorSession;
 
 use super::{LEFT_BEHIND, Supervisor, WishOutcome};
 use crate::RunError;
-use crate::account::LOOK;
+use crate::account::last_reason;
 use crate::attempt::DONE;
 use crate::check::{TaskCheck, WasAsked};
 use crate::child::{AgentChild, ChildInput, ChildPlan};
@@ -64,8 +64,11 @@ impl Supervisor<'_> {
         Ok(self.options.check.clone().map_or(FoundCheck::None, FoundCheck::Command))
     }
 
-    /// How often a failed task is retried.
+    /// How often a failed task is retried. An interactive run starts one agent.
     pub(super) fn retries(&self, check: Option<&str>) -> u64 {
+        if self.options.interactive {
+            return 0;
+        }
         self.options.retries.unwrap_or(if check.is_some() { RETRIES } else { 0 })
     }
 
@@ -144,7 +147,8 @@ impl Supervisor<'_> {
                     turn,
                     way: None,
                     attempt: node.attempts + 1,
-                    result_before: node.result,
+                    // A result that is there is the agent's.
+                    result_before: None,
                     check: Some(command.to_owned()),
                 };
                 let before = PriorSession::default();
@@ -253,23 +257,19 @@ impl Supervisor<'_> {
         &mut self,
         leftover: &LeftoverWork,
     ) -> Result<BTreeMap<TurnNumber, TaskId>, RunError> {
-        let mut open: BTreeSet<TurnNumber> = leftover.turns.iter().map(|(_, turn)| *turn).collect();
         let mut unchecked = BTreeMap::new();
-        let backward = self.session.view().events(EventRange::ALL.backward()).take(LOOK);
-        for event in backward {
-            if open.is_empty() {
-                break;
-            }
-            let event = event?;
-            if event.kind == Kind::TURN_STARTED
-                && let (Some(turn), Some(task)) = (event.turn, event.task)
-                && open.remove(&turn)
-            {
-                let node = self.tasks.tree().get(task.as_str());
-                let complete = node.is_some_and(|node| node.status == TaskStatus::Complete);
-                if complete && self.check_of(&task)? != FoundCheck::None {
-                    unchecked.insert(turn, task);
+        for (turn, task) in leftover.turn_tasks(self.session.view())? {
+            let node = self.tasks.tree().get(task.as_str());
+            let complete = match node.map(|node| node.status) {
+                Some(TaskStatus::Complete) => true,
+                // A run died while it opened the task again.
+                Some(status @ (TaskStatus::Obsolete | TaskStatus::Planned)) => {
+                    last_reason(&self.session, &task, status)?.as_deref() == Some(UNCHECKED)
                 }
+                _ => false,
+            };
+            if complete && self.check_of(&task)? != FoundCheck::None {
+                unchecked.insert(turn, task);
             }
         }
         for task in unchecked.values() {

@@ -136,10 +136,9 @@ impl Supervisor<'_> {
             }
             JobEnding::SetAside(reason) => (TaskStatus::Blocked, "blocked", reason.clone()),
         };
-        if !job.turn_ended {
-            // A turn with a check is over when the agent has said that it is done.
-            let turn = if job.checking.is_some() { DONE } else { turn };
-            self.close_turn(&|event| job.placed(event, None), job.turn, turn)?;
+        // A turn with a check is over when the agent has said that it is done.
+        if job.checking.is_some() && !job.turn_ended {
+            self.close_turn(&|event| job.placed(event, None), job.turn, DONE)?;
         }
         let status = if skipped { TaskStatus::Blocked } else { status };
         let set = match word.filter(|word| word.ending() == ending && !skipped) {
@@ -167,6 +166,9 @@ impl Supervisor<'_> {
             for event in end_calls(&calls, Some(task))? {
                 self.tasks.also(event);
             }
+        }
+        if job.checking.is_none() {
+            self.close_turn(&|event| job.placed(event, None), job.turn, turn)?;
         }
         self.flush()?;
         let processes = end_marked(&Job::mark(self.session.id(), job.turn), LEFT_BEHIND);
