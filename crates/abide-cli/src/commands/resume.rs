@@ -214,9 +214,6 @@ impl ResumeArgs {
 
     /// Reports if everything is done. While a turn is open, its task may still have to be checked.
     fn nothing_left(&self, session: &Session) -> Result<bool, CommandError> {
-        if !LeftoverWork::of(&session.state()?).turns.is_empty() {
-            return Ok(false);
-        }
         let tree = session.view().tasks()?;
         let progress = tree.progress(None);
         let done = progress.all > 0 && progress.complete + progress.obsolete == progress.all;
