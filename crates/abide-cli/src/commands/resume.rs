@@ -121,7 +121,7 @@ impl ResumeArgs {
         }
         let is_strange = strange.is_some();
         let before = run.map(|run| run.start);
-        let recorded = recorded(before.as_ref());
+        let mut recorded = recorded(before.as_ref());
         let work = RunWork {
             command: self.command(before.as_ref())?,
             directory: existing_directory(&session, before.as_ref(), surroundings)?,
@@ -134,7 +134,6 @@ impl ResumeArgs {
             let directory = work.directory.to_string_lossy();
             status(format_args!("It works in {}", escape::text(&directory)));
         }
-        let mut recorded = recorded(before.as_ref());
         // Whoever gives a command of their own has not been asked about the check.
         if is_strange && !self.command.is_empty() && !self.conduct.has_check() {
             let consent = session.store().consent();

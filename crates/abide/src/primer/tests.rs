@@ -134,7 +134,7 @@ fn what_an_agent_knows_is_left_out() {
     ]);
     let told = fixture.session.primer_since(first).unwrap().unwrap();
     assert!(told.starts_with(PART), "{told}");
-    assert!(!told.contains("Mend the parser.") && !told.contains("Run tests"), "{told}");
+    assert!(!told.contains("Mend the parser.") && !told.contains("[call] Run tests"), "{told}");
     assert!(told.contains("\n## User\nAnd now?\n"), "{told}");
     assert!(told.contains("\nHalf a\n[interrupted here]\n"), "{told}");
     assert_eq!(fixture.session.primer_since(Seq(1000)).unwrap(), None);
