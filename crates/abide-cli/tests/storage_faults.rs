@@ -152,7 +152,7 @@ fn history_is_answered_on_a_read_only_and_on_a_full_disk() {
     let _ = std::io::copy(&mut std::io::repeat(0), &mut ballast);
     for _ in 0..2 {
         let more = env.run(&["history", "--search", "more", "--store", store]).success();
-        assert_eq!(more.stdout().lines().count(), 2, "{more:?}");
+        assert_eq!(more.stdout().lines().count(), 3, "{more:?}");
         assert!(more.stderr.contains("a temporary one was used"), "{more:?}");
     }
     fs::remove_file(root.join("index.db")).unwrap();
