@@ -235,6 +235,22 @@ fn an_index_that_is_lost_or_damaged_is_made_anew() {
     damages.push(Box::new(move |_| fs::write(&at, vec![0xaa; 40_000]).unwrap()));
     let at = root.join("index.db-shm");
     damages.push(Box::new(move |_| fs::write(&at, vec![0x55; 32_768]).unwrap()));
+    // A letter of a text is another one, which SQLite does not notice.
+    for part in 0..20 {
+        let at = index.clone();
+        damages.push(Box::new(move |_| {
+            let mut bytes = fs::read(&at).unwrap();
+            let is_text = |bytes: &[u8]| bytes.iter().all(u8::is_ascii_lowercase);
+            let texts: Vec<usize> = (4096..bytes.len() - 6)
+                .filter(|start| is_text(&bytes[*start..*start + 6]))
+                .collect();
+            let place = texts[texts.len() * part / 20];
+            bytes[place] ^= 1;
+            let later = fs::metadata(&at).unwrap().modified().unwrap() + Duration::from_millis(10);
+            fs::write(&at, bytes).unwrap();
+            fs::File::options().write(true).open(&at).unwrap().set_modified(later).unwrap();
+        }));
+    }
     for _ in 0..60 {
         let at = index.clone();
         damages.push(Box::new(move |random| {
