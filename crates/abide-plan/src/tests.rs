@@ -317,16 +317,16 @@ fn a_markdown_list_is_a_tree() {
     let plan = markdown(NOTES);
     insta_like(
         &said(&plan).join("\n"),
-        r#"TaskId("P1") "Reading" None [] 0 Some("What reading is.") [] Planned None None
-TaskId("P1.M1") "Lines" Some(TaskId("P1")) [] 0 Some("Text of lines.") [] Complete None None
-TaskId("P1.M1.T1") "Ends of lines" Some(TaskId("P1.M1")) [] 0 Some("```\n- [ ] not a task\n```") [] Complete None None
-TaskId("P1.M2") "Tabs" Some(TaskId("P1")) [TaskId("P1.M1")] 3 Some("* a point\n\nAnother paragraph.") ["docs/tabs.md"] Planned None None
-TaskId("P1.M3") "Pages" Some(TaskId("P1")) [] 0 None [] Obsolete None None
-TaskId("P9") "Writing" None [] 0 None [] Planned None None
-TaskId("T7") "Out" Some(TaskId("P9")) [] 0 None [] Failed None None
-TaskId("my-own") "deep" Some(TaskId("T7")) [TaskId("P1.M2"), TaskId("P1.M1")] 0 None [] Planned None None
-TaskId("P3") "Done" None [] 0 None [] Complete None None
-TaskId("P3.M1") "All of it" Some(TaskId("P3")) [] 0 None [] Complete None None"#,
+        r#"TaskId("P1") "Reading" None [] DependencyTypes({}) 0 Some("What reading is.") [] None Planned None None
+TaskId("P1.M1") "Lines" Some(TaskId("P1")) [] DependencyTypes({}) 0 Some("Text of lines.") [] None Complete None None
+TaskId("P1.M1.T1") "Ends of lines" Some(TaskId("P1.M1")) [] DependencyTypes({}) 0 Some("```\n- [ ] not a task\n```") [] None Complete None None
+TaskId("P1.M2") "Tabs" Some(TaskId("P1")) [TaskId("P1.M1")] DependencyTypes({}) 3 Some("* a point\n\nAnother paragraph.") ["docs/tabs.md"] None Planned None None
+TaskId("P1.M3") "Pages" Some(TaskId("P1")) [] DependencyTypes({}) 0 None [] None Obsolete None None
+TaskId("P9") "Writing" None [] DependencyTypes({}) 0 None [] None Planned None None
+TaskId("T7") "Out" Some(TaskId("P9")) [] DependencyTypes({}) 0 None [] None Failed None None
+TaskId("my-own") "deep" Some(TaskId("T7")) [TaskId("P1.M2"), TaskId("P1.M1")] DependencyTypes({}) 0 None [] None Planned None None
+TaskId("P3") "Done" None [] DependencyTypes({}) 0 None [] None Complete None None
+TaskId("P3.M1") "All of it" Some(TaskId("P3")) [] DependencyTypes({}) 0 None [] None Complete None None"#,
     );
     assert_eq!(plan.title.as_deref(), Some("The parser"));
     let written = plan.write(TaskListForm::Markdown).unwrap();
