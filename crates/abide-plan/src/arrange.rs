@@ -266,8 +266,9 @@ fn refuse_cycles(
         let parts = children.get(at).map(Vec::as_slice).unwrap_or_default();
         if moment.is_multiple_of(2) {
             let parent = drafts.get(at).and_then(|draft| draft.parent).map(|parent| 2 * parent);
-            // Nothing waits for a soft dependency.
-            let hard = |need: &&DraftDependency| need.kind != DependencyType::Soft;
+            // Nothing waits for a soft dependency, but none is on the task itself.
+            let hard =
+                |need: &&DraftDependency| need.kind != DependencyType::Soft || need.task == at;
             let depends = depends.get(at).into_iter().flatten().filter(hard);
             parent.into_iter().chain(depends.map(|need| 2 * need.task + 1)).collect()
         } else if parts.is_empty() {
