@@ -491,6 +491,10 @@ impl Walker<'_, '_> {
             })?;
             failed.map_or(Ok(flow), Err)
         })?;
+        let is_last = index + 1 == self.names.len();
+        if ended == ScanEnd::End && self.bad.is_none() && is_last && !segment.has_its_end() {
+            self.bad(segment, segment.len()?, 0, DamageReason::Unreadable);
+        }
         self.done |= ended == ScanEnd::Stopped;
         Ok(())
     }

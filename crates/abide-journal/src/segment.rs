@@ -145,6 +145,16 @@ impl Segment {
         }
     }
 
+    /// Can nothing be missing at its end? A sealed file ends with its table: without one it may
+    /// have been cut, between two frames even. What a plain one lacks only later bytes can tell.
+    #[must_use]
+    pub const fn has_its_end(&self) -> bool {
+        match &self.bytes {
+            SegmentBytes::Plain(_) => true,
+            SegmentBytes::Sealed(sealed) => sealed.has_table(),
+        }
+    }
+
     /// What is wrong with a sealed file, if anything.
     #[must_use]
     pub fn seal_damage(&self) -> Option<String> {

@@ -201,29 +201,48 @@ fn once_a_day_whoever_writes_seals_what_others_left() {
     assert_eq!(fixture.texts().len(), 20);
 }
 
-/// Damage to the last bytes of a sealed end, and no watermark that would tell what was there.
+/// What befalls the file of a sealed segment, at so many eighths of it.
+#[derive(Clone, Copy, Debug)]
+enum SealHarm {
+    Flipped(usize),
+    Cut(usize),
+}
+
+/// Damage to a sealed end, and neither a watermark nor a state that would tell what was there.
 #[test]
 fn a_damaged_end_of_a_sealed_session_is_damage_and_the_session_goes_on() {
-    let fixture = Fixture::new(Upkeep::ByHand);
-    let store = &fixture.store;
-    let writer = store.writer(fixture.id, NOW).unwrap();
+    for harm in (0..=8).map(SealHarm::Cut).chain([SealHarm::Flipped(4), SealHarm::Flipped(8)]) {
+        let fixture = Fixture::new(Upkeep::ByHand);
+        let store = &fixture.store;
+        let (path, mut bytes) = sealed_end(&fixture);
+        let last = bytes.len() - 1;
+        match harm {
+            SealHarm::Flipped(eighths) => bytes[last * eighths / 8] ^= 0x55,
+            SealHarm::Cut(eighths) => bytes.truncate(last * eighths / 8),
+        }
+        fs::write(&path, bytes).unwrap();
+        let dir = store.session_dir(fixture.id).unwrap();
+        fs::remove_file(dir.join("watermark")).unwrap();
+        fs::remove_dir_all(dir.join("state")).unwrap();
+        let page = store.read(fixture.id).unwrap().page(EventRange::ALL).unwrap();
+        let told = |note| matches!(note, abide_model::ReadFinding::Damage { .. });
+        assert!(page.notes.into_iter().any(told), "{harm:?}: {} events", page.events.len());
+        let writer = store.writer(fixture.id, NOW).unwrap();
+        say(&writer, 1, 10);
+        drop(writer);
+        assert_eq!(fixture.files(), ["00000001.jsonl.zst", "00000002.jsonl"], "{harm:?}");
+    }
+}
+
+/// A session of one sealed segment: its path and its bytes.
+fn sealed_end(fixture: &Fixture) -> (PathBuf, Vec<u8>) {
+    let writer = fixture.store.writer(fixture.id, NOW).unwrap();
     say(&writer, 20, 1000);
     drop(writer);
-    store.seal_whole(fixture.id, NOW).unwrap();
+    fixture.store.seal_whole(fixture.id, NOW).unwrap();
     let path = fixture.journal().join("00000001.jsonl.zst");
-    let mut bytes = fs::read(&path).unwrap();
-    let middle = bytes.len() / 2;
-    bytes[middle] ^= 0x55;
-    fs::write(&path, bytes).unwrap();
-    let dir = store.session_dir(fixture.id).unwrap();
-    fs::remove_file(dir.join("watermark")).unwrap();
-    fs::remove_dir_all(dir.join("state")).unwrap();
-    let page = store.read(fixture.id).unwrap().page(EventRange::ALL).unwrap();
-    assert!(page.notes.iter().any(|note| matches!(note, abide_model::ReadFinding::Damage { .. })));
-    let writer = store.writer(fixture.id, NOW).unwrap();
-    say(&writer, 1, 10);
-    drop(writer);
-    assert_eq!(fixture.files(), ["00000001.jsonl.zst", "00000002.jsonl"]);
+    let bytes = fs::read(&path).unwrap();
+    (path, bytes)
 }
 
 /// Words with Zipf frequencies, none of the messages like another.
