@@ -1,6 +1,6 @@
 //! What an agent can do itself, and what the proxy does for it.
 
-use crate::splice::{member, text, with_member};
+use crate::splice::{member, member_text, spliced_with_member};
 
 /// What an agent says about itself in its answer to `initialize`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -38,7 +38,7 @@ impl Abilities {
         let version = member(result, &["protocolVersion"]);
         Self {
             version: version.and_then(|raw| raw.get().parse().ok()).unwrap_or(0),
-            name: text(result, &["agentInfo", "name"]).unwrap_or_default().into_owned(),
+            name: member_text(result, &["agentInfo", "name"]).unwrap_or_default().into_owned(),
             load: load.is_some_and(|value| value.get() == "true"),
             list: can("list"),
             resume: can("resume"),
@@ -56,12 +56,12 @@ impl Abilities {
         for name in SESSION.into_iter().rev() {
             let there = member(&session, &[name]).is_some_and(|raw| raw.get().starts_with('{'));
             if !there {
-                session = with_member(&session, name, "{}")?;
+                session = spliced_with_member(&session, name, "{}")?;
             }
         }
-        let capabilities = with_member(capabilities, "sessionCapabilities", &session)?;
-        let capabilities = with_member(&capabilities, "loadSession", "true")?;
-        with_member(result, "agentCapabilities", &capabilities)
+        let capabilities = spliced_with_member(capabilities, "sessionCapabilities", &session)?;
+        let capabilities = spliced_with_member(&capabilities, "loadSession", "true")?;
+        spliced_with_member(result, "agentCapabilities", &capabilities)
     }
 }
 

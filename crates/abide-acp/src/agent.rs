@@ -99,7 +99,7 @@ impl AgentProcess {
 
     /// Handles the agent's output until it ends.
     fn read(&self, mut child: Child, stdout: ChildStdout, switch: &Arc<Switch>) {
-        let mut lines = BoundedLines::new(stdout);
+        let mut lines = AgentLines::new(stdout);
         loop {
             match lines.next() {
                 Ok(Some(line)) => {
@@ -113,7 +113,7 @@ impl AgentProcess {
                 }
             }
         }
-        let status = wait(&mut child, self.grace);
+        let status = wait_for_agent_exit(&mut child, self.grace);
         let why = {
             let mut state = self.lock();
             // No other agent is started before everyone knows that this one is gone.
@@ -123,7 +123,9 @@ impl AgentProcess {
             }
             state.why.take()
         };
-        let why = why.unwrap_or_else(|| format!("the agent {}", told(self.program(), status)));
+        let why = why.unwrap_or_else(|| {
+            format!("the agent {}", describe_agent_exit(self.program(), status))
+        });
         switch.agent_gone(&why);
         let mut state = self.lock();
         state.running = None;
@@ -148,7 +150,7 @@ impl AgentProcess {
             drop(again);
             let heard = *self.heard.lock().unwrap_or_else(PoisonError::into_inner);
             if heard.elapsed() > quiet || lost() {
-                let mut processes = abide::process::descendants(pid);
+                let mut processes = abide::process::descendant_processes(pid);
                 processes.push(pid);
                 abide::process::end_processes(&processes, self.grace);
             }
@@ -164,7 +166,7 @@ impl AgentProcess {
             state.running.as_ref().map(|running| running.pid)
         };
         if let Some(pid) = pid {
-            let mut processes = abide::process::descendants(pid);
+            let mut processes = abide::process::descendant_processes(pid);
             processes.push(pid);
             abide::process::end_processes(&processes, self.grace);
         }
@@ -224,7 +226,7 @@ impl AgentProcess {
         };
         let grace = self.grace;
         std::thread::spawn(move || {
-            let mut processes = abide::process::descendants(pid);
+            let mut processes = abide::process::descendant_processes(pid);
             processes.push(pid);
             abide::process::end_processes(&processes, grace);
         });
@@ -232,7 +234,7 @@ impl AgentProcess {
 }
 
 /// Waits for a process that has closed its output; kills it after `grace`.
-fn wait(child: &mut Child, grace: Duration) -> Option<ExitStatus> {
+fn wait_for_agent_exit(child: &mut Child, grace: Duration) -> Option<ExitStatus> {
     let until = Instant::now() + grace;
     while Instant::now() < until {
         match child.try_wait() {
@@ -246,7 +248,7 @@ fn wait(child: &mut Child, grace: Duration) -> Option<ExitStatus> {
 }
 
 /// How a process ended, for people.
-fn told(program: &str, status: Option<ExitStatus>) -> String {
+fn describe_agent_exit(program: &str, status: Option<ExitStatus>) -> String {
     match status {
         Some(status) => format!("{program:?} ended ({status})"),
         None => format!("{program:?} ended"),
@@ -327,12 +329,12 @@ impl AgentInput {
 }
 
 /// Reads lines of bounded length.
-pub(crate) struct BoundedLines<R> {
+pub(crate) struct AgentLines<R> {
     input: BufReader<R>,
     line: Vec<u8>,
 }
 
-impl<R: Read> BoundedLines<R> {
+impl<R: Read> AgentLines<R> {
     pub(crate) fn new(input: R) -> Self {
         Self { input: BufReader::with_capacity(1 << 16, input), line: Vec::new() }
     }

@@ -31,7 +31,7 @@ pub(crate) enum ConnectionSide {
 }
 
 /// A connection to a conductor.
-pub(crate) struct ConductorConnection {
+pub(crate) struct ChainConnection {
     out: UnboundedSender<TransportFrame>,
     ids: Mutex<OpenRequestIds>,
     /// The agent is gone; nothing is sent to it any more.
@@ -50,7 +50,7 @@ struct OpenRequestIds {
     early: HashMap<RawJsonRpcId, RawJsonRpcNotification>,
 }
 
-impl ConductorConnection {
+impl ChainConnection {
     pub(crate) fn new(
         out: UnboundedSender<TransportFrame>,
         note: Arc<dyn Fn(&str) + Send + Sync>,
@@ -110,7 +110,7 @@ impl ConductorConnection {
             return None;
         }
         let (side, method, params) = if *method == *PROXY_METHOD_NAMES.proxy_successor {
-            match unwrapped(params) {
+            match unwrap_chain_envelope(params) {
                 Ok((method, params)) => (ConnectionSide::Agent, method, params),
                 Err(why) => {
                     self.refuse(id, why);
@@ -133,18 +133,18 @@ impl ConductorConnection {
         &self,
         notification: RawJsonRpcNotification,
     ) -> Option<(ConnectionSide, RawJsonRpcMessage)> {
-        if cancels(&notification.method) {
+        if is_chain_cancel(&notification.method) {
             // A cancellation is always plain; the request that it names tells the side.
-            let id = cancelled(notification.params.as_ref())?;
+            let id = cancelled_chain_request(notification.params.as_ref())?;
             let side = self.ids().came.get(&id).copied()?;
             return Some((side, notification.into()));
         }
         if *notification.method != *PROXY_METHOD_NAMES.proxy_successor {
             return Some((ConnectionSide::Client, notification.into()));
         }
-        match unwrapped(notification.params) {
+        match unwrap_chain_envelope(notification.params) {
             // A wrapped cancellation names a request of another connection.
-            Ok((method, _)) if cancels(&method) => None,
+            Ok((method, _)) if is_chain_cancel(&method) => None,
             Ok((method, params)) => {
                 Some((ConnectionSide::Agent, RawJsonRpcNotification { method, params }.into()))
             }
@@ -186,7 +186,8 @@ impl ConductorConnection {
         match message {
             RawJsonRpcMessage::Request(mut request) => {
                 if side == ConnectionSide::Agent {
-                    (request.method, request.params) = wrapped(&request.method, request.params);
+                    (request.method, request.params) =
+                        wrap_chain_envelope(&request.method, request.params);
                 }
                 // Held across both sends, so that no cancellation comes in between.
                 let mut ids = self.ids();
@@ -198,8 +199,8 @@ impl ConductorConnection {
                 }
                 sent
             }
-            RawJsonRpcMessage::Notification(cancel) if cancels(&cancel.method) => {
-                let Some(id) = cancelled(cancel.params.as_ref()) else { return true };
+            RawJsonRpcMessage::Notification(cancel) if is_chain_cancel(&cancel.method) => {
+                let Some(id) = cancelled_chain_request(cancel.params.as_ref()) else { return true };
                 let mut ids = self.ids();
                 if ids.sent.get(&id) == Some(&side) {
                     return self.put(cancel.into());
@@ -212,7 +213,7 @@ impl ConductorConnection {
             RawJsonRpcMessage::Notification(mut notification) => {
                 if side == ConnectionSide::Agent {
                     (notification.method, notification.params) =
-                        wrapped(&notification.method, notification.params);
+                        wrap_chain_envelope(&notification.method, notification.params);
                 }
                 self.put(notification.into())
             }
@@ -228,9 +229,9 @@ impl ConductorConnection {
 }
 
 /// The client's side of a connection.
-pub(crate) struct ConductorClientPort(pub(crate) Arc<ConductorConnection>);
+pub(crate) struct ChainClientPort(pub(crate) Arc<ChainConnection>);
 
-impl ClientPort for ConductorClientPort {
+impl ClientPort for ChainClientPort {
     fn send(&self, line: &str) {
         self.0.send_to(ConnectionSide::Client, line);
     }
@@ -238,9 +239,9 @@ impl ClientPort for ConductorClientPort {
 
 /// The agent's side of a connection. Whoever built the chain runs the agent; it is not started
 /// here.
-pub(crate) struct ConductorAgentPort(pub(crate) Arc<ConductorConnection>);
+pub(crate) struct ChainAgentPort(pub(crate) Arc<ChainConnection>);
 
-impl AgentPort for ConductorAgentPort {
+impl AgentPort for ChainAgentPort {
     fn send(&self, line: &str) -> bool {
         !self.0.ended.load(Ordering::SeqCst) && self.0.send_to(ConnectionSide::Agent, line)
     }
@@ -258,7 +259,7 @@ impl AgentPort for ConductorAgentPort {
 }
 
 /// Unwraps the message in an envelope. The envelope's own `_meta` is for this hop only.
-fn unwrapped(
+fn unwrap_chain_envelope(
     params: Option<RawJsonRpcParams>,
 ) -> Result<(Arc<str>, Option<RawJsonRpcParams>), &'static str> {
     let Some(RawJsonRpcParams::Object(mut envelope)) = params else {
@@ -278,7 +279,10 @@ fn unwrapped(
 }
 
 /// Wraps a message in an envelope.
-fn wrapped(method: &str, params: Option<RawJsonRpcParams>) -> (Arc<str>, Option<RawJsonRpcParams>) {
+fn wrap_chain_envelope(
+    method: &str,
+    params: Option<RawJsonRpcParams>,
+) -> (Arc<str>, Option<RawJsonRpcParams>) {
     let mut envelope = Map::new();
     envelope.insert("method".to_owned(), method.into());
     if let Some(params) = params {
@@ -287,12 +291,12 @@ fn wrapped(method: &str, params: Option<RawJsonRpcParams>) -> (Arc<str>, Option<
     (PROXY_METHOD_NAMES.proxy_successor.into(), Some(RawJsonRpcParams::Object(envelope)))
 }
 
-fn cancels(method: &str) -> bool {
+fn is_chain_cancel(method: &str) -> bool {
     method == PROTOCOL_LEVEL_METHOD_NAMES.cancel_request
 }
 
 /// The id of the cancelled request.
-fn cancelled(params: Option<&RawJsonRpcParams>) -> Option<RawJsonRpcId> {
+fn cancelled_chain_request(params: Option<&RawJsonRpcParams>) -> Option<RawJsonRpcId> {
     let Some(RawJsonRpcParams::Object(params)) = params else { return None };
     serde_json::from_value(params.get("requestId")?.clone()).ok()
 }

@@ -12,7 +12,7 @@ use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender};
 use futures::channel::oneshot;
 use futures::future::{Either, select};
 
-use crate::chain::{ConductorAgentPort, ConductorClientPort, ConductorConnection, ConnectionSide};
+use crate::chain::{ChainAgentPort, ChainClientPort, ChainConnection, ConnectionSide};
 use crate::options::{CheckpointSchedule, ProxyOptions};
 use crate::switch::{Switch, SwitchOptions};
 
@@ -76,9 +76,10 @@ impl ConnectTo<Conductor> for Proxy {
     ) -> Result<(), Error> {
         let (ends, mut driver) = conductor.into_channel_and_future();
         let (mut frames, out) = ends.into_parts();
-        let (threads, done) = Threads::start(&self, out).map_err(Error::into_internal_error)?;
+        let (threads, done) =
+            ComponentThreads::start(&self, out).map_err(Error::into_internal_error)?;
         loop {
-            match next(&mut frames, driver.as_mut()).await {
+            match next_component_frame(&mut frames, driver.as_mut()).await {
                 ConnectionStep::Frame(frame) => threads.take(frame),
                 ConnectionStep::End => break,
                 ConnectionStep::Driven(driven) => {
@@ -117,7 +118,7 @@ enum ConnectionStep {
     Driven(Result<(), Error>),
 }
 
-async fn next(
+async fn next_component_frame(
     frames: &mut UnboundedReceiver<TransportFrame>,
     driver: Option<&mut (impl Future<Output = Result<(), Error>> + Unpin)>,
 ) -> ConnectionStep {
@@ -133,20 +134,20 @@ async fn next(
 
 /// The threads that handle each side's lines: the switch waits for the disk, which an executor must
 /// not.
-struct Threads {
-    chain: Arc<ConductorConnection>,
+struct ComponentThreads {
+    chain: Arc<ChainConnection>,
     client: Sender<String>,
     agent: Sender<String>,
 }
 
-impl Threads {
+impl ComponentThreads {
     /// Starts the threads. They end once this is dropped; the receiver resolves when they have
     /// handled and sent everything.
     fn start(
         proxy: &Proxy,
         out: UnboundedSender<TransportFrame>,
     ) -> std::io::Result<(Self, oneshot::Receiver<()>)> {
-        let chain = ConductorConnection::new(out, Arc::clone(&proxy.note));
+        let chain = ChainConnection::new(out, Arc::clone(&proxy.note));
         let options = &proxy.options;
         let manner = SwitchOptions {
             checkpoint: options.checkpoint == CheckpointSchedule::Turn,
@@ -157,8 +158,8 @@ impl Threads {
         let switch = Switch::new(
             manner,
             options.stores.clone(),
-            Box::new(ConductorClientPort(Arc::clone(&chain))),
-            Box::new(ConductorAgentPort(Arc::clone(&chain))),
+            Box::new(ChainClientPort(Arc::clone(&chain))),
+            Box::new(ChainAgentPort(Arc::clone(&chain))),
             Box::new(move |what| note(what)),
         )?;
         let (client, from_client) = channel::<String>();
@@ -172,9 +173,9 @@ impl Threads {
         })?;
         let line = Arc::clone(&chain);
         std::thread::Builder::new().name("from-client".into()).spawn(move || {
-            take_all(&switch, from_client);
+            take_component_lines(&switch, from_client);
             let _ = agents.join();
-            end(&switch, &line);
+            end_component(&switch, &line);
             let _ = finished.send(());
         })?;
         Ok((Self { chain, client, agent }, done))
@@ -190,7 +191,7 @@ impl Threads {
     }
 }
 
-fn take_all(switch: &Arc<Switch>, lines: Receiver<String>) {
+fn take_component_lines(switch: &Arc<Switch>, lines: Receiver<String>) {
     for line in lines {
         switch.from_client(line);
     }
@@ -198,7 +199,7 @@ fn take_all(switch: &Arc<Switch>, lines: Receiver<String>) {
 
 /// Ends the switch after both sides are gone. The client's last messages are still handled, and
 /// answered where that needs no agent.
-fn end(switch: &Arc<Switch>, chain: &ConductorConnection) {
+fn end_component(switch: &Arc<Switch>, chain: &ChainConnection) {
     chain.end_agent();
     loop {
         // Repeated, so that a request that began to wait for the agent just now is told too.

@@ -9,7 +9,6 @@
 
 mod abilities;
 mod agent;
-mod book;
 mod catalog;
 #[cfg(feature = "sdk")]
 mod chain;
@@ -24,11 +23,12 @@ mod pending;
 mod port;
 mod protocol;
 mod record;
+#[cfg(test)]
+mod recorded_session;
+mod recorder;
 mod replay;
 mod splice;
 mod stdio;
-#[cfg(test)]
-mod story;
 mod switch;
 mod worker;
 
@@ -38,6 +38,6 @@ pub use component::Proxy;
 pub use error::ProxyError;
 pub use options::{CheckpointSchedule, ProxyOptions, StoreConnector, StoreOptions};
 pub use protocol::SessionInfo;
-pub use record::{RecordDurability, RecordedEvents, Translator, subagent, title_of_prompt};
+pub use record::{RecordDurability, RecordedEvents, Translator, subagent_lane, title_of_prompt};
 pub use replay::{ReplayCheck, ReplayCheckReport, ReplayedUpdate, Replayer};
 pub use stdio::run_stdio;

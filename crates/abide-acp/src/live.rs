@@ -8,8 +8,8 @@ use std::time::Instant;
 
 use abide::Seq;
 
-use crate::book::AcpRecorder;
 use crate::message::RequestId;
+use crate::recorder::AcpRecorder;
 use crate::replay::ReplayCheck;
 
 /// An open session: the client knows it by one fixed id, the agent by one of its own.
@@ -75,7 +75,7 @@ pub(crate) struct OpenPrompt {
     pub(crate) cancel: Option<String>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock_live_state<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -92,18 +92,18 @@ impl LiveSession {
     }
 
     pub(crate) fn setup(&self) -> MutexGuard<'_, String> {
-        lock(&self.setup)
+        lock_live_state(&self.setup)
     }
 
     pub(crate) fn inner(&self) -> MutexGuard<'_, AgentSession> {
-        lock(&self.inner)
+        lock_live_state(&self.inner)
     }
 
     pub(crate) fn book(&self) -> MutexGuard<'_, AcpRecorder> {
-        lock(&self.book)
+        lock_live_state(&self.book)
     }
 
     pub(crate) fn prompts(&self) -> MutexGuard<'_, HashMap<RequestId, OpenPrompt>> {
-        lock(&self.prompts)
+        lock_live_state(&self.prompts)
     }
 }

@@ -145,24 +145,24 @@ impl<'de: 'a, 'a> Deserialize<'de> for RpcMembers<'a> {
 }
 
 /// Formats a request.
-pub(crate) fn request(id: &RequestId, method: &str, params: &str) -> String {
+pub(crate) fn request_message(id: &RequestId, method: &str, params: &str) -> String {
     let method = serde_json::Value::from(method);
     format!(r#"{{"jsonrpc":"2.0","id":{},"method":{method},"params":{params}}}"#, id.json())
 }
 
 /// Formats a notification.
-pub(crate) fn notification(method: &str, params: &str) -> String {
+pub(crate) fn notification_message(method: &str, params: &str) -> String {
     let method = serde_json::Value::from(method);
     format!(r#"{{"jsonrpc":"2.0","method":{method},"params":{params}}}"#)
 }
 
 /// Formats a successful response.
-pub(crate) fn result(id: &str, result: &str) -> String {
+pub(crate) fn result_message(id: &str, result: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)
 }
 
 /// Formats an error response.
-pub(crate) fn failure(id: &str, error: &RpcError) -> String {
+pub(crate) fn failure_message(id: &str, error: &RpcError) -> String {
     let message = serde_json::Value::from(&*error.message);
     let code = error.code;
     format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":{message}}}}}"#)

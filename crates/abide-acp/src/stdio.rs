@@ -10,7 +10,7 @@ use std::time::Duration;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::agent::{AgentProcess, BoundedLines};
+use crate::agent::{AgentLines, AgentProcess};
 use crate::error::ProxyError;
 use crate::options::{CheckpointSchedule, ProxyOptions};
 use crate::port::ClientPort;
@@ -21,11 +21,11 @@ use crate::switch::{Switch, SwitchOptions};
 /// agent's own stderr.
 pub fn run_stdio(options: &ProxyOptions) -> Result<(), ProxyError> {
     let Some(program) = options.command.first() else { return Err(ProxyError::NoCommand) };
-    let end = Arc::new(ProxyEnd::default());
+    let end = Arc::new(StdioEnd::default());
     let stdout =
-        std::io::stdout().as_fd().try_clone_to_owned().map_err(failed("write to stdout"))?;
+        std::io::stdout().as_fd().try_clone_to_owned().map_err(stdio_failure("write to stdout"))?;
     let agent = AgentProcess::new(options.command.clone(), options.end_grace);
-    let client = ClientStdout {
+    let client = StdioClient {
         file: Mutex::new(File::from(stdout)),
         end: Arc::clone(&end),
         gone: AtomicBool::new(false),
@@ -37,47 +37,47 @@ pub fn run_stdio(options: &ProxyOptions) -> Result<(), ProxyError> {
     };
     let stores = options.stores.clone();
     let switch =
-        Switch::new(manner, stores, Box::new(client), Box::new(Arc::clone(&agent)), notes())
-            .map_err(failed("begin"))?;
+        Switch::new(manner, stores, Box::new(client), Box::new(Arc::clone(&agent)), stdio_notes())
+            .map_err(stdio_failure("begin"))?;
     agent
         .start(&switch)
         .map_err(|source| ProxyError::NoAgent { program: program.clone(), source })?;
-    heed(&end).map_err(failed("watch for signals"))?;
+    heed_stdio_signals(&end).map_err(stdio_failure("watch for signals"))?;
     let (reader, ended) = (Arc::clone(&switch), Arc::clone(&end));
     let reading = std::thread::Builder::new().name("from-client".into()).spawn(move || {
-        let mut lines = BoundedLines::new(std::io::stdin());
+        let mut lines = AgentLines::new(std::io::stdin());
         let why = loop {
             match lines.next() {
                 Ok(Some(line)) => reader.from_client(line),
-                Ok(None) => break ProxyEndReason::Closed,
-                Err(_) => break ProxyEndReason::Lost,
+                Ok(None) => break StdioEndReason::Closed,
+                Err(_) => break StdioEndReason::Lost,
             }
         };
         ended.set(why);
     });
-    reading.map_err(failed("read from stdin"))?;
+    reading.map_err(stdio_failure("read from stdin"))?;
     match end.wait() {
-        ProxyEndReason::Closed => {
+        StdioEndReason::Closed => {
             // The client's last messages are still to be handled and answered.
             while !switch.is_idle() && !end.is_lost() {
                 std::thread::sleep(Duration::from_millis(5));
             }
             agent.close(options.quiet, &|| end.is_lost());
         }
-        ProxyEndReason::Lost => agent.kill(),
+        StdioEndReason::Lost => agent.kill(),
     }
     switch.client_gone();
     Ok(())
 }
 
 /// Wraps an I/O error with what failed.
-fn failed(action: &'static str) -> impl FnOnce(std::io::Error) -> ProxyError {
+fn stdio_failure(action: &'static str) -> impl FnOnce(std::io::Error) -> ProxyError {
     move |source| ProxyError::Io { action, source }
 }
 
 /// Why a proxy ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ProxyEndReason {
+enum StdioEndReason {
     /// The client has closed its end.
     Closed,
     /// The client is gone, or a signal asked to stop.
@@ -86,26 +86,26 @@ enum ProxyEndReason {
 
 /// Why the proxy ends, once it does.
 #[derive(Default)]
-struct ProxyEnd {
-    why: Mutex<Option<ProxyEndReason>>,
+struct StdioEnd {
+    why: Mutex<Option<StdioEndReason>>,
     come: Condvar,
 }
 
-impl ProxyEnd {
-    fn set(&self, why: ProxyEndReason) {
+impl StdioEnd {
+    fn set(&self, why: StdioEndReason) {
         let mut end = self.why.lock().unwrap_or_else(PoisonError::into_inner);
         // `Lost` takes precedence over `Closed`.
-        if *end != Some(ProxyEndReason::Lost) {
+        if *end != Some(StdioEndReason::Lost) {
             *end = Some(why);
         }
         self.come.notify_all();
     }
 
     fn is_lost(&self) -> bool {
-        *self.why.lock().unwrap_or_else(PoisonError::into_inner) == Some(ProxyEndReason::Lost)
+        *self.why.lock().unwrap_or_else(PoisonError::into_inner) == Some(StdioEndReason::Lost)
     }
 
-    fn wait(&self) -> ProxyEndReason {
+    fn wait(&self) -> StdioEndReason {
         let mut end = self.why.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             match *end {
@@ -117,25 +117,25 @@ impl ProxyEnd {
 }
 
 /// Ends the proxy, and the agent with it, on a signal.
-fn heed(end: &Arc<ProxyEnd>) -> std::io::Result<()> {
+fn heed_stdio_signals(end: &Arc<StdioEnd>) -> std::io::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     let end = Arc::clone(end);
     std::thread::Builder::new().name("signals".into()).spawn(move || {
         for _ in signals.forever() {
-            end.set(ProxyEndReason::Lost);
+            end.set(StdioEndReason::Lost);
         }
     })?;
     Ok(())
 }
 
 /// The client's end.
-struct ClientStdout {
+struct StdioClient {
     file: Mutex<File>,
-    end: Arc<ProxyEnd>,
+    end: Arc<StdioEnd>,
     gone: AtomicBool,
 }
 
-impl ClientPort for ClientStdout {
+impl ClientPort for StdioClient {
     fn send(&self, line: &str) {
         if self.gone.load(Ordering::Relaxed) {
             return;
@@ -146,13 +146,13 @@ impl ClientPort for ClientStdout {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         if file.write_all(&whole).is_err() {
             self.gone.store(true, Ordering::Relaxed);
-            self.end.set(ProxyEndReason::Lost);
+            self.end.set(StdioEndReason::Lost);
         }
     }
 }
 
 /// Prints notes to stderr: the first 20, then one in a thousand.
-fn notes() -> Box<dyn Fn(&str) + Send + Sync> {
+fn stdio_notes() -> Box<dyn Fn(&str) + Send + Sync> {
     let count = AtomicU64::new(0);
     Box::new(move |what| {
         let number = count.fetch_add(1, Ordering::Relaxed);

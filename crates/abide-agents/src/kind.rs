@@ -15,7 +15,7 @@ pub struct AgentKind(&'static AgentProfile);
 
 /// There is no agent of this name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{name}` is no kind of agent; there are {}", listed())]
+#[error("`{name}` is no kind of agent; there are {}", list_of_kinds())]
 pub struct UnknownAgent {
     /// The name.
     pub name: String,
@@ -52,7 +52,7 @@ impl AgentKind {
     /// make it print events; [text](AgentKind::prints_text) where either says nothing of it.
     #[must_use]
     pub fn detect(command: &[String]) -> Self {
-        invocation::detect(command).unwrap_or(Self(&command::PROFILE))
+        invocation::detect_invocation(command).unwrap_or(Self(&command::PROFILE))
     }
 
     /// The agent whose program this command starts, whatever it will print.
@@ -72,7 +72,7 @@ impl AgentKind {
     /// prompt where it was. `None` where the agent or this command knows no such thing.
     #[must_use]
     pub fn resume(self, command: &[String], session: &str) -> Option<Vec<String>> {
-        invocation::resume(self, command, session)
+        invocation::resume_invocation(self, command, session)
     }
 
     /// Where it stands in the table.
@@ -129,7 +129,7 @@ impl FromStr for AgentKind {
 }
 
 /// The names of all kinds: `a, b and c`.
-fn listed() -> String {
+fn list_of_kinds() -> String {
     let names: Vec<&str> = AgentKind::all().map(AgentKind::as_str).collect();
     match names.split_last() {
         Some((last, before)) if !before.is_empty() => format!("{} and {last}", before.join(", ")),

@@ -14,7 +14,10 @@ use crate::confirm::confirm;
 use crate::error::CommandError;
 use crate::output::{CommandOutput, status};
 use crate::progress;
-use crate::rewind_report::{json, named, pairs, tell_left, told, untouched};
+use crate::rewind_report::{
+    checkpoint_in_report, report_files_left, report_path_reasons, rewind_report_json,
+    rewind_report_lines, rewind_untouched_error,
+};
 
 /// Whether a plan is only shown, asked about, or carried out.
 #[derive(Debug, clap::Args)]
@@ -32,16 +35,16 @@ pub(crate) struct ApplyArgs {
 
 /// Restores the files of a checkpoint, for the place `at`, if the user agrees; the conversation is
 /// unchanged.
-pub(crate) fn files_back(
+pub(crate) fn apply_files_back(
     session: &Session,
     files: CheckpointEntry,
     at: Seq,
     yes: bool,
 ) -> Result<(), CommandError> {
-    let heading = named(&files);
+    let heading = checkpoint_in_report(&files);
     let asked = Arc::new(AtomicBool::new(false));
     let plan = {
-        let (watch, _line) = capturing(&asked);
+        let (watch, _line) = capture_watch(&asked);
         session.plan_restore(files, &watch)?
     };
     let act = ApplyArgs { dry_run: false, yes, json: false };
@@ -49,8 +52,8 @@ pub(crate) fn files_back(
 }
 
 /// Shows the progress of capturing the current files.
-pub(crate) fn capturing(asked: &Arc<AtomicBool>) -> (RewindWatch, progress::ProgressLine) {
-    let (snapshot, line) = progress::capturing(asked.clone());
+pub(crate) fn capture_watch(asked: &Arc<AtomicBool>) -> (RewindWatch, progress::ProgressLine) {
+    let (snapshot, line) = progress::capturing_progress(asked.clone());
     (RewindWatch { snapshot, restore: None }, line)
 }
 
@@ -66,15 +69,15 @@ impl ApplyArgs {
     ) -> Result<(), CommandError> {
         let mut out = CommandOutput::stdout();
         if self.json {
-            out.json(&json(&plan))?;
+            out.json(&rewind_report_json(&plan))?;
         } else {
-            for line in told(&plan, heading, to) {
+            for line in rewind_report_lines(&plan, heading, to) {
                 out.line(line)?;
             }
         }
         out.flush()?;
         let idle = plan.files.steps.is_empty() && plan.left.0 == 0;
-        if idle && let Some(error) = untouched(&plan) {
+        if idle && let Some(error) = rewind_untouched_error(&plan) {
             return Err(error);
         }
         if self.dry_run {
@@ -86,8 +89,8 @@ impl ApplyArgs {
         }
         confirm("Go back?", self.yes, Some(asked))?;
         let done = {
-            let (mut watch, _capture) = capturing(asked);
-            let (restore, _line) = progress::restoring();
+            let (mut watch, _capture) = capture_watch(asked);
+            let (restore, _line) = progress::restoring_progress();
             watch.restore = Some(restore);
             session.rewind(plan, &watch).inspect_err(|error| {
                 if error.is_cancelled() {
@@ -100,7 +103,7 @@ impl ApplyArgs {
             let wire = serde_json::json!({
                 "rewind": done.seq, "safety": done.safety,
                 "created": created, "changed": changed, "deleted": deleted,
-                "kept": pairs(&done.files.kept), "failed": pairs(&done.files.failed),
+                "kept": report_path_reasons(&done.files.kept), "failed": report_path_reasons(&done.files.failed),
             });
             out.json(&wire.to_string())?;
         } else {
@@ -112,6 +115,6 @@ impl ApplyArgs {
             out.line(format_args!("Done: {files}{safety}"))?;
         }
         out.flush()?;
-        tell_left(&done.files)
+        report_files_left(&done.files)
     }
 }

@@ -20,7 +20,7 @@ pub(crate) fn confirm(
 ) -> Result<(), CommandError> {
     let interrupted = || interrupted.is_some_and(|flag| flag.load(Ordering::Relaxed));
     if interrupted() {
-        return refused();
+        return confirmation_refused();
     }
     if yes {
         return Ok(());
@@ -42,18 +42,18 @@ pub(crate) fn confirm(
             Err(RecvTimeoutError::Timeout) if !interrupted() => {}
             Err(_) => {
                 let _ = writeln!(io::stderr());
-                return refused();
+                return confirmation_refused();
             }
         }
     };
     if !interrupted() && matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {
         return Ok(());
     }
-    refused()
+    confirmation_refused()
 }
 
 /// `--json` without `--yes` or `--dry-run`: there would be no plan to confirm.
-pub(crate) fn unseen() -> String {
+pub(crate) fn unconfirmed_json_text() -> String {
     "`--json` shows no plan to confirm; add `--yes`, or `--dry-run` for the plan".to_owned()
 }
 
@@ -62,7 +62,7 @@ pub(crate) fn on_terminal() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
-fn refused() -> Result<(), CommandError> {
+fn confirmation_refused() -> Result<(), CommandError> {
     status("Nothing was done");
     Err(CommandError::Cancelled)
 }

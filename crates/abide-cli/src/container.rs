@@ -9,7 +9,7 @@ const MARKS: [&str; 2] = ["/.dockerenv", "/run/.containerenv"];
 
 /// Warns, when the user's store is created or about to be, that it will be deleted with the
 /// container.
-pub(crate) fn warn_where_it_goes(root: &Path) {
+pub(crate) fn warn_of_container(root: &Path) {
     let inside = MARKS.iter().any(|mark| Path::new(mark).exists())
         || std::env::var_os("container").is_some_and(|name| !name.is_empty());
     if inside && same_disk(root, Path::new("/")) {

@@ -9,14 +9,14 @@ use crate::output::{status, warning};
 use crate::scoped_store::ScopedStore;
 
 /// The cleanup at the start of a writing command. It never fails the command.
-pub(crate) fn daily(opened: &ScopedStore, about: SessionId) {
+pub(crate) fn run_daily_cleanup(opened: &ScopedStore, about: SessionId) {
     let Some(files) = opened.store.as_files() else { return };
     match files.cleaner().clean_up_daily(about) {
         Ok(DailyCleanup::NotDue) => {}
         Ok(DailyCleanup::Doubted(jump)) => {
             warning(format_args!(
                 "no cleanup: {}; `abide cleanup` asks, and `abide cleanup --yes --trust-clock` goes on",
-                jumped(jump)
+                clock_jump_text(jump)
             ));
         }
         Ok(DailyCleanup::Cleaned(cleaned)) => {
@@ -24,10 +24,14 @@ pub(crate) fn daily(opened: &ScopedStore, about: SessionId) {
                 warning(note);
             }
             for session in &cleaned.sessions {
-                status(format_args!("Removed {}: {}", removed_name(session), session.reason));
+                status(format_args!(
+                    "Removed {}: {}",
+                    removed_by_cleanup_name(session),
+                    session.reason
+                ));
             }
             if !cleaned.sessions.is_empty() || cleaned.notes.is_empty() {
-                status(removed_in_all(&cleaned));
+                status(removed_by_cleanup(&cleaned));
             }
         }
         Err(error) => warning(format_args!("no cleanup: {error}")),
@@ -35,7 +39,7 @@ pub(crate) fn daily(opened: &ScopedStore, about: SessionId) {
 }
 
 /// What is wrong with the clock.
-pub(crate) fn jumped(jump: ClockJump) -> String {
+pub(crate) fn clock_jump_text(jump: ClockJump) -> String {
     let days = (jump.now.as_millis() - jump.seen.as_millis()) / 86_400_000;
     format!(
         "the clock says {}, {days} days after the store was last seen ({}); it may have jumped",
@@ -44,7 +48,7 @@ pub(crate) fn jumped(jump: ClockJump) -> String {
 }
 
 /// A removed session, for display.
-pub(crate) fn removed_name(session: &SessionRemoval) -> String {
+pub(crate) fn removed_by_cleanup_name(session: &SessionRemoval) -> String {
     let short = session.id.short(SessionId::SHORT);
     match &session.title {
         Some(title) => format!("{short} {title:?}"),
@@ -53,7 +57,7 @@ pub(crate) fn removed_name(session: &SessionRemoval) -> String {
 }
 
 /// What a cleanup removed, in a sentence.
-pub(crate) fn removed_in_all(cleaned: &CleanupOutcome) -> String {
+pub(crate) fn removed_by_cleanup(cleaned: &CleanupOutcome) -> String {
     let bytes: u64 = cleaned.sessions.iter().map(|session| session.bytes).sum();
     format!(
         "Removed {} sessions ({}), {} checkpoints, {} objects ({})",

@@ -8,7 +8,7 @@ use abide::{
 use abide_transcript::escape;
 use jiff::tz::TimeZone;
 
-use crate::clock::day_and_time;
+use crate::clock::clock_day_and_time;
 use crate::output::terminal_width;
 
 /// How much of a text is searched for an excerpt.
@@ -34,9 +34,9 @@ impl EventLines {
 
     /// The line of an event, escaped for a terminal.
     pub(crate) fn line(&self, event: &Event) -> String {
-        let time = day_and_time(&self.zone, event.at);
+        let time = clock_day_and_time(&self.zone, event.at);
         let head = format!("{time} {:>5}  {:<16} ", event.seq, event.kind);
-        cut(&format!("{head}{}", excerpt(event)), self.width)
+        cut_event_line(&format!("{head}{}", excerpt(event)), self.width)
     }
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn listed(seqs: &[Seq]) -> String {
 }
 
 /// The start of a line, at most `width` characters.
-fn cut(line: &str, width: usize) -> String {
+fn cut_event_line(line: &str, width: usize) -> String {
     if line.chars().nth(width).is_none() {
         return line.trim_end().to_owned();
     }
@@ -59,35 +59,38 @@ fn cut(line: &str, width: usize) -> String {
 /// A short excerpt of an event, escaped for a terminal.
 pub(crate) fn excerpt(event: &Event) -> String {
     let said = match event.fact() {
-        Ok(fact) => said(&fact),
+        Ok(fact) => event_line_of_fact(&fact),
         Err(_) => None,
     };
     let said = said.unwrap_or_else(|| {
         let data = event.data.as_ref().map_or("(erased)", |data| data.as_str());
-        start(data).to_owned()
+        start_of_event_text(data).to_owned()
     });
     // Line breaks are common and irrelevant here.
-    let said = start(&said).replace(['\n', '\t'], " ");
+    let said = start_of_event_text(&said).replace(['\n', '\t'], " ");
     escape::text(&said).into_owned()
 }
 
-fn start(text: &str) -> &str {
+fn start_of_event_text(text: &str) -> &str {
     match text.char_indices().nth(LOOK) {
         Some((end, _)) => text.get(..end).unwrap_or(text),
         None => text,
     }
 }
 
-fn said(fact: &Fact) -> Option<String> {
+fn event_line_of_fact(fact: &Fact) -> Option<String> {
     Some(match fact {
-        Fact::Message(message) => format!("{}: {}", message.role, content(&message.content)),
+        Fact::Message(message) => {
+            format!("{}: {}", message.role, event_line_content(&message.content))
+        }
         Fact::ToolCall(call) => {
-            let arguments = call.arguments.as_ref().map_or("", |json| start(json.get()));
+            let arguments =
+                call.arguments.as_ref().map_or("", |json| start_of_event_text(json.get()));
             format!("{} {} {arguments}", call.call, call.name)
         }
         Fact::ToolResult(result) => {
             let ok = if result.ok { "ok" } else { "failed" };
-            let given = result.result.as_ref().map_or("", |json| start(json.get()));
+            let given = result.result.as_ref().map_or("", |json| start_of_event_text(json.get()));
             format!("{} {ok} {given}", result.call)
         }
         Fact::SessionCreated(created) => created.fields.title.clone().unwrap_or_default(),
@@ -121,27 +124,29 @@ fn said(fact: &Fact) -> Option<String> {
     })
 }
 
-fn content(content: &MessageContent) -> String {
+fn event_line_content(content: &MessageContent) -> String {
     match content {
-        MessageContent::Text(text) => start(text).to_owned(),
-        MessageContent::Blocks(blocks) => blocks.iter().map(block).collect::<Vec<_>>().join(" "),
-        MessageContent::Other(json) => start(json.get()).to_owned(),
+        MessageContent::Text(text) => start_of_event_text(text).to_owned(),
+        MessageContent::Blocks(blocks) => {
+            blocks.iter().map(event_line_block).collect::<Vec<_>>().join(" ")
+        }
+        MessageContent::Other(json) => start_of_event_text(json.get()).to_owned(),
     }
 }
 
-fn block(block: &MessageBlock) -> String {
+fn event_line_block(block: &MessageBlock) -> String {
     match block {
-        MessageBlock::Known(KnownBlock::Text { text }) => start(text).to_owned(),
+        MessageBlock::Known(KnownBlock::Text { text }) => start_of_event_text(text).to_owned(),
         MessageBlock::Known(KnownBlock::Thinking { thinking, .. }) => {
-            format!("(thinking) {}", start(thinking))
+            format!("(thinking) {}", start_of_event_text(thinking))
         }
         MessageBlock::Known(KnownBlock::ToolCall { name, arguments, .. }) => {
-            format!("[{name} {}]", start(arguments.get()))
+            format!("[{name} {}]", start_of_event_text(arguments.get()))
         }
         MessageBlock::Known(KnownBlock::ToolResult { content, .. }) => {
-            format!("[result {}]", start(content.get()))
+            format!("[result {}]", start_of_event_text(content.get()))
         }
-        MessageBlock::Other(json) => start(json.get()).to_owned(),
+        MessageBlock::Other(json) => start_of_event_text(json.get()).to_owned(),
     }
 }
 

@@ -44,7 +44,7 @@ impl ExportTarget {
             let file = BufWriter::new(file.map_err(at("open", path.as_path()))?);
             return Ok(Self::Into { path, file });
         }
-        let dir = dir_of(&path);
+        let dir = export_target_dir(&path);
         let file = NamedTempFile::new_in(dir).map_err(at("create a file in", dir))?;
         Ok(Self::File { path, file: BufWriter::new(file) })
     }
@@ -92,7 +92,7 @@ impl ExportTarget {
                     .map_err(|error| at("write", path.as_path())(error.into_error()))?;
                 file.as_file().sync_all().map_err(at("sync", path.as_path()))?;
                 file.persist(&path).map_err(|error| at("create", path.as_path())(error.error))?;
-                let dir = dir_of(&path);
+                let dir = export_target_dir(&path);
                 File::open(dir).and_then(|dir| dir.sync_all()).map_err(at("sync", dir))
             }
         }
@@ -117,7 +117,7 @@ impl Write for ExportTarget {
     }
 }
 
-fn dir_of(path: &Path) -> &Path {
+fn export_target_dir(path: &Path) -> &Path {
     path.parent().unwrap_or(Path::new("/"))
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use crate::error::CommandError;
 
 /// A flag that Ctrl-C, or a request of the system to end, sets. A second one ends the process.
-pub(crate) fn interruptible() -> Result<Arc<AtomicBool>, CommandError> {
+pub(crate) fn interrupt_flag() -> Result<Arc<AtomicBool>, CommandError> {
     let asked = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         let failed = |error: std::io::Error| CommandError::failed(error.to_string());

@@ -5,10 +5,10 @@ use abide_transcript::escape;
 
 use crate::error::CommandError;
 use crate::output::{status, warning};
-use crate::rewind_report::tell_left;
+use crate::rewind_report::report_files_left;
 
 /// Warns if a rewind was interrupted.
-pub(crate) fn tell_half_way(session: &Session) -> Result<(), CommandError> {
+pub(crate) fn tell_interrupted_rewind(session: &Session) -> Result<(), CommandError> {
     if session.core()?.restoring.is_some() {
         warning(
             "a rewind is running or was cut off, and the files may be half-way: `abide rewind --finish` \
@@ -30,7 +30,7 @@ pub(crate) fn finish_rewind(session: &Session) -> Result<(), CommandError> {
                 "A rewind was cut off; its files are put back now: {} created, {} changed, {} deleted",
                 files.created, files.changed, files.deleted
             ));
-            tell_left(files)
+            report_files_left(files)
         }
         UnfinishedRewind::Left { seq, why } => {
             warning(format_args!(

@@ -34,7 +34,7 @@ mod shared_recording;
 mod store;
 mod table;
 mod task_mark;
-mod when;
+mod typed_time;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -92,7 +92,7 @@ Examples:
 
 fn main() -> ExitCode {
     error::set_panic_hook();
-    std::panic::catch_unwind(|| match run(arguments()) {
+    std::panic::catch_unwind(|| match run(parse_main_arguments()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => error.report(),
     })
@@ -103,7 +103,7 @@ fn main() -> ExitCode {
 ///
 /// Only the chosen command is built: building the arguments of all commands takes longer than most
 /// commands. Help and errors mention the others too, so they build all.
-fn arguments() -> AbideArgs {
+fn parse_main_arguments() -> AbideArgs {
     let read = AbideArgs::command()
         .try_get_matches()
         .and_then(|matches| AbideArgs::from_arg_matches(&matches));
@@ -125,28 +125,29 @@ fn run(arguments: AbideArgs) -> Result<(), CommandError> {
         current_dir: std::env::current_dir().map_err(abide::Error::CurrentDir)?,
         store: arguments
             .store
-            .or_else(|| set("ABIDE_STORE").map(PathBuf::from))
+            .or_else(|| variable_if_set("ABIDE_STORE").map(PathBuf::from))
             .map(StoreLocation::from),
         take_over: arguments.take_over,
         all_projects: arguments.all_projects,
         wait: arguments.wait.unwrap_or(DEFAULT_WAIT),
         consent: Consent::at(person.state.clone()),
         person,
-        session: text("ABIDE_SESSION"),
-        task: text("ABIDE_TASK"),
-        lane: text("ABIDE_LANE"),
-        pager: text("PAGER"),
-        colours: set("NO_COLOR").is_none() && set("TERM").is_none_or(|term| term != "dumb"),
+        session: variable_text("ABIDE_SESSION"),
+        task: variable_text("ABIDE_TASK"),
+        lane: variable_text("ABIDE_LANE"),
+        pager: variable_text("PAGER"),
+        colours: variable_if_set("NO_COLOR").is_none()
+            && variable_if_set("TERM").is_none_or(|term| term != "dumb"),
     };
     arguments.command.run(&surroundings, AbideArgs::command)
 }
 
 /// An environment variable as text.
-fn text(name: &str) -> Option<String> {
-    set(name).map(|value| value.to_string_lossy().into_owned())
+fn variable_text(name: &str) -> Option<String> {
+    variable_if_set(name).map(|value| value.to_string_lossy().into_owned())
 }
 
 /// An environment variable; an empty one counts as unset.
-fn set(name: &str) -> Option<OsString> {
+fn variable_if_set(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }

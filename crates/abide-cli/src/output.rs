@@ -74,15 +74,15 @@ pub(crate) fn shown(path: &[u8]) -> String {
 
 /// Prints a status line on stderr.
 pub(crate) fn status(text: impl Display) {
-    say("", &text);
+    print_to_stderr("", &text);
 }
 
 /// Prints a warning on stderr.
 pub(crate) fn warning(text: impl Display) {
-    say("Warning: ", &text);
+    print_to_stderr("Warning: ", &text);
 }
 
-fn say(prefix: &str, text: &dyn Display) {
+fn print_to_stderr(prefix: &str, text: &dyn Display) {
     let text = text.to_string();
     // If stderr is gone, there is nobody to tell.
     let _ = writeln!(io::stderr(), "{prefix}{}", escape::lines(&text));

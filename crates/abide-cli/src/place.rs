@@ -33,24 +33,24 @@ pub(crate) fn checked_url(url: &StoreUrl) -> Result<&str, CommandError> {
 
 impl CommandContext {
     /// Opens a shared store. Asks about a directory of this machine in which it keeps objects.
-    pub(crate) fn connected(
+    pub(crate) fn connect_to_place(
         &self,
         url: &StoreUrl,
         project: Option<&ProjectIdentity>,
     ) -> Result<Store, CommandError> {
-        let (place, directory) = match connect(url, self, project) {
+        let (place, directory) = match connect_place(url, self, project) {
             Err(abide::Error::LocalObjects { place, directory }) => (place, directory),
             opened => return Ok(opened?),
         };
         let named = StoreLocation::Files(directory.clone());
         let refused = abide::Error::LocalObjects { place, directory: directory.clone() };
         let here = find_project(&self.current_dir, &TrustPolicy::of_process());
-        self.ask(&here, &named, &format!("{refused}. Use it?"), refused)?;
-        Ok(connect_with(url, self, project, Some(directory))?)
+        self.ask_about_place(&here, &named, &format!("{refused}. Use it?"), refused)?;
+        Ok(connect_place_with(url, self, project, Some(directory))?)
     }
 
     /// Locates stores by the command line, the environment and the user's settings.
-    pub(crate) fn finder(&self) -> Result<StoreFinder, CommandError> {
+    pub(crate) fn place_finder(&self) -> Result<StoreFinder, CommandError> {
         let named = self.store.as_ref().map(|named| match named {
             StoreLocation::Files(path) => StoreLocation::Files(self.absolute(path)),
             shared @ StoreLocation::Shared(_) => shared.clone(),
@@ -61,25 +61,25 @@ impl CommandContext {
     /// The store for work in `dir`. A named store must exist: a typo would hide everything recorded
     /// before.
     pub(crate) fn place_in(&self, dir: &Path) -> Result<StorePlace, CommandError> {
-        let finder = self.finder()?;
+        let finder = self.place_finder()?;
         let place = finder.find(dir).map_err(abide::Error::from)?;
-        self.accepted(&place, &finder.trust)?;
+        self.require_accepted_place(&place, &finder.trust)?;
         Ok(place)
     }
 
     /// The same, for creating a store: a named one need not exist.
     pub(crate) fn place_to_make(&self, dir: &Path) -> Result<StorePlace, CommandError> {
-        let finder = self.finder()?;
+        let finder = self.place_finder()?;
         let place = finder.find_to_make(dir).map_err(abide::Error::from)?;
-        self.accepted(&place, &finder.trust)?;
+        self.require_accepted_place(&place, &finder.trust)?;
         Ok(place)
     }
 
     /// Where the existing store is.
-    pub(crate) fn there(&self) -> Result<StorePlace, CommandError> {
+    pub(crate) fn existing_place(&self) -> Result<StorePlace, CommandError> {
         let place = self.place_in(&self.current_dir)?;
         match &place.store {
-            StoreLocation::Files(root) if !is_there(root) => {
+            StoreLocation::Files(root) if !has_store_place(root) => {
                 Err(abide::Error::NothingRecorded { root: root.clone() }.into())
             }
             _ => Ok(place),
@@ -87,22 +87,22 @@ impl CommandContext {
     }
 
     /// The same, if there is one. A named store must exist.
-    pub(crate) fn located(&self) -> Result<Option<StorePlace>, CommandError> {
+    pub(crate) fn place_if_any(&self) -> Result<Option<StorePlace>, CommandError> {
         let place = self.place_in(&self.current_dir)?;
-        let missing = matches!(&place.store, StoreLocation::Files(root) if !is_there(root));
+        let missing = matches!(&place.store, StoreLocation::Files(root) if !has_store_place(root));
         Ok((!missing).then_some(place))
     }
 
     /// The same, for a store that may still have to be created.
-    pub(crate) fn located_target(&self) -> Result<Option<StorePlace>, CommandError> {
-        match self.finder()?.find(&self.current_dir) {
+    pub(crate) fn target_place_if_any(&self) -> Result<Option<StorePlace>, CommandError> {
+        match self.place_finder()?.find(&self.current_dir) {
             Err(StorePlaceError::NotThere { .. }) => Ok(None),
-            _ => self.located(),
+            _ => self.place_if_any(),
         }
     }
 
     /// Where the identities of the projects with sessions in this store are kept.
-    pub(crate) fn projects(&self, place: &StorePlace) -> Projects {
+    pub(crate) fn projects_of_place(&self, place: &StorePlace) -> Projects {
         match (&place.store, place.scope) {
             (StoreLocation::Files(root), SessionScope::Project) => {
                 Projects::in_store(root, &self.person)
@@ -112,7 +112,7 @@ impl CommandContext {
     }
 
     /// Continues if the place a project names is accepted; asks if it is not yet.
-    pub(crate) fn accepted(
+    pub(crate) fn require_accepted_place(
         &self,
         place: &StorePlace,
         trust: &TrustPolicy,
@@ -122,11 +122,11 @@ impl CommandContext {
             checked => return Ok(checked?),
         };
         let Some(elsewhere) = &place.elsewhere else { return Err(refused.into()) };
-        self.ask(&place.project, elsewhere, &format!("{refused}. Use it?"), refused)
+        self.ask_about_place(&place.project, elsewhere, &format!("{refused}. Use it?"), refused)
     }
 
     /// Asks, if there is a terminal, and records the answer.
-    fn ask(
+    fn ask_about_place(
         &self,
         project: &Path,
         place: &StoreLocation,
@@ -137,11 +137,15 @@ impl CommandContext {
             return Err(refused.into());
         }
         confirm(&escape::text(question), false, None)?;
-        self.accept(project, place)
+        self.accept_place(project, place)
     }
 
     /// Records that the user accepts the place a project names.
-    pub(crate) fn accept(&self, project: &Path, place: &StoreLocation) -> Result<(), CommandError> {
+    pub(crate) fn accept_place(
+        &self,
+        project: &Path,
+        place: &StoreLocation,
+    ) -> Result<(), CommandError> {
         if !self.consent.accept(project, place)? {
             warning(
                 "there is no place to note that: set HOME or XDG_STATE_HOME; it is asked again",
@@ -152,7 +156,7 @@ impl CommandContext {
 
     /// Accepts the place that a project's file names if it is this store: naming a store accepts
     /// it.
-    pub(crate) fn accept_pointer(
+    pub(crate) fn accept_pointed_place(
         &self,
         project: &Path,
         store: &StoreLocation,
@@ -167,7 +171,7 @@ impl CommandContext {
         };
         match &place.elsewhere {
             Some(elsewhere) if real(&place.store) == real(store) => {
-                self.accept(&place.project, elsewhere)
+                self.accept_place(&place.project, elsewhere)
             }
             _ => Ok(()),
         }
@@ -176,24 +180,25 @@ impl CommandContext {
 
 /// Is there a store in this directory? A directory with the name of a project's own store always
 /// counts.
-fn is_there(root: &Path) -> bool {
+fn has_store_place(root: &Path) -> bool {
     root.join("sessions").is_dir() || is_store_name(root) && root.is_dir()
 }
 
 /// Opens a shared store, for a project if one is given. Never asks.
-pub(crate) fn connect(
+pub(crate) fn connect_place(
     url: &StoreUrl,
     around: &CommandContext,
     project: Option<&ProjectIdentity>,
 ) -> Result<Store, abide::Error> {
-    match connect_with(url, around, project, None) {
+    match connect_place_with(url, around, project, None) {
         Err(abide::Error::LocalObjects { place, directory }) => {
-            let trust =
-                around.finder().map_or_else(|_| TrustPolicy::of_process(), |found| found.trust);
+            let trust = around
+                .place_finder()
+                .map_or_else(|_| TrustPolicy::of_process(), |found| found.trust);
             let here = find_project(&around.current_dir, &TrustPolicy::of_process());
             let named = StoreLocation::Files(directory.clone());
             if trust.lists(&directory) || around.consent.is_accepted(&here, &named) {
-                return connect_with(url, around, project, Some(directory));
+                return connect_place_with(url, around, project, Some(directory));
             }
             Err(abide::Error::LocalObjects { place, directory })
         }
@@ -202,7 +207,7 @@ pub(crate) fn connect(
 }
 
 /// The same, with the directory of this machine in which it may keep objects.
-fn connect_with(
+fn connect_place_with(
     url: &StoreUrl,
     around: &CommandContext,
     project: Option<&ProjectIdentity>,

@@ -12,7 +12,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 const PATIENCE: Duration = Duration::from_millis(400);
 
 /// Shows the progress of indexing.
-pub(crate) fn indexing() -> IndexProgressCallback {
+pub(crate) fn indexing_progress() -> IndexProgressCallback {
     let began: OnceLock<Instant> = OnceLock::new();
     let bar: OnceLock<ProgressBar> = OnceLock::new();
     IndexProgressCallback::to(move |step| {
@@ -51,7 +51,7 @@ impl Drop for ProgressLine {
 }
 
 /// Shows the progress of capturing a workspace, and cancels it when asked.
-pub(crate) fn capturing(asked: Arc<AtomicBool>) -> (Watch, ProgressLine) {
+pub(crate) fn capturing_progress(asked: Arc<AtomicBool>) -> (Watch, ProgressLine) {
     let began = Instant::now();
     let line = ProgressLine::default();
     let bar = line.0.clone();
@@ -79,7 +79,7 @@ pub(crate) fn capturing(asked: Arc<AtomicBool>) -> (Watch, ProgressLine) {
 }
 
 /// Shows the progress of restoring files.
-pub(crate) fn restoring() -> (Arc<dyn Fn(u64, u64) + Send + Sync>, ProgressLine) {
+pub(crate) fn restoring_progress() -> (Arc<dyn Fn(u64, u64) + Send + Sync>, ProgressLine) {
     let began: OnceLock<Instant> = OnceLock::new();
     let line = ProgressLine::default();
     let bar = line.0.clone();
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn a_line_is_gone_when_it_is_over() {
-        let (watch, line) = capturing(Arc::default());
+        let (watch, line) = capturing_progress(Arc::default());
         let bar = line.0.clone();
         let told = watch.progress.unwrap();
         while bar.get().is_none() {

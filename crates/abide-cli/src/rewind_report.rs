@@ -11,13 +11,13 @@ use abide_transcript::escape;
 
 use crate::error::CommandError;
 use crate::output::{shown, warning};
-use crate::when::ago;
+use crate::typed_time::time_ago;
 
 /// How many paths are listed.
 pub(crate) const LISTED: usize = 100;
 
 /// An error if nothing can be done for a named path.
-pub(crate) fn untouched(plan: &RewindPlan) -> Option<CommandError> {
+pub(crate) fn rewind_untouched_error(plan: &RewindPlan) -> Option<CommandError> {
     let named = |path: &[u8]| plan.rewind.paths.iter().any(|named| named.as_bytes() == path);
     let kept = plan.files.kept.iter().filter(|kept| named(&kept.path)).take(LISTED);
     let kept: Vec<_> =
@@ -26,31 +26,34 @@ pub(crate) fn untouched(plan: &RewindPlan) -> Option<CommandError> {
 }
 
 /// A checkpoint, for display.
-pub(crate) fn named(entry: &CheckpointEntry) -> String {
+pub(crate) fn checkpoint_in_report(entry: &CheckpointEntry) -> String {
     let label = entry.checkpoint.label.as_deref();
     let label = label.map(|label| format!(" {:?}", escape::text(label))).unwrap_or_default();
-    format!("checkpoint {}{label} ({})", entry.number, ago(entry.at, jiff::Timestamp::now()))
+    format!("checkpoint {}{label} ({})", entry.number, time_ago(entry.at, jiff::Timestamp::now()))
 }
 
 /// How far the files are from the requested point, if they are not exactly its own.
-fn elsewhere(entry: &CheckpointEntry, to: Seq) -> Option<String> {
+fn rewind_distance(entry: &CheckpointEntry, to: Seq) -> Option<String> {
     let (away, side) = match entry.seq.0.cmp(&to.0) {
         Ordering::Less => (to.0 - entry.seq.0, "before"),
         Ordering::Equal => return None,
         Ordering::Greater => (entry.seq.0 - to.0, "after"),
     };
     let events = if away == 1 { "event" } else { "events" };
-    Some(format!("Files are those of {}, {away} {events} {side} that place", named(entry)))
+    Some(format!(
+        "Files are those of {}, {away} {events} {side} that place",
+        checkpoint_in_report(entry)
+    ))
 }
 
 /// Paths and reasons, as JSON.
-pub(crate) fn pairs(paths: &[(Vec<u8>, String)]) -> Vec<serde_json::Value> {
+pub(crate) fn report_path_reasons(paths: &[(Vec<u8>, String)]) -> Vec<serde_json::Value> {
     let pair = |(path, why): &(Vec<u8>, String)| serde_json::json!({"path": String::from_utf8_lossy(path), "why": why});
     paths.iter().map(pair).collect()
 }
 
 /// Reports what was left unchanged; a file that could not be restored is an error.
-pub(crate) fn tell_left(files: &RestoreReport) -> Result<(), CommandError> {
+pub(crate) fn report_files_left(files: &RestoreReport) -> Result<(), CommandError> {
     for (path, why) in files.kept.iter().take(LISTED) {
         warning(format_args!("{} was left as it is: {why}", shown(path)));
     }
@@ -65,7 +68,11 @@ pub(crate) fn tell_left(files: &RestoreReport) -> Result<(), CommandError> {
 }
 
 /// The plan of a rewind, for people.
-pub(crate) fn told(plan: &RewindPlan, heading: &str, to: Option<Seq>) -> Vec<String> {
+pub(crate) fn rewind_report_lines(
+    plan: &RewindPlan,
+    heading: &str,
+    to: Option<Seq>,
+) -> Vec<String> {
     let mut lines = vec![format!("Back to {heading}")];
     let (events, messages) = plan.left;
     if events > 0 {
@@ -77,9 +84,13 @@ pub(crate) fn told(plan: &RewindPlan, heading: &str, to: Option<Seq>) -> Vec<Str
     if !plan.rewind.files {
         return lines;
     }
-    let elsewhere = plan.checkpoint.as_ref().zip(to).and_then(|(entry, to)| elsewhere(entry, to));
+    let elsewhere =
+        plan.checkpoint.as_ref().zip(to).and_then(|(entry, to)| rewind_distance(entry, to));
     lines.extend(elsewhere);
-    lines.extend(files_told(plan.rewind.workspace.as_deref().unwrap_or_default(), &plan.files));
+    lines.extend(report_files_told(
+        plan.rewind.workspace.as_deref().unwrap_or_default(),
+        &plan.files,
+    ));
     if let Some((then, now)) = &plan.head {
         let short = |head: &Option<String>| {
             let head = head.as_deref().unwrap_or("no commit");
@@ -95,10 +106,10 @@ pub(crate) fn told(plan: &RewindPlan, heading: &str, to: Option<Seq>) -> Vec<Str
 }
 
 /// What happens to the files in a directory.
-pub(crate) fn files_told(root: &str, files: &RestorePlan) -> Vec<String> {
+pub(crate) fn report_files_told(root: &str, files: &RestorePlan) -> Vec<String> {
     let mut lines = vec![format!("Files in {}:", escape::text(root))];
     for step in files.steps.iter().take(LISTED) {
-        lines.push(format!("  {:<7} {}", word(step.action), shown(&step.path)));
+        lines.push(format!("  {:<7} {}", restore_action_word(step.action), shown(&step.path)));
     }
     let steps = files.steps.len();
     if steps > LISTED {
@@ -118,7 +129,7 @@ pub(crate) fn files_told(root: &str, files: &RestorePlan) -> Vec<String> {
     lines
 }
 
-const fn word(action: RestoreAction) -> &'static str {
+const fn restore_action_word(action: RestoreAction) -> &'static str {
     match action {
         RestoreAction::Create => "create",
         RestoreAction::Change => "change",
@@ -128,10 +139,10 @@ const fn word(action: RestoreAction) -> &'static str {
 }
 
 /// The steps, and what is kept.
-fn files_json(files: &RestorePlan) -> (Vec<serde_json::Value>, Vec<serde_json::Value>) {
+fn report_files_json(files: &RestorePlan) -> (Vec<serde_json::Value>, Vec<serde_json::Value>) {
     let steps = files.steps.iter().map(|step| {
         serde_json::json!({
-            "path": String::from_utf8_lossy(&step.path), "action": word(step.action),
+            "path": String::from_utf8_lossy(&step.path), "action": restore_action_word(step.action),
         })
     });
     let kept = files.kept.iter().map(
@@ -141,8 +152,8 @@ fn files_json(files: &RestorePlan) -> (Vec<serde_json::Value>, Vec<serde_json::V
 }
 
 /// The plan to finish a rewind, as JSON.
-pub(crate) fn finish_json(plan: &FinishPlan) -> String {
-    let (steps, kept) = files_json(&plan.files);
+pub(crate) fn report_finish_json(plan: &FinishPlan) -> String {
+    let (steps, kept) = report_files_json(&plan.files);
     serde_json::json!({
         "rewind": plan.seq,
         "workspace": plan.root.to_string_lossy(),
@@ -154,8 +165,8 @@ pub(crate) fn finish_json(plan: &FinishPlan) -> String {
 }
 
 /// The plan of a rewind, as JSON.
-pub(crate) fn json(plan: &RewindPlan) -> String {
-    let (steps, kept) = files_json(&plan.files);
+pub(crate) fn rewind_report_json(plan: &RewindPlan) -> String {
+    let (steps, kept) = report_files_json(&plan.files);
     serde_json::json!({
         "to": plan.rewind.to,
         "checkpoint": plan.checkpoint.as_ref().map(|entry| entry.number),

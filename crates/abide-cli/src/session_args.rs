@@ -97,12 +97,12 @@ impl SessionArg {
                 None => opened.latest()?,
             },
         };
-        tell_latest(latest);
+        tell_latest_session(latest);
         Ok(latest)
     }
 }
 
 /// Prints which session was chosen.
-pub(crate) fn tell_latest(latest: SessionId) {
+pub(crate) fn tell_latest_session(latest: SessionId) {
     status(format_args!("Session {} (the latest)", latest.short(SessionId::SHORT)));
 }

@@ -17,14 +17,14 @@ use crate::output::warning;
 /// A session that this process writes to, shared with other commands.
 pub(crate) struct SharedRecording {
     /// Makes checkpoints until the recording ends.
-    checkpoints: Option<IntervalCheckpoints>,
+    checkpoints: Option<RecordingCheckpoints>,
     /// `None` until the session is shared, and if it cannot be.
     others: Option<ChildService>,
     is_shared: bool,
     session: Arc<Session>,
 }
 
-struct IntervalCheckpoints {
+struct RecordingCheckpoints {
     checkpointer: Checkpointer,
     events: Receiver<CheckpointerEvent>,
     /// The last failure that was reported.
@@ -39,7 +39,7 @@ impl SharedRecording {
         if let Some(every) = every {
             // The first checkpoint may take its time, and others want to write meanwhile.
             recording.share();
-            let checkpoints = IntervalCheckpoints::start(&recording.session, every)?;
+            let checkpoints = RecordingCheckpoints::start(&recording.session, every)?;
             recording.checkpoints = Some(checkpoints);
         }
         Ok(recording)
@@ -84,7 +84,7 @@ impl SharedRecording {
     }
 }
 
-impl IntervalCheckpoints {
+impl RecordingCheckpoints {
     fn start(session: &Arc<Session>, interval: Duration) -> Result<Self, Error> {
         let request = CheckpointRequest { lenient: true, ..CheckpointRequest::default() };
         let options = CheckpointerOptions { interval, request };

@@ -42,12 +42,12 @@ impl Colour {
 
 /// A text in a column.
 #[derive(Debug, Clone)]
-pub(crate) struct Cell {
+pub(crate) struct TableCell {
     text: String,
     colour: Colour,
 }
 
-impl Cell {
+impl TableCell {
     pub(crate) const fn new(text: String, colour: Colour) -> Self {
         Self { text, colour }
     }
@@ -58,7 +58,7 @@ impl Cell {
 }
 
 enum TableLine<const N: usize> {
-    Row([Cell; N]),
+    Row([TableCell; N]),
     Note(Vec<(String, Colour)>),
 }
 
@@ -102,7 +102,7 @@ impl<const N: usize> TextTable<N> {
         self
     }
 
-    pub(crate) fn row(&mut self, cells: [Cell; N]) {
+    pub(crate) fn row(&mut self, cells: [TableCell; N]) {
         self.lines.push(TableLine::Row(cells));
     }
 
@@ -115,15 +115,15 @@ impl<const N: usize> TextTable<N> {
 
     /// The lines, cut to the width of the terminal.
     pub(crate) fn lines(&self) -> Vec<String> {
-        let mut widths: [usize; N] = self.heading.map(width);
+        let mut widths: [usize; N] = self.heading.map(table_width_of);
         for line in &self.lines {
             if let TableLine::Row(cells) = line {
                 for (widest, cell) in widths.iter_mut().zip(cells) {
-                    *widest = (*widest).max(width(&cell.text)).min(WIDEST);
+                    *widest = (*widest).max(table_width_of(&cell.text)).min(WIDEST);
                 }
             }
         }
-        let heading = self.heading.map(|text| Cell::new(text.to_owned(), Colour::Dim));
+        let heading = self.heading.map(|text| TableCell::new(text.to_owned(), Colour::Dim));
         let mut lines = vec![self.shown_row(&heading, &widths)];
         for line in &self.lines {
             lines.push(match line {
@@ -134,7 +134,7 @@ impl<const N: usize> TextTable<N> {
         lines
     }
 
-    fn shown_row(&self, cells: &[Cell; N], widths: &[usize; N]) -> String {
+    fn shown_row(&self, cells: &[TableCell; N], widths: &[usize; N]) -> String {
         let mut parts = Vec::with_capacity(2 * N);
         for (column, (cell, wanted)) in cells.iter().zip(widths).enumerate() {
             if self.hidden.contains(&column) {
@@ -144,8 +144,8 @@ impl<const N: usize> TextTable<N> {
                 parts.push((cell.text.clone(), cell.colour));
                 break;
             }
-            let text = cut(&cell.text, *wanted);
-            let room = " ".repeat(wanted.saturating_sub(width(&text)));
+            let text = cut_to_column(&cell.text, *wanted);
+            let room = " ".repeat(wanted.saturating_sub(table_width_of(&text)));
             if self.right.contains(&column) {
                 parts.push((room, Colour::Plain));
                 parts.push((text, cell.colour));
@@ -162,8 +162,8 @@ impl<const N: usize> TextTable<N> {
         let mut left = self.width;
         let mut line = String::new();
         for (text, colour) in parts {
-            let text = cut(text, left);
-            left -= width(&text);
+            let text = cut_to_column(text, left);
+            left -= table_width_of(&text);
             if text.is_empty() {
                 continue;
             }
@@ -174,13 +174,13 @@ impl<const N: usize> TextTable<N> {
 }
 
 /// The width of a text in columns.
-pub(crate) fn width(text: &str) -> usize {
+pub(crate) fn table_width_of(text: &str) -> usize {
     text.chars().map(|c| c.width().unwrap_or(0)).sum()
 }
 
 /// As much of a text as fits, with `…` for the rest.
-pub(crate) fn cut(text: &str, most: usize) -> String {
-    if width(text) <= most {
+pub(crate) fn cut_to_column(text: &str, most: usize) -> String {
+    if table_width_of(text) <= most {
         return text.to_owned();
     }
     let mut room = most.saturating_sub(1);
@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn columns_fit_what_is_in_them_and_the_last_is_cut() {
         let mut table = TextTable::of_width(["ID", "N", "TITLE"], 30, false).right([1]);
-        let plain = |text: &str| Cell::plain(text.to_owned());
+        let plain = |text: &str| TableCell::plain(text.to_owned());
         table.row([plain("日本"), plain("7"), plain("a title that is far too long")]);
         table.note("turn 1: ", &[("some text that is too long as well".to_owned(), Colour::Found)]);
         table.row([plain("b"), plain("123"), plain("short")]);

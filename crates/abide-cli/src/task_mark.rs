@@ -5,7 +5,7 @@ use abide::TaskStatus;
 use crate::table::Colour;
 
 /// The symbol of a status.
-pub(crate) const fn mark(status: TaskStatus) -> &'static str {
+pub(crate) const fn task_mark(status: TaskStatus) -> &'static str {
     match status {
         TaskStatus::Planned => "[ ]",
         TaskStatus::Researching | TaskStatus::Implementing | TaskStatus::Retrying => "[~]",
@@ -17,7 +17,7 @@ pub(crate) const fn mark(status: TaskStatus) -> &'static str {
 }
 
 /// The colour of a status.
-pub(crate) const fn colour(status: TaskStatus) -> Colour {
+pub(crate) const fn task_mark_colour(status: TaskStatus) -> Colour {
     match status {
         TaskStatus::Planned => Colour::Plain,
         TaskStatus::Researching | TaskStatus::Implementing | TaskStatus::Retrying => Colour::Cyan,

@@ -34,7 +34,7 @@ impl HistoryIndex {
     /// Creates the tables in an existing empty file. Nothing is durable before the first
     /// [`HistoryIndex::settle`]; until then the file is not in use.
     pub fn create(path: &Path) -> Result<Self, IndexError> {
-        let connection = connect(path)?;
+        let connection = connect_index(path)?;
         connection.pragma_update(None, "journal_mode", "OFF")?;
         connection.pragma_update(None, "synchronous", "OFF")?;
         Self::make(connection)
@@ -42,7 +42,7 @@ impl HistoryIndex {
 
     /// Opens an existing index.
     pub fn open(path: &Path) -> Result<Self, IndexError> {
-        let connection = connect(path)?;
+        let connection = connect_index(path)?;
         let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
         if pragma("application_id")? != APPLICATION {
             return Err(IndexError::Unusable { reason: "not an abide index".to_owned() });
@@ -197,7 +197,7 @@ pub(crate) fn overview_of(json: &str) -> Result<Overview, IndexError> {
     serde_json::from_str(json).map_err(|error| IndexError::Unusable { reason: error.to_string() })
 }
 
-fn connect(path: &Path) -> Result<Connection, IndexError> {
+fn connect_index(path: &Path) -> Result<Connection, IndexError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_NOFOLLOW;

@@ -72,34 +72,34 @@ struct SessionMatches {
 
 impl HistoryIndex {
     /// The matching sessions of these projects, or of all if none is named.
-    pub fn history(
+    pub fn query_history(
         &self,
         query: &HistoryQuery,
         projects: &[String],
     ) -> Result<IndexAnswer, IndexError> {
         let limit = query.limit.unwrap_or(usize::MAX);
         if let Some(wanted) = &query.file {
-            self.want_paths(wanted)?;
+            self.fill_query_paths(wanted)?;
         }
-        let (filter, values) = filter_of(query, projects);
+        let (filter, values) = query_filter(query, projects);
         let mut answer = match &query.search {
-            None => self.listed(&filter, &values, limit)?,
+            None => self.query_list(&filter, &values, limit)?,
             Some(search) => {
                 let allowed =
-                    if filter.is_empty() { None } else { Some(self.rows(&filter, &values)?) };
-                self.searched(search, projects, allowed, limit)?
+                    if filter.is_empty() { None } else { Some(self.query_rows(&filter, &values)?) };
+                self.query_matches(search, projects, allowed, limit)?
             }
         };
         if query.file.is_some() {
             for session in &mut answer.sessions {
-                session.touched = self.touched(&session.name)?;
+                session.touched = self.query_file_activity(&session.name)?;
             }
         }
         Ok(answer)
     }
 
     /// The newest non-empty session of these projects with this workspace.
-    pub fn latest(
+    pub fn query_latest_session(
         &self,
         projects: &[String],
         workspace: Option<&str>,
@@ -124,8 +124,11 @@ impl HistoryIndex {
     }
 
     /// The sessions of these projects, newest first.
-    pub fn of_projects(&self, projects: &[String]) -> Result<Vec<SessionId>, IndexError> {
-        let (filter, values) = filter_of(&HistoryQuery::default(), projects);
+    pub fn query_project_sessions(
+        &self,
+        projects: &[String],
+    ) -> Result<Vec<SessionId>, IndexError> {
+        let (filter, values) = query_filter(&HistoryQuery::default(), projects);
         let mut find =
             self.connection.prepare_cached(&format!("SELECT id FROM sessions {filter}"))?;
         let mut rows = find.query(params_from_iter(values.iter()))?;
@@ -137,7 +140,7 @@ impl HistoryIndex {
         Ok(sessions)
     }
 
-    fn listed(
+    fn query_list(
         &self,
         filter: &str,
         values: &[Value],
@@ -156,7 +159,7 @@ impl HistoryIndex {
         let mut rows = find.query(params_from_iter(all))?;
         let mut answer = IndexAnswer::default();
         while let Some(row) = rows.next()? {
-            answer.sessions.extend(self.session(row)?);
+            answer.sessions.extend(self.queried_session(row)?);
         }
         if answer.sessions.len() >= limit {
             let sql = format!("SELECT COUNT(*) FROM sessions {filter}");
@@ -169,14 +172,14 @@ impl HistoryIndex {
         Ok(answer)
     }
 
-    fn rows(&self, filter: &str, values: &[Value]) -> Result<HashSet<i64>, IndexError> {
+    fn query_rows(&self, filter: &str, values: &[Value]) -> Result<HashSet<i64>, IndexError> {
         let mut find =
             self.connection.prepare_cached(&format!("SELECT row FROM sessions {filter}"))?;
         let rows = find.query_map(params_from_iter(values.iter()), |row| row.get(0))?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    fn searched(
+    fn query_matches(
         &self,
         search: &Search,
         projects: &[String],
@@ -184,7 +187,7 @@ impl HistoryIndex {
         limit: usize,
     ) -> Result<IndexAnswer, IndexError> {
         let ranked = if limit == usize::MAX { usize::MAX - 1 } else { RANKED };
-        let (found, cut) = self.found(search, projects, allowed, ranked)?;
+        let (found, cut) = self.query_hits(search, projects, allowed, ranked)?;
         let mut ranked: Vec<(i64, SessionMatches)> = found.into_iter().collect();
         ranked.sort_by(|(a_row, a), (b_row, b)| {
             a.best.total_cmp(&b.best).then(b.count.cmp(&a.count)).then(b_row.cmp(a_row))
@@ -200,7 +203,7 @@ impl HistoryIndex {
                 answer.more += u64::from(known.exists([row])?);
                 continue;
             }
-            let session = find.query_row([row], |row| Ok(self.session(row))).optional()?;
+            let session = find.query_row([row], |row| Ok(self.queried_session(row))).optional()?;
             if let Some(mut session) = session.transpose()?.flatten() {
                 session.hits = found.hits.iter().map(|(_, seq)| *seq).collect();
                 session.hit_count = found.count;
@@ -211,7 +214,7 @@ impl HistoryIndex {
     }
 
     /// The hits, by session.
-    fn found(
+    fn query_hits(
         &self,
         search: &Search,
         projects: &[String],
@@ -265,7 +268,7 @@ impl HistoryIndex {
         Ok((found, count > most))
     }
 
-    fn session(&self, row: &Row<'_>) -> Result<Option<IndexedSession>, IndexError> {
+    fn queried_session(&self, row: &Row<'_>) -> Result<Option<IndexedSession>, IndexError> {
         let name: String = row.get(0)?;
         let id: String = row.get(1)?;
         let overview: String = row.get(2)?;
@@ -275,7 +278,7 @@ impl HistoryIndex {
         Ok(Some(IndexedSession {
             name,
             id,
-            short: self.short(id)?,
+            short: self.query_short_id(id)?,
             overview: overview_of(&overview)?,
             files: files.unsigned_abs(),
             hits: Vec::new(),
@@ -285,7 +288,7 @@ impl HistoryIndex {
     }
 
     /// The shortest prefix of the short id that no other session shares.
-    fn short(&self, id: SessionId) -> Result<String, IndexError> {
+    fn query_short_id(&self, id: SessionId) -> Result<String, IndexError> {
         let whole = id.short(12);
         let mut neighbours = self.connection.prepare_cached(
             "SELECT (SELECT MAX(short) FROM sessions WHERE short < ?1),
@@ -301,7 +304,7 @@ impl HistoryIndex {
     }
 
     /// Fills the temporary table `wanted` with the matching paths.
-    fn want_paths(&self, wanted: &str) -> Result<(), IndexError> {
+    fn fill_query_paths(&self, wanted: &str) -> Result<(), IndexError> {
         self.connection.execute_batch(
             "CREATE TEMP TABLE IF NOT EXISTS wanted (path INTEGER PRIMARY KEY); DELETE FROM wanted",
         )?;
@@ -318,7 +321,7 @@ impl HistoryIndex {
     }
 
     /// What a session did to the wanted paths, last first.
-    fn touched(&self, session: &str) -> Result<Vec<FileActivity>, IndexError> {
+    fn query_file_activity(&self, session: &str) -> Result<Vec<FileActivity>, IndexError> {
         let mut find = self.connection.prepare_cached(
             "SELECT p.path, f.op, f.count, f.seq, f.turn, t.agent, f.at
              FROM sessions s JOIN files f ON f.session = s.row JOIN paths p ON p.row = f.path
@@ -329,9 +332,9 @@ impl HistoryIndex {
         let touched = find.query_map([session], |row| {
             Ok(FileActivity {
                 path: row.get(0)?,
-                op: op_of(&row.get::<_, String>(1)?),
-                count: count(row, 2)?,
-                seq: Seq(count(row, 3)?),
+                op: queried_file_op(&row.get::<_, String>(1)?),
+                count: query_count(row, 2)?,
+                seq: Seq(query_count(row, 3)?),
                 turn: row.get::<_, Option<i64>>(4)?.map(|turn| TurnNumber(turn.unsigned_abs())),
                 agent: row.get(5)?,
                 at: Timestamp::from_millis(row.get(6)?),
@@ -342,7 +345,7 @@ impl HistoryIndex {
 
     /// The turn that an event of a lane belongs to, and its agent. `named` is the turn that the
     /// event itself names.
-    pub fn turn_at(
+    pub fn query_turn_at(
         &self,
         session: &str,
         lane: &str,
@@ -370,7 +373,7 @@ impl HistoryIndex {
     }
 
     /// The turns of a session, in order.
-    pub fn turns(&self, session: &str) -> Result<Vec<TurnEntry>, IndexError> {
+    pub fn query_turns(&self, session: &str) -> Result<Vec<TurnEntry>, IndexError> {
         let mut find = self.connection.prepare_cached(
             "SELECT turn, agent, role, t.status, started, ended, tool_calls, decision, reason
              FROM turns t JOIN sessions s ON s.row = t.session WHERE s.name = ?1 ORDER BY turn",
@@ -378,13 +381,13 @@ impl HistoryIndex {
         let turns = find.query_map([session], |row| {
             let role: String = row.get(2)?;
             Ok(TurnEntry {
-                turn: TurnNumber(count(row, 0)?),
+                turn: TurnNumber(query_count(row, 0)?),
                 agent: row.get(1)?,
                 role: if role == "arbiter" { TurnRole::Arbiter } else { TurnRole::Agent },
                 status: row.get(3)?,
                 started: Timestamp::from_millis(row.get(4)?),
                 ended: row.get::<_, Option<i64>>(5)?.map(Timestamp::from_millis),
-                tool_calls: count(row, 6)?,
+                tool_calls: query_count(row, 6)?,
                 decision: row.get(7)?,
                 reason: row.get(8)?,
             })
@@ -393,11 +396,11 @@ impl HistoryIndex {
     }
 }
 
-fn count(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
+fn query_count(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
     row.get::<_, i64>(column).map(i64::unsigned_abs)
 }
 
-fn op_of(name: &str) -> FileOp {
+fn queried_file_op(name: &str) -> FileOp {
     match name {
         "read" => FileOp::Read,
         "delete" => FileOp::Delete,
@@ -407,7 +410,7 @@ fn op_of(name: &str) -> FileOp {
 }
 
 /// The query's filters as SQL, with the values to bind.
-fn filter_of(query: &HistoryQuery, projects: &[String]) -> (String, Vec<Value>) {
+fn query_filter(query: &HistoryQuery, projects: &[String]) -> (String, Vec<Value>) {
     let mut parts: Vec<String> = Vec::new();
     let mut values = Vec::new();
     if !projects.is_empty() {

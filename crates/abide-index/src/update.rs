@@ -32,8 +32,8 @@ impl<'a> IndexUpdate<'a> {
             "INSERT OR REPLACE INTO open_turns (session, lane, first, turn) VALUES (?1, ?2, ?3, ?4)",
         )?;
         for (lane, first, turn) in &delta.open_turns {
-            let turn = turn.map(|turn| number(turn.0));
-            open.execute(params![row, lane, number(first.0), turn])?;
+            let turn = turn.map(|turn| update_number(turn.0));
+            open.execute(params![row, lane, update_number(first.0), turn])?;
         }
         for ((path, op), change) in &delta.files {
             self.file(row, path, *op, change)?;
@@ -193,7 +193,7 @@ impl<'a> IndexUpdate<'a> {
                     "UPDATE turns SET tool_calls = tool_calls + ?3
                      WHERE session = ?1 AND turn = ?2",
                 )?
-                .execute(params![session, turn, number(change.tool_calls)])?;
+                .execute(params![session, turn, update_number(change.tool_calls)])?;
         }
         Ok(())
     }
@@ -219,15 +219,15 @@ impl<'a> IndexUpdate<'a> {
                 path,
                 session,
                 op.as_str(),
-                number(change.count),
-                number(change.seq.0),
-                change.turn.map(|turn| number(turn.0)),
+                update_number(change.count),
+                update_number(change.seq.0),
+                change.turn.map(|turn| update_number(turn.0)),
                 change.at.as_millis()
             ])?;
         Ok(())
     }
 }
 
-fn number(count: u64) -> i64 {
+fn update_number(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }

@@ -14,9 +14,9 @@ use std::time::{Duration, SystemTime};
 
 use abide_model::{ObjectBatch, ObjectHash};
 
-use crate::pack::{DifferenceObject, PackBlock, PackRow, slice_of};
+use crate::pack::{DifferenceObject, PackBlock, PackRow, pack_slice};
 use crate::pack_index::PackIndex;
-use crate::packs::{FULL, HEADER, MAX_HASHED, has_header, next_block};
+use crate::packs::{FULL, HEADER, MAX_HASHED, has_pack_header, next_block};
 use crate::{
     Access, JournalError, LockMode, PackWriter, Packs, StorageFile, StorageLock, read_full,
 };
@@ -109,8 +109,8 @@ impl Packs {
         now: SystemTime,
         dry_run: bool,
     ) -> Result<CollectionSummary, JournalError> {
-        let packs = self.look(grace, now)?;
-        self.sweep(packs, live, WasteThreshold::Much, dry_run)
+        let packs = self.scan_to_collect(grace, now)?;
+        self.collect_packs(packs, live, WasteThreshold::Much, dry_run)
     }
 
     /// Removes every object that is not live from every pack, however little it is and however new.
@@ -123,18 +123,18 @@ impl Packs {
         self: &Arc<Self>,
         live: &HashSet<ObjectHash>,
     ) -> Result<CollectionSummary, JournalError> {
-        let packs = self.look(Duration::ZERO, SystemTime::UNIX_EPOCH)?;
-        self.sweep(packs, live, WasteThreshold::Any, false)
+        let packs = self.scan_to_collect(Duration::ZERO, SystemTime::UNIX_EPOCH)?;
+        self.collect_packs(packs, live, WasteThreshold::Any, false)
     }
 
     /// Every object that a pack claims to have.
     pub fn objects(&self) -> Result<HashSet<ObjectHash>, JournalError> {
-        let packs = self.look(Duration::ZERO, SystemTime::UNIX_EPOCH)?;
+        let packs = self.scan_to_collect(Duration::ZERO, SystemTime::UNIX_EPOCH)?;
         let rows = packs.iter().flat_map(|pack| &pack.blocks).flat_map(|(_, block)| &block.rows);
         Ok(rows.map(|row| row.hash).collect())
     }
 
-    fn sweep(
+    fn collect_packs(
         self: &Arc<Self>,
         packs: Vec<ScannedPack>,
         live: &HashSet<ObjectHash>,
@@ -142,7 +142,7 @@ impl Packs {
         dry_run: bool,
     ) -> Result<CollectionSummary, JournalError> {
         let needed = match waste {
-            WasteThreshold::Much => Some(with_bases(&packs, live)),
+            WasteThreshold::Much => Some(collect_with_bases(&packs, live)),
             WasteThreshold::Any => None,
         };
         let live = needed.as_ref().unwrap_or(live);
@@ -165,7 +165,7 @@ impl Packs {
                 }
             }
         }
-        let mut verdicts = verdicts(&packs, live, (&kept, &orphans), waste);
+        let mut verdicts = pack_verdicts(&packs, live, (&kept, &orphans), waste);
         let mut collected = CollectionSummary::default();
         // A live object in no readable block may be in an unreadable one.
         let lost = live.iter().any(|hash| !elected.copies.contains_key(hash));
@@ -183,8 +183,8 @@ impl Packs {
             return Ok(collected);
         }
         let orphaned = verdicts.iter().map(|verdict| verdict.orphaned).sum();
-        let batches = batches(packs, verdicts, &mut collected);
-        let swept = self.sweep_batches(batches, kept, (orphans, orphaned), &mut collected);
+        let batches = collect_batches(packs, verdicts, &mut collected);
+        let swept = self.collect_in_batches(batches, kept, (orphans, orphaned), &mut collected);
         // On failure too: some packs may be gone.
         let forgotten = self.forget();
         swept?;
@@ -206,7 +206,7 @@ impl Packs {
     }
 
     /// Is there space for what is written before anything is removed?
-    fn check_room(&self, needed: u64) -> Result<(), JournalError> {
+    fn check_room_to_collect(&self, needed: u64) -> Result<(), JournalError> {
         if needed == 0 {
             return Ok(());
         }
@@ -219,7 +219,7 @@ impl Packs {
     }
 
     /// Copies what is kept of each batch and removes its packs before the next batch needs space.
-    fn sweep_batches(
+    fn collect_in_batches(
         self: &Arc<Self>,
         batches: Vec<CollectionBatch>,
         mut kept: Copies,
@@ -229,7 +229,9 @@ impl Packs {
         let (mut before, mut written) = (0_u64, 0);
         for mut batch in batches {
             // All orphans are written with the first batch.
-            self.check_room(std::mem::take(&mut orphaned).saturating_add(staying(&batch)))?;
+            self.check_room_to_collect(
+                std::mem::take(&mut orphaned).saturating_add(rewritten_bytes(&batch)),
+            )?;
             let writer = PackWriter::beginning_a_pack(self.clone());
             let copied = self
                 .store_whole(&writer, std::mem::take(&mut orphans), &mut kept)
@@ -294,7 +296,11 @@ impl Packs {
         Ok(())
     }
 
-    fn look(&self, grace: Duration, now: SystemTime) -> Result<Vec<ScannedPack>, JournalError> {
+    fn scan_to_collect(
+        &self,
+        grace: Duration,
+        now: SystemTime,
+    ) -> Result<Vec<ScannedPack>, JournalError> {
         let mut packs = Vec::new();
         for number in self.numbers()? {
             let path = self.path(number);
@@ -304,7 +310,7 @@ impl Packs {
             let len = file.len().map_err(read)?;
             let modified = self.storage.modified(&path).map_err(read)?;
             let old = now.duration_since(modified).is_ok_and(|age| age >= grace);
-            let mut whole = has_header(&*file).map_err(read)?;
+            let mut whole = has_pack_header(&*file).map_err(read)?;
             let mut blocks = Vec::new();
             let mut at = HEADER.len() as u64;
             let mut budget = MAX_HASHED;
@@ -406,7 +412,7 @@ impl Packs {
                 let plain = block.unpack(&*pack.file, *offset, None).map_err(read)?;
                 let Some(plain) = plain else { return Ok(false) };
                 for (_, row) in rows {
-                    let Some(bytes) = slice_of(&plain, row) else { return Ok(false) };
+                    let Some(bytes) = pack_slice(&plain, row) else { return Ok(false) };
                     whole.add(row.hash, bytes)?;
                 }
             }
@@ -468,7 +474,7 @@ struct ElectedCopies {
 }
 
 /// The live objects and everything they are differences from.
-fn with_bases(packs: &[ScannedPack], live: &HashSet<ObjectHash>) -> HashSet<ObjectHash> {
+fn collect_with_bases(packs: &[ScannedPack], live: &HashSet<ObjectHash>) -> HashSet<ObjectHash> {
     let rows = packs.iter().flat_map(|pack| &pack.blocks).flat_map(|(_, block)| &block.rows);
     // If an object has several copies, the base of each.
     let mut bases: HashMap<ObjectHash, Vec<ObjectHash>> = HashMap::new();
@@ -490,20 +496,20 @@ fn with_bases(packs: &[ScannedPack], live: &HashSet<ObjectHash>) -> HashSet<Obje
 }
 
 /// The size of the packs that are rewritten.
-fn bytes_of(batch: &[(ScannedPack, PackVerdict)]) -> u64 {
+fn collected_bytes(batch: &[(ScannedPack, PackVerdict)]) -> u64 {
     let rewritten = batch.iter().filter(|(_, verdict)| verdict.fate == PackFate::IsRewritten);
     rewritten.map(|(pack, _)| pack.len).sum()
 }
 
 /// The approximate number of bytes rewritten.
-fn staying(batch: &[(ScannedPack, PackVerdict)]) -> u64 {
+fn rewritten_bytes(batch: &[(ScannedPack, PackVerdict)]) -> u64 {
     let rewritten = batch.iter().filter(|(_, verdict)| verdict.fate == PackFate::IsRewritten);
     rewritten.map(|(pack, verdict)| pack.len.saturating_sub(verdict.wasted)).sum()
 }
 
 /// The packs to remove, in batches of about one full pack each. Those with nothing to keep come
 /// first: they need no space and free some. Packs that stay are counted.
-fn batches(
+fn collect_batches(
     packs: Vec<ScannedPack>,
     verdicts: Vec<PackVerdict>,
     collected: &mut CollectionSummary,
@@ -518,7 +524,7 @@ fn batches(
     for (pack, verdict) in go {
         let fits = |batch: &&mut CollectionBatch| {
             let same = batch.last().is_some_and(|(_, last)| last.fate == verdict.fate);
-            same && bytes_of(batch) < FULL
+            same && collected_bytes(batch) < FULL
         };
         match batches.last_mut().filter(fits) {
             Some(batch) => batch.push((pack, verdict)),
@@ -528,7 +534,7 @@ fn batches(
     batches
 }
 
-fn verdicts(
+fn pack_verdicts(
     packs: &[ScannedPack],
     live: &HashSet<ObjectHash>,
     (kept, orphans): (&Copies, &Orphans),
@@ -765,7 +771,7 @@ mod tests {
         let batched = sizes.map(|sizes| {
             let packs = (1..).zip(sizes).map(|(number, len)| seen(number, len)).collect();
             let verdicts = fates.map(verdict).into();
-            let batches = batches(packs, verdicts, &mut CollectionSummary::default());
+            let batches = collect_batches(packs, verdicts, &mut CollectionSummary::default());
             let numbers = |batch: &CollectionBatch| -> Vec<u64> {
                 batch.iter().map(|(pack, _)| pack.number).collect()
             };

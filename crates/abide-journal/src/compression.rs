@@ -42,7 +42,7 @@ const WINDOW_LOG: u32 = 22;
 /// Differences are made of small objects, so a higher level costs little.
 const LIKE_LEVEL: i32 = 3;
 
-fn failed(code: usize) -> io::Error {
+fn compression_failure(code: usize) -> io::Error {
     io::Error::other(zstd_safe::get_error_name(code))
 }
 
@@ -117,13 +117,13 @@ pub(crate) fn decompress(
 pub(crate) fn compress_like(plain: &[u8], base: &[u8]) -> io::Result<Vec<u8>> {
     let mut context = zstd_safe::CCtx::create();
     let set = |context: &mut zstd_safe::CCtx<'_>, parameter| {
-        context.set_parameter(parameter).map_err(failed).map(|_| ())
+        context.set_parameter(parameter).map_err(compression_failure).map(|_| ())
     };
     set(&mut context, zstd_safe::CParameter::CompressionLevel(LIKE_LEVEL))?;
     set(&mut context, zstd_safe::CParameter::WindowLog(WINDOW_LOG))?;
-    context.ref_prefix(base).map_err(failed)?;
+    context.ref_prefix(base).map_err(compression_failure)?;
     let mut out = Vec::with_capacity(zstd_safe::compress_bound(plain.len()));
-    context.compress2(&mut out, plain).map_err(failed)?;
+    context.compress2(&mut out, plain).map_err(compression_failure)?;
     Ok(out)
 }
 

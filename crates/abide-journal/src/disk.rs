@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 use rustix::fs::FlockOperation;
 
-use crate::owner::ForeignDirectory;
+use crate::owner::OwnerDirectory;
 use crate::{Access, LockMode, Storage, StorageFile, StorageLock};
 
 /// The real file system. Directories are created with mode 0700, files with 0600. Both belong to
@@ -41,10 +41,10 @@ impl Storage for Disk {
         let mut options = OpenOptions::new();
         options.read(true).mode(0o600);
         let file = match access {
-            Access::Read => open_with(&mut options, path),
-            Access::Write => open_with(options.write(true), path),
-            Access::Create => open_or_make(options.write(true), path),
-            Access::CreateNew => make(options.write(true), path),
+            Access::Read => open_disk_file(&mut options, path),
+            Access::Write => open_disk_file(options.write(true), path),
+            Access::Create => open_or_make_disk_file(options.write(true), path),
+            Access::CreateNew => make_disk_file(options.write(true), path),
         };
         Ok(Arc::new(DiskFile(file?)))
     }
@@ -59,7 +59,7 @@ impl Storage for Disk {
     }
 
     fn make_dir(&self, dir: &Path) -> io::Result<()> {
-        let made = match ForeignDirectory::of(dir) {
+        let made = match OwnerDirectory::of(dir) {
             Some(theirs) => theirs.make_directory(),
             None => fs::DirBuilder::new().mode(0o700).create(dir),
         };
@@ -135,36 +135,36 @@ fn open_to_lock(path: &Path, mode: LockMode) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true);
     if mode == LockMode::Shared {
-        match open_with(&mut options, path) {
+        match open_disk_file(&mut options, path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             opened => return opened,
         }
     }
-    open_or_make(options.write(true).mode(0o600), path)
+    open_or_make_disk_file(options.write(true).mode(0o600), path)
 }
 
 /// Creates a file.
-fn make(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
-    match ForeignDirectory::of(path) {
+fn make_disk_file(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    match OwnerDirectory::of(path) {
         Some(theirs) => theirs.make(),
-        None => open_with(options.create_new(true), path),
+        None => open_disk_file(options.create_new(true), path),
     }
 }
 
 /// Opens a file, creating it if missing.
-fn open_or_make(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+fn open_or_make_disk_file(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     // Only what is created here may be given away.
-    if let Some(theirs) = ForeignDirectory::of(path) {
+    if let Some(theirs) = OwnerDirectory::of(path) {
         match theirs.make() {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             made => return made,
         }
     }
-    open_with(options.create(true).truncate(false), path)
+    open_disk_file(options.create(true).truncate(false), path)
 }
 
 /// Opens a file without following symlinks or waiting for a pipe.
-fn open_with(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+fn open_disk_file(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     match options.custom_flags(NO_FOLLOW | NO_WAIT).open(path) {
         // A file server has lent the file to a client and is recalling it.
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {

@@ -50,13 +50,13 @@ static PROCESS: LazyLock<WriterHolder> = LazyLock::new(|| {
         process: std::process::id(),
         program,
         host,
-        boot: boot(),
-        started: process::started(),
+        boot: boot_id(),
+        started: process::process_started(),
         ..WriterHolder::default()
     }
 });
 
-fn boot() -> Option<String> {
+fn boot_id() -> Option<String> {
     let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     Some(id.trim().to_owned()).filter(|id| !id.is_empty())
 }

@@ -39,7 +39,7 @@ struct SegmentHeaderWire<'a> {
 }
 
 /// Turns a JSON object into a line that ends with the sum of everything before it.
-pub(crate) fn summed(mut object: String) -> Vec<u8> {
+pub(crate) fn header_with_sum(mut object: String) -> Vec<u8> {
     object.pop();
     let sum = Sum::from_hash(&blake3::hash(object.as_bytes()));
     object.push_str(SUM_FIELD);
@@ -49,7 +49,7 @@ pub(crate) fn summed(mut object: String) -> Vec<u8> {
 }
 
 /// Does the sum at the end of such a line (without its line break) match the rest?
-pub(crate) fn has_right_sum(line: &[u8]) -> bool {
+pub(crate) fn header_has_right_sum(line: &[u8]) -> bool {
     let tail = SUM_FIELD.len() + Sum::WIDTH + 2;
     let parts = line.len().checked_sub(tail).and_then(|at| line.split_at_checked(at));
     parts.is_some_and(|(body, sum)| {
@@ -80,7 +80,7 @@ impl SegmentHeader {
             prev: std::str::from_utf8(self.prev.as_ascii()).unwrap_or_default(),
             key: None,
         };
-        summed(serde_json::to_string(&wire).unwrap_or_default())
+        header_with_sum(serde_json::to_string(&wire).unwrap_or_default())
     }
 
     /// [`SegmentHeader::read`] for a line of this segment. A header of another segment (a misplaced
@@ -97,7 +97,7 @@ impl SegmentHeader {
         struct HeaderVersionField {
             version: u64,
         }
-        if !has_right_sum(line) {
+        if !header_has_right_sum(line) {
             return Ok(None);
         }
         let Ok(HeaderVersionField { version }) = serde_json::from_slice(line) else {

@@ -21,12 +21,12 @@ const LINES: usize = 4096;
 pub type PreparedEvent = (Event, LineBody);
 
 /// Generates an unpredictable salt for each event.
-pub struct Salts {
+pub struct IntakeSalts {
     secret: [u8; 32],
     count: AtomicU64,
 }
 
-impl Salts {
+impl IntakeSalts {
     /// With a fresh random secret.
     #[must_use]
     pub fn new(env: &Environment) -> Self {
@@ -319,7 +319,7 @@ impl<S: StateSource> Intake<S> {
             // A rewind is alone in its batch, so nothing is staged yet. A rewind to the event right
             // before it leaves the state unchanged.
             let next = if self.opening.is_empty() { self.seq } else { self.seq.next() };
-            if rewind_beyond(&prepared.0, next, durable) {
+            if intake_rewind_beyond(&prepared.0, next, durable) {
                 return Ok(IntakeOutcome::Unwritten);
             }
             self.open(durable).map_err(stopped)?;
@@ -362,7 +362,7 @@ impl<S: StateSource> Intake<S> {
 
 /// Does a rewind go back to an event before `next` that is staged but not durable yet? The state
 /// there is read from storage.
-fn rewind_beyond(event: &Event, next: Seq, durable: Seq) -> bool {
+fn intake_rewind_beyond(event: &Event, next: Seq, durable: Seq) -> bool {
     if event.kind != Kind::SESSION_REWOUND {
         return false;
     }

@@ -16,7 +16,7 @@ use abide_model::{Fact, Seq, SessionId, SessionParent};
 use crate::{
     AcknowledgedEnd, Damage, DamageReason, JournalError, JournalLine, Link, RepairSplice, ScanEnd,
     ScannedPiece, Segment, SegmentForm, SegmentHeader, SegmentName, SegmentScan, Storage, Sum,
-    split,
+    split_scanned,
 };
 
 /// A position to start reading from.
@@ -208,7 +208,7 @@ impl Journal {
             let segment = self.open_segment(name)?;
             let mut session = None;
             SegmentScan::new(&segment).chunks(0, &mut |_, raw, _| {
-                split(raw, &segment, &mut |_, _, piece| match piece {
+                split_scanned(raw, &segment, &mut |_, _, piece| match piece {
                     ScannedPiece::Header(header) => {
                         session = Some(header.session);
                         // A later segment is started only if there are events before it.
@@ -248,13 +248,13 @@ impl Journal {
             }
             segment => segment?,
         };
-        let header = header_of(&segment)?;
+        let header = segment_header(&segment)?;
         if let Some(header) = &header
             && header.first == Seq::FIRST
         {
             return Ok(JournalOrigin { prev: Some(header.prev), ..JournalOrigin::PLAIN });
         }
-        let parent = parent_in(&segment)?;
+        let parent = journal_parent_in(&segment)?;
         let prev = header.as_ref().map(|header| header.prev);
         let first = header.map(|header| header.first);
         let first = first.or_else(|| parent.as_ref().map(|parent| parent.seq.next()));
@@ -271,7 +271,7 @@ impl Journal {
 
     /// The header of a segment, if readable.
     pub fn header(&self, number: u64) -> Result<Option<SegmentHeader>, JournalError> {
-        header_of(&self.open_segment(SegmentName { number, form: SegmentForm::Plain })?)
+        segment_header(&self.open_segment(SegmentName { number, form: SegmentForm::Plain })?)
     }
 
     /// Walks the journal from `start` and visits each item in order.
@@ -298,7 +298,7 @@ impl Journal {
         } else {
             (start.expected, start.sum)
         };
-        let mut walker = Walker {
+        let mut walker = JournalWalker {
             journal: self,
             names,
             expected,
@@ -347,7 +347,7 @@ impl Journal {
             return Ok(WalkStart::beginning());
         };
         let segment = self.open_segment(*name)?;
-        let offset = seek_in(&segment, seq)?;
+        let offset = seek_in_segment(&segment, seq)?;
         Ok(WalkStart { segment: name.number, offset, expected: None, sum: None })
     }
 }
@@ -357,7 +357,7 @@ const LONG_RUN: u64 = 256;
 /// Within this distance it is faster to read on than to search.
 const NEAR: u64 = 32 << 10;
 
-fn seek_in(segment: &Segment, seq: Seq) -> Result<u64, JournalError> {
+fn seek_in_segment(segment: &Segment, seq: Seq) -> Result<u64, JournalError> {
     if let Some(offset) = segment.seek(seq) {
         return Ok(offset);
     }
@@ -365,7 +365,7 @@ fn seek_in(segment: &Segment, seq: Seq) -> Result<u64, JournalError> {
     let mut high = segment.len()?;
     while high - low > NEAR {
         let middle = low.midpoint(high);
-        match first_line_after(segment, middle)? {
+        match first_journal_line_after(segment, middle)? {
             Some((offset, found)) if found <= seq && offset < high => low = offset,
             _ => high = middle,
         }
@@ -374,7 +374,10 @@ fn seek_in(segment: &Segment, seq: Seq) -> Result<u64, JournalError> {
 }
 
 /// The first good line that starts after `offset`, and its event.
-fn first_line_after(segment: &Segment, offset: u64) -> Result<Option<(u64, Seq)>, JournalError> {
+fn first_journal_line_after(
+    segment: &Segment,
+    offset: u64,
+) -> Result<Option<(u64, Seq)>, JournalError> {
     let mut found = None;
     let mut first = true;
     SegmentScan::new(segment).chunks(offset, &mut |at, raw, ended| {
@@ -391,7 +394,7 @@ fn first_line_after(segment: &Segment, offset: u64) -> Result<Option<(u64, Seq)>
     Ok(found)
 }
 
-fn header_of(segment: &Segment) -> Result<Option<SegmentHeader>, JournalError> {
+fn segment_header(segment: &Segment) -> Result<Option<SegmentHeader>, JournalError> {
     let mut bytes = [0; SegmentHeader::MAX];
     let read = segment.read_at(&mut bytes, 0)?;
     let start = bytes.get(..read).unwrap_or_default();
@@ -402,10 +405,10 @@ fn header_of(segment: &Segment) -> Result<Option<SegmentHeader>, JournalError> {
 }
 
 /// The parent named by the session's first event.
-fn parent_in(segment: &Segment) -> Result<Option<SessionParent>, JournalError> {
+fn journal_parent_in(segment: &Segment) -> Result<Option<SessionParent>, JournalError> {
     let mut parent = None;
     SegmentScan::new(segment).chunks(0, &mut |_, raw, _| {
-        split(raw, segment, &mut |_, _, piece| match piece {
+        split_scanned(raw, segment, &mut |_, _, piece| match piece {
             ScannedPiece::Line(line) => {
                 let fact = line.event().map(|event| event.fact());
                 if let Some(Ok(Fact::SessionCreated(created))) = fact {
@@ -422,10 +425,10 @@ fn parent_in(segment: &Segment) -> Result<Option<SessionParent>, JournalError> {
 }
 
 fn first_seq(segment: &Segment) -> Result<Option<Seq>, JournalError> {
-    if let Some(header) = header_of(segment)? {
+    if let Some(header) = segment_header(segment)? {
         return Ok(Some(header.first));
     }
-    Ok(first_line_after(segment, 0)?.map(|(_, seq)| seq))
+    Ok(first_journal_line_after(segment, 0)?.map(|(_, seq)| seq))
 }
 
 struct BadRegion {
@@ -436,7 +439,7 @@ struct BadRegion {
     reason: DamageReason,
 }
 
-struct Walker<'a, 'f> {
+struct JournalWalker<'a, 'f> {
     journal: &'a Journal,
     names: &'a [SegmentName],
     expected: Option<Seq>,
@@ -450,12 +453,12 @@ struct Walker<'a, 'f> {
     visit: &'a mut JournalVisitor<'f>,
 }
 
-impl Walker<'_, '_> {
+impl JournalWalker<'_, '_> {
     fn segment(&mut self, index: usize, segment: &Segment, from: u64) -> Result<(), JournalError> {
         let mut at_header = from == 0;
         let ended = SegmentScan::new(segment).chunks(from, &mut |offset, raw, ended| {
             let mut failed = None;
-            let flow = split(raw, segment, &mut |start, end, piece| {
+            let flow = split_scanned(raw, segment, &mut |start, end, piece| {
                 let place = offset + start as u64;
                 let bytes = (end - start) as u64;
                 let after = offset + end as u64 + u64::from(ended || end < raw.len());
@@ -762,7 +765,7 @@ impl Walker<'_, '_> {
                 }
             };
             let ended = SegmentScan::new(looked_at).chunks(from, &mut |_, raw, _| {
-                split(raw, looked_at, &mut |_, _, piece| look(piece))
+                split_scanned(raw, looked_at, &mut |_, _, piece| look(piece))
             })?;
             if ended == ScanEnd::Stopped {
                 return Ok(ScanEnd::Stopped);

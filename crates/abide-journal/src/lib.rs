@@ -52,7 +52,7 @@ pub use environment::{Environment, RandomSource};
 pub use error::JournalError;
 pub use header::{JOURNAL_VERSION, SegmentHeader};
 pub use intake::{
-    Intake, IntakeOutcome, OpeningTiming, PreparedEvent, Salts, StagedLines, StateSource,
+    Intake, IntakeOutcome, IntakeSalts, OpeningTiming, PreparedEvent, StagedLines, StateSource,
 };
 pub use journal::{Identity, Journal, JournalItem, JournalOrigin, WalkStart};
 pub use line::{JournalLine, LineBody, LineError, LineHead, LinePayload, MAX_LINE, ObjectRef};
@@ -60,7 +60,7 @@ pub use pack_writer::PackWriter;
 pub use packs::Packs;
 pub use process::{SessionProcesses, process_seen};
 pub use queue::{Commit, CommitQueue};
-pub use scan::{Damage, DamageReason, ScanEnd, ScannedPiece, SegmentScan, split};
+pub use scan::{Damage, DamageReason, ScanEnd, ScannedPiece, SegmentScan, split_scanned};
 pub use sealed::SealPlan;
 pub use segment::{Segment, SegmentForm, SegmentName};
 pub use slots::Slots;

@@ -131,7 +131,7 @@ impl LineBody {
         }
         bytes.extend_from_slice(b"\"data\":");
         bytes.extend_from_slice(data.as_bytes());
-        let digest = body_digest(&salt.0, &bytes);
+        let digest = line_body_digest(&salt.0, &bytes);
         Self { bytes, salt, digest, has_objects: !objects.is_empty() }
     }
 
@@ -169,9 +169,9 @@ impl<'a> JournalLine<'a> {
         let line = Self::parse(bytes).ok_or(LineError::Form)?;
         let digest = match line.body {
             LinePayload::Erased { digest } => digest,
-            LinePayload::Present { .. } => body_digest(line.salt, line.body_bytes),
+            LinePayload::Present { .. } => line_body_digest(line.salt, line.body_bytes),
         };
-        if line_sum(line.head, &digest, &line.prev) == line.sum {
+        if journal_line_sum(line.head, &digest, &line.prev) == line.sum {
             Ok(line)
         } else {
             Err(LineError::Sum)
@@ -262,7 +262,7 @@ impl<'a> JournalLine<'a> {
         let mut cursor = LineCursor { rest: self.head };
         let seq = Seq(cursor.after(b"{\"seq\":")?.number()?);
         let at = Timestamp::from_ascii(cursor.after(b",\"at\":\"")?.take(Timestamp::WIDTH)?)?;
-        let kind = Kind::new(text(cursor.after(b"\",\"kind\":\"")?.until_quote()?)?)?;
+        let kind = Kind::new(line_text(cursor.after(b"\",\"kind\":\"")?.until_quote()?)?)?;
         let mut head = LineHead {
             seq,
             at,
@@ -300,7 +300,9 @@ impl<'a> JournalLine<'a> {
         let head = self.head()?;
         let data = match self.body {
             LinePayload::Erased { .. } => None,
-            LinePayload::Present { data, .. } => Some(Payload::from_stored(text(data)?.into())),
+            LinePayload::Present { data, .. } => {
+                Some(Payload::from_stored(line_text(data)?.into()))
+            }
         };
         Some(Event {
             seq: head.seq,
@@ -336,10 +338,10 @@ impl<'a> JournalLine<'a> {
         prev: Link,
     ) -> Sum {
         let start = out.len();
-        write_head(out, event, lag);
-        let sum = line_sum(out.get(start..).unwrap_or_default(), &body.digest, &prev);
+        write_line_head(out, event, lag);
+        let sum = journal_line_sum(out.get(start..).unwrap_or_default(), &body.digest, &prev);
         out.extend_from_slice(&body.bytes);
-        write_trailer(out, body.salt, prev, sum);
+        write_line_trailer(out, body.salt, prev, sum);
         sum
     }
 
@@ -348,20 +350,20 @@ impl<'a> JournalLine<'a> {
     pub fn erased(&self) -> Vec<u8> {
         let digest = match self.body {
             LinePayload::Erased { digest } => digest,
-            LinePayload::Present { .. } => body_digest(self.salt, self.body_bytes),
+            LinePayload::Present { .. } => line_body_digest(self.salt, self.body_bytes),
         };
         let mut out = self.head.to_vec();
         out.extend_from_slice(b"\"erased\":\"");
         out.extend_from_slice(URL_SAFE_NO_PAD.encode(digest).as_bytes());
         out.push(b'"');
-        write_trailer(&mut out, Salt::ERASED, self.prev, self.sum);
+        write_line_trailer(&mut out, Salt::ERASED, self.prev, self.sum);
         out
     }
 }
 
-fn write_head(out: &mut Vec<u8>, event: &Event, lag: u64) {
+fn write_line_head(out: &mut Vec<u8>, event: &Event, lag: u64) {
     out.extend_from_slice(b"{\"seq\":");
-    write_number(out, event.seq.0);
+    write_line_number(out, event.seq.0);
     out.extend_from_slice(b",\"at\":\"");
     out.extend_from_slice(&event.at.to_ascii());
     out.extend_from_slice(b"\",\"kind\":\"");
@@ -369,11 +371,11 @@ fn write_head(out: &mut Vec<u8>, event: &Event, lag: u64) {
     out.push(b'"');
     if lag != 1 {
         out.extend_from_slice(b",\"lag\":");
-        write_number(out, lag);
+        write_line_number(out, lag);
     }
     if let Some(turn) = event.turn {
         out.extend_from_slice(b",\"turn\":");
-        write_number(out, turn.0);
+        write_line_number(out, turn.0);
     }
     let named = [
         (&b",\"task\":"[..], event.task.as_ref().map(TaskId::as_str)),
@@ -394,7 +396,7 @@ fn write_head(out: &mut Vec<u8>, event: &Event, lag: u64) {
     out.push(b',');
 }
 
-fn write_trailer(out: &mut Vec<u8>, salt: Salt, prev: Link, sum: Sum) {
+fn write_line_trailer(out: &mut Vec<u8>, salt: Salt, prev: Link, sum: Sum) {
     out.extend_from_slice(SUM_FIELD);
     out.extend_from_slice(&salt.0);
     out.push(b'.');
@@ -405,7 +407,7 @@ fn write_trailer(out: &mut Vec<u8>, salt: Salt, prev: Link, sum: Sum) {
     out.push(b'\n');
 }
 
-fn write_number(out: &mut Vec<u8>, number: u64) {
+fn write_line_number(out: &mut Vec<u8>, number: u64) {
     let mut digits = [b'0'; 20];
     let mut rest = number;
     let mut used = 0;
@@ -420,14 +422,14 @@ fn write_number(out: &mut Vec<u8>, number: u64) {
     out.extend_from_slice(digits.get(digits.len() - used..).unwrap_or_default());
 }
 
-fn body_digest(salt: &[u8], body: &[u8]) -> [u8; 32] {
+fn line_body_digest(salt: &[u8], body: &[u8]) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new();
     hasher.update(salt);
     hasher.update(body);
     *hasher.finalize().as_bytes()
 }
 
-fn line_sum(head: &[u8], digest: &[u8; 32], prev: &Link) -> Sum {
+fn journal_line_sum(head: &[u8], digest: &[u8; 32], prev: &Link) -> Sum {
     let mut hasher = blake3::Hasher::new();
     hasher.update(head);
     hasher.update(digest);
@@ -435,7 +437,7 @@ fn line_sum(head: &[u8], digest: &[u8; 32], prev: &Link) -> Sum {
     Sum::from_hash(&hasher.finalize())
 }
 
-fn text(bytes: &[u8]) -> Option<&str> {
+fn line_text(bytes: &[u8]) -> Option<&str> {
     std::str::from_utf8(bytes).ok()
 }
 
@@ -472,7 +474,7 @@ impl<'a> LineCursor<'a> {
         if taken.len() > 1 && taken.first() == Some(&b'0') {
             return None;
         }
-        text(taken)?.parse().ok()
+        line_text(taken)?.parse().ok()
     }
 
     /// Everything up to the next quote, which is consumed.

@@ -16,14 +16,14 @@ use rustix::fs::{Dir, Gid, Mode, OFlags, Uid};
 
 /// A directory of another user in which root creates something.
 #[derive(Debug)]
-pub(crate) struct ForeignDirectory<'a> {
+pub(crate) struct OwnerDirectory<'a> {
     directory: OwnedFd,
     user: Uid,
     group: Gid,
     name: &'a OsStr,
 }
 
-impl<'a> ForeignDirectory<'a> {
+impl<'a> OwnerDirectory<'a> {
     /// The parent directory of this path, symlinks followed. `None` if what is created there keeps
     /// its creator as owner.
     pub(crate) fn of(path: &'a Path) -> Option<Self> {
@@ -55,7 +55,7 @@ impl<'a> ForeignDirectory<'a> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let made = rustix::fs::openat(&self.directory, self.name, flags, Mode::empty());
         if let Ok(made) = made
-            && is_empty(&made)
+            && owned_directory_is_empty(&made)
         {
             self.give(&made);
         }
@@ -69,7 +69,7 @@ impl<'a> ForeignDirectory<'a> {
 }
 
 /// Is the directory empty?
-fn is_empty(directory: impl AsFd) -> bool {
+fn owned_directory_is_empty(directory: impl AsFd) -> bool {
     let is_own = |name: &[u8]| matches!(name, b"." | b"..");
     let names = Dir::read_from(directory);
     names.is_ok_and(|names| names.flatten().all(|entry| is_own(entry.file_name().to_bytes())))
@@ -93,7 +93,7 @@ mod tests {
         fs::create_dir(&theirs).unwrap();
         chown(&theirs, Some(1234), Some(4321)).unwrap();
         let [file, inner] = ["file", "inner"].map(|name| theirs.join(name));
-        let [to_file, to_inner] = [&file, &inner].map(|path| ForeignDirectory::of(path).unwrap());
+        let [to_file, to_inner] = [&file, &inner].map(|path| OwnerDirectory::of(path).unwrap());
         // Its owner puts another one in its place.
         fs::rename(&theirs, &moved).unwrap();
         fs::create_dir(&theirs).unwrap();
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(to_file.make().unwrap_err().kind(), io::ErrorKind::AlreadyExists);
         // A store may be behind a link. What is made there is its owner's, whoever made the link.
         symlink(&moved, &link).unwrap();
-        ForeignDirectory::of(&link.join("new")).unwrap().make().unwrap();
+        OwnerDirectory::of(&link.join("new")).unwrap().make().unwrap();
         assert_eq!(fs::symlink_metadata(moved.join("new")).unwrap().uid(), 1234);
     }
 }

@@ -83,11 +83,11 @@ pub(crate) struct PackBlock {
     pub(crate) rows: Vec<PackRow>,
 }
 
-fn codec_of(code: u8) -> Option<Codec> {
+fn pack_codec(code: u8) -> Option<Codec> {
     [Codec::None, Codec::Zstd, Codec::Gzip, Codec::Lz4].get(usize::from(code)).copied()
 }
 
-const fn code_of(codec: Codec) -> u8 {
+const fn pack_codec_number(codec: Codec) -> u8 {
     match codec {
         Codec::None => 0,
         Codec::Zstd => 1,
@@ -124,15 +124,15 @@ impl PackBlock {
     ) -> io::Result<Vec<u8>> {
         let compressed = compression::compress(plain, compression)?;
         let (code, stored) = match &compressed {
-            Some((codec, stored)) => (code_of(*codec), stored.as_slice()),
-            None => (code_of(Codec::None), plain),
+            Some((codec, stored)) => (pack_codec_number(*codec), stored.as_slice()),
+            None => (pack_codec_number(Codec::None), plain),
         };
         let mut table = Vec::with_capacity(rows.len() * ROW);
         for (hash, length) in rows {
             table.extend_from_slice(&hash.0);
             table.extend_from_slice(&length.to_le_bytes());
         }
-        write(code, rows.len(), plain.len() as u64, &table, stored)
+        write_pack_block(code, rows.len(), plain.len() as u64, &table, stored)
     }
 
     /// Writes a block of objects that are each compressed by themselves.
@@ -150,7 +150,7 @@ impl PackBlock {
             stored.extend_from_slice(&object.stored);
             plain += object.length;
         }
-        write(LIKE, objects.len(), plain, &table, &stored)
+        write_pack_block(LIKE, objects.len(), plain, &table, &stored)
     }
 
     /// Reads the head and the table of the block at `offset`. `None` if there is none.
@@ -159,7 +159,7 @@ impl PackBlock {
         let mut first = [0; HEAD + 16 * LIKE_ROW];
         let got = read_full(file, &mut first, offset)?;
         let Some(head) = first.get(..HEAD).filter(|_| got >= HEAD) else { return Ok(None) };
-        let Some((code, count, plain, stored, check)) = parse_head(head) else {
+        let Some((code, count, plain, stored, check)) = parse_pack_head(head) else {
             return Ok(None);
         };
         let size = if code == LIKE { LIKE_ROW } else { ROW };
@@ -178,7 +178,7 @@ impl PackBlock {
                 &long
             }
         };
-        let rows = parse_rows(bytes, code, plain, stored);
+        let rows = parse_pack_rows(bytes, code, plain, stored);
         Ok(rows.map(|rows| Self { code, plain, stored, check, rows }))
     }
 
@@ -203,7 +203,7 @@ impl PackBlock {
         offset: u64,
         last: Option<&PackRow>,
     ) -> io::Result<Option<Vec<u8>>> {
-        let Some(codec) = codec_of(self.code) else { return Ok(None) };
+        let Some(codec) = pack_codec(self.code) else { return Ok(None) };
         let at = offset + self.size() - self.stored;
         let mut stored = vec![0; usize::try_from(self.stored).unwrap_or(0)];
         let read = read_full(file, &mut stored, at)?;
@@ -229,20 +229,30 @@ impl PackBlock {
 }
 
 /// The bytes of an object, from the plain bytes of its block; `None` if they do not match its hash.
-pub(crate) fn slice_of<'a>(plain: &'a [u8], row: &PackRow) -> Option<&'a [u8]> {
+pub(crate) fn pack_slice<'a>(plain: &'a [u8], row: &PackRow) -> Option<&'a [u8]> {
     let start = usize::try_from(row.start).ok()?;
     let end = usize::try_from(row.start.checked_add(row.length)?).ok()?;
     plain.get(start..end).filter(|bytes| ObjectHash::of(bytes) == row.hash)
 }
 
 /// Restores an object that is compressed by itself from its stored bytes and its base.
-pub(crate) fn unpack_like(stored: &[u8], base: Option<&[u8]>, row: &PackRow) -> Option<Vec<u8>> {
+pub(crate) fn unpack_pack_like(
+    stored: &[u8],
+    base: Option<&[u8]>,
+    row: &PackRow,
+) -> Option<Vec<u8>> {
     let whole = usize::try_from(row.length).ok()?;
     let bytes = compression::decompress_like(stored, base.unwrap_or_default(), whole)?;
     (ObjectHash::of(&bytes) == row.hash).then_some(bytes)
 }
 
-fn write(code: u8, count: usize, plain: u64, table: &[u8], stored: &[u8]) -> io::Result<Vec<u8>> {
+fn write_pack_block(
+    code: u8,
+    count: usize,
+    plain: u64,
+    table: &[u8],
+    stored: &[u8],
+) -> io::Result<Vec<u8>> {
     let count = u32::try_from(count).unwrap_or(u32::MAX);
     if count > MAX_COUNT || plain > MAX_PLAIN || stored.len() as u64 > MAX_PLAIN {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, "a block of objects is too large"));
@@ -263,7 +273,7 @@ fn write(code: u8, count: usize, plain: u64, table: &[u8], stored: &[u8]) -> io:
     Ok(out)
 }
 
-fn parse_head(head: &[u8]) -> Option<(u8, u32, u64, u64, [u8; CHECK])> {
+fn parse_pack_head(head: &[u8]) -> Option<(u8, u32, u64, u64, [u8; CHECK])> {
     let rest = head.strip_prefix(MAGIC)?;
     let (codec, rest) = rest.split_at_checked(4)?;
     let code = match codec {
@@ -281,7 +291,7 @@ fn parse_head(head: &[u8]) -> Option<(u8, u32, u64, u64, [u8; CHECK])> {
 }
 
 /// Parses the rows of a table; `None` if their lengths do not add up.
-fn parse_rows(table: &[u8], code: u8, plain: u64, stored: u64) -> Option<Vec<PackRow>> {
+fn parse_pack_rows(table: &[u8], code: u8, plain: u64, stored: u64) -> Option<Vec<PackRow>> {
     let size = if code == LIKE { LIKE_ROW } else { ROW };
     let mut rows = Vec::with_capacity(table.len() / size);
     let (mut lengths, mut stored_lengths) = (0_u64, 0_u64);
@@ -289,7 +299,7 @@ fn parse_rows(table: &[u8], code: u8, plain: u64, stored: u64) -> Option<Vec<Pac
         let (hash, rest) = row.split_at_checked(32)?;
         let (length, rest) = rest.split_at_checked(8)?;
         let length = u64::from_le_bytes(length.try_into().ok()?);
-        let like = if code == LIKE { Some(parse_like(rest)?) } else { None };
+        let like = if code == LIKE { Some(parse_pack_like(rest)?) } else { None };
         let start = if code == LIKE { stored_lengths } else { lengths };
         rows.push(PackRow { hash: ObjectHash(hash.try_into().ok()?), length, start, like });
         lengths = lengths.checked_add(length)?;
@@ -299,7 +309,7 @@ fn parse_rows(table: &[u8], code: u8, plain: u64, stored: u64) -> Option<Vec<Pac
     fits.then_some(rows)
 }
 
-fn parse_like(rest: &[u8]) -> Option<DifferenceFields> {
+fn parse_pack_like(rest: &[u8]) -> Option<DifferenceFields> {
     let (base, rest) = rest.split_at_checked(32)?;
     let (depth, stored) = rest.split_at_checked(4)?;
     let base: [u8; 32] = base.try_into().ok()?;

@@ -38,11 +38,11 @@ pub(crate) struct PackIndex {
     count: u64,
 }
 
-fn path_of(pack: &Path) -> PathBuf {
+fn pack_index_path(pack: &Path) -> PathBuf {
     pack.with_extension("idx")
 }
 
-fn check(head: &[u8]) -> [u8; 16] {
+fn pack_index_check(head: &[u8]) -> [u8; 16] {
     let hash = blake3::hash(head);
     let mut check = [0; 16];
     check.copy_from_slice(hash.as_bytes().split_at(16).0);
@@ -52,13 +52,13 @@ fn check(head: &[u8]) -> [u8; 16] {
 impl PackIndex {
     /// Opens the index of a pack of `len` bytes. `None` if there is no valid one.
     pub(crate) fn open(storage: &dyn Storage, pack: &Path, len: u64) -> Option<Self> {
-        let file = storage.open(&path_of(pack), Access::Read).ok()?;
+        let file = storage.open(&pack_index_path(pack), Access::Read).ok()?;
         let mut head = [0; HEAD];
         if read_full(&*file, &mut head, 0).ok()? < HEAD {
             return None;
         }
         let (fields, sum) = head.split_at(HEAD - 16);
-        let rest = fields.strip_prefix(MAGIC).filter(|_| check(fields) == sum)?;
+        let rest = fields.strip_prefix(MAGIC).filter(|_| pack_index_check(fields) == sum)?;
         let (reach, count) = rest.split_at(8);
         let reach = u64::from_le_bytes(reach.try_into().ok()?);
         let count = u64::from_le_bytes(count.try_into().ok()?);
@@ -72,7 +72,7 @@ impl PackIndex {
     pub(crate) fn find(&self, hash: &ObjectHash) -> io::Result<Option<BlockSlot>> {
         let (mut low, mut high) = (0_u64, self.count);
         let mut rows = vec![0; usize::try_from(WINDOW).unwrap_or(0) * ROW];
-        let mut guess = expected(hash, self.count);
+        let mut guess = expected_index_row(hash, self.count);
         while low < high {
             let start = guess.saturating_sub(WINDOW / 2).clamp(low, high);
             let start = start.min(high.saturating_sub(WINDOW).max(low));
@@ -87,7 +87,7 @@ impl PackIndex {
             } else if hash.0.as_slice() > name(count - 1) {
                 low = start + count as u64;
             } else {
-                return Ok(search(window, hash).filter(|at| at.offset < self.reach));
+                return Ok(search_pack_index(window, hash).filter(|at| at.offset < self.reach));
             }
             guess = low + (high - low) / 2;
         }
@@ -100,7 +100,7 @@ impl PackIndex {
         if read_full(&*self.file, &mut bytes, HEAD as u64)? < bytes.len() {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        let rows = bytes.chunks_exact(ROW).filter_map(parse);
+        let rows = bytes.chunks_exact(ROW).filter_map(parse_pack_index_row);
         Ok(rows.filter(|(_, at)| at.offset < self.reach).collect())
     }
 
@@ -118,7 +118,7 @@ impl PackIndex {
         bytes.extend_from_slice(MAGIC);
         bytes.extend_from_slice(&reach.to_le_bytes());
         bytes.extend_from_slice(&(rows.len() as u64).to_le_bytes());
-        let check = check(&bytes);
+        let check = pack_index_check(&bytes);
         bytes.extend_from_slice(&check);
         for (hash, at) in &rows {
             bytes.extend_from_slice(&hash.0);
@@ -131,12 +131,12 @@ impl PackIndex {
         file.truncate(bytes.len() as u64)?;
         // A name for bytes that never reached the disk would hide the pack's objects.
         file.sync()?;
-        storage.rename(&temporary, &path_of(pack))
+        storage.rename(&temporary, &pack_index_path(pack))
     }
 
     /// Removes the index of a pack.
     pub(crate) fn remove(storage: &dyn Storage, pack: &Path) -> io::Result<()> {
-        match storage.remove(&path_of(pack)) {
+        match storage.remove(&pack_index_path(pack)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             removed => removed,
         }
@@ -144,14 +144,14 @@ impl PackIndex {
 }
 
 /// Where this hash should be among `count` evenly spread ones.
-fn expected(hash: &ObjectHash, count: u64) -> u64 {
+fn expected_index_row(hash: &ObjectHash, count: u64) -> u64 {
     let mut first = [0; 8];
     first.copy_from_slice(hash.0.split_at(8).0);
     let part = u128::from(u64::from_be_bytes(first)) * u128::from(count);
     u64::try_from(part >> 64).unwrap_or(0)
 }
 
-fn search(window: &[u8], hash: &ObjectHash) -> Option<BlockSlot> {
+fn search_pack_index(window: &[u8], hash: &ObjectHash) -> Option<BlockSlot> {
     let (mut low, mut high) = (0, window.len() / ROW);
     while low < high {
         let middle = low + (high - low) / 2;
@@ -159,13 +159,13 @@ fn search(window: &[u8], hash: &ObjectHash) -> Option<BlockSlot> {
         match row.get(..32)?.cmp(&hash.0) {
             std::cmp::Ordering::Less => low = middle + 1,
             std::cmp::Ordering::Greater => high = middle,
-            std::cmp::Ordering::Equal => return parse(row).map(|(_, at)| at),
+            std::cmp::Ordering::Equal => return parse_pack_index_row(row).map(|(_, at)| at),
         }
     }
     None
 }
 
-fn parse(row: &[u8]) -> Option<(ObjectHash, BlockSlot)> {
+fn parse_pack_index_row(row: &[u8]) -> Option<(ObjectHash, BlockSlot)> {
     let (hash, rest) = row.split_at_checked(32)?;
     let (offset, index) = rest.split_at_checked(8)?;
     let at = BlockSlot {
@@ -206,7 +206,7 @@ mod tests {
         }
         // Of a pack that is shorter than it says, or damaged: none.
         assert!(PackIndex::open(&Disk, &pack, 199_999).is_none());
-        let path = path_of(&pack);
+        let path = pack_index_path(&pack);
         let mut bytes = std::fs::read(&path).unwrap();
         bytes[17] ^= 1;
         std::fs::write(&path, &bytes).unwrap();

@@ -215,7 +215,7 @@ impl PackWriter {
             .storage
             .open(&path, Access::Write)
             .map_err(JournalError::io("open", &path))?;
-        rewrite(&*file, place.offset, place.offset + block.size())
+        rewrite_pack_range(&*file, place.offset, place.offset + block.size())
             .map_err(JournalError::io("write", &path))
     }
 
@@ -540,7 +540,7 @@ impl PackWriter {
         if !whole || walked != end || end >= FULL || end - reach > MAX_BEHIND {
             return Ok(None);
         }
-        rewrite(&*file, reach, end).map_err(JournalError::io("write", &path))?;
+        rewrite_pack_range(&*file, reach, end).map_err(JournalError::io("write", &path))?;
         let from = reach.max(HEADER.len() as u64);
         Ok(Some((OpenPack { number, path, file, end, blocks, _lock: lock }, from)))
     }
@@ -552,7 +552,7 @@ impl PackWriter {
 }
 
 /// Rewrites a range of bytes in place.
-fn rewrite(file: &dyn StorageFile, from: u64, to: u64) -> io::Result<()> {
+fn rewrite_pack_range(file: &dyn StorageFile, from: u64, to: u64) -> io::Result<()> {
     let mut at = from;
     while at < to {
         let left = usize::try_from(to - at).unwrap_or(usize::MAX);

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use abide_model::{ObjectHash, ObjectReceiver};
 
 use crate::compression::Compression;
-use crate::pack::{PackBlock, slice_of, unpack_like};
+use crate::pack::{PackBlock, pack_slice, unpack_pack_like};
 use crate::pack_index::{BlockSlot, PackIndex};
 use crate::{Access, JournalError, Storage, StorageFile, read_full};
 
@@ -140,7 +140,7 @@ impl Packs {
             Err(error) => return Err(JournalError::io("list", &self.dir)(error)),
         };
         let mut numbers: Vec<u64> =
-            names.iter().filter_map(|name| number_of(name, ".pack")).collect();
+            names.iter().filter_map(|name| pack_number(name, ".pack")).collect();
         numbers.sort_unstable();
         Ok(numbers)
     }
@@ -149,7 +149,7 @@ impl Packs {
     pub(crate) fn next_number(&self) -> Result<u64, JournalError> {
         let names = self.storage.list(&self.dir).map_err(JournalError::io("list", &self.dir))?;
         let used = names.iter().filter_map(|name| {
-            [".pack", ".idx", ".lock"].iter().find_map(|end| number_of(name, end))
+            [".pack", ".idx", ".lock"].iter().find_map(|end| pack_number(name, end))
         });
         Ok(used.max().unwrap_or(0) + 1)
     }
@@ -221,7 +221,7 @@ impl Packs {
             let file =
                 self.storage.open(&path, Access::Read).map_err(JournalError::io("open", &path))?;
             let len = file.len().map_err(read)?;
-            let whole = has_header(&*file).map_err(read)?;
+            let whole = has_pack_header(&*file).map_err(read)?;
             let found = PackIndex::open(&*self.storage, &path, len);
             let end = found.as_ref().map_or(HEADER.len() as u64, |index| index.reach);
             let behind = HashMap::new();
@@ -326,7 +326,7 @@ impl Packs {
         let key = (place.pack, place.offset);
         let wanted = |unpacked: &UnpackedBlock| {
             let row = unpacked.0.rows.get(place.index as usize).filter(|row| row.hash == hash)?;
-            slice_of(&unpacked.1, row).map(<[u8]>::to_vec)
+            pack_slice(&unpacked.1, row).map(<[u8]>::to_vec)
         };
         let kept = {
             let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -354,7 +354,7 @@ impl Packs {
                 },
                 None => None,
             };
-            return Ok(unpack_like(&stored, base.as_deref(), row));
+            return Ok(unpack_pack_like(&stored, base.as_deref(), row));
         }
         let small = usize::try_from(block.plain()).is_ok_and(|plain| plain <= KEPT_BYTES);
         let last = if small { None } else { Some(*row) };
@@ -407,7 +407,7 @@ impl Packs {
             for (place, wanted) in group {
                 let bytes = found.as_ref().zip(plain.as_ref()).and_then(|((_, block), plain)| {
                     let row = block.rows.get((*place)?.index as usize)?;
-                    slice_of(plain, row).filter(|_| hashes.get(*wanted) == Some(&row.hash))
+                    pack_slice(plain, row).filter(|_| hashes.get(*wanted) == Some(&row.hash))
                 });
                 let flow = match bytes {
                     Some(bytes) => each(*wanted, Some(bytes)),
@@ -448,7 +448,7 @@ impl Packs {
             let file =
                 self.storage.open(&path, Access::Read).map_err(JournalError::io("open", &path))?;
             let read = |error| JournalError::io("read", &path)(error);
-            if !has_header(&*file).map_err(read)? {
+            if !has_pack_header(&*file).map_err(read)? {
                 findings.push((path.clone(), 0, "unreadable pack header".to_owned()));
                 continue;
             }
@@ -481,7 +481,7 @@ impl Packs {
 }
 
 /// Parses the number in a file name with this ending.
-pub(crate) fn number_of(name: &str, end: &str) -> Option<u64> {
+pub(crate) fn pack_number(name: &str, end: &str) -> Option<u64> {
     let number: u64 = name.strip_suffix(end)?.parse().ok()?;
     (number < MAX_NUMBER && *name == format!("{number:08}{end}")).then_some(number)
 }
@@ -544,7 +544,7 @@ pub(crate) fn next_block(
     Ok(None)
 }
 
-pub(crate) fn has_header(file: &dyn StorageFile) -> io::Result<bool> {
+pub(crate) fn has_pack_header(file: &dyn StorageFile) -> io::Result<bool> {
     let mut header = [0; HEADER.len()];
     Ok(read_full(file, &mut header, 0)? == HEADER.len() && header == *HEADER)
 }

@@ -18,14 +18,14 @@ const ANCESTORS: usize = 1024;
 
 /// The relevant fields of `/proc/PID/stat`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Stat {
+struct ProcessStat {
     program: String,
     state: char,
     parent: u32,
     started: u64,
 }
 
-impl Stat {
+impl ProcessStat {
     /// The program name is in parentheses and may hold any character.
     fn parse(stat: &str) -> Option<Self> {
         let (before, rest) = stat.rsplit_once(") ")?;
@@ -49,8 +49,8 @@ impl Stat {
 }
 
 /// When this process started, in clock ticks after boot.
-pub(crate) fn started() -> Option<u64> {
-    Stat::read(std::process::id()).map(|stat| stat.started)
+pub(crate) fn process_started() -> Option<u64> {
+    ProcessStat::read(std::process::id()).map(|stat| stat.started)
 }
 
 /// The observed state of a process that started at `started`, if that is known.
@@ -59,7 +59,7 @@ pub fn process_seen(process: u32, started: Option<u64>) -> ProcessObservation {
     let Some(pid) = i32::try_from(process).ok().and_then(Pid::from_raw) else {
         return ProcessObservation::Unknown;
     };
-    match Stat::read(process) {
+    match ProcessStat::read(process) {
         Some(stat) if started.is_some_and(|started| started != stat.started) => {
             ProcessObservation::Another
         }
@@ -84,7 +84,7 @@ impl SessionProcesses {
     /// Scans all processes, skipping those that cannot be read.
     #[must_use]
     pub fn scan() -> Self {
-        let above = ancestors(std::process::id());
+        let above = process_ancestors(std::process::id());
         let mut found = BTreeMap::new();
         for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
             let Some(process) = entry.file_name().to_str().and_then(|name| name.parse().ok())
@@ -94,8 +94,8 @@ impl SessionProcesses {
             if above.contains(&process) {
                 continue;
             }
-            let said = said_session(entry.path());
-            if let (Some(said), Some(stat)) = (said, Stat::read(process))
+            let said = process_said_session(entry.path());
+            if let (Some(said), Some(stat)) = (said, ProcessStat::read(process))
                 && !stat.is_gone()
             {
                 found.insert(process, (said, stat.program));
@@ -107,7 +107,7 @@ impl SessionProcesses {
     /// The processes of this session.
     #[must_use]
     pub fn of(&self, session: SessionId, key: Option<&str>) -> Vec<OrphanProcess> {
-        let fits = self.0.iter().filter(|(_, (said, _))| means(said, session, key));
+        let fits = self.0.iter().filter(|(_, (said, _))| process_means_session(said, session, key));
         fits.map(|(process, (_, program))| OrphanProcess {
             process: *process,
             program: program.clone(),
@@ -116,11 +116,11 @@ impl SessionProcesses {
     }
 }
 
-fn ancestors(of: u32) -> HashSet<u32> {
+fn process_ancestors(of: u32) -> HashSet<u32> {
     let mut above = HashSet::from([of]);
     let mut next = of;
     for _ in 0..ANCESTORS {
-        match Stat::read(next) {
+        match ProcessStat::read(next) {
             Some(stat) if stat.parent > 0 && above.insert(stat.parent) => next = stat.parent,
             _ => break,
         }
@@ -129,7 +129,7 @@ fn ancestors(of: u32) -> HashSet<u32> {
 }
 
 /// The session named in the environment of a process of this user.
-fn said_session(process: PathBuf) -> Option<String> {
+fn process_said_session(process: PathBuf) -> Option<String> {
     if std::fs::metadata(&process).ok()?.uid() != getuid().as_raw() {
         return None;
     }
@@ -144,7 +144,7 @@ fn said_session(process: PathBuf) -> Option<String> {
 
 /// Does the text mean this session: its id, a prefix of it at least as long as a short id, or its
 /// key?
-fn means(said: &str, session: SessionId, key: Option<&str>) -> bool {
+fn process_means_session(said: &str, session: SessionId, key: Option<&str>) -> bool {
     let lower = said.to_ascii_lowercase();
     let begins = session.to_string().starts_with(&lower) || session.short(12).starts_with(&lower);
     (lower.len() >= SessionId::SHORT && begins) || key == Some(said)
@@ -157,11 +157,11 @@ mod tests {
     #[test]
     fn a_name_with_brackets_and_blanks_does_not_mislead() {
         let stat = "7 (a) b) (c) T 3 7 7 0 -1 4194560 1 0 0 0 11 22 0 0 20 0 1 0 99 1000 55 0";
-        let stat = Stat::parse(stat).unwrap();
+        let stat = ProcessStat::parse(stat).unwrap();
         assert_eq!((stat.state, stat.parent, stat.started), ('T', 3, 99));
         assert_eq!(stat.program, "a) b) (c");
         for bad in ["", "7 (a", "7 (a) S", "7 (a) S 3 7 7 0"] {
-            assert_eq!(Stat::parse(bad), None, "{bad}");
+            assert_eq!(ProcessStat::parse(bad), None, "{bad}");
         }
     }
 
@@ -170,26 +170,26 @@ mod tests {
         let id: SessionId = "0199a3c5-0000-7000-8000-00deadbeef12".parse().unwrap();
         let (whole, short) = (id.to_string(), id.short(SessionId::SHORT));
         for said in [whole.as_str(), &whole.to_uppercase(), short.as_str(), &id.short(12), "k/1"] {
-            assert!(means(said, id, Some("k/1")), "{said}");
+            assert!(process_means_session(said, id, Some("k/1")), "{said}");
         }
         for said in ["0", &short[..5], "k/2", "latest"] {
-            assert!(!means(said, id, Some("k/1")), "{said}");
+            assert!(!process_means_session(said, id, Some("k/1")), "{said}");
         }
     }
 
     #[cfg(target_os = "linux")]
     #[test]
     fn a_process_is_seen_as_it_is() {
-        assert_eq!(process_seen(std::process::id(), started()), ProcessObservation::Lives);
+        assert_eq!(process_seen(std::process::id(), process_started()), ProcessObservation::Lives);
         assert_eq!(process_seen(std::process::id(), Some(1)), ProcessObservation::Another);
         assert_eq!(process_seen(std::process::id(), None), ProcessObservation::Lives);
         assert_eq!(process_seen(0, None), ProcessObservation::Unknown);
         let mut child = std::process::Command::new("sleep").arg("30").spawn().unwrap();
-        let began = Stat::read(child.id()).map(|stat| stat.started);
+        let began = ProcessStat::read(child.id()).map(|stat| stat.started);
         assert_eq!(process_seen(child.id(), began), ProcessObservation::Lives);
         child.kill().unwrap();
         // Until it is fetched it has a number still.
-        while Stat::read(child.id()).is_some_and(|stat| stat.state != 'Z') {
+        while ProcessStat::read(child.id()).is_some_and(|stat| stat.state != 'Z') {
             std::thread::yield_now();
         }
         assert_eq!(process_seen(child.id(), began), ProcessObservation::Gone);
@@ -218,6 +218,6 @@ mod tests {
         child.wait().unwrap();
         assert_eq!(found, [OrphanProcess { process: child.id(), program: "sleep".to_owned() }]);
         assert_eq!(SessionProcesses::scan().of(id, None), []);
-        assert!(ancestors(std::process::id()).len() > 1);
+        assert!(process_ancestors(std::process::id()).len() > 1);
     }
 }

@@ -270,7 +270,7 @@ impl<C: Commit> CommitQueue<C> {
         }
         let this = self.this.clone();
         let thread = thread::Builder::new().name("abide-commit".to_owned());
-        if thread.spawn(move || commit_for_pollers(&this)).is_ok() {
+        if thread.spawn(move || commit_queue_for_pollers(&this)).is_ok() {
             inner.has_thread = true;
             return Poll::Pending;
         }
@@ -394,7 +394,7 @@ impl<C: Commit> Acknowledger for CommitQueue<C> {
 }
 
 /// Commits while somebody polls; ends with the queue.
-fn commit_for_pollers<C: Commit>(queue: &Weak<CommitQueue<C>>) {
+fn commit_queue_for_pollers<C: Commit>(queue: &Weak<CommitQueue<C>>) {
     while let Some(queue) = queue.upgrade() {
         let mut inner = queue.lock();
         if inner.closed {

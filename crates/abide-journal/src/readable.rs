@@ -34,7 +34,7 @@ impl Packs {
         let block_of = |(place, _): &(ObjectLocation, usize)| (place.pack, place.offset);
         for group in order.chunk_by(|a, b| block_of(a) == block_of(b)) {
             let Some((first, _)) = group.first() else { continue };
-            let Some((_, block)) = self.whole_block(*first)? else { continue };
+            let Some((_, block)) = self.readable_block(*first)? else { continue };
             for (place, at) in group {
                 let row = block.rows.get(place.index as usize);
                 let row = row.filter(|row| hashes.get(*at) == Some(&row.hash));
@@ -60,7 +60,7 @@ impl Packs {
     }
 
     /// The block at a place, if its checksum matches.
-    fn whole_block(&self, place: ObjectLocation) -> Result<Option<OpenBlock>, JournalError> {
+    fn readable_block(&self, place: ObjectLocation) -> Result<Option<OpenBlock>, JournalError> {
         let Some((file, block)) = self.block(place)? else { return Ok(None) };
         let key = (place.pack, place.offset);
         let checked = || self.checked.lock().unwrap_or_else(PoisonError::into_inner);

@@ -43,6 +43,6 @@ impl Packs {
     #[must_use]
     pub fn number_of(path: &std::path::Path) -> Option<u64> {
         let name = path.file_name()?.to_str()?;
-        crate::packs::number_of(name, ".pack")
+        crate::packs::pack_number(name, ".pack")
     }
 }

@@ -81,7 +81,7 @@ const TRIES: usize = 64;
 
 /// Splits a chunk into pieces. Nearly always it is one line. Where a line break was damaged, a
 /// chunk holds two lines, and both are recovered.
-pub fn split<'a>(
+pub fn split_scanned<'a>(
     raw: &'a [u8],
     segment: &Segment,
     found: &mut dyn FnMut(usize, usize, ScannedPiece<'a>) -> ControlFlow<()>,

@@ -51,7 +51,7 @@ impl Slots {
         let generation = self.generation + 1;
         let [even, odd] = &self.paths;
         let path = if generation.is_multiple_of(2) { even } else { odd };
-        let mut bytes = head(generation, content).into_bytes();
+        let mut bytes = slot_head(generation, content).into_bytes();
         bytes.extend_from_slice(content);
         let file = storage.open(path, Access::Create).map_err(JournalError::io("open", path))?;
         write_full(&*file, &bytes, 0).map_err(JournalError::io("write", path))?;
@@ -60,7 +60,7 @@ impl Slots {
     }
 }
 
-fn head(generation: u64, content: &[u8]) -> String {
+fn slot_head(generation: u64, content: &[u8]) -> String {
     let mut hasher = blake3::Hasher::new();
     hasher.update(&generation.to_le_bytes());
     hasher.update(content);
@@ -81,7 +81,7 @@ fn read_slot(storage: &dyn Storage, path: &Path) -> Option<(u64, Vec<u8>)> {
     // No generation follows the last one, so a file that claims more could never be replaced.
     let generation = Some(generation).filter(|generation| *generation <= LAST)?;
     let content = bytes.get(HEAD..HEAD.checked_add(size)?)?;
-    (head(generation, content) == text).then(|| (generation, content.to_vec()))
+    (slot_head(generation, content) == text).then(|| (generation, content.to_vec()))
 }
 
 #[cfg(test)]
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn the_last_generation_is_replaced() {
         let dir = tempfile::tempdir().unwrap();
-        let last = [head(LAST, b"last").as_bytes(), b"last"].concat();
+        let last = [slot_head(LAST, b"last").as_bytes(), b"last"].concat();
         std::fs::write(dir.path().join("handover.0"), last).unwrap();
         let mut slots = Slots::new(dir.path(), "handover");
         assert_eq!(slots.read(&Disk), [b"last".to_vec()]);
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn one_that_nothing_could_come_after_does_not_count() {
         let dir = tempfile::tempdir().unwrap();
-        let last = [head(u64::MAX, b"last").as_bytes(), b"last"].concat();
+        let last = [slot_head(u64::MAX, b"last").as_bytes(), b"last"].concat();
         std::fs::write(dir.path().join("handover.0"), last).unwrap();
         let mut slots = Slots::new(dir.path(), "handover");
         assert!(slots.read(&Disk).is_empty());

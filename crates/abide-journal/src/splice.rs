@@ -14,7 +14,7 @@ use std::path::Path;
 use abide_model::Seq;
 use serde::{Deserialize, Serialize};
 
-use crate::header::{has_right_sum, summed};
+use crate::header::{header_has_right_sum, header_with_sum};
 use crate::{JournalError, Link, Sum};
 
 const START: &[u8] = b"{\"abide\":\"seam\"";
@@ -113,7 +113,7 @@ impl RepairSplice {
             next: self.next,
             prev: self.prev.text(),
         };
-        summed(serde_json::to_string(&wire).unwrap_or_default())
+        header_with_sum(serde_json::to_string(&wire).unwrap_or_default())
     }
 
     /// Reads a splice. `Ok(None)` if it is damaged, an error if its version is newer.
@@ -122,7 +122,7 @@ impl RepairSplice {
         struct SpliceVersionField {
             version: u64,
         }
-        if !has_right_sum(line) {
+        if !header_has_right_sum(line) {
             return Ok(None);
         }
         match serde_json::from_slice(line) {

@@ -42,7 +42,7 @@ impl Watermark {
     /// first to be overwritten.
     pub fn open(storage: &dyn Storage, path: &Path) -> Result<Self, JournalError> {
         let file = storage.open(path, Access::Create).map_err(JournalError::io("open", path))?;
-        let slots = read_slots(&*file).map_err(JournalError::io("read", path))?;
+        let slots = read_watermark_slots(&*file).map_err(JournalError::io("read", path))?;
         let [first, second] = slots.map(|mark| mark.map_or(0, |mark| mark.seq.0));
         Ok(Self { file, next_slot: u64::from(first > second) })
     }
@@ -57,32 +57,32 @@ impl Watermark {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             opened => opened.map_err(JournalError::io("open", path))?,
         };
-        let slots = read_slots(&*file).map_err(JournalError::io("read", path))?;
+        let slots = read_watermark_slots(&*file).map_err(JournalError::io("read", path))?;
         Ok(slots.into_iter().flatten().max_by_key(|mark| mark.seq))
     }
 
     /// Writes the mark, which must be durable already. Failing to write it does not fail the
     /// append: the watermark is an aid, not the source of truth.
     pub fn write(&mut self, mark: AcknowledgedEnd) {
-        let slot = format(mark);
+        let slot = format_watermark(mark);
         let _ = write_full(&*self.file, &slot, self.next_slot * SLOT as u64);
         self.next_slot = 1 - self.next_slot;
     }
 }
 
-fn read_slots(file: &dyn StorageFile) -> io::Result<[Option<AcknowledgedEnd>; 2]> {
+fn read_watermark_slots(file: &dyn StorageFile) -> io::Result<[Option<AcknowledgedEnd>; 2]> {
     let mut bytes = [0; SLOT * 2];
     let read = read_full(file, &mut bytes, 0)?;
     let mut slots = [None; 2];
     for (slot, bytes) in slots.iter_mut().zip(bytes.get(..read).unwrap_or_default().chunks(SLOT)) {
-        *slot = parse(bytes);
+        *slot = parse_watermark(bytes);
     }
     Ok(slots)
 }
 
 /// `seq segment offset sum check` and a line break; numbers are hexadecimal of fixed width. This is
 /// on the append path, so it avoids the formatting machinery.
-fn format(mark: AcknowledgedEnd) -> [u8; SLOT] {
+fn format_watermark(mark: AcknowledgedEnd) -> [u8; SLOT] {
     let mut slot = [b' '; SLOT];
     let numbers = [(0, 16, mark.seq.0), (17, 8, mark.segment), (26, 10, mark.offset)];
     for (start, width, number) in numbers {
@@ -105,7 +105,7 @@ fn format(mark: AcknowledgedEnd) -> [u8; SLOT] {
     slot
 }
 
-fn parse(slot: &[u8]) -> Option<AcknowledgedEnd> {
+fn parse_watermark(slot: &[u8]) -> Option<AcknowledgedEnd> {
     let text = std::str::from_utf8(slot).ok()?;
     let mut words = text.trim_end().split(' ');
     let seq = u64::from_str_radix(words.next()?, 16).ok()?;
@@ -113,7 +113,7 @@ fn parse(slot: &[u8]) -> Option<AcknowledgedEnd> {
     let offset = u64::from_str_radix(words.next()?, 16).ok()?;
     let sum = Sum::from_ascii(words.next()?.as_bytes())?;
     let mark = AcknowledgedEnd { seq: Seq(seq), sum, segment, offset };
-    (format(mark) == slot).then_some(mark)
+    (format_watermark(mark) == slot).then_some(mark)
 }
 
 #[cfg(test)]

@@ -89,7 +89,7 @@ struct ProjectsSetting {
 #[must_use]
 pub fn holds_many_projects(root: &Path) -> bool {
     let path = StoreLayout { root: root.to_owned() }.config();
-    let Ok(text) = read_text(&Disk, &path) else { return false };
+    let Ok(text) = read_config_text(&Disk, &path) else { return false };
     text.starts_with(MARK)
         || toml::from_str(&text)
             .is_ok_and(|ProjectsSetting { projects }| projects == Some(HeldProjects::Many))
@@ -211,7 +211,7 @@ impl Config {
     pub fn workspace_of(&self, ids: &[String], root: &Path) -> Policy {
         let told = self.project.iter().map(|(name, config)| (name.as_str(), &config.workspace));
         let told = told.filter(|(_, overrides)| **overrides != PolicyOverrides::default());
-        match named_for(told, ids, Some(root)) {
+        match config_named_for(told, ids, Some(root)) {
             Some((_, overrides)) => overrides.over(&self.workspace),
             None => self.workspace.clone(),
         }
@@ -219,8 +219,8 @@ impl Config {
 
     /// Reads the configuration of a store.
     pub fn read(storage: &dyn Storage, path: &Path) -> Result<Self, StoreError> {
-        let text = read_text(storage, path)?;
-        let damaged = |reason: String| damaged(path, reason);
+        let text = read_config_text(storage, path)?;
+        let damaged = |reason: String| damaged_config(path, reason);
         // The default file: nothing to parse.
         let (marked, rest) = match text.strip_prefix(MARK) {
             Some(rest) => (Some(HeldProjects::Many), rest),
@@ -260,7 +260,7 @@ impl Config {
 
     /// Writes the configuration of a new store, atomically.
     pub(crate) fn write_default(storage: &dyn Storage, path: &Path) -> Result<(), StoreError> {
-        write(storage, path, &path.with_extension("tmp"), TEMPLATE)
+        write_config(storage, path, &path.with_extension("tmp"), TEMPLATE)
     }
 
     /// Marks a store as holding sessions of many projects, unless its settings already have
@@ -272,8 +272,8 @@ impl Config {
         if config.projects.is_some() || path.is_symlink() {
             return Ok(config);
         }
-        let marked = format!("{MARK}{}", read_text(storage, path)?);
-        write(storage, path, &path.with_extension("marked"), &marked)?;
+        let marked = format!("{MARK}{}", read_config_text(storage, path)?);
+        write_config(storage, path, &path.with_extension("marked"), &marked)?;
         if let Some(root) = path.parent() {
             storage.sync_dir(root).map_err(storage_error("sync", root))?;
         }
@@ -281,20 +281,20 @@ impl Config {
     }
 }
 
-fn read_text(storage: &dyn Storage, path: &Path) -> Result<String, StoreError> {
+fn read_config_text(storage: &dyn Storage, path: &Path) -> Result<String, StoreError> {
     let file = storage.open(path, Access::Read).map_err(storage_error("open", path))?;
     let len = file.len().map_err(storage_error("read", path))?;
     let mut bytes = vec![0; usize::try_from(len).unwrap_or(MAX).min(MAX)];
     let read = read_full(&*file, &mut bytes, 0).map_err(storage_error("read", path))?;
     bytes.truncate(read);
-    String::from_utf8(bytes).map_err(|_| damaged(path, "not valid UTF-8".to_owned()))
+    String::from_utf8(bytes).map_err(|_| damaged_config(path, "not valid UTF-8".to_owned()))
 }
 
-fn damaged(path: &Path, reason: String) -> StoreError {
+fn damaged_config(path: &Path, reason: String) -> StoreError {
     StoreError::Damaged { place: path.display().to_string(), reason }
 }
 
-fn write(
+fn write_config(
     storage: &dyn Storage,
     path: &Path,
     temporary: &Path,
@@ -311,7 +311,7 @@ fn write(
 
 /// The entry for a project among entries keyed by project id or directory: that of an id it is
 /// known by, else that of the nearest directory that is `dir` or contains it.
-pub(crate) fn named_for<'a, T>(
+pub(crate) fn config_named_for<'a, T>(
     named: impl Iterator<Item = (&'a str, T)>,
     ids: &[String],
     dir: Option<&Path>,

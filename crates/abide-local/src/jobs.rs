@@ -70,7 +70,7 @@ impl LocalStore {
 
     /// Checks whether the writers of sessions are alive.
     #[must_use]
-    pub const fn liveness_probe(&self) -> LivenessChecker<'_> {
+    pub const fn liveness_checker(&self) -> LivenessChecker<'_> {
         LivenessChecker { store: self }
     }
 

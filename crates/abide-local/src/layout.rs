@@ -220,11 +220,11 @@ pub(crate) fn may_start_with(name: &str, prefix: &str) -> bool {
 
 /// The error for a symlink in place of a file or directory of the store.
 pub(crate) fn refused_link(path: &Path) -> StoreError {
-    StoreError::Damaged { place: shown(path), reason: LINK.to_owned() }
+    StoreError::Damaged { place: layout_path_text(path), reason: LINK.to_owned() }
 }
 
 /// A path to show to users, starting at the store.
-pub(crate) fn shown(path: &Path) -> String {
+pub(crate) fn layout_path_text(path: &Path) -> String {
     path.display().to_string()
 }
 

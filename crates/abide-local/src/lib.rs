@@ -24,7 +24,6 @@ mod jobs;
 mod layout;
 mod maintain;
 mod parents;
-mod person;
 mod place;
 mod relay;
 mod sessions;
@@ -33,6 +32,7 @@ mod small_file;
 mod store_finder;
 mod trust;
 mod user_config;
+mod user_dirs;
 
 pub use abide_journal::CollectionSummary;
 pub use abide_journal::Environment;
@@ -65,7 +65,6 @@ pub use maintain::import::Importer;
 pub use maintain::removal::SessionRemover;
 pub use maintain::sealing::UnsealedSegments;
 pub use parents::make_parents;
-pub use person::UserDirs;
 pub use place::{
     SessionScope, StoreLocation, StorePlace, StorePlaceError, check_directory, check_not_root,
     find_checkout, find_git_root, find_project, find_store, has_store, linked_worktree,
@@ -84,3 +83,4 @@ pub use small_file::read_small_file;
 pub use store_finder::StoreFinder;
 pub use trust::TrustPolicy;
 pub use user_config::UserConfig;
+pub use user_dirs::UserDirs;

@@ -16,7 +16,7 @@ use crate::error::storage_error;
 /// One of them cannot be created.
 pub fn make_parents(root: &Path) -> Result<(), StoreError> {
     let Some(parent) = root.parent() else { return Ok(()) };
-    make(&Disk, parent)?;
+    make_parent(&Disk, parent)?;
     if !root.join("config.toml").is_file() {
         // An existing directory may have been created a moment ago by a process that has not synced
         // it. Not every ancestor can be opened, and one that has existed for long need not be
@@ -26,14 +26,14 @@ pub fn make_parents(root: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn make(storage: &dyn Storage, dir: &Path) -> Result<(), StoreError> {
+fn make_parent(storage: &dyn Storage, dir: &Path) -> Result<(), StoreError> {
     if dir.is_dir() {
         return Ok(());
     }
     let above = dir.parent();
     match (storage.make_dir(dir), above) {
         (Err(error), Some(above)) if error.kind() == ErrorKind::NotFound => {
-            make(storage, above)?;
+            make_parent(storage, above)?;
             storage.make_dir(dir).map_err(storage_error("create", dir))?;
         }
         (made, _) => made.map_err(storage_error("create", dir))?,

@@ -146,14 +146,14 @@ pub enum StorePlaceError {
 ///
 /// `.abide` is not a store or is not trusted.
 pub fn find_store(from: &Path, trust: &TrustPolicy) -> Result<Option<StorePlace>, StorePlaceError> {
-    let from = &resolved(from);
+    let from = &resolved_place(from);
     for dir in from.ancestors() {
-        if let Some(place) = store_in(dir, Some(trust))? {
+        if let Some(place) = store_place_in(dir, Some(trust))? {
             return Ok(Some(place));
         }
     }
     let main = git_root(from, trust).and_then(|root| main_checkout(&root, trust));
-    Ok(main.map(|main| store_in(&main, Some(trust))).transpose()?.flatten())
+    Ok(main.map(|main| store_place_in(&main, Some(trust))).transpose()?.flatten())
 }
 
 /// Where a project's own store is, or would be created: at the root of the git checkout (of the
@@ -166,7 +166,7 @@ pub fn store_of_project(from: &Path, trust: &TrustPolicy) -> Result<StorePlace, 
     if let Some(place) = find_store(from, trust)? {
         return Ok(place);
     }
-    let project = checkout_of(&resolved(from), trust);
+    let project = checkout_of(&resolved_place(from), trust);
     check_not_root(&project)?;
     let store = StoreLocation::Files(project.join(NAME));
     Ok(StorePlace { store, project, scope: SessionScope::Store, elsewhere: None })
@@ -187,7 +187,7 @@ pub fn check_not_root(project: &Path) -> Result<(), StorePlaceError> {
 ///
 /// `.abide` is not a store.
 pub fn store_of_named(dir: &Path) -> Result<Option<StorePlace>, StorePlaceError> {
-    store_in(&resolved(dir), None)
+    store_place_in(&resolved_place(dir), None)
 }
 
 /// The project of a directory: that of `.abide` in it or above it, else the root of the git
@@ -195,7 +195,7 @@ pub fn store_of_named(dir: &Path) -> Result<Option<StorePlace>, StorePlaceError>
 /// `.abide` is ignored.
 #[must_use]
 pub fn find_project(from: &Path, trust: &TrustPolicy) -> PathBuf {
-    let from = &resolved(from);
+    let from = &resolved_place(from);
     let own = from.ancestors().find(|dir| has_store(dir, trust));
     own.map_or_else(|| checkout_of(from, trust), Path::to_owned)
 }
@@ -203,15 +203,17 @@ pub fn find_project(from: &Path, trust: &TrustPolicy) -> PathBuf {
 /// Whether this directory itself has a trusted store, or names one.
 #[must_use]
 pub fn has_store(dir: &Path, trust: &TrustPolicy) -> bool {
-    matches!(store_in(dir, Some(trust)), Ok(Some(_)))
+    matches!(store_place_in(dir, Some(trust)), Ok(Some(_)))
 }
 
 /// The worktree or clone that a directory is in; the directory itself if it is in none.
 #[must_use]
 pub fn find_checkout(from: &Path, trust: &TrustPolicy) -> PathBuf {
-    let from = &resolved(from);
+    let from = &resolved_place(from);
     let root = |dir: &&Path| {
-        has_store(dir, trust) || is_own(&dir.join(".git"), trust) || trusted_git(dir, trust)
+        has_store(dir, trust)
+            || is_own_place(&dir.join(".git"), trust)
+            || trusted_git_place(dir, trust)
     };
     from.ancestors().find(root).unwrap_or(from).to_owned()
 }
@@ -224,13 +226,13 @@ fn checkout_of(from: &Path, trust: &TrustPolicy) -> PathBuf {
 }
 
 /// Resolves `..` and symlinks, so that its parents are those of the file system.
-fn resolved(from: &Path) -> PathBuf {
+fn resolved_place(from: &Path) -> PathBuf {
     from.canonicalize().or_else(|_| std::path::absolute(from)).unwrap_or_else(|_| from.to_owned())
 }
 
 /// What `.abide` in a directory leads to; `None` if it does not exist or may not be read. Without a
 /// `trust`, the user named the directory.
-fn store_in(
+fn store_place_in(
     dir: &Path,
     trust: Option<&TrustPolicy>,
 ) -> Result<Option<StorePlace>, StorePlaceError> {
@@ -244,7 +246,7 @@ fn store_in(
     let not_a_store = |reason| StorePlaceError::NotAStore { path: path.clone(), reason };
     let unreadable = |source| StorePlaceError::Unreadable { path: path.clone(), source };
     let place = |store: StoreLocation, leads_to: StoreLocation| {
-        let within = matches!(&leads_to, StoreLocation::Files(root) if root.starts_with(dir) && !climbs(root));
+        let within = matches!(&leads_to, StoreLocation::Files(root) if root.starts_with(dir) && !place_climbs(root));
         let elsewhere = (!within).then_some(leads_to);
         let scope = match store {
             StoreLocation::Files(_) => SessionScope::Store,
@@ -283,7 +285,7 @@ fn store_in(
         shared @ StoreLocation::Shared(_) => Ok(place(shared.clone(), shared)),
         StoreLocation::Files(named) => {
             let root = dir.join(named);
-            let leads_to = real(&root);
+            let leads_to = real_place(&root);
             if let Ok(found) = fs::metadata(&root) {
                 check(&leads_to, &found)?;
             }
@@ -293,9 +295,9 @@ fn store_in(
 }
 
 /// Resolves symlinks and `..` as far as the path exists.
-pub(crate) fn real(path: &Path) -> PathBuf {
+pub(crate) fn real_place(path: &Path) -> PathBuf {
     let there = |known: &Path| {
-        let rest = path.strip_prefix(known).ok().filter(|rest| !climbs(rest))?;
+        let rest = path.strip_prefix(known).ok().filter(|rest| !place_climbs(rest))?;
         let known = known.canonicalize().ok()?;
         Some(known.components().chain(rest.components()).collect())
     };
@@ -303,7 +305,7 @@ pub(crate) fn real(path: &Path) -> PathBuf {
 }
 
 /// Whether it contains a `..`.
-fn climbs(path: &Path) -> bool {
+fn place_climbs(path: &Path) -> bool {
     path.components().any(|part| part == Component::ParentDir)
 }
 
@@ -311,11 +313,12 @@ fn climbs(path: &Path) -> bool {
 /// could be placed above any world-writable directory.
 #[must_use]
 pub fn find_git_root(from: &Path, trust: &TrustPolicy) -> Option<PathBuf> {
-    git_root(&resolved(from), trust)
+    git_root(&resolved_place(from), trust)
 }
 
 fn git_root(from: &Path, trust: &TrustPolicy) -> Option<PathBuf> {
-    let is_root = |dir: &&Path| is_own(&dir.join(".git"), trust) || trusted_git(dir, trust);
+    let is_root =
+        |dir: &&Path| is_own_place(&dir.join(".git"), trust) || trusted_git_place(dir, trust);
     from.ancestors().find(is_root).map(Path::to_owned)
 }
 
@@ -334,11 +337,11 @@ pub fn check_directory(dir: &Path, trust: &TrustPolicy) -> Result<(), StorePlace
     trust.check(dir, &found)
 }
 
-fn trusted_git(dir: &Path, trust: &TrustPolicy) -> bool {
+fn trusted_git_place(dir: &Path, trust: &TrustPolicy) -> bool {
     trust.lists(dir) && dir.join(".git").exists()
 }
 
-fn is_own(path: &Path, trust: &TrustPolicy) -> bool {
+fn is_own_place(path: &Path, trust: &TrustPolicy) -> bool {
     fs::symlink_metadata(path).is_ok_and(|found| trust.check_owner(path, &found).is_ok())
 }
 
@@ -348,7 +351,7 @@ fn is_own(path: &Path, trust: &TrustPolicy) -> bool {
 fn main_checkout(root: &Path, trust: &TrustPolicy) -> Option<PathBuf> {
     let (_, common) = linked_worktree(root)?;
     let main = common.parent().filter(|_| common.file_name().is_some_and(|name| name == ".git"))?;
-    (is_own(main, trust) || trust.lists(main)).then(|| main.to_owned())
+    (is_own_place(main, trust) || trust.lists(main)).then(|| main.to_owned())
 }
 
 /// For a linked worktree: its directory in the repository, and that of the repository. `None` if
@@ -522,7 +525,7 @@ mod tests {
             assert!(find_store(&project, &caller(1)).is_err(), "no root, no sudo");
             assert_eq!(
                 find_project(&project.join("below"), &TrustPolicy::default()),
-                resolved(&project.join("below"))
+                resolved_place(&project.join("below"))
             );
         };
         fs::create_dir(project.join("below")).unwrap();

@@ -21,9 +21,9 @@ const GITIGNORE: &[u8] = b"*\n";
 const MAX: usize = 1 << 20;
 
 /// Creates the empty repositories. Best effort: if it fails, the store still works.
-pub(crate) fn raise(storage: &dyn Storage, layout: &StoreLayout) {
+pub(crate) fn raise_shield(storage: &dyn Storage, layout: &StoreLayout) {
     for repository in layout.shields() {
-        if is_file(storage, &repository.join("HEAD")) {
+        if shield_has_file(storage, &repository.join("HEAD")) {
             continue;
         }
         let made = repository
@@ -33,70 +33,70 @@ pub(crate) fn raise(storage: &dyn Storage, layout: &StoreLayout) {
             .and_then(|()| storage.make_dir(&repository.join("objects")))
             .and_then(|()| storage.make_dir(&repository.join("refs")));
         if made.is_ok() {
-            put(storage, &repository.join("HEAD"), HEAD);
+            put_shield_file(storage, &repository.join("HEAD"), HEAD);
         }
     }
-    let copy = copy(layout);
-    if let Some(settings) = read(storage, &layout.config())
-        && read(storage, &copy).as_ref() != Some(&settings)
+    let copy = shield_copy(layout);
+    if let Some(settings) = read_shield_file(storage, &layout.config())
+        && read_shield_file(storage, &copy).as_ref() != Some(&settings)
     {
-        put(storage, &copy, &settings);
+        put_shield_file(storage, &copy, &settings);
     }
 }
 
 /// Keeps a copy of the store's id.
-pub(crate) fn keep_id(storage: &dyn Storage, layout: &StoreLayout) {
-    if let Some(id) = read(storage, &layout.id()) {
-        put(storage, &id_copy(layout), &id);
+pub(crate) fn keep_id_in_shield(storage: &dyn Storage, layout: &StoreLayout) {
+    if let Some(id) = read_shield_file(storage, &layout.id()) {
+        put_shield_file(storage, &shield_id_copy(layout), &id);
     }
 }
 
 /// Restores what `git clean` removed: the settings, `.gitignore` and the store's id. `false` if the
 /// settings exist, or no store does.
-pub(crate) fn mend(storage: &dyn Storage, layout: &StoreLayout) -> bool {
+pub(crate) fn mend_shield(storage: &dyn Storage, layout: &StoreLayout) -> bool {
     let gone = matches!(
         storage.open(&layout.config(), Access::Read),
         Err(error) if error.kind() == ErrorKind::NotFound
     );
-    let shielded = is_file(storage, &layout.sessions().join(NAME).join("HEAD"));
+    let shielded = shield_has_file(storage, &layout.sessions().join(NAME).join("HEAD"));
     if !gone || !shielded {
         return false;
     }
-    if !is_file(storage, &layout.gitignore()) {
-        put(storage, &layout.gitignore(), GITIGNORE);
+    if !shield_has_file(storage, &layout.gitignore()) {
+        put_shield_file(storage, &layout.gitignore(), GITIGNORE);
     }
-    if !is_file(storage, &layout.id())
-        && let Some(id) = read(storage, &id_copy(layout))
+    if !shield_has_file(storage, &layout.id())
+        && let Some(id) = read_shield_file(storage, &shield_id_copy(layout))
     {
-        put(storage, &layout.id(), &id);
+        put_shield_file(storage, &layout.id(), &id);
     }
-    match read(storage, &copy(layout)) {
-        Some(settings) => put(storage, &layout.config(), &settings),
+    match read_shield_file(storage, &shield_copy(layout)) {
+        Some(settings) => put_shield_file(storage, &layout.config(), &settings),
         None => crate::config::Config::write_default(storage, &layout.config()).is_ok(),
     }
 }
 
 /// The path of the copy of the settings.
-fn copy(layout: &StoreLayout) -> PathBuf {
+fn shield_copy(layout: &StoreLayout) -> PathBuf {
     layout.sessions().join(NAME).join("config.toml")
 }
 
 /// The path of the copy of the store's id.
-fn id_copy(layout: &StoreLayout) -> PathBuf {
+fn shield_id_copy(layout: &StoreLayout) -> PathBuf {
     layout.sessions().join(NAME).join("id")
 }
 
 /// The copy of the settings, if there is a valid one.
-pub(crate) fn settings_copy(storage: &dyn Storage, layout: &StoreLayout) -> Option<PathBuf> {
-    let path = copy(layout);
+pub(crate) fn shield_settings_copy(storage: &dyn Storage, layout: &StoreLayout) -> Option<PathBuf> {
+    let path = shield_copy(layout);
     crate::config::Config::read(storage, &path).is_ok().then_some(path)
 }
 
-fn is_file(storage: &dyn Storage, path: &Path) -> bool {
+fn shield_has_file(storage: &dyn Storage, path: &Path) -> bool {
     storage.open(path, Access::Read).is_ok()
 }
 
-fn read(storage: &dyn Storage, path: &Path) -> Option<Vec<u8>> {
+fn read_shield_file(storage: &dyn Storage, path: &Path) -> Option<Vec<u8>> {
     let file = storage.open(path, Access::Read).ok()?;
     let mut bytes = vec![0; usize::try_from(file.len().ok()?).ok()?.min(MAX)];
     let read = read_full(&*file, &mut bytes, 0).ok()?;
@@ -105,7 +105,7 @@ fn read(storage: &dyn Storage, path: &Path) -> Option<Vec<u8>> {
 }
 
 /// Writes a file atomically.
-fn put(storage: &dyn Storage, path: &Path, bytes: &[u8]) -> bool {
+fn put_shield_file(storage: &dyn Storage, path: &Path, bytes: &[u8]) -> bool {
     let temporary = path.with_extension("tmp");
     let written = storage.open(&temporary, Access::Create).and_then(|file| {
         write_full(&*file, bytes, 0)?;

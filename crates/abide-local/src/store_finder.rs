@@ -5,13 +5,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::config::holds_many_projects;
-use crate::person::UserDirs;
 use crate::place::{
-    NAME, SessionScope, StoreLocation, StorePlace, StorePlaceError, find_project, find_store, real,
-    store_of_named,
+    NAME, SessionScope, StoreLocation, StorePlace, StorePlaceError, find_project, find_store,
+    real_place, store_of_named,
 };
 use crate::trust::TrustPolicy;
 use crate::user_config::UserConfig;
+use crate::user_dirs::UserDirs;
 
 /// Finds the store of a directory, for every command, proxy and library call:
 ///
@@ -106,7 +106,7 @@ impl StoreFinder {
             Some(StoreLocation::Files(usual)) => Some(usual),
             _ => self.person.as_ref(),
         };
-        own.is_some_and(|own| real(own) == real(root))
+        own.is_some_and(|own| real_place(own) == real_place(root))
     }
 
     /// The store for projects that have none of their own.

@@ -92,24 +92,24 @@ impl<'a> RawFields<'a> {
 }
 
 /// A decoded JSON string. An unpaired surrogate becomes U+FFFD.
-struct LossyText<'a>(Cow<'a, str>);
+struct LossyJsonText<'a>(Cow<'a, str>);
 
-impl<'de: 'a, 'a> Deserialize<'de> for LossyText<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for LossyJsonText<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct LossyTextVisitor;
         impl<'de> Visitor<'de> for LossyTextVisitor {
-            type Value = LossyText<'de>;
+            type Value = LossyJsonText<'de>;
 
             fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
                 out.write_str("a string")
             }
 
             fn visit_borrowed_bytes<E>(self, bytes: &'de [u8]) -> Result<Self::Value, E> {
-                Ok(LossyText(String::from_utf8_lossy(bytes)))
+                Ok(LossyJsonText(String::from_utf8_lossy(bytes)))
             }
 
             fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Self::Value, E> {
-                Ok(LossyText(Cow::Owned(String::from_utf8_lossy(bytes).into_owned())))
+                Ok(LossyJsonText(Cow::Owned(String::from_utf8_lossy(bytes).into_owned())))
             }
         }
         deserializer.deserialize_bytes(LossyTextVisitor)
@@ -128,7 +128,9 @@ impl<'de: 'a, 'a> Deserialize<'de> for RawFields<'a> {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut fields = Vec::with_capacity(4);
-                while let Some((LossyText(name), value)) = map.next_entry::<LossyText<'de>, _>()? {
+                while let Some((LossyJsonText(name), value)) =
+                    map.next_entry::<LossyJsonText<'de>, _>()?
+                {
                     fields.push((name, value));
                 }
                 Ok(RawFields(fields))
@@ -162,7 +164,8 @@ pub fn decode_string(json: &str) -> Cow<'_, str> {
     if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
         return Cow::Borrowed(inner);
     }
-    serde_json::from_str::<LossyText<'_>>(json).map_or(Cow::Borrowed(inner), |LossyText(text)| text)
+    serde_json::from_str::<LossyJsonText<'_>>(json)
+        .map_or(Cow::Borrowed(inner), |LossyJsonText(text)| text)
 }
 
 /// Encodes text as a JSON string.

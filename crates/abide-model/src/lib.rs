@@ -76,7 +76,7 @@ pub use finding::{Finding, FindingPlace, FindingType, Repair, Severity};
 pub use history::{
     Excerpt, FileActivity, FileDelta, History, HistoryDelta, HistoryEntry, HistoryQuery, OpenTurns,
     Overview, OverviewUpdate, Search, SearchError, SearchMatch, SearchTerm, TEXT_BYTES, TextDelta,
-    TurnDelta, TurnEntry, TurnOpening, Word, folded_words, rewind_of, searchable, words,
+    TurnDelta, TurnEntry, TurnOpening, Word, folded_words, rewind_of, searchable_text, words,
 };
 pub use id::{CallId, Epoch, IdError, LaneId, ObjectHash, Seq, SessionId, TaskId, TurnNumber};
 pub use input::{EventLimits, InputError, check_batch, made_behind};
@@ -87,7 +87,7 @@ pub use liveness::{
 };
 pub use message::{Marks, MessageForm, RecordedMessage};
 pub use object::{NewObject, ObjectBatch, ObjectReceiver, Objects};
-pub use payload::{Leaf, LeafEncoding, Leaves, Payload, string_end};
+pub use payload::{Leaf, LeafEncoding, Leaves, Payload, payload_string_end};
 pub use retention::{
     ByteSize, CheckpointFacts, KeepReason, LimitOverride, RemovalReason, Retention,
     RetentionOverrides, RetentionPlan, SessionFacts, TimeSpan, plan_retention, plan_thinning,

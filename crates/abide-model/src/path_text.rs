@@ -31,7 +31,7 @@ pub fn path(text: &str) -> PathBuf {
         if let Some(after) = rest.strip_prefix('\\') {
             bytes.push(b'\\');
             rest = after;
-        } else if let Some((byte, after)) = escaped(rest) {
+        } else if let Some((byte, after)) = escaped_path_byte(rest) {
             bytes.push(byte);
             rest = after;
         } else {
@@ -43,7 +43,7 @@ pub fn path(text: &str) -> PathBuf {
 }
 
 /// The byte of an `xNN` escape, and the text after it.
-fn escaped(text: &str) -> Option<(u8, &str)> {
+fn escaped_path_byte(text: &str) -> Option<(u8, &str)> {
     let (digits, after) = text.strip_prefix('x')?.split_at_checked(2)?;
     let hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
     let byte = hex.then(|| u8::from_str_radix(digits, 16).ok()).flatten()?;

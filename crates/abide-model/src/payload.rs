@@ -95,7 +95,7 @@ impl Payload {
         if !text.starts_with('{') {
             return Err(InputError::NotAnObject);
         }
-        let depth = look(&text, usize::MAX).depth;
+        let depth = payload_leaves(&text, usize::MAX).depth;
         if depth > limits.depth {
             return Err(InputError::TooDeep { limit: limits.depth });
         }
@@ -143,7 +143,7 @@ impl Payload {
         while let Some(&byte) = bytes.get(at) {
             match byte {
                 b'"' => {
-                    let end = string_end(bytes, at);
+                    let end = payload_string_end(bytes, at);
                     if depth == 1 && value.is_none() {
                         key = (at + 1, end.saturating_sub(1));
                     }
@@ -182,7 +182,7 @@ impl Payload {
         while let Some(&byte) = bytes.get(at) {
             match byte {
                 b'"' => {
-                    let end = string_end(bytes, at);
+                    let end = payload_string_end(bytes, at);
                     let raw = self.0.get(at..end).unwrap_or_default();
                     if key_next {
                         name = raw.get(1..raw.len().saturating_sub(1)).unwrap_or_default();
@@ -218,7 +218,7 @@ impl Payload {
         if self.0.len() <= threshold {
             return (self, Vec::new());
         }
-        let found = look(&self.0, threshold).large;
+        let found = payload_leaves(&self.0, threshold).large;
         if found.is_empty() {
             return (self, Vec::new());
         }
@@ -276,7 +276,7 @@ enum PointerStep {
 }
 
 /// Walks well-formed JSON once without allocating values.
-fn look(text: &str, threshold: usize) -> Leaves {
+fn payload_leaves(text: &str, threshold: usize) -> Leaves {
     let bytes = text.as_bytes();
     let mut found = Leaves::default();
     let mut path: Vec<PointerStep> = Vec::new();
@@ -286,14 +286,14 @@ fn look(text: &str, threshold: usize) -> Leaves {
     while let Some(&byte) = bytes.get(at) {
         match byte {
             b'"' => {
-                let end = string_end(bytes, at);
+                let end = payload_string_end(bytes, at);
                 if key_next {
                     if let Some(PointerStep::Key(start, stop)) = path.last_mut() {
                         (*start, *stop) = (at, end);
                     }
                     key_next = false;
                 } else if end - at > threshold.saturating_add(2) {
-                    found.large.push((pointer(text, &path), at, end));
+                    found.large.push((payload_pointer(text, &path), at, end));
                 }
                 at = end;
                 continue;
@@ -326,7 +326,7 @@ fn look(text: &str, threshold: usize) -> Leaves {
 
 /// The offset after the closing quote of the JSON string that starts at `start`, or the end.
 #[must_use]
-pub fn string_end(bytes: &[u8], start: usize) -> usize {
+pub fn payload_string_end(bytes: &[u8], start: usize) -> usize {
     let mut at = start + 1;
     while let Some(rest) = bytes.get(at..) {
         match memchr::memchr2(b'"', b'\\', rest) {
@@ -338,7 +338,7 @@ pub fn string_end(bytes: &[u8], start: usize) -> usize {
     bytes.len()
 }
 
-fn pointer(text: &str, path: &[PointerStep]) -> String {
+fn payload_pointer(text: &str, path: &[PointerStep]) -> String {
     let mut out = String::new();
     for step in path {
         out.push('/');

@@ -85,7 +85,7 @@ impl FromStr for ByteSize {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || format!("invalid size `{text}` (examples: 500MB, 10GB, 2GiB)");
-        let (number, unit) = number_and_unit(text).ok_or_else(wrong)?;
+        let (number, unit) = retention_number_and_unit(text).ok_or_else(wrong)?;
         let unit = match unit.to_ascii_lowercase().as_str() {
             "b" => 1,
             "kb" => 1000,
@@ -130,7 +130,7 @@ impl From<ByteSize> for String {
     }
 }
 
-fn number_and_unit(text: &str) -> Option<(u64, &str)> {
+fn retention_number_and_unit(text: &str) -> Option<(u64, &str)> {
     let text = text.trim();
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at_checked(digits)?;
@@ -399,7 +399,7 @@ pub fn plan_retention(
     for (number, group) in groups.iter_mut().enumerate() {
         let of: Vec<&SessionFacts> =
             oldest.iter().filter(|session| session.group == number).copied().collect();
-        protected.extend(protected_of(&of, group.settings));
+        protected.extend(protected_by_retention(&of, group.settings));
         of.iter().for_each(|session| group.add(session));
     }
     let known: HashSet<SessionId> = sessions.iter().map(|session| session.id).collect();
@@ -480,7 +480,10 @@ impl<'a> RetentionGroup<'a> {
 }
 
 /// The protected sessions of a group.
-fn protected_of(oldest: &[&SessionFacts], settings: &Retention) -> HashMap<SessionId, KeepReason> {
+fn protected_by_retention(
+    oldest: &[&SessionFacts],
+    settings: &Retention,
+) -> HashMap<SessionId, KeepReason> {
     let newest =
         oldest.len().saturating_sub(usize::try_from(settings.min_keep).unwrap_or(usize::MAX));
     let reason = |(place, session): (usize, &&SessionFacts)| {

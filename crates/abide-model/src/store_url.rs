@@ -43,7 +43,7 @@ impl StoreUrl {
     #[must_use]
     pub fn of(text: &str) -> Option<Self> {
         let (scheme, rest) = text.split_once(':')?;
-        let url = is_scheme(scheme) && (rest.starts_with("//") || is_postgres(scheme));
+        let url = is_url_scheme(scheme) && (rest.starts_with("//") || is_postgres_scheme(scheme));
         url.then(|| Self(text.to_owned()))
     }
 
@@ -60,7 +60,8 @@ impl StoreUrl {
         let (before, parameters) = self.0.split_once('?').unwrap_or((&self.0, ""));
         let authority = before.split_once("://").map_or(before, |(_, rest)| rest);
         let user = authority.rsplit_once('@').map_or("", |(user, _)| user);
-        user.contains(':') || parameters.split('&').any(|one| is_secret(name_of(one)))
+        user.contains(':')
+            || parameters.split('&').any(|one| is_secret_url_parameter(url_parameter_name(one)))
     }
 
     /// The URL with its parameters but without the password, for a user who must confirm it:
@@ -71,8 +72,8 @@ impl StoreUrl {
         if parameters.is_empty() || self.check().is_err() {
             return self.to_string();
         }
-        let shown = |one: &str| match name_of(one) {
-            name if is_secret(name) => format!("{name}=…"),
+        let shown = |one: &str| match url_parameter_name(one) {
+            name if is_secret_url_parameter(name) => format!("{name}=…"),
             _ => one.to_owned(),
         };
         let parameters: Vec<String> = parameters.split('&').map(shown).collect();
@@ -86,7 +87,7 @@ impl StoreUrl {
 
     fn parts(&self) -> Result<UrlParts<'_>, StoreUrlError> {
         let (scheme, rest) = self.0.split_once("://").ok_or(StoreUrlError::Scheme)?;
-        if !is_postgres(scheme) {
+        if !is_postgres_scheme(scheme) {
             return Err(StoreUrlError::Scheme);
         }
         let (before, parameters) = rest.split_once('?').unwrap_or((rest, ""));
@@ -99,11 +100,11 @@ impl StoreUrl {
         let stray = [hosts, database, parameters].iter().any(|part| part.contains('@'));
         let odd = |c: char| c.is_whitespace() || c.is_control() || c == '#';
         // A percent-encoded name could be any parameter, so it cannot be shown safely.
-        let veiled = parameters.split('&').any(|one| name_of(one).contains('%'));
+        let veiled = parameters.split('&').any(|one| url_parameter_name(one).contains('%'));
         if stray || veiled || rest.contains(odd) || database.contains('/') {
             return Err(StoreUrlError::Characters);
         }
-        if !hosts.split(',').all(has_good_port) {
+        if !hosts.split(',').all(url_has_good_port) {
             return Err(StoreUrlError::Port);
         }
         let named = |name| parameters.split('&').any(|one| one.split('=').next() == Some(name));
@@ -116,26 +117,26 @@ impl StoreUrl {
 }
 
 /// The name of a parameter.
-fn name_of(parameter: &str) -> &str {
+fn url_parameter_name(parameter: &str) -> &str {
     parameter.split('=').next().unwrap_or_default()
 }
 
 /// Is this parameter a password? A percent-encoded name could be.
-fn is_secret(name: &str) -> bool {
+fn is_secret_url_parameter(name: &str) -> bool {
     name.to_ascii_lowercase().contains("password") || name.contains('%')
 }
 
-fn is_scheme(text: &str) -> bool {
+fn is_url_scheme(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text.chars().all(|c| c.is_ascii_alphanumeric() || "+.-".contains(c))
 }
 
-fn is_postgres(scheme: &str) -> bool {
+fn is_postgres_scheme(scheme: &str) -> bool {
     SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known))
 }
 
 /// Is the port of this host valid or absent?
-fn has_good_port(host: &str) -> bool {
+fn url_has_good_port(host: &str) -> bool {
     // An IPv6 address has colons of its own, inside brackets.
     let behind = host.rsplit_once(']').map_or(host, |(_, behind)| behind);
     match behind.split_once(':') {

@@ -160,13 +160,13 @@ impl Future for Ticket {
 }
 
 /// Wakes a parked thread.
-struct ThreadWaker {
+struct TicketWaker {
     thread: Thread,
     /// Separate from the thread's own token, which what is polled may use up.
     woken: AtomicBool,
 }
 
-impl Wake for ThreadWaker {
+impl Wake for TicketWaker {
     fn wake(self: Arc<Self>) {
         self.woken.store(true, Ordering::Release);
         self.thread.unpark();
@@ -177,7 +177,7 @@ impl Wake for ThreadWaker {
 /// is blocked meanwhile.
 pub fn block_on<F: Future>(future: F) -> F::Output {
     let unpark =
-        Arc::new(ThreadWaker { thread: std::thread::current(), woken: AtomicBool::new(false) });
+        Arc::new(TicketWaker { thread: std::thread::current(), woken: AtomicBool::new(false) });
     let waker = Waker::from(unpark.clone());
     let (mut future, mut context) = (pin!(future), Context::from_waker(&waker));
     loop {

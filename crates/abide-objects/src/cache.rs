@@ -40,7 +40,7 @@ impl ObjectCache {
     pub(crate) fn read(&self, hash: ObjectHash) -> Option<Vec<u8>> {
         let path = self.path(hash);
         let sealed = fs::read(&path).ok()?;
-        let Some(plain) = envelope::open(hash, &sealed) else {
+        let Some(plain) = envelope::open_envelope(hash, &sealed) else {
             let _ = fs::remove_file(&path);
             return None;
         };
@@ -87,8 +87,8 @@ impl ObjectCache {
     /// Removes the least recently used files until the rest fits. Half-written files of dead
     /// processes are removed the same way.
     fn sweep(&self) {
-        let mut files: Vec<(SystemTime, u64, PathBuf)> = entries(&self.options.directory)
-            .flat_map(|directory| entries(&directory))
+        let mut files: Vec<(SystemTime, u64, PathBuf)> = cache_entries(&self.options.directory)
+            .flat_map(|directory| cache_entries(&directory))
             .filter_map(|path| {
                 let metadata = fs::metadata(&path).ok()?;
                 Some((metadata.modified().ok()?, metadata.len(), path))
@@ -106,7 +106,7 @@ impl ObjectCache {
     }
 }
 
-fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+fn cache_entries(directory: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path())
 }
 
@@ -118,7 +118,7 @@ mod tests {
 
     fn object(number: u64) -> (ObjectHash, Vec<u8>) {
         let plain: Vec<u8> = noise(number);
-        (ObjectHash::of(&plain), envelope::seal(&plain))
+        (ObjectHash::of(&plain), envelope::seal_envelope(&plain))
     }
 
     /// A thousand bytes that do not shrink.
@@ -163,8 +163,8 @@ mod tests {
             let (hash, sealed) = object(number);
             cache.keep(hash, &sealed);
         }
-        let total: u64 = entries(room.path())
-            .flat_map(|directory| entries(&directory))
+        let total: u64 = cache_entries(room.path())
+            .flat_map(|directory| cache_entries(&directory))
             .map(|path| fs::metadata(path).unwrap().len())
             .sum();
         assert!((30_000..=50_000 + 50_000 / 16 + 1014).contains(&total), "{total}");

@@ -29,7 +29,8 @@ impl ObjectDirectory {
     /// Opens a directory of objects; creates it if it does not exist.
     pub(crate) fn open(root: &Path) -> Result<Self, ObjectsError> {
         // Synced in any case: another process may have made it and not synced it yet.
-        let made = make(root).and_then(|()| root.parent().map_or(Ok(()), sync));
+        let made = make_object_directory(root)
+            .and_then(|()| root.parent().map_or(Ok(()), sync_object_directory));
         made.map_err(|source| ObjectsError::Local {
             action: "create",
             place: root.display().to_string(),
@@ -44,7 +45,7 @@ impl ObjectDirectory {
         match fs::metadata(&path) {
             Ok(found) => Ok(found.len() >= envelope::HEADER as u64),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(failed("look at", path)(error)),
+            Err(error) => Err(directory_failure("look at", path)(error)),
         }
     }
 
@@ -54,7 +55,7 @@ impl ObjectDirectory {
         match fs::read(&path) {
             Ok(sealed) => Ok(Some(sealed)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(failed("read", path)(error)),
+            Err(error) => Err(directory_failure("read", path)(error)),
         }
     }
 
@@ -67,11 +68,12 @@ impl ObjectDirectory {
     ) -> Result<(), RequestError> {
         let directory = self.place(hash).0;
         if existing == ExistingPolicy::Replace || !self.is_whole(hash)? {
-            let staged = staged(&directory, sealed).map_err(failed("write to", &directory))?;
+            let staged = staged_directory_file(&directory, sealed)
+                .map_err(directory_failure("write to", &directory))?;
             self.publish(staged, hash, existing)?;
         }
         // Also covers a process that renamed its file but has not synced yet.
-        sync(&directory).map_err(failed("sync", &directory))?;
+        sync_object_directory(&directory).map_err(directory_failure("sync", &directory))?;
         self.keep(directory)
     }
 
@@ -79,7 +81,7 @@ impl ObjectDirectory {
     fn keep(&self, directory: PathBuf) -> Result<(), RequestError> {
         let durable = || self.durable.lock().unwrap_or_else(PoisonError::into_inner);
         if !durable().contains(&directory) {
-            sync(&self.root).map_err(failed("sync", &self.root))?;
+            sync_object_directory(&self.root).map_err(directory_failure("sync", &self.root))?;
             durable().insert(directory);
         }
         Ok(())
@@ -107,12 +109,12 @@ impl ObjectDirectory {
             },
         };
         let renamed = staged.persist(&path).map_err(|error| error.error);
-        renamed.map(drop).map_err(failed("write", path))
+        renamed.map(drop).map_err(directory_failure("write", path))
     }
 
     fn is_whole(&self, hash: ObjectHash) -> Result<bool, RequestError> {
         let found = self.get(hash)?;
-        Ok(found.is_some_and(|sealed| envelope::open(hash, &sealed).is_some()))
+        Ok(found.is_some_and(|sealed| envelope::open_envelope(hash, &sealed).is_some()))
     }
 
     /// The directory and the file of an object.
@@ -125,7 +127,7 @@ impl ObjectDirectory {
     }
 }
 
-fn failed(
+fn directory_failure(
     action: &'static str,
     path: impl Into<PathBuf>,
 ) -> impl FnOnce(io::Error) -> RequestError {
@@ -133,13 +135,13 @@ fn failed(
 }
 
 /// A synced temporary file with these bytes; deleted unless it is renamed.
-fn staged(directory: &Path, sealed: &[u8]) -> io::Result<NamedTempFile> {
+fn staged_directory_file(directory: &Path, sealed: &[u8]) -> io::Result<NamedTempFile> {
     let mut builder = tempfile::Builder::new();
     // Others who share the directory may read it, as far as the umask allows.
     builder.permissions(Permissions::from_mode(0o666));
     let mut file = match builder.tempfile_in(directory) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            make(directory)?;
+            make_object_directory(directory)?;
             builder.tempfile_in(directory)?
         }
         made => made?,
@@ -150,21 +152,21 @@ fn staged(directory: &Path, sealed: &[u8]) -> io::Result<NamedTempFile> {
 }
 
 /// Creates a directory and its parents, durably.
-fn make(directory: &Path) -> io::Result<()> {
+fn make_object_directory(directory: &Path) -> io::Result<()> {
     if directory.is_dir() {
         return Ok(());
     }
     let Some(parent) = directory.parent() else { return Ok(()) };
-    make(parent)?;
+    make_object_directory(parent)?;
     match fs::create_dir(directory) {
         // Another process may have made it and not synced it yet.
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
         made => made?,
     }
-    sync(parent)
+    sync_object_directory(parent)
 }
 
-fn sync(directory: &Path) -> io::Result<()> {
+fn sync_object_directory(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
@@ -175,7 +177,7 @@ mod tests {
     use super::*;
 
     fn object() -> (ObjectHash, Vec<u8>) {
-        (ObjectHash::of(b"one"), envelope::seal(b"one"))
+        (ObjectHash::of(b"one"), envelope::seal_envelope(b"one"))
     }
 
     /// The names of all files below a directory.
@@ -211,7 +213,7 @@ mod tests {
         let file = |path: &Path| fs::metadata(path).unwrap().ino();
         let before = file(&path);
         directory.put(hash, &sealed, ExistingPolicy::Check).unwrap();
-        let again = staged(path.parent().unwrap(), &sealed).unwrap();
+        let again = staged_directory_file(path.parent().unwrap(), &sealed).unwrap();
         directory.publish(again, hash, ExistingPolicy::Check).unwrap();
         assert_eq!(file(&path), before);
         for existing in [ExistingPolicy::Check, ExistingPolicy::Replace] {
@@ -229,8 +231,8 @@ mod tests {
         let directory = ObjectDirectory::open(room.path()).unwrap();
         let (hash, sealed) = object();
         let (parent, path) = directory.place(hash);
-        make(&parent).unwrap();
-        let late = staged(&parent, &sealed).unwrap();
+        make_object_directory(&parent).unwrap();
+        let late = staged_directory_file(&parent, &sealed).unwrap();
         fs::write(&path, b"half").unwrap();
         directory.publish(late, hash, ExistingPolicy::Check).unwrap();
         assert_eq!(directory.get(hash).unwrap().unwrap(), sealed);

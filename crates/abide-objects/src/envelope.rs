@@ -29,7 +29,7 @@ const LEVEL: i32 = 3;
 const TRUSTED: u64 = 16 << 20;
 
 /// Puts an object into its envelope.
-pub(crate) fn seal(plain: &[u8]) -> Vec<u8> {
+pub(crate) fn seal_envelope(plain: &[u8]) -> Vec<u8> {
     let compressed = zstd::bulk::compress(plain, LEVEL).ok();
     let shorter = compressed.as_deref().filter(|bytes| bytes.len() < plain.len());
     let (compression, bytes) = shorter.map_or((PLAIN, plain), |bytes| (ZSTD, bytes));
@@ -42,7 +42,7 @@ pub(crate) fn seal(plain: &[u8]) -> Vec<u8> {
 }
 
 /// Takes an object out of its envelope; `None` if it does not match its name.
-pub(crate) fn open(hash: ObjectHash, sealed: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn open_envelope(hash: ObjectHash, sealed: &[u8]) -> Option<Vec<u8>> {
     let (magic, rest) = sealed.split_first_chunk::<4>()?;
     let ([version, compression], rest) = rest.split_first_chunk::<2>()?;
     let (length, bytes) = rest.split_first_chunk::<8>()?;
@@ -52,13 +52,13 @@ pub(crate) fn open(hash: ObjectHash, sealed: &[u8]) -> Option<Vec<u8>> {
     }
     let plain = match *compression {
         PLAIN => bytes.to_vec(),
-        ZSTD => decompress(bytes, length)?,
+        ZSTD => decompress_envelope(bytes, length)?,
         _ => return None,
     };
     (plain.len() as u64 == length && ObjectHash::of(&plain) == hash).then_some(plain)
 }
 
-fn decompress(bytes: &[u8], length: u64) -> Option<Vec<u8>> {
+fn decompress_envelope(bytes: &[u8], length: u64) -> Option<Vec<u8>> {
     let mut plain = Vec::with_capacity(usize::try_from(length.min(TRUSTED)).ok()?);
     let decoder = zstd::stream::read::Decoder::with_buffer(bytes).ok()?;
     // Reading one byte too many detects a wrong length.
@@ -73,37 +73,37 @@ mod tests {
     #[test]
     fn what_is_sealed_opens() {
         for plain in [&b""[..], b"x", &[7; 100_000], b"short and plain"] {
-            let sealed = seal(plain);
-            assert_eq!(open(ObjectHash::of(plain), &sealed).unwrap(), plain);
+            let sealed = seal_envelope(plain);
+            assert_eq!(open_envelope(ObjectHash::of(plain), &sealed).unwrap(), plain);
             assert!(sealed.len() <= HEADER + plain.len());
         }
-        assert!(seal(&[7; 100_000]).len() < 1000);
+        assert!(seal_envelope(&[7; 100_000]).len() < 1000);
     }
 
     #[test]
     fn every_changed_or_missing_byte_is_seen() {
         for plain in [b"bytes that do not shrink".to_vec(), vec![b'a'; 500]] {
-            let (hash, sealed) = (ObjectHash::of(&plain), seal(&plain));
+            let (hash, sealed) = (ObjectHash::of(&plain), seal_envelope(&plain));
             for at in 0..sealed.len() {
                 let mut changed = sealed.clone();
                 changed[at] ^= 0x10;
                 // A bit of the compressed form may have no meaning; what opens is still the object.
-                assert!(open(hash, &changed).is_none_or(|opened| opened == plain));
-                assert!(open(hash, &sealed[..at]).is_none());
+                assert!(open_envelope(hash, &changed).is_none_or(|opened| opened == plain));
+                assert!(open_envelope(hash, &sealed[..at]).is_none());
             }
         }
     }
 
     #[test]
     fn a_false_length_takes_no_room() {
-        let mut sealed = seal(&[b'a'; 500]);
+        let mut sealed = seal_envelope(&[b'a'; 500]);
         sealed[6..14].copy_from_slice(&u64::MAX.to_le_bytes());
-        assert!(open(ObjectHash::of(&[b'a'; 500]), &sealed).is_none());
+        assert!(open_envelope(ObjectHash::of(&[b'a'; 500]), &sealed).is_none());
     }
 
     #[test]
     fn the_form_stays() {
-        let sealed = seal(b"x");
+        let sealed = seal_envelope(b"x");
         assert_eq!(sealed, b"aobj\x01\x00\x01\x00\x00\x00\x00\x00\x00\x00x");
     }
 }

@@ -51,7 +51,7 @@ pub enum ObjectsError {
 }
 
 /// Turns a failed request into an error of the store.
-pub(crate) fn storage(
+pub(crate) fn storage_error(
     action: &'static str,
     place: impl ToString,
     source: Arc<RequestError>,

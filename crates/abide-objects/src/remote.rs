@@ -10,7 +10,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::bucket::{Bucket, RequestError};
 use crate::cache::ObjectCache;
-use crate::error::storage;
+use crate::error::storage_error;
 use crate::uploads::{AT_ONCE, KnownObject, Uploads};
 use crate::{ObjectsError, ObjectsOptions, ObjectsUrl, envelope};
 
@@ -59,7 +59,7 @@ impl RemoteObjects {
 
     /// Starts to store an object. Returns its stored size.
     fn put(&self, hash: ObjectHash, plain: &[u8]) -> u64 {
-        let sealed = Bytes::from(envelope::seal(plain));
+        let sealed = Bytes::from(envelope::seal_envelope(plain));
         let length = sealed.len() as u64;
         if let Some(cache) = &self.cache {
             cache.keep(hash, &sealed);
@@ -76,7 +76,7 @@ impl RemoteObjects {
     /// An object that need not be fetched.
     fn at_hand(&self, hash: ObjectHash) -> Option<Vec<u8>> {
         match self.uploads.known(hash) {
-            KnownObject::Pending(sealed) => envelope::open(hash, &sealed),
+            KnownObject::Pending(sealed) => envelope::open_envelope(hash, &sealed),
             _ => self.cache.as_ref()?.read(hash),
         }
     }
@@ -87,7 +87,7 @@ impl RemoteObjects {
             self.uploads.saw_nothing(hash);
             return None;
         };
-        let plain = envelope::open(hash, &sealed);
+        let plain = envelope::open_envelope(hash, &sealed);
         if plain.is_none() {
             self.uploads.saw_damaged(hash);
             return None;
@@ -133,7 +133,11 @@ impl RemoteObjects {
             let Ok((at, hash, answer)) = answers.recv() else { return Ok(()) };
             asked -= 1;
             let answer = answer.map_err(|error| {
-                storage(action, format_args!("object {hash} at {}", self.url), Arc::new(error))
+                storage_error(
+                    action,
+                    format_args!("object {hash} at {}", self.url),
+                    Arc::new(error),
+                )
             })?;
             if each(at, hash, answer).is_break() {
                 return Ok(());

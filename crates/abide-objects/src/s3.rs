@@ -117,7 +117,7 @@ impl S3 {
 
     async fn is_whole(&self, hash: ObjectHash) -> Result<bool> {
         let found = self.get(hash).await?;
-        Ok(found.is_some_and(|sealed| envelope::open(hash, &sealed).is_some()))
+        Ok(found.is_some_and(|sealed| envelope::open_envelope(hash, &sealed).is_some()))
     }
 
     async fn put_in_parts(&self, hash: ObjectHash, mut sealed: Bytes) -> Result<()> {

@@ -48,13 +48,13 @@ impl Transport {
     pub(crate) fn new(authorities: Option<&Path>) -> Result<Self, AuthoritiesError> {
         let roots = match authorities {
             None => RootCerts::WebPki,
-            Some(path) => RootCerts::new_with_certs(&certificates(path)?),
+            Some(path) => RootCerts::new_with_certs(&transport_certificates(path)?),
         };
         Ok(Self { tls: TlsConfig::builder().root_certs(roots).build() })
     }
 }
 
-fn certificates(path: &Path) -> Result<Vec<Certificate<'static>>, AuthoritiesError> {
+fn transport_certificates(path: &Path) -> Result<Vec<Certificate<'static>>, AuthoritiesError> {
     let shown = || path.display().to_string();
     let pem = fs::read(path).map_err(|source| AuthoritiesError::Read { path: shown(), source })?;
     let items: Result<Vec<PemItem<'_>>, _> = parse_pem(&pem).collect();
@@ -119,13 +119,15 @@ impl HttpService for TransportClient {
         let (parts, body) = request.into_parts();
         let body = body.collect().await?.to_bytes();
         let agent = self.agent.clone();
-        let answer = spawn_blocking(move || ask(&agent, Request::from_parts(parts, body))).await;
+        let answer =
+            spawn_blocking(move || ask_by_transport(&agent, Request::from_parts(parts, body)))
+                .await;
         let answer = answer.map_err(|error| HttpError::new(HttpErrorKind::Unknown, error))?;
-        answer.map_err(|error| HttpError::new(kind_of(&error), error))
+        answer.map_err(|error| HttpError::new(transport_error_kind(&error), error))
     }
 }
 
-fn ask(agent: &Agent, request: Request<Bytes>) -> Result<HttpResponse, ureq::Error> {
+fn ask_by_transport(agent: &Agent, request: Request<Bytes>) -> Result<HttpResponse, ureq::Error> {
     let takes_body = matches!(*request.method(), Method::POST | Method::PUT | Method::PATCH);
     let (parts, body) = request.into_parts();
     let response = if takes_body || !body.is_empty() {
@@ -138,7 +140,7 @@ fn ask(agent: &Agent, request: Request<Bytes>) -> Result<HttpResponse, ureq::Err
     Ok(HttpResponse::from_parts(parts, bytes.into()))
 }
 
-fn kind_of(error: &ureq::Error) -> HttpErrorKind {
+fn transport_error_kind(error: &ureq::Error) -> HttpErrorKind {
     use ureq::Error;
     match error {
         Error::HostNotFound

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use tokio::runtime::Handle;
 
 use crate::bucket::{Bucket, ExistingPolicy, RequestError};
-use crate::error::storage;
+use crate::error::storage_error;
 
 /// The most uploads at once. Their bytes are in memory.
 pub(crate) const AT_ONCE: usize = 16;
@@ -130,7 +130,7 @@ impl Uploads {
             if open.clone().all(|(_, upload)| upload.failure.is_some()) {
                 let failed = open.find_map(|(hash, upload)| Some((hash, upload.failure.clone()?)));
                 return failed.map_or(Ok(()), |(hash, failure)| {
-                    Err(storage("store", format_args!("object {hash}"), failure))
+                    Err(storage_error("store", format_args!("object {hash}"), failure))
                 });
             }
             state = self.wait(state);

@@ -55,7 +55,9 @@ impl ObjectsUrl {
         match scheme.to_ascii_lowercase().as_str() {
             "s3" => {
                 let prefix = path.trim_matches('/');
-                if !is_name(host) || !(prefix.is_empty() || prefix.split('/').all(is_name)) {
+                if !is_literal_url_name(host)
+                    || !(prefix.is_empty() || prefix.split('/').all(is_literal_url_name))
+                {
                     return Err(ObjectsError::Form);
                 }
                 Ok(Self::S3 { bucket: host.to_owned(), prefix: prefix.to_owned() })
@@ -81,7 +83,7 @@ impl ObjectsUrl {
 }
 
 /// Names are taken literally: one that would need encoding is refused.
-fn is_name(part: &str) -> bool {
+fn is_literal_url_name(part: &str) -> bool {
     let plain =
         |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'=');
     !matches!(part, "" | "." | "..") && part.bytes().all(plain)

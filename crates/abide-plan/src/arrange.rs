@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use abide_model::{DependencyType, DependencyTypes, TaskId};
 
-use crate::draft::{TaskDraft, fault, path};
+use crate::draft::{TaskDraft, draft_fault, draft_path};
 use crate::{DocumentTask, TaskListError, TaskListFault};
 
 /// Maximum number of tasks.
@@ -24,7 +24,7 @@ pub(crate) enum TaskNaming {
 }
 
 /// The id of a position: `P1.M2.T1.S3`, by depth and number.
-pub(crate) fn placed(parent: Option<&str>, depth: usize, number: usize) -> String {
+pub(crate) fn arranged_id(parent: Option<&str>, depth: usize, number: usize) -> String {
     let letter = match depth {
         0 => 'P',
         1 => 'M',
@@ -44,14 +44,19 @@ pub(crate) fn arrange(
     depends_field: &str,
 ) -> Result<Vec<DocumentTask>, TaskListError> {
     if drafts.len() > MAX_TASKS {
-        return Err(fault(&drafts, MAX_TASKS, "", TaskListFault::TooMany { limit: MAX_TASKS }));
+        return Err(draft_fault(
+            &drafts,
+            MAX_TASKS,
+            "",
+            TaskListFault::TooMany { limit: MAX_TASKS },
+        ));
     }
-    let mut by_id = given_ids(&drafts)?;
-    find_parents(&mut drafts, &by_id)?;
-    let order = preorder(&drafts)?;
-    let ids = place_ids(&drafts, &order, &mut by_id)?;
-    let depends = look_up(&drafts, names, &by_id, depends_field)?;
-    refuse_cycles(&drafts, &ids, &depends, depends_field)?;
+    let mut by_id = arrange_given_ids(&drafts)?;
+    arrange_parents(&mut drafts, &by_id)?;
+    let order = arrange_preorder(&drafts)?;
+    let ids = arrange_ids(&drafts, &order, &mut by_id)?;
+    let depends = look_up_arranged(&drafts, names, &by_id, depends_field)?;
+    refuse_arranged_cycles(&drafts, &ids, &depends, depends_field)?;
     let id_of = |at: usize| TaskId(ids.get(at).cloned().unwrap_or_default());
     let types_of = |at: usize| {
         let mut types = DependencyTypes::default();
@@ -85,23 +90,28 @@ pub(crate) fn arrange(
 }
 
 /// The ids given in the document.
-fn given_ids(drafts: &[TaskDraft]) -> Result<HashMap<String, usize>, TaskListError> {
+fn arrange_given_ids(drafts: &[TaskDraft]) -> Result<HashMap<String, usize>, TaskListError> {
     let mut by_id: HashMap<String, usize> = HashMap::with_capacity(drafts.len());
     for (at, draft) in drafts.iter().enumerate() {
         let Some(id) = &draft.id else { continue };
         if id.is_empty() || id.len() > MAX_ID || id.chars().any(char::is_control) {
             let wanted = "an id of 1 to 200 bytes on one line";
-            return Err(fault(drafts, at, "id", TaskListFault::Not { wanted }));
+            return Err(draft_fault(drafts, at, "id", TaskListFault::Not { wanted }));
         }
         if let Some(other) = by_id.insert(id.clone(), at) {
-            let other = path(drafts, other);
-            return Err(fault(drafts, at, "id", TaskListFault::TakenId { id: id.clone(), other }));
+            let other = draft_path(drafts, other);
+            return Err(draft_fault(
+                drafts,
+                at,
+                "id",
+                TaskListFault::TakenId { id: id.clone(), other },
+            ));
         }
     }
     Ok(by_id)
 }
 
-fn find_parents(
+fn arrange_parents(
     drafts: &mut [TaskDraft],
     by_id: &HashMap<String, usize>,
 ) -> Result<(), TaskListError> {
@@ -110,7 +120,7 @@ fn find_parents(
             continue;
         };
         let Some(found) = by_id.get(&parent) else {
-            return Err(fault(drafts, at, "parent", TaskListFault::NoTask { name: parent }));
+            return Err(draft_fault(drafts, at, "parent", TaskListFault::NoTask { name: parent }));
         };
         if let Some(draft) = drafts.get_mut(at) {
             draft.parent = Some(*found);
@@ -120,7 +130,7 @@ fn find_parents(
 }
 
 /// The children of each draft, in order.
-fn children(drafts: &[TaskDraft]) -> Vec<Vec<usize>> {
+fn draft_children(drafts: &[TaskDraft]) -> Vec<Vec<usize>> {
     let mut children = vec![Vec::new(); drafts.len()];
     for (at, draft) in drafts.iter().enumerate() {
         if let Some(children) = draft.parent.and_then(|parent| children.get_mut(parent)) {
@@ -134,8 +144,8 @@ fn children(drafts: &[TaskDraft]) -> Vec<Vec<usize>> {
 type NumberedDraft = (usize, (usize, usize));
 
 /// Every draft, each before its parts.
-fn preorder(drafts: &[TaskDraft]) -> Result<Vec<NumberedDraft>, TaskListError> {
-    let children = children(drafts);
+fn arrange_preorder(drafts: &[TaskDraft]) -> Result<Vec<NumberedDraft>, TaskListError> {
+    let children = draft_children(drafts);
     let roots = (0..drafts.len()).filter(|at| drafts.get(*at).is_some_and(|d| d.parent.is_none()));
     let mut order = Vec::with_capacity(drafts.len());
     let number = |depth: usize, list: Vec<usize>| {
@@ -145,7 +155,7 @@ fn preorder(drafts: &[TaskDraft]) -> Result<Vec<NumberedDraft>, TaskListError> {
     let mut stack = number(0, roots.collect());
     while let Some((at, (depth, place))) = stack.pop() {
         if depth >= MAX_DEPTH {
-            return Err(fault(drafts, at, "", TaskListFault::TooDeep { limit: MAX_DEPTH }));
+            return Err(draft_fault(drafts, at, "", TaskListFault::TooDeep { limit: MAX_DEPTH }));
         }
         order.push((at, (depth, place)));
         stack.extend(number(depth + 1, children.get(at).cloned().unwrap_or_default()));
@@ -153,13 +163,13 @@ fn preorder(drafts: &[TaskDraft]) -> Result<Vec<NumberedDraft>, TaskListError> {
     if order.len() < drafts.len() {
         let reached: HashSet<usize> = order.iter().map(|(at, _)| *at).collect();
         let lost = (0..drafts.len()).find(|at| !reached.contains(at)).unwrap_or_default();
-        return Err(fault(drafts, lost, "parent", TaskListFault::ParentCycle));
+        return Err(draft_fault(drafts, lost, "parent", TaskListFault::ParentCycle));
     }
     Ok(order)
 }
 
 /// The id of each draft: its own, or else that of its position.
-fn place_ids(
+fn arrange_ids(
     drafts: &[TaskDraft],
     order: &[NumberedDraft],
     by_id: &mut HashMap<String, usize>,
@@ -174,15 +184,20 @@ fn place_ids(
                 let parent = draft.parent.and_then(|parent| ids.get(parent)).cloned();
                 let mut number = number;
                 number = number.max(moved.get(&draft.parent).copied().unwrap_or_default());
-                let mut id = placed(parent.as_deref(), depth, number);
+                let mut id = arranged_id(parent.as_deref(), depth, number);
                 // Another task has the id of this position.
                 while by_id.contains_key(&id) {
                     number += 1;
-                    id = placed(parent.as_deref(), depth, number);
+                    id = arranged_id(parent.as_deref(), depth, number);
                     moved.insert(draft.parent, number);
                 }
                 if id.len() > 2 * MAX_ID {
-                    return Err(fault(drafts, at, "", TaskListFault::TooDeep { limit: MAX_DEPTH }));
+                    return Err(draft_fault(
+                        drafts,
+                        at,
+                        "",
+                        TaskListFault::TooDeep { limit: MAX_DEPTH },
+                    ));
                 }
                 by_id.insert(id.clone(), at);
                 id
@@ -203,7 +218,7 @@ struct DraftDependency {
 }
 
 /// Resolves the dependencies of each draft.
-fn look_up(
+fn look_up_arranged(
     drafts: &[TaskDraft],
     names: TaskNaming,
     by_id: &HashMap<String, usize>,
@@ -227,7 +242,7 @@ fn look_up(
     for (at, draft) in drafts.iter().enumerate() {
         let mut found = Vec::new();
         for (number, name) in draft.depends.iter().enumerate() {
-            let wrong = |wrong| fault(drafts, at, &format!("{field}[{number}]"), wrong);
+            let wrong = |wrong| draft_fault(drafts, at, &format!("{field}[{number}]"), wrong);
             let kind = draft.dependency_types.get(name).copied().unwrap_or_default();
             match find(name) {
                 Ok(task) => found.push(DraftDependency { task, kind }),
@@ -243,7 +258,7 @@ fn look_up(
         let stray = draft.dependency_types.keys().find(|name| !draft.depends.contains(name));
         if let Some(name) = stray {
             let stray = TaskListFault::NoDependency { name: name.clone() };
-            return Err(fault(drafts, at, "dependency_types", stray));
+            return Err(draft_fault(drafts, at, "dependency_types", stray));
         }
         all.push(found);
     }
@@ -253,13 +268,13 @@ fn look_up(
 /// Refuses tasks that could never be done. The start of a task waits for the start of the task it
 /// is part of and for the end of what it depends on. Its end waits for the ends of its parts or,
 /// without parts, for its own start. This must not form a cycle.
-fn refuse_cycles(
+fn refuse_arranged_cycles(
     drafts: &[TaskDraft],
     ids: &[String],
     depends: &[Vec<DraftDependency>],
     field: &str,
 ) -> Result<(), TaskListError> {
-    let children = children(drafts);
+    let children = draft_children(drafts);
     // The start of a task has an even number, its end the odd number after it.
     let waits_for = |moment: usize| -> Vec<usize> {
         let at = moment / 2;
@@ -333,5 +348,5 @@ fn refuse_cycles(
         tasks.truncate(10);
         tasks.extend(["…".to_owned()].into_iter().chain(last));
     }
-    Err(fault(drafts, at, field, TaskListFault::Cycle { tasks }))
+    Err(draft_fault(drafts, at, field, TaskListFault::Cycle { tasks }))
 }

@@ -1,6 +1,6 @@
 //! What a document says about a task apart from its position and status: what identifies the task.
 
-use crate::plan::foreign_of;
+use crate::task_list::foreign_of;
 use crate::{DocumentTask, TaskListForm, json};
 
 /// The content of a task in a comparable form. Dependencies are left out: ids mean something only
@@ -22,8 +22,12 @@ impl TaskContent {
         let details = task.details.as_deref().unwrap_or_default().trim();
         let kept = form.and_then(|form| Some((form, foreign_of(task.foreign.as_deref(), form)?)));
         let beside = match kept {
-            Some((TaskListForm::Prp, kept)) => json::beside(&json::PRP, kept.get(), depth),
-            Some((TaskListForm::Json, kept)) => json::beside(&json::PLAIN, kept.get(), depth),
+            Some((TaskListForm::Prp, kept)) => {
+                json::json_fields_beside(&json::PRP, kept.get(), depth)
+            }
+            Some((TaskListForm::Json, kept)) => {
+                json::json_fields_beside(&json::PLAIN, kept.get(), depth)
+            }
             Some((TaskListForm::Toml, kept)) => vec![(String::new(), kept.get().to_owned())],
             // The spelling of a task in Markdown is not part of its content.
             Some((TaskListForm::Markdown, _)) | None => Vec::new(),

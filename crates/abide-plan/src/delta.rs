@@ -7,10 +7,10 @@ use std::collections::{HashMap, HashSet};
 
 use abide_model::{DependencyType, DependencyTypes, TaskId, TaskStatus};
 
-use crate::arrange::placed;
+use crate::arrange::arranged_id;
 use crate::content::TaskContent;
-use crate::matching::{TaskMatcher, common_form, depths};
-use crate::removal::{remove, restore};
+use crate::matching::{TaskMatcher, depths, matching_form};
+use crate::removal::{remove_document_task, restore_removed_task};
 use crate::{DocumentTask, TaskList, TaskListForm};
 
 /// What an edited task list means for a new session.
@@ -47,12 +47,12 @@ pub fn delta(old: &TaskList, mut new: TaskList) -> TaskListDelta {
         old.tasks.iter().filter(|task| task.is_removed()).map(|task| task.id.clone()).collect();
     let mut old = old.clone();
     for task in old.tasks.iter_mut().filter(|task| gone.contains(&task.id)) {
-        restore(task);
+        restore_removed_task(task);
     }
     let old = old;
     let matches = TaskMatcher::new(&old, &new).find(|id| gone.contains(id));
-    let (form, depths) = (common_form(&old, &new), depths(&new));
-    let ids = settle_ids(&old, &new, &matches);
+    let (form, depths) = (matching_form(&old, &new), depths(&new));
+    let ids = settle_delta_ids(&old, &new, &matches);
     for (task, id) in new.tasks.iter_mut().zip(&ids.settled) {
         task.id.clone_from(id);
         let renamed = |id: &TaskId| ids.by_document.get(id).cloned().unwrap_or_else(|| id.clone());
@@ -77,20 +77,20 @@ pub fn delta(old: &TaskList, mut new: TaskList) -> TaskListDelta {
             keep_types(before, task);
         }
         match before {
-            Some(before) if is_same(before, task, form, depth) => {
+            Some(before) if is_same_in_delta(before, task, form, depth) => {
                 known(&mut kept, task);
-                keep(before, task);
+                keep_in_delta(before, task);
                 if !gone.contains(&task.id) {
                     continue;
                 }
             }
             Some(_) => {
                 known(&mut changed, task);
-                plan(task);
+                plan_in_delta(task);
             }
             None => {
                 known(&mut added, task);
-                plan(task);
+                plan_in_delta(task);
             }
         }
         parents.new.insert(task.id.clone());
@@ -103,26 +103,26 @@ pub fn delta(old: &TaskList, mut new: TaskList) -> TaskListDelta {
         if !gone.contains(&task.id) {
             known(&mut removed, &task);
         }
-        remove(&mut task);
+        remove_document_task(&mut task);
         let is_leaf = |id: &TaskId| there.contains(id) && !with_parts.contains(id);
         task.parent = task.parent.filter(|parent| !is_leaf(parent));
         new.tasks.push(task);
     }
     new.title = new.title.or_else(|| old.title.clone());
-    order(&mut new.tasks);
+    order_delta_tasks(&mut new.tasks);
     parents.settle(&mut new.tasks);
     TaskListDelta { plan: new, kept, changed, added, removed }
 }
 
 /// Sets the status of a task that the document describes as before.
-fn keep(before: &DocumentTask, task: &mut DocumentTask) {
+fn keep_in_delta(before: &DocumentTask, task: &mut DocumentTask) {
     let stays = match before.status {
         TaskStatus::Complete | TaskStatus::Obsolete => true,
         TaskStatus::Failed | TaskStatus::Blocked => !task.status.is_done(),
         _ => false,
     };
     if !stays {
-        return plan(task);
+        return plan_in_delta(task);
     }
     task.status = before.status;
     task.foreign_status.clone_from(&before.foreign_status);
@@ -131,7 +131,7 @@ fn keep(before: &DocumentTask, task: &mut DocumentTask) {
 }
 
 /// Complete if the document says so; otherwise to be done.
-fn plan(task: &mut DocumentTask) {
+fn plan_in_delta(task: &mut DocumentTask) {
     if task.status.is_done() {
         return;
     }
@@ -154,7 +154,7 @@ fn keep_types(before: &DocumentTask, task: &mut DocumentTask) {
 }
 
 /// Does the document describe it as before? Both use the ids of the session.
-fn is_same(
+fn is_same_in_delta(
     before: &DocumentTask,
     task: &DocumentTask,
     form: Option<TaskListForm>,
@@ -175,7 +175,7 @@ struct SettledIds {
 }
 
 /// Matched tasks keep the id of the old one; the others get an id that no old task has.
-fn settle_ids(old: &TaskList, new: &TaskList, matches: &[Option<usize>]) -> SettledIds {
+fn settle_delta_ids(old: &TaskList, new: &TaskList, matches: &[Option<usize>]) -> SettledIds {
     let mut taken: HashSet<TaskId> = old.tasks.iter().map(|task| task.id.clone()).collect();
     let mut by_document: HashMap<TaskId, TaskId> = HashMap::with_capacity(new.tasks.len());
     let mut settled = Vec::with_capacity(new.tasks.len());
@@ -195,7 +195,7 @@ fn settle_ids(old: &TaskList, new: &TaskList, matches: &[Option<usize>]) -> Sett
                 let number = numbers.entry(parent.clone()).or_default();
                 loop {
                     *number += 1;
-                    let id = placed(parent.as_ref().map(TaskId::as_str), depth, *number);
+                    let id = arranged_id(parent.as_ref().map(TaskId::as_str), depth, *number);
                     let id = TaskId(id);
                     if !taken.contains(&id) {
                         break id;
@@ -211,7 +211,7 @@ fn settle_ids(old: &TaskList, new: &TaskList, matches: &[Option<usize>]) -> Sett
 }
 
 /// Sorts each task before its parts, otherwise in the given order.
-pub(crate) fn order(tasks: &mut Vec<DocumentTask>) {
+pub(crate) fn order_delta_tasks(tasks: &mut Vec<DocumentTask>) {
     let known: HashSet<TaskId> = tasks.iter().map(|task| task.id.clone()).collect();
     let mut parts: HashMap<Option<TaskId>, Vec<DocumentTask>> = HashMap::new();
     for mut task in tasks.drain(..) {

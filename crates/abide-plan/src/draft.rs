@@ -47,7 +47,7 @@ impl Default for DraftPlace {
 }
 
 /// The path to a draft, for errors.
-pub(crate) fn path(drafts: &[TaskDraft], at: usize) -> String {
+pub(crate) fn draft_path(drafts: &[TaskDraft], at: usize) -> String {
     let mut steps = Vec::new();
     let mut next = Some(at);
     while let Some(draft) = next.and_then(|at| drafts.get(at)) {
@@ -63,13 +63,13 @@ pub(crate) fn path(drafts: &[TaskDraft], at: usize) -> String {
 }
 
 /// An error about a field of a draft.
-pub(crate) fn fault(
+pub(crate) fn draft_fault(
     drafts: &[TaskDraft],
     at: usize,
     field: &str,
     fault: TaskListFault,
 ) -> TaskListError {
-    let mut place = path(drafts, at);
+    let mut place = draft_path(drafts, at);
     if !field.is_empty() && place.starts_with('$') {
         place.push('.');
         place.push_str(field);

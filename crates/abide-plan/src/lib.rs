@@ -27,10 +27,10 @@ mod form;
 mod json;
 mod markdown;
 mod matching;
-mod plan;
 mod removal;
 mod session;
 mod status;
+mod task_list;
 #[cfg(test)]
 mod tests;
 mod toml;
@@ -39,9 +39,9 @@ pub use arrange::{MAX_BYTES, MAX_DEPTH, MAX_TASKS};
 pub use delta::{TaskListDelta, delta};
 pub use error::{TaskListError, TaskListFault};
 pub use form::TaskListForm;
-pub use plan::{DocumentTask, TaskList};
 pub use removal::REMOVED;
 pub use session::TaskListEvents;
+pub use task_list::{DocumentTask, TaskList};
 
 /// The SHA-256 of a document, in lower-case hexadecimal digits.
 #[must_use]

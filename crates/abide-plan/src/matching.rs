@@ -7,14 +7,14 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use abide_model::TaskId;
 
-use crate::arrange::placed;
+use crate::arrange::arranged_id;
 use crate::content::TaskContent;
 use crate::{DocumentTask, TaskList, TaskListForm};
 
 /// Two task lists to be matched.
 pub(crate) struct TaskMatcher<'a> {
-    old: IndexedTaskList<'a>,
-    new: IndexedTaskList<'a>,
+    old: MatchingIndex<'a>,
+    new: MatchingIndex<'a>,
     /// The format of both, if equal; foreign fields of one format mean nothing in another.
     form: Option<TaskListForm>,
     /// Which old tasks are matched.
@@ -22,12 +22,12 @@ pub(crate) struct TaskMatcher<'a> {
 }
 
 /// A task list with an index by id.
-struct IndexedTaskList<'a> {
+struct MatchingIndex<'a> {
     plan: &'a TaskList,
     places: HashMap<&'a TaskId, usize>,
 }
 
-impl<'a> IndexedTaskList<'a> {
+impl<'a> MatchingIndex<'a> {
     fn new(plan: &'a TaskList) -> Self {
         let places = plan.tasks.iter().enumerate().map(|(at, task)| (&task.id, at)).collect();
         Self { plan, places }
@@ -41,7 +41,7 @@ impl<'a> IndexedTaskList<'a> {
     fn depends(&self, task: &DocumentTask) -> Vec<String> {
         let title = |id: &TaskId| {
             let need = self.plan.tasks.get(*self.places.get(id)?)?;
-            Some(format!("{} {}", task.dependency_types.of(id), words(&need.title)))
+            Some(format!("{} {}", task.dependency_types.of(id), matching_words(&need.title)))
         };
         let mut titles: Vec<_> = task.depends.iter().filter_map(title).collect();
         titles.sort_unstable();
@@ -63,12 +63,12 @@ pub(crate) fn depths(plan: &TaskList) -> Vec<usize> {
 }
 
 /// The format of both task lists, if it is the same.
-pub(crate) fn common_form(old: &TaskList, new: &TaskList) -> Option<TaskListForm> {
+pub(crate) fn matching_form(old: &TaskList, new: &TaskList) -> Option<TaskListForm> {
     (old.form == new.form).then_some(new.form)
 }
 
 /// The words of a title, separated by single spaces.
-fn words(title: &str) -> String {
+fn matching_words(title: &str) -> String {
     title.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
@@ -77,8 +77,8 @@ type TitleGroup = (Option<usize>, String);
 
 impl<'a> TaskMatcher<'a> {
     pub(crate) fn new(old: &'a TaskList, new: &'a TaskList) -> Self {
-        let (form, taken) = (common_form(old, new), vec![false; old.tasks.len()]);
-        Self { old: IndexedTaskList::new(old), new: IndexedTaskList::new(new), form, taken }
+        let (form, taken) = (matching_form(old, new), vec![false; old.tasks.len()]);
+        Self { old: MatchingIndex::new(old), new: MatchingIndex::new(new), form, taken }
     }
 
     /// For each new task the old one it matches. Old tasks that are `gone` from the document come
@@ -86,7 +86,7 @@ impl<'a> TaskMatcher<'a> {
     pub(crate) fn find(mut self, gone: impl Fn(&TaskId) -> bool) -> Vec<Option<usize>> {
         let mut candidates: HashMap<TitleGroup, Vec<usize>> = HashMap::new();
         for (at, task) in self.old.plan.tasks.iter().enumerate() {
-            let group = (self.old.parent(task), words(&task.title));
+            let group = (self.old.parent(task), matching_words(&task.title));
             candidates.entry(group).or_default().push(at);
         }
         let is_gone = |at: &usize| self.old.plan.tasks.get(*at).is_some_and(|task| gone(&task.id));
@@ -98,7 +98,7 @@ impl<'a> TaskMatcher<'a> {
         for (at, depth) in depths(self.new.plan).into_iter().enumerate() {
             levels.entry(depth).or_default().push(at);
         }
-        let wrapper = wrapper(self.old.plan, self.new.plan);
+        let wrapper = matching_wrapper(self.old.plan, self.new.plan);
         let numbers = self.numbers();
         let mut matches: Vec<Option<usize>> = vec![None; tasks.len()];
         // From the roots down, so that the parent of a task is matched before it.
@@ -117,7 +117,7 @@ impl<'a> TaskMatcher<'a> {
                         below => below,
                     },
                 };
-                groups.entry((below, words(&task.title))).or_default().push(at);
+                groups.entry((below, matching_words(&task.title))).or_default().push(at);
             }
             for (group, members) in groups {
                 let Some(old) = candidates.get(&group) else { continue };
@@ -157,27 +157,28 @@ impl<'a> TaskMatcher<'a> {
             let given = |at: usize| {
                 let task = self.new.plan.tasks.get(at)?;
                 let parent = task.parent.as_ref().map(TaskId::as_str);
-                let place = placed(parent, depth, numbers.get(at).copied().unwrap_or_default());
+                let place =
+                    arranged_id(parent, depth, numbers.get(at).copied().unwrap_or_default());
                 (task.id.as_str() != place).then(|| task.id.as_str().to_owned())
             };
             let id = |at: usize| Some(self.old.plan.tasks.get(at)?.id.as_str().to_owned());
-            pass(&mut self.taken, &mut open, &mut pairs, old, id, given);
+            matching_pass(&mut self.taken, &mut open, &mut pairs, old, id, given);
             let (before, now) = (&self.old, &self.new);
-            let said = |side: &IndexedTaskList<'_>, at: usize| {
+            let said = |side: &MatchingIndex<'_>, at: usize| {
                 let task = side.plan.tasks.get(at)?;
                 Some((TaskContent::of(task, self.form, depth), side.depends(task)))
             };
             let (before, now) = (|at| said(before, at), |at| said(now, at));
-            pass(&mut self.taken, &mut open, &mut pairs, old, before, now);
+            matching_pass(&mut self.taken, &mut open, &mut pairs, old, before, now);
         }
-        pass(&mut self.taken, &mut open, &mut pairs, old, |_| Some(()), |_| Some(()));
+        matching_pass(&mut self.taken, &mut open, &mut pairs, old, |_| Some(()), |_| Some(()));
         pairs
     }
 }
 
 /// Pairs new tasks that are `open` with old ones that are not taken if their keys are equal, in
 /// order.
-fn pass<K: std::hash::Hash + Eq>(
+fn matching_pass<K: std::hash::Hash + Eq>(
     taken: &mut [bool],
     open: &mut Vec<usize>,
     pairs: &mut Vec<(usize, usize)>,
@@ -210,10 +211,12 @@ enum WrapperTask {
     New(usize),
 }
 
-fn wrapper(old: &TaskList, new: &TaskList) -> Option<WrapperTask> {
+fn matching_wrapper(old: &TaskList, new: &TaskList) -> Option<WrapperTask> {
     let root = |plan: &TaskList, title: &Option<String>| {
-        let title = words(title.as_deref()?);
-        plan.tasks.iter().position(|task| task.parent.is_none() && words(&task.title) == title)
+        let title = matching_words(title.as_deref()?);
+        plan.tasks
+            .iter()
+            .position(|task| task.parent.is_none() && matching_words(&task.title) == title)
     };
     match (root(old, &new.title), root(new, &old.title)) {
         (Some(at), None) if new.title != old.title => Some(WrapperTask::Old(at)),

@@ -40,7 +40,7 @@ impl DocumentTask {
     pub fn is_removed(&self) -> bool {
         let why = self.reason.as_deref();
         self.status == TaskStatus::Obsolete
-            && (why == Some(REMOVED) || why.is_none() && removal(self).is_some())
+            && (why == Some(REMOVED) || why.is_none() && kept_removal(self).is_some())
     }
 }
 
@@ -68,7 +68,7 @@ impl TaskList {
 }
 
 /// Removes a task. Nothing waits for it then, and it waits for nothing.
-pub(crate) fn remove(task: &mut DocumentTask) {
+pub(crate) fn remove_document_task(task: &mut DocumentTask) {
     let was = Removal {
         parent: task.parent.clone(),
         depends: std::mem::take(&mut task.depends),
@@ -84,8 +84,8 @@ pub(crate) fn remove(task: &mut DocumentTask) {
 }
 
 /// Restores a task as it was before it was removed; planned, if that was not kept.
-pub(crate) fn restore(task: &mut DocumentTask) {
-    let Some(was) = removal(task) else {
+pub(crate) fn restore_removed_task(task: &mut DocumentTask) {
+    let Some(was) = kept_removal(task) else {
         (task.status, task.reason, task.result) = (TaskStatus::Planned, None, None);
         return;
     };
@@ -98,18 +98,19 @@ pub(crate) fn restore(task: &mut DocumentTask) {
     task.foreign = with_removal(task.foreign.as_deref(), None);
 }
 
-fn removal(task: &DocumentTask) -> Option<Removal> {
-    let fields = json::fields(task.foreign.as_ref()?.get())?;
+fn kept_removal(task: &DocumentTask) -> Option<Removal> {
+    let fields = json::json_object_fields(task.foreign.as_ref()?.get())?;
     let (_, raw) = fields.iter().find(|(name, _)| name == NAME)?;
     serde_json::from_str(raw.get()).ok()
 }
 
 /// The kept fields of a task, with this removal instead of any other.
 fn with_removal(foreign: Option<&RawValue>, was: Option<String>) -> Option<Box<RawValue>> {
-    let kept = foreign.and_then(|foreign| json::fields(foreign.get())).unwrap_or_default();
+    let kept =
+        foreign.and_then(|foreign| json::json_object_fields(foreign.get())).unwrap_or_default();
     let kept = kept.into_iter().filter(|(name, _)| name != NAME);
     let mut fields: Vec<String> =
-        kept.map(|(name, raw)| format!("{}:{}", json::text(&name), raw.get())).collect();
+        kept.map(|(name, raw)| format!("{}:{}", json::json_text(&name), raw.get())).collect();
     fields.extend(was.map(|was| format!("\"{NAME}\":{was}")));
     if fields.is_empty() {
         return None;

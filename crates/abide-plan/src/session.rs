@@ -6,7 +6,7 @@ use abide_model::{
     Event, Fact, Seq, SessionState, TaskCreated, TaskListRecord, TaskState, TaskStatus, is_check,
 };
 
-use crate::delta::order;
+use crate::delta::order_delta_tasks;
 use crate::{DocumentTask, TaskList, TaskListForm};
 
 /// The events that hold what a state does not hold about its tasks.
@@ -17,7 +17,7 @@ impl TaskList {
     #[must_use]
     pub fn sources(state: &SessionState) -> BTreeSet<Seq> {
         let mut seqs = BTreeSet::new();
-        seqs.extend(record(state));
+        seqs.extend(session_list_record(state));
         for (_, task) in state.tasks.iter().filter(|(_, task)| task.known) {
             seqs.insert(task.created);
             let told = [task.result, task.details, task.documents, task.check];
@@ -77,7 +77,9 @@ impl TaskList {
             // A state holds only the start of a title, and sorts dependencies.
             let whole = created.title == task.title
                 || created.title.starts_with(&task.title)
-                    && sources.get(&task.created).is_some_and(|event| is_held(event, id, task));
+                    && sources
+                        .get(&task.created)
+                        .is_some_and(|event| session_holds_task(event, id, task));
             let mut depends: Vec<_> = task.depends.iter().filter(there).cloned().collect();
             let mut first = created.depends;
             first.retain(|id| depends.contains(id));
@@ -101,8 +103,8 @@ impl TaskList {
                 foreign: created.foreign,
             });
         }
-        order(&mut tasks);
-        let record = record(state).and_then(|seq| sources.get(&seq)?.fact().ok());
+        order_delta_tasks(&mut tasks);
+        let record = session_list_record(state).and_then(|seq| sources.get(&seq)?.fact().ok());
         let session = || state.core.fields.title.clone();
         match record {
             Some(Fact::PlanRecorded(TaskListRecord { form, title, foreign })) => {
@@ -114,14 +116,14 @@ impl TaskList {
 }
 
 /// Does the state hold the start of the title that this event creates the task with?
-fn is_held(created: &Event, id: &str, task: &TaskState) -> bool {
+fn session_holds_task(created: &Event, id: &str, task: &TaskState) -> bool {
     let mut state = SessionState::default();
     state.apply(created);
     state.tasks.get(id).is_some_and(|held| held.title == task.title)
 }
 
 /// The event that recorded the task list of the first task: right before it.
-fn record(state: &SessionState) -> Option<Seq> {
+fn session_list_record(state: &SessionState) -> Option<Seq> {
     let known = state.tasks.iter().filter(|(_, task)| task.known);
     known.map(|(_, task)| task.created).min().map(|first| first.back(1))
 }

@@ -5,7 +5,10 @@ use abide_model::TaskStatus;
 use crate::DocumentTask;
 
 /// The status of a word, and the word itself if it is not the one we would write.
-pub(crate) fn read(word: &str, own: impl Fn(TaskStatus) -> &'static str) -> Option<StatusWord> {
+pub(crate) fn read_status(
+    word: &str,
+    own: impl Fn(TaskStatus) -> &'static str,
+) -> Option<StatusWord> {
     let plain: String = word
         .chars()
         .filter(|letter| !matches!(letter, ' ' | '_' | '-'))
@@ -29,7 +32,7 @@ pub(crate) fn read(word: &str, own: impl Fn(TaskStatus) -> &'static str) -> Opti
 pub(crate) type StatusWord = (TaskStatus, Option<String>);
 
 /// The word in a `tasks.json`.
-pub(crate) const fn prp(status: TaskStatus) -> &'static str {
+pub(crate) const fn prp_status(status: TaskStatus) -> &'static str {
     match status {
         TaskStatus::Planned => "Planned",
         TaskStatus::Researching => "Researching",
@@ -43,7 +46,7 @@ pub(crate) const fn prp(status: TaskStatus) -> &'static str {
 }
 
 /// The other system's word for a task's status, if it can be read back.
-pub(crate) fn word(task: &DocumentTask) -> Option<&str> {
+pub(crate) fn status_word(task: &DocumentTask) -> Option<&str> {
     let word = task.foreign_status.as_deref()?;
-    read(word, TaskStatus::as_str).filter(|(status, _)| *status == task.status).map(|_| word)
+    read_status(word, TaskStatus::as_str).filter(|(status, _)| *status == task.status).map(|_| word)
 }

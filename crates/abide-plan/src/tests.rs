@@ -702,7 +702,7 @@ proptest! {
             .collect();
         keys.sort_unstable();
         new.tasks = keys.iter().map(|(_, at)| new.tasks[*at].clone()).collect();
-        crate::delta::order(&mut new.tasks);
+        crate::delta::order_delta_tasks(&mut new.tasks);
         let delta = delta(&old, new);
         prop_assert_eq!(delta.kept.len(), old.tasks.len());
         prop_assert!(delta.changed.is_empty() && delta.added.is_empty() && delta.removed.is_empty());

@@ -10,11 +10,11 @@ use crate::arrange::{MAX_DEPTH, MAX_TASKS, TaskNaming, arrange};
 use crate::draft::{DraftPlace, TaskDraft};
 use crate::error::DEPENDENCY_TYPES;
 use crate::json;
-use crate::plan::{as_foreign, foreign_of};
+use crate::task_list::{as_foreign, foreign_of};
 use crate::{DocumentTask, TaskList, TaskListError, TaskListFault, TaskListForm, status};
 
 /// Reads a document.
-pub(crate) fn read(document: &str) -> Result<TaskList, TaskListError> {
+pub(crate) fn read_toml(document: &str) -> Result<TaskList, TaskListError> {
     let mut top: Table = toml::from_str(document).map_err(|error| TaskListError::Syntax {
         form: "TOML",
         reason: error.to_string().trim_end().to_owned(),
@@ -43,14 +43,14 @@ pub(crate) fn read(document: &str) -> Result<TaskList, TaskListError> {
         let Value::Table(table) = table else {
             return Err(TaskListError::at(place, TaskListFault::Not { wanted: "a table" }));
         };
-        drafts.push(draft(table, index, &place)?);
+        drafts.push(toml_draft(table, index, &place)?);
     }
     let tasks = arrange(drafts, TaskNaming::Ids, "depends")?;
-    let foreign = kept(top, "$")?;
+    let foreign = kept_toml_fields(top, "$")?;
     Ok(TaskList { form: TaskListForm::Toml, title, tasks, foreign })
 }
 
-fn draft(mut table: Table, index: usize, place: &str) -> Result<TaskDraft, TaskListError> {
+fn toml_draft(mut table: Table, index: usize, place: &str) -> Result<TaskDraft, TaskListError> {
     let wrong = |field: &str, fault| TaskListError::at(format!("{place}.{field}"), fault);
     let not = |field: &str, wanted| wrong(field, TaskListFault::Not { wanted });
     let mut text = |field: &str| match table.remove(field) {
@@ -90,17 +90,17 @@ fn draft(mut table: Table, index: usize, place: &str) -> Result<TaskDraft, TaskL
         Some(_) => return Err(not("priority", "a whole number")),
     };
     let (status, foreign_status) = match word {
-        Some(word) => status::read(&word, TaskStatus::as_str)
+        Some(word) => status::read_status(&word, TaskStatus::as_str)
             .ok_or_else(|| wrong("status", TaskListFault::Status { word }))?,
         None => (TaskStatus::Planned, None),
     };
     let result = match result {
         Some(json) => {
             let result = serde_json::from_str::<&RawValue>(&json).ok();
-            let result = result.filter(|raw| json::depth(raw.get()) <= MAX_DEPTH);
+            let result = result.filter(|raw| json::json_depth(raw.get()) <= MAX_DEPTH);
             let result = result.ok_or_else(|| not("result", "a string of JSON"))?;
             // `null` is not a result and is not recorded as one.
-            let result = Some(json::compact(result.get())).filter(|result| result != "null");
+            let result = Some(json::compact_json(result.get())).filter(|result| result != "null");
             result.and_then(|result| RawValue::from_string(result).ok())
         }
         None => None,
@@ -118,50 +118,50 @@ fn draft(mut table: Table, index: usize, place: &str) -> Result<TaskDraft, TaskL
         status,
         foreign_status,
         result,
-        foreign: kept(table, place)?,
+        foreign: kept_toml_fields(table, place)?,
         place: DraftPlace::Json("task", index),
         ..TaskDraft::default()
     })
 }
 
 /// Fields that abide does not know, kept as TOML, which can express times and the like.
-fn kept(table: Table, place: &str) -> Result<Option<Box<RawValue>>, TaskListError> {
+fn kept_toml_fields(table: Table, place: &str) -> Result<Option<Box<RawValue>>, TaskListError> {
     if table.is_empty() {
         return Ok(None);
     }
-    if table.values().any(|value| depth(value) > MAX_DEPTH) {
+    if table.values().any(|value| toml_depth(value) > MAX_DEPTH) {
         return Err(TaskListError::at(place, TaskListFault::TooDeep { limit: MAX_DEPTH }));
     }
     let written = toml::to_string(&table).map_err(|_| {
         TaskListError::at(place, TaskListFault::Not { wanted: "a value that can be written back" })
     })?;
-    Ok(as_foreign(TaskListForm::Toml, &json::text(&written)))
+    Ok(as_foreign(TaskListForm::Toml, &json::json_text(&written)))
 }
 
 /// How deep a value is nested.
-fn depth(value: &Value) -> usize {
+fn toml_depth(value: &Value) -> usize {
     match value {
-        Value::Array(list) => 1 + list.iter().map(depth).max().unwrap_or(0),
-        Value::Table(table) => 1 + table.values().map(depth).max().unwrap_or(0),
+        Value::Array(list) => 1 + list.iter().map(toml_depth).max().unwrap_or(0),
+        Value::Table(table) => 1 + table.values().map(toml_depth).max().unwrap_or(0),
         _ => 0,
     }
 }
 
-fn unkept(foreign: Option<&RawValue>) -> Table {
+fn restored_toml_fields(foreign: Option<&RawValue>) -> Table {
     let kept = foreign_of(foreign, TaskListForm::Toml);
     let written = kept.and_then(|kept| serde_json::from_str::<String>(kept.get()).ok());
     written.and_then(|written| toml::from_str(&written).ok()).unwrap_or_default()
 }
 
 /// Writes a document.
-pub(crate) fn write(plan: &TaskList) -> Result<String, TaskListError> {
+pub(crate) fn write_toml(plan: &TaskList) -> Result<String, TaskListError> {
     let mut out = String::new();
     if let Some(title) = &plan.title {
-        put(&mut out, "title", &Value::String(title.clone()));
+        put_toml_field(&mut out, "title", &Value::String(title.clone()));
     }
     // Tables end the fields of the document, so they are written last.
     let mut tables = String::new();
-    for (key, value) in unkept(plan.foreign.as_deref()) {
+    for (key, value) in restored_toml_fields(plan.foreign.as_deref()) {
         let field = toml::to_string(&Table::from_iter([(key, value)])).unwrap_or_default();
         if field.starts_with('[') {
             tables.push('\n');
@@ -171,18 +171,18 @@ pub(crate) fn write(plan: &TaskList) -> Result<String, TaskListError> {
         }
     }
     for task in &plan.tasks {
-        write_task(&mut out, task);
+        write_toml_task(&mut out, task);
     }
     out.push_str(&tables);
     Ok(out)
 }
 
-fn put(out: &mut String, key: &str, value: &Value) {
+fn put_toml_field(out: &mut String, key: &str, value: &Value) {
     let table = Table::from_iter([(key.to_owned(), value.clone())]);
     out.push_str(&toml::to_string_pretty(&table).unwrap_or_default());
 }
 
-fn write_task(out: &mut String, task: &DocumentTask) {
+fn write_toml_task(out: &mut String, task: &DocumentTask) {
     if !out.is_empty() {
         out.push('\n');
     }
@@ -190,8 +190,8 @@ fn write_task(out: &mut String, task: &DocumentTask) {
     let text = |text: &str| Some(Value::String(text.to_owned()));
     let list = |list: Vec<Value>| (!list.is_empty()).then_some(Value::Array(list));
     let depends = task.depends.iter().filter_map(|id| text(id.as_str())).collect();
-    let word =
-        status::word(task).or((task.status != TaskStatus::Planned).then(|| task.status.as_str()));
+    let word = status::status_word(task)
+        .or((task.status != TaskStatus::Planned).then(|| task.status.as_str()));
     let fields = [
         ("id", text(task.id.as_str())),
         ("title", text(&task.title)),
@@ -203,17 +203,17 @@ fn write_task(out: &mut String, task: &DocumentTask) {
         ("details", task.details.as_deref().and_then(text)),
         ("documents", list(task.documents.iter().filter_map(|name| text(name)).collect())),
         ("check", task.check.as_deref().and_then(text)),
-        ("result", task.result.as_ref().and_then(|result| text(&json::compact(result.get())))),
+        ("result", task.result.as_ref().and_then(|result| text(&json::compact_json(result.get())))),
     ];
     for (key, value) in fields {
         match value {
             // On one line, so that no table ends the fields of the task.
             Some(value @ Value::Table(_)) => out.push_str(&format!("{key} = {value}\n")),
-            Some(value) => put(out, key, &value),
+            Some(value) => put_toml_field(out, key, &value),
             None => {}
         }
     }
-    for (key, value) in unkept(task.foreign.as_deref()) {
+    for (key, value) in restored_toml_fields(task.foreign.as_deref()) {
         // On one line, so that no table ends the fields of the task.
         out.push_str(&format!("{} = {}\n", toml_key(&key), value));
     }

@@ -20,7 +20,7 @@ use crate::error::ServerError;
 use crate::flush::place;
 use crate::lease;
 use crate::reader::PostgresReader;
-use crate::store::{PostgresStore, key_holder, with_key};
+use crate::store::{PostgresStore, key_holder, session_with_key};
 
 /// Lines read at a time.
 const CHUNK: usize = 4096;
@@ -82,7 +82,7 @@ impl PostgresStore {
         let lost = |reason: String| ExportError::Damaged { session, reason };
         let mut survey =
             SharedExportSurvey { title: None, last: before, bytes: 0, objects: HashMap::new() };
-        self.each_own_line(&reader, before.0.next(), Seq(u64::MAX), &mut |raw| {
+        self.each_bundle_line(&reader, before.0.next(), Seq(u64::MAX), &mut |raw| {
             let line = JournalLine::read(raw).map_err(|error| lost(error.to_string()))?;
             if line.seq != survey.last.0.next() || line.prev != survey.last.1.link() {
                 let reason = format!("event {} does not follow from those before", line.seq);
@@ -105,7 +105,7 @@ impl PostgresStore {
             source => ExportError::Bundle { session, source },
         };
         let mut writer = BundleWriter::begin(out, header.clone()).map_err(bad)?;
-        self.each_own_line(&reader, before.0.next(), survey.last.0, &mut |raw| {
+        self.each_bundle_line(&reader, before.0.next(), survey.last.0, &mut |raw| {
             let line = JournalLine::read(raw).map_err(|error| lost(error.to_string()))?;
             for named in line.objects() {
                 if !writer.has(named.hash) {
@@ -144,7 +144,7 @@ impl PostgresStore {
         })
     }
 
-    fn each_own_line(
+    fn each_bundle_line(
         &self,
         reader: &PostgresReader,
         first: Seq,
@@ -171,7 +171,7 @@ impl PostgresStore {
         bundle: BundleReader<R>,
         project: Option<&str>,
     ) -> Result<ImportedBundle, ImportError> {
-        self.compare(bundle, project, &mut |_, _| Ok(())).map(TableComparison::imported)
+        self.compare_bundle(bundle, project, &mut |_, _| Ok(())).map(TableComparison::imported)
     }
 
     /// Imports the session of a bundle. When this returns `Ok`, the outcome is durable. If the
@@ -193,7 +193,7 @@ impl PostgresStore {
             }
             Ok(())
         };
-        let mut compared = self.compare(bundle, project, &mut put)?;
+        let mut compared = self.compare_bundle(bundle, project, &mut put)?;
         if !batch.is_empty() {
             objects.put_batch(&batch)?;
         }
@@ -201,8 +201,8 @@ impl PostgresStore {
         objects.sync()?;
         let rows = std::mem::take(&mut compared.rows);
         match compared.outcome {
-            ImportOutcome::Made => self.import_new(&compared.header, project, rows)?,
-            ImportOutcome::Forwarded { .. } => self.forward(&compared.header, rows, wait)?,
+            ImportOutcome::Made => self.import_new_bundle(&compared.header, project, rows)?,
+            ImportOutcome::Forwarded { .. } => self.append_bundle(&compared.header, rows, wait)?,
             ImportOutcome::Same | ImportOutcome::Behind { .. } => {}
         }
         Ok(compared.imported())
@@ -210,7 +210,7 @@ impl PostgresStore {
 
     /// Reads a bundle to its end and compares it with the table. Puts an object if it is named by a
     /// new line or by one here that has its data: not for a line that is erased here or refused.
-    fn compare<R: Read>(
+    fn compare_bundle<R: Read>(
         &self,
         mut bundle: BundleReader<R>,
         project: Option<&str>,
@@ -224,10 +224,10 @@ impl PostgresStore {
             Err(error) => return Err(error.into()),
         };
         if here.is_none() {
-            self.check_parent(&header)?;
+            self.check_bundle_parent(&header)?;
         }
         let known = match &here {
-            Some(reader) => self.events_here(reader)?,
+            Some(reader) => self.events_for_bundle(reader)?,
             None => HashMap::new(),
         };
         let mut rows = Vec::new();
@@ -257,7 +257,7 @@ impl PostgresStore {
                 }
                 None => {
                     if here.is_none() && rows.is_empty() {
-                        self.check_key(&line, id, project)?;
+                        self.check_bundle_key(&line, id, project)?;
                     }
                     let line_bytes = line.bytes().to_vec();
                     rows.push(EventRow { seq: line.seq, sum: line.sum, line: line_bytes });
@@ -280,7 +280,10 @@ impl PostgresStore {
     }
 
     /// The sums of a session's own events, and which of them are erased.
-    fn events_here(&self, reader: &PostgresReader) -> Result<HashMap<Seq, TableEvent>, StoreError> {
+    fn events_for_bundle(
+        &self,
+        reader: &PostgresReader,
+    ) -> Result<HashMap<Seq, TableEvent>, StoreError> {
         let (server, sid, session) = (self.server().clone(), reader.known.sid, reader.session);
         self.server().block(async move {
             server
@@ -308,7 +311,7 @@ impl PostgresStore {
         })
     }
 
-    fn check_parent(&self, bundle: &BundleHeader) -> Result<(), ImportError> {
+    fn check_bundle_parent(&self, bundle: &BundleHeader) -> Result<(), ImportError> {
         let Some(BundleParent { session: parent, seq, sum }) = bundle.parent else {
             return Ok(());
         };
@@ -321,7 +324,7 @@ impl PostgresStore {
         if here.is_ok_and(|here| here == sum) { Ok(()) } else { Err(missing()) }
     }
 
-    fn check_key(
+    fn check_bundle_key(
         &self,
         line: &JournalLine<'_>,
         id: SessionId,
@@ -329,7 +332,7 @@ impl PostgresStore {
     ) -> Result<(), ImportError> {
         let (project, Some(key)) = project_and_key(line) else { return Ok(()) };
         let project = project.or_else(|| told.map(str::to_owned));
-        let known_by = self.known_by(project.as_deref());
+        let known_by = self.projects_of_bundle(project.as_deref());
         let (server, wanted) = (self.server().clone(), key.clone());
         let holder = self.server().block(async move {
             server
@@ -346,7 +349,7 @@ impl PostgresStore {
     }
 
     /// The ids of the project that a session names, if any.
-    fn known_by(&self, project: Option<&str>) -> Vec<String> {
+    fn projects_of_bundle(&self, project: Option<&str>) -> Vec<String> {
         let ours = &self.options().projects;
         match project {
             Some(project) if !ours.iter().any(|one| one == project) => vec![project.to_owned()],
@@ -354,7 +357,7 @@ impl PostgresStore {
         }
     }
 
-    fn import_new(
+    fn import_new_bundle(
         &self,
         header: &BundleHeader,
         told: Option<&str>,
@@ -370,7 +373,7 @@ impl PostgresStore {
         let first = rows.first().and_then(|row| JournalLine::read(&row.line).ok());
         let (project, key) = first.as_ref().map(project_and_key).unwrap_or_default();
         let project = project.or_else(|| told.map(str::to_owned));
-        let projects = self.known_by(project.as_deref());
+        let projects = self.projects_of_bundle(project.as_deref());
         let project = project.or_else(|| projects.first().cloned()).unwrap_or_default();
         let (server, rows, session) = (self.server().clone(), Arc::new(rows), id);
         let uuid = Uuid::from_bytes(*id.as_bytes());
@@ -383,7 +386,7 @@ impl PostgresStore {
                         let transaction = client.transaction().await?;
                         let (id, (projects, project), key, parent, before) = &*made;
                         if let Some(other) =
-                            with_key(&transaction, projects, key.as_deref()).await?
+                            session_with_key(&transaction, projects, key.as_deref()).await?
                             && other != session
                         {
                             return Err(StoreError::Ambiguous {
@@ -399,12 +402,14 @@ impl PostgresStore {
                             // The answer was lost; or another process has inserted it meanwhile.
                             let sql = "SELECT sid FROM session WHERE id = $1";
                             let sid: i64 = transaction.query_one(sql, &[id]).await?.try_get(0)?;
-                            return follows(&transaction, (session, sid), &rows).await.map(drop);
+                            return bundle_follows(&transaction, (session, sid), &rows)
+                                .await
+                                .map(drop);
                         };
                         let sid: i64 = row.try_get(0)?;
                         let lease = "INSERT INTO lease (sid) VALUES ($1)";
                         transaction.execute(lease, &[&sid]).await?;
-                        put_rows(&transaction, sid, &rows).await?;
+                        put_bundle_rows(&transaction, sid, &rows).await?;
                         transaction.commit().await?;
                         Ok(())
                     })
@@ -414,7 +419,7 @@ impl PostgresStore {
     }
 
     /// Appends lines after the end of an existing session, as its only writer.
-    fn forward(
+    fn append_bundle(
         &self,
         header: &BundleHeader,
         rows: Vec<EventRow>,
@@ -426,26 +431,26 @@ impl PostgresStore {
         let (take_over, sid) = (self.options().take_over, reader.known.sid);
         let rows = Arc::new(rows);
         Ok(self.server().block(async move {
-            let held = lease::acquire(&server, &env, (id, sid), wait, take_over).await?;
+            let held = lease::acquire_lease(&server, &env, (id, sid), wait, take_over).await?;
             let done = server
                 .ask_much("put a session into", |mut client| {
                     let rows = rows.clone();
                     Box::pin(async move {
                         let transaction = client.transaction().await?;
                         let sql = "SELECT 1 FROM lease WHERE sid = $1 AND epoch = $2 FOR SHARE";
-                        let epoch = lease::number(held.epoch);
+                        let epoch = lease::lease_epoch_number(held.epoch);
                         if transaction.query_opt(sql, &[&sid, &epoch]).await?.is_none() {
                             let by = "another writer".to_owned();
                             return Err(StoreError::TakenOver { session: id, by }.into());
                         }
-                        follows(&transaction, (id, sid), &rows).await?;
-                        put_rows(&transaction, sid, &rows).await?;
+                        bundle_follows(&transaction, (id, sid), &rows).await?;
+                        put_bundle_rows(&transaction, sid, &rows).await?;
                         transaction.commit().await?;
                         Ok(())
                     })
                 })
                 .await;
-            let released = lease::release(&server, held).await;
+            let released = lease::release_lease(&server, held).await;
             done?;
             released
         })?)
@@ -454,7 +459,7 @@ impl PostgresStore {
 
 /// Whether these lines follow the last one here. `false` if all are here already: an answer was
 /// lost.
-async fn follows(
+async fn bundle_follows(
     transaction: &deadpool_postgres::Transaction<'_>,
     (session, sid): (SessionId, i64),
     rows: &[EventRow],
@@ -486,7 +491,7 @@ fn project_and_key(line: &JournalLine<'_>) -> (Option<String>, Option<String>) {
     }
 }
 
-async fn put_rows(
+async fn put_bundle_rows(
     transaction: &deadpool_postgres::Transaction<'_>,
     sid: i64,
     rows: &[EventRow],

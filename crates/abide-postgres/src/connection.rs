@@ -41,7 +41,7 @@ thread_local! {
 pub(crate) type ServerFuture<T> = Pin<Box<dyn Future<Output = Result<T, ServerError>> + Send>>;
 
 /// A server and the threads that talk to it.
-pub(crate) struct Server {
+pub(crate) struct ServerConnection {
     /// Taken when the store is dropped, possibly where a runtime must not be waited for.
     runtime: Option<Runtime>,
     pool: Pool,
@@ -59,13 +59,13 @@ pub(crate) struct Server {
     met: AtomicBool,
 }
 
-impl std::fmt::Debug for Server {
+impl std::fmt::Debug for ServerConnection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Server").field("url", &self.url).finish_non_exhaustive()
     }
 }
 
-impl Server {
+impl ServerConnection {
     pub(crate) fn new(
         url: ServerUrl,
         patience: Duration,
@@ -106,7 +106,8 @@ impl Server {
         );
         config.options(options);
         let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-        let connector = url.encrypted().then(|| tls::connector(url.root_certificate.as_deref()));
+        let connector =
+            url.encrypted().then(|| tls::tls_connector(url.root_certificate.as_deref()));
         let connector = connector
             .transpose()
             .map_err(|error: UrlError| failed("connect to")(Arc::new(error)))?;
@@ -205,7 +206,8 @@ impl Server {
         ask: impl Fn(Object) -> ServerFuture<T>,
     ) -> Result<T, StoreError> {
         let met = self.met.load(Ordering::Relaxed);
-        let mut again = RetrySchedule::new(if met { self.patience } else { self.first_contact });
+        let mut again =
+            ConnectionRetries::new(if met { self.patience } else { self.first_contact });
         loop {
             let trouble = match self.within(limit, &ask).await {
                 Ok(answer) => {
@@ -216,7 +218,7 @@ impl Server {
             };
             if !trouble.is_silence() && !self.met.swap(true, Ordering::Relaxed) {
                 // The server is there; it is starting or stopping.
-                again = RetrySchedule::new(self.patience);
+                again = ConnectionRetries::new(self.patience);
             }
             if !trouble.may_pass() || !again.has_time() {
                 return Err(trouble.into_store(action, &self.place()));
@@ -241,19 +243,22 @@ impl Server {
         work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
     ) -> Result<T, StoreError> {
         debug_assert!(!WORKER.get(), "a thread that gives the answers waits for one");
-        let Some(handle) = self.runtime() else { return Err(closed()) };
+        let Some(handle) = self.runtime() else { return Err(connection_closed()) };
         // Over a channel, which does not count against the polls that another runtime grants a task of
         // its own that waits here: once those are used up, nothing polled there is ready.
         let (tell, told) = mpsc::sync_channel(1);
         handle.spawn(async move {
             let _ = tell.send(tokio::spawn(work).await);
         });
-        told.recv().ok().and_then(joined).unwrap_or_else(|| Err(closed()))
+        told.recv()
+            .ok()
+            .and_then(joined_connection_task)
+            .unwrap_or_else(|| Err(connection_closed()))
     }
 }
 
 /// What a task has given; none where it was ended with its runtime. Its panic is passed on.
-pub(crate) fn joined<T>(outcome: Result<T, JoinError>) -> Option<T> {
+pub(crate) fn joined_connection_task<T>(outcome: Result<T, JoinError>) -> Option<T> {
     match outcome.map_err(JoinError::try_into_panic) {
         Ok(given) => Some(given),
         Err(Ok(panic)) => resume_unwind(panic),
@@ -262,7 +267,7 @@ pub(crate) fn joined<T>(outcome: Result<T, JoinError>) -> Option<T> {
 }
 
 /// Does something that blocks, on a thread beside those that give the answers.
-pub(crate) fn beside<T: Send + 'static>(
+pub(crate) fn beside_connection<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> JoinHandle<T> {
     tokio::task::spawn_blocking(move || {
@@ -271,7 +276,7 @@ pub(crate) fn beside<T: Send + 'static>(
     })
 }
 
-impl Drop for Server {
+impl Drop for ServerConnection {
     fn drop(&mut self) {
         // This may be a thread of a runtime, which must not block.
         if let Some(runtime) = self.runtime.take() {
@@ -280,7 +285,7 @@ impl Drop for Server {
     }
 }
 
-fn closed() -> StoreError {
+fn connection_closed() -> StoreError {
     StoreError::Storage {
         action: "ask",
         place: "the server".to_owned(),
@@ -290,12 +295,12 @@ fn closed() -> StoreError {
 
 /// When a request is retried.
 #[derive(Debug)]
-pub(crate) struct RetrySchedule {
+pub(crate) struct ConnectionRetries {
     until: Option<Instant>,
     pause: Duration,
 }
 
-impl RetrySchedule {
+impl ConnectionRetries {
     pub(crate) fn new(patience: Duration) -> Self {
         Self { until: Instant::now().checked_add(patience), pause: FIRST_PAUSE }
     }
@@ -319,10 +324,10 @@ mod tests {
     use super::*;
 
     /// One that is never asked anything.
-    fn server() -> Arc<Server> {
+    fn server() -> Arc<ServerConnection> {
         let url = ServerUrl::parse("postgres://nobody@127.0.0.1:1/nothing").unwrap();
         let second = Duration::from_secs(1);
-        Arc::new(Server::new(url, second, second).unwrap())
+        Arc::new(ServerConnection::new(url, second, second).unwrap())
     }
 
     #[test]
@@ -357,7 +362,9 @@ mod tests {
         }));
         waited.unwrap_err();
         let asking = server.clone();
-        let work = async move { joined(beside(move || asking.block(async { Ok(7) })).await) };
+        let work = async move {
+            joined_connection_task(beside_connection(move || asking.block(async { Ok(7) })).await)
+        };
         assert_eq!(server.block(async move { Ok(work.await) }).unwrap().unwrap().unwrap(), 7);
     }
 }

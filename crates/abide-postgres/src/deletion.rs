@@ -26,7 +26,7 @@ impl PostgresStore {
             server
                 .ask_much("delete a session of", |client| {
                     let env = env.clone();
-                    Box::pin(async move { delete(client, sid, &env).await })
+                    Box::pin(async move { delete_session_rows(client, sid, &env).await })
                 })
                 .await
         })?;
@@ -38,7 +38,7 @@ impl PostgresStore {
     }
 }
 
-async fn delete(
+async fn delete_session_rows(
     mut client: Object,
     sid: i64,
     env: &Environment,

@@ -49,27 +49,32 @@ impl PostgresStore {
             let done = async {
                 let family = server
                     .ask("erase in", |client| {
-                        Box::pin(async move { family(&client.query(FAMILY, &[&sid]).await?) })
+                        Box::pin(
+                            async move { erasure_family(&client.query(FAMILY, &[&sid]).await?) },
+                        )
                     })
                     .await?;
                 for one in family {
                     let left = |until: Instant| until.saturating_duration_since(Instant::now());
                     let left = until.map_or(wait, left);
-                    held.push(lease::acquire(&server, &env, one, left, take_over).await?);
+                    held.push(lease::acquire_lease(&server, &env, one, left, take_over).await?);
                 }
-                let epochs = held.iter().map(|held| (held.sid, lease::number(held.epoch)));
+                let epochs =
+                    held.iter().map(|held| (held.sid, lease::lease_epoch_number(held.epoch)));
                 let held: Arc<(Vec<i64>, Vec<i64>)> = Arc::new(epochs.unzip());
                 server
                     .ask_much("erase in", |client| {
                         let (held, seqs) = (held.clone(), seqs.clone());
-                        Box::pin(async move { erase(client, (session, sid), &held, &seqs).await })
+                        Box::pin(async move {
+                            carry_out_erasure(client, (session, sid), &held, &seqs).await
+                        })
                     })
                     .await
             };
             let done = done.await;
             let mut released = Ok(());
             for lease in held {
-                released = lease::release(&server, lease).await.and(released);
+                released = lease::release_lease(&server, lease).await.and(released);
             }
             let done = done?;
             released.map(|()| done)
@@ -83,12 +88,12 @@ const FAMILY: &str = "WITH RECURSIVE family AS (
         UNION SELECT session.sid FROM session JOIN family ON session.parent = family.sid)
     SELECT session.id, session.sid FROM session JOIN family USING (sid) ORDER BY session.sid";
 
-fn family(rows: &[Row]) -> Result<Vec<(SessionId, i64)>, ServerError> {
+fn erasure_family(rows: &[Row]) -> Result<Vec<(SessionId, i64)>, ServerError> {
     let one = |row: &Row| Ok((session_id(row.try_get::<_, Uuid>(0)?), row.try_get(1)?));
     rows.iter().map(one).collect()
 }
 
-async fn erase(
+async fn carry_out_erasure(
     mut client: Object,
     (session, sid): (SessionId, i64),
     (sids, epochs): &(Vec<i64>, Vec<i64>),
@@ -106,7 +111,7 @@ async fn erase(
     // Making a fork references one of these rows, so it waits from here on.
     let sql = "SELECT 1 FROM session WHERE sid = ANY($1) ORDER BY sid FOR UPDATE";
     transaction.query(sql, &[sids]).await?;
-    let family = family(&transaction.query(FAMILY, &[&sid]).await?)?;
+    let family = erasure_family(&transaction.query(FAMILY, &[&sid]).await?)?;
     if family.iter().any(|(_, sid)| !sids.contains(sid)) {
         return Err(StoreError::Storage {
             action: "erase in",
@@ -128,12 +133,12 @@ async fn erase(
         if matches!(line.body(), LinePayload::Erased { .. }) {
             continue;
         }
-        if is_needed(&line) {
+        if erasure_is_refused(&line) {
             let reason = "it is needed to read the session and cannot be erased";
             return Err(refused(reason.to_owned()).into());
         }
         done.payloads += 1;
-        done.objects += line.objects().len() as u64 + u64::from(names_snapshot(&line));
+        done.objects += line.objects().len() as u64 + u64::from(erased_line_names_snapshot(&line));
         let mut erased = line.erased();
         // A row has no line break.
         erased.pop();
@@ -144,13 +149,13 @@ async fn erase(
         FROM unnest($2::bigint[], $3::bytea[]) AS given (seq, line)
         WHERE event.sid = $1 AND event.seq = given.seq";
     transaction.execute(sql, &[&sid, &places, &lines]).await?;
-    forget(&transaction, sids).await?;
+    forget_derived_of_erasure(&transaction, sids).await?;
     transaction.commit().await?;
     Ok(done)
 }
 
 /// Whether it is a checkpoint with files.
-fn names_snapshot(line: &JournalLine<'_>) -> bool {
+fn erased_line_names_snapshot(line: &JournalLine<'_>) -> bool {
     match line.event().map(|event| event.fact()) {
         Some(Ok(Fact::Checkpoint(checkpoint))) => checkpoint.snapshot.is_some(),
         _ => false,
@@ -158,7 +163,7 @@ fn names_snapshot(line: &JournalLine<'_>) -> bool {
 }
 
 /// Whether the session could not be read without it.
-fn is_needed(line: &JournalLine<'_>) -> bool {
+fn erasure_is_refused(line: &JournalLine<'_>) -> bool {
     let fork = || match line.event().map(|event| event.fact()) {
         Some(Ok(Fact::SessionCreated(created))) => created.fields.parent.is_some(),
         _ => false,
@@ -167,7 +172,10 @@ fn is_needed(line: &JournalLine<'_>) -> bool {
 }
 
 /// Deletes what is derived from these sessions.
-async fn forget(transaction: &Transaction<'_>, sids: &[i64]) -> Result<(), ServerError> {
+async fn forget_derived_of_erasure(
+    transaction: &Transaction<'_>,
+    sids: &[i64],
+) -> Result<(), ServerError> {
     let sql = "SELECT DISTINCT pid FROM touched WHERE sid = ANY($1)";
     let rows = transaction.query(sql, &[&sids]).await?;
     let paths: Vec<i64> = rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;

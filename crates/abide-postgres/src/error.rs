@@ -12,7 +12,7 @@ use crate::guard::ConnectionRefusal;
 #[non_exhaustive]
 pub enum ServerError {
     /// The server refused, or the connection broke.
-    #[error("{}", said(.0))]
+    #[error("{}", server_error_text(.0))]
     Server(tokio_postgres::Error),
     /// No connection was available.
     #[error("no connection was free in time, or none could be made")]
@@ -71,10 +71,10 @@ impl ServerError {
         }
         let Some(code) = error.code() else {
             // Without the password that the server asks for, the client fails before it answers.
-            let credentials = chain(error).contains("password");
+            let credentials = error_chain(error).contains("password");
             return match credentials {
                 true => ServerErrorKind::Credentials,
-                false if passes(error) => ServerErrorKind::Unreachable,
+                false if error_passes(error) => ServerErrorKind::Unreachable,
                 false => ServerErrorKind::Other,
             };
         };
@@ -102,7 +102,7 @@ impl ServerError {
         match self {
             Self::Silent(_) => true,
             Self::Refused(_) => false,
-            Self::Server(error) => passes(error),
+            Self::Server(error) => error_passes(error),
             Self::Pool(deadpool_postgres::PoolError::Timeout(_)) => true,
             Self::Pool(_) => false,
         }
@@ -127,17 +127,17 @@ impl ServerError {
 }
 
 /// The server's own message, or how the connection failed.
-fn said(error: &tokio_postgres::Error) -> String {
+fn server_error_text(error: &tokio_postgres::Error) -> String {
     match error.as_db_error() {
         Some(answer) if answer.code() == &SqlState::INSUFFICIENT_PRIVILEGE => {
             format!("the database user lacks the privilege: {}", answer.message())
         }
         Some(answer) => format!("the server says: {}", answer.message()),
-        None => chain(error),
+        None => error_chain(error),
     }
 }
 
-fn chain(error: &tokio_postgres::Error) -> String {
+fn error_chain(error: &tokio_postgres::Error) -> String {
     let mut text = error.to_string();
     let mut cause = std::error::Error::source(error);
     while let Some(error) = cause {
@@ -152,7 +152,7 @@ fn chain(error: &tokio_postgres::Error) -> String {
     text
 }
 
-fn passes(error: &tokio_postgres::Error) -> bool {
+fn error_passes(error: &tokio_postgres::Error) -> bool {
     let Some(code) = error.code() else {
         // No answer from the server: the connection broke or could not be made. A refusal, an
         // unreadable answer or an unwritable request will not be better the next time.

@@ -14,9 +14,9 @@ use abide_model::{SessionId, StoreError, block_on};
 use deadpool_postgres::{ClientWrapper as Client, Object};
 use tokio_postgres::types::ToSql;
 
-use crate::connection::{RetrySchedule, Server};
+use crate::connection::{ConnectionRetries, ServerConnection};
 use crate::error::ServerError;
-use crate::lease::{Lease, LeaseStatus, number};
+use crate::lease::{Lease, LeaseStatus, lease_epoch_number};
 use crate::notify::GrowthNotifier;
 
 /// The most statements under way at once.
@@ -97,7 +97,7 @@ struct FlushQueue {
 /// Sends lines to the server.
 #[derive(Debug)]
 pub(crate) struct Flusher {
-    server: Arc<Server>,
+    server: Arc<ServerConnection>,
     queue: Mutex<FlushQueue>,
     /// The connection for appends; `None` before the first and after an error.
     line: Mutex<Option<Arc<AppendConnection>>>,
@@ -105,7 +105,7 @@ pub(crate) struct Flusher {
 }
 
 impl Flusher {
-    pub(crate) fn new(server: Arc<Server>, teller: Arc<GrowthNotifier>) -> Self {
+    pub(crate) fn new(server: Arc<ServerConnection>, teller: Arc<GrowthNotifier>) -> Self {
         Self { server, queue: Mutex::default(), line: Mutex::default(), teller }
     }
 
@@ -144,7 +144,8 @@ impl Flusher {
 
     /// Sends what is queued, and wakes everyone who waits for it.
     fn fly(&self, mut queue: MutexGuard<'_, FlushQueue>) {
-        let batch = if queue.flying < FLIGHTS { take(&mut queue.waiting) } else { Vec::new() };
+        let batch =
+            if queue.flying < FLIGHTS { take_flush_batch(&mut queue.waiting) } else { Vec::new() };
         if batch.is_empty() {
             return;
         }
@@ -173,7 +174,7 @@ impl Flusher {
     /// Sends a batch until the server has answered. After an error it is sent session by session,
     /// so that one does not fail because of another.
     fn send(&self, batch: &[FlushEntry]) -> Vec<Result<(), StoreError>> {
-        let mut again = RetrySchedule::new(self.server.patience());
+        let mut again = ConnectionRetries::new(self.server.patience());
         loop {
             match self.send_once(batch) {
                 Ok(outcomes) => return outcomes,
@@ -192,7 +193,7 @@ impl Flusher {
         }
     }
 
-    fn pause(&self, trouble: &ServerError, again: &mut RetrySchedule) {
+    fn pause(&self, trouble: &ServerError, again: &mut ConnectionRetries) {
         self.server.forget_idle();
         if trouble.may_pass() {
             thread::sleep(again.pause());
@@ -240,7 +241,7 @@ impl Flusher {
 
     async fn put(&self, batch: &[FlushEntry]) -> Result<Vec<Result<(), StoreError>>, ServerError> {
         let line = self.line().await?;
-        let put = put_on(&line.0, batch).await;
+        let put = put_flush_on(&line.0, batch).await;
         if !matches!(put, Ok(_) | Err(ServerError::Refused(_))) {
             self.drop_line(&line);
         }
@@ -252,18 +253,18 @@ impl Flusher {
 #[derive(Debug)]
 struct AppendConnection(Client);
 
-async fn put_on(
+async fn put_flush_on(
     client: &Client,
     batch: &[FlushEntry],
 ) -> Result<Vec<Result<(), StoreError>>, ServerError> {
-    let counts = insert(client, batch).await?;
+    let counts = insert_flush_batch(client, batch).await?;
     let mut outcomes = Vec::with_capacity(batch.len());
     for (entry, count) in batch.iter().zip(counts) {
         let whole = count == entry.lines.ends.len() as u64;
         outcomes.push(match whole {
             true => Ok(()),
             // An error of one session says nothing about the others.
-            false => match there(client, entry).await {
+            false => match find_flushed_lines(client, entry).await {
                 Err(ServerError::Refused(error)) => Err(error),
                 there => there?,
             },
@@ -273,7 +274,7 @@ async fn put_on(
 }
 
 /// As many queued batches as fit into one statement.
-fn take(waiting: &mut Vec<FlushEntry>) -> Vec<FlushEntry> {
+fn take_flush_batch(waiting: &mut Vec<FlushEntry>) -> Vec<FlushEntry> {
     let mut bytes = 0;
     let fits = waiting.iter().take_while(|entry| {
         bytes += entry.lines.bytes.len();
@@ -284,13 +285,17 @@ fn take(waiting: &mut Vec<FlushEntry>) -> Vec<FlushEntry> {
 }
 
 /// Inserts a batch; returns how many lines of each entry were inserted.
-async fn insert(client: &Client, batch: &[FlushEntry]) -> Result<Vec<u64>, ServerError> {
+async fn insert_flush_batch(
+    client: &Client,
+    batch: &[FlushEntry],
+) -> Result<Vec<u64>, ServerError> {
     if let [entry] = batch {
-        return insert_one(client, entry).await.map(|count| vec![count]);
+        return insert_flush_entry(client, entry).await.map(|count| vec![count]);
     }
     let rows = || batch.iter().flat_map(|e| e.lines.rows().map(move |row| (e.lease.sid, row)));
     let mine: Vec<i64> = batch.iter().map(|entry| entry.lease.sid).collect();
-    let epochs: Vec<i64> = batch.iter().map(|entry| number(entry.lease.epoch)).collect();
+    let epochs: Vec<i64> =
+        batch.iter().map(|entry| lease_epoch_number(entry.lease.epoch)).collect();
     let sids: Vec<i64> = rows().map(|(sid, _)| sid).collect();
     let seqs: Vec<i64> = rows().map(|(_, (seq, _, _))| place(seq.0)).collect();
     let sums: Vec<Vec<u8>> = rows().map(|(_, (_, sum, _))| sum.as_ascii().to_vec()).collect();
@@ -305,8 +310,8 @@ async fn insert(client: &Client, batch: &[FlushEntry]) -> Result<Vec<u64>, Serve
     Ok(batch.iter().map(|entry| u64::try_from(count(entry)).unwrap_or(0)).collect())
 }
 
-async fn insert_one(client: &Client, entry: &FlushEntry) -> Result<u64, ServerError> {
-    let (sid, epoch) = (entry.lease.sid, number(entry.lease.epoch));
+async fn insert_flush_entry(client: &Client, entry: &FlushEntry) -> Result<u64, ServerError> {
+    let (sid, epoch) = (entry.lease.sid, lease_epoch_number(entry.lease.epoch));
     let mut rows = entry.lines.rows();
     if let (Some((seq, sum, line)), None) = (rows.next(), rows.next()) {
         let statement = client.prepare_cached(APPEND_ONE).await?;
@@ -324,7 +329,10 @@ async fn insert_one(client: &Client, entry: &FlushEntry) -> Result<u64, ServerEr
 
 /// Finds out why lines were not inserted: they are there already, from a statement whose answer was
 /// lost, or another writer has the session.
-async fn there(client: &Client, entry: &FlushEntry) -> Result<Result<(), StoreError>, ServerError> {
+async fn find_flushed_lines(
+    client: &Client,
+    entry: &FlushEntry,
+) -> Result<Result<(), StoreError>, ServerError> {
     let seqs: Vec<i64> = entry.lines.rows().map(|(seq, _, _)| place(seq.0)).collect();
     let sums: Vec<Vec<u8>> = entry.lines.rows().map(|(_, s, _)| s.as_ascii().to_vec()).collect();
     let statement = client.prepare_cached(THERE).await?;

@@ -62,7 +62,7 @@ impl ConnectionGuard {
     /// made here.
     pub(crate) fn over(config: &mut Config, tls: Option<MakeRustlsConnect>) -> Self {
         let (mode, negotiation) = (config.get_ssl_mode(), config.get_ssl_negotiation());
-        let guard = Self { tls, mode, negotiation, near: is_near(config) };
+        let guard = Self { tls, mode, negotiation, near: is_near_host(config) };
         if !is_socket(config) {
             config.ssl_mode(SslMode::Require).ssl_negotiation(SslNegotiation::Direct);
         }
@@ -77,7 +77,7 @@ pub(crate) fn is_socket(config: &Config) -> bool {
 }
 
 /// Whether the traffic to all hosts stays on this machine.
-fn is_near(config: &Config) -> bool {
+fn is_near_host(config: &Config) -> bool {
     let near = |host: &Host| match host {
         Host::Unix(_) => true,
         Host::Tcp(name) => {
@@ -93,21 +93,21 @@ fn is_near(config: &Config) -> bool {
 
 impl MakeTlsConnect<Socket> for ConnectionGuard {
     type Stream = GuardedStream;
-    type TlsConnect = HostConnector;
+    type TlsConnect = GuardedConnector;
     type Error = io::Error;
 
-    fn make_tls_connect(&mut self, host: &str) -> io::Result<HostConnector> {
-        Ok(HostConnector { guard: self.clone(), host: host.to_owned() })
+    fn make_tls_connect(&mut self, host: &str) -> io::Result<GuardedConnector> {
+        Ok(GuardedConnector { guard: self.clone(), host: host.to_owned() })
     }
 }
 
 /// A connection to a host that is about to be made.
-pub(crate) struct HostConnector {
+pub(crate) struct GuardedConnector {
     guard: ConnectionGuard,
     host: String,
 }
 
-impl TlsConnect<Socket> for HostConnector {
+impl TlsConnect<Socket> for GuardedConnector {
     type Stream = GuardedStream;
     type Error = io::Error;
     type Future = Pin<Box<dyn Future<Output = io::Result<GuardedStream>> + Send>>;
@@ -117,7 +117,7 @@ impl TlsConnect<Socket> for HostConnector {
     }
 }
 
-impl HostConnector {
+impl GuardedConnector {
     /// Negotiates encryption, if it is wanted and the server supports it.
     async fn settle(self, mut socket: Socket) -> io::Result<GuardedStream> {
         let ConnectionGuard { tls, mode, negotiation, near } = self.guard;
@@ -310,7 +310,7 @@ mod tests {
             ("postgres:///d?host=/run", true),
             ("postgres:///d?host=/run&hostaddr=192.0.2.1", false),
         ] {
-            assert_eq!(is_near(&url.parse().unwrap()), near, "{url}");
+            assert_eq!(is_near_host(&url.parse().unwrap()), near, "{url}");
         }
     }
 }

@@ -14,7 +14,7 @@ use deadpool_postgres::ClientWrapper as Client;
 use tokio_postgres::types::Json;
 use uuid::Uuid;
 
-use crate::connection::Server;
+use crate::connection::ServerConnection;
 use crate::error::ServerError;
 
 /// How long a lease is valid without a heartbeat.
@@ -98,13 +98,13 @@ impl LeaseStatus {
             return Some(ProcessObservation::Gone);
         }
         // A process id of another container means nothing here.
-        (space == process_space()).then(|| process_seen(holder.process, holder.started))
+        (space == lease_process_space()).then(|| process_seen(holder.process, holder.started))
     }
 }
 
 /// Takes the lease of a session, waiting up to `wait` for another holder.
-pub(crate) async fn acquire(
-    server: &Server,
+pub(crate) async fn acquire_lease(
+    server: &ServerConnection,
     env: &Environment,
     (session, sid): (SessionId, i64),
     wait: Duration,
@@ -114,7 +114,7 @@ pub(crate) async fn acquire(
     let mut random = [0; 16];
     (env.random)(&mut random);
     let tenure = Uuid::from_bytes(random);
-    let boot = env.boot.as_ref().map(|boot| format!("{boot} {}", process_space()));
+    let boot = env.boot.as_ref().map(|boot| format!("{boot} {}", lease_process_space()));
     let holder = WriterHolder { since: (env.now)(), boot, ..env.holder.clone() };
     // The epoch of a holder that is gone or is to be replaced, so that a newer holder is not
     // affected.
@@ -163,14 +163,14 @@ pub(crate) async fn acquire(
 }
 
 /// Raises the epoch: the journal came from elsewhere and already has this one.
-pub(crate) async fn raise(
-    server: &Server,
+pub(crate) async fn raise_lease(
+    server: &ServerConnection,
     session: SessionId,
     lease: Lease,
     above: Epoch,
 ) -> Result<Lease, StoreError> {
     let (sid, tenure) = (lease.sid, lease.tenure);
-    let new = number(above).checked_add(1).ok_or_else(|| StoreError::Damaged {
+    let new = lease_epoch_number(above).checked_add(1).ok_or_else(|| StoreError::Damaged {
         place: format!("session {session}"),
         reason: format!("there is no epoch above {}", above.0),
     })?;
@@ -191,7 +191,10 @@ pub(crate) async fn raise(
 }
 
 /// Releases a session.
-pub(crate) async fn release(server: &Server, lease: Lease) -> Result<(), StoreError> {
+pub(crate) async fn release_lease(
+    server: &ServerConnection,
+    lease: Lease,
+) -> Result<(), StoreError> {
     let (sid, tenure) = (lease.sid, lease.tenure);
     server
         .ask("let go a session of", move |client| {
@@ -208,13 +211,13 @@ pub(crate) async fn release(server: &Server, lease: Lease) -> Result<(), StoreEr
 }
 
 /// The process id namespace; empty if the system has none.
-fn process_space() -> String {
+fn lease_process_space() -> String {
     let link = std::fs::read_link("/proc/self/ns/pid");
     link.map(|link| link.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
 /// An epoch as stored in the table.
-pub(crate) fn number(epoch: Epoch) -> i64 {
+pub(crate) fn lease_epoch_number(epoch: Epoch) -> i64 {
     i64::try_from(epoch.0).unwrap_or(i64::MAX)
 }
 
@@ -240,12 +243,12 @@ impl Leases {
 }
 
 /// Sends heartbeats as long as the store exists.
-pub(crate) async fn keep_alive(server: Weak<Server>, leases: Weak<Leases>) {
+pub(crate) async fn keep_lease_alive(server: Weak<ServerConnection>, leases: Weak<Leases>) {
     loop {
         tokio::time::sleep(BEAT).await;
         let (Some(server), Some(leases)) = (server.upgrade(), leases.upgrade()) else { return };
         let held: Vec<(i64, i64)> =
-            leases.lock().iter().map(|(sid, epoch)| (*sid, number(*epoch))).collect();
+            leases.lock().iter().map(|(sid, epoch)| (*sid, lease_epoch_number(*epoch))).collect();
         if held.is_empty() {
             continue;
         }

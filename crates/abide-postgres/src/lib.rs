@@ -24,7 +24,7 @@ mod notify;
 mod objects;
 mod reader;
 mod setting;
-mod snapshot;
+mod state_cache;
 mod store;
 mod tls;
 mod url;

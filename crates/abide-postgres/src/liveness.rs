@@ -19,7 +19,7 @@ impl PostgresStore {
         let mut processes = None;
         let one = |session: &SessionId| {
             let reader = self.reader(*session)?;
-            let mut found = self.look_for_writer(reader)?;
+            let mut found = self.check_liveness(reader)?;
             if found.liveness == Liveness::Crashed {
                 let processes = processes.get_or_insert_with(SessionProcesses::scan);
                 found.orphans = processes.of(*session, found.fields.key.as_deref());
@@ -48,7 +48,7 @@ impl PostgresStore {
         })
     }
 
-    fn look_for_writer(&self, reader: PostgresReader) -> Result<SessionLiveness, StoreError> {
+    fn check_liveness(&self, reader: PostgresReader) -> Result<SessionLiveness, StoreError> {
         let env = &self.options().env;
         // The lease first, so that a writer that came after it is not taken for one that is gone.
         let lease = self.lease_of(&reader)?;

@@ -57,7 +57,7 @@ pub(crate) async fn migrate(
     let row = transaction.query_one("SELECT coalesce(max(version), 0) FROM migration", &[]).await?;
     let from: i32 = row.try_get(0)?;
     if from > SCHEMA_VERSION {
-        return Err(newer(&format!("the schema {schema}"), from).into());
+        return Err(newer_migration_error(&format!("the schema {schema}"), from).into());
     }
     let missing = STEPS.iter().zip(1..).filter(|(_, version)| *version > from);
     for ((step, sql), version) in missing {
@@ -70,7 +70,10 @@ pub(crate) async fn migrate(
 }
 
 /// The version of the existing tables; `None` if there are none.
-pub(crate) async fn version(client: &Object, schema: &str) -> Result<Option<i32>, ServerError> {
+pub(crate) async fn migrated_version(
+    client: &Object,
+    schema: &str,
+) -> Result<Option<i32>, ServerError> {
     let there = "SELECT 1 FROM pg_tables WHERE schemaname = $1 AND tablename = 'migration'";
     if client.query_opt(there, &[&schema]).await?.is_none() {
         return Ok(None);
@@ -80,18 +83,18 @@ pub(crate) async fn version(client: &Object, schema: &str) -> Result<Option<i32>
 }
 
 /// The error for tables of a newer program.
-pub(crate) fn newer(place: &str, found: i32) -> StoreError {
-    let (found, known) = (number(found), number(SCHEMA_VERSION));
+pub(crate) fn newer_migration_error(place: &str, found: i32) -> StoreError {
+    let (found, known) = (migration_number(found), migration_number(SCHEMA_VERSION));
     StoreError::NewerVersion { place: place.to_owned(), found, known }
 }
 
 /// The error for tables of an older program.
-pub(crate) fn older(place: &str, found: i32) -> StoreError {
-    let (found, known) = (number(found), number(SCHEMA_VERSION));
+pub(crate) fn older_migration_error(place: &str, found: i32) -> StoreError {
+    let (found, known) = (migration_number(found), migration_number(SCHEMA_VERSION));
     StoreError::OlderVersion { place: place.to_owned(), found, known }
 }
 
-fn number(version: i32) -> u64 {
+fn migration_number(version: i32) -> u64 {
     u64::try_from(version).unwrap_or(0)
 }
 

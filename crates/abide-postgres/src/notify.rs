@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Notify, broadcast};
 use tokio_postgres::{AsyncMessage, Client, Connection};
 
-use crate::connection::{RetrySchedule, Server};
+use crate::connection::{ConnectionRetries, ServerConnection};
 use crate::migration::quoted;
 
 /// The least time between two notifications.
@@ -28,7 +28,7 @@ const NAME: usize = 63;
 const UNHEARD: usize = 64;
 
 /// The channel of a schema. Two schemas that share one get notifications that do not concern them.
-fn channel(schema: &str) -> String {
+fn notify_channel(schema: &str) -> String {
     // Schema names are ASCII.
     format!("abide_{schema}").chars().take(NAME).collect()
 }
@@ -53,12 +53,15 @@ impl GrowthNotifier {
 }
 
 /// Sends notifications as long as the store exists.
-pub(crate) async fn tell(server: Weak<Server>, teller: Arc<GrowthNotifier>) {
+pub(crate) async fn send_notifications(
+    server: Weak<ServerConnection>,
+    teller: Arc<GrowthNotifier>,
+) {
     loop {
         teller.changed.notified().await;
         let Some(server) = server.upgrade() else { return };
-        for list in lists(&teller.take()) {
-            let channel = channel(server.url().schema());
+        for list in notify_lists(&teller.take()) {
+            let channel = notify_channel(server.url().schema());
             // A reader that is not notified polls.
             let _ = server
                 .once(|client| {
@@ -78,7 +81,7 @@ pub(crate) async fn tell(server: Weak<Server>, teller: Arc<GrowthNotifier>) {
 }
 
 /// Sessions as they are sent, in as many lists as needed.
-fn lists(sids: &BTreeSet<i64>) -> Vec<String> {
+fn notify_lists(sids: &BTreeSet<i64>) -> Vec<String> {
     let mut lists: Vec<String> = Vec::new();
     for sid in sids {
         let sid = sid.to_string();
@@ -98,13 +101,13 @@ type GrownSessions = Arc<[i64]>;
 
 /// Listens for notifications over one connection of the store, made on first use.
 #[derive(Debug)]
-pub(crate) struct Listener {
+pub(crate) struct NotifyListener {
     started: AtomicBool,
     up: AtomicBool,
     heard: broadcast::Sender<GrownSessions>,
 }
 
-impl Default for Listener {
+impl Default for NotifyListener {
     fn default() -> Self {
         Self {
             started: AtomicBool::new(false),
@@ -114,17 +117,17 @@ impl Default for Listener {
     }
 }
 
-impl Listener {
+impl NotifyListener {
     /// Subscribes to notifications.
     pub(crate) fn hear(
         self: &Arc<Self>,
-        server: &Arc<Server>,
+        server: &Arc<ServerConnection>,
     ) -> broadcast::Receiver<GrownSessions> {
         let hearing = self.heard.subscribe();
         if !self.started.swap(true, Ordering::Relaxed)
             && let Some(handle) = server.runtime()
         {
-            handle.spawn(listen(Arc::downgrade(server), self.clone()));
+            handle.spawn(listen_for_notifications(Arc::downgrade(server), self.clone()));
         }
         hearing
     }
@@ -141,20 +144,22 @@ impl Listener {
 }
 
 /// Listens as long as the store exists, on a new connection when one breaks.
-async fn listen(server: Weak<Server>, listener: Arc<Listener>) {
-    let mut again = RetrySchedule::new(Duration::MAX);
+async fn listen_for_notifications(server: Weak<ServerConnection>, listener: Arc<NotifyListener>) {
+    let mut again = ConnectionRetries::new(Duration::MAX);
     loop {
         let Some(held) = server.upgrade() else { return };
         let (config, guard) = held.own_line();
-        let channel = channel(held.url().schema());
+        let channel = notify_channel(held.url().schema());
         drop(held);
         // However it ends, it is retried.
         let _ = match config.connect(guard).await {
-            Ok((client, connection)) => hear(client, connection, &channel, &listener).await,
+            Ok((client, connection)) => {
+                hear_notifications(client, connection, &channel, &listener).await
+            }
             Err(error) => Err(error),
         };
         if listener.up.swap(false, Ordering::Relaxed) {
-            again = RetrySchedule::new(Duration::MAX);
+            again = ConnectionRetries::new(Duration::MAX);
         }
         // Followers poll more often now.
         listener.say(Arc::from([]));
@@ -163,11 +168,11 @@ async fn listen(server: Weak<Server>, listener: Arc<Listener>) {
 }
 
 /// Listens on a connection until it breaks.
-async fn hear<S, T>(
+async fn hear_notifications<S, T>(
     client: Client,
     mut connection: Connection<S, T>,
     channel: &str,
-    listener: &Listener,
+    listener: &NotifyListener,
 ) -> Result<(), tokio_postgres::Error>
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -209,10 +214,10 @@ mod tests {
     #[test]
     fn many_sessions_are_told_of_in_lists_that_the_server_takes() {
         let sids: BTreeSet<i64> = (1_000_000..1_003_000).collect();
-        let lists = lists(&sids);
+        let lists = notify_lists(&sids);
         assert!(lists.len() > 1 && lists.iter().all(|list| list.len() <= BYTES), "{}", lists.len());
         let told = lists.iter().flat_map(|list| list.split(',').flat_map(str::parse));
         assert_eq!(told.collect::<BTreeSet<i64>>(), sids);
-        assert!(channel(&"s".repeat(63)).len() <= NAME);
+        assert!(notify_channel(&"s".repeat(63)).len() <= NAME);
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use abide_model::{NewObject, ObjectBatch, ObjectHash, ObjectReceiver, Objects, StoreError};
 use tokio_postgres::types::ToSql;
 
-use crate::connection::Server;
+use crate::connection::ServerConnection;
 
 /// The most bytes put by one statement.
 const STATEMENT: usize = 8 << 20;
@@ -22,7 +22,7 @@ const ZSTD: i16 = 1;
 /// The objects of a store that keeps them in the database.
 #[derive(Debug)]
 pub(crate) struct TableObjects {
-    server: Arc<Server>,
+    server: Arc<ServerConnection>,
 }
 
 /// An object's row.
@@ -57,7 +57,7 @@ impl ObjectRow {
 }
 
 impl TableObjects {
-    pub(crate) const fn new(server: Arc<Server>) -> Self {
+    pub(crate) const fn new(server: Arc<ServerConnection>) -> Self {
         Self { server }
     }
 

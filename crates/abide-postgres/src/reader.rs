@@ -12,11 +12,11 @@ use abide_model::{
 };
 use deadpool_postgres::Object;
 
-use crate::connection::{Server, beside, joined};
+use crate::connection::{ServerConnection, beside_connection, joined_connection_task};
 use crate::error::ServerError;
 use crate::flush::place;
-use crate::notify::Listener;
-use crate::snapshot::LoadedStateCache;
+use crate::notify::NotifyListener;
+use crate::state_cache::LoadedStateCache;
 
 /// The most bytes of data in one page.
 const PAGE_BYTES: u64 = 8 << 20;
@@ -77,11 +77,11 @@ impl SessionRows {
 /// Reads a session.
 #[derive(Debug, Clone)]
 pub(crate) struct PostgresReader {
-    pub(crate) server: Arc<Server>,
+    pub(crate) server: Arc<ServerConnection>,
     pub(crate) objects: Arc<dyn Objects>,
     pub(crate) session: SessionId,
     pub(crate) known: Arc<SessionRows>,
-    pub(crate) listener: Arc<Listener>,
+    pub(crate) listener: Arc<NotifyListener>,
     /// How often to poll while notifications also come.
     pub(crate) look_every: Duration,
 }
@@ -90,7 +90,7 @@ pub(crate) struct PostgresReader {
 #[derive(Debug)]
 pub(crate) struct StateAtEnd {
     pub(crate) state: SessionState,
-    pub(crate) pages: crate::snapshot::StatePageLayout,
+    pub(crate) pages: crate::state_cache::StatePageLayout,
     pub(crate) seq: Seq,
     pub(crate) sum: Sum,
 }
@@ -152,7 +152,7 @@ impl PostgresReader {
         let mut read = Vec::with_capacity(lines.len());
         let (mut bytes, mut wanted) = (0_u64, Vec::new());
         for (seq, raw) in &lines {
-            let line = match sound(*seq, raw) {
+            let line = match parse_sound_line(*seq, raw) {
                 Ok(line) => line,
                 Err(reason) => {
                     notes.push(self.damage(*seq, reason));
@@ -169,7 +169,7 @@ impl PostgresReader {
             wanted.extend(named.iter().map(|object| object.hash));
             read.push(line);
         }
-        let found = fetch(&self.objects, wanted).await?;
+        let found = fetch_objects_to_read(&self.objects, wanted).await?;
         let mut events = Vec::with_capacity(read.len());
         for line in read {
             let (event, note) =
@@ -187,7 +187,7 @@ impl PostgresReader {
 
     /// Parses a line that later ones depend on.
     fn needed<'a>(&self, seq: Seq, raw: &'a [u8]) -> Result<JournalLine<'a>, StoreError> {
-        sound(seq, raw).map_err(|reason| StoreError::Damaged {
+        parse_sound_line(seq, raw).map_err(|reason| StoreError::Damaged {
             place: format!("event {seq} of session {}", self.session),
             reason,
         })
@@ -282,7 +282,7 @@ impl PostgresReader {
         }
         let (seq, sum) = self.last().await?;
         let state = self.state_at(seq).await?;
-        Ok(StateAtEnd { state, pages: crate::snapshot::StatePageLayout::default(), seq, sum })
+        Ok(StateAtEnd { state, pages: crate::state_cache::StatePageLayout::default(), seq, sum })
     }
 
     /// Applies the events after the state cache; `false` if everything must be folded again.
@@ -355,11 +355,11 @@ impl PostgresReader {
                 })
             });
             if let Some(restored) = restored.await? {
-                return Ok(lane_of(&restored.state, &name));
+                return Ok(lane_to_read(&restored.state, &name));
             }
         }
         let (seq, _) = self.last().await?;
-        Ok(lane_of(&self.state_at(seq).await?, &name))
+        Ok(lane_to_read(&self.state_at(seq).await?, &name))
     }
 
     /// The events after the state cache; `None` if there is no cache, or a rewind to before it.
@@ -401,7 +401,7 @@ impl PostgresReader {
 }
 
 /// The objects with these names that exist.
-pub(crate) async fn fetch(
+pub(crate) async fn fetch_objects_to_read(
     objects: &Arc<dyn Objects>,
     wanted: Vec<ObjectHash>,
 ) -> Result<HashMap<ObjectHash, Vec<u8>>, StoreError> {
@@ -409,7 +409,7 @@ pub(crate) async fn fetch(
         return Ok(HashMap::new());
     }
     let objects = objects.clone();
-    let reading = beside(move || {
+    let reading = beside_connection(move || {
         let mut found = HashMap::new();
         objects.read_many(&wanted, &mut |index, bytes| {
             if let (Some(hash), Some(bytes)) = (wanted.get(index), bytes) {
@@ -419,11 +419,11 @@ pub(crate) async fn fetch(
         })?;
         Ok(found)
     });
-    joined(reading.await).unwrap_or_else(|| Ok(HashMap::new()))
+    joined_connection_task(reading.await).unwrap_or_else(|| Ok(HashMap::new()))
 }
 
 /// Parses a line and checks its sum and its place; the error says what is wrong.
-pub(crate) fn sound(seq: Seq, raw: &[u8]) -> Result<JournalLine<'_>, String> {
+pub(crate) fn parse_sound_line(seq: Seq, raw: &[u8]) -> Result<JournalLine<'_>, String> {
     let line = JournalLine::read(raw).map_err(|error| error.to_string())?;
     if line.seq != seq {
         return Err(format!("holds event {} instead", line.seq));
@@ -461,7 +461,7 @@ impl PostgresReader {
     }
 }
 
-fn lane_of(state: &SessionState, name: &str) -> (SessionCore, LaneState) {
+fn lane_to_read(state: &SessionState, name: &str) -> (SessionCore, LaneState) {
     (state.core.clone(), state.lane(name).cloned().unwrap_or_default())
 }
 
@@ -495,7 +495,7 @@ impl SessionReader for PostgresReader {
         let name = lane.map(LaneId::as_str).unwrap_or_default().to_owned();
         self.server.block(async move {
             match at {
-                Some(at) => Ok(lane_of(&this.state_at(at).await?, &name)),
+                Some(at) => Ok(lane_to_read(&this.state_at(at).await?, &name)),
                 None => this.lane_at_end(name).await,
             }
         })

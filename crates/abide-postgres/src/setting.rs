@@ -32,7 +32,7 @@ pub(crate) async fn objects_place(client: &Object) -> Result<Option<String>, Ser
     Ok(row.map(|row| row.try_get(0)).transpose()?)
 }
 
-async fn store_id(client: &Object) -> Result<String, ServerError> {
+async fn store_id_setting(client: &Object) -> Result<String, ServerError> {
     let sql = "SELECT coalesce((extract(epoch FROM min(applied)) * 1000000)::bigint, 0)::text
         || ' ' || current_database()::text FROM migration";
     Ok(client.query_one(sql, &[]).await?.try_get(0)?)
@@ -52,7 +52,9 @@ impl PostgresStore {
     pub fn store_id(&self) -> Result<String, StoreError> {
         let server = self.server().clone();
         self.server().block(async move {
-            server.ask("open", |client| Box::pin(async move { store_id(&client).await })).await
+            server
+                .ask("open", |client| Box::pin(async move { store_id_setting(&client).await }))
+                .await
         })
     }
 
@@ -66,7 +68,7 @@ impl PostgresStore {
                     let (place, shown) = (place.clone(), shown.clone());
                     Box::pin(async move {
                         let transaction = client.transaction().await?;
-                        may_be(&transaction, &place, &shown).await?;
+                        check_objects_setting(&transaction, &place, &shown).await?;
                         // Of two different places set at once, the second is refused.
                         let sql = "INSERT INTO setting AS old (name, value) VALUES ($1, $2)
                             ON CONFLICT (name) DO UPDATE SET value = old.value
@@ -91,7 +93,7 @@ impl PostgresStore {
             server
                 .ask("look at", |client| {
                     let (place, shown) = (place.clone(), shown.clone());
-                    Box::pin(async move { may_be(&client, &place, &shown).await })
+                    Box::pin(async move { check_objects_setting(&client, &place, &shown).await })
                 })
                 .await
         })
@@ -131,7 +133,11 @@ impl PostgresStore {
 }
 
 /// Refuses a place if objects are elsewhere, or may be in the database.
-async fn may_be<C: GenericClient>(client: &C, place: &str, shown: &str) -> Result<(), ServerError> {
+async fn check_objects_setting<C: GenericClient>(
+    client: &C,
+    place: &str,
+    shown: &str,
+) -> Result<(), ServerError> {
     let sql = "SELECT coalesce((SELECT value FROM setting WHERE name = $1),
         (SELECT 'the database' FROM session LIMIT 1))";
     let known: Option<String> = client.query_one(sql, &[&OBJECTS]).await?.try_get(0)?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_journal::{Environment, JournalLine, Salts, Sum};
+use abide_journal::{Environment, IntakeSalts, JournalLine, Sum};
 use abide_model::{
     CreatedSession, Epoch, History, HistoryQuery, Kind, NewSession, Objects, ParentReason, Seq,
     SessionCreated, SessionFields, SessionId, SessionParent, SessionReader, SessionRef,
@@ -12,13 +12,13 @@ use abide_model::{
 use deadpool_postgres::Object;
 use uuid::Uuid;
 
-use crate::connection::Server;
+use crate::connection::ServerConnection;
 use crate::error::ServerError;
 use crate::flush::{Flusher, place};
 use crate::history::{self, HistoryReader, SharedChanges};
 use crate::lease::{self, Leases};
 use crate::migration::{self, MigratedVersions, SCHEMA_VERSION};
-use crate::notify::{self, GrowthNotifier, Listener};
+use crate::notify::{self, GrowthNotifier, NotifyListener};
 use crate::objects::TableObjects;
 use crate::reader::{PostgresReader, SessionRows};
 use crate::setting;
@@ -78,12 +78,12 @@ pub struct StoreStatus {
 /// A store on PostgreSQL.
 #[derive(Debug)]
 pub struct PostgresStore {
-    server: Arc<Server>,
+    server: Arc<ServerConnection>,
     objects: Arc<dyn Objects>,
     flusher: Arc<Flusher>,
     leases: Arc<Leases>,
     changed: Arc<SharedChanges>,
-    listener: Arc<Listener>,
+    listener: Arc<NotifyListener>,
     options: PostgresOptions,
 }
 
@@ -93,10 +93,10 @@ impl PostgresStore {
         let store = Self::connect(url, options)?;
         match store.version()? {
             Some(version) if version > SCHEMA_VERSION => {
-                Err(migration::newer(&url.to_string(), version))
+                Err(migration::newer_migration_error(&url.to_string(), version))
             }
             Some(version) if version == SCHEMA_VERSION => Ok(store),
-            Some(version) => Err(migration::older(&url.to_string(), version)),
+            Some(version) => Err(migration::older_migration_error(&url.to_string(), version)),
             None => Err(StoreError::NotMade { place: url.to_string() }),
         }
     }
@@ -113,15 +113,16 @@ impl PostgresStore {
 
     /// Connects to a store without looking at its tables.
     pub fn connect(url: &ServerUrl, options: PostgresOptions) -> Result<Self, StoreError> {
-        let server = Arc::new(Server::new(url.clone(), options.patience, options.answer)?);
+        let server =
+            Arc::new(ServerConnection::new(url.clone(), options.patience, options.answer)?);
         let leases = Arc::new(Leases::default());
         let changed = Arc::new(SharedChanges::default());
         let teller = Arc::new(GrowthNotifier::default());
         if let Some(handle) = server.runtime() {
-            handle.spawn(notify::tell(Arc::downgrade(&server), teller.clone()));
+            handle.spawn(notify::send_notifications(Arc::downgrade(&server), teller.clone()));
             let (server, leases) = (Arc::downgrade(&server), Arc::downgrade(&leases));
-            handle.spawn(lease::keep_alive(server, leases));
-            handle.spawn(history::keep_up(Arc::downgrade(&changed)));
+            handle.spawn(lease::keep_lease_alive(server, leases));
+            handle.spawn(history::keep_up_history(Arc::downgrade(&changed)));
         }
         let objects: Arc<dyn Objects> = Arc::new(TableObjects::new(server.clone()));
         let flusher = Arc::new(Flusher::new(server.clone(), teller));
@@ -171,7 +172,7 @@ impl PostgresStore {
             server
                 .ask("open", |client| {
                     let schema = schema.clone();
-                    Box::pin(async move { migration::version(&client, &schema).await })
+                    Box::pin(async move { migration::migrated_version(&client, &schema).await })
                 })
                 .await
         })
@@ -185,7 +186,7 @@ impl PostgresStore {
             server
                 .ask("look at", |client| {
                     let schema = schema.clone();
-                    Box::pin(async move { status(&client, &schema).await })
+                    Box::pin(async move { store_status(&client, &schema).await })
                 })
                 .await
         })
@@ -240,7 +241,7 @@ impl PostgresStore {
         self.objects.clone()
     }
 
-    pub(crate) const fn server(&self) -> &Arc<Server> {
+    pub(crate) const fn server(&self) -> &Arc<ServerConnection> {
         &self.server
     }
 }
@@ -251,7 +252,10 @@ fn new_id(env: &Environment) -> SessionId {
     SessionId::new((env.now)(), random)
 }
 
-async fn find_known(server: &Server, session: SessionId) -> Result<SessionRows, StoreError> {
+async fn find_known(
+    server: &ServerConnection,
+    session: SessionId,
+) -> Result<SessionRows, StoreError> {
     server
         .ask("find a session in", |client| {
             Box::pin(async move { SessionRows::find(&client, session).await })
@@ -275,8 +279,8 @@ impl SessionStartPoint {
 }
 
 /// Makes a session. If several processes ask for the same key at once, one makes it.
-async fn make(
-    server: &Server,
+async fn make_session(
+    server: &ServerConnection,
     env: &Environment,
     projects: Vec<String>,
     session: NewSession,
@@ -285,7 +289,7 @@ async fn make(
     let key = session.fields.key.clone();
     let project = session.fields.project_id.clone().unwrap_or_default();
     let created = SessionCreated { session: id, fields: session.fields };
-    let (mut event, body) = Salts::new(env).prepare_fact(Kind::SESSION_CREATED, &created)?;
+    let (mut event, body) = IntakeSalts::new(env).prepare_fact(Kind::SESSION_CREATED, &created)?;
     let seq = beginning.last.0.next();
     (event.seq, event.at) = (seq, id.created().max(beginning.at));
     let mut line = Vec::new();
@@ -299,13 +303,13 @@ async fn make(
             Box::pin(async move {
                 let ((projects, project), key, sum, line) = &*row;
                 let named = (projects.as_slice(), project.as_str(), key.as_deref());
-                insert(client, id, named, (parent, before), (sum, line)).await
+                insert_session(client, id, named, (parent, before), (sum, line)).await
             })
         })
         .await
 }
 
-async fn insert(
+async fn insert_session(
     mut client: Object,
     id: SessionId,
     (projects, project, key): (&[String], &str, Option<&str>),
@@ -314,7 +318,7 @@ async fn insert(
 ) -> Result<CreatedSession, ServerError> {
     let uuid = Uuid::from_bytes(*id.as_bytes());
     let transaction = client.transaction().await?;
-    if let Some(session) = with_key(&transaction, projects, key).await? {
+    if let Some(session) = session_with_key(&transaction, projects, key).await? {
         // Another session has the key; or this one was made, and the answer was lost.
         return Ok(CreatedSession { id: session, is_new: session == id });
     }
@@ -335,7 +339,7 @@ async fn insert(
 
 /// The session with a key in a project, under any of the project's ids. Locks the key until the
 /// transaction ends.
-pub(crate) async fn with_key(
+pub(crate) async fn session_with_key(
     transaction: &deadpool_postgres::Transaction<'_>,
     projects: &[String],
     key: Option<&str>,
@@ -363,9 +367,9 @@ pub(crate) fn session_id(uuid: Uuid) -> SessionId {
     SessionId::from_bytes(*uuid.as_bytes())
 }
 
-async fn status(client: &Object, schema: &str) -> Result<StoreStatus, ServerError> {
+async fn store_status(client: &Object, schema: &str) -> Result<StoreStatus, ServerError> {
     let server: String = client.query_one("SHOW server_version", &[]).await?.try_get(0)?;
-    let version = migration::version(client, schema).await?;
+    let version = migration::migrated_version(client, schema).await?;
     let mut warnings = Vec::new();
     for (name, danger) in [
         ("fsync", "a power cut of the server can lose or damage everything"),
@@ -401,7 +405,10 @@ async fn status(client: &Object, schema: &str) -> Result<StoreStatus, ServerErro
 }
 
 /// Every session of a project, newest first.
-async fn all(client: &Object, projects: &[String]) -> Result<Vec<SessionId>, ServerError> {
+async fn all_sessions_in_store(
+    client: &Object,
+    projects: &[String],
+) -> Result<Vec<SessionId>, ServerError> {
     let sql = "SELECT id FROM session WHERE cardinality($1::text[]) = 0 OR project = ANY($1)
         ORDER BY id DESC";
     let statement = client.prepare_cached(sql).await?;
@@ -409,7 +416,7 @@ async fn all(client: &Object, projects: &[String]) -> Result<Vec<SessionId>, Ser
     rows.iter().map(|row| Ok(session_id(row.try_get(0)?))).collect()
 }
 
-async fn find(
+async fn find_session_in_store(
     client: &Object,
     reference: &SessionRef,
     projects: &[String],
@@ -417,17 +424,19 @@ async fn find(
     let none = || ServerError::Refused(StoreError::NoSession { reference: reference.to_string() });
     match reference {
         SessionRef::Id(id) => SessionRows::find(client, *id).await.map(|_| *id),
-        SessionRef::Latest => latest(client, projects, None).await?.ok_or_else(none),
+        SessionRef::Latest => {
+            latest_session_in_store(client, projects, None).await?.ok_or_else(none)
+        }
         SessionRef::LatestIn(dir) => {
             let dir = SessionFields::workspace_text(dir);
-            latest(client, projects, Some(&dir)).await?.ok_or_else(none)
+            latest_session_in_store(client, projects, Some(&dir)).await?.ok_or_else(none)
         }
         SessionRef::Key(key) => key_holder(client, projects, key).await?.ok_or_else(none),
         SessionRef::Prefix(prefix) if prefix.is_empty() => Err(none()),
         SessionRef::Prefix(prefix) => {
             // This project's sessions first; an id also finds sessions of others.
             for projects in [projects, &[]] {
-                let fits: Vec<SessionId> = all(client, projects)
+                let fits: Vec<SessionId> = all_sessions_in_store(client, projects)
                     .await?
                     .into_iter()
                     .filter(|id| {
@@ -453,7 +462,7 @@ async fn find(
 
 /// The newest session of a project that is not empty, with this workspace if given, as far as the
 /// history is up to date.
-async fn latest(
+async fn latest_session_in_store(
     client: &Object,
     projects: &[String],
     workspace: Option<&str>,
@@ -482,7 +491,7 @@ impl Store for PostgresStore {
         self.server.block(async move {
             let id = new_id(&env);
             let beginning = SessionStartPoint::of(id);
-            make(&server, &env, projects, session, (id, beginning)).await
+            make_session(&server, &env, projects, session, (id, beginning)).await
         })
     }
 
@@ -510,7 +519,7 @@ impl Store for PostgresStore {
             let holder = reader.known.stretches.iter().find(|part| part.last >= seq);
             let parent = holder.map(|part| part.sid);
             let beginning = SessionStartPoint { last: (seq, sum), at: state.core.at, parent };
-            make(&server, &env, projects, session, (new_id(&env), beginning)).await
+            make_session(&server, &env, projects, session, (new_id(&env), beginning)).await
         })
     }
 
@@ -526,7 +535,9 @@ impl Store for PostgresStore {
             server
                 .ask("find a session in", |client| {
                     let (reference, projects) = (reference.clone(), projects.clone());
-                    Box::pin(async move { find(&client, &reference, &projects).await })
+                    Box::pin(
+                        async move { find_session_in_store(&client, &reference, &projects).await },
+                    )
                 })
                 .await
         })
@@ -538,7 +549,7 @@ impl Store for PostgresStore {
             let sessions = server
                 .ask("list the sessions of", |client| {
                     let projects = projects.clone();
-                    Box::pin(async move { all(&client, &projects).await })
+                    Box::pin(async move { all_sessions_in_store(&client, &projects).await })
                 })
                 .await?;
             Ok(SessionSummary::of(&sessions))
@@ -562,7 +573,8 @@ impl Store for PostgresStore {
         let ending = reader.clone();
         let leases = self.leases.clone();
         let (lease, end) = self.server.block(async move {
-            let lease = lease::acquire(&server, &env, (session, sid), wait, take_over).await?;
+            let lease =
+                lease::acquire_lease(&server, &env, (session, sid), wait, take_over).await?;
             // It is kept alive from here on, however long the reading takes.
             leases.add(lease);
             let opened = async {
@@ -571,12 +583,12 @@ impl Store for PostgresStore {
                 if known < lease.epoch {
                     return Ok((lease, end));
                 }
-                Ok((lease::raise(&server, session, lease, known).await?, end))
+                Ok((lease::raise_lease(&server, session, lease, known).await?, end))
             };
             let opened: Result<_, StoreError> = opened.await;
             if opened.is_err() {
                 leases.remove(lease);
-                let _ = lease::release(&server, lease).await;
+                let _ = lease::release_lease(&server, lease).await;
             }
             opened
         })?;

@@ -11,7 +11,7 @@ use crate::url::UrlError;
 
 /// Makes encrypted connections that trust the certificates in this file, or else the web's
 /// authorities.
-pub(crate) fn connector(root: Option<&str>) -> Result<MakeRustlsConnect, UrlError> {
+pub(crate) fn tls_connector(root: Option<&str>) -> Result<MakeRustlsConnect, UrlError> {
     let mut roots = RootCertStore::empty();
     match root {
         Some(path) => {

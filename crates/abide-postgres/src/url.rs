@@ -108,24 +108,24 @@ impl ServerUrl {
             let _ = error;
             UrlError::Unreadable("see PostgreSQL's documentation of connection URIs".to_owned())
         })?;
-        config.ssl_mode(ssl_mode_of(ssl_mode.as_deref())?);
-        complete(&mut config, variable);
+        config.ssl_mode(url_ssl_mode(ssl_mode.as_deref())?);
+        complete_url(&mut config, variable);
         let socket = |host: &Host| matches!(host, Host::Unix(_));
         if config.get_hosts().iter().any(socket) && !is_socket(&config) {
             return Err(UrlError::Hosts);
         }
         if config.get_password().is_none()
-            && let Some(password) = password_in_file(&config, variable)
+            && let Some(password) = url_password_in_file(&config, variable)
         {
             config.password(password);
         }
-        let connect_timeout = timeout.as_deref().map(connect_timeout_of).transpose()?.flatten();
+        let connect_timeout = timeout.as_deref().map(url_connect_timeout).transpose()?.flatten();
         let schema = schema.unwrap_or_else(|| DEFAULT_SCHEMA.to_owned());
         let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
         if schema.is_empty() || schema.len() > 63 || !schema.chars().all(fits) {
             return Err(UrlError::Schema(schema));
         }
-        let shown = shown(&config, &schema);
+        let shown = shown_url(&config, &schema);
         Ok(Self { config, schema, root_certificate: root, connect_timeout, shown })
     }
 
@@ -153,7 +153,7 @@ impl fmt::Debug for ServerUrl {
 }
 
 /// For people: without password and options.
-fn shown(config: &Config, schema: &str) -> String {
+fn shown_url(config: &Config, schema: &str) -> String {
     let host = match config.get_hosts().first() {
         Some(Host::Tcp(host)) => host.clone(),
         Some(Host::Unix(path)) => path.display().to_string().replace('/', "%2F"),
@@ -167,7 +167,7 @@ fn shown(config: &Config, schema: &str) -> String {
     format!("postgres://{user}{host}{port}/{database}{schema}")
 }
 
-fn ssl_mode_of(mode: Option<&str>) -> Result<SslMode, UrlError> {
+fn url_ssl_mode(mode: Option<&str>) -> Result<SslMode, UrlError> {
     match mode {
         None | Some("prefer" | "allow") => Ok(SslMode::Prefer),
         Some("disable") => Ok(SslMode::Disable),
@@ -178,7 +178,7 @@ fn ssl_mode_of(mode: Option<&str>) -> Result<SslMode, UrlError> {
 }
 
 /// Seconds, with fractions; 0 or less means not set.
-fn connect_timeout_of(seconds: &str) -> Result<Option<Duration>, UrlError> {
+fn url_connect_timeout(seconds: &str) -> Result<Option<Duration>, UrlError> {
     let wrong = || UrlError::ConnectTimeout(seconds.to_owned());
     let seconds: f64 = seconds.trim().parse().map_err(|_| wrong())?;
     if seconds <= 0.0 {
@@ -188,7 +188,7 @@ fn connect_timeout_of(seconds: &str) -> Result<Option<Duration>, UrlError> {
 }
 
 /// Fills in what the URL leaves out from the variables.
-fn complete(config: &mut Config, variable: &dyn Fn(&str) -> Option<String>) {
+fn complete_url(config: &mut Config, variable: &dyn Fn(&str) -> Option<String>) {
     if config.get_hosts().is_empty() {
         config.host(variable("PGHOST").as_deref().unwrap_or("localhost"));
     }
@@ -217,7 +217,10 @@ fn complete(config: &mut Config, variable: &dyn Fn(&str) -> Option<String>) {
 
 /// The password of the first matching line in the password file. A file that others may read is
 /// ignored, as PostgreSQL's own clients do.
-fn password_in_file(config: &Config, variable: &dyn Fn(&str) -> Option<String>) -> Option<String> {
+fn url_password_in_file(
+    config: &Config,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Option<String> {
     let path = variable("PGPASSFILE").map(PathBuf::from);
     let path = path.or_else(|| Some(Path::new(&variable("HOME")?).join(".pgpass")))?;
     let mode = std::fs::metadata(&path).ok()?.permissions().mode();
@@ -239,7 +242,7 @@ fn password_in_file(config: &Config, variable: &dyn Fn(&str) -> Option<String>) 
     ];
     let text = std::fs::read_to_string(path).ok()?;
     text.lines().filter(|line| !line.starts_with('#')).find_map(|line| {
-        let fields = fields(line);
+        let fields = password_file_fields(line);
         let (password, places) = fields.split_last()?;
         let fits = places.len() == wanted.len()
             && places.iter().zip(wanted).all(|(field, wanted)| field == "*" || field == wanted);
@@ -248,7 +251,7 @@ fn password_in_file(config: &Config, variable: &dyn Fn(&str) -> Option<String>) 
 }
 
 /// The fields of a line of the password file: `\` escapes the next character.
-fn fields(line: &str) -> Vec<String> {
+fn password_file_fields(line: &str) -> Vec<String> {
     let mut fields = vec![String::new()];
     let mut characters = line.chars();
     while let Some(c) = characters.next() {

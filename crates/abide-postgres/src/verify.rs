@@ -3,7 +3,7 @@
 use abide_journal::Sum;
 use abide_model::{EventRange, Seq, SessionId, StoreError};
 
-use crate::reader::{PostgresReader, sound};
+use crate::reader::{PostgresReader, parse_sound_line};
 use crate::store::PostgresStore;
 
 /// Lines read at a time.
@@ -14,11 +14,11 @@ impl PostgresStore {
     /// line and the chain. Returns the last event.
     pub fn verify(&self, session: SessionId) -> Result<Seq, StoreError> {
         let reader = self.reader(session)?;
-        self.server().block(async move { verify(&reader).await })
+        self.server().block(async move { verify_session(&reader).await })
     }
 }
 
-async fn verify(reader: &PostgresReader) -> Result<Seq, StoreError> {
+async fn verify_session(reader: &PostgresReader) -> Result<Seq, StoreError> {
     let damaged = |seq: Seq, reason: String| StoreError::Damaged {
         place: format!("event {seq} of session {}", reader.session),
         reason,
@@ -32,7 +32,7 @@ async fn verify(reader: &PostgresReader) -> Result<Seq, StoreError> {
             if *seq != expected {
                 return Err(damaged(expected, "missing".to_owned()));
             }
-            let line = sound(*seq, raw).map_err(|reason| damaged(*seq, reason))?;
+            let line = parse_sound_line(*seq, raw).map_err(|reason| damaged(*seq, reason))?;
             if line.prev != last.1.link() {
                 return Err(damaged(*seq, "does not follow from the one before".to_owned()));
             }

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use abide_journal::{
-    Commit, CommitQueue, Environment, Intake, IntakeOutcome, JournalError, ObjectRef,
-    OpeningTiming, PreparedEvent, Salts, StagedLines, StateSource, Sum,
+    Commit, CommitQueue, Environment, Intake, IntakeOutcome, IntakeSalts, JournalError, ObjectRef,
+    OpeningTiming, PreparedEvent, StagedLines, StateSource, Sum,
 };
 use abide_model::{
     AnomalyPolicy, AppendError, Digest, Durability, Epoch, Event, EventFactory, EventLimits, Kind,
@@ -18,7 +18,7 @@ use crate::flush::Flusher;
 use crate::history::{self, SharedChanges};
 use crate::lease::{self, Lease, Leases};
 use crate::reader::{PostgresReader, StateAtEnd};
-use crate::snapshot::{PendingStateCache, StatePageLayout};
+use crate::state_cache::{PendingStateCache, StatePageLayout};
 
 /// Strings larger than this are stored as objects.
 const OBJECT_BYTES: usize = 16 << 10;
@@ -29,12 +29,12 @@ const SNAPSHOT_EVERY: u64 = 4096;
 const INDEXING: Duration = Duration::from_secs(2);
 
 /// What the intake reads from the server.
-struct ServerLookup {
+struct WriterLookup {
     reader: PostgresReader,
     pages: StatePageLayout,
 }
 
-impl StateSource for ServerLookup {
+impl StateSource for WriterLookup {
     fn fetch(&mut self, _: &mut SessionState, _: &Event) -> bool {
         // The whole state was loaded.
         true
@@ -50,7 +50,7 @@ impl StateSource for ServerLookup {
     }
 }
 
-type PostgresIntake = Intake<ServerLookup>;
+type PostgresIntake = Intake<WriterLookup>;
 
 struct PostgresBatch {
     lines: StagedLines,
@@ -72,7 +72,7 @@ impl Commit for PostgresCommitter {
     fn take(staging: &mut PostgresIntake, _: Durability) -> PostgresBatch {
         let lines = staging.take_lines();
         let due = staging.since_snapshot >= SNAPSHOT_EVERY;
-        let snapshot = due.then(|| take_snapshot(staging, lines.last));
+        let snapshot = due.then(|| stage_state_cache(staging, lines.last));
         PostgresBatch { lines, snapshot }
     }
 
@@ -83,15 +83,15 @@ impl Commit for PostgresCommitter {
             // Only speeds up the next open, so nobody waits for it.
             let (server, sid) = (self.reader.server.clone(), self.lease.sid);
             if let Some(handle) = self.reader.server.runtime() {
-                handle.spawn(async move { write_snapshot(&server, taken, sid).await });
+                handle.spawn(async move { write_staged_state_cache(&server, taken, sid).await });
             }
         }
         Ok(())
     }
 }
 
-async fn write_snapshot(
-    server: &crate::connection::Server,
+async fn write_staged_state_cache(
+    server: &crate::connection::ServerConnection,
     taken: PendingStateCache,
     sid: i64,
 ) -> Result<(), StoreError> {
@@ -106,7 +106,7 @@ async fn write_snapshot(
     })
 }
 
-fn take_snapshot(staging: &mut PostgresIntake, last: (Seq, Sum)) -> PendingStateCache {
+fn stage_state_cache(staging: &mut PostgresIntake, last: (Seq, Sum)) -> PendingStateCache {
     staging.since_snapshot = 0;
     staging.stored.pages.take(&mut staging.state, last)
 }
@@ -120,7 +120,7 @@ pub(crate) struct PostgresWriter {
     changed: Arc<SharedChanges>,
     limits: EventLimits,
     closed: AtomicBool,
-    salts: Salts,
+    salts: IntakeSalts,
 }
 
 impl PostgresWriter {
@@ -131,11 +131,11 @@ impl PostgresWriter {
         (lease, leases, changed): (Lease, Arc<Leases>, Arc<SharedChanges>),
         end: StateAtEnd,
     ) -> Result<Self, StoreError> {
-        let salts = Salts::new(env);
+        let salts = IntakeSalts::new(env);
         let fact = WriterOpened { epoch: lease.epoch, by: env.holder.to_string() };
         let opening = vec![salts.prepare_fact(Kind::WRITER_OPENED, &fact)?];
         let at = end.state.core.at;
-        let past = ServerLookup { reader: reader.clone(), pages: end.pages.of_writer(lease.epoch) };
+        let past = WriterLookup { reader: reader.clone(), pages: end.pages.of_writer(lease.epoch) };
         let staging =
             PostgresIntake::new(env.clone(), end.state, past, (end.seq, end.sum), at, opening);
         let committer =
@@ -223,7 +223,7 @@ impl PostgresWriter {
         queue.close();
         let taken = queue.look(|staging| {
             let sent = closed.is_ok() && staging.since_snapshot > 0 && staging.is_empty();
-            sent.then(|| take_snapshot(staging, staging.end()))
+            sent.then(|| stage_state_cache(staging, staging.end()))
         });
         self.leases.remove(self.lease);
         self.changed.remove(self.lease.sid);
@@ -231,14 +231,14 @@ impl PostgresWriter {
         let (server, lease, reader) = (self.reader.server.clone(), self.lease, self.reader.clone());
         let released = self.reader.server.block(async move {
             if let Some(taken) = taken {
-                let _ = write_snapshot(&server, taken, lease.sid).await;
+                let _ = write_staged_state_cache(&server, taken, lease.sid).await;
             }
             if whole {
                 // So that a later query need not read it. If it takes longer, the query does the
                 // rest.
-                let _ = tokio::time::timeout(INDEXING, history::catch_up(&reader)).await;
+                let _ = tokio::time::timeout(INDEXING, history::catch_up_history(&reader)).await;
             }
-            lease::release(&server, lease).await
+            lease::release_lease(&server, lease).await
         });
         closed?;
         released

@@ -39,9 +39,9 @@ const TAIL: usize = 4 << 10;
 
 /// The last bytes of an output.
 #[derive(Debug, Default)]
-pub(crate) struct OutputTail(Vec<u8>);
+pub(crate) struct JobOutputTail(Vec<u8>);
 
-impl OutputTail {
+impl JobOutputTail {
     fn push(&mut self, bytes: &[u8]) {
         let keep = bytes.get(bytes.len().saturating_sub(TAIL)..).unwrap_or_default();
         self.0.extend_from_slice(keep);
@@ -96,8 +96,8 @@ pub(crate) struct Job {
     pub(crate) calls: BTreeMap<String, UnresolvedCall>,
     /// How many messages it has said.
     pub(crate) said: u64,
-    pub(crate) out_tail: OutputTail,
-    pub(crate) err_tail: OutputTail,
+    pub(crate) out_tail: JobOutputTail,
+    pub(crate) err_tail: JobOutputTail,
     pub(crate) usage: Usage,
     /// The agent's own id of its session.
     pub(crate) agent_session: Option<String>,
@@ -164,8 +164,8 @@ impl Job {
             limited: None,
             calls: BTreeMap::new(),
             said: 0,
-            out_tail: OutputTail::default(),
-            err_tail: OutputTail::default(),
+            out_tail: JobOutputTail::default(),
+            err_tail: JobOutputTail::default(),
             usage: Usage::default(),
             agent_session: None,
             peak_rss: 0,
@@ -437,11 +437,11 @@ mod tests {
 
     #[test]
     fn a_tail_is_the_end_of_what_was_printed() {
-        let mut tail = OutputTail::default();
+        let mut tail = JobOutputTail::default();
         tail.push(&vec![b'x'; 3 * TAIL]);
         tail.push(b"\nlast words\n\n");
         assert_eq!(tail.text().len(), TAIL);
         assert_eq!(tail.last_line().unwrap(), "last words");
-        assert_eq!(OutputTail::default().last_line(), None);
+        assert_eq!(JobOutputTail::default().last_line(), None);
     }
 }

@@ -70,7 +70,7 @@ pub fn run(
         }
     };
     let ended = if finish == RunFinish::Ended { standing.status } else { finish.status() };
-    let closing = supervisor.close(standing);
+    let closing = supervisor.close_with_checkpoint(standing);
     let summary = RunSummary {
         session: session.id(),
         finish,

@@ -383,7 +383,7 @@ impl<'a> Supervisor<'a> {
         }
         while let Some(at) = self.jobs.iter().position(|job| job.is_over(OUTPUT)) {
             let job = self.jobs.remove(at);
-            self.end_job(job)?;
+            self.conclude_job(job)?;
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 
 use abide_model::{
     Event, Fact, FileActivity, FileOp, History, HistoryEntry, HistoryQuery, Overview, SearchMatch,
-    SessionId, TurnNumber, searchable,
+    SessionId, TurnNumber, searchable_text,
 };
 
 /// The answer of a store that keeps no index.
@@ -61,7 +61,7 @@ fn entry(query: &HistoryQuery, id: SessionId, events: &[Event]) -> Option<Histor
             _ => {}
         }
         if let Some(search) = &query.search
-            && let Some(text) = searchable(event)
+            && let Some(text) = searchable_text(event)
             && search.matches(&text)
         {
             matches.push(SearchMatch {

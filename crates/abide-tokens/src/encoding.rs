@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use crate::merge::Merger;
-use crate::split::{SplitPattern, TextPieces};
+use crate::split::{SplitPattern, SplitPieces};
 use crate::vocabulary::Vocabulary;
 
 static O200K: LazyLock<Vocabulary> =
@@ -32,7 +32,7 @@ impl Encoding {
 
     pub(crate) fn count_with(self, merger: &mut Merger, text: &str) -> usize {
         let vocabulary = self.vocabulary();
-        TextPieces::new(self.pattern(), text).map(|piece| merger.count(vocabulary, piece)).sum()
+        SplitPieces::new(self.pattern(), text).map(|piece| merger.count(vocabulary, piece)).sum()
     }
 
     pub(crate) fn vocabulary(self) -> &'static Vocabulary {

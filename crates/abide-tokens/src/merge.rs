@@ -15,8 +15,8 @@ const SHORT: usize = 128;
 /// Counts the tokens of pieces. Reuses its memory from piece to piece.
 #[derive(Debug, Default)]
 pub(crate) struct Merger {
-    short: ShortPiece,
-    long: LongPiece,
+    short: ShortMerge,
+    long: LongMerge,
     /// How many pairs were looked up, compared or queued, for tests of the cost.
     steps: u64,
 }
@@ -40,7 +40,7 @@ impl Merger {
 
 /// A short piece: its tokens, each with the token it forms with the next one.
 #[derive(Debug, Default)]
-struct ShortPiece(Vec<TokenPair>);
+struct ShortMerge(Vec<TokenPair>);
 
 #[derive(Debug, Clone, Copy)]
 struct TokenPair {
@@ -48,7 +48,7 @@ struct TokenPair {
     with_next: TokenRank,
 }
 
-impl ShortPiece {
+impl ShortMerge {
     fn count(&mut self, vocabulary: &Vocabulary, bytes: &[u8], steps: &mut u64) -> usize {
         let Self(parts) = self;
         parts.clear();
@@ -90,16 +90,16 @@ impl ShortPiece {
 /// token is formed of two others in one way only, and pairs of these two are queued while the later
 /// of the two is formed, or at the start.
 #[derive(Debug, Default)]
-struct LongPiece {
-    marks: Vec<ByteMark>,
+struct LongMerge {
+    marks: Vec<MergeMark>,
     waiting: BTreeMap<TokenRank, Vec<u32>>,
 }
 
 /// The position of a byte in a token.
 #[derive(Debug, Clone, Copy, Default)]
-struct ByteMark(u32);
+struct MergeMark(u32);
 
-impl ByteMark {
+impl MergeMark {
     const FIRST: u32 = 1 << 31;
     const LAST: u32 = 1 << 30;
 
@@ -130,10 +130,10 @@ impl ByteMark {
     }
 }
 
-impl LongPiece {
+impl LongMerge {
     fn count(&mut self, vocabulary: &Vocabulary, bytes: &[u8], steps: &mut u64) -> usize {
         self.marks.clear();
-        self.marks.extend(bytes.iter().map(|byte| ByteMark::only(vocabulary.byte(*byte))));
+        self.marks.extend(bytes.iter().map(|byte| MergeMark::only(vocabulary.byte(*byte))));
         for (at, pair) in bytes.windows(2).enumerate() {
             let &[left, right] = pair else { continue };
             let made = vocabulary.merged(vocabulary.byte(left), vocabulary.byte(right));
@@ -167,10 +167,10 @@ impl LongPiece {
             return None;
         }
         for (at, mark) in [
-            (middle - 1, ByteMark::default()),
-            (middle, ByteMark::default()),
-            (at, ByteMark::first(made)),
-            (end - 1, ByteMark::last(made)),
+            (middle - 1, MergeMark::default()),
+            (middle, MergeMark::default()),
+            (at, MergeMark::first(made)),
+            (end - 1, MergeMark::last(made)),
         ] {
             *self.marks.get_mut(at)? = mark;
         }
@@ -235,8 +235,8 @@ mod tests {
                 let text = source.repeat(times);
                 let (bytes, steps) = (text.as_bytes(), &mut 0);
                 let plainly = merged_plainly(vocabulary, bytes);
-                let short = ShortPiece::default().count(vocabulary, bytes, steps);
-                let long = LongPiece::default().count(vocabulary, bytes, steps);
+                let short = ShortMerge::default().count(vocabulary, bytes, steps);
+                let long = LongMerge::default().count(vocabulary, bytes, steps);
                 assert_eq!((short, long), (plainly, plainly), "{source} {times} times");
             }
         }

@@ -33,14 +33,14 @@ pub(crate) enum SplitPattern {
 
 /// The pieces of a text, in order.
 #[derive(Debug)]
-pub(crate) struct TextPieces<'a> {
+pub(crate) struct SplitPieces<'a> {
     pattern: SplitPattern,
     classes: &'static ClassTable,
     text: &'a str,
     position: usize,
 }
 
-impl<'a> TextPieces<'a> {
+impl<'a> SplitPieces<'a> {
     pub(crate) fn new(pattern: SplitPattern, text: &'a str) -> Self {
         Self { pattern, classes: ClassTable::get(), text, position: 0 }
     }
@@ -229,7 +229,7 @@ enum WordLetters {
     None,
 }
 
-impl<'a> Iterator for TextPieces<'a> {
+impl<'a> Iterator for SplitPieces<'a> {
     type Item = &'a str;
 
     #[inline]
@@ -245,7 +245,7 @@ mod tests {
     use super::*;
 
     fn split(pattern: SplitPattern, text: &str) -> Vec<&str> {
-        TextPieces::new(pattern, text).collect()
+        SplitPieces::new(pattern, text).collect()
     }
 
     #[test]
@@ -271,7 +271,7 @@ mod tests {
         let every: String = (char::MIN..=char::MAX).flat_map(|c| [c, ' ', c, c, '\'']).collect();
         for pattern in [SplitPattern::O200k, SplitPattern::Cl100k] {
             let mut rest = every.as_str();
-            for piece in TextPieces::new(pattern, &every) {
+            for piece in SplitPieces::new(pattern, &every) {
                 assert!(!piece.is_empty());
                 rest = rest.strip_prefix(piece).unwrap();
             }

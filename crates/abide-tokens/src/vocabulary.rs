@@ -27,9 +27,9 @@ pub(crate) struct Vocabulary {
     /// The tokens of single bytes.
     bytes: [TokenRank; 256],
     /// Slots of `left`, `right` and the token they form, 18 bits each.
-    pairs: ProbeTable<u64>,
+    pairs: VocabularyTable<u64>,
     /// Slots of 14 bits of a hash of the bytes, and the rank.
-    whole: ProbeTable<u32>,
+    whole: VocabularyTable<u32>,
     /// The bytes of all tokens by rank, and where those of each end.
     text: Vec<u8>,
     ends: Vec<u32>,
@@ -38,12 +38,12 @@ pub(crate) struct Vocabulary {
 /// A power of two of slots with linear probing. Zero is an empty slot, because a rank below 256
 /// never occurs in one.
 #[derive(Debug)]
-struct ProbeTable<T> {
+struct VocabularyTable<T> {
     slots: Vec<T>,
     shift: u32,
 }
 
-impl<T: Copy + Default + PartialEq> ProbeTable<T> {
+impl<T: Copy + Default + PartialEq> VocabularyTable<T> {
     /// Less than half full with this number of entries.
     fn for_entries(entries: usize) -> Self {
         let slots = (2 * entries).next_power_of_two().max(2);
@@ -113,11 +113,11 @@ impl Vocabulary {
     /// Unpacks a list of merges.
     pub(crate) fn unpack(packed: &[u8]) -> Self {
         let (singles, merges) = packed.split_at_checked(256).unwrap_or((packed, &[]));
-        let merges = MergeList(merges);
+        let merges = VocabularyMerges(merges);
         let mut new = Self {
             bytes: [TokenRank::NONE; 256],
-            pairs: ProbeTable::for_entries(merges.len()),
-            whole: ProbeTable::for_entries(merges.len()),
+            pairs: VocabularyTable::for_entries(merges.len()),
+            whole: VocabularyTable::for_entries(merges.len()),
             text: singles.to_vec(),
             ends: (1..).take(singles.len()).collect(),
         };
@@ -133,7 +133,7 @@ impl Vocabulary {
         new
     }
 
-    fn spell(&mut self, merges: MergeList<'_>) {
+    fn spell(&mut self, merges: VocabularyMerges<'_>) {
         self.ends.reserve(merges.len());
         for (left, right) in merges {
             for part in [left, right] {
@@ -144,7 +144,7 @@ impl Vocabulary {
         }
     }
 
-    fn index_pairs(&mut self, merges: MergeList<'_>) {
+    fn index_pairs(&mut self, merges: VocabularyMerges<'_>) {
         for (rank, (left, right)) in (256..).zip(merges) {
             let key = pair_key(left, right);
             self.pairs.insert(pair_hash(key), (key << BITS) | rank);
@@ -202,9 +202,9 @@ impl Vocabulary {
 
 /// The two parts of each token after the single bytes, packed as LEB128 numbers.
 #[derive(Debug, Clone)]
-struct MergeList<'a>(&'a [u8]);
+struct VocabularyMerges<'a>(&'a [u8]);
 
-impl MergeList<'_> {
+impl VocabularyMerges<'_> {
     fn len(&self) -> usize {
         // The last byte of a number is below 128, and a token has two numbers.
         self.0.iter().filter(|byte| byte.is_ascii()).count() / 2
@@ -225,7 +225,7 @@ impl MergeList<'_> {
     }
 }
 
-impl Iterator for MergeList<'_> {
+impl Iterator for VocabularyMerges<'_> {
     type Item = (TokenRank, TokenRank);
 
     #[inline]

@@ -58,7 +58,7 @@ impl ChunkChain {
     /// size of the transcript stays proportional to its events, however short the chunks are.
     pub(crate) fn close(&mut self, chunk: &mut String, last: Seq, outline: &Outline) {
         let mut shown = String::new();
-        visible::write(&mut shown, &serde_json::to_string(outline).unwrap_or_default());
+        visible::write_visible(&mut shown, &serde_json::to_string(outline).unwrap_or_default());
         let since = self.since.saturating_add(chunk.len());
         let written = since >= shown.len().saturating_mul(TEXT_PER_OUTLINE);
         let outline = if written { shown.as_str() } else { NO_OUTLINE };
@@ -78,7 +78,7 @@ impl ChunkChain {
 
 /// Parses the end line of a chunk, given whole with its line feed. `None` if the checksum does not
 /// match.
-pub(crate) fn check(chunk: &[u8], end_line: &str, before: &ChunkSum) -> Option<ChunkEnd> {
+pub(crate) fn check_chunk(chunk: &[u8], end_line: &str, before: &ChunkSum) -> Option<ChunkEnd> {
     let covered = chunk.len().checked_sub(21)?;
     let sum =
         ChunkSum(std::str::from_utf8(chunk.get(covered..)?).ok()?.strip_suffix('\n')?.to_owned());
@@ -89,7 +89,7 @@ pub(crate) fn check(chunk: &[u8], end_line: &str, before: &ChunkSum) -> Option<C
     let (outline, _) = rest.rsplit_once(' ')?;
     let outline = match outline {
         NO_OUTLINE => None,
-        outline => Some(serde_json::from_str(&visible::read(outline)).ok()?),
+        outline => Some(serde_json::from_str(&visible::read_visible(outline)).ok()?),
     };
     Some(ChunkEnd { last: Seq(last.parse().ok()?), outline, sum })
 }

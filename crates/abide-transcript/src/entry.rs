@@ -15,7 +15,8 @@ use std::collections::VecDeque;
 use std::fmt::Write;
 
 use abide_model::{
-    Event, EventLimits, Kind, LaneId, Payload, Seq, TaskId, Timestamp, TurnNumber, string_end,
+    Event, EventLimits, Kind, LaneId, Payload, Seq, TaskId, Timestamp, TurnNumber,
+    payload_string_end,
 };
 
 use crate::dialect::EscapeDialect;
@@ -68,20 +69,20 @@ impl TranscriptEntry {
             let _ = write!(stamp, "occurred={occurred} ");
         }
         let texts = match &event.data {
-            Some(data) => take_texts(&event.kind, data, &mut stamp),
+            Some(data) => take_entry_texts(&event.kind, data, &mut stamp),
             None => {
                 stamp.push_str(ERASED);
                 Vec::new()
             }
         };
         let mut visible = String::with_capacity(stamp.len());
-        visible::write(&mut visible, &stamp);
+        visible::write_visible(&mut visible, &stamp);
         Self { texts, stamp: visible }
     }
 }
 
 /// Writes the data to `stamp` with a mark in place of each text, and returns the texts.
-fn take_texts(kind: &Kind, data: &Payload, stamp: &mut String) -> Vec<ExtractedText> {
+fn take_entry_texts(kind: &Kind, data: &Payload, stamp: &mut String) -> Vec<ExtractedText> {
     let (rest, leaves) = data.clone().take_leaves(0);
     let rest = rest.as_str();
     let mut texts = Vec::new();
@@ -93,20 +94,23 @@ fn take_texts(kind: &Kind, data: &Payload, stamp: &mut String) -> Vec<ExtractedT
             continue;
         };
         // A text is never longer than its JSON, so a short string need not be decoded.
-        if raw.len() <= LONG && !raw.contains("\\n") && !is_said(kind, &leaf.pointer) {
+        if raw.len() <= LONG && !raw.contains("\\n") && !is_said_in_entry(kind, &leaf.pointer) {
             stamp.push_str(&raw);
             continue;
         }
         let (dialect, text) = EscapeDialect::of(&raw);
         stamp.push_str(dialect.mark());
-        texts.push(ExtractedText { pointer: leaf.pointer, lines: indented(dialect, &text) });
+        texts.push(ExtractedText {
+            pointer: leaf.pointer,
+            lines: indented_entry_text(dialect, &text),
+        });
     }
     stamp.push_str(rest.get(done..).unwrap_or_default());
     texts
 }
 
 /// Whether it is spoken text, which is shown as a text however short.
-fn is_said(kind: &Kind, pointer: &str) -> bool {
+fn is_said_in_entry(kind: &Kind, pointer: &str) -> bool {
     if *kind == Kind::MESSAGE_ADDED {
         return pointer == "/content"
             || pointer.ends_with("/text")
@@ -116,11 +120,11 @@ fn is_said(kind: &Kind, pointer: &str) -> bool {
         || (*kind == Kind::LOG_RECORDED && pointer == "/text")
 }
 
-fn indented(dialect: EscapeDialect, text: &str) -> String {
+fn indented_entry_text(dialect: EscapeDialect, text: &str) -> String {
     let mut out = String::with_capacity(text.len() + text.len() / 8 + 8);
     let mut push = |line: &str| {
         out.push_str(INDENT);
-        visible::write(&mut out, line);
+        visible::write_visible(&mut out, line);
         out.push('\n');
     };
     if dialect == EscapeDialect::Json {
@@ -134,8 +138,8 @@ fn indented(dialect: EscapeDialect, text: &str) -> String {
 
 /// Parses a stamp, and takes its texts from the runs of lines before it; `None` if they do not form
 /// an event.
-pub(crate) fn read(stamp: &str, texts: &mut VecDeque<Vec<&str>>) -> Option<Event> {
-    let stamp = visible::read(stamp);
+pub(crate) fn read_entry_stamp(stamp: &str, texts: &mut VecDeque<Vec<&str>>) -> Option<Event> {
+    let stamp = visible::read_visible(stamp);
     let (seq, rest) = stamp.strip_prefix('@')?.split_once(' ')?;
     let (at, rest) = rest.split_once(' ')?;
     let (kind, mut rest) = rest.split_once(' ')?;
@@ -150,57 +154,57 @@ pub(crate) fn read(stamp: &str, texts: &mut VecDeque<Vec<&str>>) -> Option<Event
         key: None,
         data: None,
     };
-    if let Some((turn, behind)) = field(rest, "turn=") {
+    if let Some((turn, behind)) = entry_field(rest, "turn=") {
         event.turn = Some(TurnNumber(turn.parse().ok()?));
         rest = behind;
     }
-    if let Some((task, behind)) = string_field(rest, "task=") {
+    if let Some((task, behind)) = entry_string_field(rest, "task=") {
         event.task = Some(TaskId(task));
         rest = behind;
     }
-    if let Some((lane, behind)) = string_field(rest, "lane=") {
+    if let Some((lane, behind)) = entry_string_field(rest, "lane=") {
         event.lane = Some(LaneId(lane));
         rest = behind;
     }
-    if let Some((key, behind)) = string_field(rest, "key=") {
+    if let Some((key, behind)) = entry_string_field(rest, "key=") {
         event.key = Some(key);
         rest = behind;
     }
-    if let Some((occurred, behind)) = field(rest, "occurred=") {
+    if let Some((occurred, behind)) = entry_field(rest, "occurred=") {
         event.occurred = Some(Timestamp::from_ascii(occurred.as_bytes())?);
         rest = behind;
     }
     if rest == ERASED {
         return Some(event);
     }
-    let data = put_texts(rest, texts)?;
+    let data = put_entry_texts(rest, texts)?;
     let payload = Payload::new(&data, &EventLimits::default()).ok()?;
     event.data = Some(payload).filter(|payload| payload.as_str() == data);
     event.data.is_some().then_some(event)
 }
 
 /// Splits off a field that contains no spaces.
-fn field<'a>(rest: &'a str, name: &str) -> Option<(&'a str, &'a str)> {
+fn entry_field<'a>(rest: &'a str, name: &str) -> Option<(&'a str, &'a str)> {
     rest.strip_prefix(name)?.split_once(' ')
 }
 
 /// Splits off a field whose value is a JSON string.
-fn string_field<'a>(rest: &'a str, name: &str) -> Option<(String, &'a str)> {
+fn entry_string_field<'a>(rest: &'a str, name: &str) -> Option<(String, &'a str)> {
     let json = rest.strip_prefix(name)?;
-    let end = string_end(json.as_bytes(), 0);
+    let end = payload_string_end(json.as_bytes(), 0);
     let value = serde_json::from_str(json.get(..end)?).ok()?;
     Some((value, json.get(end..)?.strip_prefix(' ')?))
 }
 
 /// Restores the data, with a text in place of each mark.
-fn put_texts(marked: &str, texts: &mut VecDeque<Vec<&str>>) -> Option<String> {
+fn put_entry_texts(marked: &str, texts: &mut VecDeque<Vec<&str>>) -> Option<String> {
     let bytes = marked.as_bytes();
     let mut data = String::with_capacity(marked.len());
     let (mut done, mut at) = (0, 0);
     while let Some(found) = memchr::memchr2(b'"', b'<', bytes.get(at..)?) {
         at += found;
         if bytes.get(at) == Some(&b'"') {
-            at = string_end(bytes, at);
+            at = payload_string_end(bytes, at);
             continue;
         }
         data.push_str(marked.get(done..at)?);
@@ -208,7 +212,7 @@ fn put_texts(marked: &str, texts: &mut VecDeque<Vec<&str>>) -> Option<String> {
         at += dialect.mark().len();
         done = at;
         let run = texts.pop_front()?;
-        let lines = run.iter().map(|line| visible::read(line));
+        let lines = run.iter().map(|line| visible::read_visible(line));
         let between = if dialect == EscapeDialect::Json { "" } else { "\n" };
         let text = lines.collect::<Vec<_>>().join(between);
         dialect.write(&text, &mut data);
@@ -233,7 +237,7 @@ mod tests {
             .iter()
             .map(|text| text.lines.lines().map(|line| line.strip_prefix(INDENT).unwrap()).collect())
             .collect();
-        read(&entry.stamp, &mut texts).filter(|_| texts.is_empty())
+        read_entry_stamp(&entry.stamp, &mut texts).filter(|_| texts.is_empty())
     }
 
     #[test]
@@ -266,7 +270,7 @@ mod tests {
 
     #[test]
     fn what_is_no_entry_is_refused() {
-        let read = |stamp| read(stamp, &mut VecDeque::new());
+        let read = |stamp| read_entry_stamp(stamp, &mut VecDeque::new());
         assert!(read("@3 1970-01-01T00:00:00.000Z a {}").is_some());
         for bad in [
             "@3 1970-01-01T00:00:00.000Z a {",

@@ -1,19 +1,21 @@
 //! Renders a session as one HTML page with no scripts and no external resources.
 //!
-//! All recorded text goes through [`escaped`]; markup is ours alone. In case that ever fails, the
+//! All recorded text goes through [`html_escaped`]; markup is ours alone. In case that ever fails, the
 //! page's content security policy forbids scripts and requests.
 
 use std::fmt::Write;
 
 use abide_model::{SessionId, Timestamp, TurnRole};
 
-use crate::item::{CallOutcome, EntryBody, EntryPart, NoteWeight, TimelineCall, TimelineEntry};
-use crate::markdown::done_to;
-use crate::note::usage;
-use crate::rendering::{TimelineRenderer, clip};
+use crate::markdown::markdown_done_to;
+use crate::note::usage_note;
+use crate::rendering::{TimelineRenderer, clip_rendering};
 use crate::short;
-use crate::story::task_status;
 use crate::summary::SessionOverview;
+use crate::timeline_builder::timeline_task_status;
+use crate::timeline_entry::{
+    CallOutcome, EntryBody, EntryPart, NoteWeight, TimelineCall, TimelineEntry,
+};
 use crate::visible;
 
 /// The most bytes shown of a text.
@@ -40,7 +42,7 @@ impl HtmlRenderer {
 impl TimelineRenderer for HtmlRenderer {
     fn begin(&mut self, summary: &SessionOverview) -> String {
         let mut out = String::new();
-        let title = line(&summary.heading());
+        let title = html_line(&summary.heading());
         // Writing to a string does not fail.
         let _ = write!(
             out,
@@ -57,26 +59,28 @@ impl TimelineRenderer for HtmlRenderer {
         let _ = writeln!(
             out,
             "<p><span class=\"badge {status}\">{status}</span> <span class=\"soft\">{}</span></p>",
-            escaped(&summary.counts().join(" · "))
+            html_escaped(&summary.counts().join(" · "))
         );
         let mut rows: Vec<(&str, String)> = Vec::new();
-        rows.extend(summary.reason.iter().map(|reason| ("Reason", short::start(reason, 400))));
+        rows.extend(
+            summary.reason.iter().map(|reason| ("Reason", short::short_start(reason, 400))),
+        );
         rows.extend(summary.fields.iter().cloned());
-        rows.push(("Created", format!("{} UTC", short::day_and_time(summary.created))));
-        rows.push(("Duration", short::between(summary.created, summary.last)));
+        rows.push(("Created", format!("{} UTC", short::short_day_and_time(summary.created))));
+        rows.push(("Duration", short::short_duration_between(summary.created, summary.last)));
         rows.extend(summary.id.map(|id| ("Id", id.to_string())));
         out.push_str("<dl>\n");
         for (name, value) in rows {
-            let _ = writeln!(out, "<dt>{name}</dt><dd>{}</dd>", line(&value));
+            let _ = writeln!(out, "<dt>{name}</dt><dd>{}</dd>", html_line(&value));
         }
         out.push_str("</dl>\n");
         if let Some(text) = &summary.summary {
-            prose(&mut out, text);
+            html_prose(&mut out, text);
         }
         out.push_str("</header>\n");
-        turns(&mut out, summary);
-        tasks(&mut out, summary);
-        files(&mut out, summary);
+        html_turns(&mut out, summary);
+        html_tasks(&mut out, summary);
+        html_files(&mut out, summary);
         out.push_str("<main>\n<h2>What happened</h2>\n");
         out
     }
@@ -84,7 +88,7 @@ impl TimelineRenderer for HtmlRenderer {
     fn item(&mut self, item: &TimelineEntry) -> String {
         let mut out = String::new();
         let rewound = if item.rewound { " rewound" } else { "" };
-        let around = around(item);
+        let around = html_around(item);
         match &item.what {
             EntryBody::TurnStarted { number, agent, role } => {
                 let arbiter = if *role == TurnRole::Arbiter && agent != "arbiter" {
@@ -95,53 +99,57 @@ impl TimelineRenderer for HtmlRenderer {
                 let _ = writeln!(
                     out,
                     "<h2 class=\"turn{rewound}\" id=\"turn-{number}\"><span class=\"number\">Turn {number}</span> {}{arbiter}{around}{}</h2>",
-                    line(agent),
-                    time(item.at)
+                    html_line(agent),
+                    html_time(item.at)
                 );
             }
             EntryBody::Decided { choice, reason } => {
-                let reason = reason.as_deref().map(|why| format!(" because: {}", full(why)));
+                let reason =
+                    reason.as_deref().map(|why| format!(" because: {}", html_full_line(why)));
                 let reason = reason.unwrap_or_default();
                 let _ = writeln!(
                     out,
                     "<p class=\"note{rewound}\"><b>Decided: {}</b>{reason}</p>",
-                    full(choice)
+                    html_full_line(choice)
                 );
             }
             EntryBody::TurnFinished { number, status, millis, usage: used } => {
                 let turn = number.map(|number| format!("Turn {number} ")).unwrap_or_default();
-                let mut words =
-                    vec![if status.is_empty() { "finished".to_owned() } else { full(status) }];
+                let mut words = vec![if status.is_empty() {
+                    "finished".to_owned()
+                } else {
+                    html_full_line(status)
+                }];
                 words.extend(millis.map(short::duration));
-                words.extend(used.as_ref().map(usage));
+                words.extend(used.as_ref().map(usage_note));
                 let _ = writeln!(out, "<p class=\"note{rewound}\">{turn}{}</p>", words.join(" · "));
             }
             EntryBody::Message { role, parts } => {
                 let user = if role == "user" { " user" } else { "" };
-                let role = line(&short::capital(role));
+                let role = html_line(&short::short_capital(role));
                 let _ = writeln!(
                     out,
                     "<article class=\"message{user}{rewound}\" id=\"event-{}\"><header><b>{role}</b>{around}{}</header>",
                     item.seq,
-                    time(item.at)
+                    html_time(item.at)
                 );
                 for part in parts {
-                    message_part(&mut out, part);
+                    html_message_part(&mut out, part);
                 }
                 out.push_str("</article>\n");
             }
-            EntryBody::Call(what) => call(&mut out, what, rewound, &around),
+            EntryBody::Call(what) => html_call(&mut out, what, rewound, &around),
             EntryBody::LateResult { call, outcome } => {
-                let (class, sign) = outcome_class(outcome);
+                let (class, sign) = html_outcome_class(outcome);
                 let head = format!(
                     "<span class=\"sign\">{sign}</span> result of <code>{}</code>{around}",
-                    line(call)
+                    html_line(call)
                 );
-                folded(
+                html_folded(
                     &mut out,
                     &format!("call {class}{rewound}"),
                     &head,
-                    &[result(outcome)],
+                    &[html_result(outcome)],
                     false,
                 );
             }
@@ -150,10 +158,10 @@ impl TimelineRenderer for HtmlRenderer {
                 let _ = writeln!(
                     out,
                     "<section class=\"status{rewound}\"><header><span class=\"badge {status}\">{status}</span> {}</header>",
-                    time(item.at)
+                    html_time(item.at)
                 );
                 for text in reason.iter().chain(summary) {
-                    prose(&mut out, text);
+                    html_prose(&mut out, text);
                 }
                 out.push_str("</section>\n");
             }
@@ -162,27 +170,27 @@ impl TimelineRenderer for HtmlRenderer {
                 let _ = writeln!(
                     out,
                     "<p class=\"note{rewound}\"><b>Task {} {change}</b> {}{around}</p>",
-                    line(&task.0),
-                    full(text)
+                    html_line(&task.0),
+                    html_full_line(text)
                 );
             }
             EntryBody::File { op, path, to } => {
                 let to = to
                     .as_ref()
-                    .map(|to| format!(" to <code>{}</code>", full(to)))
+                    .map(|to| format!(" to <code>{}</code>", html_full_line(to)))
                     .unwrap_or_default();
                 let _ = writeln!(
                     out,
                     "<p class=\"note{rewound}\">File <code>{}</code>{to} {}{around}</p>",
-                    full(path),
-                    done_to(*op)
+                    html_full_line(path),
+                    markdown_done_to(*op)
                 );
             }
             EntryBody::Note { label, text, weight } => {
                 let minor = if *weight == NoteWeight::Minor { " minor" } else { "" };
-                let head = format!("<b>{}</b>", line(label));
+                let head = format!("<b>{}</b>", html_line(label));
                 if text.len() > 300 || text.trim_end().contains('\n') {
-                    folded(
+                    html_folded(
                         &mut out,
                         &format!("note{minor}{rewound}"),
                         &format!("{head}{around}"),
@@ -193,7 +201,7 @@ impl TimelineRenderer for HtmlRenderer {
                     let _ = writeln!(
                         out,
                         "<p class=\"note{minor}{rewound}\">{head} {}{around}</p>",
-                        full(text)
+                        html_full_line(text)
                     );
                 }
             }
@@ -207,7 +215,7 @@ impl TimelineRenderer for HtmlRenderer {
     }
 }
 
-fn turns(out: &mut String, summary: &SessionOverview) {
+fn html_turns(out: &mut String, summary: &SessionOverview) {
     if summary.turns.is_empty() {
         return;
     }
@@ -217,25 +225,25 @@ fn turns(out: &mut String, summary: &SessionOverview) {
         let status = match turn.status.as_deref() {
             None => "going on".to_owned(),
             Some("") => "finished".to_owned(),
-            Some(status) => line(status),
+            Some(status) => html_line(status),
         };
         let _ = writeln!(
             out,
             "<tr><td><a href=\"#turn-{number}\">{number}</a></td><td><a href=\"#turn-{number}\">{}</a></td><td>{}</td><td>{status}</td></tr>",
-            line(&turn.agent),
-            time(turn.started)
+            html_line(&turn.agent),
+            html_time(turn.started)
         );
     }
     out.push_str("</table>\n</nav>\n");
 }
 
-fn tasks(out: &mut String, summary: &SessionOverview) {
+fn html_tasks(out: &mut String, summary: &SessionOverview) {
     if summary.tasks.is_empty() {
         return;
     }
     out.push_str("<section>\n<h2>Tasks</h2>\n<ul class=\"list\">\n");
     for task in &summary.tasks {
-        let status = task_status(task.status);
+        let status = timeline_task_status(task.status);
         let class = match status {
             "complete" => "completed",
             "failed" | "blocked" => "failed",
@@ -245,14 +253,14 @@ fn tasks(out: &mut String, summary: &SessionOverview) {
             out,
             "<li style=\"padding-left:{}em\"><code>{}</code> {} <span class=\"badge {class}\">{status}</span></li>",
             task.depth.min(12) * 2,
-            line(&task.task.0),
-            line(&task.title)
+            html_line(&task.task.0),
+            html_line(&task.title)
         );
     }
     out.push_str("</ul>\n</section>\n");
 }
 
-fn files(out: &mut String, summary: &SessionOverview) {
+fn html_files(out: &mut String, summary: &SessionOverview) {
     if summary.files.is_empty() {
         return;
     }
@@ -261,36 +269,46 @@ fn files(out: &mut String, summary: &SessionOverview) {
         let _ = writeln!(
             out,
             "<li><code>{}</code> <span class=\"soft\">{}</span></li>",
-            line(path),
-            done_to(*op)
+            html_line(path),
+            markdown_done_to(*op)
         );
     }
     out.push_str("</ul>\n</section>\n");
 }
 
-fn message_part(out: &mut String, part: &EntryPart) {
+fn html_message_part(out: &mut String, part: &EntryPart) {
     match part {
-        EntryPart::Text(text) => prose(out, text),
+        EntryPart::Text(text) => html_prose(out, text),
         EntryPart::Thinking(text) => {
-            let (text, more) = clip(text, TEXT);
-            let _ = writeln!(out, "<p class=\"thinking\">{}{}</p>", escaped(text), left_out(more));
+            let (text, more) = clip_rendering(text, TEXT);
+            let _ = writeln!(
+                out,
+                "<p class=\"thinking\">{}{}</p>",
+                html_escaped(text),
+                html_left_out(more)
+            );
         }
-        EntryPart::Asked(what) => call(out, what, "", ""),
+        EntryPart::Asked(what) => html_call(out, what, "", ""),
         EntryPart::Result { call, outcome } => {
-            let (class, sign) = outcome_class(outcome);
-            let head =
-                format!("<span class=\"sign\">{sign}</span> result of <code>{}</code>", line(call));
-            folded(out, &format!("call {class}"), &head, &[result(outcome)], false);
+            let (class, sign) = html_outcome_class(outcome);
+            let head = format!(
+                "<span class=\"sign\">{sign}</span> result of <code>{}</code>",
+                html_line(call)
+            );
+            html_folded(out, &format!("call {class}"), &head, &[html_result(outcome)], false);
         }
-        EntryPart::Other(json) => folded(out, "note", "another sort of content", &[json], false),
+        EntryPart::Other(json) => {
+            html_folded(out, "note", "another sort of content", &[json], false)
+        }
     }
 }
 
-fn call(out: &mut String, call: &TimelineCall, rewound: &str, around: &str) {
-    let (class, sign) = outcome_class(&call.outcome);
-    let mut head = format!("<span class=\"sign\">{sign}</span> <b>{}</b>", line(&call.name));
+fn html_call(out: &mut String, call: &TimelineCall, rewound: &str, around: &str) {
+    let (class, sign) = html_outcome_class(&call.outcome);
+    let mut head = format!("<span class=\"sign\">{sign}</span> <b>{}</b>", html_line(&call.name));
     if !call.target.is_empty() {
-        let _ = write!(head, " <code>{}</code>", escaped(&short::start(&call.target, 300)));
+        let _ =
+            write!(head, " <code>{}</code>", html_escaped(&short::short_start(&call.target, 300)));
     }
     let took = match &call.outcome {
         CallOutcome::Ended { millis: Some(millis), .. } if *millis >= short::WORTH_TELLING => {
@@ -301,14 +319,14 @@ fn call(out: &mut String, call: &TimelineCall, rewound: &str, around: &str) {
     };
     let observed = if call.observed { " observed" } else { "" };
     let _ = write!(head, "<span class=\"took\">{took}{observed}</span>{around}");
-    let given = result(&call.outcome);
+    let given = html_result(&call.outcome);
     let failed = matches!(call.outcome, CallOutcome::Ended { ok: false, .. });
     let open = failed && given.lines().nth(SHORT_LINES).is_none();
     let texts = [call.arguments.as_deref().unwrap_or_default(), given];
-    folded(out, &format!("call {class}{rewound}"), &head, &texts, open);
+    html_folded(out, &format!("call {class}{rewound}"), &head, &texts, open);
 }
 
-const fn outcome_class(outcome: &CallOutcome) -> (&'static str, &'static str) {
+const fn html_outcome_class(outcome: &CallOutcome) -> (&'static str, &'static str) {
     match outcome {
         CallOutcome::Unknown => ("unknown", "?"),
         CallOutcome::Ended { ok: true, .. } => ("ok", "✓"),
@@ -316,7 +334,7 @@ const fn outcome_class(outcome: &CallOutcome) -> (&'static str, &'static str) {
     }
 }
 
-fn result(outcome: &CallOutcome) -> &str {
+fn html_result(outcome: &CallOutcome) -> &str {
     match outcome {
         CallOutcome::Ended { text, .. } => text,
         CallOutcome::Unknown => "",
@@ -324,7 +342,7 @@ fn result(outcome: &CallOutcome) -> &str {
 }
 
 /// A line that expands to texts, or a plain line if there are none. `head` is already markup.
-fn folded(out: &mut String, class: &str, head: &str, texts: &[&str], open: bool) {
+fn html_folded(out: &mut String, class: &str, head: &str, texts: &[&str], open: bool) {
     let mut texts = texts.iter().filter(|text| !text.is_empty()).peekable();
     if texts.peek().is_none() {
         let _ = writeln!(out, "<p class=\"{class}\">{head}</p>");
@@ -333,23 +351,27 @@ fn folded(out: &mut String, class: &str, head: &str, texts: &[&str], open: bool)
     let open = if open { " open" } else { "" };
     let _ = write!(out, "<details class=\"{class}\"{open}><summary>{head}</summary>");
     for text in texts {
-        let (shown, more) = clip(text, TEXT);
-        let _ =
-            write!(out, "<pre>{}{}</pre>", escaped(shown.trim_end_matches('\n')), left_out(more));
+        let (shown, more) = clip_rendering(text, TEXT);
+        let _ = write!(
+            out,
+            "<pre>{}{}</pre>",
+            html_escaped(shown.trim_end_matches('\n')),
+            html_left_out(more)
+        );
     }
     out.push_str("</details>\n");
 }
 
-fn left_out(bytes: usize) -> String {
+fn html_left_out(bytes: usize) -> String {
     match bytes {
         0 => String::new(),
-        bytes => format!("\n… {}", short::count(bytes as u64, "more byte")),
+        bytes => format!("\n… {}", short::short_count(bytes as u64, "more byte")),
     }
 }
 
 /// Formats a message: code blocks and paragraphs, with inline code and bold text.
-fn prose(out: &mut String, text: &str) {
-    let (text, more) = clip(text, TEXT);
+fn html_prose(out: &mut String, text: &str) {
+    let (text, more) = clip_rendering(text, TEXT);
     out.push_str("<div class=\"prose\">");
     let mut fence: Option<&str> = None;
     let mut gathered: Vec<&str> = Vec::new();
@@ -358,44 +380,44 @@ fn prose(out: &mut String, text: &str) {
         let mark = ["```", "~~~"].into_iter().find(|mark| marks.starts_with(mark));
         match (fence, mark) {
             (None, Some(mark)) => {
-                paragraph(out, &gathered);
+                html_paragraph(out, &gathered);
                 gathered.clear();
                 fence = Some(mark);
             }
             (Some(open), Some(mark)) if open == mark => {
-                block(out, &gathered);
+                html_block(out, &gathered);
                 gathered.clear();
                 fence = None;
             }
-            (None, _) if marks.is_empty() || is_heading(marks) => {
-                paragraph(out, &gathered);
+            (None, _) if marks.is_empty() || is_html_heading(marks) => {
+                html_paragraph(out, &gathered);
                 gathered.clear();
                 let heading = marks.trim_start_matches('#');
                 if !heading.trim().is_empty() {
-                    let _ = write!(out, "<p class=\"head\">{}</p>", escaped(heading.trim()));
+                    let _ = write!(out, "<p class=\"head\">{}</p>", html_escaped(heading.trim()));
                 }
             }
             _ => gathered.push(line),
         }
     }
     if fence.is_some() {
-        block(out, &gathered)
+        html_block(out, &gathered)
     } else {
-        paragraph(out, &gathered)
+        html_paragraph(out, &gathered)
     }
-    let _ = writeln!(out, "{}</div>", left_out(more));
+    let _ = writeln!(out, "{}</div>", html_left_out(more));
 }
 
-fn is_heading(line: &str) -> bool {
+fn is_html_heading(line: &str) -> bool {
     let text = line.trim_start_matches('#');
     text.starts_with(' ') && (1..=6).contains(&(line.len() - text.len()))
 }
 
-fn block(out: &mut String, lines: &[&str]) {
-    let _ = write!(out, "<pre><code>{}</code></pre>", escaped(&lines.join("\n")));
+fn html_block(out: &mut String, lines: &[&str]) {
+    let _ = write!(out, "<pre><code>{}</code></pre>", html_escaped(&lines.join("\n")));
 }
 
-fn paragraph(out: &mut String, lines: &[&str]) {
+fn html_paragraph(out: &mut String, lines: &[&str]) {
     if lines.is_empty() {
         return;
     }
@@ -409,71 +431,71 @@ fn paragraph(out: &mut String, lines: &[&str]) {
         let last = parts.len() - 1;
         for (at, part) in parts.iter().enumerate() {
             if at % 2 == 1 && at < last {
-                let _ = write!(out, "<code>{}</code>", escaped(part));
+                let _ = write!(out, "<code>{}</code>", html_escaped(part));
             } else {
                 if at % 2 == 1 {
                     out.push('`');
                 }
-                strong(out, part);
+                html_strong(out, part);
             }
         }
     }
     out.push_str("</p>");
 }
 
-fn strong(out: &mut String, text: &str) {
+fn html_strong(out: &mut String, text: &str) {
     let parts: Vec<_> = text.split("**").collect();
     let last = parts.len() - 1;
     for (at, part) in parts.iter().enumerate() {
         if at % 2 == 1 && at < last {
-            let _ = write!(out, "<strong>{}</strong>", escaped(part));
+            let _ = write!(out, "<strong>{}</strong>", html_escaped(part));
         } else {
             if at % 2 == 1 {
                 out.push_str("**");
             }
-            out.push_str(&escaped(part));
+            out.push_str(&html_escaped(part));
         }
     }
 }
 
 /// The lane and task of an entry.
-fn around(item: &TimelineEntry) -> String {
+fn html_around(item: &TimelineEntry) -> String {
     let mut out = String::new();
     if let Some(lane) = &item.lane {
-        let _ = write!(out, " <span class=\"soft\">lane {}</span>", line(&lane.0));
+        let _ = write!(out, " <span class=\"soft\">lane {}</span>", html_line(&lane.0));
     }
     if let Some(task) = &item.place.task
         && !matches!(item.what, EntryBody::Task { .. })
     {
-        let _ = write!(out, " <span class=\"soft\">task {}</span>", line(&task.0));
+        let _ = write!(out, " <span class=\"soft\">task {}</span>", html_line(&task.0));
     }
     out
 }
 
-fn time(at: Timestamp) -> String {
+fn html_time(at: Timestamp) -> String {
     let full = at.to_string();
-    format!(" <time datetime=\"{full}\" title=\"{full}\">{}</time>", short::clock(at))
+    format!(" <time datetime=\"{full}\" title=\"{full}\">{}</time>", short::short_clock(at))
 }
 
 /// Escapes the start of a recorded text, on one line.
-fn line(text: &str) -> String {
-    escaped(&short::start(text, 200))
+fn html_line(text: &str) -> String {
+    html_escaped(&short::short_start(text, 200))
 }
 
 /// Escapes a whole recorded text, on one line.
-fn full(text: &str) -> String {
-    escaped(&short::start(text, 4000))
+fn html_full_line(text: &str) -> String {
+    html_escaped(&short::short_start(text, 4000))
 }
 
 /// Escapes recorded text for an element or a double-quoted attribute.
-fn escaped(text: &str) -> String {
+fn html_escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + text.len() / 16);
     for (at, line) in text.split('\n').enumerate() {
         if at > 0 {
             out.push('\n');
         }
         let mut shown = String::new();
-        visible::write(&mut shown, line);
+        visible::write_visible(&mut shown, line);
         for c in shown.chars() {
             match c {
                 '&' => out.push_str("&amp;"),

@@ -11,7 +11,6 @@ mod dialect;
 mod entry;
 pub mod escape;
 mod html;
-mod item;
 mod markdown;
 mod note;
 mod outline;
@@ -20,26 +19,29 @@ mod place;
 mod readable;
 mod rendering;
 mod resume;
-mod said;
+mod safe_markdown;
 mod short;
-mod story;
 mod summary;
 mod target;
 #[cfg(test)]
 mod tests;
 mod text;
+mod timeline_builder;
+mod timeline_entry;
 mod visible;
 mod writer;
 
 pub use abide_model::{DurationError, format_duration, parse_duration, parse_duration_or_seconds};
 pub use html::HtmlRenderer;
-pub use item::{CallOutcome, EntryBody, EntryPart, NoteWeight, TimelineCall, TimelineEntry};
 pub use markdown::MarkdownRenderer;
 pub use parser::{ParseError, ParseReason, TranscriptChunks, parse};
 pub use place::{EventPlace, PlaceTracker};
 pub use rendering::TimelineRenderer;
 pub use resume::ResumePoint;
-pub use story::TimelineBuilder;
 pub use summary::{SessionOverview, TaskSummary, TurnSummary};
 pub use text::{TextRenderer, TextStyle, TimeFormatter};
+pub use timeline_builder::TimelineBuilder;
+pub use timeline_entry::{
+    CallOutcome, EntryBody, EntryPart, NoteWeight, TimelineCall, TimelineEntry,
+};
 pub use writer::TranscriptWriter;

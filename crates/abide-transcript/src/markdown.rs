@@ -8,13 +8,15 @@ use std::fmt::Write;
 
 use abide_model::{FileOp, SessionId, TurnRole};
 
-use crate::item::{CallOutcome, EntryBody, EntryPart, NoteWeight, TimelineCall, TimelineEntry};
-use crate::note::usage;
-use crate::rendering::{TimelineRenderer, clip};
-use crate::said::said;
+use crate::note::usage_note;
+use crate::rendering::{TimelineRenderer, clip_rendering};
+use crate::safe_markdown::safe_markdown;
 use crate::short;
-use crate::story::task_status;
 use crate::summary::SessionOverview;
+use crate::timeline_builder::timeline_task_status;
+use crate::timeline_entry::{
+    CallOutcome, EntryBody, EntryPart, NoteWeight, TimelineCall, TimelineEntry,
+};
 use crate::visible;
 
 /// The most bytes shown of a tool's output.
@@ -38,38 +40,40 @@ impl TimelineRenderer for MarkdownRenderer {
     fn begin(&mut self, summary: &SessionOverview) -> String {
         let mut out = String::new();
         // Writing to a string does not fail.
-        let _ = writeln!(out, "# {}\n", inline(&summary.heading()));
+        let _ = writeln!(out, "# {}\n", markdown_inline(&summary.heading()));
         let mut rows = Vec::new();
         if let Some(id) = summary.id {
             rows.push(("Session", format!("{id} ({})", id.short(SessionId::SHORT))));
         }
         rows.push(("Status", summary.status.as_str().to_owned()));
-        rows.extend(summary.reason.iter().map(|reason| ("Reason", short::start(reason, 400))));
+        rows.extend(
+            summary.reason.iter().map(|reason| ("Reason", short::short_start(reason, 400))),
+        );
         rows.extend(summary.fields.iter().cloned());
-        rows.push(("Created", format!("{} UTC", short::day_and_time(summary.created))));
-        rows.push(("Duration", short::between(summary.created, summary.last)));
+        rows.push(("Created", format!("{} UTC", short::short_day_and_time(summary.created))));
+        rows.push(("Duration", short::short_duration_between(summary.created, summary.last)));
         rows.push(("Extent", summary.counts().join(", ")));
         let _ = writeln!(out, "| | |\n| --- | --- |");
         for (name, value) in rows {
-            let _ = writeln!(out, "| {name} | {} |", inline(&value));
+            let _ = writeln!(out, "| {name} | {} |", markdown_inline(&value));
         }
         if let Some(text) = &summary.summary {
-            let _ = writeln!(out, "\n{}", said(text));
+            let _ = writeln!(out, "\n{}", safe_markdown(text));
         }
         if !summary.tasks.is_empty() {
             let _ = writeln!(out, "\n## Tasks\n");
             for task in &summary.tasks {
                 let done = if task.status.is_done() { 'x' } else { ' ' };
                 let indent = "  ".repeat(task.depth.min(8));
-                let (id, title) = (inline(&task.task.0), inline(&task.title));
-                let status = task_status(task.status);
+                let (id, title) = (markdown_inline(&task.task.0), markdown_inline(&task.title));
+                let status = timeline_task_status(task.status);
                 let _ = writeln!(out, "{indent}- [{done}] {id} {title} ({status})");
             }
         }
         if !summary.files.is_empty() {
             let _ = writeln!(out, "\n## Files modified\n");
             for (op, path) in &summary.files {
-                let _ = writeln!(out, "- {} {}", code(path), done_to(*op));
+                let _ = writeln!(out, "- {} {}", markdown_code(path), markdown_done_to(*op));
             }
         }
         let _ = writeln!(out, "\n## What happened");
@@ -82,7 +86,7 @@ impl TimelineRenderer for MarkdownRenderer {
         let lane = item.lane.as_ref().map(|lane| lane.0.clone());
         if lane != self.lane {
             let _ = match &lane {
-                Some(lane) => writeln!(out, "\n*Lane {}*", inline(lane)),
+                Some(lane) => writeln!(out, "\n*Lane {}*", markdown_inline(lane)),
                 None => writeln!(out, "\n*Main lane*"),
             };
             self.lane = lane;
@@ -94,60 +98,87 @@ impl TimelineRenderer for MarkdownRenderer {
                 } else {
                     ""
                 };
-                let _ = writeln!(out, "\n### Turn {number}: {}{arbiter}{rewound}", inline(agent));
+                let _ = writeln!(
+                    out,
+                    "\n### Turn {number}: {}{arbiter}{rewound}",
+                    markdown_inline(agent)
+                );
             }
             EntryBody::Decided { choice, reason } => {
-                let why =
-                    reason.as_ref().map(|why| format!(": {}", inline(why))).unwrap_or_default();
-                let _ = writeln!(out, "\n**Decided** {}{why}{rewound}", inline(choice));
+                let why = reason
+                    .as_ref()
+                    .map(|why| format!(": {}", markdown_inline(why)))
+                    .unwrap_or_default();
+                let _ = writeln!(out, "\n**Decided** {}{why}{rewound}", markdown_inline(choice));
             }
             EntryBody::TurnFinished { number, status, millis, usage: used } => {
                 let turn = number.map(|number| format!("Turn {number} ")).unwrap_or_default();
-                let mut words =
-                    vec![if status.is_empty() { "finished".to_owned() } else { inline(status) }];
+                let mut words = vec![if status.is_empty() {
+                    "finished".to_owned()
+                } else {
+                    markdown_inline(status)
+                }];
                 words.extend(millis.map(short::duration));
-                words.extend(used.as_ref().map(usage));
+                words.extend(used.as_ref().map(usage_note));
                 let _ = writeln!(out, "\n*{turn}{}{rewound}*", words.join(", "));
             }
             EntryBody::Message { role, parts } => {
-                let _ = writeln!(out, "\n**{}**{rewound}", inline(&short::capital(role)));
+                let _ = writeln!(
+                    out,
+                    "\n**{}**{rewound}",
+                    markdown_inline(&short::short_capital(role))
+                );
                 for part in parts {
-                    message_part(&mut out, part);
+                    markdown_message_part(&mut out, part);
                 }
             }
             EntryBody::Call(call) => {
-                let _ = writeln!(out, "\n{}{rewound}", call_line(call));
-                call_body(&mut out, call);
+                let _ = writeln!(out, "\n{}{rewound}", markdown_call_line(call));
+                markdown_call_body(&mut out, call);
             }
             EntryBody::LateResult { call, outcome } => {
-                let _ = writeln!(out, "\n{} result of {}{rewound}", sign(outcome), code(call));
-                output(&mut out, outcome);
+                let _ = writeln!(
+                    out,
+                    "\n{} result of {}{rewound}",
+                    markdown_outcome_sign(outcome),
+                    markdown_code(call)
+                );
+                markdown_output(&mut out, outcome);
             }
             EntryBody::Status { status, reason, summary } => {
-                let why =
-                    reason.as_ref().map(|why| format!(": {}", inline(why))).unwrap_or_default();
+                let why = reason
+                    .as_ref()
+                    .map(|why| format!(": {}", markdown_inline(why)))
+                    .unwrap_or_default();
                 let _ = writeln!(out, "\n**Session {}**{why}{rewound}", status.as_str());
                 if let Some(summary) = summary {
-                    let _ = writeln!(out, "\n{}", said(summary));
+                    let _ = writeln!(out, "\n{}", safe_markdown(summary));
                 }
             }
             EntryBody::Task { task, change, text } => {
                 let text = text.as_ref().filter(|text| !text.is_empty());
-                let text = text.map(|text| format!(": {}", inline(text))).unwrap_or_default();
-                let _ = writeln!(out, "\nTask {} {change}{text}{rewound}", code(&task.0));
+                let text =
+                    text.map(|text| format!(": {}", markdown_inline(text))).unwrap_or_default();
+                let _ = writeln!(out, "\nTask {} {change}{text}{rewound}", markdown_code(&task.0));
             }
             EntryBody::File { op, path, to } => {
-                let to = to.as_ref().map(|to| format!(" to {}", code(to))).unwrap_or_default();
-                let _ = writeln!(out, "\nFile {} {}{to}{rewound}", code(path), done_to(*op));
+                let to =
+                    to.as_ref().map(|to| format!(" to {}", markdown_code(to))).unwrap_or_default();
+                let _ = writeln!(
+                    out,
+                    "\nFile {} {}{to}{rewound}",
+                    markdown_code(path),
+                    markdown_done_to(*op)
+                );
             }
             EntryBody::Note { weight: NoteWeight::Minor, .. } => {}
             EntryBody::Note { label, text, .. } => {
-                let label = inline(label);
+                let label = markdown_inline(label);
                 if text.len() > 200 || text.contains('\n') {
                     let _ = writeln!(out, "\n{label}{rewound}");
-                    fenced(&mut out, text);
+                    markdown_fenced(&mut out, text);
                 } else {
-                    let _ = writeln!(out, "\n{label}: {}{rewound}", inline(text));
+                    let _ = writeln!(out, "\n{label}: {}{rewound}", markdown_inline(text));
                 }
             }
         }
@@ -159,30 +190,36 @@ impl TimelineRenderer for MarkdownRenderer {
     }
 }
 
-fn message_part(out: &mut String, part: &EntryPart) {
+fn markdown_message_part(out: &mut String, part: &EntryPart) {
     match part {
         EntryPart::Text(text) => {
-            let _ = writeln!(out, "\n{}", said(text));
+            let _ = writeln!(out, "\n{}", safe_markdown(text));
         }
         EntryPart::Thinking(text) => {
             let _ = writeln!(out, "\n*Thinking*");
-            fenced(out, text);
+            markdown_fenced(out, text);
         }
         EntryPart::Asked(call) => {
-            let _ = writeln!(out, "\n{}", call_line(call));
-            call_body(out, call);
+            let _ = writeln!(out, "\n{}", markdown_call_line(call));
+            markdown_call_body(out, call);
         }
         EntryPart::Result { call, outcome } => {
-            let _ = writeln!(out, "\n{} result of {}", sign(outcome), code(call));
-            output(out, outcome);
+            let _ = writeln!(
+                out,
+                "\n{} result of {}",
+                markdown_outcome_sign(outcome),
+                markdown_code(call)
+            );
+            markdown_output(out, outcome);
         }
-        EntryPart::Other(json) => fenced(out, json),
+        EntryPart::Other(json) => markdown_fenced(out, json),
     }
 }
 
-fn call_line(call: &TimelineCall) -> String {
-    let target = short::start(&call.target, 200);
-    let target = if target.is_empty() { String::new() } else { format!(" {}", code(&target)) };
+fn markdown_call_line(call: &TimelineCall) -> String {
+    let target = short::short_start(&call.target, 200);
+    let target =
+        if target.is_empty() { String::new() } else { format!(" {}", markdown_code(&target)) };
     let took = match &call.outcome {
         CallOutcome::Ended { millis: Some(millis), .. } if *millis >= short::WORTH_TELLING => {
             format!(" ({})", short::duration(*millis))
@@ -191,25 +228,29 @@ fn call_line(call: &TimelineCall) -> String {
         CallOutcome::Unknown => " (outcome unknown)".to_owned(),
     };
     let observed = if call.observed { ", observed" } else { "" };
-    format!("{} **{}**{target}{took}{observed}", sign(&call.outcome), inline(&call.name))
+    format!(
+        "{} **{}**{target}{took}{observed}",
+        markdown_outcome_sign(&call.outcome),
+        markdown_inline(&call.name)
+    )
 }
 
-fn call_body(out: &mut String, call: &TimelineCall) {
+fn markdown_call_body(out: &mut String, call: &TimelineCall) {
     if let Some(arguments) = &call.arguments {
-        fenced(out, arguments);
+        markdown_fenced(out, arguments);
     }
-    output(out, &call.outcome);
+    markdown_output(out, &call.outcome);
 }
 
-fn output(out: &mut String, outcome: &CallOutcome) {
+fn markdown_output(out: &mut String, outcome: &CallOutcome) {
     if let CallOutcome::Ended { text, .. } = outcome
         && !text.is_empty()
     {
-        fenced(out, text);
+        markdown_fenced(out, text);
     }
 }
 
-const fn sign(outcome: &CallOutcome) -> &'static str {
+const fn markdown_outcome_sign(outcome: &CallOutcome) -> &'static str {
     match outcome {
         CallOutcome::Unknown => "◌",
         CallOutcome::Ended { ok: true, .. } => "✓",
@@ -217,7 +258,7 @@ const fn sign(outcome: &CallOutcome) -> &'static str {
     }
 }
 
-pub(crate) const fn done_to(op: FileOp) -> &'static str {
+pub(crate) const fn markdown_done_to(op: FileOp) -> &'static str {
     match op {
         FileOp::Read => "read",
         FileOp::Write => "written",
@@ -227,24 +268,24 @@ pub(crate) const fn done_to(op: FileOp) -> &'static str {
 }
 
 /// Writes a code block that nothing in the text can close.
-fn fenced(out: &mut String, text: &str) {
-    let (text, left_out) = clip(text, OUTPUT);
+fn markdown_fenced(out: &mut String, text: &str) {
+    let (text, left_out) = clip_rendering(text, OUTPUT);
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat((longest + 1).max(3));
     let _ = writeln!(out, "\n{fence}text");
     for line in text.strip_suffix('\n').unwrap_or(text).split('\n') {
-        visible::write(out, line);
+        visible::write_visible(out, line);
         out.push('\n');
     }
     let _ = writeln!(out, "{fence}");
     if left_out > 0 {
-        let _ = writeln!(out, "\n*{} not shown*", short::count(left_out as u64, "byte"));
+        let _ = writeln!(out, "\n*{} not shown*", short::short_count(left_out as u64, "byte"));
     }
 }
 
 /// A code span on one line.
-fn code(text: &str) -> String {
-    let text = short::visible_start(text, 400);
+fn markdown_code(text: &str) -> String {
+    let text = short::short_visible_start(text, 400);
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let ticks = "`".repeat(longest + 1);
     let space = if longest > 0 || text.is_empty() { " " } else { "" };
@@ -252,9 +293,9 @@ fn code(text: &str) -> String {
 }
 
 /// Text on one line, with all Markdown escaped.
-fn inline(text: &str) -> String {
+fn markdown_inline(text: &str) -> String {
     let mut out = String::new();
-    for c in short::visible_start(text, 400).chars() {
+    for c in short::short_visible_start(text, 400).chars() {
         if "\\`*_{}[]<>#+!|~&".contains(c) {
             out.push('\\');
         }
@@ -270,8 +311,8 @@ mod tests {
     #[test]
     fn nothing_in_code_ends_it() {
         let mut out = String::new();
-        fenced(&mut out, "a\n````\nb\u{1b}\n");
+        markdown_fenced(&mut out, "a\n````\nb\u{1b}\n");
         assert_eq!(out, "\n`````text\na\n````\nb\\u{1b}\n`````\n");
-        assert_eq!(code("a`b"), "`` a`b ``");
+        assert_eq!(markdown_code("a`b"), "`` a`b ``");
     }
 }

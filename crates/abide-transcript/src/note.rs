@@ -2,12 +2,12 @@
 
 use abide_model::{Event, Fact, SessionCreated, Usage};
 
-use crate::item::NoteWeight;
 use crate::short;
 use crate::summary::forked_from;
+use crate::timeline_entry::NoteWeight;
 
 /// The label, text and weight of an event's note.
-pub(crate) fn note(event: &Event, fact: Option<Fact>) -> (String, String, NoteWeight) {
+pub(crate) fn event_note(event: &Event, fact: Option<Fact>) -> (String, String, NoteWeight) {
     let (label, text, weight) = match fact {
         Some(Fact::SessionCreated(SessionCreated { fields, .. }))
             if fields.forked_from(event.seq).is_some() =>
@@ -30,7 +30,7 @@ pub(crate) fn note(event: &Event, fact: Option<Fact>) -> (String, String, NoteWe
         Some(Fact::ApiResult(result)) => match result.error {
             Some(error) => ("Model failed", error, NoteWeight::Normal),
             None => {
-                let used = result.usage.as_ref().map(usage).unwrap_or_default();
+                let used = result.usage.as_ref().map(usage_note).unwrap_or_default();
                 ("Model answered", used, NoteWeight::Minor)
             }
         },
@@ -73,7 +73,7 @@ pub(crate) fn note(event: &Event, fact: Option<Fact>) -> (String, String, NoteWe
             format!("as before event {}", restored.compaction),
             NoteWeight::Normal,
         ),
-        Some(Fact::Usage(record)) => ("Used", usage(&record.usage), NoteWeight::Minor),
+        Some(Fact::Usage(record)) => ("Used", usage_note(&record.usage), NoteWeight::Minor),
         Some(Fact::Limit(limit)) => {
             let left = limit.remaining.map(|left| format!(": {left} left")).unwrap_or_default();
             ("Limit", format!("{}{left}", limit.name), NoteWeight::Minor)
@@ -96,7 +96,7 @@ pub(crate) fn note(event: &Event, fact: Option<Fact>) -> (String, String, NoteWe
         Some(Fact::Resources(sample)) => {
             let text = format!(
                 "{}, {} MB",
-                short::count(sample.processes, "process"),
+                short::short_count(sample.processes, "process"),
                 sample.rss_bytes >> 20
             );
             ("Resources", text.replace("processs", "processes"), NoteWeight::Minor)
@@ -105,7 +105,7 @@ pub(crate) fn note(event: &Event, fact: Option<Fact>) -> (String, String, NoteWe
             let count = u64::try_from(found.packages.len()).unwrap_or(u64::MAX);
             (
                 "Dependencies",
-                format!("{} by {}", short::count(count, "package"), found.manager),
+                format!("{} by {}", short::short_count(count, "package"), found.manager),
                 NoteWeight::Minor,
             )
         }
@@ -129,7 +129,7 @@ pub(crate) fn note(event: &Event, fact: Option<Fact>) -> (String, String, NoteWe
             let cut = (recovery.cut_bytes > 0).then(|| {
                 format!(
                     "torn write of {} cut off (never acknowledged)",
-                    short::count(recovery.cut_bytes, "byte")
+                    short::short_count(recovery.cut_bytes, "byte")
                 )
             });
             let words: Vec<_> = lost.chain(cut).chain(recovery.note).collect();
@@ -152,8 +152,9 @@ pub(crate) fn note(event: &Event, fact: Option<Fact>) -> (String, String, NoteWe
 }
 
 /// `1,200 tokens in, 34 out, $0.12`.
-pub(crate) fn usage(usage: &Usage) -> String {
-    let (sent, got) = (short::thousands(usage.input_tokens), short::thousands(usage.output_tokens));
+pub(crate) fn usage_note(usage: &Usage) -> String {
+    let (sent, got) =
+        (short::short_thousands(usage.input_tokens), short::short_thousands(usage.output_tokens));
     let mut text = format!("{sent} tokens in, {got} out");
     if usage.cost_micros > 0 {
         text.push_str(&format!(
@@ -176,7 +177,7 @@ mod tests {
         let told = |json: &str| {
             let event = NewEvent::parse(json).unwrap();
             let event = event.into_event(Seq(1), Timestamp::from_millis(0));
-            let (label, text, _) = note(&event, event.fact().ok());
+            let (label, text, _) = event_note(&event, event.fact().ok());
             format!("{label}: {text}")
         };
         assert_eq!(

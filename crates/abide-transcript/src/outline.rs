@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::place::{EventPlace, PlaceTracker};
 use crate::short;
-use crate::target::target;
+use crate::target::call_target;
 
 /// Limits on the turns, calls and files that are remembered.
 const TURNS: usize = 32;
@@ -125,15 +125,15 @@ impl Outline {
             Some(Fact::TurnStarted(start)) => {
                 if let Some(number) = place.turn {
                     self.turns.retain(|turn| turn.number != number);
-                    keep(
+                    keep_in_outline(
                         &mut self.turns,
                         TURNS,
                         TurnOutline {
                             number,
-                            agent: short::start(&start.agent, NAME),
+                            agent: short::short_start(&start.agent, NAME),
                             role: start.role,
                             started: event.at,
-                            lane: event.lane.as_ref().map(|lane| short::start(&lane.0, NAME)),
+                            lane: event.lane.as_ref().map(|lane| short::short_start(&lane.0, NAME)),
                             ..TurnOutline::default()
                         },
                     );
@@ -149,27 +149,30 @@ impl Outline {
                     turn.decided = fields
                         .into_iter()
                         .filter_map(|(name, value)| Some((name, value.as_ref()?)))
-                        .map(|(name, value)| (name.to_owned(), short::start(value, 200)))
+                        .map(|(name, value)| (name.to_owned(), short::short_start(value, 200)))
                         .collect();
                 }
             }
             Some(Fact::TurnFinished(end)) => {
                 if let Some(turn) = self.turn(place.turn) {
                     turn.ended =
-                        Some((short::start(&end.status, NAME), event.at, end.usage.clone()));
+                        Some((short::short_start(&end.status, NAME), event.at, end.usage.clone()));
                 }
             }
             Some(Fact::ToolCall(call)) => {
                 if let Some(turn) = self.turn(place.turn) {
                     turn.calls += 1;
                 }
-                keep(
+                keep_in_outline(
                     &mut self.calls,
                     CALLS,
                     CallOutline {
-                        call: short::start(&call.call.0, NAME),
-                        name: short::start(&call.name, NAME),
-                        target: short::start(&target(call.arguments.as_deref()).text, NAME),
+                        call: short::short_start(&call.call.0, NAME),
+                        name: short::short_start(&call.name, NAME),
+                        target: short::short_start(
+                            &call_target(call.arguments.as_deref()).text,
+                            NAME,
+                        ),
                         at: event.at,
                         turn: place.turn,
                         shown: false,
@@ -177,7 +180,7 @@ impl Outline {
                 );
             }
             Some(Fact::ToolResult(result)) => {
-                let id = short::start(&result.call.0, NAME);
+                let id = short::short_start(&result.call.0, NAME);
                 let at = self.calls.iter().position(|call| call.call == id);
                 finished = at.map(|at| self.calls.remove(at));
             }
@@ -186,7 +189,7 @@ impl Outline {
             }
             _ => {}
         }
-        let role = role(event, fact, &place);
+        let role = outline_role(event, fact, &place);
         OutlineChange { place, role, finished }
     }
 
@@ -214,14 +217,14 @@ impl Outline {
 }
 
 /// Appends one, dropping the oldest if the list is full.
-fn keep<T>(list: &mut Vec<T>, most: usize, one: T) {
+fn keep_in_outline<T>(list: &mut Vec<T>, most: usize, one: T) {
     if list.len() >= most {
         list.remove(0);
     }
     list.push(one);
 }
 
-fn role(event: &Event, fact: Option<&Fact>, place: &EventPlace) -> HeadingRole {
+fn outline_role(event: &Event, fact: Option<&Fact>, place: &EventPlace) -> HeadingRole {
     match fact {
         Some(Fact::SessionStatus(change))
             if matches!(change.status, SessionStatus::Completed | SessionStatus::Failed) =>

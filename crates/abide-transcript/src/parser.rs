@@ -70,7 +70,7 @@ impl<'a> TranscriptChunks<'a> {
             return Ok(None);
         }
         let here = |reason| Self::error(start, reason);
-        if start == 0 && !begins(rest) {
+        if start == 0 && !begins_with_transcript_header(rest) {
             let short = rest.len() < 4096 && memchr::memchr_iter(b'\n', rest).nth(1).is_none();
             let reason = if short { ParseReason::Unfinished } else { ParseReason::NotATranscript };
             return Err(here(reason));
@@ -80,9 +80,10 @@ impl<'a> TranscriptChunks<'a> {
         let chunk = rest.get(..end_stop).ok_or_else(|| altered.clone())?;
         let text = std::str::from_utf8(chunk).map_err(|_| altered.clone())?;
         let line = text.get(end_start..).and_then(|line| line.strip_suffix('\n'));
-        let end = line.and_then(|line| chunk::check(chunk, line, &self.sum)).ok_or(altered)?;
+        let end =
+            line.and_then(|line| chunk::check_chunk(chunk, line, &self.sum)).ok_or(altered)?;
         let text = text.get(..end_start).unwrap_or_default();
-        let events = events(text, start, &mut self.last)?;
+        let events = parse_chunk_events(text, start, &mut self.last)?;
         if self.last != end.last {
             return Err(Self::error(start + end_start, ParseReason::OutOfOrder));
         }
@@ -106,7 +107,7 @@ impl Iterator for TranscriptChunks<'_> {
 }
 
 /// Parses the events in a chunk's text, which begins at `offset` of the transcript.
-pub(crate) fn events(
+pub(crate) fn parse_chunk_events(
     text: &str,
     mut offset: usize,
     last: &mut Seq,
@@ -128,7 +129,7 @@ pub(crate) fn events(
         }
         in_text = false;
         if line.starts_with('@') {
-            let event = entry::read(line, &mut texts)
+            let event = entry::read_entry_stamp(line, &mut texts)
                 .ok_or_else(|| TranscriptChunks::error(here, ParseReason::NotAnEvent))?;
             if event.seq <= *last {
                 return Err(TranscriptChunks::error(here, ParseReason::OutOfOrder));
@@ -154,7 +155,7 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<Event>, ParseError> {
 }
 
 /// Whether the bytes start with the header of a known version.
-fn begins(bytes: &[u8]) -> bool {
+fn begins_with_transcript_header(bytes: &[u8]) -> bool {
     let mut lines = bytes.splitn(3, |byte| *byte == b'\n');
     lines.next().is_some_and(|line| line.starts_with(b"=== TASK"))
         && lines

@@ -95,7 +95,7 @@ impl PlaceTracker {
     fn go_back(&mut self, to: Seq, now: Seq) {
         let mut open = self.before.clone();
         for (_, lane, turn) in self.changes.iter().take_while(|(seq, ..)| *seq <= to) {
-            set(&mut open, lane, *turn);
+            set_place_of_lane(&mut open, lane, *turn);
         }
         let now_open = std::mem::replace(&mut self.turns.open_turns, open.clone());
         for lane in now_open.keys().filter(|lane| !open.contains_key(*lane)) {
@@ -113,7 +113,7 @@ impl PlaceTracker {
         if self.changes.len() > CHANGES
             && let Some((_, lane, turn)) = self.changes.pop_front()
         {
-            set(&mut self.before, &lane, turn);
+            set_place_of_lane(&mut self.before, &lane, turn);
         }
     }
 
@@ -130,7 +130,11 @@ impl PlaceTracker {
     }
 }
 
-fn set(open: &mut BTreeMap<String, TurnNumber>, lane: &str, turn: Option<TurnNumber>) {
+fn set_place_of_lane(
+    open: &mut BTreeMap<String, TurnNumber>,
+    lane: &str,
+    turn: Option<TurnNumber>,
+) {
     match turn {
         Some(turn) => open.insert(lane.to_owned(), turn),
         None => open.remove(lane),

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 const SHORT: usize = 72;
 
 /// A tool's output as text: the string itself, the texts of its blocks, or indented JSON.
-pub(crate) fn text(json: &RawValue) -> String {
+pub(crate) fn readable_text(json: &RawValue) -> String {
     let raw = json.get().trim();
     if let Ok(text) = serde_json::from_str::<String>(raw) {
         return text;
@@ -26,19 +26,19 @@ pub(crate) fn text(json: &RawValue) -> String {
         let texts: Vec<_> = blocks.into_iter().map(|block| block.text).collect();
         return texts.join("\n");
     }
-    if raw == "null" { String::new() } else { indented(raw) }
+    if raw == "null" { String::new() } else { readable_indented(raw) }
 }
 
 /// Formats arguments one per line, without the one named `told`; `None` if none is left.
-pub(crate) fn fields(json: &RawValue, told: Option<&str>) -> Option<String> {
+pub(crate) fn readable_fields(json: &RawValue, told: Option<&str>) -> Option<String> {
     let inner = serde_json::from_str::<String>(json.get()).ok();
     let raw = inner.as_deref().unwrap_or(json.get());
     let Ok(fields) = serde_json::from_str::<BTreeMap<String, Box<RawValue>>>(raw) else {
-        return (told.is_none() && inner.is_none()).then(|| text(json));
+        return (told.is_none() && inner.is_none()).then(|| readable_text(json));
     };
     let mut out = String::new();
     for (name, value) in fields.iter().filter(|(name, _)| Some(name.as_str()) != told) {
-        let value = text(value);
+        let value = readable_text(value);
         let value = value.strip_suffix('\n').unwrap_or(&value);
         let between = if value.contains('\n') { "\n" } else { " " };
         out.push_str(&format!("{name}:{between}{value}\n"));
@@ -48,7 +48,7 @@ pub(crate) fn fields(json: &RawValue, told: Option<&str>) -> Option<String> {
 
 /// Adds line breaks and indentation to JSON. Tokens are copied as they are, so numbers of any size,
 /// duplicate keys and unusual escapes survive.
-pub(crate) fn indented(raw: &str) -> String {
+pub(crate) fn readable_indented(raw: &str) -> String {
     if raw.len() <= SHORT {
         return raw.to_owned();
     }
@@ -107,7 +107,9 @@ mod tests {
 
     #[test]
     fn arguments_stand_one_under_the_other() {
-        let of = |json: &str, told| fields(&RawValue::from_string(json.to_owned()).unwrap(), told);
+        let of = |json: &str, told| {
+            readable_fields(&RawValue::from_string(json.to_owned()).unwrap(), told)
+        };
         let edit = r#"{"path":"a.rs","old":"x\ny","new":"z","n":1e999}"#;
         assert_eq!(of(edit, Some("path")).unwrap(), "n: 1e999\nnew: z\nold:\nx\ny\n");
         assert_eq!(of(r#"{"path":"a.rs"}"#, Some("path")), None);
@@ -117,7 +119,7 @@ mod tests {
 
     #[test]
     fn json_is_read_as_what_it_says() {
-        let of = |json: &str| text(&RawValue::from_string(json.to_owned()).unwrap());
+        let of = |json: &str| readable_text(&RawValue::from_string(json.to_owned()).unwrap());
         assert_eq!(of(r#""a\nb""#), "a\nb");
         assert_eq!(of(r#"[{"type":"text","text":"a"},{"type":"text","text":"b","x":1}]"#), "a\nb");
         assert_eq!(of("null"), "");

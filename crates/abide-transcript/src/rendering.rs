@@ -1,7 +1,7 @@
 //! The interface of all renderers.
 
-use crate::item::TimelineEntry;
 use crate::summary::SessionOverview;
+use crate::timeline_entry::TimelineEntry;
 
 /// Renders a timeline, entry by entry.
 pub trait TimelineRenderer {
@@ -14,7 +14,7 @@ pub trait TimelineRenderer {
 }
 
 /// The start of a text, at most `most` bytes, and the number of bytes left out.
-pub(crate) fn clip(text: &str, most: usize) -> (&str, usize) {
+pub(crate) fn clip_rendering(text: &str, most: usize) -> (&str, usize) {
     if text.len() <= most {
         return (text, 0);
     }

@@ -35,10 +35,10 @@ impl ResumePoint {
     /// KiB) is within the last four times its size, or in the chunk before that.
     #[must_use]
     pub fn find(tail: &[u8], start: u64) -> Option<Self> {
-        let ends = end_lines(tail);
+        let ends = resume_end_lines(tail);
         let mut count = ends.len();
         while count > 0 {
-            match behind(tail, start, ends.get(..count)?) {
+            match resume_behind_chunks(tail, start, ends.get(..count)?) {
                 Ok(point) => return Some(point),
                 Err(whole) => count = whole.min(count - 1),
             }
@@ -48,7 +48,11 @@ impl ResumePoint {
 }
 
 /// The end of the last of these chunks; or, as the error, how many of them may still do.
-fn behind(tail: &[u8], start: u64, ends: &[Range<usize>]) -> Result<ResumePoint, usize> {
+fn resume_behind_chunks(
+    tail: &[u8],
+    start: u64,
+    ends: &[Range<usize>],
+) -> Result<ResumePoint, usize> {
     let has_outline = |end: &Range<usize>| tail.get(end.clone()).is_some_and(chunk::has_outline);
     // At the start of the file the outline is empty.
     let first = match ends.iter().rposition(has_outline) {
@@ -71,7 +75,8 @@ fn behind(tail: &[u8], start: u64, ends: &[Range<usize>]) -> Result<ResumePoint,
         outline = match read.end.outline {
             Some(outline) => outline,
             None => {
-                let events = parser::events(read.text, begin, &mut last).map_err(|_| at)?;
+                let events =
+                    parser::parse_chunk_events(read.text, begin, &mut last).map_err(|_| at)?;
                 TranscriptWriter::outline_after(outline, &events)
             }
         };
@@ -94,9 +99,9 @@ struct IntactChunk<'a> {
 impl<'a> IntactChunk<'a> {
     fn read(tail: &'a [u8], begin: usize, end: &Range<usize>, before: &ChunkSum) -> Option<Self> {
         let line = std::str::from_utf8(tail.get(end.clone())?).ok()?.strip_suffix('\n')?;
-        let read = chunk::check(tail.get(begin..end.end)?, line, before)?;
+        let read = chunk::check_chunk(tail.get(begin..end.end)?, line, before)?;
         let text = std::str::from_utf8(tail.get(begin..end.start)?).ok()?;
-        Some(Self { text, end: read, at: last_time(text.as_bytes())? })
+        Some(Self { text, end: read, at: resume_last_time(text.as_bytes())? })
     }
 }
 
@@ -105,7 +110,7 @@ fn named_sum(tail: &[u8], end: &Range<usize>) -> Option<ChunkSum> {
 }
 
 /// The ranges of the complete end lines, including their line feeds.
-fn end_lines(bytes: &[u8]) -> Vec<Range<usize>> {
+fn resume_end_lines(bytes: &[u8]) -> Vec<Range<usize>> {
     let mut ends = Vec::new();
     let mut start = None;
     for feed in memchr::memchr_iter(b'\n', bytes) {
@@ -121,7 +126,7 @@ fn end_lines(bytes: &[u8]) -> Vec<Range<usize>> {
 }
 
 /// The time of the last event in a chunk.
-fn last_time(chunk: &[u8]) -> Option<Timestamp> {
+fn resume_last_time(chunk: &[u8]) -> Option<Timestamp> {
     let stamp = chunk.split(|byte| *byte == b'\n').rev().find(|line| line.starts_with(b"@"))?;
     let time = stamp.splitn(3, |byte| *byte == b' ').nth(1)?;
     Timestamp::from_ascii(time)

@@ -19,22 +19,22 @@ pub(crate) fn duration(millis: i64) -> String {
 }
 
 /// The duration from one time to another.
-pub(crate) fn between(from: Timestamp, to: Timestamp) -> String {
+pub(crate) fn short_duration_between(from: Timestamp, to: Timestamp) -> String {
     duration(to.as_millis().saturating_sub(from.as_millis()))
 }
 
 /// The time of day, in UTC: `14:03:22`.
-pub(crate) fn clock(at: Timestamp) -> String {
+pub(crate) fn short_clock(at: Timestamp) -> String {
     at.to_string().get(11..19).unwrap_or_default().to_owned()
 }
 
 /// The day and time to the second, in UTC: `2026-11-15 14:03:22`.
-pub(crate) fn day_and_time(at: Timestamp) -> String {
+pub(crate) fn short_day_and_time(at: Timestamp) -> String {
     at.to_string().get(..19).unwrap_or_default().replacen('T', " ", 1)
 }
 
 /// The start of a text on one line: at most `most` characters, white space collapsed.
-pub(crate) fn start(text: &str, most: usize) -> String {
+pub(crate) fn short_start(text: &str, most: usize) -> String {
     // Don't scan the rest of a long text.
     let near: String = text.chars().take(most.saturating_mul(4)).collect();
     let words: Vec<_> = near.split_whitespace().collect();
@@ -47,35 +47,35 @@ pub(crate) fn start(text: &str, most: usize) -> String {
     }
 }
 
-/// [`start`], with hidden characters made visible.
-pub(crate) fn visible_start(text: &str, most: usize) -> String {
+/// [`short_start`], with hidden characters made visible.
+pub(crate) fn short_visible_start(text: &str, most: usize) -> String {
     let mut out = String::new();
-    visible::write(&mut out, &start(text, most));
+    visible::write_visible(&mut out, &short_start(text, most));
     out
 }
 
 /// A recorded name where it could be mistaken for a heading: quoted unless it is plain.
-pub(crate) fn name(text: &str) -> String {
+pub(crate) fn short_name(text: &str) -> String {
     let plain = text.starts_with(|c: char| c.is_ascii_alphanumeric())
         && text.len() <= 80
         && text.chars().all(|c| c.is_alphanumeric() || "._-:/ +@#".contains(c))
         && !text.ends_with(' ');
-    if plain { text.to_owned() } else { format!("\"{}\"", visible_start(text, 80)) }
+    if plain { text.to_owned() } else { format!("\"{}\"", short_visible_start(text, 80)) }
 }
 
 /// Capitalizes the first letter.
-pub(crate) fn capital(word: &str) -> String {
+pub(crate) fn short_capital(word: &str) -> String {
     let mut rest = word.chars();
     rest.next().map_or_else(String::new, |first| first.to_uppercase().chain(rest).collect())
 }
 
 /// `1 file`, `2 files`.
-pub(crate) fn count(number: u64, noun: &str) -> String {
+pub(crate) fn short_count(number: u64, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 /// A number with thousands separators: `12,345`.
-pub(crate) fn thousands(number: u64) -> String {
+pub(crate) fn short_thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::with_capacity(digits.len() + 6);
     for (at, digit) in digits.chars().enumerate() {
@@ -112,18 +112,18 @@ mod tests {
 
     #[test]
     fn names_that_could_be_headings_are_quoted() {
-        assert_eq!(name("coder-2"), "coder-2");
-        assert_eq!(name("=== RESULT ==="), "\"=== RESULT ===\"");
-        assert_eq!(name("@5\nx"), "\"@5 x\"");
-        assert_eq!(name(""), "\"\"");
-        assert_eq!(name("a\u{202e}"), "\"a\\u{202e}\"");
+        assert_eq!(short_name("coder-2"), "coder-2");
+        assert_eq!(short_name("=== RESULT ==="), "\"=== RESULT ===\"");
+        assert_eq!(short_name("@5\nx"), "\"@5 x\"");
+        assert_eq!(short_name(""), "\"\"");
+        assert_eq!(short_name("a\u{202e}"), "\"a\\u{202e}\"");
     }
 
     #[test]
     fn the_start_of_a_text_is_one_line() {
-        assert_eq!(start("a\n\n b", 9), "a b");
-        assert_eq!(start(&"x".repeat(1 << 20), 3), "xxx…");
-        assert_eq!(start(&" ".repeat(1 << 20), 3), "…");
-        assert_eq!(thousands(1_234_567), "1,234,567");
+        assert_eq!(short_start("a\n\n b", 9), "a b");
+        assert_eq!(short_start(&"x".repeat(1 << 20), 3), "xxx…");
+        assert_eq!(short_start(&" ".repeat(1 << 20), 3), "…");
+        assert_eq!(short_thousands(1_234_567), "1,234,567");
     }
 }

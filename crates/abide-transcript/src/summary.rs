@@ -102,7 +102,7 @@ impl SessionOverview {
         turns.sort_by_key(|turn| turn.number);
         let changed = state.files.iter().filter(|(_, file)| file.op != FileOp::Read);
         let mut files: Vec<_> = changed.map(|(path, file)| (file.op, path.to_owned())).collect();
-        let mut tasks = tasks(state);
+        let mut tasks = task_summaries(state);
         let mut unlisted = 0;
         let mut cut = |len: usize| {
             unlisted += u64::try_from(len.saturating_sub(LISTED)).unwrap_or(u64::MAX);
@@ -142,22 +142,22 @@ impl SessionOverview {
 
     /// The counts that apply: `3 turns`, `12 messages`, `4 calls (1 failed)`, tokens.
     pub(crate) fn counts(&self) -> Vec<String> {
-        use crate::short::count;
+        use crate::short::short_count;
         let turns = u64::try_from(self.turns.len()).unwrap_or(u64::MAX);
         let mut counts = Vec::new();
         if turns > 0 {
-            counts.push(count(turns, "turn"));
+            counts.push(short_count(turns, "turn"));
         }
-        counts.push(count(self.messages, "message"));
+        counts.push(short_count(self.messages, "message"));
         if self.calls > 0 {
             let failed = match self.failed {
                 0 => String::new(),
                 failed => format!(" ({failed} failed)"),
             };
-            counts.push(format!("{}{failed}", count(self.calls, "call")));
+            counts.push(format!("{}{failed}", short_count(self.calls, "call")));
         }
         if self.usage != Usage::default() {
-            counts.push(crate::note::usage(&self.usage));
+            counts.push(crate::note::usage_note(&self.usage));
         }
         counts
     }
@@ -173,7 +173,7 @@ pub(crate) fn forked_from(parent: &SessionParent) -> String {
 }
 
 /// The tasks in tree order: each after its parent, siblings in creation order.
-fn tasks(state: &SessionState) -> Vec<TaskSummary> {
+fn task_summaries(state: &SessionState) -> Vec<TaskSummary> {
     use std::collections::BTreeMap;
     let mut children: BTreeMap<Option<&str>, Vec<(u64, &str)>> = BTreeMap::new();
     for (id, task) in state.tasks.iter().filter(|(_, task)| task.known) {

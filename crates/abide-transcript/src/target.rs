@@ -34,7 +34,7 @@ pub(crate) struct CallTarget {
 }
 
 /// The target of a call with these arguments.
-pub(crate) fn target(arguments: Option<&RawValue>) -> CallTarget {
+pub(crate) fn call_target(arguments: Option<&RawValue>) -> CallTarget {
     let Some(arguments) = arguments.map(RawValue::get).filter(|json| json.len() <= LOOK) else {
         return CallTarget::default();
     };
@@ -48,13 +48,13 @@ pub(crate) fn target(arguments: Option<&RawValue>) -> CallTarget {
         _ => value,
     };
     let Value::Object(fields) = &value else {
-        return whole(plain(&value));
+        return whole(plain_target(&value));
     };
     let named = NAMES.iter().copied().find(|name| fields.contains_key(*name));
     let only = || fields.keys().next().filter(|_| fields.len() == 1).map(String::as_str);
     match named.or_else(only) {
         Some(name) => CallTarget {
-            text: fields.get(name).map(plain).unwrap_or_default(),
+            text: fields.get(name).map(plain_target).unwrap_or_default(),
             field: Some(name.to_owned()),
         },
         None if fields.is_empty() => CallTarget::default(),
@@ -62,12 +62,12 @@ pub(crate) fn target(arguments: Option<&RawValue>) -> CallTarget {
     }
 }
 
-fn plain(value: &Value) -> String {
+fn plain_target(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
         Value::Array(words) if words.iter().all(Value::is_string) => {
-            words.iter().map(plain).collect::<Vec<_>>().join(" ")
+            words.iter().map(plain_target).collect::<Vec<_>>().join(" ")
         }
         other => other.to_string(),
     }
@@ -79,12 +79,13 @@ mod tests {
 
     #[test]
     fn a_call_is_about_its_command_its_path_or_what_it_has() {
-        let of = |json: &str| target(Some(&RawValue::from_string(json.to_owned()).unwrap())).text;
+        let of =
+            |json: &str| call_target(Some(&RawValue::from_string(json.to_owned()).unwrap())).text;
         assert_eq!(of(r#"{"timeout":5,"command":["cargo","test"]}"#), "cargo test");
         assert_eq!(of(r#"{"content":"…","path":"src/x.rs"}"#), "src/x.rs");
         assert_eq!(of(r#""{\"command\":\"ls\"}""#), "ls");
         assert_eq!(of(r#"{"n":1}"#), "1");
         assert_eq!(of(r#"{"a":1,"b":2}"#), r#"{"a":1,"b":2}"#);
-        assert_eq!(of("{}") + &target(None).text, "");
+        assert_eq!(of("{}") + &call_target(None).text, "");
     }
 }

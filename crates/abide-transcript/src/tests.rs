@@ -2,5 +2,5 @@
 
 mod generate;
 mod markdown;
-mod story;
+mod timeline_builder;
 mod transcript;

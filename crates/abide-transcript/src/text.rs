@@ -7,13 +7,15 @@ use std::fmt::Write;
 
 use abide_model::{SessionId, SessionStatus, Timestamp, TurnRole};
 
-use crate::item::{CallOutcome, EntryBody, EntryPart, NoteWeight, TimelineCall, TimelineEntry};
-use crate::markdown::done_to;
-use crate::note::usage;
-use crate::rendering::{TimelineRenderer, clip};
+use crate::markdown::markdown_done_to;
+use crate::note::usage_note;
+use crate::rendering::{TimelineRenderer, clip_rendering};
 use crate::short;
-use crate::story::task_status;
 use crate::summary::SessionOverview;
+use crate::timeline_builder::timeline_task_status;
+use crate::timeline_entry::{
+    CallOutcome, EntryBody, EntryPart, NoteWeight, TimelineCall, TimelineEntry,
+};
 use crate::{escape, visible};
 
 /// Limits on the lines and bytes shown of a tool's output.
@@ -88,7 +90,7 @@ impl TextRenderer {
     /// A renderer without colours, 80 columns wide, with times in UTC.
     #[must_use]
     pub fn plain() -> Self {
-        Self::new(TextStyle::Plain, 80, Box::new(short::day_and_time))
+        Self::new(TextStyle::Plain, 80, Box::new(short::short_day_and_time))
     }
 
     fn paint(&self, look: TextEmphasis, text: &str) -> String {
@@ -105,10 +107,10 @@ impl TextRenderer {
     fn heading(&self, out: &mut String, item: &TimelineEntry, left: &str, look: TextEmphasis) {
         let mut right = self.time(item.at);
         if let Some(lane) = &item.lane {
-            let _ = write!(right, "  lane {}", escape::text(&short::start(&lane.0, 40)));
+            let _ = write!(right, "  lane {}", escape::text(&short::short_start(&lane.0, 40)));
         }
         if let Some(task) = &item.place.task {
-            let _ = write!(right, "  task {}", escape::text(&short::start(&task.0, 40)));
+            let _ = write!(right, "  task {}", escape::text(&short::short_start(&task.0, 40)));
         }
         let rewound = if item.rewound { "  (taken back by a rewind)" } else { "" };
         let (left, right) = (self.paint(look, left), self.paint(TextEmphasis::Faint, &right));
@@ -135,16 +137,17 @@ impl TextRenderer {
                 )
             }
         };
-        let name = self.paint(TextEmphasis::Strong, &escape::text(&short::start(&call.name, 80)));
+        let name =
+            self.paint(TextEmphasis::Strong, &escape::text(&short::short_start(&call.name, 80)));
         let target =
-            escape::text(&short::start(&call.target, self.width.max(60) - 20)).into_owned();
+            escape::text(&short::short_start(&call.target, self.width.max(60) - 20)).into_owned();
         let mut notes = took;
         if call.observed {
             notes.push_str("  observed");
         }
         if let Some(item) = item {
             if let Some(lane) = &item.lane {
-                let _ = write!(notes, "  lane {}", escape::text(&short::start(&lane.0, 40)));
+                let _ = write!(notes, "  lane {}", escape::text(&short::short_start(&lane.0, 40)));
             }
             if item.rewound {
                 notes.push_str("  (taken back by a rewind)");
@@ -173,19 +176,19 @@ impl TextRenderer {
     /// Writes the start of a tool's arguments or output.
     fn output(&self, out: &mut String, text: &str) {
         let text = text.strip_suffix('\n').unwrap_or(text);
-        let (shown, _) = clip(text, OUTPUT);
+        let (shown, _) = clip_rendering(text, OUTPUT);
         let lines: Vec<_> = shown.split('\n').take(OUTPUT_LINES).collect();
         for line in &lines {
             let mut visible = String::new();
-            visible::write(&mut visible, line);
+            visible::write_visible(&mut visible, line);
             let line = format!("    {}", self.paint(TextEmphasis::Faint, &visible));
             let _ = writeln!(out, "{}", line.trim_end());
         }
         let all = text.split('\n').count();
         let more = if all > lines.len() {
-            format!("… {}", short::count((all - lines.len()) as u64, "more line"))
+            format!("… {}", short::short_count((all - lines.len()) as u64, "more line"))
         } else if shown.len() < text.len() {
-            format!("… {}", short::count((text.len() - shown.len()) as u64, "more byte"))
+            format!("… {}", short::short_count((text.len() - shown.len()) as u64, "more byte"))
         } else {
             return;
         };
@@ -195,7 +198,7 @@ impl TextRenderer {
     fn paragraph(&self, out: &mut String, indent: &str, text: &str, look: Option<TextEmphasis>) {
         for line in text.strip_suffix('\n').unwrap_or(text).split('\n') {
             let mut visible = String::new();
-            visible::write(&mut visible, line);
+            visible::write_visible(&mut visible, line);
             let visible = look.map_or(visible.clone(), |look| self.paint(look, &visible));
             let _ = writeln!(out, "{}", format!("{indent}{visible}").trim_end());
         }
@@ -211,7 +214,7 @@ impl TextRenderer {
         look: TextEmphasis,
     ) {
         let rewound = if item.rewound { "  (taken back by a rewind)" } else { "" };
-        let single = short::start(text, self.width.max(60) - 10);
+        let single = short::short_start(text, self.width.max(60) - 10);
         let long = text.trim_end().contains('\n');
         let shown = if long { String::new() } else { escape::text(&single).into_owned() };
         let what = escape::text(what);
@@ -233,7 +236,7 @@ impl TextRenderer {
 impl TimelineRenderer for TextRenderer {
     fn begin(&mut self, summary: &SessionOverview) -> String {
         let mut out = String::new();
-        let title = short::start(&summary.heading(), 200);
+        let title = short::short_start(&summary.heading(), 200);
         let _ = writeln!(out, "{}", self.paint(TextEmphasis::Strong, &escape::text(&title)));
         let look = match summary.status {
             SessionStatus::Completed => TextEmphasis::Good,
@@ -245,9 +248,11 @@ impl TimelineRenderer for TextRenderer {
             facts.push(id.short(SessionId::SHORT));
         }
         let agent = summary.fields.iter().filter(|(name, _)| matches!(*name, "Agent" | "Model"));
-        facts.extend(agent.map(|(_, value)| escape::text(&short::start(value, 60)).into_owned()));
+        facts.extend(
+            agent.map(|(_, value)| escape::text(&short::short_start(value, 60)).into_owned()),
+        );
         facts.push((self.clock)(summary.created));
-        facts.push(short::between(summary.created, summary.last));
+        facts.push(short::short_duration_between(summary.created, summary.last));
         let _ = writeln!(out, "{}", facts.join(" · "));
         let _ = writeln!(out, "{}", self.paint(TextEmphasis::Faint, &summary.counts().join(" · ")));
         if let Some((label, from)) = summary.fields.iter().find(|(name, _)| *name == "Forked") {
@@ -255,14 +260,15 @@ impl TimelineRenderer for TextRenderer {
                 writeln!(out, "{}", self.paint(TextEmphasis::Faint, &format!("{label} {from}")));
         }
         if let Some(reason) = &summary.reason {
-            self.paragraph(&mut out, "", &short::start(reason, 400), None);
+            self.paragraph(&mut out, "", &short::short_start(reason, 400), None);
         }
         for task in summary.tasks.iter().take(100) {
             let indent = "  ".repeat(task.depth.min(8) + 1);
             let look =
                 if task.status.is_done() { TextEmphasis::Good } else { TextEmphasis::Strong };
-            let (id, title) = (short::start(&task.task.0, 60), short::start(&task.title, 200));
-            let status = self.paint(look, task_status(task.status));
+            let (id, title) =
+                (short::short_start(&task.task.0, 60), short::short_start(&task.title, 200));
+            let status = self.paint(look, timeline_task_status(task.status));
             let _ =
                 writeln!(out, "{indent}{} {}  {status}", escape::text(&id), escape::text(&title));
         }
@@ -270,7 +276,7 @@ impl TimelineRenderer for TextRenderer {
             let _ = writeln!(
                 out,
                 "  … {}",
-                short::count((summary.tasks.len() - 100) as u64, "more task")
+                short::short_count((summary.tasks.len() - 100) as u64, "more task")
             );
         }
         out.push('\n');
@@ -287,7 +293,7 @@ impl TimelineRenderer for TextRenderer {
                 } else {
                     ""
                 };
-                let agent = escape::text(&short::start(agent, 80)).into_owned();
+                let agent = escape::text(&short::short_start(agent, 80)).into_owned();
                 self.heading(
                     &mut out,
                     item,
@@ -309,13 +315,14 @@ impl TimelineRenderer for TextRenderer {
                 let mut words =
                     vec![if status.is_empty() { "finished".to_owned() } else { status.clone() }];
                 words.extend(millis.map(short::duration));
-                words.extend(used.as_ref().map(usage));
+                words.extend(used.as_ref().map(usage_note));
                 self.line(&mut out, item, "Turn", &words.join(", "), TextEmphasis::Faint);
                 blank_behind = true;
             }
             EntryBody::Message { role, parts } => {
                 let look = if role == "user" { TextEmphasis::Person } else { TextEmphasis::Agent };
-                let role = escape::text(&short::capital(&short::start(role, 60))).into_owned();
+                let role =
+                    escape::text(&short::short_capital(&short::short_start(role, 60))).into_owned();
                 self.heading(&mut out, item, &role, look);
                 for part in parts {
                     match part {
@@ -326,7 +333,7 @@ impl TimelineRenderer for TextRenderer {
                         }
                         EntryPart::Asked(call) => self.call(&mut out, call, None),
                         EntryPart::Result { call, outcome } => {
-                            let call = escape::text(&short::start(call, 80)).into_owned();
+                            let call = escape::text(&short::short_start(call, 80)).into_owned();
                             let _ = writeln!(
                                 out,
                                 "  {}",
@@ -376,7 +383,7 @@ impl TimelineRenderer for TextRenderer {
                 self.line(
                     &mut out,
                     item,
-                    &format!("File {}", done_to(*op)),
+                    &format!("File {}", markdown_done_to(*op)),
                     &format!("{path}{to}"),
                     TextEmphasis::Faint,
                 );

@@ -1,8 +1,8 @@
 //! Makes invisible characters visible, reversibly.
 //!
 //! Control characters, bidirectional controls and the like are written as `\u{1b}`. A backslash is
-//! escaped only where `u{` follows it, so nearly all text stays as it is. [`read`] reverses
-//! [`write()`] for every text.
+//! escaped only where `u{` follows it, so nearly all text stays as it is. [`read_visible`] reverses
+//! [`write_visible`] for every text.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -15,7 +15,7 @@ const fn is_hidden(c: char) -> bool {
 }
 
 /// Writes text with hidden characters escaped. The result has no line break.
-pub(crate) fn write(out: &mut String, text: &str) {
+pub(crate) fn write_visible(out: &mut String, text: &str) {
     if !text.contains(is_hidden) && !text.contains("\\u{") {
         out.push_str(text);
         return;
@@ -31,8 +31,8 @@ pub(crate) fn write(out: &mut String, text: &str) {
     }
 }
 
-/// Reverses [`write()`].
-pub(crate) fn read(visible: &str) -> Cow<'_, str> {
+/// Reverses [`write_visible`].
+pub(crate) fn read_visible(visible: &str) -> Cow<'_, str> {
     if !visible.contains("\\u{") {
         return Cow::Borrowed(visible);
     }
@@ -41,7 +41,7 @@ pub(crate) fn read(visible: &str) -> Cow<'_, str> {
     while let Some(at) = rest.find("\\u{") {
         let (before, escape) = rest.split_at(at);
         text.push_str(before);
-        match escaped(escape) {
+        match parse_visible_escape(escape) {
             Some((c, behind)) => {
                 text.push(c);
                 rest = behind;
@@ -57,7 +57,7 @@ pub(crate) fn read(visible: &str) -> Cow<'_, str> {
 }
 
 /// Decodes the escape at the start, and returns the rest.
-fn escaped(escape: &str) -> Option<(char, &str)> {
+fn parse_visible_escape(escape: &str) -> Option<(char, &str)> {
     let digits = escape.strip_prefix("\\u{")?;
     // Look at six digits at most, however long the rest is.
     let end = digits.bytes().take(7).position(|b| b == b'}')?;
@@ -74,7 +74,7 @@ mod tests {
 
     fn visible(text: &str) -> String {
         let mut out = String::new();
-        write(&mut out, text);
+        write_visible(&mut out, text);
         out
     }
 
@@ -93,9 +93,9 @@ mod tests {
         for odd in
             ["\\u{", "\\u{}", "\\u{110000}", "\\u{d800}", "\\u{0000041}", "\\u{+41}x", "\\\\u{"]
         {
-            let _ = read(odd);
+            let _ = read_visible(odd);
         }
-        assert_eq!(read("\\u{zz}\\u{41}"), "\\u{zz}A");
+        assert_eq!(read_visible("\\u{zz}\\u{41}"), "\\u{zz}A");
     }
 
     proptest! {
@@ -103,7 +103,7 @@ mod tests {
         fn every_text_comes_back(text in "(\\PC|[\\\\u{}0-9a-f\u{0}-\u{1f}\u{7f}-\u{9f}\u{2028}-\u{202e}\u{2066}]){0,40}") {
             let shown = visible(&text);
             prop_assert!(!shown.contains(is_hidden));
-            prop_assert_eq!(read(&shown), text);
+            prop_assert_eq!(read_visible(&shown), text);
         }
     }
 }

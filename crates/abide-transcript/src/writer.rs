@@ -124,7 +124,11 @@ impl TranscriptWriter {
         let entry = TranscriptEntry::of(event);
         let mut text = String::new();
         for part in &entry.texts {
-            let _ = writeln!(text, "{}:", label(event, fact, &part.pointer, finished.as_ref()));
+            let _ = writeln!(
+                text,
+                "{}:",
+                written_text_label(event, fact, &part.pointer, finished.as_ref())
+            );
             text.push_str(&part.lines);
         }
         if !entry.texts.is_empty() {
@@ -134,8 +138,8 @@ impl TranscriptWriter {
             self.log.push(log_line(&call, &outcome(&call, result, event.at)));
         }
         self.pending_bytes += text.len() + entry.stamp.len();
-        let facts = heading_facts(event, fact, &self.outline);
-        let request = said_by_user(fact);
+        let facts = written_heading_facts(event, fact, &self.outline);
+        let request = written_by_user(fact);
         self.pending.push(PendingChunkEvent {
             turn: place.turn,
             role,
@@ -180,7 +184,7 @@ impl TranscriptWriter {
         let mut seen: Vec<TurnNumber> = Vec::new();
         let mut stamps = String::new();
         for pending in std::mem::take(&mut self.pending) {
-            let section = next_section(self.outline.section, pending.role);
+            let section = next_written_section(self.outline.section, pending.role);
             if section != self.outline.section || pending.role == HeadingRole::Result {
                 if section == TranscriptSection::Result {
                     self.write_log(&mut out);
@@ -189,13 +193,13 @@ impl TranscriptWriter {
                     == (TranscriptSection::Task, TranscriptSection::Execution)
                     && let Some(request) = &request
                 {
-                    heading(&mut out, TranscriptSection::Request);
+                    write_section_heading(&mut out, TranscriptSection::Request);
                     let _ = writeln!(out, "User: {request}");
                 }
                 self.outline.section = section;
                 self.outline.in_turn = false;
                 turn = None;
-                heading(&mut out, section);
+                write_section_heading(&mut out, section);
                 if section == TranscriptSection::Result {
                     self.result_heading(&mut out, &pending);
                 }
@@ -214,7 +218,7 @@ impl TranscriptWriter {
             stamps.push('\n');
         }
         self.write_log(&mut out);
-        separate(&mut out);
+        separate_written(&mut out);
         out.push_str(&stamps);
         self.outline.end_chunk();
         self.chain.close(&mut out, self.last, &self.outline);
@@ -241,12 +245,13 @@ impl TranscriptWriter {
             let _ = writeln!(out, "{fact}");
         }
         if let Some(created) = self.outline.created {
-            let _ = writeln!(out, "Duration: {}", short::between(created, pending.at));
+            let _ =
+                writeln!(out, "Duration: {}", short::short_duration_between(created, pending.at));
         }
         let files = &self.outline.files;
         if !files.is_empty() || self.outline.other_files {
             let mut files: Vec<_> =
-                files.iter().map(|file| short::visible_start(file, 200)).collect();
+                files.iter().map(|file| short::short_visible_start(file, 200)).collect();
             if self.outline.other_files {
                 files.push("and others".to_owned());
             }
@@ -255,20 +260,21 @@ impl TranscriptWriter {
     }
 
     fn turn_heading(&self, out: &mut String, number: Option<TurnNumber>, again: bool) {
-        separate(out);
+        separate_written(out);
         let Some(number) = number else {
             let _ = writeln!(out, "--- Outside of turns ---");
             return;
         };
         let turn = self.outline.turns.iter().find(|turn| turn.number == number);
-        let agent = turn.map_or_else(|| "unknown".to_owned(), |turn| short::name(&turn.agent));
+        let agent =
+            turn.map_or_else(|| "unknown".to_owned(), |turn| short::short_name(&turn.agent));
         if again {
             let _ = writeln!(out, "--- Turn {number}: {agent} (continued) ---");
             return;
         }
         let _ = writeln!(out, "--- Turn {number}: {agent} ---");
         if let Some(turn) = turn {
-            turn_facts(out, turn);
+            written_turn_facts(out, turn);
         }
         let _ = writeln!(out, "[Content]");
     }
@@ -280,7 +286,7 @@ impl TranscriptWriter {
         if self.log.is_empty() {
             return;
         }
-        separate(out);
+        separate_written(out);
         let _ = writeln!(out, "[Tool Log]");
         for line in self.log.drain(..) {
             let _ = writeln!(out, "{line}");
@@ -289,7 +295,7 @@ impl TranscriptWriter {
     }
 }
 
-const fn next_section(section: TranscriptSection, role: HeadingRole) -> TranscriptSection {
+const fn next_written_section(section: TranscriptSection, role: HeadingRole) -> TranscriptSection {
     match (section, role) {
         (_, HeadingRole::Result) => TranscriptSection::Result,
         (TranscriptSection::Task, HeadingRole::Request) => TranscriptSection::Request,
@@ -300,8 +306,8 @@ const fn next_section(section: TranscriptSection, role: HeadingRole) -> Transcri
     }
 }
 
-fn heading(out: &mut String, section: TranscriptSection) {
-    separate(out);
+fn write_section_heading(out: &mut String, section: TranscriptSection) {
+    separate_written(out);
     let _ = match section {
         TranscriptSection::Task => writeln!(out, "=== TASK ==="),
         TranscriptSection::Request => writeln!(out, "=== REQUEST ==="),
@@ -311,29 +317,29 @@ fn heading(out: &mut String, section: TranscriptSection) {
 }
 
 /// Adds a blank line unless there is one.
-fn separate(out: &mut String) {
+fn separate_written(out: &mut String) {
     if !(out.is_empty() || out == "\n" || out.ends_with("\n\n")) {
         out.push('\n');
     }
 }
 
-fn turn_facts(out: &mut String, turn: &TurnOutline) {
+fn written_turn_facts(out: &mut String, turn: &TurnOutline) {
     if let Some(lane) = &turn.lane {
-        let _ = writeln!(out, "Lane: {}", short::name(lane));
+        let _ = writeln!(out, "Lane: {}", short::short_name(lane));
     }
     for (name, value) in &turn.decided {
-        let _ = writeln!(out, "{name}: {}", short::visible_start(value, 200));
+        let _ = writeln!(out, "{name}: {}", short::short_visible_start(value, 200));
     }
     match &turn.ended {
         Some((status, at, usage)) => {
             let status = if status.is_empty() { "finished" } else { status };
             if turn.role == TurnRole::Agent || turn.decided.is_empty() {
-                let _ = writeln!(out, "Status: {}", short::visible_start(status, 200));
+                let _ = writeln!(out, "Status: {}", short::short_visible_start(status, 200));
             }
-            let _ = writeln!(out, "Duration: {}", short::between(turn.started, *at));
+            let _ = writeln!(out, "Duration: {}", short::short_duration_between(turn.started, *at));
             if let Some(usage) = usage {
                 let (sent, got) = (usage.input_tokens, usage.output_tokens);
-                let (sent, got) = (short::thousands(sent), short::thousands(got));
+                let (sent, got) = (short::short_thousands(sent), short::short_thousands(got));
                 let _ = writeln!(out, "Tokens: {sent} in, {got} out");
             }
         }
@@ -351,12 +357,12 @@ fn outcome(call: &CallOutline, result: &ToolResult, at: Timestamp) -> String {
     let mut outcome = if result.ok { "ok" } else { "failed" }.to_owned();
     if let Some(result) = &result.result {
         let told = ToldResult::of(result.get());
-        let _ = write!(outcome, ", {} bytes", short::thousands(told.bytes));
+        let _ = write!(outcome, ", {} bytes", short::short_thousands(told.bytes));
         if let Some(code) = told.exit_code {
             let _ = write!(outcome, ", exit code {code}");
         }
     }
-    let _ = write!(outcome, ", {}", short::between(call.at, at));
+    let _ = write!(outcome, ", {}", short::short_duration_between(call.at, at));
     outcome
 }
 
@@ -382,10 +388,10 @@ impl ToldResult {
 }
 
 fn log_line(call: &CallOutline, outcome: &str) -> String {
-    let mut line = format!("{} {}", short::clock(call.at), short::name(&call.name));
+    let mut line = format!("{} {}", short::short_clock(call.at), short::short_name(&call.name));
     if !call.target.is_empty() {
         line.push(' ');
-        line.push_str(&short::visible_start(&call.target, 120));
+        line.push_str(&short::short_visible_start(&call.target, 120));
     }
     line.push_str(" -> ");
     line.push_str(outcome);
@@ -393,7 +399,7 @@ fn log_line(call: &CallOutline, outcome: &str) -> String {
 }
 
 /// The heading lines of an event that creates a session or changes its status.
-fn heading_facts(event: &Event, fact: Option<&Fact>, outline: &Outline) -> Vec<String> {
+fn written_heading_facts(event: &Event, fact: Option<&Fact>, outline: &Outline) -> Vec<String> {
     let mut facts = Vec::new();
     match fact {
         Some(Fact::SessionCreated(created)) => {
@@ -411,7 +417,7 @@ fn heading_facts(event: &Event, fact: Option<&Fact>, outline: &Outline) -> Vec<S
             ];
             for (name, value) in named {
                 if let Some(value) = value {
-                    facts.push(format!("{name}: {}", short::visible_start(value, 200)));
+                    facts.push(format!("{name}: {}", short::short_visible_start(value, 200)));
                 }
             }
             if let Some(parent) = &fields.parent {
@@ -421,7 +427,7 @@ fn heading_facts(event: &Event, fact: Option<&Fact>, outline: &Outline) -> Vec<S
         Some(Fact::SessionStatus(change)) => {
             facts.push(format!("Status: {}", change.status.as_str()));
             if let Some(reason) = &change.reason {
-                facts.push(format!("Reason: {}", short::visible_start(reason, 200)));
+                facts.push(format!("Reason: {}", short::short_visible_start(reason, 200)));
             }
         }
         _ => {}
@@ -430,7 +436,7 @@ fn heading_facts(event: &Event, fact: Option<&Fact>, outline: &Outline) -> Vec<S
 }
 
 /// The label above a text, without its colon.
-fn label(
+fn written_text_label(
     event: &Event,
     fact: Option<&Fact>,
     pointer: &str,
@@ -438,34 +444,37 @@ fn label(
 ) -> String {
     let what = match fact {
         Some(Fact::Message(message)) => {
-            let role = short::capital(&short::name(&message.role));
+            let role = short::short_capital(&short::short_name(&message.role));
             match pointer.rsplit('/').next().unwrap_or_default() {
                 "content" | "text" => role,
                 "thinking" => format!("{role}, thinking"),
-                _ => format!("{role}, {}", path(pointer)),
+                _ => format!("{role}, {}", written_pointer_path(pointer)),
             }
         }
-        Some(Fact::ToolCall(call)) => format!("{} {}", short::name(&call.name), path(pointer)),
-        Some(Fact::ToolResult(_)) => {
-            let name = called.map_or_else(|| "Call".to_owned(), |call| short::name(&call.name));
-            format!("{name} {}", path(pointer))
+        Some(Fact::ToolCall(call)) => {
+            format!("{} {}", short::short_name(&call.name), written_pointer_path(pointer))
         }
-        Some(Fact::SessionStatus(_)) => short::capital(&path(pointer)),
-        _ => format!("{} {}", event.kind, path(pointer)),
+        Some(Fact::ToolResult(_)) => {
+            let name =
+                called.map_or_else(|| "Call".to_owned(), |call| short::short_name(&call.name));
+            format!("{name} {}", written_pointer_path(pointer))
+        }
+        Some(Fact::SessionStatus(_)) => short::short_capital(&written_pointer_path(pointer)),
+        _ => format!("{} {}", event.kind, written_pointer_path(pointer)),
     };
     match &event.lane {
-        Some(lane) => format!("{what} (lane {})", short::name(&lane.0)),
+        Some(lane) => format!("{what} (lane {})", short::short_name(&lane.0)),
         None => what,
     }
 }
 
-fn path(pointer: &str) -> String {
+fn written_pointer_path(pointer: &str) -> String {
     let path = pointer.trim_start_matches('/').replace('/', ".");
-    if path.is_empty() { "text".to_owned() } else { short::name(&path) }
+    if path.is_empty() { "text".to_owned() } else { short::short_name(&path) }
 }
 
 /// The start of a user's message, on one line.
-fn said_by_user(fact: Option<&Fact>) -> Option<String> {
+fn written_by_user(fact: Option<&Fact>) -> Option<String> {
     let Some(Fact::Message(message)) = fact else { return None };
     if message.role != "user" {
         return None;
@@ -479,5 +488,5 @@ fn said_by_user(fact: Option<&Fact>) -> Option<String> {
         MessageContent::Other(_) => return None,
     };
     let line = text.trim().lines().next().filter(|line| !line.is_empty())?;
-    Some(short::visible_start(line, 500))
+    Some(short::short_visible_start(line, 500))
 }

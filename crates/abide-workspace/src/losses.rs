@@ -49,7 +49,7 @@ impl Losses {
                 contents.push(hash);
                 continue;
             }
-            let Some(named) = read(hash)?.and_then(|bytes| names(role, &bytes)) else {
+            let Some(named) = read(hash)?.and_then(|bytes| names_for_losses(role, &bytes)) else {
                 losses.objects.insert(hash);
                 continue;
             };
@@ -87,7 +87,7 @@ impl Losses {
 }
 
 /// The objects that an object refers to; `None` if it is malformed.
-fn names(role: ObjectRole, bytes: &[u8]) -> Option<Vec<(ObjectHash, ObjectRole)>> {
+fn names_for_losses(role: ObjectRole, bytes: &[u8]) -> Option<Vec<(ObjectHash, ObjectRole)>> {
     Some(match role {
         ObjectRole::Snapshot => vec![(Snapshot::read(bytes).ok()?.tree, ObjectRole::Tree)],
         ObjectRole::Tree => {
@@ -112,9 +112,9 @@ mod tests {
     use abide_model::Objects;
 
     use super::*;
-    use crate::sample::{Heap, SampleNode, directory, file};
+    use crate::sample::{SampleHeap, SampleNode, directory, file};
 
-    fn snapshot(heap: &Heap, tree: &SampleNode) -> ObjectHash {
+    fn snapshot(heap: &SampleHeap, tree: &SampleNode) -> ObjectHash {
         let snapshot = Snapshot {
             version: 1,
             tree: tree.store(heap),
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn each_snapshot_that_leads_to_something_lost_is_known_and_no_other() {
-        let heap = Heap::default();
+        let heap = SampleHeap::default();
         let large = "a file of more than one chunk, and then some";
         let one = snapshot(&heap, &directory([("d", directory([("f", file("lost"))]))]));
         let two = snapshot(&heap, &directory([("large", file(large)), ("f", file("kept"))]));

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{Gid, Mode, OFlags, Stat, Uid};
 
-use crate::restore::root::names;
+use crate::restore::root::names_below_root;
 
 /// A user and a group.
 #[derive(Debug, Clone, Copy)]
@@ -39,7 +39,7 @@ impl FileOwner {
     pub(crate) fn give_directory(self, directory: &OwnedFd, name: &[u8]) {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let Ok(made) = rustix::fs::openat(directory, name, flags, Mode::empty()) else { return };
-        if names(&made).is_ok_and(|names| names.is_empty()) {
+        if names_below_root(&made).is_ok_and(|names| names.is_empty()) {
             self.give(made);
         }
     }

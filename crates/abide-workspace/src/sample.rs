@@ -18,9 +18,9 @@ const CHUNK: usize = 10;
 
 /// Objects in memory.
 #[derive(Debug, Default)]
-pub(crate) struct Heap(Mutex<HashMap<ObjectHash, Vec<u8>>>);
+pub(crate) struct SampleHeap(Mutex<HashMap<ObjectHash, Vec<u8>>>);
 
-impl Heap {
+impl SampleHeap {
     pub(crate) fn add(&self, bytes: &[u8]) -> ObjectHash {
         let hash = ObjectHash::of(bytes);
         self.0.lock().unwrap().insert(hash, bytes.to_vec());
@@ -32,7 +32,7 @@ impl Heap {
     }
 }
 
-impl Objects for Heap {
+impl Objects for SampleHeap {
     fn has(&self, hashes: &[ObjectHash]) -> Result<Vec<bool>, StoreError> {
         let heap = self.0.lock().unwrap();
         Ok(hashes.iter().map(|hash| heap.contains_key(hash)).collect())
@@ -104,11 +104,11 @@ impl SampleNode {
     }
 
     /// Stores it. Nothing about its names is checked.
-    pub(crate) fn store(&self, heap: &Heap) -> ObjectHash {
+    pub(crate) fn store(&self, heap: &SampleHeap) -> ObjectHash {
         self.entry(b"", heap).hash
     }
 
-    fn entry(&self, name: &[u8], heap: &Heap) -> TreeEntry {
+    fn entry(&self, name: &[u8], heap: &SampleHeap) -> TreeEntry {
         let (kind, mode, size, hash) = match self {
             Self::File(bytes, mode) if bytes.len() > LARGE => {
                 let chunk = |bytes: &[u8]| (bytes.len() as u32, heap.add(bytes));

@@ -114,7 +114,7 @@ impl Tree {
         }
         let mut entries: Vec<TreeEntry> = Vec::with_capacity(rest.len() / (FIXED + 8));
         while !rest.is_empty() {
-            let (entry, after) = read_entry(rest)?;
+            let (entry, after) = read_tree_entry(rest)?;
             if entries.last().is_some_and(|last| last.name >= entry.name) {
                 return Err(TreeError::Order);
             }
@@ -132,7 +132,7 @@ impl Tree {
     }
 }
 
-fn read_entry(bytes: &[u8]) -> Result<(TreeEntry, &[u8]), TreeError> {
+fn read_tree_entry(bytes: &[u8]) -> Result<(TreeEntry, &[u8]), TreeError> {
     let (fixed, rest) = bytes.split_at_checked(FIXED).ok_or(TreeError::Form)?;
     let form = |_| TreeError::Form;
     let (head, length) = fixed.split_at(FIXED - 2);

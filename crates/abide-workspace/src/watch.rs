@@ -42,7 +42,7 @@ impl Watch {
 }
 
 /// Counters shared by the workers; reports to the watch from time to time.
-pub(crate) struct Meter<'a> {
+pub(crate) struct WatchMeter<'a> {
     watch: &'a Watch,
     began: Instant,
     told: AtomicU64,
@@ -51,7 +51,7 @@ pub(crate) struct Meter<'a> {
     bytes: AtomicU64,
 }
 
-impl<'a> Meter<'a> {
+impl<'a> WatchMeter<'a> {
     pub(crate) fn new(watch: &'a Watch) -> Self {
         let zero = || AtomicU64::new(0);
         let (told, seen, read, bytes) = (zero(), zero(), zero(), zero());

@@ -11,14 +11,14 @@ use crate::error::WorkspaceError;
 use crate::file_system::is_native;
 use crate::policy::Policy;
 use crate::restore::plan::{RestoreAction, RestorePlan, plan};
-use crate::restore::unseen::UncapturedPaths;
+use crate::restore::uncaptured_paths::UncapturedPaths;
 use crate::restore::ways::make_ways;
 use crate::snapshot::Snapshot;
 use crate::take::base::{BaseRules, PolicyPatterns};
 use crate::take::cache::{self, CacheHeader, StatCache};
 use crate::take::clock;
 use crate::take::scan::{self, ScanInputs, ScanResult};
-use crate::take::stat::device;
+use crate::take::stat::stat_device;
 use crate::watch::Watch;
 
 /// Files modified within this time before a snapshot are hashed again by the next one: a program
@@ -59,7 +59,7 @@ impl Workspace {
     pub fn open(root: &Path, cache: &Path, policy: Policy) -> Result<Self, WorkspaceError> {
         let found = root.canonicalize();
         let root = found.map_err(|error| WorkspaceError::io("find", root, error))?;
-        refuse(&root)?;
+        refuse_workspace_root(&root)?;
         let patterns = PolicyPatterns::new(&policy)?;
         let global = gitconfig_excludes_path();
         let cache = cache.to_owned();
@@ -97,13 +97,13 @@ impl Workspace {
         self.check_disk()?;
         let stat = rustix::fs::stat(&self.root)
             .map_err(|errno| WorkspaceError::io("read", &self.root, errno))?;
-        let dev = device(&stat);
+        let dev = stat_device(&stat);
         let settle = i64::try_from(self.settle.as_nanos()).unwrap_or(i64::MAX);
-        let settled = clock::now(&self.cache, dev).saturating_sub(settle);
+        let settled = clock::file_system_clock(&self.cache, dev).saturating_sub(settle);
         let cache = self.remembered(objects, dev)?;
         let global = self.global.as_deref();
         let base = BaseRules::read(&self.root, &self.policy, &self.patterns, global)?;
-        let seen = scan::run(&ScanInputs {
+        let seen = scan::run_scan(&ScanInputs {
             root: &self.root,
             policy: &self.policy,
             base: &base,
@@ -221,7 +221,7 @@ impl Workspace {
         if fresh || !unchanged {
             let whole = CacheHeader { dev, hash, snapshot: &snapshot };
             // The snapshot is durable. Without the cache the next one only takes longer.
-            let _ = cache::write(&self.cache, cache, &whole, found.written);
+            let _ = cache::write_stat_cache(&self.cache, cache, &whole, found.written);
         }
         Ok(TakenSnapshot {
             hash,
@@ -233,7 +233,7 @@ impl Workspace {
     }
 }
 
-fn refuse(root: &Path) -> Result<(), WorkspaceError> {
+fn refuse_workspace_root(root: &Path) -> Result<(), WorkspaceError> {
     let refused = |why| Err(WorkspaceError::Refused { root: root.to_owned(), why });
     if root.parent().is_none() {
         return refused("it is the root of the file system");

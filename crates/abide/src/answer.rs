@@ -88,7 +88,7 @@ impl Session {
             model: request.model.clone(),
             request: request.request.clone(),
         };
-        events.push(placed(&request, NewEvent::try_from(fact)?));
+        events.push(placed_answer_event(&request, NewEvent::try_from(fact)?));
         self.answering().insert(call.0.clone());
         if let Err(error) = self.append_all(events).and_then(|ticket| Ok(ticket.wait()?)) {
             self.answering().remove(&call.0);
@@ -132,7 +132,7 @@ impl Session {
 }
 
 /// The event with the request's lane, turn and task.
-fn placed(request: &AnswerRequest, event: NewEvent) -> NewEvent {
+fn placed_answer_event(request: &AnswerRequest, event: NewEvent) -> NewEvent {
     let (turn, task, lane) = (request.turn, request.task.clone(), request.lane.clone());
     NewEvent { turn, task, lane, ..event }
 }
@@ -222,7 +222,9 @@ impl AnswerRecorder<'_> {
             error: error.clone(),
             usage: ended.usage.clone(),
         };
-        self.session.append(placed(&self.request, NewEvent::try_from(fact)?))?.wait()?;
+        self.session
+            .append(placed_answer_event(&self.request, NewEvent::try_from(fact)?))?
+            .wait()?;
         self.answered.complete = ended.complete && error.is_none();
         self.answered.reason = ended.reason;
         self.answered.usage = ended.usage;
@@ -238,7 +240,7 @@ impl AnswerRecorder<'_> {
             match self.marked(block) {
                 Ok(data) => {
                     let event = NewEvent::new(Kind::MESSAGE_ADDED, data);
-                    events.push(placed(&self.request, event));
+                    events.push(placed_answer_event(&self.request, event));
                 }
                 // The other blocks are recorded anyway.
                 Err(error) => refused = Some(error),

@@ -172,7 +172,7 @@ impl Store {
 
     /// Captures everything around a session that a checkpoint contains. It does not need the
     /// session itself, so nobody waits for it meanwhile.
-    pub(crate) fn capture(
+    pub(crate) fn capture_for_checkpoint(
         &self,
         session: SessionId,
         fields: &SessionFields,
@@ -191,7 +191,9 @@ impl Store {
         let (taken, git) = std::thread::scope(|scope| {
             let git = root.as_ref().map(|root| scope.spawn(|| git_state(root)));
             let taken = match (&root, missing) {
-                (Some(root), _) if wanted => self.take(root, &*objects, request).map(Some),
+                (Some(root), _) if wanted => {
+                    self.snapshot_for_checkpoint(root, &*objects, request).map(Some)
+                }
                 (None, Some(error)) if wanted => Err(error),
                 _ => Ok(None),
             };
@@ -227,7 +229,7 @@ impl Store {
         Ok(CapturedCheckpoint { objects, root, taken, checkpoint })
     }
 
-    fn take(
+    fn snapshot_for_checkpoint(
         &self,
         root: &Path,
         objects: &dyn Objects,
@@ -275,7 +277,7 @@ impl Session {
     /// Makes a checkpoint. The snapshot is durable before the event that refers to it.
     pub fn checkpoint(&self, request: &CheckpointRequest) -> Result<RecordedCheckpoint, Error> {
         let core = self.core()?;
-        let captured = self.store().capture(self.id(), &core.fields, request)?;
+        let captured = self.store().capture_for_checkpoint(self.id(), &core.fields, request)?;
         self.put_checkpoint(&captured)
     }
 
@@ -309,11 +311,11 @@ impl Session {
         checkpoint.number = Some(number);
         checkpoint.duration_ms =
             u64::try_from(now.as_millis() - core.created.as_millis()).unwrap_or(0);
-        checkpoint.manifest = self.manifest(&core)?;
+        checkpoint.manifest = self.checkpoint_manifest(&core)?;
         checkpoint.digest = Some(digest.to_string());
         checkpoint.after = Some(core.seq);
         checkpoint.fold = FOLD_VERSION;
-        checkpoint.files = changed_paths(captured, core.checkpoints.snapshot);
+        checkpoint.files = checkpoint_changed_paths(captured, core.checkpoints.snapshot);
         let event = NewEvent::try_from(checkpoint.clone())?;
         let ticket = self.append_with(vec![event], Durability::Synced, AnomalyPolicy::Refuse)?;
         let seq = ticket.wait()?.last().map_or(core.seq.next(), |done| done.seq);
@@ -324,7 +326,7 @@ impl Session {
         Ok(RecordedCheckpoint { number, seq, checkpoint, snapshot })
     }
 
-    fn manifest(&self, core: &SessionCore) -> Result<Manifest, Error> {
+    fn checkpoint_manifest(&self, core: &SessionCore) -> Result<Manifest, Error> {
         let tasks = |status: &[TaskStatus]| {
             status.iter().filter_map(|status| core.tasks.by_status.get(status)).sum()
         };
@@ -347,7 +349,10 @@ impl Session {
 
 /// The paths that changed since the previous snapshot. Informational: empty if that snapshot cannot
 /// be read.
-fn changed_paths(captured: &CapturedCheckpoint, before: Option<ObjectHash>) -> Vec<String> {
+fn checkpoint_changed_paths(
+    captured: &CapturedCheckpoint,
+    before: Option<ObjectHash>,
+) -> Vec<String> {
     let Some(taken) = &captured.taken else { return Vec::new() };
     if before == Some(taken.hash) {
         return Vec::new();
@@ -392,7 +397,11 @@ pub struct CheckpointSummary {
 }
 
 /// The checkpoint that an event records. `number` overrides the one in the event.
-fn entry(state: &SessionState, event: &Event, number: Option<u64>) -> Option<CheckpointEntry> {
+fn checkpoint_entry(
+    state: &SessionState,
+    event: &Event,
+    number: Option<u64>,
+) -> Option<CheckpointEntry> {
     let Ok(Fact::Checkpoint(checkpoint)) = event.fact() else { return None };
     let number = number.or(checkpoint.number).unwrap_or(0);
     Some(CheckpointEntry {
@@ -413,7 +422,7 @@ impl SessionView {
         for (number, known) in state.checkpoints.iter() {
             let range = EventRange { first: known.seq, last: known.seq, ..EventRange::ALL };
             for event in self.page(range)?.events {
-                entries.extend(entry(&state, &event, number.parse().ok()));
+                entries.extend(checkpoint_entry(&state, &event, number.parse().ok()));
             }
         }
         entries.retain(|entry| !entry.thinned);
@@ -428,7 +437,7 @@ impl SessionView {
         for event in self.events(EventRange::ALL) {
             let event = event?;
             if event.kind == abide_model::Kind::CHECKPOINT_CREATED {
-                entries.extend(entry(&state, &event, None));
+                entries.extend(checkpoint_entry(&state, &event, None));
             }
         }
         entries.sort_by_key(|entry| entry.seq);
@@ -444,7 +453,7 @@ impl SessionView {
         let mut damaged = Vec::new();
         for entry in self.checkpoints()?.into_iter().rev() {
             let whole = match entry.checkpoint.snapshot {
-                Some(snapshot) => is_whole(objects, snapshot),
+                Some(snapshot) => is_whole_snapshot(objects, snapshot),
                 None => true,
             };
             if whole {
@@ -457,7 +466,7 @@ impl SessionView {
 }
 
 /// Returns true if everything in a snapshot can be read.
-pub(crate) fn is_whole(objects: &dyn Objects, hash: ObjectHash) -> bool {
+pub(crate) fn is_whole_snapshot(objects: &dyn Objects, hash: ObjectHash) -> bool {
     let mut reach = Reach::default();
     let reached = reach.add(&|hash| objects.read(hash), hash);
     let all: Vec<ObjectHash> = reach.objects.into_iter().collect();

@@ -81,7 +81,7 @@ enum Attempt {
 }
 
 /// Makes a checkpoint from a capture, unless a rewind happened since `before`.
-fn put(
+fn put_captured_checkpoint(
     session: &Session,
     before: &SessionCore,
     captured: CapturedCheckpoint,
@@ -94,7 +94,7 @@ fn put(
 }
 
 /// Returns true if the error goes away once another process is done.
-fn is_passing(error: &Error) -> bool {
+fn is_passing_checkpoint_error(error: &Error) -> bool {
     match error {
         Error::Store(StoreError::Held { .. }) => true,
         Error::Workspace(WorkspaceError::Refused { why, .. }) => *why == HALF_WAY,
@@ -164,7 +164,9 @@ impl Checkpointer {
         checkpointer.tell(CheckpointerEvent::Started { interval });
         let first = match checkpointer.capture(Trigger::Interval) {
             Ok(_) => interval,
-            Err(error) if is_passing(&error) => checkpointer.failed(error, interval),
+            Err(error) if is_passing_checkpoint_error(&error) => {
+                checkpointer.failed(error, interval)
+            }
             Err(error) => return Err(error),
         };
         let worker = checkpointer.twin();
@@ -202,7 +204,7 @@ impl Checkpointer {
 
     /// Reports a failure and returns the time until the next attempt.
     fn failed(&self, error: Error, interval: Duration) -> Duration {
-        let pause = if is_passing(&error) { interval.min(SOON) } else { interval };
+        let pause = if is_passing_checkpoint_error(&error) { interval.min(SOON) } else { interval };
         self.tell(CheckpointerEvent::Failed(error));
         pause
     }
@@ -243,8 +245,12 @@ impl Checkpointer {
                         session.store().workspace_root(session.id(), &before.fields).ok(),
                     ));
                 }
-                let captured = session.store().capture(session.id(), &before.fields, request)?;
-                put(session, &before, captured)
+                let captured = session.store().capture_for_checkpoint(
+                    session.id(),
+                    &before.fields,
+                    request,
+                )?;
+                put_captured_checkpoint(session, &before, captured)
             }
             Subject::Free(store, id) => {
                 let reference = SessionRef::Id(*id);
@@ -252,9 +258,9 @@ impl Checkpointer {
                 if before.restoring.is_some() {
                     return Ok(Attempt::Moved(store.workspace_root(*id, &before.fields).ok()));
                 }
-                let captured = store.capture(*id, &before.fields, request)?;
+                let captured = store.capture_for_checkpoint(*id, &before.fields, request)?;
                 let session = store.open_session(&reference)?;
-                let attempt = put(&session, &before, captured)?;
+                let attempt = put_captured_checkpoint(&session, &before, captured)?;
                 session.close()?;
                 Ok(attempt)
             }
@@ -378,7 +384,7 @@ mod tests {
             // It is taken for moments.
             match lab.store.open_session(&SessionRef::Id(lab.id)) {
                 Ok(held) => break held,
-                Err(error) => assert!(is_passing(&error), "{error:?}"),
+                Err(error) => assert!(is_passing_checkpoint_error(&error), "{error:?}"),
             }
         };
         let error = checkpointer.stop().unwrap_err();

@@ -291,7 +291,7 @@ impl Session {
         request: &CompactRequest,
         summarizer: &dyn Summarizer,
     ) -> Result<CompactionResult, Error> {
-        let made = summarize(context, request, summarizer, &self.state()?)?;
+        let made = summarize_for_compaction(context, request, summarizer, &self.state()?)?;
         let event = NewEvent::try_from(made.compaction.clone())?;
         let event = NewEvent { lane: request.lane.clone(), ..event };
         let done = self.append(event)?.wait()?;
@@ -354,7 +354,7 @@ impl Session {
 }
 
 /// A compaction with its summary, not yet recorded.
-fn summarize(
+fn summarize_for_compaction(
     context: &SessionContext,
     request: &CompactRequest,
     summarizer: &dyn Summarizer,
@@ -367,7 +367,7 @@ fn summarize(
     let most_tokens = request.most_tokens.unwrap_or_else(|| {
         (covered_tokens / SHARE).clamp(LEAST_TOKENS, MOST_TOKENS).min(covered_tokens * 3 / 4)
     });
-    let (tasks, files) = (open_tasks(state), touched(state));
+    let (tasks, files) = (tasks_for_compaction(state), files_for_compaction(state));
     let by = summarizer.name();
     let asked = SummaryRequest { context: &covered, most_tokens, tasks: &tasks, files: &files };
     let text = summarizer
@@ -389,7 +389,7 @@ fn summarize(
 }
 
 /// The open tasks, in order.
-fn open_tasks(state: &SessionState) -> Vec<OpenTask> {
+fn tasks_for_compaction(state: &SessionState) -> Vec<OpenTask> {
     let open = state.tasks.iter().filter(|(_, task)| task.known && !task.status.is_done());
     let mut tasks: Vec<_> = open.collect();
     tasks.sort_unstable_by_key(|(_, task)| task.order);
@@ -402,7 +402,7 @@ fn open_tasks(state: &SessionState) -> Vec<OpenTask> {
 }
 
 /// The files touched, newest first.
-fn touched(state: &SessionState) -> Vec<String> {
+fn files_for_compaction(state: &SessionState) -> Vec<String> {
     let mut files: Vec<_> = state.files.iter().collect();
     files.sort_unstable_by_key(|(_, file)| std::cmp::Reverse(file.seq));
     files.into_iter().take(FILES).map(|(path, _)| path.to_owned()).collect()
@@ -416,7 +416,7 @@ impl SessionView {
         request: &CompactRequest,
         summarizer: &dyn Summarizer,
     ) -> Result<CompactionResult, Error> {
-        summarize(context, request, summarizer, &self.state()?)
+        summarize_for_compaction(context, request, summarizer, &self.state()?)
     }
 
     /// All compactions of the session, oldest first.

@@ -56,21 +56,21 @@ enum StateDirOwner {
 
 /// A rewind that this machine started.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct NotedRewind {
+pub(crate) struct RewindConsent {
     /// As recorded, except for its position in the journal.
     rewind: Rewind,
     /// The directory whose files it restores.
     pub(crate) root: PathBuf,
 }
 
-impl NotedRewind {
+impl RewindConsent {
     pub(crate) fn of(rewind: &Rewind, root: &Path) -> Self {
-        Self { rewind: placeless(rewind), root: root.to_owned() }
+        Self { rewind: consent_without_position(rewind), root: root.to_owned() }
     }
 
     /// Returns true if it is the same rewind.
     pub(crate) fn is(&self, rewind: &Rewind) -> bool {
-        self.rewind == placeless(rewind)
+        self.rewind == consent_without_position(rewind)
     }
 
     /// One line of JSON, then the bytes of the directory's path.
@@ -91,7 +91,7 @@ impl NotedRewind {
 }
 
 /// Its position is known only once it is recorded, after the note is written.
-fn placeless(rewind: &Rewind) -> Rewind {
+fn consent_without_position(rewind: &Rewind) -> Rewind {
     Rewind { to: Seq::ZERO, ..rewind.clone() }
 }
 
@@ -116,13 +116,13 @@ impl Consent {
     /// be accepted anew.
     #[must_use]
     pub fn is_accepted(&self, project: &Path, place: &StoreLocation) -> bool {
-        let (name, text) = accepted(project, place);
+        let (name, text) = acceptance_consent(project, place);
         self.get(ACCEPTED, &name).is_some_and(|noted| noted == text)
     }
 
     /// Notes durably that the user accepts it. Returns false if there is nowhere to note it.
     pub fn accept(&self, project: &Path, place: &StoreLocation) -> Result<bool, Error> {
-        let (name, text) = accepted(project, place);
+        let (name, text) = acceptance_consent(project, place);
         self.put(ACCEPTED, &name, &text)
     }
 
@@ -158,7 +158,7 @@ impl Consent {
             Ok(()) => Ok(true),
             Err(source) => {
                 let _ = self.storage.remove(&temporary);
-                if is_nowhere(&source) {
+                if is_no_place_for_consent(&source) {
                     Ok(false)
                 } else {
                     Err(Error::file("write", &path)(source))
@@ -189,7 +189,7 @@ impl Consent {
     /// Removes the notes of all runs of a session.
     fn remove_runs(&self, session: SessionId) {
         let Some(dir) = self.dir.as_ref().filter(|dir| self.is_own(dir)) else { return };
-        let text = run_text(session);
+        let text = run_consent_text(session);
         for name in self.storage.list(&dir.join(RUNS)).unwrap_or_default() {
             if self.get(RUNS, &name).is_some_and(|noted| noted == text) {
                 self.remove(RUNS, &name);
@@ -204,7 +204,7 @@ impl Consent {
         let Some(dir) = dir else { return Ok(None) };
         let sorted = dir.join(sort);
         match self.make(&sorted) {
-            Err(source) if is_nowhere(&source) => return Ok(None),
+            Err(source) if is_no_place_for_consent(&source) => return Ok(None),
             made => made.map_err(Error::file("make", &sorted))?,
         }
         Ok(self.is_own(dir).then_some(sorted))
@@ -237,7 +237,7 @@ impl Consent {
     /// home.
     fn may_make(&self, dir: &Path) -> bool {
         match self.owner {
-            StateDirOwner::User => may_make(dir),
+            StateDirOwner::User => may_make_consent_dir(dir),
             #[cfg(test)]
             StateDirOwner::Anybody => true,
         }
@@ -245,7 +245,7 @@ impl Consent {
 }
 
 /// Returns true if there is no place to write to, as opposed to a failed write.
-fn is_nowhere(error: &io::Error) -> bool {
+fn is_no_place_for_consent(error: &io::Error) -> bool {
     let nowhere = [
         ErrorKind::PermissionDenied,
         ErrorKind::ReadOnlyFilesystem,
@@ -264,7 +264,7 @@ pub(crate) fn is_private(dir: &Path) -> io::Result<bool> {
     Ok(there.is_dir() && own && there.mode() & 0o022 == 0)
 }
 
-fn may_make(dir: &Path) -> bool {
+fn may_make_consent_dir(dir: &Path) -> bool {
     let mut below_root = dir.ancestors().filter(|dir| dir.parent().is_some());
     let there = below_root.find_map(|dir| std::fs::metadata(dir).ok());
     let user = rustix::process::geteuid().as_raw();
@@ -276,12 +276,12 @@ fn may_make(dir: &Path) -> bool {
 pub(crate) fn is_usable(dir: &Path) -> bool {
     match std::fs::symlink_metadata(dir) {
         Ok(_) => is_private(dir).unwrap_or(false),
-        Err(_) => dir.is_absolute() && may_make(dir),
+        Err(_) => dir.is_absolute() && may_make_consent_dir(dir),
     }
 }
 
 /// The name of a note: a hash over everything it is bound to.
-fn name_of(parts: &[&[u8]]) -> String {
+fn consent_name(parts: &[&[u8]]) -> String {
     let mut bytes = Vec::new();
     for part in parts {
         // With its length, so that the boundaries between parts are unambiguous.
@@ -292,14 +292,14 @@ fn name_of(parts: &[&[u8]]) -> String {
 }
 
 /// The note that a project's store location is accepted.
-fn accepted(project: &Path, place: &StoreLocation) -> (String, Vec<u8>) {
+fn acceptance_consent(project: &Path, place: &StoreLocation) -> (String, Vec<u8>) {
     let project = project.canonicalize().unwrap_or_else(|_| project.to_owned());
     let project = project.as_os_str().as_bytes();
     let sort: &[u8] = match place {
         StoreLocation::Files(_) => b"files",
         StoreLocation::Shared(_) => b"shared",
     };
-    let name = name_of(&[b"abide accepted 1", project, sort, place.reveal().as_bytes()]);
+    let name = consent_name(&[b"abide accepted 1", project, sort, place.reveal().as_bytes()]);
     (name, [project, b"\n"].concat())
 }
 
@@ -307,7 +307,7 @@ fn accepted(project: &Path, place: &StoreLocation) -> (String, Vec<u8>) {
 fn accepted_command(directory: &Path, command: &str) -> (String, Vec<u8>) {
     let directory = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
     let directory = directory.as_os_str().as_bytes();
-    let name = name_of(&[b"abide accepted command 1", directory, command.as_bytes()]);
+    let name = consent_name(&[b"abide accepted command 1", directory, command.as_bytes()]);
     (name, [directory, b"\n"].concat())
 }
 
@@ -327,7 +327,7 @@ impl Store {
     }
 
     /// What identifies this store: its location and its id.
-    fn identity(&self, id: &str) -> Vec<u8> {
+    fn consent_identity(&self, id: &str) -> Vec<u8> {
         let place = match self.root() {
             Some(root) => {
                 let root = root.canonicalize().unwrap_or_else(|_| root.to_owned());
@@ -339,78 +339,89 @@ impl Store {
     }
 
     /// The store's identity; `None` if it has no id yet or nothing can be noted.
-    fn known(&self) -> Result<Option<Vec<u8>>, Error> {
+    fn known_consent_identity(&self) -> Result<Option<Vec<u8>>, Error> {
         if self.consent.dir.is_none() {
             return Ok(None);
         }
-        Ok(self.store_id()?.map(|id| self.identity(&id)))
+        Ok(self.store_id()?.map(|id| self.consent_identity(&id)))
     }
 
     /// The store's identity, with an id that is created if it is missing.
-    fn made_known(&self) -> Result<Option<Vec<u8>>, Error> {
+    fn ensure_consent_identity(&self) -> Result<Option<Vec<u8>>, Error> {
         if self.consent.dir.is_none() {
             return Ok(None);
         }
-        Ok(self.make_store_id()?.map(|id| self.identity(&id)))
+        Ok(self.make_store_id()?.map(|id| self.consent_identity(&id)))
     }
 
     /// Notes durably that this machine starts a run; must happen before the agent starts. Returns
     /// false if there is nowhere to note it: whoever resumes the run is then asked.
     pub fn note_run(&self, session: SessionId, start: &RunStart) -> Result<bool, Error> {
-        let Some(store) = self.made_known()? else { return Ok(false) };
-        let (name, text) = run_note(&store, session, start);
+        let Some(store) = self.ensure_consent_identity()? else { return Ok(false) };
+        let (name, text) = run_consent_note(&store, session, start);
         self.consent.put(RUNS, &name, &text)
     }
 
     /// Returns true if this machine started a run with exactly this command, directory and options
     /// in this session.
-    pub(crate) fn began_run(&self, session: SessionId, start: &RunStart) -> Result<bool, Error> {
-        let Some(store) = self.known()? else { return Ok(false) };
-        let (name, text) = run_note(&store, session, start);
+    pub(crate) fn has_consent_to_run(
+        &self,
+        session: SessionId,
+        start: &RunStart,
+    ) -> Result<bool, Error> {
+        let Some(store) = self.known_consent_identity()? else { return Ok(false) };
+        let (name, text) = run_consent_note(&store, session, start);
         Ok(self.consent.get(RUNS, &name).is_some_and(|noted| noted == text))
     }
 
     /// Forgets the runs of a session after somebody else's events were added: its agent would no
     /// longer be told what this machine started it with, so whoever resumes it is asked.
-    pub(crate) fn forget_runs(&self, session: SessionId) {
+    pub(crate) fn forget_consent_to_runs(&self, session: SessionId) {
         self.consent.remove_runs(session);
     }
 
     /// Notes durably that this machine starts restoring files; must happen before the first file is
     /// touched.
-    pub(crate) fn note_rewind(&self, session: SessionId, noted: &NotedRewind) -> Result<(), Error> {
-        if let Some(store) = self.made_known()? {
-            self.consent.put(REWINDS, &rewind_name(&store, session), &noted.write())?;
+    pub(crate) fn note_consent_to_rewind(
+        &self,
+        session: SessionId,
+        noted: &RewindConsent,
+    ) -> Result<(), Error> {
+        if let Some(store) = self.ensure_consent_identity()? {
+            self.consent.put(REWINDS, &rewind_consent_name(&store, session), &noted.write())?;
         }
         Ok(())
     }
 
     /// The rewind of a session that this machine started.
-    pub(crate) fn noted_rewind(&self, session: SessionId) -> Result<Option<NotedRewind>, Error> {
-        let Some(store) = self.known()? else { return Ok(None) };
-        let noted = self.consent.get(REWINDS, &rewind_name(&store, session));
-        Ok(noted.and_then(|noted| NotedRewind::read(&noted)))
+    pub(crate) fn noted_consent_to_rewind(
+        &self,
+        session: SessionId,
+    ) -> Result<Option<RewindConsent>, Error> {
+        let Some(store) = self.known_consent_identity()? else { return Ok(None) };
+        let noted = self.consent.get(REWINDS, &rewind_consent_name(&store, session));
+        Ok(noted.and_then(|noted| RewindConsent::read(&noted)))
     }
 
     /// Forgets the rewind: the session's files are in place.
-    pub(crate) fn forget_rewind(&self, session: SessionId) {
-        if let Ok(Some(store)) = self.known() {
-            self.consent.remove(REWINDS, &rewind_name(&store, session));
+    pub(crate) fn forget_consent_to_rewind(&self, session: SessionId) {
+        if let Ok(Some(store)) = self.known_consent_identity() {
+            self.consent.remove(REWINDS, &rewind_consent_name(&store, session));
         }
     }
 }
 
-fn run_note(store: &[u8], session: SessionId, start: &RunStart) -> (String, Vec<u8>) {
+fn run_consent_note(store: &[u8], session: SessionId, start: &RunStart) -> (String, Vec<u8>) {
     // The note is bound to what would be executed: the command, the directory, the options.
     let begun = serde_json::to_vec(start).unwrap_or_default();
-    let name = name_of(&[b"abide run 1", store, session.to_string().as_bytes(), &begun]);
-    (name, run_text(session))
+    let name = consent_name(&[b"abide run 1", store, session.to_string().as_bytes(), &begun]);
+    (name, run_consent_text(session))
 }
 
-fn run_text(session: SessionId) -> Vec<u8> {
+fn run_consent_text(session: SessionId) -> Vec<u8> {
     format!("{session}\n").into_bytes()
 }
 
-fn rewind_name(store: &[u8], session: SessionId) -> String {
-    name_of(&[b"abide rewind 1", store, session.to_string().as_bytes()])
+fn rewind_consent_name(store: &[u8], session: SessionId) -> String {
+    consent_name(&[b"abide rewind 1", store, session.to_string().as_bytes()])
 }

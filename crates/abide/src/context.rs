@@ -150,16 +150,16 @@ impl SessionView {
     pub fn context(&self, lane: Option<&LaneId>) -> Result<SessionContext, Error> {
         let (core, state) = self.reader().lane(lane, None)?;
         let end = core.seq;
-        self.gather(lane, core, state, end, &ContextPartCache::default())
+        self.gather_context(lane, core, state, end, &ContextPartCache::default())
     }
 
     /// What the model would have seen right after an event.
     pub fn context_at(&self, lane: Option<&LaneId>, at: Seq) -> Result<SessionContext, Error> {
         let (core, state) = self.reader().lane(lane, Some(at))?;
-        self.gather(lane, core, state, at, &ContextPartCache::default())
+        self.gather_context(lane, core, state, at, &ContextPartCache::default())
     }
 
-    pub(crate) fn gather(
+    pub(crate) fn gather_context(
         &self,
         lane: Option<&LaneId>,
         core: SessionCore,
@@ -222,6 +222,6 @@ impl Session {
     pub fn context_of(&self, lane: Option<&LaneId>) -> Result<SessionContext, Error> {
         let (core, state) = self.writer().lane(lane)?;
         let end = core.seq;
-        self.view().gather(lane, core, state, end, self.early())
+        self.view().gather_context(lane, core, state, end, self.early())
     }
 }

@@ -166,7 +166,7 @@ impl Copier {
                     notes.extend(done.notes);
                     unerased.clear();
                 }
-                Err(error) => notes.push(on_one_line(&error)),
+                Err(error) => notes.push(copy_error_text(&error)),
             }
         }
         Ok(CopiedSession { imported, objects, bytes, unerased, erased, notes })
@@ -273,7 +273,7 @@ impl Copier {
             match (taken, written) {
                 (Ok(imported), _) => Ok(imported),
                 // The source's own error; the reader only saw the stream end.
-                (Err(_), Ok(Err(error))) if !is_cut_off(&error) => Err(error),
+                (Err(_), Ok(Err(error))) if !is_copy_cut_off(&error) => Err(error),
                 (Err(error), _) => Err(error),
             }
         })
@@ -295,7 +295,7 @@ impl Copier {
 }
 
 /// An error with its causes.
-fn on_one_line(error: &dyn std::error::Error) -> String {
+fn copy_error_text(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -306,7 +306,7 @@ fn on_one_line(error: &dyn std::error::Error) -> String {
 }
 
 /// Returns true if the error only says that the reader stopped early.
-fn is_cut_off(error: &Error) -> bool {
+fn is_copy_cut_off(error: &Error) -> bool {
     match error {
         Error::Export(ExportError::Bundle { source: BundleError::Write(error), .. }) => {
             error.kind() == io::ErrorKind::BrokenPipe

@@ -54,7 +54,7 @@ pub enum Error {
     #[error(
         "{}/.abide names the store {}, which you have not accepted for this directory",
         project.display(),
-        whole(place)
+        full_store_location(place)
     )]
     NotAccepted {
         /// The project.
@@ -124,7 +124,7 @@ pub enum Error {
     #[error(transparent)]
     Restore(#[from] RestoreError),
     /// There are no files to restore.
-    #[error("{}", no_files(*checkpoint, reason.as_deref()))]
+    #[error("{}", no_files_error(*checkpoint, reason.as_deref()))]
     NoFiles {
         /// The requested checkpoint.
         checkpoint: Option<u64>,
@@ -232,14 +232,14 @@ pub enum Error {
 }
 
 /// The full location of a store.
-fn whole(place: &StoreLocation) -> String {
+fn full_store_location(place: &StoreLocation) -> String {
     match place {
         StoreLocation::Files(root) => root.display().to_string(),
         StoreLocation::Shared(url) => url.shown_whole(),
     }
 }
 
-fn no_files(checkpoint: Option<u64>, reason: Option<&str>) -> String {
+fn no_files_error(checkpoint: Option<u64>, reason: Option<&str>) -> String {
     let which = match checkpoint {
         Some(number) => format!("checkpoint {number} holds no files"),
         None => "no checkpoint up to this position holds files".to_owned(),

@@ -39,32 +39,32 @@ const ELSEWHERE: [&str; 6] = [
 #[must_use]
 pub fn git_state(dir: &Path) -> Option<GitState> {
     dir.ancestors().find(|dir| dir.join(".git").exists())?;
-    Some(match status(dir) {
-        Ok(bytes) => parse(&bytes),
+    Some(match read_git_status(dir) {
+        Ok(bytes) => parse_git_status(&bytes),
         Err(error) => GitState { error: Some(error), ..GitState::default() },
     })
 }
 
 /// Runs a read-only git command and returns its output without the final line break.
-pub(crate) fn ask(dir: &Path, question: &[&str]) -> Result<String, String> {
-    let mut command = git(dir);
+pub(crate) fn ask_git(dir: &Path, question: &[&str]) -> Result<String, String> {
+    let mut command = git_command(dir);
     // Replacement objects exist only in this clone.
     command.args(question).env("GIT_NO_REPLACE_OBJECTS", "1");
     let what = format!("git {}", question.first().unwrap_or(&""));
-    let said = answer(&what, command, PATIENCE)?;
+    let said = git_answer(&what, command, PATIENCE)?;
     Ok(String::from_utf8_lossy(&said).trim_end_matches('\n').to_owned())
 }
 
-fn status(dir: &Path) -> Result<Vec<u8>, String> {
-    let mut config = git(dir);
+fn read_git_status(dir: &Path) -> Result<Vec<u8>, String> {
+    let mut config = git_command(dir);
     config.args(["config", "--null", "--name-only", "--list"]);
-    let configured = answer("git config", config, PATIENCE)?;
+    let configured = git_answer("git config", config, PATIENCE)?;
     if configured.len() as u64 >= MOST_BYTES {
         return Err("the output of git config is too long to check it for filters".to_owned());
     }
-    let mut status = git(dir);
+    let mut status = git_command(dir);
     status.env("ABIDE_OFF", "").env("ABIDE_FALSE", "false");
-    for driver in filters(&configured) {
+    for driver in git_filters(&configured) {
         // Not `-c`: a driver's name may contain a `=`.
         for (key, value) in [("clean", "OFF"), ("process", "OFF"), ("required", "FALSE")] {
             let mut option = OsString::from("--config-env=filter.");
@@ -76,11 +76,11 @@ fn status(dir: &Path) -> Result<Vec<u8>, String> {
     status.args(["status", "--porcelain=v2", "--branch", "-z", "--untracked-files=normal"]);
     // Looking inside a submodule would use the submodule's own configuration.
     status.arg("--ignore-submodules=dirty");
-    answer("git status", status, PATIENCE)
+    git_answer("git status", status, PATIENCE)
 }
 
 /// A git command that runs no hooks and no file system monitor.
-fn git(dir: &Path) -> Command {
+fn git_command(dir: &Path) -> Command {
     let mut command = Command::new("git");
     for variable in ELSEWHERE {
         command.env_remove(variable);
@@ -95,19 +95,19 @@ fn git(dir: &Path) -> Command {
 
 /// The filter drivers among the keys of a configuration. They are bytes: anything but a line break
 /// or a zero byte can be in one.
-fn filters(names: &[u8]) -> BTreeSet<&OsStr> {
-    names.split(|byte| *byte == 0).filter_map(filter).collect()
+fn git_filters(names: &[u8]) -> BTreeSet<&OsStr> {
+    names.split(|byte| *byte == 0).filter_map(git_filter).collect()
 }
 
 /// The driver that a key belongs to, if it is a filter setting.
-fn filter(name: &[u8]) -> Option<&OsStr> {
+fn git_filter(name: &[u8]) -> Option<&OsStr> {
     let rest = name.strip_prefix(b"filter.")?;
     let end = rest.iter().rposition(|byte| *byte == b'.')?;
     rest.get(..end).map(OsStr::from_bytes)
 }
 
 /// The output of a command that succeeds in time. Afterwards nothing of it is left running.
-fn answer(what: &str, mut command: Command, patience: Duration) -> Result<Vec<u8>, String> {
+fn git_answer(what: &str, mut command: Command, patience: Duration) -> Result<Vec<u8>, String> {
     // Its own process group, so that everything it starts can be killed with it.
     let mut child = command
         .process_group(0)
@@ -117,7 +117,8 @@ fn answer(what: &str, mut command: Command, patience: Duration) -> Result<Vec<u8
         .spawn()
         .map_err(|error| format!("cannot run git: {error}"))?;
     let group = rustix::process::Pid::from_child(&child);
-    let (said, complaint) = (reading(child.stdout.take()), reading(child.stderr.take()));
+    let (said, complaint) =
+        (read_git_pipe(child.stdout.take()), read_git_pipe(child.stderr.take()));
     let until = Instant::now() + patience;
     let left = || until.saturating_duration_since(Instant::now());
     // Its pipes close when it ends, so there is no need to poll. A process it left behind may hold
@@ -147,7 +148,7 @@ fn answer(what: &str, mut command: Command, patience: Duration) -> Result<Vec<u8
 }
 
 /// Reads a pipe to its end on a thread that nobody has to wait for.
-fn reading(pipe: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
+fn read_git_pipe(pipe: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
@@ -160,25 +161,25 @@ fn reading(pipe: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
 }
 
 /// Parses the output of `git status --porcelain=v2 --branch -z`.
-fn parse(bytes: &[u8]) -> GitState {
+fn parse_git_status(bytes: &[u8]) -> GitState {
     let mut state = GitState::default();
     let mut records = bytes.split(|byte| *byte == 0);
     while let Some(record) = records.next() {
         let text = String::from_utf8_lossy(record);
         let (kind, rest) = text.split_once(' ').unwrap_or((&text, ""));
         match kind {
-            "#" => header(&mut state, rest),
-            "?" => add(&mut state.untracked, rest),
+            "#" => parse_git_header(&mut state, rest),
+            "?" => add_git_path(&mut state.untracked, rest),
             "1" | "u" => {
                 let fields = if kind == "1" { 7 } else { 9 };
                 if let Some(path) = rest.splitn(fields + 1, ' ').nth(fields) {
-                    changed(&mut state, rest, path);
+                    add_git_change(&mut state, rest, path);
                 }
             }
             "2" => {
                 let from = records.next().map(String::from_utf8_lossy).unwrap_or_default();
                 if let Some(path) = rest.splitn(9, ' ').nth(8) {
-                    changed(&mut state, rest, path);
+                    add_git_change(&mut state, rest, path);
                     if state.renamed.len() < MOST {
                         state.renamed.push((from.into_owned(), path.to_owned()));
                     }
@@ -190,7 +191,7 @@ fn parse(bytes: &[u8]) -> GitState {
     state
 }
 
-fn header(state: &mut GitState, rest: &str) {
+fn parse_git_header(state: &mut GitState, rest: &str) {
     match rest.split_once(' ') {
         Some(("branch.oid", oid)) if oid != "(initial)" => state.head = Some(oid.to_owned()),
         Some(("branch.head", head)) if head != "(detached)" => {
@@ -201,17 +202,17 @@ fn header(state: &mut GitState, rest: &str) {
 }
 
 /// A path with its state in two letters: in the index, and in the work tree.
-fn changed(state: &mut GitState, rest: &str, path: &str) {
+fn add_git_change(state: &mut GitState, rest: &str, path: &str) {
     let mut letters = rest.chars();
     if letters.next().is_some_and(|letter| letter != '.') {
-        add(&mut state.staged, path);
+        add_git_path(&mut state.staged, path);
     }
     if letters.next().is_some_and(|letter| letter != '.') {
-        add(&mut state.modified, path);
+        add_git_path(&mut state.modified, path);
     }
 }
 
-fn add(paths: &mut Vec<String>, path: &str) {
+fn add_git_path(paths: &mut Vec<String>, path: &str) {
     if paths.len() < MOST {
         paths.push(path.to_owned());
     }
@@ -263,7 +264,7 @@ mod tests {
 
     #[test]
     fn what_another_git_was_told_is_not_passed_on() {
-        let command = super::git(Path::new("."));
+        let command = super::git_command(Path::new("."));
         let removed = |name: &str| command.get_envs().any(|(set, to)| set == name && to.is_none());
         for name in ["GIT_DIR", "GIT_COMMON_DIR", "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT"] {
             assert!(removed(name), "{name}");
@@ -336,7 +337,7 @@ mod tests {
     fn shell(script: &str) -> Result<Vec<u8>, String> {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
-        answer("sh", command, Duration::from_millis(300))
+        git_answer("sh", command, Duration::from_millis(300))
     }
 
     #[test]

@@ -32,20 +32,25 @@ impl Store {
     pub fn last_run(&self, view: &SessionView, at: Option<Seq>) -> Result<Option<LastRun>, Error> {
         let (core, _) = view.reader().lane(None, at)?;
         let Some(run) = core.run else { return Ok(None) };
-        let Some(event) = event_at(view, run.started)? else { return Ok(None) };
+        let Some(event) = event_of_last_run(view, run.started)? else { return Ok(None) };
         let Ok(Fact::RunStarted(start)) = event.fact() else { return Ok(None) };
-        let own = self.began(view, event.seq, &start)?;
-        let by = writer_at(view, event.seq)?;
+        let own = self.began_last_run(view, event.seq, &start)?;
+        let by = writer_of_last_run(view, event.seq)?;
         Ok(Some(LastRun { seq: event.seq, at: event.at, start, by, own }))
     }
 
     /// Returns true if the run at this event was started here, in this session or in one it shares
     /// its history with.
-    fn began(&self, view: &SessionView, seq: Seq, start: &RunStart) -> Result<bool, Error> {
+    fn began_last_run(
+        &self,
+        view: &SessionView,
+        seq: Seq,
+        start: &RunStart,
+    ) -> Result<bool, Error> {
         let mut next = Some(view.clone());
         for _ in 0..FORKS {
             let Some(view) = next else { break };
-            if self.began_run(view.id(), start)? {
+            if self.has_consent_to_run(view.id(), start)? {
                 return Ok(true);
             }
             let shares =
@@ -65,13 +70,13 @@ impl Store {
     }
 }
 
-fn event_at(view: &SessionView, seq: Seq) -> Result<Option<Event>, Error> {
+fn event_of_last_run(view: &SessionView, seq: Seq) -> Result<Option<Event>, Error> {
     let range = EventRange { first: seq, last: seq, ..EventRange::ALL };
     Ok(view.page(range)?.events.pop())
 }
 
 /// Who had the journal open for writing at an event.
-fn writer_at(view: &SessionView, seq: Seq) -> Result<Option<String>, Error> {
+fn writer_of_last_run(view: &SessionView, seq: Seq) -> Result<Option<String>, Error> {
     let range = EventRange { last: seq, ..EventRange::ALL }.backward();
     let events = view.page(range)?.events;
     let opened = events.iter().find(|event| event.kind == Kind::WRITER_OPENED);

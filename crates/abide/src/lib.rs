@@ -33,7 +33,7 @@
 //! Appending does not block: it returns a [`Ticket`] to wait on or, in async code, to await. The
 //! rest of the async interface is in [`aio`].
 
-mod accepted;
+mod acceptance;
 pub mod aio;
 mod answer;
 pub mod backend;
@@ -44,9 +44,9 @@ mod consent;
 pub mod context;
 mod context_cache;
 mod copy;
-mod elsewhere;
 mod error;
 mod events;
+mod files_note;
 mod follow;
 mod git;
 mod last_run;
@@ -135,7 +135,7 @@ pub mod liveness {
 
 /// Finding the store of a directory, and deciding whether to trust it.
 pub mod locate {
-    pub use crate::accepted::check_accepted;
+    pub use crate::acceptance::check_accepted;
     pub use crate::project::{ProjectIdentity, Projects};
     pub use abide_local::{
         SessionScope, StoreFinder, StoreLocation, StorePlace, StorePlaceError, TrustPolicy,
@@ -180,6 +180,6 @@ pub mod message {
 /// The processes of a run.
 pub mod process {
     pub use crate::processes::{
-        RUN_VARIABLE, descendants, end_processes, process_tree, processes_marked,
+        RUN_VARIABLE, descendant_processes, end_processes, process_tree, processes_marked,
     };
 }

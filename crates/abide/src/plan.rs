@@ -40,7 +40,7 @@ const UPKEEP: [Kind; 5] = [
 
 /// A plan and its file.
 #[derive(Debug, Clone)]
-pub struct PlanDocument {
+pub struct TaskListDocument {
     /// The absolute path of the file.
     pub path: String,
     /// The SHA-256 of its bytes.
@@ -51,7 +51,7 @@ pub struct PlanDocument {
 
 /// How a plan document relates to the sessions in a store.
 #[derive(Debug, Clone)]
-pub enum PlanMatch {
+pub enum TaskListMatch {
     /// The session of exactly this document.
     Same(SessionId),
     /// The document was edited since.
@@ -65,7 +65,7 @@ pub enum PlanMatch {
     New,
 }
 
-impl PlanDocument {
+impl TaskListDocument {
     /// Parses a plan from the bytes of a file. Without a form, the file name decides.
     pub fn of(
         path: impl Into<String>,
@@ -114,37 +114,38 @@ impl Store {
     /// document's session. Otherwise the document was edited since, perhaps back to an earlier
     /// text. If no session has the document's path, the document was moved, provided that a session
     /// in the same project has the same text and nothing is left at that session's path.
-    pub fn match_plan(&self, document: &PlanDocument) -> Result<PlanMatch, Error> {
+    pub fn match_plan(&self, document: &TaskListDocument) -> Result<TaskListMatch, Error> {
         let label = Some(PLAN_LABEL.to_owned());
         let mut entries = self.history(&HistoryQuery { label, ..HistoryQuery::default() })?.entries;
         // A session whose tasks were never recorded does not know what was done.
-        entries.retain(|entry| is_whole(&entry.overview.fields));
+        entries.retain(|entry| is_whole_plan(&entry.overview.fields));
         entries.sort_by_key(|entry| Reverse((entry.overview.updated, entry.id)));
-        let latest = match self.latest(&entries, &document.path)? {
+        let latest = match self.latest_with_plan(&entries, &document.path)? {
             Some(latest) => Some(latest),
-            None => match moved_from(&entries, document) {
-                Some(path) => self.latest(&entries, &path)?,
+            None => match plan_moved_from(&entries, document) {
+                Some(path) => self.latest_with_plan(&entries, &path)?,
                 None => None,
             },
         };
-        let Some(latest) = latest else { return Ok(PlanMatch::New) };
-        if source(latest).is_some_and(|source| source.sha256 == document.sha256) {
-            return Ok(PlanMatch::Same(latest.id));
+        let Some(latest) = latest else { return Ok(TaskListMatch::New) };
+        if planned_source(latest).is_some_and(|source| source.sha256 == document.sha256) {
+            return Ok(TaskListMatch::Same(latest.id));
         }
         let old = self.view(&SessionRef::Id(latest.id))?.plan()?;
         let delta = delta(&old, document.plan.clone());
-        Ok(PlanMatch::Edited { parent: latest.id, delta })
+        Ok(TaskListMatch::Edited { parent: latest.id, delta })
     }
 
     /// The session of a path that was worked in last; the newest if there are several. `entries`
     /// are sorted by their last events.
-    fn latest<'a>(
+    fn latest_with_plan<'a>(
         &self,
         entries: &'a [HistoryEntry],
         path: &str,
     ) -> Result<Option<&'a HistoryEntry>, Error> {
         let mut latest: Option<(Timestamp, &HistoryEntry)> = None;
-        let here = |entry: &&HistoryEntry| source(entry).is_some_and(|source| source.path == path);
+        let here =
+            |entry: &&HistoryEntry| planned_source(entry).is_some_and(|source| source.path == path);
         for entry in entries.iter().filter(here) {
             // No work was done after a session's last event, so the remaining ones cannot be later.
             if latest.is_some_and(|(worked, _)| worked > entry.overview.updated) {
@@ -175,18 +176,18 @@ impl Store {
     /// plan cannot be recorded; in both cases nothing is created.
     pub fn start_plan(
         &self,
-        document: &PlanDocument,
-        matched: PlanMatch,
+        document: &TaskListDocument,
+        matched: TaskListMatch,
         session: NewSession,
     ) -> Result<SessionId, Error> {
         match matched {
-            PlanMatch::Same(id) => {
+            TaskListMatch::Same(id) => {
                 self.record_plan(id, document, None)?;
-                self.follow_document(id, document)?;
+                self.follow_plan_document(id, document)?;
                 Ok(id)
             }
-            PlanMatch::New => self.begin_plan(document, session, None, document.plan.clone()),
-            PlanMatch::Edited { parent, .. } => {
+            TaskListMatch::New => self.begin_plan(document, session, None, document.plan.clone()),
+            TaskListMatch::Edited { parent, .. } => {
                 // Anyone else who starts it waits here and then finds what this call created.
                 let held = self.open_session(&SessionRef::Id(parent))?;
                 let plan = delta(&held.plan()?, document.plan.clone()).plan;
@@ -199,13 +200,13 @@ impl Store {
 
     fn begin_plan(
         &self,
-        document: &PlanDocument,
+        document: &TaskListDocument,
         session: NewSession,
         parent: Option<SessionParent>,
         plan: TaskList,
     ) -> Result<SessionId, Error> {
         let limits = EventLimits::default();
-        for event in missing(&plan, &SessionState::default())? {
+        for event in missing_plan_events(&plan, &SessionState::default())? {
             event.check(&limits)?;
         }
         let id = self.make(document.session(session, parent))?;
@@ -215,7 +216,11 @@ impl Store {
 
     /// Records the new path of a session's document after it was moved, so that it is found there
     /// after the next edit. If somebody holds the session, this is left for the next time.
-    fn follow_document(&self, id: SessionId, document: &PlanDocument) -> Result<(), Error> {
+    fn follow_plan_document(
+        &self,
+        id: SessionId,
+        document: &TaskListDocument,
+    ) -> Result<(), Error> {
         let fields = self.view(&SessionRef::Id(id))?.state()?.core.fields;
         if fields.source.is_none_or(|source| source == document.source()) {
             return Ok(());
@@ -235,24 +240,26 @@ impl Store {
     fn record_plan(
         &self,
         id: SessionId,
-        document: &PlanDocument,
+        document: &TaskListDocument,
         plan: Option<TaskList>,
     ) -> Result<(), Error> {
         let view = self.view(&SessionRef::Id(id))?;
-        if is_whole(&view.state()?.core.fields) {
+        if is_whole_plan(&view.state()?.core.fields) {
             return Ok(());
         }
         let session = match self.open_session(&SessionRef::Id(id)) {
             Ok(session) => session,
             // Another caller that started it at the same time holds it, and may have finished.
-            Err(Error::Store(StoreError::Held { .. })) if is_whole(&view.state()?.core.fields) => {
+            Err(Error::Store(StoreError::Held { .. }))
+                if is_whole_plan(&view.state()?.core.fields) =>
+            {
                 return Ok(());
             }
             Err(error) => return Err(error),
         };
         let state = session.state()?;
-        if !is_whole(&state.core.fields) {
-            let plan = match (plan, delta_parent(&state.core.fields)) {
+        if !is_whole_plan(&state.core.fields) {
+            let plan = match (plan, plan_delta_parent(&state.core.fields)) {
                 (Some(plan), _) => plan,
                 (None, Some(parent)) => {
                     let old = self.view(&SessionRef::Id(parent))?.plan()?;
@@ -260,45 +267,45 @@ impl Store {
                 }
                 (None, None) => document.plan.clone(),
             };
-            session.append_all(missing(&plan, &state)?)?.wait()?;
+            session.append_all(missing_plan_events(&plan, &state)?)?.wait()?;
         }
         session.close()
     }
 }
 
-fn source(entry: &HistoryEntry) -> Option<&SourceDocument> {
+fn planned_source(entry: &HistoryEntry) -> Option<&SourceDocument> {
     entry.overview.fields.source.as_ref()
 }
 
 /// The path of a document before it was moved: that of the newest session with its text in the same
 /// project, if nothing is left at that path. A copy is a different document.
-fn moved_from(entries: &[HistoryEntry], document: &PlanDocument) -> Option<String> {
-    let project = project_of(&document.path);
+fn plan_moved_from(entries: &[HistoryEntry], document: &TaskListDocument) -> Option<String> {
+    let project = project_of_plan(&document.path);
     let same = |source: &&SourceDocument| {
         source.sha256 == document.sha256
             && !Path::new(&source.path).try_exists().unwrap_or(true)
-            && project_of(&source.path) == project
+            && project_of_plan(&source.path) == project
     };
-    entries.iter().filter_map(source).find(same).map(|source| source.path.clone())
+    entries.iter().filter_map(planned_source).find(same).map(|source| source.path.clone())
 }
 
 /// The project that contains, or contained, a file.
-fn project_of(path: &str) -> Option<PathBuf> {
+fn project_of_plan(path: &str) -> Option<PathBuf> {
     let there = Path::new(path).ancestors().skip(1).find(|dir| dir.is_dir())?;
     Some(find_project(there, &TrustPolicy::of_process()))
 }
 
-fn is_whole(fields: &SessionFields) -> bool {
+fn is_whole_plan(fields: &SessionFields) -> bool {
     fields.labels.contains_key(PLAN_TASKS_LABEL)
 }
 
-fn delta_parent(fields: &SessionFields) -> Option<SessionId> {
+fn plan_delta_parent(fields: &SessionFields) -> Option<SessionId> {
     let parent = fields.parent.as_ref().filter(|parent| parent.reason == ParentReason::Delta);
     parent.map(|parent| parent.session)
 }
 
 /// The events of a plan that a session lacks: all of them, or the rest of an interrupted batch.
-fn missing(plan: &TaskList, state: &SessionState) -> Result<Vec<NewEvent>, Error> {
+fn missing_plan_events(plan: &TaskList, state: &SessionState) -> Result<Vec<NewEvent>, Error> {
     let mut events = Vec::with_capacity(plan.tasks.len() + 2);
     let known = |id: &str| state.tasks.get(id).filter(|task| task.known);
     if !plan.tasks.iter().any(|task| known(task.id.as_str()).is_some()) {
@@ -323,11 +330,11 @@ impl SessionTasks {
     /// root, are updated unless they are done; the others are added. Nothing is removed. Returns
     /// the changes; [`SessionTasks::flush`] records them.
     pub fn import(&mut self, plan: TaskList) -> Result<TaskListDelta, Error> {
-        let delta = delta_into(&self.session().plan()?, self.tree(), plan);
+        let delta = plan_delta_into(&self.session().plan()?, self.tree(), plan);
         if self.tree().is_empty() {
             self.also(delta.plan.recorded()?);
         }
-        let (created, changes) = wishes(&delta, self.tree());
+        let (created, changes) = plan_wishes(&delta, self.tree());
         for task in created {
             self.create(task)?;
         }
@@ -356,7 +363,7 @@ impl SessionTasks {
 
 /// The changes that merging a plan makes to a session: tasks that are done stay as they are, and
 /// nothing is removed.
-fn delta_into(old: &TaskList, tree: &TaskTree, plan: TaskList) -> TaskListDelta {
+fn plan_delta_into(old: &TaskList, tree: &TaskTree, plan: TaskList) -> TaskListDelta {
     let mut delta = delta(old, plan);
     let is_done = |id: &TaskId| tree.get(id.as_str()).is_some_and(|task| task.status.is_done());
     let (same, changed) = delta.changed.drain(..).partition::<Vec<_>, _>(is_done);
@@ -367,7 +374,7 @@ fn delta_into(old: &TaskList, tree: &TaskTree, plan: TaskList) -> TaskListDelta 
 }
 
 /// The new tasks, then the changes to existing tasks.
-fn wishes(delta: &TaskListDelta, tree: &TaskTree) -> (Vec<TaskCreated>, Vec<TaskChange>) {
+fn plan_wishes(delta: &TaskListDelta, tree: &TaskTree) -> (Vec<TaskCreated>, Vec<TaskChange>) {
     let added: HashSet<&TaskId> = delta.added.iter().collect();
     let changed: HashSet<&TaskId> = delta.changed.iter().collect();
     let (mut created, mut changes) = (Vec::new(), Vec::new());
@@ -407,8 +414,8 @@ impl SessionView {
     /// and works while somebody holds the session.
     pub fn import_delta(&self, plan: TaskList) -> Result<TaskListDelta, Error> {
         let mut tree = self.tasks()?;
-        let delta = delta_into(&self.plan()?, &tree, plan);
-        let (created, changes) = wishes(&delta, &tree);
+        let delta = plan_delta_into(&self.plan()?, &tree, plan);
+        let (created, changes) = plan_wishes(&delta, &tree);
         for task in created {
             tree.insert(&task)?;
         }

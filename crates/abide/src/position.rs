@@ -93,7 +93,7 @@ impl SessionView {
             let known = "a position is an event (@41), a turn (turn:3), `decision` or a checkpoint (number, label or id)";
             return Err(unknown(format!("position {text:?}"), known.to_owned()));
         };
-        if let Some(found) = self.live(&wanted, &state)? {
+        if let Some(found) = self.live_position(&wanted, &state)? {
             return Ok(found);
         }
         let everything = PositionIndex::read(self)?;
@@ -117,13 +117,13 @@ impl SessionView {
     }
 
     /// Searches the state, which holds everything that is live.
-    fn live(
+    fn live_position(
         &self,
         wanted: &PositionQuery,
         state: &SessionState,
     ) -> Result<Option<ResolvedPosition>, Error> {
         match wanted {
-            PositionQuery::Event(seq) => self.event_at(*seq, state),
+            PositionQuery::Event(seq) => self.position_at_event(*seq, state),
             PositionQuery::Turn(number) => match state.turns.get(&number.to_string()) {
                 Some(turn) => {
                     let reach = match turn.last {
@@ -143,18 +143,23 @@ impl SessionView {
                 let checkpoints = state.checkpoints.iter().filter_map(|(number, state)| {
                     number.parse().ok().map(|number| (number, state))
                 });
-                let found = pick(checkpoints, name).map(|(number, state)| ResolvedPosition {
-                    seq: state.seq,
-                    checkpoint: Some((number, state.clone())),
-                    live: true,
-                });
+                let found =
+                    pick_position(checkpoints, name).map(|(number, state)| ResolvedPosition {
+                        seq: state.seq,
+                        checkpoint: Some((number, state.clone())),
+                        live: true,
+                    });
                 Ok(found)
             }
         }
     }
 
     /// The position right after an event, if the event can be read.
-    fn event_at(&self, seq: Seq, state: &SessionState) -> Result<Option<ResolvedPosition>, Error> {
+    fn position_at_event(
+        &self,
+        seq: Seq,
+        state: &SessionState,
+    ) -> Result<Option<ResolvedPosition>, Error> {
         if seq == Seq::ZERO || seq > state.core.seq {
             return Ok(None);
         }
@@ -179,7 +184,7 @@ impl SessionView {
         for event in self.events(EventRange::from(first)) {
             let event = event?;
             let of_turn = lane.get_or_insert_with(|| event.lane.clone());
-            if event.seq > first && ends_attempt(&event, of_turn.as_ref()) {
+            if event.seq > first && position_ends_attempt(&event, of_turn.as_ref()) {
                 break;
             }
             if event.lane == *of_turn && lineage.contains(event.seq) {
@@ -191,13 +196,13 @@ impl SessionView {
 }
 
 /// Returns true if this event ends an open turn of the lane.
-fn ends_attempt(event: &Event, lane: Option<&LaneId>) -> bool {
+fn position_ends_attempt(event: &Event, lane: Option<&LaneId>) -> bool {
     event.kind == Kind::SESSION_REWOUND
         || (event.kind == Kind::TURN_STARTED && event.lane.as_ref() == lane)
 }
 
 /// The checkpoint with this name: by number, else by id, else the newest with this label.
-fn pick<'a>(
+fn pick_position<'a>(
     checkpoints: impl Iterator<Item = (u64, &'a CheckpointState)>,
     name: &str,
 ) -> Option<(u64, &'a CheckpointState)> {
@@ -254,7 +259,7 @@ impl PositionIndex {
     fn take(&mut self, event: &Event) {
         self.last = event.seq;
         for turn in self.turns.iter_mut().filter(|turn| !turn.over) {
-            turn.over = ends_attempt(event, turn.lane.as_ref());
+            turn.over = position_ends_attempt(event, turn.lane.as_ref());
             if !turn.over && event.lane == turn.lane {
                 turn.reach = event.seq;
             }
@@ -306,7 +311,8 @@ impl PositionIndex {
 
     /// The event of the checkpoint with this name, and the checkpoint with its number.
     fn named(&self, name: &str) -> Option<(Seq, Option<(u64, CheckpointState)>)> {
-        let found = pick(self.checkpoints.iter().map(|(number, state)| (*number, state)), name);
+        let found =
+            pick_position(self.checkpoints.iter().map(|(number, state)| (*number, state)), name);
         found.map(|(number, state)| (state.seq, Some((number, state.clone()))))
     }
 
@@ -322,7 +328,7 @@ impl PositionIndex {
                 let mut known: Vec<u64> = self.turns.iter().map(|turn| turn.number).collect();
                 known.sort_unstable_by_key(|number| number.abs_diff(*turn));
                 let known = known.into_iter().take(NAMED).map(|number| format!("turn:{number}"));
-                listed("turns", known.collect())
+                list_known_positions("turns", known.collect())
             }
             PositionQuery::Decision => "no arbiter has decided anything in it".to_owned(),
             PositionQuery::Checkpoint(name) => {
@@ -330,19 +336,19 @@ impl PositionIndex {
                 let mut known: Vec<&(u64, CheckpointState)> = self.checkpoints.iter().collect();
                 known.sort_by_key(|(known, state)| match number {
                     Some(number) => known.abs_diff(number),
-                    None => unlike(state.label.as_deref().unwrap_or_default(), name),
+                    None => position_unlikeness(state.label.as_deref().unwrap_or_default(), name),
                 });
                 let known = known.into_iter().take(NAMED).map(|(number, state)| {
                     let label = state.label.as_deref();
                     label.map_or_else(|| number.to_string(), |label| format!("{number} ({label})"))
                 });
-                listed("checkpoints", known.collect())
+                list_known_positions("checkpoints", known.collect())
             }
         }
     }
 }
 
-fn listed(what: &str, known: Vec<String>) -> String {
+fn list_known_positions(what: &str, known: Vec<String>) -> String {
     if known.is_empty() {
         format!("it has no {what}")
     } else {
@@ -351,7 +357,7 @@ fn listed(what: &str, known: Vec<String>) -> String {
 }
 
 /// How different two names are: the shorter their common prefix, the greater the result.
-fn unlike(one: &str, other: &str) -> u64 {
+fn position_unlikeness(one: &str, other: &str) -> u64 {
     let same = one
         .chars()
         .zip(other.chars())
@@ -458,7 +464,7 @@ mod tests {
         let one = CheckpointState::new(&event, one);
         let two = CheckpointState { label: None, ..one.clone() };
         let both = || [(1, &one), (2, &two)].into_iter();
-        assert_eq!(pick(both(), "2").map(|(number, _)| number), Some(2));
-        assert_eq!(pick(both().take(1), "2").map(|(number, _)| number), Some(1));
+        assert_eq!(pick_position(both(), "2").map(|(number, _)| number), Some(2));
+        assert_eq!(pick_position(both().take(1), "2").map(|(number, _)| number), Some(1));
     }
 }

@@ -31,8 +31,9 @@ struct Process {
 
 impl Process {
     fn read(process: u32) -> Option<Self> {
-        let line = read(Path::new(&format!("/proc/{process}/stat")), LINE, LINE as u64)?;
-        parse(&String::from_utf8_lossy(&line))
+        let line =
+            read_process_file(Path::new(&format!("/proc/{process}/stat")), LINE, LINE as u64)?;
+        parse_process_stat(&String::from_utf8_lossy(&line))
     }
 
     /// A zombie counts as gone.
@@ -46,27 +47,27 @@ const LINE: usize = 4096;
 
 /// Reads at most `most` bytes of a file in `/proc`. Such a file does not report its length, so
 /// `usual` bytes are read at once rather than a few at a time.
-fn read(path: &Path, usual: usize, most: u64) -> Option<Vec<u8>> {
+fn read_process_file(path: &Path, usual: usize, most: u64) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(usual);
     File::open(path).ok()?.take(most).read_to_end(&mut bytes).ok()?;
     Some(bytes)
 }
 
 /// All processes; `None` if the system does not list them.
-fn all() -> Option<HashMap<u32, Process>> {
+fn all_processes() -> Option<HashMap<u32, Process>> {
     let entries = fs::read_dir("/proc").ok()?.flatten();
     let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     Some(numbers.filter_map(|id| Some((id, Process::read(id)?))).collect())
 }
 
 /// Returns true if `root` is the process `id` or one of its ancestors.
-fn is_above(all: &HashMap<u32, Process>, root: u32, id: u32) -> bool {
+fn is_process_above(all: &HashMap<u32, Process>, root: u32, id: u32) -> bool {
     let up = std::iter::successors(Some(id), |id| all.get(id).map(|process| process.parent));
     up.take(ANCESTORS).any(|id| id == root)
 }
 
 /// This process and its ancestors.
-fn own_line() -> HashSet<u32> {
+fn own_process_line() -> HashSet<u32> {
     let parent = |id: &u32| Process::read(*id).map(|process| process.parent);
     std::iter::successors(Some(std::process::id()), parent).take(ANCESTORS).collect()
 }
@@ -76,33 +77,34 @@ fn own_line() -> HashSet<u32> {
 #[must_use]
 pub fn process_tree(root: u32) -> Option<ResourceSample> {
     if Path::new("/proc/thread-self/children").exists() {
-        return tree_by_children(root);
+        return process_tree_by_children(root);
     }
-    let all = all()?;
-    all.contains_key(&root).then(|| sum(&all, root))
+    let all = all_processes()?;
+    all.contains_key(&root).then(|| sum_process_resources(&all, root))
 }
 
 /// Walks down from the root, reading only its own descendants. May miss a process that starts or
 /// ends meanwhile, which is good enough for a sample.
-fn tree_by_children(root: u32) -> Option<ResourceSample> {
+fn process_tree_by_children(root: u32) -> Option<ResourceSample> {
     let mut total = ResourceTotal::new();
     total.add(&Process::read(root)?);
-    let (mut seen, mut next) = (HashSet::from([root]), children(root));
+    let (mut seen, mut next) = (HashSet::from([root]), process_children(root));
     while let Some(id) = next.pop() {
         if seen.insert(id)
             && let Some(process) = Process::read(id)
         {
             total.add(&process);
-            next.extend(children(id));
+            next.extend(process_children(id));
         }
     }
     Some(total.sum)
 }
 
 /// The children of all threads of a process.
-fn children(process: u32) -> Vec<u32> {
+fn process_children(process: u32) -> Vec<u32> {
     let threads = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
-    let lists = threads.filter_map(|thread| read(&thread.path().join("children"), LINE, 1 << 20));
+    let lists = threads
+        .filter_map(|thread| read_process_file(&thread.path().join("children"), LINE, 1 << 20));
     let ids = |list: Vec<u8>| -> Vec<u32> {
         let list = String::from_utf8_lossy(&list);
         list.split_ascii_whitespace().filter_map(|id| id.parse().ok()).collect()
@@ -113,20 +115,22 @@ fn children(process: u32) -> Vec<u32> {
 /// The running descendants of the process `root`, without itself. A process whose parent has ended
 /// gets another parent and is not found; [`processes_marked`] finds those.
 #[must_use]
-pub fn descendants(root: u32) -> Vec<u32> {
-    let Some(all) = all() else { return Vec::new() };
+pub fn descendant_processes(root: u32) -> Vec<u32> {
+    let Some(all) = all_processes() else { return Vec::new() };
     let mut found: Vec<u32> = all
         .iter()
-        .filter(|(id, process)| **id != root && !process.is_gone() && is_above(&all, root, **id))
+        .filter(|(id, process)| {
+            **id != root && !process.is_gone() && is_process_above(&all, root, **id)
+        })
         .map(|(id, _)| *id)
         .collect();
     found.sort_unstable();
     found
 }
 
-fn sum(all: &HashMap<u32, Process>, root: u32) -> ResourceSample {
+fn sum_process_resources(all: &HashMap<u32, Process>, root: u32) -> ResourceSample {
     let mut total = ResourceTotal::new();
-    let below = all.iter().filter(|(id, _)| is_above(all, root, **id));
+    let below = all.iter().filter(|(id, _)| is_process_above(all, root, **id));
     below.for_each(|(_, process)| total.add(process));
     total.sum
 }
@@ -154,7 +158,7 @@ impl ResourceTotal {
 
 /// Parses a line of `/proc/PID/stat`. The program's name is in parentheses and can contain
 /// anything.
-fn parse(stat: &str) -> Option<Process> {
+fn parse_process_stat(stat: &str) -> Option<Process> {
     let (_, rest) = stat.rsplit_once(") ")?;
     let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
     let number = |at: usize| fields.get(at).and_then(|field| field.parse::<u64>().ok());
@@ -195,19 +199,19 @@ mod tests {
             .unwrap();
         child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
         let counted = |sample: Option<ResourceSample>| sample.unwrap().processes;
-        assert_eq!(counted(all().map(|all| sum(&all, child.id()))), 4);
-        assert_eq!(counted(tree_by_children(child.id())), 4);
-        let mut below = descendants(child.id());
+        assert_eq!(counted(all_processes().map(|all| sum_process_resources(&all, child.id()))), 4);
+        assert_eq!(counted(process_tree_by_children(child.id())), 4);
+        let mut below = descendant_processes(child.id());
         below.push(child.id());
         assert!(end_processes(&below, std::time::Duration::from_secs(30)) > 0);
         child.wait().unwrap();
-        assert_eq!(tree_by_children(child.id()).map(|_| ()), None);
+        assert_eq!(process_tree_by_children(child.id()).map(|_| ()), None);
     }
 
     #[test]
     fn a_name_with_brackets_and_blanks_does_not_mislead() {
         let stat = "7 (a) b) (c) S 3 7 7 0 -1 4194560 1 0 0 0 11 22 0 0 20 0 1 0 99 1000 55 0";
-        let process = parse(stat).unwrap();
+        let process = parse_process_stat(stat).unwrap();
         assert_eq!((process.parent, process.cpu_ticks, process.rss_pages), (3, 33, 55));
         assert_eq!((process.state, process.started), ('S', 99));
     }
@@ -226,14 +230,14 @@ mod tests {
         )
         .unwrap();
         let grandchild: u32 = line.trim().parse().unwrap();
-        assert_eq!(descendants(child.id()), [grandchild]);
-        let own = descendants(std::process::id());
+        assert_eq!(descendant_processes(child.id()), [grandchild]);
+        let own = descendant_processes(std::process::id());
         assert!(own.contains(&child.id()) && own.contains(&grandchild), "{own:?}");
         assert!(!own.contains(&std::process::id()));
         assert_eq!(end_processes(&[child.id(), grandchild], std::time::Duration::from_secs(30)), 2);
         // Not fetched yet, and gone all the same.
-        assert!(!descendants(std::process::id()).contains(&child.id()));
+        assert!(!descendant_processes(std::process::id()).contains(&child.id()));
         child.wait().unwrap();
-        assert_eq!(descendants(child.id()), [0_u32; 0]);
+        assert_eq!(descendant_processes(child.id()), [0_u32; 0]);
     }
 }

@@ -127,7 +127,7 @@ impl Projects {
             self.keep_used(&project, entry.as_ref(), &said);
         }
         let in_repository = said.failed.is_some() || said.repository.is_some();
-        Ok(identity.or_else(|| in_repository.then(|| by_place(&project))))
+        Ok(identity.or_else(|| in_repository.then(|| project_by_place(&project))))
     }
 
     /// The project of a directory for recording: creates an identity if there is none.
@@ -146,7 +146,7 @@ impl Projects {
         let failed = |reason| Error::Project { dir: project.clone(), reason };
         let nowhere = || failed("there is no directory to store its id in: set HOME".to_owned());
         let kept = self.kept.first().ok_or_else(nowhere)?;
-        let entry = by_path::make(kept, &project, entry.as_ref());
+        let entry = by_path::make_path_identity(kept, &project, entry.as_ref());
         let entry = entry
             .map_err(|(path, error)| failed(format!("cannot write {}: {error}", path.display())))?;
         let made = self.known(dir, &project, Some(&entry))?.identity;
@@ -163,8 +163,9 @@ impl Projects {
             return;
         }
         if let Some(kept) = self.kept.first().filter(|_| !ids.is_empty()) {
-            let _ =
-                by_path::update(kept, project, entry, |entry| entry.mark_used(repository, &ids));
+            let _ = by_path::update_path_identity(kept, project, entry, |entry| {
+                entry.mark_used(repository, &ids)
+            });
         }
     }
 
@@ -181,7 +182,8 @@ impl Projects {
         let project = find_project(new, &trust);
         // If it is gone, it is looked up by its former path.
         let there = old.is_dir();
-        let from = if there { find_project(old, &trust) } else { by_path::absolute(old) };
+        let from =
+            if there { find_project(old, &trust) } else { by_path::absolute_project_path(old) };
         let before = self.entry(&from)?;
         let mut ids = Vec::new();
         if there {
@@ -208,7 +210,7 @@ impl Projects {
         };
         let kept =
             self.kept.first().ok_or_else(|| failed("there is no directory to store that in"))?;
-        let told = by_path::update(kept, &project, entry.as_ref(), |entry| {
+        let told = by_path::update_path_identity(kept, &project, entry.as_ref(), |entry| {
             if entry.stored.is_none() {
                 // The id moves along, so that later recordings have the same one.
                 entry.stored = before.as_ref().and_then(|before| before.stored.clone());
@@ -221,7 +223,8 @@ impl Projects {
         let entry = told.map_err(unwritten)?;
         if !there {
             // Whatever appears there later is a different project.
-            let forgotten = self.kept.iter().try_for_each(|kept| by_path::remove(kept, &from));
+            let forgotten =
+                self.kept.iter().try_for_each(|kept| by_path::remove_path_identity(kept, &from));
             forgotten.map_err(unwritten)?;
         }
         let made = self.known(new, &project, Some(&entry))?.identity;
@@ -234,7 +237,7 @@ impl Projects {
         project: &Path,
         entry: Option<&PathIdentity>,
     ) -> Result<KnownProject, Error> {
-        let said = marks::of(dir, &TrustPolicy::of_process(), &self.marks());
+        let said = marks::repository_marks(dir, &TrustPolicy::of_process(), &self.marks());
         let used = entry.map_or(&[][..], |entry| entry.used(said.repository.as_deref()));
         let mut ids = said.marks.ids();
         if said.failed.is_some() {
@@ -248,7 +251,7 @@ impl Projects {
         }
         // This file comes from whoever wrote the project: an error in it must not hide what is
         // known without it.
-        let stored = match stored(project) {
+        let stored = match stored_project_id(project) {
             Err(_) if !ids.is_empty() => None,
             stored => stored?,
         };
@@ -256,7 +259,7 @@ impl Projects {
         ids.extend(stored.map(|stored| stored_id(&stored)));
         let mut ids = ids.into_iter();
         let identity = ids.next().map(|id| {
-            let name = said.marks.name.clone().unwrap_or_else(|| name_of(project));
+            let name = said.marks.name.clone().unwrap_or_else(|| project_name_of(project));
             let mut known = ProjectIdentity { id, name, also: Vec::new() };
             let told = entry.map_or(&[][..], |entry| &entry.also);
             for id in ids.chain([&said.before[..], used, told].concat()) {
@@ -271,8 +274,10 @@ impl Projects {
 
     /// What is kept for a project by its path.
     fn entry(&self, project: &Path) -> Result<Option<PathIdentity>, Error> {
-        let mut found =
-            self.kept.iter().filter_map(|kept| by_path::read(kept, project).transpose());
+        let mut found = self
+            .kept
+            .iter()
+            .filter_map(|kept| by_path::read_path_identity(kept, project).transpose());
         found.next().transpose().map_err(|(path, reason)| Error::Project {
             dir: project.to_owned(),
             reason: format!("cannot read {}: {reason}", path.display()),
@@ -291,12 +296,12 @@ struct KnownProject {
 }
 
 /// An identity that nothing was recorded with, derived from the path alone.
-fn by_place(project: &Path) -> ProjectIdentity {
-    let id = id_of(&[("place", &project.to_string_lossy())]);
-    ProjectIdentity { id, name: name_of(project), also: Vec::new() }
+fn project_by_place(project: &Path) -> ProjectIdentity {
+    let id = project_id_of(&[("place", &project.to_string_lossy())]);
+    ProjectIdentity { id, name: project_name_of(project), also: Vec::new() }
 }
 
-fn id_of(marks: &[(&str, &str)]) -> String {
+fn project_id_of(marks: &[(&str, &str)]) -> String {
     let mut text = format!("{VERSION}\n");
     for (name, mark) in marks {
         text.push_str(&format!("{name} {mark}\n"));
@@ -305,17 +310,17 @@ fn id_of(marks: &[(&str, &str)]) -> String {
 }
 
 fn stored_id(stored: &str) -> String {
-    id_of(&[("stored", stored)])
+    project_id_of(&[("stored", stored)])
 }
 
-fn name_of(project: &Path) -> String {
+fn project_name_of(project: &Path) -> String {
     let name = project.file_name().map(|name| name.to_string_lossy().into_owned());
     name.unwrap_or_else(|| project.display().to_string())
 }
 
 /// Where earlier versions stored an id: in the store's directory if that can be trusted, next to
 /// it, or next to the file that points to a store.
-fn files_in(project: &Path) -> (Option<PathBuf>, PathBuf) {
+fn project_id_files(project: &Path) -> (Option<PathBuf>, PathBuf) {
     let store = project.join(".abide");
     // Links are not followed: they could lead anywhere.
     let there = fs::symlink_metadata(&store).is_ok_and(|found| found.is_dir());
@@ -323,13 +328,14 @@ fn files_in(project: &Path) -> (Option<PathBuf>, PathBuf) {
     (own.then(|| store.join("project")), project.join(".abide-project"))
 }
 
-fn stored(project: &Path) -> Result<Option<String>, Error> {
-    let (inside, beside) = files_in(project);
-    let mut found = inside.into_iter().chain([beside]).map(|path| stored_at(project, path));
+fn stored_project_id(project: &Path) -> Result<Option<String>, Error> {
+    let (inside, beside) = project_id_files(project);
+    let mut found =
+        inside.into_iter().chain([beside]).map(|path| stored_project_id_at(project, path));
     found.find_map(Result::transpose).transpose()
 }
 
-fn stored_at(project: &Path, path: PathBuf) -> Result<Option<String>, Error> {
+fn stored_project_id_at(project: &Path, path: PathBuf) -> Result<Option<String>, Error> {
     let failed = |reason| Error::Project { dir: project.to_owned(), reason };
     let text = match read_small_file(&path, FILE_BYTES) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),

@@ -19,7 +19,7 @@ use abide_workspace::{
 };
 
 use crate::checkpoint::{CapturedCheckpoint, read_snapshot};
-use crate::consent::NotedRewind;
+use crate::consent::RewindConsent;
 use crate::workspace_lock::WorkspaceLock;
 use crate::{
     CheckpointRequest, Error, Session, SessionView,
@@ -155,7 +155,7 @@ impl Session {
         let end = self.core()?.seq;
         let talk =
             if request.conversation { ConversationEffect::Back } else { ConversationEffect::Stays };
-        self.refuse_held_conversation(talk)?;
+        self.refuse_held_rewind(talk)?;
         let rewind = Rewind {
             to: if request.conversation { to.seq } else { end },
             files: request.files,
@@ -163,9 +163,9 @@ impl Session {
             ..Rewind::default()
         };
         if !request.files {
-            return self.plan_talk(rewind, talk);
+            return self.plan_conversation_rewind(rewind, talk);
         }
-        self.plan_to(self.view().files_at(to)?, rewind, talk, watch)
+        self.plan_checkpoint_rewind(self.view().files_at(to)?, rewind, talk, watch)
     }
 
     /// Plans to restore the files of a checkpoint: one of this session, or of the session that it was
@@ -176,22 +176,22 @@ impl Session {
         watch: &RewindWatch,
     ) -> Result<RewindPlan, Error> {
         let rewind = Rewind { to: self.core()?.seq, files: true, ..Rewind::default() };
-        self.plan_to(checkpoint, rewind, ConversationEffect::Stays, watch)
+        self.plan_checkpoint_rewind(checkpoint, rewind, ConversationEffect::Stays, watch)
     }
 
     /// A plan that restores the files of a checkpoint.
-    fn plan_to(
+    fn plan_checkpoint_rewind(
         &self,
         checkpoint: CheckpointEntry,
         mut rewind: Rewind,
         talk: ConversationEffect,
         watch: &RewindWatch,
     ) -> Result<RewindPlan, Error> {
-        self.refuse_other_workspace(&checkpoint)?;
+        self.refuse_foreign_rewind(&checkpoint)?;
         rewind.snapshot = checkpoint.checkpoint.snapshot;
         let then = checkpoint.checkpoint.git.clone();
-        let mut plan = self.plan_back(rewind, talk, watch)?;
-        plan.head = moved_head(then, plan.present.as_ref().map(|(present, _)| present));
+        let mut plan = self.plan_snapshot_rewind(rewind, talk, watch)?;
+        plan.head = moved_head_of_rewind(then, plan.present.as_ref().map(|(present, _)| present));
         plan.checkpoint = Some(checkpoint);
         Ok(plan)
     }
@@ -202,7 +202,7 @@ impl Session {
         let seq = core.last_rewind.ok_or(Error::NothingToUndo)?;
         let undone = self.rewind_at(seq)?;
         let talk = ConversationEffect::of(&undone, seq);
-        self.refuse_held_conversation(talk)?;
+        self.refuse_held_rewind(talk)?;
         let rewind = Rewind {
             to: if talk == ConversationEffect::Back { seq.back(1) } else { core.seq },
             files: undone.files,
@@ -212,14 +212,14 @@ impl Session {
             ..Rewind::default()
         };
         if rewind.files {
-            self.plan_back(rewind, talk, watch)
+            self.plan_snapshot_rewind(rewind, talk, watch)
         } else {
-            self.plan_talk(rewind, talk)
+            self.plan_conversation_rewind(rewind, talk)
         }
     }
 
     /// The process that holds the session has the conversation in memory and would go on with it.
-    fn refuse_held_conversation(&self, talk: ConversationEffect) -> Result<(), Error> {
+    fn refuse_held_rewind(&self, talk: ConversationEffect) -> Result<(), Error> {
         match talk {
             ConversationEffect::Back if self.is_relayed() => {
                 Err(Error::HeldConversation { session: self.id() })
@@ -229,8 +229,12 @@ impl Session {
     }
 
     /// A plan that leaves the files alone.
-    fn plan_talk(&self, rewind: Rewind, talk: ConversationEffect) -> Result<RewindPlan, Error> {
-        let (left, talk) = self.left_by(rewind.to, talk)?;
+    fn plan_conversation_rewind(
+        &self,
+        rewind: Rewind,
+        talk: ConversationEffect,
+    ) -> Result<RewindPlan, Error> {
+        let (left, talk) = self.left_by_rewind(rewind.to, talk)?;
         let files = RestorePlan::default();
         let last_rewind = self.core()?.last_rewind;
         Ok(RewindPlan {
@@ -246,7 +250,7 @@ impl Session {
     }
 
     /// A plan that restores the files of `rewind.snapshot`.
-    fn plan_back(
+    fn plan_snapshot_rewind(
         &self,
         mut rewind: Rewind,
         talk: ConversationEffect,
@@ -259,28 +263,31 @@ impl Session {
             watch: watch.snapshot.clone(),
             ..CheckpointRequest::default()
         };
-        let present = self.store().capture(self.id(), &core.fields, &request)?;
+        let present = self.store().capture_for_checkpoint(self.id(), &core.fields, &request)?;
         let objects = &*present.objects;
         let target = read_snapshot(objects, target)?;
         let (tree, root) = match (&present.taken, &present.root) {
             (Some(taken), Some(root)) if root.is_absolute() => (taken, root.clone()),
             (_, root) => return Err(Error::NoWorkspace { root: root.clone() }),
         };
-        let files = self.plan_files(&root, objects, (&tree.snapshot, &target), &rewind.paths)?;
+        let files =
+            self.plan_file_rewind(&root, objects, (&tree.snapshot, &target), &rewind.paths)?;
         if !rewind.paths.is_empty() {
             // Paths that are removed to make room for others are included, so that an undo restores
             // them too.
             let ways: Vec<String> = files
                 .steps
                 .iter()
-                .filter(|step| !rewind.paths.iter().any(|path| is_below(&step.path, path)))
+                .filter(|step| {
+                    !rewind.paths.iter().any(|path| is_below_rewound_path(&step.path, path))
+                })
                 .map(|step| String::from_utf8_lossy(&step.path).into_owned())
                 .collect();
             rewind.paths.extend(ways);
         }
         rewind.safety = Some(tree.hash);
         rewind.workspace = Some(root.to_string_lossy().into_owned());
-        let (left, talk) = self.left_by(rewind.to, talk)?;
+        let (left, talk) = self.left_by_rewind(rewind.to, talk)?;
         let present = Some((present, root));
         Ok(RewindPlan {
             rewind,
@@ -310,17 +317,17 @@ impl Session {
             rewound.seq = self.put_rewind(&rewind, plan.talk)?;
             return Ok(rewound);
         };
-        self.store().note_rewind(self.id(), &NotedRewind::of(&rewind, &root))?;
+        self.store().note_consent_to_rewind(self.id(), &RewindConsent::of(&rewind, &root))?;
         rewound.seq = self.put_rewind(&rewind, plan.talk)?;
         match watch.run(&root, &*present.objects, &plan.files) {
             Ok(restored) => {
-                self.finished(rewound.seq, &restored)?;
+                self.record_finished_rewind(rewound.seq, &restored)?;
                 rewound.files = restored;
                 Ok(rewound)
             }
             Err(RestoreError::Cancelled) => {
                 let begun = (rewound.seq, &rewind, plan.talk);
-                let back = self.take_back(begun, &*present.objects, &root)?;
+                let back = self.take_back_rewind(begun, &*present.objects, &root)?;
                 let left: Vec<_> = back.kept.iter().chain(&back.failed).collect();
                 Err(match left.first() {
                     None => Error::Cancelled,
@@ -339,7 +346,7 @@ impl Session {
     /// others append at the same time.
     fn put_rewind(&self, rewind: &Rewind, talk: ConversationEffect) -> Result<Seq, Error> {
         if talk == ConversationEffect::Back {
-            return self.put(rewind.clone());
+            return self.put_rewind_event(rewind.clone());
         }
         let behind = |to: Seq| NewEvent::try_from(Rewind { to, ..rewind.clone() });
         let done = self.writer().append_behind(&behind)?.wait()?;
@@ -347,15 +354,15 @@ impl Session {
     }
 
     /// Records that all files are restored.
-    fn finished(&self, seq: Seq, restored: &RestoreReport) -> Result<(), Error> {
-        self.put(restored_fact(seq, restored))?;
+    fn record_finished_rewind(&self, seq: Seq, restored: &RestoreReport) -> Result<(), Error> {
+        self.put_rewind_event(rewind_restored_fact(seq, restored))?;
         self.note_files(seq)?;
-        self.store().forget_rewind(self.id());
+        self.store().forget_consent_to_rewind(self.id());
         Ok(())
     }
 
     /// The steps from one snapshot of a workspace to another.
-    fn plan_files(
+    fn plan_file_rewind(
         &self,
         root: &Path,
         objects: &dyn Objects,
@@ -369,7 +376,7 @@ impl Session {
     /// Refuses to restore a checkpoint of another directory over this one's files. It is allowed if
     /// the workspace was moved, so that the old directory is gone, or if this is another clone of
     /// the session's project.
-    fn refuse_other_workspace(&self, entry: &CheckpointEntry) -> Result<(), Error> {
+    fn refuse_foreign_rewind(&self, entry: &CheckpointEntry) -> Result<(), Error> {
         if self.store().workspace_here(self.id())?.is_some() {
             return Ok(());
         }
@@ -387,14 +394,14 @@ impl Session {
     }
 
     /// Undoes a cancelled restore, and the rewind of the conversation.
-    fn take_back(
+    fn take_back_rewind(
         &self,
         (seq, rewind, talk): (Seq, &Rewind, ConversationEffect),
         objects: &dyn Objects,
         root: &Path,
     ) -> Result<RestoreReport, Error> {
-        let (safety, target) = snapshots_of(objects, rewind)?;
-        let back = self.plan_files(root, objects, (&target, &safety), &rewind.paths)?;
+        let (safety, target) = snapshots_of_rewind(objects, rewind)?;
+        let back = self.plan_file_rewind(root, objects, (&target, &safety), &rewind.paths)?;
         let undo = Rewind {
             to: seq.back(1),
             snapshot: rewind.safety,
@@ -403,10 +410,10 @@ impl Session {
             ..rewind.clone()
         };
         // Restoring the files matters more than the note.
-        let _ = self.store().note_rewind(self.id(), &NotedRewind::of(&undo, root));
+        let _ = self.store().note_consent_to_rewind(self.id(), &RewindConsent::of(&undo, root));
         let undo = self.put_rewind(&undo, talk)?;
         let restored = RewindWatch::default().run(root, objects, &back)?;
-        self.finished(undo, &restored)?;
+        self.record_finished_rewind(undo, &restored)?;
         Ok(restored)
     }
 
@@ -417,11 +424,12 @@ impl Session {
         let Some(seq) = self.core()?.restoring else { return Ok(UnfinishedRewind::None) };
         let left = |why: String| Ok(UnfinishedRewind::Left { seq, why });
         let rewind = self.rewind_at(seq)?;
-        let noted = self.store().noted_rewind(self.id())?.filter(|noted| noted.is(&rewind));
+        let noted =
+            self.store().noted_consent_to_rewind(self.id())?.filter(|noted| noted.is(&rewind));
         let Some(noted) = noted else {
             return left("this machine has no note of starting it".to_owned());
         };
-        match self.plan_finish_in(seq, &rewind, noted.root) {
+        match self.plan_rewind_finish(seq, &rewind, noted.root) {
             Ok(plan) => Ok(match self.finish(plan, watch)? {
                 Some(done) => UnfinishedRewind::Finished(done),
                 None => UnfinishedRewind::None,
@@ -436,16 +444,17 @@ impl Session {
         let core = self.core()?;
         let Some(seq) = core.restoring else { return Ok(None) };
         let rewind = self.rewind_at(seq)?;
-        let noted = self.store().noted_rewind(self.id())?.filter(|noted| noted.is(&rewind));
+        let noted =
+            self.store().noted_consent_to_rewind(self.id())?.filter(|noted| noted.is(&rewind));
         let (root, own) = match noted {
             Some(noted) => (noted.root, true),
             None => (self.store().workspace_root(self.id(), &core.fields)?, false),
         };
-        let plan = self.plan_finish_in(seq, &rewind, root)?;
+        let plan = self.plan_rewind_finish(seq, &rewind, root)?;
         Ok(Some(FinishPlan { own, ..plan }))
     }
 
-    fn plan_finish_in(
+    fn plan_rewind_finish(
         &self,
         seq: Seq,
         rewind: &Rewind,
@@ -457,7 +466,7 @@ impl Session {
         // Refuses directories that cannot be a workspace.
         let workspace = self.store().workspace(&root)?;
         let objects = self.store().objects()?;
-        let (safety, target) = snapshots_of(&*objects, rewind)?;
+        let (safety, target) = snapshots_of_rewind(&*objects, rewind)?;
         let paths: Vec<_> = rewind.paths.iter().map(|path| path.clone().into_bytes()).collect();
         let files = workspace.plan_on(&*objects, &safety, &target, &paths)?;
         Ok(FinishPlan { seq, root, own: false, files, objects })
@@ -474,11 +483,11 @@ impl Session {
             return Ok(None);
         }
         let restored = watch.run(&plan.root, &*plan.objects, &plan.files)?;
-        self.finished(plan.seq, &restored)?;
+        self.record_finished_rewind(plan.seq, &restored)?;
         Ok(Some(RewindReport { seq: plan.seq, safety: None, files: restored }))
     }
 
-    fn put<E>(&self, event: E) -> Result<Seq, Error>
+    fn put_rewind_event<E>(&self, event: E) -> Result<Seq, Error>
     where
         E: TryInto<NewEvent>,
         Error: From<E::Error>,
@@ -498,7 +507,7 @@ impl Session {
 
     /// Number of live events after `to`, and how many of them are messages. If there are none, the
     /// conversation stays.
-    fn left_by(
+    fn left_by_rewind(
         &self,
         to: Seq,
         talk: ConversationEffect,
@@ -587,13 +596,16 @@ impl ConversationEffect {
 }
 
 /// Returns true for this path and everything below it.
-fn is_below(path: &[u8], above: &str) -> bool {
+fn is_below_rewound_path(path: &[u8], above: &str) -> bool {
     let rest = path.strip_prefix(above.trim_end_matches('/').as_bytes());
     rest.is_some_and(|rest| rest.is_empty() || rest.first() == Some(&b'/'))
 }
 
 /// The snapshot from before a rewind, and the one it restores.
-fn snapshots_of(objects: &dyn Objects, rewind: &Rewind) -> Result<(Snapshot, Snapshot), Error> {
+fn snapshots_of_rewind(
+    objects: &dyn Objects,
+    rewind: &Rewind,
+) -> Result<(Snapshot, Snapshot), Error> {
     let read = |hash: Option<ObjectHash>| match hash {
         Some(hash) => read_snapshot(objects, hash),
         None => Err(Error::NoFiles { checkpoint: None, reason: None }),
@@ -601,7 +613,7 @@ fn snapshots_of(objects: &dyn Objects, rewind: &Rewind) -> Result<(Snapshot, Sna
     Ok((read(rewind.safety)?, read(rewind.snapshot)?))
 }
 
-fn moved_head(
+fn moved_head_of_rewind(
     then: Option<GitState>,
     present: Option<&CapturedCheckpoint>,
 ) -> Option<(Option<String>, Option<String>)> {
@@ -611,7 +623,7 @@ fn moved_head(
     (known && then.head != now.head).then(|| (then.head, now.head.clone()))
 }
 
-fn restored_fact(rewind: Seq, restored: &RestoreReport) -> FilesRestored {
+fn rewind_restored_fact(rewind: Seq, restored: &RestoreReport) -> FilesRestored {
     let failed = restored
         .failed
         .iter()

@@ -19,7 +19,7 @@ use abide_model::{
 use abide_workspace::Policy;
 use tempfile::TempDir;
 
-use crate::accepted::{check_accepted, own_consent};
+use crate::acceptance::{check_accepted, own_consent};
 use crate::backend::{
     Bundle, BundleStore, Capabilities, ChildBatchObserver, ChildService, Maintenance,
 };
@@ -138,7 +138,7 @@ impl Store {
         let from = std::path::absolute(from).map_err(Error::CurrentDir)?;
         let place = find_store(&from, &TrustPolicy::of_process())?;
         let place = place.ok_or(Error::NoStore { from })?;
-        Ok(Self::local(LocalStore::open(&files(place)?, LocalOptions::default())?))
+        Ok(Self::local(LocalStore::open(&local_store_files(place)?, LocalOptions::default())?))
     }
 
     /// A store on local files, with its own settings.
@@ -154,7 +154,7 @@ impl Store {
     pub fn open_or_init(from: impl AsRef<Path>) -> Result<Self, Error> {
         let from = std::path::absolute(from).map_err(Error::CurrentDir)?;
         let place = store_of_project(&from, &TrustPolicy::of_process())?;
-        Ok(Self::local(LocalStore::init(&files(place)?, LocalOptions::default())?))
+        Ok(Self::local(LocalStore::init(&local_store_files(place)?, LocalOptions::default())?))
     }
 
     /// Wraps any store. It supports sessions and events, and none of the [`Capabilities`].
@@ -567,7 +567,7 @@ impl Store {
     ) -> Result<ImportedBundle, Error> {
         let imported = self.bundles()?.import_bundle(bundle, project, wait)?;
         if matches!(imported.outcome, ImportOutcome::Forwarded { .. }) {
-            self.forget_runs(imported.bundle.session);
+            self.forget_consent_to_runs(imported.bundle.session);
         }
         Ok(imported)
     }
@@ -593,7 +593,7 @@ impl Store {
 }
 
 /// The directory of a local store that may be used.
-fn files(place: StorePlace) -> Result<PathBuf, Error> {
+fn local_store_files(place: StorePlace) -> Result<PathBuf, Error> {
     match &place.store {
         StoreLocation::Files(root) => {
             check_accepted(&place, &TrustPolicy::of_process(), Some(&own_consent()))?;

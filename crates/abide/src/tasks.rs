@@ -5,7 +5,7 @@
 //! everything is kept. Each event has its own key, so it can be written again without being
 //! recorded twice.
 
-pub use crate::plan::{PLAN_LABEL, PLAN_TASKS_LABEL, PlanDocument, PlanMatch};
+pub use crate::plan::{PLAN_LABEL, PLAN_TASKS_LABEL, TaskListDocument, TaskListMatch};
 pub use abide_model::{
     DependencyType, DependencyTypes, TaskChange, TaskCreated, TaskError, TaskId, TaskListRecord,
     TaskNode, TaskProgress, TaskState, TaskStatusChange, TaskTree,
@@ -118,7 +118,7 @@ impl SessionTasks {
 
     /// Adds a task. The resulting changes to its parents are recorded with it.
     pub fn create(&mut self, task: TaskCreated) -> Result<(), Error> {
-        let event = checked(created(&task)?)?;
+        let event = checked_task_event(task_created_event(&task)?)?;
         let follows = self.tree.insert(&task)?;
         self.push(event, TaskIntent::Create(task));
         self.push_follows(follows)
@@ -129,7 +129,7 @@ impl SessionTasks {
     pub fn create_next(&mut self, task: TaskCreated, next: NextId) -> Result<TaskId, Error> {
         let id = next(&self.tree, task.parent.as_ref());
         let task = TaskCreated { task: id.clone(), ..task };
-        let event = checked(created(&task)?)?;
+        let event = checked_task_event(task_created_event(&task)?)?;
         let follows = self.tree.insert(&task)?;
         self.push(event, TaskIntent::CreateNext(task, next));
         self.push_follows(follows)?;
@@ -138,7 +138,8 @@ impl SessionTasks {
 
     /// Changes a task.
     pub fn change(&mut self, change: TaskChange) -> Result<(), Error> {
-        let event = checked(NewEvent::try_from(change.clone())?.for_task(change.task.as_str()))?;
+        let event =
+            checked_task_event(NewEvent::try_from(change.clone())?.for_task(change.task.as_str()))?;
         apply_change(&mut self.tree, &change)?;
         self.push(event, TaskIntent::Change(change));
         Ok(())
@@ -147,7 +148,8 @@ impl SessionTasks {
     /// Sets a task's status. The resulting changes to its parents are recorded with it.
     pub fn set(&mut self, change: TaskStatusChange) -> Result<(), Error> {
         self.tree.check_status(change.task.as_str(), change.status)?;
-        let event = checked(NewEvent::try_from(change.clone())?.for_task(change.task.as_str()))?;
+        let event =
+            checked_task_event(NewEvent::try_from(change.clone())?.for_task(change.task.as_str()))?;
         let follows = apply_status(&mut self.tree, &change);
         self.push(event, TaskIntent::Set(change));
         self.push_follows(follows)
@@ -198,7 +200,7 @@ impl SessionTasks {
                 && !pending.iter().any(|other| other.names(&task.task))
             {
                 task.task = next(&self.tree, task.parent.as_ref());
-                event = NewEvent { key: event.key, ..created(task)? };
+                event = NewEvent { key: event.key, ..task_created_event(task)? };
             }
             let follows = match &wish {
                 TaskIntent::Create(task) | TaskIntent::CreateNext(task, _) => {
@@ -294,12 +296,12 @@ impl SessionView {
 }
 
 /// The event for a new task.
-fn created(task: &TaskCreated) -> Result<NewEvent, InputError> {
+fn task_created_event(task: &TaskCreated) -> Result<NewEvent, InputError> {
     Ok(NewEvent::try_from(task.clone())?.for_task(task.task.as_str()))
 }
 
 /// Refuses an event that no session accepts, before it changes the tree.
-fn checked(event: NewEvent) -> Result<NewEvent, InputError> {
+fn checked_task_event(event: NewEvent) -> Result<NewEvent, InputError> {
     event.check(&EventLimits::default())?;
     Ok(event)
 }

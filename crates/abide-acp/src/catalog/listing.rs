@@ -28,15 +28,15 @@ struct ListedSession {
 }
 
 /// A page of the sessions of these stores, of one directory if given, after a cursor if given.
-pub(super) fn page(
+pub(super) fn list_session_page(
     stores: &[OpenStore],
     directory: Option<&Path>,
     after: Option<ListCursor>,
 ) -> Result<SessionPage, CatalogError> {
-    let wanted = directory.map(real);
+    let wanted = directory.map(listing_real_path);
     let mut listed = Vec::new();
     for open in stores {
-        gather(open, wanted.as_deref(), after, &mut listed)?;
+        gather_listed_sessions(open, wanted.as_deref(), after, &mut listed)?;
     }
     listed.sort_by_key(|one| Reverse(one.place));
     let more = listed.len() > PAGE;
@@ -46,7 +46,7 @@ pub(super) fn page(
 }
 
 /// Collects one session more than fits on a page, if the store has that many.
-fn gather(
+fn gather_listed_sessions(
     open: &OpenStore,
     wanted: Option<&Path>,
     after: Option<ListCursor>,
@@ -54,7 +54,7 @@ fn gather(
 ) -> Result<(), CatalogError> {
     let mut limit = ASKED;
     let mut until = after.map(|after| after.updated);
-    let mut directories = Directories::default();
+    let mut directories = ListingDirectories::default();
     let mut count = 0;
     loop {
         let query =
@@ -72,12 +72,12 @@ fn gather(
         }
         for entry in history.entries {
             let place = ListCursor { updated: entry.overview.updated, id: entry.id };
-            let cwd = directory_of(&entry.overview, open);
+            let cwd = listed_directory(&entry.overview, open);
             if after.is_none_or(|after| place < after)
                 && wanted.is_none_or(|wanted| directories.real(&cwd) == wanted)
             {
                 count += 1;
-                listed.push(ListedSession { place, info: info(&entry, cwd) });
+                listed.push(ListedSession { place, info: session_list_info(&entry, cwd) });
             }
         }
         if !more || count > PAGE {
@@ -89,18 +89,18 @@ fn gather(
 }
 
 /// The session as `session/list` shows it.
-fn info(entry: &HistoryEntry, cwd: PathBuf) -> SessionInfo {
+fn session_list_info(entry: &HistoryEntry, cwd: PathBuf) -> SessionInfo {
     let overview = &entry.overview;
     SessionInfo {
         session_id: client_id(&overview.fields, entry.id),
         cwd,
-        title: title(overview),
+        title: listed_title(overview),
         updated_at: Some(overview.updated.to_string()),
     }
 }
 
 /// The sessions of a store, of any project, that clients know by this id.
-pub(super) fn with_client_id(
+pub(super) fn listing_with_client_id(
     open: &OpenStore,
     id: &str,
 ) -> Result<Vec<SessionCandidate>, CatalogError> {
@@ -108,7 +108,7 @@ pub(super) fn with_client_id(
     let called = |entry: &&HistoryEntry| client_id(&entry.overview.fields, entry.id) == id;
     let named = |entry: &HistoryEntry| SessionCandidate {
         session: entry.id,
-        directory: Some(directory_of(&entry.overview, open)),
+        directory: Some(listed_directory(&entry.overview, open)),
         project: entry.overview.fields.project_id.clone(),
     };
     Ok(history.entries.iter().filter(called).map(named).collect())
@@ -129,13 +129,13 @@ pub(super) fn client_id(fields: &SessionFields, id: SessionId) -> String {
     own.map_or_else(|| id.to_string(), str::to_owned)
 }
 
-fn directory_of(overview: &Overview, open: &OpenStore) -> PathBuf {
+fn listed_directory(overview: &Overview, open: &OpenStore) -> PathBuf {
     let workspace = overview.fields.workspace.as_deref().map(Path::new);
     workspace.filter(|path| path.is_absolute()).unwrap_or_else(|| open.project()).to_owned()
 }
 
 /// The session's title, else the beginning of the user's request.
-fn title(overview: &Overview) -> Option<String> {
+fn listed_title(overview: &Overview) -> Option<String> {
     let asked = || {
         let line =
             overview.request.as_deref()?.lines().map(str::trim).find(|line| !line.is_empty())?;
@@ -151,15 +151,15 @@ fn title(overview: &Overview) -> Option<String> {
 
 /// Directories with links resolved, each looked up once.
 #[derive(Default)]
-struct Directories(HashMap<PathBuf, PathBuf>);
+struct ListingDirectories(HashMap<PathBuf, PathBuf>);
 
-impl Directories {
+impl ListingDirectories {
     fn real(&mut self, path: &Path) -> &Path {
-        self.0.entry(path.to_owned()).or_insert_with(|| real(path))
+        self.0.entry(path.to_owned()).or_insert_with(|| listing_real_path(path))
     }
 }
 
 /// A path with links resolved; unchanged if it no longer exists.
-fn real(path: &Path) -> PathBuf {
+fn listing_real_path(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.components().collect())
 }

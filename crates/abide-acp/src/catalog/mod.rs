@@ -72,7 +72,7 @@ impl CatalogEntry {
         let Some(open) = stores.iter().find(|open| open.key.at == self.store.at) else {
             return Ok(None);
         };
-        Ok(found(open, &SessionRef::Id(self.session))?.map(|_| open))
+        Ok(find_catalog_session(open, &SessionRef::Id(self.session))?.map(|_| open))
     }
 }
 
@@ -103,7 +103,7 @@ impl Catalog {
     ) -> Result<(String, Session), CatalogError> {
         let open = self.stores.for_recording(directory)?;
         let fields = SessionFields {
-            workspace: Some(text_of(directory)),
+            workspace: Some(recorded_directory(directory)),
             agent: Some(agent.to_owned()).filter(|agent| !agent.is_empty()),
             labels: [(LABEL.to_owned(), "1".to_owned())].into(),
             ..SessionFields::default()
@@ -143,7 +143,7 @@ impl Catalog {
             Some(directory) => self.stores.of(directory)?.into_iter().collect(),
             None => self.stores.all()?,
         };
-        listing::page(&stores, directory, after)
+        listing::list_session_page(&stores, directory, after)
     }
 
     /// Forks a session; the fork goes by `id`, or by its own id if `id` is taken. It is in the
@@ -164,7 +164,7 @@ impl Catalog {
             None => open.store.project_of(parent)?,
             own => own,
         };
-        let workspace = Some(text_of(directory));
+        let workspace = Some(recorded_directory(directory));
         let fields = SessionFields { workspace, project_id, ..SessionFields::default() };
         let made = self.named(&open, id, NewSession { fields }, |session| {
             open.store.fork_new(parent, None, session)
@@ -232,7 +232,7 @@ impl Catalog {
         }
         // The id of an existing session belongs to that session only.
         Ok(match id.parse() {
-            Ok(own) => found(open, &SessionRef::Id(own))?.is_none(),
+            Ok(own) => find_catalog_session(open, &SessionRef::Id(own))?.is_none(),
             Err(_) => true,
         })
     }
@@ -290,8 +290,8 @@ impl Catalog {
         let mut matches = Vec::new();
         for open in &stores {
             let named = match directory {
-                Some(_) => session_of(open, id)?.map(alone).into_iter().collect(),
-                None => sessions_of(open, id)?,
+                Some(_) => catalog_session(open, id)?.map(candidate_by_id).into_iter().collect(),
+                None => catalog_sessions(open, id)?,
             };
             matches.extend(named.into_iter().map(|named| (open, named)));
         }
@@ -334,36 +334,39 @@ impl Catalog {
 }
 
 /// A match of which only the id is known.
-const fn alone(session: SessionId) -> SessionCandidate {
+const fn candidate_by_id(session: SessionId) -> SessionCandidate {
     SessionCandidate { session, directory: None, project: None }
 }
 
 /// The sessions of a store that a client calls `id`. Keys are unique within a project only, and
 /// these may be of any.
-fn sessions_of(open: &OpenStore, id: &str) -> Result<Vec<SessionCandidate>, CatalogError> {
+fn catalog_sessions(open: &OpenStore, id: &str) -> Result<Vec<SessionCandidate>, CatalogError> {
     if let Ok(own) = id.parse()
-        && let Some(session) = found(open, &SessionRef::Id(own))?
+        && let Some(session) = find_catalog_session(open, &SessionRef::Id(own))?
     {
-        return Ok(vec![alone(session)]);
+        return Ok(vec![candidate_by_id(session)]);
     }
-    listing::with_client_id(open, id)
+    listing::listing_with_client_id(open, id)
 }
 
 /// The session of a store that a client calls `id`: by its full id or by its key, never by a
 /// prefix.
-fn session_of(open: &OpenStore, id: &str) -> Result<Option<SessionId>, CatalogError> {
+fn catalog_session(open: &OpenStore, id: &str) -> Result<Option<SessionId>, CatalogError> {
     if let Ok(own) = id.parse()
-        && let Some(session) = found(open, &SessionRef::Id(own))?
+        && let Some(session) = find_catalog_session(open, &SessionRef::Id(own))?
     {
         return Ok(Some(session));
     }
     if id.is_empty() || id.len() > ID_BYTES {
         return Ok(None);
     }
-    found(open, &SessionRef::Key(session_key(id)))
+    find_catalog_session(open, &SessionRef::Key(session_key(id)))
 }
 
-fn found(open: &OpenStore, session: &SessionRef) -> Result<Option<SessionId>, CatalogError> {
+fn find_catalog_session(
+    open: &OpenStore,
+    session: &SessionRef,
+) -> Result<Option<SessionId>, CatalogError> {
     match open.store.find(session) {
         Ok(found) => Ok(Some(found)),
         Err(abide::Error::Store(StoreError::NoSession { .. })) => Ok(None),
@@ -372,6 +375,6 @@ fn found(open: &OpenStore, session: &SessionRef) -> Result<Option<SessionId>, Ca
 }
 
 /// A directory as it is recorded, with links resolved.
-fn text_of(directory: &Path) -> String {
+fn recorded_directory(directory: &Path) -> String {
     SessionFields::workspace_text(&real_dir(directory))
 }

@@ -79,7 +79,7 @@ impl Stores {
         // Looked up again: the project may just have got its id, and a new store has its links
         // resolved.
         let project = self.project(&place, directory)?;
-        Ok(self.kept(key(&place, project.as_ref()), store))
+        Ok(self.kept(catalog_store_key(&place, project.as_ref()), store))
     }
 
     /// The store of a directory, if it may be used. The user cannot be asked here.
@@ -115,7 +115,7 @@ impl Stores {
 
     /// Whether this is the store that records sessions of the directory.
     pub(super) fn is_of(&self, open: &OpenStore, directory: &Path) -> Result<bool, CatalogError> {
-        Ok(real(self.place(&real_dir(directory))?.store) == open.key.at)
+        Ok(resolved_store_location(self.place(&real_dir(directory))?.store) == open.key.at)
     }
 
     fn read(
@@ -138,7 +138,7 @@ impl Stores {
             }
             StoreLocation::Shared(url) => self.options.connect.open(url)?,
         };
-        Ok(Some(self.kept(key(place, project), store)))
+        Ok(Some(self.kept(catalog_store_key(place, project), store)))
     }
 
     /// Every store known so far and that of the directory this process was started in, each with
@@ -153,7 +153,7 @@ impl Stores {
         let mut places: Vec<StoreLocation> = self
             .open()
             .values()
-            .filter(|open| is_there(open))
+            .filter(|open| open_store_exists(open))
             .map(|open| open.key.at.clone())
             .collect();
         // In a fixed order, without duplicates.
@@ -173,13 +173,16 @@ impl Stores {
 
     /// The store, if it is open already.
     fn known(&self, place: &StorePlace, project: Option<&ProjectIdentity>) -> Option<OpenStore> {
-        self.open().get(&key(place, project)).filter(|known| is_there(known)).cloned()
+        self.open()
+            .get(&catalog_store_key(place, project))
+            .filter(|known| open_store_exists(known))
+            .cloned()
     }
 
     fn kept(&self, key: StoreKey, store: Store) -> OpenStore {
         let mut stores = self.open();
         // Another thread may have opened it first.
-        if let Some(known) = stores.get(&key).filter(|known| is_there(known)) {
+        if let Some(known) = stores.get(&key).filter(|known| open_store_exists(known)) {
             return known.clone();
         }
         let opened = OpenStore { store: Arc::new(store), key: key.clone() };
@@ -193,9 +196,9 @@ impl Stores {
 }
 
 /// The key of the store at a place, with the sessions of this project.
-fn key(place: &StorePlace, project: Option<&ProjectIdentity>) -> StoreKey {
+fn catalog_store_key(place: &StorePlace, project: Option<&ProjectIdentity>) -> StoreKey {
     let project = project.map(|project| (project.id.clone(), place.project.clone()));
-    StoreKey { at: real(place.store.clone()), project }
+    StoreKey { at: resolved_store_location(place.store.clone()), project }
 }
 
 /// A directory with links resolved, if it exists.
@@ -208,7 +211,7 @@ pub(super) fn real_dir(directory: &Path) -> PathBuf {
 }
 
 /// A store's location with links resolved.
-fn real(at: StoreLocation) -> StoreLocation {
+fn resolved_store_location(at: StoreLocation) -> StoreLocation {
     match at {
         StoreLocation::Files(root) => StoreLocation::Files(root.canonicalize().unwrap_or(root)),
         shared @ StoreLocation::Shared(_) => shared,
@@ -216,6 +219,6 @@ fn real(at: StoreLocation) -> StoreLocation {
 }
 
 /// Whether the store still exists: its directory may have been removed since it was opened.
-fn is_there(open: &OpenStore) -> bool {
+fn open_store_exists(open: &OpenStore) -> bool {
     open.store.root().is_none_or(|root| root.join("config.toml").is_file())
 }

@@ -58,7 +58,7 @@ impl AcpUpdate {
     /// Parses the `update` of a `session/update`; `None` if it is not an update of the protocol.
     pub(crate) fn read(json: &str) -> Option<Self> {
         let members: Map<String, Value> = serde_json::from_str(json).ok()?;
-        let kind = kind(&members)?;
+        let kind = update_kind(&members)?;
         Some(Self { kind, members })
     }
 
@@ -103,7 +103,7 @@ impl<'a> PlanEntry<'a> {
 }
 
 /// The kind of update that these members make.
-fn kind(members: &Map<String, Value>) -> Option<UpdateKind> {
+fn update_kind(members: &Map<String, Value>) -> Option<UpdateKind> {
     let there = |member| members.contains_key(member);
     let text = |member| has_text(members, member);
     let number = |member| members.get(member).is_some_and(Value::is_u64);
@@ -123,7 +123,9 @@ fn kind(members: &Map<String, Value>) -> Option<UpdateKind> {
         "notice" => (UpdateKind::Notice, text("severity") && text("title")),
         "compaction_update" => (UpdateKind::Other, text("compactionId") && text("status")),
         "compaction_summary_chunk" => (UpdateKind::Other, text("compactionId") && block()),
-        "subagent_update" => (UpdateKind::Other, text("sessionId") && has_places(members)),
+        "subagent_update" => {
+            (UpdateKind::Other, text("sessionId") && update_has_directories(members))
+        }
         "session_message" => (UpdateKind::Other, text("messageId")),
         "session_message_chunk" => (UpdateKind::Other, text("messageId") && block()),
         _ => return None,
@@ -132,7 +134,7 @@ fn kind(members: &Map<String, Value>) -> Option<UpdateKind> {
 }
 
 /// A subagent's directories may be absent or null; otherwise they must be paths.
-fn has_places(members: &Map<String, Value>) -> bool {
+fn update_has_directories(members: &Map<String, Value>) -> bool {
     let open = |member| members.get(member).is_none_or(Value::is_null);
     let paths =
         |value: &Value| value.as_array().is_some_and(|paths| paths.iter().all(Value::is_string));

@@ -14,7 +14,7 @@ use super::batch::{RecordBatch, UPDATE};
 use super::bounded_map::BoundedMap;
 use super::file::AcpDirectory;
 use super::lane::text_in_meta;
-use super::name::{name, start};
+use super::name::{recorded_name, start_of_name};
 use super::update::UpdateData;
 use crate::protocol::{CallStatus, is_tool_kind};
 
@@ -53,7 +53,7 @@ pub(super) struct AcpToolCall<'a> {
     meta: Option<&'a RawValue>,
 }
 
-fn text(json: Option<&RawValue>) -> Option<String> {
+fn call_text(json: Option<&RawValue>) -> Option<String> {
     let text: String = serde_json::from_str(json?.get()).ok()?;
     (!text.trim().is_empty()).then_some(text)
 }
@@ -61,16 +61,16 @@ fn text(json: Option<&RawValue>) -> Option<String> {
 impl AcpToolCall<'_> {
     /// Its id, as in events.
     pub(super) fn id(&self) -> CallId {
-        CallId(name(&self.tool_call_id))
+        CallId(recorded_name(&self.tool_call_id))
     }
 
     /// The agent's title for it, on one line.
     pub(super) fn title(&self) -> Option<String> {
-        text(self.title)
+        call_text(self.title)
     }
 
     fn status(&self) -> Option<CallStatus> {
-        CallStatus::read(&text(self.status)?)
+        CallStatus::read(&call_text(self.status)?)
     }
 
     /// Whether it succeeded; `None` while it is open.
@@ -80,10 +80,10 @@ impl AcpToolCall<'_> {
 
     /// The tool's name, or the best substitute.
     fn name(&self) -> Option<String> {
-        let kind = || text(self.kind).filter(|kind| is_tool_kind(kind));
+        let kind = || call_text(self.kind).filter(|kind| is_tool_kind(kind));
         let meta = || text_in_meta(self.meta, "toolName").map(Cow::into_owned);
-        let name = text(self.name).or_else(meta).or_else(kind).or_else(|| self.title())?;
-        Some(start(&name, NAME).to_owned())
+        let name = call_text(self.name).or_else(meta).or_else(kind).or_else(|| self.title())?;
+        Some(start_of_name(&name, NAME).to_owned())
     }
 
     fn arguments(&self) -> Cow<'_, RawValue> {
@@ -107,7 +107,7 @@ impl AcpToolCall<'_> {
     /// Its result as message blocks.
     fn blocks(&self) -> Option<Box<RawValue>> {
         let items: Vec<&RawValue> = serde_json::from_str(self.content?.get()).ok()?;
-        let blocks: Vec<_> = items.into_iter().map(block).collect();
+        let blocks: Vec<_> = items.into_iter().map(call_block).collect();
         if blocks.is_empty() { None } else { to_raw_value(&blocks).ok() }
     }
 
@@ -119,7 +119,7 @@ impl AcpToolCall<'_> {
             let Ok(item) = serde_json::from_str::<CallContentItem<'_>>(item.get()) else {
                 continue;
             };
-            if let Some(path) = text(item.path).filter(|_| item.r#type == "diff")
+            if let Some(path) = call_text(item.path).filter(|_| item.r#type == "diff")
                 && !paths.contains(&path)
             {
                 paths.push(path);
@@ -145,7 +145,7 @@ struct CallContentItem<'a> {
 
 /// An item of a call's content as a message block. A diff or a terminal is only named; the update
 /// has its content.
-fn block(raw: &RawValue) -> Cow<'_, RawValue> {
+fn call_block(raw: &RawValue) -> Cow<'_, RawValue> {
     #[derive(Serialize)]
     struct ResultTextBlock<'a> {
         r#type: &'a str,
@@ -156,8 +156,8 @@ fn block(raw: &RawValue) -> Cow<'_, RawValue> {
     };
     let told = match (&*item.r#type, item.content) {
         ("content", Some(content)) => return Cow::Borrowed(content),
-        ("diff", _) => text(item.path).map(|path| format!("Changed {path}")),
-        ("terminal", _) => text(item.terminal_id).map(|id| format!("Terminal {id}")),
+        ("diff", _) => call_text(item.path).map(|path| format!("Changed {path}")),
+        ("terminal", _) => call_text(item.terminal_id).map(|id| format!("Terminal {id}")),
         _ => None,
     };
     let block = told.and_then(|text| to_raw_value(&ResultTextBlock { r#type: "text", text }).ok());

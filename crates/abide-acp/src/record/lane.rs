@@ -7,11 +7,11 @@ use abide::LaneId;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::name::name;
+use super::name::recorded_name;
 
 /// The lane in the `_meta` of an update: the parent's call that a subagent works for.
 pub(super) fn lane_of_meta(meta: Option<&RawValue>) -> Option<LaneId> {
-    text_in_meta(meta, "parentToolUseId").map(|parent| LaneId(name(&parent)))
+    text_in_meta(meta, "parentToolUseId").map(|parent| LaneId(recorded_name(&parent)))
 }
 
 /// The string under this key, in an object directly under `_meta`.
@@ -35,7 +35,7 @@ struct LaneText<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// The child session that the params of a `session/update` announce, if any.
 #[must_use]
-pub fn subagent(params: &RawValue) -> Option<String> {
+pub fn subagent_lane(params: &RawValue) -> Option<String> {
     #[derive(Deserialize)]
     struct LaneParams<'a> {
         #[serde(borrow)]

@@ -24,14 +24,14 @@ mod update;
 
 use abide::NewEvent;
 
-pub use lane::subagent;
+pub use lane::subagent_lane;
 pub use prompt::title_of_prompt;
 pub use translator::Translator;
 
 pub(crate) use batch::{CONFIGURED, UPDATE};
-pub(crate) use name::name;
-pub(crate) use settings::values;
-pub(crate) use update::{UpdateHead, UpdateParams, object};
+pub(crate) use name::recorded_name;
+pub(crate) use settings::setting_values;
+pub(crate) use update::{UpdateHead, UpdateParams, parse_update_object};
 
 /// When events must be durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]

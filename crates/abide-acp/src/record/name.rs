@@ -3,7 +3,7 @@
 use abide::event::{EventLimits, ObjectHash};
 
 /// A peer's id as a name in an event: unchanged, or its hash if it is empty or too long.
-pub(crate) fn name(id: &str) -> String {
+pub(crate) fn recorded_name(id: &str) -> String {
     if id.is_empty() || id.len() > EventLimits::default().name_bytes {
         return ObjectHash::of(id.as_bytes()).to_string();
     }
@@ -11,7 +11,7 @@ pub(crate) fn name(id: &str) -> String {
 }
 
 /// The start of a text, at most `most` characters.
-pub(super) fn start(text: &str, most: usize) -> &str {
+pub(super) fn start_of_name(text: &str, most: usize) -> &str {
     match text.char_indices().nth(most) {
         Some((end, _)) => text.get(..end).unwrap_or(text),
         None => text,

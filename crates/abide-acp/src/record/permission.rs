@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use super::batch::RecordBatch;
 use super::call::{AcpToolCall, TrackedCalls};
 use super::request::OpenPermission;
-use super::update::object;
+use super::update::parse_update_object;
 
 /// The most options of a request remembered.
 const OPTIONS: usize = 64;
@@ -58,23 +58,24 @@ struct PermissionAnswerData<'a> {
 }
 
 /// The lane of the call that needs permission.
-pub(super) fn lane_of(params: Option<&RawValue>, calls: &TrackedCalls) -> Option<LaneId> {
-    let params: PermissionParams<'_> = object(params?)?;
-    let call: AcpToolCall<'_> = object(params.tool_call?)?;
+pub(super) fn permission_lane(params: Option<&RawValue>, calls: &TrackedCalls) -> Option<LaneId> {
+    let params: PermissionParams<'_> = parse_update_object(params?)?;
+    let call: AcpToolCall<'_> = parse_update_object(params.tool_call?)?;
     calls.lane(&call.id()).flatten().cloned()
 }
 
 /// Records a permission request, after its call if that is not recorded yet.
-pub(super) fn asked(
+pub(super) fn record_permission_request(
     params: Option<&RawValue>,
     calls: &mut TrackedCalls,
     batch: &mut RecordBatch,
 ) -> OpenPermission {
     batch.before();
-    let read = params.and_then(object::<PermissionParams<'_>>);
+    let read = params.and_then(parse_update_object::<PermissionParams<'_>>);
     let (tool_call, options) =
         read.map_or((None, None), |params| (params.tool_call, params.options));
-    let call = tool_call.and_then(|raw| object::<AcpToolCall<'_>>(raw).map(|call| (call, raw)));
+    let call = tool_call
+        .and_then(|raw| parse_update_object::<AcpToolCall<'_>>(raw).map(|call| (call, raw)));
     if let Some((call, raw)) = &call {
         calls.asked(call, raw, batch);
     }
@@ -105,7 +106,7 @@ pub(super) fn asked(
 }
 
 /// Records the user's answer.
-pub(super) fn answered(
+pub(super) fn record_permission_answer(
     permission: &OpenPermission,
     outcome: Result<&RawValue, &RawValue>,
     batch: &mut RecordBatch,

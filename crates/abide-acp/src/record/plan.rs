@@ -9,7 +9,7 @@ use abide::{
 };
 
 use super::batch::RecordBatch;
-use super::name::start;
+use super::name::start_of_name;
 use crate::protocol::{EntryStatus, PlanEntry, Priority};
 
 /// The most tasks remembered; the oldest obsolete ones are forgotten first.
@@ -66,7 +66,7 @@ impl PlanTasks {
     ) {
         let mut taken = vec![false; self.tasks.len()];
         for entry in entries.take(ENTRIES) {
-            let title = start(entry.content, TITLE);
+            let title = start_of_name(entry.content, TITLE);
             let at = self
                 .tasks
                 .iter()
@@ -99,7 +99,7 @@ impl PlanTasks {
             id: TaskId(format!("{PREFIX}{}", self.last)),
             title: title.to_owned(),
             status: TaskStatus::Planned,
-            priority: priority(entry),
+            priority: plan_entry_priority(entry),
         };
         let created = TaskCreated {
             task: task.id.clone(),
@@ -109,7 +109,7 @@ impl PlanTasks {
             ..TaskCreated::default()
         };
         batch.fact(&Kind::TASK_CREATED, None, created);
-        task.become_(status(entry), batch);
+        task.become_(plan_entry_status(entry), batch);
         self.tasks.push(task);
     }
 
@@ -125,7 +125,7 @@ impl PlanTasks {
 
 impl Task {
     fn follow(&mut self, entry: &PlanEntry<'_>, batch: &mut RecordBatch) {
-        let priority = priority(entry);
+        let priority = plan_entry_priority(entry);
         if priority != self.priority {
             self.priority = priority;
             let change = TaskChange {
@@ -135,7 +135,7 @@ impl Task {
             };
             batch.fact(&Kind::TASK_CHANGED, None, change);
         }
-        let status = status(entry);
+        let status = plan_entry_status(entry);
         if self.status == TaskStatus::Obsolete {
             // An obsolete task can only go back to planned.
             self.become_(TaskStatus::Planned, batch);
@@ -153,7 +153,7 @@ impl Task {
     }
 }
 
-fn status(entry: &PlanEntry<'_>) -> TaskStatus {
+fn plan_entry_status(entry: &PlanEntry<'_>) -> TaskStatus {
     match entry.status {
         EntryStatus::Pending => TaskStatus::Planned,
         EntryStatus::InProgress => TaskStatus::Implementing,
@@ -161,7 +161,7 @@ fn status(entry: &PlanEntry<'_>) -> TaskStatus {
     }
 }
 
-fn priority(entry: &PlanEntry<'_>) -> i64 {
+fn plan_entry_priority(entry: &PlanEntry<'_>) -> i64 {
     match entry.priority {
         Priority::High => 1,
         Priority::Medium => 0,

@@ -11,8 +11,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::batch::RecordBatch;
-use super::name::start;
-use super::update::object;
+use super::name::start_of_name;
+use super::update::parse_update_object;
 
 /// The most characters of a title made from a prompt.
 const TITLE: usize = 80;
@@ -47,8 +47,9 @@ pub(super) fn begin_turn(agent: &str, batch: &mut RecordBatch) {
 }
 
 /// Records a prompt.
-pub(super) fn asked(params: &RawValue, batch: &mut RecordBatch) {
-    let content = object::<PromptParams<'_>>(params).map_or(params, |params| params.prompt);
+pub(super) fn record_prompt(params: &RawValue, batch: &mut RecordBatch) {
+    let content =
+        parse_update_object::<PromptParams<'_>>(params).map_or(params, |params| params.prompt);
     let kind = abide::Kind::MESSAGE_ADDED;
     if !batch.add(kind.as_str(), None, &PromptMessage { role: "user", content }) {
         batch.fact(&kind, None, abide::Message::user(""));
@@ -56,33 +57,36 @@ pub(super) fn asked(params: &RawValue, batch: &mut RecordBatch) {
 }
 
 /// Records the end of a turn: the agent's result or its error.
-pub(super) fn end(outcome: Result<&RawValue, &RawValue>, batch: &mut RecordBatch) {
+pub(super) fn end_prompt_turn(outcome: Result<&RawValue, &RawValue>, batch: &mut RecordBatch) {
     match outcome {
         Ok(result) => {
-            let (status, usage) = read(result);
-            finish(&TurnFinishedData { status: &status, usage, error: None }, batch);
+            let (status, usage) = read_prompt_result(result);
+            finish_prompt_turn(&TurnFinishedData { status: &status, usage, error: None }, batch);
         }
         Err(error) => {
             let ended = TurnFinishedData { status: "error", usage: None, error: Some(error) };
-            finish(&ended, batch);
+            finish_prompt_turn(&ended, batch);
         }
     }
 }
 
 /// Records the usage of a prompt in a turn that continues with another.
-pub(super) fn used(outcome: Result<&RawValue, &RawValue>, batch: &mut RecordBatch) {
-    if let Some(usage) = outcome.ok().and_then(|result| read(result).1) {
+pub(super) fn record_prompt_usage(outcome: Result<&RawValue, &RawValue>, batch: &mut RecordBatch) {
+    if let Some(usage) = outcome.ok().and_then(|result| read_prompt_result(result).1) {
         let record = UsageRecord { model: None, usage };
         batch.fact(&abide::Kind::USAGE_RECORDED, None, record);
     }
 }
 
 /// Records that a turn ended without an answer.
-pub(super) fn break_off(why: &str, batch: &mut RecordBatch) {
-    finish(&TurnFinishedData { status: start(why, 4096), usage: None, error: None }, batch);
+pub(super) fn break_off_prompt(why: &str, batch: &mut RecordBatch) {
+    finish_prompt_turn(
+        &TurnFinishedData { status: start_of_name(why, 4096), usage: None, error: None },
+        batch,
+    );
 }
 
-fn finish(end: &TurnFinishedData<'_>, batch: &mut RecordBatch) {
+fn finish_prompt_turn(end: &TurnFinishedData<'_>, batch: &mut RecordBatch) {
     let kind = abide::Kind::TURN_FINISHED;
     if !batch.add(kind.as_str(), None, end) {
         let bare = TurnFinishedData { status: end.status, usage: end.usage.clone(), error: None };
@@ -91,7 +95,7 @@ fn finish(end: &TurnFinishedData<'_>, batch: &mut RecordBatch) {
 }
 
 /// The agent's stop reason and usage.
-fn read(result: &RawValue) -> (String, Option<Usage>) {
+fn read_prompt_result(result: &RawValue) -> (String, Option<Usage>) {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct PromptResult<'a> {
@@ -104,11 +108,11 @@ fn read(result: &RawValue) -> (String, Option<Usage>) {
         return ("unknown".to_owned(), None);
     };
     let used = read.usage.and_then(|json| serde_json::from_str(json.get()).ok());
-    (start(&read.stop_reason, 256).to_owned(), used.as_ref().and_then(usage))
+    (start_of_name(&read.stop_reason, 256).to_owned(), used.as_ref().and_then(prompt_usage))
 }
 
 /// The usage of a prompt; `None` if required counts are missing.
-fn usage(usage: &Value) -> Option<Usage> {
+fn prompt_usage(usage: &Value) -> Option<Usage> {
     let tokens = |member| usage.get(member).and_then(Value::as_u64);
     Some(Usage {
         input_tokens: tokens("inputTokens")?,
@@ -130,15 +134,15 @@ pub fn title_of_prompt(params: &RawValue) -> Option<String> {
         r#type: Cow<'a, str>,
         text: Option<String>,
     }
-    let params: PromptParams<'_> = object(params)?;
+    let params: PromptParams<'_> = parse_update_object(params)?;
     let blocks: Vec<&RawValue> = serde_json::from_str(params.prompt.get()).ok()?;
     let text = blocks.iter().find_map(|block| {
         let block: PromptBlock<'_> = serde_json::from_str(block.get()).ok()?;
         block.text.filter(|text| block.r#type == "text" && !text.trim().is_empty())
     })?;
     let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
-    Some(match start(line, TITLE) {
+    Some(match start_of_name(line, TITLE) {
         whole if whole.len() == line.len() => whole.to_owned(),
-        _ => format!("{}…", start(line, TITLE - 1).trim_end()),
+        _ => format!("{}…", start_of_name(line, TITLE - 1).trim_end()),
     })
 }

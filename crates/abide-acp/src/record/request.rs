@@ -9,8 +9,8 @@ use serde_json::value::RawValue;
 
 use super::batch::{REQUEST, RESPONSE, RecordBatch};
 use super::bounded_map::BoundedMap;
-use super::name::name;
-use crate::splice::without_member;
+use super::name::recorded_name;
+use crate::splice::spliced_without_member;
 
 /// The most requests remembered.
 const REQUESTS: usize = 4096;
@@ -45,11 +45,11 @@ impl OpenRequests {
     }
 
     pub(super) fn ask(&mut self, id: &RawValue, method: &str, request: OpenRequest) {
-        self.waiting.insert(&name(id.get()), (name(method), request));
+        self.waiting.insert(&recorded_name(id.get()), (recorded_name(method), request));
     }
 
     pub(super) fn answer(&mut self, id: &RawValue) -> Option<(String, OpenRequest)> {
-        self.waiting.remove(&name(id.get()))
+        self.waiting.remove(&recorded_name(id.get()))
     }
 }
 
@@ -87,36 +87,40 @@ pub(super) struct ResponseSubject<'a> {
 
 /// Params or a result without private data: a terminal's environment and what a person entered are
 /// never recorded.
-fn discreet(method: &str, raw: Option<&RawValue>) -> Option<Box<RawValue>> {
+fn without_private_request_data(method: &str, raw: Option<&RawValue>) -> Option<Box<RawValue>> {
     let private = match method {
         "terminal/create" => "env",
         "elicitation/create" => "content",
         _ => return None,
     };
-    let without = without_member(raw?.get(), private)?;
+    let without = spliced_without_member(raw?.get(), private)?;
     RawValue::from_string(without).ok()
 }
 
 /// Records a request.
-pub(super) fn asked(
+pub(super) fn record_request(
     id: &RawValue,
     method: &str,
     params: Option<&RawValue>,
     batch: &mut RecordBatch,
 ) {
-    let discreet = discreet(method, params);
+    let discreet = without_private_request_data(method, params);
     let params = discreet.as_deref().or(params);
     if !batch.add(REQUEST, None, &AcpRequestData { method, id, params }) {
         batch.add(
             REQUEST,
             None,
-            &AcpRequestData { method: &name(method), id: short(id), params: None },
+            &AcpRequestData {
+                method: &recorded_name(method),
+                id: short_request_id(id),
+                params: None,
+            },
         );
     }
 }
 
 /// Records a response.
-pub(super) fn answered(
+pub(super) fn record_request_answer(
     id: &RawValue,
     method: &str,
     about: ResponseSubject<'_>,
@@ -125,17 +129,17 @@ pub(super) fn answered(
 ) {
     let ResponseSubject { terminal, path } = about;
     let (result, error) = (outcome.ok(), outcome.err());
-    let discreet = discreet(method, result);
+    let discreet = without_private_request_data(method, result);
     let result = discreet.as_deref().or(result);
     if !batch.add(RESPONSE, None, &AcpResponseData { method, id, terminal, path, result, error }) {
-        let id = short(id);
+        let id = short_request_id(id);
         let bare = AcpResponseData { method, id, terminal, path, result: None, error: None };
         batch.add(RESPONSE, None, &bare);
     }
 }
 
 /// The id if it is a number or a short string; any other is not repeated.
-fn short(id: &RawValue) -> &RawValue {
+fn short_request_id(id: &RawValue) -> &RawValue {
     let plain = id.get().len() <= 512 && !id.get().starts_with(['[', '{']);
     if plain { id } else { RawValue::NULL }
 }

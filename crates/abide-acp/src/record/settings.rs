@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use super::batch::{CONFIGURED, RecordBatch};
 
 /// The values in a list of config options: each id with the JSON of its value.
-pub(crate) fn values(options: &RawValue) -> Vec<(String, Box<RawValue>)> {
+pub(crate) fn setting_values(options: &RawValue) -> Vec<(String, Box<RawValue>)> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Setting<'a> {
@@ -44,7 +44,7 @@ struct SettingValue {
 }
 
 /// Records a setting that the client made and the agent accepted.
-pub(super) fn configured(
+pub(super) fn record_setting(
     method: &str,
     params: &RawValue,
     result: &RawValue,
@@ -73,7 +73,8 @@ pub(super) fn configured(
     };
     configured.mode = read.mode_id.as_deref();
     let answer: Option<SettingsResponse<'_>> = serde_json::from_str(result.get()).ok();
-    let told = answer.and_then(|answer| answer.config_options).map(values).unwrap_or_default();
+    let told =
+        answer.and_then(|answer| answer.config_options).map(setting_values).unwrap_or_default();
     if let (Some(id), Some(value)) = (read.config_id, read.value)
         && !told.iter().any(|(told, _)| *told == id)
     {

@@ -7,7 +7,7 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::batch::{RESPONSE, RecordBatch};
 use super::bounded_map::BoundedMap;
-use super::name::name;
+use super::name::recorded_name;
 
 /// The most terminals whose last output is remembered.
 const TERMINALS: usize = 16;
@@ -70,8 +70,8 @@ impl Terminals {
 
     /// Remembers the output of a terminal; records it at once if its process has ended.
     pub(super) fn output(&mut self, terminal: &str, result: &RawValue, batch: &mut RecordBatch) {
-        let terminal = name(terminal);
-        let (answer, over) = kept(result);
+        let terminal = recorded_name(terminal);
+        let (answer, over) = kept_terminal_output(result);
         let known = self.seen.get_mut(&terminal);
         if let Some(seen) = known.filter(|seen| seen.answer.get() == answer.get()) {
             if over {
@@ -90,7 +90,7 @@ impl Terminals {
 
     /// Records the last output when the client kills or releases a terminal.
     pub(super) fn ended(&mut self, terminal: &str, batch: &mut RecordBatch) {
-        let terminal = name(terminal);
+        let terminal = recorded_name(terminal);
         if let Some(mut seen) = self.seen.remove(&terminal) {
             seen.record(&terminal, batch);
         }
@@ -103,7 +103,7 @@ impl Terminals {
 }
 
 /// An answer cut to what is kept, and whether it says that the process has ended.
-fn kept(result: &RawValue) -> (Box<RawValue>, bool) {
+fn kept_terminal_output(result: &RawValue) -> (Box<RawValue>, bool) {
     let Ok(mut output) = serde_json::from_str::<TerminalOutput<'_>>(result.get()) else {
         let short = result.get().len() <= OUTPUT;
         return (if short { result } else { RawValue::NULL }.to_owned(), false);

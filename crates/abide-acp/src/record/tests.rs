@@ -7,8 +7,8 @@ use abide::{
     event::{Fact, ObjectHash},
 };
 
-use crate::story::{RecordedSession, chunk, raw};
-use crate::{RecordDurability, Translator, subagent, title_of_prompt};
+use crate::recorded_session::{RecordedSession, chunk, raw};
+use crate::{RecordDurability, Translator, subagent_lane, title_of_prompt};
 
 const AGENT: &str = "agent_message_chunk";
 const THOUGHT: &str = "agent_thought_chunk";
@@ -324,9 +324,9 @@ fn subagents_have_lanes() {
     let params = raw(
         r#"{"sessionId":"s","update":{"sessionUpdate":"subagent_update","sessionId":"child-1","title":"T"}}"#,
     );
-    assert_eq!(subagent(&params).as_deref(), Some("child-1"));
+    assert_eq!(subagent_lane(&params).as_deref(), Some("child-1"));
     assert_eq!(
-        subagent(&raw(&format!(r#"{{"update":{}}}"#, chunk(AGENT, "subagent_update")))),
+        subagent_lane(&raw(&format!(r#"{{"update":{}}}"#, chunk(AGENT, "subagent_update")))),
         None
     );
     let said = raw(&format!(r#"{{"sessionId":"child-1","update":{}}}"#, chunk(AGENT, "hi")));

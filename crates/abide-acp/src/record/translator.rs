@@ -13,11 +13,11 @@ use super::block::{ChunkBlocks, ChunkKind, MessageEnd};
 use super::call::{AcpToolCall, TrackedCalls};
 use super::file::{AcpDirectory, FileParams};
 use super::lane::lane_of_meta;
-use super::name::{name, start};
+use super::name::{recorded_name, start_of_name};
 use super::plan::PlanTasks;
 use super::request::{OpenRequest, OpenRequests, ResponseSubject};
 use super::terminal::{TerminalParams, Terminals};
-use super::update::{UpdateData, UpdateHead, UpdateParams, UpdateParamsData, object};
+use super::update::{UpdateData, UpdateHead, UpdateParams, UpdateParamsData, parse_update_object};
 use super::{RecordedEvents, permission, prompt, request, settings};
 use crate::protocol::{AcpUpdate, UpdateKind};
 
@@ -45,7 +45,7 @@ impl Translator {
     #[must_use]
     pub fn new(agent: &str) -> Self {
         Self {
-            agent: start(agent, 256).to_owned(),
+            agent: start_of_name(agent, 256).to_owned(),
             directory: AcpDirectory::default(),
             turns: 0,
             blocks: ChunkBlocks::default(),
@@ -88,7 +88,7 @@ impl Translator {
             prompt::begin_turn(&self.agent, &mut batch);
         }
         self.turns = self.turns.saturating_add(1);
-        prompt::asked(params, &mut batch);
+        prompt::record_prompt(params, &mut batch);
         batch.finish()
     }
 
@@ -99,15 +99,15 @@ impl Translator {
             let mut batch = RecordBatch::default();
             batch.before();
             self.blocks.end_all(MessageEnd::Whole, &mut batch);
-            prompt::used(outcome, &mut batch);
+            prompt::record_prompt_usage(outcome, &mut batch);
             return batch.finish();
         }
-        self.end_turn(MessageEnd::Whole, |batch| prompt::end(outcome, batch))
+        self.end_turn(MessageEnd::Whole, |batch| prompt::end_prompt_turn(outcome, batch))
     }
 
     /// Records that the turn ended without an answer; `why` is its status.
     pub fn interrupted(&mut self, why: &str) -> RecordedEvents {
-        self.end_turn(MessageEnd::Partial, |batch| prompt::break_off(why, batch))
+        self.end_turn(MessageEnd::Partial, |batch| prompt::break_off_prompt(why, batch))
     }
 
     fn end_turn(
@@ -134,12 +134,12 @@ impl Translator {
     /// Records an update of a child session, which has a lane of its own.
     pub fn update_in(&mut self, lane: Option<&str>, params: &RawValue) -> RecordedEvents {
         let mut batch = RecordBatch::default();
-        let lane = lane.map(|lane| LaneId(name(lane)));
-        let Some(UpdateParams { update }) = object(params) else {
+        let lane = lane.map(|lane| LaneId(recorded_name(lane)));
+        let Some(UpdateParams { update }) = parse_update_object(params) else {
             batch.add(UPDATE, lane.as_ref(), &UpdateParamsData { params });
             return batch.finish();
         };
-        let Some(head) = object::<UpdateHead<'_>>(update) else {
+        let Some(head) = parse_update_object::<UpdateHead<'_>>(update) else {
             batch.add(UPDATE, lane.as_ref(), &UpdateData { acp: update });
             return batch.finish();
         };
@@ -174,7 +174,9 @@ impl Translator {
         let Some(read) = AcpUpdate::read(update.get()) else { return keep(batch) };
         match read.kind() {
             UpdateKind::ToolCall | UpdateKind::ToolCallUpdate => {
-                let Some(call) = object::<AcpToolCall<'_>>(update) else { return keep(batch) };
+                let Some(call) = parse_update_object::<AcpToolCall<'_>>(update) else {
+                    return keep(batch);
+                };
                 if read.kind() == UpdateKind::ToolCall {
                     self.calls.began(lane, &call, update, &self.directory, batch);
                 } else {
@@ -192,7 +194,7 @@ impl Translator {
                 keep(batch);
                 let title = read.text("title").filter(|title| !title.trim().is_empty());
                 if let Some(title) = title.filter(|_| lane.is_none()) {
-                    let title = Some(start(title, 4096).to_owned());
+                    let title = Some(start_of_name(title, 4096).to_owned());
                     let fields = SessionFields { title, ..SessionFields::default() };
                     batch.fact(&Kind::SESSION_UPDATED, None, fields);
                 }
@@ -216,14 +218,18 @@ impl Translator {
         params: Option<&RawValue>,
     ) -> RecordedEvents {
         let mut batch = RecordBatch::default();
-        let file = || params.and_then(object::<FileParams>);
-        let terminal =
-            || params.and_then(object::<TerminalParams>).map(|read| name(&read.terminal_id));
+        let file = || params.and_then(parse_update_object::<FileParams>);
+        let terminal = || {
+            params
+                .and_then(parse_update_object::<TerminalParams>)
+                .map(|read| recorded_name(&read.terminal_id))
+        };
         let waiting = match method {
             "session/request_permission" => {
-                let lane = permission::lane_of(params, &self.calls);
+                let lane = permission::permission_lane(params, &self.calls);
                 self.blocks.end(lane.as_ref(), MessageEnd::Whole, &mut batch);
-                let asked = permission::asked(params, &mut self.calls, &mut batch);
+                let asked =
+                    permission::record_permission_request(params, &mut self.calls, &mut batch);
                 OpenRequest::Permission(Box::new(asked))
             }
             "fs/read_text_file" => match file().filter(|file| file.path.len() <= PATH) {
@@ -232,7 +238,7 @@ impl Translator {
             },
             "fs/write_text_file" => {
                 batch.before();
-                request::asked(id, method, params, &mut batch);
+                request::record_request(id, method, params, &mut batch);
                 match file().filter(|file| file.path.len() <= PATH) {
                     Some(file) => {
                         let after = file.content.map(|text| ObjectHash::of(text.as_bytes()));
@@ -254,7 +260,7 @@ impl Translator {
                 if matches!(method, "terminal/create" | "terminal/kill" | "elicitation/create") {
                     batch.before();
                 }
-                request::asked(id, method, params, &mut batch);
+                request::record_request(id, method, params, &mut batch);
                 OpenRequest::Other { terminal }
             }
         };
@@ -272,7 +278,7 @@ impl Translator {
         let Some((method, waiting)) = self.requests.answer(id) else { return batch.finish() };
         match (waiting, outcome) {
             (OpenRequest::Permission(asked), outcome) => {
-                permission::answered(&asked, outcome, &mut batch);
+                permission::record_permission_answer(&asked, outcome, &mut batch);
             }
             (OpenRequest::File { path, op, after }, outcome) => {
                 if op == FileOp::Write {
@@ -283,7 +289,7 @@ impl Translator {
                     Err(_) => {
                         let about =
                             ResponseSubject { path: Some(&path), ..ResponseSubject::default() };
-                        request::answered(id, &method, about, outcome, &mut batch);
+                        request::record_request_answer(id, &method, about, outcome, &mut batch);
                     }
                 }
             }
@@ -293,12 +299,12 @@ impl Translator {
             (OpenRequest::TerminalOutput { terminal }, Err(_)) => {
                 let about =
                     ResponseSubject { terminal: Some(&terminal), ..ResponseSubject::default() };
-                request::answered(id, &method, about, outcome, &mut batch);
+                request::record_request_answer(id, &method, about, outcome, &mut batch);
             }
             (OpenRequest::Other { terminal }, outcome) => {
                 let about =
                     ResponseSubject { terminal: terminal.as_deref(), ..ResponseSubject::default() };
-                request::answered(id, &method, about, outcome, &mut batch);
+                request::record_request_answer(id, &method, about, outcome, &mut batch);
             }
         }
         batch.finish()
@@ -312,7 +318,7 @@ impl Translator {
         result: &RawValue,
     ) -> RecordedEvents {
         let mut batch = RecordBatch::default();
-        settings::configured(method, params, result, &mut batch);
+        settings::record_setting(method, params, result, &mut batch);
         batch.finish()
     }
 }

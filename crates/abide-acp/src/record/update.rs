@@ -13,7 +13,7 @@ pub(crate) struct UpdateParams<'a> {
 }
 
 /// Parses an object. Without the check, structs could also be parsed from arrays.
-pub(crate) fn object<'a, T: Deserialize<'a>>(json: &'a RawValue) -> Option<T> {
+pub(crate) fn parse_update_object<'a, T: Deserialize<'a>>(json: &'a RawValue) -> Option<T> {
     if !json.get().starts_with('{') {
         return None;
     }

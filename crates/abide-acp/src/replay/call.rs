@@ -7,7 +7,7 @@ use abide::{
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::message::{block_of, text_block};
+use super::message::{message_block, message_text_block};
 use crate::protocol::is_block;
 
 /// A `tool_call` or `tool_call_update` made here.
@@ -34,10 +34,10 @@ struct CallContent<'a> {
 }
 
 /// The start of a call.
-pub(super) fn began(call: &RequestedCall) -> String {
+pub(super) fn replay_call_start(call: &RequestedCall) -> String {
     let told = |raw_input| {
         let title = if call.name.is_empty() { "tool" } else { &call.name };
-        write(&CallUpdate {
+        write_call_update(&CallUpdate {
             session_update: "tool_call",
             tool_call_id: &call.id,
             title: Some(title),
@@ -57,10 +57,10 @@ pub(super) fn began(call: &RequestedCall) -> String {
 
 /// The end of a call with its result; if the client does not know the call yet, as a whole
 /// `tool_call`.
-pub(super) fn ended(id: &str, ok: bool, blocks: &[Box<RawValue>], known: bool) -> String {
+pub(super) fn replay_call_end(id: &str, ok: bool, blocks: &[Box<RawValue>], known: bool) -> String {
     let given = |block| CallContent { r#type: "content", content: block };
     let content: Vec<_> = blocks.iter().map(|block| given(&**block)).collect();
-    write(&CallUpdate {
+    write_call_update(&CallUpdate {
         session_update: if known { "tool_call_update" } else { "tool_call" },
         tool_call_id: id,
         title: if known { None } else { Some("tool") },
@@ -71,13 +71,13 @@ pub(super) fn ended(id: &str, ok: bool, blocks: &[Box<RawValue>], known: bool) -
     })
 }
 
-fn write(update: &CallUpdate<'_>) -> String {
+fn write_call_update(update: &CallUpdate<'_>) -> String {
     serde_json::to_string(update).unwrap_or_default()
 }
 
 /// The parts of a result, as blocks.
-pub(super) fn blocks_of(parts: &[MessagePart]) -> Vec<Box<RawValue>> {
-    parts.iter().filter_map(block_of).collect()
+pub(super) fn call_result_blocks(parts: &[MessagePart]) -> Vec<Box<RawValue>> {
+    parts.iter().filter_map(message_block).collect()
 }
 
 /// The data of a `tool.finished` that is used.
@@ -105,7 +105,7 @@ impl RecordedToolEnd<'_> {
         let Some(result) = self.result else { return Vec::new() };
         let json = result.get();
         if let Ok(text) = serde_json::from_str::<String>(json) {
-            return text_block(&text).into_iter().collect();
+            return message_text_block(&text).into_iter().collect();
         }
         let blocks = serde_json::from_str::<Vec<&RawValue>>(json).or_else(|_| {
             serde_json::from_str::<WrappedContent<'_>>(json).map(|wrapped| wrapped.content)
@@ -114,7 +114,7 @@ impl RecordedToolEnd<'_> {
             Ok(blocks) if blocks.iter().all(|block| is_block(block.get())) => {
                 blocks.into_iter().map(ToOwned::to_owned).collect()
             }
-            _ => text_block(json).into_iter().collect(),
+            _ => message_text_block(json).into_iter().collect(),
         }
     }
 }

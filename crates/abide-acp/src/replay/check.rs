@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::ReplayedUpdate;
-use crate::record::{UpdateHead, UpdateParams, name, object};
+use crate::record::{UpdateHead, UpdateParams, parse_update_object, recorded_name};
 
 /// The largest table used to find the best match.
 const TABLE: usize = 1 << 20;
@@ -79,7 +79,7 @@ impl ReplayCheck {
 
     /// Adds the next update that the agent replays: the params of its `session/update`.
     pub fn replayed(&mut self, params: &RawValue) {
-        if let Some(params) = object::<UpdateParams<'_>>(params) {
+        if let Some(params) = parse_update_object::<UpdateParams<'_>>(params) {
             self.replayed.update(params.update.get());
         }
     }
@@ -88,7 +88,7 @@ impl ReplayCheck {
     #[must_use]
     pub fn finish(&self) -> ReplayCheckReport {
         let (recorded, replayed) = (self.recorded.all(), self.replayed.all());
-        let start = start(&recorded, &replayed);
+        let start = equal_check_start(&recorded, &replayed);
         // The agent lacks only the end. Its last, partial message may equal a later one, but is not
         // that.
         if let (Some(tail), Some([end])) = (recorded.get(start), replayed.get(start..))
@@ -103,7 +103,7 @@ impl ReplayCheck {
                 ..ReplayCheckReport::default()
             };
         }
-        let matches = matches(start, &recorded, &replayed);
+        let matches = check_matches(start, &recorded, &replayed);
         let same = matches.len();
         let last = matches.last();
         let next = last.map_or(0, |(recorded, _)| recorded + 1);
@@ -152,8 +152,8 @@ impl CheckItem {
             return None;
         }
         let powers = (0..usize::BITS).map(|bit| 1_usize << bit);
-        let starts = powers.map_while(|length| bytes.get(..length).map(short)).collect();
-        Some(Self { key: key(bytes), first: open.first, length: bytes.len(), starts })
+        let starts = powers.map_while(|length| bytes.get(..length).map(short_check_hash)).collect();
+        Some(Self { key: check_key(bytes), first: open.first, length: bytes.len(), starts })
     }
 
     /// Whether this is the beginning of that message, judging by the hashes.
@@ -163,13 +163,13 @@ impl CheckItem {
     }
 }
 
-fn key(bytes: &[u8]) -> [u8; 16] {
+fn check_key(bytes: &[u8]) -> [u8; 16] {
     let mut key = [0; 16];
     key.iter_mut().zip(ObjectHash::of(bytes).0).for_each(|(to, from)| *to = from);
     key
 }
 
-fn short(bytes: &[u8]) -> [u8; 8] {
+fn short_check_hash(bytes: &[u8]) -> [u8; 8] {
     let mut short = [0; 8];
     short.iter_mut().zip(ObjectHash::of(bytes).0).for_each(|(to, from)| *to = from);
     short
@@ -203,14 +203,14 @@ impl CheckSide {
             return;
         }
         if let Some(open) = self.thought.take() {
-            self.thoughts.push((open.first, key(open.text.as_bytes())));
+            self.thoughts.push((open.first, check_key(open.text.as_bytes())));
         }
         let speaker = match &*head.session_update {
             "agent_message_chunk" => 'a',
             "user_message_chunk" => 'u',
             "tool_call" | "tool_call_update" => {
                 let Ok(call) = serde_json::from_str::<ReplayedCall<'_>>(json) else { return };
-                let key = key(format!("c{}", name(&call.tool_call_id)).as_bytes());
+                let key = check_key(format!("c{}", recorded_name(&call.tool_call_id)).as_bytes());
                 if self.calls.insert(key) {
                     self.close();
                     self.items.push(CheckItem { key, first: at, length: 0, starts: Vec::new() });
@@ -234,7 +234,7 @@ impl CheckSide {
 
     fn thoughts(&self) -> Vec<(usize, [u8; 16])> {
         let open = self.thought.as_ref();
-        let open = open.map(|open| (open.first, key(open.text.as_bytes())));
+        let open = open.map(|open| (open.first, check_key(open.text.as_bytes())));
         self.thoughts.iter().copied().chain(open).collect()
     }
 
@@ -249,23 +249,31 @@ impl CheckSide {
 }
 
 /// The number of equal items at the start.
-fn start(recorded: &[CheckItem], replayed: &[CheckItem]) -> usize {
+fn equal_check_start(recorded: &[CheckItem], replayed: &[CheckItem]) -> usize {
     let equal = |(a, b): &(&CheckItem, &CheckItem)| a.key == b.key;
     recorded.iter().zip(replayed).take_while(equal).count()
 }
 
 /// Pairs of equal items in order, with `start` equal items at the beginning; among equally good
 /// matches, the one that ends earlier.
-fn matches(start: usize, recorded: &[CheckItem], replayed: &[CheckItem]) -> Vec<(usize, usize)> {
+fn check_matches(
+    start: usize,
+    recorded: &[CheckItem],
+    replayed: &[CheckItem],
+) -> Vec<(usize, usize)> {
     let (a, b) =
         (recorded.get(start..).unwrap_or_default(), replayed.get(start..).unwrap_or_default());
-    let rest = if a.len().saturating_mul(b.len()) <= TABLE { longest(a, b) } else { next(a, b) };
+    let rest = if a.len().saturating_mul(b.len()) <= TABLE {
+        longest_check_match(a, b)
+    } else {
+        next_check_matches(a, b)
+    };
     let rest = rest.into_iter().map(|(a, b)| (start + a, start + b));
     (0..start).map(|at| (at, at)).chain(rest).collect()
 }
 
 /// The longest common subsequence.
-fn longest(a: &[CheckItem], b: &[CheckItem]) -> Vec<(usize, usize)> {
+fn longest_check_match(a: &[CheckItem], b: &[CheckItem]) -> Vec<(usize, usize)> {
     let width = b.len() + 1;
     // For each pair of positions, the length of the common rest.
     let mut common = vec![0_u32; (a.len() + 1) * width];
@@ -298,7 +306,7 @@ fn longest(a: &[CheckItem], b: &[CheckItem]) -> Vec<(usize, usize)> {
 }
 
 /// Matches each of `b` with the next equal one of `a`: for inputs too long for the table.
-fn next(a: &[CheckItem], b: &[CheckItem]) -> Vec<(usize, usize)> {
+fn next_check_matches(a: &[CheckItem], b: &[CheckItem]) -> Vec<(usize, usize)> {
     let mut places: HashMap<[u8; 16], Vec<usize>> = HashMap::new();
     for (i, item) in a.iter().enumerate() {
         places.entry(item.key).or_default().push(i);

@@ -78,8 +78,8 @@ impl<'a> PlainMessage<'a> {
         let thought = marks.session_update.as_deref() == Some(ReplayChunkKind::Thought.name());
         let said = if thought { ReplayChunkKind::Thought } else { sort };
         let block = |raw: &'a RawValue| {
-            if let Some(thinking) = thinking(raw) {
-                return text_block(&thinking)
+            if let Some(thinking) = message_thought(raw) {
+                return message_text_block(&thinking)
                     .map(|block| (ReplayChunkKind::Thought, Cow::Owned(block)));
             }
             is_block(raw.get()).then_some((said, Cow::Borrowed(raw)))
@@ -96,11 +96,11 @@ impl<'a> PlainMessage<'a> {
     /// The updates that show it.
     pub(super) fn updates(&self) -> impl Iterator<Item = String> {
         let message = self.marks.message_id.filter(|id| id.get().starts_with('"'));
-        self.blocks.iter().map(move |(sort, block)| chunk(*sort, block, message))
+        self.blocks.iter().map(move |(sort, block)| message_chunk(*sort, block, message))
     }
 }
 
-fn thinking(raw: &RawValue) -> Option<Cow<'_, str>> {
+fn message_thought(raw: &RawValue) -> Option<Cow<'_, str>> {
     #[derive(Deserialize)]
     struct RecordedThinking<'a> {
         #[serde(borrow)]
@@ -113,7 +113,11 @@ fn thinking(raw: &RawValue) -> Option<Cow<'_, str>> {
 }
 
 /// A chunk as an update.
-pub(super) fn chunk(sort: ReplayChunkKind, block: &RawValue, message: Option<&RawValue>) -> String {
+pub(super) fn message_chunk(
+    sort: ReplayChunkKind,
+    block: &RawValue,
+    message: Option<&RawValue>,
+) -> String {
     let (name, block) = (sort.name(), block.get());
     match message {
         Some(id) => {
@@ -124,7 +128,7 @@ pub(super) fn chunk(sort: ReplayChunkKind, block: &RawValue, message: Option<&Ra
 }
 
 /// A text as a block; `None` if it is blank.
-pub(super) fn text_block(text: &str) -> Option<Box<RawValue>> {
+pub(super) fn message_text_block(text: &str) -> Option<Box<RawValue>> {
     #[derive(Serialize)]
     struct ReplayTextBlock<'a> {
         r#type: &'a str,
@@ -137,12 +141,12 @@ pub(super) fn text_block(text: &str) -> Option<Box<RawValue>> {
 }
 
 /// A part of a message in any form as a block; `None` if the protocol has no such block.
-pub(super) fn block_of(part: &MessagePart) -> Option<Box<RawValue>> {
+pub(super) fn message_block(part: &MessagePart) -> Option<Box<RawValue>> {
     let object = |members: [(&str, &str); 3]| to_raw_value(&BTreeMap::from(members)).ok();
     match part {
         MessagePart::Text(text)
         | MessagePart::Refusal(text)
-        | MessagePart::Thinking { text, .. } => text_block(text),
+        | MessagePart::Thinking { text, .. } => message_text_block(text),
         MessagePart::Image(Image::Data { media_type, base64 }) => {
             object([("type", "image"), ("mimeType", media_type), ("data", base64)])
         }

@@ -3,7 +3,7 @@
 use agent_client_protocol_schema::v1::{ContentBlock, SessionUpdate};
 use proptest::prelude::*;
 
-use crate::story::{RecordedSession, raw};
+use crate::recorded_session::{RecordedSession, raw};
 use crate::{ReplayCheck, ReplayCheckReport, ReplayedUpdate};
 
 /// An action in a session.

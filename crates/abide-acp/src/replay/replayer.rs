@@ -10,10 +10,10 @@ use abide::{
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::message::{PlainMessage, ReplayChunkKind, block_of, chunk};
+use super::message::{PlainMessage, ReplayChunkKind, message_block, message_chunk};
 use super::{ReplayedUpdate, call};
 use crate::protocol::{AcpUpdate, UpdateKind};
-use crate::record::{CONFIGURED, UPDATE, name, values};
+use crate::record::{CONFIGURED, UPDATE, recorded_name, setting_values};
 
 /// Turns live events into updates, in order.
 #[derive(Debug, Default)]
@@ -94,15 +94,15 @@ impl Replayer {
             match part {
                 MessagePart::Call(call) => self.call(call, send),
                 MessagePart::Result(result) => {
-                    let blocks = call::blocks_of(&result.parts);
+                    let blocks = call::call_result_blocks(&result.parts);
                     self.result(&result.id, result.ok.unwrap_or(true), &blocks, send);
                 }
                 part => {
                     let Some(speaker) = speaker.filter(|_| main) else { continue };
                     let thought = matches!(part, MessagePart::Thinking { .. });
                     let sort = if thought { ReplayChunkKind::Thought } else { speaker };
-                    if let Some(block) = block_of(part) {
-                        send(ReplayedUpdate { update: chunk(sort, &block, None) });
+                    if let Some(block) = message_block(part) {
+                        send(ReplayedUpdate { update: message_chunk(sort, &block, None) });
                         if sort == ReplayChunkKind::User {
                             self.forget_ended();
                         }
@@ -118,20 +118,20 @@ impl Replayer {
     }
 
     fn call(&mut self, call: &RequestedCall, send: UpdateSink<'_>) {
-        if call.id.is_empty() || self.calls.contains_key(&name(&call.id)) {
+        if call.id.is_empty() || self.calls.contains_key(&recorded_name(&call.id)) {
             return;
         }
-        self.calls.insert(name(&call.id), false);
-        send(ReplayedUpdate { update: call::began(call) });
+        self.calls.insert(recorded_name(&call.id), false);
+        send(ReplayedUpdate { update: call::replay_call_start(call) });
     }
 
     fn result(&mut self, id: &str, ok: bool, blocks: &[Box<RawValue>], send: UpdateSink<'_>) {
         if id.is_empty() {
             return;
         }
-        let known = self.calls.insert(name(id), true);
+        let known = self.calls.insert(recorded_name(id), true);
         if known != Some(true) {
-            send(ReplayedUpdate { update: call::ended(id, ok, blocks, known.is_some()) });
+            send(ReplayedUpdate { update: call::replay_call_end(id, ok, blocks, known.is_some()) });
         }
     }
 
@@ -157,7 +157,7 @@ impl Replayer {
         match update.kind() {
             UpdateKind::ToolCall | UpdateKind::ToolCallUpdate => {
                 let ended = update.status().is_some_and(|status| status.ok().is_some());
-                let known = self.calls.entry(name(text("toolCallId"))).or_default();
+                let known = self.calls.entry(recorded_name(text("toolCallId"))).or_default();
                 // A `tool_call` with the same id is another call.
                 let goes_on = update.kind() == UpdateKind::ToolCallUpdate;
                 *known = ended || (goes_on && *known);
@@ -193,7 +193,7 @@ impl Replayer {
         if let Some(mode) = configured.mode {
             self.mode = Some(mode.into_owned());
         }
-        for (id, value) in configured.values.map(values).unwrap_or_default() {
+        for (id, value) in configured.values.map(setting_values).unwrap_or_default() {
             self.options.insert(id, value.get().to_owned());
         }
     }
@@ -206,7 +206,7 @@ impl Replayer {
             config_options: &'a RawValue,
         }
         let Ok(options) = serde_json::from_str::<ConfigOptionsUpdate<'_>>(update) else { return };
-        for (id, value) in values(options.config_options) {
+        for (id, value) in setting_values(options.config_options) {
             self.options.insert(id, value.get().to_owned());
         }
     }

@@ -2,7 +2,7 @@
 
 use abide::{NewEvent, Seq, Timestamp};
 
-use crate::story::{RecordedSession, chunk, raw, replay, same};
+use crate::recorded_session::{RecordedSession, chunk, raw, replay, same};
 use crate::{ReplayCheck, ReplayCheckReport, ReplayedUpdate};
 
 const AGENT: &str = "agent_message_chunk";

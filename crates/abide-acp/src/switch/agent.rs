@@ -5,27 +5,31 @@ use std::time::Instant;
 
 use serde_json::value::RawValue;
 
-use super::{Switch, directory_of, lock};
+use super::{Switch, directory_in_params, lock_switch_state};
 use crate::abilities::Abilities;
-use crate::book::AcpRecorder;
 use crate::live::{LiveSession, UpdateHandling};
 use crate::message::{self, RequestId, RpcError, RpcMessage, RpcOutcome};
 use crate::pending::{OwnRequest, PendingAgentRequest, PendingRequest, Purpose};
-use crate::record::subagent;
-use crate::splice::{member, replaced, session_of, text};
+use crate::record::subagent_lane;
+use crate::recorder::AcpRecorder;
+use crate::splice::{member, member_text, session_member, spliced_line};
 
 impl Switch {
     /// Handles a line from the agent.
     pub(crate) fn from_agent(self: &Arc<Self>, line: &str) {
         match RpcMessage::read(line) {
-            Ok(RpcMessage::Response { id, outcome }) => self.response(line, id, outcome),
+            Ok(RpcMessage::Response { id, outcome }) => {
+                self.handle_agent_response(line, id, outcome)
+            }
             Ok(RpcMessage::Notification { method, params: Some(params) })
                 if method == "session/update" =>
             {
-                self.update(line, params);
+                self.handle_agent_update(line, params);
             }
-            Ok(RpcMessage::Notification { params, .. }) => self.pass(line, params),
-            Ok(RpcMessage::Request { id, method, params }) => self.asks(line, id, &method, params),
+            Ok(RpcMessage::Notification { params, .. }) => self.forward_from_agent(line, params),
+            Ok(RpcMessage::Request { id, method, params }) => {
+                self.handle_agent_request(line, id, &method, params)
+            }
             Ok(RpcMessage::Stray) => self.client.send(line),
             Err(malformed) => {
                 if !line.trim().is_empty() {
@@ -40,30 +44,30 @@ impl Switch {
     }
 
     /// Forwards a message that may name a session.
-    fn pass(&self, line: &str, params: Option<&RawValue>) {
-        let named = params.and_then(session_of);
+    fn forward_from_agent(&self, line: &str, params: Option<&RawValue>) {
+        let named = params.and_then(session_member);
         let live = named.as_ref().and_then(|(id, _)| self.table().inner.get(&**id).cloned());
         match (live, named) {
-            (Some(live), Some((id, raw))) => self.send_in(&live, line, &id, raw),
+            (Some(live), Some((id, raw))) => self.relay_agent_line(&live, line, &id, raw),
             _ => self.client.send(line),
         }
     }
 
     /// Sends a line to the client, with the client's id of the session.
-    fn send_in(&self, live: &LiveSession, line: &str, id: &str, raw: &RawValue) {
+    fn relay_agent_line(&self, live: &LiveSession, line: &str, id: &str, raw: &RawValue) {
         if live.id == id {
             return self.client.send(line);
         }
         let new = serde_json::Value::from(&*live.id).to_string();
-        match replaced(line, raw.get(), &new) {
+        match spliced_line(line, raw.get(), &new) {
             Some(line) => self.client.send(&line),
             None => self.client.send(line),
         }
     }
 
     /// Handles a `session/update`.
-    fn update(&self, line: &str, params: &RawValue) {
-        let Some((id, raw)) = session_of(params) else { return self.client.send(line) };
+    fn handle_agent_update(&self, line: &str, params: &RawValue) {
+        let Some((id, raw)) = session_member(params) else { return self.client.send(line) };
         let (live, child) = {
             let table = self.table();
             match (table.inner.get(&*id), table.children.get(&*id)) {
@@ -78,7 +82,7 @@ impl Switch {
         if !child {
             let mut inner = live.inner();
             match &mut inner.updates {
-                UpdateHandling::Hidden(check) if is_of_conversation(params) => {
+                UpdateHandling::Hidden(check) if is_agent_conversation_update(params) => {
                     check.replayed(params);
                     inner.heard = Some(Instant::now());
                     return;
@@ -87,7 +91,7 @@ impl Switch {
                     check.replayed(params);
                     inner.heard = Some(Instant::now());
                     drop(inner);
-                    return self.send_in(&live, line, &id, raw);
+                    return self.relay_agent_line(&live, line, &id, raw);
                 }
                 UpdateHandling::News | UpdateHandling::Hidden(_) => {}
             }
@@ -101,8 +105,13 @@ impl Switch {
         // An update that ends a block is forwarded only once the block is recorded; chunks within a
         // block do not wait.
         let before = !recorded.events.is_empty();
-        let send =
-            || if child { self.client.send(line) } else { self.send_in(&live, line, &id, raw) };
+        let send = || {
+            if child {
+                self.client.send(line)
+            } else {
+                self.relay_agent_line(&live, line, &id, raw)
+            }
+        };
         if !before {
             send();
         }
@@ -115,15 +124,21 @@ impl Switch {
             self.tell_failed(&live, failed);
         }
         if params.get().contains("subagent_update")
-            && let Some(child) = subagent(params)
+            && let Some(child) = subagent_lane(params)
         {
             self.table().children.insert(child, live);
         }
     }
 
     /// Handles a request from the agent to the client.
-    fn asks(&self, line: &str, id: &RawValue, method: &str, params: Option<&RawValue>) {
-        let named = params.and_then(session_of);
+    fn handle_agent_request(
+        &self,
+        line: &str,
+        id: &RawValue,
+        method: &str,
+        params: Option<&RawValue>,
+    ) {
+        let named = params.and_then(session_member);
         let live = named.as_ref().and_then(|(session, _)| {
             let table = self.table();
             table.inner.get(&**session).or_else(|| table.children.get(&**session)).cloned()
@@ -142,7 +157,7 @@ impl Switch {
         });
         let line = own
             .and_then(|(live, (_, raw))| {
-                replaced(line, raw.get(), &serde_json::Value::from(&*live.id).to_string())
+                spliced_line(line, raw.get(), &serde_json::Value::from(&*live.id).to_string())
             })
             .map_or(std::borrow::Cow::Borrowed(line), std::borrow::Cow::Owned);
         let key = RequestId::of(id);
@@ -152,7 +167,7 @@ impl Switch {
         if table.stale.has(&key) || table.asked.contains_key(&key) {
             let key = self.own_id();
             let renamed = match RpcMessage::read(&line) {
-                Ok(RpcMessage::Request { id, .. }) => replaced(&line, id.get(), key.json()),
+                Ok(RpcMessage::Request { id, .. }) => spliced_line(&line, id.get(), key.json()),
                 _ => None,
             };
             table.asked.insert(key, asked);
@@ -165,7 +180,12 @@ impl Switch {
     }
 
     /// Handles a response from the agent.
-    fn response(self: &Arc<Self>, line: &str, id: &RawValue, outcome: RpcOutcome<&RawValue>) {
+    fn handle_agent_response(
+        self: &Arc<Self>,
+        line: &str,
+        id: &RawValue,
+        outcome: RpcOutcome<&RawValue>,
+    ) {
         let key = RequestId::of(id);
         let mut table = self.table();
         if let Some(OwnRequest { answer, opens }) = table.own.remove(&key) {
@@ -173,9 +193,9 @@ impl Switch {
             let outcome =
                 outcome.map(|raw| raw.get().to_owned()).map_err(|raw| raw.get().to_owned());
             if let (Some(live), Ok(result)) = (opens, &outcome)
-                && let Some(inner) = text(result, &["sessionId"])
+                && let Some(inner) = member_text(result, &["sessionId"])
             {
-                self.attach(&live, &inner, UpdateHandling::News);
+                self.attach_inner(&live, &inner, UpdateHandling::News);
             }
             let _ = answer.try_send(outcome);
             return;
@@ -191,10 +211,10 @@ impl Switch {
         if let Some(deadline) = deadline {
             self.deadlines.call_off(deadline);
         }
-        self.finish(line, id, &key, outcome, purpose);
+        self.finish_agent_request(line, id, &key, outcome, purpose);
     }
 
-    fn finish(
+    fn finish_agent_request(
         self: &Arc<Self>,
         line: &str,
         id: &RawValue,
@@ -203,11 +223,13 @@ impl Switch {
         purpose: Purpose,
     ) {
         match (purpose, outcome) {
-            (Purpose::Greet, Ok(result)) => return self.greeted(line, result),
+            (Purpose::Greet, Ok(result)) => return self.handle_agent_greeting(line, result),
             (Purpose::Authenticate(params), Ok(_)) => {
-                lock(&self.greeting).authenticate = Some(params);
+                lock_switch_state(&self.greeting).authenticate = Some(params);
             }
-            (Purpose::Open(setup), Ok(result)) => return self.opened(line, result, setup),
+            (Purpose::Open(setup), Ok(result)) => {
+                return self.record_agent_session(line, result, setup);
+            }
             (Purpose::Fork(of, setup), Ok(result)) => {
                 return self.agent_forked(line, result, &of, setup);
             }
@@ -223,7 +245,7 @@ impl Switch {
                 if let Err(failed) = written {
                     self.tell_failed(&live, failed);
                 }
-                self.observe_primed(&live, outcome.is_ok());
+                self.observe_primed_agent(&live, outcome.is_ok());
             }
             (Purpose::Configure(live, method, params), Ok(result)) => {
                 if let Ok(params) = serde_json::from_str::<&RawValue>(&params) {
@@ -237,41 +259,41 @@ impl Switch {
                 }
             }
             (Purpose::Load(live), Ok(_)) => {
-                if !self.is_complete(&live) {
+                if !self.is_inner_complete(&live) {
                     // Some agents answer before they have replayed everything; the client gets the
                     // answer after the replay.
                     let (switch, line) = (Arc::clone(self), line.to_owned());
                     std::thread::spawn(move || {
-                        switch.await_rest(&live, true);
+                        switch.await_inner_replay(&live, true);
                         switch.client.send(&line);
                     });
                     return;
                 }
-                self.settle(&live);
+                self.settle_inner(&live);
             }
-            (Purpose::Load(live), Err(_)) => return self.load_anew(live, id, true),
-            (Purpose::Resume(live), Err(_)) => return self.load_anew(live, id, false),
+            (Purpose::Load(live), Err(_)) => return self.load_new_agent_session(live, id, true),
+            (Purpose::Resume(live), Err(_)) => return self.load_new_agent_session(live, id, false),
             (Purpose::Adopt(live), Err(_)) => {
-                let _ = self.erase(&live.id);
+                let _ = self.erase_session(&live.id);
             }
             // The last replayed message is recorded too.
-            (Purpose::Adopt(live), Ok(_)) => self.interrupt(&live, "interrupted"),
+            (Purpose::Adopt(live), Ok(_)) => self.interrupt_prompt(&live, "interrupted"),
             (Purpose::Greet, Err(_)) => self.greeting_over(),
-            (Purpose::List, Ok(_)) => return self.listed(line),
-            (Purpose::Close(name), Ok(_)) => self.close_live(&name),
+            (Purpose::List, Ok(_)) => return self.forward_agent_list(line),
+            (Purpose::Close(name), Ok(_)) => self.close_live_session(&name),
             // The agent does not know this session, but abide does.
             (Purpose::Close(name), Err(_)) if self.is_open(&name) => {
-                self.close_live(&name);
-                return self.client.send(&message::result(id.get(), "{}"));
+                self.close_live_session(&name);
+                return self.client.send(&message::result_message(id.get(), "{}"));
             }
             (Purpose::Delete(name), Err(_)) if self.catalog.find(None, &name).is_ok() => {
-                return match self.erase(&name) {
-                    Ok(()) => self.client.send(&message::result(id.get(), "{}")),
+                return match self.erase_session(&name) {
+                    Ok(()) => self.client.send(&message::result_message(id.get(), "{}")),
                     Err(failure) => self.refuse(id.get(), &failure),
                 };
             }
             (Purpose::Delete(name), Ok(_)) => {
-                if let Err(failure) = self.erase(&name) {
+                if let Err(failure) = self.erase_session(&name) {
                     return self.refuse(id.get(), &failure);
                 }
             }
@@ -282,7 +304,12 @@ impl Switch {
 
     /// Opens a new session of the agent's, primed with the past, since the agent could not open its
     /// own. On another thread: it waits for the agent's answers, which are read on this one.
-    fn load_anew(self: &Arc<Self>, live: Arc<LiveSession>, id: &RawValue, shown: bool) {
+    fn load_new_agent_session(
+        self: &Arc<Self>,
+        live: Arc<LiveSession>,
+        id: &RawValue,
+        shown: bool,
+    ) {
         let (switch, id) = (Arc::clone(self), id.get().to_owned());
         std::thread::spawn(move || switch.load_for(&live, &id, shown));
     }
@@ -292,17 +319,17 @@ impl Switch {
     }
 
     /// Records the agent's id once a primed agent has answered: from then on it knows the session.
-    fn observe_primed(&self, live: &LiveSession, answered: bool) {
+    fn observe_primed_agent(&self, live: &LiveSession, answered: bool) {
         let inner = {
             let known = live.inner();
             known.id.clone().filter(|_| answered && !known.observed)
         };
         if let Some(inner) = inner {
-            self.observe(live, &inner, true);
+            self.observe_inner(live, &inner, true);
         }
     }
 
-    fn greeted(&self, line: &str, result: &RawValue) {
+    fn handle_agent_greeting(&self, line: &str, result: &RawValue) {
         let abilities = Abilities::read(result.get());
         let known = abilities.version == 1;
         if !known {
@@ -312,17 +339,17 @@ impl Switch {
                 abilities.version
             ));
         }
-        *lock(&self.abilities) = abilities;
+        *lock_switch_state(&self.abilities) = abilities;
         self.greeting_over();
         let completed = Abilities::completed(result.get()).filter(|_| known);
-        let completed = completed.and_then(|new| replaced(line, result.get(), &new));
+        let completed = completed.and_then(|new| spliced_line(line, result.get(), &new));
         self.client.send(completed.as_deref().unwrap_or(line));
     }
 
     /// Handles the answer to `session/new`.
-    fn opened(self: &Arc<Self>, line: &str, result: &RawValue, setup: String) {
+    fn record_agent_session(self: &Arc<Self>, line: &str, result: &RawValue, setup: String) {
         let (Some(inner), Some(directory)) =
-            (text(result.get(), &["sessionId"]), directory_of(&setup))
+            (member_text(result.get(), &["sessionId"]), directory_in_params(&setup))
         else {
             return self.client.send(line);
         };
@@ -330,11 +357,11 @@ impl Switch {
         match self.catalog.create(&directory, &inner, &agent) {
             Ok((name, session)) => {
                 let session = Arc::new(session);
-                let translator = self.translator(&session, &directory);
+                let translator = self.session_translator(&session, &directory);
                 let book = AcpRecorder::new(session, translator);
                 let live = self.keep(LiveSession::new(name, directory, setup, book));
-                self.attach(&live, &inner, UpdateHandling::News);
-                self.observe(&live, &inner, false);
+                self.attach_inner(&live, &inner, UpdateHandling::News);
+                self.observe_inner(&live, &inner, false);
                 self.send_new_id(line, result, &live, &inner);
             }
             Err(error) => {
@@ -347,11 +374,11 @@ impl Switch {
 
     fn agent_forked(self: &Arc<Self>, line: &str, result: &RawValue, of: &str, setup: String) {
         let (Some(inner), Some(directory)) =
-            (text(result.get(), &["sessionId"]), directory_of(&setup))
+            (member_text(result.get(), &["sessionId"]), directory_in_params(&setup))
         else {
             return self.client.send(line);
         };
-        match self.forked(of, &directory, setup.clone(), &inner, false) {
+        match self.record_forked_session(of, &directory, setup.clone(), &inner, false) {
             Ok(live) => self.send_new_id(line, result, &live, &inner),
             Err(failure) => {
                 self.client.send(line);
@@ -366,7 +393,7 @@ impl Switch {
         match raw.filter(|_| live.id != inner) {
             Some(raw) => {
                 let new = serde_json::Value::from(&*live.id).to_string();
-                let line = replaced(line, raw.get(), &new).unwrap_or_else(|| line.to_owned());
+                let line = spliced_line(line, raw.get(), &new).unwrap_or_else(|| line.to_owned());
                 self.client.send(&line);
             }
             None => self.client.send(line),
@@ -374,7 +401,7 @@ impl Switch {
     }
 
     /// Forwards the agent's list, with the client's ids.
-    fn listed(&self, line: &str) {
+    fn forward_agent_list(&self, line: &str) {
         let mut list = line.to_owned();
         let known: Vec<(String, String)> = {
             let table = self.table();
@@ -382,7 +409,7 @@ impl Switch {
             renamed.map(|(inner, live)| (inner.clone(), live.id.clone())).collect()
         };
         for (inner, name) in known {
-            if let Some(renamed) = renamed_in_list(&list, &inner, &name) {
+            if let Some(renamed) = agent_renamed_in_list(&list, &inner, &name) {
                 list = renamed;
             }
         }
@@ -421,10 +448,10 @@ impl Switch {
                     if live.prompts().remove(&key).is_none() {
                         continue;
                     }
-                    self.interrupt(live, "interrupted");
+                    self.interrupt_prompt(live, "interrupted");
                 }
                 Purpose::Adopt(live) => {
-                    let _ = self.erase(&live.id);
+                    let _ = self.erase_session(&live.id);
                 }
                 Purpose::Greet => self.greeting_over(),
                 _ => {}
@@ -442,17 +469,17 @@ impl Switch {
 }
 
 /// A list of sessions with one of them renamed.
-fn renamed_in_list(line: &str, inner: &str, name: &str) -> Option<String> {
+fn agent_renamed_in_list(line: &str, inner: &str, name: &str) -> Option<String> {
     let sessions = member(line, &["result", "sessions"])?;
     let sessions: Vec<&RawValue> = serde_json::from_str(sessions.get()).ok()?;
     let raw = sessions.into_iter().find_map(|session| {
-        session_of(session).filter(|(id, _)| id == inner).map(|(_, raw)| raw)
+        session_member(session).filter(|(id, _)| id == inner).map(|(_, raw)| raw)
     })?;
-    replaced(line, raw.get(), &serde_json::Value::from(name).to_string())
+    spliced_line(line, raw.get(), &serde_json::Value::from(name).to_string())
 }
 
 /// Whether an update is part of the conversation, rather than of the session's status.
-fn is_of_conversation(params: &RawValue) -> bool {
-    let sort = text(params.get(), &["update", "sessionUpdate"]).unwrap_or_default();
+fn is_agent_conversation_update(params: &RawValue) -> bool {
+    let sort = member_text(params.get(), &["update", "sessionUpdate"]).unwrap_or_default();
     sort.ends_with("_chunk") || sort.starts_with("tool_call") || sort.starts_with("plan")
 }

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::value::RawValue;
 
-use super::load::in_session;
-use super::{Switch, lock};
+use super::load::with_inner_session;
+use super::{Switch, lock_switch_state};
 use crate::live::LiveSession;
 use crate::message::{self, MalformedMessage, RequestId, RpcError, RpcMessage, RpcOutcome};
 use crate::pending::Purpose;
-use crate::splice::{member, replaced, session_of};
+use crate::splice::{member, session_member, spliced_line};
 use crate::worker::LineWorker;
 
 /// The most sessions with a worker of their own.
@@ -24,42 +24,44 @@ impl Switch {
             return;
         }
         let (id, session) = match RpcMessage::read(&line) {
-            Err(malformed) => return self.malformed(&line, &malformed),
-            Ok(RpcMessage::Response { id, outcome }) => return self.answered(&line, id, outcome),
+            Err(malformed) => return self.reject_client_line(&line, &malformed),
+            Ok(RpcMessage::Response { id, outcome }) => {
+                return self.handle_client_response(&line, id, outcome);
+            }
             Ok(RpcMessage::Stray) => {
                 self.agent.send(&line);
                 return;
             }
             Ok(RpcMessage::Notification { method, params }) => {
                 if method == "session/cancel" {
-                    return self.cancel(&line, params);
+                    return self.cancel_for_client(&line, params);
                 }
                 if method.starts_with("$/") {
                     self.agent.send(&line);
                     return;
                 }
-                if self.goes_at_once(params) {
-                    return self.take(&line);
+                if self.may_skip_client_queue(params) {
+                    return self.handle_client_line(&line);
                 }
-                (None, params.and_then(session_of).map(|(session, _)| session.into_owned()))
+                (None, params.and_then(session_member).map(|(session, _)| session.into_owned()))
             }
             Ok(RpcMessage::Request { id, method, params }) => {
                 // Before it is queued, so that it can be cancelled while it waits.
                 if method == "session/prompt"
-                    && let Some(live) = params.and_then(|params| self.live_of(params))
+                    && let Some(live) = params.and_then(|params| self.client_session(params))
                 {
                     live.prompts().entry(RequestId::of(id)).or_default();
                 }
                 if method == "initialize" {
-                    lock(&self.greeting).waiting = true;
+                    lock_switch_state(&self.greeting).waiting = true;
                 }
-                let session = params.and_then(session_of);
+                let session = params.and_then(session_member);
                 (Some(id.get().to_owned()), session.map(|(session, _)| session.into_owned()))
             }
         };
-        let worker = self.worker(session.as_deref());
+        let worker = self.client_worker(session.as_deref());
         let switch = Arc::clone(self);
-        if worker.push(line, move |line| switch.take(line)).is_err() {
+        if worker.push(line, move |line| switch.handle_client_line(line)).is_err() {
             match id {
                 Some(id) => {
                     let live = session.and_then(|name| self.table().sessions.get(&name).cloned());
@@ -80,8 +82,8 @@ impl Switch {
 
     /// Whether a notification may be forwarded at once: if nothing of the same session is queued.
     /// Otherwise it would overtake messages that other threads handle.
-    fn goes_at_once(&self, params: Option<&RawValue>) -> bool {
-        let session = params.and_then(session_of);
+    fn may_skip_client_queue(&self, params: Option<&RawValue>) -> bool {
+        let session = params.and_then(session_member);
         let table = self.table();
         let Some((session, _)) = session else { return self.general.is_idle() };
         let worker = table.workers.get(&*session).unwrap_or(&self.general);
@@ -89,7 +91,7 @@ impl Switch {
         worker.is_idle() && known
     }
 
-    fn malformed(&self, line: &str, malformed: &MalformedMessage) {
+    fn reject_client_line(&self, line: &str, malformed: &MalformedMessage) {
         let batch = line.trim_start().starts_with('[');
         let failure = match malformed {
             MalformedMessage::Parse(_) => RpcError { code: -32700, message: malformed.to_string() },
@@ -105,7 +107,7 @@ impl Switch {
     }
 
     /// The worker for this session's messages.
-    fn worker(&self, session: Option<&str>) -> Arc<LineWorker> {
+    fn client_worker(&self, session: Option<&str>) -> Arc<LineWorker> {
         let Some(session) = session else { return Arc::clone(&self.general) };
         let mut table = self.table();
         if let Some(worker) = table.workers.get(session) {
@@ -123,13 +125,13 @@ impl Switch {
     }
 
     /// Handles a request or a notification on its worker's thread.
-    fn take(self: &Arc<Self>, line: &str) {
+    fn handle_client_line(self: &Arc<Self>, line: &str) {
         match RpcMessage::read(line) {
             Ok(RpcMessage::Request { id, method, params }) => {
-                self.request(line, id.get(), &method, params);
+                self.handle_client_request(line, id.get(), &method, params);
             }
             Ok(RpcMessage::Notification { params, .. }) => {
-                if let Ok(line) = self.for_agent(line, params) {
+                if let Ok(line) = self.client_line_for_agent(line, params) {
                     self.agent.send(&line);
                 }
             }
@@ -137,14 +139,20 @@ impl Switch {
         }
     }
 
-    fn request(self: &Arc<Self>, line: &str, id: &str, method: &str, params: Option<&RawValue>) {
-        if let Err(failure) = self.ready_for(method, params) {
+    fn handle_client_request(
+        self: &Arc<Self>,
+        line: &str,
+        id: &str,
+        method: &str,
+        params: Option<&RawValue>,
+    ) {
+        if let Err(failure) = self.ready_for_client(method, params) {
             if method == "initialize" {
                 self.greeting_over();
             }
             if method == "session/prompt"
                 && let Some(params) = params
-                && let Some(live) = self.live_of(params)
+                && let Some(live) = self.client_session(params)
                 && let Ok(key) = serde_json::from_str(id).map(RequestId::of)
             {
                 return self.lost_prompt(&live, params, &key, &failure);
@@ -171,24 +179,24 @@ impl Switch {
             "session/load" => self.load(line, id, params),
             "session/resume" => self.resume(line, id, params),
             "session/list" if can.list => self.forward(line, id, method, Purpose::List),
-            "session/list" => self.list(id, params),
-            "session/close" => self.close(line, id, raw, can.close),
-            "session/delete" => self.delete(line, id, raw, can.delete),
-            "session/fork" => self.fork(line, id, params, can.fork),
+            "session/list" => self.list_sessions(id, params),
+            "session/close" => self.close_session(line, id, raw, can.close),
+            "session/delete" => self.delete_session(line, id, raw, can.delete),
+            "session/fork" => self.fork_session(line, id, params, can.fork),
             "session/set_mode" | "session/set_config_option" => {
-                let purpose = match raw.and_then(|raw| self.live_of(raw)) {
+                let purpose = match raw.and_then(|raw| self.client_session(raw)) {
                     Some(live) => Purpose::Configure(live, method.to_owned(), params.to_owned()),
                     None => Purpose::Other,
                 };
-                self.forward_in_session(line, id, method, raw, purpose);
+                self.forward_client_request(line, id, method, raw, purpose);
             }
-            _ => self.forward_in_session(line, id, method, raw, Purpose::Other),
+            _ => self.forward_client_request(line, id, method, raw, Purpose::Other),
         }
     }
 
     /// Makes sure that there is an agent for a request, and remembers the client's first
     /// `initialize`.
-    fn ready_for(
+    fn ready_for_client(
         self: &Arc<Self>,
         method: &str,
         params: Option<&RawValue>,
@@ -197,12 +205,12 @@ impl Switch {
             return self.ready();
         }
         {
-            let _one = lock(&self.starting);
+            let _one = lock_switch_state(&self.starting);
             self.agent.ensure(self).map_err(RpcError::internal)?;
         }
         let params = params.map_or("{}", RawValue::get);
         let notices = member(params, &["clientCapabilities", "session", "notices"]);
-        let mut greeting = lock(&self.greeting);
+        let mut greeting = lock_switch_state(&self.greeting);
         greeting.initialize = Some(params.to_owned());
         greeting.notices = notices.is_some_and(|raw| raw.get().starts_with('{'));
         Ok(())
@@ -210,19 +218,19 @@ impl Switch {
 
     /// Waits for the answer to `initialize`: how the rest is handled depends on it.
     fn await_greeting(&self) {
-        while lock(&self.greeting).waiting {
+        while lock_switch_state(&self.greeting).waiting {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
 
     /// The open session that params name.
-    pub(super) fn live_of(&self, params: &RawValue) -> Option<Arc<LiveSession>> {
-        let (session, _) = session_of(params)?;
+    pub(super) fn client_session(&self, params: &RawValue) -> Option<Arc<LiveSession>> {
+        let (session, _) = session_member(params)?;
         self.table().sessions.get(&*session).cloned()
     }
 
     /// Forwards a request that may name a session.
-    pub(super) fn forward_in_session(
+    pub(super) fn forward_client_request(
         self: &Arc<Self>,
         line: &str,
         id: &str,
@@ -230,28 +238,28 @@ impl Switch {
         params: Option<&RawValue>,
         purpose: Purpose,
     ) {
-        match self.for_agent(line, params) {
+        match self.client_line_for_agent(line, params) {
             Ok(line) => self.forward(&line, id, method, purpose),
             Err(failure) => self.refuse(id, &failure),
         }
     }
 
     /// The line with the agent's id of the session that it names.
-    fn for_agent(
+    fn client_line_for_agent(
         self: &Arc<Self>,
         line: &str,
         params: Option<&RawValue>,
     ) -> Result<String, RpcError> {
-        let Some(live) = params.and_then(|params| self.live_of(params)) else {
+        let Some(live) = params.and_then(|params| self.client_session(params)) else {
             return Ok(line.to_owned());
         };
-        let inner = self.establish(&live)?;
-        in_session(line, &inner)
+        let inner = self.establish_inner(&live)?;
+        with_inner_session(line, &inner)
             .ok_or_else(|| RpcError::internal("cannot replace the session id in the message"))
     }
 
     /// Handles the client's response to a request of the agent's.
-    fn answered(&self, line: &str, id: &RawValue, outcome: RpcOutcome<&RawValue>) {
+    fn handle_client_response(&self, line: &str, id: &RawValue, outcome: RpcOutcome<&RawValue>) {
         let key = RequestId::of(id);
         let asked = {
             let mut table = self.table();
@@ -277,14 +285,14 @@ impl Switch {
         }
         if asked.id == id.get() {
             self.agent.send(line);
-        } else if let Some(line) = replaced(line, id.get(), &asked.id) {
+        } else if let Some(line) = spliced_line(line, id.get(), &asked.id) {
             self.agent.send(&line);
         }
     }
 
     /// Handles `session/cancel`.
-    fn cancel(self: &Arc<Self>, line: &str, params: Option<&RawValue>) {
-        let Some(live) = params.and_then(|params| self.live_of(params)) else {
+    fn cancel_for_client(self: &Arc<Self>, line: &str, params: Option<&RawValue>) {
+        let Some(live) = params.and_then(|params| self.client_session(params)) else {
             self.agent.send(line);
             return;
         };
@@ -306,7 +314,7 @@ impl Switch {
             while !self.general.is_idle() && Instant::now() < until {
                 std::thread::sleep(Duration::from_micros(200));
             }
-            self.send_cancel(&live, line);
+            self.forward_client_cancel(&live, line);
         }
         for id in news {
             let (switch, live) = (Arc::downgrade(self), Arc::clone(&live));
@@ -314,22 +322,22 @@ impl Switch {
             self.deadlines.at(when, move || {
                 if let Some(switch) = switch.upgrade() {
                     // On its own thread: it writes to the store, which may take a while.
-                    std::thread::spawn(move || switch.cancelled(&live, &id));
+                    std::thread::spawn(move || switch.answer_client_cancel(&live, &id));
                 }
             });
         }
     }
 
     /// Forwards a cancellation to the agent.
-    pub(super) fn send_cancel(&self, live: &LiveSession, line: &str) {
+    pub(super) fn forward_client_cancel(&self, live: &LiveSession, line: &str) {
         let Some(inner) = live.inner().id.clone() else { return };
-        if let Some(line) = in_session(line, &inner) {
+        if let Some(line) = with_inner_session(line, &inner) {
             self.agent.send(&line);
         }
     }
 
     /// Answers a cancelled prompt that the agent has not ended.
-    fn cancelled(&self, live: &Arc<LiveSession>, id: &RequestId) {
+    fn answer_client_cancel(&self, live: &Arc<LiveSession>, id: &RequestId) {
         if live.prompts().remove(id).is_none() {
             return;
         }
@@ -337,8 +345,8 @@ impl Switch {
         table.pending.remove(id);
         table.given_up.put(id.clone());
         drop(table);
-        self.interrupt(live, "cancelled");
+        self.interrupt_prompt(live, "cancelled");
         (self.note)("the agent did not end a cancelled prompt; abide answered it");
-        self.client.send(&message::result(id.json(), r#"{"stopReason":"cancelled"}"#));
+        self.client.send(&message::result_message(id.json(), r#"{"stopReason":"cancelled"}"#));
     }
 }

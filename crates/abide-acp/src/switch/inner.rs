@@ -4,24 +4,27 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{Question, Switch};
-use crate::book::{AcpRecorder, RecordedAgentSession};
+use super::{Switch, SwitchQuestion};
 use crate::live::{LiveSession, PrimeScope, UpdateHandling};
 use crate::message::RpcError;
+use crate::recorder::{AcpRecorder, RecordedAgentSession};
 use crate::replay::{ReplayCheck, ReplayCheckReport, Replayer};
-use crate::splice::{member, text, with_member};
+use crate::splice::{member, member_text, spliced_with_member};
 
 impl Switch {
     /// The agent's id of a session; establishes one first if the agent has none.
-    pub(super) fn establish(self: &Arc<Self>, live: &Arc<LiveSession>) -> Result<String, RpcError> {
+    pub(super) fn establish_inner(
+        self: &Arc<Self>,
+        live: &Arc<LiveSession>,
+    ) -> Result<String, RpcError> {
         if let Some(inner) = live.inner().id.clone() {
             return Ok(inner);
         }
-        self.restore(live).map(|opened| opened.inner)
+        self.open_inner(live).map(|opened| opened.inner)
     }
 
     /// Has the agent open the session, its own if it can. Returns its id and its answer.
-    pub(super) fn restore(
+    pub(super) fn open_inner(
         self: &Arc<Self>,
         live: &Arc<LiveSession>,
     ) -> Result<OpenedAgentSession, RpcError> {
@@ -32,22 +35,22 @@ impl Switch {
         {
             let setup = live.setup().clone();
             let raw = serde_json::Value::from(&*id).to_string();
-            let params = with_member(&setup, "sessionId", &raw).unwrap_or(setup);
+            let params = spliced_with_member(&setup, "sessionId", &raw).unwrap_or(setup);
             let method = if can.load { "session/load" } else { "session/resume" };
-            self.attach(live, &id, UpdateHandling::Hidden(Box::default()));
+            self.attach_inner(live, &id, UpdateHandling::Hidden(Box::default()));
             if let Ok(result) = self.ask(method, &params) {
                 if can.load {
-                    self.gather(live);
+                    self.gather_inner_replay(live);
                 } else {
-                    self.settle(live);
+                    self.settle_inner(live);
                 }
                 return Ok(OpenedAgentSession { inner: id, result, news: Vec::new() });
             }
-            self.detach(live);
+            self.detach_inner(live);
         }
         let before = self.before(live)?;
         let question = self.asking("session/new", &live.setup().clone(), Some(live))?;
-        self.renew(live, question, &before)
+        self.renew_inner(live, question, &before)
     }
 
     /// Reads the record of a session.
@@ -65,14 +68,14 @@ impl Switch {
     }
 
     /// Handles the answer to a `session/new` that was sent for a session already recorded.
-    pub(super) fn renew(
+    pub(super) fn renew_inner(
         self: &Arc<Self>,
         live: &Arc<LiveSession>,
-        question: Question,
+        question: SwitchQuestion,
         before: &Replayer,
     ) -> Result<OpenedAgentSession, RpcError> {
         let result = question.wait(self)?;
-        let inner = text(&result, &["sessionId"])
+        let inner = member_text(&result, &["sessionId"])
             .ok_or_else(|| RpcError::internal("the agent returned no id for a new session"))?
             .into_owned();
         {
@@ -80,12 +83,12 @@ impl Switch {
             known.prime = PrimeScope::All;
             known.observed = false;
         }
-        let news = self.set_again(&inner, before);
+        let news = self.configure_inner(&inner, before);
         Ok(OpenedAgentSession { inner, result, news })
     }
 
     /// Restores the mode and the options that were set before. Returns the updates that show it.
-    fn set_again(&self, inner: &str, before: &Replayer) -> Vec<String> {
+    fn configure_inner(&self, inner: &str, before: &Replayer) -> Vec<String> {
         let id = serde_json::Value::from(inner);
         let mut news = Vec::new();
         if let Some(mode) = before.mode() {
@@ -110,7 +113,7 @@ impl Switch {
     }
 
     /// Records that the agent knows the session by this id.
-    pub(super) fn observe(&self, live: &LiveSession, inner: &str, primed: bool) {
+    pub(super) fn observe_inner(&self, live: &LiveSession, inner: &str, primed: bool) {
         let agent = self.abilities().name;
         live.inner().observed = true;
         let observed = live.book().observe(inner, &agent, primed);
@@ -120,7 +123,12 @@ impl Switch {
     }
 
     /// Maps the session to this id of the agent's.
-    pub(super) fn attach(&self, live: &Arc<LiveSession>, inner: &str, updates: UpdateHandling) {
+    pub(super) fn attach_inner(
+        &self,
+        live: &Arc<LiveSession>,
+        inner: &str,
+        updates: UpdateHandling,
+    ) {
         let mut table = self.table();
         let mut known = live.inner();
         if let Some(old) = known.id.replace(inner.to_owned()) {
@@ -134,7 +142,7 @@ impl Switch {
     }
 
     /// Drops the mapping to the agent's id.
-    pub(super) fn detach(&self, live: &LiveSession) {
+    pub(super) fn detach_inner(&self, live: &LiveSession) {
         let mut table = self.table();
         let mut known = live.inner();
         if let Some(old) = known.id.take() {
@@ -144,7 +152,7 @@ impl Switch {
     }
 
     /// Treats the agent's updates as new from here on. Returns the check of what it had replayed.
-    pub(super) fn settle(&self, live: &LiveSession) -> Option<Box<ReplayCheck>> {
+    pub(super) fn settle_inner(&self, live: &LiveSession) -> Option<Box<ReplayCheck>> {
         match std::mem::take(&mut live.inner().updates) {
             UpdateHandling::News => None,
             UpdateHandling::Shown(check) | UpdateHandling::Hidden(check) => Some(check),
@@ -152,21 +160,21 @@ impl Switch {
     }
 
     /// Waits for the agent's replay, which may go on after its answer, and completes it.
-    fn gather(&self, live: &LiveSession) {
-        if self.is_complete(live) {
-            self.settle(live);
+    fn gather_inner_replay(&self, live: &LiveSession) {
+        if self.is_inner_complete(live) {
+            self.settle_inner(live);
         } else {
-            self.await_rest(live, false);
+            self.await_inner_replay(live, false);
         }
     }
 
     /// Whether the agent has replayed everything recorded. Call it once.
-    pub(super) fn is_complete(&self, live: &LiveSession) -> bool {
-        self.compare(live).is_none_or(|checked| is_whole(&checked))
+    pub(super) fn is_inner_complete(&self, live: &LiveSession) -> bool {
+        self.compare_inner_replay(live).is_none_or(|checked| replay_is_whole(&checked))
     }
 
     /// Waits until the agent has finished its replay, and completes it.
-    pub(super) fn await_rest(&self, live: &LiveSession, shown: bool) {
+    pub(super) fn await_inner_replay(&self, live: &LiveSession, shown: bool) {
         /// How long the agent must be silent, and how long it may take in all.
         const QUIET: Duration = Duration::from_millis(250);
         const MOST: Duration = Duration::from_secs(10);
@@ -179,13 +187,13 @@ impl Switch {
             }
             std::thread::sleep(Duration::from_millis(20));
         }
-        if let Some(check) = self.settle(live) {
-            self.complete(live, check.finish(), shown);
+        if let Some(check) = self.settle_inner(live) {
+            self.complete_inner_replay(live, check.finish(), shown);
         }
     }
 
     /// Compares the agent's replay so far with the record.
-    fn compare(&self, live: &LiveSession) -> Option<ReplayCheckReport> {
+    fn compare_inner_replay(&self, live: &LiveSession) -> Option<ReplayCheckReport> {
         let session = live.book().session().cloned()?;
         let mut updates = Vec::new();
         let mut replay = Replayer::default();
@@ -209,10 +217,15 @@ impl Switch {
 
     /// Logs how the agent's replay differs. An end that is missing is shown to the client if
     /// `shown`, and told to the agent with the next prompt.
-    pub(super) fn complete(&self, live: &LiveSession, checked: ReplayCheckReport, shown: bool) {
+    pub(super) fn complete_inner_replay(
+        &self,
+        live: &LiveSession,
+        checked: ReplayCheckReport,
+        shown: bool,
+    ) {
         let session = live.book().session().cloned();
         let Some(session) = session else { return };
-        if !is_whole(&checked) || checked.foreign > 0 {
+        if !replay_is_whole(&checked) || checked.foreign > 0 {
             let text = format!(
                 "what the agent replayed is not what is recorded: {} the same, {} lacking, {} not \
                  recorded{}",
@@ -262,6 +275,6 @@ pub(super) struct OpenedAgentSession {
 }
 
 /// Whether the agent has everything recorded.
-fn is_whole(checked: &ReplayCheckReport) -> bool {
+fn replay_is_whole(checked: &ReplayCheckReport) -> bool {
     checked.lacking == 0 && checked.tail.is_none()
 }

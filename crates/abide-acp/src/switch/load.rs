@@ -5,36 +5,36 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use super::inner::OpenedAgentSession;
-use super::{Switch, directory_of};
-use crate::book::AcpRecorder;
+use super::{Switch, directory_in_params};
 use crate::catalog::CatalogError;
 use crate::live::{LiveSession, UpdateHandling};
 use crate::message::{self, RpcError, RpcMessage};
 use crate::pending::Purpose;
 use crate::record::Translator;
+use crate::recorder::AcpRecorder;
 use crate::replay::{ReplayCheck, Replayer};
-use crate::splice::{replaced, session_of, without_member};
+use crate::splice::{session_member, spliced_line, spliced_without_member};
 
 impl Switch {
     /// Handles a `session/load`.
     pub(super) fn load(self: &Arc<Self>, line: &str, id: &str, params: &str) {
-        self.again(line, id, params, true);
+        self.load_or_resume(line, id, params, true);
     }
 
     /// Handles a `session/resume`.
     pub(super) fn resume(self: &Arc<Self>, line: &str, id: &str, params: &str) {
-        self.again(line, id, params, false);
+        self.load_or_resume(line, id, params, false);
     }
 
-    fn again(self: &Arc<Self>, line: &str, id: &str, params: &str, shown: bool) {
+    fn load_or_resume(self: &Arc<Self>, line: &str, id: &str, params: &str, shown: bool) {
         let can = self.abilities();
         let method = if shown { "session/load" } else { "session/resume" };
         let able = if shown { can.load } else { can.resume };
-        let live = match self.open(params) {
+        let live = match self.open_for_load(params) {
             Ok(live) => live,
             // Only the agent knows it; it is recorded from here on.
             Err(failure) if failure.code == MISSING && able => {
-                return self.adopt(line, id, method, params);
+                return self.adopt_on_load(line, id, method, params);
             }
             Err(failure) => return self.refuse(id, &failure),
         };
@@ -48,10 +48,10 @@ impl Switch {
                 } else {
                     UpdateHandling::News
                 };
-                self.attach(&live, &inner, updates);
+                self.attach_inner(&live, &inner, updates);
                 let purpose =
                     if shown { Purpose::Load(Arc::clone(&live)) } else { Purpose::Resume(live) };
-                match in_session(line, &inner) {
+                match with_inner_session(line, &inner) {
                     Some(line) => self.forward(&line, id, method, purpose),
                     None => self
                         .refuse(id, &RpcError::params("cannot replace `sessionId` in the message")),
@@ -64,39 +64,46 @@ impl Switch {
     /// Answers for an agent that cannot load, or failed to.
     pub(super) fn load_for(self: &Arc<Self>, live: &Arc<LiveSession>, id: &str, shown: bool) {
         let heard = live.inner().heard.is_some();
-        let part = self.settle(live).filter(|_| heard);
+        let part = self.settle_inner(live).filter(|_| heard);
         let able = self.abilities().load && live.book().inner().is_some_and(|known| known.primed);
-        self.detach(live);
+        self.detach_inner(live);
         let loaded = match (shown, part) {
             // It failed in the middle of its replay: show the rest for it.
             (true, Some(mut check)) => {
-                self.rest(live, &mut check).and_then(|()| self.restore(live))
+                self.show_rest_of_load(live, &mut check).and_then(|()| self.open_inner(live))
             }
-            (true, None) if able => self.show(live).and_then(|_| self.restore(live)),
+            (true, None) if able => {
+                self.show_loaded_session(live).and_then(|_| self.open_inner(live))
+            }
             // The agent opens a session while the client is shown the conversation.
             (true, None) => {
                 self.asking("session/new", &live.setup().clone(), Some(live)).and_then(|question| {
-                    let before = self.show(live)?;
-                    self.renew(live, question, &before)
+                    let before = self.show_loaded_session(live)?;
+                    self.renew_inner(live, question, &before)
                 })
             }
-            (false, _) => self.restore(live),
+            (false, _) => self.open_inner(live),
         };
         match loaded {
             Ok(OpenedAgentSession { result, news, .. }) => {
-                let result = without_member(&result, "sessionId").unwrap_or_else(|| "{}".into());
-                self.client.send(&message::result(id, &result));
+                let result =
+                    spliced_without_member(&result, "sessionId").unwrap_or_else(|| "{}".into());
+                self.client.send(&message::result_message(id, &result));
                 news.iter().for_each(|update| self.send_update(&live.id, update));
             }
             Err(failure) => {
-                self.close_live(&live.id);
+                self.close_live_session(&live.id);
                 self.refuse(id, &failure);
             }
         }
     }
 
     /// Shows the client what the agent has not replayed.
-    fn rest(&self, live: &LiveSession, check: &mut ReplayCheck) -> Result<(), RpcError> {
+    fn show_rest_of_load(
+        &self,
+        live: &LiveSession,
+        check: &mut ReplayCheck,
+    ) -> Result<(), RpcError> {
         let session = live.book().session().cloned();
         let session = session.ok_or_else(|| RpcError::internal("the store has failed"))?;
         let mut replay = Replayer::default();
@@ -105,12 +112,12 @@ impl Switch {
             true
         });
         read.map_err(|error| RpcError::internal(error.to_string()))?;
-        self.complete(live, check.finish(), true);
+        self.complete_inner_replay(live, check.finish(), true);
         Ok(())
     }
 
     /// Shows the client the recorded conversation.
-    fn show(&self, live: &LiveSession) -> Result<Replayer, RpcError> {
+    fn show_loaded_session(&self, live: &LiveSession) -> Result<Replayer, RpcError> {
         let session = live.book().session().cloned();
         let session = session.ok_or_else(|| RpcError::internal("the store has failed"))?;
         let mut replay = Replayer::default();
@@ -124,14 +131,14 @@ impl Switch {
     }
 
     /// Opens a recorded session for this client.
-    fn open(&self, params: &str) -> Result<Arc<LiveSession>, RpcError> {
+    fn open_for_load(&self, params: &str) -> Result<Arc<LiveSession>, RpcError> {
         let raw: &RawValue =
             serde_json::from_str(params).map_err(|error| RpcError::params(error.to_string()))?;
         let (name, _) =
-            session_of(raw).ok_or_else(|| RpcError::params("`sessionId` is not a string"))?;
+            session_member(raw).ok_or_else(|| RpcError::params("`sessionId` is not a string"))?;
         let directory =
-            directory_of(params).ok_or_else(|| RpcError::params("`cwd` is not a string"))?;
-        let setup = without_member(params, "sessionId").unwrap_or_else(|| "{}".into());
+            directory_in_params(params).ok_or_else(|| RpcError::params("`cwd` is not a string"))?;
+        let setup = spliced_without_member(params, "sessionId").unwrap_or_else(|| "{}".into());
         let here = self.table().sessions.get(&*name).cloned();
         if let Some(live) = here.filter(|live| live.book().session().is_some()) {
             if !live.prompts().is_empty() {
@@ -148,9 +155,9 @@ impl Switch {
             *live.setup() = setup;
             return Ok(live);
         }
-        let session = self.catalog.open(Some(&directory), &name).map_err(refusal)?;
+        let session = self.catalog.open(Some(&directory), &name).map_err(load_refusal)?;
         let session = Arc::new(session);
-        let translator = self.translator(&session, &directory);
+        let translator = self.session_translator(&session, &directory);
         let mut book = AcpRecorder::new(session, translator);
         let settled = book.settle();
         let live = self.keep(LiveSession::new(name.into_owned(), directory, setup, book));
@@ -161,21 +168,22 @@ impl Switch {
     }
 
     /// Has the agent load a session of its own, and records what it replays.
-    fn adopt(self: &Arc<Self>, line: &str, id: &str, method: &str, params: &str) {
+    fn adopt_on_load(self: &Arc<Self>, line: &str, id: &str, method: &str, params: &str) {
         let Ok(raw) = serde_json::from_str::<&RawValue>(params) else { return };
-        let (Some((name, _)), Some(directory)) = (session_of(raw), directory_of(params)) else {
+        let (Some((name, _)), Some(directory)) = (session_member(raw), directory_in_params(params))
+        else {
             return self.forward(line, id, method, Purpose::Other);
         };
         let agent = self.abilities().name;
-        let setup = without_member(params, "sessionId").unwrap_or_else(|| "{}".into());
+        let setup = spliced_without_member(params, "sessionId").unwrap_or_else(|| "{}".into());
         match self.catalog.create(&directory, &name, &agent) {
             Ok((own, session)) if own == *name => {
                 let session = Arc::new(session);
-                let translator = self.translator(&session, &directory);
+                let translator = self.session_translator(&session, &directory);
                 let book = AcpRecorder::new(session, translator);
                 let live = self.keep(LiveSession::new(own, directory, setup, book));
-                self.attach(&live, &name, UpdateHandling::News);
-                self.observe(&live, &name, false);
+                self.attach_inner(&live, &name, UpdateHandling::News);
+                self.observe_inner(&live, &name, false);
                 self.forward(line, id, method, Purpose::Adopt(live));
             }
             Ok(_) => self.forward(line, id, method, Purpose::Other),
@@ -198,7 +206,7 @@ impl Switch {
         let live =
             LiveSession::new(name.to_owned(), directory, setup, AcpRecorder::none(translator));
         let live = self.keep(live);
-        self.attach(&live, name, UpdateHandling::News);
+        self.attach_inner(&live, name, UpdateHandling::News);
         let failed = live.book().failed(error);
         self.tell_failed(&live, failed);
         live
@@ -216,7 +224,7 @@ impl Switch {
 const MISSING: i32 = -32002;
 
 /// The JSON-RPC error for a session that is not available.
-pub(super) fn refusal(error: CatalogError) -> RpcError {
+pub(super) fn load_refusal(error: CatalogError) -> RpcError {
     let message = error.message();
     match error {
         CatalogError::NoSession { .. } => RpcError::missing(message),
@@ -229,15 +237,15 @@ pub(super) fn refusal(error: CatalogError) -> RpcError {
 }
 
 /// The line with the agent's id of its session.
-pub(super) fn in_session(line: &str, inner: &str) -> Option<String> {
+pub(super) fn with_inner_session(line: &str, inner: &str) -> Option<String> {
     let (Ok(RpcMessage::Request { params: Some(params), .. })
     | Ok(RpcMessage::Notification { params: Some(params), .. })) = RpcMessage::read(line)
     else {
         return None;
     };
-    let (session, raw) = session_of(params)?;
+    let (session, raw) = session_member(params)?;
     if session == inner {
         return Some(line.to_owned());
     }
-    replaced(line, raw.get(), &serde_json::Value::from(inner).to_string())
+    spliced_line(line, raw.get(), &serde_json::Value::from(inner).to_string())
 }

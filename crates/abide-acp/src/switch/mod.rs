@@ -18,7 +18,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::abilities::Abilities;
-use crate::book::StoreFailure;
 use crate::catalog::Catalog;
 use crate::deadlines::Deadlines;
 use crate::live::LiveSession;
@@ -26,7 +25,8 @@ use crate::message::{self, RequestId, RpcError, RpcOutcome};
 use crate::options::StoreOptions;
 use crate::pending::{OwnRequest, PendingRequest, Purpose, RequestTable};
 use crate::port::{AgentPort, ClientPort};
-use crate::splice::{member, text};
+use crate::recorder::StoreFailure;
+use crate::splice::{member, member_text};
 use crate::worker::LineWorker;
 
 /// Options of a switch.
@@ -99,16 +99,16 @@ impl Switch {
     }
 
     fn table(&self) -> MutexGuard<'_, RequestTable> {
-        lock(&self.table)
+        lock_switch_state(&self.table)
     }
 
     fn abilities(&self) -> Abilities {
-        lock(&self.abilities).clone()
+        lock_switch_state(&self.abilities).clone()
     }
 
     /// Whether version 1 was negotiated, so that messages can be understood.
     fn understands(&self) -> bool {
-        lock(&self.abilities).version == 1
+        lock_switch_state(&self.abilities).version == 1
     }
 
     /// A request id that nobody else uses.
@@ -118,23 +118,23 @@ impl Switch {
     }
 
     fn refuse(&self, id: &str, failure: &RpcError) {
-        self.client.send(&message::failure(id, failure));
+        self.client.send(&message::failure_message(id, failure));
     }
 
     /// Makes sure that an agent runs and was initialized as the client initialized the first.
     fn ready(self: &Arc<Self>) -> Result<(), RpcError> {
-        let _one = lock(&self.starting);
+        let _one = lock_switch_state(&self.starting);
         let started = self.agent.ensure(self).map_err(RpcError::internal)?;
         if !started {
             return Ok(());
         }
         let (initialize, authenticate) = {
-            let greeting = lock(&self.greeting);
+            let greeting = lock_switch_state(&self.greeting);
             (greeting.initialize.clone(), greeting.authenticate.clone())
         };
         let Some(initialize) = initialize else { return Ok(()) };
         let greeted = self.ask("initialize", &initialize).and_then(|result| {
-            *lock(&self.abilities) = Abilities::read(&result);
+            *lock_switch_state(&self.abilities) = Abilities::read(&result);
             authenticate.map_or(Ok(()), |params| self.ask("authenticate", &params).map(drop))
         });
         greeted.inspect_err(|failure| self.agent.end(&failure.message))
@@ -151,15 +151,15 @@ impl Switch {
         method: &str,
         params: &str,
         opens: Option<&Arc<LiveSession>>,
-    ) -> Result<Question, RpcError> {
+    ) -> Result<SwitchQuestion, RpcError> {
         let id = self.own_id();
         let (answer, answered) = sync_channel(1);
         self.table().own.insert(id.clone(), OwnRequest { answer, opens: opens.cloned() });
-        if !self.agent.send(&message::request(&id, method, params)) {
+        if !self.agent.send(&message::request_message(&id, method, params)) {
             self.table().own.remove(&id);
-            return Err(gone());
+            return Err(agent_gone_error());
         }
-        Ok(Question { id, method: method.to_owned(), answered })
+        Ok(SwitchQuestion { id, method: method.to_owned(), answered })
     }
 
     /// Forwards a client's request to the agent.
@@ -194,7 +194,7 @@ impl Switch {
         // If it is not there, whoever saw the agent end has answered it.
         let refused = self.table().pending.remove(&key).is_some();
         if refused {
-            self.refuse(id, &gone());
+            self.refuse(id, &agent_gone_error());
         }
         !refused
     }
@@ -206,9 +206,9 @@ impl Switch {
         table.given_up.put(key.clone());
         drop(table);
         match &pending.purpose {
-            Purpose::Load(live) | Purpose::Resume(live) => self.close_live(&live.id),
+            Purpose::Load(live) | Purpose::Resume(live) => self.close_live_session(&live.id),
             Purpose::Adopt(live) => {
-                let _ = self.erase(&live.id);
+                let _ = self.erase_session(&live.id);
             }
             Purpose::Greet => self.greeting_over(),
             _ => {}
@@ -225,14 +225,14 @@ impl Switch {
 
     /// The answer to `initialize` has come, or never will.
     fn greeting_over(&self) {
-        lock(&self.greeting).waiting = false;
+        lock_switch_state(&self.greeting).waiting = false;
     }
 
     /// Shows the user of a session a message of the proxy's own.
     fn tell(&self, live: &LiveSession, severity: &str, what: &str) {
         (self.note)(what);
         let text = serde_json::Value::from(what);
-        let update = if lock(&self.greeting).notices {
+        let update = if lock_switch_state(&self.greeting).notices {
             format!(r#"{{"sessionUpdate":"notice","severity":"{severity}","title":{text}}}"#)
         } else if severity == "info" {
             return;
@@ -254,7 +254,7 @@ impl Switch {
     fn send_update(&self, session: &str, update: &str) {
         let session = serde_json::Value::from(session);
         let params = format!(r#"{{"sessionId":{session},"update":{update}}}"#);
-        self.client.send(&message::notification("session/update", &params));
+        self.client.send(&message::notification_message("session/update", &params));
     }
 
     /// Marks open sessions as interrupted and closes them after the client is gone.
@@ -278,18 +278,18 @@ impl Switch {
 }
 
 /// A request of the proxy's own that was sent to the agent.
-struct Question {
+struct SwitchQuestion {
     id: RequestId,
     method: String,
     answered: std::sync::mpsc::Receiver<RpcOutcome<String>>,
 }
 
-impl Question {
+impl SwitchQuestion {
     /// Waits for the answer.
     fn wait(self, switch: &Switch) -> Result<String, RpcError> {
         match self.answered.recv_timeout(switch.manner.timeout) {
             Ok(Ok(result)) => Ok(result),
-            Ok(Err(error)) => Err(said(&self.method, &error)),
+            Ok(Err(error)) => Err(agent_refusal(&self.method, &error)),
             Err(_) => {
                 let mut table = switch.table();
                 table.own.remove(&self.id);
@@ -305,9 +305,9 @@ impl Question {
 }
 
 /// The error for a request that the agent refused.
-fn said(method: &str, error: &str) -> RpcError {
+fn agent_refusal(method: &str, error: &str) -> RpcError {
     let code = member(error, &["code"]).and_then(|raw| raw.get().parse().ok());
-    let message = text(error, &["message"]).unwrap_or_default();
+    let message = member_text(error, &["message"]).unwrap_or_default();
     RpcError {
         code: code.unwrap_or(-32603),
         message: format!("the agent refused {method}: {message}"),
@@ -315,15 +315,15 @@ fn said(method: &str, error: &str) -> RpcError {
 }
 
 /// The error for an agent that ended before the request was sent.
-fn gone() -> RpcError {
+fn agent_gone_error() -> RpcError {
     RpcError::internal("the agent has ended; send the request again to restart it")
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock_switch_state<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The directory in params.
-fn directory_of(params: &str) -> Option<PathBuf> {
-    text(params, &["cwd"]).map(|cwd| Path::new(&*cwd).to_owned())
+fn directory_in_params(params: &str) -> Option<PathBuf> {
+    member_text(params, &["cwd"]).map(|cwd| Path::new(&*cwd).to_owned())
 }

@@ -6,29 +6,29 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::value::RawValue;
 
 use super::Switch;
-use crate::book::AcpRecorder;
 use crate::live::{LiveSession, PrimeScope};
 use crate::message::{self, RequestId, RpcError, RpcMessage};
 use crate::pending::Purpose;
-use crate::splice::{list_with_first, member, replaced};
+use crate::recorder::AcpRecorder;
+use crate::splice::{list_with_first, member, spliced_line};
 
 impl Switch {
     /// Handles a `session/prompt`.
     pub(super) fn prompt(self: &Arc<Self>, line: &str, id: &str, params: &str) {
         let Ok(raw) = serde_json::from_str::<&RawValue>(params) else { return };
-        let Some(live) = self.live_of(raw) else {
+        let Some(live) = self.client_session(raw) else {
             return self.forward(line, id, "session/prompt", Purpose::Other);
         };
         let Ok(key) = serde_json::from_str(id).map(RequestId::of) else { return };
         let cancelled = Arc::clone(&live.prompts().entry(key.clone()).or_default().cancelled);
-        self.reopen(&live);
-        self.checkpoint(&live, cancelled);
-        let inner = match self.establish(&live) {
+        self.reopen_for_prompt(&live);
+        self.checkpoint_before_prompt(&live, cancelled);
+        let inner = match self.establish_inner(&live) {
             Ok(inner) => inner,
             Err(failure) => return self.lost_prompt(&live, raw, &key, &failure),
         };
         // Before the prompt is recorded, since the primer must not contain it.
-        let (line, prime) = self.primed(&live, line, &inner);
+        let (line, prime) = self.primed_prompt(&live, line, &inner);
         if !live.prompts().contains_key(&key) {
             // It was cancelled, and already answered while it waited.
             live.inner().prime = prime;
@@ -44,14 +44,14 @@ impl Switch {
         }
         if matches!(prime, PrimeScope::Since(_)) {
             // From here on the agent's own session holds the primer, not the conversation.
-            self.observe(&live, &inner, true);
+            self.observe_inner(&live, &inner, true);
         }
         // Cancelling takes the same lock, so a cancellation is sent only after the prompt.
         let mut prompts = live.prompts();
         let Some(prompt) = prompts.get_mut(&key) else {
             drop(prompts);
             live.inner().prime = prime;
-            return self.interrupt(&live, "cancelled");
+            return self.interrupt_prompt(&live, "cancelled");
         };
         prompt.sent = true;
         let cancel = prompt.cancel.take();
@@ -61,14 +61,14 @@ impl Switch {
         }
         drop(prompts);
         if !sent {
-            self.interrupt(&live, "interrupted");
+            self.interrupt_prompt(&live, "interrupted");
         } else if let Some(cancel) = cancel {
-            self.send_cancel(&live, &cancel);
+            self.forward_client_cancel(&live, &cancel);
         }
     }
 
     /// Records that a turn ended without an answer from the agent.
-    pub(super) fn interrupt(&self, live: &LiveSession, why: &str) {
+    pub(super) fn interrupt_prompt(&self, live: &LiveSession, why: &str) {
         let written = {
             let mut book = live.book();
             let recorded = book.translator.interrupted(why);
@@ -88,7 +88,7 @@ impl Switch {
         failure: &RpcError,
     ) {
         live.prompts().remove(key);
-        let line = message::failure(key.json(), failure);
+        let line = message::failure_message(key.json(), failure);
         let written = {
             let mut book = live.book();
             let mut recorded = book.translator.prompt(params);
@@ -104,7 +104,7 @@ impl Switch {
     }
 
     /// Resumes recording if the store failed before.
-    fn reopen(&self, live: &LiveSession) {
+    fn reopen_for_prompt(&self, live: &LiveSession) {
         if live.book().is_homeless() {
             let made = self.catalog.create(&live.directory, &live.id, &self.abilities().name);
             if let Ok((name, session)) = made
@@ -123,7 +123,7 @@ impl Switch {
     }
 
     /// Makes a checkpoint of the workspace. No lock is held meanwhile.
-    fn checkpoint(&self, live: &LiveSession, cancelled: Arc<AtomicBool>) {
+    fn checkpoint_before_prompt(&self, live: &LiveSession, cancelled: Arc<AtomicBool>) {
         let session = live.book().session().cloned();
         let Some(session) = session.filter(|_| self.manner.checkpoint) else { return };
         if let Err(error) = AcpRecorder::checkpoint(&session, Arc::clone(&cancelled))
@@ -136,11 +136,11 @@ impl Switch {
 
     /// The prompt for the agent: in its session, and with what it does not know yet. Also returns
     /// what it was told.
-    fn primed(&self, live: &LiveSession, line: &str, inner: &str) -> (String, PrimeScope) {
+    fn primed_prompt(&self, live: &LiveSession, line: &str, inner: &str) -> (String, PrimeScope) {
         let mut line = line.to_owned();
         if inner != live.id {
             let new = serde_json::Value::from(inner).to_string();
-            line = part(&line, "sessionId", |_| Some(new)).unwrap_or(line);
+            line = with_changed_prompt_member(&line, "sessionId", |_| Some(new)).unwrap_or(line);
         }
         let prime = std::mem::take(&mut live.inner().prime);
         let session = live.book().session().cloned();
@@ -154,7 +154,8 @@ impl Switch {
             Some(Ok(text)) => {
                 let text = serde_json::Value::from(text);
                 let block = format!(r#"{{"type":"text","text":{text}}}"#);
-                part(&line, "prompt", |list| list_with_first(list, &block)).unwrap_or(line)
+                with_changed_prompt_member(&line, "prompt", |list| list_with_first(list, &block))
+                    .unwrap_or(line)
             }
             Some(Err(error)) => {
                 self.tell(
@@ -170,10 +171,14 @@ impl Switch {
 }
 
 /// The line with a member of its params changed.
-fn part(line: &str, name: &str, change: impl FnOnce(&str) -> Option<String>) -> Option<String> {
+fn with_changed_prompt_member(
+    line: &str,
+    name: &str,
+    change: impl FnOnce(&str) -> Option<String>,
+) -> Option<String> {
     let Ok(RpcMessage::Request { params: Some(params), .. }) = RpcMessage::read(line) else {
         return None;
     };
     let old = member(params.get(), &[name])?;
-    replaced(line, old.get(), &change(old.get())?)
+    spliced_line(line, old.get(), &change(old.get())?)
 }

@@ -1,7 +1,9 @@
 //! The arguments of Claude Code.
 
 use crate::invocation::PromptSlot;
-use crate::invocation::arguments::{OptionTable, has_value, options, without};
+use crate::invocation::arguments::{
+    OptionTable, arguments_before_dashes, arguments_have_value, arguments_without,
+};
 
 /// Options of Claude Code that have values behind them.
 const TABLE: OptionTable = OptionTable {
@@ -50,15 +52,16 @@ const TABLE: OptionTable = OptionTable {
     ],
 };
 
-pub(super) fn prints_events(arguments: &[String]) -> bool {
-    has_value(options(arguments), &["--output-format"], "stream-json")
+pub(super) fn claude_prints_events(arguments: &[String]) -> bool {
+    arguments_have_value(arguments_before_dashes(arguments), &["--output-format"], "stream-json")
 }
 
-pub(super) fn resume(arguments: &[String], session: &str) -> Option<Vec<String>> {
-    if options(arguments).iter().any(|one| one == "--no-session-persistence") {
+pub(super) fn resume_claude(arguments: &[String], session: &str) -> Option<Vec<String>> {
+    if arguments_before_dashes(arguments).iter().any(|one| one == "--no-session-persistence") {
         return None;
     }
-    let gone = without(arguments, &["--resume", "-r", "--session-id"], &["--continue", "-c"]);
+    let gone =
+        arguments_without(arguments, &["--resume", "-r", "--session-id"], &["--continue", "-c"]);
     Some([vec!["--resume".to_owned(), session.to_owned()], gone].concat())
 }
 

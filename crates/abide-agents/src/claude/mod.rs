@@ -16,9 +16,9 @@ pub(crate) static PROFILE: AgentProfile = AgentProfile {
         AgentProgram::named("claude-code"),
         AgentProgram::within("/claude-code/", "cli"),
     ],
-    prints_events: invocation::prints_events,
-    resume: invocation::resume,
+    prints_events: invocation::claude_prints_events,
+    resume: invocation::resume_claude,
     prompt: invocation::prompt,
-    output: Output::Events(|_| Box::new(output::Claude::default())),
+    output: Output::Events(|_| Box::new(output::ClaudeOutput::default())),
     limits: limits::TEXTS,
 };

@@ -8,7 +8,8 @@ use serde_json::value::RawValue;
 
 use crate::limits::limit_in;
 use crate::output::{
-    EventDecoder, ObservedFact, OutputObservation, ReachedLimit, message, note, since, step, tell,
+    EventDecoder, ObservedFact, OutputObservation, ReachedLimit, message, note_observed,
+    spent_since, step, tell_observed,
 };
 
 /// The most calls, models and messages that are remembered, each.
@@ -16,7 +17,7 @@ const MOST: usize = 4096;
 
 /// The events of Claude Code.
 #[derive(Debug, Default)]
-pub(super) struct Claude {
+pub(super) struct ClaudeOutput {
     session: Option<String>,
     model: Option<String>,
     /// Files of open calls.
@@ -30,7 +31,7 @@ pub(super) struct Claude {
     limited: Option<ReachedLimit>,
 }
 
-impl EventDecoder for Claude {
+impl EventDecoder for ClaudeOutput {
     fn event(
         &mut self,
         fields: &RawFields<'_>,
@@ -62,20 +63,20 @@ impl EventDecoder for Claude {
         let mut sums: Vec<_> = sums.into_iter().collect();
         sums.sort_by(|left, right| left.0.cmp(&right.0));
         for (model, usage) in sums {
-            tell(see, ObservedFact::Usage { model, usage });
+            tell_observed(see, ObservedFact::Usage { model, usage });
         }
         // Open calls may have changed their files.
         let mut files: Vec<_> = std::mem::take(&mut self.files).into_iter().collect();
         files.sort_by(|left, right| left.0.cmp(&right.0));
         for (_, (path, op)) in files {
             if op != FileOp::Read {
-                tell(see, ObservedFact::Touched { path, op });
+                tell_observed(see, ObservedFact::Touched { path, op });
             }
         }
     }
 }
 
-impl Claude {
+impl ClaudeOutput {
     fn system(&mut self, fields: &RawFields<'_>, see: &mut dyn FnMut(OutputObservation)) {
         match fields.decoded("subtype").as_deref() {
             Some("init") => {
@@ -83,7 +84,7 @@ impl Claude {
                 let name = fields.decoded("model").map(|name| name.into_owned());
                 if let Some(name) = name.filter(|name| self.model.as_ref() != Some(name)) {
                     self.model = Some(name.clone());
-                    tell(see, ObservedFact::Model { name });
+                    tell_observed(see, ObservedFact::Model { name });
                 }
             }
             Some("api_retry") => {
@@ -95,9 +96,11 @@ impl Claude {
                     part("attempt"),
                     part("max_retries"),
                 );
-                note(see, "warning", text);
+                note_observed(see, "warning", text);
             }
-            Some("compact_boundary") => note(see, "info", "the agent compacted its context"),
+            Some("compact_boundary") => {
+                note_observed(see, "info", "the agent compacted its context")
+            }
             _ => {}
         }
     }
@@ -107,7 +110,7 @@ impl Claude {
         let Some(id) = fields.decoded("session_id").map(|id| id.into_owned()) else { return };
         if self.session.as_ref() != Some(&id) {
             self.session = Some(id.clone());
-            tell(see, ObservedFact::Session { id });
+            tell_observed(see, ObservedFact::Session { id });
         }
     }
 
@@ -117,12 +120,13 @@ impl Claude {
         now: Timestamp,
         see: &mut dyn FnMut(OutputObservation),
     ) {
-        let subagent = subagent(fields);
+        let subagent = claude_subagent(fields);
         let Some(raw) = fields.get("message") else { return };
         let Some(inner) = RawFields::of(raw.get()) else { return };
         let mut tell =
             |what: ObservedFact| see(OutputObservation { subagent: subagent.clone(), what });
-        if let Some(data) = message::copied(raw).filter(|_| inner.get("content").is_some()) {
+        if let Some(data) = message::copied_message(raw).filter(|_| inner.get("content").is_some())
+        {
             tell(ObservedFact::Message { data });
         }
         for block in inner.get("content").and_then(list).unwrap_or_default() {
@@ -130,7 +134,7 @@ impl Claude {
             match block.decoded("type").as_deref() {
                 Some("text") => {
                     let text = block.decoded("text").unwrap_or_default();
-                    if let Some(text) = step::short(&text) {
+                    if let Some(text) = step::short_step(&text) {
                         tell(ObservedFact::Step { text });
                     }
                 }
@@ -140,14 +144,16 @@ impl Claude {
                     };
                     let name = block.decoded("name").unwrap_or_default().into_owned();
                     let input = block.get("input");
-                    if let Some(file) = file(&name, input).filter(|_| self.files.len() < MOST) {
+                    if let Some(file) =
+                        claude_tool_file(&name, input).filter(|_| self.files.len() < MOST)
+                    {
                         self.files.insert(call.clone(), file);
                     }
-                    let text = step::call(&name, input);
+                    let text = step::call_step(&name, input);
                     tell(ObservedFact::Called {
                         call,
                         name,
-                        arguments: input.and_then(message::copied),
+                        arguments: input.and_then(message::copied_message),
                     });
                     tell(ObservedFact::Step { text });
                 }
@@ -157,7 +163,7 @@ impl Claude {
         self.count(&inner);
         // The agent itself made this message in place of an answer.
         if fields.get("error").is_some() {
-            let text = content_text(inner.get("content"));
+            let text = claude_content_text(inner.get("content"));
             let rate = fields.decoded("error").as_deref() == Some("rate_limit");
             self.limit(&text, rate, now, see);
         }
@@ -172,11 +178,12 @@ impl Claude {
             return;
         }
         let model = inner.decoded("model").filter(|model| model != "<synthetic>");
-        self.messages.insert(id.into_owned(), (model.map(|name| name.into_owned()), used(&usage)));
+        self.messages
+            .insert(id.into_owned(), (model.map(|name| name.into_owned()), claude_usage(&usage)));
     }
 
     fn user(&mut self, fields: &RawFields<'_>, see: &mut dyn FnMut(OutputObservation)) {
-        let subagent = subagent(fields);
+        let subagent = claude_subagent(fields);
         let Some(raw) = fields.get("message") else { return };
         let Some(inner) = RawFields::of(raw.get()) else { return };
         let mut tell =
@@ -185,7 +192,8 @@ impl Claude {
         if fields.flag("isReplay") == Some(true) {
             return;
         }
-        if let Some(data) = message::copied(raw).filter(|_| inner.get("content").is_some()) {
+        if let Some(data) = message::copied_message(raw).filter(|_| inner.get("content").is_some())
+        {
             tell(ObservedFact::Message { data });
         }
         for block in inner.get("content").and_then(list).unwrap_or_default() {
@@ -198,7 +206,7 @@ impl Claude {
             };
             let ok = block.flag("is_error") != Some(true);
             let file = self.files.remove(&call);
-            let result = block.get("content").and_then(message::copied);
+            let result = block.get("content").and_then(message::copied_message);
             tell(ObservedFact::Finished { call, ok, result });
             if let Some((path, op)) = file.filter(|_| ok) {
                 tell(ObservedFact::Touched { path, op });
@@ -232,7 +240,7 @@ impl Claude {
             let rate = fields.get("api_error_status").is_some_and(|code| code.get() == "429");
             self.limit(text, rate, now, see);
         }
-        tell(see, ObservedFact::Outcome { ok, text });
+        tell_observed(see, ObservedFact::Outcome { ok, text });
     }
 
     /// Reports the usage in a result, which includes that of its messages.
@@ -242,29 +250,29 @@ impl Claude {
         for name in models.iter().flat_map(RawFields::names) {
             let one = models.as_ref().and_then(|models| models.get(name));
             let Some(one) = one.and_then(|raw| RawFields::of(raw.get())) else { continue };
-            all.push((name.to_owned(), used_by_model(&one)));
+            all.push((name.to_owned(), claude_usage_by_model(&one)));
         }
         if all.is_empty() {
             let Some(usage) = fields.get("usage").and_then(|raw| RawFields::of(raw.get())) else {
                 return;
             };
-            let cost_micros = micros(fields.get("total_cost_usd"));
-            let usage = Usage { cost_micros, ..used(&usage) };
+            let cost_micros = claude_cost_micros(fields.get("total_cost_usd"));
+            let usage = Usage { cost_micros, ..claude_usage(&usage) };
             self.messages.clear();
             if usage != Usage::default() {
-                tell(see, ObservedFact::Usage { model: self.model.clone(), usage });
+                tell_observed(see, ObservedFact::Usage { model: self.model.clone(), usage });
             }
             return;
         }
         self.messages.clear();
         for (name, usage) in all {
             let before = self.told.get(&name).cloned().unwrap_or_default();
-            let since = since(&usage, &before);
+            let since = spent_since(&usage, &before);
             if self.told.len() < MOST || self.told.contains_key(&name) {
                 self.told.insert(name.clone(), usage);
             }
             if since != Usage::default() {
-                tell(see, ObservedFact::Usage { model: Some(name), usage: since });
+                tell_observed(see, ObservedFact::Usage { model: Some(name), usage: since });
             }
         }
     }
@@ -283,7 +291,7 @@ impl Claude {
                 self.tell_limit(ReachedLimit { name, resets: self.resets, text }, see);
             }
             Some("allowed_warning") => {
-                note(see, "warning", format!("the limit {name} is nearly reached"));
+                note_observed(see, "warning", format!("the limit {name} is nearly reached"));
             }
             _ => {}
         }
@@ -299,7 +307,7 @@ impl Claude {
         let said = || ReachedLimit {
             name: "rate".to_owned(),
             resets: None,
-            text: step::short(text).unwrap_or_default(),
+            text: step::short_step(text).unwrap_or_default(),
         };
         let Some(mut limited) = limit_in(text, now).or_else(|| rate.then(said)) else { return };
         let ahead = self.resets.filter(|resets| *resets > now);
@@ -315,17 +323,17 @@ impl Claude {
             .is_some_and(|before| limited.resets.is_none() || before.resets == limited.resets);
         if !known {
             self.limited = Some(limited.clone());
-            tell(see, ObservedFact::Limited(limited));
+            tell_observed(see, ObservedFact::Limited(limited));
         }
     }
 }
 
-fn subagent(fields: &RawFields<'_>) -> Option<String> {
+fn claude_subagent(fields: &RawFields<'_>) -> Option<String> {
     fields.decoded("parent_tool_use_id").map(|id| id.into_owned())
 }
 
 /// The file of a call to one of Claude Code's own tools.
-fn file(name: &str, input: Option<&RawValue>) -> Option<(String, FileOp)> {
+fn claude_tool_file(name: &str, input: Option<&RawValue>) -> Option<(String, FileOp)> {
     let op = match name {
         "Read" | "NotebookRead" => FileOp::Read,
         "Write" | "Edit" | "MultiEdit" | "NotebookEdit" => FileOp::Write,
@@ -336,7 +344,7 @@ fn file(name: &str, input: Option<&RawValue>) -> Option<(String, FileOp)> {
     Some((path.into_owned(), op))
 }
 
-fn content_text(content: Option<&RawValue>) -> String {
+fn claude_content_text(content: Option<&RawValue>) -> String {
     let Some(content) = content else { return String::new() };
     if let Some(text) = encoded_string(content) {
         return decode_string(text).into_owned();
@@ -349,41 +357,41 @@ fn content_text(content: Option<&RawValue>) -> String {
     all
 }
 
-fn number(fields: &RawFields<'_>, name: &str) -> u64 {
+fn claude_number(fields: &RawFields<'_>, name: &str) -> u64 {
     fields.get(name).and_then(|raw| raw.get().parse().ok()).unwrap_or(0)
 }
 
 /// Converts Anthropic's usage: its input tokens exclude cached ones, ours include them.
-fn used(usage: &RawFields<'_>) -> Usage {
-    let cache_read_tokens = number(usage, "cache_read_input_tokens");
-    let cache_write_tokens = number(usage, "cache_creation_input_tokens");
+fn claude_usage(usage: &RawFields<'_>) -> Usage {
+    let cache_read_tokens = claude_number(usage, "cache_read_input_tokens");
+    let cache_write_tokens = claude_number(usage, "cache_creation_input_tokens");
     Usage {
-        input_tokens: number(usage, "input_tokens")
+        input_tokens: claude_number(usage, "input_tokens")
             .saturating_add(cache_read_tokens)
             .saturating_add(cache_write_tokens),
-        output_tokens: number(usage, "output_tokens"),
+        output_tokens: claude_number(usage, "output_tokens"),
         cache_read_tokens,
         cache_write_tokens,
         ..Usage::default()
     }
 }
 
-fn used_by_model(usage: &RawFields<'_>) -> Usage {
-    let cache_read_tokens = number(usage, "cacheReadInputTokens");
-    let cache_write_tokens = number(usage, "cacheCreationInputTokens");
+fn claude_usage_by_model(usage: &RawFields<'_>) -> Usage {
+    let cache_read_tokens = claude_number(usage, "cacheReadInputTokens");
+    let cache_write_tokens = claude_number(usage, "cacheCreationInputTokens");
     Usage {
-        input_tokens: number(usage, "inputTokens")
+        input_tokens: claude_number(usage, "inputTokens")
             .saturating_add(cache_read_tokens)
             .saturating_add(cache_write_tokens),
-        output_tokens: number(usage, "outputTokens"),
+        output_tokens: claude_number(usage, "outputTokens"),
         cache_read_tokens,
         cache_write_tokens,
-        cost_micros: micros(usage.get("costUSD")),
+        cost_micros: claude_cost_micros(usage.get("costUSD")),
         ..Usage::default()
     }
 }
 
-fn micros(dollars: Option<&RawValue>) -> u64 {
+fn claude_cost_micros(dollars: Option<&RawValue>) -> u64 {
     let dollars = dollars.and_then(|raw| raw.get().parse::<f64>().ok()).unwrap_or(0.0);
     // The conversion saturates at both ends.
     (dollars * 1e6).round() as u64

@@ -1,7 +1,7 @@
 //! The arguments of Codex.
 
 use crate::invocation::PromptSlot;
-use crate::invocation::arguments::{ArgumentWord, OptionTable, options};
+use crate::invocation::arguments::{ArgumentWord, OptionTable, arguments_before_dashes};
 
 /// Options of Codex that have values behind them.
 const TABLE: OptionTable = OptionTable { values: VALUES, lists: &["-i", "--image"] };
@@ -31,21 +31,22 @@ const VALUES: &[&str] = &[
     "--output-last-message",
 ];
 
-pub(super) fn prints_events(arguments: &[String]) -> bool {
-    let mut options = options(arguments).iter();
-    exec(arguments).is_some() && options.any(|one| one == "--json" || one == "--experimental-json")
+pub(super) fn codex_prints_events(arguments: &[String]) -> bool {
+    let mut options = arguments_before_dashes(arguments).iter();
+    codex_exec_position(arguments).is_some()
+        && options.any(|one| one == "--json" || one == "--experimental-json")
 }
 
 /// Where `exec` stands in the arguments of Codex.
-fn exec(arguments: &[String]) -> Option<usize> {
+fn codex_exec_position(arguments: &[String]) -> Option<usize> {
     let mut words = TABLE.words(arguments);
     words.find(|word| !word.option).filter(|word| matches!(word.text, "exec" | "e")).map(|w| w.at)
 }
 
 /// `codex … exec FLAGS resume SESSION PROMPT`: options may stand before the subcommand, and all of
 /// them mean there what they mean without it.
-pub(super) fn resume(arguments: &[String], session: &str) -> Option<Vec<String>> {
-    let exec = exec(arguments)?;
+pub(super) fn resume_codex(arguments: &[String], session: &str) -> Option<Vec<String>> {
+    let exec = codex_exec_position(arguments)?;
     let (before, behind) = arguments.split_at_checked(exec + 1)?;
     let (mut flags, mut said): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
     let mut closed = false;
@@ -89,7 +90,7 @@ pub(super) fn prompt(arguments: &[String]) -> Option<PromptSlot> {
         let words = TABLE.words(arguments);
         words.filter(|word| !word.option && word.at >= first).collect()
     };
-    let place = match exec(arguments) {
+    let place = match codex_exec_position(arguments) {
         Some(exec) => {
             let said = said(exec + 1);
             let last = arguments.iter().any(|argument| argument == "--last");

@@ -12,9 +12,11 @@ use crate::profile::{AgentProfile, Output};
 pub(crate) static PROFILE: AgentProfile = AgentProfile {
     name: "codex",
     programs: &[AgentProgram::named("codex")],
-    prints_events: invocation::prints_events,
-    resume: invocation::resume,
+    prints_events: invocation::codex_prints_events,
+    resume: invocation::resume_codex,
     prompt: invocation::prompt,
-    output: Output::Events(|before| Box::new(output::Codex::resuming(before.used, before.calls))),
+    output: Output::Events(|before| {
+        Box::new(output::CodexOutput::resuming(before.used, before.calls))
+    }),
     limits: limits::TEXTS,
 };

@@ -8,8 +8,8 @@ use serde_json::value::RawValue;
 
 use crate::limits::limit_in;
 use crate::output::{
-    EventDecoder, ObservedFact, OutputObservation, ReachedLimit, includes, message, note, since,
-    step, tell,
+    EventDecoder, ObservedFact, OutputObservation, ReachedLimit, message, note_observed,
+    spent_includes, spent_since, step, tell_observed,
 };
 
 /// The most open calls that are remembered.
@@ -19,7 +19,7 @@ const LAST: usize = 64 << 10;
 
 /// The events of Codex.
 #[derive(Debug, Default)]
-pub(super) struct Codex {
+pub(super) struct CodexOutput {
     /// The prefix of call ids.
     prefix: String,
     /// Calls that were reported as begun and have not ended.
@@ -41,7 +41,7 @@ enum CodexItemStage {
     Completed,
 }
 
-impl EventDecoder for Codex {
+impl EventDecoder for CodexOutput {
     fn event(
         &mut self,
         fields: &RawFields<'_>,
@@ -52,29 +52,29 @@ impl EventDecoder for Codex {
         match &*sort {
             "thread.started" => {
                 if let Some(id) = fields.decoded("thread_id") {
-                    tell(see, ObservedFact::Session { id: id.into_owned() });
+                    tell_observed(see, ObservedFact::Session { id: id.into_owned() });
                 }
             }
             "turn.started" => self.last = None,
             "turn.completed" => {
                 if let Some(usage) = fields.get("usage") {
-                    self.usage(used(usage), see);
+                    self.usage(codex_usage(usage), see);
                 }
-                tell(see, ObservedFact::Outcome { ok: true, text: self.last.take() });
+                tell_observed(see, ObservedFact::Outcome { ok: true, text: self.last.take() });
             }
             "turn.failed" => {
-                let text = fields.get("error").and_then(|error| told(error.get()));
+                let text = fields.get("error").and_then(|error| codex_error_text(error.get()));
                 self.limit(text.as_deref(), now, see);
-                tell(see, ObservedFact::Outcome { ok: false, text });
+                tell_observed(see, ObservedFact::Outcome { ok: false, text });
             }
             "error" => {
                 let text = fields.decoded("message").unwrap_or_default();
                 // Codex retries by itself.
                 if text.starts_with("Reconnecting") {
-                    note(see, "warning", text);
+                    note_observed(see, "warning", text);
                 } else {
                     self.limit(Some(&text), now, see);
-                    note(see, "error", text);
+                    note_observed(see, "error", text);
                 }
             }
             "item.started" => return self.item(fields, CodexItemStage::Started, see),
@@ -90,7 +90,7 @@ impl EventDecoder for Codex {
     fn finish(&mut self, _: &mut dyn FnMut(OutputObservation)) {}
 }
 
-impl Codex {
+impl CodexOutput {
     /// Resumes a thread whose usage so far is `told`.
     pub(super) fn resuming(told: Usage, prefix: String) -> Self {
         Self { told, prefix, ..Self::default() }
@@ -99,10 +99,14 @@ impl Codex {
     /// Reports usage. Codex counts from the start of the thread, over all its processes.
     fn usage(&mut self, all: Usage, see: &mut dyn FnMut(OutputObservation)) {
         // A version that counts per turn reports less than before at some point.
-        let usage = if includes(&all, &self.told) { since(&all, &self.told) } else { all.clone() };
+        let usage = if spent_includes(&all, &self.told) {
+            spent_since(&all, &self.told)
+        } else {
+            all.clone()
+        };
         self.told = all;
         if usage != Usage::default() {
-            tell(see, ObservedFact::Usage { model: None, usage });
+            tell_observed(see, ObservedFact::Usage { model: None, usage });
         }
     }
 
@@ -115,7 +119,7 @@ impl Codex {
         let Some(limited) = text.and_then(|text| limit_in(text, now)) else { return };
         if self.limited.as_ref() != Some(&limited) {
             self.limited = Some(limited.clone());
-            tell(see, ObservedFact::Limited(limited));
+            tell_observed(see, ObservedFact::Limited(limited));
         }
     }
 
@@ -140,46 +144,47 @@ impl Codex {
             Some("reasoning") => {
                 let text = item.decoded("text").unwrap_or_default();
                 if stage == CodexItemStage::Completed {
-                    if let Some(data) = message::thought(&text) {
-                        tell(see, ObservedFact::Message { data });
+                    if let Some(data) = message::thought_message(&text) {
+                        tell_observed(see, ObservedFact::Message { data });
                     }
-                    if let Some(text) = step::short(&text) {
+                    if let Some(text) = step::short_step(&text) {
                         let text = text.trim_matches('*').to_owned();
-                        tell(see, ObservedFact::Step { text });
+                        tell_observed(see, ObservedFact::Step { text });
                     }
                 }
             }
             Some("command_execution") => {
-                let arguments = object(&[("command", item.get("command"))]);
+                let arguments = codex_object(&[("command", item.get("command"))]);
                 let output = [
                     ("exit_code", item.get("exit_code")),
                     ("output", item.get("aggregated_output")),
                 ];
                 let code = item.get("exit_code").is_none_or(|code| code.get() == "0");
                 let call = CodexCall { id, name: "shell".to_owned(), arguments };
-                self.call(call, stage, !failed && code, || object(&output), see);
+                self.call(call, stage, !failed && code, || codex_object(&output), see);
             }
             Some("mcp_tool_call") => {
                 let part = |name: &str| item.decoded(name).unwrap_or_default();
                 let name = format!("{}.{}", part("server"), part("tool"));
-                let arguments = item.get("arguments").and_then(message::copied);
-                let result = || item.get("result").or(item.get("error")).and_then(message::copied);
+                let arguments = item.get("arguments").and_then(message::copied_message);
+                let result =
+                    || item.get("result").or(item.get("error")).and_then(message::copied_message);
                 self.call(CodexCall { id, name, arguments }, stage, !failed, result, see);
             }
             Some("web_search") => {
                 let arguments =
-                    object(&[("query", item.get("query")), ("action", item.get("action"))]);
+                    codex_object(&[("query", item.get("query")), ("action", item.get("action"))]);
                 let call = CodexCall { id, name: "web_search".to_owned(), arguments };
                 self.call(call, stage, !failed, || None, see);
             }
             Some("file_change") => {
                 if stage == CodexItemStage::Completed {
-                    changes(&item, failed, see);
+                    tell_codex_changes(&item, failed, see);
                 }
             }
             Some("todo_list") => self.todo(&item, see),
             Some("error") => {
-                note(see, "warning", item.decoded("message").unwrap_or_default());
+                note_observed(see, "warning", item.decoded("message").unwrap_or_default());
             }
             _ => return false,
         }
@@ -187,12 +192,12 @@ impl Codex {
     }
 
     fn said(&mut self, text: &str, see: &mut dyn FnMut(OutputObservation)) {
-        self.last = Some(step::head(text, LAST).to_owned());
-        if let Some(data) = message::said(text) {
-            tell(see, ObservedFact::Message { data });
+        self.last = Some(step::head_of_step(text, LAST).to_owned());
+        if let Some(data) = message::assistant_message(text) {
+            tell_observed(see, ObservedFact::Message { data });
         }
-        if let Some(text) = step::short(text) {
-            tell(see, ObservedFact::Step { text });
+        if let Some(text) = step::short_step(text) {
+            tell_observed(see, ObservedFact::Step { text });
         }
     }
 
@@ -207,16 +212,17 @@ impl Codex {
         let CodexCall { id, name, arguments } = call;
         // A call may be reported only when it ends.
         if !self.begun.contains(&id) {
-            let text = step::call(&name, arguments.as_deref()).replacen("/bin/bash -lc ", "", 1);
-            tell(see, ObservedFact::Called { call: id.clone(), name, arguments });
-            tell(see, ObservedFact::Step { text });
+            let text =
+                step::call_step(&name, arguments.as_deref()).replacen("/bin/bash -lc ", "", 1);
+            tell_observed(see, ObservedFact::Called { call: id.clone(), name, arguments });
+            tell_observed(see, ObservedFact::Step { text });
             if stage != CodexItemStage::Completed && self.begun.len() < BEGUN {
                 self.begun.insert(id.clone());
             }
         }
         if stage == CodexItemStage::Completed {
             self.begun.remove(&id);
-            tell(see, ObservedFact::Finished { call: id, ok, result: result() });
+            tell_observed(see, ObservedFact::Finished { call: id, ok, result: result() });
         }
     }
 
@@ -233,10 +239,10 @@ impl Codex {
             text.push(' ');
             text.push_str(&item.decoded("text").unwrap_or_default());
         }
-        let text = step::head(&text, LAST).to_owned();
+        let text = step::head_of_step(&text, LAST).to_owned();
         if !text.is_empty() && text != self.todo {
             self.todo.clone_from(&text);
-            note(see, "info", text);
+            note_observed(see, "info", text);
         }
     }
 }
@@ -248,32 +254,32 @@ struct CodexCall {
     arguments: Option<Box<RawValue>>,
 }
 
-fn changes(item: &RawFields<'_>, failed: bool, see: &mut dyn FnMut(OutputObservation)) {
+fn tell_codex_changes(item: &RawFields<'_>, failed: bool, see: &mut dyn FnMut(OutputObservation)) {
     for change in item.get("changes").and_then(list).unwrap_or_default() {
         let Some(change) = RawFields::of(change.get()) else { continue };
         let Some(path) = change.decoded("path") else { continue };
         if failed {
-            note(see, "warning", format!("{path} could not be changed"));
+            note_observed(see, "warning", format!("{path} could not be changed"));
             continue;
         }
         let op = match change.decoded("kind").as_deref() {
             Some("delete") => FileOp::Delete,
             _ => FileOp::Write,
         };
-        if let Some(text) = step::short(&format!("edit: {path}")) {
-            tell(see, ObservedFact::Step { text });
+        if let Some(text) = step::short_step(&format!("edit: {path}")) {
+            tell_observed(see, ObservedFact::Step { text });
         }
-        tell(see, ObservedFact::Touched { path: path.into_owned(), op });
+        tell_observed(see, ObservedFact::Touched { path: path.into_owned(), op });
     }
 }
 
 /// The message of an error.
-fn told(error: &str) -> Option<String> {
+fn codex_error_text(error: &str) -> Option<String> {
     Some(RawFields::of(error)?.decoded("message")?.into_owned())
 }
 
 /// The usage of a turn. Input tokens include cached ones.
-fn used(usage: &RawValue) -> Usage {
+fn codex_usage(usage: &RawValue) -> Usage {
     let Some(fields) = RawFields::of(usage.get()) else { return Usage::default() };
     let number = |name: &str| fields.get(name).and_then(|raw| raw.get().parse().ok()).unwrap_or(0);
     Usage {
@@ -287,7 +293,7 @@ fn used(usage: &RawValue) -> Usage {
 }
 
 /// A JSON object of the fields that are present; `None` if none is.
-fn object(fields: &[(&str, Option<&RawValue>)]) -> Option<Box<RawValue>> {
+fn codex_object(fields: &[(&str, Option<&RawValue>)]) -> Option<Box<RawValue>> {
     let mut out = "{".to_owned();
     for (name, value) in fields {
         let Some(value) = value else { continue };

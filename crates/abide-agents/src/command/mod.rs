@@ -13,6 +13,6 @@ pub(crate) static PROFILE: AgentProfile = AgentProfile {
     prints_events: |_| false,
     resume: |_, _| None,
     prompt: |_| None,
-    output: Output::Text(|| Box::<output::TextReader>::default()),
+    output: Output::Text(|| Box::<output::TextOutputReader>::default()),
     limits: LimitTexts::NONE,
 };

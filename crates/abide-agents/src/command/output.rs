@@ -4,7 +4,8 @@ use abide_model::Timestamp;
 
 use crate::limits::limit_in;
 use crate::output::{
-    EscapeStripper, ObservedFact, OutputObservation, OutputReader, message, note, step, tell,
+    EscapeStripper, ObservedFact, OutputObservation, OutputReader, message, note_observed, step,
+    tell_observed,
 };
 
 /// The most bytes of one message.
@@ -20,7 +21,7 @@ const LINE: usize = 2 << 10;
 /// progress bar is one line. Beyond 1 MiB only the end of the output is kept, and the rest is
 /// counted.
 #[derive(Debug, Default)]
-pub(super) struct TextReader {
+pub(super) struct TextOutputReader {
     plain: EscapeStripper,
     /// Text that is not in a message yet.
     buffer: Vec<u8>,
@@ -38,7 +39,7 @@ pub(super) struct TextReader {
     left_out: u64,
 }
 
-impl OutputReader for TextReader {
+impl OutputReader for TextOutputReader {
     fn feed(&mut self, bytes: &[u8], now: Timestamp, see: &mut dyn FnMut(OutputObservation)) {
         let mut plain = std::mem::take(&mut self.plain);
         plain.strip(bytes, &mut |run| self.text(run, now, see));
@@ -48,7 +49,7 @@ impl OutputReader for TextReader {
 
     fn flush(&mut self, see: &mut dyn FnMut(OutputObservation)) {
         if self.told < ALL {
-            let end = whole_characters(&self.buffer);
+            let end = whole_characters_of_output(&self.buffer);
             self.message(end, see);
         }
     }
@@ -63,7 +64,7 @@ impl OutputReader for TextReader {
         }
         if self.left_out > 0 {
             let text = format!("{} bytes of the output were left out here", self.left_out);
-            note(see, "warning", text);
+            note_observed(see, "warning", text);
             self.left_out = 0;
         }
         self.message(self.buffer.len(), see);
@@ -73,11 +74,11 @@ impl OutputReader for TextReader {
     }
 }
 
-impl TextReader {
+impl TextOutputReader {
     /// One step a feed, its last line: who prints fast is not shown line by line anyway.
     fn step(&mut self, see: &mut dyn FnMut(OutputObservation)) {
-        if let Some(text) = step::short(&String::from_utf8_lossy(&self.last)) {
-            tell(see, ObservedFact::Step { text });
+        if let Some(text) = step::short_step(&String::from_utf8_lossy(&self.last)) {
+            tell_observed(see, ObservedFact::Step { text });
         }
         self.last.clear();
     }
@@ -115,7 +116,7 @@ impl TextReader {
 
     fn line_ended(&mut self, now: Timestamp, see: &mut dyn FnMut(OutputObservation)) {
         if let Some(limited) = limit_in(&String::from_utf8_lossy(&self.head), now) {
-            tell(see, ObservedFact::Limited(limited));
+            tell_observed(see, ObservedFact::Limited(limited));
         }
         if !self.head.trim_ascii().is_empty() {
             std::mem::swap(&mut self.head, &mut self.last);
@@ -145,7 +146,7 @@ impl TextReader {
         }
         let end = match memchr::memrchr(b'\n', &self.buffer) {
             Some(at) => at + 1,
-            None => whole_characters(&self.buffer),
+            None => whole_characters_of_output(&self.buffer),
         };
         self.message(end, see);
     }
@@ -165,8 +166,8 @@ impl TextReader {
     /// Makes a message of the first `end` bytes of the buffer.
     fn message(&mut self, end: usize, see: &mut dyn FnMut(OutputObservation)) {
         let text = String::from_utf8_lossy(self.buffer.get(..end).unwrap_or_default());
-        if let Some(data) = message::said(text.trim_end()) {
-            tell(see, ObservedFact::Message { data });
+        if let Some(data) = message::assistant_message(text.trim_end()) {
+            tell_observed(see, ObservedFact::Message { data });
         }
         self.told = self.told.saturating_add(end as u64);
         self.buffer.drain(..end.min(self.buffer.len()));
@@ -175,7 +176,7 @@ impl TextReader {
 }
 
 /// The number of bytes before an incomplete last character.
-fn whole_characters(bytes: &[u8]) -> usize {
+fn whole_characters_of_output(bytes: &[u8]) -> usize {
     let end = bytes.len();
     for back in 1..=3.min(end) {
         let at = end - back;

@@ -1,7 +1,9 @@
 //! The arguments of Gemini CLI.
 
 use crate::invocation::PromptSlot;
-use crate::invocation::arguments::{OptionTable, has_value, options, without};
+use crate::invocation::arguments::{
+    OptionTable, arguments_before_dashes, arguments_have_value, arguments_without,
+};
 
 /// The options that hold the prompt.
 const PROMPTS: &[&str] = &["-p", "--prompt", "-i", "--prompt-interactive"];
@@ -35,19 +37,25 @@ const TABLE: OptionTable = OptionTable {
     ],
 };
 
-pub(super) fn prints_events(arguments: &[String]) -> bool {
-    has_value(options(arguments), &["--output-format", "-o"], "stream-json")
+pub(super) fn gemini_prints_events(arguments: &[String]) -> bool {
+    arguments_have_value(
+        arguments_before_dashes(arguments),
+        &["--output-format", "-o"],
+        "stream-json",
+    )
 }
 
-pub(super) fn resume(arguments: &[String], session: &str) -> Option<Vec<String>> {
-    let gone = without(arguments, &["--resume", "-r", "--session-id", "--session-file"], &[]);
+pub(super) fn resume_gemini(arguments: &[String], session: &str) -> Option<Vec<String>> {
+    let gone =
+        arguments_without(arguments, &["--resume", "-r", "--session-id", "--session-file"], &[]);
     Some([vec!["--resume".to_owned(), session.to_owned()], gone].concat())
 }
 
 /// The value of `--prompt`, or the first argument that is no option. A new prompt goes first: an
 /// option that has any number of values would take it for one of them.
 pub(super) fn prompt(arguments: &[String]) -> Option<PromptSlot> {
-    let named = options(arguments).iter().position(|word| PROMPTS.contains(&word.as_str()));
+    let named =
+        arguments_before_dashes(arguments).iter().position(|word| PROMPTS.contains(&word.as_str()));
     if let Some(named) = named
         && let Some(slot) = PromptSlot::at(arguments, named + 1)
     {

@@ -12,9 +12,9 @@ use crate::profile::{AgentProfile, Output};
 pub(crate) static PROFILE: AgentProfile = AgentProfile {
     name: "gemini",
     programs: &[AgentProgram::named("gemini"), AgentProgram::named("gemini-cli")],
-    prints_events: invocation::prints_events,
-    resume: invocation::resume,
+    prints_events: invocation::gemini_prints_events,
+    resume: invocation::resume_gemini,
     prompt: invocation::prompt,
-    output: Output::Events(|before| Box::new(output::Gemini::told(before.prompt))),
+    output: Output::Events(|before| Box::new(output::GeminiOutput::told(before.prompt))),
     limits: limits::TEXTS,
 };

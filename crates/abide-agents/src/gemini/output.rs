@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use crate::limits::limit_in;
 use crate::output::message::{self, MOST};
 use crate::output::{
-    EventDecoder, ObservedFact, OutputObservation, ReachedLimit, note, step, tell,
+    EventDecoder, ObservedFact, OutputObservation, ReachedLimit, note_observed, step, tell_observed,
 };
 
 /// The most open calls that are remembered.
@@ -21,7 +21,7 @@ const LAST: usize = 64 << 10;
 
 /// The events of Gemini CLI.
 #[derive(Debug, Default)]
-pub(super) struct Gemini {
+pub(super) struct GeminiOutput {
     /// The prompt, until Gemini prints it.
     prompt: Option<String>,
     /// The message being streamed.
@@ -35,7 +35,7 @@ pub(super) struct Gemini {
     limited: Option<ReachedLimit>,
 }
 
-impl EventDecoder for Gemini {
+impl EventDecoder for GeminiOutput {
     fn event(
         &mut self,
         fields: &RawFields<'_>,
@@ -48,10 +48,10 @@ impl EventDecoder for Gemini {
             "init" => {
                 self.flush(see);
                 if let Some(id) = fields.decoded("session_id") {
-                    tell(see, ObservedFact::Session { id: id.into_owned() });
+                    tell_observed(see, ObservedFact::Session { id: id.into_owned() });
                 }
                 if let Some(name) = fields.decoded("model") {
-                    tell(see, ObservedFact::Model { name: name.into_owned() });
+                    tell_observed(see, ObservedFact::Model { name: name.into_owned() });
                 }
             }
             "tool_use" => self.tool_use(fields, see),
@@ -60,10 +60,10 @@ impl EventDecoder for Gemini {
                 self.flush(see);
                 let text = fields.decoded("message").unwrap_or_default();
                 if fields.decoded("severity").as_deref() == Some("warning") {
-                    note(see, "warning", text);
+                    note_observed(see, "warning", text);
                 } else {
                     self.limit(&text, now, see);
-                    note(see, "error", text);
+                    note_observed(see, "error", text);
                 }
             }
             "result" => self.result(fields, now, see),
@@ -81,13 +81,13 @@ impl EventDecoder for Gemini {
         if text.is_empty() {
             return;
         }
-        if let Some(data) = message::said(&text) {
-            tell(see, ObservedFact::Message { data });
+        if let Some(data) = message::assistant_message(&text) {
+            tell_observed(see, ObservedFact::Message { data });
         }
-        if let Some(line) = step::short(&text) {
-            tell(see, ObservedFact::Step { text: line });
+        if let Some(line) = step::short_step(&text) {
+            tell_observed(see, ObservedFact::Step { text: line });
         }
-        self.last = Some(step::head(&text, LAST).to_owned());
+        self.last = Some(step::head_of_step(&text, LAST).to_owned());
     }
 
     fn finish(&mut self, see: &mut dyn FnMut(OutputObservation)) {
@@ -97,13 +97,13 @@ impl EventDecoder for Gemini {
         files.sort_by(|left, right| left.0.cmp(&right.0));
         for (_, (path, op)) in files {
             if op != FileOp::Read {
-                tell(see, ObservedFact::Touched { path, op });
+                tell_observed(see, ObservedFact::Touched { path, op });
             }
         }
     }
 }
 
-impl Gemini {
+impl GeminiOutput {
     /// Starts with a prompt that is recorded already.
     pub(super) fn told(prompt: Option<String>) -> Self {
         Self { prompt, ..Self::default() }
@@ -115,7 +115,7 @@ impl Gemini {
         if role == "assistant" && fields.flag("delta") == Some(true) {
             let room = SAYING.saturating_sub(self.saying.len());
             // After a gap, nothing more is appended.
-            let kept = if self.left_out > 0 { "" } else { step::head(&text, room) };
+            let kept = if self.left_out > 0 { "" } else { step::head_of_step(&text, room) };
             self.saying.push_str(kept);
             self.left_out += (text.len() - kept.len()) as u64;
             return;
@@ -124,11 +124,11 @@ impl Gemini {
         if role == "user" && self.prompt.take_if(|known| known.trim() == text.trim()).is_some() {
             return;
         }
-        if let Some(data) = message::spoken(&role, &text) {
-            tell(see, ObservedFact::Message { data });
+        if let Some(data) = message::role_message(&role, &text) {
+            tell_observed(see, ObservedFact::Message { data });
         }
         if role == "assistant" {
-            self.last = Some(step::head(&text, LAST).to_owned());
+            self.last = Some(step::head_of_step(&text, LAST).to_owned());
         }
     }
 
@@ -137,13 +137,14 @@ impl Gemini {
         let Some(call) = fields.decoded("tool_id").map(|id| id.into_owned()) else { return };
         let name = fields.decoded("tool_name").unwrap_or_default().into_owned();
         let parameters = fields.get("parameters");
-        if let Some(file) = file(&name, parameters).filter(|_| self.files.len() < CALLS) {
+        if let Some(file) = gemini_tool_file(&name, parameters).filter(|_| self.files.len() < CALLS)
+        {
             self.files.insert(call.clone(), file);
         }
-        let text = step::call(&name, parameters);
-        let arguments = parameters.and_then(message::copied);
-        tell(see, ObservedFact::Called { call, name, arguments });
-        tell(see, ObservedFact::Step { text });
+        let text = step::call_step(&name, parameters);
+        let arguments = parameters.and_then(message::copied_message);
+        tell_observed(see, ObservedFact::Called { call, name, arguments });
+        tell_observed(see, ObservedFact::Step { text });
     }
 
     fn tool_result(&mut self, fields: &RawFields<'_>, see: &mut dyn FnMut(OutputObservation)) {
@@ -152,10 +153,10 @@ impl Gemini {
         let ok = fields.decoded("status").as_deref() == Some("success");
         let file = self.files.remove(&call);
         let error = fields.get("error").filter(|_| !ok);
-        let result = error.or(fields.get("output")).and_then(message::copied);
-        tell(see, ObservedFact::Finished { call, ok, result });
+        let result = error.or(fields.get("output")).and_then(message::copied_message);
+        tell_observed(see, ObservedFact::Finished { call, ok, result });
         if let Some((path, op)) = file.filter(|_| ok) {
-            tell(see, ObservedFact::Touched { path, op });
+            tell_observed(see, ObservedFact::Touched { path, op });
         }
     }
 
@@ -167,7 +168,7 @@ impl Gemini {
     ) {
         self.flush(see);
         if let Some(stats) = fields.get("stats").and_then(|raw| RawFields::of(raw.get())) {
-            usage(&stats, see);
+            tell_gemini_usage(&stats, see);
         }
         let ok = fields.decoded("status").as_deref() == Some("success");
         let error = fields.get("error").and_then(|raw| RawFields::of(raw.get()));
@@ -176,20 +177,20 @@ impl Gemini {
             self.limit(text, now, see);
         }
         let text = error.or_else(|| self.last.take());
-        tell(see, ObservedFact::Outcome { ok, text });
+        tell_observed(see, ObservedFact::Outcome { ok, text });
     }
 
     fn limit(&mut self, text: &str, now: Timestamp, see: &mut dyn FnMut(OutputObservation)) {
         let Some(limited) = limit_in(text, now) else { return };
         if self.limited.as_ref() != Some(&limited) {
             self.limited = Some(limited.clone());
-            tell(see, ObservedFact::Limited(limited));
+            tell_observed(see, ObservedFact::Limited(limited));
         }
     }
 }
 
 /// The file of a call to one of Gemini's own tools.
-fn file(name: &str, parameters: Option<&RawValue>) -> Option<(String, FileOp)> {
+fn gemini_tool_file(name: &str, parameters: Option<&RawValue>) -> Option<(String, FileOp)> {
     let op = match name {
         "read_file" => FileOp::Read,
         "write_file" | "replace" | "edit" => FileOp::Write,
@@ -201,22 +202,25 @@ fn file(name: &str, parameters: Option<&RawValue>) -> Option<(String, FileOp)> {
 }
 
 /// Reports the usage of each model, or the total if there is no breakdown.
-fn usage(stats: &RawFields<'_>, see: &mut dyn FnMut(OutputObservation)) {
+fn tell_gemini_usage(stats: &RawFields<'_>, see: &mut dyn FnMut(OutputObservation)) {
     let models = stats.get("models").and_then(|raw| RawFields::of(raw.get()));
     let mut any = false;
     for name in models.iter().flat_map(RawFields::names) {
         let one = models.as_ref().and_then(|models| models.get(name));
         let Some(one) = one.and_then(|raw| RawFields::of(raw.get())) else { continue };
         any = true;
-        tell(see, ObservedFact::Usage { model: Some(name.to_owned()), usage: used(&one) });
+        tell_observed(
+            see,
+            ObservedFact::Usage { model: Some(name.to_owned()), usage: gemini_usage(&one) },
+        );
     }
-    if !any && used(stats) != Usage::default() {
-        tell(see, ObservedFact::Usage { model: None, usage: used(stats) });
+    if !any && gemini_usage(stats) != Usage::default() {
+        tell_observed(see, ObservedFact::Usage { model: None, usage: gemini_usage(stats) });
     }
 }
 
 /// Tokens that are neither input nor output are reasoning.
-fn used(stats: &RawFields<'_>) -> Usage {
+fn gemini_usage(stats: &RawFields<'_>) -> Usage {
     let number =
         |name: &str| stats.get(name).and_then(|raw| raw.get().parse::<u64>().ok()).unwrap_or(0);
     let (input, said) = (number("input_tokens"), number("output_tokens"));

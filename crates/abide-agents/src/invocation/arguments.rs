@@ -63,7 +63,7 @@ impl<'a> Iterator for ArgumentWords<'a> {
 }
 
 /// Is there an option of one of these names with this value?
-pub(crate) fn has_value(options: &[String], names: &[&str], value: &str) -> bool {
+pub(crate) fn arguments_have_value(options: &[String], names: &[&str], value: &str) -> bool {
     let behind = options.windows(2).any(|pair| match pair {
         [name, next] => names.contains(&name.as_str()) && next == value,
         _ => false,
@@ -75,13 +75,17 @@ pub(crate) fn has_value(options: &[String], names: &[&str], value: &str) -> bool
 }
 
 /// What stands before `--`.
-pub(crate) fn options(arguments: &[String]) -> &[String] {
+pub(crate) fn arguments_before_dashes(arguments: &[String]) -> &[String] {
     arguments.split(|argument| argument == "--").next().unwrap_or_default()
 }
 
 /// The arguments without some options: those with a value, and those without.
-pub(crate) fn without(arguments: &[String], values: &[&str], flags: &[&str]) -> Vec<String> {
-    let count = options(arguments).len();
+pub(crate) fn arguments_without(
+    arguments: &[String],
+    values: &[&str],
+    flags: &[&str],
+) -> Vec<String> {
+    let count = arguments_before_dashes(arguments).len();
     let (options, rest) = arguments.split_at_checked(count).unwrap_or((arguments, &[]));
     let mut left = Vec::with_capacity(arguments.len());
     let mut words = options.iter().peekable();

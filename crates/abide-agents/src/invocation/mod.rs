@@ -10,32 +10,36 @@ pub use slot::PromptSlot;
 use crate::kind::AgentKind;
 
 /// The agent that this command starts, where it prints events then.
-pub(crate) fn detect(command: &[String]) -> Option<AgentKind> {
-    let found = program::find(command)?;
+pub(crate) fn detect_invocation(command: &[String]) -> Option<AgentKind> {
+    let found = program::find_program(command)?;
     let arguments = command.get(found.arguments..).unwrap_or_default();
     (found.kind.profile().prints_events)(arguments).then_some(found.kind)
 }
 
 /// The agent that this command starts, whatever it prints.
 pub(crate) fn started(command: &[String]) -> Option<AgentKind> {
-    program::find(command).map(|found| found.kind)
+    program::find_program(command).map(|found| found.kind)
 }
 
 /// The place of the prompt in a command of this agent's.
 pub(crate) fn prompt_slot(kind: AgentKind, command: &[String]) -> Option<PromptSlot> {
-    let program = program::find(command).filter(|program| program.kind == kind)?;
+    let program = program::find_program(command).filter(|program| program.kind == kind)?;
     let (before, arguments) = command.split_at_checked(program.arguments)?;
     Some((kind.profile().prompt)(arguments)?.behind(before))
 }
 
-pub(crate) fn resume(kind: AgentKind, command: &[String], session: &str) -> Option<Vec<String>> {
+pub(crate) fn resume_invocation(
+    kind: AgentKind,
+    command: &[String],
+    session: &str,
+) -> Option<Vec<String>> {
     // It was printed by the agent, or by whatever could print in its stead.
     let plain = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | ':' | '/');
     let sound = !session.is_empty() && session.len() <= 256 && session.chars().all(plain);
     if !sound || session.starts_with('-') {
         return None;
     }
-    let program = program::find(command).filter(|program| program.kind == kind)?;
+    let program = program::find_program(command).filter(|program| program.kind == kind)?;
     let (before, arguments) = command.split_at_checked(program.arguments)?;
     let rest = (kind.profile().resume)(arguments, session)?;
     Some([before.to_vec(), rest].concat())

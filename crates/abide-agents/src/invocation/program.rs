@@ -37,20 +37,20 @@ impl AgentProgram {
     }
 
     fn is_at(&self, path: &str) -> bool {
-        stem(path) == self.name && self.folder.is_none_or(|folder| path.contains(folder))
+        program_stem(path) == self.name && self.folder.is_none_or(|folder| path.contains(folder))
     }
 }
 
 /// Finds the agent's program, be it behind others that start it.
-pub(super) fn find(command: &[String]) -> Option<FoundProgram> {
+pub(super) fn find_program(command: &[String]) -> Option<FoundProgram> {
     let mut at = 0;
     loop {
         let word = command.get(at)?;
         at += 1;
-        if let Some(kind) = by_name(word) {
+        if let Some(kind) = program_by_name(word) {
             return Some(FoundProgram { kind, arguments: at });
         }
-        if !STARTERS.contains(&stem(word)) {
+        if !STARTERS.contains(&program_stem(word)) {
             return None;
         }
         // Its options, and what `env` sets.
@@ -72,13 +72,13 @@ fn is_variable(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-fn by_name(word: &str) -> Option<AgentKind> {
+fn program_by_name(word: &str) -> Option<AgentKind> {
     let path = word.replace('\\', "/");
     AgentKind::all().find(|kind| kind.profile().programs.iter().any(|one| one.is_at(&path)))
 }
 
 /// The name of a program without its folder, its version and its ending.
-fn stem(word: &str) -> &str {
+fn program_stem(word: &str) -> &str {
     let name = word.rsplit('/').next().unwrap_or(word);
     let name = name.split('@').find(|part| !part.is_empty()).unwrap_or(name);
     for ending in [".js", ".mjs", ".cjs", ".exe", ".cmd"] {

@@ -4,12 +4,12 @@
 //! a limit the way an error does: missing one costs a failed attempt, but a false match stops the
 //! work.
 
-mod when;
+mod reset_time;
 
 use abide_model::Timestamp;
 
-use self::when::resets;
-use crate::output::step::head;
+use self::reset_time::limit_reset_time;
+use crate::output::step::head_of_step;
 use crate::output::{EscapeStripper, ReachedLimit};
 use crate::profiles::PROFILES;
 
@@ -140,20 +140,20 @@ const ERRORS: &[&str] = &[
 /// The limit that this text states as an error would; `None` if it only mentions one.
 #[must_use]
 pub fn limit_in(text: &str, now: Timestamp) -> Option<ReachedLimit> {
-    let text = head(text, MOST);
-    if !might(text) {
+    let text = head_of_step(text, MOST);
+    if !might_state_limit(text) {
         return None;
     }
     let plain = EscapeStripper::of(text);
-    let (line, name) = plain.lines().find_map(|line| Some((line, states(line, now)?)))?;
+    let (line, name) = plain.lines().find_map(|line| Some((line, stated_limit(line, now)?)))?;
     let lower = plain.to_lowercase();
-    let at = resets(&line.to_lowercase(), now).or_else(|| resets(&lower, now));
-    let text = head(line.trim(), KEPT).to_owned();
+    let at = limit_reset_time(&line.to_lowercase(), now).or_else(|| limit_reset_time(&lower, now));
+    let text = head_of_step(line.trim(), KEPT).to_owned();
     Some(ReachedLimit { name: name.to_owned(), resets: at.and_then(|time| time.at), text })
 }
 
 /// A one-pass filter that most lines fail: whether the text has any word that a stated limit needs.
-fn might(text: &str) -> bool {
+fn might_state_limit(text: &str) -> bool {
     let bytes = text.as_bytes();
     bytes.iter().zip(bytes.iter().skip(1)).enumerate().any(|(at, (first, second))| {
         let hint: &[u8] = match (first.to_ascii_lowercase(), second.to_ascii_lowercase()) {
@@ -170,35 +170,38 @@ fn might(text: &str) -> bool {
 }
 
 /// The name of the limit that a line states.
-fn states(line: &str, now: Timestamp) -> Option<&'static str> {
+fn stated_limit(line: &str, now: Timestamp) -> Option<&'static str> {
     let lower = line.trim().to_lowercase().replace('’', "'");
     let bare = lower.trim_start_matches(['<', ' ']);
     if let Some(after) = bare.strip_prefix("retry-after:") {
-        return resets(&format!("retry-after:{after}"), now).and(Some("retry"));
+        return limit_reset_time(&format!("retry-after:{after}"), now).and(Some("retry"));
     }
-    let message = unframed(&lower);
+    let message = unframed_log_line(&lower);
     // URLs may contain any words.
     let words = message.split_whitespace().filter(|word| !word.contains("://"));
     let words = words.fold(" ".to_owned(), |all, word| all + word + " ");
     // An error response of a server is never mere talk, whatever its words.
     let answered = message.contains("\"error\":") && message.contains('{');
     let spoken = !answered && NOT_MET.iter().any(|word| words.contains(word));
-    if spoken || is_code(&lower) {
+    if spoken || is_code_line(&lower) {
         return None;
     }
     let known = PROFILES.iter().flat_map(|profile| profile.limits.statements);
     let (statement, name) = *known.chain(STATEMENTS).find(|(words, _)| message.contains(words))?;
-    if quoted(message, statement) && !message.contains("error") && !message.contains("message") {
+    if is_limit_quoted(message, statement)
+        && !message.contains("error")
+        && !message.contains("message")
+    {
         return None;
     }
-    let timed = resets(message, now).is_some();
+    let timed = limit_reset_time(message, now).is_some();
     let mut errors = PROFILES.iter().flat_map(|profile| profile.limits.beginnings).chain(ERRORS);
     let stated = !WEAK.contains(&statement) && errors.any(|start| message.starts_with(start));
     (timed || stated).then_some(name)
 }
 
 /// Strips what precedes a message in a log line: symbols, brackets, a time.
-fn unframed(line: &str) -> &str {
+fn unframed_log_line(line: &str) -> &str {
     let mut rest = line;
     loop {
         let before = rest;
@@ -222,7 +225,7 @@ fn unframed(line: &str) -> &str {
     }
 }
 
-fn is_code(line: &str) -> bool {
+fn is_code_line(line: &str) -> bool {
     let first = line.chars().next();
     if first.is_some_and(|c| matches!(c, '+' | '-' | '>' | '#' | '*' | '|' | '/' | '@')) {
         return true;
@@ -243,7 +246,7 @@ fn is_code(line: &str) -> bool {
 }
 
 /// Whether the statement is in quotes or parentheses of its own.
-fn quoted(message: &str, words: &str) -> bool {
+fn is_limit_quoted(message: &str, words: &str) -> bool {
     let before = message.find(words).and_then(|at| message.get(..at));
     before.is_some_and(|before| before.ends_with(['"', '\'', '“', '(']))
 }

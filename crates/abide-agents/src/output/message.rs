@@ -5,18 +5,18 @@ use std::borrow::Cow;
 use abide_wire::json::{mend_surrogates, write_string};
 use serde_json::value::RawValue;
 
-use super::step::head;
+use super::step::head_of_step;
 
 /// The most bytes of the text of one message.
 pub(crate) const MOST: usize = 8 << 20;
 
 /// A message of the assistant; `None` where it says nothing.
-pub(crate) fn said(text: &str) -> Option<Box<RawValue>> {
-    spoken("assistant", text)
+pub(crate) fn assistant_message(text: &str) -> Option<Box<RawValue>> {
+    role_message("assistant", text)
 }
 
 /// A message of one who speaks; `None` where nothing is said.
-pub(crate) fn spoken(role: &str, text: &str) -> Option<Box<RawValue>> {
+pub(crate) fn role_message(role: &str, text: &str) -> Option<Box<RawValue>> {
     if text.trim().is_empty() {
         return None;
     }
@@ -24,26 +24,26 @@ pub(crate) fn spoken(role: &str, text: &str) -> Option<Box<RawValue>> {
     data.push_str("{\"role\":");
     write_string(&mut data, role);
     data.push_str(",\"content\":");
-    write_string(&mut data, &cut(text));
+    write_string(&mut data, &cut_message(text));
     data.push('}');
     RawValue::from_string(data).ok()
 }
 
 /// A message of the assistant that it thinks and does not say.
-pub(crate) fn thought(text: &str) -> Option<Box<RawValue>> {
+pub(crate) fn thought_message(text: &str) -> Option<Box<RawValue>> {
     if text.trim().is_empty() {
         return None;
     }
     let mut data = String::with_capacity(text.len() + 80);
     data.push_str(r#"{"role":"assistant","content":[{"type":"thinking","thinking":"#);
-    write_string(&mut data, &cut(text));
+    write_string(&mut data, &cut_message(text));
     data.push_str("}]}");
     RawValue::from_string(data).ok()
 }
 
 /// Shortens a text to [`MOST`] bytes, with a mark where it was cut.
-fn cut(text: &str) -> Cow<'_, str> {
-    let kept = head(text, MOST);
+fn cut_message(text: &str) -> Cow<'_, str> {
+    let kept = head_of_step(text, MOST);
     if kept.len() == text.len() {
         return Cow::Borrowed(text);
     }
@@ -51,6 +51,6 @@ fn cut(text: &str) -> Cow<'_, str> {
 }
 
 /// JSON of our own: a copy that no strict parser refuses.
-pub(crate) fn copied(raw: &RawValue) -> Option<Box<RawValue>> {
+pub(crate) fn copied_message(raw: &RawValue) -> Option<Box<RawValue>> {
     RawValue::from_string(mend_surrogates(raw.get().to_owned())).ok()
 }

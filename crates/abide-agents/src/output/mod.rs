@@ -12,7 +12,7 @@ pub(crate) mod step;
 pub use observed::{ObservedFact, OutputObservation, ReachedLimit};
 pub use reader::{AgentReader, PriorSession};
 
-pub(crate) use observed::{note, tell};
+pub(crate) use observed::{note_observed, tell_observed};
 pub(crate) use plain::EscapeStripper;
 pub(crate) use reader::{EventDecoder, OutputReader};
-pub(crate) use spent::{includes, since};
+pub(crate) use spent::{spent_includes, spent_since};

@@ -99,15 +99,15 @@ pub struct ReachedLimit {
 }
 
 /// Tells what the agent itself did.
-pub(crate) fn tell(see: &mut dyn FnMut(OutputObservation), what: ObservedFact) {
+pub(crate) fn tell_observed(see: &mut dyn FnMut(OutputObservation), what: ObservedFact) {
     see(OutputObservation { subagent: None, what });
 }
 
 /// Tells a note.
-pub(crate) fn note(
+pub(crate) fn note_observed(
     see: &mut dyn FnMut(OutputObservation),
     level: &'static str,
     text: impl Into<String>,
 ) {
-    tell(see, ObservedFact::Note { level, text: text.into() });
+    tell_observed(see, ObservedFact::Note { level, text: text.into() });
 }

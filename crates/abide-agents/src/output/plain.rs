@@ -40,7 +40,7 @@ impl EscapeStripper {
                 rest = behind;
             }
             let Some((byte, behind)) = rest.split_first() else { return };
-            self.state = next(self.state, *byte);
+            self.state = next_escape_state(self.state, *byte);
             // A line feed inside an escape sequence means it was not one.
             if *byte == b'\n' && self.state != EscapeState::Text {
                 self.state = EscapeState::Text;
@@ -62,7 +62,7 @@ fn is_control(byte: u8) -> bool {
     (byte < b' ' && !matches!(byte, b'\n' | b'\r' | b'\t')) || byte == 0x7f
 }
 
-fn next(state: EscapeState, byte: u8) -> EscapeState {
+fn next_escape_state(state: EscapeState, byte: u8) -> EscapeState {
     match (state, byte) {
         (EscapeState::Text, ESCAPE) => EscapeState::Escape,
         (EscapeState::Text, _) => EscapeState::Text,
@@ -80,7 +80,7 @@ fn next(state: EscapeState, byte: u8) -> EscapeState {
         (EscapeState::Command, BELL) => EscapeState::Text,
         (EscapeState::Command, _) => EscapeState::Command,
         (EscapeState::CommandEscape, b'\\') => EscapeState::Text,
-        (EscapeState::CommandEscape, byte) => next(EscapeState::Escape, byte),
+        (EscapeState::CommandEscape, byte) => next_escape_state(EscapeState::Escape, byte),
     }
 }
 

@@ -4,7 +4,7 @@ use abide_model::{Timestamp, Usage};
 use abide_wire::json::RawFields;
 
 use super::lines::{LineSplitter, OutputLine, OutputLineKind};
-use super::observed::{ObservedFact, OutputObservation, note, tell};
+use super::observed::{ObservedFact, OutputObservation, note_observed, tell_observed};
 use super::plain::EscapeStripper;
 use super::step;
 use crate::kind::AgentKind;
@@ -164,9 +164,9 @@ impl EventLineReader {
     ) {
         let text = String::from_utf8_lossy(line.bytes);
         if line.sort == OutputLineKind::TooLong {
-            let head = step::short(&text).unwrap_or_default();
+            let head = step::short_step(&text).unwrap_or_default();
             let text = format!("a line of {} bytes was too long to be read: {head}", line.length);
-            return note(see, "warning", text);
+            return note_observed(see, "warning", text);
         }
         let fields = (line.sort == OutputLineKind::Object).then(|| RawFields::of(&text)).flatten();
         match fields {
@@ -188,13 +188,13 @@ impl EventLineReader {
         now: Timestamp,
         see: &mut dyn FnMut(OutputObservation),
     ) {
-        let plain = EscapeStripper::of(step::head(text, super::lines::PLAIN));
+        let plain = EscapeStripper::of(step::head_of_step(text, super::lines::PLAIN));
         let plain = plain.trim();
         if plain.is_empty() {
             return;
         }
         if let Some(limited) = limit_in(plain, now) {
-            tell(see, ObservedFact::Limited(limited));
+            tell_observed(see, ObservedFact::Limited(limited));
         }
         let bytes = plain.len() as u64;
         if self.plain.saturating_add(bytes) > PLAIN {
@@ -207,14 +207,14 @@ impl EventLineReader {
         } else {
             plain.to_owned()
         };
-        note(see, "info", cut);
+        note_observed(see, "info", cut);
     }
 
     fn finish(&mut self, see: &mut dyn FnMut(OutputObservation)) {
         self.events.finish(see);
         if self.plain_left_out > 0 {
             let text = format!("{} bytes of plain lines were left out", self.plain_left_out);
-            note(see, "warning", text);
+            note_observed(see, "warning", text);
             self.plain_left_out = 0;
         }
     }

@@ -3,7 +3,7 @@
 use abide_model::Usage;
 
 /// How much more there is now than before.
-pub(crate) fn since(all: &Usage, before: &Usage) -> Usage {
+pub(crate) fn spent_since(all: &Usage, before: &Usage) -> Usage {
     Usage {
         input_tokens: all.input_tokens.saturating_sub(before.input_tokens),
         output_tokens: all.output_tokens.saturating_sub(before.output_tokens),
@@ -15,7 +15,7 @@ pub(crate) fn since(all: &Usage, before: &Usage) -> Usage {
 }
 
 /// Is one a sum that the other is a part of?
-pub(crate) fn includes(all: &Usage, before: &Usage) -> bool {
+pub(crate) fn spent_includes(all: &Usage, before: &Usage) -> bool {
     all.input_tokens >= before.input_tokens
         && all.output_tokens >= before.output_tokens
         && all.cache_read_tokens >= before.cache_read_tokens

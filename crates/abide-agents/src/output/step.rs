@@ -26,8 +26,8 @@ const TELLING: &[&str] = &[
 ];
 
 /// The first line of a text that shows something, cut; `None` where none does.
-pub(crate) fn short(text: &str) -> Option<String> {
-    let head = head(text, 16 * MOST);
+pub(crate) fn short_step(text: &str) -> Option<String> {
+    let head = head_of_step(text, 16 * MOST);
     let plain = EscapeStripper::of(head);
     let line = plain.lines().map(str::trim).find(|line| !line.is_empty())?;
     let mut words = String::new();
@@ -49,20 +49,20 @@ pub(crate) fn short(text: &str) -> Option<String> {
 }
 
 /// A call of a tool in one line: `bash: cargo test`.
-pub(crate) fn call(name: &str, arguments: Option<&RawValue>) -> String {
-    let name = short(name).unwrap_or_default().to_lowercase();
+pub(crate) fn call_step(name: &str, arguments: Option<&RawValue>) -> String {
+    let name = short_step(name).unwrap_or_default().to_lowercase();
     let about = arguments.and_then(|arguments| {
         let fields = RawFields::of(arguments.get())?;
-        TELLING.iter().find_map(|field| short(&fields.decoded(field)?))
+        TELLING.iter().find_map(|field| short_step(&fields.decoded(field)?))
     });
     match about {
         None => name,
-        Some(about) => short(&format!("{name}: {about}")).unwrap_or_default(),
+        Some(about) => short_step(&format!("{name}: {about}")).unwrap_or_default(),
     }
 }
 
 /// The first bytes of a text, whole characters only.
-pub(crate) fn head(text: &str, most: usize) -> &str {
+pub(crate) fn head_of_step(text: &str, most: usize) -> &str {
     if text.len() <= most {
         return text;
     }

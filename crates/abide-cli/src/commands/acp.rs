@@ -13,7 +13,7 @@ use crate::context::CommandContext;
 use crate::duration::duration;
 use crate::error::CommandError;
 use crate::output::status;
-use crate::place::{checked_url, connect};
+use crate::place::{checked_url, connect_place};
 
 /// Stand between an editor and an agent that speak ACP: every session durable and resumable
 ///
@@ -70,7 +70,7 @@ enum AcpCheckpointArg {
 impl AcpArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         if self.command.first().is_none_or(String::is_empty) {
-            return Err(no_command());
+            return Err(no_acp_command());
         }
         if io::stdin().is_terminal() {
             status(
@@ -78,7 +78,7 @@ impl AcpArgs {
                  editor; `abide acp --help` and docs/acp.md show how. Ctrl-C ends it",
             );
         }
-        let stores = stores(surroundings)?;
+        let stores = acp_stores(surroundings)?;
         warn_of_container(&stores, surroundings);
         let checkpoint = match self.checkpoint {
             AcpCheckpointArg::Turn => CheckpointSchedule::Turn,
@@ -104,18 +104,18 @@ fn warn_of_container(stores: &StoreOptions, surroundings: &CommandContext) {
         && let (StoreLocation::Files(root), SessionScope::Project) = (&place.store, place.scope)
         && !root.join("config.toml").is_file()
     {
-        container::warn_where_it_goes(root);
+        container::warn_of_container(root);
     }
 }
 
 /// The stores that hold the sessions.
-fn stores(surroundings: &CommandContext) -> Result<StoreOptions, CommandError> {
+fn acp_stores(surroundings: &CommandContext) -> Result<StoreOptions, CommandError> {
     let around = surroundings.clone();
     let connect = StoreConnector::new(move |url| {
         let projects = Projects::in_state(&around.person);
-        connect(url, &around, projects.of(&around.current_dir)?.as_ref())
+        connect_place(url, &around, projects.of(&around.current_dir)?.as_ref())
     });
-    let mut finder = surroundings.finder()?;
+    let mut finder = surroundings.place_finder()?;
     if let Some(named) = &finder.named {
         if let StoreLocation::Shared(url) = named {
             checked_url(url)?;
@@ -128,7 +128,7 @@ fn stores(surroundings: &CommandContext) -> Result<StoreOptions, CommandError> {
     Ok(StoreOptions { finder, person, consent, connect })
 }
 
-fn no_command() -> CommandError {
+fn no_acp_command() -> CommandError {
     let how = "give the agent's command behind `--`, such as `abide acp -- opencode acp`";
     CommandError::Usage(how.to_owned())
 }
@@ -136,7 +136,7 @@ fn no_command() -> CommandError {
 impl From<ProxyError> for CommandError {
     fn from(error: ProxyError) -> Self {
         match error {
-            ProxyError::NoCommand => no_command(),
+            ProxyError::NoCommand => no_acp_command(),
             ProxyError::Io { source, .. } if source.kind() == io::ErrorKind::BrokenPipe => {
                 Self::BrokenPipe
             }

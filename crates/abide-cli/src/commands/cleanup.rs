@@ -10,12 +10,12 @@ use abide::{
 use abide_transcript::escape;
 use serde_json::json;
 
-use crate::confirm::{confirm, unseen};
+use crate::confirm::{confirm, unconfirmed_json_text};
 use crate::context::CommandContext;
-use crate::daily_cleanup::{jumped, removed_in_all, removed_name};
+use crate::daily_cleanup::{clock_jump_text, removed_by_cleanup, removed_by_cleanup_name};
 use crate::error::CommandError;
 use crate::output::{CommandOutput, status, warning};
-use crate::when::ago;
+use crate::typed_time::time_ago;
 
 /// Let old sessions and checkpoints go, and free what nothing needs any more
 ///
@@ -59,9 +59,9 @@ const WHAT: &str = "`abide cleanup`";
 impl CleanupArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         if self.json && !self.yes && !self.dry_run {
-            return Err(CommandError::Usage(unseen()));
+            return Err(CommandError::Usage(unconfirmed_json_text()));
         }
-        let opened = surroundings.open_files(WHAT)?;
+        let opened = surroundings.open_file_store(WHAT)?;
         opened.check_one_project(surroundings)?;
         let files = opened.store.files(WHAT)?;
         let rules = self.rules(files.cleaner().rules(), files.projects());
@@ -69,21 +69,21 @@ impl CleanupArgs {
         let plan = files.cleaner().plan(&rules)?;
         let mut out = CommandOutput::stdout();
         if self.json && self.dry_run {
-            out.json(&plan_json(&plan))?;
+            out.json(&cleanup_plan_json(&plan))?;
             return out.flush();
         }
         if !self.json {
-            show(&plan, &settings, &mut out)?;
+            show_cleanup_plan(&plan, &settings, &mut out)?;
             out.flush()?;
         }
         let doubted = plan.jumped.filter(|_| !self.trust_clock);
         if let Some(jump) = doubted {
             if self.yes && !self.dry_run {
-                return Err(CommandError::failed(jumped(jump)).with_hint(
+                return Err(CommandError::failed(clock_jump_text(jump)).with_hint(
                     "nothing was done; where that is the time, `--trust-clock` says so",
                 ));
             }
-            warning(jumped(jump));
+            warning(clock_jump_text(jump));
         }
         if self.dry_run {
             return Ok(());
@@ -99,7 +99,7 @@ impl CleanupArgs {
         if self.json {
             out.json(&cleaned_json(&cleaned))?;
         } else if !plan.is_empty() {
-            out.line(removed_in_all(&cleaned))?;
+            out.line(removed_by_cleanup(&cleaned))?;
         }
         if !self.json && cleaned.sealed.segments > 0 {
             out.line(format_args!(
@@ -128,7 +128,7 @@ impl CleanupArgs {
     }
 }
 
-fn show(
+fn show_cleanup_plan(
     plan: &CleanupPlan,
     settings: &Retention,
     out: &mut CommandOutput,
@@ -137,8 +137,8 @@ fn show(
     for session in &plan.sessions {
         let line = format!(
             "remove session {}, last used {}, {}: {}",
-            removed_name(session),
-            ago(session.last_used, now),
+            removed_by_cleanup_name(session),
+            time_ago(session.last_used, now),
             ByteSize(session.bytes),
             session.reason
         );
@@ -210,7 +210,7 @@ fn sessions_json(sessions: &[SessionRemoval]) -> Vec<serde_json::Value> {
     sessions.iter().map(json).collect()
 }
 
-fn plan_json(plan: &CleanupPlan) -> String {
+fn cleanup_plan_json(plan: &CleanupPlan) -> String {
     let checkpoints = plan.checkpoints.iter();
     let kept = plan.kept.iter();
     json!({

@@ -89,7 +89,7 @@ enum SummarizerArg {
 
 impl CompactArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
-        let opened = surroundings.open()?;
+        let opened = surroundings.open_store()?;
         let id = self.session.find(SessionPurpose::Write, &opened, surroundings)?;
         if self.list {
             let view = opened.store.view(&SessionRef::Id(id))?;

@@ -66,17 +66,17 @@ impl CopyArgs {
             named.as_deref().map_or_else(|| surroundings.clone(), |it| surroundings.with_store(it))
         };
         let (source, target) = (side(&self.from), side(&self.to));
-        let from = source.open()?;
+        let from = source.open_store()?;
         // `--to` may create the store.
         let place = match &self.to {
             Some(_) => target.place_to_make(&surroundings.current_dir)?,
             None => target.place_in(&surroundings.current_dir)?,
         };
         let to = if self.dry_run {
-            target.find_target()?
+            target.find_target_store()?
         } else {
             let home = self.home(&from, surroundings);
-            Some(target.open_for(place, &home)?)
+            Some(target.open_store_for(place, &home)?)
         };
         if let Some(to) = to.as_ref().filter(|to| to.place() == from.place()) {
             return Err(CommandError::failed(format!(
@@ -160,7 +160,7 @@ impl CopyArgs {
                     }
                 }
                 Err(error) if self.json => {
-                    let outcome = refusal(&error);
+                    let outcome = copy_refusal(&error);
                     let said = on_one_line(&error);
                     let line = json!({
                         "session": id, "short": short(*id), "outcome": outcome, "error": said,
@@ -239,7 +239,7 @@ impl CopyArgs {
     }
 }
 
-fn refusal(error: &abide::Error) -> &'static str {
+fn copy_refusal(error: &abide::Error) -> &'static str {
     match error {
         abide::Error::Import(ImportError::Diverged { .. }) => "diverged",
         _ => "failed",

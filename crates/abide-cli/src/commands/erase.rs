@@ -13,7 +13,7 @@ use abide::{
 use abide_transcript::escape;
 use serde_json::json;
 
-use crate::confirm::{confirm, unseen};
+use crate::confirm::{confirm, unconfirmed_json_text};
 use crate::context::CommandContext;
 
 use crate::error::CommandError;
@@ -75,9 +75,9 @@ type EventsToErase = BTreeMap<SessionId, BTreeSet<Seq>>;
 impl EraseArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         if self.json && !self.yes && !self.dry_run {
-            return Err(CommandError::Usage(unseen()));
+            return Err(CommandError::Usage(unconfirmed_json_text()));
         }
-        let opened = surroundings.open_files(WHAT)?;
+        let opened = surroundings.open_file_store(WHAT)?;
         let files = opened.store.files(WHAT)?;
         let wait = surroundings.wait;
         let (sessions, seqs) = self.asked(&opened, surroundings)?;
@@ -104,7 +104,7 @@ impl EraseArgs {
         let mut plans = Vec::new();
         for (session, seqs) in &wanted {
             let seqs: Vec<Seq> = seqs.iter().copied().collect();
-            plans.push(files.eraser().plan(*session, &seqs).map_err(failed)?);
+            plans.push(files.eraser().plan(*session, &seqs).map_err(erase_failure)?);
         }
         let mut out = CommandOutput::stdout();
         if !self.json || self.dry_run {
@@ -115,8 +115,8 @@ impl EraseArgs {
                 (true, true) => {
                     Err(CommandError::failed("no event and no file contains this text"))
                 }
-                (true, false) => Err(unerasable(&structural)),
-                (false, _) => Err(still(&held.held)),
+                (true, false) => Err(unerasable_error(&structural)),
+                (false, _) => Err(still_in_files_error(&held.held)),
             };
         }
         out.flush()?;
@@ -126,17 +126,17 @@ impl EraseArgs {
         confirm("Erase these? It cannot be undone.", self.yes, None)?;
         for plan in &plans {
             let erased =
-                files.eraser().apply(plan, self.reason.as_deref(), wait).map_err(failed)?;
+                files.eraser().apply(plan, self.reason.as_deref(), wait).map_err(erase_failure)?;
             if self.json {
                 out.json(&erased_json(plan, &erased))?;
             } else {
-                out.line(said(plan, &erased))?;
+                out.line(erase_report(plan, &erased))?;
             }
             out.flush()?;
             erased.notes.iter().for_each(warning);
         }
         if held.unnamed > 0 {
-            let erased = files.eraser().erase_unnamed(wait).map_err(failed)?;
+            let erased = files.eraser().erase_unnamed(wait).map_err(erase_failure)?;
             // The objects the plans were about may have gone with them.
             status(format_args!("Erased {} more objects that nothing named", erased.objects));
             erased.notes.iter().for_each(warning);
@@ -146,7 +146,7 @@ impl EraseArgs {
 
     /// Finishes an interrupted erasure and deletes its remains.
     fn tidy(&self, files: &LocalStore, wait: Duration) -> Result<(), CommandError> {
-        if files.eraser().finish(wait).map_err(failed)?.is_some() {
+        if files.eraser().finish(wait).map_err(erase_failure)?.is_some() {
             status("Finished an erasure that was cut short");
         }
         if files.eraser().is_erasing() {
@@ -234,10 +234,10 @@ impl EraseArgs {
         for seq in seqs {
             let part = parts.iter().find(|part| part.contains(*seq));
             let Some(part) = part else {
-                return Err(failed(EraseError::NoEvent { session, seq: *seq }));
+                return Err(erase_failure(EraseError::NoEvent { session, seq: *seq }));
             };
             if part.session != session {
-                shared(&listed(&[*seq]), part.session);
+                tell_shared_events(&listed(&[*seq]), part.session);
             }
             wanted.entry(part.session).or_default().insert(*seq);
         }
@@ -255,7 +255,7 @@ impl EraseArgs {
         let own = parts.last().map(|part| part.session);
         let mut fixed = EventsToErase::new();
         for part in parts {
-            let TextMatches { heads, structural, payloads } = stands_in(files, part, text)?;
+            let TextMatches { heads, structural, payloads } = erase_matches(files, part, text)?;
             if !structural.is_empty() {
                 warning(format_args!(
                     "session {}: the text is in the data of {}, which cannot be erased",
@@ -273,7 +273,7 @@ impl EraseArgs {
             }
             if !payloads.is_empty() {
                 if !self.all && own != Some(part.session) {
-                    shared(&listed(&payloads), part.session);
+                    tell_shared_events(&listed(&payloads), part.session);
                 }
                 wanted.entry(part.session).or_default().extend(payloads);
             }
@@ -291,7 +291,7 @@ impl EraseArgs {
             if self.json {
                 out.json(&serde_json::to_string(plan).unwrap_or_default())?;
             } else {
-                show(plan, out)?;
+                show_erase_plan(plan, out)?;
             }
         }
         if self.json {
@@ -303,7 +303,7 @@ impl EraseArgs {
         if held.unnamed > 0 {
             out.line(format_args!("{} objects that nothing names", held.unnamed))?;
         }
-        held.held.iter().map(holder).for_each(warning);
+        held.held.iter().map(name_of_text_holder).for_each(warning);
         Ok(())
     }
 
@@ -332,7 +332,7 @@ impl EraseArgs {
         let Some(text) = &self.text else { return Ok(()) };
         let mut fixed = EventsToErase::new();
         for part in parts {
-            let TextMatches { structural, payloads: left, .. } = stands_in(files, part, text)?;
+            let TextMatches { structural, payloads: left, .. } = erase_matches(files, part, text)?;
             if !left.is_empty() {
                 warning(format_args!("the text is still in {}", listed(&left)));
             }
@@ -343,7 +343,7 @@ impl EraseArgs {
         }
         let left = files.eraser().find_files(parts, text)?;
         if !left.held.is_empty() {
-            return Err(still(&left.held));
+            return Err(still_in_files_error(&left.held));
         }
         if left.unnamed > 0 {
             return Err(CommandError::failed(format!(
@@ -352,12 +352,12 @@ impl EraseArgs {
             ))
             .with_hint("run it again; `abide doctor` tells what is damaged"));
         }
-        if fixed.is_empty() { Ok(()) } else { Err(unerasable(&fixed)) }
+        if fixed.is_empty() { Ok(()) } else { Err(unerasable_error(&fixed)) }
     }
 }
 
 /// The events of a part that contain a text.
-fn stands_in(
+fn erase_matches(
     files: &LocalStore,
     part: &EventPart,
     text: &str,
@@ -370,7 +370,7 @@ fn stands_in(
 }
 
 /// The text is where it cannot be erased.
-fn unerasable(events: &EventsToErase) -> CommandError {
+fn unerasable_error(events: &EventsToErase) -> CommandError {
     let named = events.iter().map(|(session, seqs)| {
         let seqs: Vec<Seq> = seqs.iter().copied().collect();
         format!("{} of session {}", listed(&seqs), session.short(SessionId::SHORT))
@@ -381,13 +381,13 @@ fn unerasable(events: &EventsToErase) -> CommandError {
 }
 
 /// Says which session holds the events of a fork.
-fn shared(events: &str, session: SessionId) {
+fn tell_shared_events(events: &str, session: SessionId) {
     let session = session.short(SessionId::SHORT);
     status(format_args!("{events}: of session {session}, which this one was forked from"));
 }
 
 /// A checkpoint or rewind, and which of its files contain the text.
-fn holder(found: &FileMatch) -> String {
+fn name_of_text_holder(found: &FileMatch) -> String {
     let session = found.session.short(SessionId::SHORT);
     let what = match found.checkpoint {
         Some(number) => format!("checkpoint {number} (@{})", found.seq),
@@ -398,8 +398,8 @@ fn holder(found: &FileMatch) -> String {
 }
 
 /// The text is still in files.
-fn still(held: &[FileMatch]) -> CommandError {
-    let first = held.first().map(holder).unwrap_or_default();
+fn still_in_files_error(held: &[FileMatch]) -> CommandError {
+    let first = held.first().map(name_of_text_holder).unwrap_or_default();
     let more = match held.len() {
         0 | 1 => String::new(),
         count => format!(", and {} more", count - 1),
@@ -408,7 +408,7 @@ fn still(held: &[FileMatch]) -> CommandError {
         .with_hint("`--files` erases these checkpoints too; files cannot go back to them then")
 }
 
-fn failed(error: EraseError) -> CommandError {
+fn erase_failure(error: EraseError) -> CommandError {
     match error {
         EraseError::Store(error) => error.into(),
         error => {
@@ -435,7 +435,7 @@ fn failed(error: EraseError) -> CommandError {
     }
 }
 
-fn show(plan: &ErasePlan, out: &mut CommandOutput) -> Result<(), CommandError> {
+fn show_erase_plan(plan: &ErasePlan, out: &mut CommandOutput) -> Result<(), CommandError> {
     for line in &plan.lines {
         let objects = match line.objects.len() {
             0 => String::new(),
@@ -460,7 +460,7 @@ fn show(plan: &ErasePlan, out: &mut CommandOutput) -> Result<(), CommandError> {
     Ok(())
 }
 
-fn said(plan: &ErasePlan, erased: &EraseOutcome) -> String {
+fn erase_report(plan: &ErasePlan, erased: &EraseOutcome) -> String {
     let mut said = format!(
         "Erased {} payloads and {} objects of session {}",
         erased.payloads,

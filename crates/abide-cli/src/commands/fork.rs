@@ -51,7 +51,7 @@ struct ForkedSession<'a> {
 
 impl ForkArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
-        let opened = surroundings.open()?;
+        let opened = surroundings.open_store()?;
         let parent = self.session.find(SessionPurpose::Write, &opened, surroundings)?;
         let view = opened.store.view(&SessionRef::Id(parent))?;
         let at = self.at.as_deref().map(|place| view.resolve(place)).transpose()?;

@@ -15,8 +15,8 @@ use crate::error::CommandError;
 use crate::output::{CommandOutput, status};
 use crate::project_name::project_name;
 use crate::scoped_store::ScopedStore;
-use crate::table::{Cell, Colour, TextTable};
-use crate::when::{TypedTime, ago};
+use crate::table::{Colour, TableCell, TextTable};
+use crate::typed_time::{TypedTime, time_ago};
 
 /// List sessions, and find anything ever said in them
 ///
@@ -48,7 +48,7 @@ pub(crate) struct HistoryArgs {
     #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
     limit: usize,
     /// In this state; may be given more than once
-    #[arg(long, value_name = "STATUS", value_parser = status_of)]
+    #[arg(long, value_name = "STATUS", value_parser = history_status)]
     status: Vec<SessionStatus>,
     /// In which this was said
     #[arg(long, value_name = "TEXT", value_parser = Search::parse)]
@@ -73,7 +73,7 @@ pub(crate) struct HistoryArgs {
     json: bool,
 }
 
-fn status_of(text: &str) -> Result<SessionStatus, String> {
+fn history_status(text: &str) -> Result<SessionStatus, String> {
     let names = ["pending", "running", "idle", "interrupted", "completed", "failed"];
     let parsed = serde_json::from_value(serde_json::Value::String(text.to_lowercase()));
     parsed.map_err(|_| format!("expected one of: {}", names.join(", ")))
@@ -81,7 +81,7 @@ fn status_of(text: &str) -> Result<SessionStatus, String> {
 
 impl HistoryArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
-        let opened = surroundings.open()?;
+        let opened = surroundings.open_store()?;
         let now = jiff::Timestamp::now();
         let query = HistoryQuery {
             limit: (self.limit > 0).then_some(self.limit),
@@ -107,14 +107,14 @@ impl HistoryArgs {
             let json = serde_json::to_string_pretty(&rows).unwrap_or_default();
             json.lines().try_for_each(|line| out.json(line))?;
         } else if out.is_terminal() {
-            table(&found.entries, columns, now, &mut out)?;
+            print_history_table(&found.entries, columns, now, &mut out)?;
         } else {
-            plain(&found.entries, columns, &mut out)?;
+            print_plain_history(&found.entries, columns, &mut out)?;
         }
         out.flush()?;
         found.notes.iter().for_each(|note| status(format_args!("Note: {note}")));
         if found.entries.is_empty() {
-            status(nothing(&query, &opened));
+            status(empty_history_text(&query, &opened));
         } else if let Some(more @ 1..) = found.more {
             let plural = if more == 1 { "" } else { "s" };
             status(format_args!("{more} more session{plural}; `--limit 0` shows all"));
@@ -123,7 +123,7 @@ impl HistoryArgs {
     }
 }
 
-fn nothing(query: &HistoryQuery, opened: &ScopedStore) -> String {
+fn empty_history_text(query: &HistoryQuery, opened: &ScopedStore) -> String {
     let place = opened.place();
     let of = opened.project.as_ref().map(|project| escape::text(&project.name));
     let (of, more) = match of {
@@ -200,7 +200,7 @@ impl<'a> HistoryRow<'a> {
             usage: &overview.usage,
             labels: &overview.fields.labels,
             workspace: overview.fields.workspace.as_deref(),
-            project: project(entry),
+            project: history_project(entry),
             request: overview.request.as_deref(),
             summary: overview.summary.as_deref(),
             reason: overview.reason.as_deref(),
@@ -213,7 +213,7 @@ impl<'a> HistoryRow<'a> {
 }
 
 /// The display name of a session: its title, else the first line of its first prompt.
-fn title(entry: &HistoryEntry) -> String {
+fn history_title(entry: &HistoryEntry) -> String {
     let overview = &entry.overview;
     let request = || overview.request.as_deref().and_then(|text| text.trim().lines().next());
     let title = overview.fields.title.as_deref().filter(|title| !title.trim().is_empty());
@@ -221,21 +221,21 @@ fn title(entry: &HistoryEntry) -> String {
 }
 
 /// The display name of a session's project: the name of its directory, else of the workspace.
-fn project(entry: &HistoryEntry) -> Option<String> {
+fn history_project(entry: &HistoryEntry) -> Option<String> {
     project_name(&entry.overview.fields)
 }
 
-fn agent(entry: &HistoryEntry) -> String {
+fn history_agent(entry: &HistoryEntry) -> String {
     escape::text(entry.overview.fields.agent.as_deref().unwrap_or_default()).into_owned()
 }
 
-fn tokens(entry: &HistoryEntry) -> u64 {
+fn history_tokens(entry: &HistoryEntry) -> u64 {
     let usage = &entry.overview.usage;
     usage.input_tokens.saturating_add(usage.output_tokens)
 }
 
 /// Where a match is, for display.
-fn place(place: &SearchMatch) -> String {
+fn history_match_place(place: &SearchMatch) -> String {
     let turn = match (&place.turn, &place.agent) {
         (Some(turn), Some(agent)) => format!("turn {turn} ({})", escape::text(agent)),
         (Some(turn), None) => format!("turn {turn}"),
@@ -246,7 +246,7 @@ fn place(place: &SearchMatch) -> String {
     format!("{turn}{rewound}")
 }
 
-fn touched(file: &FileActivity) -> String {
+fn history_file_activity(file: &FileActivity) -> String {
     let times = if file.count > 1 { format!(" × {}", file.count) } else { String::new() };
     let turn = file.turn.map(|turn| format!(", turn {turn}")).unwrap_or_default();
     let agent = file.agent.as_ref().map(|agent| format!(" ({})", escape::text(agent)));
@@ -258,7 +258,7 @@ fn touched(file: &FileActivity) -> String {
     )
 }
 
-fn plain(
+fn print_plain_history(
     entries: &[HistoryEntry],
     columns: HistoryColumns,
     out: &mut CommandOutput,
@@ -268,7 +268,7 @@ fn plain(
         let project = match columns {
             HistoryColumns::OfOneProject => String::new(),
             HistoryColumns::WithProject => {
-                format!("\t{}", escape::text(&project(entry).unwrap_or_default()))
+                format!("\t{}", escape::text(&history_project(entry).unwrap_or_default()))
             }
         };
         out.line(format_args!(
@@ -276,27 +276,27 @@ fn plain(
             entry.short,
             overview.updated,
             overview.status.as_str(),
-            agent(entry),
+            history_agent(entry),
             overview.turns,
-            tokens(entry),
+            history_tokens(entry),
             entry.files,
-            title(entry)
+            history_title(entry)
         ))?;
         if let Some(key) = &overview.fields.key {
             out.line(format_args!("\tkey\t{}", escape::text(key)))?;
         }
         for found in &entry.matches {
             let excerpt = escape::text(&found.excerpt.text);
-            out.line(format_args!("\t@{}\t{}\t{excerpt}", found.seq, place(found)))?;
+            out.line(format_args!("\t@{}\t{}\t{excerpt}", found.seq, history_match_place(found)))?;
         }
         for file in &entry.touched {
-            out.line(format_args!("\t@{}\t{}", file.seq, touched(file)))?;
+            out.line(format_args!("\t@{}\t{}", file.seq, history_file_activity(file)))?;
         }
     }
     Ok(())
 }
 
-const fn colour(status: SessionStatus) -> Colour {
+const fn history_status_colour(status: SessionStatus) -> Colour {
     match status {
         SessionStatus::Running => Colour::Cyan,
         SessionStatus::Completed => Colour::Green,
@@ -306,7 +306,7 @@ const fn colour(status: SessionStatus) -> Colour {
     }
 }
 
-fn table(
+fn print_history_table(
     entries: &[HistoryEntry],
     columns: HistoryColumns,
     now: jiff::Timestamp,
@@ -321,20 +321,26 @@ fn table(
     let mut table = TextTable::new(names).right([4, 5, 6]).without(hidden);
     for entry in entries {
         let overview = &entry.overview;
-        let count = |count: u64| if count == 0 { "-".to_owned() } else { short_number(count) };
-        let project = project(entry).unwrap_or_default();
+        let count =
+            |count: u64| if count == 0 { "-".to_owned() } else { short_history_number(count) };
+        let project = history_project(entry).unwrap_or_default();
         table.row([
-            Cell::new(entry.short.clone(), Colour::Bold),
-            Cell::plain(ago(overview.updated, now)),
-            Cell::new(overview.status.as_str().to_owned(), colour(overview.status)),
-            Cell::plain(agent(entry)),
-            Cell::plain(count(overview.turns)),
-            Cell::plain(count(tokens(entry))),
-            Cell::plain(count(entry.files)),
-            Cell::plain(escape::text(&project).into_owned()),
-            Cell::plain(title(entry)),
+            TableCell::new(entry.short.clone(), Colour::Bold),
+            TableCell::plain(time_ago(overview.updated, now)),
+            TableCell::new(
+                overview.status.as_str().to_owned(),
+                history_status_colour(overview.status),
+            ),
+            TableCell::plain(history_agent(entry)),
+            TableCell::plain(count(overview.turns)),
+            TableCell::plain(count(history_tokens(entry))),
+            TableCell::plain(count(entry.files)),
+            TableCell::plain(escape::text(&project).into_owned()),
+            TableCell::plain(history_title(entry)),
         ]);
-        if let Some(parent) = overview.fields.parent.as_ref().filter(|parent| is_fork(parent)) {
+        if let Some(parent) =
+            overview.fields.parent.as_ref().filter(|parent| is_history_fork(parent))
+        {
             let from = parent.session.short(SessionId::SHORT);
             let text = format!("forked from {from} at @{}", parent.seq);
             table.note("", &[(text, Colour::Dim)]);
@@ -343,25 +349,25 @@ fn table(
             table.note("", &[(format!("key {}", escape::text(key)), Colour::Dim)]);
         }
         for found in &entry.matches {
-            table.note(&format!("{}: ", place(found)), &marked(found));
+            table.note(&format!("{}: ", history_match_place(found)), &history_excerpt(found));
         }
         let left = entry.match_count.saturating_sub(entry.matches.len() as u64);
         if left > 0 && !entry.matches.is_empty() {
             table.note("", &[(format!("and in {left} more"), Colour::Dim)]);
         }
         for file in &entry.touched {
-            table.note("", &[(touched(file), Colour::Plain)]);
+            table.note("", &[(history_file_activity(file), Colour::Plain)]);
         }
     }
     table.lines().into_iter().try_for_each(|line| out.line(line))
 }
 
-fn is_fork(parent: &SessionParent) -> bool {
+fn is_history_fork(parent: &SessionParent) -> bool {
     parent.reason == ParentReason::Fork
 }
 
 /// An excerpt in parts, with the matches highlighted.
-fn marked(found: &SearchMatch) -> Vec<(String, Colour)> {
+fn history_excerpt(found: &SearchMatch) -> Vec<(String, Colour)> {
     let mut parts = Vec::new();
     let text = &found.excerpt.text;
     let mut done = 0;
@@ -378,7 +384,7 @@ fn marked(found: &SearchMatch) -> Vec<(String, Colour)> {
 }
 
 /// A count in about four characters: 950, 1.2k, 12k, 3.4M.
-fn short_number(count: u64) -> String {
+fn short_history_number(count: u64) -> String {
     let units = [(1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")];
     for (size, unit) in units {
         if count >= size {
@@ -408,7 +414,7 @@ mod tests {
             (3_450_000, "3.4M"),
         ];
         for (count, shown) in cases {
-            assert_eq!(short_number(count), shown);
+            assert_eq!(short_history_number(count), shown);
         }
     }
 }

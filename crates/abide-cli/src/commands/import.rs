@@ -106,7 +106,7 @@ impl ImportArgs {
         let bundle = BundleReader::open(input).map_err(|error| on(error.into()))?;
         let bundle = if self.large { bundle.of_any_ratio() } else { bundle };
         let (opened, imported) = if self.dry_run {
-            match surroundings.find()? {
+            match surroundings.find_store()? {
                 Some(opened) => {
                     let checked = opened.store.check_bundle(bundle);
                     (Some(opened), checked.map_err(on)?)
@@ -117,7 +117,7 @@ impl ImportArgs {
                 }
             }
         } else {
-            let opened = surroundings.open_or_init()?;
+            let opened = surroundings.open_or_init_store()?;
             let imported = opened.store.import_bundle(bundle, surroundings.wait);
             (Some(opened), imported.map_err(on)?)
         };
@@ -165,8 +165,11 @@ impl ImportArgs {
     fn sentence(&self, short: &str, imported: &ImportedBundle) -> String {
         let bundle = &imported.bundle;
         let session = format!("session {short} ({})", bundle.session);
-        let content =
-            format!("{}, {}", counted(bundle.events, "event"), counted(bundle.objects, "object"));
+        let content = format!(
+            "{}, {}",
+            counted_imports(bundle.events, "event"),
+            counted_imports(bundle.objects, "object")
+        );
         match (imported.outcome, self.dry_run) {
             (ImportOutcome::Made, false) => format!("Imported {session}: {content}"),
             (ImportOutcome::Made, true) => format!("Would import {session}: {content}"),
@@ -184,6 +187,6 @@ impl ImportArgs {
     }
 }
 
-fn counted(count: u64, noun: &str) -> String {
+fn counted_imports(count: u64, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }

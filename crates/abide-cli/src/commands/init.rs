@@ -52,8 +52,8 @@ impl InitArgs {
         let pointer = project.join(NAME);
         if let Some(shared @ StoreLocation::Shared(url)) = &surroundings.store {
             check_not_root(&project).map_err(abide::Error::from)?;
-            share(&pointer, url)?;
-            surroundings.accept_pointer(&project, shared)?;
+            init_shared(&pointer, url)?;
+            surroundings.accept_pointed_place(&project, shared)?;
             let pointer = pointer.display().to_string();
             out.line(format_args!("The store is {url}: {} says so", escape::text(&pointer)))?;
             return out.flush();
@@ -61,9 +61,9 @@ impl InitArgs {
         let place = match &surroundings.store {
             Some(_) => surroundings.place_to_make(&dir)?,
             None => {
-                let finder = surroundings.finder()?;
+                let finder = surroundings.place_finder()?;
                 let place = store_of_project(&dir, &finder.trust).map_err(abide::Error::from)?;
-                surroundings.accepted(&place, &finder.trust)?;
+                surroundings.require_accepted_place(&place, &finder.trust)?;
                 place
             }
         };
@@ -82,7 +82,7 @@ impl InitArgs {
         LocalStore::init(&store, LocalOptions::default())?;
         // Naming the place that the project points to accepts it.
         if surroundings.store.is_some() {
-            surroundings.accept_pointer(&project, &StoreLocation::Files(store.clone()))?;
+            surroundings.accept_pointed_place(&project, &StoreLocation::Files(store.clone()))?;
         }
         let shown = store.display().to_string();
         out.line(format_args!(
@@ -94,13 +94,13 @@ impl InitArgs {
     }
 }
 
-fn has_store(place: &Path) -> CommandError {
+fn init_over_store_error(place: &Path) -> CommandError {
     CommandError::failed(format!("the project already has a store in {}", place.display()))
         .with_hint("use it as it is, or move that directory away first")
 }
 
 /// Makes a project point to a shared store.
-fn share(pointer: &Path, url: &StoreUrl) -> Result<(), CommandError> {
+fn init_shared(pointer: &Path, url: &StoreUrl) -> Result<(), CommandError> {
     checked_url(url)?;
     if url.has_password() {
         let why = format!("{} is shared with everybody who has the project", pointer.display());
@@ -110,14 +110,14 @@ fn share(pointer: &Path, url: &StoreUrl) -> Result<(), CommandError> {
             ));
     }
     if pointer.is_dir() {
-        return Err(has_store(pointer));
+        return Err(init_over_store_error(pointer));
     }
-    point(pointer, OsStr::new(url.reveal()))
+    write_store_pointer(pointer, OsStr::new(url.reveal()))
 }
 
 /// Writes the one-line file that points to a store elsewhere. It is writable by its owner only,
 /// whatever the umask: otherwise it would not be trusted.
-fn point(pointer: &Path, store: &OsStr) -> Result<(), CommandError> {
+fn write_store_pointer(pointer: &Path, store: &OsStr) -> Result<(), CommandError> {
     let line = [store.as_bytes(), b"\n"].concat();
     let mut options = fs::OpenOptions::new();
     options.write(true).create_new(true).mode(0o644);

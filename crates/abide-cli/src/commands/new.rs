@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::context::CommandContext;
-use crate::daily_cleanup::daily;
+use crate::daily_cleanup::run_daily_cleanup;
 use crate::error::CommandError;
 use crate::new_session_args::NewSessionArgs;
 use crate::output::CommandOutput;
@@ -25,7 +25,7 @@ pub(crate) struct NewArgs {
     #[arg(long)]
     model: Option<String>,
     /// A name and a value to find it by; can be given more than once
-    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
+    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = parse_new_label)]
     labels: Vec<(String, String)>,
     /// Your own key for it: with a key that is known, that session is taken
     #[arg(long, value_name = "NAME")]
@@ -43,12 +43,12 @@ struct CreatedSessionJson<'a> {
 
 impl NewArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
-        let opened = surroundings.open_or_init()?;
+        let opened = surroundings.open_or_init_store()?;
         let mut session = self.about.into_session(self.key, surroundings);
         session.fields.model = self.model;
         session.fields.labels = BTreeMap::from_iter(self.labels);
         let id = opened.make(session)?;
-        daily(&opened, id);
+        run_daily_cleanup(&opened, id);
         let mut out = CommandOutput::stdout();
         if self.json {
             let short = opened.store.short_id(id)?;
@@ -61,7 +61,7 @@ impl NewArgs {
     }
 }
 
-fn label(text: &str) -> Result<(String, String), String> {
+fn parse_new_label(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err("expected NAME=VALUE".to_owned()),

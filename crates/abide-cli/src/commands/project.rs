@@ -50,7 +50,7 @@ impl ProjectArgs {
                 .with_hint("give the place where it was first, then the one where it is"));
         }
         let place = surroundings.place_in(&new)?;
-        let project = surroundings.projects(&place).moved(&old, &new)?;
+        let project = surroundings.projects_of_place(&place).moved(&old, &new)?;
         let mut out = CommandOutput::stdout();
         out.line(format_args!(
             "What was recorded in {} is of {} now",

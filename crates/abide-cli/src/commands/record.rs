@@ -15,10 +15,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::context::CommandContext;
-use crate::daily_cleanup::daily;
+use crate::daily_cleanup::run_daily_cleanup;
 use crate::duration::checkpoint_interval;
 use crate::error::{CommandError, at, on_one_line};
-use crate::interrupted_rewind::tell_half_way;
+use crate::interrupted_rewind::tell_interrupted_rewind;
 use crate::line_reader::{InputLine, LineReader};
 use crate::new_session_args::NewSessionArgs;
 use crate::output::{CommandOutput, status, warning};
@@ -169,12 +169,13 @@ impl RecordingSession {
     ) -> Result<Self, CommandError> {
         // A full id is unique across projects.
         let whole = named.parse::<SessionId>().is_ok();
-        let opened = if whole { surroundings.open_any()? } else { surroundings.open()? };
+        let opened =
+            if whole { surroundings.open_any_store()? } else { surroundings.open_store()? };
         let id = opened.find(named)?;
         let store = opened.store.clone();
         let session = store.open_session(&SessionRef::Id(id))?;
-        tell_half_way(&session)?;
-        daily(&opened, id);
+        tell_interrupted_rewind(&session)?;
+        run_daily_cleanup(&opened, id);
         Self::over(store, session, every)
     }
 
@@ -184,10 +185,10 @@ impl RecordingSession {
         every: Option<Duration>,
         surroundings: &CommandContext,
     ) -> Result<Self, CommandError> {
-        let opened = surroundings.open_or_init()?;
+        let opened = surroundings.open_or_init_store()?;
         let store = opened.store.clone();
         let session = store.create(new)?;
-        daily(&opened, session.id());
+        run_daily_cleanup(&opened, session.id());
         Self::over(store, session, every)
     }
 
@@ -228,37 +229,37 @@ impl RecordingSession {
 /// A line of the batch, staged or refused.
 enum InputLineOutcome {
     Waiting { ticket: Ticket, line: u64 },
-    Refused(LineRefusal),
+    Refused(RecordLineRefusal),
 }
 
 /// Why a line was not recorded.
 #[derive(Debug, Serialize)]
-struct LineRefusal {
+struct RecordLineRefusal {
     code: &'static str,
     message: String,
     line: u64,
 }
 
 /// Why a line is invalid: it is not an event, or not a message.
-enum BadLine {
+enum BadRecordLine {
     Event(InputError),
     Message(WireError),
 }
 
-impl From<InputError> for BadLine {
+impl From<InputError> for BadRecordLine {
     fn from(error: InputError) -> Self {
         Self::Event(error)
     }
 }
 
-impl From<WireError> for BadLine {
+impl From<WireError> for BadRecordLine {
     fn from(error: WireError) -> Self {
         Self::Message(error)
     }
 }
 
 /// Is this an event rather than a message?
-fn has_kind(line: &[u8]) -> bool {
+fn line_has_kind(line: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct KindProbe<'a> {
         #[serde(borrow)]
@@ -361,7 +362,7 @@ impl Recorder {
                 Ok(false)
             }
             Err(error) => {
-                let refusal = LineRefusal::of(&error, number);
+                let refusal = RecordLineRefusal::of(&error, number);
                 let stopped = refusal.code == STOPPED;
                 self.taken.push(InputLineOutcome::Refused(refusal));
                 Ok(stopped)
@@ -370,8 +371,8 @@ impl Recorder {
     }
 
     /// The event of a line: the line itself, or the event that records the message.
-    fn event(&self, line: &[u8]) -> Result<NewEvent, BadLine> {
-        let Some(form) = self.form.filter(|_| !has_kind(line)) else {
+    fn event(&self, line: &[u8]) -> Result<NewEvent, BadRecordLine> {
+        let Some(form) = self.form.filter(|_| !line_has_kind(line)) else {
             return Ok(NewEvent::parse_bytes(line, &self.limits)?);
         };
         let text = std::str::from_utf8(line)
@@ -380,12 +381,12 @@ impl Recorder {
         Ok(NewEvent::new(Kind::MESSAGE_ADDED, data))
     }
 
-    fn refuse(&mut self, error: &BadLine, line: u64) {
+    fn refuse(&mut self, error: &BadRecordLine, line: u64) {
         let (code, message) = match error {
-            BadLine::Event(error) => (error.code(), on_one_line(error)),
-            BadLine::Message(error) => (error.code(), on_one_line(error)),
+            BadRecordLine::Event(error) => (error.code(), on_one_line(error)),
+            BadRecordLine::Message(error) => (error.code(), on_one_line(error)),
         };
-        self.taken.push(InputLineOutcome::Refused(LineRefusal { code, message, line }));
+        self.taken.push(InputLineOutcome::Refused(RecordLineRefusal { code, message, line }));
     }
 
     /// Waits for everything staged and answers each line.
@@ -396,7 +397,7 @@ impl Recorder {
             self.lines += 1;
             let waited = match taken {
                 InputLineOutcome::Waiting { ticket, line } => {
-                    ticket.wait().map_err(|error| LineRefusal::of(&error.into(), line))
+                    ticket.wait().map_err(|error| RecordLineRefusal::of(&error.into(), line))
                 }
                 InputLineOutcome::Refused(refusal) => Err(refusal),
             };
@@ -436,7 +437,7 @@ impl Recorder {
 /// The code for a line whose writer stopped before it was durable.
 const STOPPED: &str = "stopped";
 
-impl LineRefusal {
+impl RecordLineRefusal {
     fn of(error: &abide::Error, line: u64) -> Self {
         let (code, message) = match error {
             abide::Error::Append(AppendError::Input { source, .. }) => {
@@ -456,7 +457,7 @@ impl LineRefusal {
     fn to_json(&self) -> String {
         #[derive(Serialize)]
         struct RefusalJson<'a> {
-            error: &'a LineRefusal,
+            error: &'a RecordLineRefusal,
         }
         serde_json::to_string(&RefusalJson { error: self }).unwrap_or_default()
     }

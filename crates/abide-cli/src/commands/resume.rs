@@ -12,16 +12,16 @@ use abide::{
 use abide_runner::{LeftoverWork, RecordedOptions, RunGoal};
 use abide_transcript::escape;
 
-use crate::apply_args::files_back;
+use crate::apply_args::apply_files_back;
 use crate::conduct::{ConductArgs, RunWork, accepted_check, open};
 use crate::confirm::confirm;
 use crate::context::CommandContext;
-use crate::daily_cleanup::daily;
+use crate::daily_cleanup::run_daily_cleanup;
 use crate::error::CommandError;
 use crate::interrupted_rewind::finish_rewind;
 use crate::output::{status, warning};
 use crate::scoped_store::ScopedStore;
-use crate::session_args::{SessionArg, tell_latest};
+use crate::session_args::{SessionArg, tell_latest_session};
 
 /// Go on with a run: in the same directory, with the same command, from where it was
 ///
@@ -88,7 +88,7 @@ pub(crate) struct ResumeArgs {
 
 impl ResumeArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
-        let opened = surroundings.open()?;
+        let opened = surroundings.open_store()?;
         let id = match self.session.named(&opened, surroundings)? {
             Some(named) => named,
             None => latest(&opened, surroundings)?,
@@ -142,12 +142,12 @@ impl ResumeArgs {
         tell(&session)?;
         // Only once nothing else can fail.
         if let (Some(place), Some(files)) = (&place, files) {
-            files_back(&session, files, place.seq, self.yes)?;
+            apply_files_back(&session, files, place.seq, self.yes)?;
         }
         if self.at.is_none() {
             self.bring_files(&session)?;
         }
-        daily(&opened, id);
+        run_daily_cleanup(&opened, id);
         let adapter = self.command.is_empty().then(|| before.map(|run| run.adapter)).flatten();
         self.conduct.like(&recorded, adapter).run(&opened, Arc::new(session), work)
     }
@@ -206,7 +206,7 @@ impl ResumeArgs {
             ));
             let place = session.view().resolve(&last.number.to_string())?;
             let files = session.view().files_at(&place)?;
-            files_back(session, files, place.seq, self.yes)?;
+            apply_files_back(session, files, place.seq, self.yes)?;
         }
         Ok(session.note_files(session.core()?.seq)?)
     }
@@ -335,7 +335,7 @@ fn latest(opened: &ScopedStore, surroundings: &CommandContext) -> Result<Session
     let latest = opened.latest_in(surroundings)?;
     let latest = latest.ok_or_else(|| opened.none_here(surroundings))?;
     if is_eligible(opened, latest)? {
-        tell_latest(latest);
+        tell_latest_session(latest);
         return Ok(latest);
     }
     let short = latest.short(SessionId::SHORT);
@@ -345,7 +345,7 @@ fn latest(opened: &ScopedStore, surroundings: &CommandContext) -> Result<Session
         let id = session.id;
         if id != latest && opened.is_in(id, &here) && is_eligible(opened, id).unwrap_or(false) {
             status(format_args!("Session {short} is passed over: its run was not begun here"));
-            tell_latest(id);
+            tell_latest_session(id);
             return Ok(id);
         }
     }

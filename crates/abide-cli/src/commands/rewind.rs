@@ -10,15 +10,18 @@ use abide::{
 };
 use abide_transcript::escape;
 
-use crate::apply_args::{ApplyArgs, capturing};
+use crate::apply_args::{ApplyArgs, capture_watch};
 use crate::confirm::confirm;
 use crate::context::CommandContext;
 use crate::error::CommandError;
-use crate::interrupt::interruptible;
-use crate::interrupted_rewind::{finish_rewind, tell_half_way};
+use crate::interrupt::interrupt_flag;
+use crate::interrupted_rewind::{finish_rewind, tell_interrupted_rewind};
 use crate::output::{CommandOutput, status, warning};
 use crate::progress;
-use crate::rewind_report::{LISTED, files_told, finish_json, named, pairs, tell_left};
+use crate::rewind_report::{
+    LISTED, checkpoint_in_report, report_files_left, report_files_told, report_finish_json,
+    report_path_reasons,
+};
 use crate::session_args::{SessionArg, SessionPurpose};
 
 /// Go back to a checkpoint or a turn: the files, the conversation, or both
@@ -84,7 +87,7 @@ pub(crate) struct UndoArgs {
 
 impl RewindArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
-        let opened = surroundings.open()?;
+        let opened = surroundings.open_store()?;
         let id = self.session.find(SessionPurpose::FilesHere, &opened, surroundings)?;
         let session = opened.store.open_session(&SessionRef::Id(id))?;
         let Some(to) = self.to.clone() else {
@@ -92,12 +95,12 @@ impl RewindArgs {
             return Ok(session.close()?);
         };
         if self.act.dry_run {
-            tell_half_way(&session)?;
+            tell_interrupted_rewind(&session)?;
         } else {
             finish_rewind(&session)?;
         }
-        let asked = interruptible()?;
-        let to = if to == "latest" { latest(&session)? } else { to };
+        let asked = interrupt_flag()?;
+        let to = if to == "latest" { latest_rewind_target(&session)? } else { to };
         let to = session.view().resolve(&to)?;
         let base = session.store().workspace_root(id, &session.core()?.fields).ok();
         let mut paths = Vec::new();
@@ -111,11 +114,11 @@ impl RewindArgs {
         let request =
             RewindRequest { files: !self.conversation, conversation: self.files.is_none(), paths };
         let plan = {
-            let (watch, _line) = capturing(&asked);
+            let (watch, _line) = capture_watch(&asked);
             session.plan_rewind(&to, &request, &watch)?
         };
         let heading = match &plan.checkpoint {
-            Some(entry) if entry.seq == to.seq => named(entry),
+            Some(entry) if entry.seq == to.seq => checkpoint_in_report(entry),
             _ => format!("event @{}", to.seq),
         };
         self.act.carry_out(&session, plan, &heading, Some(to.seq), &asked)?;
@@ -125,7 +128,7 @@ impl RewindArgs {
 
 impl UndoArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
-        let opened = surroundings.open()?;
+        let opened = surroundings.open_store()?;
         let id = self.session.find(SessionPurpose::FilesHere, &opened, surroundings)?;
         let lane = self.lane.filter(|lane| !lane.is_empty()).map(LaneId);
         let compaction = self.compaction || lane.is_some();
@@ -148,9 +151,9 @@ impl UndoArgs {
         if compaction {
             return Err(abide::Error::from(CompactionError::NothingToUndo).into());
         }
-        let asked = interruptible()?;
+        let asked = interrupt_flag()?;
         let plan = {
-            let (watch, _line) = capturing(&asked);
+            let (watch, _line) = capture_watch(&asked);
             session.plan_undo(&watch)?
         };
         self.act.carry_out(&session, plan, "where it was before the last rewind", None, &asked)?;
@@ -159,7 +162,7 @@ impl UndoArgs {
 }
 
 /// The newest intact checkpoint; damaged ones are reported.
-fn latest(session: &Session) -> Result<String, CommandError> {
+fn latest_rewind_target(session: &Session) -> Result<String, CommandError> {
     let objects = session.store().objects()?;
     let (found, damaged) = session.view().latest_checkpoint(&*objects)?;
     for entry in &damaged {
@@ -208,13 +211,13 @@ impl ApplyArgs {
         let mut out = CommandOutput::stdout();
         let root = plan.root.to_string_lossy().into_owned();
         if self.json {
-            out.json(&finish_json(&plan))?;
+            out.json(&report_finish_json(&plan))?;
         } else {
             out.line(format_args!("Finish the rewind at event @{}", plan.seq))?;
             if !plan.own {
                 out.line("It was not begun by you on this machine, as far as is known here")?;
             }
-            for line in files_told(&root, &plan.files) {
+            for line in report_files_told(&root, &plan.files) {
                 out.line(line)?;
             }
         }
@@ -224,7 +227,7 @@ impl ApplyArgs {
         }
         confirm("Finish it?", self.yes, None)?;
         let done = {
-            let (restore, _line) = progress::restoring();
+            let (restore, _line) = progress::restoring_progress();
             let watch = RewindWatch { restore: Some(restore), ..RewindWatch::default() };
             session.finish(plan, &watch)?
         };
@@ -236,7 +239,7 @@ impl ApplyArgs {
         if self.json {
             let wire = serde_json::json!({
                 "rewind": done.seq, "created": created, "changed": changed, "deleted": deleted,
-                "kept": pairs(&done.files.kept), "failed": pairs(&done.files.failed),
+                "kept": report_path_reasons(&done.files.kept), "failed": report_path_reasons(&done.files.failed),
             });
             out.json(&wire.to_string())?;
         } else {
@@ -246,7 +249,7 @@ impl ApplyArgs {
             ))?;
         }
         out.flush()?;
-        tell_left(&done.files)
+        report_files_left(&done.files)
     }
 
     /// Undoes a repair.

@@ -6,7 +6,7 @@ use abide_transcript::{
 };
 use jiff::tz::TimeZone;
 
-use crate::clock::day_and_time;
+use crate::clock::clock_day_and_time;
 use crate::context::CommandContext;
 use crate::error::CommandError;
 use crate::output::{CommandOutput, terminal_width, warning};
@@ -42,11 +42,11 @@ pub(crate) struct ShowArgs {
 
 impl ShowArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
-        let opened = surroundings.open()?;
+        let opened = surroundings.open_store()?;
         let id = self.session.find(SessionPurpose::Read, &opened, surroundings)?;
         let view = opened.store.view(&SessionRef::Id(id))?;
         let state = view.state()?;
-        let selection = Selection::of(&self, &state)?;
+        let selection = ShowSelection::of(&self, &state)?;
         let mut events = view.events(EventRange::from(selection.first));
         let shown = if self.json {
             selection.json(&mut events, &state)?
@@ -64,7 +64,7 @@ impl ShowArgs {
 }
 
 /// The events to show.
-struct Selection {
+struct ShowSelection {
     /// The first event that may belong to it.
     first: Seq,
     places: PlaceTracker,
@@ -73,7 +73,7 @@ struct Selection {
     all: bool,
 }
 
-impl Selection {
+impl ShowSelection {
     fn of(show: &ShowArgs, state: &SessionState) -> Result<Self, CommandError> {
         let mut selection = Self {
             first: Seq::FIRST,
@@ -140,7 +140,7 @@ impl Selection {
         let coloured = surroundings.colours && CommandOutput::stdout().is_terminal();
         let style = if coloured { TextStyle::Coloured } else { TextStyle::Plain };
         let zone = TimeZone::system();
-        let clock = Box::new(move |at| day_and_time(&zone, at));
+        let clock = Box::new(move |at| clock_day_and_time(&zone, at));
         let mut text = TextRenderer::new(style, width.unwrap_or(100), clock);
         let mut story = TimelineBuilder::new().at(self.places.clone());
         if self.all {

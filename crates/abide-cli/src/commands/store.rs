@@ -106,21 +106,21 @@ impl StorePathArgs {
         let mut out = CommandOutput::stdout();
         let Some(session) = &self.session else {
             let place = surroundings.place_in(&surroundings.current_dir)?;
-            out.line(escaped(&place.store.to_string()))?;
+            out.line(escaped_store_text(&place.store.to_string()))?;
             return out.flush();
         };
-        let opened = surroundings.open_files("`abide store path SESSION`")?;
+        let opened = surroundings.open_file_store("`abide store path SESSION`")?;
         let id = opened.find(session)?;
         let files = opened.store.files("`abide store path SESSION`")?;
         let dir = files.session_dir(id).map_err(abide::Error::from)?;
-        out.line(escaped(&dir.to_string_lossy()))?;
+        out.line(escaped_store_text(&dir.to_string_lossy()))?;
         out.flush()
     }
 }
 
 impl StoreInitArgs {
     fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
-        let located = surroundings.located()?;
+        let located = surroundings.place_if_any()?;
         let Some(StoreLocation::Shared(url)) = located.map(|place| place.store) else {
             return Err(CommandError::failed("no URL given for the shared store").with_hint(
                 "`abide --store postgres://USER@HOST/DATABASE store init` names one; `abide init` \
@@ -133,10 +133,10 @@ impl StoreInitArgs {
         let objects_url = self.objects.as_deref().map(ObjectsUrl::parse).transpose();
         if let Some(ObjectsUrl::Directory(dir)) = objects_url.map_err(abide::Error::from)? {
             let project = find_project(&surroundings.current_dir, &TrustPolicy::of_process());
-            surroundings.accept(&project, &StoreLocation::Files(dir))?;
+            surroundings.accept_place(&project, &StoreLocation::Files(dir))?;
         }
         let found = SharedStore::status(revealed)?;
-        let objects = objects(&found);
+        let objects = store_objects_text(&found);
         let mut out = CommandOutput::stdout();
         match from {
             0 => {
@@ -145,7 +145,7 @@ impl StoreInitArgs {
             _ if from == to => {
                 out.line(format_args!("The store is {url}: version {to}, objects in {objects}"))?;
             }
-            _ => out.line(brought(&url, from, to))?,
+            _ => out.line(store_upgraded_text(&url, from, to))?,
         }
         out.flush()?;
         found.warnings.iter().for_each(warning);
@@ -156,7 +156,7 @@ impl StoreInitArgs {
 impl StoreMigrateArgs {
     fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let mut out = CommandOutput::stdout();
-        match surroundings.there()?.store {
+        match surroundings.existing_place()?.store {
             StoreLocation::Files(root) => {
                 let place = root.display().to_string();
                 let place = escape::text(&place);
@@ -166,27 +166,27 @@ impl StoreMigrateArgs {
                 MigratedVersions { from, to } if from == to => {
                     out.line(format_args!("Nothing to do: {url} is of version {to}"))?;
                 }
-                MigratedVersions { from, to } => out.line(brought(&url, from, to))?,
+                MigratedVersions { from, to } => out.line(store_upgraded_text(&url, from, to))?,
             },
         }
         out.flush()
     }
 }
 
-fn brought(url: &StoreUrl, from: i32, to: i32) -> String {
+fn store_upgraded_text(url: &StoreUrl, from: i32, to: i32) -> String {
     format!("Brought {url} from version {from} to version {to}")
 }
 
-fn objects(found: &StoreStatus) -> String {
-    found.objects.as_deref().map_or_else(|| "the database".to_owned(), escaped)
+fn store_objects_text(found: &StoreStatus) -> String {
+    found.objects.as_deref().map_or_else(|| "the database".to_owned(), escaped_store_text)
 }
 
-fn escaped(text: &str) -> String {
+fn escaped_store_text(text: &str) -> String {
     escape::text(text).into_owned()
 }
 
 /// Whether this program can use a store of this version.
-fn fitness(version: Option<i32>) -> &'static str {
+fn store_version_fitness(version: Option<i32>) -> &'static str {
     match version {
         None => "none",
         Some(version) if version < SCHEMA_VERSION => "older",
@@ -197,14 +197,14 @@ fn fitness(version: Option<i32>) -> &'static str {
 
 impl StoreStatusArgs {
     fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
-        match surroundings.there()?.store {
+        match surroundings.existing_place()?.store {
             StoreLocation::Shared(url) => self.shared(&url),
             StoreLocation::Files(_) => self.files(surroundings),
         }
     }
 
     fn files(&self, surroundings: &CommandContext) -> Result<(), CommandError> {
-        let opened = surroundings.open()?;
+        let opened = surroundings.open_store()?;
         let version = opened.store.files("`abide store status`")?.config().version;
         let used = opened.store.disk_use()?;
         let sessions = opened.store.sessions()?.len();
@@ -216,7 +216,7 @@ impl StoreStatusArgs {
             });
             out.json(&report.to_string())?;
         } else {
-            out.line(format_args!("store     {}", escaped(&opened.place())))?;
+            out.line(format_args!("store     {}", escaped_store_text(&opened.place())))?;
             out.line(format_args!("version   {version}"))?;
             out.line(format_args!("sessions  {sessions}"))?;
             out.line(format_args!("space     {}", ByteSize(used.total)))?;
@@ -226,7 +226,7 @@ impl StoreStatusArgs {
 
     fn shared(&self, url: &StoreUrl) -> Result<(), CommandError> {
         let found = SharedStore::status(checked_url(url)?)?;
-        let fits = fitness(found.version);
+        let fits = store_version_fitness(found.version);
         let mut out = CommandOutput::stdout();
         if self.json {
             let report = serde_json::json!({
@@ -249,12 +249,12 @@ impl StoreStatusArgs {
             (Some(version), _) => version.to_string(),
         };
         out.line(format_args!("store     {url}"))?;
-        out.line(format_args!("server    PostgreSQL {}", escaped(&found.server)))?;
+        out.line(format_args!("server    PostgreSQL {}", escaped_store_text(&found.server)))?;
         out.line(format_args!("version   {version}"))?;
         if found.version.is_some() {
             out.line(format_args!("sessions  {}, {} held", found.sessions, found.held))?;
             out.line(format_args!("space     {}", ByteSize(found.bytes)))?;
-            out.line(format_args!("objects   in {}", objects(&found)))?;
+            out.line(format_args!("objects   in {}", store_objects_text(&found)))?;
         }
         out.flush()?;
         found.warnings.iter().for_each(warning);

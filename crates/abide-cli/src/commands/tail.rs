@@ -36,11 +36,11 @@ pub(crate) struct TailArgs {
 
 impl TailArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
-        let opened = surroundings.open()?;
+        let opened = surroundings.open_store()?;
         let id = self.session.find(SessionPurpose::Read, &opened, surroundings)?;
         let view = opened.store.view(&SessionRef::Id(id))?;
         let out = CommandOutput::stdout();
-        let mut shower = EventPrinter {
+        let mut shower = TailPrinter {
             lines: (out.is_terminal() && !self.json).then(EventLines::for_terminal),
             out,
         };
@@ -78,13 +78,13 @@ impl TailArgs {
     }
 }
 
-struct EventPrinter {
+struct TailPrinter {
     /// Readable lines; `None` for JSON.
     lines: Option<EventLines>,
     out: CommandOutput,
 }
 
-impl EventPrinter {
+impl TailPrinter {
     fn show(&mut self, event: &Event) -> Result<(), CommandError> {
         match &self.lines {
             Some(lines) => self.out.line(lines.line(event)),

@@ -20,7 +20,7 @@ impl RunView for JsonView {
         if self.gone {
             return;
         }
-        let mut line = wire(event).to_string();
+        let mut line = run_event_json(event).to_string();
         if std::io::stdout().is_terminal() {
             line = escape::json(&line).to_string();
         }
@@ -31,7 +31,7 @@ impl RunView for JsonView {
 }
 
 /// The event as JSON, with its name first.
-fn wire(event: &RunEvent) -> Value {
+fn run_event_json(event: &RunEvent) -> Value {
     match event {
         RunEvent::Started { session, interval } => json!({
             "event": "started", "session": session, "checkpoint_every_s": interval.as_secs(),

@@ -3,13 +3,13 @@
 mod checks;
 mod json;
 mod plain;
-mod raw;
 mod report;
 mod signals;
-mod told;
+mod terminal;
 mod tree;
 mod view;
 mod view_kind;
+mod wording;
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
@@ -29,7 +29,7 @@ use abide_transcript::escape;
 use clap::builder::PossibleValuesParser;
 
 pub(crate) use self::checks::accepted_check;
-use self::raw::TerminalGuard;
+use self::terminal::TerminalGuard;
 use self::view_kind::RunViewKind;
 use crate::duration::duration;
 use crate::error::CommandError;
@@ -234,8 +234,8 @@ impl ConductArgs {
         }
         // Not before: a question ends by Ctrl-C.
         let stop = Stop::default();
-        signals::heed(&stop)?;
-        let mut view = view_kind::of(shown, &session, &options);
+        signals::heed_run_signals(&stop)?;
+        let mut view = view_kind::view_of_kind(shown, &session, &options);
         let raw = match shown {
             RunViewKind::Through => TerminalGuard::set(),
             RunViewKind::Tree => TerminalGuard::silent(),
@@ -285,7 +285,7 @@ impl ConductArgs {
             }
         };
         if !self.json {
-            report::tell(&summary);
+            report::tell_run_report(&summary);
         }
         match summary.finish {
             RunFinish::Done | RunFinish::Ended | RunFinish::ScopeDone => {}
@@ -294,7 +294,7 @@ impl ConductArgs {
             )),
             _ => resume(),
         }
-        report::exit(summary.finish)
+        report::exit_by_run_finish(summary.finish)
     }
 }
 
@@ -312,7 +312,9 @@ pub(crate) fn open(opened: &ScopedStore, id: SessionId) -> Result<Session, Comma
         let mark = format!("{id}/");
         if abide::process::processes_marked(&mark).contains(&holder.process) {
             let processes = abide_runner::end_marked(&mark, Duration::from_secs(5));
-            if let Some(line) = told::line(&RunEvent::LeftBehind { task: None, processes }) {
+            if let Some(line) =
+                wording::run_event_wording(&RunEvent::LeftBehind { task: None, processes })
+            {
                 status(line);
             }
             return Ok(store.open_session(&session)?);

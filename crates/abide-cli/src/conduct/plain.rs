@@ -6,8 +6,8 @@ use abide::TaskStatus;
 use abide_runner::{ResumeMode, RunEvent, RunGoal, RunOptions, Stream};
 use abide_transcript::{escape, format_duration};
 
-use super::told;
 use super::view::RunView;
+use super::wording;
 use crate::output::{status, warning};
 
 /// Prints lines.
@@ -80,7 +80,7 @@ impl RunView for PlainView {
             }
             RunEvent::Output { stream, bytes, .. } => self.output(*stream, bytes),
             RunEvent::TaskEnded { task, status: now, reason, took, .. } => {
-                let word = told::status(*now);
+                let word = wording::task_status_wording(*now);
                 let reason = reason.as_deref().map(|reason| format!(": {}", escape::text(reason)));
                 let again = if *now == TaskStatus::Planned { ", to be done again" } else { "" };
                 status(format_args!(
@@ -91,7 +91,7 @@ impl RunView for PlainView {
             }
             RunEvent::Warning(text) => warning(text),
             event => {
-                if let Some(line) = told::line(event) {
+                if let Some(line) = wording::run_event_wording(event) {
                     status(line);
                 }
             }

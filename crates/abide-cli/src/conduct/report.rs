@@ -11,7 +11,7 @@ use crate::output::status;
 const LISTED: usize = 20;
 
 /// Prints the outcome of a run.
-pub(super) fn tell(summary: &RunSummary) {
+pub(super) fn tell_run_report(summary: &RunSummary) {
     let tasks = &summary.tasks;
     let done = || format!("{} of {} tasks done", tasks.complete, tasks.all - tasks.obsolete);
     let mut words = Vec::from_iter((tasks.all > 0).then(done));
@@ -21,7 +21,7 @@ pub(super) fn tell(summary: &RunSummary) {
     let reason = summary.reason.as_deref().map(|reason| format!(" ({})", escape::text(reason)));
     status(format_args!(
         "{}{}{words} in {}, {} started",
-        word(summary.finish),
+        run_finish_word(summary.finish),
         reason.unwrap_or_default(),
         format_duration(summary.duration),
         match summary.started {
@@ -33,7 +33,7 @@ pub(super) fn tell(summary: &RunSummary) {
     if usage.input_tokens + usage.output_tokens > 0 {
         let cost = match usage.cost_micros {
             0 => String::new(),
-            micros => format!(", {}", money(micros)),
+            micros => format!(", {}", report_money(micros)),
         };
         status(format_args!(
             "Tokens: {} in, {} out{cost}",
@@ -67,11 +67,11 @@ pub(super) fn tell(summary: &RunSummary) {
 }
 
 /// Millionths of a dollar, for display.
-pub(super) fn money(micros: u64) -> String {
+pub(super) fn report_money(micros: u64) -> String {
     format!("${}.{:02}", micros / 1_000_000, micros % 1_000_000 / 10_000)
 }
 
-const fn word(finish: RunFinish) -> &'static str {
+const fn run_finish_word(finish: RunFinish) -> &'static str {
     match finish {
         RunFinish::Done => "Completed",
         RunFinish::Failed => "Failed",
@@ -83,7 +83,7 @@ const fn word(finish: RunFinish) -> &'static str {
 }
 
 /// The exit code for the outcome.
-pub(super) const fn exit(finish: RunFinish) -> Result<(), CommandError> {
+pub(super) const fn exit_by_run_finish(finish: RunFinish) -> Result<(), CommandError> {
     match finish {
         RunFinish::Done | RunFinish::Ended | RunFinish::ScopeDone | RunFinish::EnoughTasks => {
             Ok(())

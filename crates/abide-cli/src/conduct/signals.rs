@@ -8,8 +8,8 @@ use crate::error::CommandError;
 
 /// Each Ctrl-C or SIGTERM asks more urgently; if the terminal is gone, nobody can ask again.
 /// Signals that our parent made us ignore, as `nohup` does, stay ignored.
-pub(super) fn heed(stop: &Stop) -> Result<(), CommandError> {
-    let ignored = ignored();
+pub(super) fn heed_run_signals(stop: &Stop) -> Result<(), CommandError> {
+    let ignored = ignored_signals();
     let wanted = [SIGINT, SIGTERM, SIGHUP];
     let heeded = wanted.into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
     let mut signals = Signals::new(heeded)
@@ -31,7 +31,7 @@ pub(super) fn heed(stop: &Stop) -> Result<(), CommandError> {
 }
 
 /// The ignored signals as a bit mask; 0 if the system does not tell.
-fn ignored() -> u64 {
+fn ignored_signals() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)

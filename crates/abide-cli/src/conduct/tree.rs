@@ -15,10 +15,10 @@ use abide_runner::{RunEvent, RunOptions, Urgency};
 use abide_transcript::{escape, format_duration};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::report::money;
-use super::told;
+use super::report::report_money;
 use super::view::RunView;
-use crate::task_mark::mark;
+use super::wording;
+use crate::task_mark::task_mark;
 
 /// The refresh interval.
 const EVERY: Duration = Duration::from_millis(200);
@@ -78,7 +78,7 @@ impl TreeView {
                     let mut scene = drawn.lock().unwrap_or_else(PoisonError::into_inner);
                     scene.lines()
                 };
-                draw(&shown, &mut bars, &lines);
+                draw_tree_lines(&shown, &mut bars, &lines);
                 match ended.recv_timeout(EVERY) {
                     Err(RecvTimeoutError::Timeout) => {}
                     Ok(()) | Err(RecvTimeoutError::Disconnected) => break,
@@ -106,7 +106,7 @@ impl Drop for TreeView {
 }
 
 /// Shows each line in a progress bar of its own.
-fn draw(lines: &MultiProgress, bars: &mut Vec<ProgressBar>, texts: &[String]) {
+fn draw_tree_lines(lines: &MultiProgress, bars: &mut Vec<ProgressBar>, texts: &[String]) {
     while bars.len() > texts.len() {
         if let Some(bar) = bars.pop() {
             bar.finish_and_clear();
@@ -158,7 +158,7 @@ impl RunView for TreeView {
                     scene.took.1 += 1;
                 } else {
                     let reason = reason.as_deref().unwrap_or_default();
-                    let word = told::status(*status);
+                    let word = wording::task_status_wording(*status);
                     line = Some(format!("{task} {word} ({title}): {reason}"));
                 }
             }
@@ -166,7 +166,7 @@ impl RunView for TreeView {
             RunEvent::Stopping(urgency) => scene.stopping = *urgency,
             RunEvent::Warning(text) => line = Some(format!("Warning: {text}")),
             RunEvent::Message { .. } | RunEvent::Output { .. } | RunEvent::Checkpoint(_) => {}
-            event => line = told::line(event),
+            event => line = wording::run_event_wording(event),
         }
         drop(scene);
         if let Some(line) = line {
@@ -176,7 +176,7 @@ impl RunView for TreeView {
 }
 
 /// The height and width of the terminal at stderr.
-fn size() -> (usize, usize) {
+fn tree_terminal_size() -> (usize, usize) {
     let size = rustix::termios::tcgetwinsize(std::io::stderr());
     size.map_or((24, 80), |size| {
         (usize::from(size.ws_row).max(4), usize::from(size.ws_col).max(20))
@@ -191,7 +191,7 @@ impl TreeScene {
         {
             self.tree = TaskTree::of(&state.tasks);
         }
-        let (rows, _) = size();
+        let (rows, _) = tree_terminal_size();
         let tail = self.status();
         let room = rows.saturating_sub(ABOVE + tail.len()).max(1);
         let mut lines = self.tasks(room);
@@ -235,7 +235,7 @@ impl TreeScene {
         let title = escape::text(&node.title);
         let id = escape::text(node.id.as_str());
         if self.tree.is_leaf(node.id.as_str()) {
-            let mut line = format!("{indent}{} {id} {title}", mark(node.status));
+            let mut line = format!("{indent}{} {id} {title}", task_mark(node.status));
             if let Some((since, step)) = self.active.get(&node.id) {
                 focus.get_or_insert(lines.len());
                 line.push_str(&format!("  {}", format_duration(since.elapsed())));
@@ -250,7 +250,7 @@ impl TreeScene {
         let all = progress.all - progress.obsolete;
         lines.push(format!(
             "{indent}{} {id} {title}  {}/{all}",
-            mark(node.status),
+            task_mark(node.status),
             progress.complete
         ));
         // Collapse a subtree that is done or that nobody works on.
@@ -273,15 +273,15 @@ impl TreeScene {
         words.push(format_duration(self.begun.elapsed()));
         let tokens = self.usage.input_tokens + self.usage.output_tokens;
         words.extend((tokens > 0).then(|| format!("{tokens} tokens")));
-        words.extend((self.usage.cost_micros > 0).then(|| money(self.usage.cost_micros)));
+        words.extend((self.usage.cost_micros > 0).then(|| report_money(self.usage.cost_micros)));
         words.extend(self.rest(all - progress.complete).map(|rest| format!("about {rest} left")));
         lines.push(words.join(", "));
         if let Some((until, why)) = &self.waiting {
             let now = self.session.store().now();
-            let left = told::left(*until, now);
+            let left = wording::time_left_wording(*until, now);
             lines.push(format!("Waiting {left}: {}", escape::text(why)));
         }
-        lines.extend(told::line(&RunEvent::Stopping(self.stopping)));
+        lines.extend(wording::run_event_wording(&RunEvent::Stopping(self.stopping)));
         lines
     }
 

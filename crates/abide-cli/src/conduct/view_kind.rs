@@ -7,7 +7,7 @@ use abide_runner::RunOptions;
 
 use super::json::JsonView;
 use super::plain::PlainView;
-use super::raw::PassthroughView;
+use super::terminal::PassthroughView;
 use super::tree::TreeView;
 use super::view::RunView;
 
@@ -25,7 +25,7 @@ pub(super) enum RunViewKind {
 }
 
 /// The view of this kind.
-pub(super) fn of(
+pub(super) fn view_of_kind(
     shown: RunViewKind,
     session: &Arc<Session>,
     options: &RunOptions,

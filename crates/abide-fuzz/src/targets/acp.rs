@@ -2,7 +2,9 @@
 //!
 //! A line is a letter that says what it is, and the JSON of it.
 
-use abide_acp::{RecordedEvents, ReplayCheck, Replayer, Translator, subagent, title_of_prompt};
+use abide_acp::{
+    RecordedEvents, ReplayCheck, Replayer, Translator, subagent_lane, title_of_prompt,
+};
 use abide_model::{Event, EventLimits, Seq, Timestamp};
 use serde_json::value::RawValue;
 
@@ -25,7 +27,7 @@ pub(crate) fn run(data: &[u8]) -> bool {
             "e" => translator.prompted(Err(json)),
             "i" => translator.interrupted("interrupted"),
             "u" => {
-                let _ = subagent(json);
+                let _ = subagent_lane(json);
                 check.replayed(json);
                 translator.update(json)
             }

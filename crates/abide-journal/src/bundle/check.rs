@@ -6,7 +6,7 @@ use abide_model::{
     Event, EventLimits, Fact, Kind, LeafEncoding, ObjectHash, Payload, Seq, SessionId,
 };
 
-use super::{BundleFault, BundleHeader, MAX_OBJECTS, max_object};
+use super::{BundleFault, BundleHeader, MAX_OBJECTS, max_bundle_object};
 use crate::{JournalLine, LinePayload, MAX_LINE, ObjectRef, Sum};
 
 /// What is remembered of each object.
@@ -82,8 +82,8 @@ impl BundleCheck {
 
     /// Checks that an object of this size may come next.
     pub(super) fn announce(&self, hash: ObjectHash, size: u64) -> Result<(), BundleFault> {
-        if size > max_object() {
-            return Err(BundleFault::TooLong { what: "an object", limit: max_object() });
+        if size > max_bundle_object() {
+            return Err(BundleFault::TooLong { what: "an object", limit: max_bundle_object() });
         }
         if self.has(hash) {
             return Err(BundleFault::StrayObject { hash });
@@ -135,7 +135,7 @@ impl BundleCheck {
             return Err(form("invalid lag"));
         }
         let event = line.event().ok_or(form("invalid envelope"))?;
-        check_event(&event).map_err(form)?;
+        check_bundle_event(&event).map_err(form)?;
         if line.seq == before.next() {
             self.check_first(&event)?;
         }
@@ -239,7 +239,7 @@ impl BundleCheck {
 }
 
 /// Checks the limits of an event, the same as when it was recorded.
-fn check_event(event: &Event) -> Result<(), &'static str> {
+fn check_bundle_event(event: &Event) -> Result<(), &'static str> {
     let limit = EventLimits::default().name_bytes;
     let names = [
         event.task.as_ref().map(|task| task.as_str()),

@@ -53,7 +53,7 @@ const WINDOW_LOG: u32 = 23;
 const MAGIC: &[u8] = b"{\"abide\":\"bundle\"";
 
 /// The largest object: a string in an event at its limit.
-fn max_object() -> u64 {
+fn max_bundle_object() -> u64 {
     EventLimits::default().event_bytes as u64
 }
 
@@ -134,7 +134,7 @@ impl BundleHeader {
             Some((end, _)) => format!("{}…", title.get(..end).unwrap_or_default()),
             None => title.clone(),
         };
-        line_of(&HeaderWire {
+        bundle_line(&HeaderWire {
             abide: "bundle".to_owned(),
             version: BUNDLE_VERSION,
             session: self.session.to_string(),
@@ -202,7 +202,7 @@ impl BundleHeader {
 }
 
 /// A record as a line, including its line break.
-fn line_of<T: Serialize>(record: &T) -> Vec<u8> {
+fn bundle_line<T: Serialize>(record: &T) -> Vec<u8> {
     // Plain structs always serialise.
     let mut line = serde_json::to_vec(record).unwrap_or_default();
     line.push(b'\n');

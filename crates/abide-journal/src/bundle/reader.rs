@@ -57,7 +57,8 @@ impl<R: Read> BundleReader<R> {
     pub fn open(input: R) -> Result<Self, BundleError> {
         let mut input = CountingReader::new(input);
         let mut line = Vec::new();
-        let ended = read_line(&mut input, &mut line, MAX_HEADER).map_err(BundleError::Read)?;
+        let ended =
+            read_bundle_line(&mut input, &mut line, MAX_HEADER).map_err(BundleError::Read)?;
         let reason = |reason: &str| BundleError::NotABundle { reason: reason.to_owned() };
         if line.is_empty() && ended != LineEnd::Break {
             return Err(BundleError::Empty);
@@ -121,7 +122,7 @@ impl<R: Read> BundleReader<R> {
         let fault = |fault| BundleError::Fault { offset: at, fault };
         self.check_ratio()?;
         self.read_line()?;
-        match begins(&self.buffer).map_err(fault)? {
+        match parse_bundle_record_start(&self.buffer).map_err(fault)? {
             BundleRecordStart::Line => {
                 self.pass();
                 let line = self.check.line(&self.buffer).map_err(fault)?;
@@ -167,7 +168,7 @@ impl<R: Read> BundleReader<R> {
     /// Reads up to the next line break, which is consumed and dropped.
     fn read_line(&mut self) -> Result<(), BundleError> {
         self.buffer.clear();
-        let ended = read_line(&mut self.input, &mut self.buffer, MAX_LINE);
+        let ended = read_bundle_line(&mut self.input, &mut self.buffer, MAX_LINE);
         match ended.map_err(|error| self.read_error(error))? {
             LineEnd::Break => Ok(()),
             LineEnd::Eof => Err(BundleError::Truncated { offset: self.file_offset() }),
@@ -236,7 +237,7 @@ impl<R: Read> BundleReader<R> {
     }
 }
 
-fn begins(line: &[u8]) -> Result<BundleRecordStart, BundleFault> {
+fn parse_bundle_record_start(line: &[u8]) -> Result<BundleRecordStart, BundleFault> {
     if line.starts_with(b"{\"seq\":") {
         return Ok(BundleRecordStart::Line);
     }
@@ -269,7 +270,11 @@ enum LineEnd {
 }
 
 /// Appends a line of at most `limit` bytes to `line`.
-fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>, limit: usize) -> io::Result<LineEnd> {
+fn read_bundle_line(
+    input: &mut impl BufRead,
+    line: &mut Vec<u8>,
+    limit: usize,
+) -> io::Result<LineEnd> {
     loop {
         let read = match input.fill_buf() {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,

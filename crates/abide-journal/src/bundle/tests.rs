@@ -140,7 +140,7 @@ fn forged(header: &BundleHeader, records: &[u8]) -> Vec<u8> {
         bytes: header.bytes,
         hash: ObjectHash(*hasher.finalize().as_bytes()),
     };
-    let plain = [records, &line_of(&EndWire { end })].concat();
+    let plain = [records, &bundle_line(&EndWire { end })].concat();
     [head, zstd::bulk::compress(&plain, 1).unwrap()].concat()
 }
 
@@ -157,7 +157,7 @@ fn records(content: &Content) -> Vec<u8> {
 }
 
 fn object_record(hash: ObjectHash, bytes: &[u8]) -> Vec<u8> {
-    let head = line_of(&ObjectWire { object: hash, size: bytes.len() as u64 });
+    let head = bundle_line(&ObjectWire { object: hash, size: bytes.len() as u64 });
     [&head, bytes, b"\n"].concat()
 }
 
@@ -245,7 +245,7 @@ fn what_stands_behind_the_end_is_refused() {
         bytes: maker.header().bytes,
         hash: ObjectHash(*hash.as_bytes()),
     };
-    plain.extend(line_of(&EndWire { end }));
+    plain.extend(bundle_line(&EndWire { end }));
     plain.push(b'\n');
     head.extend(zstd::bulk::compress(&plain, 1).unwrap());
     assert_eq!(fault_of(&head), BundleFault::BehindTheEnd);

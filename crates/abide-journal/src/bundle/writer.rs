@@ -6,7 +6,7 @@ use abide_model::ObjectHash;
 
 use super::{
     BundleCheck, BundleEnd, BundleError, BundleFault, BundleHeader, EndWire, ObjectWire,
-    WINDOW_LOG, line_of,
+    WINDOW_LOG, bundle_line,
 };
 use crate::JournalLine;
 
@@ -57,7 +57,7 @@ impl<W: Write> BundleWriter<W> {
     /// Writes an object, before the first line that names it.
     pub fn object(&mut self, hash: ObjectHash, bytes: &[u8]) -> Result<(), BundleError> {
         self.check.object(hash, bytes).map_err(self.fault())?;
-        let head = line_of(&ObjectWire { object: hash, size: bytes.len() as u64 });
+        let head = bundle_line(&ObjectWire { object: hash, size: bytes.len() as u64 });
         self.put(&[&head, bytes, b"\n"])
     }
 
@@ -77,7 +77,7 @@ impl<W: Write> BundleWriter<W> {
             bytes: self.check.bytes(),
             hash: ObjectHash(*self.hasher.finalize().as_bytes()),
         };
-        self.put(&[&line_of(&EndWire { end })])?;
+        self.put(&[&bundle_line(&EndWire { end })])?;
         self.out.finish().map_err(BundleError::Write)
     }
 

@@ -101,7 +101,7 @@ impl StateCache {
         let end = JournalEnd { segment: root.segment, offset: root.offset, seq: root.seq, sum };
         let stand = CachedJournalEnd { end, line: root.line };
         // There must be a number for the next page file.
-        if root.pages == u64::MAX || !fits(journal, stand) {
+        if root.pages == u64::MAX || !state_cache_fits(journal, stand) {
             return None;
         }
         let state = SessionState::restore(root.state.get().as_bytes()).ok()?;
@@ -116,7 +116,7 @@ impl StateCache {
         taken: &StagedStateCache,
         stand: CachedJournalEnd,
     ) -> Result<(), JournalError> {
-        let path = page_path(&self.dir, taken.file);
+        let path = state_page_path(&self.dir, taken.file);
         let io = |action, source| JournalError::Io { action, path: path.clone(), source };
         if !taken.bytes.is_empty() || taken.at == 0 {
             let file =
@@ -139,14 +139,14 @@ impl StateCache {
         };
         self.slots.write(&*self.storage, &serde_json::to_vec(&root).unwrap_or_default())?;
         if let Some(old) = taken.file.checked_sub(2) {
-            let _ = self.storage.remove(&page_path(&self.dir, old));
+            let _ = self.storage.remove(&state_page_path(&self.dir, old));
         }
         Ok(())
     }
 }
 
 /// Whether the last line that a cached state names is in the journal, complete and the same.
-fn fits(journal: &Journal, stand: CachedJournalEnd) -> bool {
+fn state_cache_fits(journal: &Journal, stand: CachedJournalEnd) -> bool {
     let read = || -> Option<bool> {
         let name = SegmentName { number: stand.end.segment, form: SegmentForm::Plain };
         let segment = journal.open_segment(name).ok()?;
@@ -162,7 +162,7 @@ fn fits(journal: &Journal, stand: CachedJournalEnd) -> bool {
     read().unwrap_or(false)
 }
 
-fn page_path(dir: &std::path::Path, file: u64) -> PathBuf {
+fn state_page_path(dir: &std::path::Path, file: u64) -> PathBuf {
     dir.join(format!("pages.{file}"))
 }
 
@@ -206,7 +206,7 @@ impl StatePages {
             Some(file) => file.clone(),
             None => {
                 let file =
-                    self.storage.open(&page_path(&self.dir, self.file), Access::Read).ok()?;
+                    self.storage.open(&state_page_path(&self.dir, self.file), Access::Read).ok()?;
                 self.open.insert(file).clone()
             }
         };
@@ -216,7 +216,7 @@ impl StatePages {
             return None;
         }
         let content = bytes.split_off(PAGE_HEAD);
-        (page_head(&content) == bytes).then_some(content)
+        (state_page_head(&content) == bytes).then_some(content)
     }
 
     /// Loads the pages that an event needs; `false` if one cannot be read and the state must be
@@ -250,7 +250,7 @@ impl StatePages {
     pub(crate) fn discard(&mut self) {
         Slots::new(&self.dir, SLOTS).remove(&*self.storage);
         *self = Self::new(self.storage.clone(), self.dir.clone(), self.file + 1, 0);
-        let _ = self.storage.remove(&page_path(&self.dir, self.file));
+        let _ = self.storage.remove(&state_page_path(&self.dir, self.file));
     }
 
     fn install(&mut self, state: &mut SessionState, pages: &[PageId]) -> bool {
@@ -263,7 +263,7 @@ impl StatePages {
     /// Stages `state`, to be written once its last event is durable.
     pub(crate) fn take(&mut self, state: &mut SessionState) -> Option<StagedStateCache> {
         if self.end.is_none() {
-            let path = page_path(&self.dir, self.file);
+            let path = state_page_path(&self.dir, self.file);
             let len = self.storage.open(&path, Access::Read).ok().and_then(|file| file.len().ok());
             self.end = Some(len.unwrap_or(0));
         }
@@ -293,13 +293,13 @@ impl PageSink for StatePages {
 
     fn put(&mut self, page: Vec<u8>) -> Result<PageRef, Self::Error> {
         let at = self.end.unwrap_or(0) + self.ready.len() as u64;
-        self.ready.extend_from_slice(&page_head(&page));
+        self.ready.extend_from_slice(&state_page_head(&page));
         self.ready.extend_from_slice(&page);
         Ok(PageRef(at, u32::try_from(page.len()).unwrap_or(u32::MAX)))
     }
 }
 
-fn page_head(content: &[u8]) -> Vec<u8> {
+fn state_page_head(content: &[u8]) -> Vec<u8> {
     let mut head = u32::try_from(content.len()).unwrap_or(u32::MAX).to_le_bytes().to_vec();
     head.extend_from_slice(blake3::hash(content).as_bytes().get(..16).unwrap_or_default());
     head

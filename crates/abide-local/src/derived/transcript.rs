@@ -62,7 +62,7 @@ impl Transcript {
         let writer = match point {
             Some(point) => TranscriptWriter::resume(point),
             // If the ancestors cannot be read, turns are numbered from 1.
-            None => TranscriptWriter::after(reader.turns_before().unwrap_or_default()),
+            None => TranscriptWriter::after(reader.turns_in_ancestry().unwrap_or_default()),
         };
         if file.len()? > end {
             file.truncate(end)?;

@@ -15,11 +15,11 @@ use abide_model::{
     SessionWriter, StoreError, Thinning, Timestamp, plan_retention, plan_thinning,
 };
 
-use crate::config::named_for;
+use crate::config::config_named_for;
 use crate::error::{storage_error, store_error};
-use crate::layout::{SessionLayout, shown};
+use crate::layout::{SessionLayout, layout_path_text};
 use crate::maintain::collect::AssumedRemovals;
-use crate::maintain::disk_use::bytes_below;
+use crate::maintain::disk_use::disk_use_below;
 use crate::maintain::sealing::UnsealedSegments;
 use crate::sessions::ancestry::MissingParentPolicy;
 use crate::sessions::sealer::SealOutcome;
@@ -105,7 +105,7 @@ impl CleanupRules {
             project => project.map(str::to_owned).into_iter().collect(),
         };
         let named = self.projects.keys().map(String::as_str).zip(1..);
-        Some(named_for(named, &ids, dir).map_or(0, |(_, place)| place))
+        Some(config_named_for(named, &ids, dir).map_or(0, |(_, place)| place))
     }
 
     fn any(&self, holds: impl Fn(&Retention) -> bool) -> bool {
@@ -496,7 +496,7 @@ impl Cleaner<'_> {
             let looked = match self.store.identify(&layout).map_err(store_error) {
                 Ok(Identity::Known(id)) => self.look_at(id, &layout),
                 Ok(Identity::Unknown) => Err(StoreError::Damaged {
-                    place: shown(&layout.dir),
+                    place: layout_path_text(&layout.dir),
                     reason: "no segment names the session".to_owned(),
                 }),
                 Ok(Identity::Empty) => continue,
@@ -522,7 +522,7 @@ impl Cleaner<'_> {
         let parent = past.link().or_else(|| core.fields.parent.clone());
         if past.is_fork() && parent.is_none() {
             return Err(StoreError::Damaged {
-                place: shown(&layout.dir),
+                place: layout_path_text(&layout.dir),
                 reason: "it is a fork, and its parent cannot be read".to_owned(),
             });
         }
@@ -530,8 +530,8 @@ impl Cleaner<'_> {
         let mut damaged = false;
         let mut last = Seq::ZERO;
         let mut last_used = id.created();
-        let mut bytes = bytes_below(&**self.store.storage(), &layout.dir)?;
-        let mut numbers = reader.checkpoints_before().map_err(store_error)?;
+        let mut bytes = disk_use_below(&**self.store.storage(), &layout.dir)?;
+        let mut numbers = reader.checkpoints_in_ancestry().map_err(store_error)?;
         let mut checkpoints: Vec<CheckpointFacts> = Vec::new();
         let mark = reader.mark().map_err(store_error)?;
         let walked = reader.journal().walk(WalkStart::beginning(), mark, &mut |found| {
@@ -586,7 +586,7 @@ impl Cleaner<'_> {
             group: 0,
         };
         let fields = core.fields;
-        let project = reader.project(fields.project_id)?;
+        let project = reader.find_project(fields.project_id)?;
         let workspace = fields.workspace.map(PathBuf::from);
         Ok(StoredSessionFacts { facts, title: fields.title, last, checkpoints, project, workspace })
     }

@@ -20,7 +20,7 @@ use abide_model::{Fact, Kind, ObjectHash, Recovery, Seq, SessionId, StoreError};
 use abide_workspace::{Reach, ReachError, Snapshot};
 
 use crate::error::{storage_error, store_error};
-use crate::layout::shown;
+use crate::layout::layout_path_text;
 use crate::maintain::doctor::note_recovery;
 use crate::maintain::named_snapshots::NamedSnapshots;
 use crate::sessions::store::LocalStore;
@@ -177,7 +177,10 @@ impl Collector<'_> {
                 Identity::Empty => continue,
                 Identity::Unknown => {
                     let reason = "no segment names the session".to_owned();
-                    return Err(CollectError::Unreadable { place: shown(&layout.dir), reason });
+                    return Err(CollectError::Unreadable {
+                        place: layout_path_text(&layout.dir),
+                        reason,
+                    });
                 }
             };
             if !without.sessions.contains(&id) {
@@ -206,7 +209,7 @@ impl Collector<'_> {
                 match found {
                     JournalItem::Event { line, .. } => {
                         marks.line(&line, &mut snapshots);
-                        if let Some(recovery) = recovery_of(&line) {
+                        if let Some(recovery) = collected_recovery(&line) {
                             note_recovery(&mut recoveries, line.seq, recovery);
                         }
                         ControlFlow::Continue(())
@@ -223,7 +226,7 @@ impl Collector<'_> {
             })
             .map_err(store_error)?;
         if let Some(damage) = damage {
-            let place = format!("{} at byte {}", shown(&damage.path), damage.offset);
+            let place = format!("{} at byte {}", layout_path_text(&damage.path), damage.offset);
             return Err(CollectError::Unreadable { place, reason: damage.reason.to_string() });
         }
         for named in snapshots.staying() {
@@ -252,7 +255,7 @@ impl Collector<'_> {
         for name in journal.segments().map_err(store_error)? {
             let segment = journal.open_segment(name).map_err(store_error)?;
             let scanned = SegmentScan::new(&segment).chunks(0, &mut |_, raw, _| {
-                marks.named.extend(names_in(raw));
+                marks.named.extend(object_names_in(raw));
                 Ok(ControlFlow::Continue(()))
             });
             scanned.map_err(store_error)?;
@@ -279,7 +282,7 @@ impl Collector<'_> {
                 nowhere += 1;
             } else {
                 let by = marks.snapshots.get(snapshot).copied();
-                reach.add(&read, *snapshot).map_err(|error| unreached(error, by))?;
+                reach.add(&read, *snapshot).map_err(|error| collect_unreached(error, by))?;
             }
         }
         if nowhere > 0 {
@@ -293,7 +296,7 @@ impl Collector<'_> {
         for (hash, _) in others.iter().zip(places).filter(|(_, place)| place.is_some()) {
             let bytes = read(*hash)?.unwrap_or_default();
             if bytes.starts_with(b"{") && Snapshot::read(&bytes).is_ok() {
-                reach.add(&read, *hash).map_err(|error| unreached(error, None))?;
+                reach.add(&read, *hash).map_err(|error| collect_unreached(error, None))?;
             }
         }
         reach.objects.extend(marks.named);
@@ -324,13 +327,13 @@ impl NamedObjects {
     fn line(&mut self, line: &JournalLine<'_>, snapshots: &mut NamedSnapshots) {
         self.payloads.extend(line.objects().into_iter().map(|object| object.hash));
         let conditional = snapshots.line(line);
-        let others = names_in(line.bytes()).filter(|name| !conditional.contains(name));
+        let others = object_names_in(line.bytes()).filter(|name| !conditional.contains(name));
         self.named.extend(others);
     }
 }
 
 /// The recovery that a line records.
-fn recovery_of(line: &JournalLine<'_>) -> Option<Recovery> {
+fn collected_recovery(line: &JournalLine<'_>) -> Option<Recovery> {
     line.head().filter(|head| head.kind == Kind::RECOVERY_PERFORMED)?;
     match line.event()?.fact() {
         Ok(Fact::Recovery(recovery)) => Some(recovery),
@@ -339,7 +342,7 @@ fn recovery_of(line: &JournalLine<'_>) -> Option<Recovery> {
 }
 
 /// The error for a snapshot whose objects are unknown.
-fn unreached(reason: ReachError, by: Option<(SessionId, Seq)>) -> CollectError {
+fn collect_unreached(reason: ReachError, by: Option<(SessionId, Seq)>) -> CollectError {
     let place = match by {
         Some((session, seq)) => {
             format!("event @{seq} of session {}", session.short(SessionId::SHORT))
@@ -353,7 +356,7 @@ fn unreached(reason: ReachError, by: Option<(SessionId, Seq)>) -> CollectError {
 }
 
 /// Every run of exactly 64 hexadecimal digits.
-pub(crate) fn names_in(bytes: &[u8]) -> impl Iterator<Item = ObjectHash> + '_ {
+pub(crate) fn object_names_in(bytes: &[u8]) -> impl Iterator<Item = ObjectHash> + '_ {
     bytes
         .split(|byte| !byte.is_ascii_hexdigit())
         .filter(|run| run.len() == 64)
@@ -370,6 +373,6 @@ mod tests {
         let upper = two.to_string().to_uppercase();
         let text =
             format!(r#"{{"a":"{one}","b":"x {upper}.","c":"{one}0","d":"{}"}}"#, "ab".repeat(31));
-        assert_eq!(names_in(text.as_bytes()).collect::<Vec<_>>(), [one, two]);
+        assert_eq!(object_names_in(text.as_bytes()).collect::<Vec<_>>(), [one, two]);
     }
 }

@@ -79,24 +79,24 @@ pub(crate) fn disk_use(store: &LocalStore) -> Result<DiskUse, StoreError> {
         let path = store.root().join(&name);
         match name.as_str() {
             "sessions" => {
-                sessions_use(store, &mut used)?;
-                used.other += bytes_below(storage, &path.join(shield::NAME))?;
+                disk_use_of_sessions(store, &mut used)?;
+                used.other += disk_use_below(storage, &path.join(shield::NAME))?;
             }
             "objects" => {
-                used.objects = bytes_below(storage, &path)?;
+                used.objects = disk_use_below(storage, &path)?;
                 used.packs = store.packs().numbers().map_err(store_error)?.len() as u64;
             }
-            "removed" => used.removed = bytes_below(storage, &path)?,
-            "imports" => used.imports = bytes_below(storage, &path)?,
-            name if name.starts_with("index.") => used.index += bytes_below(storage, &path)?,
+            "removed" => used.removed = disk_use_below(storage, &path)?,
+            "imports" => used.imports = disk_use_below(storage, &path)?,
+            name if name.starts_with("index.") => used.index += disk_use_below(storage, &path)?,
             name if name.starts_with("workspace") || name.starts_with("cache") => {
-                used.caches += bytes_below(storage, &path)?;
+                used.caches += disk_use_below(storage, &path)?;
             }
-            _ => used.other += bytes_below(storage, &path)?,
+            _ => used.other += disk_use_below(storage, &path)?,
         }
     }
     used.sessions.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.name.cmp(&b.name)));
-    used.projects = by_project(&used.sessions);
+    used.projects = disk_use_by_project(&used.sessions);
     used.total = used.journals
         + used.state
         + used.transcripts
@@ -110,13 +110,13 @@ pub(crate) fn disk_use(store: &LocalStore) -> Result<DiskUse, StoreError> {
     Ok(used)
 }
 
-fn sessions_use(store: &LocalStore, used: &mut DiskUse) -> Result<(), StoreError> {
+fn disk_use_of_sessions(store: &LocalStore, used: &mut DiskUse) -> Result<(), StoreError> {
     let storage = &**store.storage();
     for name in store.unsorted_names()? {
         let layout = store.layout().session(&name);
         let mut bytes = 0;
         for part in storage.list(&layout.dir).unwrap_or_default() {
-            let size = bytes_below(storage, &layout.dir.join(&part))?;
+            let size = disk_use_below(storage, &layout.dir.join(&part))?;
             bytes += size;
             match part.as_str() {
                 "journal" => used.journals += size,
@@ -140,7 +140,7 @@ fn sessions_use(store: &LocalStore, used: &mut DiskUse) -> Result<(), StoreError
     Ok(())
 }
 
-fn by_project(sessions: &[SessionUse]) -> Vec<ProjectUse> {
+fn disk_use_by_project(sessions: &[SessionUse]) -> Vec<ProjectUse> {
     if sessions.iter().all(|session| session.project.is_none()) {
         return Vec::new();
     }
@@ -164,14 +164,14 @@ fn by_project(sessions: &[SessionUse]) -> Vec<ProjectUse> {
 
 /// The bytes of a file, or of all files below a directory. Symlinks are not followed; files that
 /// disappear meanwhile do not count.
-pub(crate) fn bytes_below(storage: &dyn Storage, path: &Path) -> Result<u64, StoreError> {
+pub(crate) fn disk_use_below(storage: &dyn Storage, path: &Path) -> Result<u64, StoreError> {
     if path.is_symlink() {
         return Ok(0);
     }
     if let Ok(names) = storage.list(path) {
         let mut bytes = 0;
         for name in names {
-            bytes += bytes_below(storage, &path.join(name))?;
+            bytes += disk_use_below(storage, &path.join(name))?;
         }
         return Ok(bytes);
     }

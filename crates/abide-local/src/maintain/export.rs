@@ -14,7 +14,7 @@ use abide_journal::{
 use abide_model::{Fact, Kind, ObjectHash, Seq, SessionId, StoreError};
 
 use crate::error::store_error;
-use crate::layout::shown;
+use crate::layout::layout_path_text;
 use crate::sessions::reader::LocalReader;
 use crate::sessions::store::LocalStore;
 
@@ -42,10 +42,10 @@ impl Exporter<'_> {
         out: W,
     ) -> Result<BundleHeader, ExportError> {
         let reader = self.store.reader(session)?;
-        let parent = parent_of(&reader)?;
+        let parent = exported_parent(&reader)?;
         let before = parent
             .map_or_else(|| (Seq::ZERO, Sum::genesis(session)), |parent| (parent.seq, parent.sum));
-        let survey = survey(session, &reader, before)?;
+        let survey = survey_export(session, &reader, before)?;
         let header = BundleHeader {
             session,
             created: session.created(),
@@ -80,7 +80,7 @@ impl Exporter<'_> {
         };
         let mut written = Ok(());
         let mut end = before;
-        each_line(&reader, &mut |found| {
+        each_exported_line(&reader, &mut |found| {
             let JournalItem::Event { line, .. } = found else { return ControlFlow::Continue(()) };
             if line.seq > survey.last.0 {
                 return ControlFlow::Break(());
@@ -99,7 +99,7 @@ impl Exporter<'_> {
 }
 
 /// The event that a fork continues from.
-fn parent_of(reader: &LocalReader) -> Result<Option<BundleParent>, ExportError> {
+fn exported_parent(reader: &LocalReader) -> Result<Option<BundleParent>, ExportError> {
     let past = reader.past().map_err(store_error)?;
     if !past.is_fork() {
         return Ok(None);
@@ -117,7 +117,7 @@ fn parent_of(reader: &LocalReader) -> Result<Option<BundleParent>, ExportError> 
     }
 }
 
-fn each_line(
+fn each_exported_line(
     reader: &LocalReader,
     visit: &mut dyn FnMut(JournalItem<'_>) -> ControlFlow<()>,
 ) -> Result<(), StoreError> {
@@ -127,14 +127,14 @@ fn each_line(
     walk().map_err(store_error)
 }
 
-fn survey(
+fn survey_export(
     session: SessionId,
     reader: &LocalReader,
     before: (Seq, Sum),
 ) -> Result<ExportSurvey, ExportError> {
     let mut survey = ExportSurvey { title: None, last: before, bytes: 0, objects: HashMap::new() };
     let mut lost = None;
-    each_line(reader, &mut |found| {
+    each_exported_line(reader, &mut |found| {
         match found {
             JournalItem::Event { line, .. } => {
                 let follows = line.seq == survey.last.0.next() && line.prev == survey.last.1.link();
@@ -147,7 +147,8 @@ fn survey(
             // Damage that costs no event, as of a header, does not affect the bundle.
             JournalItem::Damage(damage) => {
                 if damage.lost.is_some() {
-                    let place = format!("{} at byte {}", shown(&damage.path), damage.offset);
+                    let place =
+                        format!("{} at byte {}", layout_path_text(&damage.path), damage.offset);
                     lost = Some(format!("{place}: {}", damage.reason));
                     return ControlFlow::Break(());
                 }

@@ -50,7 +50,7 @@ pub(crate) struct NamedSnapshots {
 impl NamedSnapshots {
     /// An empty set, for the session that `reader` reads.
     pub(crate) fn of(reader: &LocalReader) -> Result<Self, JournalError> {
-        let numbers = reader.checkpoints_before()?;
+        let numbers = reader.checkpoints_in_ancestry()?;
         Ok(Self { all: Vec::new(), thinned: BTreeSet::new(), erased: BTreeSet::new(), numbers })
     }
 

@@ -13,7 +13,7 @@ use abide_journal::{Identity, Storage};
 use abide_model::{DeleteError, Seq, SessionId, StoreError};
 
 use crate::error::{storage_error, store_error};
-use crate::layout::shown;
+use crate::layout::layout_path_text;
 use crate::maintain::cleanup::INDEX_PART;
 use crate::maintain::doctor::Quarantine;
 use crate::sessions::keys::{Keys, SessionKey};
@@ -57,7 +57,7 @@ impl SessionRemover<'_> {
         for name in self.store.names()? {
             let layout = self.store.layout().session(&name);
             let doubt = |reason: &str| StoreError::Damaged {
-                place: shown(&layout.dir),
+                place: layout_path_text(&layout.dir),
                 reason: format!("{reason}; it may be a fork of session {session}"),
             };
             let id = match self.store.identify(&layout).map_err(store_error)? {
@@ -115,7 +115,7 @@ impl SessionRemover<'_> {
         if let Err(error) = Quarantine::new(self.store).clear(&[session], notes) {
             notes.push(format!("could not delete what repairs of session {session} kept: {error}"));
         }
-        if let Err(error) = delete(storage, &to) {
+        if let Err(error) = delete_for_removal(storage, &to) {
             notes.push(format!(
                 "session {session} was removed; the next cleanup deletes its files: {error}"
             ));
@@ -134,7 +134,7 @@ impl SessionRemover<'_> {
     pub(crate) fn delete_leftovers(&self) -> Result<u64, StoreError> {
         let leftovers = self.leftovers()?;
         for name in &leftovers {
-            delete(&**self.store.storage(), &self.store.layout().removed().join(name))?;
+            delete_for_removal(&**self.store.storage(), &self.store.layout().removed().join(name))?;
         }
         Ok(leftovers.len() as u64)
     }
@@ -150,12 +150,12 @@ impl SessionRemover<'_> {
 }
 
 /// Deletes a file, or a directory with its contents. Symlinks are deleted, never followed.
-pub(crate) fn delete(storage: &dyn Storage, path: &Path) -> Result<(), StoreError> {
+pub(crate) fn delete_for_removal(storage: &dyn Storage, path: &Path) -> Result<(), StoreError> {
     if !path.is_symlink()
         && let Ok(names) = storage.list(path)
     {
         for name in names {
-            delete(storage, &path.join(name))?;
+            delete_for_removal(storage, &path.join(name))?;
         }
     }
     storage.remove(path).map_err(storage_error("remove", path))

@@ -93,7 +93,7 @@ impl Cleaner<'_> {
         let mut segments =
             Journal::new(storage.clone(), dir.clone()).segments().map_err(store_error)?;
         let scope = match segments.last() {
-            Some(last) if self.is_at_rest(&dir, *last)? => SealScope::Whole,
+            Some(last) if self.is_worth_sealing(&dir, *last)? => SealScope::Whole,
             _ => {
                 segments.pop();
                 SealScope::Full
@@ -102,14 +102,14 @@ impl Cleaner<'_> {
         let (mut count, mut bytes) = (0, 0);
         for name in segments.into_iter().filter(|name| name.form == SegmentForm::Plain) {
             count += 1;
-            bytes += self.length(&dir, name)?;
+            bytes += self.unsealed_length(&dir, name)?;
         }
         Ok((count > 0).then_some(UnsealedJournal { scope, segments: count, bytes }))
     }
 
     /// Whether the last segment is worth sealing, and nobody has written to it for long.
-    fn is_at_rest(&self, dir: &Path, last: SegmentName) -> Result<bool, StoreError> {
-        if last.form == SegmentForm::Sealed || self.length(dir, last)? <= SMALL {
+    fn is_worth_sealing(&self, dir: &Path, last: SegmentName) -> Result<bool, StoreError> {
+        if last.form == SegmentForm::Sealed || self.unsealed_length(dir, last)? <= SMALL {
             return Ok(false);
         }
         let path = dir.join(last.file_name());
@@ -119,7 +119,7 @@ impl Cleaner<'_> {
         Ok(now.duration_since(written).is_ok_and(|since| since >= AT_REST))
     }
 
-    fn length(&self, dir: &Path, name: SegmentName) -> Result<u64, StoreError> {
+    fn unsealed_length(&self, dir: &Path, name: SegmentName) -> Result<u64, StoreError> {
         let path = dir.join(name.file_name());
         let file = self.store.storage().open(&path, Access::Read);
         file.and_then(|file| file.len()).map_err(storage_error("read", &path))

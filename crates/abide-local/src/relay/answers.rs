@@ -119,7 +119,7 @@ impl AnswerQueue {
         };
         state.safe = state.safe.max(safe.unwrap_or_default());
         drop(state);
-        fill(&place, answer);
+        fill_answer_slot(&place, answer);
         self.changed.notify_all();
         true
     }
@@ -139,7 +139,7 @@ impl AnswerQueue {
         drop(state);
         if let Some(stopped) = stopped {
             for (place, _) in waiting {
-                fill(&place, Err(stopped.clone()));
+                fill_answer_slot(&place, Err(stopped.clone()));
             }
         }
         self.changed.notify_all();
@@ -154,7 +154,7 @@ impl AnswerQueue {
     }
 }
 
-fn fill(place: &Mutex<AnswerSlot>, answer: RelayOutcome) {
+fn fill_answer_slot(place: &Mutex<AnswerSlot>, answer: RelayOutcome) {
     let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
     place.answer = Some(answer);
     if let Some(waker) = place.waker.take() {

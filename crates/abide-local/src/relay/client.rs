@@ -17,7 +17,8 @@ use abide_model::{
 use super::answers::{AnswerQueue, RelayError};
 use super::node::{self, ConnectRefusal};
 use super::protocol::{
-    BUSY, BatchAnswer, CLOSED, EVENTS, Hello, LINE, RelayBatch, VERSION, Welcome, line_of,
+    BUSY, BatchAnswer, CLOSED, EVENTS, Hello, LINE, RelayBatch, VERSION, Welcome,
+    relay_protocol_line,
 };
 use crate::error::storage_error;
 
@@ -27,16 +28,16 @@ const ANSWER: u64 = 64 << 20;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Connects to the holder of a session at its socket. The holder must run as the same user.
-pub(super) fn connect(
+pub(super) fn connect_relay_client(
     path: &Path,
     session: SessionId,
     reader: Arc<dyn SessionReader>,
     wait: Duration,
 ) -> Result<RelayedWriter, ConnectRefusal> {
-    let stream = node::connect(path, wait)?;
+    let stream = node::connect_relay_node(path, wait)?;
     let failed = || ConnectRefusal::by(path);
     let mut input = BufReader::new(stream.try_clone().map_err(failed())?);
-    let welcome = greet(&stream, &mut input, session, wait).map_err(failed())?;
+    let welcome = greet_relay_holder(&stream, &mut input, session, wait).map_err(failed())?;
     // It may have ended meanwhile.
     let welcome = welcome.ok_or(ConnectRefusal::Nobody)?;
     let (epoch, version) = match welcome {
@@ -63,7 +64,7 @@ pub(super) fn connect(
     stream.set_write_timeout(Some(PATIENCE)).map_err(failed())?;
     std::thread::Builder::new()
         .name("abide answers".to_owned())
-        .spawn(move || listen(&mut input, &listening, PATIENCE))
+        .spawn(move || listen_for_relay_answers(&mut input, &listening, PATIENCE))
         .map_err(failed())?;
     Ok(RelayedWriter {
         out: Mutex::new(stream),
@@ -77,7 +78,7 @@ pub(super) fn connect(
 }
 
 /// Names the session; `None` if the holder has gone.
-fn greet(
+fn greet_relay_holder(
     stream: &UnixStream,
     input: &mut BufReader<UnixStream>,
     session: SessionId,
@@ -86,9 +87,9 @@ fn greet(
     stream.set_read_timeout(Some(wait))?;
     let mut out = stream;
     // A child that was refused can still read why.
-    let greeted = out.write_all(line_of(&Hello { abide: VERSION, session }).as_bytes());
+    let greeted = out.write_all(relay_protocol_line(&Hello { abide: VERSION, session }).as_bytes());
     let mut line = Vec::new();
-    if !read_line(input, &mut line)? {
+    if !read_relay_line(input, &mut line)? {
         return greeted.map(|()| None);
     }
     serde_json::from_slice(&line).map(Some).map_err(io::Error::from)
@@ -96,29 +97,33 @@ fn greet(
 
 /// Reads the rest of a line. Returns whether it is complete: a line without its line feed does not
 /// count. After an error, `line` keeps what was read, and reading can continue.
-fn read_line(input: &mut BufReader<UnixStream>, line: &mut Vec<u8>) -> io::Result<bool> {
+fn read_relay_line(input: &mut BufReader<UnixStream>, line: &mut Vec<u8>) -> io::Result<bool> {
     let room = ANSWER.saturating_sub(line.len() as u64);
     input.take(room).read_until(b'\n', line)?;
     Ok(line.ends_with(b"\n"))
 }
 
 /// Whether the read merely timed out.
-fn is_timeout(error: &io::Error) -> bool {
+fn is_relay_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
 /// Delivers answers until there are no more.
-fn listen(input: &mut BufReader<UnixStream>, answers: &AnswerQueue, patience: Duration) {
+fn listen_for_relay_answers(
+    input: &mut BufReader<UnixStream>,
+    answers: &AnswerQueue,
+    patience: Duration,
+) {
     let mut line = Vec::new();
     let ended = loop {
-        match read_line(input, &mut line) {
+        match read_relay_line(input, &mut line) {
             Ok(true) => {}
             Ok(false) => break RelayError::Gone,
-            Err(error) if is_timeout(&error) && answers.overdue(patience) => {
+            Err(error) if is_relay_timeout(&error) && answers.overdue(patience) => {
                 break RelayError::Silent;
             }
             // Nothing is outstanding, or not for long.
-            Err(error) if is_timeout(&error) => continue,
+            Err(error) if is_relay_timeout(&error) => continue,
             Err(error) => break RelayError::Failed(Arc::new(error)),
         }
         let Ok(answer) = serde_json::from_slice::<BatchAnswer>(&line) else {
@@ -162,7 +167,7 @@ impl RelayedWriter {
         let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
         let expected = self.answers.expect(durability)?;
         if let Err(error) = out.write_all(line.as_bytes()) {
-            let silent = is_timeout(&error);
+            let silent = is_relay_timeout(&error);
             self.answers.end(if silent {
                 RelayError::Silent
             } else {
@@ -272,7 +277,7 @@ mod tests {
         let second = answers.expect(Durability::Synced).unwrap();
         assert!(answers.overdue(Duration::ZERO));
         holder.write_all(b"{\"acknowledged\":[{\"seq\":7}]}\n{\"ackno").unwrap();
-        listen(&mut input, &answers, Duration::from_millis(5));
+        listen_for_relay_answers(&mut input, &answers, Duration::from_millis(5));
         assert_eq!(Ticket::answered_by(expected).wait().unwrap()[0].seq, Seq(7));
         match Ticket::answered_by(second).wait() {
             Err(AppendError::Stopped { safe, source }) => {
@@ -290,12 +295,12 @@ mod tests {
         let mut line = Vec::new();
         for part in ["{\"acknow", "ledged\":", "[]}"] {
             holder.write_all(part.as_bytes()).unwrap();
-            assert!(is_timeout(&read_line(&mut input, &mut line).unwrap_err()));
+            assert!(is_relay_timeout(&read_relay_line(&mut input, &mut line).unwrap_err()));
         }
         holder.write_all(b"\n").unwrap();
-        assert!(read_line(&mut input, &mut line).unwrap());
+        assert!(read_relay_line(&mut input, &mut line).unwrap());
         assert_eq!(line, b"{\"acknowledged\":[]}\n");
         drop(holder);
-        assert!(!read_line(&mut input, &mut Vec::new()).unwrap());
+        assert!(!read_relay_line(&mut input, &mut Vec::new()).unwrap());
     }
 }

@@ -12,11 +12,12 @@ use abide_model::{
     AcknowledgedEvent, AppendError, Durability, InputError, Kind, NewEvent, Rewind, Seq, Ticket,
 };
 
+use super::child_socket::ChildSocketState;
 use super::lines::{ChildLine, ChildLines};
 use super::protocol::{
-    BatchAnswer, CLOSED, Hello, LINE, RelayBatch, RelayRefusal, VERSION, Welcome, line_of,
+    BatchAnswer, CLOSED, Hello, LINE, RelayBatch, RelayRefusal, VERSION, Welcome,
+    relay_protocol_line,
 };
-use super::server::ChildSocketState;
 
 /// How long a child may take to send its first line.
 const HELLO: Duration = Duration::from_secs(10);
@@ -36,15 +37,18 @@ enum RelayedBatch {
 }
 
 /// Serves a child until it disconnects or can no longer be served.
-pub(super) fn serve(shared: &ChildSocketState, stream: &UnixStream) -> io::Result<()> {
+pub(super) fn serve_relay_connection(
+    shared: &ChildSocketState,
+    stream: &UnixStream,
+) -> io::Result<()> {
     let mut lines = ChildLines::new(stream, &shared.long_lines);
     lines.set_patience(Some(HELLO));
     let welcome = match lines.next()? {
         None => return Ok(()),
-        Some(ChildLine::TooLong) => refused("not_json", "the first line is too long"),
-        Some(ChildLine::Whole(line)) => hello(shared, line),
+        Some(ChildLine::TooLong) => refused_connection("not_json", "the first line is too long"),
+        Some(ChildLine::Whole(line)) => connection_hello(shared, line),
     };
-    say(stream, line_of(&welcome).as_bytes(), READING)?;
+    say_on_connection(stream, relay_protocol_line(&welcome).as_bytes(), READING)?;
     if welcome.error.is_some() {
         return Ok(());
     }
@@ -62,20 +66,20 @@ pub(super) fn serve(shared: &ChildSocketState, stream: &UnixStream) -> io::Resul
             }
             Ok(Some(ChildLine::Whole(line))) => {
                 bytes += line.len();
-                taken.push(take(shared, line));
+                taken.push(stage_relayed_batch(shared, line));
             }
         }
         let full = taken.len() >= BATCHES || bytes >= BYTES;
         // A child that has disconnected is not ready: what it sent is completed anyway.
         if full || !serving || !lines.is_ready().unwrap_or(false) {
-            let (said, stopped) = answer(shared, std::mem::take(&mut taken));
+            let (said, stopped) = answer_relayed_batches(shared, std::mem::take(&mut taken));
             bytes = 0;
             serving &= !stopped;
             // While this child reads its answers, another one may send a long line.
             lines.let_go();
-            match say(stream, said.as_bytes(), READING) {
+            match say_on_connection(stream, said.as_bytes(), READING) {
                 // It has disconnected; what it sent before can still be read.
-                Err(error) if is_gone(&error) => {}
+                Err(error) if is_connection_gone(&error) => {}
                 said => said?,
             }
         }
@@ -84,12 +88,12 @@ pub(super) fn serve(shared: &ChildSocketState, stream: &UnixStream) -> io::Resul
 }
 
 /// Whether the other side no longer reads.
-fn is_gone(error: &io::Error) -> bool {
+fn is_connection_gone(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset)
 }
 
 /// Writes all of `said` within this time.
-fn say(mut stream: &UnixStream, said: &[u8], within: Duration) -> io::Result<()> {
+fn say_on_connection(mut stream: &UnixStream, said: &[u8], within: Duration) -> io::Result<()> {
     let began = Instant::now();
     let mut rest = said;
     while !rest.is_empty() {
@@ -110,27 +114,35 @@ fn say(mut stream: &UnixStream, said: &[u8], within: Duration) -> io::Result<()>
     Ok(())
 }
 
-fn refused(code: &str, message: &str) -> Welcome {
+fn refused_connection(code: &str, message: &str) -> Welcome {
     Welcome { error: Some(RelayRefusal::new(code, message)), ..Welcome::default() }
 }
 
-fn hello(shared: &ChildSocketState, line: &[u8]) -> Welcome {
+fn connection_hello(shared: &ChildSocketState, line: &[u8]) -> Welcome {
     let hello: Hello = match serde_json::from_slice(line) {
         Ok(hello) => hello,
-        Err(error) => return refused("not_json", &format!("invalid first line: {error}")),
+        Err(error) => {
+            return refused_connection("not_json", &format!("invalid first line: {error}"));
+        }
     };
     if hello.abide != VERSION {
-        return refused("other_version", &format!("expected protocol version {VERSION}"));
+        return refused_connection(
+            "other_version",
+            &format!("expected protocol version {VERSION}"),
+        );
     }
     if hello.session != shared.session {
-        return refused("other_session", &format!("this process holds session {}", shared.session));
+        return refused_connection(
+            "other_session",
+            &format!("this process holds session {}", shared.session),
+        );
     }
-    let closed = || refused(CLOSED, "the session is being closed");
+    let closed = || refused_connection(CLOSED, "the session is being closed");
     shared.welcome().unwrap_or_else(closed)
 }
 
 /// Stages the batch of a line.
-fn take(shared: &ChildSocketState, line: &[u8]) -> RelayedBatch {
+fn stage_relayed_batch(shared: &ChildSocketState, line: &[u8]) -> RelayedBatch {
     let batch = match RelayBatch::decode(line) {
         Ok(batch) => batch,
         Err(error) => return RelayedBatch::Done(Err(error)),
@@ -181,7 +193,7 @@ fn rewind_of_files_alone(event: &NewEvent) -> Option<Rewind> {
 }
 
 /// Waits for the staged batches. Returns the answers, and whether the writer has stopped.
-fn answer(shared: &ChildSocketState, taken: Vec<RelayedBatch>) -> (String, bool) {
+fn answer_relayed_batches(shared: &ChildSocketState, taken: Vec<RelayedBatch>) -> (String, bool) {
     let (mut said, mut stopped) = (String::new(), false);
     for taken in taken {
         let done = match taken {
@@ -195,7 +207,7 @@ fn answer(shared: &ChildSocketState, taken: Vec<RelayedBatch>) -> (String, bool)
             RelayedBatch::Done(done) => done,
         };
         stopped |= matches!(done, Err(AppendError::Stopped { .. }));
-        said.push_str(&line_of(&BatchAnswer::of(done)));
+        said.push_str(&relay_protocol_line(&BatchAnswer::of(done)));
     }
     (said, stopped)
 }
@@ -217,7 +229,7 @@ mod tests {
                     std::thread::sleep(Duration::from_millis(2));
                 }
             });
-            let said = say(&stream, &answer, Duration::from_millis(100));
+            let said = say_on_connection(&stream, &answer, Duration::from_millis(100));
             drop(stream);
             assert_eq!(said.unwrap_err().kind(), ErrorKind::TimedOut);
             reading.join().unwrap();

@@ -162,7 +162,7 @@ impl<'a> ChildLines<'a> {
             if self.line_end().is_some() {
                 return Ok(true);
             }
-            if self.ended || self.open() >= LONG || !readable(self.stream)? {
+            if self.ended || self.open() >= LONG || !relay_lines_readable(self.stream)? {
                 return Ok(false);
             }
             self.fill()?;
@@ -231,7 +231,7 @@ impl<'a> ChildLines<'a> {
 }
 
 /// Whether there is something to read.
-fn readable(stream: &UnixStream) -> io::Result<bool> {
+fn relay_lines_readable(stream: &UnixStream) -> io::Result<bool> {
     let mut wanted = [PollFd::new(stream, PollFlags::IN)];
     match poll(&mut wanted, Some(&Timespec::default())) {
         Ok(ready) => Ok(ready > 0),

@@ -9,13 +9,13 @@
 //! sends again with the same keys.
 
 mod answers;
+mod child_socket;
 mod client;
 mod connection;
-mod held;
+mod held_writers;
 mod lines;
 mod node;
 mod protocol;
-mod server;
 
-pub use held::{HeldWriters, write_through_holder};
-pub use server::LocalChildSocket;
+pub use child_socket::LocalChildSocket;
+pub use held_writers::{HeldWriters, write_through_holder};

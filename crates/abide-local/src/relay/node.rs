@@ -13,7 +13,7 @@ use abide_model::StoreError;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 
 use crate::error::storage_error;
-use crate::layout::{refused_link, shown};
+use crate::layout::{layout_path_text, refused_link};
 
 /// A socket that this process listens at. Dropping it removes the file.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(super) struct SocketNode {
 }
 
 /// Opens the directory of a socket. Returns it with the socket's name in it.
-fn open_dir(path: &Path) -> io::Result<(OwnedFd, String)> {
+fn open_node_dir(path: &Path) -> io::Result<(OwnedFd, String)> {
     let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(ErrorKind::InvalidInput.into());
     };
@@ -35,7 +35,7 @@ fn open_dir(path: &Path) -> io::Result<(OwnedFd, String)> {
 }
 
 /// A path to a file in an opened directory; short on systems that support it.
-fn through(dir: &OwnedFd, path: &Path, name: &str) -> PathBuf {
+fn path_through_node(dir: &OwnedFd, path: &Path, name: &str) -> PathBuf {
     let opened = PathBuf::from(format!("/proc/self/fd/{}", dir.as_raw_fd()));
     if cfg!(target_os = "linux") && opened.exists() {
         return opened.join(name);
@@ -50,11 +50,14 @@ const fn inode_of(stat: &Stat) -> (u64, u64) {
 }
 
 /// Refuses anything but a socket: a symlink or another file is neither used nor replaced.
-fn refuse_other(stat: &Stat, path: &Path) -> Result<(), StoreError> {
+fn refuse_other_node(stat: &Stat, path: &Path) -> Result<(), StoreError> {
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::Socket => Ok(()),
         FileType::Symlink => Err(refused_link(path)),
-        _ => Err(StoreError::Damaged { place: shown(path), reason: "not a socket".to_owned() }),
+        _ => Err(StoreError::Damaged {
+            place: layout_path_text(path),
+            reason: "not a socket".to_owned(),
+        }),
     }
 }
 
@@ -62,9 +65,10 @@ impl SocketNode {
     /// Listens for the children of a session. The session must be held, so an existing socket
     /// belongs to a holder that is gone. The mode is set before the socket gets its name.
     pub(super) fn bind(path: &Path) -> Result<(Self, UnixListener), StoreError> {
-        let (dir, name) = open_dir(path).map_err(storage_error("open the directory of", path))?;
+        let (dir, name) =
+            open_node_dir(path).map_err(storage_error("open the directory of", path))?;
         match rustix::fs::statat(&dir, &name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(there) => refuse_other(&there, path)?,
+            Ok(there) => refuse_other_node(&there, path)?,
             Err(rustix::io::Errno::NOENT) => {}
             Err(error) => return Err(storage_error("look at", path)(error.into())),
         }
@@ -75,7 +79,7 @@ impl SocketNode {
                 Ok(()) | Err(rustix::io::Errno::NOENT) => {}
                 Err(error) => return Err(error.into()),
             }
-            let listener = UnixListener::bind(through(&dir, path, &new))?;
+            let listener = UnixListener::bind(path_through_node(&dir, path, &new))?;
             rustix::fs::chmodat(&dir, &new, Mode::RUSR | Mode::WUSR, AtFlags::empty())?;
             let stat = rustix::fs::statat(&dir, &new, AtFlags::SYMLINK_NOFOLLOW)?;
             rustix::fs::renameat(&dir, &new, &dir, &name)?;
@@ -122,15 +126,18 @@ impl ConnectRefusal {
 }
 
 /// Connects to the holder. Waits at most this long if it does not accept.
-pub(super) fn connect(path: &Path, wait: Duration) -> Result<UnixStream, ConnectRefusal> {
+pub(super) fn connect_relay_node(
+    path: &Path,
+    wait: Duration,
+) -> Result<UnixStream, ConnectRefusal> {
     let failed = || ConnectRefusal::by(path);
-    let (dir, name) = open_dir(path).map_err(failed())?;
+    let (dir, name) = open_node_dir(path).map_err(failed())?;
     let there = rustix::fs::statat(&dir, &name, AtFlags::SYMLINK_NOFOLLOW);
     let there = there.map_err(|error| failed()(error.into()))?;
-    refuse_other(&there, path).map_err(ConnectRefusal::Failed)?;
-    let stream = connect_to(&through(&dir, path, &name), wait);
+    refuse_other_node(&there, path).map_err(ConnectRefusal::Failed)?;
+    let stream = connect_to(&path_through_node(&dir, path, &name), wait);
     let stream = stream.map_err(failed())?;
-    if is_own(&stream, own_user()).map_err(failed())? {
+    if peer_is_own_user(&stream, own_user()).map_err(failed())? {
         return Ok(stream);
     }
     let other = "a process of another user is listening";
@@ -162,7 +169,7 @@ pub(super) fn own_user() -> u32 {
 
 /// Whether the peer runs as this user. On systems that cannot tell, the modes of the socket and its
 /// directory have already decided.
-pub(super) fn is_own(stream: &impl AsFd, user: u32) -> io::Result<bool> {
+pub(super) fn peer_is_own_user(stream: &impl AsFd, user: u32) -> io::Result<bool> {
     #[cfg(target_os = "linux")]
     return Ok(rustix::net::sockopt::socket_peercred(stream)?.uid.as_raw() == user);
     #[cfg(not(target_os = "linux"))]

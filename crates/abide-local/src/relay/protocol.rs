@@ -126,7 +126,7 @@ impl From<RelayedEvent> for AcknowledgedEvent {
 }
 
 /// An error and its sources, on one line.
-fn on_one_line(error: &dyn std::error::Error) -> String {
+fn protocol_error_text(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -153,14 +153,14 @@ impl RelayRefusal {
                 Self { limit: Some(*limit), ..Self::new(BATCH_TOO_LARGE, error.to_string()) }
             }
             AppendError::Stopped { safe, source } => {
-                Self { safe: Some(*safe), ..Self::new("stopped", on_one_line(&**source)) }
+                Self { safe: Some(*safe), ..Self::new("stopped", protocol_error_text(&**source)) }
             }
         }
     }
 
     fn of_input(index: usize, error: &InputError) -> Self {
         let (mut at, mut limit, mut kind, mut field) = (None, None, None, None);
-        let mut message = on_one_line(error);
+        let mut message = protocol_error_text(error);
         match error {
             InputError::NotUtf8 { at: place } => at = Some(*place),
             InputError::NotJson { reason } => message.clone_from(reason),
@@ -359,7 +359,7 @@ impl RelayBatch {
 }
 
 /// A message as a line.
-pub(super) fn line_of(said: &impl Serialize) -> String {
+pub(super) fn relay_protocol_line(said: &impl Serialize) -> String {
     // Plain structures of strings and numbers always serialise.
     let mut line = serde_json::to_string(said).unwrap_or_default();
     line.push('\n');
@@ -426,7 +426,7 @@ mod tests {
             InputError::Reserved { kind: "writer.opened".to_owned() },
         ];
         let over = |error: &AppendError| -> AppendError {
-            let line = line_of(&BatchAnswer::of(Err(error.clone())));
+            let line = relay_protocol_line(&BatchAnswer::of(Err(error.clone())));
             serde_json::from_str::<BatchAnswer>(&line).unwrap().into_result().unwrap_err()
         };
         for (index, source) in inputs.into_iter().enumerate() {

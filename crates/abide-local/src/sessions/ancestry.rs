@@ -82,7 +82,7 @@ impl SessionAncestry {
             if past.depth > MAX_FORKS {
                 return Err(past.damaged("it has too many ancestors"));
             }
-            let Some((id, holder)) = parent_of(reader, child.0, &child.1)? else {
+            let Some((id, holder)) = ancestry_parent(reader, child.0, &child.1)? else {
                 let parent = child.1.parent.map(|parent| parent.session);
                 past.missing = Some(MissingParent { parent, last });
                 break;
@@ -177,7 +177,7 @@ impl SessionAncestry {
     pub(crate) fn sum_of(&self, seq: Seq) -> Result<Option<Sum>, JournalError> {
         let holds = |stretch: &&SharedEvents| (stretch.first..=stretch.last).contains(&seq);
         match self.stretches.iter().find(holds) {
-            Some(stretch) => sum_of(&stretch.reader, seq),
+            Some(stretch) => sum_of_own_event(&stretch.reader, seq),
             None => Ok(None),
         }
     }
@@ -212,7 +212,7 @@ impl SessionAncestry {
     fn fold(&self, to: Seq, gone: MissingParentPolicy) -> Result<SessionState, JournalError> {
         let holder = self.stretches.iter().rev().find(|stretch| stretch.first <= to);
         if let Some(holder) = holder
-            && let Some(state) = near_snapshot(&holder.reader, to)?
+            && let Some(state) = ancestry_near_snapshot(&holder.reader, to)?
         {
             return Ok(state);
         }
@@ -227,14 +227,16 @@ pub(crate) fn state_to_fork(reader: &LocalReader, at: Seq) -> Result<SessionStat
     if at < past.own_first() {
         return past.fold(at, MissingParentPolicy::Refuse);
     }
-    match near_snapshot(reader, at)? {
+    match ancestry_near_snapshot(reader, at)? {
         Some(state) => Ok(state),
-        None => recovery::state_at(reader, at, reader.mark()?, MissingParentPolicy::Refuse),
+        None => {
+            recovery::recovered_state_at(reader, at, reader.mark()?, MissingParentPolicy::Refuse)
+        }
     }
 }
 
 /// The parent of `child`: the one it names, else the one that has the event it continues from.
-fn parent_of(
+fn ancestry_parent(
     reader: &LocalReader,
     child: SessionId,
     origin: &JournalOrigin,
@@ -247,7 +249,8 @@ fn parent_of(
     let Some(prev) = origin.prev else { return Ok(None) };
     for (id, layout) in directory.all()?.into_iter().filter(|(id, _)| *id != child) {
         let sibling = reader.sibling(id, &layout);
-        if matches!(sum_of(&sibling, origin.first.back(1)), Ok(Some(sum)) if sum == prev) {
+        if matches!(sum_of_own_event(&sibling, origin.first.back(1)), Ok(Some(sum)) if sum == prev)
+        {
             return Ok(Some((id, sibling)));
         }
     }
@@ -255,7 +258,7 @@ fn parent_of(
 }
 
 /// The sum of one of a session's own events, if it can be read.
-fn sum_of(reader: &LocalReader, seq: Seq) -> Result<Option<Sum>, JournalError> {
+fn sum_of_own_event(reader: &LocalReader, seq: Seq) -> Result<Option<Sum>, JournalError> {
     let mut sum = None;
     let start = reader.journal().seek(seq)?;
     reader.journal().walk(start, reader.mark()?, &mut |found| match found {
@@ -270,7 +273,10 @@ fn sum_of(reader: &LocalReader, seq: Seq) -> Result<Option<Sum>, JournalError> {
 
 /// The state at `to`, from a state cache of the session not far before it. `None` if there is none,
 /// or if the session was rewound in between.
-fn near_snapshot(reader: &LocalReader, to: Seq) -> Result<Option<SessionState>, JournalError> {
+fn ancestry_near_snapshot(
+    reader: &LocalReader,
+    to: Seq,
+) -> Result<Option<SessionState>, JournalError> {
     let mut snapshots = StateCache::new(reader.storage().clone(), reader.state_dir().to_owned());
     let Some(restored) = snapshots.restore_before(reader.journal(), to) else { return Ok(None) };
     let start = restored.start();
@@ -324,7 +330,7 @@ impl CheckpointNumbers {
 
 impl LocalReader {
     /// The greatest turn number before the session's own events.
-    pub(crate) fn turns_before(&self) -> Result<TurnNumber, JournalError> {
+    pub(crate) fn turns_in_ancestry(&self) -> Result<TurnNumber, JournalError> {
         let past = self.past()?;
         if !past.is_fork() {
             return Ok(TurnNumber::default());
@@ -333,7 +339,7 @@ impl LocalReader {
     }
 
     /// The numbers of the checkpoints among the session's own events.
-    pub(crate) fn checkpoints_before(&self) -> Result<CheckpointNumbers, JournalError> {
+    pub(crate) fn checkpoints_in_ancestry(&self) -> Result<CheckpointNumbers, JournalError> {
         let past = self.past()?;
         let last = match past.missing() {
             Some(_) => None,
@@ -346,9 +352,9 @@ impl LocalReader {
     }
 
     /// The sum of an event, shared or own, if it can be read.
-    pub(crate) fn sum_of(&self, seq: Seq) -> Result<Option<Sum>, JournalError> {
+    pub(crate) fn sum_in_ancestry(&self, seq: Seq) -> Result<Option<Sum>, JournalError> {
         let past = self.past()?;
-        if seq < past.own_first() { past.sum_of(seq) } else { sum_of(self, seq) }
+        if seq < past.own_first() { past.sum_of(seq) } else { sum_of_own_event(self, seq) }
     }
 
     /// Visits the session's own events up to `to`, oldest first.

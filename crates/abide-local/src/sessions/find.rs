@@ -69,7 +69,8 @@ impl<'a> SessionFinder<'a> {
     /// Every session of the project, newest first.
     pub(crate) fn sessions(&self) -> Result<Vec<SessionId>, StoreError> {
         let projects = &self.store.options().projects;
-        let ask = |wanted| self.store.index().ask(wanted, |index| index.of_projects(projects));
+        let ask =
+            |wanted| self.store.index().ask(wanted, |index| index.query_project_sessions(projects));
         if !projects.is_empty()
             && let Some(sessions) = ask(IndexDemand::AtHand)
         {
@@ -131,14 +132,14 @@ impl<'a> SessionFinder<'a> {
         let (storage, dir) = (&**self.store.storage(), self.store.layout().keys());
         // Checked before the key files: a session that is added later did not exist when it was
         // asked for.
-        let mut told = keys::is_complete(storage, &dir);
+        let mut told = keys::keys_are_complete(storage, &dir);
         for project in &known_by {
             let of = SessionKey { project, key };
-            match keys::get(storage, &dir, of)? {
+            match keys::session_of_key(storage, &dir, of)? {
                 Some(id) if self.store.is_made(id)? => return Ok(Some(id)),
                 // It names a session that does not exist, or none at all: search the sessions.
                 Some(_) => told = false,
-                None => told &= !keys::has_file(storage, &dir, of)?,
+                None => told &= !keys::has_key_file(storage, &dir, of)?,
             }
         }
         if told { Ok(None) } else { self.search_key(&known_by, key) }
@@ -180,7 +181,7 @@ impl<'a> SessionFinder<'a> {
         let layout = self.store.layout_of(id)?;
         let reader = self.store.reader_at(id, &layout);
         let beginning = SessionStart::of(&reader, ReadExtent::FirstEvent).map_err(store_error)?;
-        let project = reader.project(beginning.project)?;
+        let project = reader.find_project(beginning.project)?;
         Ok((project.unwrap_or_default(), beginning.key))
     }
 
@@ -202,8 +203,9 @@ impl<'a> SessionFinder<'a> {
         let workspace = workspace.map(SessionFields::workspace_text);
         let workspace = workspace.as_deref();
         let projects = &self.store.options().projects;
-        let ask =
-            |wanted| self.store.index().ask(wanted, |index| index.latest(projects, workspace));
+        let ask = |wanted| {
+            self.store.index().ask(wanted, |index| index.query_latest_session(projects, workspace))
+        };
         if let Some(found) = ask(IndexDemand::AtHand) {
             return Ok(found);
         }
@@ -245,7 +247,7 @@ impl<'a> SessionFinder<'a> {
         }
         let projects = &self.store.options().projects;
         if !projects.is_empty() {
-            let project = reader.project(beginning.project)?;
+            let project = reader.find_project(beginning.project)?;
             if project.is_none_or(|project| !projects.contains(&project)) {
                 return Ok(false);
             }
@@ -344,15 +346,15 @@ impl SessionStart {
 
 impl LocalReader {
     /// The project of a session whose first event names `named`.
-    pub(crate) fn project(&self, named: Option<String>) -> Result<Option<String>, StoreError> {
+    pub(crate) fn find_project(&self, named: Option<String>) -> Result<Option<String>, StoreError> {
         match named {
             Some(project) => Ok(Some(project)),
-            None => self.given_project().map_err(store_error),
+            None => self.find_given_project().map_err(store_error),
         }
     }
 
     /// The project that the session was assigned when it was imported.
-    pub(crate) fn given_project(&self) -> Result<Option<String>, JournalError> {
+    pub(crate) fn find_given_project(&self) -> Result<Option<String>, JournalError> {
         let Some(dir) = self.journal().dir().parent() else { return Ok(None) };
         let path = SessionLayout { dir: dir.to_owned() }.project();
         let file = match self.storage().open(&path, Access::Read) {
@@ -368,7 +370,7 @@ impl LocalReader {
 
 /// Assigns a session to a project, or to none. Durable with the next sync of the session's
 /// directory.
-pub(crate) fn give_project(
+pub(crate) fn find_project_for_session(
     storage: &dyn Storage,
     layout: &SessionLayout,
     project: Option<&str>,

@@ -12,9 +12,9 @@ use abide_model::{
 };
 
 use crate::error::store_error;
-use crate::layout::shown;
+use crate::layout::layout_path_text;
 use crate::sessions::ancestry::{MAX_FORKS, MissingParentPolicy, state_to_fork};
-use crate::sessions::settle::settle;
+use crate::sessions::settle::settle_session;
 use crate::sessions::store::{LocalStore, StartingState};
 
 /// Forks the sessions of a store, and knows their forks.
@@ -51,9 +51,11 @@ impl Forker<'_> {
                 reason: format!("it already has {MAX_FORKS} ancestors, the most allowed"),
             });
         }
-        let sum = reader.sum_of(at).map_err(store_error)?.ok_or_else(|| StoreError::Damaged {
-            place: shown(reader.journal().dir()),
-            reason: format!("event @{at} cannot be read"),
+        let sum = reader.sum_in_ancestry(at).map_err(store_error)?.ok_or_else(|| {
+            StoreError::Damaged {
+                place: layout_path_text(reader.journal().dir()),
+                reason: format!("event @{at} cannot be read"),
+            }
         })?;
         let state = state_to_fork(&reader, at).map_err(store_error)?;
         let link = SessionParent { session: parent, seq: at, reason: ParentReason::Fork };
@@ -78,7 +80,7 @@ impl Forker<'_> {
             // Make durable what was written and may not be, unless its writer is still at work.
             let layout = self.store.layout_of(parent)?;
             if let Ok(lock) = self.store.lock_session(parent, &layout, Duration::ZERO) {
-                settle(self.store, parent, &layout, lock)?;
+                settle_session(self.store, parent, &layout, lock)?;
                 last = Some(reader.last().map_err(store_error)?);
             }
         }

@@ -22,22 +22,22 @@ pub(crate) fn name_holder(storage: &dyn Storage, path: &Path, env: &Environment)
     let mut holder = WriterHolder { since: now, beat: Some(now), ..env.holder.clone() };
     holder.program = holder.program.chars().take(PROGRAM).collect();
     if let Ok(file) = storage.open(path, Access::Write) {
-        write(&*file, &holder);
+        write_heartbeat(&*file, &holder);
     }
 }
 
 /// The holder named in a lock file; `None` if there is no file, or nobody is named.
 pub(crate) fn holder_in(storage: &dyn Storage, path: &Path) -> Option<WriterHolder> {
-    read(&*storage.open(path, Access::Read).ok()?)
+    read_heartbeat(&*storage.open(path, Access::Read).ok()?)
 }
 
-fn write(file: &dyn StorageFile, holder: &WriterHolder) {
+fn write_heartbeat(file: &dyn StorageFile, holder: &WriterHolder) {
     if let Ok(json) = serde_json::to_string(holder) {
         let _ = write_full(file, format!("{json:<WIDTH$}\n").as_bytes(), 0);
     }
 }
 
-fn read(file: &dyn StorageFile) -> Option<WriterHolder> {
+fn read_heartbeat(file: &dyn StorageFile) -> Option<WriterHolder> {
     let mut bytes = vec![0; 4096];
     let read = read_full(file, &mut bytes, 0).ok()?;
     // The rest of a longer text may follow.
@@ -57,7 +57,7 @@ impl Heartbeat {
     /// open: a file that replaces it belongs to somebody else.
     pub(crate) fn of(storage: &dyn Storage, path: &Path) -> Option<Self> {
         let file = storage.open(path, Access::Write).ok()?;
-        let holder = read(&*file)?;
+        let holder = read_heartbeat(&*file)?;
         Some(Self { file, holder })
     }
 
@@ -69,7 +69,7 @@ impl Heartbeat {
             return;
         }
         self.holder.beat = Some(now);
-        write(&*self.file, &self.holder);
+        write_heartbeat(&*self.file, &self.holder);
     }
 }
 

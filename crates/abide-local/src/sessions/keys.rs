@@ -65,12 +65,12 @@ impl Keys {
     }
 
     fn path(&self, key: SessionKey<'_>) -> PathBuf {
-        path_of(&self.dir, key)
+        key_path(&self.dir, key)
     }
 
     /// Whether every session's key has a file.
     pub(crate) fn complete(&self) -> bool {
-        is_complete(&*self.storage, &self.dir)
+        keys_are_complete(&*self.storage, &self.dir)
     }
 
     pub(crate) fn set_complete(&self) -> Result<(), StoreError> {
@@ -91,11 +91,11 @@ impl Keys {
 
     /// Whether this key has a file, whatever its contents.
     pub(crate) fn has_file(&self, key: SessionKey<'_>) -> Result<bool, StoreError> {
-        has_file(&*self.storage, &self.dir, key)
+        has_key_file(&*self.storage, &self.dir, key)
     }
 
     pub(crate) fn get(&self, key: SessionKey<'_>) -> Result<Option<SessionId>, StoreError> {
-        get(&*self.storage, &self.dir, key)
+        session_of_key(&*self.storage, &self.dir, key)
     }
 
     /// Assigns a key to a session, durably.
@@ -116,17 +116,17 @@ impl Keys {
 }
 
 /// Whether every session's key has a file. Needs no lock.
-pub(crate) fn is_complete(storage: &dyn Storage, dir: &Path) -> bool {
+pub(crate) fn keys_are_complete(storage: &dyn Storage, dir: &Path) -> bool {
     storage.open(&dir.join(COMPLETE), Access::Read).is_ok()
 }
 
 /// Whether this key has a file, whatever its contents. Needs no lock.
-pub(crate) fn has_file(
+pub(crate) fn has_key_file(
     storage: &dyn Storage,
     dir: &Path,
     key: SessionKey<'_>,
 ) -> Result<bool, StoreError> {
-    let path = path_of(dir, key);
+    let path = key_path(dir, key);
     match storage.open(&path, Access::Read) {
         Ok(_) => Ok(true),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
@@ -135,12 +135,12 @@ pub(crate) fn has_file(
 }
 
 /// The session of a key; `None` if the key has no file, or an invalid one. Needs no lock.
-pub(crate) fn get(
+pub(crate) fn session_of_key(
     storage: &dyn Storage,
     dir: &Path,
     key: SessionKey<'_>,
 ) -> Result<Option<SessionId>, StoreError> {
-    let path = path_of(dir, key);
+    let path = key_path(dir, key);
     let file = match storage.open(&path, Access::Read) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         opened => opened.map_err(storage_error("open", &path))?,
@@ -151,7 +151,7 @@ pub(crate) fn get(
     Ok(text.and_then(|text| text.trim_end().parse().ok()))
 }
 
-fn path_of(dir: &Path, key: SessionKey<'_>) -> PathBuf {
+fn key_path(dir: &Path, key: SessionKey<'_>) -> PathBuf {
     let mut hasher = blake3::Hasher::new();
     if !key.project.is_empty() {
         hasher.update(blake3::hash(key.project.as_bytes()).as_bytes());

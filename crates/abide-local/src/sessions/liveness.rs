@@ -71,7 +71,7 @@ impl LivenessChecker<'_> {
             // writer's, read before it closed.
             let moved = match liveness {
                 Liveness::Crashed | Liveness::Stale => {
-                    !same_tenure(before.as_ref(), evidence.holder.as_ref())
+                    !same_liveness_tenure(before.as_ref(), evidence.holder.as_ref())
                         || self.lock_seen(&layout, evidence.holder.as_ref()) != lock
                 }
                 Liveness::Alive | Liveness::Idle => false,
@@ -136,7 +136,7 @@ impl LivenessChecker<'_> {
 }
 
 /// Whether both name the same writer, since the same time.
-fn same_tenure(a: Option<&WriterHolder>, b: Option<&WriterHolder>) -> bool {
+fn same_liveness_tenure(a: Option<&WriterHolder>, b: Option<&WriterHolder>) -> bool {
     let tenure =
         |holder: &WriterHolder| (holder.process, holder.host.clone(), holder.started, holder.since);
     a.map(tenure) == b.map(tenure)

@@ -15,7 +15,7 @@ use abide_model::{
 
 use crate::derived::state_cache::StateCache;
 use crate::error::store_error;
-use crate::layout::{SessionLayout, shown};
+use crate::layout::{SessionLayout, layout_path_text};
 use crate::sessions::ancestry::{MissingParentPolicy, SessionAncestry};
 use crate::sessions::directory::SessionDirectory;
 use crate::sessions::recovery;
@@ -319,7 +319,7 @@ impl LocalReader {
         gone: MissingParentPolicy,
     ) -> Result<recovery::RecoveryScan, JournalError> {
         let mut snapshots = StateCache::new(self.storage.clone(), self.state_dir.clone());
-        recovery::look(self, &mut snapshots, self.mark()?, gone)
+        recovery::look_for_recovery(self, &mut snapshots, self.mark()?, gone)
     }
 
     /// The core of the state, and one lane of it.
@@ -333,15 +333,25 @@ impl LocalReader {
             (state.core.clone(), state.lane(name).cloned().unwrap_or_default())
         };
         if let Some(at) = at {
-            return recovery::state_at(self, at, self.mark()?, MissingParentPolicy::PassOver)
-                .map(|state| take(&state));
+            return recovery::recovered_state_at(
+                self,
+                at,
+                self.mark()?,
+                MissingParentPolicy::PassOver,
+            )
+            .map(|state| take(&state));
         }
         let mut look = self.look(MissingParentPolicy::PassOver)?;
         if look.pages.bring_lane(&mut look.state, name) {
             return Ok(take(&look.state));
         }
-        recovery::state_at(self, look.end.seq, self.mark()?, MissingParentPolicy::PassOver)
-            .map(|state| take(&state))
+        recovery::recovered_state_at(
+            self,
+            look.end.seq,
+            self.mark()?,
+            MissingParentPolicy::PassOver,
+        )
+        .map(|state| take(&state))
     }
 
     /// The state at the last event that can be read.
@@ -350,7 +360,12 @@ impl LocalReader {
         if look.pages.bring_all(&mut look.state) {
             return Ok(look.state);
         }
-        recovery::state_at(self, look.end.seq, self.mark()?, MissingParentPolicy::PassOver)
+        recovery::recovered_state_at(
+            self,
+            look.end.seq,
+            self.mark()?,
+            MissingParentPolicy::PassOver,
+        )
     }
 }
 
@@ -360,12 +375,12 @@ pub(crate) fn note_of(found: &JournalItem<'_>) -> Option<ReadFinding> {
         // A repair has already named what is lost there.
         JournalItem::Event { .. } | JournalItem::Splice { .. } => None,
         JournalItem::Damage(damage) => Some(ReadFinding::Damage {
-            place: format!("{} at byte {}", shown(&damage.path), damage.offset),
+            place: format!("{} at byte {}", layout_path_text(&damage.path), damage.offset),
             reason: damage.reason.to_string(),
             lost: damage.lost,
         }),
         JournalItem::Torn { path, bytes, .. } => {
-            Some(ReadFinding::TornTail { place: shown(path), bytes: *bytes })
+            Some(ReadFinding::TornTail { place: layout_path_text(path), bytes: *bytes })
         }
     }
 }

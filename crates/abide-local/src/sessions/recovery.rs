@@ -57,7 +57,7 @@ impl RecoveryScan {
 }
 
 /// Finds the end of the journal and the state there, starting at the newest state cache that fits.
-pub(crate) fn look(
+pub(crate) fn look_for_recovery(
     reader: &LocalReader,
     snapshots: &mut StateCache,
     mark: Option<AcknowledgedEnd>,
@@ -66,7 +66,7 @@ pub(crate) fn look(
     let journal = reader.journal();
     if let Some(restored) = snapshots.restore(journal) {
         let start = restored.start();
-        if let Some(look) = look_from(reader, restored, start, mark, gone)? {
+        if let Some(look) = look_for_recovery_from(reader, restored, start, mark, gone)? {
             return Ok(look);
         }
     }
@@ -92,15 +92,17 @@ pub(crate) fn look(
         },
     };
     let start = WalkStart { segment: 1, offset: 0, expected: Some(past.own_first()), sum };
-    look_from(reader, beginning, start, mark, gone)?.ok_or_else(|| JournalError::Damaged {
-        path: journal.dir().to_owned(),
-        offset: 0,
-        reason: "the state cannot be folded".to_owned(),
+    look_for_recovery_from(reader, beginning, start, mark, gone)?.ok_or_else(|| {
+        JournalError::Damaged {
+            path: journal.dir().to_owned(),
+            offset: 0,
+            reason: "the state cannot be folded".to_owned(),
+        }
     })
 }
 
 /// `None` if a page of the state cache cannot be read.
-fn look_from(
+fn look_for_recovery_from(
     reader: &LocalReader,
     restored: CachedState,
     start: WalkStart,
@@ -118,7 +120,7 @@ fn look_from(
         ended: true,
         damage: Vec::new(),
         torn: None,
-        segments: segments_from(journal, start, mark)?,
+        segments: recovery_segments_from(journal, start, mark)?,
     };
     let segments = look.segments.clone();
     let mut unreadable = false;
@@ -162,13 +164,13 @@ fn look_from(
     if rewound {
         return fold_with_rewinds(reader, look, mark, gone).map(Some);
     }
-    finish(journal, &mut look, mark)?;
+    finish_recovery_scan(journal, &mut look, mark)?;
     Ok(Some(look))
 }
 
 /// The segments from `start` on. Normally there is one, which is found without listing them all, so
 /// that opening costs the same however many there are.
-fn segments_from(
+fn recovery_segments_from(
     journal: &Journal,
     start: WalkStart,
     mark: Option<AcknowledgedEnd>,
@@ -180,7 +182,7 @@ fn segments_from(
     }
 }
 
-fn finish(
+fn finish_recovery_scan(
     journal: &Journal,
     look: &mut RecoveryScan,
     mark: Option<AcknowledgedEnd>,
@@ -193,7 +195,7 @@ fn finish(
         let segment = journal.open_segment(last)?;
         look.end = JournalEnd { segment: last.number, offset: segment.len()?, ..look.end };
         look.line = look.end.offset;
-        look.ended = last_byte_is_line_break(&segment)?;
+        look.ended = recovered_end_is_line_break(&segment)?;
     }
     if let Some(mark) = mark.filter(|mark| mark.seq > look.end.seq) {
         // Acknowledged events at the end are lost. The next line is chained to the last of them and
@@ -201,13 +203,13 @@ fn finish(
         let name = SegmentName { number: look.end.segment, form: SegmentForm::Plain };
         let segment = journal.open_segment(name)?;
         look.end = JournalEnd { seq: mark.seq, sum: mark.sum, offset: segment.len()?, ..look.end };
-        look.ended = last_byte_is_line_break(&segment)?;
+        look.ended = recovered_end_is_line_break(&segment)?;
         look.line = look.end.offset;
     }
     Ok(())
 }
 
-fn last_byte_is_line_break(segment: &abide_journal::Segment) -> Result<bool, JournalError> {
+fn recovered_end_is_line_break(segment: &abide_journal::Segment) -> Result<bool, JournalError> {
     let Some(at) = segment.len()?.checked_sub(1) else {
         return Ok(true);
     };
@@ -218,7 +220,7 @@ fn last_byte_is_line_break(segment: &abide_journal::Segment) -> Result<bool, Jou
 
 /// The state at `to`: a fold over the lineage from the beginning, which for a fork is that of its
 /// first ancestor.
-pub(crate) fn state_at(
+pub(crate) fn recovered_state_at(
     reader: &LocalReader,
     to: Seq,
     mark: Option<AcknowledgedEnd>,
@@ -231,7 +233,7 @@ pub(crate) fn state_at(
         return Ok(state);
     }
     past.check(gone)?;
-    fold_lineage(to, &|visit| each_event(reader, to, mark, visit))
+    fold_lineage(to, &|visit| each_recovered_event(reader, to, mark, visit))
 }
 
 /// The state after a rewind, given the state before it.
@@ -244,13 +246,15 @@ pub(crate) fn apply_rewind(
     let Some(to) = rewind_target(event) else {
         return Ok(before);
     };
-    let mut state =
-        SessionState::rewound(state_at(reader, to, mark, MissingParentPolicy::Refuse)?, before);
+    let mut state = SessionState::rewound(
+        recovered_state_at(reader, to, mark, MissingParentPolicy::Refuse)?,
+        before,
+    );
     state.apply(event);
     Ok(state)
 }
 
-fn each_event(
+fn each_recovered_event(
     reader: &LocalReader,
     to: Seq,
     mark: Option<AcknowledgedEnd>,
@@ -290,8 +294,8 @@ fn fold_with_rewinds(
         }
         ControlFlow::Continue(())
     })?;
-    look.state = state_at(reader, look.end.seq, mark, gone)?;
-    finish(journal, &mut look, mark)?;
+    look.state = recovered_state_at(reader, look.end.seq, mark, gone)?;
+    finish_recovery_scan(journal, &mut look, mark)?;
     Ok(look)
 }
 
@@ -305,7 +309,7 @@ pub(crate) struct MendedJournal {
 }
 
 /// Does what must be done before the next line is written.
-pub(crate) fn mend(
+pub(crate) fn mend_recovered_journal(
     storage: &dyn Storage,
     journal: &Journal,
     session: SessionId,
@@ -341,7 +345,7 @@ pub(crate) fn mend(
         }
     }
     if active.form == SegmentForm::Sealed {
-        return begin_segment(storage, journal, session, look, active.number + 1);
+        return begin_recovered_segment(storage, journal, session, look, active.number + 1);
     }
     let path = dir.join(active.file_name());
     let io = |action, source| JournalError::Io { action, path: path.clone(), source };
@@ -382,7 +386,7 @@ pub(crate) fn mend(
     })
 }
 
-fn begin_segment(
+fn begin_recovered_segment(
     storage: &dyn Storage,
     journal: &Journal,
     session: SessionId,

@@ -17,7 +17,7 @@ pub(crate) struct SessionHold {
 
 /// Recovers the end of a session and makes all of it durable, as a writer does before it
 /// appends. The lock is held until the returned value is dropped.
-pub(crate) fn settle(
+pub(crate) fn settle_session(
     store: &LocalStore,
     id: SessionId,
     layout: &SessionLayout,
@@ -36,7 +36,8 @@ pub(crate) fn settle(
     }
     let journal = Journal::new(storage.clone(), layout.journal());
     let mark = Watermark::read(&**storage, &layout.watermark()).map_err(store_error)?;
-    let mended = recovery::mend(&**storage, &journal, id, &mut look, mark).map_err(store_error)?;
+    let mended = recovery::mend_recovered_journal(&**storage, &journal, id, &mut look, mark)
+        .map_err(store_error)?;
     let new_names = if mended.new_name { names } else { Vec::new() };
     let to = store.append_to(id, layout);
     let mut appender =

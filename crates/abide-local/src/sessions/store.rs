@@ -16,12 +16,12 @@ use abide_model::{
 };
 
 use crate::config::{Config, TranscriptPolicy};
-use crate::derived::changed::ChangedMark;
+use crate::derived::changed_sessions::ChangedMark;
 use crate::derived::index::IndexProgressCallback;
 use crate::derived::state_cache::{CachedJournalEnd, StateCache, StatePages};
 use crate::derived::transcript::{TranscriptSession, TranscriptTarget, TranscriptWorker};
 use crate::error::{storage_error, store_error};
-use crate::layout::{SessionLayout, StoreLayout, session_name, short_of, shown};
+use crate::layout::{SessionLayout, StoreLayout, layout_path_text, session_name, short_of};
 use crate::maintain::disk_use::{DiskUse, disk_use};
 use crate::relay::{HeldWriters, LocalChildSocket, write_through_holder};
 use crate::sessions::ancestry::MissingParentPolicy;
@@ -32,7 +32,7 @@ use crate::sessions::objects::LocalObjects;
 use crate::sessions::reader::LocalReader;
 use crate::sessions::recovery;
 use crate::sessions::sealer::{SealOutcome, SealScope, Sealer, Sealing};
-use crate::sessions::settle::settle;
+use crate::sessions::settle::settle_session;
 use crate::sessions::store_id;
 use crate::sessions::writer::{LocalWriter, WriterStart};
 use crate::shield;
@@ -125,7 +125,7 @@ impl LocalStore {
     pub fn open(root: &Path, options: LocalOptions) -> Result<Self, StoreError> {
         let layout = StoreLayout { root: root.to_owned() };
         layout.refuse_links()?;
-        shield::mend(&*options.storage, &layout);
+        shield::mend_shield(&*options.storage, &layout);
         let config = Config::read(&*options.storage, &layout.config())?;
         Ok(Self::with(layout, options, config, None))
     }
@@ -181,7 +181,9 @@ impl LocalStore {
         let layout = StoreLayout { root: root.to_owned() };
         layout.refuse_links()?;
         let storage = &*options.storage;
-        if shield::mend(storage, &layout) || storage.open(&layout.config(), Access::Read).is_ok() {
+        if shield::mend_shield(storage, &layout)
+            || storage.open(&layout.config(), Access::Read).is_ok()
+        {
             return Self::open(root, options);
         }
         for dir in [root.to_owned(), layout.sessions(), layout.objects()] {
@@ -203,7 +205,7 @@ impl LocalStore {
         if let Some(parent) = root.parent() {
             storage.sync_dir(parent).map_err(storage_error("sync", parent))?;
         }
-        shield::raise(storage, &layout);
+        shield::raise_shield(storage, &layout);
         Self::open(root, options)
     }
 
@@ -224,12 +226,12 @@ impl LocalStore {
 
     /// The store's id; `None` if it has none yet.
     pub fn store_id(&self) -> Option<String> {
-        store_id::read(&**self.storage(), &self.layout)
+        store_id::read_store_id(&**self.storage(), &self.layout)
     }
 
     /// The store's id, created if it has none. Durable.
     pub fn make_store_id(&self) -> Result<String, StoreError> {
-        store_id::make(self)
+        store_id::make_store_id(self)
     }
 
     /// The disk usage of the store.
@@ -423,7 +425,7 @@ impl LocalStore {
         beginning: StartingState,
     ) -> Result<(), StoreError> {
         let storage = self.storage();
-        shield::raise(&**storage, &self.layout);
+        shield::raise_shield(&**storage, &self.layout);
         let layout = self.free_layout(id)?;
         for dir in [layout.dir.clone(), layout.journal(), layout.state()] {
             storage.make_dir(&dir).map_err(storage_error("create", &dir))?;
@@ -434,7 +436,7 @@ impl LocalStore {
         let journal = Journal::new(storage.clone(), layout.journal());
         if self.identify(&layout).map_err(store_error)? != Identity::Empty {
             return Err(StoreError::Damaged {
-                place: shown(&layout.dir),
+                place: layout_path_text(&layout.dir),
                 reason: "it already has events".to_owned(),
             });
         }
@@ -497,7 +499,7 @@ impl LocalStore {
             }
         }
         Err(StoreError::Damaged {
-            place: shown(&self.layout.sessions()),
+            place: layout_path_text(&self.layout.sessions()),
             reason: format!("no free directory name for session {id}"),
         })
     }
@@ -583,12 +585,14 @@ impl LocalStore {
         let mark = Watermark::read(&**storage, &layout.watermark()).map_err(store_error)?;
         let mut snapshots = StateCache::new(storage.clone(), layout.state());
         let reader = self.reader_at(session, layout);
-        let mut look = recovery::look(&reader, &mut snapshots, mark, MissingParentPolicy::Refuse)
-            .map_err(store_error)?;
-        let notes = notes_of(&look);
-        let recovered = recovery_of(&look);
+        let mut look =
+            recovery::look_for_recovery(&reader, &mut snapshots, mark, MissingParentPolicy::Refuse)
+                .map_err(store_error)?;
+        let notes = notes_of_recovery(&look);
+        let recovered = recovery_to_record(&look);
         let mended =
-            recovery::mend(&**storage, &journal, session, &mut look, mark).map_err(store_error)?;
+            recovery::mend_recovered_journal(&**storage, &journal, session, &mut look, mark)
+                .map_err(store_error)?;
         let new_names = if mended.new_name {
             vec![layout.journal(), layout.dir.clone(), self.layout.sessions()]
         } else {
@@ -769,7 +773,7 @@ impl LocalStore {
             // The next writer recovers the end, and names what it finds.
             return sealing.seal(SealScope::Full).map_err(store_error);
         }
-        let _hold = settle(self, session, &layout, lock)?;
+        let _hold = settle_session(self, session, &layout, lock)?;
         sealing.seal(SealScope::Whole).map_err(store_error)
     }
 
@@ -779,13 +783,13 @@ impl LocalStore {
     }
 }
 
-fn notes_of(look: &recovery::RecoveryScan) -> Vec<ReadFinding> {
+fn notes_of_recovery(look: &recovery::RecoveryScan) -> Vec<ReadFinding> {
     let torn = look.torn.map(|(segment, _, bytes)| ReadFinding::TornTail {
         place: format!("segment {segment}"),
         bytes,
     });
     let damage = look.damage.iter().map(|damage| ReadFinding::Damage {
-        place: format!("{} at byte {}", shown(&damage.path), damage.offset),
+        place: format!("{} at byte {}", layout_path_text(&damage.path), damage.offset),
         reason: damage.reason.to_string(),
         lost: damage.lost,
     });
@@ -793,7 +797,7 @@ fn notes_of(look: &recovery::RecoveryScan) -> Vec<ReadFinding> {
 }
 
 /// What to record about a recovery; `None` if nothing needed recovering.
-fn recovery_of(look: &recovery::RecoveryScan) -> Option<Recovery> {
+fn recovery_to_record(look: &recovery::RecoveryScan) -> Option<Recovery> {
     // Damage that an earlier writer has already named is not named again.
     let lost: Vec<_> = look.lost().into_iter().filter(|(_, last)| *last == look.end.seq).collect();
     let cut_bytes = look.torn.map_or(0, |(_, _, bytes)| bytes);

@@ -19,7 +19,7 @@ const TRIES: u32 = 200;
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// The store's id, created if it has none. Durable.
-pub(crate) fn make(store: &LocalStore) -> Result<String, StoreError> {
+pub(crate) fn make_store_id(store: &LocalStore) -> Result<String, StoreError> {
     let path = store.layout().id();
     let failed = || storage_error("create", &path);
     for _ in 0..TRIES {
@@ -28,7 +28,7 @@ pub(crate) fn make(store: &LocalStore) -> Result<String, StoreError> {
         }
         // The process that has the file locked creates the id.
         match store.storage().lock(&path, LockMode::Exclusive).map_err(failed())? {
-            Some(_lock) if store.store_id().is_none() => write_id(store).map_err(failed())?,
+            Some(_lock) if store.store_id().is_none() => write_store_id(store).map_err(failed())?,
             Some(_) => {}
             None => std::thread::sleep(PAUSE),
         }
@@ -36,7 +36,7 @@ pub(crate) fn make(store: &LocalStore) -> Result<String, StoreError> {
     Err(failed()(io::Error::new(ErrorKind::TimedOut, "another process holds the lock")))
 }
 
-fn write_id(store: &LocalStore) -> io::Result<()> {
+fn write_store_id(store: &LocalStore) -> io::Result<()> {
     let mut random = [0; DIGITS / 2];
     (store.options().env.random)(&mut random);
     let mut text: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -46,12 +46,12 @@ fn write_id(store: &LocalStore) -> io::Result<()> {
     file.truncate(text.len() as u64)?;
     file.sync()?;
     store.storage().sync_dir(&store.layout().root)?;
-    shield::keep_id(&**store.storage(), store.layout());
+    shield::keep_id_in_shield(&**store.storage(), store.layout());
     Ok(())
 }
 
 /// The store's id. An incomplete id counts as none.
-pub(crate) fn read(storage: &dyn Storage, layout: &StoreLayout) -> Option<String> {
+pub(crate) fn read_store_id(storage: &dyn Storage, layout: &StoreLayout) -> Option<String> {
     let file = storage.open(&layout.id(), Access::Read).ok()?;
     let mut bytes = [0; DIGITS + 2];
     let read = read_full(&*file, &mut bytes, 0).ok()?;

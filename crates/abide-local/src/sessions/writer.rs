@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use abide_journal::{
-    Appender, Commit, CommitQueue, Environment, Intake, IntakeOutcome, JournalEnd, JournalError,
-    ObjectRef, OpeningTiming, PackWriter, Packs, PreparedEvent, Salts, StagedLines, StateSource,
-    Storage,
+    Appender, Commit, CommitQueue, Environment, Intake, IntakeOutcome, IntakeSalts, JournalEnd,
+    JournalError, ObjectRef, OpeningTiming, PackWriter, Packs, PreparedEvent, StagedLines,
+    StateSource, Storage,
 };
 use abide_model::{
     AnomalyPolicy, AppendError, Digest, Durability, Epoch, Erasure, Event, EventFactory,
@@ -17,7 +17,7 @@ use abide_model::{
     made_behind,
 };
 
-use crate::derived::changed::ChangedMark;
+use crate::derived::changed_sessions::ChangedMark;
 use crate::derived::state_cache::{CachedJournalEnd, StagedStateCache, StateCache, StatePages};
 use crate::derived::transcript::TranscriptWorker;
 use crate::error::store_error;
@@ -32,7 +32,7 @@ use crate::sessions::sealer::Sealer;
 const FEW_PAGES: usize = 32;
 
 /// The files that the intake reads from.
-struct IntakeFiles {
+struct WriterFiles {
     pages: StatePages,
     reader: LocalReader,
     /// A section of the transcript ends in the staged events.
@@ -41,7 +41,7 @@ struct IntakeFiles {
     snapshot_bytes: usize,
 }
 
-impl StateSource for IntakeFiles {
+impl StateSource for WriterFiles {
     fn fetch(&mut self, state: &mut SessionState, event: &Event) -> bool {
         if state.is_whole() {
             return true;
@@ -62,9 +62,9 @@ impl StateSource for IntakeFiles {
 }
 
 /// The staged events, and the state that they lead to.
-type LocalIntake = Intake<IntakeFiles>;
+type LocalIntake = Intake<WriterFiles>;
 
-fn take_snapshot(staging: &mut LocalIntake) -> Option<StagedStateCache> {
+fn stage_state_cache(staging: &mut LocalIntake) -> Option<StagedStateCache> {
     staging.since_snapshot = 0;
     let taken = staging.stored.pages.take(&mut staging.state)?;
     (taken.page_bytes() <= staging.stored.snapshot_bytes).then_some(taken)
@@ -72,9 +72,13 @@ fn take_snapshot(staging: &mut LocalIntake) -> Option<StagedStateCache> {
 
 /// Folds the state again, because a page of the state cache cannot be read. Everything staged must
 /// have been written.
-fn heal(staging: &mut LocalIntake) -> Result<(), JournalError> {
-    staging.state =
-        recovery::state_at(&staging.stored.reader, staging.seq, None, MissingParentPolicy::Refuse)?;
+fn heal_writer_state(staging: &mut LocalIntake) -> Result<(), JournalError> {
+    staging.state = recovery::recovered_state_at(
+        &staging.stored.reader,
+        staging.seq,
+        None,
+        MissingParentPolicy::Refuse,
+    )?;
     staging.stored.pages.discard();
     Ok(())
 }
@@ -110,7 +114,7 @@ impl Commit for JournalCommitter {
         // are durable.
         let due = staging.since_snapshot >= staging.stored.snapshot_every;
         let take = due && durability == Durability::Synced;
-        let snapshot = take.then(|| take_snapshot(staging)).flatten();
+        let snapshot = take.then(|| stage_state_cache(staging)).flatten();
         let ends_part = std::mem::take(&mut staging.stored.ends_part);
         JournalBatch { lines: staging.take_lines(), snapshot, ends_part }
     }
@@ -201,14 +205,14 @@ pub struct LocalWriter {
     notes: Vec<ReadFinding>,
     limits: EventLimits,
     closed: AtomicBool,
-    salts: Salts,
+    salts: IntakeSalts,
 }
 
 impl LocalWriter {
     pub(crate) fn new(opened: WriterStart) -> Result<Self, StoreError> {
         let epoch = opened.state.core.epoch.next();
         let end: JournalEnd = opened.appender.end();
-        let salts = Salts::new(&opened.env);
+        let salts = IntakeSalts::new(&opened.env);
         let holder = opened.env.holder.to_string();
         let mut opening =
             vec![salts.prepare_fact(Kind::WRITER_OPENED, &WriterOpened { epoch, by: holder })?];
@@ -218,7 +222,7 @@ impl LocalWriter {
         }
         let pack_writer = Arc::new(Mutex::new(None));
         let journal_dir = opened.reader.journal().dir().to_owned();
-        let past = IntakeFiles {
+        let past = WriterFiles {
             pages: opened.pages,
             reader: opened.reader,
             ends_part: false,
@@ -346,9 +350,12 @@ impl LocalWriter {
                 IntakeOutcome::Done(acknowledged, last) => {
                     return Ok(Ticket::new(acknowledged, last, durability, self.queue.clone()));
                 }
-                IntakeOutcome::Unreadable => queue.when_quiet(heal)?.map_err(|error| {
-                    AppendError::Stopped { safe: queue.synced(), source: Arc::new(error) }
-                })?,
+                IntakeOutcome::Unreadable => {
+                    queue.when_quiet(heal_writer_state)?.map_err(|error| AppendError::Stopped {
+                        safe: queue.synced(),
+                        source: Arc::new(error),
+                    })?
+                }
                 IntakeOutcome::Unwritten => queue.flush()?,
             }
         }
@@ -372,8 +379,12 @@ impl LocalWriter {
                 .stage(closing, Durability::Buffered, AnomalyPolicy::Keep, OpeningTiming::WithFirst)
                 .and_then(|ticket| ticket.wait().map(|_| ()));
         }
-        let snapshot = queue
-            .look(|staging| if staging.since_snapshot > 0 { take_snapshot(staging) } else { None });
+        let snapshot =
+            queue.look(
+                |staging| {
+                    if staging.since_snapshot > 0 { stage_state_cache(staging) } else { None }
+                },
+            );
         if let Some(mut committer) = queue.close()
             && closed.is_ok()
         {
@@ -428,7 +439,7 @@ impl SessionWriter for LocalWriter {
             Some(state) => Ok(state),
             None => {
                 let healed = queue.when_quiet(|staging| {
-                    heal(staging)?;
+                    heal_writer_state(staging)?;
                     Ok(staging.state.clone())
                 })?;
                 healed.map_err(store_error)

@@ -210,10 +210,10 @@ fn the_commits_of_a_writer_are_its_signs_of_life() {
     let me = Environment::default().holder;
     let store = store_of(dir.path(), Arc::new(Disk), environment(&clock, me.process, me.started));
     let session = made(&store);
-    assert_eq!(store.liveness_probe().check(session).unwrap().liveness, Liveness::Idle);
+    assert_eq!(store.liveness_checker().check(session).unwrap().liveness, Liveness::Idle);
     let writer = store.writer(session, Duration::ZERO).unwrap();
     let beat = || {
-        let seen = store.liveness_probe().check(session).unwrap();
+        let seen = store.liveness_checker().check(session).unwrap();
         assert_eq!((seen.liveness, seen.reason), (Liveness::Alive, LivenessReason::Held));
         seen.evidence.holder.unwrap().beat.unwrap().as_millis() - START
     };
@@ -224,7 +224,7 @@ fn the_commits_of_a_writer_are_its_signs_of_life() {
     say(&writer);
     assert_eq!(beat(), 70_000);
     drop(writer);
-    let seen = store.liveness_probe().check(session).unwrap();
+    let seen = store.liveness_checker().check(session).unwrap();
     assert_eq!((seen.liveness, seen.reason), (Liveness::Idle, LivenessReason::Closed));
 }
 
@@ -242,7 +242,7 @@ fn a_sign_of_life_that_cannot_be_given_stops_nothing() {
         clock.store(START + step * 60_000, Ordering::Relaxed);
         say(&writer);
     }
-    let seen = store.liveness_probe().check(session).unwrap();
+    let seen = store.liveness_checker().check(session).unwrap();
     assert_eq!(seen.liveness, Liveness::Alive);
     assert_eq!(seen.evidence.holder.unwrap().beat, Some(Timestamp::from_millis(START)));
 }
@@ -272,7 +272,7 @@ fn a_writer_that_comes_and_goes_while_it_is_looked_for_has_not_crashed() {
         Moment::Asked | Moment::Reading => {}
     }));
     let store = store_of(dir.path(), Arc::new(watched), Environment::default());
-    let seen = store.liveness_probe().check(session).unwrap();
+    let seen = store.liveness_checker().check(session).unwrap();
     assert_eq!((seen.liveness, seen.reason), (Liveness::Idle, LivenessReason::Closed));
     assert!(seen.seq.0 >= 3, "it did write: {}", seen.seq);
     assert!(writer.lock().unwrap().is_none());
@@ -293,7 +293,7 @@ fn a_writer_that_comes_while_it_is_looked_for_is_not_called_crashed() {
     let text = std::fs::read(&lock).unwrap();
     std::fs::remove_file(&lock).unwrap();
     std::fs::write(&lock, text).unwrap();
-    let seen = gone.liveness_probe().check(session).unwrap();
+    let seen = gone.liveness_checker().check(session).unwrap();
     assert_eq!((seen.liveness, seen.reason), (Liveness::Crashed, LivenessReason::ProcessGone));
 
     let me = Environment::default().holder;
@@ -307,7 +307,7 @@ fn a_writer_that_comes_while_it_is_looked_for_is_not_called_crashed() {
         }
     }));
     let store = store_of(dir.path(), Arc::new(watched), Environment::default());
-    let seen = store.liveness_probe().check(session).unwrap();
+    let seen = store.liveness_checker().check(session).unwrap();
     assert_eq!((seen.liveness, seen.reason), (Liveness::Alive, LivenessReason::Held));
     assert!(writer.lock().unwrap().is_some());
 }

@@ -170,7 +170,7 @@ impl Conversation {
         let mut found = Vec::new();
         for (name, lane) in &self.lanes {
             let start = found.len();
-            LaneScan::new(lane).all(&mut |sort, seq, call, tool| {
+            LaneOrderScan::new(lane).all(&mut |sort, seq, call, tool| {
                 let call = call.map(|call| CallId(call.to_owned()));
                 let (lane, name) = (name.clone(), tool.to_owned());
                 found.push(OrderAnomaly { sort, lane, seq, call, name });
@@ -226,7 +226,7 @@ const NEAR: usize = 256;
 
 /// Scans the messages of one lane. Skips bare calls: they have no order that an agent gave them,
 /// and open ones are found by their execution.
-struct LaneScan<'a> {
+struct LaneOrderScan<'a> {
     lane: &'a Lane,
     cover: CoveredRanges,
     /// For each message, the last message of the run of assistant messages it starts or is in.
@@ -245,7 +245,7 @@ struct LaneRemainder {
 
 type OrderAnomalySink<'f> = &'f mut dyn FnMut(OrderAnomalyKind, Seq, Option<&str>, &str);
 
-impl<'a> LaneScan<'a> {
+impl<'a> LaneOrderScan<'a> {
     fn new(lane: &'a Lane) -> Self {
         let cover = lane.cover();
         let count = lane.messages.len();

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Overview, OverviewUpdate, TEXT_BYTES, folded_words, searchable};
+use super::{Overview, OverviewUpdate, TEXT_BYTES, folded_words, searchable_text};
 use crate::{Event, Fact, FileOp, Kind, LaneId, Seq, SessionId, Timestamp, TurnNumber, TurnRole};
 
 /// The changes of a range of events, and the overview at its end.
@@ -140,7 +140,7 @@ impl HistoryDelta {
     /// is applied to an index.
     pub fn take_in(&mut self, event: &Event) -> OverviewUpdate {
         let turn = self.overview.open.turn_of(event);
-        if let Some(text) = searchable(event) {
+        if let Some(text) = searchable_text(event) {
             let folded = folded_words(&text, TEXT_BYTES);
             self.bytes += folded.len();
             if !folded.is_empty() {

@@ -15,5 +15,5 @@ pub use open_turns::OpenTurns;
 pub use overview::{Overview, OverviewUpdate, rewind_of};
 pub use query::{FileActivity, History, HistoryEntry, HistoryQuery, SearchMatch, TurnEntry};
 pub use search::{Excerpt, Search, SearchError, SearchTerm};
-pub use text::{TEXT_BYTES, searchable};
+pub use text::{TEXT_BYTES, searchable_text};
 pub use words::{Word, folded_words, words};

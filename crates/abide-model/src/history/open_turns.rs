@@ -20,7 +20,7 @@ impl OpenTurns {
     /// The turn of the next event: the one it names, or else the open turn of its lane.
     #[must_use]
     pub fn turn_of(&self, event: &Event) -> Option<TurnNumber> {
-        event.turn.or_else(|| self.open_turns.get(lane(event)).copied())
+        event.turn.or_else(|| self.open_turns.get(turn_lane(event)).copied())
     }
 
     /// The number of a turn that starts now.
@@ -31,7 +31,7 @@ impl OpenTurns {
 
     /// Applies the next live event. A turn starts in its lane, and ends only there.
     pub fn apply(&mut self, event: &Event, fact: &Fact) {
-        let lane = lane(event);
+        let lane = turn_lane(event);
         match fact {
             Fact::TurnStarted(start) => {
                 let number = self.number_of(start.turn);
@@ -55,7 +55,7 @@ impl OpenTurns {
     }
 }
 
-pub(crate) fn lane(event: &Event) -> &str {
+pub(crate) fn turn_lane(event: &Event) -> &str {
     event.lane.as_ref().map(LaneId::as_str).unwrap_or_default()
 }
 

@@ -126,7 +126,7 @@ impl Overview {
         if event.kind == Kind::MESSAGE_ADDED {
             self.messages += 1;
             if self.request.is_none() {
-                self.request = request_of(event);
+                self.request = overview_request(event);
             }
             return OverviewUpdate::Done;
         }
@@ -147,8 +147,8 @@ impl Overview {
             Ok(Fact::SessionUpdated(fact)) => self.fields.update(fact),
             Ok(Fact::SessionStatus(fact)) => {
                 self.status = fact.status;
-                self.reason = fact.reason.map(clip);
-                self.summary = fact.summary.map(clip).or(self.summary.take());
+                self.reason = fact.reason.map(clip_overview_text);
+                self.summary = fact.summary.map(clip_overview_text).or(self.summary.take());
             }
             Ok(Fact::ToolCall(_)) => self.tool_calls += 1,
             Ok(Fact::TurnStarted(_)) => self.turns += 1,
@@ -208,12 +208,12 @@ pub fn rewind_of(event: &Event) -> Option<(Seq, Seq)> {
     }
 }
 
-fn clip(text: String) -> String {
+fn clip_overview_text(text: String) -> String {
     if text.len() <= CLIP { text } else { text.chars().take(CLIP).collect() }
 }
 
 /// The text of a user message.
-fn request_of(event: &Event) -> Option<String> {
+fn overview_request(event: &Event) -> Option<String> {
     let data = event.data.as_ref()?;
     if data.field("role") != Some("\"user\"") {
         return None;
@@ -231,7 +231,7 @@ fn request_of(event: &Event) -> Option<String> {
             .join("\n"),
         MessageContent::Other(_) => return None,
     };
-    (!text.trim().is_empty()).then(|| clip(text))
+    (!text.trim().is_empty()).then(|| clip_overview_text(text))
 }
 
 #[cfg(test)]

@@ -101,7 +101,7 @@ impl Search {
             }
         }
         let start = self.densest(&found, width);
-        cut(text, start, width, &found)
+        cut_search_excerpt(text, start, width, &found)
     }
 
     /// The start of the first window of `width` bytes that contains the most terms. `found` is in
@@ -155,7 +155,12 @@ impl SearchTerm {
 }
 
 /// Cuts an excerpt out of a text, on one line.
-fn cut(text: &str, near: usize, width: usize, found: &[(usize, Range<usize>)]) -> Excerpt {
+fn cut_search_excerpt(
+    text: &str,
+    near: usize,
+    width: usize,
+    found: &[(usize, Range<usize>)],
+) -> Excerpt {
     // A third of the width goes to the text before the match.
     let before: usize = text
         .get(..near)

@@ -30,7 +30,7 @@ const BLOB: usize = 512;
 /// The strings of an event that a person may search for, one per line; `None` if there are none.
 /// Includes kinds outside the vocabulary.
 #[must_use]
-pub fn searchable(event: &Event) -> Option<String> {
+pub fn searchable_text(event: &Event) -> Option<String> {
     let machinery = [
         Kind::WRITER_OPENED,
         Kind::WRITER_CLOSED,
@@ -89,7 +89,9 @@ mod tests {
     use super::*;
 
     fn text(json: &str) -> Option<String> {
-        searchable(&NewEvent::parse(json).unwrap().into_event(Seq(1), Timestamp::from_millis(0)))
+        searchable_text(
+            &NewEvent::parse(json).unwrap().into_event(Seq(1), Timestamp::from_millis(0)),
+        )
     }
 
     #[test]

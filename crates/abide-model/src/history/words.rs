@@ -33,7 +33,7 @@ pub fn words(text: &str) -> impl Iterator<Item = Word> + '_ {
         }) {
             end = at + c.len_utf8();
         }
-        let folded = fold(text.get(start..end).unwrap_or_default());
+        let folded = fold_word(text.get(start..end).unwrap_or_default());
         Some(Word { place: start..end, folded })
     })
 }
@@ -97,7 +97,7 @@ impl FoldedText {
     }
 }
 
-fn fold(word: &str) -> String {
+fn fold_word(word: &str) -> String {
     if word.is_ascii() {
         return word.get(..WORD_CHARS).unwrap_or(word).to_ascii_lowercase();
     }

@@ -2,7 +2,7 @@
 
 use super::MessageForm;
 use crate::json::{RawFields, decode_string};
-use crate::string_end;
+use crate::payload_string_end;
 
 /// Notes about a message. They are independent: one of the wrong type is ignored.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -39,7 +39,7 @@ pub(super) fn without_marks(text: &str) -> String {
     while let Some(&byte) = bytes.get(at) {
         match byte {
             b'"' => {
-                let end = string_end(bytes, at);
+                let end = payload_string_end(bytes, at);
                 if depth == 1 && name.is_none() {
                     name = Some((at, end));
                 }

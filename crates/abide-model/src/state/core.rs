@@ -15,7 +15,7 @@ use crate::{
 
 /// Adds to a count. Saturates, because a state cache with a valid checksum is trusted whatever it
 /// says.
-pub(super) const fn more(counted: &mut u64, more: u64) {
+pub(super) const fn add_to_core_count(counted: &mut u64, more: u64) {
     *counted = counted.saturating_add(more);
 }
 
@@ -149,7 +149,7 @@ pub struct SessionHealth {
 impl SessionHealth {
     /// Counts a recovery.
     pub(super) fn recovered(&mut self, fact: &Recovery) {
-        more(&mut self.recoveries, 1);
+        add_to_core_count(&mut self.recoveries, 1);
         self.requires_validation |= fact.requires_validation;
         self.requires_validation &= !fact.accepted;
     }

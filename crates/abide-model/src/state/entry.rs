@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::apply::clip;
+use super::apply::clip_state_text;
 use crate::fact::{Checkpoint, DependencyTypes, FileOp, TaskStatus, TurnRole, Usage};
 use crate::{Event, LaneId, ObjectHash, Seq, TaskId, Timestamp, TurnNumber};
 
@@ -49,7 +49,7 @@ pub struct TurnState {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decided: Option<Seq>,
     /// Its usage.
-    #[serde(skip_serializing_if = "is_nothing")]
+    #[serde(skip_serializing_if = "is_empty_entry_usage")]
     pub usage: Usage,
 }
 
@@ -58,7 +58,7 @@ const fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-fn is_nothing(usage: &Usage) -> bool {
+fn is_empty_entry_usage(usage: &Usage) -> bool {
     *usage == Usage::default()
 }
 
@@ -197,9 +197,9 @@ impl CheckpointState {
         Self {
             seq: event.seq,
             at: event.at,
-            id: fact.id.map(clip),
-            label: fact.label.map(clip),
-            trigger: clip(fact.trigger),
+            id: fact.id.map(clip_state_text),
+            label: fact.label.map(clip_state_text),
+            trigger: clip_state_text(fact.trigger),
             pinned: fact.pinned,
             snapshot: fact.snapshot,
         }

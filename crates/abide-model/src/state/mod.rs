@@ -191,7 +191,7 @@ impl SessionState {
     /// The live event with this key, if still remembered. The key of a rewound event is free.
     #[must_use]
     pub fn key(&self, key: &str) -> Option<Seq> {
-        let hashed = hashed_key(key);
+        let hashed = state_hashed_key(key);
         self.keys.iter().find_map(|table| table.get(&hashed)).copied()
     }
 
@@ -241,7 +241,7 @@ impl SessionState {
             wanted.push((3, lane.to_owned()));
         }
         if let Some(key) = &event.key {
-            let hashed = hashed_key(key);
+            let hashed = state_hashed_key(key);
             wanted.extend([(8, hashed.clone()), (9, hashed)]);
         }
         let mut tasks: Vec<TaskId> = Vec::new();
@@ -252,11 +252,13 @@ impl SessionState {
                 Ok(Fact::ApiCall(fact)) => wanted.extend(fact.call.map(|call| (1, call.0))),
                 Ok(Fact::ApiResult(fact)) => {
                     wanted.extend(fact.call.map(|call| (1, call.0)));
-                    wanted.extend(usage_keys(fact.model.as_deref(), lane).map(|key| (7, key)));
+                    wanted
+                        .extend(state_usage_keys(fact.model.as_deref(), lane).map(|key| (7, key)));
                     wanted.extend(self.turn_of(event).map(|turn| (2, turn)));
                 }
                 Ok(Fact::Usage(fact)) => {
-                    wanted.extend(usage_keys(fact.model.as_deref(), lane).map(|key| (7, key)));
+                    wanted
+                        .extend(state_usage_keys(fact.model.as_deref(), lane).map(|key| (7, key)));
                     wanted.extend(self.turn_of(event).map(|turn| (2, turn)));
                 }
                 Ok(Fact::TurnStarted(fact)) => {
@@ -270,7 +272,7 @@ impl SessionState {
                 Ok(Fact::TurnFinished(fact)) => {
                     wanted
                         .extend(self.turn_named(fact.turn, lane).map(|turn| (2, turn.to_string())));
-                    wanted.extend(usage_keys(None, lane).map(|key| (7, key)));
+                    wanted.extend(state_usage_keys(None, lane).map(|key| (7, key)));
                     wanted.extend(self.turn_of(event).map(|turn| (2, turn)));
                 }
                 Ok(Fact::FileTouched(fact)) => {
@@ -438,13 +440,13 @@ const NAMES: [&str; 10] = [
 ];
 
 /// Keys are stored by hash, because they may be long.
-fn hashed_key(key: &str) -> String {
+fn state_hashed_key(key: &str) -> String {
     let hash = blake3::hash(key.as_bytes());
     hash.to_hex().as_str().chars().take(24).collect()
 }
 
 /// The keys under which usage of a model in a lane is added up.
-fn usage_keys(model: Option<&str>, lane: &str) -> impl Iterator<Item = String> {
+fn state_usage_keys(model: Option<&str>, lane: &str) -> impl Iterator<Item = String> {
     let model = model.map(|model| format!("model:{model}"));
     model.into_iter().chain(std::iter::once(format!("lane:{lane}")))
 }

@@ -114,13 +114,13 @@ impl<V: Clone + PartialEq + Serialize + DeserializeOwned> StateTable<V> {
         }
         *at = None;
         if let Some(old) = old {
-            self.digest.remove(entry_digest(name, key, old));
+            self.digest.remove(table_entry_digest(name, key, old));
             // A root that was read may count fewer entries than its pages hold.
             self.len = self.len.saturating_sub(1);
         }
         let old = match value {
             Some(value) => {
-                self.digest.add(entry_digest(name, key, &value));
+                self.digest.add(table_entry_digest(name, key, &value));
                 self.len = self.len.saturating_add(1);
                 Arc::make_mut(entries).insert(key.to_owned(), value)
             }
@@ -172,7 +172,7 @@ impl<V: Clone + PartialEq + Serialize + DeserializeOwned> StateTable<V> {
     /// The pages to load before `key` is looked up or set.
     pub(super) fn missing(&self, key: &str) -> Vec<usize> {
         let mut missing = Vec::new();
-        for index in [self.page_of(key), splits_into(self.pages.len()).0] {
+        for index in [self.page_of(key), table_splits_into(self.pages.len()).0] {
             if matches!(self.pages.get(index), Some(TablePage::Away(_)))
                 && !missing.contains(&index)
             {
@@ -187,7 +187,7 @@ impl<V: Clone + PartialEq + Serialize + DeserializeOwned> StateTable<V> {
         let mut digest = Digest::default();
         let mut count = 0;
         for (key, value) in self.iter() {
-            digest.add(entry_digest(self.name, key, value));
+            digest.add(table_entry_digest(self.name, key, value));
             count += 1;
         }
         self.is_whole() && digest == self.digest && count == self.len
@@ -268,29 +268,29 @@ impl<V: Clone + PartialEq + Serialize + DeserializeOwned> StateTable<V> {
     }
 
     fn page_of(&self, key: &str) -> usize {
-        place(hash(key), self.pages.len())
+        table_page_of_hash(table_key_hash(key), self.pages.len())
     }
 
     fn split(&mut self) {
-        let (from, to) = splits_into(self.pages.len());
+        let (from, to) = table_splits_into(self.pages.len());
         let count = self.pages.len() + 1;
         let Some(TablePage::Here { entries, at }) = self.pages.get_mut(from) else {
             return;
         };
         let (stay, go) = std::mem::take(Arc::make_mut(entries))
             .into_iter()
-            .partition(|(key, _)| place(hash(key), count) != to);
+            .partition(|(key, _)| table_page_of_hash(table_key_hash(key), count) != to);
         *entries = Arc::new(stay);
         *at = None;
         self.pages.push(TablePage::Here { entries: Arc::new(go), at: None });
     }
 }
 
-fn entry_digest<V: Serialize>(name: &str, key: &str, value: &V) -> Digest {
+fn table_entry_digest<V: Serialize>(name: &str, key: &str, value: &V) -> Digest {
     Digest::of(name, key, &serde_json::to_vec(value).unwrap_or_default())
 }
 
-fn hash(key: &str) -> u64 {
+fn table_key_hash(key: &str) -> u64 {
     let mut bytes = [0; 8];
     for (to, from) in bytes.iter_mut().zip(blake3::hash(key.as_bytes()).as_bytes()) {
         *to = *from;
@@ -299,14 +299,14 @@ fn hash(key: &str) -> u64 {
 }
 
 /// The index of the page for a hash among `count` pages.
-fn place(hash: u64, count: usize) -> usize {
+fn table_page_of_hash(hash: u64, count: usize) -> usize {
     let whole = count.next_power_of_two();
     let index = usize::try_from(hash & (whole as u64 - 1)).unwrap_or(0);
     if index < count { index } else { index - whole / 2 }
 }
 
 /// Which page splits next if there are `count`, and the index of the new page.
-fn splits_into(count: usize) -> (usize, usize) {
+fn table_splits_into(count: usize) -> (usize, usize) {
     (count - (count + 1).next_power_of_two() / 2, count)
 }
 

@@ -1,7 +1,7 @@
 //! The fold of task facts. Keeps readiness and progress current with each change.
 
-use super::apply::clip;
-use super::core::more;
+use super::apply::clip_state_text;
+use super::core::add_to_core_count;
 use super::{SessionState, TaskState};
 use crate::fact::{
     AgentObservation, DependencyTypes, TaskChange, TaskCreated, TaskStatus, TaskStatusChange,
@@ -19,8 +19,8 @@ impl SessionState {
             return Some(Anomaly::DuplicateTask);
         }
         let order = self.core.tasks.total;
-        more(&mut self.core.tasks.total, 1);
-        more(self.core.tasks.by_status.entry(TaskStatus::Planned).or_default(), 1);
+        add_to_core_count(&mut self.core.tasks.total, 1);
+        add_to_core_count(self.core.tasks.by_status.entry(TaskStatus::Planned).or_default(), 1);
         let parent = fact.parent.clone().filter(|parent| *parent != fact.task);
         self.change_task(id, |task| {
             task.known = true;
@@ -35,9 +35,9 @@ impl SessionState {
             task.check = fact.check.as_deref().is_some_and(is_check).then_some(event.seq);
         });
         if let Some(parent) = &parent {
-            self.change_task(parent.as_str(), |task| more(&mut task.children.0, 1));
+            self.change_task(parent.as_str(), |task| add_to_core_count(&mut task.children.0, 1));
         }
-        let depends = self.set_dependencies(&fact.task, &fact.depends, &fact.dependency_types);
+        let depends = self.set_task_dependencies(&fact.task, &fact.depends, &fact.dependency_types);
         let odd_parent = fact.parent.as_ref().is_some_and(|parent| *parent == fact.task);
         (odd_parent || depends.is_some()).then_some(Anomaly::SelfDependency)
     }
@@ -64,7 +64,9 @@ impl SessionState {
             }
         });
         let types = &fact.dependency_types;
-        fact.depends.as_ref().and_then(|depends| self.set_dependencies(&fact.task, depends, types))
+        fact.depends
+            .as_ref()
+            .and_then(|depends| self.set_task_dependencies(&fact.task, depends, types))
     }
 
     pub(super) fn task_status(
@@ -82,8 +84,8 @@ impl SessionState {
             task.status = now;
             task.foreign.clone_from(&fact.foreign);
             task.changed = event.seq;
-            more(&mut task.attempts, u64::from(begun));
-            more(&mut task.failures, u64::from(now.fails_after(was)));
+            add_to_core_count(&mut task.attempts, u64::from(begun));
+            add_to_core_count(&mut task.failures, u64::from(now.fails_after(was)));
             if fact.result.is_some() {
                 task.result = Some(event.seq);
             }
@@ -96,7 +98,7 @@ impl SessionState {
             *count = count.saturating_sub(1);
         }
         counts.retain(|_, count| *count > 0);
-        more(counts.entry(now).or_default(), 1);
+        add_to_core_count(counts.entry(now).or_default(), 1);
         if was.is_done() != now.is_done() {
             let step = |count: u64| {
                 if now.is_done() { count + 1 } else { count.saturating_sub(1) }
@@ -115,7 +117,7 @@ impl SessionState {
                     (false, true) => self
                         .change_task(dependent, |task| task.waits = task.waits.saturating_sub(1)),
                     (true, false) => {
-                        self.change_task(dependent, |task| more(&mut task.waits, 1));
+                        self.change_task(dependent, |task| add_to_core_count(&mut task.waits, 1));
                     }
                     _ => {}
                 }
@@ -125,10 +127,10 @@ impl SessionState {
     }
 
     /// Records the agent's own session for a task.
-    pub(super) fn agent_observed(&mut self, event: &Event, fact: AgentObservation) {
+    pub(super) fn observe_task_agent(&mut self, event: &Event, fact: AgentObservation) {
         let Some(task) = &event.task else { return };
         if self.tasks.get(task.as_str()).is_some_and(|task| task.known)
-            && let Some(session) = fact.session.map(clip)
+            && let Some(session) = fact.session.map(clip_state_text)
         {
             self.change_task(task.as_str(), |task| task.agent_session = Some(session));
         }
@@ -145,7 +147,7 @@ impl SessionState {
         names
     }
 
-    fn set_dependencies(
+    fn set_task_dependencies(
         &mut self,
         id: &TaskId,
         depends: &[TaskId],

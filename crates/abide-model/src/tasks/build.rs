@@ -35,9 +35,9 @@ impl TaskTree {
             tree.places.insert(node.id.clone(), at);
             tree.slots.push(TaskSlot { node, ..TaskSlot::default() });
         }
-        tree.hang();
-        tree.link();
-        tree.count();
+        tree.build_parents();
+        tree.build_links();
+        tree.build_counts();
         tree
     }
 
@@ -55,7 +55,7 @@ impl TaskTree {
 
     /// Attaches every task to its parent. In a cycle of parents, the task created first becomes a
     /// root.
-    fn hang(&mut self) {
+    fn build_parents(&mut self) {
         for at in 0..self.slots.len() {
             let parent = self
                 .slots
@@ -116,7 +116,7 @@ impl TaskTree {
     }
 
     /// Links every task with what it depends on.
-    fn link(&mut self) {
+    fn build_links(&mut self) {
         for at in 0..self.slots.len() {
             let depends = self.slots.get(at).map(|slot| slot.node.hard_depends());
             let needs: Vec<TaskIndex> =
@@ -135,7 +135,7 @@ impl TaskTree {
     }
 
     /// Computes the counts over parts, from the leaves up.
-    fn count(&mut self) {
+    fn build_counts(&mut self) {
         let mut parts = vec![Vec::new(); self.slots.len()];
         let mut order: Vec<TaskIndex> = Vec::with_capacity(self.slots.len());
         for (at, slot) in self.slots.iter().enumerate().filter(|(_, slot)| slot.node.known) {

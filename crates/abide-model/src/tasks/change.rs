@@ -25,8 +25,8 @@ impl TaskTree {
     /// again. The resulting changes are applied too.
     pub fn set_status(&mut self, id: &str, status: TaskStatus) -> Vec<(TaskId, TaskStatus)> {
         let Some(at) = self.find(id) else { return Vec::new() };
-        let next = self.take_status(at, status);
-        self.follow(next)
+        let next = self.change_status(at, status);
+        self.follow_change(next)
     }
 
     /// Adds a task, and returns the resulting changes of the tasks above.
@@ -68,7 +68,7 @@ impl TaskTree {
         let node = TaskNode {
             id: task.clone(),
             known: true,
-            title: clipped(&created.title),
+            title: clipped_task_title(&created.title),
             parent: created.parent.clone(),
             priority: created.priority,
             order,
@@ -82,14 +82,14 @@ impl TaskTree {
             slot.node = node;
             orphans = std::mem::take(&mut slot.orphans);
         }
-        self.link_to(at, wanted);
+        self.change_links(at, wanted);
         self.attach(at, parent);
         for orphan in orphans {
             self.detach(orphan);
             self.attach(orphan, Some(at));
         }
-        let next = parent.and_then(|parent| self.reopened(parent));
-        Ok(self.follow(next))
+        let next = parent.and_then(|parent| self.change_when_reopened(parent));
+        Ok(self.follow_change(next))
     }
 
     /// Applies the changes that follow from parts and were never recorded, as after a torn write.
@@ -101,8 +101,9 @@ impl TaskTree {
                 slot.node.status == TaskStatus::Complete
                     && slot.parts.as_ref().is_some_and(|parts| parts.open() > 0)
             });
-            let next = if open { self.reopened(at) } else { self.finished(at) };
-            follows.extend(self.follow(next));
+            let next =
+                if open { self.change_when_reopened(at) } else { self.change_when_finished(at) };
+            follows.extend(self.follow_change(next));
         }
         follows
     }
@@ -115,24 +116,24 @@ impl TaskTree {
         depends: &[TaskId],
         types: &DependencyTypes,
     ) -> Result<(), TaskError> {
-        let at = self.known_place(id)?;
+        let at = self.place_to_change(id)?;
         let wanted = self.needs(&id.into(), depends, types)?;
         let before = self.slot(at).map(|slot| slot.needs.as_slice()).unwrap_or_default();
         let new: Vec<TaskIndex> =
             wanted.hard.iter().copied().filter(|need| !before.contains(need)).collect();
         if !new.is_empty()
-            && let Some(path) = self.circle(at, &new)
+            && let Some(path) = self.find_cycle(at, &new)
         {
             return Err(TaskError::Cycle { path });
         }
-        self.link_to(at, wanted);
-        self.offer(at);
+        self.change_links(at, wanted);
+        self.change_offers(at);
         Ok(())
     }
 
     /// Sets its priority.
     pub fn set_priority(&mut self, id: &str, priority: i64) -> Result<(), TaskError> {
-        let at = self.known_place(id)?;
+        let at = self.place_to_change(id)?;
         let Some(slot) = self.slot_mut(at) else { return Ok(()) };
         let before = slot.rank(at);
         slot.node.priority = priority;
@@ -150,7 +151,7 @@ impl TaskTree {
 
     /// Sets its title.
     pub fn set_title(&mut self, id: &str, title: &str) -> Result<(), TaskError> {
-        self.change(id, |node| node.title = clipped(title))
+        self.change(id, |node| node.title = clipped_task_title(title))
     }
 
     /// Sets another system's word for its status. It is valid until the next status.
@@ -193,14 +194,14 @@ impl TaskTree {
     }
 
     fn change(&mut self, id: &str, change: impl FnOnce(&mut TaskNode)) -> Result<(), TaskError> {
-        let at = self.known_place(id)?;
+        let at = self.place_to_change(id)?;
         if let Some(slot) = self.slot_mut(at) {
             change(&mut slot.node);
         }
         Ok(())
     }
 
-    fn known_place(&self, id: &str) -> Result<TaskIndex, TaskError> {
+    fn place_to_change(&self, id: &str) -> Result<TaskIndex, TaskError> {
         self.find(id).ok_or_else(|| TaskError::Unknown { task: id.into() })
     }
 
@@ -267,11 +268,11 @@ impl TaskTree {
         }
         let wish = parent.map(|parent| ProposedParent { part: at, parent });
         let under = parent.filter(|_| named);
-        self.circle_with(at, needs, under, wish)
+        self.find_cycle_with(at, needs, under, wish)
             .map_or(Ok(()), |path| Err(TaskError::Cycle { path }))
     }
 
-    fn link_to(&mut self, at: TaskIndex, wanted: WantedDependencies) {
+    fn change_links(&mut self, at: TaskIndex, wanted: WantedDependencies) {
         let WantedDependencies { depends, types, hard: needs } = wanted;
         let before =
             self.slot_mut(at).map(|slot| std::mem::take(&mut slot.needs)).unwrap_or_default();
@@ -309,10 +310,10 @@ impl TaskTree {
             parts.all.insert(rank);
             parts.count(None, Some(status));
         }
-        self.lift(parent, &tally, &StatusTally::default());
-        self.offer(at);
+        self.change_tallies(parent, &tally, &StatusTally::default());
+        self.change_offers(at);
         if let Some(parent) = parent {
-            self.offer(parent);
+            self.change_offers(parent);
         }
     }
 
@@ -332,12 +333,12 @@ impl TaskTree {
         let Some(slot) = self.slot_mut(at).filter(|slot| slot.parts.is_none()) else { return };
         let (tally, parent) = (slot.tally(), slot.parent);
         slot.parts = Some(Box::default());
-        self.lift(parent, &StatusTally::default(), &tally);
-        self.offer(at);
+        self.change_tallies(parent, &StatusTally::default(), &tally);
+        self.change_offers(at);
     }
 
     /// Adjusts the leaf counts of `from` and of every task above it.
-    fn lift(&mut self, from: Option<TaskIndex>, come: &StatusTally, go: &StatusTally) {
+    fn change_tallies(&mut self, from: Option<TaskIndex>, come: &StatusTally, go: &StatusTally) {
         let mut at = from;
         while let Some(here) = at {
             let Some(slot) = self.slot_mut(here) else { break };
@@ -350,7 +351,7 @@ impl TaskTree {
     }
 
     /// Updates the ready tasks of this task and of every task above it, as far as they change.
-    fn offer(&mut self, at: TaskIndex) {
+    fn change_offers(&mut self, at: TaskIndex) {
         let mut here = Some(at);
         while let Some(at) = here {
             let Some(slot) = self.slot_mut(at) else { return };
@@ -368,20 +369,23 @@ impl TaskTree {
     }
 
     /// Applies a resulting change, and those that result from it.
-    fn follow(&mut self, next: Option<(TaskIndex, TaskStatus)>) -> Vec<(TaskId, TaskStatus)> {
+    fn follow_change(
+        &mut self,
+        next: Option<(TaskIndex, TaskStatus)>,
+    ) -> Vec<(TaskId, TaskStatus)> {
         let mut next = next;
         let mut follows = Vec::new();
         while let Some((at, status)) = next {
             if let Some(slot) = self.slot(at) {
                 follows.push((slot.node.id.clone(), status));
             }
-            next = self.take_status(at, status);
+            next = self.change_status(at, status);
         }
         follows
     }
 
     /// Applies one status and returns the resulting change of the task above.
-    fn take_status(&mut self, at: TaskIndex, now: TaskStatus) -> Option<(TaskIndex, TaskStatus)> {
+    fn change_status(&mut self, at: TaskIndex, now: TaskStatus) -> Option<(TaskIndex, TaskStatus)> {
         let slot = self.slot_mut(at)?;
         let was = slot.node.status;
         slot.node.attempts += u64::from(now.begins_after(was));
@@ -390,7 +394,7 @@ impl TaskTree {
         slot.node.foreign = None;
         let (parent, is_leaf) = (slot.parent, slot.parts.is_none());
         if is_leaf && was != now {
-            self.lift(parent, &StatusTally::one(now), &StatusTally::one(was));
+            self.change_tallies(parent, &StatusTally::one(now), &StatusTally::one(was));
         }
         if was != now && (was.is_done() || now.is_done()) {
             let (id, waiting) = self
@@ -407,22 +411,22 @@ impl TaskTree {
                 if let Some(slot) = self.slot_mut(by) {
                     slot.waits = if meets { slot.waits.saturating_sub(1) } else { slot.waits + 1 };
                 }
-                self.offer(by);
+                self.change_offers(by);
             }
         }
-        self.offer(at);
+        self.change_offers(at);
         let parts = self.parts_mut(parent)?;
         parts.count(Some(was), Some(now));
         let parent = parent?;
         match (was.is_done(), now.is_done()) {
-            (_, true) => self.finished(parent),
-            (true, false) => self.reopened(parent),
+            (_, true) => self.change_when_finished(parent),
+            (true, false) => self.change_when_reopened(parent),
             (false, false) => None,
         }
     }
 
     /// The resulting change now that a part of it is done.
-    fn finished(&self, at: TaskIndex) -> Option<(TaskIndex, TaskStatus)> {
+    fn change_when_finished(&self, at: TaskIndex) -> Option<(TaskIndex, TaskStatus)> {
         let slot = self.slot(at)?;
         let parts = slot.parts.as_ref()?;
         let over = parts.open() == 0 && !slot.node.status.is_done();
@@ -431,12 +435,12 @@ impl TaskTree {
     }
 
     /// The resulting change now that a part of it is not done.
-    fn reopened(&self, at: TaskIndex) -> Option<(TaskIndex, TaskStatus)> {
+    fn change_when_reopened(&self, at: TaskIndex) -> Option<(TaskIndex, TaskStatus)> {
         let slot = self.slot(at)?;
         slot.node.status.is_done().then_some((at, TaskStatus::Planned))
     }
 }
 
-fn clipped(title: &str) -> String {
+fn clipped_task_title(title: &str) -> String {
     title.chars().take(TASK_TITLE).collect()
 }

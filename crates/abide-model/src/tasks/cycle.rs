@@ -16,12 +16,12 @@ use super::tree::TaskTree;
 use crate::TaskId;
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum TaskMoment {
+enum CycleMoment {
     Begin(TaskIndex),
     End(TaskIndex),
 }
 
-impl TaskMoment {
+impl CycleMoment {
     const fn at(self) -> TaskIndex {
         match self {
             Self::Begin(at) | Self::End(at) => at,
@@ -38,13 +38,13 @@ pub(super) struct ProposedParent {
 
 /// One side of the search: what it visited, from where, and what is left to visit.
 #[derive(Default)]
-struct SearchFrontier {
-    from: HashMap<TaskMoment, Option<TaskMoment>>,
-    open: VecDeque<TaskMoment>,
+struct CycleFrontier {
+    from: HashMap<CycleMoment, Option<CycleMoment>>,
+    open: VecDeque<CycleMoment>,
 }
 
-impl SearchFrontier {
-    fn see(&mut self, moment: TaskMoment, from: Option<TaskMoment>) {
+impl CycleFrontier {
+    fn see(&mut self, moment: CycleMoment, from: Option<CycleMoment>) {
         if let Entry::Vacant(vacant) = self.from.entry(moment) {
             vacant.insert(from);
             self.open.push_back(moment);
@@ -52,64 +52,64 @@ impl SearchFrontier {
     }
 
     /// The path from here back to the start of this side.
-    fn way(&self, from: TaskMoment) -> impl Iterator<Item = TaskMoment> {
+    fn way(&self, from: CycleMoment) -> impl Iterator<Item = CycleMoment> {
         std::iter::successors(Some(from), |moment| self.from.get(moment).copied().flatten())
     }
 }
 
 impl TaskTree {
     /// The path from `task` through one of `needs` back to itself, if there is one.
-    pub(super) fn circle(&self, task: TaskIndex, needs: &[TaskIndex]) -> Option<Vec<TaskId>> {
-        self.circle_with(task, needs, None, None)
+    pub(super) fn find_cycle(&self, task: TaskIndex, needs: &[TaskIndex]) -> Option<Vec<TaskId>> {
+        self.find_cycle_with(task, needs, None, None)
     }
 
     /// Like `circle`, or through the start of the task it would be part of; treats `wish`
     /// as already done.
-    pub(super) fn circle_with(
+    pub(super) fn find_cycle_with(
         &self,
         task: TaskIndex,
         needs: &[TaskIndex],
         under: Option<TaskIndex>,
         wish: Option<ProposedParent>,
     ) -> Option<Vec<TaskId>> {
-        let (mut ahead, mut back) = (SearchFrontier::default(), SearchFrontier::default());
-        let ends = needs.iter().map(|need| TaskMoment::End(*need));
-        for moment in ends.chain(under.map(TaskMoment::Begin)) {
+        let (mut ahead, mut back) = (CycleFrontier::default(), CycleFrontier::default());
+        let ends = needs.iter().map(|need| CycleMoment::End(*need));
+        for moment in ends.chain(under.map(CycleMoment::Begin)) {
             ahead.see(moment, None);
         }
-        back.see(TaskMoment::Begin(task), None);
+        back.see(CycleMoment::Begin(task), None);
         loop {
             let moment = ahead.open.pop_front()?;
             for next in self.waits_on(moment, wish) {
                 ahead.see(next, Some(moment));
                 if back.from.contains_key(&next) {
-                    return Some(self.told(task, &ahead, &back, next));
+                    return Some(self.cycle_path(task, &ahead, &back, next));
                 }
             }
             let moment = back.open.pop_front()?;
             if ahead.from.contains_key(&moment) {
-                return Some(self.told(task, &ahead, &back, moment));
+                return Some(self.cycle_path(task, &ahead, &back, moment));
             }
             for next in self.waited_on_by(moment, wish) {
                 back.see(next, Some(moment));
                 if ahead.from.contains_key(&next) {
-                    return Some(self.told(task, &ahead, &back, next));
+                    return Some(self.cycle_path(task, &ahead, &back, next));
                 }
             }
         }
     }
 
-    fn told(
+    fn cycle_path(
         &self,
         task: TaskIndex,
-        ahead: &SearchFrontier,
-        back: &SearchFrontier,
-        meet: TaskMoment,
+        ahead: &CycleFrontier,
+        back: &CycleFrontier,
+        meet: CycleMoment,
     ) -> Vec<TaskId> {
-        let mut way: Vec<TaskIndex> = ahead.way(meet).map(TaskMoment::at).collect();
+        let mut way: Vec<TaskIndex> = ahead.way(meet).map(CycleMoment::at).collect();
         way.push(task);
         way.reverse();
-        way.extend(back.way(meet).map(TaskMoment::at));
+        way.extend(back.way(meet).map(CycleMoment::at));
         way.dedup();
         if way.len() == 1 {
             way.push(task);
@@ -136,37 +136,37 @@ impl TaskTree {
     }
 
     /// What must come before.
-    fn waits_on(&self, moment: TaskMoment, wish: Option<ProposedParent>) -> Vec<TaskMoment> {
+    fn waits_on(&self, moment: CycleMoment, wish: Option<ProposedParent>) -> Vec<CycleMoment> {
         match moment {
-            TaskMoment::Begin(at) => {
+            CycleMoment::Begin(at) => {
                 let needs = self.slot(at).map(|slot| slot.needs.as_slice()).unwrap_or_default();
-                let parent = self.parent_of(at, wish).map(TaskMoment::Begin);
-                needs.iter().map(|need| TaskMoment::End(*need)).chain(parent).collect()
+                let parent = self.parent_of(at, wish).map(CycleMoment::Begin);
+                needs.iter().map(|need| CycleMoment::End(*need)).chain(parent).collect()
             }
-            TaskMoment::End(at) => {
+            CycleMoment::End(at) => {
                 let parts = self.parts_of(at, wish);
                 if parts.is_empty() {
-                    return vec![TaskMoment::Begin(at)];
+                    return vec![CycleMoment::Begin(at)];
                 }
-                parts.into_iter().map(TaskMoment::End).collect()
+                parts.into_iter().map(CycleMoment::End).collect()
             }
         }
     }
 
     /// What can only come after.
-    fn waited_on_by(&self, moment: TaskMoment, wish: Option<ProposedParent>) -> Vec<TaskMoment> {
+    fn waited_on_by(&self, moment: CycleMoment, wish: Option<ProposedParent>) -> Vec<CycleMoment> {
         match moment {
-            TaskMoment::Begin(at) => {
+            CycleMoment::Begin(at) => {
                 let parts = self.parts_of(at, wish);
                 if parts.is_empty() {
-                    return vec![TaskMoment::End(at)];
+                    return vec![CycleMoment::End(at)];
                 }
-                parts.into_iter().map(TaskMoment::Begin).collect()
+                parts.into_iter().map(CycleMoment::Begin).collect()
             }
-            TaskMoment::End(at) => {
+            CycleMoment::End(at) => {
                 let waiting = self.slot(at).map(|slot| slot.needed_by.as_slice());
-                let waiting = waiting.unwrap_or_default().iter().map(|by| TaskMoment::Begin(*by));
-                waiting.chain(self.parent_of(at, wish).map(TaskMoment::End)).collect()
+                let waiting = waiting.unwrap_or_default().iter().map(|by| CycleMoment::Begin(*by));
+                waiting.chain(self.parent_of(at, wish).map(CycleMoment::End)).collect()
             }
         }
     }

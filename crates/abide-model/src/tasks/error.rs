@@ -63,7 +63,7 @@ pub enum TaskError {
     },
     /// Tasks would wait for each other. A part waits for what its parent waits for, and a parent is
     /// done when its parts are.
-    #[error("tasks would wait for each other: {}", told(path))]
+    #[error("tasks would wait for each other: {}", task_path_in_error(path))]
     Cycle {
         /// The cycle, from a task back to itself.
         path: Vec<TaskId>,
@@ -73,7 +73,7 @@ pub enum TaskError {
 /// Maximum number of tasks named in a cycle.
 const NAMED: usize = 12;
 
-fn told(path: &[TaskId]) -> String {
+fn task_path_in_error(path: &[TaskId]) -> String {
     let mut names: Vec<&str> = path.iter().map(TaskId::as_str).collect();
     if names.len() > NAMED {
         names.splice(NAMED / 2..names.len() - NAMED / 2, ["…"]);

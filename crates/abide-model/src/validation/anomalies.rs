@@ -32,7 +32,7 @@ impl ValidationRule for AnomalyRule {
     fn finish(&mut self, _: &SessionState, findings: &mut Vec<Finding>) {
         for (anomaly, (count, first)) in &self.found {
             let message =
-                format!("{}: {count} ({anomaly}), the first at @{first}", words(*anomaly));
+                format!("{}: {count} ({anomaly}), the first at @{first}", anomaly_words(*anomaly));
             findings.push(Finding::new(
                 "anomaly",
                 FindingType::BusinessLogic,
@@ -45,7 +45,7 @@ impl ValidationRule for AnomalyRule {
     }
 }
 
-const fn words(anomaly: Anomaly) -> &'static str {
+const fn anomaly_words(anomaly: Anomaly) -> &'static str {
     match anomaly {
         Anomaly::Malformed => "events with data that their kind does not allow",
         Anomaly::SessionCreatedTwice => "further `session.created`",

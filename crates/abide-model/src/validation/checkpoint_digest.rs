@@ -4,7 +4,7 @@
 //! seen here, because others wrote in between, nothing is compared. If events are missing or a
 //! payload was erased, the state may differ, and other findings say so.
 
-use super::few::BoundedFindings;
+use super::bounded_findings::BoundedFindings;
 use super::{LiveEvent, ValidationRule};
 use crate::{
     Digest, FOLD_VERSION, Fact, Finding, FindingPlace, FindingType, Repair, Seq, SessionId,

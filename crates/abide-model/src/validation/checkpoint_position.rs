@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::few::BoundedFindings;
+use super::bounded_findings::BoundedFindings;
 use super::{LiveEvent, ValidationRule};
 use crate::{Fact, Finding, FindingPlace, FindingType, Kind, Repair, Seq, SessionState, Severity};
 

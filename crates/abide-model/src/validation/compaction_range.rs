@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::few::{BoundedFindings, joined};
+use super::bounded_findings::{BoundedFindings, joined};
 use super::{LiveEvent, ValidationRule};
 use crate::{
     Compaction, Conversation, Fact, Finding, FindingPlace, FindingType, Kind, Repair, Seq,
@@ -37,7 +37,7 @@ impl ValidationRule for CompactionRangeRule {
             self.compactions.insert(seq);
         }
         match seen.fact {
-            Ok(Fact::Compaction(range)) => match impossible(range, seq) {
+            Ok(Fact::Compaction(range)) => match impossible_compaction_range(range, seq) {
                 Some(why) => self.few.add(
                     Severity::Error,
                     FindingPlace::event(seq),
@@ -87,7 +87,7 @@ impl ValidationRule for CompactionRangeRule {
     }
 }
 
-fn impossible(range: &Compaction, seq: Seq) -> Option<&'static str> {
+fn impossible_compaction_range(range: &Compaction, seq: Seq) -> Option<&'static str> {
     if range.first > range.last {
         Some("ends before it starts")
     } else if range.first == Seq::ZERO {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::few::{BoundedFindings, short};
+use super::bounded_findings::{BoundedFindings, short};
 use super::task_list::CreatedTasks;
 use super::{LiveEvent, ValidationRule};
 use crate::{
@@ -41,19 +41,23 @@ impl ValidationRule for DependencyCycleRule {
     fn finish(&mut self, state: &SessionState, findings: &mut Vec<Finding>) {
         let mut few = BoundedFindings::new("dependency-cycle", FindingType::BusinessLogic);
         for (id, seq) in &self.own {
-            add(&mut few, &[id.as_str()], *seq);
+            add_dependency_cycle(&mut few, &[id.as_str()], *seq);
         }
         let graph = DependencyGraph::new(state);
         for cycle in graph.cycles() {
             let names: Vec<&str> = cycle.iter().map(|place| graph.list.id(*place)).collect();
             let first = cycle.first().and_then(|place| graph.list.tasks.get(*place));
-            add(&mut few, &names, first.map_or(Seq::ZERO, |(_, task)| task.created));
+            add_dependency_cycle(
+                &mut few,
+                &names,
+                first.map_or(Seq::ZERO, |(_, task)| task.created),
+            );
         }
         few.finish(findings);
     }
 }
 
-fn add(few: &mut BoundedFindings, cycle: &[&str], seq: Seq) {
+fn add_dependency_cycle(few: &mut BoundedFindings, cycle: &[&str], seq: Seq) {
     let first = short(cycle.first().copied().unwrap_or_default());
     let mut names: Vec<String> = cycle.iter().take(NAMED).map(|id| short(id)).collect();
     if cycle.len() > NAMED {

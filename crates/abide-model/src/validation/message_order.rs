@@ -1,6 +1,6 @@
 //! `message-order`: a conversation is not in the order that the models' APIs require.
 
-use super::few::{BoundedFindings, short};
+use super::bounded_findings::{BoundedFindings, short};
 use super::{LiveEvent, ValidationRule};
 use crate::{
     Conversation, Finding, FindingPlace, FindingType, OrderAnomaly, OrderAnomalyKind, Repair,
@@ -21,7 +21,7 @@ impl ValidationRule for MessageOrderRule {
     fn finish(&mut self, _: &SessionState, findings: &mut Vec<Finding>) {
         let mut few = BoundedFindings::new("message-order", FindingType::BusinessLogic);
         for disorder in self.conversation.disorder() {
-            let (severity, message, repair) = words(&disorder);
+            let (severity, message, repair) = message_order_words(&disorder);
             let place = FindingPlace::event(disorder.seq);
             let place = match &disorder.lane {
                 Some(lane) => FindingPlace {
@@ -36,7 +36,7 @@ impl ValidationRule for MessageOrderRule {
     }
 }
 
-fn words(disorder: &OrderAnomaly) -> (Severity, String, Repair) {
+fn message_order_words(disorder: &OrderAnomaly) -> (Severity, String, Repair) {
     let id = disorder.call.as_ref().map(|call| short(call.as_str())).unwrap_or_default();
     let call = match disorder.name.as_str() {
         "" => format!("call {id}"),

@@ -1,6 +1,6 @@
 //! `missing-dependency`: a task depends on a task that was never created.
 
-use super::few::{BoundedFindings, joined, short};
+use super::bounded_findings::{BoundedFindings, joined, short};
 use super::task_list::CreatedTasks;
 use super::{LiveEvent, ValidationRule};
 use crate::{Finding, FindingPlace, FindingType, Kind, Repair, SessionState, Severity, TaskId};

@@ -53,11 +53,11 @@
 //! ```
 
 mod anomalies;
+mod bounded_findings;
 mod checkpoint_digest;
 mod checkpoint_position;
 mod compaction_range;
 mod dependency_cycle;
-mod few;
 mod malformed_event;
 mod message_order;
 mod missing_dependency;

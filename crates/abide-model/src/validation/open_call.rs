@@ -1,6 +1,6 @@
 //! `open-call`: a call has no result at the end. It is running, or its outcome is unknown.
 
-use super::few::{BoundedFindings, short};
+use super::bounded_findings::{BoundedFindings, short};
 use super::{LiveEvent, ValidationRule};
 use crate::{Finding, FindingPlace, FindingType, Repair, SessionState, Severity};
 

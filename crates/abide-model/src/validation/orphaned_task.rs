@@ -1,6 +1,6 @@
 //! `orphaned-task`: a task is part of a task that was never created.
 
-use super::few::{BoundedFindings, short};
+use super::bounded_findings::{BoundedFindings, short};
 use super::task_list::CreatedTasks;
 use super::{LiveEvent, ValidationRule};
 use crate::{Finding, FindingPlace, FindingType, Kind, Repair, SessionState, Severity};

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::few::{BoundedFindings, joined, short};
+use super::bounded_findings::{BoundedFindings, joined, short};
 use super::task_list::CreatedTasks;
 use super::{LiveEvent, ValidationRule};
 use crate::{
@@ -30,17 +30,17 @@ impl ValidationRule for ParentMismatchRule {
     fn finish(&mut self, state: &SessionState, findings: &mut Vec<Finding>) {
         let mut few = BoundedFindings::new("parent-mismatch", FindingType::BusinessLogic);
         for (task, seq) in self.own.drain(..) {
-            own_ancestor(&mut few, &[task.as_str()], seq);
+            is_own_parent_ancestor(&mut few, &[task.as_str()], seq);
         }
         let list = CreatedTasks::new(state);
-        circles(&list, &mut few);
-        counters(state, &mut few);
-        prefixes(&list, &mut few);
+        find_parent_circles(&list, &mut few);
+        check_parent_counters(state, &mut few);
+        check_parent_prefixes(&list, &mut few);
         few.finish(findings);
     }
 }
 
-fn own_ancestor(few: &mut BoundedFindings, circle: &[&str], seq: Seq) {
+fn is_own_parent_ancestor(few: &mut BoundedFindings, circle: &[&str], seq: Seq) {
     let first = short(circle.first().copied().unwrap_or_default());
     few.add(
         Severity::Error,
@@ -51,7 +51,7 @@ fn own_ancestor(few: &mut BoundedFindings, circle: &[&str], seq: Seq) {
 }
 
 /// Each task has at most one parent, so a walk upwards either ends or returns to itself.
-fn circles(list: &CreatedTasks<'_>, few: &mut BoundedFindings) {
+fn find_parent_circles(list: &CreatedTasks<'_>, few: &mut BoundedFindings) {
     let mut walk_of = vec![0_usize; list.tasks.len()];
     for start in 0..list.tasks.len() {
         let walk = start + 1;
@@ -60,29 +60,29 @@ fn circles(list: &CreatedTasks<'_>, few: &mut BoundedFindings) {
             let Some(seen) = walk_of.get_mut(place) else { break };
             if *seen == walk {
                 let mut circle = vec![list.id(place)];
-                let mut next = parent(list, place);
+                let mut next = parent_of_created(list, place);
                 while let Some(other) = next.filter(|other| *other != place) {
                     circle.push(list.id(other));
-                    next = parent(list, other);
+                    next = parent_of_created(list, other);
                 }
                 let seq = list.tasks.get(place).map_or(Seq::ZERO, |(_, task)| task.created);
-                own_ancestor(few, &circle, seq);
+                is_own_parent_ancestor(few, &circle, seq);
             }
             if *seen != 0 {
                 break;
             }
             *seen = walk;
-            at = parent(list, place);
+            at = parent_of_created(list, place);
         }
     }
 }
 
-fn parent(list: &CreatedTasks<'_>, place: usize) -> Option<usize> {
+fn parent_of_created(list: &CreatedTasks<'_>, place: usize) -> Option<usize> {
     list.tasks.get(place).and_then(|(_, task)| list.place(task.parent.as_ref()?))
 }
 
 /// The part counts in a state must match the tasks.
-fn counters(state: &SessionState, few: &mut BoundedFindings) {
+fn check_parent_counters(state: &SessionState, few: &mut BoundedFindings) {
     let mut parts: HashMap<&str, (u64, u64)> = HashMap::new();
     for (_, task) in state.tasks.iter() {
         if let Some(parent) = &task.parent {
@@ -113,7 +113,7 @@ fn counters(state: &SessionState, few: &mut BoundedFindings) {
 }
 
 /// An id such as `P1.M2` implies that the task is part of `P1`.
-fn prefixes(list: &CreatedTasks<'_>, few: &mut BoundedFindings) {
+fn check_parent_prefixes(list: &CreatedTasks<'_>, few: &mut BoundedFindings) {
     for (id, task) in &list.tasks {
         let Some(parent) = &task.parent else { continue };
         let mut prefix = *id;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::few::{BoundedFindings, joined, short};
+use super::bounded_findings::{BoundedFindings, joined, short};
 use super::task_list::CreatedTasks;
 use super::{LiveEvent, ValidationRule};
 use crate::{

@@ -1,6 +1,6 @@
 //! `unknown-call`: a result for a call that was never made or that already has one.
 
-use super::few::{BoundedFindings, short};
+use super::bounded_findings::{BoundedFindings, short};
 use super::{LiveEvent, ValidationRule};
 use crate::{
     Anomaly, Event, Fact, Finding, FindingPlace, FindingType, Kind, Repair, SessionState, Severity,

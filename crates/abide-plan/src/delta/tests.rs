@@ -304,7 +304,7 @@ fn a_document_is_written_without_what_was_taken_out_of_it() {
     let parent = Some(task(&out, "two").id.clone());
     let title = "late".to_owned();
     late.tasks.push(DocumentTask { id: "x".into(), title, parent, ..DocumentTask::default() });
-    super::order(&mut late.tasks);
+    super::order_delta_tasks(&mut late.tasks);
     let written = late.write(TaskListForm::Json).unwrap();
     let found = TaskList::read(TaskListForm::Json, written.as_bytes()).unwrap();
     let found: Vec<_> = found.tasks.iter().map(|task| task.title.as_str()).collect();

@@ -94,7 +94,7 @@ impl JsonDialect {
 
     /// The word for a status.
     pub(crate) fn word(&self) -> fn(TaskStatus) -> &'static str {
-        if self.form == TaskListForm::Prp { status::prp } else { TaskStatus::as_str }
+        if self.form == TaskListForm::Prp { status::prp_status } else { TaskStatus::as_str }
     }
 
     /// The meaning of a field at this depth.

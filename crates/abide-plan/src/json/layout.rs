@@ -1,9 +1,9 @@
 //! Reformats JSON without changing its content: every string and number keeps its spelling.
 
-use abide_model::string_end;
+use abide_model::payload_string_end;
 
 /// The tokens of well-formed JSON without white space.
-fn tokens(json: &str) -> impl Iterator<Item = &str> {
+fn json_tokens(json: &str) -> impl Iterator<Item = &str> {
     let bytes = json.as_bytes();
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -12,7 +12,7 @@ fn tokens(json: &str) -> impl Iterator<Item = &str> {
         }
         let start = at;
         at = match bytes.get(at)? {
-            b'"' => string_end(bytes, at),
+            b'"' => payload_string_end(bytes, at),
             b'{' | b'}' | b'[' | b']' | b',' | b':' => at + 1,
             _ => {
                 let rest = bytes.get(at..)?;
@@ -25,14 +25,14 @@ fn tokens(json: &str) -> impl Iterator<Item = &str> {
 }
 
 /// The JSON without white space between tokens.
-pub(crate) fn compact(json: &str) -> String {
-    tokens(json).collect()
+pub(crate) fn compact_json(json: &str) -> String {
+    json_tokens(json).collect()
 }
 
 /// The nesting depth of lists and objects.
-pub(crate) fn depth(json: &str) -> usize {
+pub(crate) fn json_depth(json: &str) -> usize {
     let (mut now, mut most) = (0usize, 0);
-    for token in tokens(json) {
+    for token in json_tokens(json) {
         match token {
             "{" | "[" => now += 1,
             "}" | "]" => now = now.saturating_sub(1),
@@ -44,7 +44,7 @@ pub(crate) fn depth(json: &str) -> usize {
 }
 
 /// One field or element per line, indented by two spaces per level.
-pub(crate) fn pretty(json: &str) -> String {
+pub(crate) fn pretty_json(json: &str) -> String {
     let mut out = String::with_capacity(json.len() * 2);
     let mut level = 0usize;
     let mut opened = false;
@@ -52,7 +52,7 @@ pub(crate) fn pretty(json: &str) -> String {
         out.push('\n');
         out.extend(std::iter::repeat_n("  ", level));
     };
-    for token in tokens(json) {
+    for token in json_tokens(json) {
         let closes = matches!(token, "}" | "]");
         if closes {
             level = level.saturating_sub(1);

@@ -12,10 +12,10 @@ mod read;
 mod write;
 
 pub(crate) use dialect::{PLAIN, PRP};
-pub(crate) use layout::{compact, depth, pretty};
-pub(crate) use object::{fields, text};
-pub(crate) use read::{beside, read};
-pub(crate) use write::{parts, write};
+pub(crate) use layout::{compact_json, json_depth, pretty_json};
+pub(crate) use object::{json_object_fields, json_text};
+pub(crate) use read::{json_fields_beside, read_json};
+pub(crate) use write::{json_parts_by_parent, write_json};
 
 /// Stands in a kept object for a field that the task itself holds. Such a field is never `true`.
 const MARKER: &str = "true";
@@ -26,5 +26,5 @@ const NOTHING: &str = "null";
 pub(crate) fn has_backlog(bytes: &[u8]) -> bool {
     let text = std::str::from_utf8(bytes).unwrap_or_default();
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    fields(text).is_some_and(|fields| fields.iter().any(|(name, _)| name == PRP.root))
+    json_object_fields(text).is_some_and(|fields| fields.iter().any(|(name, _)| name == PRP.root))
 }

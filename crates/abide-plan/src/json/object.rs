@@ -36,11 +36,11 @@ impl<'de: 'a, 'a> Deserialize<'de> for DocumentObject<'a> {
 }
 
 /// The fields of an object; `None` for anything else.
-pub(crate) fn fields(json: &str) -> Option<DocumentFields<'_>> {
+pub(crate) fn json_object_fields(json: &str) -> Option<DocumentFields<'_>> {
     serde_json::from_str::<DocumentObject<'_>>(json).ok().map(|object| object.0)
 }
 
 /// A text as JSON.
-pub(crate) fn text(text: &str) -> String {
+pub(crate) fn json_text(text: &str) -> String {
     serde_json::to_string(text).unwrap_or_default()
 }

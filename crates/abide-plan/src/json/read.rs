@@ -6,21 +6,21 @@ use abide_model::{DependencyType, TaskStatus, is_check};
 use serde_json::value::RawValue;
 
 use super::dialect::{JsonDialect, TaskField};
-use super::{MARKER, NOTHING, compact, depth, fields, text};
+use super::{MARKER, NOTHING, compact_json, json_depth, json_object_fields, json_text};
 use crate::arrange::{MAX_DEPTH, MAX_TASKS, TaskNaming, arrange};
-use crate::draft::{DraftPlace, TaskDraft, fault};
+use crate::draft::{DraftPlace, TaskDraft, draft_fault};
 use crate::error::DEPENDENCY_TYPES;
-use crate::plan::as_foreign;
+use crate::task_list::as_foreign;
 use crate::{TaskList, TaskListError, TaskListFault, status};
 
 /// Reads a document.
-pub(crate) fn read(dialect: &JsonDialect, json: &str) -> Result<TaskList, TaskListError> {
+pub(crate) fn read_json(dialect: &JsonDialect, json: &str) -> Result<TaskList, TaskListError> {
     // Parse the whole document first, so that a syntax error is reported with its line.
     if let Err(error) = serde_json::from_str::<&RawValue>(json) {
         return Err(TaskListError::Syntax { form: "JSON", reason: error.to_string() });
     }
     let object = TaskListFault::Not { wanted: "an object" };
-    let top = fields(json).ok_or_else(|| TaskListError::at("$", object))?;
+    let top = json_object_fields(json).ok_or_else(|| TaskListError::at("$", object))?;
     let mut reader = TaskJsonReader { dialect, drafts: Vec::new() };
     let mut kept = Vec::new();
     let (mut title, mut found) = (None, false);
@@ -35,34 +35,34 @@ pub(crate) fn read(dialect: &JsonDialect, json: &str) -> Result<TaskList, TaskLi
         } else if Some(name.as_str()) == dialect.title && title.is_none() {
             let said: String = serde_json::from_str(raw.get())
                 .map_err(|_| wrong(TaskListFault::Not { wanted: "text" }))?;
-            kept.push((name, spelled(raw, &text(&said))));
+            kept.push((name, kept_json_field(raw, &json_text(&said))));
             title = Some(said);
         } else {
-            if depth(raw.get()) > MAX_DEPTH {
+            if json_depth(raw.get()) > MAX_DEPTH {
                 return Err(wrong(TaskListFault::TooDeep { limit: MAX_DEPTH }));
             }
-            kept.push((name, compact(raw.get())));
+            kept.push((name, compact_json(raw.get())));
         }
     }
     if !found {
         return Err(TaskListError::at(format!("$.{}", dialect.root), TaskListFault::Missing));
     }
     let foreign =
-        format!("{{\"fields\":{},\"newline\":{}}}", object_of(&kept), json.ends_with('\n'));
+        format!("{{\"fields\":{},\"newline\":{}}}", json_object_of(&kept), json.ends_with('\n'));
     let tasks = arrange(reader.drafts, TaskNaming::Ids, dialect.depends)?;
     let foreign = as_foreign(dialect.form, &foreign);
     Ok(TaskList { form: dialect.form, title, tasks, foreign })
 }
 
 /// A field to keep: the marker if it is spelled as we would write it, else its own spelling.
-fn spelled(raw: &RawValue, ours: &str) -> String {
-    let raw = compact(raw.get());
+fn kept_json_field(raw: &RawValue, ours: &str) -> String {
+    let raw = compact_json(raw.get());
     if raw == ours { MARKER.to_owned() } else { raw }
 }
 
-fn object_of(fields: &[(String, String)]) -> String {
+fn json_object_of(fields: &[(String, String)]) -> String {
     let fields: Vec<String> =
-        fields.iter().map(|(name, value)| format!("{}:{value}", text(name))).collect();
+        fields.iter().map(|(name, value)| format!("{}:{value}", json_text(name))).collect();
     format!("{{{}}}", fields.join(","))
 }
 
@@ -82,7 +82,7 @@ impl TaskJsonReader<'_> {
         let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(raw.get()) else {
             let wrong = TaskListFault::Not { wanted: "a list" };
             return Err(match parent {
-                Some(parent) => fault(&self.drafts, parent, name, wrong),
+                Some(parent) => draft_fault(&self.drafts, parent, name, wrong),
                 None => TaskListError::at(format!("$.{name}"), wrong),
             });
         };
@@ -107,7 +107,7 @@ impl TaskJsonReader<'_> {
         if level >= MAX_DEPTH {
             return Err(self.wrong(at, "", TaskListFault::TooDeep { limit: MAX_DEPTH }));
         }
-        let Some(fields) = fields(raw.get()) else {
+        let Some(fields) = json_object_fields(raw.get()) else {
             return Err(self.wrong(at, "", TaskListFault::Not { wanted: "an object" }));
         };
         let mut draft = TaskDraft { parent, place, ..TaskDraft::default() };
@@ -128,10 +128,10 @@ impl TaskJsonReader<'_> {
                     Ok(MARKER.to_owned())
                 }
                 Some(field) => self.field(&mut draft, field, raw, level),
-                None if depth(raw.get()) > MAX_DEPTH => {
+                None if json_depth(raw.get()) > MAX_DEPTH => {
                     Err(TaskListFault::TooDeep { limit: MAX_DEPTH })
                 }
-                None => Ok(compact(raw.get())),
+                None => Ok(compact_json(raw.get())),
             };
             let value = value.map_err(|wrong| self.wrong(at, &name, wrong))?;
             kept.push((name, value));
@@ -146,7 +146,7 @@ impl TaskJsonReader<'_> {
                 return Err(self.wrong(at, name, TaskListFault::Missing));
             }
         }
-        draft.foreign = as_foreign(self.dialect.form, &object_of(&kept));
+        draft.foreign = as_foreign(self.dialect.form, &json_object_of(&kept));
         if let Some(place) = self.drafts.get_mut(at) {
             *place = draft;
         }
@@ -157,7 +157,7 @@ impl TaskJsonReader<'_> {
     }
 
     fn wrong(&self, at: usize, field: &str, wrong: TaskListFault) -> TaskListError {
-        fault(&self.drafts, at, field, wrong)
+        draft_fault(&self.drafts, at, field, wrong)
     }
 
     /// Reads a field and returns what to keep of it.
@@ -183,11 +183,11 @@ impl TaskJsonReader<'_> {
                     };
                     return Err(TaskListFault::Not { wanted });
                 }
-                compact(raw.get())
+                compact_json(raw.get())
             }
             TaskField::Id => {
                 let id = said()?;
-                let kept = spelled(raw, &text(&id));
+                let kept = kept_json_field(raw, &json_text(&id));
                 draft.id = Some(id);
                 kept
             }
@@ -196,19 +196,19 @@ impl TaskJsonReader<'_> {
                 if draft.title.trim().is_empty() {
                     return Err(TaskListFault::Not { wanted: "non-empty text" });
                 }
-                spelled(raw, &text(&draft.title))
+                kept_json_field(raw, &json_text(&draft.title))
             }
             TaskField::Status => {
                 let word = said()?;
-                let (status, foreign) = status::read(&word, self.dialect.word())
+                let (status, foreign) = status::read_status(&word, self.dialect.word())
                     .ok_or_else(|| TaskListFault::Status { word: word.clone() })?;
                 (draft.status, draft.foreign_status) = (status, foreign);
-                spelled(raw, &text(&word))
+                kept_json_field(raw, &json_text(&word))
             }
             TaskField::Depends => {
                 draft.depends =
                     list().ok_or(TaskListFault::Not { wanted: "a list of task ids" })?;
-                spelled(raw, &texts(&draft.depends))
+                kept_json_field(raw, &json_texts(&draft.depends))
             }
             TaskField::DependencyTypes => {
                 let types = serde_json::from_str::<BTreeMap<String, String>>(raw.get()).ok();
@@ -222,42 +222,42 @@ impl TaskJsonReader<'_> {
                 MARKER.to_owned()
             }
             // A description that is not text is understood only by the other system.
-            TaskField::Details if foreign && !raw.get().starts_with('"') => own(raw)?,
+            TaskField::Details if foreign && !raw.get().starts_with('"') => own_json_value(raw)?,
             TaskField::Details => {
                 let details = said()?;
-                let kept = spelled(raw, &text(&details));
+                let kept = kept_json_field(raw, &json_text(&details));
                 draft.details = Some(details).filter(|details| !details.is_empty());
-                if draft.details.is_none() { compact(raw.get()) } else { kept }
+                if draft.details.is_none() { compact_json(raw.get()) } else { kept }
             }
             TaskField::Priority => match serde_json::from_str(raw.get()) {
                 Ok(priority) => {
                     draft.priority = priority;
-                    spelled(raw, &draft.priority.to_string())
+                    kept_json_field(raw, &draft.priority.to_string())
                 }
-                Err(_) if foreign => own(raw)?,
+                Err(_) if foreign => own_json_value(raw)?,
                 Err(_) => return Err(TaskListFault::Not { wanted: "a whole number" }),
             },
             TaskField::Documents => match list() {
                 Some(documents) => {
                     draft.documents = documents;
-                    spelled(raw, &texts(&draft.documents))
+                    kept_json_field(raw, &json_texts(&draft.documents))
                 }
-                None if foreign => own(raw)?,
+                None if foreign => own_json_value(raw)?,
                 None => return Err(TaskListFault::Not { wanted: "a list of strings" }),
             },
             // A check that is not text is understood only by the other system.
-            TaskField::Check if foreign && !raw.get().starts_with('"') => own(raw)?,
+            TaskField::Check if foreign && !raw.get().starts_with('"') => own_json_value(raw)?,
             TaskField::Check => {
                 let check = said()?;
-                let kept = spelled(raw, &text(&check));
+                let kept = kept_json_field(raw, &json_text(&check));
                 draft.check = Some(check).filter(|check| is_check(check));
-                if draft.check.is_none() { compact(raw.get()) } else { kept }
+                if draft.check.is_none() { compact_json(raw.get()) } else { kept }
             }
             TaskField::Result => {
-                if depth(raw.get()) > MAX_DEPTH {
+                if json_depth(raw.get()) > MAX_DEPTH {
                     return Err(TaskListFault::TooDeep { limit: MAX_DEPTH });
                 }
-                let result = compact(raw.get());
+                let result = compact_json(raw.get());
                 if result == NOTHING {
                     return Ok(result);
                 }
@@ -270,24 +270,24 @@ impl TaskJsonReader<'_> {
 }
 
 /// A value that only the other system understands.
-fn own(raw: &RawValue) -> Result<String, TaskListFault> {
-    let value = compact(raw.get());
+fn own_json_value(raw: &RawValue) -> Result<String, TaskListFault> {
+    let value = compact_json(raw.get());
     if value == MARKER {
         return Err(TaskListFault::Not { wanted: "a value other than true" });
     }
-    if depth(&value) > MAX_DEPTH {
+    if json_depth(&value) > MAX_DEPTH {
         return Err(TaskListFault::TooDeep { limit: MAX_DEPTH });
     }
     Ok(value)
 }
 
 /// Texts as JSON.
-pub(super) fn texts(texts: &[String]) -> String {
-    compact(&serde_json::to_string(texts).unwrap_or_default())
+pub(super) fn json_texts(texts: &[String]) -> String {
+    compact_json(&serde_json::to_string(texts).unwrap_or_default())
 }
 
 /// Does a kept field still agree with the task?
-pub(super) fn says(
+pub(super) fn json_field_agrees(
     raw: &RawValue,
     field: TaskField,
     task: &crate::DocumentTask,
@@ -299,7 +299,7 @@ pub(super) fn says(
         TaskField::Id => said().as_deref() == Some(task.id.as_str()),
         TaskField::Title => said().as_ref() == Some(&task.title),
         TaskField::Status => {
-            said().and_then(|word| status::read(&word, dialect.word())).is_some_and(
+            said().and_then(|word| status::read_status(&word, dialect.word())).is_some_and(
                 |(status, foreign)| status == task.status && foreign == task.foreign_status,
             )
         }
@@ -317,9 +317,13 @@ pub(super) fn says(
 
 /// The fields of a kept object that say something that the task itself does not hold, by name and
 /// normalised. A missing field and `null` are the same.
-pub(crate) fn beside(dialect: &JsonDialect, kept: &str, depth: usize) -> Vec<(String, String)> {
+pub(crate) fn json_fields_beside(
+    dialect: &JsonDialect,
+    kept: &str,
+    depth: usize,
+) -> Vec<(String, String)> {
     let mut beside: Vec<(String, String)> = Vec::new();
-    for (name, raw) in fields(kept).unwrap_or_default() {
+    for (name, raw) in json_object_fields(kept).unwrap_or_default() {
         let raw = raw.get();
         let held = match dialect.field(&name, depth) {
             None => false,
@@ -345,6 +349,6 @@ pub(crate) fn beside(dialect: &JsonDialect, kept: &str, depth: usize) -> Vec<(St
 }
 
 /// Is it just planned, which need not be written?
-pub(super) fn is_plain(task: &crate::DocumentTask) -> bool {
+pub(super) fn is_plain_json_task(task: &crate::DocumentTask) -> bool {
     task.status == TaskStatus::Planned && task.foreign_status.is_none()
 }

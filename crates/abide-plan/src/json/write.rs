@@ -5,17 +5,17 @@ use std::collections::HashMap;
 use abide_model::TaskId;
 
 use super::dialect::{JsonDialect, TaskField};
-use super::read::{is_plain, says, texts};
-use super::{MARKER, compact, fields, pretty, text};
+use super::read::{is_plain_json_task, json_field_agrees, json_texts};
+use super::{MARKER, compact_json, json_object_fields, json_text, pretty_json};
 use crate::arrange::MAX_DEPTH;
-use crate::plan::foreign_of;
+use crate::task_list::foreign_of;
 use crate::{DocumentTask, TaskList, TaskListError, status};
 
 /// The parts of each task, in order. The roots are under `None`.
 pub(crate) type PartsByParent<'a> = HashMap<Option<&'a TaskId>, Vec<&'a DocumentTask>>;
 
 /// The parts of each task.
-pub(crate) fn parts(plan: &TaskList) -> PartsByParent<'_> {
+pub(crate) fn json_parts_by_parent(plan: &TaskList) -> PartsByParent<'_> {
     let mut parts = PartsByParent::new();
     for task in &plan.tasks {
         parts.entry(task.parent.as_ref()).or_default().push(task);
@@ -24,17 +24,19 @@ pub(crate) fn parts(plan: &TaskList) -> PartsByParent<'_> {
 }
 
 /// Writes a document.
-pub(crate) fn write(dialect: &JsonDialect, plan: &TaskList) -> Result<String, TaskListError> {
-    let writer = TaskJsonWriter { dialect, parts: parts(plan) };
+pub(crate) fn write_json(dialect: &JsonDialect, plan: &TaskList) -> Result<String, TaskListError> {
+    let writer = TaskJsonWriter { dialect, parts: json_parts_by_parent(plan) };
     let mut tasks = String::new();
     writer.list(None, 0, &mut tasks)?;
     let kept = foreign_of(plan.foreign.as_deref(), dialect.form);
-    let kept = kept.as_deref().and_then(|kept| fields(kept.get())).unwrap_or_default();
+    let kept = kept.as_deref().and_then(|kept| json_object_fields(kept.get())).unwrap_or_default();
     let part = |name: &str| kept.iter().find(|(field, _)| field == name).map(|(_, raw)| *raw);
     let newline = part("newline").is_none_or(|raw| raw.get() == "true");
     let mut out = Vec::new();
     let (mut titled, mut listed) = (false, false);
-    for (name, raw) in part("fields").and_then(|raw| fields(raw.get())).unwrap_or_default() {
+    for (name, raw) in
+        part("fields").and_then(|raw| json_object_fields(raw.get())).unwrap_or_default()
+    {
         let value = if name == dialect.root && !listed {
             listed = true;
             tasks.clone()
@@ -42,21 +44,21 @@ pub(crate) fn write(dialect: &JsonDialect, plan: &TaskList) -> Result<String, Ta
             titled = true;
             let Some(title) = &plan.title else { continue };
             let same = serde_json::from_str::<String>(raw.get()).is_ok_and(|said| said == *title);
-            if same { compact(raw.get()) } else { text(title) }
+            if same { compact_json(raw.get()) } else { json_text(title) }
         } else {
-            compact(raw.get())
+            compact_json(raw.get())
         };
         out.push((name, value));
     }
     if let (Some(name), Some(title), false) = (dialect.title, &plan.title, titled) {
-        out.insert(0, (name.to_owned(), text(title)));
+        out.insert(0, (name.to_owned(), json_text(title)));
     }
     if !listed {
         out.push((dialect.root.to_owned(), tasks));
     }
     let fields: Vec<String> =
-        out.into_iter().map(|(name, value)| format!("{}:{value}", text(&name))).collect();
-    let mut out = pretty(&format!("{{{}}}", fields.join(",")));
+        out.into_iter().map(|(name, value)| format!("{}:{value}", json_text(&name))).collect();
+    let mut out = pretty_json(&format!("{{{}}}", fields.join(",")));
     if newline {
         out.push('\n');
     }
@@ -109,13 +111,13 @@ impl TaskJsonWriter<'_> {
             if out.len() > start {
                 out.push(',');
             }
-            out.push_str(&text(name));
+            out.push_str(&json_text(name));
             out.push(':');
             out.push_str(value);
         };
         let mut written = Vec::new();
         let kept = foreign_of(task.foreign.as_deref(), self.dialect.form);
-        match kept.as_deref().and_then(|kept| fields(kept.get())) {
+        match kept.as_deref().and_then(|kept| json_object_fields(kept.get())) {
             Some(kept) => {
                 for (name, raw) in kept {
                     let field = self.dialect.field(&name, level);
@@ -123,7 +125,8 @@ impl TaskJsonWriter<'_> {
                     match field {
                         None => put(&name, raw.get()),
                         Some(field)
-                            if raw.get() != MARKER && says(raw, field, task, self.dialect) =>
+                            if raw.get() != MARKER
+                                && json_field_agrees(raw, field, task, self.dialect) =>
                         {
                             put(&name, raw.get());
                         }
@@ -159,7 +162,7 @@ impl TaskJsonWriter<'_> {
         let rest = [
             (TaskField::Id, "id", true),
             (TaskField::Title, "title", true),
-            (TaskField::Status, "status", !is_plain(task)),
+            (TaskField::Status, "status", !is_plain_json_task(task)),
             (TaskField::Depends, self.dialect.depends, !self.dialect.depends_of(task).is_empty()),
             (
                 TaskField::DependencyTypes,
@@ -193,22 +196,22 @@ impl TaskJsonWriter<'_> {
         level: usize,
     ) -> Result<Option<String>, TaskListError> {
         Ok(match field {
-            TaskField::Type => self.dialect.sort(level).map(text),
-            TaskField::Id => Some(text(task.id.as_str())),
-            TaskField::Title => Some(text(&task.title)),
+            TaskField::Type => self.dialect.sort(level).map(json_text),
+            TaskField::Id => Some(json_text(task.id.as_str())),
+            TaskField::Title => Some(json_text(&task.title)),
             TaskField::Status => {
                 let own = self.dialect.word();
-                Some(text(status::word(task).unwrap_or_else(|| own(task.status))))
+                Some(json_text(status::status_word(task).unwrap_or_else(|| own(task.status))))
             }
-            TaskField::Depends => Some(texts(&self.dialect.depends_of(task))),
+            TaskField::Depends => Some(json_texts(&self.dialect.depends_of(task))),
             TaskField::DependencyTypes => (!task.dependency_types.is_empty()).then(|| {
-                compact(&serde_json::to_string(&task.dependency_types).unwrap_or_default())
+                compact_json(&serde_json::to_string(&task.dependency_types).unwrap_or_default())
             }),
-            TaskField::Details => Some(text(task.details.as_deref().unwrap_or_default())),
+            TaskField::Details => Some(json_text(task.details.as_deref().unwrap_or_default())),
             TaskField::Priority => Some(task.priority.to_string()),
-            TaskField::Documents => Some(texts(&task.documents)),
-            TaskField::Check => task.check.as_deref().map(text),
-            TaskField::Result => task.result.as_ref().map(|result| compact(result.get())),
+            TaskField::Documents => Some(json_texts(&task.documents)),
+            TaskField::Check => task.check.as_deref().map(json_text),
+            TaskField::Result => task.result.as_ref().map(|result| compact_json(result.get())),
             TaskField::Children => {
                 let mut list = String::new();
                 self.list(Some(&task.id), level + 1, &mut list)?;

@@ -12,7 +12,7 @@ pub(super) enum MarkdownLine<'a> {
 }
 
 /// The indentation of a line in columns; a tab goes to the next multiple of four.
-pub(super) fn indent(line: &str) -> usize {
+pub(super) fn line_indent(line: &str) -> usize {
     let mut column = 0;
     for letter in line.chars() {
         match letter {
@@ -25,24 +25,24 @@ pub(super) fn indent(line: &str) -> usize {
 }
 
 /// Parses a line.
-pub(super) fn look(line: &str) -> MarkdownLine<'_> {
-    let column = indent(line);
+pub(super) fn parse_markdown_line(line: &str) -> MarkdownLine<'_> {
+    let column = line_indent(line);
     let text = line.trim_matches([' ', '\t']);
-    if let Some((mark, length)) = fence(text) {
+    if let Some((mark, length)) = fence_line(text) {
         let bare = text.chars().all(|letter| letter == mark);
         return MarkdownLine::Fence { mark, length, bare };
     }
-    heading(column, text).or_else(|| checkbox(column, text)).unwrap_or(MarkdownLine::Text)
+    heading_line(column, text).or_else(|| checkbox_line(column, text)).unwrap_or(MarkdownLine::Text)
 }
 
-fn fence(text: &str) -> Option<(char, usize)> {
+fn fence_line(text: &str) -> Option<(char, usize)> {
     let mark = text.chars().next().filter(|mark| matches!(mark, '`' | '~'))?;
     let length = text.chars().take_while(|letter| *letter == mark).count();
     let rest = text.get(length..)?;
     (length >= 3 && !(mark == '`' && rest.contains('`'))).then_some((mark, length))
 }
 
-fn heading(column: usize, text: &str) -> Option<MarkdownLine<'_>> {
+fn heading_line(column: usize, text: &str) -> Option<MarkdownLine<'_>> {
     let rest = text.trim_start_matches('#');
     let level = text.len() - rest.len();
     if column > 3 || !(1..=6).contains(&level) || !rest.starts_with([' ', '\t']) {
@@ -56,7 +56,7 @@ fn heading(column: usize, text: &str) -> Option<MarkdownLine<'_>> {
     (!text.trim().is_empty()).then_some(MarkdownLine::Heading { level, text })
 }
 
-fn checkbox(column: usize, text: &str) -> Option<MarkdownLine<'_>> {
+fn checkbox_line(column: usize, text: &str) -> Option<MarkdownLine<'_>> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let marker = match digits {
         0 => text.strip_prefix(['-', '*', '+'])?,
@@ -83,12 +83,12 @@ fn checkbox(column: usize, text: &str) -> Option<MarkdownLine<'_>> {
 
 /// Tracks whether lines are inside fenced code.
 #[derive(Debug, Default, Clone, Copy)]
-pub(super) struct FenceState(Option<(char, usize)>);
+pub(super) struct LineFence(Option<(char, usize)>);
 
-impl FenceState {
+impl LineFence {
     /// Is this line part of code? Call with each line in turn.
     pub(super) fn hold(&mut self, line: &str) -> bool {
-        match (self.0, look(line)) {
+        match (self.0, parse_markdown_line(line)) {
             (None, MarkdownLine::Fence { mark, length, .. }) => {
                 self.0 = Some((mark, length));
                 true
@@ -111,13 +111,14 @@ impl FenceState {
 }
 
 /// Would it be read as more than text, apart from leading backslashes?
-fn is_special(line: &str) -> bool {
-    look(line.trim_start_matches([' ', '\t']).trim_start_matches('\\')) != MarkdownLine::Text
+fn is_special_line(line: &str) -> bool {
+    parse_markdown_line(line.trim_start_matches([' ', '\t']).trim_start_matches('\\'))
+        != MarkdownLine::Text
 }
 
 /// Escapes a line of text so that it is read as text.
-pub(super) fn escape(line: &str) -> String {
-    if !is_special(line) {
+pub(super) fn escape_line(line: &str) -> String {
+    if !is_special_line(line) {
         return line.to_owned();
     }
     let text = line.trim_start_matches([' ', '\t']);
@@ -126,10 +127,10 @@ pub(super) fn escape(line: &str) -> String {
 }
 
 /// Reverts `escape`.
-pub(super) fn unescape(line: &str) -> String {
+pub(super) fn unescape_line(line: &str) -> String {
     let text = line.trim_start_matches([' ', '\t']);
     match text.strip_prefix('\\') {
-        Some(rest) if is_special(line) => {
+        Some(rest) if is_special_line(line) => {
             let space = line.get(..line.len() - text.len()).unwrap_or_default();
             format!("{space}{rest}")
         }

@@ -9,5 +9,5 @@ mod name;
 mod read;
 mod write;
 
-pub(crate) use read::read;
-pub(crate) use write::write;
+pub(crate) use read::read_markdown;
+pub(crate) use write::write_markdown;

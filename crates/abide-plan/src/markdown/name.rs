@@ -9,7 +9,7 @@ pub(super) struct TaskLabel<'a> {
 }
 
 /// The words, separated by single spaces.
-pub(super) fn one_line(text: &str) -> String {
+pub(super) fn name_on_one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
@@ -25,22 +25,22 @@ pub(super) fn is_id(text: &str) -> bool {
 }
 
 /// Parses the words. If the id is marked, the rest is the title verbatim.
-pub(super) fn read(text: &str) -> TaskLabel<'_> {
-    if let Some((title, id)) = marked(text) {
+pub(super) fn read_task_name(text: &str) -> TaskLabel<'_> {
+    if let Some((title, id)) = marked_name(text) {
         return TaskLabel { id: Some(id), title, after: None };
     }
-    let (title, after) = match after(text) {
+    let (title, after) = match after_name(text) {
         Some((title, after)) => (title, Some(after)),
         None => (text, None),
     };
-    match led(title) {
+    match name_led_by_id(title) {
         Some((id, title)) => TaskLabel { id: Some(id), title, after },
         None => TaskLabel { id: None, title, after },
     }
 }
 
 /// `Title {#id}`.
-fn marked(text: &str) -> Option<(&str, &str)> {
+fn marked_name(text: &str) -> Option<(&str, &str)> {
     let (title, id) = text.strip_suffix('}')?.rsplit_once("{#")?;
     let title = title.strip_suffix(' ')?.trim_end();
     let good = !id.is_empty() && !id.contains(|c: char| c.is_whitespace() || "{}".contains(c));
@@ -48,14 +48,14 @@ fn marked(text: &str) -> Option<(&str, &str)> {
 }
 
 /// `Title (after: other)`.
-fn after(text: &str) -> Option<(&str, &str)> {
+fn after_name(text: &str) -> Option<(&str, &str)> {
     let (title, names) = text.strip_suffix(')')?.rsplit_once("(after:")?;
     let (title, names) = (title.strip_suffix(' ')?.trim_end(), names.trim());
     (!title.is_empty() && !names.is_empty()).then_some((title, names))
 }
 
 /// `` `P1` Title ``, `**P1** Title`, `**P1:** Title`, `P1: Title`.
-fn led(text: &str) -> Option<(&str, &str)> {
+fn name_led_by_id(text: &str) -> Option<(&str, &str)> {
     let (id, rest) = if let Some(rest) = text.strip_prefix('`') {
         rest.split_once('`')?
     } else if let Some(rest) = text.strip_prefix("**") {

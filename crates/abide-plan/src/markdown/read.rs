@@ -3,12 +3,12 @@
 use abide_model::TaskStatus;
 
 use super::field::MarkdownField;
-use super::line::{FenceState, MarkdownLine, indent, look, unescape};
+use super::line::{LineFence, MarkdownLine, line_indent, parse_markdown_line, unescape_line};
 use super::name;
 use crate::arrange::{MAX_TASKS, TaskNaming, arrange};
 use crate::draft::{DraftPlace, TaskDraft};
-use crate::json::text;
-use crate::plan::as_foreign;
+use crate::json::json_text;
+use crate::task_list::as_foreign;
 use crate::{TaskList, TaskListError, TaskListFault, TaskListForm};
 
 /// A heading or a checkbox, to which text can belong.
@@ -59,7 +59,7 @@ impl MarkdownNode {
 }
 
 /// Reads a document.
-pub(crate) fn read(document: &str) -> Result<TaskList, TaskListError> {
+pub(crate) fn read_markdown(document: &str) -> Result<TaskList, TaskListError> {
     let mut reader = TaskMarkdownReader::default();
     for (number, line) in document.lines().enumerate() {
         reader.line(number + 1, line)?;
@@ -76,7 +76,7 @@ struct TaskMarkdownReader {
     boxes: Vec<usize>,
     /// The text before everything else.
     front: Vec<String>,
-    fences: FenceState,
+    fences: LineFence,
     /// The owner of a fenced block, and the indentation of the block.
     fenced: (Option<usize>, usize),
     /// The last line was blank.
@@ -90,14 +90,14 @@ impl TaskMarkdownReader {
         let was_open = self.fences.is_open();
         if self.fences.hold(line) {
             if !was_open {
-                self.fenced = self.owner(indent(line));
+                self.fenced = self.owner(line_indent(line));
                 self.separate(self.fenced.0);
             }
             self.text(self.fenced.0, self.fenced.1, line);
             (self.blank, self.fields_of) = (false, None);
             return Ok(());
         }
-        match look(line) {
+        match parse_markdown_line(line) {
             MarkdownLine::Heading { level, text } => {
                 self.pop_headings(level);
                 self.boxes.clear();
@@ -139,9 +139,9 @@ impl TaskMarkdownReader {
                     node.fields.push((field, line.trim().to_owned()));
                     return Ok(());
                 }
-                let (owner, content) = self.owner(indent(line));
+                let (owner, content) = self.owner(line_indent(line));
                 self.separate(owner);
-                self.text(owner, content, &unescape(line));
+                self.text(owner, content, &unescape_line(line));
                 (self.blank, self.fields_of) = (false, None);
             }
         }
@@ -155,8 +155,8 @@ impl TaskMarkdownReader {
         parent: Option<usize>,
     ) -> Result<usize, TaskListError> {
         let place = DraftPlace::Line(number);
-        let text = name::one_line(text);
-        let name = name::read(&text);
+        let text = name::name_on_one_line(text);
+        let name = name::read_task_name(&text);
         let draft = TaskDraft {
             id: name.id.map(str::to_owned),
             title: name.title.to_owned(),
@@ -248,15 +248,15 @@ impl TaskMarkdownReader {
             }
             let mut draft = node.draft;
             draft.parent = draft.parent.and_then(|at| numbers.get(at).copied().flatten());
-            draft.details = joined(node.lines);
+            draft.details = joined_markdown_lines(node.lines);
             draft.foreign = node.level.and_then(|level| {
                 as_foreign(TaskListForm::Markdown, &format!("{{\"level\":{level}}}"))
             });
             drafts.push(draft);
         }
         let tasks = arrange(drafts, TaskNaming::IdsAndTitles, "")?;
-        let foreign = joined(self.front).and_then(|front| {
-            as_foreign(TaskListForm::Markdown, &format!("{{\"text\":{}}}", text(&front)))
+        let foreign = joined_markdown_lines(self.front).and_then(|front| {
+            as_foreign(TaskListForm::Markdown, &format!("{{\"text\":{}}}", json_text(&front)))
         });
         Ok(TaskList { form: TaskListForm::Markdown, title, tasks, foreign })
     }
@@ -267,7 +267,7 @@ impl TaskMarkdownReader {
         let first = self.nodes.first_mut().filter(|node| top == 1 && node.level == Some(1))?;
         first.task = false;
         first.settle();
-        join(&mut self.front, &mut first.lines);
+        join_markdown_lines(&mut self.front, &mut first.lines);
         first.draft = TaskDraft { place: first.draft.place, ..TaskDraft::default() };
         let title = std::mem::take(&mut first.words);
         // Its children become roots.
@@ -285,7 +285,7 @@ impl TaskMarkdownReader {
                 continue;
             }
             let mut lines = vec![format!("**{}**", node.words)];
-            join(&mut lines, &mut node.lines);
+            join_markdown_lines(&mut lines, &mut node.lines);
             let mut above = node.draft.parent;
             while let Some(parent) = above.and_then(|at| self.nodes.get(at)) {
                 if parent.task {
@@ -294,8 +294,8 @@ impl TaskMarkdownReader {
                 above = parent.draft.parent;
             }
             match above.and_then(|at| self.nodes.get_mut(at)) {
-                Some(parent) => join(&mut parent.lines, &mut lines),
-                None => join(&mut self.front, &mut lines),
+                Some(parent) => join_markdown_lines(&mut parent.lines, &mut lines),
+                None => join_markdown_lines(&mut self.front, &mut lines),
             }
         }
     }
@@ -307,7 +307,7 @@ impl TaskMarkdownReader {
             let Some(node) = self.nodes.get_mut(at).filter(|node| node.task) else { continue };
             let counts = parts.get(at).copied().unwrap_or_default();
             if node.level.is_some() && !node.stated {
-                node.draft.status = derived(counts);
+                node.draft.status = derived_heading_status(counts);
             }
             let status = node.draft.status;
             let above = node.draft.parent.and_then(|parent| parts.get_mut(parent));
@@ -321,7 +321,9 @@ impl TaskMarkdownReader {
 }
 
 /// The status of a heading from its parts: how many in all, complete and obsolete.
-pub(super) const fn derived((all, complete, obsolete): (u64, u64, u64)) -> TaskStatus {
+pub(super) const fn derived_heading_status(
+    (all, complete, obsolete): (u64, u64, u64),
+) -> TaskStatus {
     if complete + obsolete < all || all == 0 {
         TaskStatus::Planned
     } else if complete > 0 {
@@ -332,7 +334,7 @@ pub(super) const fn derived((all, complete, obsolete): (u64, u64, u64)) -> TaskS
 }
 
 /// Appends a text to another one, with one blank line between.
-fn join(lines: &mut Vec<String>, more: &mut Vec<String>) {
+fn join_markdown_lines(lines: &mut Vec<String>, more: &mut Vec<String>) {
     let end = lines.iter().rposition(|line| !line.is_empty()).map_or(0, |last| last + 1);
     lines.truncate(end);
     if end > 0 {
@@ -343,7 +345,7 @@ fn join(lines: &mut Vec<String>, more: &mut Vec<String>) {
 }
 
 /// Lines as one text, without blank lines at either end.
-fn joined(lines: Vec<String>) -> Option<String> {
+fn joined_markdown_lines(lines: Vec<String>) -> Option<String> {
     let first = lines.iter().position(|line| !line.is_empty())?;
     let last = lines.iter().rposition(|line| !line.is_empty())?;
     Some(lines.get(first..=last)?.join("\n"))

@@ -5,12 +5,12 @@ use std::collections::{HashMap, HashSet};
 use abide_model::{DependencyType, TaskId, TaskStatus};
 
 use super::field::MarkdownField;
-use super::line::{FenceState, escape};
-use super::name::{self, one_line};
-use super::read::derived;
-use crate::arrange::{MAX_DEPTH, placed};
-use crate::json::{compact, fields, parts};
-use crate::plan::foreign_of;
+use super::line::{LineFence, escape_line};
+use super::name::{self, name_on_one_line};
+use super::read::derived_heading_status;
+use crate::arrange::{MAX_DEPTH, arranged_id};
+use crate::json::{compact_json, json_object_fields, json_parts_by_parent};
+use crate::task_list::foreign_of;
 use crate::{DocumentTask, TaskList, TaskListError, TaskListForm, status};
 
 /// The deepest heading level.
@@ -19,16 +19,22 @@ const DEEPEST: usize = 6;
 const PHASES: usize = 3;
 
 /// Writes a document.
-pub(crate) fn write(plan: &TaskList) -> Result<String, TaskListError> {
+pub(crate) fn write_markdown(plan: &TaskList) -> Result<String, TaskListError> {
     let names = DependencyNames::of(plan);
-    let mut writer =
-        TaskMarkdownWriter { parts: parts(plan), names, form: plan.form, out: String::new() };
-    if let Some(title) = plan.title.as_deref().map(one_line).filter(|title| !title.is_empty()) {
-        writer.out.push_str(&format!("# {}\n", closed(&title)));
+    let mut writer = TaskMarkdownWriter {
+        parts: json_parts_by_parent(plan),
+        names,
+        form: plan.form,
+        out: String::new(),
+    };
+    if let Some(title) =
+        plan.title.as_deref().map(name_on_one_line).filter(|title| !title.is_empty())
+    {
+        writer.out.push_str(&format!("# {}\n", closed_markdown_heading(&title)));
     }
     let kept = foreign_of(plan.foreign.as_deref(), TaskListForm::Markdown);
     let front = kept.as_deref().and_then(|kept| {
-        let front = fields(kept.get())?.into_iter().find(|(name, _)| name == "text")?;
+        let front = json_object_fields(kept.get())?.into_iter().find(|(name, _)| name == "text")?;
         serde_json::from_str::<String>(front.1.get()).ok()
     });
     if let Some(front) = front {
@@ -67,12 +73,12 @@ impl<'a> DependencyNames<'a> {
         let ids: HashSet<&str> = plan.tasks.iter().map(|task| task.id.as_str()).collect();
         let mut counts: HashMap<String, usize> = HashMap::new();
         for task in &plan.tasks {
-            *counts.entry(one_line(&task.title)).or_default() += 1;
+            *counts.entry(name_on_one_line(&task.title)).or_default() += 1;
         }
         let named: HashSet<&TaskId> = plan.tasks.iter().flat_map(|task| &task.depends).collect();
         let mut names = Self { titles: HashMap::new(), by_id: HashSet::new() };
         for task in plan.tasks.iter().filter(|task| named.contains(&task.id)) {
-            let title = one_line(&task.title);
+            let title = name_on_one_line(&task.title);
             if counts.get(&title) == Some(&1) && !ids.contains(title.as_str()) {
                 names.titles.insert(&task.id, title);
             } else {
@@ -96,11 +102,11 @@ impl TaskMarkdownWriter<'_> {
             self.blank();
         }
         for (number, task) in tasks.iter().enumerate() {
-            let place = placed(parent.map(TaskId::as_str), above.depth, number + 1);
+            let place = arranged_id(parent.map(TaskId::as_str), above.depth, number + 1);
             let placed = place == task.id.as_str() && !self.names.by_id.contains(&task.id);
-            let words = words(task, placed)?;
+            let words = markdown_title_line(task, placed)?;
             if above.depth >= MAX_DEPTH {
-                return Err(unwritable(task, "it is nested too deeply"));
+                return Err(unwritable_markdown(task, "it is nested too deeply"));
             }
             let below = if number < boxes {
                 let indent = above.indent.unwrap_or(0);
@@ -116,7 +122,7 @@ impl TaskMarkdownWriter<'_> {
                 let level = self.level(task).unwrap_or(0).clamp(above.level + 1, DEEPEST);
                 self.blank();
                 self.out.extend(std::iter::repeat_n('#', level));
-                self.out.push_str(&format!(" {}\n", closed(&words)));
+                self.out.push_str(&format!(" {}\n", closed_markdown_heading(&words)));
                 ListNesting { depth: above.depth + 1, level, indent: None }
             };
             self.about(task, &below)?;
@@ -128,7 +134,7 @@ impl TaskMarkdownWriter<'_> {
     /// The heading level of a task in its own document.
     fn level(&self, task: &DocumentTask) -> Option<usize> {
         let kept = foreign_of(task.foreign.as_deref(), TaskListForm::Markdown)?;
-        let fields = fields(kept.get())?;
+        let fields = json_object_fields(kept.get())?;
         let (_, level) = fields.into_iter().find(|(name, _)| name == "level")?;
         level.get().parse().ok()
     }
@@ -145,7 +151,7 @@ impl TaskMarkdownWriter<'_> {
     fn about(&mut self, task: &DocumentTask, below: &ListNesting) -> Result<(), TaskListError> {
         let indent = below.indent.unwrap_or(0);
         let mut lines = Vec::new();
-        let word = status::word(task);
+        let word = status::status_word(task);
         let shown = match (task.status, below.indent) {
             (status, None) => status == self.derived(&task.id),
             (status, Some(_)) => {
@@ -168,7 +174,7 @@ impl TaskMarkdownWriter<'_> {
         }
         for document in task.documents.iter().filter(|document| !document.is_empty()) {
             if document.trim() != document || document.contains('\n') {
-                return Err(unwritable(
+                return Err(unwritable_markdown(
                     task,
                     "the name of a document has a line break or outer spaces",
                 ));
@@ -177,11 +183,16 @@ impl TaskMarkdownWriter<'_> {
         }
         if let Some(check) = &task.check {
             if check.trim() != check || check.contains('\n') {
-                return Err(unwritable(task, "its check has a line break or outer spaces"));
+                return Err(unwritable_markdown(
+                    task,
+                    "its check has a line break or outer spaces",
+                ));
             }
             lines.push(format!("check: {check}"));
         }
-        lines.extend(task.result.iter().map(|result| format!("result: {}", compact(result.get()))));
+        lines.extend(
+            task.result.iter().map(|result| format!("result: {}", compact_json(result.get()))),
+        );
         for line in lines {
             self.out.extend(std::iter::repeat_n(' ', indent));
             self.out.push_str(&line);
@@ -205,7 +216,7 @@ impl TaskMarkdownWriter<'_> {
             parts.into_iter().flatten().filter(fits).count() as u64
         };
         let (complete, obsolete) = (Some(TaskStatus::Complete), Some(TaskStatus::Obsolete));
-        derived((count(None), count(complete), count(obsolete)))
+        derived_heading_status((count(None), count(complete), count(obsolete)))
     }
 
     /// A blank line, unless at the start.
@@ -224,9 +235,9 @@ impl TaskMarkdownWriter<'_> {
         let mut until = 0;
         for (at, line) in lines.iter().enumerate() {
             if at >= until {
-                until = code_end(lines, at);
+                until = markdown_code_end(lines, at);
             }
-            let line = if at < until { (*line).to_owned() } else { escape(line) };
+            let line = if at < until { (*line).to_owned() } else { escape_line(line) };
             if !line.is_empty() {
                 self.out.extend(std::iter::repeat_n(' ', indent));
                 self.out.push_str(&line);
@@ -237,8 +248,8 @@ impl TaskMarkdownWriter<'_> {
 }
 
 /// The line after the code block that starts here; this line if there is none or it is not closed.
-fn code_end(lines: &[&str], at: usize) -> usize {
-    let mut fences = FenceState::default();
+fn markdown_code_end(lines: &[&str], at: usize) -> usize {
+    let mut fences = LineFence::default();
     for (count, line) in lines.iter().skip(at).enumerate() {
         if !fences.hold(line) {
             return at;
@@ -251,33 +262,37 @@ fn code_end(lines: &[&str], at: usize) -> usize {
 }
 
 /// The title line of a task, without its id if that is the id of its position.
-fn words(task: &DocumentTask, placed: bool) -> Result<String, TaskListError> {
-    let title = one_line(&task.title);
+fn markdown_title_line(task: &DocumentTask, placed: bool) -> Result<String, TaskListError> {
+    let title = name_on_one_line(&task.title);
     if title.is_empty() {
-        return Err(unwritable(task, "it has no title"));
+        return Err(unwritable_markdown(task, "it has no title"));
     }
     let id = task.id.as_str();
-    let plain = name::read(&title) == name::TaskLabel { id: None, title: &title, after: None };
+    let plain =
+        name::read_task_name(&title) == name::TaskLabel { id: None, title: &title, after: None };
     if plain && placed {
         return Ok(title);
     }
     let led = format!("`{id}` {title}");
-    if plain && name::read(&led) == (name::TaskLabel { id: Some(id), title: &title, after: None }) {
+    if plain
+        && name::read_task_name(&led)
+            == (name::TaskLabel { id: Some(id), title: &title, after: None })
+    {
         return Ok(led);
     }
     if id.is_empty()
         || id.contains(|c: char| c.is_whitespace() || c.is_control() || "{}".contains(c))
     {
-        return Err(unwritable(task, "its id contains spaces or braces"));
+        return Err(unwritable_markdown(task, "its id contains spaces or braces"));
     }
     Ok(format!("{title} {{#{id}}}"))
 }
 
 /// The words of a heading, protected from number signs at the end, which would close it.
-fn closed(words: &str) -> String {
+fn closed_markdown_heading(words: &str) -> String {
     if words.ends_with('#') { format!("{words} #") } else { words.to_owned() }
 }
 
-fn unwritable(task: &DocumentTask, reason: &'static str) -> TaskListError {
+fn unwritable_markdown(task: &DocumentTask, reason: &'static str) -> TaskListError {
     TaskListError::Unwritable { task: task.id.to_string(), form: TaskListForm::Markdown, reason }
 }

@@ -6,17 +6,17 @@ use std::sync::Arc;
 use abide_journal::JournalLine;
 use abide_model::{
     History, HistoryEntry, HistoryQuery, Objects, Search, SearchMatch, Seq, SessionId, StoreError,
-    TurnNumber, searchable,
+    TurnNumber, searchable_text,
 };
 use deadpool_postgres::Object;
 use tokio::task::JoinSet;
 
-use super::follow::catch_up;
-use super::places::wanted;
-use super::query::{IndexMatch, SharedIndexAnswer, ask};
-use crate::connection::Server;
+use super::follower::catch_up_history;
+use super::places::wanted_places;
+use super::query::{IndexMatch, SharedIndexAnswer, ask_history_query};
+use crate::connection::ServerConnection;
 use crate::error::ServerError;
-use crate::reader::{PostgresReader, SessionRows, fetch};
+use crate::reader::{PostgresReader, SessionRows, fetch_objects_to_read};
 use crate::store::session_id;
 
 /// The most sessions updated at once.
@@ -29,7 +29,7 @@ const EXCERPT: usize = 160;
 /// Answers history queries.
 #[derive(Debug, Clone)]
 pub(crate) struct HistoryReader {
-    pub(crate) server: Arc<Server>,
+    pub(crate) server: Arc<ServerConnection>,
     pub(crate) objects: Arc<dyn Objects>,
     /// The ids of the project whose sessions are searched; all sessions if empty.
     pub(crate) projects: Vec<String>,
@@ -60,11 +60,11 @@ impl HistoryReader {
             let (query, projects) = (query.clone(), self.projects.clone());
             Box::pin(async move {
                 let paths = match &query.file {
-                    Some(file) => wanted(&client, file).await?,
+                    Some(file) => wanted_places(&client, file).await?,
                     None => Vec::new(),
                 };
-                let answer = ask(&client, &query, &projects, &paths).await?;
-                let places = places(&client, &answer).await?;
+                let answer = ask_history_query(&client, &query, &projects, &paths).await?;
+                let places = answer_hit_places(&client, &answer).await?;
                 Ok((answer, places))
             })
         });
@@ -100,7 +100,7 @@ impl HistoryReader {
             .server
             .ask("ask the history of", |client| {
                 let projects = self.projects.clone();
-                Box::pin(async move { astir(&client, &projects).await })
+                Box::pin(async move { unsettled_for_answer(&client, &projects).await })
             })
             .await?;
         let mut behind = astir.iter().filter(|session| session.behind).copied();
@@ -123,7 +123,7 @@ impl HistoryReader {
                 // The others can be read.
                 Ok(Err(trouble)) => notes.push(format!(
                     "a session cannot be read; its latest events are missing here: {}",
-                    told(&trouble)
+                    answer_error_text(&trouble)
                 )),
                 Ok(Ok(())) | Err(_) => {}
             }
@@ -140,7 +140,10 @@ impl HistoryReader {
             astir.into_iter().filter(|session| session.free).collect();
         if !free.is_empty() {
             // If this fails they are checked again the next time, nothing more.
-            let _ = self.server.once(|client| Box::pin(let_rest(client, free.clone()))).await;
+            let _ = self
+                .server
+                .once(|client| Box::pin(settle_after_answer(client, free.clone())))
+                .await;
         }
         Ok(())
     }
@@ -159,7 +162,7 @@ impl HistoryReader {
             listener: Arc::default(),
             look_every: std::time::Duration::ZERO,
         };
-        catch_up(&reader).await
+        catch_up_history(&reader).await
     }
 
     async fn matches(
@@ -174,7 +177,7 @@ impl HistoryReader {
             // An unreadable line cannot be shown, but it is still a hit.
             let Ok(line) = JournalLine::read(raw) else { continue };
             let wanted = line.objects().iter().map(|object| object.hash).collect();
-            let found = fetch(&self.objects, wanted).await?;
+            let found = fetch_objects_to_read(&self.objects, wanted).await?;
             let read = |hash| Ok(found.get(&hash).cloned());
             let (Some(event), _) = line.whole_event(session.id, &read) else { continue };
             let seq = Seq(hit.unsigned_abs());
@@ -184,7 +187,7 @@ impl HistoryReader {
                 agent: agent.clone().filter(|agent| !agent.is_empty()),
                 at: event.at,
                 live: session.overview.lineage.contains(seq),
-                excerpt: search.excerpt(&searchable(&event).unwrap_or_default(), EXCERPT),
+                excerpt: search.excerpt(&searchable_text(&event).unwrap_or_default(), EXCERPT),
                 kind: event.kind,
             });
         }
@@ -193,7 +196,7 @@ impl HistoryReader {
 }
 
 /// An error with its causes.
-fn told(trouble: &ServerError) -> String {
+fn answer_error_text(trouble: &ServerError) -> String {
     let mut text = trouble.to_string();
     let mut cause = std::error::Error::source(trouble);
     while let Some(error) = cause {
@@ -204,7 +207,10 @@ fn told(trouble: &ServerError) -> String {
 }
 
 /// The sessions that may have more events than the index.
-async fn astir(client: &Object, projects: &[String]) -> Result<Vec<UnsettledSession>, ServerError> {
+async fn unsettled_for_answer(
+    client: &Object,
+    projects: &[String],
+) -> Result<Vec<UnsettledSession>, ServerError> {
     let sql = "SELECT lease.sid, session.id, lease.epoch, lease.until IS NULL,
             coalesce(overview.indexed, -1)
                 < coalesce((SELECT max(seq) FROM event WHERE event.sid = lease.sid), 0)
@@ -225,7 +231,10 @@ async fn astir(client: &Object, projects: &[String]) -> Result<Vec<UnsettledSess
 }
 
 /// Marks sessions as settled that no writer has taken since they were checked.
-async fn let_rest(client: Object, free: Vec<UnsettledSession>) -> Result<(), ServerError> {
+async fn settle_after_answer(
+    client: Object,
+    free: Vec<UnsettledSession>,
+) -> Result<(), ServerError> {
     let sids: Vec<i64> = free.iter().map(|session| session.sid).collect();
     let epochs: Vec<i64> = free.iter().map(|session| session.epoch).collect();
     let sql = "UPDATE lease SET at_rest = true
@@ -238,7 +247,7 @@ async fn let_rest(client: Object, free: Vec<UnsettledSession>) -> Result<(), Ser
 }
 
 /// The best hit of each session, and more if few sessions match.
-async fn places(
+async fn answer_hit_places(
     client: &Object,
     answer: &SharedIndexAnswer,
 ) -> Result<HashMap<(i64, i64), HitRow>, ServerError> {

@@ -6,7 +6,7 @@
 //! of processes may do it at once, and may die anywhere.
 
 mod answer;
-mod follow;
+mod follower;
 mod places;
 mod put;
 mod query;
@@ -19,7 +19,7 @@ use std::time::Duration;
 use crate::reader::PostgresReader;
 
 pub(crate) use answer::HistoryReader;
-pub(crate) use follow::catch_up;
+pub(crate) use follower::catch_up_history;
 
 /// How often a writer's sessions are added to the index.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -48,13 +48,13 @@ impl SharedChanges {
 }
 
 /// Updates the index with what was written, as long as the store exists.
-pub(crate) async fn keep_up(changed: Weak<SharedChanges>) {
+pub(crate) async fn keep_up_history(changed: Weak<SharedChanges>) {
     loop {
         tokio::time::sleep(PERIOD).await;
         let Some(changed) = changed.upgrade() else { return };
         for reader in changed.take() {
             // What fails here is done when the session is closed, or by a query.
-            let _ = catch_up(&reader).await;
+            let _ = catch_up_history(&reader).await;
         }
     }
 }

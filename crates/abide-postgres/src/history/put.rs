@@ -4,8 +4,8 @@ use abide_model::{HistoryDelta, ObjectHash, StoreError, TurnRole};
 use deadpool_postgres::{Object, Transaction};
 use tokio_postgres::types::ToSql;
 
-use super::places::{head_and_name, storable};
-use super::words::vector;
+use super::places::{head_and_name, storable_place_text};
+use super::words::words_vector;
 use crate::error::ServerError;
 use crate::flush::place;
 
@@ -22,19 +22,22 @@ pub(super) struct SharedIndexUpdate {
 }
 
 /// Writes it; `false` if the index is not at `from`: another process was first.
-pub(super) async fn put(mut client: Object, work: &SharedIndexUpdate) -> Result<bool, ServerError> {
+pub(super) async fn put_history_update(
+    mut client: Object,
+    work: &SharedIndexUpdate,
+) -> Result<bool, ServerError> {
     let transaction = client.transaction().await?;
-    if !overview(&transaction, work).await? {
+    if !put_overview(&transaction, work).await? {
         return Ok(false);
     }
-    texts(&transaction, work).await?;
-    turns(&transaction, work).await?;
-    files(&transaction, work).await?;
+    put_texts(&transaction, work).await?;
+    put_turns(&transaction, work).await?;
+    put_files(&transaction, work).await?;
     transaction.commit().await?;
     Ok(true)
 }
 
-async fn execute(
+async fn execute_put(
     transaction: &Transaction<'_>,
     sql: &str,
     given: &[&(dyn ToSql + Sync)],
@@ -44,7 +47,7 @@ async fn execute(
 }
 
 /// The row of the session itself, locked until the transaction ends.
-async fn overview(
+async fn put_overview(
     transaction: &Transaction<'_>,
     work: &SharedIndexUpdate,
 ) -> Result<bool, ServerError> {
@@ -53,15 +56,19 @@ async fn overview(
         place: "the overview of a session".to_owned(),
         reason: error.to_string(),
     })?;
-    let mut agents: Vec<String> =
-        work.delta.agents.iter().map(|agent| storable(&agent.to_ascii_lowercase())).collect();
+    let mut agents: Vec<String> = work
+        .delta
+        .agents
+        .iter()
+        .map(|agent| storable_place_text(&agent.to_ascii_lowercase()))
+        .collect();
     agents.sort_unstable();
     agents.dedup();
     let mut labels = Vec::new();
     // A label whose name contains `=` cannot be searched for.
     for (name, value) in overview.fields.labels.iter().filter(|(name, _)| !name.contains('=')) {
-        labels.push(storable(name));
-        labels.push(storable(&format!("{name}={value}")));
+        labels.push(storable_place_text(name));
+        labels.push(storable_place_text(&format!("{name}={value}")));
     }
     let status = overview.status.as_str();
     let (created, updated) = (overview.created.as_millis(), overview.updated.as_millis());
@@ -71,7 +78,7 @@ async fn overview(
         let sql = "INSERT INTO overview
                 (sid, indexed, short, status, created, updated, agents, labels, overview)
             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING";
-        return Ok(execute(transaction, sql, &given).await? == 1);
+        return Ok(execute_put(transaction, sql, &given).await? == 1);
     };
     let sql = "UPDATE overview SET indexed = $2, short = $3, status = $4, created = $5,
             updated = $6, labels = $8, overview = $9,
@@ -81,10 +88,13 @@ async fn overview(
         WHERE sid = $1 AND indexed = $10";
     let mut given = given.to_vec();
     given.push(&from);
-    Ok(execute(transaction, sql, &given).await? == 1)
+    Ok(execute_put(transaction, sql, &given).await? == 1)
 }
 
-async fn texts(transaction: &Transaction<'_>, work: &SharedIndexUpdate) -> Result<(), ServerError> {
+async fn put_texts(
+    transaction: &Transaction<'_>,
+    work: &SharedIndexUpdate,
+) -> Result<(), ServerError> {
     let texts = &work.delta.texts;
     if texts.is_empty() {
         return Ok(());
@@ -93,16 +103,19 @@ async fn texts(transaction: &Transaction<'_>, work: &SharedIndexUpdate) -> Resul
     let turns: Vec<Option<i64>> =
         texts.iter().map(|text| text.turn.map(|turn| place(turn.0))).collect();
     let (words, whole): (Vec<String>, Vec<Option<&str>>) =
-        texts.iter().map(|text| vector(&text.words)).unzip();
+        texts.iter().map(|text| words_vector(&text.words)).unzip();
     let sql = "INSERT INTO said (sid, seq, turn, words, text)
         SELECT $1, seq, turn, words::tsvector, text
         FROM unnest($2::bigint[], $3::bigint[], $4::text[], $5::text[])
             AS given (seq, turn, words, text)";
-    execute(transaction, sql, &[&work.sid, &seqs, &turns, &words, &whole]).await?;
+    execute_put(transaction, sql, &[&work.sid, &seqs, &turns, &words, &whole]).await?;
     Ok(())
 }
 
-async fn turns(transaction: &Transaction<'_>, work: &SharedIndexUpdate) -> Result<(), ServerError> {
+async fn put_turns(
+    transaction: &Transaction<'_>,
+    work: &SharedIndexUpdate,
+) -> Result<(), ServerError> {
     for (turn, change) in &work.delta.turns {
         let turn = place(turn.0);
         if let Some(started) = &change.started {
@@ -114,31 +127,34 @@ async fn turns(transaction: &Transaction<'_>, work: &SharedIndexUpdate) -> Resul
                 VALUES ($1, $2, $3, $4, $5) ON CONFLICT (sid, turn) DO UPDATE SET
                     agent = $3, role = $4, started = $5, status = '', ended = NULL,
                     tool_calls = 0, decision = NULL, reason = NULL";
-            let agent = storable(&started.agent);
+            let agent = storable_place_text(&started.agent);
             let at = started.at.as_millis();
-            execute(transaction, sql, &[&work.sid, &turn, &agent, &role, &at]).await?;
+            execute_put(transaction, sql, &[&work.sid, &turn, &agent, &role, &at]).await?;
         }
         if let Some((decision, reason)) = &change.decided {
             let sql = "UPDATE turn SET decision = $3, reason = $4 WHERE sid = $1 AND turn = $2";
-            let decision = decision.as_deref().map(storable);
-            let reason = reason.as_deref().map(storable);
-            execute(transaction, sql, &[&work.sid, &turn, &decision, &reason]).await?;
+            let decision = decision.as_deref().map(storable_place_text);
+            let reason = reason.as_deref().map(storable_place_text);
+            execute_put(transaction, sql, &[&work.sid, &turn, &decision, &reason]).await?;
         }
         if let Some((at, status)) = &change.finished {
             let sql = "UPDATE turn SET ended = $3, status = $4 WHERE sid = $1 AND turn = $2";
-            let (at, status) = (at.as_millis(), storable(status));
-            execute(transaction, sql, &[&work.sid, &turn, &at, &status]).await?;
+            let (at, status) = (at.as_millis(), storable_place_text(status));
+            execute_put(transaction, sql, &[&work.sid, &turn, &at, &status]).await?;
         }
         if change.tool_calls > 0 {
             let sql = "UPDATE turn SET tool_calls = tool_calls + $3 WHERE sid = $1 AND turn = $2";
             let calls = place(change.tool_calls);
-            execute(transaction, sql, &[&work.sid, &turn, &calls]).await?;
+            execute_put(transaction, sql, &[&work.sid, &turn, &calls]).await?;
         }
     }
     Ok(())
 }
 
-async fn files(transaction: &Transaction<'_>, work: &SharedIndexUpdate) -> Result<(), ServerError> {
+async fn put_files(
+    transaction: &Transaction<'_>,
+    work: &SharedIndexUpdate,
+) -> Result<(), ServerError> {
     let files = &work.delta.files;
     if files.is_empty() {
         return Ok(());
@@ -150,13 +166,13 @@ async fn files(transaction: &Transaction<'_>, work: &SharedIndexUpdate) -> Resul
     paths.sort_unstable();
     paths.dedup();
     let hashes: Vec<&[u8]> = paths.iter().map(|(hash, _)| hash.as_slice()).collect();
-    let whole: Vec<String> = paths.iter().map(|(_, path)| storable(path)).collect();
+    let whole: Vec<String> = paths.iter().map(|(_, path)| storable_place_text(path)).collect();
     let (heads, names): (Vec<String>, Vec<String>) =
         whole.iter().map(|path| head_and_name(path)).unzip();
     let sql = "INSERT INTO path (hash, path, head, name)
         SELECT * FROM unnest($1::bytea[], $2::text[], $3::text[], $4::text[])
         ON CONFLICT (hash) DO NOTHING";
-    execute(transaction, sql, &[&hashes, &whole, &heads, &names]).await?;
+    execute_put(transaction, sql, &[&hashes, &whole, &heads, &names]).await?;
     let hashes: Vec<Vec<u8>> = files.keys().map(|(path, _)| hash(path)).collect();
     let ops: Vec<&str> = files.keys().map(|(_, op)| op.as_str()).collect();
     let counts: Vec<i64> = files.values().map(|file| place(file.count)).collect();
@@ -172,9 +188,9 @@ async fn files(transaction: &Transaction<'_>, work: &SharedIndexUpdate) -> Resul
             seq = excluded.seq, turn = excluded.turn, at = excluded.at";
     let given: [&(dyn ToSql + Sync); 7] =
         [&work.sid, &hashes, &ops, &counts, &seqs, &turns, &times];
-    execute(transaction, sql, &given).await?;
+    execute_put(transaction, sql, &given).await?;
     let sql = "UPDATE overview SET files = (SELECT count(DISTINCT pid) FROM touched
             WHERE sid = $1 AND op <> 'read') WHERE sid = $1";
-    execute(transaction, sql, &[&work.sid]).await?;
+    execute_put(transaction, sql, &[&work.sid]).await?;
     Ok(())
 }

@@ -7,8 +7,8 @@ use deadpool_postgres::Object;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use super::follow::overview_of;
-use super::places::storable;
+use super::follower::overview_of;
+use super::places::storable_place_text;
 use super::words::PostgresSearch;
 use crate::error::ServerError;
 use crate::store::session_id;
@@ -64,19 +64,19 @@ impl StatementValues {
 }
 
 /// The sessions that match. `paths` are the matching paths of a query for a file.
-pub(super) async fn ask(
+pub(super) async fn ask_history_query(
     client: &Object,
     query: &HistoryQuery,
     projects: &[String],
     paths: &[i64],
 ) -> Result<SharedIndexAnswer, ServerError> {
     let mut values = StatementValues::default();
-    let filter = filter(query, projects, paths, &mut values);
+    let filter = query_filter(query, projects, paths, &mut values);
     // Without a row there is no count.
     let limit = query.limit.map(|limit| i64::try_from(limit.max(1)).unwrap_or(i64::MAX));
     let sql = match &query.search {
-        None => listed(&filter, limit, &mut values),
-        Some(search) => searched(search, &filter, limit, &mut values),
+        None => list_query(&filter, limit, &mut values),
+        Some(search) => search_query(search, &filter, limit, &mut values),
     };
     let rows = values.query(client, &sql).await?;
     let mut answer = SharedIndexAnswer::default();
@@ -84,20 +84,20 @@ pub(super) async fn ask(
         let all: i64 = row.try_get("total")?;
         answer.more = all.unsigned_abs().saturating_sub(rows.len() as u64);
         answer.cut = row.try_get("cut")?;
-        answer.sessions.push(session(row)?);
+        answer.sessions.push(queried_session(row)?);
     }
     if query.limit == Some(0) {
         answer.more += answer.sessions.len() as u64;
         answer.sessions.clear();
     }
     if query.file.is_some() {
-        touched(client, &mut answer, paths).await?;
+        query_touched_files(client, &mut answer, paths).await?;
     }
     Ok(answer)
 }
 
 /// The conditions of a query, each with an AND before it.
-fn filter(
+fn query_filter(
     query: &HistoryQuery,
     projects: &[String],
     paths: &[i64],
@@ -113,11 +113,11 @@ fn filter(
         and(format!("overview.status = ANY({})", values.put(names)));
     }
     if let Some(agent) = &query.agent {
-        let agent = vec![storable(&agent.to_ascii_lowercase())];
+        let agent = vec![storable_place_text(&agent.to_ascii_lowercase())];
         and(format!("overview.agents @> {}", values.put(agent)));
     }
     if let Some(label) = &query.label {
-        and(format!("overview.labels @> {}", values.put(vec![storable(label)])));
+        and(format!("overview.labels @> {}", values.put(vec![storable_place_text(label)])));
     }
     if let Some(since) = query.since {
         and(format!("overview.updated >= {}", values.put(since.as_millis())));
@@ -141,7 +141,7 @@ const TOLD: &str = "SELECT top.*, overview.short, overview.files, overview.overv
         (SELECT min(near.short) FROM overview AS near WHERE near.short > overview.short) AS after
     FROM top JOIN overview USING (sid)";
 
-fn listed(filter: &str, limit: Option<i64>, values: &mut StatementValues) -> String {
+fn list_query(filter: &str, limit: Option<i64>, values: &mut StatementValues) -> String {
     let limit = values.put(limit);
     format!(
         "WITH top AS MATERIALIZED (
@@ -153,7 +153,7 @@ fn listed(filter: &str, limit: Option<i64>, values: &mut StatementValues) -> Str
     )
 }
 
-fn searched(
+fn search_query(
     search: &Search,
     filter: &str,
     limit: Option<i64>,
@@ -196,7 +196,7 @@ fn searched(
     )
 }
 
-fn session(row: &Row) -> Result<IndexMatch, ServerError> {
+fn queried_session(row: &Row) -> Result<IndexMatch, ServerError> {
     let id = session_id(row.try_get("id")?);
     let files: i64 = row.try_get("files")?;
     let count: i64 = row.try_get("count")?;
@@ -223,7 +223,7 @@ fn session(row: &Row) -> Result<IndexMatch, ServerError> {
 }
 
 /// What the sessions did to the paths, latest first.
-async fn touched(
+async fn query_touched_files(
     client: &Object,
     answer: &mut SharedIndexAnswer,
     paths: &[i64],
@@ -241,7 +241,7 @@ async fn touched(
         let turn: Option<i64> = row.try_get(5)?;
         let touched = FileActivity {
             path: row.try_get(1)?,
-            op: op_of(row.try_get(2)?),
+            op: queried_file_op(row.try_get(2)?),
             count: count.unsigned_abs(),
             seq: Seq(seq.unsigned_abs()),
             turn: turn.map(|turn| TurnNumber(turn.unsigned_abs())),
@@ -254,7 +254,7 @@ async fn touched(
     Ok(())
 }
 
-fn op_of(name: &str) -> FileOp {
+fn queried_file_op(name: &str) -> FileOp {
     match name {
         "read" => FileOp::Read,
         "delete" => FileOp::Delete,

@@ -16,7 +16,7 @@ const PLACES_OF_A_WORD: usize = 255;
 const BYTES: usize = 256 << 10;
 
 /// What is stored of a text: the vector, and the text itself if the vector cannot tell its order.
-pub(super) fn vector(text: &str) -> (String, Option<&str>) {
+pub(super) fn words_vector(text: &str) -> (String, Option<&str>) {
     let mut places: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     let mut count = 0;
     for word in text.split(' ').filter(|word| !word.is_empty()) {
@@ -78,11 +78,11 @@ mod tests {
 
     #[test]
     fn a_long_text_is_kept_beside_its_vector() {
-        assert_eq!(vector("b a b"), ("'a':2 'b':1,3 ".to_owned(), None));
+        assert_eq!(words_vector("b a b"), ("'a':2 'b':1,3 ".to_owned(), None));
         let same = "a ".repeat(256);
-        assert_eq!(vector(same.trim_end()), ("'a' ".to_owned(), Some(same.trim_end())));
+        assert_eq!(words_vector(same.trim_end()), ("'a' ".to_owned(), Some(same.trim_end())));
         let many: String = (0..20_000).map(|n| format!("w{n} ")).collect();
-        let (words, text) = vector(&many);
+        let (words, text) = words_vector(&many);
         assert!(text == Some(many.as_str()) && !words.contains(':'));
     }
 

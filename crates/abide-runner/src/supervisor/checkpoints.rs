@@ -66,7 +66,7 @@ impl Supervisor<'_> {
 
     /// Makes the last checkpoint, records the session's status, and compares the files with those
     /// at the beginning.
-    pub(crate) fn close(&mut self, standing: StatusChange) -> ClosingTotals {
+    pub(crate) fn close_with_checkpoint(&mut self, standing: StatusChange) -> ClosingTotals {
         let mut closing = ClosingTotals::default();
         if let Some((checkpointer, events)) = self.checkpoints.take() {
             let stopped = checkpointer.stop();

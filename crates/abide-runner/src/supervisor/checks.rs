@@ -65,7 +65,7 @@ impl Supervisor<'_> {
     }
 
     /// How often a failed task is retried. An interactive run starts one agent.
-    pub(super) fn retries(&self, check: Option<&str>) -> u64 {
+    pub(super) fn retries_with_check(&self, check: Option<&str>) -> u64 {
         if self.options.interactive {
             return 0;
         }
@@ -232,20 +232,20 @@ impl Supervisor<'_> {
         artifact: Option<NewEvent>,
         now: Timestamp,
     ) -> Result<(), RunError> {
-        let ending = self.counted(Some(task), ending);
+        let ending = self.concluded_ending(Some(task), ending);
         let node = self.tasks.tree().get(task.as_str());
         let complete = node.is_some_and(|node| node.status == TaskStatus::Complete);
         let word = AgentWord { status: TaskStatus::Complete, reason: None };
         let word = Some(word).filter(|_| complete && ending == JobEnding::Done);
         if complete && word.is_none() {
-            self.reopen(task)?;
+            self.reopen_for_check(task)?;
         }
         artifact.into_iter().for_each(|event| self.tasks.also(event));
         self.conclude(job, task, ending, word, now)
     }
 
     /// Plans a complete task again.
-    fn reopen(&mut self, task: &TaskId) -> Result<(), RunError> {
+    fn reopen_for_check(&mut self, task: &TaskId) -> Result<(), RunError> {
         let reason = || Some(UNCHECKED.to_owned());
         self.set(task, TaskStatus::Obsolete, reason(), None)?;
         self.set(task, TaskStatus::Planned, reason(), None)
@@ -273,7 +273,7 @@ impl Supervisor<'_> {
             }
         }
         for task in unchecked.values() {
-            self.reopen(task)?;
+            self.reopen_for_check(task)?;
         }
         Ok(unchecked)
     }

@@ -29,7 +29,7 @@ const WAIT: Duration = Duration::from_secs(30);
 const LONGEST: Duration = Duration::from_secs(15 * 60);
 
 impl Supervisor<'_> {
-    pub(super) fn end_job(&mut self, mut job: Job) -> Result<(), RunError> {
+    pub(super) fn conclude_job(&mut self, mut job: Job) -> Result<(), RunError> {
         let events = job.finish(self.tell);
         self.append(events)?;
         self.usage.add(&std::mem::take(&mut job.usage));
@@ -37,7 +37,7 @@ impl Supervisor<'_> {
         let now = self.session.store().now();
         let Some(task) = job.task.clone() else {
             let ending = JobEnding::of(&job, self.options.adapter, now);
-            let ending = self.counted(None, ending);
+            let ending = self.concluded_ending(None, ending);
             return self.conclude_conversation(&job, ending, now);
         };
         if let Some(own) = job.agent_session.take() {
@@ -47,7 +47,7 @@ impl Supervisor<'_> {
         if self.stale.swap(false, Ordering::Relaxed) {
             self.tasks.refresh()?;
         }
-        let word = self.word(&task)?;
+        let word = self.concluding_word(&task)?;
         if job.checking.is_some() {
             return self.end_check(&mut job, &task, word, now);
         }
@@ -59,7 +59,7 @@ impl Supervisor<'_> {
             let set = word.status.as_str();
             self.warn(format!("task {task} stays as it is: its agent set it to {set}; {how}"));
         }
-        let ending = self.counted(Some(&task), ending);
+        let ending = self.concluded_ending(Some(&task), ending);
         if ending == JobEnding::Done && job.check.is_some() {
             return self.begin_check(job, &task, now);
         }
@@ -67,7 +67,7 @@ impl Supervisor<'_> {
     }
 
     /// What the agent has set its task to; `None` if it left that to the run.
-    fn word(&self, task: &TaskId) -> Result<Option<AgentWord>, RunError> {
+    fn concluding_word(&self, task: &TaskId) -> Result<Option<AgentWord>, RunError> {
         let status = self.tasks.tree().get(task.as_str()).map(|node| node.status);
         let Some(status) = status.filter(|status| !status.is_active()) else { return Ok(None) };
         let reason = last_reason(&self.session, task, status)?;
@@ -75,7 +75,11 @@ impl Supervisor<'_> {
     }
 
     /// Turns an ending that came too often in a row into a failure. `None` is the conversation.
-    pub(super) fn counted(&mut self, task: Option<&TaskId>, ending: JobEnding) -> JobEnding {
+    pub(super) fn concluded_ending(
+        &mut self,
+        task: Option<&TaskId>,
+        ending: JobEnding,
+    ) -> JobEnding {
         let (counts, most) = match &ending {
             JobEnding::Interrupted(_) if self.stopping() < Urgency::Now => (&mut self.kills, KILLS),
             JobEnding::Limited(_) => (&mut self.waits, WAITS),
@@ -96,7 +100,11 @@ impl Supervisor<'_> {
 
     /// What to do with a task whose agent ended in the middle of calls. Decided now, unless the run
     /// is ending: then the next run decides.
-    fn decided(&mut self, job: &Job, task: &TaskId) -> Result<Option<RetryDecision>, RunError> {
+    fn concluding_decision(
+        &mut self,
+        job: &Job,
+        task: &TaskId,
+    ) -> Result<Option<RetryDecision>, RunError> {
         if job.calls.is_empty() || self.stopping() >= Urgency::Now {
             return Ok(None);
         }
@@ -123,7 +131,7 @@ impl Supervisor<'_> {
     ) -> Result<(), RunError> {
         let over =
             matches!(ending, JobEnding::Done | JobEnding::Failed(_) | JobEnding::SetAside(_));
-        let decision = if over { Ok(None) } else { self.decided(job, task) };
+        let decision = if over { Ok(None) } else { self.concluding_decision(job, task) };
         let skipped = matches!(decision, Ok(Some(RetryDecision::Skip)));
         let (status, turn, reason) = match &ending {
             JobEnding::Done => (TaskStatus::Complete, DONE, None),
@@ -155,7 +163,7 @@ impl Supervisor<'_> {
         let status = node.map_or(status, |node| node.status);
         let failures = node.map_or(0, |node| node.failures);
         let failures = failures.saturating_sub(self.before.get(task).copied().unwrap_or(0));
-        let retries = self.retries(job.check.as_deref());
+        let retries = self.retries_with_check(job.check.as_deref());
         let again = matches!(ending, JobEnding::Failed(_)) && failures <= retries;
         if set.is_ok() && again {
             // In the same write, so that a run that dies here has not used up the attempt.

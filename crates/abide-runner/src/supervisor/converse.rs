@@ -35,7 +35,7 @@ impl Supervisor<'_> {
     /// whose outcome is unknown.
     pub(crate) fn prepare(&mut self) -> Result<(), RunError> {
         match self.options.goal {
-            RunGoal::Conversation => self.brief = Some(self.brief()?),
+            RunGoal::Conversation => self.brief = Some(self.conversation_brief()?),
             RunGoal::Tasks if self.options.primed => self.primer = self.session.primer()?,
             RunGoal::Tasks => {
                 let decision = self.session.last_decision()?;
@@ -46,7 +46,7 @@ impl Supervisor<'_> {
         Ok(())
     }
 
-    fn brief(&self) -> Result<ConversationBrief, RunError> {
+    fn conversation_brief(&self) -> Result<ConversationBrief, RunError> {
         let inside = matches!(self.options.way, ResumeMode::Auto | ResumeMode::Inside)
             && !self.not_inside.contains(&None);
         let own =
@@ -62,7 +62,7 @@ impl Supervisor<'_> {
         }
         let brief = match self.brief.take() {
             Some(brief) => brief,
-            None => self.brief()?,
+            None => self.conversation_brief()?,
         };
         let core = self.session.core()?;
         let turn = core.turns.last.next();

@@ -14,7 +14,7 @@ use crate::options::RunGoal;
 impl Supervisor<'_> {
     /// Ends the processes of earlier runs of this session and of its parent: they work in the same
     /// directory.
-    fn end_earlier(&mut self) -> Result<(), RunError> {
+    fn settle_earlier_processes(&mut self) -> Result<(), RunError> {
         let core = self.session.core()?;
         // An agent is started after its turn is recorded, so without a turn there was none.
         // Scanning all processes takes longer than the rest of the start.
@@ -42,7 +42,7 @@ impl Supervisor<'_> {
     /// Ends the processes, turns and tasks that an earlier run left. If `decide` returns `None` for a
     /// task, everything stays as it was.
     pub(crate) fn settle(&mut self) -> Result<(), RunError> {
-        self.end_earlier()?;
+        self.settle_earlier_processes()?;
         let leftover = LeftoverWork::of(&self.session.state()?);
         let mut decided = Vec::with_capacity(leftover.tasks.len());
         for left in &leftover.tasks {
@@ -63,7 +63,7 @@ impl Supervisor<'_> {
         }
         // A conversation begins no task.
         if self.options.goal != RunGoal::Conversation {
-            self.try_again()?;
+            self.settle_failed_tasks()?;
         }
         // Completes a change that was cut off between a task and its parents.
         self.tasks.settle()?;
@@ -73,7 +73,7 @@ impl Supervisor<'_> {
 
     /// Plans failed tasks again: all of them if asked to, else those with retries left that an
     /// earlier run did not get to.
-    fn try_again(&mut self) -> Result<(), RunError> {
+    fn settle_failed_tasks(&mut self) -> Result<(), RunError> {
         let tree = self.tasks.tree();
         let failed = tree.walk(self.options.scope.as_ref()).filter(|(node, _)| {
             node.status == TaskStatus::Failed && tree.is_leaf(node.id.as_str())
@@ -81,7 +81,7 @@ impl Supervisor<'_> {
         let failed: Vec<_> = failed.map(|(node, _)| (node.id.clone(), node.failures)).collect();
         for (task, failures) in failed {
             let check = self.check_of(&task)?;
-            if !self.options.retry_failed && failures > self.retries(check.command()) {
+            if !self.options.retry_failed && failures > self.retries_with_check(check.command()) {
                 continue;
             }
             if self.options.retry_failed {

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use pulldown_cmark::{Event as Markup, Options, Parser, Tag, TagEnd};
 
-use super::story::rendered;
+use super::timeline_builder::rendered;
 use super::transcript::session;
 use crate::MarkdownRenderer;
 

@@ -112,9 +112,9 @@ fn is_model(message: &str) -> bool {
     message.starts_with("{\"role\":\"assistant\"")
 }
 
-fn walk<W: MessageWriter>(context: &Context, longest_id: usize, out: W) -> ContextWalk<'_, W> {
+fn walk<W: MessageWriter>(context: &Context, longest_id: usize, out: W) -> RenderWalk<'_, W> {
     let answer = OpenAnswer::default();
-    let mut walk = ContextWalk { out, ids: UsedIds::new(longest_id), answer, interrupted: false };
+    let mut walk = RenderWalk { out, ids: UsedIds::new(longest_id), answer, interrupted: false };
     for entry in &context.entries {
         walk.entry(entry);
     }
@@ -136,7 +136,7 @@ struct OpenAnswer<'a> {
     spans: Vec<AnswerSpan<'a>>,
 }
 
-struct ContextWalk<'a, W> {
+struct RenderWalk<'a, W> {
     out: W,
     ids: UsedIds,
     answer: OpenAnswer<'a>,
@@ -144,7 +144,7 @@ struct ContextWalk<'a, W> {
     interrupted: bool,
 }
 
-impl<'a, W: MessageWriter> ContextWalk<'a, W> {
+impl<'a, W: MessageWriter> RenderWalk<'a, W> {
     fn entry(&mut self, entry: &'a ContextEntry) {
         match entry {
             ContextEntry::Message { message, .. } => self.message(message),

@@ -6,10 +6,10 @@ use serde_json::value::RawValue;
 use super::anthropic::AnthropicParser;
 use super::arguments;
 use super::block::{StreamDelta, StreamEnd, StreamedBlock};
-use super::bounds::{Budget, StreamLimits};
+use super::bounds::{StreamBudget, StreamLimits};
 use super::chat::ChatParser;
 use super::error::StreamError;
-use super::event::{SseEvent, SseReader};
+use super::event::{SseEvent, SseEventReader};
 use super::responses::ResponsesParser;
 use super::tally::AnswerInfo;
 use crate::MessageForm;
@@ -17,7 +17,7 @@ use crate::MessageForm;
 /// Parses an answer as it arrives.
 #[derive(Debug)]
 pub struct AnswerParser {
-    events: SseReader,
+    events: SseEventReader,
     answer: AnswerState,
     failed: Option<StreamError>,
 }
@@ -27,7 +27,7 @@ pub struct AnswerParser {
 struct AnswerState {
     form: FormParser,
     about: AnswerInfo,
-    budget: Budget,
+    budget: StreamBudget,
     held: Vec<HeldBlock>,
 }
 
@@ -49,7 +49,7 @@ enum FormParser {
 /// Receives what an event brings.
 pub(super) struct AnswerSink<'a> {
     pub(super) about: &'a mut AnswerInfo,
-    pub(super) budget: &'a mut Budget,
+    pub(super) budget: &'a mut StreamBudget,
     pub(super) tell: &'a mut dyn FnMut(StreamDelta<'_>),
     held: &'a mut Vec<HeldBlock>,
 }
@@ -110,11 +110,11 @@ impl AnswerParser {
             MessageForm::Anthropic => FormParser::Anthropic(AnthropicParser::default()),
         };
         Self {
-            events: SseReader::new(limits.event),
+            events: SseEventReader::new(limits.event),
             answer: AnswerState {
                 form,
                 about: AnswerInfo::default(),
-                budget: Budget::new(limits),
+                budget: StreamBudget::new(limits),
                 held: Vec::new(),
             },
             failed: None,

@@ -20,13 +20,13 @@ use super::tally::{self, AnthropicUsage};
 /// The state of an answer being parsed.
 #[derive(Debug, Default)]
 pub(super) struct AnthropicParser {
-    open: Vec<GrowingBlock>,
+    open: Vec<AnthropicBlock>,
     usage: AnthropicUsage,
 }
 
 /// A block that has started.
 #[derive(Debug)]
-struct GrowingBlock {
+struct AnthropicBlock {
     index: i64,
     kind: GrowingBlockKind,
     /// The block as it started, with the changes of deltas.
@@ -157,7 +157,7 @@ impl AnthropicParser {
         sink.begins();
         sink.budget.block()?;
         sink.budget.keep(block.len())?;
-        let open = GrowingBlock::new(index, block);
+        let open = AnthropicBlock::new(index, block);
         match open.kind {
             GrowingBlockKind::Call => {
                 let calls =
@@ -240,14 +240,14 @@ impl AnthropicParser {
     }
 
     pub(super) fn unfinished(self) -> Vec<StreamedBlock> {
-        let started = self.open.into_iter().filter(GrowingBlock::holds_something);
+        let started = self.open.into_iter().filter(AnthropicBlock::holds_something);
         started.map(|open| open.into_block().0.cut()).collect()
     }
 }
 
 /// Reports the text a block starts with.
 fn tell_some(
-    open: &GrowingBlock,
+    open: &AnthropicBlock,
     field: &str,
     delta: impl for<'a> Fn(&'a str) -> StreamDelta<'a>,
     sink: &mut AnswerSink<'_>,
@@ -258,7 +258,7 @@ fn tell_some(
     }
 }
 
-impl GrowingBlock {
+impl AnthropicBlock {
     fn new(index: i64, block: &str) -> Self {
         let fields = OrderedFields::read(block);
         let kind = match fields.text("type").as_deref() {

@@ -23,13 +23,13 @@ impl Default for StreamLimits {
 
 /// How much of the limits is used.
 #[derive(Debug)]
-pub(super) struct Budget {
+pub(super) struct StreamBudget {
     limits: StreamLimits,
     bytes: usize,
     blocks: usize,
 }
 
-impl Budget {
+impl StreamBudget {
     pub(super) fn new(limits: StreamLimits) -> Self {
         Self { limits, bytes: 0, blocks: 0 }
     }

@@ -20,7 +20,7 @@ pub(super) struct SseEvent<'a> {
 
 /// Reads events, and keeps what earlier chunks left unfinished.
 #[derive(Debug)]
-pub(super) struct SseReader {
+pub(super) struct SseEventReader {
     /// The most bytes of a line, and of an event.
     limit: usize,
     /// The offset of the current line.
@@ -45,7 +45,7 @@ struct BorrowedEvent<'a> {
 
 const MARK: &[u8] = b"\xEF\xBB\xBF";
 
-impl SseReader {
+impl SseEventReader {
     pub(super) fn new(limit: usize) -> Self {
         Self {
             limit,

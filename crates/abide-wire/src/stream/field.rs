@@ -66,7 +66,7 @@ pub(super) struct Number(pub(super) Option<i64>);
 
 impl<'de> Deserialize<'de> for Number {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = deserializer.deserialize_any(TextVisitor)?;
+        let text = deserializer.deserialize_any(TextFieldVisitor)?;
         Ok(Self(text.some().and_then(|text| text.parse().ok())))
     }
 }
@@ -89,13 +89,13 @@ impl FieldText<'_> {
 
 impl<'de: 'a, 'a> Deserialize<'de> for FieldText<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(TextVisitor)
+        deserializer.deserialize_any(TextFieldVisitor)
     }
 }
 
-struct TextVisitor;
+struct TextFieldVisitor;
 
-impl<'de> Visitor<'de> for TextVisitor {
+impl<'de> Visitor<'de> for TextFieldVisitor {
     type Value = FieldText<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

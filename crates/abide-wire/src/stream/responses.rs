@@ -17,32 +17,32 @@ use super::tally;
 /// The state of an answer being parsed.
 #[derive(Debug, Default)]
 pub(super) struct ResponsesParser {
-    open: Vec<OpenItem>,
+    open: Vec<OpenResponseItem>,
     /// The items that are done.
-    done: Vec<ItemIdentity>,
+    done: Vec<ResponseItemIdentity>,
 }
 
 /// An item that was added.
 #[derive(Debug)]
-struct OpenItem {
-    known: ItemIdentity,
+struct OpenResponseItem {
+    known: ResponseItemIdentity,
     /// Its JSON when it was added.
     start: String,
     /// The id of the call, if the caller must run it.
     call: Option<String>,
-    parts: Vec<ItemPart>,
+    parts: Vec<ResponseItemPart>,
 }
 
 /// A part of an item, collected from deltas.
 #[derive(Debug)]
-struct ItemPart {
-    kind: ItemPartKind,
+struct ResponseItemPart {
+    kind: ResponseItemPartKind,
     index: i64,
     text: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ItemPartKind {
+enum ResponseItemPartKind {
     Text,
     Refusal,
     Summary,
@@ -116,10 +116,10 @@ impl ResponsesParser {
         let index = said.output_index.0;
         match (kind, said.item) {
             ("response.output_item.added", Some(item)) => {
-                self.add(ItemIdentity::of(index, item.get()), item.get(), sink)
+                self.add(ResponseItemIdentity::of(index, item.get()), item.get(), sink)
             }
             ("response.output_item.done", Some(item)) => {
-                self.finish_item(ItemIdentity::of(index, item.get()), item.get(), sink)
+                self.finish_item(ResponseItemIdentity::of(index, item.get()), item.get(), sink)
             }
             ("response.created" | "response.in_progress" | "response.queued", _) => {
                 let response = OrderedFields::read(said.response.map_or("{}", RawValue::get));
@@ -154,7 +154,7 @@ impl ResponsesParser {
 
     fn add(
         &mut self,
-        mut known: ItemIdentity,
+        mut known: ResponseItemIdentity,
         item: &str,
         sink: &mut AnswerSink<'_>,
     ) -> Result<(), StreamError> {
@@ -176,7 +176,7 @@ impl ResponsesParser {
             (sink.tell)(StreamDelta::CallStarted { id: &call.id, name: &call.name });
         }
         let call = call.map(|streamed| streamed.call.id);
-        self.open.push(OpenItem { known, start: item.to_owned(), call, parts: Vec::new() });
+        self.open.push(OpenResponseItem { known, start: item.to_owned(), call, parts: Vec::new() });
         Ok(())
     }
 
@@ -204,16 +204,16 @@ impl ResponsesParser {
 
     fn grow(
         &mut self,
-        kind: ItemPartKind,
+        kind: ResponseItemPartKind,
         step: GrowthStep,
         said: &ResponsesEvent<'_>,
         sink: &mut AnswerSink<'_>,
     ) -> Result<(), StreamError> {
         let text = match (step, kind) {
             (GrowthStep::Delta, _) => &said.delta,
-            (GrowthStep::Done, ItemPartKind::Refusal) => &said.refusal,
-            (GrowthStep::Done, ItemPartKind::Arguments) => &said.arguments,
-            (GrowthStep::Done, ItemPartKind::Input) => &said.input,
+            (GrowthStep::Done, ResponseItemPartKind::Refusal) => &said.refusal,
+            (GrowthStep::Done, ResponseItemPartKind::Arguments) => &said.arguments,
+            (GrowthStep::Done, ResponseItemPartKind::Input) => &said.input,
             (GrowthStep::Done, _) => &said.text,
         };
         let Some(text) = text.some() else { return Ok(()) };
@@ -223,8 +223,8 @@ impl ResponsesParser {
             // A late delta.
             None if self.done.iter().any(|done| done.is_about(id, index)) => return Ok(()),
             None => {
-                let known = ItemIdentity::of(index, kind.item());
-                let known = ItemIdentity { id: id.map(str::to_owned), ..known };
+                let known = ResponseItemIdentity::of(index, kind.item());
+                let known = ResponseItemIdentity { id: id.map(str::to_owned), ..known };
                 self.add(known, kind.item(), sink)?;
                 self.open.len().saturating_sub(1)
             }
@@ -232,7 +232,7 @@ impl ResponsesParser {
         let Some(open) = self.open.get_mut(place) else { return Ok(()) };
         open.known.lasting |= id.is_some_and(|id| open.known.is_named(id));
         let place = match kind {
-            ItemPartKind::Summary => said.summary_index,
+            ResponseItemPartKind::Summary => said.summary_index,
             _ => said.content_index,
         };
         let place = place.0.unwrap_or(0);
@@ -246,13 +246,13 @@ impl ResponsesParser {
             None => {
                 sink.budget.block()?;
                 sink.budget.keep(text.len())?;
-                open.parts.push(ItemPart { kind, index: place, text: text.to_owned() });
+                open.parts.push(ResponseItemPart { kind, index: place, text: text.to_owned() });
             }
         }
         match (kind, &open.call) {
-            (ItemPartKind::Text, _) => (sink.tell)(StreamDelta::Text(text)),
-            (ItemPartKind::Refusal, _) => (sink.tell)(StreamDelta::Refusal(text)),
-            (ItemPartKind::Summary | ItemPartKind::Thought, _) => {
+            (ResponseItemPartKind::Text, _) => (sink.tell)(StreamDelta::Text(text)),
+            (ResponseItemPartKind::Refusal, _) => (sink.tell)(StreamDelta::Refusal(text)),
+            (ResponseItemPartKind::Summary | ResponseItemPartKind::Thought, _) => {
                 (sink.tell)(StreamDelta::Thinking(text))
             }
             (_, Some(id)) => (sink.tell)(StreamDelta::CallArguments { id, text }),
@@ -263,7 +263,7 @@ impl ResponsesParser {
 
     fn finish_item(
         &mut self,
-        mut known: ItemIdentity,
+        mut known: ResponseItemIdentity,
         item: &str,
         sink: &mut AnswerSink<'_>,
     ) -> Result<(), StreamError> {
@@ -327,9 +327,9 @@ impl ResponsesParser {
         items: &[&RawValue],
         sink: &mut AnswerSink<'_>,
     ) -> Result<(), StreamError> {
-        let all: Vec<ItemIdentity> = (0..)
+        let all: Vec<ResponseItemIdentity> = (0..)
             .zip(items)
-            .map(|(index, item)| ItemIdentity::of(Some(index), item.get()))
+            .map(|(index, item)| ResponseItemIdentity::of(Some(index), item.get()))
             .collect();
         // Items found in the response by id are not matched by place.
         let mut unnamed = Vec::new();
@@ -349,14 +349,14 @@ impl ResponsesParser {
     }
 
     pub(super) fn unfinished(self) -> Vec<StreamedBlock> {
-        let started = self.open.into_iter().filter(OpenItem::holds_something);
-        started.map(OpenItem::into_partial).collect()
+        let started = self.open.into_iter().filter(OpenResponseItem::holds_something);
+        started.map(OpenResponseItem::into_partial).collect()
     }
 }
 
 /// How an item is identified. Ids come first: some providers send no indexes, or changing ones.
 #[derive(Debug, Default)]
-struct ItemIdentity {
+struct ResponseItemIdentity {
     id: Option<String>,
     call: Option<String>,
     kind: String,
@@ -368,7 +368,7 @@ struct ItemIdentity {
     lasting: bool,
 }
 
-impl ItemIdentity {
+impl ResponseItemIdentity {
     fn of(index: Option<i64>, item: &str) -> Self {
         let fields = OrderedFields::read(item);
         let name = |name| fields.text(name).filter(|text| !text.is_empty());
@@ -435,15 +435,15 @@ enum GrowthStep {
 }
 
 /// The kind of part that an event of this name extends.
-fn growth(name: &str) -> Option<(ItemPartKind, GrowthStep)> {
+fn growth(name: &str) -> Option<(ResponseItemPartKind, GrowthStep)> {
     let (what, step) = name.strip_prefix("response.")?.rsplit_once('.')?;
     let kind = match what {
-        "output_text" => ItemPartKind::Text,
-        "refusal" => ItemPartKind::Refusal,
-        "reasoning_summary_text" => ItemPartKind::Summary,
-        "reasoning_text" => ItemPartKind::Thought,
-        "function_call_arguments" => ItemPartKind::Arguments,
-        "custom_tool_call_input" => ItemPartKind::Input,
+        "output_text" => ResponseItemPartKind::Text,
+        "refusal" => ResponseItemPartKind::Refusal,
+        "reasoning_summary_text" => ResponseItemPartKind::Summary,
+        "reasoning_text" => ResponseItemPartKind::Thought,
+        "function_call_arguments" => ResponseItemPartKind::Arguments,
+        "custom_tool_call_input" => ResponseItemPartKind::Input,
         _ => return None,
     };
     match step {
@@ -453,7 +453,7 @@ fn growth(name: &str) -> Option<(ItemPartKind, GrowthStep)> {
     }
 }
 
-impl ItemPartKind {
+impl ResponseItemPartKind {
     /// The item for such a part if none was announced.
     fn item(self) -> &'static str {
         match self {
@@ -465,7 +465,7 @@ impl ItemPartKind {
     }
 }
 
-impl OpenItem {
+impl OpenResponseItem {
     /// Whether the item has content. A message or reasoning without any is dropped.
     fn holds_something(&self) -> bool {
         !self.parts.is_empty() || self.call.is_some()
@@ -475,17 +475,24 @@ impl OpenItem {
     fn into_partial(mut self) -> StreamedBlock {
         self.parts.sort_by_key(|part| part.index);
         let mut item = OrderedFields::read(&self.start);
-        let list = |wanted: &[ItemPartKind]| -> Option<String> {
+        let list = |wanted: &[ResponseItemPartKind]| -> Option<String> {
             let parts = self.parts.iter().filter(|part| wanted.contains(&part.kind));
-            let parts: Vec<String> = parts.map(ItemPart::to_json).collect();
+            let parts: Vec<String> = parts.map(ResponseItemPart::to_json).collect();
             (!parts.is_empty()).then(|| format!("[{}]", parts.join(",")))
         };
         let of = |kind| self.parts.iter().find(|part| part.kind == kind);
         let grown = [
-            ("content", list(&[ItemPartKind::Text, ItemPartKind::Refusal, ItemPartKind::Thought])),
-            ("summary", list(&[ItemPartKind::Summary])),
-            ("arguments", of(ItemPartKind::Arguments).map(|part| quoted(&part.text))),
-            ("input", of(ItemPartKind::Input).map(|part| quoted(&part.text))),
+            (
+                "content",
+                list(&[
+                    ResponseItemPartKind::Text,
+                    ResponseItemPartKind::Refusal,
+                    ResponseItemPartKind::Thought,
+                ]),
+            ),
+            ("summary", list(&[ResponseItemPartKind::Summary])),
+            ("arguments", of(ResponseItemPartKind::Arguments).map(|part| quoted(&part.text))),
+            ("input", of(ResponseItemPartKind::Input).map(|part| quoted(&part.text))),
         ];
         for (name, json) in grown {
             if let Some(json) = json {
@@ -499,15 +506,15 @@ impl OpenItem {
     }
 }
 
-impl ItemPart {
+impl ResponseItemPart {
     fn to_json(&self) -> String {
         let text = quoted(&self.text);
         match self.kind {
-            ItemPartKind::Text => {
+            ResponseItemPartKind::Text => {
                 format!(r#"{{"type":"output_text","text":{text},"annotations":[]}}"#)
             }
-            ItemPartKind::Refusal => format!(r#"{{"type":"refusal","refusal":{text}}}"#),
-            ItemPartKind::Summary => format!(r#"{{"type":"summary_text","text":{text}}}"#),
+            ResponseItemPartKind::Refusal => format!(r#"{{"type":"refusal","refusal":{text}}}"#),
+            ResponseItemPartKind::Summary => format!(r#"{{"type":"summary_text","text":{text}}}"#),
             _ => format!(r#"{{"type":"reasoning_text","text":{text}}}"#),
         }
     }

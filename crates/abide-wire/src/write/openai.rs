@@ -26,7 +26,7 @@ impl OpenAiWriter {
         std::mem::take(&mut self.messages)
     }
 
-    fn message(&mut self, role: &str, content: ChatContent) {
+    fn message(&mut self, role: &str, content: OpenAiContent) {
         if content.blocks.is_empty() {
             return;
         }
@@ -41,7 +41,7 @@ impl OpenAiWriter {
         if images.is_empty() {
             return;
         }
-        let mut content = ChatContent::default();
+        let mut content = OpenAiContent::default();
         content.add(&MessagePiece::text(of), Speaker::User);
         images.into_iter().for_each(|piece| content.add(piece, Speaker::User));
         self.message("user", content);
@@ -54,7 +54,7 @@ impl OpenAiWriter {
         };
         let (images, others): (Vec<_>, Vec<_>) =
             outcome.pieces.iter().partition(|piece| is_shown_image(piece));
-        let mut content = ChatContent::default();
+        let mut content = OpenAiContent::default();
         others.into_iter().for_each(|piece| content.add(piece, Speaker::Instructions));
         let mut out = "{\"role\":\"tool\"".to_owned();
         field(&mut out, "tool_call_id", &call.id);
@@ -84,7 +84,7 @@ impl MessageWriter for OpenAiWriter {
             self.messages.push(said.as_it_came().into_owned());
             return;
         }
-        let mut content = ChatContent::default();
+        let mut content = OpenAiContent::default();
         for piece in said.pieces.iter().filter(|piece| !is_shown_image(piece)) {
             content.add(piece, Speaker::Instructions);
         }
@@ -97,7 +97,7 @@ impl MessageWriter for OpenAiWriter {
             self.messages.push(said.as_it_came().into_owned());
             return;
         }
-        let mut content = ChatContent::default();
+        let mut content = OpenAiContent::default();
         pieces.iter().for_each(|piece| content.add(piece, Speaker::User));
         self.message("user", content);
     }
@@ -132,7 +132,7 @@ impl MessageWriter for OpenAiWriter {
 }
 
 fn assistant(pieces: &[MessagePiece], calls: &[SettledCall<'_>]) -> Option<String> {
-    let mut content = ChatContent::default();
+    let mut content = OpenAiContent::default();
     let (mut refusals, mut thoughts) = (Vec::new(), Vec::new());
     let mut tool_calls = JsonList::default();
     let mut settled = calls.iter();
@@ -247,13 +247,13 @@ fn native_other(piece: &MessagePiece) -> bool {
 
 /// The content of a message: a string if it is one text, otherwise parts.
 #[derive(Default)]
-struct ChatContent {
+struct OpenAiContent {
     blocks: JsonList,
     /// The text, if it is the only part.
     only: Option<JsonText>,
 }
 
-impl ChatContent {
+impl OpenAiContent {
     fn add(&mut self, piece: &MessagePiece, speaker: Speaker) {
         let text = match &piece.sort {
             PieceContent::Text(text) | PieceContent::Refusal(text) if text.is_blank() => return,

@@ -4,7 +4,7 @@ use abide_model::{ObjectHash, Objects};
 
 use crate::compare::read::ReadError;
 use crate::compare::rename::find_renames;
-use crate::compare::walk::{Descent, EntryPair, walk};
+use crate::compare::walk::{Descent, EntryPair, walk_differences};
 use crate::{EntryKind, Tree, TreeEntry};
 
 /// How a path differs.
@@ -52,8 +52,8 @@ pub fn diff(
     renames: bool,
 ) -> Result<Vec<ChangedPath>, ReadError> {
     let mut changes = Vec::new();
-    walk(objects, old, Some(new), &mut |pair| {
-        changes.extend(changed(&pair));
+    walk_differences(objects, old, Some(new), &mut |pair| {
+        changes.extend(diff_of_pair(&pair));
         Descent::Enter
     })?;
     changes.sort_by(|a, b| a.path.cmp(&b.path));
@@ -63,11 +63,11 @@ pub fn diff(
     Ok(changes)
 }
 
-fn changed(pair: &EntryPair<'_>) -> Option<ChangedPath> {
+fn diff_of_pair(pair: &EntryPair<'_>) -> Option<ChangedPath> {
     let change = match (pair.old, pair.new) {
-        (None, Some(new)) => is_told(new).then_some(ChangeKind::Created)?,
-        (Some(old), None) => is_told(old).then_some(ChangeKind::Deleted)?,
-        (Some(old), Some(new)) if !same_kind(old.kind, new.kind) => ChangeKind::KindChanged,
+        (None, Some(new)) => is_told_in_diff(new).then_some(ChangeKind::Created)?,
+        (Some(old), None) => is_told_in_diff(old).then_some(ChangeKind::Deleted)?,
+        (Some(old), Some(new)) if !diff_same_kind(old.kind, new.kind) => ChangeKind::KindChanged,
         (Some(old), Some(new)) if old.kind == EntryKind::Directory => {
             (old.mode != new.mode).then_some(ChangeKind::ModeChanged)?
         }
@@ -79,12 +79,12 @@ fn changed(pair: &EntryPair<'_>) -> Option<ChangedPath> {
     Some(ChangedPath { path, change, old: pair.old.cloned(), new: pair.new.cloned() })
 }
 
-fn is_told(entry: &TreeEntry) -> bool {
+fn is_told_in_diff(entry: &TreeEntry) -> bool {
     entry.kind != EntryKind::Directory || entry.hash == ObjectHash::of(&Tree::default().write())
 }
 
 /// A large file is still a file.
-pub(crate) fn same_kind(a: EntryKind, b: EntryKind) -> bool {
+pub(crate) fn diff_same_kind(a: EntryKind, b: EntryKind) -> bool {
     let plain = |kind| matches!(kind, EntryKind::File | EntryKind::Large);
     a == b || plain(a) && plain(b)
 }
@@ -96,10 +96,10 @@ pub(crate) fn same_content(a: &TreeEntry, b: &TreeEntry) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::{Heap, SampleNode, directory, file, link};
+    use crate::sample::{SampleHeap, SampleNode, directory, file, link};
 
     fn told(old: &SampleNode, new: &SampleNode) -> Vec<(String, ChangeKind)> {
-        let heap = Heap::default();
+        let heap = SampleHeap::default();
         let changes = diff(&heap, Some(old.store(&heap)), new.store(&heap), true).unwrap();
         let name = |path: Vec<u8>| String::from_utf8(path).unwrap();
         changes.into_iter().map(|changed| (name(changed.path), changed.change)).collect()
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn equal_subtrees_are_not_read() {
-        let heap = Heap::default();
+        let heap = SampleHeap::default();
         let same = directory([("x", file("x"))]);
         let old = directory([("same", same.clone()), ("f", file("1"))]).store(&heap);
         let new = directory([("same", same.clone()), ("f", file("2"))]).store(&heap);

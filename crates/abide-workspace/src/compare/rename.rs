@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use abide_model::{ObjectHash, Objects};
 
 use crate::compare::read::{ReadError, read_content};
-use crate::compare::walk::split;
+use crate::compare::walk::split_walked_path;
 use crate::{ChangeKind, ChangedPath, EntryKind, TreeEntry};
 
 /// Minimum similarity of a rename, in percent.
@@ -27,8 +27,8 @@ pub(crate) fn find_renames(
     changes: &mut Vec<ChangedPath>,
 ) -> Result<(), ReadError> {
     let mut pairs = RenamePairs::default();
-    equal(changes, &mut pairs);
-    similar(objects, changes, &mut pairs)?;
+    pair_equal_renames(changes, &mut pairs);
+    pair_similar_renames(objects, changes, &mut pairs)?;
     let from: HashMap<usize, usize> = pairs.found.iter().copied().collect();
     let gone: HashSet<usize> = from.values().copied().collect();
     let before = changes.clone();
@@ -64,7 +64,7 @@ impl RenamePairs {
     }
 }
 
-fn side<'a>(changes: &'a [ChangedPath], side: &ChangeKind) -> RenameSide<'a> {
+fn rename_side<'a>(changes: &'a [ChangedPath], side: &ChangeKind) -> RenameSide<'a> {
     let entry = |change: &'a ChangedPath| change.new.as_ref().or(change.old.as_ref());
     (changes.iter().enumerate())
         .filter(|(_, change)| change.change == *side)
@@ -73,15 +73,15 @@ fn side<'a>(changes: &'a [ChangedPath], side: &ChangeKind) -> RenameSide<'a> {
         .collect()
 }
 
-fn equal(changes: &[ChangedPath], pairs: &mut RenamePairs) {
+fn pair_equal_renames(changes: &[ChangedPath], pairs: &mut RenamePairs) {
     let mut olds = HashMap::<(ObjectHash, EntryKind), Vec<(usize, &[u8])>>::new();
-    for (at, change, entry) in side(changes, &ChangeKind::Deleted) {
-        let name = split(&change.path).1;
+    for (at, change, entry) in rename_side(changes, &ChangeKind::Deleted) {
+        let name = split_walked_path(&change.path).1;
         olds.entry((entry.hash, entry.kind)).or_default().push((at, name));
     }
-    for (at, change, entry) in side(changes, &ChangeKind::Created) {
+    for (at, change, entry) in rename_side(changes, &ChangeKind::Created) {
         let Some(olds) = olds.get_mut(&(entry.hash, entry.kind)) else { continue };
-        let name = split(&change.path).1;
+        let name = split_walked_path(&change.path).1;
         let best = olds.iter().position(|(_, old)| *old == name).unwrap_or(0);
         if best < olds.len() {
             pairs.join(at, olds.remove(best).0);
@@ -97,21 +97,24 @@ struct Candidate<'a> {
 
 type RenameSide<'a> = Vec<(usize, &'a ChangedPath, &'a TreeEntry)>;
 
-fn read<'a>(objects: &dyn Objects, side: RenameSide<'a>) -> Result<Vec<Candidate<'a>>, ReadError> {
+fn read_rename_candidates<'a>(
+    objects: &dyn Objects,
+    side: RenameSide<'a>,
+) -> Result<Vec<Candidate<'a>>, ReadError> {
     let candidate = |(at, change, entry): (usize, &'a ChangedPath, &TreeEntry)| {
         let pieces = ContentPieces::of(&read_content(objects, entry)?);
-        Ok(Candidate { at, name: split(&change.path).1, pieces })
+        Ok(Candidate { at, name: split_walked_path(&change.path).1, pieces })
     };
     side.into_iter().map(candidate).collect()
 }
 
-fn similar(
+fn pair_similar_renames(
     objects: &dyn Objects,
     changes: &[ChangedPath],
     pairs: &mut RenamePairs,
 ) -> Result<(), ReadError> {
     let candidates = |change: &ChangeKind| {
-        let mut found = side(changes, change);
+        let mut found = rename_side(changes, change);
         found.retain(|(at, _, entry)| {
             pairs.free(*at) && entry.kind != EntryKind::Link && entry.size <= MAX_SIZE
         });
@@ -121,7 +124,8 @@ fn similar(
     if olds.is_empty() || news.is_empty() || olds.len() > MAX_FILES || news.len() > MAX_FILES {
         return Ok(());
     }
-    let (olds, news) = (read(objects, olds)?, read(objects, news)?);
+    let (olds, news) =
+        (read_rename_candidates(objects, olds)?, read_rename_candidates(objects, news)?);
     let mut scores = Vec::new();
     for new in &news {
         for old in &olds {
@@ -161,7 +165,7 @@ impl ContentPieces {
             let head = rest.get(..PIECE).unwrap_or(rest);
             let end = head.iter().position(|byte| *byte == b'\n');
             let (piece, after) = rest.split_at(end.map_or(head.len(), |end| end + 1));
-            *bytes.entry(key(piece)).or_default() += piece.len() as u64;
+            *bytes.entry(rename_piece_key(piece)).or_default() += piece.len() as u64;
             rest = after;
         }
         Self { size: content.len() as u64, bytes }
@@ -179,7 +183,7 @@ impl ContentPieces {
     }
 }
 
-fn key(piece: &[u8]) -> u64 {
+fn rename_piece_key(piece: &[u8]) -> u64 {
     use std::hash::{DefaultHasher, Hasher};
     let mut hasher = DefaultHasher::new();
     hasher.write(piece);

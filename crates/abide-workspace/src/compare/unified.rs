@@ -44,7 +44,7 @@ pub fn unified(
     context: usize,
 ) -> Result<FileDiff, ReadError> {
     let mut diff = FileDiff::default();
-    for part in parts(changed) {
+    for part in unified_parts(changed) {
         part.write(objects, context, &mut diff)?;
     }
     Ok(diff)
@@ -53,13 +53,13 @@ pub fn unified(
 /// Counts the lines that a change adds and removes.
 pub fn stat(objects: &dyn Objects, changed: &ChangedPath) -> Result<DiffStat, ReadError> {
     let mut stat = DiffStat::default();
-    for part in parts(changed) {
+    for part in unified_parts(changed) {
         if part.same_content() {
             continue;
         }
-        match part.contents(objects)?.filter(is_text) {
+        match part.contents(objects)?.filter(is_unified_text) {
             Some((old, new)) => {
-                let lines = LineDiff::of(&old, &new);
+                let lines = UnifiedLineDiff::of(&old, &new);
                 stat.insertions += u64::from(lines.diff.count_additions());
                 stat.deletions += u64::from(lines.diff.count_removals());
             }
@@ -70,14 +70,14 @@ pub fn stat(objects: &dyn Objects, changed: &ChangedPath) -> Result<DiffStat, Re
 }
 
 /// A path on both sides. A change of type gives two: a deletion and a creation.
-struct DiffPair<'a> {
+struct UnifiedPair<'a> {
     from: &'a [u8],
     to: &'a [u8],
     old: Option<&'a TreeEntry>,
     new: Option<&'a TreeEntry>,
 }
 
-fn parts(changed: &ChangedPath) -> Vec<DiffPair<'_>> {
+fn unified_parts(changed: &ChangedPath) -> Vec<UnifiedPair<'_>> {
     let file =
         |entry: &Option<TreeEntry>| entry.as_ref().is_some_and(|e| e.kind != EntryKind::Directory);
     let to = changed.path.as_slice();
@@ -92,13 +92,13 @@ fn parts(changed: &ChangedPath) -> Vec<DiffPair<'_>> {
         _ => vec![(old, new)],
     };
     let sides = sides.into_iter().filter(|(old, new)| old.is_some() || new.is_some());
-    sides.map(|(old, new)| DiffPair { from, to, old, new }).collect()
+    sides.map(|(old, new)| UnifiedPair { from, to, old, new }).collect()
 }
 
 /// The old and the new content.
 type ContentPair = (Vec<u8>, Vec<u8>);
 
-impl DiffPair<'_> {
+impl UnifiedPair<'_> {
     fn same_content(&self) -> bool {
         matches!((self.old, self.new), (Some(old), Some(new)) if old.hash == new.hash)
     }
@@ -121,15 +121,15 @@ impl DiffPair<'_> {
         context: usize,
         diff: &mut FileDiff,
     ) -> Result<(), ReadError> {
-        let (a, b) = (quoted(b"a/", self.from), quoted(b"b/", self.to));
+        let (a, b) = (unified_quoted_path(b"a/", self.from), unified_quoted_path(b"b/", self.to));
         let out = &mut diff.text;
-        line(out, &[b"diff --git ", &a, b" ", &b]);
+        unified_line(out, &[b"diff --git ", &a, b" ", &b]);
         match (self.old, self.new) {
-            (None, Some(new)) => line(out, &[b"new file mode ", &mode(new)]),
-            (Some(old), None) => line(out, &[b"deleted file mode ", &mode(old)]),
-            (Some(old), Some(new)) if mode(old) != mode(new) => {
-                line(out, &[b"old mode ", &mode(old)]);
-                line(out, &[b"new mode ", &mode(new)]);
+            (None, Some(new)) => unified_line(out, &[b"new file mode ", &unified_mode(new)]),
+            (Some(old), None) => unified_line(out, &[b"deleted file mode ", &unified_mode(old)]),
+            (Some(old), Some(new)) if unified_mode(old) != unified_mode(new) => {
+                unified_line(out, &[b"old mode ", &unified_mode(old)]);
+                unified_line(out, &[b"new mode ", &unified_mode(new)]);
             }
             _ => {}
         }
@@ -140,9 +140,9 @@ impl DiffPair<'_> {
                 None if self.same_content() => 100,
                 None => LEAST,
             };
-            line(out, &[b"similarity index ", alike.to_string().as_bytes(), b"%"]);
-            line(out, &[b"rename from ", &quoted(b"", self.from)]);
-            line(out, &[b"rename to ", &quoted(b"", self.to)]);
+            unified_line(out, &[b"similarity index ", alike.to_string().as_bytes(), b"%"]);
+            unified_line(out, &[b"rename from ", &unified_quoted_path(b"", self.from)]);
+            unified_line(out, &[b"rename to ", &unified_quoted_path(b"", self.to)]);
         }
         if self.same_content() {
             return Ok(());
@@ -150,18 +150,18 @@ impl DiffPair<'_> {
         let none = b"/dev/null".to_vec();
         let a = if self.old.is_some() { a } else { none.clone() };
         let b = if self.new.is_some() { b } else { none };
-        let Some((old, new)) = contents.filter(is_text) else {
+        let Some((old, new)) = contents.filter(is_unified_text) else {
             diff.stat.binary = true;
-            line(out, &[b"Binary files ", &a, b" and ", &b, b" differ"]);
+            unified_line(out, &[b"Binary files ", &a, b" and ", &b, b" differ"]);
             return Ok(());
         };
-        let lines = LineDiff::of(&old, &new);
+        let lines = UnifiedLineDiff::of(&old, &new);
         diff.stat.insertions += u64::from(lines.diff.count_additions());
         diff.stat.deletions += u64::from(lines.diff.count_removals());
         let hunks = lines.hunks(context);
         if !hunks.is_empty() {
-            line(out, &[b"--- ", &a, tab(&a, self.from)]);
-            line(out, &[b"+++ ", &b, tab(&b, self.to)]);
+            unified_line(out, &[b"--- ", &a, unified_tab(&a, self.from)]);
+            unified_line(out, &[b"+++ ", &b, unified_tab(&b, self.to)]);
         }
         for hunk in &hunks {
             lines.write(hunk, out);
@@ -170,7 +170,7 @@ impl DiffPair<'_> {
     }
 }
 
-fn line(out: &mut Vec<u8>, parts: &[&[u8]]) {
+fn unified_line(out: &mut Vec<u8>, parts: &[&[u8]]) {
     for part in parts {
         out.extend_from_slice(part);
     }
@@ -178,23 +178,23 @@ fn line(out: &mut Vec<u8>, parts: &[&[u8]]) {
 }
 
 /// A tab follows a name that contains a space, to mark where the name ends.
-fn tab(shown: &[u8], path: &[u8]) -> &'static [u8] {
+fn unified_tab(shown: &[u8], path: &[u8]) -> &'static [u8] {
     if shown != b"/dev/null" && path.contains(&b' ') { b"\t" } else { b"" }
 }
 
-fn mode(entry: &TreeEntry) -> Vec<u8> {
+fn unified_mode(entry: &TreeEntry) -> Vec<u8> {
     match entry.kind {
         EntryKind::Link => b"120000".to_vec(),
         _ => format!("100{:03o}", entry.mode & 0o777).into_bytes(),
     }
 }
 
-fn is_text((old, new): &ContentPair) -> bool {
+fn is_unified_text((old, new): &ContentPair) -> bool {
     [old, new].iter().all(|side| !side.get(..BINARY_HEAD).unwrap_or(side).contains(&0))
 }
 
 /// A path as git prints it: quoted and escaped if it contains special characters.
-fn quoted(prefix: &[u8], path: &[u8]) -> Vec<u8> {
+fn unified_quoted_path(prefix: &[u8], path: &[u8]) -> Vec<u8> {
     let plain = |byte: &u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
     if path.iter().all(plain) {
         return [prefix, path].concat();
@@ -227,7 +227,7 @@ fn quoted(prefix: &[u8], path: &[u8]) -> Vec<u8> {
 }
 
 /// A line diff of two texts.
-struct LineDiff<'a> {
+struct UnifiedLineDiff<'a> {
     input: InternedInput<&'a [u8]>,
     diff: Diff,
 }
@@ -239,7 +239,7 @@ struct Hunk {
     edits: Vec<(Range<u32>, Range<u32>)>,
 }
 
-impl<'a> LineDiff<'a> {
+impl<'a> UnifiedLineDiff<'a> {
     fn of(old: &'a [u8], new: &'a [u8]) -> Self {
         let input = InternedInput::new(byte_lines(old), byte_lines(new));
         let mut diff = Diff::compute(Algorithm::Histogram, &input);
@@ -249,7 +249,7 @@ impl<'a> LineDiff<'a> {
 
     fn hunks(&self, context: usize) -> Vec<Hunk> {
         let context = u32::try_from(context).unwrap_or(u32::MAX);
-        let ends = (length(&self.input.before), length(&self.input.after));
+        let ends = (unified_length(&self.input.before), unified_length(&self.input.after));
         let mut hunks: Vec<Hunk> = Vec::new();
         for edit in self.diff.hunks() {
             let lead = context.min(edit.before.start);
@@ -273,12 +273,13 @@ impl<'a> LineDiff<'a> {
 
     fn write(&self, hunk: &Hunk, out: &mut Vec<u8>) {
         let (before, after) = (&hunk.before, &hunk.after);
-        let mut head = format!("@@ -{} +{} @@", span(before), span(after)).into_bytes();
+        let mut head =
+            format!("@@ -{} +{} @@", unified_span(before), unified_span(after)).into_bytes();
         if let Some(heading) = self.heading(before.start) {
             head.push(b' ');
             head.extend_from_slice(heading);
         }
-        line(out, &[&head]);
+        unified_line(out, &[&head]);
         let mut at = before.start;
         for (old, new) in &hunk.edits {
             self.rows(b' ', &self.input.before, at..old.start, out);
@@ -312,12 +313,12 @@ impl<'a> LineDiff<'a> {
     }
 }
 
-fn length(side: &[imara_diff::Token]) -> u32 {
+fn unified_length(side: &[imara_diff::Token]) -> u32 {
     u32::try_from(side.len()).unwrap_or(u32::MAX)
 }
 
 /// Start line and line count, as in a hunk header.
-fn span(range: &Range<u32>) -> String {
+fn unified_span(range: &Range<u32>) -> String {
     match range.end - range.start {
         0 => format!("{},0", range.start),
         1 => format!("{}", range.start + 1),

@@ -32,7 +32,7 @@ struct Level {
 }
 
 /// Calls `visit` for every name that differs, a directory before its contents.
-pub(crate) fn walk(
+pub(crate) fn walk_differences(
     objects: &dyn Objects,
     old: Option<ObjectHash>,
     new: Option<ObjectHash>,
@@ -53,14 +53,14 @@ pub(crate) fn walk(
             let mut take =
                 |hash: Option<ObjectHash>| hash.and_then(|_| trees.next()).unwrap_or_default();
             let (old, new) = (take(at.old), take(at.new));
-            compare(&at.path, &old, &new, visit, &mut below);
+            compare_walked_trees(&at.path, &old, &new, visit, &mut below);
         }
         level = below;
     }
     Err(ReadError::TooDeep(MAX_DEPTH))
 }
 
-fn compare(
+fn compare_walked_trees(
     path: &[u8],
     old: &Tree,
     new: &Tree,
@@ -82,7 +82,7 @@ fn compare(
             continue;
         }
         let name = old.or(new).map_or(&[][..], |entry| &entry.name);
-        let path = join(path, name);
+        let path = join_walked_path(path, name);
         if visit(EntryPair { path: &path, old, new }) == Descent::Pass {
             continue;
         }
@@ -97,7 +97,7 @@ fn compare(
 }
 
 /// Joins a directory and a name to a path relative to the root.
-pub(crate) fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
+pub(crate) fn join_walked_path(directory: &[u8], name: &[u8]) -> Vec<u8> {
     let mut path = Vec::with_capacity(directory.len() + 1 + name.len());
     path.extend_from_slice(directory);
     if !directory.is_empty() {
@@ -108,7 +108,7 @@ pub(crate) fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
 }
 
 /// Splits a path into its directory and last name.
-pub(crate) fn split(path: &[u8]) -> (&[u8], &[u8]) {
+pub(crate) fn split_walked_path(path: &[u8]) -> (&[u8], &[u8]) {
     let slash = path.iter().rposition(|byte| *byte == b'/');
     let (directory, name) = path.split_at(slash.unwrap_or(0));
     (directory, name.strip_prefix(b"/").unwrap_or(name))

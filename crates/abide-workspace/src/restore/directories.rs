@@ -7,13 +7,14 @@ use std::sync::PoisonError;
 use rustix::fs::{AtFlags, FileType, Mode};
 use rustix::io::Errno;
 
-use super::found::{PathState, StepError, find};
+use super::found::{PathState, StepError, find_on_disk};
 use super::{
-    EDITED, EXISTS, FILE_BITS, MODE_EDITED, RestoreRun, StepOutcome, StepResult, kind, told,
+    EDITED, EXISTS, FILE_BITS, MODE_EDITED, RestoreRun, StepOutcome, StepResult,
+    restore_error_text, restored_kind,
 };
-use crate::compare::walk::split;
+use crate::compare::walk::split_walked_path;
 use crate::owner::FileOwner;
-use crate::restore::root::{look, set_mode};
+use crate::restore::root::{look_below_root, set_mode};
 use crate::{EntryKind, RestoreAction, RestorePlan, RestoreStep, TreeEntry};
 
 /// Mode bits that a restored directory can have.
@@ -50,7 +51,7 @@ enum DirectoryMode<'a> {
 }
 
 /// The mode of a directory while files are written into it.
-fn mode_at_first(mode: u16) -> u16 {
+fn first_directory_mode(mode: u16) -> u16 {
     let first = mode & FILE_BITS | OWNER;
     if first == mode & DIRECTORY_BITS { first } else { first | UNFINISHED }
 }
@@ -60,8 +61,8 @@ impl RestoreRun<'_> {
         &self,
         step: &RestoreStep,
     ) -> Result<(StepOutcome, DirectoryOrigin), StepError> {
-        let (parent, name) = split(&step.path);
-        let mode = step.entry.as_ref().map_or(OWNER, |entry| mode_at_first(entry.mode));
+        let (parent, name) = split_walked_path(&step.path);
+        let mode = step.entry.as_ref().map_or(OWNER, |entry| first_directory_mode(entry.mode));
         let mut made = DirectoryOrigin::Elsewhere;
         let outcome = self.within(parent, &mut |directory| {
             if let StepOutcome::Kept(why) = self.clear_for_directory(directory, name, step)? {
@@ -78,7 +79,7 @@ impl RestoreRun<'_> {
                 Err(Errno::EXIST) => {}
                 Err(error) => return Err(error.into()),
             }
-            match look(directory, name)? {
+            match look_below_root(directory, name)? {
                 Some(seen) if seen.kind == FileType::Directory => {
                     let as_made = seen.mode & (FILE_BITS | UNFINISHED) == mode;
                     match made {
@@ -107,9 +108,9 @@ impl RestoreRun<'_> {
         if step.was.is_none() {
             return Ok(StepOutcome::Done);
         }
-        match find(self.objects, directory, name, step)? {
+        match find_on_disk(self.objects, directory, name, step)? {
             PathState::Missing | PathState::Target(_) => Ok(StepOutcome::Done),
-            PathState::Replaceable(seen) if look(directory, name)? == Some(seen) => {
+            PathState::Replaceable(seen) if look_below_root(directory, name)? == Some(seen) => {
                 self.act()?;
                 rustix::fs::unlinkat(directory, name, AtFlags::empty())?;
                 Ok(StepOutcome::Done)
@@ -119,13 +120,13 @@ impl RestoreRun<'_> {
     }
 
     /// Gives the owner full access to a directory. Returns whether the owner can work in it now.
-    pub(super) fn let_in(&self, path: &[u8]) -> bool {
+    pub(super) fn open_directory_to_owner(&self, path: &[u8]) -> bool {
         if path.is_empty() {
             return false;
         }
-        let (parent, name) = split(path);
+        let (parent, name) = split_walked_path(path);
         let Ok(parent) = self.directory(parent) else { return false };
-        let Ok(Some(seen)) = look(&parent, name) else { return false };
+        let Ok(Some(seen)) = look_below_root(&parent, name) else { return false };
         if seen.kind != FileType::Directory {
             return false;
         }
@@ -149,7 +150,9 @@ impl RestoreRun<'_> {
         for (path, mode) in &opened {
             modes.insert(path, DirectoryMode::Opened(*mode));
         }
-        for step in plan.steps.iter().filter(|s| kind(&s.entry) == Some(EntryKind::Directory)) {
+        for step in
+            plan.steps.iter().filter(|s| restored_kind(&s.entry) == Some(EntryKind::Directory))
+        {
             // A directory that existed already and is not stored keeps its mode.
             let made = self.made.contains(&step.path) || self.unfinished.contains(&step.path);
             if made || step.action == RestoreAction::Chmod {
@@ -166,7 +169,9 @@ impl RestoreRun<'_> {
                     Err(StepError::Stopped) => return Err(StepError::Stopped),
                     // It is gone or was kept, which is reported already.
                     Ok(_) | Err(StepError::Io(Errno::NOENT | Errno::NOTDIR | Errno::LOOP)) => {}
-                    Err(error) => self.tally().failed.push((path.to_vec(), told(&error))),
+                    Err(error) => {
+                        self.tally().failed.push((path.to_vec(), restore_error_text(&error)))
+                    }
                 },
             }
         }
@@ -174,9 +179,11 @@ impl RestoreRun<'_> {
     }
 
     fn set_directory_mode(&self, path: &[u8], to: &DirectoryMode<'_>) -> StepResult {
-        let (parent, name) = split(path);
+        let (parent, name) = split_walked_path(path);
         let directory = self.directory(parent)?;
-        let Some(seen) = look(&directory, name)? else { return Ok(StepOutcome::Kept(EDITED)) };
+        let Some(seen) = look_below_root(&directory, name)? else {
+            return Ok(StepOutcome::Kept(EDITED));
+        };
         if seen.kind != FileType::Directory {
             return Ok(StepOutcome::Kept(EDITED));
         }
@@ -206,7 +213,7 @@ impl RestoreRun<'_> {
     }
 
     /// Puts back the modes of opened directories after the restore was cancelled.
-    pub(super) fn close_opened(&self) {
+    pub(super) fn close_opened_directories(&self) {
         let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for (path, mode) in opened.iter().rev() {
             let _ = self.set_directory_mode(path, &DirectoryMode::Opened(*mode));

@@ -8,7 +8,7 @@ use std::path::Path;
 use rustix::io::Errno;
 
 use super::RestoreRun;
-use crate::compare::walk::split;
+use crate::compare::walk::split_walked_path;
 use crate::restore::root::WorkspaceRoot;
 use crate::{EntryKind, RestorePlan, RestoreStep, TreeEntry};
 
@@ -29,13 +29,13 @@ pub(super) enum RestoreSync {
 impl RestoreSync {
     pub(super) fn of(plan: &RestorePlan) -> Self {
         let few = plan.steps.len() <= FEW_STEPS;
-        let closed = |step: &RestoreStep| step.entry.as_ref().is_some_and(is_closed);
+        let closed = |step: &RestoreStep| step.entry.as_ref().is_some_and(is_closed_to_sync);
         if few && !plan.steps.iter().any(closed) { Self::Each } else { Self::Whole }
     }
 }
 
 /// Returns true if the owner may not read it: once it has its mode it cannot be opened for syncing.
-fn is_closed(entry: &TreeEntry) -> bool {
+fn is_closed_to_sync(entry: &TreeEntry) -> bool {
     entry.kind != EntryKind::Link && entry.mode & 0o400 == 0
 }
 
@@ -52,7 +52,7 @@ impl RestoreRun<'_> {
             RestoreSync::Left => Ok(()),
             RestoreSync::Whole => self.root.sync(),
             RestoreSync::Each => {
-                for directory in touched(plan) {
+                for directory in directories_to_sync(plan) {
                     match self.root.sync_directory(directory) {
                         Ok(()) | Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
                         // For example, it cannot be opened. Sync the whole file system instead.
@@ -66,10 +66,10 @@ impl RestoreRun<'_> {
 }
 
 /// The directories whose entries or modes a plan changes.
-fn touched(plan: &RestorePlan) -> BTreeSet<&[u8]> {
+fn directories_to_sync(plan: &RestorePlan) -> BTreeSet<&[u8]> {
     let mut touched = BTreeSet::new();
     for step in &plan.steps {
-        touched.insert(split(&step.path).0);
+        touched.insert(split_walked_path(&step.path).0);
         if step.entry.as_ref().is_some_and(|entry| entry.kind == EntryKind::Directory) {
             touched.insert(&step.path);
         }
@@ -83,11 +83,11 @@ fn touched(plan: &RestorePlan) -> BTreeSet<&[u8]> {
 mod tests {
     use super::*;
     use crate::plan;
-    use crate::sample::{Heap, SampleNode, directory, file, link};
+    use crate::sample::{SampleHeap, SampleNode, directory, file, link};
 
     #[test]
     fn every_directory_that_a_plan_touches_is_synced() {
-        let heap = Heap::default();
+        let heap = SampleHeap::default();
         let old = directory([
             ("gone", directory([("f", file("f"))])),
             ("same", directory([("f", file("f"))])),
@@ -102,13 +102,13 @@ mod tests {
         ]);
         let plan = plan(&heap, old.store(&heap), new.store(&heap), &[]).unwrap();
         let expected: [&[u8]; 5] = [b"", b"d/e", b"gone", b"made", b"mode"];
-        assert_eq!(touched(&plan), BTreeSet::from(expected));
+        assert_eq!(directories_to_sync(&plan), BTreeSet::from(expected));
         assert_eq!(RestoreSync::of(&plan), RestoreSync::Each);
     }
 
     #[test]
     fn many_steps_and_files_that_cannot_be_opened_are_synced_with_all() {
-        let heap = Heap::default();
+        let heap = SampleHeap::default();
         let durability = |new: &SampleNode| {
             let old = directory([]).store(&heap);
             RestoreSync::of(&plan(&heap, old, new.store(&heap), &[]).unwrap())

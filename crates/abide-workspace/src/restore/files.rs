@@ -8,11 +8,11 @@ use abide_model::ObjectHash;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-use super::found::{PathState, StepError, find};
+use super::found::{PathState, StepError, find_on_disk};
 use super::write::FileContent;
-use super::{EDITED, EXISTS, FILE_BITS, RestoreRun, StepOutcome, StepResult, kind};
+use super::{EDITED, EXISTS, FILE_BITS, RestoreRun, StepOutcome, StepResult, restored_kind};
 use crate::compare::read::read_chunks;
-use crate::compare::walk::split;
+use crate::compare::walk::split_walked_path;
 use crate::{EntryKind, RestoreAction, RestoreStep, TreeEntry};
 
 /// Fewer files than this are written on the calling thread.
@@ -24,9 +24,9 @@ const NOT_A_DIRECTORY: &str = "its parent is missing or not a directory";
 const DAMAGED: &str = "its content is missing or damaged in the store";
 
 impl RestoreRun<'_> {
-    pub(super) fn write_all(&self, steps: &[&RestoreStep]) -> Result<(), StepError> {
-        let groups = self.grouped(steps);
-        let write = |group: &Vec<&RestoreStep>| self.write_group(group);
+    pub(super) fn write_files(&self, steps: &[&RestoreStep]) -> Result<(), StepError> {
+        let groups = self.file_groups(steps);
+        let write = |group: &Vec<&RestoreStep>| self.write_file_group(group);
         if steps.len() < FEW {
             return groups.iter().try_for_each(write);
         }
@@ -34,15 +34,17 @@ impl RestoreRun<'_> {
     }
 
     /// Groups steps whose objects are stored together. A large file forms its own group.
-    fn grouped<'s>(&self, steps: &[&'s RestoreStep]) -> Vec<Vec<&'s RestoreStep>> {
-        let (large, small): (Vec<&RestoreStep>, Vec<&RestoreStep>) =
-            steps.iter().copied().partition(|step| kind(&step.entry) == Some(EntryKind::Large));
-        let hashes: Vec<_> = small.iter().filter_map(|step| hash(step)).collect();
+    fn file_groups<'s>(&self, steps: &[&'s RestoreStep]) -> Vec<Vec<&'s RestoreStep>> {
+        let (large, small): (Vec<&RestoreStep>, Vec<&RestoreStep>) = steps
+            .iter()
+            .copied()
+            .partition(|step| restored_kind(&step.entry) == Some(EntryKind::Large));
+        let hashes: Vec<_> = small.iter().filter_map(|step| restored_file_hash(step)).collect();
         let places = self.objects.places(&hashes).unwrap_or_default();
         let mut placed: Vec<_> = small
             .into_iter()
             .enumerate()
-            .map(|(at, step)| (places.get(at).copied().flatten(), hash(step), step))
+            .map(|(at, step)| (places.get(at).copied().flatten(), restored_file_hash(step), step))
             .collect();
         placed.sort_by_key(|(place, hash, _)| (*place, *hash));
         let mut groups: Vec<Vec<&RestoreStep>> = large.into_iter().map(|step| vec![step]).collect();
@@ -59,18 +61,18 @@ impl RestoreRun<'_> {
         groups
     }
 
-    fn write_group(&self, group: &[&RestoreStep]) -> Result<(), StepError> {
+    fn write_file_group(&self, group: &[&RestoreStep]) -> Result<(), StepError> {
         if let [step] = group
             && let Some(entry) = step.entry.as_ref().filter(|e| e.kind == EntryKind::Large)
         {
             return self.settle(step, || {
                 let chunks = read_chunks(self.objects, entry)?;
-                self.put(step, entry, &FileContent::Chunks(&chunks))
+                self.put_file(step, entry, &FileContent::Chunks(&chunks))
             });
         }
         let mut rows: Vec<(ObjectHash, Vec<&RestoreStep>)> = Vec::new();
         for step in group {
-            let Some(hash) = hash(step) else { continue };
+            let Some(hash) = restored_file_hash(step) else { continue };
             match rows.last_mut() {
                 Some((last, steps)) if *last == hash => steps.push(step),
                 _ => rows.push((hash, vec![step])),
@@ -88,7 +90,8 @@ impl RestoreRun<'_> {
             }
             for step in steps {
                 let Some(entry) = &step.entry else { continue };
-                stopped = self.settle(step, || self.put(step, entry, &FileContent::Bytes(bytes)));
+                stopped =
+                    self.settle(step, || self.put_file(step, entry, &FileContent::Bytes(bytes)));
                 if stopped.is_err() {
                     return ControlFlow::Break(());
                 }
@@ -104,13 +107,13 @@ impl RestoreRun<'_> {
         Ok(())
     }
 
-    pub(super) fn put(
+    pub(super) fn put_file(
         &self,
         step: &RestoreStep,
         entry: &TreeEntry,
         body: &FileContent<'_>,
     ) -> StepResult {
-        let (parent, name) = split(&step.path);
+        let (parent, name) = split_walked_path(&step.path);
         let fresh = self.made.contains(parent);
         let outcome = self.within(parent, &mut |directory| {
             if fresh {
@@ -119,7 +122,7 @@ impl RestoreRun<'_> {
                     written => return written.map(|()| StepOutcome::Done),
                 }
             }
-            self.put_beside(directory, name, step, entry, body)
+            self.put_file_beside(directory, name, step, entry, body)
         });
         match outcome {
             Err(StepError::Io(Errno::NOENT | Errno::NOTDIR | Errno::LOOP)) => {
@@ -129,7 +132,7 @@ impl RestoreRun<'_> {
         }
     }
 
-    fn put_beside(
+    fn put_file_beside(
         &self,
         directory: &OwnedFd,
         name: &[u8],
@@ -139,7 +142,7 @@ impl RestoreRun<'_> {
     ) -> StepResult {
         // If another process creates the file in between, look again.
         for _ in 0..3 {
-            match find(self.objects, directory, name, step)? {
+            match find_on_disk(self.objects, directory, name, step)? {
                 PathState::Missing => match self.write_new(directory, name, entry, body) {
                     Err(StepError::Io(Errno::EXIST)) => {}
                     written => return written.map(|()| StepOutcome::Done),
@@ -170,6 +173,6 @@ impl RestoreRun<'_> {
     }
 }
 
-fn hash(step: &RestoreStep) -> Option<ObjectHash> {
+fn restored_file_hash(step: &RestoreStep) -> Option<ObjectHash> {
     step.entry.as_ref().map(|entry| entry.hash)
 }

@@ -9,7 +9,7 @@ use rustix::fs::{FileType, Mode};
 use rustix::io::Errno;
 
 use crate::compare::read::{ReadError, read_chunks, read_object};
-use crate::restore::root::{FileFingerprint, READ, look};
+use crate::restore::root::{FileFingerprint, READ, look_below_root};
 use crate::{EntryKind, RestoreStep, TreeEntry};
 
 /// What a step finds at its path.
@@ -41,21 +41,21 @@ pub(super) enum StepError {
 }
 
 /// Examines the path of a step that writes or deletes a file or a link.
-pub(super) fn find(
+pub(super) fn find_on_disk(
     objects: &dyn Objects,
     directory: &OwnedFd,
     name: &[u8],
     step: &RestoreStep,
 ) -> Result<PathState, StepError> {
-    let Some(seen) = look(directory, name)? else { return Ok(PathState::Missing) };
+    let Some(seen) = look_below_root(directory, name)? else { return Ok(PathState::Missing) };
     let holds = |entry: Option<&TreeEntry>| {
-        entry.map_or(Ok(false), |entry| holds(objects, directory, name, &seen, entry))
+        entry.map_or(Ok(false), |entry| found_matches_entry(objects, directory, name, &seen, entry))
     };
     if holds(step.entry.as_ref())? {
         return Ok(PathState::Target(seen));
     }
     let was = step.was.as_ref().filter(|was| was.kind != EntryKind::Directory);
-    let begins = |entry| begins(objects, directory, name, &seen, entry);
+    let begins = |entry| found_begins_entry(objects, directory, name, &seen, entry);
     if holds(was)? || begins(step.entry.as_ref())? || begins(was)? {
         return Ok(PathState::Replaceable(seen));
     }
@@ -63,7 +63,7 @@ pub(super) fn find(
 }
 
 /// Returns true if what was seen under this name matches the entry. Modes are not compared.
-fn holds(
+fn found_matches_entry(
     objects: &dyn Objects,
     directory: &OwnedFd,
     name: &[u8],
@@ -83,14 +83,14 @@ fn holds(
             if seen.kind != FileType::RegularFile || seen.size != entry.size {
                 return Ok(false);
             }
-            let Some(mut file) = open(directory, name, seen)? else { return Ok(false) };
+            let Some(mut file) = open_found(directory, name, seen)? else { return Ok(false) };
             if entry.kind == EntryKind::File {
                 let mut hasher = blake3::Hasher::new();
                 hasher.update_reader(&mut file)?;
                 return Ok(ObjectHash(*hasher.finalize().as_bytes()) == entry.hash);
             }
             for (length, hash) in read_chunks(objects, entry)?.chunks {
-                if ObjectHash::of(&take(&mut file, u64::from(length))?) != hash {
+                if ObjectHash::of(&read_found(&mut file, u64::from(length))?) != hash {
                     return Ok(false);
                 }
             }
@@ -100,7 +100,7 @@ fn holds(
 }
 
 /// Returns true if the file holds only the first bytes of the entry.
-fn begins(
+fn found_begins_entry(
     objects: &dyn Objects,
     directory: &OwnedFd,
     name: &[u8],
@@ -112,7 +112,7 @@ fn begins(
     if !file || seen.kind != FileType::RegularFile || seen.size >= entry.size {
         return Ok(false);
     }
-    let Some(mut file) = open(directory, name, seen)? else { return Ok(false) };
+    let Some(mut file) = open_found(directory, name, seen)? else { return Ok(false) };
     let parts = match entry.kind {
         EntryKind::Large => read_chunks(objects, entry)?.chunks,
         _ => vec![(u32::MAX, entry.hash)],
@@ -122,7 +122,7 @@ fn begins(
         if left == 0 {
             break;
         }
-        let bytes = take(&mut file, left.min(u64::from(length)))?;
+        let bytes = read_found(&mut file, left.min(u64::from(length)))?;
         if !read_object(objects, hash)?.starts_with(&bytes) {
             return Ok(false);
         }
@@ -132,7 +132,7 @@ fn begins(
 }
 
 /// Opens the file that was seen; `None` if it is a different one now.
-fn open(
+fn open_found(
     directory: &OwnedFd,
     name: &[u8],
     seen: &FileFingerprint,
@@ -145,7 +145,7 @@ fn open(
     Ok(same.then(|| File::from(fd)))
 }
 
-fn take(file: &mut File, length: u64) -> Result<Vec<u8>, StepError> {
+fn read_found(file: &mut File, length: u64) -> Result<Vec<u8>, StepError> {
     let mut bytes = Vec::new();
     file.take(length).read_to_end(&mut bytes)?;
     Ok(bytes)

@@ -17,7 +17,7 @@ mod removal;
 pub(crate) mod root;
 #[cfg(test)]
 mod tests;
-pub(crate) mod unseen;
+pub(crate) mod uncaptured_paths;
 pub(crate) mod ways;
 mod write;
 
@@ -37,10 +37,12 @@ use self::durability::RestoreSync;
 use self::found::StepError;
 use self::write::TemporaryNames;
 use crate::compare::read::ReadError;
-use crate::compare::walk::split;
+use crate::compare::walk::split_walked_path;
 use crate::reserved::is_alias;
 use crate::restore::plan::{RESERVED, plan_all};
-use crate::restore::root::{WorkspaceRoot, look, names, set_mode, set_mode_durably};
+use crate::restore::root::{
+    WorkspaceRoot, look_below_root, names_below_root, set_mode, set_mode_durably,
+};
 use crate::{EntryKind, KeptPath, RestoreAction, RestorePlan, RestoreStep, TreeEntry};
 
 /// Mode bits that a restored file can have.
@@ -140,7 +142,7 @@ pub fn restore_all(
     watch: &RestoreWatch<'_>,
 ) -> Result<RestoreReport, RestoreError> {
     let mut run = RestoreRun::new(root, objects, watch)?;
-    if !run.root.is_empty().map_err(on("read", root))? {
+    if !run.root.is_empty().map_err(restore_error_on("read", root))? {
         return Err(RestoreError::NotEmpty(root.to_owned()));
     }
     run.made.insert(Vec::new());
@@ -149,7 +151,7 @@ pub fn restore_all(
     run.all(root, plan, RestoreSync::Left)
 }
 
-fn on(action: &'static str, path: &Path) -> impl FnOnce(Errno) -> RestoreError {
+fn restore_error_on(action: &'static str, path: &Path) -> impl FnOnce(Errno) -> RestoreError {
     let path = path.to_owned();
     move |source| RestoreError::Root { action, path, source: source.into() }
 }
@@ -190,11 +192,11 @@ impl<'a> RestoreRun<'a> {
     ) -> Result<Self, RestoreError> {
         // An empty or relative path does not name a workspace.
         if !root.is_absolute() {
-            return Err(on("restore into", root)(Errno::INVAL));
+            return Err(restore_error_on("restore into", root)(Errno::INVAL));
         }
         Ok(Self {
             objects,
-            root: WorkspaceRoot::open(root).map_err(on("open", root))?,
+            root: WorkspaceRoot::open(root).map_err(restore_error_on("open", root))?,
             watch,
             temporary: TemporaryNames::default(),
             durability: RestoreSync::Whole,
@@ -236,7 +238,7 @@ impl<'a> RestoreRun<'a> {
             plan.steps.into_iter().partition(|step| leads(&step.path));
         plan.steps = steps;
         let mut tops: Vec<_> = left.into_iter().map(|step| step.path).collect();
-        tops.retain(|path| !leads(split(path).0));
+        tops.retain(|path| !leads(split_walked_path(path).0));
         plan.kept.extend(tops.into_iter().map(|path| KeptPath { path, why: RESERVED }));
         Cow::Owned(plan)
     }
@@ -253,10 +255,10 @@ impl<'a> RestoreRun<'a> {
         self.tally().kept.extend(kept);
         let phases = self.phases(plan);
         if phases.is_err() {
-            self.close_opened();
+            self.close_opened_directories();
             return Err(RestoreError::Cancelled);
         }
-        self.sync(plan).map_err(on("sync", root))?;
+        self.sync(plan).map_err(restore_error_on("sync", root))?;
         (self.watch.progress)(self.total, self.total);
         let mut restored = self.tally.into_inner().unwrap_or_else(PoisonError::into_inner);
         restored.kept.sort();
@@ -271,7 +273,7 @@ impl<'a> RestoreRun<'a> {
         let mut writes = Vec::new();
         let mut modes = Vec::new();
         for step in &plan.steps {
-            match (step.action, kind(&step.was), kind(&step.entry)) {
+            match (step.action, restored_kind(&step.was), restored_kind(&step.entry)) {
                 (RestoreAction::Delete, Some(EntryKind::Directory), _) => {
                     directories_gone.push(step)
                 }
@@ -288,7 +290,7 @@ impl<'a> RestoreRun<'a> {
         }
         let deletes: Vec<_> = deletes.chunks(ROW).collect();
         self.share(&deletes, &|group| {
-            group.iter().try_for_each(|step| self.settle(step, || self.delete(step)))
+            group.iter().try_for_each(|step| self.settle(step, || self.remove(step)))
         })?;
         let mut stuck = HashSet::new();
         for step in directories_gone.into_iter().rev() {
@@ -307,7 +309,7 @@ impl<'a> RestoreRun<'a> {
             self.settle(step, || self.chmod(step))?;
         }
         writes.retain(|step| !stuck.contains(&step.path));
-        self.write_all(&writes)?;
+        self.write_files(&writes)?;
         self.set_directory_modes(plan)
     }
 
@@ -346,7 +348,7 @@ impl<'a> RestoreRun<'a> {
                 RestoreAction::Delete => tally.deleted += 1,
             },
             Ok(StepOutcome::Kept(why)) => tally.kept.push((step.path.clone(), why.to_owned())),
-            Err(error) => tally.failed.push((step.path.clone(), told(&error))),
+            Err(error) => tally.failed.push((step.path.clone(), restore_error_text(&error))),
         }
         drop(tally);
         let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
@@ -388,7 +390,9 @@ impl<'a> RestoreRun<'a> {
     fn within(&self, directory: &[u8], work: &mut dyn FnMut(&OwnedFd) -> StepResult) -> StepResult {
         let fd = self.directory(directory)?;
         match work(&fd) {
-            Err(StepError::Io(Errno::ACCESS)) if self.let_in(directory) => work(&fd),
+            Err(StepError::Io(Errno::ACCESS)) if self.open_directory_to_owner(directory) => {
+                work(&fd)
+            }
             outcome => outcome,
         }
     }
@@ -396,7 +400,7 @@ impl<'a> RestoreRun<'a> {
     fn directory(&self, path: &[u8]) -> Result<Arc<OwnedFd>, Errno> {
         match self.root.directory(path) {
             Err(Errno::ACCESS) if !path.is_empty() => {
-                self.let_in(split(path).0);
+                self.open_directory_to_owner(split_walked_path(path).0);
                 self.root.directory(path)
             }
             opened => opened,
@@ -407,9 +411,9 @@ impl<'a> RestoreRun<'a> {
         let (Some(was), Some(entry)) = (&step.was, &step.entry) else {
             return Ok(StepOutcome::Done);
         };
-        let (parent, name) = split(&step.path);
+        let (parent, name) = split_walked_path(&step.path);
         let mode = entry.mode & FILE_BITS;
-        self.within(parent, &mut |directory| match look(directory, name)? {
+        self.within(parent, &mut |directory| match look_below_root(directory, name)? {
             Some(seen) if seen.kind != FileType::RegularFile => Ok(StepOutcome::Kept(EDITED)),
             Some(seen) if seen.mode == mode => Ok(StepOutcome::Done),
             Some(seen) if (seen.mode ^ was.mode) & FILE_BITS != 0 => {
@@ -433,11 +437,14 @@ impl<'a> RestoreRun<'a> {
 
     /// Removes temporary files that an interrupted run left in the directories the plan touches.
     fn sweep(&self, plan: &RestorePlan) {
-        let parents: BTreeSet<_> = plan.steps.iter().map(|step| split(&step.path).0).collect();
+        let parents: BTreeSet<_> =
+            plan.steps.iter().map(|step| split_walked_path(&step.path).0).collect();
         for parent in parents {
             // What cannot be removed does no harm.
             let _ = self.within(parent, &mut |directory| {
-                for name in names(directory)?.iter().filter(|name| TemporaryNames::is(name)) {
+                for name in
+                    names_below_root(directory)?.iter().filter(|name| TemporaryNames::is(name))
+                {
                     rustix::fs::unlinkat(directory, name.as_slice(), AtFlags::empty())?;
                 }
                 Ok(StepOutcome::Done)
@@ -446,11 +453,11 @@ impl<'a> RestoreRun<'a> {
     }
 }
 
-fn kind(entry: &Option<TreeEntry>) -> Option<EntryKind> {
+fn restored_kind(entry: &Option<TreeEntry>) -> Option<EntryKind> {
     entry.as_ref().map(|entry| entry.kind)
 }
 
-fn told(error: &StepError) -> String {
+fn restore_error_text(error: &StepError) -> String {
     match error {
         StepError::Io(errno) => std::io::Error::from(*errno).to_string(),
         error => error.to_string(),

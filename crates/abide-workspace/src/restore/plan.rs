@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 
 use abide_model::{ObjectHash, Objects};
 
-use crate::compare::diff::{same_content, same_kind};
+use crate::compare::diff::{diff_same_kind, same_content};
 use crate::compare::read::{ReadError, read_trees};
-use crate::compare::walk::{Descent, EntryPair, split, walk};
+use crate::compare::walk::{Descent, EntryPair, split_walked_path, walk_differences};
 use crate::reserved::is_reserved;
 use crate::{EntryKind, TreeEntry};
 
@@ -72,10 +72,10 @@ pub fn plan(
     target: ObjectHash,
     paths: &[Vec<u8>],
 ) -> Result<RestorePlan, ReadError> {
-    let paths: Vec<&[u8]> = paths.iter().map(|path| trimmed(path)).collect();
+    let paths: Vec<&[u8]> = paths.iter().map(|path| trimmed_restore_path(path)).collect();
     let mut plan = plan_between(objects, Some(present), target, &paths)?;
     for path in paths {
-        if !has(objects, present, path)? && !has(objects, target, path)? {
+        if !restore_tree_has(objects, present, path)? && !restore_tree_has(objects, target, path)? {
             plan.kept.push(KeptPath { path: path.to_vec(), why: NOWHERE });
         }
     }
@@ -99,32 +99,32 @@ fn plan_between(
 ) -> Result<RestorePlan, ReadError> {
     let mut plan = RestorePlan::default();
     let mut ways = BTreeMap::new();
-    walk(objects, present, Some(target), &mut |pair| {
+    walk_differences(objects, present, Some(target), &mut |pair| {
         let place = PathScope::of(pair.path, paths);
         if place == PathScope::Outside {
             return Descent::Pass;
         }
-        if is_reserved(split(pair.path).1) {
+        if is_reserved(split_walked_path(pair.path).1) {
             plan.kept.push(KeptPath { path: pair.path.to_vec(), why: RESERVED });
             return Descent::Pass;
         }
-        note_closed(&pair, place, &mut plan.closed);
-        match (place, step(&pair)) {
+        note_closed_to_restore(&pair, place, &mut plan.closed);
+        match (place, restore_step(&pair)) {
             (PathScope::Within, Some(step)) => plan.steps.push(step),
-            (PathScope::Above, Some(step)) if makes_way(&step) => {
+            (PathScope::Above, Some(step)) if restore_makes_way(&step) => {
                 ways.insert(step.path.clone(), step);
             }
             _ => {}
         }
         Descent::Enter
     })?;
-    add_ways(&mut plan.steps, ways);
+    add_restore_ways(&mut plan.steps, ways);
     plan.steps.sort_by(|a, b| a.path.cmp(&b.path));
     plan.kept.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(plan)
 }
 
-fn step(pair: &EntryPair<'_>) -> Option<RestoreStep> {
+fn restore_step(pair: &EntryPair<'_>) -> Option<RestoreStep> {
     let directory = |entry: &TreeEntry| entry.kind == EntryKind::Directory;
     let action = match (pair.old, pair.new) {
         (None, None) => return None,
@@ -133,7 +133,7 @@ fn step(pair: &EntryPair<'_>) -> Option<RestoreStep> {
         (Some(old), Some(new)) if directory(old) && directory(new) => {
             (old.mode != new.mode).then_some(RestoreAction::Chmod)?
         }
-        (Some(old), Some(new)) if same_kind(old.kind, new.kind) && same_content(old, new) => {
+        (Some(old), Some(new)) if diff_same_kind(old.kind, new.kind) && same_content(old, new) => {
             RestoreAction::Chmod
         }
         (Some(_), Some(_)) => RestoreAction::Change,
@@ -143,19 +143,19 @@ fn step(pair: &EntryPair<'_>) -> Option<RestoreStep> {
 }
 
 /// Returns true if the step creates a directory where there is none.
-fn makes_way(step: &RestoreStep) -> bool {
+fn restore_makes_way(step: &RestoreStep) -> bool {
     let directory =
         |entry: &Option<TreeEntry>| entry.as_ref().is_some_and(|e| e.kind == EntryKind::Directory);
     directory(&step.entry) && !directory(&step.was)
 }
 
 /// Adds the parent directories of everything that is created.
-fn add_ways(steps: &mut Vec<RestoreStep>, mut ways: BTreeMap<Vec<u8>, RestoreStep>) {
+fn add_restore_ways(steps: &mut Vec<RestoreStep>, mut ways: BTreeMap<Vec<u8>, RestoreStep>) {
     let mut found = Vec::new();
     for step in steps.iter().filter(|step| step.entry.is_some()) {
         let mut path = step.path.as_slice();
         while !path.is_empty() && !ways.is_empty() {
-            path = split(path).0;
+            path = split_walked_path(path).0;
             found.extend(ways.remove(path));
         }
     }
@@ -163,7 +163,11 @@ fn add_ways(steps: &mut Vec<RestoreStep>, mut ways: BTreeMap<Vec<u8>, RestoreSte
 }
 
 /// Records a directory that stays and whose mode locks its owner out.
-fn note_closed(pair: &EntryPair<'_>, place: PathScope, closed: &mut Vec<(Vec<u8>, u16)>) {
+fn note_closed_to_restore(
+    pair: &EntryPair<'_>,
+    place: PathScope,
+    closed: &mut Vec<(Vec<u8>, u16)>,
+) {
     let (Some(old), Some(new)) = (pair.old, pair.new) else { return };
     if old.kind != EntryKind::Directory || new.kind != EntryKind::Directory {
         return;
@@ -202,7 +206,7 @@ fn leads_to(directory: &[u8], path: &[u8]) -> bool {
             .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
 }
 
-fn trimmed(path: &[u8]) -> &[u8] {
+fn trimmed_restore_path(path: &[u8]) -> &[u8] {
     let path = path.strip_prefix(b"./").unwrap_or(path);
     let end = path.iter().rposition(|byte| *byte != b'/').map_or(0, |end| end + 1);
     match path.get(..end) {
@@ -212,7 +216,11 @@ fn trimmed(path: &[u8]) -> &[u8] {
 }
 
 /// Returns true if the tree contains this path.
-fn has(objects: &dyn Objects, tree: ObjectHash, path: &[u8]) -> Result<bool, ReadError> {
+fn restore_tree_has(
+    objects: &dyn Objects,
+    tree: ObjectHash,
+    path: &[u8],
+) -> Result<bool, ReadError> {
     let mut at = Some(tree);
     for name in path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
         let Some(hash) = at else { return Ok(false) };

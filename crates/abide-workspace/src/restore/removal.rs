@@ -6,32 +6,32 @@ use std::collections::HashSet;
 use rustix::fs::AtFlags;
 use rustix::io::Errno;
 
-use super::found::{PathState, StepError, find};
+use super::found::{PathState, StepError, find_on_disk};
 use super::{EDITED, RestoreRun, StepOutcome, StepResult};
 use crate::RestoreStep;
-use crate::compare::walk::split;
-use crate::restore::root::look;
+use crate::compare::walk::split_walked_path;
+use crate::restore::root::look_below_root;
 
 const HOLDS_MORE: &str = "it holds files that are not stored";
 
 impl RestoreRun<'_> {
-    pub(super) fn delete(&self, step: &RestoreStep) -> StepResult {
-        let (parent, name) = split(&step.path);
+    pub(super) fn remove(&self, step: &RestoreStep) -> StepResult {
+        let (parent, name) = split_walked_path(&step.path);
         let outcome = self.within(parent, &mut |directory| {
-            let found = find(self.objects, directory, name, step)?;
+            let found = find_on_disk(self.objects, directory, name, step)?;
             let seen = match found {
                 PathState::Missing => return Ok(StepOutcome::Done),
                 PathState::Replaceable(seen) => seen,
                 PathState::Target(_) | PathState::Other => return Ok(StepOutcome::Kept(EDITED)),
             };
-            if look(directory, name)? != Some(seen) {
+            if look_below_root(directory, name)? != Some(seen) {
                 return Ok(StepOutcome::Kept(EDITED));
             }
             self.act()?;
             rustix::fs::unlinkat(directory, name, AtFlags::empty())?;
             Ok(StepOutcome::Done)
         });
-        gone_is_done(outcome)
+        removed_or_gone(outcome)
     }
 
     /// Removes the directory of a step that deletes or replaces it.
@@ -41,8 +41,8 @@ impl RestoreRun<'_> {
         stuck: &mut HashSet<Vec<u8>>,
     ) -> Result<(), StepError> {
         let replaced = step.entry.is_some();
-        let (parent, name) = split(&step.path);
-        let outcome = gone_is_done(self.within(parent, &mut |directory| {
+        let (parent, name) = split_walked_path(&step.path);
+        let outcome = removed_or_gone(self.within(parent, &mut |directory| {
             self.act()?;
             match rustix::fs::unlinkat(directory, name, AtFlags::REMOVEDIR) {
                 Ok(()) | Err(Errno::NOENT) => Ok(StepOutcome::Done),
@@ -64,7 +64,7 @@ impl RestoreRun<'_> {
 }
 
 /// If the directory is missing, so are its contents.
-fn gone_is_done(outcome: StepResult) -> StepResult {
+fn removed_or_gone(outcome: StepResult) -> StepResult {
     match outcome {
         Err(StepError::Io(Errno::NOENT | Errno::NOTDIR | Errno::LOOP)) => Ok(StepOutcome::Done),
         outcome => outcome,

@@ -113,12 +113,12 @@ impl WorkspaceRoot {
 
     /// Returns true if the root is empty.
     pub(crate) fn is_empty(&self) -> Result<bool> {
-        Ok(names(&self.fd)?.is_empty())
+        Ok(names_below_root(&self.fd)?.is_empty())
     }
 }
 
 /// The names in an open directory.
-pub(crate) fn names(directory: &OwnedFd) -> Result<Vec<Vec<u8>>> {
+pub(crate) fn names_below_root(directory: &OwnedFd) -> Result<Vec<Vec<u8>>> {
     let mut names = Vec::new();
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let directory = rustix::fs::openat(directory, c".", flags, Mode::empty())?;
@@ -158,7 +158,7 @@ impl FileFingerprint {
 }
 
 /// The state of the file with this name; links are not followed.
-pub(crate) fn look(directory: &OwnedFd, name: &[u8]) -> Result<Option<FileFingerprint>> {
+pub(crate) fn look_below_root(directory: &OwnedFd, name: &[u8]) -> Result<Option<FileFingerprint>> {
     match rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => Ok(Some(FileFingerprint::of(&stat))),
         Err(Errno::NOENT) => Ok(None),
@@ -168,7 +168,7 @@ pub(crate) fn look(directory: &OwnedFd, name: &[u8]) -> Result<Option<FileFinger
 
 /// Sets the mode of a file or directory; never follows a link.
 pub(crate) fn set_mode(directory: &OwnedFd, name: &[u8], mode: u16) -> Result<()> {
-    let kind = look(directory, name)?.ok_or(Errno::NOENT)?.kind;
+    let kind = look_below_root(directory, name)?.ok_or(Errno::NOENT)?.kind;
     if !matches!(kind, FileType::RegularFile | FileType::Directory) {
         return Err(Errno::LOOP);
     }

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::plan;
-use crate::sample::{Heap, SampleNode, directory, file, link, set_mode};
+use crate::sample::{SampleHeap, SampleNode, directory, file, link, set_mode};
 
 /// A place for files; in memory where there is one, so that syncing does not wait for others.
 fn room() -> TempDir {
@@ -24,18 +24,18 @@ fn made(node: &SampleNode) -> TempDir {
     room
 }
 
-fn planned(heap: &Heap, from: &SampleNode, to: &SampleNode) -> RestorePlan {
+fn planned(heap: &SampleHeap, from: &SampleNode, to: &SampleNode) -> RestorePlan {
     plan(heap, from.store(heap), to.store(heap), &[]).unwrap()
 }
 
-fn restored(room: &TempDir, heap: &Heap, plan: &RestorePlan) -> RestoreReport {
+fn restored(room: &TempDir, heap: &SampleHeap, plan: &RestorePlan) -> RestoreReport {
     restore(room.path(), heap, plan, &RestoreWatch::none()).unwrap()
 }
 
 /// Stops, as a kill does, before the operation of this number.
 fn killed(
     room: &Path,
-    heap: &Heap,
+    heap: &SampleHeap,
     plan: &RestorePlan,
     at: i64,
 ) -> Result<RestoreReport, RestoreError> {
@@ -101,7 +101,7 @@ fn some_trees() -> (SampleNode, SampleNode) {
 #[test]
 fn a_tree_becomes_another_and_back() {
     let (old, new) = some_trees();
-    let heap = Heap::default();
+    let heap = SampleHeap::default();
     let room = tempfile::tempdir().unwrap();
     old.make(room.path());
     let done = restored(&room, &heap, &planned(&heap, &old, &new));
@@ -115,7 +115,7 @@ fn a_tree_becomes_another_and_back() {
 #[test]
 fn a_restore_killed_anywhere_is_finished_or_undone() {
     let (old, new) = some_trees();
-    let heap = Heap::default();
+    let heap = SampleHeap::default();
     let forth = planned(&heap, &old, &new);
     let back = planned(&heap, &new, &old);
     let mut kills = 0;
@@ -136,7 +136,7 @@ fn a_restore_killed_anywhere_is_finished_or_undone() {
 
 #[test]
 fn an_empty_directory_is_filled_and_no_other() {
-    let heap = Heap::default();
+    let heap = SampleHeap::default();
     let mut nodes = std::collections::BTreeMap::new();
     for n in 0..300 {
         let inner = directory([("f", file(&format!("{n}"))), ("l", link("f"))]);
@@ -165,7 +165,7 @@ fn an_empty_directory_is_filled_and_no_other() {
 
 #[test]
 fn nothing_is_restored_into_a_path_that_is_not_absolute() {
-    let heap = Heap::default();
+    let heap = SampleHeap::default();
     for root in ["", ".", "target"] {
         let refused =
             restore(Path::new(root), &heap, &RestorePlan::default(), &RestoreWatch::none());
@@ -177,7 +177,7 @@ fn nothing_is_restored_into_a_path_that_is_not_absolute() {
 #[test]
 fn what_was_edited_meanwhile_stays_and_is_told() {
     let (old, new) = some_trees();
-    let heap = Heap::default();
+    let heap = SampleHeap::default();
     let room = made(&old);
     let at = |name: &str| room.path().join(name);
     fs::write(at("edited"), "mine").unwrap();
@@ -203,7 +203,7 @@ fn what_was_edited_meanwhile_stays_and_is_told() {
 
 #[test]
 fn what_is_not_stored_is_not_written_over() {
-    let heap = Heap::default();
+    let heap = SampleHeap::default();
     let old = directory([("d", directory([]))]);
     let inner = [("ignored", file("then")), ("same", file("same")), ("l", link("x"))];
     let new = directory([
@@ -233,7 +233,7 @@ fn what_is_not_stored_is_not_written_over() {
 
 #[test]
 fn a_directory_that_is_there_keeps_its_mode_and_one_that_is_made_gets_its_own() {
-    let heap = Heap::default();
+    let heap = SampleHeap::default();
     let old = directory([("changed", directory([])), ("was-file", file("f"))]);
     let files = || directory([("f", file("f"))]);
     let new = directory([
@@ -265,7 +265,7 @@ fn a_directory_that_is_there_keeps_its_mode_and_one_that_is_made_gets_its_own() 
 
 #[test]
 fn a_hostile_snapshot_puts_nothing_where_it_must_not() {
-    let heap = Heap::default();
+    let heap = SampleHeap::default();
     for name in ["..", "/etc", "a/../../b"] {
         let target = directory([(name, file("x"))]).store(&heap);
         let present = directory([]).store(&heap);
@@ -308,7 +308,7 @@ fn a_hostile_snapshot_puts_nothing_where_it_must_not() {
 
 #[test]
 fn nothing_is_written_through_a_link() {
-    let heap = Heap::default();
+    let heap = SampleHeap::default();
     let outside = made(&directory([("f", file("one")), ("g", file("g"))]));
     let room = room();
     symlink(outside.path(), room.path().join("d")).unwrap();
@@ -327,7 +327,7 @@ fn nothing_is_written_through_a_link() {
 
 #[test]
 fn a_link_swapped_in_for_a_directory_leads_nowhere() {
-    let heap = Heap::default();
+    let heap = SampleHeap::default();
     let inside = |text: &str| {
         let files = directory([("a", file(text)), ("b", directory([("c", file(text))]))]);
         directory([("d", files)])
@@ -372,7 +372,7 @@ fn a_link_swapped_in_for_a_directory_leads_nowhere() {
 
 #[test]
 fn closed_directories_are_worked_in_and_closed_again() {
-    let heap = Heap::default();
+    let heap = SampleHeap::default();
     let tree = |text: &str, mode| {
         let inner = directory([(text, file(text)), ("f", file(text))]).with_mode(mode);
         directory([("d", directory([("e", inner)]).with_mode(0o555))])
@@ -398,7 +398,7 @@ fn closed_directories_are_worked_in_and_closed_again() {
 
 #[test]
 fn only_the_paths_asked_for_are_put_back() {
-    let heap = Heap::default();
+    let heap = SampleHeap::default();
     let old = directory([("a", file("a")), ("b", file("b"))]);
     let deep = directory([("x", file("x")), ("y", file("y"))]);
     let new = directory([
@@ -426,7 +426,7 @@ fn only_the_paths_asked_for_are_put_back() {
 
 #[test]
 fn a_path_that_is_not_asked_for_is_not_changed_on_the_way() {
-    let heap = Heap::default();
+    let heap = SampleHeap::default();
     let old = directory([("d", directory([("f", file("f")), ("g", file("g"))]))]);
     let new = directory([("d", file("a file then"))]);
     let plan = plan(&heap, old.store(&heap), new.store(&heap), &[b"d/f".to_vec()]).unwrap();
@@ -437,7 +437,7 @@ fn a_path_that_is_not_asked_for_is_not_changed_on_the_way() {
 
 #[test]
 fn a_missing_object_fails_its_file_and_no_other() {
-    let heap = Heap::default();
+    let heap = SampleHeap::default();
     let new = directory([("a", file("a")), ("b", file("b")), ("c", file("c"))]);
     let old = directory([("b", file("old"))]);
     let plan = planned(&heap, &old, &new);
@@ -453,7 +453,7 @@ fn a_missing_object_fails_its_file_and_no_other() {
 
 #[test]
 fn a_large_file_that_lacks_a_chunk_leaves_the_old_one() {
-    let heap = Heap::default();
+    let heap = SampleHeap::default();
     let old = directory([("f", file("old"))]);
     let new = directory([("f", file("0123456789abcdefghij0123456789")), ("n", file("n"))]);
     let plan = planned(&heap, &old, &new);
@@ -467,7 +467,7 @@ fn a_large_file_that_lacks_a_chunk_leaves_the_old_one() {
 #[test]
 fn a_restore_cancelled_at_once_does_nothing() {
     let (old, new) = some_trees();
-    let heap = Heap::default();
+    let heap = SampleHeap::default();
     let room = made(&old);
     let cancel = AtomicBool::new(true);
     let watch = RestoreWatch { cancel: &cancel, progress: &|_, _| {} };
@@ -479,7 +479,7 @@ fn a_restore_cancelled_at_once_does_nothing() {
 
 #[test]
 fn a_restore_cancelled_half_way_goes_back() {
-    let heap = Heap::default();
+    let heap = SampleHeap::default();
     let many = |text: &str| {
         let name = |n: u32| format!("{}{n}", if n.is_multiple_of(3) { text } else { "" });
         let nodes = (0..300).map(|n| (name(n).into_bytes(), file(&format!("{text}{n}"))));
@@ -501,7 +501,7 @@ fn a_restore_cancelled_half_way_goes_back() {
 
 #[test]
 fn only_temporary_files_of_ours_are_swept() {
-    let heap = Heap::default();
+    let heap = SampleHeap::default();
     let (old, new) = (directory([("f", file("1"))]), directory([("f", file("2"))]));
     let room = made(&old);
     let ours = TemporaryNames::default();
@@ -520,7 +520,7 @@ fn only_temporary_files_of_ours_are_swept() {
 
 #[test]
 fn a_hard_link_elsewhere_keeps_its_content() {
-    let heap = Heap::default();
+    let heap = SampleHeap::default();
     let (old, new) = (directory([("f", file("one"))]), directory([("f", file("two"))]));
     let room = made(&old);
     let other = self::room();
@@ -532,7 +532,7 @@ fn a_hard_link_elsewhere_keeps_its_content() {
 
 #[test]
 fn a_path_longer_than_a_system_call_takes_is_restored() {
-    let heap = Heap::default();
+    let heap = SampleHeap::default();
     let name = "x".repeat(250);
     let mut tree = directory([("f", file("deep"))]);
     for _ in 0..20 {
@@ -551,7 +551,7 @@ fn a_path_longer_than_a_system_call_takes_is_restored() {
 /// Objects in memory that write to a file when a certain one of them is read.
 #[derive(Debug)]
 struct Meddling<'a> {
-    heap: &'a Heap,
+    heap: &'a SampleHeap,
     on: ObjectHash,
     file: PathBuf,
 }
@@ -589,7 +589,7 @@ impl Objects for Meddling<'_> {
 
 #[test]
 fn what_is_edited_while_the_new_file_is_written_is_not_lost() {
-    let heap = Heap::default();
+    let heap = SampleHeap::default();
     let new = directory([("f", file("0123456789abcdefghij01234"))]);
     for old in [directory([("f", file(&"x".repeat(50)))]), directory([])] {
         let plan = planned(&heap, &old, &new);
@@ -640,7 +640,7 @@ proptest! {
 
     #[test]
     fn any_tree_becomes_any_other(a in root(), b in root(), at in 0..60_i64, undo: bool) {
-        let heap = Heap::default();
+        let heap = SampleHeap::default();
         let (forth, back) = (planned(&heap, &a, &b), planned(&heap, &b, &a));
         let room = made(&a);
         for (plan, result) in [(&forth, &b), (&back, &a)] {
@@ -667,7 +667,7 @@ proptest! {
 
 #[test]
 fn names_are_bytes() {
-    let heap = Heap::default();
+    let heap = SampleHeap::default();
     let name = b"\xff\x01\n".to_vec();
     let new = SampleNode::Directory([(name.clone(), file("x"))].into(), 0o755);
     let room = made(&directory([]));
@@ -677,7 +677,7 @@ fn names_are_bytes() {
 
 #[test]
 fn a_plan_that_was_cut_off_makes_the_directories_that_are_gone() {
-    let heap = Heap::default();
+    let heap = SampleHeap::default();
     let deep = |text| directory([("e", directory([("f", file(text))]).with_mode(0o750))]);
     let old = directory([("d", deep("1")), ("g", directory([("h", file("1"))]))]);
     let new = directory([("d", deep("2")), ("g", directory([("h", file("2"))]))]);
@@ -703,7 +703,7 @@ fn what_root_puts_back_belongs_to_the_owner_of_its_directory() {
     if !rustix::process::geteuid().is_root() {
         return println!("skipped: only root gives files away");
     }
-    let heap = Heap::default();
+    let heap = SampleHeap::default();
     let old = directory([("edited", file("one")), ("other", directory([("f", file("f"))]))]);
     let new = directory([
         ("edited", file("two").with_mode(0o600)),

@@ -13,7 +13,7 @@ use abide_model::{ObjectHash, Objects};
 
 use crate::EntryKind;
 use crate::compare::read::ReadError;
-use crate::compare::walk::split;
+use crate::compare::walk::split_walked_path;
 use crate::restore::plan::{RestorePlan, plan_all};
 
 /// Adds a step for each missing directory of the target that leads to something the plan writes.
@@ -26,13 +26,13 @@ pub(crate) fn make_ways(
     let stepped: BTreeSet<&[u8]> = plan.steps.iter().map(|step| step.path.as_slice()).collect();
     let mut missing: BTreeSet<Vec<u8>> = BTreeSet::new();
     for step in plan.steps.iter().filter(|step| step.entry.is_some()) {
-        let mut way = split(&step.path).0;
+        let mut way = split_walked_path(&step.path).0;
         while !way.is_empty() && !stepped.contains(way) && !missing.contains(way) {
             let seen = root.join(OsStr::from_bytes(way)).symlink_metadata();
             if seen.is_err_and(|error| error.kind() == ErrorKind::NotFound) {
                 missing.insert(way.to_vec());
             }
-            way = split(way).0;
+            way = split_walked_path(way).0;
         }
     }
     if missing.is_empty() {

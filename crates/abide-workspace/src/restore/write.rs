@@ -12,7 +12,7 @@ use super::found::StepError;
 use super::{FILE_BITS, RestoreRun};
 use crate::compare::read::{ReadError, read_object};
 use crate::owner::FileOwner;
-use crate::restore::root::{FileFingerprint, look, sync_data};
+use crate::restore::root::{FileFingerprint, look_below_root, sync_data};
 use crate::{ChunkList, EntryKind, TreeEntry};
 
 const PREFIX: &[u8] = b".abide-tmp-";
@@ -79,14 +79,14 @@ impl RestoreRun<'_> {
         if let Some(owner) = FileOwner::of_new(directory) {
             owner.give(&file);
         }
-        let written = self.fill(&file, entry, body);
+        let written = self.write_content(&file, entry, body);
         if !matches!(written, Ok(()) | Err(StepError::Stopped)) {
             let _ = rustix::fs::unlinkat(directory, name, AtFlags::empty());
         }
         written
     }
 
-    fn fill(
+    fn write_content(
         &self,
         file: &OwnedFd,
         entry: &TreeEntry,
@@ -144,7 +144,7 @@ impl RestoreRun<'_> {
         let temporary = self.temporary.name();
         self.write(directory, &temporary, entry, body)?;
         self.act()?;
-        let renamed = rename_new(directory, &temporary, name);
+        let renamed = rename_written(directory, &temporary, name);
         if renamed.is_err() {
             let _ = rustix::fs::unlinkat(directory, temporary.as_slice(), AtFlags::empty());
         }
@@ -163,7 +163,7 @@ impl RestoreRun<'_> {
         let temporary = self.temporary.name();
         self.write(directory, &temporary, entry, body)?;
         self.act()?;
-        let same = look(directory, name).map(|now| now == Some(seen));
+        let same = look_below_root(directory, name).map(|now| now == Some(seen));
         let renamed = match same {
             Ok(true) => rustix::fs::renameat(directory, temporary.as_slice(), directory, name),
             Ok(false) => Ok(()),
@@ -178,7 +178,7 @@ impl RestoreRun<'_> {
 }
 
 /// Renames a file if the new name is free.
-fn rename_new(directory: &OwnedFd, from: &[u8], to: &[u8]) -> Result<(), Errno> {
+fn rename_written(directory: &OwnedFd, from: &[u8], to: &[u8]) -> Result<(), Errno> {
     match rustix::fs::renameat_with(directory, from, directory, to, RenameFlags::NOREPLACE) {
         Err(Errno::INVAL | Errno::NOSYS) => {
             rustix::fs::linkat(directory, from, directory, to, AtFlags::empty())?;

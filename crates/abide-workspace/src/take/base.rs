@@ -13,7 +13,9 @@ use rustix::fs::Mode;
 use crate::error::WorkspaceError;
 use crate::policy::Policy;
 use crate::restore::root::DIRECTORY;
-use crate::take::rules::{IgnoreStatus, RuleTexts, Rules, RulesHash, decide, plain_braces};
+use crate::take::rules::{
+    IgnoreStatus, RuleTexts, Rules, RulesHash, decide_by_rules, plain_rule_braces,
+};
 
 /// The compiled patterns of a policy.
 #[derive(Debug)]
@@ -42,18 +44,18 @@ impl PolicyPatterns {
                 anywhere = true;
             }
         }
-        let include = list("include", &policy.include)?;
-        let exclude = list("exclude", &policy.exclude)?;
+        let include = base_rule_list("include", &policy.include)?;
+        let exclude = base_rule_list("exclude", &policy.exclude)?;
         Ok(Self { include, exclude, reach, anywhere })
     }
 
     /// Returns true if something below this directory could be included.
     fn reaches(&self, directory: &[u8]) -> bool {
-        self.anywhere || self.reach.iter().any(|pattern| reaches(pattern, directory))
+        self.anywhere || self.reach.iter().any(|pattern| rule_reaches_base(pattern, directory))
     }
 }
 
-fn reaches(pattern: &[String], directory: &[u8]) -> bool {
+fn rule_reaches_base(pattern: &[String], directory: &[u8]) -> bool {
     let mut pattern = pattern.iter();
     for name in directory.split(|byte| *byte == b'/') {
         match pattern.next().map(String::as_str) {
@@ -67,7 +69,7 @@ fn reaches(pattern: &[String], directory: &[u8]) -> bool {
     pattern.next().is_some()
 }
 
-fn list(list: &'static str, patterns: &[String]) -> Result<Gitignore, WorkspaceError> {
+fn base_rule_list(list: &'static str, patterns: &[String]) -> Result<Gitignore, WorkspaceError> {
     let mut builder = GitignoreBuilder::new("");
     let refused = |pattern: &str, error: ignore::Error| WorkspaceError::Pattern {
         list,
@@ -75,7 +77,7 @@ fn list(list: &'static str, patterns: &[String]) -> Result<Gitignore, WorkspaceE
         reason: error.to_string(),
     };
     for pattern in patterns {
-        let added = builder.add_line(None, &plain_braces(pattern));
+        let added = builder.add_line(None, &plain_rule_braces(pattern));
         added.map_err(|error| refused(pattern, error))?;
     }
     builder.build().map_err(|error| refused("", error))
@@ -108,8 +110,8 @@ impl<'a> BaseRules<'a> {
         patterns: &'a PolicyPatterns,
         global: Option<&Path>,
     ) -> Result<Self, WorkspaceError> {
-        let global = global.map_or(Ok(None), read_global)?;
-        let above = above(root)?;
+        let global = global.map_or(Ok(None), read_global_base)?;
+        let above = rules_above_base(root)?;
         let limits = [policy.max_file_bytes, policy.max_files, policy.max_bytes];
         let limits: Vec<[u8; 8]> = limits.into_iter().map(u64::to_le_bytes).collect();
         let marks = |list: &'static [u8]| std::iter::once(list);
@@ -147,13 +149,13 @@ impl<'a> BaseRules<'a> {
         is_directory: bool,
         rules: &Rules,
     ) -> NameVerdict {
-        if decide(&self.patterns.exclude, path, is_directory) == Some(true) {
+        if decide_by_rules(&self.patterns.exclude, path, is_directory) == Some(true) {
             return NameVerdict::Ignored;
         }
         if within == IgnoreStatus::Included {
             return NameVerdict::Taken(IgnoreStatus::Included);
         }
-        if decide(&self.patterns.include, path, is_directory) == Some(true) {
+        if decide_by_rules(&self.patterns.include, path, is_directory) == Some(true) {
             return NameVerdict::Taken(IgnoreStatus::Included);
         }
         if within == IgnoreStatus::Plain && !rules.ignores(path, is_directory) {
@@ -166,7 +168,7 @@ impl<'a> BaseRules<'a> {
     }
 }
 
-fn read_global(path: &Path) -> Result<Option<Vec<u8>>, WorkspaceError> {
+fn read_global_base(path: &Path) -> Result<Option<Vec<u8>>, WorkspaceError> {
     use io::ErrorKind::{IsADirectory, NotADirectory, NotFound};
     match fs::read(path) {
         Ok(text) => Ok(Some(text)),
@@ -177,7 +179,7 @@ fn read_global(path: &Path) -> Result<Option<Vec<u8>>, WorkspaceError> {
 
 /// The rules of the directories above the root that belong to the same repository. Empty if the
 /// root is itself the root of a repository, or in none.
-fn above(root: &Path) -> Result<Vec<(Vec<u8>, RuleTexts)>, WorkspaceError> {
+fn rules_above_base(root: &Path) -> Result<Vec<(Vec<u8>, RuleTexts)>, WorkspaceError> {
     let has_git = |directory: &Path| directory.join(".git").symlink_metadata().is_ok();
     if has_git(root) {
         return Ok(Vec::new());

@@ -25,7 +25,7 @@ use crate::owner::FileOwner;
 use crate::reach::ReadObjectFn;
 use crate::snapshot::Snapshot;
 use crate::take::record::{
-    DirectoryRecord, FixedFields, NameKind, NameRows, RecordBody, RecordHead,
+    DirectoryRecord, FixedFields, NameKind, RecordBody, RecordHead, RecordRows,
 };
 
 const MAGIC: &[u8; 8] = b"aSTAT\0\0\x01";
@@ -159,7 +159,7 @@ struct RecordCursor<'a> {
     /// The offset of its end.
     end: usize,
     head: RecordHead,
-    rows: NameRows<'a>,
+    rows: RecordRows<'a>,
 }
 
 impl RecordCursor<'_> {
@@ -196,22 +196,26 @@ const LEFT_BEHIND: Duration = Duration::from_secs(60);
 
 /// Replaces the old cache, unless another process is doing so. A crash leaves the old one, the new
 /// one, or one that fails its checksums.
-pub(crate) fn write(
+pub(crate) fn write_stat_cache(
     path: &Path,
     old: Option<&StatCache>,
     whole: &CacheHeader<'_>,
     written: Vec<NextRecord>,
 ) -> io::Result<()> {
-    let bytes = compose(old, whole, renumbered(old.map_or(0, StatCache::count), written));
-    let temporary = beside(path, ".new");
-    let mut file = match create(&temporary) {
+    let bytes = compose_stat_cache(
+        old,
+        whole,
+        renumbered_cache_records(old.map_or(0, StatCache::count), written),
+    );
+    let temporary = beside_stat_cache(path, ".new");
+    let mut file = match create_cache_file(&temporary) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             let age = fs::metadata(&temporary)?.modified()?.elapsed().unwrap_or_default();
             if age < LEFT_BEHIND {
                 return Ok(());
             }
             fs::remove_file(&temporary)?;
-            create(&temporary)?
+            create_cache_file(&temporary)?
         }
         created => created?,
     };
@@ -223,14 +227,14 @@ pub(crate) fn write(
 }
 
 /// A path next to the cache.
-pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
+pub(crate) fn beside_stat_cache(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)
 }
 
 /// Moves new directories to free numbers and updates their parents.
-fn renumbered(old: u32, mut written: Vec<NextRecord>) -> Vec<Option<NextRecord>> {
+fn renumbered_cache_records(old: u32, mut written: Vec<NextRecord>) -> Vec<Option<NextRecord>> {
     written.sort_unstable_by_key(|record| record.number);
     let first_new = written.partition_point(|record| record.number < old);
     let fresh = written.len() - first_new;
@@ -258,7 +262,7 @@ fn renumbered(old: u32, mut written: Vec<NextRecord>) -> Vec<Option<NextRecord>>
     if !moved.is_empty() {
         let records = table.iter_mut().flatten();
         for bytes in records.filter_map(|record| record.bytes.as_mut()) {
-            follow(bytes, old, &moved);
+            follow_cache_numbers(bytes, old, &moved);
         }
     }
     while table.last().is_some_and(Option::is_none) {
@@ -268,16 +272,16 @@ fn renumbered(old: u32, mut written: Vec<NextRecord>) -> Vec<Option<NextRecord>>
 }
 
 /// Updates the directory numbers in a record.
-fn follow(bytes: &mut Vec<u8>, old: u32, moved: &[(u32, u32)]) {
+fn follow_cache_numbers(bytes: &mut Vec<u8>, old: u32, moved: &[(u32, u32)]) {
     let Some(record) = DirectoryRecord::read(bytes) else { return };
-    let newcomer = |row: &crate::take::record::NameRow<'_>| {
+    let newcomer = |row: &crate::take::record::RecordRow<'_>| {
         row.kind == NameKind::Directory && row.number >= old
     };
     if !record.rows().any(|row| newcomer(&row)) {
         return;
     }
     let mut body = RecordBody::default();
-    for row in NameRows::new(record.body) {
+    for row in RecordRows::new(record.body) {
         let number = if newcomer(&row) {
             let at = moved.binary_search_by_key(&row.number, |(number, _)| *number);
             at.ok().and_then(|at| moved.get(at)).map_or(row.number, |(_, number)| *number)
@@ -289,7 +293,7 @@ fn follow(bytes: &mut Vec<u8>, old: u32, moved: &[(u32, u32)]) {
     *bytes = record.head.write(&body.bytes);
 }
 
-fn compose(
+fn compose_stat_cache(
     old: Option<&StatCache>,
     whole: &CacheHeader<'_>,
     table: Vec<Option<NextRecord>>,
@@ -344,7 +348,7 @@ fn compose(
 
 /// Creates a file that only its owner can read, since it contains the names of the workspace's
 /// files.
-fn create(path: &Path) -> io::Result<fs::File> {
+fn create_cache_file(path: &Path) -> io::Result<fs::File> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
     // Open the parent directory once: its path may lead somewhere else a moment later.

@@ -9,7 +9,7 @@ use crate::error::WorkspaceError;
 use crate::take::cache::{NextRecord, StatCache};
 use crate::take::file::FileReading;
 use crate::take::node::{DirectoryNode, DirectoryOutcome, NamesOutcome};
-use crate::take::record::{DirectoryRecord, NameKind, NameRows, RecordBody, RecordHead};
+use crate::take::record::{DirectoryRecord, NameKind, RecordBody, RecordHead, RecordRows};
 use crate::take::rules::{IgnoreStatus, RulesHash};
 use crate::take::worker::ScanWorker;
 use crate::tree::{EntryKind, Tree, TreeEntry};
@@ -38,22 +38,23 @@ impl ScanWorker<'_> {
         let (mut head, body) = match (node.made.get(), &old) {
             (Some(NamesOutcome::Same), Some(old)) if outcomes.is_empty() => {
                 self.found.written.push(NextRecord { number, bytes: None });
-                self.count_directory(node, &old.head);
+                self.count_completed_directory(node, &old.head);
                 return Ok(DirectoryOutcome::Same);
             }
             (Some(NamesOutcome::Same), Some(old)) => (old.head.clone(), old.body),
             (Some(NamesOutcome::New { body, chain }), _) => {
-                (self.head(node, *chain), body.bytes.as_slice())
+                (self.completed_head(node, *chain), body.bytes.as_slice())
             }
             // Without a record nothing can be unchanged.
             (Some(NamesOutcome::Same), None) | (None, _) => return Ok(DirectoryOutcome::Gone),
         };
-        let changed = self.changed(body, &outcomes, node.readings());
+        let changed = self.completed_body(body, &outcomes, node.readings());
         let body = changed.as_ref().map_or(body, |body| body.bytes.as_slice());
-        (head.files, head.bytes) = count(body);
-        self.tree(&mut head, body, &outcomes, old.as_ref())?;
-        head.hidden = node.work.within == IgnoreStatus::Ignored && is_empty(head.tree);
-        self.count_directory(node, &head);
+        (head.files, head.bytes) = count_completed(body);
+        self.complete_tree(&mut head, body, &outcomes, old.as_ref())?;
+        head.hidden =
+            node.work.within == IgnoreStatus::Ignored && completed_tree_is_empty(head.tree);
+        self.count_completed_directory(node, &head);
         let bytes = head.write(body);
         let same = old.as_ref().is_some_and(|old| old.whole == bytes);
         self.found.written.push(NextRecord { number, bytes: (!same).then_some(bytes) });
@@ -65,7 +66,7 @@ impl ScanWorker<'_> {
         }
     }
 
-    fn head(&self, node: &DirectoryNode, chain: RulesHash) -> RecordHead {
+    fn completed_head(&self, node: &DirectoryNode, chain: RulesHash) -> RecordHead {
         RecordHead {
             tree: ObjectHash([0; 32]),
             outer: node.work.outer,
@@ -82,7 +83,7 @@ impl ScanWorker<'_> {
     }
 
     /// Sets the tree in the head, and stores it if it is new.
-    fn tree(
+    fn complete_tree(
         &mut self,
         head: &mut RecordHead,
         body: &[u8],
@@ -93,7 +94,7 @@ impl ScanWorker<'_> {
             head.tree = old.head.tree;
             return Ok(());
         }
-        let bytes = tree(body, outcomes, self.scan.means.cache).write();
+        let bytes = completed_tree(body, outcomes, self.scan.means.cache).write();
         head.tree = ObjectHash::of(&bytes);
         match old.map(|old| old.head.tree) {
             Some(old) if old == head.tree => {}
@@ -103,7 +104,7 @@ impl ScanWorker<'_> {
         Ok(())
     }
 
-    fn count_directory(&mut self, node: &DirectoryNode, head: &RecordHead) {
+    fn count_completed_directory(&mut self, node: &DirectoryNode, head: &RecordHead) {
         self.found.files += head.files;
         self.found.bytes += head.bytes;
         self.found.directories += u64::from(node.work.parent.is_some() && !head.hidden);
@@ -111,7 +112,7 @@ impl ScanWorker<'_> {
 
     /// The rows updated with the files that were read, and without directories that disappeared;
     /// `None` if nothing changed.
-    fn changed(
+    fn completed_body(
         &self,
         body: &[u8],
         outcomes: &[(u32, DirectoryOutcome)],
@@ -125,7 +126,7 @@ impl ScanWorker<'_> {
         }
         let mut changed = RecordBody::default();
         let mut readings = readings.into_iter().peekable();
-        let mut rows = NameRows::new(body);
+        let mut rows = RecordRows::new(body);
         loop {
             let at = body.len() - rows.left();
             let Some(row) = rows.next() else { return Some(changed) };
@@ -141,7 +142,7 @@ impl ScanWorker<'_> {
                 continue;
             }
             let outcome = match row.kind {
-                NameKind::Directory => outcome_of(outcomes, row.number),
+                NameKind::Directory => completed_outcome(outcomes, row.number),
                 _ => None,
             };
             match outcome {
@@ -156,27 +157,34 @@ impl ScanWorker<'_> {
 }
 
 /// Returns true for the tree of an empty directory.
-fn is_empty(tree: ObjectHash) -> bool {
+fn completed_tree_is_empty(tree: ObjectHash) -> bool {
     tree == ObjectHash::of(&Tree::default().write())
 }
 
-fn outcome_of(outcomes: &[(u32, DirectoryOutcome)], number: u32) -> Option<DirectoryOutcome> {
+fn completed_outcome(
+    outcomes: &[(u32, DirectoryOutcome)],
+    number: u32,
+) -> Option<DirectoryOutcome> {
     let at = outcomes.binary_search_by_key(&number, |(number, _)| *number).ok()?;
     outcomes.get(at).map(|(_, outcome)| *outcome)
 }
 
 /// Number of files and links, and total size of the files.
-fn count(body: &[u8]) -> (u64, u64) {
-    NameRows::new(body).fold((0, 0), |(files, bytes), row| match row.kind {
+fn count_completed(body: &[u8]) -> (u64, u64) {
+    RecordRows::new(body).fold((0, 0), |(files, bytes), row| match row.kind {
         NameKind::File | NameKind::Large => (files + 1, bytes + row.size()),
         NameKind::Link => (files + 1, bytes),
         NameKind::Directory | NameKind::Ignored | NameKind::Omitted => (files, bytes),
     })
 }
 
-fn tree(body: &[u8], outcomes: &[(u32, DirectoryOutcome)], cache: Option<&StatCache>) -> Tree {
+fn completed_tree(
+    body: &[u8],
+    outcomes: &[(u32, DirectoryOutcome)],
+    cache: Option<&StatCache>,
+) -> Tree {
     let mut entries = Vec::new();
-    for row in NameRows::new(body) {
+    for row in RecordRows::new(body) {
         let kind = match row.kind {
             NameKind::File => EntryKind::File,
             NameKind::Large => EntryKind::Large,
@@ -194,7 +202,7 @@ fn tree(body: &[u8], outcomes: &[(u32, DirectoryOutcome)], cache: Option<&StatCa
             let record = cache.and_then(|cache| cache.record(row.number))?;
             Some((record.head.mode, record.head.tree, record.head.hidden))
         };
-        let shown = match outcome_of(outcomes, row.number) {
+        let shown = match completed_outcome(outcomes, row.number) {
             Some(DirectoryOutcome::New { mode, tree, hidden }) => Some((mode, tree, hidden)),
             _ => remembered(),
         };

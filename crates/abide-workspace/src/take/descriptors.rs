@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use crate::take::node::DirectoryNode;
 use crate::take::rules::{RuleTexts, Rules};
 use crate::take::scan::SharedScan;
-use crate::take::stat::{FileStamp, device};
+use crate::take::stat::{FileStamp, stat_device};
 
 /// Maximum number of directories kept open, in addition to the one each worker is in.
 const OPEN: usize = 64;
@@ -65,7 +65,7 @@ impl SharedScan<'_> {
                 None => rustix::fs::open(self.means.root, LIST, Mode::empty())?,
             };
             let stat = rustix::fs::fstat(&opened)?;
-            if device(&stat) != self.means.dev || FileStamp::of(&stat).ino != next.facts.ino {
+            if stat_device(&stat) != self.means.dev || FileStamp::of(&stat).ino != next.facts.ino {
                 return Err(Errno::NOENT);
             }
             let opened = Arc::new(opened);
@@ -146,7 +146,8 @@ mod tests {
             within: IgnoreStatus::Plain,
             outer: scan.means.base.chain,
         };
-        let node = DirectoryNode::new(look, Arc::new(fd), FileStamp::of(&seen), stat::mode(&seen));
+        let node =
+            DirectoryNode::new(look, Arc::new(fd), FileStamp::of(&seen), stat::stat_mode(&seen));
         let node = Arc::new(node);
         scan.descriptors.keep(&node);
         node
@@ -168,7 +169,7 @@ mod tests {
             cache: None,
             objects: &objects,
             watch: &watch,
-            dev: device(&rustix::fs::stat(place.path()).unwrap()),
+            dev: stat_device(&rustix::fs::stat(place.path()).unwrap()),
             settled: 0,
             native: true,
         };
@@ -207,11 +208,11 @@ mod tests {
             nodes.iter().for_each(|node| node.close());
             let mut worker = ScanWorker::new(scan);
             fs::rename(place.join("d/d"), place.join("moved")).unwrap();
-            let listed = worker.list(&opened, None);
+            let listed = worker.gather_directory(&opened, None);
             assert!(matches!(listed, Ok(ListingOutcome::Not(DirectoryOutcome::Gone))));
             assert!(worker.to_read.is_empty() && worker.children.is_empty());
             fs::rename(place.join("moved"), place.join("d/d")).unwrap();
-            assert!(matches!(worker.list(&opened, None), Ok(ListingOutcome::Made(_))));
+            assert!(matches!(worker.gather_directory(&opened, None), Ok(ListingOutcome::Made(_))));
         });
     }
 }

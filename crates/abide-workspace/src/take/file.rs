@@ -11,8 +11,8 @@ use rustix::io::Errno;
 
 use crate::chunks::ChunkList;
 use crate::snapshot::OmissionReason;
-use crate::take::record::{NameKind, NameRow};
-use crate::take::refusal::is_failure;
+use crate::take::record::{NameKind, RecordRow};
+use crate::take::refusal::is_failure_not_refusal;
 use crate::take::sink::ObjectSink;
 use crate::take::stat::{self, FileStamp};
 use crate::watch::Watch;
@@ -33,7 +33,7 @@ pub(crate) struct EarlierContent {
 }
 
 impl EarlierContent {
-    pub(crate) fn of(row: &NameRow<'_>) -> Self {
+    pub(crate) fn of(row: &RecordRow<'_>) -> Self {
         Self { kind: row.kind, hash: row.object() }
     }
 
@@ -95,7 +95,7 @@ impl<'a> FileReader<'a> {
     ) -> Result<FileReading, ReadFailure> {
         for _ in 0..TRIES {
             let facts = FileStamp::of(&stat);
-            if stat::kind(&stat) != FileType::RegularFile {
+            if stat::stat_kind(&stat) != FileType::RegularFile {
                 return Ok(FileReading::Omitted(OmissionReason::Changing, 0));
             }
             if facts.size > max {
@@ -103,17 +103,17 @@ impl<'a> FileReader<'a> {
             }
             match self.once(directory, name, &facts, earlier, sink)? {
                 ReadAttempt::Read(kind, hash) => {
-                    let mode = stat::mode(&stat);
+                    let mode = stat::stat_mode(&stat);
                     return Ok(FileReading::Done { kind, mode, facts, hash });
                 }
                 ReadAttempt::Refused(Errno::NOENT) => return Ok(FileReading::Gone),
                 ReadAttempt::Refused(Errno::LOOP) | ReadAttempt::Moved => {}
-                ReadAttempt::Refused(errno) => return refused(errno, facts.size),
+                ReadAttempt::Refused(errno) => return refused_file(errno, facts.size),
             }
             match rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(now) => stat = now,
                 Err(Errno::NOENT) => return Ok(FileReading::Gone),
-                Err(errno) => return refused(errno, facts.size),
+                Err(errno) => return refused_file(errno, facts.size),
             }
         }
         Ok(FileReading::Omitted(OmissionReason::Changing, FileStamp::of(&stat).size))
@@ -140,7 +140,7 @@ impl<'a> FileReader<'a> {
             Err(errno) => return Ok(ReadAttempt::Refused(errno)),
         };
         let bytes = self.room.get(..length).unwrap_or_default();
-        if !still(&file, facts, length as u64) {
+        if !file_is_unchanged(&file, facts, length as u64) {
             return Ok(ReadAttempt::Moved);
         }
         let hash = ObjectHash::of(bytes);
@@ -200,12 +200,12 @@ impl<'a> FileReader<'a> {
                 return Ok(ReadAttempt::Moved);
             }
             let window = self.window.get(..filled).unwrap_or_default();
-            let cut = cut(window, end, &mut chunks, sink)?;
+            let cut = cut_file_chunks(window, end, &mut chunks, sink)?;
             self.window.copy_within(cut..filled, 0);
             filled -= cut;
         }
         self.bytes += total;
-        if !still(file, facts, total) {
+        if !file_is_unchanged(file, facts, total) {
             return Ok(ReadAttempt::Moved);
         }
         let list = chunks.write();
@@ -219,8 +219,8 @@ impl<'a> FileReader<'a> {
     }
 }
 
-fn refused(errno: Errno, size: u64) -> Result<FileReading, ReadFailure> {
-    if is_failure(errno) {
+fn refused_file(errno: Errno, size: u64) -> Result<FileReading, ReadFailure> {
+    if is_failure_not_refusal(errno) {
         return Err(ReadFailure::System(errno));
     }
     Ok(FileReading::Omitted(OmissionReason::Unreadable, size))
@@ -228,7 +228,7 @@ fn refused(errno: Errno, size: u64) -> Result<FileReading, ReadFailure> {
 
 /// Cuts chunks off the front and returns how many bytes they cover. Leaves the last bytes, where
 /// more input could move the boundary.
-fn cut(
+fn cut_file_chunks(
     window: &[u8],
     end: bool,
     chunks: &mut ChunkList,
@@ -249,7 +249,7 @@ fn cut(
 }
 
 /// Returns true if the file is unchanged after reading and all of it was read.
-fn still(file: &OwnedFd, before: &FileStamp, length: u64) -> bool {
+fn file_is_unchanged(file: &OwnedFd, before: &FileStamp, length: u64) -> bool {
     let after = rustix::fs::fstat(file);
     length == before.size && after.is_ok_and(|after| FileStamp::of(&after) == *before)
 }
@@ -260,7 +260,7 @@ mod tests {
 
     use super::*;
     use crate::memory::MemoryObjects;
-    use crate::take::rules::read_text;
+    use crate::take::rules::read_rules_text;
     use crate::take::sink::Claims;
 
     #[test]
@@ -272,7 +272,7 @@ mod tests {
         let mut sink = ObjectSink::new(&objects, &claims);
         let read = FileReader::new(&watch).read(own.as_fd(), c"mem", stat, 100, None, &mut sink);
         assert!(matches!(read, Err(ReadFailure::System(Errno::IO))), "{read:?}");
-        assert_eq!(read_text(own.as_fd(), c"mem", OFlags::NOFOLLOW), Err(Errno::IO));
-        assert_eq!(read_text(own.as_fd(), c"exe", OFlags::NOFOLLOW), Ok(None));
+        assert_eq!(read_rules_text(own.as_fd(), c"mem", OFlags::NOFOLLOW), Err(Errno::IO));
+        assert_eq!(read_rules_text(own.as_fd(), c"exe", OFlags::NOFOLLOW), Ok(None));
     }
 }

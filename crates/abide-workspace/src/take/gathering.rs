@@ -16,11 +16,13 @@ use crate::take::file::{EarlierContent, FileReading};
 use crate::take::listing::Listing;
 use crate::take::lookup::RowLookup;
 use crate::take::node::{DirectoryNode, DirectoryOutcome, FileToRead, NamesOutcome, OpenDirectory};
-use crate::take::record::{DirectoryRecord, NameKind, NameRow, RecordBody};
-use crate::take::refusal::is_failure;
-use crate::take::rules::{self, IgnoreStatus, RuleFile, RuleTexts, RulesHash, is_never_taken};
+use crate::take::record::{DirectoryRecord, NameKind, RecordBody, RecordRow};
+use crate::take::refusal::is_failure_not_refusal;
+use crate::take::rules::{
+    self, IgnoreStatus, RuleFile, RuleTexts, RulesHash, is_never_taken_by_rules,
+};
 use crate::take::stat::{self, FileStamp};
-use crate::take::worker::{ChildDirectory, ScanWorker, matches};
+use crate::take::worker::{ChildDirectory, ScanWorker, stat_matches_row};
 
 /// The result of listing a directory.
 pub(crate) enum ListingOutcome {
@@ -38,23 +40,24 @@ struct GatheredNames {
 
 impl ScanWorker<'_> {
     /// Lists the directory and collects its names.
-    pub(crate) fn list(
+    pub(crate) fn gather_directory(
         &mut self,
         node: &OpenDirectory,
         old: Option<&DirectoryRecord<'_>>,
     ) -> Result<ListingOutcome, WorkspaceError> {
         let mut listing = std::mem::take(&mut self.listing);
-        let chain = listing.read(node.fd.as_fd()).and_then(|()| read_rules(node, &listing));
+        let chain =
+            listing.read(node.fd.as_fd()).and_then(|()| read_gathering_rules(node, &listing));
         let listed = match chain {
-            Ok(chain) => self.gather(node, old, &listing, chain),
-            Err(errno) => self.not_listed(node, errno).map(ListingOutcome::Not),
+            Ok(chain) => self.gather_names(node, old, &listing, chain),
+            Err(errno) => self.ungathered_outcome(node, errno).map(ListingOutcome::Not),
         };
         self.listing = listing;
         listed
     }
 
     /// A directory whose names or ignore files cannot be read is left out entirely.
-    fn not_listed(
+    fn ungathered_outcome(
         &self,
         node: &DirectoryNode,
         errno: Errno,
@@ -62,7 +65,7 @@ impl ScanWorker<'_> {
         let is_root = node.work.parent.is_none();
         match errno {
             Errno::NOENT if !is_root => Ok(DirectoryOutcome::Gone),
-            errno if is_root || is_failure(errno) => {
+            errno if is_root || is_failure_not_refusal(errno) => {
                 let place = self.place(&node.work);
                 Err(WorkspaceError::io("read the names and the ignore files of", place, errno))
             }
@@ -70,7 +73,7 @@ impl ScanWorker<'_> {
         }
     }
 
-    fn gather(
+    fn gather_names(
         &mut self,
         node: &OpenDirectory,
         old: Option<&DirectoryRecord<'_>>,
@@ -85,12 +88,12 @@ impl ScanWorker<'_> {
             self.check()?;
             let name = listing.name(*named);
             let row = lookup.find(name);
-            let kind = match self.kind_of(node, name, named.kind) {
+            let kind = match self.gathered_kind(node, name, named.kind) {
                 Ok(kind) => kind,
                 Err(Errno::NOENT) => continue,
                 Err(errno) => {
-                    let reason = self.refused(node, name, errno)?;
-                    self.omit_into(node, name, reason, 0, &mut gathered);
+                    let reason = self.gathering_refusal(node, name, errno)?;
+                    self.gather_omission(node, name, reason, 0, &mut gathered);
                     continue;
                 }
             };
@@ -103,18 +106,22 @@ impl ScanWorker<'_> {
                     NameKind::Directory => NameVerdict::Taken(IgnoreStatus::of(row.flag)),
                     _ => NameVerdict::Taken(IgnoreStatus::Plain),
                 });
-            let verdict = if is_never_taken(name, self.scan.means.native) {
+            let verdict = if is_never_taken_by_rules(name, self.scan.means.native) {
                 NameVerdict::Ignored
             } else {
-                match remembered.map_or_else(|| self.verdict(node, name, is_directory), Ok) {
+                match remembered
+                    .map_or_else(|| self.gathering_verdict(node, name, is_directory), Ok)
+                {
                     Ok(verdict) => verdict,
-                    Err(errno) => return self.not_ruled(node, errno).map(ListingOutcome::Not),
+                    Err(errno) => {
+                        return self.ungathered_without_rules(node, errno).map(ListingOutcome::Not);
+                    }
                 }
             };
             match verdict {
                 NameVerdict::Ignored => gathered.body.ignored(name, kind),
                 NameVerdict::Taken(within) => {
-                    self.take(node, name, kind, within, row.as_ref(), &mut gathered)?;
+                    self.gather_name(node, name, kind, within, row.as_ref(), &mut gathered)?;
                 }
             }
         }
@@ -125,12 +132,12 @@ impl ScanWorker<'_> {
 
     /// Leaves a directory out if one above it was moved, removed or made unreadable meanwhile: its
     /// ignore rules are no longer known.
-    fn not_ruled(
+    fn ungathered_without_rules(
         &mut self,
         node: &DirectoryNode,
         errno: Errno,
     ) -> Result<DirectoryOutcome, WorkspaceError> {
-        if node.work.parent.is_none() || is_failure(errno) {
+        if node.work.parent.is_none() || is_failure_not_refusal(errno) {
             let place = self.place(&node.work);
             return Err(WorkspaceError::io("read the ignore files of", place, errno));
         }
@@ -142,7 +149,7 @@ impl ScanWorker<'_> {
         })
     }
 
-    fn kind_of(
+    fn gathered_kind(
         &self,
         node: &OpenDirectory,
         name: &CStr,
@@ -152,10 +159,10 @@ impl ScanWorker<'_> {
             return Ok(kind);
         }
         let stat = rustix::fs::statat(&node.fd, name, AtFlags::SYMLINK_NOFOLLOW)?;
-        Ok(stat::kind(&stat))
+        Ok(stat::stat_kind(&stat))
     }
 
-    fn verdict(
+    fn gathering_verdict(
         &self,
         node: &OpenDirectory,
         name: &CStr,
@@ -167,32 +174,32 @@ impl ScanWorker<'_> {
     }
 
     /// Why a name that the system refuses is left out.
-    fn refused(
+    fn gathering_refusal(
         &self,
         node: &DirectoryNode,
         name: &CStr,
         errno: Errno,
     ) -> Result<OmissionReason, WorkspaceError> {
-        if is_failure(errno) {
+        if is_failure_not_refusal(errno) {
             return Err(self.failure(node, name, errno));
         }
         Ok(OmissionReason::Unreadable)
     }
 
     /// Adds one name that is not ignored.
-    fn take(
+    fn gather_name(
         &mut self,
         node: &OpenDirectory,
         name: &CStr,
         kind: FileType,
         within: IgnoreStatus,
-        row: Option<&NameRow<'_>>,
+        row: Option<&RecordRow<'_>>,
         gathered: &mut GatheredNames,
     ) -> Result<(), WorkspaceError> {
         match kind {
             FileType::Directory => {
-                if self.over(gathered, 0) {
-                    self.omit_into(node, name, OmissionReason::OverCap, 0, gathered);
+                if self.is_gathering_full(gathered, 0) {
+                    self.gather_omission(node, name, OmissionReason::OverCap, 0, gathered);
                     return Ok(());
                 }
                 let row = row.filter(|row| row.kind == NameKind::Directory);
@@ -202,16 +209,16 @@ impl ScanWorker<'_> {
                 Ok(())
             }
             FileType::RegularFile | FileType::Symlink => {
-                self.take_file(node, name, kind, row, gathered)
+                self.gather_file(node, name, kind, row, gathered)
             }
             _ => {
-                self.omit_into(node, name, OmissionReason::Special, 0, gathered);
+                self.gather_omission(node, name, OmissionReason::Special, 0, gathered);
                 Ok(())
             }
         }
     }
 
-    fn omit_into(
+    fn gather_omission(
         &mut self,
         node: &DirectoryNode,
         name: &CStr,
@@ -224,19 +231,19 @@ impl ScanWorker<'_> {
     }
 
     /// Returns true if one more file of this size would exceed a limit.
-    fn over(&self, gathered: &GatheredNames, size: u64) -> bool {
+    fn is_gathering_full(&self, gathered: &GatheredNames, size: u64) -> bool {
         let policy = self.scan.means.policy;
         let files = self.scan.files.load(Ordering::Relaxed) + gathered.files;
         let bytes = self.scan.bytes.load(Ordering::Relaxed) + gathered.bytes;
         files >= policy.max_files || bytes.saturating_add(size) > policy.max_bytes
     }
 
-    fn take_file(
+    fn gather_file(
         &mut self,
         node: &OpenDirectory,
         name: &CStr,
         kind: FileType,
-        row: Option<&NameRow<'_>>,
+        row: Option<&RecordRow<'_>>,
         gathered: &mut GatheredNames,
     ) -> Result<(), WorkspaceError> {
         let max = self.scan.means.policy.max_file_bytes;
@@ -244,15 +251,15 @@ impl ScanWorker<'_> {
             Ok(stat) => stat,
             Err(Errno::NOENT) => return Ok(()),
             Err(errno) => {
-                let reason = self.refused(node, name, errno)?;
-                self.omit_into(node, name, reason, 0, gathered);
+                let reason = self.gathering_refusal(node, name, errno)?;
+                self.gather_omission(node, name, reason, 0, gathered);
                 return Ok(());
             }
         };
         let facts = FileStamp::of(&stat);
-        let reading = if stat::kind(&stat) != kind {
+        let reading = if stat::stat_kind(&stat) != kind {
             FileReading::Omitted(OmissionReason::Changing, facts.size)
-        } else if self.over(gathered, facts.size) {
+        } else if self.is_gathering_full(gathered, facts.size) {
             FileReading::Omitted(OmissionReason::OverCap, facts.size)
         } else if facts.size > max && kind == FileType::RegularFile {
             FileReading::Omitted(OmissionReason::TooLarge, facts.size)
@@ -260,7 +267,7 @@ impl ScanWorker<'_> {
             let hash = row.object();
             FileReading::Done { kind: row.kind, mode: row.mode, facts, hash }
         } else if kind == FileType::Symlink {
-            self.read_link(node, name, facts, row)?
+            self.gather_link(node, name, facts, row)?
         } else {
             let at = gathered.body.bytes.len();
             self.to_read.push(FileToRead { at, stat, earlier: row.map(EarlierContent::of) });
@@ -270,7 +277,7 @@ impl ScanWorker<'_> {
         match reading {
             FileReading::Gone => {}
             FileReading::Omitted(reason, size) => {
-                self.omit_into(node, name, reason, size, gathered)
+                self.gather_omission(node, name, reason, size, gathered)
             }
             FileReading::Done { kind, mode, facts, hash } => {
                 gathered.files += 1;
@@ -283,18 +290,20 @@ impl ScanWorker<'_> {
         Ok(())
     }
 
-    fn read_link(
+    fn gather_link(
         &mut self,
         node: &OpenDirectory,
         name: &CStr,
         mut facts: FileStamp,
-        row: Option<&NameRow<'_>>,
+        row: Option<&RecordRow<'_>>,
     ) -> Result<FileReading, WorkspaceError> {
         let target = match rustix::fs::readlinkat(&node.fd, name, Vec::new()) {
             Ok(target) => target,
             Err(Errno::NOENT) => return Ok(FileReading::Gone),
             Err(Errno::INVAL) => return Ok(FileReading::Omitted(OmissionReason::Changing, 0)),
-            Err(errno) => return Ok(FileReading::Omitted(self.refused(node, name, errno)?, 0)),
+            Err(errno) => {
+                return Ok(FileReading::Omitted(self.gathering_refusal(node, name, errno)?, 0));
+            }
         };
         let target = target.to_bytes();
         let hash = ObjectHash::of(target);
@@ -307,21 +316,21 @@ impl ScanWorker<'_> {
     }
 }
 
-fn is_settled(row: &NameRow<'_>, stat: &Stat) -> bool {
-    row.flag == NameRow::SETTLED && matches(row, stat)
+fn is_settled(row: &RecordRow<'_>, stat: &Stat) -> bool {
+    row.flag == RecordRow::SETTLED && stat_matches_row(row, stat)
 }
 
-fn is_settled_by(row: &NameRow<'_>, kind: NameKind, facts: &FileStamp) -> bool {
-    row.kind == kind && row.flag == NameRow::SETTLED && *row.facts == facts.write()
+fn is_settled_by(row: &RecordRow<'_>, kind: NameKind, facts: &FileStamp) -> bool {
+    row.kind == kind && row.flag == RecordRow::SETTLED && *row.facts == facts.write()
 }
 
 /// Reads the directory's rules, keeps them with the node, and returns their hash.
-fn read_rules(node: &OpenDirectory, listing: &Listing) -> Result<RulesHash, Errno> {
+fn read_gathering_rules(node: &OpenDirectory, listing: &Listing) -> Result<RulesHash, Errno> {
     let mut texts = RuleTexts::default();
     for named in &listing.entries {
         let name = listing.name(*named);
         if let Some(rule) = RuleFile::named(name) {
-            texts.set(rule, rules::read_text(node.fd.as_fd(), name, OFlags::NOFOLLOW)?);
+            texts.set(rule, rules::read_rules_text(node.fd.as_fd(), name, OFlags::NOFOLLOW)?);
         } else if name == c".git" {
             texts.repository(rules::read_exclude(node.fd.as_fd())?);
         }

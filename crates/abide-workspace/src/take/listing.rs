@@ -40,7 +40,12 @@ impl Listing {
         let mut raw = rustix::fs::RawDir::new(directory, self.room.spare_capacity_mut());
         while let Some(entry) = raw.next() {
             let entry = entry?;
-            push(&mut self.names, &mut self.entries, entry.file_name(), entry.file_type());
+            push_listed_name(
+                &mut self.names,
+                &mut self.entries,
+                entry.file_name(),
+                entry.file_type(),
+            );
         }
         Ok(())
     }
@@ -49,7 +54,12 @@ impl Listing {
     fn fill(&mut self, directory: BorrowedFd<'_>) -> Result<(), Errno> {
         for entry in rustix::fs::Dir::read_from(directory)? {
             let entry = entry?;
-            push(&mut self.names, &mut self.entries, entry.file_name(), entry.file_type());
+            push_listed_name(
+                &mut self.names,
+                &mut self.entries,
+                entry.file_name(),
+                entry.file_type(),
+            );
         }
         Ok(())
     }
@@ -60,7 +70,12 @@ impl Listing {
     }
 }
 
-fn push(names: &mut Vec<u8>, entries: &mut Vec<ListedName>, name: &CStr, kind: FileType) {
+fn push_listed_name(
+    names: &mut Vec<u8>,
+    entries: &mut Vec<ListedName>,
+    name: &CStr,
+    kind: FileType,
+) {
     if matches!(name.to_bytes(), b"." | b"..") {
         return;
     }

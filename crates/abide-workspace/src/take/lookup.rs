@@ -4,29 +4,29 @@
 use std::collections::HashMap;
 use std::ffi::CStr;
 
-use crate::take::record::{NameRow, NameRows};
+use crate::take::record::{RecordRow, RecordRows};
 
 pub(crate) struct RowLookup<'a> {
     /// The rows after the last match.
-    next: Option<NameRows<'a>>,
-    all: Option<NameRows<'a>>,
+    next: Option<RecordRows<'a>>,
+    all: Option<RecordRows<'a>>,
     /// For each name, the rows from it on. Built when the order does not match.
-    by_name: Option<HashMap<&'a CStr, NameRows<'a>>>,
+    by_name: Option<HashMap<&'a CStr, RecordRows<'a>>>,
 }
 
 impl<'a> RowLookup<'a> {
-    pub(crate) fn new(rows: Option<NameRows<'a>>) -> Self {
+    pub(crate) fn new(rows: Option<RecordRows<'a>>) -> Self {
         Self { next: rows, all: rows, by_name: None }
     }
 
-    pub(crate) fn find(&mut self, name: &CStr) -> Option<NameRow<'a>> {
+    pub(crate) fn find(&mut self, name: &CStr) -> Option<RecordRow<'a>> {
         let mut ahead = self.next?;
         if let Some(row) = ahead.next().filter(|row| row.name == name) {
             self.next = Some(ahead);
             return Some(row);
         }
         let all = self.all?;
-        let by_name = self.by_name.get_or_insert_with(|| index(all));
+        let by_name = self.by_name.get_or_insert_with(|| index_for_lookup(all));
         let mut found = *by_name.get(name)?;
         let row = found.next();
         self.next = Some(found);
@@ -34,7 +34,7 @@ impl<'a> RowLookup<'a> {
     }
 }
 
-fn index<'a>(mut rows: NameRows<'a>) -> HashMap<&'a CStr, NameRows<'a>> {
+fn index_for_lookup<'a>(mut rows: RecordRows<'a>) -> HashMap<&'a CStr, RecordRows<'a>> {
     let mut index = HashMap::new();
     loop {
         let here = rows;

@@ -65,7 +65,7 @@ impl NameKind {
 
 /// One name of a record.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct NameRow<'a> {
+pub(crate) struct RecordRow<'a> {
     pub(crate) kind: NameKind,
     /// File or link: whether it was settled. Directory: its [`IgnoreStatus`]. Ignored: whether it was a
     /// directory. Omitted: the reason.
@@ -79,7 +79,7 @@ pub(crate) struct NameRow<'a> {
     pub(crate) name: &'a CStr,
 }
 
-impl NameRow<'_> {
+impl RecordRow<'_> {
     pub(crate) const SETTLED: u8 = 1;
 
     /// Size of a file or link.
@@ -106,11 +106,11 @@ const NO_HASH: &[u8; 32] = &[0; 32];
 
 /// Iterates over the names of a record.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct NameRows<'a> {
+pub(crate) struct RecordRows<'a> {
     bytes: &'a [u8],
 }
 
-impl<'a> NameRows<'a> {
+impl<'a> RecordRows<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self { bytes }
     }
@@ -120,7 +120,7 @@ impl<'a> NameRows<'a> {
         self.bytes.len()
     }
 
-    fn take(&mut self) -> Option<NameRow<'a>> {
+    fn take(&mut self) -> Option<RecordRow<'a>> {
         let ([code, flag, mode @ .., low, high, _, _], rest) =
             self.bytes.split_first_chunk::<8>()?;
         let kind = NameKind::of(*code)?;
@@ -146,14 +146,14 @@ impl<'a> NameRows<'a> {
         let (name, rest) = rest.split_at_checked(length)?;
         self.bytes = rest;
         let name = CStr::from_bytes_with_nul(name).ok()?;
-        Some(NameRow { kind, flag: *flag, mode, facts, hash, number, name })
+        Some(RecordRow { kind, flag: *flag, mode, facts, hash, number, name })
     }
 }
 
-impl<'a> Iterator for NameRows<'a> {
-    type Item = NameRow<'a>;
+impl<'a> Iterator for RecordRows<'a> {
+    type Item = RecordRow<'a>;
 
-    fn next(&mut self) -> Option<NameRow<'a>> {
+    fn next(&mut self) -> Option<RecordRow<'a>> {
         self.take()
     }
 }
@@ -197,7 +197,7 @@ impl RecordBody {
     }
 
     /// Copies a row, with a new number if it is a directory.
-    pub(crate) fn row(&mut self, row: &NameRow<'_>, number: u32) {
+    pub(crate) fn row(&mut self, row: &RecordRow<'_>, number: u32) {
         self.head(row.kind, row.flag, row.mode, row.name);
         match row.kind {
             NameKind::File | NameKind::Large | NameKind::Link => {
@@ -317,8 +317,8 @@ impl<'a> DirectoryRecord<'a> {
         Some(Self { head, body: whole.get(HEAD..)?, whole })
     }
 
-    pub(crate) fn rows(&self) -> NameRows<'a> {
-        NameRows::new(self.body)
+    pub(crate) fn rows(&self) -> RecordRows<'a> {
+        RecordRows::new(self.body)
     }
 }
 

@@ -106,7 +106,7 @@ impl RuleFile {
 
 /// Returns true for names that are never captured: stores, git's own files, and the leftovers of an
 /// interrupted restore. A restore never creates the first two.
-pub(crate) fn is_never_taken(name: &CStr, native: bool) -> bool {
+pub(crate) fn is_never_taken_by_rules(name: &CStr, native: bool) -> bool {
     let name = name.to_bytes();
     let reserved = if native { is_reserved(name) } else { is_alias(name) };
     reserved || is_temporary(name)
@@ -157,7 +157,7 @@ impl RuleTexts {
     pub(crate) fn read(directory: BorrowedFd<'_>) -> Result<Self, Errno> {
         let mut texts = Self::default();
         for (file, name) in RuleFile::NAMED {
-            texts.set(file, read_text(directory, name, OFlags::NOFOLLOW)?);
+            texts.set(file, read_rules_text(directory, name, OFlags::NOFOLLOW)?);
         }
         texts.read_repository(directory)?;
         Ok(texts)
@@ -198,7 +198,7 @@ impl RuleTexts {
 }
 
 /// The text of a regular file in the directory; `None` if there is no such file.
-pub(crate) fn read_text(
+pub(crate) fn read_rules_text(
     directory: BorrowedFd<'_>,
     name: impl rustix::path::Arg,
     follow: OFlags,
@@ -206,11 +206,11 @@ pub(crate) fn read_text(
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | follow;
     let file = match rustix::fs::openat(directory, name, flags, Mode::empty()) {
         Ok(file) => file,
-        Err(errno) if is_absent(errno) => return Ok(None),
+        Err(errno) if are_rules_absent(errno) => return Ok(None),
         Err(errno) => return Err(errno),
     };
     let stat = rustix::fs::fstat(&file)?;
-    if crate::take::stat::kind(&stat) != FileType::RegularFile {
+    if crate::take::stat::stat_kind(&stat) != FileType::RegularFile {
         return Ok(None);
     }
     let size = usize::try_from(stat.st_size).unwrap_or(MAX_TEXT);
@@ -230,7 +230,7 @@ pub(crate) fn read_text(
 
 /// Returns true if there is no regular file with this name: nothing, a link that is not followed, a
 /// socket, or an invalid name.
-fn is_absent(errno: Errno) -> bool {
+fn are_rules_absent(errno: Errno) -> bool {
     let nothing = matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::INVAL | Errno::NAMETOOLONG);
     nothing || matches!(errno, Errno::LOOP | Errno::NXIO)
 }
@@ -239,18 +239,18 @@ fn is_absent(errno: Errno) -> bool {
 /// work tree or a submodule, `.git` is a file that points to the repository.
 pub(crate) fn read_exclude(directory: BorrowedFd<'_>) -> Result<Option<Vec<u8>>, Errno> {
     let follow = OFlags::empty();
-    let Some(pointer) = read_text(directory, c".git", OFlags::NOFOLLOW)? else {
-        return read_text(directory, c".git/info/exclude", follow);
+    let Some(pointer) = read_rules_text(directory, c".git", OFlags::NOFOLLOW)? else {
+        return read_rules_text(directory, c".git/info/exclude", follow);
     };
     let Some(place) = pointer.strip_prefix(b"gitdir:") else { return Ok(None) };
     let place = place.trim_ascii();
     let join = |place: &[u8], name: &[u8]| [place, b"/", name].concat();
-    let common = match read_text(directory, join(place, b"commondir").as_slice(), follow)? {
+    let common = match read_rules_text(directory, join(place, b"commondir").as_slice(), follow)? {
         Some(text) if text.starts_with(b"/") => text.trim_ascii().to_vec(),
         Some(text) => join(place, text.trim_ascii()),
         None => place.to_vec(),
     };
-    read_text(directory, join(&common, b"info/exclude").as_slice(), follow)
+    read_rules_text(directory, join(&common, b"info/exclude").as_slice(), follow)
 }
 
 /// The rules for the names of one directory, including those from above.
@@ -274,7 +274,7 @@ enum RulesPlace {
 impl Rules {
     /// Git's global excludes.
     pub(crate) fn global(text: Option<&[u8]>) -> Self {
-        let matchers = [text.map(matcher), None, None, None];
+        let matchers = [text.map(rules_matcher), None, None, None];
         Self { outer: None, place: RulesPlace::Inside(0), repository: true, matchers }
     }
 
@@ -295,7 +295,7 @@ impl Rules {
         }
         let mut matchers = [const { None }; 4];
         for (matcher_of, text) in matchers.iter_mut().zip(&texts.texts) {
-            *matcher_of = text.as_deref().map(matcher);
+            *matcher_of = text.as_deref().map(rules_matcher);
         }
         let repository = texts.repository;
         Arc::new(Self { outer: Some(self), place, repository, matchers })
@@ -314,14 +314,14 @@ impl Rules {
                     inside &= !level.repository;
                     here
                 });
-                first(levels, RuleFile::Git, path, is_directory)
+                first_matching_rule(levels, RuleFile::Git, path, is_directory)
             })
             .or_else(|| {
                 // The nearest repository, then the global excludes.
                 let nearest = self.levels().find(|level| level.repository);
                 let last = self.levels().last();
                 let levels = nearest.into_iter().chain(last);
-                first(levels, RuleFile::Exclude, path, is_directory)
+                first_matching_rule(levels, RuleFile::Exclude, path, is_directory)
             })
             .unwrap_or(false)
     }
@@ -333,16 +333,18 @@ impl Rules {
     fn verdict(&self, file: RuleFile, path: &[u8], is_directory: bool) -> Option<bool> {
         let matcher = self.matchers.get(file as usize)?.as_ref()?;
         match &self.place {
-            RulesPlace::Inside(prefix) => decide(matcher, path.get(*prefix..)?, is_directory),
+            RulesPlace::Inside(prefix) => {
+                decide_by_rules(matcher, path.get(*prefix..)?, is_directory)
+            }
             RulesPlace::Above(root) => {
                 let path = [root, &b"/"[..], path].concat();
-                decide(matcher, &path, is_directory)
+                decide_by_rules(matcher, &path, is_directory)
             }
         }
     }
 }
 
-fn first<'a>(
+fn first_matching_rule<'a>(
     mut levels: impl Iterator<Item = &'a Rules>,
     file: RuleFile,
     path: &[u8],
@@ -352,7 +354,11 @@ fn first<'a>(
 }
 
 /// Whether the matcher ignores or whitelists the path; `None` if no pattern matches.
-pub(crate) fn decide(matcher: &Gitignore, path: &[u8], is_directory: bool) -> Option<bool> {
+pub(crate) fn decide_by_rules(
+    matcher: &Gitignore,
+    path: &[u8],
+    is_directory: bool,
+) -> Option<bool> {
     match matcher.matched(Path::new(OsStr::from_bytes(path)), is_directory) {
         Match::None => None,
         Match::Ignore(_) => Some(true),
@@ -361,18 +367,18 @@ pub(crate) fn decide(matcher: &Gitignore, path: &[u8], is_directory: bool) -> Op
 }
 
 /// The matcher of an ignore file. Invalid patterns are skipped, as in git.
-fn matcher(text: &[u8]) -> Gitignore {
+fn rules_matcher(text: &[u8]) -> Gitignore {
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     let mut builder = GitignoreBuilder::new("");
     for line in text.split(|byte| *byte == b'\n') {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
-        let _ = builder.add_line(None, &plain_braces(&String::from_utf8_lossy(line)));
+        let _ = builder.add_line(None, &plain_rule_braces(&String::from_utf8_lossy(line)));
     }
     builder.build().unwrap_or_else(|_| Gitignore::empty())
 }
 
 /// Escapes braces: they are literal in git, but alternatives in the matcher.
-pub(crate) fn plain_braces(line: &str) -> String {
+pub(crate) fn plain_rule_braces(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     let mut characters = line.chars();
     let mut in_class = false;
@@ -399,7 +405,7 @@ mod tests {
 
     #[test]
     fn braces_are_plain_and_the_nearest_rule_of_the_strongest_kind_decides() {
-        assert_eq!(plain_braces(r"a{b,c}\{[{]"), r"a\{b,c\}\{[{]");
+        assert_eq!(plain_rule_braces(r"a{b,c}\{[{]"), r"a\{b,c\}\{[{]");
         let texts = |file, text: &str| {
             let mut texts = RuleTexts::default();
             texts.set(file, Some(text.into()));

@@ -19,7 +19,7 @@ use crate::take::queue::WorkQueue;
 use crate::take::rules::IgnoreStatus;
 use crate::take::sink::{Claims, StoredCounts};
 use crate::take::worker::ScanWorker;
-use crate::watch::{Meter, Watch};
+use crate::watch::{Watch, WatchMeter};
 
 const MAX_THREADS: usize = 8;
 /// Maximum number of omissions listed in a snapshot.
@@ -47,7 +47,7 @@ pub(crate) struct SharedScan<'a> {
     pub(crate) queue: WorkQueue<ScanWork>,
     pub(crate) claims: Claims,
     pub(crate) descriptors: Descriptors,
-    pub(crate) meter: Meter<'a>,
+    pub(crate) meter: WatchMeter<'a>,
     pub(crate) numbers: AtomicU32,
     /// Files and bytes counted against the limits so far.
     pub(crate) files: AtomicU64,
@@ -58,7 +58,7 @@ pub(crate) struct SharedScan<'a> {
 
 /// The result of one worker.
 #[derive(Default)]
-pub(crate) struct WorkerTally {
+pub(crate) struct ScanTally {
     pub(crate) written: Vec<NextRecord>,
     pub(crate) files: u64,
     pub(crate) bytes: u64,
@@ -70,7 +70,7 @@ pub(crate) struct WorkerTally {
     pub(crate) used: bool,
 }
 
-impl WorkerTally {
+impl ScanTally {
     /// Records an omission. Only the first ones by path are kept.
     pub(crate) fn omit(&mut self, omission: Omission) {
         self.omissions += 1;
@@ -101,11 +101,11 @@ impl WorkerTally {
 /// The combined result of all workers.
 pub(crate) struct ScanResult {
     pub(crate) tree: ObjectHash,
-    pub(crate) found: WorkerTally,
+    pub(crate) found: ScanTally,
 }
 
 /// Scans the workspace.
-pub(crate) fn run(means: &ScanInputs<'_>) -> Result<ScanResult, WorkspaceError> {
+pub(crate) fn run_scan(means: &ScanInputs<'_>) -> Result<ScanResult, WorkspaceError> {
     let scan = SharedScan::new(means);
     let threads = thread::available_parallelism().map_or(2, usize::from).clamp(2, MAX_THREADS);
     let mut found = thread::scope(|scope| {
@@ -154,7 +154,7 @@ impl<'a> SharedScan<'a> {
             queue: WorkQueue::new(ScanWork::Look(root)),
             claims: Claims::default(),
             descriptors: Descriptors::default(),
-            meter: Meter::new(means.watch),
+            meter: WatchMeter::new(means.watch),
             numbers: AtomicU32::new(means.cache.map_or(1, |cache| cache.count().max(1))),
             files: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
@@ -163,7 +163,7 @@ impl<'a> SharedScan<'a> {
         }
     }
 
-    fn work(&self) -> WorkerTally {
+    fn work(&self) -> ScanTally {
         // A panic in one worker must not leave the others waiting.
         let _end = EndOnDrop(&self.queue);
         let mut worker = ScanWorker::new(self);
@@ -171,7 +171,7 @@ impl<'a> SharedScan<'a> {
             Ok(()) => worker.finish(),
             Err(error) => {
                 self.fail(error);
-                WorkerTally::default()
+                ScanTally::default()
             }
         }
     }

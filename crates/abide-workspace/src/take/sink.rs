@@ -81,7 +81,7 @@ impl<'a> ObjectSink<'a> {
     /// Adds a file, a link's target or a chunk.
     pub(crate) fn add(&mut self, hash: ObjectHash, bytes: &[u8]) -> Result<(), StoreError> {
         if self.claims(hash) {
-            push(self.objects, &mut self.files, &mut self.stored, hash, bytes)?;
+            push_to_sink(self.objects, &mut self.files, &mut self.stored, hash, bytes)?;
         }
         Ok(())
     }
@@ -89,7 +89,7 @@ impl<'a> ObjectSink<'a> {
     /// Adds a tree.
     pub(crate) fn add_tree(&mut self, hash: ObjectHash, bytes: &[u8]) -> Result<(), StoreError> {
         if self.claims(hash) {
-            push(self.objects, &mut self.trees, &mut self.stored, hash, bytes)?;
+            push_to_sink(self.objects, &mut self.trees, &mut self.stored, hash, bytes)?;
         }
         Ok(())
     }
@@ -111,8 +111,8 @@ impl<'a> ObjectSink<'a> {
 
     /// Stores what is left.
     pub(crate) fn flush(&mut self) -> Result<(), StoreError> {
-        flush(self.objects, &mut self.files, &mut self.stored)?;
-        flush(self.objects, &mut self.trees, &mut self.stored)?;
+        flush_sink(self.objects, &mut self.files, &mut self.stored)?;
+        flush_sink(self.objects, &mut self.trees, &mut self.stored)?;
         self.flush_like()
     }
 
@@ -138,7 +138,7 @@ impl<'a> ObjectSink<'a> {
     }
 }
 
-fn push(
+fn push_to_sink(
     objects: &dyn Objects,
     batch: &mut ObjectBatch,
     stored: &mut StoredCounts,
@@ -146,13 +146,13 @@ fn push(
     bytes: &[u8],
 ) -> Result<(), StoreError> {
     if batch.plain().len() + bytes.len() > BLOCK {
-        flush(objects, batch, stored)?;
+        flush_sink(objects, batch, stored)?;
     }
     batch.push(hash, bytes);
     Ok(())
 }
 
-fn flush(
+fn flush_sink(
     objects: &dyn Objects,
     batch: &mut ObjectBatch,
     stored: &mut StoredCounts,
@@ -163,7 +163,7 @@ fn flush(
     let hashes: Vec<_> = batch.rows().iter().map(|(hash, _)| *hash).collect();
     let there = objects.has(&hashes)?;
     if there.contains(&true) {
-        let missing = without(batch, &there);
+        let missing = without_stored_objects(batch, &there);
         if !missing.is_empty() {
             stored.bytes += objects.put_batch(&missing)?;
             stored.objects += missing.rows().len() as u64;
@@ -177,7 +177,7 @@ fn flush(
 }
 
 /// The batch without the objects that exist already.
-fn without(batch: &ObjectBatch, there: &[bool]) -> ObjectBatch {
+fn without_stored_objects(batch: &ObjectBatch, there: &[bool]) -> ObjectBatch {
     let mut missing = ObjectBatch::default();
     let mut rest = batch.plain();
     for ((hash, length), there) in batch.rows().iter().zip(there) {

@@ -17,8 +17,8 @@ impl FileStamp {
     pub(crate) fn of(stat: &Stat) -> Self {
         Self {
             size: stat.st_size as u64,
-            mtime: nanoseconds(stat.st_mtime, stat.st_mtime_nsec as i64),
-            ctime: nanoseconds(stat.st_ctime, stat.st_ctime_nsec as i64),
+            mtime: stat_nanoseconds(stat.st_mtime, stat.st_mtime_nsec as i64),
+            ctime: stat_nanoseconds(stat.st_ctime, stat.st_ctime_nsec as i64),
             ino: stat.st_ino,
         }
     }
@@ -39,22 +39,22 @@ impl FileStamp {
     }
 }
 
-fn nanoseconds(seconds: i64, nanoseconds: i64) -> i64 {
+fn stat_nanoseconds(seconds: i64, nanoseconds: i64) -> i64 {
     seconds.wrapping_mul(1_000_000_000).wrapping_add(nanoseconds)
 }
 
 /// The device of the file.
 // The type of `st_dev` differs between systems.
 #[allow(clippy::unnecessary_cast)]
-pub(crate) fn device(stat: &Stat) -> u64 {
+pub(crate) fn stat_device(stat: &Stat) -> u64 {
     stat.st_dev as u64
 }
 
 /// The permission bits.
-pub(crate) fn mode(stat: &Stat) -> u16 {
+pub(crate) fn stat_mode(stat: &Stat) -> u16 {
     (stat.st_mode & 0o7777) as u16
 }
 
-pub(crate) fn kind(stat: &Stat) -> FileType {
+pub(crate) fn stat_kind(stat: &Stat) -> FileType {
     FileType::from_raw_mode(stat.st_mode as _)
 }

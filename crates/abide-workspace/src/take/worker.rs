@@ -22,10 +22,10 @@ use crate::take::node::{
     DirectoryNode, DirectoryOutcome, DirectoryVisit, FileToRead, NamesOutcome, OpenDirectory,
     ScanWork,
 };
-use crate::take::record::{DirectoryRecord, NameKind, NameRow, NameRows};
-use crate::take::refusal::is_failure;
+use crate::take::record::{DirectoryRecord, NameKind, RecordRow, RecordRows};
+use crate::take::refusal::is_failure_not_refusal;
 use crate::take::rules::{self, IgnoreStatus, RuleFile, RuleHashes};
-use crate::take::scan::{SharedScan, WorkerTally};
+use crate::take::scan::{ScanTally, SharedScan};
 use crate::take::sink::ObjectSink;
 use crate::take::stat::{self, FileStamp};
 use crate::watch::SnapshotProgress;
@@ -49,7 +49,7 @@ pub(crate) struct ScanWorker<'a> {
     pub(crate) listing: Listing,
     pub(crate) children: Vec<ChildDirectory>,
     pub(crate) to_read: Vec<FileToRead>,
-    pub(crate) found: WorkerTally,
+    pub(crate) found: ScanTally,
     progress: SnapshotProgress,
 }
 
@@ -63,7 +63,7 @@ impl<'a> ScanWorker<'a> {
             listing: Listing::default(),
             children: Vec::new(),
             to_read: Vec::new(),
-            found: WorkerTally::default(),
+            found: ScanTally::default(),
             progress: SnapshotProgress::default(),
         }
     }
@@ -84,7 +84,7 @@ impl<'a> ScanWorker<'a> {
         Ok(())
     }
 
-    pub(crate) fn finish(mut self) -> WorkerTally {
+    pub(crate) fn finish(mut self) -> ScanTally {
         self.found.stored = self.sink.stored;
         self.found.used = self.sink.used;
         self.found
@@ -100,12 +100,12 @@ impl<'a> ScanWorker<'a> {
             Ok(opened) => opened,
             Err(errno) => return self.not_opened(&work, errno),
         };
-        if stat::device(&stat) != self.scan.means.dev {
+        if stat::stat_device(&stat) != self.scan.means.dev {
             return self.leave_out(&work, DirectoryOutcome::Omitted(OmissionReason::Elsewhere));
         }
         let fd = Arc::new(fd);
         let node =
-            DirectoryNode::new(work, Arc::clone(&fd), FileStamp::of(&stat), stat::mode(&stat));
+            DirectoryNode::new(work, Arc::clone(&fd), FileStamp::of(&stat), stat::stat_mode(&stat));
         let node = OpenDirectory { node: Arc::new(node), fd };
         let old = self.scan.means.cache.and_then(|cache| cache.record(node.work.number));
         self.children.clear();
@@ -114,7 +114,7 @@ impl<'a> ScanWorker<'a> {
                 self.count(old.head.files, old.head.bytes);
                 NamesOutcome::Same
             }
-            _ => match self.list(&node, old.as_ref())? {
+            _ => match self.gather_directory(&node, old.as_ref())? {
                 ListingOutcome::Made(made) => made,
                 ListingOutcome::Not(outcome) => return self.leave_out(&node.work, outcome),
             },
@@ -147,7 +147,7 @@ impl<'a> ScanWorker<'a> {
     /// Reads the files that must be read, or queues them in parts if they are many.
     fn read_or_share(&mut self, node: &OpenDirectory) -> Result<(), WorkspaceError> {
         let files = std::mem::take(&mut self.to_read);
-        let parts = parts(&files);
+        let parts = split_for_workers(&files);
         if let [_, _, ..] = parts.as_slice() {
             node.wait_for(parts.len());
             self.scan.descriptors.keep(&node.node);
@@ -170,7 +170,7 @@ impl<'a> ScanWorker<'a> {
     ) -> Result<(), WorkspaceError> {
         match self.scan.directory(node) {
             Ok(fd) => self.read(&OpenDirectory { node: Arc::clone(node), fd }, files),
-            Err(errno) if is_failure(errno) => {
+            Err(errno) if is_failure_not_refusal(errno) => {
                 Err(WorkspaceError::io("open", self.place(&node.work), errno))
             }
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {
@@ -191,7 +191,7 @@ impl<'a> ScanWorker<'a> {
         let mut readings = Vec::with_capacity(files.len());
         for file in files {
             let rest = body.bytes.get(file.at..).unwrap_or_default();
-            let Some(row) = NameRows::new(rest).next() else { continue };
+            let Some(row) = RecordRows::new(rest).next() else { continue };
             let size = FileStamp::of(&file.stat).size;
             self.omit(node, row.name, reason, size);
             readings.push((file.at, FileReading::Omitted(reason, size)));
@@ -206,7 +206,7 @@ impl<'a> ScanWorker<'a> {
         for file in files {
             self.check()?;
             let rest = body.bytes.get(file.at..).unwrap_or_default();
-            let Some(row) = NameRows::new(rest).next() else { continue };
+            let Some(row) = RecordRows::new(rest).next() else { continue };
             let before = self.reader.bytes;
             let (fd, sink) = (node.fd.as_fd(), &mut self.sink);
             let reading = self.reader.read(fd, row.name, file.stat, max, file.earlier, sink);
@@ -244,7 +244,7 @@ impl<'a> ScanWorker<'a> {
         let outcome = match errno {
             _ if work.parent.is_none() => Err(errno),
             Errno::NOENT | Errno::NOTDIR | Errno::LOOP => Ok(DirectoryOutcome::Gone),
-            errno if is_failure(errno) => Err(errno),
+            errno if is_failure_not_refusal(errno) => Err(errno),
             _ => Ok(DirectoryOutcome::Omitted(OmissionReason::Unreadable)),
         };
         match outcome {
@@ -298,7 +298,7 @@ impl<'a> ScanWorker<'a> {
         reason: OmissionReason,
         size: u64,
     ) {
-        let path = escaped(&node.path_of(name));
+        let path = escaped_worker_path(&node.path_of(name));
         self.found.omit(Omission { path, reason, size });
     }
 
@@ -335,13 +335,13 @@ impl<'a> ScanWorker<'a> {
     fn row_is_unchanged(
         &mut self,
         node: &OpenDirectory,
-        row: &NameRow<'_>,
+        row: &RecordRow<'_>,
         sums: &mut RuleHashes,
     ) -> bool {
         let rule = RuleFile::named(row.name);
         match row.kind {
             NameKind::File | NameKind::Large | NameKind::Link => {
-                if row.flag != NameRow::SETTLED || !is_same(node, row) {
+                if row.flag != RecordRow::SETTLED || !file_matches_row(node, row) {
                     return false;
                 }
                 match (rule, row.kind) {
@@ -372,7 +372,7 @@ impl<'a> ScanWorker<'a> {
 }
 
 /// Splits the files into parts that are worth giving to different workers.
-fn parts(files: &[FileToRead]) -> Vec<&[FileToRead]> {
+fn split_for_workers(files: &[FileToRead]) -> Vec<&[FileToRead]> {
     let mut parts = Vec::new();
     let (mut rest, mut count, mut bytes) = (files, 0, 0);
     for file in files {
@@ -391,24 +391,24 @@ fn parts(files: &[FileToRead]) -> Vec<&[FileToRead]> {
 }
 
 /// Returns true if the file still matches its row.
-fn is_same(node: &OpenDirectory, row: &NameRow<'_>) -> bool {
+fn file_matches_row(node: &OpenDirectory, row: &RecordRow<'_>) -> bool {
     rustix::fs::statat(&node.fd, row.name, AtFlags::SYMLINK_NOFOLLOW)
-        .is_ok_and(|stat| matches(row, &stat))
+        .is_ok_and(|stat| stat_matches_row(row, &stat))
 }
 
 /// Returns true if the row matches this metadata.
-pub(crate) fn matches(row: &NameRow<'_>, stat: &Stat) -> bool {
+pub(crate) fn stat_matches_row(row: &RecordRow<'_>, stat: &Stat) -> bool {
     let kind = match row.kind {
         NameKind::File | NameKind::Large => FileType::RegularFile,
         NameKind::Link => FileType::Symlink,
         NameKind::Directory | NameKind::Ignored | NameKind::Omitted => return false,
     };
-    let mode = kind == FileType::Symlink || row.mode == stat::mode(stat);
-    mode && stat::kind(stat) == kind && *row.facts == FileStamp::of(stat).write()
+    let mode = kind == FileType::Symlink || row.mode == stat::stat_mode(stat);
+    mode && stat::stat_kind(stat) == kind && *row.facts == FileStamp::of(stat).write()
 }
 
 /// A path as text. Bytes that are not UTF-8 become `\xNN`.
-pub(crate) fn escaped(path: &[u8]) -> String {
+pub(crate) fn escaped_worker_path(path: &[u8]) -> String {
     let mut out = String::with_capacity(path.len());
     for part in path.utf8_chunks() {
         out.push_str(part.valid());

@@ -58,12 +58,12 @@ impl ProjectRegistry for LocalStore {
 
 impl LivenessProbe for LocalStore {
     fn livenesses(&self, sessions: &[SessionId]) -> Vec<Result<SessionLiveness, Error>> {
-        let found = self.liveness_probe().check_all(sessions);
+        let found = self.liveness_checker().check_all(sessions);
         found.into_iter().map(|found| found.map_err(Error::from)).collect()
     }
 
     fn is_held(&self, session: SessionId) -> bool {
-        self.liveness_probe().is_held(session)
+        self.liveness_checker().is_held(session)
     }
 }
 

@@ -64,15 +64,15 @@ pub struct SharedStore {
 impl SharedStore {
     /// Opens an existing store.
     pub fn open(url: &str, options: SharedOptions) -> Result<Self, Error> {
-        let url = parsed(url)?;
-        let store = PostgresStore::open(&url, settings(&options))?;
-        let cache = cache_of(&options, &store);
+        let url = parse_shared_url(url)?;
+        let store = PostgresStore::open(&url, shared_settings(&options))?;
+        let cache = shared_cache_dir(&options, &store);
         let objects = store.objects_place()?;
         let inner = match objects {
             None => store,
             Some(place) => {
                 let place = ObjectsUrl::parse(&place)?;
-                check_local(&place, &options, &store)?;
+                check_shared_is_local(&place, &options, &store)?;
                 let remote = remote_objects(place, cache.as_deref())?;
                 store.with_objects(Arc::new(remote))
             }
@@ -86,13 +86,13 @@ impl SharedStore {
     /// with the feature `s3`), or else into the database. An existing store keeps them where they
     /// are.
     pub fn init(url: &str, objects: Option<&str>) -> Result<MigratedVersions, Error> {
-        let url = parsed(url)?;
+        let url = parse_shared_url(url)?;
         let objects = objects.map(|place| Ok::<_, Error>((place, ObjectsUrl::parse(place)?)));
         let objects = objects.transpose()?;
         if let Some((_, url)) = &objects {
             url.check_supported()?;
         }
-        let options = settings(&SharedOptions::default());
+        let options = shared_settings(&SharedOptions::default());
         let (store, migrated) = PostgresStore::init(&url, options)?;
         if let Some((place, url)) = objects {
             store.check_objects_place(place)?;
@@ -108,8 +108,8 @@ impl SharedStore {
 
     /// Upgrades the tables of an existing store.
     pub fn migrate(url: &str) -> Result<MigratedVersions, Error> {
-        let url = parsed(url)?;
-        let store = PostgresStore::connect(&url, settings(&SharedOptions::default()))?;
+        let url = parse_shared_url(url)?;
+        let store = PostgresStore::connect(&url, shared_settings(&SharedOptions::default()))?;
         if store.version()?.is_none() {
             return Err(StoreError::NotMade { place: store.place() }.into());
         }
@@ -118,8 +118,8 @@ impl SharedStore {
 
     /// Reads a store's own description, whatever its version.
     pub fn status(url: &str) -> Result<StoreStatus, Error> {
-        let url = parsed(url)?;
-        let store = PostgresStore::connect(&url, settings(&SharedOptions::default()))?;
+        let url = parse_shared_url(url)?;
+        let store = PostgresStore::connect(&url, shared_settings(&SharedOptions::default()))?;
         Ok(store.status()?)
     }
 
@@ -176,11 +176,11 @@ impl SharedStore {
     }
 }
 
-fn parsed(url: &str) -> Result<ServerUrl, Error> {
+fn parse_shared_url(url: &str) -> Result<ServerUrl, Error> {
     Ok(ServerUrl::parse(url)?)
 }
 
-fn settings(options: &SharedOptions) -> abide_postgres::PostgresOptions {
+fn shared_settings(options: &SharedOptions) -> abide_postgres::PostgresOptions {
     let projects = options.project.iter();
     let projects = projects.flat_map(|it| std::iter::once(&it.id).chain(&it.also)).cloned();
     abide_postgres::PostgresOptions {
@@ -190,21 +190,21 @@ fn settings(options: &SharedOptions) -> abide_postgres::PostgresOptions {
     }
 }
 
-fn cache_of(options: &SharedOptions, store: &PostgresStore) -> Option<PathBuf> {
+fn shared_cache_dir(options: &SharedOptions, store: &PostgresStore) -> Option<PathBuf> {
     let name = ObjectHash::of(store.place().as_bytes()).to_string();
     let cache = options.cache.as_ref().filter(|dir| is_usable(dir))?;
     Some(cache.join(name.chars().take(16).collect::<String>()))
 }
 
 /// Creates a directory that only this user can access.
-fn make_private(dir: &Path) -> io::Result<()> {
+fn make_private_cache(dir: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     fs::set_permissions(dir, fs::Permissions::from_mode(0o700))
 }
 
 /// Refuses a local directory that only the store names: otherwise whoever can write the store's
 /// settings would decide where files are written here.
-fn check_local(
+fn check_shared_is_local(
     place: &ObjectsUrl,
     options: &SharedOptions,
     store: &PostgresStore,
@@ -325,7 +325,7 @@ impl ChildRelay for SharedStore {
         };
         let socket = self.socket_of(session).ok_or_else(lacking)?;
         if let Some(dir) = socket.parent() {
-            make_private(dir).map_err(|source| StoreError::Storage {
+            make_private_cache(dir).map_err(|source| StoreError::Storage {
                 action: "make",
                 place: dir.display().to_string(),
                 source: Arc::new(source),

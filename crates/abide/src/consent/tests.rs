@@ -130,7 +130,7 @@ fn a_note_that_was_written_outlives_every_power_cut() {
     let disk = SimDisk::new(Path::new("/sim"));
     disk.keep_history();
     assert!(on(&disk).accept(project, &place).unwrap());
-    let (name, text) = accepted(project, &place);
+    let (name, text) = acceptance_consent(project, &place);
     for (at, moment) in disk.take_history().iter().enumerate() {
         for seed in 0..8 {
             let disk = SimDisk::at(moment);
@@ -173,15 +173,21 @@ fn a_run_is_own_in_its_store_its_session_and_with_its_command_only() {
     let store = open("one");
     let [first, second] = ["a", "b"].map(|title| store.make(NewSession::titled(title)).unwrap());
     let start = run_of("agent", "/work");
-    assert!(!store.began_run(first, &start).unwrap());
+    assert!(!store.has_consent_to_run(first, &start).unwrap());
     assert!(store.note_run(first, &start).unwrap());
-    assert!(store.began_run(first, &start).unwrap());
-    assert!(!store.began_run(second, &start).unwrap(), "another session");
-    assert!(!store.began_run(first, &run_of("other", "/work")).unwrap(), "another command");
-    assert!(!store.began_run(first, &run_of("agent", "/else")).unwrap(), "another directory");
+    assert!(store.has_consent_to_run(first, &start).unwrap());
+    assert!(!store.has_consent_to_run(second, &start).unwrap(), "another session");
+    assert!(
+        !store.has_consent_to_run(first, &run_of("other", "/work")).unwrap(),
+        "another command"
+    );
+    assert!(
+        !store.has_consent_to_run(first, &run_of("agent", "/else")).unwrap(),
+        "another directory"
+    );
     let mut optioned = run_of("agent", "/work");
     optioned.options = serde_json::value::to_raw_value(&serde_json::json!({"jobs": 9})).ok();
-    assert!(!store.began_run(first, &optioned).unwrap(), "other options");
+    assert!(!store.has_consent_to_run(first, &optioned).unwrap(), "other options");
     // The whole store somewhere else, its id included.
     let copied = std::process::Command::new("cp")
         .arg("-a")
@@ -189,15 +195,18 @@ fn a_run_is_own_in_its_store_its_session_and_with_its_command_only() {
         .status();
     assert!(copied.unwrap().success());
     assert_eq!(open("two").store_id().unwrap(), store.store_id().unwrap());
-    assert!(!open("two").began_run(first, &start).unwrap(), "a copy");
+    assert!(!open("two").has_consent_to_run(first, &start).unwrap(), "a copy");
     // Another store at the same place.
     fs::remove_file(dir.path().join("one/.abide/id")).unwrap();
-    assert!(!open("one").began_run(first, &start).unwrap(), "without an id");
+    assert!(!open("one").has_consent_to_run(first, &start).unwrap(), "without an id");
     open("one").make_store_id().unwrap();
-    assert!(!open("one").began_run(first, &start).unwrap(), "with another id");
+    assert!(!open("one").has_consent_to_run(first, &start).unwrap(), "with another id");
     // Nowhere to note it.
     let store = open("one").with_consent(Consent::default());
-    assert!(!store.note_run(first, &start).unwrap() && !store.began_run(first, &start).unwrap());
+    assert!(
+        !store.note_run(first, &start).unwrap()
+            && !store.has_consent_to_run(first, &start).unwrap()
+    );
 }
 
 /// A session with a checkpoint, and files that have changed since.
@@ -236,7 +245,7 @@ fn a_rewind_is_noted_for_good_before_its_first_file() {
             let mut told = told.lock().unwrap();
             if told.is_none() {
                 power.power_cut(3);
-                *told = Some(store.noted_rewind(id).unwrap());
+                *told = Some(store.noted_consent_to_rewind(id).unwrap());
             }
         })),
         ..RewindWatch::default()
@@ -244,7 +253,7 @@ fn a_rewind_is_noted_for_good_before_its_first_file() {
     back(&session, &watch).unwrap();
     let noted = seen.lock().unwrap().take().unwrap().unwrap();
     assert_eq!(noted.root, dir.path());
-    assert_eq!(session.store().noted_rewind(id).unwrap(), None, "it is done");
+    assert_eq!(session.store().noted_consent_to_rewind(id).unwrap(), None, "it is done");
 }
 
 #[test]
@@ -272,16 +281,16 @@ fn a_rewind_whose_note_fails_is_not_begun() {
 fn a_noted_rewind_is_read_as_it_was_written() {
     let rewind = Rewind { to: Seq(7), files: true, ..Rewind::default() };
     let odd = Path::new(OsStr::from_bytes(b"/a\nb/\xff"));
-    let noted = NotedRewind::of(&rewind, odd);
-    assert_eq!(NotedRewind::read(&noted.write()).as_ref(), Some(&noted));
+    let noted = RewindConsent::of(&rewind, odd);
+    assert_eq!(RewindConsent::read(&noted.write()).as_ref(), Some(&noted));
     assert!(noted.is(&Rewind { to: Seq(9), ..rewind.clone() }), "its place is not known before");
     assert!(!noted.is(&Rewind { paths: vec!["x".to_owned()], ..rewind.clone() }));
     for root in ["", ".", "a/b"] {
-        let bytes = NotedRewind::of(&rewind, Path::new(root)).write();
-        assert_eq!(NotedRewind::read(&bytes), None, "{root:?}");
+        let bytes = RewindConsent::of(&rewind, Path::new(root)).write();
+        assert_eq!(RewindConsent::read(&bytes), None, "{root:?}");
     }
     let whole = noted.write();
     for cut in 0..whole.iter().position(|byte| *byte == b'/').unwrap() {
-        assert_eq!(NotedRewind::read(&whole[..cut]), None);
+        assert_eq!(RewindConsent::read(&whole[..cut]), None);
     }
 }

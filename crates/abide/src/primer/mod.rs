@@ -42,7 +42,7 @@ impl Session {
     /// [open](Self::open_work); `None` if there is nothing to tell. Call it before that prompt is
     /// recorded.
     pub fn primer(&self) -> Result<Option<String>, Error> {
-        let text = self.told_conversation(Seq::ZERO)?;
+        let text = self.conversation_for_primer(Seq::ZERO)?;
         let open = self.open_work()?;
         if text.is_empty() && open.is_empty() {
             return Ok(None);
@@ -53,7 +53,7 @@ impl Session {
     /// As [`primer`](Self::primer), for an agent that knows the session before event `first`: the
     /// primer starts at that event. `None` if nothing was said since.
     pub fn primer_since(&self, first: Seq) -> Result<Option<String>, Error> {
-        let text = self.told_conversation(first)?;
+        let text = self.conversation_for_primer(first)?;
         if text.is_empty() {
             return Ok(None);
         }
@@ -61,16 +61,18 @@ impl Session {
     }
 
     /// The context from an event on, short enough for one prompt.
-    fn told_conversation(&self, first: Seq) -> Result<String, Error> {
+    fn conversation_for_primer(&self, first: Seq) -> Result<String, Error> {
         let mut context = self.context()?;
-        let mut text = conversation(&context, first, MESSAGE);
-        if tokens(&text) > MOST_TOKENS {
-            let request =
-                CompactRequest { keep: keep(&context, first), ..CompactRequest::default() };
+        let mut text = primer_conversation(&context, first, MESSAGE);
+        if primer_tokens(&text) > MOST_TOKENS {
+            let request = CompactRequest {
+                keep: primer_messages_that_fit(&context, first),
+                ..CompactRequest::default()
+            };
             match self.compact(&request, &ExtractiveSummarizer) {
                 Ok(_) => {
                     context = self.context()?;
-                    text = conversation(&context, first, MESSAGE);
+                    text = primer_conversation(&context, first, MESSAGE);
                 }
                 // A few long messages, or a summary that would be longer: shorten the messages
                 // instead.
@@ -83,27 +85,30 @@ impl Session {
             }
         }
         let mut most = MESSAGE;
-        while tokens(&text) > MOST_TOKENS && most > LEAST_MESSAGE {
+        while primer_tokens(&text) > MOST_TOKENS && most > LEAST_MESSAGE {
             most /= 2;
-            text = conversation(&context, first, most);
+            text = primer_conversation(&context, first, most);
         }
         // Thousands of small messages without a summary: drop the oldest.
         let most = usize::try_from(4 * MOST_TOKENS).unwrap_or(usize::MAX);
-        Ok(end_of(&text, most).to_owned())
+        Ok(end_of_primer(&text, most).to_owned())
     }
 }
 
 /// The entries of a context from an event on, each message cut to `most` characters.
-fn conversation(context: &SessionContext, first: Seq, most: usize) -> String {
+fn primer_conversation(context: &SessionContext, first: Seq, most: usize) -> String {
     let mut telling = PrimerWriter::new(most);
-    for entry in from(context, first) {
+    for entry in primer_entries_from(context, first) {
         telling.entry(entry);
     }
     telling.finish()
 }
 
 /// The entries from an event on. A summary that covers part of them is included.
-fn from(context: &SessionContext, first: Seq) -> impl DoubleEndedIterator<Item = &ContextEntry> {
+fn primer_entries_from(
+    context: &SessionContext,
+    first: Seq,
+) -> impl DoubleEndedIterator<Item = &ContextEntry> {
     let mut after = false;
     let mut entries = Vec::new();
     for entry in &context.context.entries {
@@ -126,12 +131,12 @@ fn from(context: &SessionContext, first: Seq) -> impl DoubleEndedIterator<Item =
 }
 
 /// How many of the last messages fit.
-fn keep(context: &SessionContext, first: Seq) -> usize {
+fn primer_messages_that_fit(context: &SessionContext, first: Seq) -> usize {
     let mut left = KEPT_TOKENS;
-    let fitting = from(context, first).rev().take_while(|entry| {
+    let fitting = primer_entries_from(context, first).rev().take_while(|entry| {
         let mut telling = PrimerWriter::new(MESSAGE);
         telling.entry(entry);
-        let tokens = tokens(&telling.finish());
+        let tokens = primer_tokens(&telling.finish());
         let fits = tokens <= left;
         left = left.saturating_sub(tokens);
         fits
@@ -139,12 +144,12 @@ fn keep(context: &SessionContext, first: Seq) -> usize {
     fitting.count().max(LEAST_KEPT)
 }
 
-fn tokens(text: &str) -> u64 {
+fn primer_tokens(text: &str) -> u64 {
     Tokenizer::estimate().text(text)
 }
 
 /// At most the last `most` bytes of a text, from the start of a line.
-fn end_of(text: &str, most: usize) -> &str {
+fn end_of_primer(text: &str, most: usize) -> &str {
     let from = text.len().saturating_sub(most);
     if from == 0 {
         return text;

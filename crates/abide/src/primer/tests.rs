@@ -150,7 +150,7 @@ fn a_long_conversation_is_compacted_once_and_its_end_stays() {
     let first =
         fixture.add(&[r#"{"kind":"message.added","data":{"role":"user","content":"last"}}"#]);
     let told = fixture.session.primer().unwrap().unwrap();
-    assert!(tokens(&told) <= MOST_TOKENS + 200, "{} tokens", tokens(&told));
+    assert!(primer_tokens(&told) <= MOST_TOKENS + 200, "{} tokens", primer_tokens(&told));
     assert!(told.contains("## Summary of what came before\n"), "{}", &told[..1000]);
     assert!(
         told.contains("Step 399:") && told.contains("\nlast\n") && !told.contains("Step 100: ")
@@ -174,7 +174,7 @@ fn few_messages_that_are_too_long_are_cut() {
         fixture.say(&"word ".repeat(100_000));
     }
     let told = fixture.session.primer().unwrap().unwrap();
-    assert!(tokens(&told) <= MOST_TOKENS + 200, "{} tokens", tokens(&told));
+    assert!(primer_tokens(&told) <= MOST_TOKENS + 200, "{} tokens", primer_tokens(&told));
     assert!(told.contains("characters left out"), "{}", &told[..500]);
     let result = "x".repeat(100_000);
     let call = Fixture::new(&[

@@ -24,17 +24,17 @@ pub fn end_processes(pids: &[u32], grace: Duration) -> usize {
         target.signal(Signal::TERM);
         target.signal(Signal::CONT);
     }
-    if !wait(&targets, grace) {
+    if !wait_for_ending(&targets, grace) {
         for target in targets.iter().filter(|target| target.runs()) {
             target.signal(Signal::KILL);
         }
-        wait(&targets, KILLED);
+        wait_for_ending(&targets, KILLED);
     }
     targets.iter().filter(|target| !target.runs()).count()
 }
 
 /// Waits until none of them runs. Returns false on timeout.
-fn wait(targets: &[TargetProcess], time: Duration) -> bool {
+fn wait_for_ending(targets: &[TargetProcess], time: Duration) -> bool {
     let began = Instant::now();
     loop {
         if !targets.iter().any(TargetProcess::runs) {

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use super::{Process, own_line, read};
+use super::{Process, own_process_line, read_process_file};
 
 /// The environment variable that tells an agent which run it was started for.
 pub const RUN_VARIABLE: &str = "ABIDE_RUN";
@@ -25,7 +25,7 @@ pub fn processes_marked(mark: &str) -> Vec<u32> {
         return Vec::new();
     }
     let user = rustix::process::geteuid().as_raw();
-    let own: HashSet<u32> = own_line();
+    let own: HashSet<u32> = own_process_line();
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Some(id) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
@@ -33,7 +33,8 @@ pub fn processes_marked(mark: &str) -> Vec<u32> {
         };
         if !own.contains(&id)
             && entry.metadata().is_ok_and(|metadata| metadata.uid() == user)
-            && environment(&entry.path()).is_some_and(|all| holds(&all, mark))
+            && marked_environment(&entry.path())
+                .is_some_and(|all| environment_is_marked(&all, mark))
             && Process::read(id).is_some_and(|process| !process.is_gone())
         {
             found.push(id);
@@ -43,12 +44,12 @@ pub fn processes_marked(mark: &str) -> Vec<u32> {
     found
 }
 
-fn environment(process: &Path) -> Option<Vec<u8>> {
-    read(&process.join("environ"), USUAL, ENVIRONMENT)
+fn marked_environment(process: &Path) -> Option<Vec<u8>> {
+    read_process_file(&process.join("environ"), USUAL, ENVIRONMENT)
 }
 
 /// Returns true if the environment has the variable with a value that starts with `mark`.
-fn holds(environment: &[u8], mark: &str) -> bool {
+fn environment_is_marked(environment: &[u8], mark: &str) -> bool {
     let value = |entry: &[u8]| -> bool {
         let value = entry.strip_prefix(RUN_VARIABLE.as_bytes());
         let value = value.and_then(|rest| rest.strip_prefix(b"="));
@@ -63,8 +64,8 @@ mod tests {
 
     #[test]
     fn only_the_variable_itself_counts_and_its_beginning() {
-        assert!(holds(b"A=1\0ABIDE_RUN=r1/lane\0B=2\0", "r1"));
-        assert!(holds(b"ABIDE_RUN=r1", "r1"));
+        assert!(environment_is_marked(b"A=1\0ABIDE_RUN=r1/lane\0B=2\0", "r1"));
+        assert!(environment_is_marked(b"ABIDE_RUN=r1", "r1"));
         for other in [
             &b"XABIDE_RUN=r1\0"[..],
             b"ABIDE_RUNS=r1\0",
@@ -74,7 +75,7 @@ mod tests {
             b"ABIDE_RUN=r\0",
             b"",
         ] {
-            assert!(!holds(other, "r1"), "{:?}", String::from_utf8_lossy(other));
+            assert!(!environment_is_marked(other, "r1"), "{:?}", String::from_utf8_lossy(other));
         }
     }
 
@@ -99,7 +100,7 @@ mod tests {
             .spawn()
             .unwrap();
         let mut unmarked = Command::new("sleep").arg("30").spawn().unwrap();
-        assert!(!super::super::descendants(std::process::id()).contains(&daemon));
+        assert!(!super::super::descendant_processes(std::process::id()).contains(&daemon));
         let mut expected = vec![daemon, child.id()];
         expected.sort_unstable();
         // While a program is being replaced by another one, its environment is empty.

@@ -111,7 +111,7 @@ impl PathIdentity {
 }
 
 /// The absolute form of a path that may no longer exist; the existing part is canonical.
-pub(super) fn absolute(path: &Path) -> PathBuf {
+pub(super) fn absolute_project_path(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let there = |known: &Path| {
         let rest = path.strip_prefix(known).ok()?;
@@ -120,23 +120,24 @@ pub(super) fn absolute(path: &Path) -> PathBuf {
     path.ancestors().find_map(there).unwrap_or(path)
 }
 
-fn file(kept: &IdentityDirectory, project: &Path) -> PathBuf {
-    let name = ObjectHash::of(absolute(project).as_os_str().as_encoded_bytes()).to_string();
+fn identity_file(kept: &IdentityDirectory, project: &Path) -> PathBuf {
+    let name =
+        ObjectHash::of(absolute_project_path(project).as_os_str().as_encoded_bytes()).to_string();
     kept.dir.join(name.chars().take(CHARACTERS).collect::<String>())
 }
 
 /// Reads the entry of a directory. Nothing that others could have written is trusted.
-pub(super) fn read(
+pub(super) fn read_path_identity(
     kept: &IdentityDirectory,
     project: &Path,
 ) -> Result<Option<PathIdentity>, PathFailure> {
     match kept.check() {
-        Ok(Some(())) => read_at(&file(kept, project)),
+        Ok(Some(())) => read_path_identity_at(&identity_file(kept, project)),
         Ok(None) | Err(_) => Ok(None),
     }
 }
 
-fn read_at(path: &Path) -> Result<Option<PathIdentity>, PathFailure> {
+fn read_path_identity_at(path: &Path) -> Result<Option<PathIdentity>, PathFailure> {
     let read = || -> io::Result<PathIdentity> {
         // Does not follow links.
         let file = Disk.open(path, Access::Read)?;
@@ -154,7 +155,7 @@ fn read_at(path: &Path) -> Result<Option<PathIdentity>, PathFailure> {
 }
 
 /// Creates a random id if there is none; if another process was faster, uses that one.
-pub(super) fn make(
+pub(super) fn make_path_identity(
     kept: &IdentityDirectory,
     project: &Path,
     known: Option<&PathIdentity>,
@@ -162,47 +163,47 @@ pub(super) fn make(
     let mut random = [0; CHARACTERS / 2];
     (Environment::default().random)(&mut random);
     let stored: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-    update(kept, project, known, |entry| {
+    update_path_identity(kept, project, known, |entry| {
         entry.stored.get_or_insert_with(|| stored.clone());
     })
 }
 
 /// Updates the entry of a directory, or creates it from what is known elsewhere. Updates are
 /// serialised.
-pub(super) fn update(
+pub(super) fn update_path_identity(
     kept: &IdentityDirectory,
     project: &Path,
     known: Option<&PathIdentity>,
     change: impl Fn(&mut PathIdentity),
 ) -> Result<PathIdentity, PathFailure> {
-    let path = file(kept, project);
+    let path = identity_file(kept, project);
     let failed = |error| (path.clone(), error);
     make_parents(&path).map_err(|error| failed(io::Error::other(error)))?;
     kept.check().map_err(failed)?;
-    let _lock = lock(&kept.dir).map_err(failed)?;
+    let _lock = lock_identity_directory(&kept.dir).map_err(failed)?;
     loop {
-        let before = read_at(&path)?;
+        let before = read_path_identity_at(&path)?;
         let start = before.as_ref().or(known).cloned();
         let mut entry = start.unwrap_or_else(|| PathIdentity::of(project));
         change(&mut entry);
         if before.as_ref() == Some(&entry) {
             return Ok(entry);
         }
-        let new = whole(&kept.dir, &entry).map_err(failed)?;
-        let placed = place(&new, &path, before.is_some());
+        let new = write_identity_file(&kept.dir, &entry).map_err(failed)?;
+        let placed = place_identity_file(&new, &path, before.is_some());
         let _ = fs::remove_file(&new);
         match placed {
             // For file systems without locks too.
             Err(error) if error.kind() == ErrorKind::AlreadyExists && before.is_none() => {}
             placed => {
-                placed.and_then(|()| sync_dir(&kept.dir)).map_err(failed)?;
+                placed.and_then(|()| sync_identity_directory(&kept.dir)).map_err(failed)?;
                 return Ok(entry);
             }
         }
     }
 }
 
-fn place(new: &Path, path: &Path, replace: bool) -> io::Result<()> {
+fn place_identity_file(new: &Path, path: &Path, replace: bool) -> io::Result<()> {
     if replace {
         return fs::rename(new, path);
     }
@@ -215,7 +216,7 @@ fn place(new: &Path, path: &Path, replace: bool) -> io::Result<()> {
 
 /// Serialises changes in a directory. Some network file systems cannot lock directories; those have
 /// hard links.
-fn lock(dir: &Path) -> io::Result<File> {
+fn lock_identity_directory(dir: &Path) -> io::Result<File> {
     let file = File::open(dir)?;
     let exclusive = rustix::fs::FlockOperation::LockExclusive;
     while rustix::fs::flock(&file, exclusive) == Err(rustix::io::Errno::INTR) {}
@@ -223,8 +224,11 @@ fn lock(dir: &Path) -> io::Result<File> {
 }
 
 /// Removes the entry of a directory, durably.
-pub(super) fn remove(kept: &IdentityDirectory, project: &Path) -> Result<(), PathFailure> {
-    let path = file(kept, project);
+pub(super) fn remove_path_identity(
+    kept: &IdentityDirectory,
+    project: &Path,
+) -> Result<(), PathFailure> {
+    let path = identity_file(kept, project);
     if !matches!(kept.check(), Ok(Some(()))) {
         // Its contents are not trusted anyway.
         return Ok(());
@@ -236,7 +240,7 @@ pub(super) fn remove(kept: &IdentityDirectory, project: &Path) -> Result<(), Pat
 }
 
 /// Writes a new file durably. It gets the owner of the directory.
-fn whole(dir: &Path, entry: &PathIdentity) -> io::Result<PathBuf> {
+fn write_identity_file(dir: &Path, entry: &PathIdentity) -> io::Result<PathBuf> {
     let mut bytes = serde_json::to_vec(entry)?;
     bytes.push(b'\n');
     if bytes.len() > MOST {
@@ -253,7 +257,7 @@ fn whole(dir: &Path, entry: &PathIdentity) -> io::Result<PathBuf> {
     written.map(|()| new)
 }
 
-fn sync_dir(dir: &Path) -> io::Result<()> {
+fn sync_identity_directory(dir: &Path) -> io::Result<()> {
     Disk.sync_dir(dir)?;
     // The directory itself may have just been created by another process.
     dir.parent().map_or(Ok(()), |above| Disk.sync_dir(above))

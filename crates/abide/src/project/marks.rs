@@ -14,9 +14,9 @@ use abide_model::ObjectHash;
 use serde::{Deserialize, Serialize};
 
 use super::remote::Remote;
-use super::{CHARACTERS, id_of};
+use super::{CHARACTERS, project_id_of};
 use crate::consent::{is_private, is_usable};
-use crate::git::ask;
+use crate::git::ask_git;
 
 /// The version of the cache format.
 const VERSION: u32 = 2;
@@ -50,12 +50,12 @@ impl GitMarks {
     pub(super) fn ids(&self) -> Vec<String> {
         let remote = self.remote.as_deref();
         let by_both = |first: &String| {
-            remote.map(|remote| id_of(&[("remote", remote), ("first", first.as_str())]))
+            remote.map(|remote| project_id_of(&[("remote", remote), ("first", first.as_str())]))
         };
-        let by_first = |first: &String| id_of(&[("first", first.as_str())]);
+        let by_first = |first: &String| project_id_of(&[("first", first.as_str())]);
         let mut ids: Vec<String> = self.first.iter().filter_map(by_both).collect();
         ids.extend(self.first.iter().map(by_first));
-        ids.extend(remote.map(|remote| id_of(&[("remote", remote)])));
+        ids.extend(remote.map(|remote| project_id_of(&[("remote", remote)])));
         ids.extend(self.roots.iter().filter_map(by_both));
         ids.extend(self.roots.iter().map(by_first));
         ids
@@ -114,12 +114,18 @@ impl CachedMarks {
 
     /// Returns true if it is too early to ask git again.
     fn holds(&self) -> bool {
-        self.failed.as_ref().is_none_or(|(at, _)| (*at..at.saturating_add(PAUSE)).contains(&now()))
+        self.failed
+            .as_ref()
+            .is_none_or(|(at, _)| (*at..at.saturating_add(PAUSE)).contains(&marks_now()))
     }
 }
 
 /// What is known about the repository that contains a directory.
-pub(super) fn of(dir: &Path, trust: &TrustPolicy, cache: &MarksCache<'_>) -> RepositoryFacts {
+pub(super) fn repository_marks(
+    dir: &Path,
+    trust: &TrustPolicy,
+    cache: &MarksCache<'_>,
+) -> RepositoryFacts {
     // Git searches upwards from the real directory.
     let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
     let nearest = dir.ancestors().find(|dir| fs::symlink_metadata(dir.join(".git")).is_ok());
@@ -128,7 +134,7 @@ pub(super) fn of(dir: &Path, trust: &TrustPolicy, cache: &MarksCache<'_>) -> Rep
         (None, _) => RepositoryFacts::default(),
         (Some(nearest), Some(own)) if nearest == own => own_repository(own, cache),
         (Some(nearest), own) => {
-            let said = others_repository(nearest, cache);
+            let said = others_repository_marks(nearest, cache);
             // If git does not trust it either, skip it.
             own.filter(|_| said.failed.is_some()).map_or(said, |own| own_repository(own, cache))
         }
@@ -141,7 +147,9 @@ fn own_repository(root: PathBuf, cache: &MarksCache<'_>) -> RepositoryFacts {
     let stamp = cache.stamp(&repository);
     let known = cache.read(&repository.key);
     let known = match known {
-        Some(known) if known.stamp == stamped(&stamp, &known.settings) && known.holds() => {
+        Some(known)
+            if known.stamp == extended_marks_stamp(&stamp, &known.settings) && known.holds() =>
+        {
             return known.said();
         }
         known => known.filter(|known| known.repository == repository.id),
@@ -149,7 +157,7 @@ fn own_repository(root: PathBuf, cache: &MarksCache<'_>) -> RepositoryFacts {
     let known = known.unwrap_or_default();
     let mut kept = CachedMarks { repository: repository.id.clone(), ..CachedMarks::default() };
     let mut lasting = true;
-    match asked(&repository.root, &known.marks) {
+    match ask_git_for_marks(&repository.root, &known.marks) {
         Ok((marks, settings)) => {
             // If there are commits but none on this branch yet, the first commit is not visible.
             lasting = marks != GitMarks::default() || stamp.ends_with(UNBORN);
@@ -159,11 +167,11 @@ fn own_repository(root: PathBuf, cache: &MarksCache<'_>) -> RepositoryFacts {
             (kept.marks, kept.settings) = (marks, settings);
         }
         Err(reason) => {
-            kept.failed = Some((now(), reason));
+            kept.failed = Some((marks_now(), reason));
             (kept.marks, kept.settings, kept.before) = (known.marks, known.settings, known.before);
         }
     }
-    kept.stamp = stamped(&stamp, &kept.settings);
+    kept.stamp = extended_marks_stamp(&stamp, &kept.settings);
     if lasting {
         cache.write(&repository.key, &mut kept);
     }
@@ -172,7 +180,7 @@ fn own_repository(root: PathBuf, cache: &MarksCache<'_>) -> RepositoryFacts {
 
 /// A repository whose `.git` belongs to somebody else: git decides each time whether to trust it.
 /// Only a refusal is cached.
-fn others_repository(root: &Path, cache: &MarksCache<'_>) -> RepositoryFacts {
+fn others_repository_marks(root: &Path, cache: &MarksCache<'_>) -> RepositoryFacts {
     let repository = Repository::at(root.to_owned());
     let key = root.join(".git/of another user");
     let stamp = cache.stamp(&repository);
@@ -183,18 +191,21 @@ fn others_repository(root: &Path, cache: &MarksCache<'_>) -> RepositoryFacts {
     {
         return RepositoryFacts { failed: known.said().failed, ..RepositoryFacts::default() };
     }
-    match asked(root, &GitMarks::default()) {
+    match ask_git_for_marks(root, &GitMarks::default()) {
         Ok((marks, _)) => RepositoryFacts { marks, ..RepositoryFacts::default() },
         Err(reason) => {
-            let mut kept =
-                CachedMarks { stamp, failed: Some((now(), reason)), ..CachedMarks::default() };
+            let mut kept = CachedMarks {
+                stamp,
+                failed: Some((marks_now(), reason)),
+                ..CachedMarks::default()
+            };
             cache.write(&key, &mut kept);
             kept.said()
         }
     }
 }
 
-fn now() -> u64 {
+fn marks_now() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     since.map_or(0, |since| since.as_secs())
 }
@@ -202,28 +213,28 @@ fn now() -> u64 {
 /// Asks git. A known first commit that is still part of the history stays the first, so history is
 /// not searched again. In a shallow clone that cannot be checked, and the known one stays. Also
 /// returns the files that the settings came from.
-fn asked(dir: &Path, known: &GitMarks) -> Result<(GitMarks, Vec<PathBuf>), String> {
+fn ask_git_for_marks(dir: &Path, known: &GitMarks) -> Result<(GitMarks, Vec<PathBuf>), String> {
     // Fails if git cannot be used at all; the next commands may just find nothing.
-    let shallow = ask(dir, &["rev-parse", "--is-shallow-repository"])? == "true";
-    let born = ask(dir, &["rev-parse", "--verify", "--quiet", "HEAD"]).is_ok();
+    let shallow = ask_git(dir, &["rev-parse", "--is-shallow-repository"])? == "true";
+    let born = ask_git(dir, &["rev-parse", "--verify", "--quiet", "HEAD"]).is_ok();
     if !born && known.first.is_none() {
         return Ok((GitMarks::default(), Vec::new()));
     }
     let still = |first: &String| {
-        !born || shallow || ask(dir, &["merge-base", "--is-ancestor", first, "HEAD"]).is_ok()
+        !born || shallow || ask_git(dir, &["merge-base", "--is-ancestor", first, "HEAD"]).is_ok()
     };
     let (first, roots) = if let Some(first) = known.first.clone().filter(still) {
         (Some(first), known.roots.clone())
     } else if shallow {
         (None, Vec::new())
     } else {
-        let all = ask(dir, &["rev-list", "--max-parents=0", "HEAD"])?;
+        let all = ask_git(dir, &["rev-list", "--max-parents=0", "HEAD"])?;
         let mut all: Vec<String> = all.lines().map(str::to_owned).collect();
         all.sort();
         let mut all = all.into_iter();
         (all.next(), all.take(MOST_LISTED).collect())
     };
-    let (remote, settings) = remote(dir)?;
+    let (remote, settings) = marks_remote(dir)?;
     let name = remote.as_ref().map(Remote::name);
     let remote = remote.map(|remote| remote.to_string());
     Ok((GitMarks { name, remote, first, roots }, settings))
@@ -231,8 +242,8 @@ fn asked(dir: &Path, known: &GitMarks) -> Result<(GitMarks, Vec<PathBuf>), Strin
 
 /// The remote `origin`, or else the first by name; `None` if it is a directory. Also returns the
 /// files that the settings came from.
-fn remote(dir: &Path) -> Result<(Option<Remote>, Vec<PathBuf>), String> {
-    let configured = ask(dir, &["config", "--null", "--show-origin", "--name-only", "--list"])?;
+fn marks_remote(dir: &Path) -> Result<(Option<Remote>, Vec<PathBuf>), String> {
+    let configured = ask_git(dir, &["config", "--null", "--show-origin", "--name-only", "--list"])?;
     let parts: Vec<&str> = configured.split('\0').collect();
     let (mut names, mut files) = (Vec::new(), Vec::new());
     for part in parts.chunks_exact(2) {
@@ -249,7 +260,7 @@ fn remote(dir: &Path) -> Result<(Option<Remote>, Vec<PathBuf>), String> {
     names.sort_by_key(|name| (name != "origin", name.clone()));
     let Some(name) = names.first() else { return Ok((None, files)) };
     // With the user's `insteadOf` abbreviations expanded.
-    let url = ask(dir, &["ls-remote", "--get-url", "--", name])?;
+    let url = ask_git(dir, &["ls-remote", "--get-url", "--", name])?;
     Ok((Remote::parse(&url), files))
 }
 
@@ -287,14 +298,14 @@ impl Repository {
             let common = named(&own.join("commondir"), &own, b"").unwrap_or_else(|| own.clone());
             (own, common, git)
         };
-        let id = fs::metadata(&common).ok().map(|found| which(&found));
+        let id = fs::metadata(&common).ok().map(|found| directory_mark(&found));
         Self { root, own, common, key, id }
     }
 }
 
 /// Identifies a directory: a new one may reuse the inode of one that is gone, but not its creation
 /// time.
-fn which(found: &Metadata) -> String {
+fn directory_mark(found: &Metadata) -> String {
     let made = found.created().ok();
     let made = made.and_then(|made| made.duration_since(std::time::UNIX_EPOCH).ok());
     format!("{}:{}", found.ino(), made.map_or(0, |made| made.as_nanos()))
@@ -303,7 +314,7 @@ fn which(found: &Metadata) -> String {
 impl MarksCache<'_> {
     /// Git's last answer about a repository at this path, which may be gone.
     pub(super) fn last_known(&self, common: &Path) -> Option<Vec<String>> {
-        let kept = self.read(&super::by_path::absolute(common))?;
+        let kept = self.read(&super::by_path::absolute_project_path(common))?;
         Some(kept.marks.ids().into_iter().chain(kept.before).collect())
     }
 
@@ -325,19 +336,22 @@ impl MarksCache<'_> {
         }
         // Each worktree has its own, and it names one of this repository.
         if *common != repository.key {
-            stamp.push_str(&look(&git));
+            stamp.push_str(&file_mark(&git));
         }
         for name in ["config", "shallow"] {
-            stamp.push_str(&look(&common.join(name)));
+            stamp.push_str(&file_mark(&common.join(name)));
         }
         for path in self.settings.iter().map(PathBuf::as_path).chain([Path::new("/etc/gitconfig")])
         {
-            stamp.push_str(&look(path));
+            stamp.push_str(&file_mark(path));
         }
         let there = |name: &str| common.join(name).exists();
-        if !there("packed-refs") && !there("reftable") && !has_refs(&common.join("refs/heads")) {
+        if !there("packed-refs")
+            && !there("reftable")
+            && !marks_have_refs(&common.join("refs/heads"))
+        {
             // A commit may be checked out without a branch.
-            stamp.push_str(&look(&own.join("HEAD")));
+            stamp.push_str(&file_mark(&own.join("HEAD")));
             stamp.push_str(UNBORN);
         }
         stamp
@@ -379,12 +393,12 @@ impl MarksCache<'_> {
 }
 
 /// Extends a stamp by more files.
-fn stamped(stamp: &str, files: &[PathBuf]) -> String {
-    files.iter().fold(stamp.to_owned(), |stamp, file| stamp + &look(file))
+fn extended_marks_stamp(stamp: &str, files: &[PathBuf]) -> String {
+    files.iter().fold(stamp.to_owned(), |stamp, file| stamp + &file_mark(file))
 }
 
 /// Identifies a file and its last modification.
-fn look(path: &Path) -> String {
+fn file_mark(path: &Path) -> String {
     match fs::metadata(path) {
         Ok(found) => {
             let (time, nanos) = (found.mtime(), found.mtime_nsec());
@@ -395,6 +409,6 @@ fn look(path: &Path) -> String {
 }
 
 /// Returns true if there is a branch, also in subdirectories.
-fn has_refs(heads: &Path) -> bool {
+fn marks_have_refs(heads: &Path) -> bool {
     fs::read_dir(heads).is_ok_and(|mut entries| entries.next().is_some())
 }

@@ -107,7 +107,7 @@ fn a_shallow_clone_is_known_by_its_remote_and_a_whole_one_knows_that() {
     git(lab.0.path(), &["clone", "-q", "--depth", "1", &source, "shallow"]);
     let shallow = lab.path("shallow");
     // Neither a remote nor a first commit: nothing tells it from another.
-    assert_eq!(Projects::default().of(&shallow).unwrap(), Some(by_place(&shallow)));
+    assert_eq!(Projects::default().of(&shallow).unwrap(), Some(project_by_place(&shallow)));
     for dir in [&whole, &shallow] {
         let _ = Command::new("git").args(["remote", "remove", "origin"]).current_dir(dir).output();
         git(dir, &["remote", "add", "origin", "https://example.org/owner/repo"]);
@@ -197,7 +197,7 @@ fn what_git_said_holds_until_what_it_came_from_changes() {
     let dir = lab.dir("dir");
     git(&dir, &["init", "-q"]);
     let identity = || projects.of(&dir).unwrap();
-    assert_eq!(identity(), Some(by_place(&dir)));
+    assert_eq!(identity(), Some(project_by_place(&dir)));
     assert_eq!(fs::read_dir(lab.path("home/.cache/abide/projects")).unwrap().count(), 1);
     // The first commit, a remote, another one: each is seen, as without a cache.
     let fresh = || self::projects(&lab).of(&dir).unwrap();
@@ -509,7 +509,7 @@ fn a_commit_without_a_branch_and_settings_of_other_files_are_seen() {
     let source = lab.repository("source");
     let dir = lab.dir("dir");
     git(&dir, &["init", "-q"]);
-    assert_eq!(projects.of(&dir).unwrap(), Some(by_place(&dir)));
+    assert_eq!(projects.of(&dir).unwrap(), Some(project_by_place(&dir)));
     git(&dir, &["fetch", "-q", &source.display().to_string(), "main"]);
     git(&dir, &["checkout", "-q", "--detach", "FETCH_HEAD"]);
     assert_eq!(projects.of(&dir).unwrap().unwrap().id, of(&source).id);
@@ -530,7 +530,8 @@ fn of_many_changes_at_once_none_is_lost() {
     let dir = lab.dir("dir");
     let change = |name: &str| {
         let name = name.to_owned();
-        by_path::update(&kept, &dir, None, |entry| entry.also.push(name.clone())).unwrap();
+        by_path::update_path_identity(&kept, &dir, None, |entry| entry.also.push(name.clone()))
+            .unwrap();
     };
     std::thread::scope(|scope| {
         for name in ["a", "b", "c", "d", "e", "f", "g", "h"] {
@@ -538,7 +539,7 @@ fn of_many_changes_at_once_none_is_lost() {
             scope.spawn(move || change(name));
         }
     });
-    let mut also = by_path::read(&kept, &dir).unwrap().unwrap().also;
+    let mut also = by_path::read_path_identity(&kept, &dir).unwrap().unwrap().also;
     also.sort();
     assert_eq!(also.concat(), "abcdefgh");
 }

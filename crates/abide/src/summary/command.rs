@@ -13,7 +13,7 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use super::line::SummaryLine;
-use super::{Summarizer, SummaryError, SummaryRequest, fitted, one_line};
+use super::{Summarizer, SummaryError, SummaryRequest, fitted_summary, summary_on_one_line};
 
 /// Default time limit.
 const DEFAULT_TIME: Duration = Duration::from_secs(120);
@@ -81,10 +81,12 @@ impl SummaryCommand {
             command.current_dir(directory);
         }
         let deadline = Instant::now().checked_add(self.time);
-        let child = command.spawn().map_err(failed)?;
-        let mut running = RunningSummarizer { pid: pid(&child), child, guard: None };
-        running.guard = running.pid.map(KillGuard::of).transpose().map_err(failed)?;
-        let mut pipes = Pipes::of(&mut running.child, input).map_err(failed)?;
+        let child = command.spawn().map_err(summary_command_failure)?;
+        let mut running = RunningCommand { pid: summary_command_pid(&child), child, guard: None };
+        running.guard =
+            running.pid.map(CommandKillGuard::of).transpose().map_err(summary_command_failure)?;
+        let mut pipes =
+            CommandPipes::of(&mut running.child, input).map_err(summary_command_failure)?;
         let mut ended: Option<Instant> = None;
         while pipes.are_open() {
             let now = Instant::now();
@@ -99,7 +101,7 @@ impl SummaryCommand {
                 ended = Some(now);
                 continue;
             }
-            pipes.step().map_err(failed)?;
+            pipes.step().map_err(summary_command_failure)?;
             if pipes.stdout.len() as u64 > self.most_bytes {
                 return Err(SummaryError::TooLong { most_bytes: self.most_bytes });
             }
@@ -111,7 +113,7 @@ impl SummaryCommand {
             std::thread::sleep(GLANCE);
         }
         running.kill();
-        let status = running.child.wait().map_err(failed)?;
+        let status = running.child.wait().map_err(summary_command_failure)?;
         if !status.success() {
             return Err(SummaryError::Failed { status, stderr: pipes.last_words() });
         }
@@ -131,7 +133,7 @@ impl Summarizer for SummaryCommand {
         let word = self.command.split_whitespace().next().filter(|word| word.chars().all(plain));
         let program = word.and_then(|word| word.rsplit('/').find(|part| !part.is_empty()));
         match program {
-            Some(program) => format!("command: {}", one_line(program, 80)),
+            Some(program) => format!("command: {}", summary_on_one_line(program, 80)),
             None => "command".to_owned(),
         }
     }
@@ -142,10 +144,11 @@ impl Summarizer for SummaryCommand {
         }
         let mut input = Vec::new();
         for line in SummaryLine::all(request) {
-            serde_json::to_writer(&mut input, &line).map_err(|error| failed(error.into()))?;
+            serde_json::to_writer(&mut input, &line)
+                .map_err(|error| summary_command_failure(error.into()))?;
             input.push(b'\n');
         }
-        Ok(fitted(&self.run(&input)?, request.most_bytes()))
+        Ok(fitted_summary(&self.run(&input)?, request.most_bytes()))
     }
 }
 
@@ -156,26 +159,26 @@ impl fmt::Debug for SummaryCommand {
     }
 }
 
-fn failed(source: io::Error) -> SummaryError {
+fn summary_command_failure(source: io::Error) -> SummaryError {
     SummaryError::Command { source }
 }
 
-fn pid(child: &Child) -> Option<Pid> {
+fn summary_command_pid(child: &Child) -> Option<Pid> {
     i32::try_from(child.id()).ok().and_then(Pid::from_raw)
 }
 
 /// A running program. On drop its group is killed and it is reaped.
-struct RunningSummarizer {
+struct RunningCommand {
     child: Child,
     pid: Option<Pid>,
-    guard: Option<KillGuard>,
+    guard: Option<CommandKillGuard>,
 }
 
 /// A shell that kills a process group when this process is gone: its stdin then closes. It is in
 /// another group, so that what ends this process does not end it.
-struct KillGuard(Child);
+struct CommandKillGuard(Child);
 
-impl KillGuard {
+impl CommandKillGuard {
     fn of(group: Pid) -> io::Result<Self> {
         let mut command = Command::new("sh");
         command.arg("-c").arg("read -r line; kill -9 -\"$1\"").arg("sh");
@@ -185,14 +188,14 @@ impl KillGuard {
     }
 }
 
-impl Drop for KillGuard {
+impl Drop for CommandKillGuard {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-impl RunningSummarizer {
+impl RunningCommand {
     /// Returns true if it has ended. Does not reap it: while its id is reserved, its group can be
     /// killed without hitting another one.
     fn has_ended(&self) -> bool {
@@ -212,7 +215,7 @@ impl RunningSummarizer {
     }
 }
 
-impl Drop for RunningSummarizer {
+impl Drop for RunningCommand {
     fn drop(&mut self) {
         self.kill();
         let _ = self.child.wait();
@@ -220,7 +223,7 @@ impl Drop for RunningSummarizer {
 }
 
 /// The three pipes of a program, all non-blocking.
-struct Pipes<'a> {
+struct CommandPipes<'a> {
     input: &'a [u8],
     to: Option<std::process::ChildStdin>,
     from: Option<std::process::ChildStdout>,
@@ -229,17 +232,17 @@ struct Pipes<'a> {
     stderr: Vec<u8>,
 }
 
-impl<'a> Pipes<'a> {
+impl<'a> CommandPipes<'a> {
     fn of(child: &mut Child, input: &'a [u8]) -> io::Result<Self> {
         let (to, from, errors) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         if let Some(to) = &to {
-            do_not_wait(to)?;
+            unblock_summary_pipe(to)?;
         }
         if let Some(from) = &from {
-            do_not_wait(from)?;
+            unblock_summary_pipe(from)?;
         }
         if let Some(errors) = &errors {
-            do_not_wait(errors)?;
+            unblock_summary_pipe(errors)?;
         }
         Ok(Self { input, to, from, errors, stdout: Vec::new(), stderr: Vec::new() })
     }
@@ -268,8 +271,8 @@ impl<'a> Pipes<'a> {
         }
         drop(waited);
         self.write();
-        pull(&mut self.from, &mut self.stdout)?;
-        pull(&mut self.errors, &mut self.stderr)?;
+        pull_from_summary_command(&mut self.from, &mut self.stdout)?;
+        pull_from_summary_command(&mut self.errors, &mut self.stderr)?;
         let too_many = self.stderr.len().saturating_sub(STDERR_KEPT);
         self.stderr.drain(..too_many);
         Ok(())
@@ -295,12 +298,12 @@ impl<'a> Pipes<'a> {
         let text = String::from_utf8_lossy(&self.stderr);
         let from = text.len().saturating_sub(STDERR_TOLD);
         let from = (from..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-        one_line(text.get(from..).unwrap_or(""), STDERR_TOLD * 2)
+        summary_on_one_line(text.get(from..).unwrap_or(""), STDERR_TOLD * 2)
     }
 }
 
 /// Reads once what is available; closes the pipe at its end.
-fn pull<R: Read>(from: &mut Option<R>, into: &mut Vec<u8>) -> io::Result<()> {
+fn pull_from_summary_command<R: Read>(from: &mut Option<R>, into: &mut Vec<u8>) -> io::Result<()> {
     let Some(pipe) = from else { return Ok(()) };
     let mut some = [0; 16 << 10];
     match pipe.read(&mut some) {
@@ -313,7 +316,7 @@ fn pull<R: Read>(from: &mut Option<R>, into: &mut Vec<u8>) -> io::Result<()> {
     Ok(())
 }
 
-fn do_not_wait<F: AsFd>(pipe: &F) -> io::Result<()> {
+fn unblock_summary_pipe<F: AsFd>(pipe: &F) -> io::Result<()> {
     let flags = fcntl_getfl(pipe)?;
     Ok(fcntl_setfl(pipe, flags | OFlags::NONBLOCK)?)
 }

@@ -116,9 +116,9 @@ impl SummaryLine {
             ContextEntry::Message { message, .. } => {
                 let mut said = ReadMessage::from(&**message);
                 if said.marks.partial {
-                    said.parts.iter_mut().for_each(tell_cut);
+                    said.parts.iter_mut().for_each(tell_summary_line_cut);
                 }
-                let content = text_of(&said.parts);
+                let content = summary_line_text(&said.parts);
                 let calls = said.parts.into_iter().filter_map(|part| match part {
                     MessagePart::Call(call) => Some(call.into()),
                     _ => None,
@@ -138,7 +138,7 @@ impl SummaryLine {
             }),
             ContextEntry::Result { seq, call, result } => {
                 let (ok, content) = match result {
-                    RecordedResult::Executed(data) => executed_result(data),
+                    RecordedResult::Executed(data) => summary_executed_result(data),
                     RecordedResult::Message(message) => results.said(*seq, call.as_str(), message),
                 };
                 Some(Self::result(call.as_str(), ok, content))
@@ -162,7 +162,7 @@ impl SummaryLine {
 }
 
 /// The content of a `tool.finished` event.
-fn executed_result(data: &Payload) -> (Option<bool>, Option<String>) {
+fn summary_executed_result(data: &Payload) -> (Option<bool>, Option<String>) {
     let Ok(result) = data.decode::<ToolResult>() else { return (None, None) };
     let text = result.result.map(|raw| match serde_json::from_str::<String>(raw.get()) {
         Ok(text) => text,
@@ -189,7 +189,7 @@ impl SummarizedResults {
             self.by_call.clear();
             for part in ReadMessage::from(message).parts {
                 if let MessagePart::Result(result) = part {
-                    let told = || (result.ok, text_of(&result.parts));
+                    let told = || (result.ok, summary_line_text(&result.parts));
                     self.by_call.entry(result.id).or_insert_with(told);
                 }
             }
@@ -199,14 +199,14 @@ impl SummarizedResults {
 }
 
 /// A call that was cut off was never run, so it is shown as text.
-fn tell_cut(part: &mut MessagePart) {
+fn tell_summary_line_cut(part: &mut MessagePart) {
     if let MessagePart::Call(RequestedCall { name, arguments, .. }) = part {
         *part = MessagePart::Text(format!("[a call of {name} that was cut off: {arguments}]"));
     }
 }
 
 /// The text of the parts; `None` if there is none.
-fn text_of(parts: &[MessagePart]) -> Option<String> {
+fn summary_line_text(parts: &[MessagePart]) -> Option<String> {
     let texts = parts.iter().filter_map(|part| match part {
         MessagePart::Text(text) | MessagePart::Refusal(text) => Some(Cow::Borrowed(text.as_str())),
         MessagePart::Image(_) => Some("[image]".into()),

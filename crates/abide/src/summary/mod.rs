@@ -90,7 +90,7 @@ pub enum SummaryError {
         source: std::io::Error,
     },
     /// The program failed.
-    #[error("the summary command failed with {status}{}", said(stderr))]
+    #[error("the summary command failed with {status}{}", quoted_summary_message(stderr))]
     Failed {
         /// Its exit status.
         status: std::process::ExitStatus,
@@ -98,7 +98,7 @@ pub enum SummaryError {
         stderr: String,
     },
     /// The time limit was exceeded.
-    #[error("no summary came within {} s{}", after.as_secs_f32(), said(stderr))]
+    #[error("no summary came within {} s{}", after.as_secs_f32(), quoted_summary_message(stderr))]
     TimeOut {
         /// The time limit.
         after: Duration,
@@ -115,7 +115,7 @@ pub enum SummaryError {
     #[error("the summary is not UTF-8")]
     NotText,
     /// The output is empty.
-    #[error("the summary is empty{}", said(stderr))]
+    #[error("the summary is empty{}", quoted_summary_message(stderr))]
     Empty {
         /// The last lines of the program's stderr.
         stderr: String,
@@ -130,7 +130,10 @@ pub enum SummaryError {
     #[error("the address of the summary endpoint is not an http or https URL")]
     Address,
     /// The server returned an error.
-    #[error("the summary endpoint answered {status} (tries: {tries}){}", said(message))]
+    #[error(
+        "the summary endpoint answered {status} (tries: {tries}){}",
+        quoted_summary_message(message)
+    )]
     Refused {
         /// The HTTP status.
         status: u16,
@@ -154,41 +157,41 @@ pub enum SummaryError {
 }
 
 /// A quoted message, to append to an error.
-fn said(text: &str) -> Cow<'_, str> {
+fn quoted_summary_message(text: &str) -> Cow<'_, str> {
     if text.is_empty() { "".into() } else { format!(": {text}").into() }
 }
 
 /// The first `most_bytes` bytes of a text at most, cut at a character boundary.
-fn beginning(text: &str, most_bytes: usize) -> &str {
+fn beginning_of_summary(text: &str, most_bytes: usize) -> &str {
     let end = (0..=most_bytes.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
     text.get(..end.unwrap_or(0)).unwrap_or("")
 }
 
 /// A text on one line: white space collapsed, control characters escaped, at most `most_bytes`
 /// bytes, with `…` if it was cut.
-fn one_line(text: &str, most_bytes: usize) -> String {
+fn summary_on_one_line(text: &str, most_bytes: usize) -> String {
     // Escaping only makes it longer, so what is far beyond the limit can be skipped. Collapsing
     // white space makes it shorter; allow for a little of that.
-    let near = beginning(text, most_bytes.saturating_mul(4).saturating_add(64));
+    let near = beginning_of_summary(text, most_bytes.saturating_mul(4).saturating_add(64));
     let words: Vec<&str> = near.split_whitespace().collect();
     let line = escape::text(&words.join(" ")).into_owned();
     if line.len() <= most_bytes && near.len() == text.len() {
         return line;
     }
     let room = most_bytes.saturating_sub('…'.len_utf8());
-    format!("{}…", beginning(&line, room).trim_end())
+    format!("{}…", beginning_of_summary(&line, room).trim_end())
 }
 
 /// A foreign summary, escaped and cut to the limit. The number of bytes cut is stated.
-fn fitted(text: &str, most_bytes: usize) -> String {
+fn fitted_summary(text: &str, most_bytes: usize) -> String {
     let text = escape::lines(text.trim());
     if text.len() <= most_bytes {
         return text;
     }
     let note = |left: usize| format!("\n[{left} more bytes left out]");
-    let kept = beginning(&text, most_bytes.saturating_sub(note(text.len()).len()));
+    let kept = beginning_of_summary(&text, most_bytes.saturating_sub(note(text.len()).len()));
     if kept.is_empty() {
-        return beginning(&text, most_bytes).to_owned();
+        return beginning_of_summary(&text, most_bytes).to_owned();
     }
     let note = note(text.len() - kept.len());
     kept.to_owned() + &note
@@ -200,23 +203,29 @@ mod tests {
 
     #[test]
     fn a_line_is_one_line_and_no_longer_than_it_may_be() {
-        assert_eq!(one_line("  a\n\tb \u{1b}[2J ", 99), "a b \\u{1b}[2J");
+        assert_eq!(summary_on_one_line("  a\n\tb \u{1b}[2J ", 99), "a b \\u{1b}[2J");
         for most in 3..40 {
-            let line = one_line("Grüße 世界\u{7}, und noch mehr davon, bis es zu viel ist", most);
+            let line = summary_on_one_line(
+                "Grüße 世界\u{7}, und noch mehr davon, bis es zu viel ist",
+                most,
+            );
             assert!(line.len() <= most, "{line:?} has more than {most} bytes");
             assert!(line.ends_with('…'), "{line:?}");
         }
         let blank = format!("a{}b", " ".repeat(100_000));
-        assert!(one_line(&blank, 10).ends_with('…'), "what is not looked at is left out");
+        assert!(
+            summary_on_one_line(&blank, 10).ends_with('…'),
+            "what is not looked at is left out"
+        );
     }
 
     #[test]
     fn what_others_made_is_cut_and_what_is_cut_is_counted() {
-        assert_eq!(fitted(" fine\n\tso \u{9b}\n", 99), "fine\n\tso \\u{9b}");
+        assert_eq!(fitted_summary(" fine\n\tso \u{9b}\n", 99), "fine\n\tso \\u{9b}");
         let text = "ü".repeat(500);
         for most in 0..120 {
-            assert!(fitted(&text, most).len() <= most);
+            assert!(fitted_summary(&text, most).len() <= most);
         }
-        assert_eq!(fitted(&text, 100).lines().last(), Some("[928 more bytes left out]"));
+        assert_eq!(fitted_summary(&text, 100).lines().last(), Some("[928 more bytes left out]"));
     }
 }

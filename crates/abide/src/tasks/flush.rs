@@ -46,8 +46,8 @@ impl SessionTasks {
         let mut tries = 0;
         while !self.pending.is_empty() {
             let (count, odd) = match next {
-                NextWrite::Batch => (self.batch(MOST), AnomalyPolicy::Refuse),
-                NextWrite::Before(index) => (self.batch(index), AnomalyPolicy::Refuse),
+                NextWrite::Batch => (self.flush_size(MOST), AnomalyPolicy::Refuse),
+                NextWrite::Before(index) => (self.flush_size(index), AnomalyPolicy::Refuse),
                 NextWrite::Odd => (1, AnomalyPolicy::Keep),
             };
             let events = self.pending.iter().take(count).map(|waiting| waiting.event.clone());
@@ -68,7 +68,7 @@ impl SessionTasks {
                     if tries >= TRIES {
                         return Err(error);
                     }
-                    self.redo()?;
+                    self.redo_unflushed()?;
                     next = NextWrite::Batch;
                     continue;
                 }
@@ -79,7 +79,7 @@ impl SessionTasks {
             };
             (next, tries) = (NextWrite::Batch, 0);
             for (waiting, done) in self.pending.drain(..count).zip(written) {
-                place(&mut self.tree, &waiting.wish, done);
+                place_flushed_task(&mut self.tree, &waiting.wish, done);
                 told(&waiting.event);
             }
             flushed.items += count as u64;
@@ -92,7 +92,7 @@ impl SessionTasks {
     }
 
     /// How many of the next events fit into one write; at least one.
-    fn batch(&self, most: usize) -> usize {
+    fn flush_size(&self, most: usize) -> usize {
         let mut bytes = 0;
         let fits = self.pending.iter().take(most.clamp(1, MOST)).take_while(|waiting| {
             let before = bytes;
@@ -108,7 +108,7 @@ impl SessionTasks {
 
     /// Reapplies the pending changes on top of what others wrote. Changes that are no longer legal
     /// are dropped, with an error.
-    fn redo(&mut self) -> Result<(), Error> {
+    fn redo_unflushed(&mut self) -> Result<(), Error> {
         // The conflicting event may be accepted but not readable yet.
         self.session
             .append_with(Vec::new(), Durability::Synced, AnomalyPolicy::Keep)
@@ -140,7 +140,7 @@ enum NextWrite {
 }
 
 /// Records in the tree where an event was stored. A task that is gone needs no such note.
-fn place(tree: &mut TaskTree, wish: &TaskIntent, done: AcknowledgedEvent) {
+fn place_flushed_task(tree: &mut TaskTree, wish: &TaskIntent, done: AcknowledgedEvent) {
     let seq = done.seq;
     let _ = match wish {
         TaskIntent::Create(created) | TaskIntent::CreateNext(created, _) => {

@@ -6,8 +6,8 @@ use abide::{
     Error, NewSession, SessionFields, SessionId, SessionRef, Store, StoreError, TaskStatus,
     event::{ParentReason, SourceDocument},
     tasks::{
-        PLAN_LABEL, PLAN_TASKS_LABEL, PlanDocument, PlanMatch, SessionTasks, TaskList,
-        TaskListForm, TaskStatusChange,
+        PLAN_LABEL, PLAN_TASKS_LABEL, SessionTasks, TaskList, TaskListDocument, TaskListForm,
+        TaskListMatch, TaskStatusChange,
     },
 };
 
@@ -20,11 +20,11 @@ fn store() -> (tempfile::TempDir, Store) {
     (dir, store)
 }
 
-fn document(text: &str) -> PlanDocument {
-    PlanDocument::of("/project/plan.md", None, text.as_bytes()).unwrap()
+fn document(text: &str) -> TaskListDocument {
+    TaskListDocument::of("/project/plan.md", None, text.as_bytes()).unwrap()
 }
 
-fn start(store: &Store, document: &PlanDocument) -> SessionId {
+fn start(store: &Store, document: &TaskListDocument) -> SessionId {
     let matched = store.match_plan(document).unwrap();
     store.start_plan(document, matched, NewSession::default()).unwrap()
 }
@@ -51,7 +51,7 @@ fn set(store: &Store, session: SessionId, task: &str, status: TaskStatus, result
 fn a_document_finds_its_session() {
     let (_dir, store) = store();
     let first = document(PLAN);
-    assert!(matches!(store.match_plan(&first).unwrap(), PlanMatch::New));
+    assert!(matches!(store.match_plan(&first).unwrap(), TaskListMatch::New));
     let id = start(&store, &first);
     let events = store.view(&SessionRef::Id(id)).unwrap().acknowledged().unwrap();
     assert_eq!(start(&store, &first), id);
@@ -64,10 +64,10 @@ fn a_document_finds_its_session() {
     assert_eq!(fields.source.unwrap().sha256, abide_plan::sha256(PLAN.as_bytes()));
     assert_eq!(view.state().unwrap().core.health.anomalies, 0);
     // The same bytes elsewhere are the same plan; other bytes elsewhere are another one.
-    let moved = PlanDocument { path: "/elsewhere/plan.md".into(), ..first.clone() };
-    assert!(matches!(store.match_plan(&moved).unwrap(), PlanMatch::Same(same) if same == id));
-    let other = PlanDocument { sha256: "0".repeat(64), ..moved };
-    assert!(matches!(store.match_plan(&other).unwrap(), PlanMatch::New));
+    let moved = TaskListDocument { path: "/elsewhere/plan.md".into(), ..first.clone() };
+    assert!(matches!(store.match_plan(&moved).unwrap(), TaskListMatch::Same(same) if same == id));
+    let other = TaskListDocument { sha256: "0".repeat(64), ..moved };
+    assert!(matches!(store.match_plan(&other).unwrap(), TaskListMatch::New));
     assert_eq!(
         plan(&store, id).write(TaskListForm::Markdown).unwrap().replace("\n\n-", "\n-"),
         PLAN
@@ -81,7 +81,7 @@ fn an_edited_document_goes_on_from_the_newest_session_of_its_path() {
     set(&store, first, "P1.M1", TaskStatus::Complete, Some(r#"{"commit":"abc"}"#));
     set(&store, first, "P1.M2", TaskStatus::Failed, None);
     let edited = document(&PLAN.replace("- [ ] Ends", "- [ ] Tabs\n- [ ] Ends"));
-    let PlanMatch::Edited { parent, delta } = store.match_plan(&edited).unwrap() else {
+    let TaskListMatch::Edited { parent, delta } = store.match_plan(&edited).unwrap() else {
         panic!("it is edited")
     };
     assert_eq!((parent, delta.added.len(), delta.kept.len()), (first, 1, 3));
@@ -126,7 +126,7 @@ fn an_edit_that_is_taken_back_undoes_nothing() {
     let first = start(&store, &here);
     let second = start(&store, &there);
     set(&store, second, "P1.M1", TaskStatus::Complete, Some("1"));
-    let PlanMatch::Edited { parent, delta } = store.match_plan(&here).unwrap() else {
+    let TaskListMatch::Edited { parent, delta } = store.match_plan(&here).unwrap() else {
         panic!("what was done since is in another session")
     };
     assert_eq!((parent, delta.kept.len()), (second, 3));
@@ -145,7 +145,7 @@ fn an_edit_that_is_taken_back_undoes_nothing() {
     // Unless somebody goes on with an earlier one; then that one is gone on from, as it is now.
     set(&store, first, "P1.M2", TaskStatus::Blocked, None);
     assert_eq!(start(&store, &here), first);
-    let PlanMatch::Edited { parent, .. } = store.match_plan(&there).unwrap() else {
+    let TaskListMatch::Edited { parent, .. } = store.match_plan(&there).unwrap() else {
         panic!("it is edited")
     };
     assert_eq!(parent, first);
@@ -198,10 +198,11 @@ fn a_document_that_is_moved_takes_its_session_along() {
         let path = dir.path().join(path);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, text).unwrap();
-        PlanDocument::of(path.to_string_lossy(), None, text.as_bytes()).unwrap()
+        TaskListDocument::of(path.to_string_lossy(), None, text.as_bytes()).unwrap()
     };
-    let is_new =
-        |document: &PlanDocument| matches!(store.match_plan(document).unwrap(), PlanMatch::New);
+    let is_new = |document: &TaskListDocument| {
+        matches!(store.match_plan(document).unwrap(), TaskListMatch::New)
+    };
     let first = at("plan.md", PLAN);
     let id = start(&store, &first);
     // A copy is another document.
@@ -223,7 +224,7 @@ fn a_document_that_is_moved_takes_its_session_along() {
     // Moved again with the text from before: what was done last at its path counts.
     std::fs::remove_file(&edited.path).unwrap();
     let last = at("last.md", PLAN);
-    let PlanMatch::Edited { parent, .. } = store.match_plan(&last).unwrap() else {
+    let TaskListMatch::Edited { parent, .. } = store.match_plan(&last).unwrap() else {
         panic!("it is edited")
     };
     assert_eq!(parent, second);
@@ -236,7 +237,7 @@ fn a_plan_that_cannot_be_recorded_leaves_no_session() {
     let (_dir, store) = store();
     let mut wrong = document(PLAN);
     wrong.plan.tasks[2].id = "x".repeat(600).as_str().into();
-    let refused = store.start_plan(&wrong, PlanMatch::New, NewSession::default());
+    let refused = store.start_plan(&wrong, TaskListMatch::New, NewSession::default());
     assert!(matches!(refused, Err(Error::Input(_))), "{refused:?}");
     assert_eq!(store.sessions().unwrap().len(), 0);
     start(&store, &document(PLAN));
@@ -248,9 +249,9 @@ fn a_plan_that_cannot_be_recorded_leaves_no_session() {
 }
 
 /// The session as a process leaves it that is killed when `count` events of its plan are recorded.
-fn cut_off(store: &Store, document: &PlanDocument, plan: &TaskList, count: usize) -> SessionId {
+fn cut_off(store: &Store, document: &TaskListDocument, plan: &TaskList, count: usize) -> SessionId {
     let parent = match store.match_plan(document).unwrap() {
-        PlanMatch::Edited { parent: session, .. } => {
+        TaskListMatch::Edited { parent: session, .. } => {
             let seq = store.view(&SessionRef::Id(session)).unwrap().acknowledged().unwrap();
             Some(abide::event::SessionParent { session, seq, reason: ParentReason::Delta })
         }
@@ -288,7 +289,7 @@ fn a_beginning_that_was_cut_off_anywhere_is_mended() {
             cut_off(&store, &first, &first.plan, count.min(first.plan.events().unwrap().len()));
         if count < 3 {
             // It knows nothing of what was done, so that nothing goes on from it.
-            assert!(matches!(store.match_plan(&edited).unwrap(), PlanMatch::New));
+            assert!(matches!(store.match_plan(&edited).unwrap(), TaskListMatch::New));
         }
         assert_eq!(start(&store, &first), id);
         let whole = plan(&store, id);
@@ -303,20 +304,20 @@ fn a_beginning_that_was_cut_off_anywhere_is_mended() {
         let state = store.view(&SessionRef::Id(id)).unwrap().state().unwrap();
         assert_eq!((state.core.health.anomalies, state.core.tasks.total), (0, 3), "at {count}");
         // The same for a session that goes on from this one.
-        let PlanMatch::Edited { delta, .. } = store.match_plan(&edited).unwrap() else {
+        let TaskListMatch::Edited { delta, .. } = store.match_plan(&edited).unwrap() else {
             panic!("it is edited")
         };
         let next =
             cut_off(&store, &edited, &delta.plan, count.min(delta.plan.events().unwrap().len()));
         // A later edit does not take the half one for what was done.
         let later = document(&PLAN.replace("## Reading", "## Reading\n- [ ] Begin"));
-        let PlanMatch::Edited { parent, .. } = store.match_plan(&later).unwrap() else {
+        let TaskListMatch::Edited { parent, .. } = store.match_plan(&later).unwrap() else {
             panic!("it is edited")
         };
         assert_eq!(parent, id);
         assert_eq!(start(&store, &edited), next);
         assert_eq!(standing(&plan(&store, next))[2], ("Ends", TaskStatus::Complete));
-        let PlanMatch::Edited { parent, .. } = store.match_plan(&later).unwrap() else {
+        let TaskListMatch::Edited { parent, .. } = store.match_plan(&later).unwrap() else {
             panic!("it is edited")
         };
         assert_eq!(parent, next);
@@ -337,7 +338,7 @@ fn what_was_done_since_is_not_undone_by_starting_again() {
 }
 
 /// The sessions that several get who start at once.
-fn start_at_once(dir: &std::path::Path, document: &PlanDocument) -> Vec<SessionId> {
+fn start_at_once(dir: &std::path::Path, document: &TaskListDocument) -> Vec<SessionId> {
     let both = Barrier::new(4);
     std::thread::scope(|scope| {
         let starters: Vec<_> = (0..4)
@@ -384,7 +385,7 @@ fn a_session_that_is_held_is_not_waited_for_when_its_plan_is_whole() {
     let half = document("- [ ] a\n");
     let id = cut_off(&store, &half, &half.plan, 0);
     let _held = store.open_session(&SessionRef::Id(id)).unwrap();
-    let refused = store.start_plan(&half, PlanMatch::Same(id), NewSession::default());
+    let refused = store.start_plan(&half, TaskListMatch::Same(id), NewSession::default());
     assert!(matches!(refused, Err(Error::Store(StoreError::Held { .. }))), "{refused:?}");
 }
 
@@ -419,8 +420,9 @@ fn what_a_plan_would_change_is_told_while_somebody_holds_the_session() {
     let (dir, store) = store();
     let session = store.create(NewSession::default()).unwrap();
     let id = session.id();
-    let json =
-        |text: &str| PlanDocument::of("/project/plan.json", None, text.as_bytes()).unwrap().plan;
+    let json = |text: &str| {
+        TaskListDocument::of("/project/plan.json", None, text.as_bytes()).unwrap().plan
+    };
     let first = r#"{"tasks":[{"id":"a","title":"A","depends":["b"]},{"id":"b","title":"B","status":"done"}]}"#;
     let edited = r#"{"tasks":[{"id":"a","title":"A","details":"more"},{"id":"b","title":"B","details":"late"},{"id":"c","title":"C"}]}"#;
     let other = Store::open(dir.path()).unwrap();

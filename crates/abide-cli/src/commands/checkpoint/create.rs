@@ -9,9 +9,9 @@ use abide::{
 };
 
 use crate::context::CommandContext;
-use crate::daily_cleanup::daily;
+use crate::daily_cleanup::run_daily_cleanup;
 use crate::error::CommandError;
-use crate::interrupt::interruptible;
+use crate::interrupt::interrupt_flag;
 use crate::interrupted_rewind::finish_rewind;
 use crate::output::{CommandOutput, warning};
 use crate::progress;
@@ -71,12 +71,12 @@ pub(super) fn parent() -> Option<u32> {
 
 impl CheckpointCreateArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
-        let opened = surroundings.open()?;
+        let opened = surroundings.open_store()?;
         let id = self.session.find(SessionPurpose::FilesHere, &opened, surroundings)?;
         let session = opened.store.open_session(&SessionRef::Id(id))?;
         finish_rewind(&session)?;
-        daily(&opened, id);
-        let (watch, line) = progress::capturing(interruptible()?);
+        run_daily_cleanup(&opened, id);
+        let (watch, line) = progress::capturing_progress(interrupt_flag()?);
         let request = CheckpointRequest {
             label: self.label,
             trigger: self.trigger,

@@ -8,7 +8,7 @@ use abide_transcript::escape;
 
 use crate::context::CommandContext;
 use crate::error::CommandError;
-use crate::interrupt::interruptible;
+use crate::interrupt::interrupt_flag;
 use crate::output::{CommandOutput, shown, terminal_width};
 use crate::pager::PagedOutput;
 use crate::progress;
@@ -47,7 +47,7 @@ pub(crate) struct CheckpointDiffArgs {
 
 impl CheckpointDiffArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
-        let opened = surroundings.open()?;
+        let opened = surroundings.open_store()?;
         let id = self.session.find(SessionPurpose::FilesHere, &opened, surroundings)?;
         let view = opened.store.view(&SessionRef::Id(id))?;
         let objects = opened.store.objects()?;
@@ -104,7 +104,7 @@ fn present(
 ) -> Result<ObjectHash, CommandError> {
     let root = opened.store.workspace_root(view.id(), &view.state()?.core.fields)?;
     let workspace = opened.store.workspace(&root)?;
-    let (watch, _line) = progress::capturing(interruptible()?);
+    let (watch, _line) = progress::capturing_progress(interrupt_flag()?);
     let taken = workspace.snapshot(objects, &watch).map_err(abide::Error::from)?;
     Ok(taken.snapshot.tree)
 }

@@ -17,7 +17,7 @@ use super::create::{json, parent, tell_omissions, told};
 use crate::context::CommandContext;
 use crate::duration::checkpoint_interval;
 use crate::error::CommandError;
-use crate::interrupt::interruptible;
+use crate::interrupt::interrupt_flag;
 use crate::output::{CommandOutput, status, warning};
 use crate::session_args::{SessionArg, SessionPurpose};
 
@@ -62,9 +62,9 @@ pub(crate) struct CheckpointEveryArgs {
 
 impl CheckpointEveryArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
-        let opened = surroundings.open()?;
+        let opened = surroundings.open_store()?;
         let id = self.session.find(SessionPurpose::FilesHere, &opened, surroundings)?;
-        let asked = interruptible()?;
+        let asked = interrupt_flag()?;
         let mut end = SessionEndWatch::of(opened.store.view(&SessionRef::Id(id))?);
         let mut over = || -> Result<bool, CommandError> {
             let gone = self.pid.is_some_and(is_gone);

@@ -8,8 +8,8 @@ use crate::context::CommandContext;
 use crate::error::CommandError;
 use crate::output::{CommandOutput, status};
 use crate::session_args::{SessionArg, SessionPurpose};
-use crate::table::{Cell, Colour, TextTable};
-use crate::when::ago;
+use crate::table::{Colour, TableCell, TextTable};
+use crate::typed_time::time_ago;
 
 /// List the checkpoints of a session, oldest first
 ///
@@ -48,7 +48,7 @@ impl<'a> ListedCheckpoint<'a> {
 
 impl CheckpointListArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
-        let opened = surroundings.open()?;
+        let opened = surroundings.open_store()?;
         let id = self.session.find(SessionPurpose::FilesNear, &opened, surroundings)?;
         let view = opened.store.view(&SessionRef::Id(id))?;
         let entries = if self.all { view.all_checkpoints()? } else { view.checkpoints()? };
@@ -97,17 +97,17 @@ fn table(entries: &[CheckpointEntry]) -> Vec<String> {
         }
         let colour = if entry.live && !entry.thinned { Colour::Plain } else { Colour::Dim };
         table.row([
-            Cell::new(entry.number.to_string(), Colour::Bold),
-            Cell::new(ago(entry.at, now), colour),
-            Cell::new(format_duration(Duration::from_millis(checkpoint.duration_ms)), colour),
-            Cell::new(escape::text(&checkpoint.trigger).into_owned(), colour),
-            Cell::new(count(counts.map(|counts| counts.files)), colour),
-            Cell::new(
+            TableCell::new(entry.number.to_string(), Colour::Bold),
+            TableCell::new(time_ago(entry.at, now), colour),
+            TableCell::new(format_duration(Duration::from_millis(checkpoint.duration_ms)), colour),
+            TableCell::new(escape::text(&checkpoint.trigger).into_owned(), colour),
+            TableCell::new(count(counts.map(|counts| counts.files)), colour),
+            TableCell::new(
                 counts.map(|counts| ByteSize(counts.bytes).to_string()).unwrap_or_default(),
                 colour,
             ),
-            Cell::new(checkpoint.files.len().to_string(), colour),
-            Cell::new(escape::text(label.trim_start()).into_owned(), colour),
+            TableCell::new(checkpoint.files.len().to_string(), colour),
+            TableCell::new(escape::text(label.trim_start()).into_owned(), colour),
         ]);
     }
     table.lines()

@@ -12,7 +12,7 @@ use abide_transcript::{escape, format_duration};
 use jiff::tz::TimeZone;
 
 use super::list::ListedCheckpoint;
-use crate::clock::day_and_time;
+use crate::clock::clock_day_and_time;
 use crate::context::CommandContext;
 use crate::error::CommandError;
 use crate::output::CommandOutput;
@@ -38,7 +38,7 @@ pub(crate) struct CheckpointShowArgs {
 
 impl CheckpointShowArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
-        let opened = surroundings.open()?;
+        let opened = surroundings.open_store()?;
         let id = self.session.find(SessionPurpose::FilesNear, &opened, surroundings)?;
         let view = opened.store.view(&SessionRef::Id(id))?;
         let all = view.all_checkpoints()?;
@@ -75,7 +75,7 @@ fn lines(entry: &CheckpointEntry, objects: &dyn Objects) -> Vec<String> {
     if let Some(id) = &checkpoint.id {
         field("Id", escape::text(id).into_owned());
     }
-    field("Made", day_and_time(&TimeZone::system(), entry.at));
+    field("Made", clock_day_and_time(&TimeZone::system(), entry.at));
     field("After", format_duration(Duration::from_millis(checkpoint.duration_ms)));
     field("By", escape::text(&checkpoint.trigger).into_owned());
     field("Place", format!("@{}{}", entry.seq, if entry.live { "" } else { " (taken back)" }));

@@ -47,7 +47,7 @@ struct SummarizedCheckpoint<'a> {
 
 impl CheckpointSummaryArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
-        let opened = surroundings.open()?;
+        let opened = surroundings.open_store()?;
         let id = self.session.find(SessionPurpose::FilesNear, &opened, surroundings)?;
         let entries = opened.store.view(&SessionRef::Id(id))?.checkpoints()?;
         let summary = summarize(&entries);

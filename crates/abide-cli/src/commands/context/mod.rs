@@ -64,17 +64,20 @@ enum ContextFormat {
 
 impl ContextArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
-        let opened = surroundings.open()?;
+        let opened = surroundings.open_store()?;
         let id = self.session.find(SessionPurpose::Read, &opened, surroundings)?;
         // The main lane has no name.
         let lane = self.lane.clone().filter(|lane| !lane.is_empty()).map(LaneId);
         if !self.pin.is_empty() || !self.unpin.is_empty() {
             let session = opened.store.open_session(&SessionRef::Id(id))?;
             for named in &self.pin {
-                tell_pins("Pinned", &session.pin(lane.as_ref(), seq(named)?)?);
+                tell_context_pins("Pinned", &session.pin(lane.as_ref(), context_seq(named)?)?);
             }
             for named in &self.unpin {
-                tell_pins("No longer pinned", &session.unpin(lane.as_ref(), seq(named)?)?);
+                tell_context_pins(
+                    "No longer pinned",
+                    &session.unpin(lane.as_ref(), context_seq(named)?)?,
+                );
             }
             return Ok(session.close()?);
         }
@@ -100,7 +103,7 @@ impl ContextArgs {
         let mut out = CommandOutput::stdout();
         if self.stats {
             let state = view.state()?;
-            stats::tell(&context, &state, self.json, &mut out)?;
+            stats::tell_context_stats(&context, &state, self.json, &mut out)?;
         } else {
             self.show(&context, &mut out)?;
         }
@@ -112,18 +115,18 @@ impl ContextArgs {
             ContextFormat::Openai => MessageForm::OpenAi,
             ContextFormat::Responses => MessageForm::Responses,
             ContextFormat::Anthropic => MessageForm::Anthropic,
-            ContextFormat::Text => return text::tell(context, out),
+            ContextFormat::Text => return text::tell_context_text(context, out),
         };
         out.json(&context.render(form).to_json())
     }
 }
 
-fn tell_pins(done: &str, seqs: &[Seq]) {
+fn tell_context_pins(done: &str, seqs: &[Seq]) {
     let seqs: Vec<String> = seqs.iter().map(|seq| format!("@{seq}")).collect();
     status(format_args!("{done}: {}", seqs.join(" ")));
 }
 
-fn seq(text: &str) -> Result<Seq, CommandError> {
+fn context_seq(text: &str) -> Result<Seq, CommandError> {
     let digits = text.strip_prefix('@').unwrap_or(text);
     digits.parse().map(Seq).map_err(|_| {
         CommandError::failed(format!("{text:?} is not an event")).with_hint(

@@ -11,7 +11,7 @@ use crate::output::CommandOutput;
 const TURNS: usize = 10;
 
 /// Prints the statistics.
-pub(super) fn tell(
+pub(super) fn tell_context_stats(
     context: &SessionContext,
     state: &SessionState,
     as_json: bool,
@@ -20,11 +20,12 @@ pub(super) fn tell(
     let tokens = context.tokens();
     let window = context.core.window;
     if as_json {
-        let (lanes, models) = (used_by(state, "lane:"), used_by(state, "model:"));
+        let (lanes, models) =
+            (tell_stats_used_by(state, "lane:"), tell_stats_used_by(state, "model:"));
         let object = |used: Vec<(String, Usage)>| -> Value {
             used.into_iter().map(|(name, usage)| (name, json!(usage))).collect()
         };
-        let turns: Value = turns(state)
+        let turns: Value = turns_with_usage(state)
             .into_iter()
             .map(|(turn, usage)| (turn.to_string(), json!(usage)))
             .collect();
@@ -35,7 +36,7 @@ pub(super) fn tell(
                 "counted": tokens.counted, "estimated": tokens.estimated,
             },
             "window": window,
-            "share": window.filter(|window| *window > 0).map(|window| share(tokens.total(), window)),
+            "share": window.filter(|window| *window > 0).map(|window| share_of_window(tokens.total(), window)),
             "model": context.model(),
             "configured": context.core.model.as_ref().map(|(_, seq)| seq),
             "pending": context.pending.iter().map(|call| json!({
@@ -70,7 +71,7 @@ pub(super) fn tell(
     out.line(format_args!("Tokens    {total}{known}"))?;
     match window.filter(|window| *window > 0) {
         Some(window) => {
-            let share = share(total, window) * 100.0;
+            let share = share_of_window(total, window) * 100.0;
             out.line(format_args!("Window    {window}, {share:.0}% of it in use"))?;
         }
         None => out.line("Window    not known: record `model.configured` with its window")?,
@@ -85,20 +86,22 @@ pub(super) fn tell(
         let (name, id) = (escape::text(&call.name), escape::text(call.call.as_str()));
         out.line(format_args!("Pending   {name} {id}: {begun}"))?;
     }
-    used("session", &context.core.usage, out)?;
-    for (name, usage) in used_by(state, "model:") {
-        used(&format!("model {}", escape::text(&name)), &usage, out)?;
+    print_usage_stats("session", &context.core.usage, out)?;
+    for (name, usage) in tell_stats_used_by(state, "model:") {
+        print_usage_stats(&format!("model {}", escape::text(&name)), &usage, out)?;
     }
-    for (name, usage) in used_by(state, "lane:").iter().filter(|(name, _)| !name.is_empty()) {
-        used(&format!("lane {}", escape::text(name)), usage, out)?;
+    for (name, usage) in
+        tell_stats_used_by(state, "lane:").iter().filter(|(name, _)| !name.is_empty())
+    {
+        print_usage_stats(&format!("lane {}", escape::text(name)), usage, out)?;
     }
-    let turns = turns(state);
+    let turns = turns_with_usage(state);
     let passed = turns.len().saturating_sub(TURNS);
     if passed > 0 {
         out.line(format_args!("Used      … {passed} earlier turns; --json has all"))?;
     }
     for (turn, usage) in turns.into_iter().skip(passed) {
-        used(&format!("turn {turn}"), &usage, out)?;
+        print_usage_stats(&format!("turn {turn}"), &usage, out)?;
     }
     for (name, limit) in &context.core.limits {
         let number = |number: Option<u64>| number.map_or("?".to_owned(), |n| n.to_string());
@@ -111,12 +114,12 @@ pub(super) fn tell(
 
 /// The share of the window in use, as a fraction.
 #[allow(clippy::cast_precision_loss)]
-fn share(tokens: u64, window: u64) -> f64 {
+fn share_of_window(tokens: u64, window: u64) -> f64 {
     tokens as f64 / window as f64
 }
 
 /// The usage by lane or model; the main lane has no name.
-fn used_by(state: &SessionState, prefix: &str) -> Vec<(String, Usage)> {
+fn tell_stats_used_by(state: &SessionState, prefix: &str) -> Vec<(String, Usage)> {
     let named = |(key, usage): (&str, &Usage)| {
         key.strip_prefix(prefix).map(|name| (name.to_owned(), usage.clone()))
     };
@@ -126,7 +129,7 @@ fn used_by(state: &SessionState, prefix: &str) -> Vec<(String, Usage)> {
 }
 
 /// The turns with usage, in order.
-fn turns(state: &SessionState) -> Vec<(u64, Usage)> {
+fn turns_with_usage(state: &SessionState) -> Vec<(u64, Usage)> {
     let mut turns: Vec<(u64, Usage)> = state
         .turns
         .iter()
@@ -138,7 +141,7 @@ fn turns(state: &SessionState) -> Vec<(u64, Usage)> {
 }
 
 #[allow(clippy::cast_precision_loss)]
-fn used(by: &str, usage: &Usage, out: &mut CommandOutput) -> Result<(), CommandError> {
+fn print_usage_stats(by: &str, usage: &Usage, out: &mut CommandOutput) -> Result<(), CommandError> {
     let cost = if usage.cost_micros > 0 {
         format!(", ${:.4}", usage.cost_micros as f64 / 1e6)
     } else {

@@ -12,24 +12,27 @@ use crate::error::CommandError;
 use crate::output::CommandOutput;
 
 /// Writes the context as text.
-pub(super) fn tell(context: &SessionContext, out: &mut CommandOutput) -> Result<(), CommandError> {
+pub(super) fn tell_context_text(
+    context: &SessionContext,
+    out: &mut CommandOutput,
+) -> Result<(), CommandError> {
     for entry in &context.context.entries {
         match entry {
             ContextEntry::Message { seq, message } => {
                 let said = ReadMessage::from(&**message);
                 out.line(format_args!("── {} @{seq}", escape::text(&said.role)))?;
-                parts(&said.parts, out)?;
+                print_parts_text(&said.parts, out)?;
             }
             ContextEntry::Call { seq, data, .. } => {
                 out.line(format_args!("── call @{seq}"))?;
                 let call: Vec<MessagePart> =
                     read_call(data).map(MessagePart::Call).into_iter().collect();
-                parts(&call, out)?;
+                print_parts_text(&call, out)?;
             }
             ContextEntry::Result { seq, call, result } => {
                 out.line(format_args!("── result of {} @{seq}", escape::text(&call.0)))?;
                 match result {
-                    RecordedResult::Executed(data) => executed_result(data, out)?,
+                    RecordedResult::Executed(data) => print_executed_result_text(data, out)?,
                     RecordedResult::Message(message) => {
                         said_result(&ReadMessage::from(&**message), &call.0, out)?;
                     }
@@ -59,13 +62,13 @@ fn said_result(
         if let MessagePart::Result(result) = part
             && result.id == call
         {
-            parts(&result.parts, out)?;
+            print_parts_text(&result.parts, out)?;
         }
     }
     Ok(())
 }
 
-fn executed_result(data: &Payload, out: &mut CommandOutput) -> Result<(), CommandError> {
+fn print_executed_result_text(data: &Payload, out: &mut CommandOutput) -> Result<(), CommandError> {
     let Some(result) = data.field("result") else { return out.line("(nothing)") };
     match serde_json::from_str::<String>(result) {
         Ok(text) => out.line(escape::lines(&text)),
@@ -73,7 +76,7 @@ fn executed_result(data: &Payload, out: &mut CommandOutput) -> Result<(), Comman
     }
 }
 
-fn parts(parts: &[MessagePart], out: &mut CommandOutput) -> Result<(), CommandError> {
+fn print_parts_text(parts: &[MessagePart], out: &mut CommandOutput) -> Result<(), CommandError> {
     for part in parts {
         match part {
             MessagePart::Text(text) => out.line(escape::lines(text))?,

@@ -129,7 +129,7 @@ const SCRIPT: &[DemoStep] = &[
 
 impl DemoAgentArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
-        let opened = surroundings.open()?;
+        let opened = surroundings.open_store()?;
         let session = opened.store.open_session(&SessionRef::parse(&self.session))?;
         let mut agent = ScriptedAgent {
             before: session.state()?,
@@ -217,7 +217,7 @@ impl ScriptedAgent {
                 match self.look(tool)? {
                     CallEffect::Done => return self.finished(&call, tool, true, "found done"),
                     CallEffect::NotDone(found) => {
-                        self.record_once(&undone, result(&call, false, &found)?)?;
+                        self.record_once(&undone, demo_tool_result(&call, false, &found)?)?;
                     }
                 }
             } else if self.before.key(&undone).is_none() {
@@ -234,7 +234,7 @@ impl ScriptedAgent {
         ok: bool,
         said: &str,
     ) -> Result<(), CommandError> {
-        self.record_once(&format!("{call}/finished"), result(call, ok, said)?)?;
+        self.record_once(&format!("{call}/finished"), demo_tool_result(call, ok, said)?)?;
         match tool {
             DemoTool::Write { path, text } => {
                 let touch = FileTouch {
@@ -352,8 +352,8 @@ enum CallEffect {
 impl DemoTool {
     fn called(self, call: &str) -> Result<ToolCall, CommandError> {
         let (name, arguments) = match self {
-            Self::Write { .. } => ("write_file", raw(&self)?),
-            Self::Run { .. } => ("shell", raw(&self)?),
+            Self::Write { .. } => ("write_file", demo_json(&self)?),
+            Self::Run { .. } => ("shell", demo_json(&self)?),
         };
         Ok(ToolCall {
             call: CallId::from(call),
@@ -364,10 +364,10 @@ impl DemoTool {
     }
 }
 
-fn result(call: &str, ok: bool, said: &str) -> Result<ToolResult, CommandError> {
-    Ok(ToolResult { call: call.into(), ok, result: Some(raw(&said)?) })
+fn demo_tool_result(call: &str, ok: bool, said: &str) -> Result<ToolResult, CommandError> {
+    Ok(ToolResult { call: call.into(), ok, result: Some(demo_json(&said)?) })
 }
 
-fn raw<T: Serialize>(value: &T) -> Result<Box<RawValue>, CommandError> {
+fn demo_json<T: Serialize>(value: &T) -> Result<Box<RawValue>, CommandError> {
     serde_json::value::to_raw_value(value).map_err(|error| CommandError::failed(error.to_string()))
 }

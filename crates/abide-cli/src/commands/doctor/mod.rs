@@ -85,9 +85,9 @@ impl DoctorArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let looks = !self.repair && !self.accept;
         let opened = if looks {
-            surroundings.open_to_examine(WHAT)?
+            surroundings.open_store_to_examine(WHAT)?
         } else {
-            surroundings.open_to_repair(WHAT)?
+            surroundings.open_store_to_repair(WHAT)?
         };
         if self.accept {
             return self.accept(&opened);
@@ -120,12 +120,12 @@ impl DoctorArgs {
         let mut report = DoctorReport::of(opened);
         let all = sessions.is_empty();
         let Some(doctor) = opened.store.doctor() else {
-            verify_each(opened, sessions, &mut report)?;
+            doctor_verify_each(opened, sessions, &mut report)?;
             return Ok(DoctorRound { report, examined: Vec::new(), store: Vec::new() });
         };
         let store = if all { doctor.examine_store()? } else { Vec::new() };
         let sessions = if all { doctor.sessions()? } else { sessions.to_vec() };
-        let examined = examine_each(&doctor, &sessions, &mut report);
+        let examined = doctor_examine_each(&doctor, &sessions, &mut report);
         for examination in &examined {
             report.take(examination);
         }
@@ -198,13 +198,14 @@ impl DoctorArgs {
             repaired.push((plan.session, done));
         }
         let mended_store = repaired.iter().any(|(session, _)| session.is_none());
-        let mut after = if mended_store || finishes_rewind(&plans) || has_forks(opened, &repaired) {
-            // Restored settings and restored sessions take effect only now, and a session is part
-            // of what its forks hold.
-            self.examine(&surroundings.open_to_repair(WHAT)?, sessions)?.report
-        } else {
-            round.after(opened, &repaired)
-        };
+        let mut after =
+            if mended_store || doctor_finishes_rewind(&plans) || has_forks(opened, &repaired) {
+                // Restored settings and restored sessions take effect only now, and a session is part
+                // of what its forks hold.
+                self.examine(&surroundings.open_store_to_repair(WHAT)?, sessions)?.report
+            } else {
+                round.after(opened, &repaired)
+            };
         after.before = round.report.findings;
         after.plans = plans;
         after.repaired = repaired;
@@ -258,7 +259,7 @@ fn has_forks(opened: &ScopedStore, repaired: &[(Option<SessionId>, FinishedRepai
     repaired.iter().filter_map(|(session, _)| *session).any(is_parent)
 }
 
-fn finishes_rewind(plans: &[RepairPlan]) -> bool {
+fn doctor_finishes_rewind(plans: &[RepairPlan]) -> bool {
     plans.iter().any(|plan| plan.actions.contains(&RepairAction::FinishRewind))
 }
 
@@ -290,7 +291,7 @@ impl DoctorRound {
 }
 
 /// Checks every line of these sessions of a shared store, or of all sessions.
-fn verify_each(
+fn doctor_verify_each(
     opened: &ScopedStore,
     sessions: &[SessionId],
     report: &mut DoctorReport,
@@ -308,7 +309,7 @@ fn verify_each(
 }
 
 /// Examines sessions, two at a time if there are many.
-fn examine_each(
+fn doctor_examine_each(
     doctor: &abide::maintenance::Doctor<'_>,
     sessions: &[SessionId],
     report: &mut DoctorReport,

@@ -173,7 +173,7 @@ impl DoctorReport {
         }
         if self.repaired.is_empty() {
             for plan in &self.plans {
-                for line in told(plan) {
+                for line in repair_plan_report(plan) {
                     // Paths are relative to the store, as in the findings.
                     out.line(escape::text(&line.replace(&format!("{}/", self.store), "")))?;
                 }
@@ -217,15 +217,15 @@ impl DoctorReport {
         let counts: Vec<String> = counts
             .iter()
             .filter(|(count, _)| *count > 0)
-            .map(|(count, noun)| counted(*count as u64, noun))
+            .map(|(count, noun)| counted_findings(*count as u64, noun))
             .collect();
         let findings = if counts.is_empty() { "no findings".to_owned() } else { counts.join(", ") };
         // In tenths of a megabyte, rounded up, so that a small journal does not show as 0.
         let tenths = self.bytes.div_ceil(100_000);
         out.line(format_args!(
             "{}, {}, {}.{} MB checked; {findings}",
-            counted(self.sessions, "session"),
-            counted(self.events, "event"),
+            counted_findings(self.sessions, "session"),
+            counted_findings(self.events, "event"),
             tenths / 10,
             tenths % 10
         ))
@@ -252,12 +252,12 @@ impl SessionToReview {
     }
 }
 
-fn counted(count: u64, noun: &str) -> String {
+fn counted_findings(count: u64, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 /// The plan of a repair, for people.
-pub(super) fn told(plan: &RepairPlan) -> Vec<String> {
+pub(super) fn repair_plan_report(plan: &RepairPlan) -> Vec<String> {
     let mut lines = Vec::new();
     lines.push(match plan.session {
         Some(session) => format!("Repair of session {}:", session.short(SessionId::SHORT)),

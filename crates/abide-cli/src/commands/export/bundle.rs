@@ -11,7 +11,7 @@ use crate::output::status;
 use crate::scoped_store::ScopedStore;
 
 /// Writes the bundle of a session.
-pub(super) fn run(
+pub(super) fn export_bundle(
     opened: &ScopedStore,
     id: SessionId,
     mut to: ExportTarget,

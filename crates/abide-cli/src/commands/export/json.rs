@@ -17,7 +17,7 @@ struct ExportedSession {
 }
 
 /// One event per line.
-pub(super) fn lines(
+pub(super) fn export_json_lines(
     view: &SessionView,
     to: &mut ExportTarget,
 ) -> Result<Vec<ReadFinding>, CommandError> {
@@ -29,7 +29,7 @@ pub(super) fn lines(
 }
 
 /// One JSON document.
-pub(super) fn document(
+pub(super) fn export_json_document(
     view: &SessionView,
     to: &mut ExportTarget,
 ) -> Result<Vec<ReadFinding>, CommandError> {

@@ -90,27 +90,31 @@ type ExportWriter =
 
 impl ExportArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
-        let opened = surroundings.open()?;
+        let opened = surroundings.open_store()?;
         let id = self.session.find(SessionPurpose::Read, &opened, surroundings)?;
         let path = self.output.map(|path| surroundings.absolute(&path));
         let lane = self.lane.map(LaneId);
         let write: ExportWriter = match (self.format, self.format.form()) {
-            (_, Some(form)) => Box::new(move |view, to| wire::messages(view, form, &lane, to)),
+            (_, Some(form)) => {
+                Box::new(move |view, to| wire::export_wire_messages(view, form, &lane, to))
+            }
             _ if lane.is_some() => {
                 return Err(CommandError::Usage(
                     "--lane goes with --format openai, responses or anthropic".to_owned(),
                 ));
             }
-            (ExportFormat::Bundle, _) => return bundle::run(&opened, id, ExportTarget::of(path)?),
-            (ExportFormat::Json, _) => whole(json::document),
-            (ExportFormat::Transcript, _) => whole(page::transcript),
-            (ExportFormat::Markdown, _) => {
-                whole(|view, to| page::rendered(view, MarkdownRenderer::new(), to))
+            (ExportFormat::Bundle, _) => {
+                return bundle::export_bundle(&opened, id, ExportTarget::of(path)?);
             }
+            (ExportFormat::Json, _) => export_whole(json::export_json_document),
+            (ExportFormat::Transcript, _) => export_whole(page::export_transcript),
+            (ExportFormat::Markdown, _) => export_whole(|view, to| {
+                page::export_rendered_page(view, MarkdownRenderer::new(), to)
+            }),
             (ExportFormat::Html, _) => {
-                whole(|view, to| page::rendered(view, HtmlRenderer::new(), to))
+                export_whole(|view, to| page::export_rendered_page(view, HtmlRenderer::new(), to))
             }
-            _ => whole(json::lines),
+            _ => export_whole(json::export_json_lines),
         };
         let view = opened.store.view(&SessionRef::Id(id))?;
         let mut target = ExportTarget::of(path)?;
@@ -147,7 +151,7 @@ impl ExportArgs {
 }
 
 /// Writes every event, whatever it holds.
-fn whole(
+fn export_whole(
     write: impl Fn(&SessionView, &mut ExportTarget) -> Result<Vec<ReadFinding>, CommandError> + 'static,
 ) -> ExportWriter {
     Box::new(move |view, to| {

@@ -7,7 +7,7 @@ use crate::error::CommandError;
 use crate::export_target::ExportTarget;
 
 /// Every event, in the form of `transcript.task`.
-pub(super) fn transcript(
+pub(super) fn export_transcript(
     view: &SessionView,
     to: &mut ExportTarget,
 ) -> Result<Vec<ReadFinding>, CommandError> {
@@ -24,7 +24,7 @@ pub(super) fn transcript(
 }
 
 /// The live part of the session, rendered.
-pub(super) fn rendered(
+pub(super) fn export_rendered_page(
     view: &SessionView,
     mut rendering: impl TimelineRenderer,
     to: &mut ExportTarget,

@@ -15,14 +15,14 @@ use crate::output::status;
 
 /// Every live message of a lane in journal order, and the calls and results that were recorded only
 /// as tool use.
-pub(super) fn messages(
+pub(super) fn export_wire_messages(
     view: &SessionView,
     form: MessageForm,
     lane: &Option<LaneId>,
     to: &mut ExportTarget,
 ) -> Result<ExportOmissions, CommandError> {
     let state = view.state()?;
-    let shown = shown(view, &state, lane)?;
+    let shown = shown_to_model(view, &state, lane)?;
     let (mut erased, mut silent) = (0_u64, 0_u64);
     let mut refused = Vec::new();
     let mut events = view.events(EventRange::ALL);
@@ -69,7 +69,7 @@ fn is_live(state: &SessionState, event: &Event) -> bool {
 }
 
 /// The events of this lane that a model is shown.
-fn shown(
+fn shown_to_model(
     view: &SessionView,
     state: &SessionState,
     lane: &Option<LaneId>,

@@ -11,7 +11,7 @@ use abide_runner::RunGoal;
 use self::plan::MatchedPlan;
 use crate::conduct::{ConductArgs, RunWork, open};
 use crate::context::CommandContext;
-use crate::daily_cleanup::daily;
+use crate::daily_cleanup::run_daily_cleanup;
 use crate::error::CommandError;
 use crate::interrupted_rewind::finish_rewind;
 use crate::scoped_store::ScopedStore;
@@ -82,7 +82,7 @@ impl RunArgs {
             };
             return self.show(document, surroundings);
         }
-        let opened = surroundings.open_or_init()?;
+        let opened = surroundings.open_or_init_store()?;
         let goal = if document.is_some() { RunGoal::Tasks } else { RunGoal::Command };
         let id = match document {
             Some(document) => {
@@ -94,7 +94,7 @@ impl RunArgs {
         };
         let session = open(&opened, id)?;
         finish_rewind(&session)?;
-        daily(&opened, id);
+        run_daily_cleanup(&opened, id);
         let work = RunWork {
             command: self.command,
             directory: surroundings.current_dir.clone(),
@@ -123,10 +123,10 @@ impl RunArgs {
     /// Shows what would be run.
     fn show(
         &self,
-        document: abide::tasks::PlanDocument,
+        document: abide::tasks::TaskListDocument,
         surroundings: &CommandContext,
     ) -> Result<(), CommandError> {
-        let tree = match surroundings.find()? {
+        let tree = match surroundings.find_store()? {
             Some(opened) => {
                 let matched = MatchedPlan::find(document, &opened)?;
                 matched.tell();

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use abide::{
     NewSession, Seq, SessionFields, SessionId, SessionRef, SessionState, Timestamp,
-    tasks::{PlanDocument, PlanMatch, TaskId, TaskList, TaskTree},
+    tasks::{TaskId, TaskList, TaskListDocument, TaskListMatch, TaskTree},
 };
 use abide_transcript::escape;
 
@@ -17,11 +17,11 @@ use crate::scoped_store::ScopedStore;
 pub(super) fn read(
     file: &Path,
     surroundings: &CommandContext,
-) -> Result<PlanDocument, CommandError> {
+) -> Result<TaskListDocument, CommandError> {
     let path = surroundings.absolute(file);
     let bytes = std::fs::read(&path).map_err(at("read", &path))?;
     let path = path.canonicalize().unwrap_or(path).to_string_lossy().into_owned();
-    PlanDocument::of(path.clone(), None, &bytes)
+    TaskListDocument::of(path.clone(), None, &bytes)
         .map_err(|error| CommandError::because(error).on(path))
 }
 
@@ -37,13 +37,16 @@ pub(super) fn tree_of(plan: &TaskList) -> Result<TaskTree, CommandError> {
 
 /// A plan and the session it matches.
 pub(super) struct MatchedPlan {
-    pub(super) document: PlanDocument,
-    pub(super) matched: PlanMatch,
+    pub(super) document: TaskListDocument,
+    pub(super) matched: TaskListMatch,
 }
 
 impl MatchedPlan {
     /// Finds the session of a plan.
-    pub(super) fn find(document: PlanDocument, opened: &ScopedStore) -> Result<Self, CommandError> {
+    pub(super) fn find(
+        document: TaskListDocument,
+        opened: &ScopedStore,
+    ) -> Result<Self, CommandError> {
         let matched = opened.store.match_plan(&document)?;
         Ok(Self { document, matched })
     }
@@ -51,8 +54,8 @@ impl MatchedPlan {
     /// Prints what was found.
     pub(super) fn tell(&self) {
         match &self.matched {
-            PlanMatch::Same(_) | PlanMatch::New => {}
-            PlanMatch::Edited { parent, delta } => status(format_args!(
+            TaskListMatch::Same(_) | TaskListMatch::New => {}
+            TaskListMatch::Edited { parent, delta } => status(format_args!(
                 "The plan was edited since session {}: {} tasks unchanged, {} changed, {} new, {} gone",
                 parent.short(SessionId::SHORT),
                 delta.kept.len(),
@@ -72,7 +75,7 @@ impl MatchedPlan {
         go_on: bool,
         surroundings: &CommandContext,
     ) -> Result<SessionId, CommandError> {
-        if let PlanMatch::Same(id) = &self.matched
+        if let TaskListMatch::Same(id) = &self.matched
             && !go_on
         {
             let view = opened.store.view(&SessionRef::Id(*id))?;
@@ -97,12 +100,12 @@ impl MatchedPlan {
     /// The tasks as they would be, without recording anything.
     pub(super) fn tree(&self, opened: &ScopedStore) -> Result<TaskTree, CommandError> {
         let plan = match &self.matched {
-            PlanMatch::Same(id) => {
+            TaskListMatch::Same(id) => {
                 let state = opened.store.view(&SessionRef::Id(*id))?.state()?;
                 return Ok(TaskTree::of(&state.tasks));
             }
-            PlanMatch::Edited { delta, .. } => &delta.plan,
-            PlanMatch::New => &self.document.plan,
+            TaskListMatch::Edited { delta, .. } => &delta.plan,
+            TaskListMatch::New => &self.document.plan,
         };
         tree_of(plan)
     }

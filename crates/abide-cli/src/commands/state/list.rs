@@ -8,8 +8,8 @@ use abide_transcript::escape;
 use jiff::tz::TimeZone;
 
 use super::overview;
-use crate::clock::day_and_time;
-use crate::task_mark::mark;
+use crate::clock::clock_day_and_time;
+use crate::task_mark::task_mark;
 
 /// All of a part.
 pub(super) fn lines(report: &StateReport, part: StatePart) -> Vec<String> {
@@ -27,7 +27,7 @@ pub(super) fn lines(report: &StateReport, part: StatePart) -> Vec<String> {
 }
 
 fn time(at: Option<Timestamp>) -> String {
-    at.map(|at| day_and_time(&TimeZone::system(), at)).unwrap_or_default()
+    at.map(|at| clock_day_and_time(&TimeZone::system(), at)).unwrap_or_default()
 }
 
 fn tasks(report: &StateReport) -> Vec<String> {
@@ -44,7 +44,7 @@ fn tasks(report: &StateReport) -> Vec<String> {
         format!(
             "{}{} {} {} ({})",
             "  ".repeat(task.depth.min(24)),
-            mark(task.status),
+            task_mark(task.status),
             escape::text(task.task.as_str()),
             escape::text(&task.title),
             escape::text(&notes.join(", "))

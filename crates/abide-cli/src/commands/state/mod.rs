@@ -50,7 +50,7 @@ struct StateQuestion {
 impl StateArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let question = self.question()?;
-        let opened = surroundings.open()?;
+        let opened = surroundings.open_store()?;
         let id = self.find(&question, &opened, surroundings)?;
         let wanted = question.part.map_or_else(|| StatePart::ALL.to_vec(), |part| vec![part]);
         let report = opened.store.view(&SessionRef::Id(id))?.state_report(&wanted)?;

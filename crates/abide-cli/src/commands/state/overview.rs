@@ -9,7 +9,7 @@ use abide::{
 };
 use abide_transcript::escape;
 
-use crate::when::ago;
+use crate::typed_time::time_ago;
 
 /// A line for each part of the report.
 pub(super) fn lines(report: &StateReport) -> Vec<String> {
@@ -131,7 +131,7 @@ pub(super) fn artifact(entry: &ArtifactEntry) -> String {
     let artifact = &entry.artifact;
     let kind = if artifact.kind.is_empty() { "artifact" } else { &artifact.kind };
     let how = if artifact.ok { "ok" } else { "failed" };
-    let when = ago(entry.at, jiff::Timestamp::now());
+    let when = time_ago(entry.at, jiff::Timestamp::now());
     format!("{} {}: {how}, {when}", escape::text(kind), escape::text(&artifact.name))
 }
 

@@ -15,7 +15,7 @@ use crate::scoped_store::ScopedStore;
 /// How many sessions are named; the others are totalled.
 const NAMED: usize = 10;
 
-pub(super) fn show(
+pub(super) fn show_disk_use(
     opened: &ScopedStore,
     used: &DiskUse,
     out: &mut CommandOutput,
@@ -35,7 +35,7 @@ pub(super) fn show(
     ];
     out.line("")?;
     for (what, bytes) in rows.iter().filter(|(_, bytes)| *bytes > 0) {
-        row(out, *bytes, what)?;
+        disk_use_row(out, *bytes, what)?;
     }
     if used.sessions.is_empty() {
         return Ok(());
@@ -44,12 +44,16 @@ pub(super) fn show(
         out.line("")?;
         out.line("by project, without the objects, which all share")?;
         for project in used.projects.iter().take(NAMED) {
-            row(out, project.bytes, &escape::text(&project_line(opened, used, project)))?;
+            disk_use_row(
+                out,
+                project.bytes,
+                &escape::text(&disk_use_project_line(opened, used, project)),
+            )?;
         }
         let rest = used.projects.get(NAMED..).unwrap_or_default();
         if !rest.is_empty() {
             let bytes = rest.iter().map(|project| project.bytes).sum();
-            row(out, bytes, &format!("{} more", rest.len()))?;
+            disk_use_row(out, bytes, &format!("{} more", rest.len()))?;
         }
     }
     out.line("")?;
@@ -57,36 +61,37 @@ pub(super) fn show(
     for session in used.sessions.iter().take(NAMED) {
         let short =
             session.session.map_or_else(|| session.name.clone(), |id| id.short(SessionId::SHORT));
-        let title = session.session.and_then(|id| title(opened, id)).unwrap_or_default();
-        row(out, session.bytes, &escape::text(format!("{short}  {title}").trim_end()))?;
+        let title = session.session.and_then(|id| disk_use_title(opened, id)).unwrap_or_default();
+        disk_use_row(out, session.bytes, &escape::text(format!("{short}  {title}").trim_end()))?;
     }
     let rest = used.sessions.get(NAMED..).unwrap_or_default();
     if !rest.is_empty() {
         let bytes = rest.iter().map(|session| session.bytes).sum();
-        row(out, bytes, &format!("{} more", rest.len()))?;
+        disk_use_row(out, bytes, &format!("{} more", rest.len()))?;
     }
     Ok(())
 }
 
 /// The display name of a project, from one of its sessions, and its number of sessions.
-fn project_line(opened: &ScopedStore, used: &DiskUse, project: &ProjectUse) -> String {
+fn disk_use_project_line(opened: &ScopedStore, used: &DiskUse, project: &ProjectUse) -> String {
     let mut of_it = used.sessions.iter().filter(|session| session.project == project.project);
-    let name = of_it.find_map(|session| project_name(&fields(opened, session.session?)?));
+    let name =
+        of_it.find_map(|session| project_name(&disk_use_session_fields(opened, session.session?)?));
     let name = name.filter(|_| project.project.is_some());
     let plural = if project.sessions == 1 { "" } else { "s" };
     let name = name.unwrap_or_else(|| "no project".to_owned());
     format!("{name}  {} session{plural}", project.sessions)
 }
 
-fn row(out: &mut CommandOutput, bytes: u64, what: &str) -> Result<(), CommandError> {
+fn disk_use_row(out: &mut CommandOutput, bytes: u64, what: &str) -> Result<(), CommandError> {
     out.line(format_args!("{:>10}  {what}", ByteSize(bytes).to_string()))
 }
 
-fn title(opened: &ScopedStore, session: SessionId) -> Option<String> {
-    fields(opened, session)?.title
+fn disk_use_title(opened: &ScopedStore, session: SessionId) -> Option<String> {
+    disk_use_session_fields(opened, session)?.title
 }
 
-fn fields(opened: &ScopedStore, session: SessionId) -> Option<SessionFields> {
+fn disk_use_session_fields(opened: &ScopedStore, session: SessionId) -> Option<SessionFields> {
     let view = opened.store.view(&SessionRef::Id(session)).ok()?;
     Some(view.state().ok()?.core.fields)
 }

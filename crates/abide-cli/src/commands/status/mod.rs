@@ -1,8 +1,8 @@
 //! `abide status`: shows running, crashed and idle sessions, or disk usage. Read-only.
 
 mod disk;
+mod page;
 mod row;
-mod shown;
 mod survey;
 
 use abide::{
@@ -51,7 +51,7 @@ pub(crate) struct StatusArgs {
 
 impl StatusArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
-        let opened = surroundings.open()?;
+        let opened = surroundings.open_store()?;
         let mut out = CommandOutput::stdout();
         if let Some(named) = self.positional.as_ref().or(self.session.as_ref()) {
             let id = opened.find(named)?;
@@ -61,7 +61,7 @@ impl StatusArgs {
             if self.json {
                 out.json(&row.json().to_string())?;
             } else {
-                shown::one(&row, surroundings, &mut out)?;
+                page::show_session_page(&row, surroundings, &mut out)?;
             }
             return out.flush();
         }
@@ -70,7 +70,7 @@ impl StatusArgs {
         let survey =
             (!self.disk).then(|| StatusSurvey::take(&opened, extent, surroundings)).transpose()?;
         if self.json {
-            out.json(&json(&opened, &used, survey.as_ref()))?;
+            out.json(&status_json(&opened, &used, survey.as_ref()))?;
         } else {
             let sessions = used.sessions.len();
             let plural = if sessions == 1 { "" } else { "s" };
@@ -80,8 +80,8 @@ impl StatusArgs {
                 ByteSize(used.total)
             ))?;
             match &survey {
-                None => disk::show(&opened, &used, &mut out)?,
-                Some(survey) => shown::all(survey, surroundings, &mut out)?,
+                None => disk::show_disk_use(&opened, &used, &mut out)?,
+                Some(survey) => page::show_status_page(survey, surroundings, &mut out)?,
             }
         }
         out.flush()?;
@@ -95,7 +95,7 @@ impl StatusArgs {
     }
 }
 
-fn json(opened: &ScopedStore, used: &DiskUse, survey: Option<&StatusSurvey>) -> String {
+fn status_json(opened: &ScopedStore, used: &DiskUse, survey: Option<&StatusSurvey>) -> String {
     let mut report = serde_json::json!({
         "store": opened.place(),
         "sessions": used.sessions.len(),

@@ -29,7 +29,7 @@ impl StatusRow {
     ) -> Self {
         let project = project_name(&found.fields).filter(|_| opened.spans_projects());
         let abide = match &surroundings.store {
-            Some(store) => format!("abide --store {}", quoted(&store.to_string())),
+            Some(store) => format!("abide --store {}", shell_quoted(&store.to_string())),
             None => "abide".to_owned(),
         };
         let held =
@@ -70,7 +70,7 @@ impl StatusRow {
 }
 
 /// A word quoted for a shell.
-fn quoted(word: &str) -> String {
+fn shell_quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();
@@ -84,9 +84,9 @@ mod tests {
 
     #[test]
     fn a_shell_takes_a_quoted_word_as_one() {
-        assert_eq!(quoted("/a/b-c.d"), "/a/b-c.d");
-        assert_eq!(quoted("a b"), "'a b'");
-        assert_eq!(quoted("it's;$x"), r"'it'\''s;$x'");
-        assert_eq!(quoted(""), "''");
+        assert_eq!(shell_quoted("/a/b-c.d"), "/a/b-c.d");
+        assert_eq!(shell_quoted("a b"), "'a b'");
+        assert_eq!(shell_quoted("it's;$x"), r"'it'\''s;$x'");
+        assert_eq!(shell_quoted(""), "''");
     }
 }

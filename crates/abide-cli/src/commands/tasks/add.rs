@@ -3,7 +3,7 @@
 use abide::tasks::{DependencyType, DependencyTypes, TaskCreated, TaskError, TaskId, TaskTree};
 
 use super::depend::add_dependencies;
-use super::written;
+use super::writing;
 use crate::context::CommandContext;
 use crate::error::CommandError;
 use crate::session_args::SessionOption;
@@ -56,7 +56,7 @@ impl TasksAddArgs {
         if self.title.trim().is_empty() {
             return Err(CommandError::Usage("a task needs a title".to_owned()));
         }
-        let mut tasks = written::open(&self.session, surroundings)?;
+        let mut tasks = writing::open_session_tasks(&self.session, surroundings)?;
         let parent = self.parent.map(TaskId);
         let unknown = |parent: &&TaskId| tasks.tree().get(parent.as_str()).is_none();
         if let Some(task) = parent.as_ref().filter(unknown) {
@@ -87,10 +87,10 @@ impl TasksAddArgs {
         match self.id {
             Some(_) => tasks.create(task)?,
             None => {
-                tasks.create_next(task, next_id)?;
+                tasks.create_next(task, next_added_id)?;
             }
         }
-        written::write(tasks, self.json)
+        writing::write_tasks(tasks, self.json)
     }
 }
 
@@ -98,7 +98,7 @@ impl TasksAddArgs {
 const LETTERS: [char; 4] = ['P', 'M', 'T', 'S'];
 
 /// The next free id among the parts of a task.
-fn next_id(tree: &TaskTree, parent: Option<&TaskId>) -> TaskId {
+fn next_added_id(tree: &TaskTree, parent: Option<&TaskId>) -> TaskId {
     let depth = parent.map_or(0, |parent| tree.title_path(parent.as_str()).len());
     let letter = LETTERS.get(depth).or(LETTERS.last()).copied().unwrap_or('S');
     let stem = match parent {

@@ -2,7 +2,7 @@
 
 use abide::tasks::{DependencyType, DependencyTypes, TaskChange, TaskError, TaskId};
 
-use super::written;
+use super::writing;
 use crate::context::CommandContext;
 use crate::error::CommandError;
 use crate::session_args::SessionOption;
@@ -43,10 +43,10 @@ pub(crate) struct TasksDependArgs {
 
 impl TasksDependArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
-        let mut tasks = written::open(&self.session, surroundings)?;
+        let mut tasks = writing::open_session_tasks(&self.session, surroundings)?;
         let task = TaskId(self.id);
         let node = tasks.tree().get(task.as_str());
-        let node = node.ok_or_else(|| unknown(&task))?;
+        let node = node.ok_or_else(|| unknown_dependency_error(&task))?;
         let mut depends = node.depends.clone();
         let mut dependency_types = node.dependency_types.clone();
         for off in self.off {
@@ -67,7 +67,7 @@ impl TasksDependArgs {
         let dependency_types = dependency_types.among(&depends);
         let depends = Some(depends);
         tasks.change(TaskChange { task, depends, dependency_types, ..TaskChange::default() })?;
-        written::write(tasks, self.json)
+        writing::write_tasks(tasks, self.json)
     }
 }
 
@@ -86,6 +86,6 @@ pub(super) fn add_dependencies(
     }
 }
 
-fn unknown(task: &TaskId) -> CommandError {
+fn unknown_dependency_error(task: &TaskId) -> CommandError {
     abide::Error::from(TaskError::Unknown { task: task.clone() }).into()
 }

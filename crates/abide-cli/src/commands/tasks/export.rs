@@ -39,11 +39,11 @@ pub(crate) struct TasksExportArgs {
 
 impl TasksExportArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
-        let opened = surroundings.open()?;
+        let opened = surroundings.open_store()?;
         let id = self.session.find(SessionPurpose::Read, &opened, surroundings)?;
         let mut plan = opened.store.view(&SessionRef::Id(id))?.plan()?;
         if let Some(scope) = self.scope {
-            narrow(&mut plan, TaskId(scope))?;
+            narrow_task_export(&mut plan, TaskId(scope))?;
         }
         let text = plan.write(self.format.unwrap_or(plan.form)).map_err(abide::Error::from)?;
         let mut target = ExportTarget::of(self.output.map(|path| surroundings.absolute(&path)))?;
@@ -57,7 +57,7 @@ impl TasksExportArgs {
 }
 
 /// Keeps a task, its parts and its ancestors, and drops dependencies on the rest.
-fn narrow(plan: &mut TaskList, scope: TaskId) -> Result<(), CommandError> {
+fn narrow_task_export(plan: &mut TaskList, scope: TaskId) -> Result<(), CommandError> {
     let parent = |id: &TaskId| {
         plan.tasks.iter().find(|task| task.id == *id).and_then(|task| task.parent.clone())
     };

@@ -7,13 +7,16 @@ use std::sync::Arc;
 
 use abide::{
     NewSession, SessionFields, SessionId, SessionRef,
-    tasks::{PlanDocument, PlanMatch, SessionTasks, TaskId, TaskList, TaskListDelta, TaskListForm},
+    tasks::{
+        SessionTasks, TaskId, TaskList, TaskListDelta, TaskListDocument, TaskListForm,
+        TaskListMatch,
+    },
 };
 use abide_transcript::escape;
 use serde::Serialize;
 
 use crate::context::CommandContext;
-use crate::daily_cleanup::daily;
+use crate::daily_cleanup::run_daily_cleanup;
 use crate::error::{CommandError, at};
 use crate::output::{CommandOutput, status};
 use crate::scoped_store::ScopedStore;
@@ -82,13 +85,13 @@ impl TasksImportArgs {
         if let Some(named) = &self.session {
             return self.take_into_session(named, document, surroundings);
         }
-        let opened = match surroundings.find()? {
-            None if !self.dry_run => Some(surroundings.open_or_init()?),
+        let opened = match surroundings.find_store()? {
+            None if !self.dry_run => Some(surroundings.open_or_init_store()?),
             found => found,
         };
         let matched = match &opened {
             Some(opened) => opened.store.match_plan(&document)?,
-            None => PlanMatch::New,
+            None => TaskListMatch::New,
         };
         let mut meaning = TasksImportPlan::of(&matched, &document);
         if !self.dry_run
@@ -97,25 +100,25 @@ impl TasksImportArgs {
             let workspace = surroundings.current_dir.to_string_lossy().into_owned();
             let fields = SessionFields { workspace: Some(workspace), ..SessionFields::default() };
             let id = opened.store.start_plan(&document, matched, NewSession { fields })?;
-            daily(opened, id);
+            run_daily_cleanup(opened, id);
             meaning.session = Some(id);
         }
         self.report(&meaning, opened.as_ref())
     }
 
-    fn document(&self, surroundings: &CommandContext) -> Result<PlanDocument, CommandError> {
+    fn document(&self, surroundings: &CommandContext) -> Result<TaskListDocument, CommandError> {
         let stdin = self.file.as_os_str() == "-";
         if stdin && self.format.is_none() {
             return Err(CommandError::Usage("a plan from stdin needs --format".to_owned()));
         }
         let path = surroundings.absolute(&self.file);
         let bytes = if stdin {
-            read(io::stdin().lock(), &self.file)?
+            read_task_document(io::stdin().lock(), &self.file)?
         } else {
             let file = File::open(&path).map_err(at("open", self.file.as_path()))?;
-            read(file, &self.file)?
+            read_task_document(file, &self.file)?
         };
-        PlanDocument::of(path.to_string_lossy(), self.format, &bytes).map_err(|error| {
+        TaskListDocument::of(path.to_string_lossy(), self.format, &bytes).map_err(|error| {
             let name = self.file.display();
             CommandError::from(abide::Error::from(error)).on(format!("cannot import {name}"))
         })
@@ -124,10 +127,10 @@ impl TasksImportArgs {
     fn take_into_session(
         &self,
         named: &str,
-        document: PlanDocument,
+        document: TaskListDocument,
         surroundings: &CommandContext,
     ) -> Result<(), CommandError> {
-        let opened = surroundings.open()?;
+        let opened = surroundings.open_store()?;
         let id = opened.find(named)?;
         let delta = if self.dry_run {
             opened.store.view(&SessionRef::Id(id))?.import_delta(document.plan)?
@@ -176,7 +179,7 @@ impl TasksImportArgs {
             return out.flush();
         }
         if self.dry_run {
-            list(&mut out, delta)?;
+            list_import_changes(&mut out, delta)?;
         } else if let Some(short) = &short {
             out.line(short)?;
         }
@@ -210,7 +213,7 @@ impl TasksImportArgs {
 }
 
 impl TasksImportPlan {
-    fn of(matched: &PlanMatch, document: &PlanDocument) -> Self {
+    fn of(matched: &TaskListMatch, document: &TaskListDocument) -> Self {
         let ids = || document.plan.tasks.iter().map(|task| task.id.clone()).collect();
         let plan = || TaskList { tasks: document.plan.tasks.clone(), ..document.plan.clone() };
         let all = |added: Vec<TaskId>, kept: Vec<TaskId>| TaskListDelta {
@@ -221,16 +224,16 @@ impl TasksImportPlan {
             removed: Vec::new(),
         };
         match matched {
-            PlanMatch::New => {
+            TaskListMatch::New => {
                 Self { outcome: "new", session: None, parent: None, delta: all(ids(), Vec::new()) }
             }
-            PlanMatch::Same(id) => Self {
+            TaskListMatch::Same(id) => Self {
                 outcome: "same",
                 session: Some(*id),
                 parent: None,
                 delta: all(Vec::new(), ids()),
             },
-            PlanMatch::Edited { parent, delta } => Self {
+            TaskListMatch::Edited { parent, delta } => Self {
                 outcome: "delta",
                 session: None,
                 parent: Some(*parent),
@@ -240,14 +243,14 @@ impl TasksImportPlan {
     }
 }
 
-fn read(from: impl Read, name: &Path) -> Result<Vec<u8>, CommandError> {
+fn read_task_document(from: impl Read, name: &Path) -> Result<Vec<u8>, CommandError> {
     let mut bytes = Vec::new();
     from.take(MOST_BYTES).read_to_end(&mut bytes).map_err(at("read", name))?;
     Ok(bytes)
 }
 
 /// Lists each task and what happens to it, in the order of the plan.
-fn list(out: &mut CommandOutput, delta: &TaskListDelta) -> Result<(), CommandError> {
+fn list_import_changes(out: &mut CommandOutput, delta: &TaskListDelta) -> Result<(), CommandError> {
     let lists = [
         ("kept", &delta.kept),
         ("changed", &delta.changed),

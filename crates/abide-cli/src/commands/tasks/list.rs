@@ -8,14 +8,14 @@ use abide::{
 };
 use abide_transcript::escape;
 
-use super::set::status as parse_status;
-use super::shown::{ListedTask, notes, progress};
+use super::format::{FormattedTask, format_task_notes, format_task_progress};
+use super::set::parse_task_status as parse_status;
 use crate::context::CommandContext;
 use crate::error::CommandError;
 use crate::output::{CommandOutput, status, terminal_width};
 use crate::session_args::{SessionArg, SessionPurpose};
-use crate::table::{Cell, Colour, TextTable, cut, width};
-use crate::task_mark::{colour, mark};
+use crate::table::{Colour, TableCell, TextTable, cut_to_column, table_width_of};
+use crate::task_mark::{task_mark, task_mark_colour};
 
 /// What to show, and how.
 #[derive(Debug, clap::Args)]
@@ -56,7 +56,7 @@ struct TaskRow<'a> {
 
 impl TasksListArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
-        let opened = surroundings.open()?;
+        let opened = surroundings.open_store()?;
         let id = self.session.find(SessionPurpose::Read, &opened, surroundings)?;
         let view = opened.store.view(&SessionRef::Id(id))?;
         let tree = view.tasks()?;
@@ -72,7 +72,7 @@ impl TasksListArgs {
         if self.json {
             for row in &rows {
                 let check = row.check.as_deref();
-                out.json(&ListedTask::json(&tree, row.task, row.depth, row.ready, check))?;
+                out.json(&FormattedTask::json(&tree, row.task, row.depth, row.ready, check))?;
             }
             return out.flush();
         }
@@ -83,19 +83,19 @@ impl TasksListArgs {
         if !self.table {
             let coloured = out.is_terminal() && surroundings.colours;
             for row in &rows {
-                out.line(line(&tree, row, terminal_width(), coloured))?;
+                out.line(task_list_line(&tree, row, terminal_width(), coloured))?;
             }
         } else if out.is_terminal() {
-            for line in table(&tree, &rows) {
+            for line in task_list_table(&tree, &rows) {
                 out.line(line)?;
             }
         } else {
             for row in &rows {
-                out.line(fields(&tree, row))?;
+                out.line(task_list_fields(&tree, row))?;
             }
             return out.flush();
         }
-        out.line(progress(&tree.progress(scope.as_ref())))?;
+        out.line(format_task_progress(&tree.progress(scope.as_ref())))?;
         out.flush()
     }
 
@@ -128,22 +128,27 @@ impl TasksListArgs {
 }
 
 /// A line of the tree, cut to the width of the terminal.
-fn line(tree: &TaskTree, row: &TaskRow<'_>, most: Option<usize>, coloured: bool) -> String {
+fn task_list_line(
+    tree: &TaskTree,
+    row: &TaskRow<'_>,
+    most: Option<usize>,
+    coloured: bool,
+) -> String {
     let task = row.task;
     let indent = "  ".repeat(row.depth.min(DEEPEST));
-    let notes = match notes(tree, task, row.ready, row.check.as_deref()) {
+    let notes = match format_task_notes(tree, task, row.ready, row.check.as_deref()) {
         notes if notes.is_empty() => notes,
         notes => format!(" ({notes})"),
     };
-    let head = format!("{indent}{} {}", mark(task.status), escape::text(task.id.as_str()));
+    let head = format!("{indent}{} {}", task_mark(task.status), escape::text(task.id.as_str()));
     let title = escape::text(&task.title);
     let (mut head, mut title, mut notes) = (head, format!(" {title}"), notes);
     if let Some(most) = most {
-        head = cut(&head, most);
-        notes = cut(&notes, (most - width(&head)) / 2);
-        title = cut(&title, most - width(&head) - width(&notes));
+        head = cut_to_column(&head, most);
+        notes = cut_to_column(&notes, (most - table_width_of(&head)) / 2);
+        title = cut_to_column(&title, most - table_width_of(&head) - table_width_of(&notes));
     }
-    let shade = colour(task.status);
+    let shade = task_mark_colour(task.status);
     format!(
         "{}{}{}",
         shade.paint(&head, coloured),
@@ -152,26 +157,29 @@ fn line(tree: &TaskTree, row: &TaskRow<'_>, most: Option<usize>, coloured: bool)
     )
 }
 
-fn table(tree: &TaskTree, rows: &[TaskRow<'_>]) -> Vec<String> {
+fn task_list_table(tree: &TaskTree, rows: &[TaskRow<'_>]) -> Vec<String> {
     let heading = ["", "TASK", "STATUS", "TRIES", "NOTES", "TITLE"];
     let mut table = TextTable::new(heading).right([3]);
     for row in rows {
         let task = row.task;
-        let shade = colour(task.status);
+        let shade = task_mark_colour(task.status);
         let tries = Some(task.attempts).filter(|tries| *tries > 0);
         table.row([
-            Cell::new(mark(task.status).to_owned(), shade),
-            Cell::new(escape::text(task.id.as_str()).into_owned(), Colour::Bold),
-            Cell::new(task.status.as_str().to_owned(), shade),
-            Cell::plain(tries.map(|tries| tries.to_string()).unwrap_or_default()),
-            Cell::new(notes(tree, task, row.ready, row.check.as_deref()), Colour::Dim),
-            Cell::plain(escape::text(&task.title).into_owned()),
+            TableCell::new(task_mark(task.status).to_owned(), shade),
+            TableCell::new(escape::text(task.id.as_str()).into_owned(), Colour::Bold),
+            TableCell::new(task.status.as_str().to_owned(), shade),
+            TableCell::plain(tries.map(|tries| tries.to_string()).unwrap_or_default()),
+            TableCell::new(
+                format_task_notes(tree, task, row.ready, row.check.as_deref()),
+                Colour::Dim,
+            ),
+            TableCell::plain(escape::text(&task.title).into_owned()),
         ]);
     }
     table.lines()
 }
 
-fn fields(tree: &TaskTree, row: &TaskRow<'_>) -> String {
+fn task_list_fields(tree: &TaskTree, row: &TaskRow<'_>) -> String {
     let task = row.task;
     let waiting = !task.is_done() && tree.is_waiting(task.id.as_str());
     let can = match (row.ready, waiting) {

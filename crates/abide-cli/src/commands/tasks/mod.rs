@@ -3,11 +3,11 @@
 mod add;
 mod depend;
 mod export;
+mod format;
 mod import;
 mod list;
 mod set;
-mod shown;
-mod written;
+mod writing;
 
 use crate::context::CommandContext;
 use crate::error::CommandError;

@@ -6,7 +6,7 @@ use abide::{
 };
 use serde_json::value::RawValue;
 
-use super::written;
+use super::writing;
 use crate::context::CommandContext;
 use crate::error::CommandError;
 use crate::session_args::SessionOption;
@@ -52,7 +52,7 @@ pub(crate) struct TasksSetArgs {
 }
 
 /// Parses a status.
-pub(super) fn status(text: &str) -> Result<TaskStatus, String> {
+pub(super) fn parse_task_status(text: &str) -> Result<TaskStatus, String> {
     let found = TaskStatus::ALL.into_iter().find(|status| status.as_str() == text);
     found.ok_or_else(|| {
         let names: Vec<_> = TaskStatus::ALL.iter().map(|status| status.as_str()).collect();
@@ -61,8 +61,8 @@ pub(super) fn status(text: &str) -> Result<TaskStatus, String> {
 }
 
 /// The named tasks with their statuses.
-fn pairs(what: &[String]) -> Result<Vec<(TaskId, Option<TaskStatus>)>, CommandError> {
-    let status = |text: &str| status(text).map_err(CommandError::Usage);
+fn task_status_pairs(what: &[String]) -> Result<Vec<(TaskId, Option<TaskStatus>)>, CommandError> {
+    let status = |text: &str| parse_task_status(text).map_err(CommandError::Usage);
     match what {
         [id, to] if !id.contains('=') && !to.contains('=') => {
             Ok(vec![(id.as_str().into(), Some(status(to)?))])
@@ -90,7 +90,7 @@ impl TasksSetArgs {
     }
 
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
-        let pairs = pairs(&self.what)?;
+        let pairs = task_status_pairs(&self.what)?;
         if !self.changes_more() && pairs.iter().any(|(_, to)| to.is_none()) {
             return Err(CommandError::Usage(
                 "nothing to change: give a status, --title, --priority, --details, --document or --check"
@@ -98,7 +98,7 @@ impl TasksSetArgs {
             ));
         }
         let result = self.result.as_deref().map(as_json);
-        let mut tasks = written::open(&self.session, surroundings)?;
+        let mut tasks = writing::open_session_tasks(&self.session, surroundings)?;
         for (task, to) in pairs {
             if self.changes_more() {
                 tasks.change(TaskChange {
@@ -121,7 +121,7 @@ impl TasksSetArgs {
                 })?;
             }
         }
-        written::write(tasks, self.json)
+        writing::write_tasks(tasks, self.json)
     }
 }
 

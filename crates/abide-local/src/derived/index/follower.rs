@@ -92,7 +92,7 @@ pub(super) trait SessionOpener: Sync {
 }
 
 /// Updates the index from these sessions. One thread reads, another writes.
-pub(super) fn follow(
+pub(super) fn follow_sessions(
     index: &mut HistoryIndex,
     sessions: &dyn SessionOpener,
     work: &[FollowTask],
@@ -100,21 +100,25 @@ pub(super) fn follow(
 ) -> Result<FollowOutcome, IndexError> {
     std::thread::scope(|scope| {
         let (send, receive) = sync_channel(4);
-        let reading = scope.spawn(move || read_all(sessions, work, &send));
-        let written = write_all(index, receive, work.len(), progress);
+        let reading = scope.spawn(move || read_followed_sessions(sessions, work, &send));
+        let written = write_follower_updates(index, receive, work.len(), progress);
         // Without a receiver the reading thread ends at its next piece.
         reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         written
     })
 }
 
-fn read_all(sessions: &dyn SessionOpener, work: &[FollowTask], send: &SyncSender<FollowerUpdate>) {
+fn read_followed_sessions(
+    sessions: &dyn SessionOpener,
+    work: &[FollowTask],
+    send: &SyncSender<FollowerUpdate>,
+) {
     for work in work {
         let mut give = |piece| match send.send(piece) {
             Ok(()) => ControlFlow::Continue(()),
             Err(_) => ControlFlow::Break(()),
         };
-        let last = match read(sessions, work, &mut give) {
+        let last = match read_followed_session(sessions, work, &mut give) {
             Ok(events) => FollowerUpdate::Done { events },
             Err(error) => FollowerUpdate::Failed(work.name.clone(), error),
         };
@@ -124,7 +128,7 @@ fn read_all(sessions: &dyn SessionOpener, work: &[FollowTask], send: &SyncSender
     }
 }
 
-fn write_all(
+fn write_follower_updates(
     index: &mut HistoryIndex,
     pieces: Receiver<FollowerUpdate>,
     total: usize,
@@ -197,7 +201,7 @@ impl IndexingTally {
 }
 
 /// Reads what one session has beyond the index. Returns the number of events.
-fn read(
+fn read_followed_session(
     sessions: &dyn SessionOpener,
     work: &FollowTask,
     give: &mut dyn FnMut(FollowerUpdate) -> ControlFlow<()>,
@@ -210,7 +214,7 @@ fn read(
     };
     let stand = match &work.followed {
         None => JournalDrift::More(WalkStart::beginning()),
-        Some(followed) => stand(&reader, followed)?,
+        Some(followed) => follower_drift(&reader, followed)?,
     };
     let (start, delta) = match stand {
         JournalDrift::Same => {
@@ -222,9 +226,9 @@ fn read(
         }
         JournalDrift::More(start) => match &work.followed {
             Some(followed) => (start, HistoryDelta::new(&work.name, followed.overview.clone())),
-            None => (start, HistoryDelta::new(&work.name, beginning(&reader)?)),
+            None => (start, HistoryDelta::new(&work.name, followed_beginning(&reader)?)),
         },
-        JournalDrift::Other => (WalkStart::beginning(), restarted(&work.name, &reader)?),
+        JournalDrift::Other => (WalkStart::beginning(), restart_following(&work.name, &reader)?),
     };
     let mut reading = JournalFollower {
         reader: &reader,
@@ -240,10 +244,10 @@ fn read(
         // Many rewinds, each of which would need everything before it: read once from the
         // beginning, with their targets known.
         reading = JournalFollower {
-            delta: restarted(&work.name, &reader)?,
+            delta: restart_following(&work.name, &reader)?,
             place: None,
             events: 0,
-            rewinds: Some(rewinds(&reader)?),
+            rewinds: Some(followed_rewinds(&reader)?),
             ..reading
         };
         read = reading.walk(WalkStart::beginning(), give)?;
@@ -260,16 +264,16 @@ fn read(
 }
 
 /// The overview before the first event: a fork continues its parent's turn numbers.
-fn beginning(reader: &LocalReader) -> Result<Overview, JournalError> {
+fn followed_beginning(reader: &LocalReader) -> Result<Overview, JournalError> {
     let mut overview = Overview::default();
-    overview.open.last_turn = reader.turns_before()?;
-    overview.fields.project_id = reader.given_project()?;
+    overview.open.last_turn = reader.turns_in_ancestry()?;
+    overview.fields.project_id = reader.find_given_project()?;
     Ok(overview)
 }
 
-fn restarted(name: &str, reader: &LocalReader) -> Result<HistoryDelta, JournalError> {
+fn restart_following(name: &str, reader: &LocalReader) -> Result<HistoryDelta, JournalError> {
     let mut delta = HistoryDelta::restart(name);
-    delta.set_overview(beginning(reader)?);
+    delta.set_overview(followed_beginning(reader)?);
     Ok(delta)
 }
 
@@ -368,14 +372,14 @@ impl JournalFollower<'_> {
             return Ok(FollowEnd::Rewound);
         }
         let all = || self.reader.own_events(EventRange { last: event.seq, ..EventRange::ALL });
-        let overview = beginning(self.reader)?.followed_by(all)?;
+        let overview = followed_beginning(self.reader)?.followed_by(all)?;
         self.delta.set_overview(overview);
         Ok(FollowEnd::All)
     }
 }
 
 /// The targets of a session's rewinds.
-fn rewinds(reader: &LocalReader) -> Result<BTreeMap<Seq, Option<Overview>>, JournalError> {
+fn followed_rewinds(reader: &LocalReader) -> Result<BTreeMap<Seq, Option<Overview>>, JournalError> {
     let mut rewinds = BTreeMap::new();
     reader.journal().walk(WalkStart::beginning(), reader.mark()?, &mut |found| {
         if let JournalItem::Event { line, .. } = found
@@ -390,7 +394,10 @@ fn rewinds(reader: &LocalReader) -> Result<BTreeMap<Seq, Option<Overview>>, Jour
 }
 
 /// Compares the journal with the index, reading no more than its end.
-fn stand(reader: &LocalReader, followed: &FollowedSession) -> Result<JournalDrift, JournalError> {
+fn follower_drift(
+    reader: &LocalReader,
+    followed: &FollowedSession,
+) -> Result<JournalDrift, JournalError> {
     let Ok(place) = serde_json::from_str::<IndexPosition>(&followed.place) else {
         return Ok(JournalDrift::Other);
     };

@@ -21,14 +21,14 @@ use abide_index::{HistoryIndex, IndexAnswer, IndexError, IndexedSession};
 use abide_journal::{Access, Disk, Identity, JournalError, LockMode, Storage, StorageLock};
 use abide_model::{
     EventRange, History, HistoryEntry, HistoryQuery, LaneId, Search, SearchMatch, Seq, SessionId,
-    StoreError, TurnEntry, searchable,
+    StoreError, TurnEntry, searchable_text,
 };
 
-use self::follower::{FollowOutcome, FollowTask, SessionOpener, follow};
+use self::follower::{FollowOutcome, FollowTask, SessionOpener, follow_sessions};
 use self::stamp::{IndexStamp, StampVerdict};
-use crate::derived::changed::{self, ChangedSessions};
+use crate::derived::changed_sessions::{self, ChangedSessions};
 use crate::error::storage_error;
-use crate::layout::shown;
+use crate::layout::layout_path_text;
 use crate::sessions::reader::LocalReader;
 use crate::sessions::store::LocalStore;
 
@@ -125,8 +125,8 @@ fn index_error(error: IndexError) -> StoreError {
 }
 
 /// An error of one of the index's own files.
-fn unwritable(path: &Path) -> impl FnOnce(io::Error) -> IndexFailure {
-    let place = shown(path);
+fn unwritable_index(path: &Path) -> impl FnOnce(io::Error) -> IndexFailure {
+    let place = layout_path_text(path);
     move |error| IndexFailure::Unwritable(format!("{place}: {error}"))
 }
 
@@ -157,7 +157,7 @@ impl StoreIndex<'_> {
         let projects =
             if query.all_projects { &[] } else { self.store.options().projects.as_slice() };
         self.with_index(|index| {
-            let answer = index.history(query, projects)?;
+            let answer = index.query_history(query, projects)?;
             let mut history = History { more: Some(answer.more), ..History::default() };
             if answer.cut {
                 history.notes.push(
@@ -190,7 +190,7 @@ impl StoreIndex<'_> {
     pub fn turns(&self, session: SessionId) -> Result<Vec<TurnEntry>, StoreError> {
         let layout = self.store.layout_of(session)?;
         let name = layout.name();
-        self.with_index(|index| index.turns(&name)).map(|(turns, _)| turns)
+        self.with_index(|index| index.query_turns(&name)).map(|(turns, _)| turns)
     }
 
     /// Brings the index up to date. Not an error if it cannot be written.
@@ -300,11 +300,11 @@ impl StoreIndex<'_> {
         let changes = self.catch_up(index, noted, notes)?;
         let log = path.with_extension("db-wal");
         if std::fs::metadata(&log).is_ok_and(|log| log.size() > LOG_BYTES) {
-            IndexStamp::settling(&stamp, &path, changes).map_err(unwritable(&stamp))?;
+            IndexStamp::settling(&stamp, &path, changes).map_err(unwritable_index(&stamp))?;
             index.settle()?;
-            IndexStamp::settled(&stamp, &path, changes).map_err(unwritable(&stamp))?;
+            IndexStamp::settled(&stamp, &path, changes).map_err(unwritable_index(&stamp))?;
         } else if changes != noted || trust == StampVerdict::Doubtful {
-            IndexStamp::changed(&stamp, &path, changes).map_err(unwritable(&stamp))?;
+            IndexStamp::changed(&stamp, &path, changes).map_err(unwritable_index(&stamp))?;
         }
         Ok(())
     }
@@ -313,7 +313,7 @@ impl StoreIndex<'_> {
     /// machine started, and has all the changes that were noted.
     fn is_followed(&self, index: &HistoryIndex, noted: u64) -> Result<bool, IndexError> {
         let boot = &self.store.options().env.boot;
-        Ok(boot.is_some() && index.note(note::BOOT)? == *boot && changes_of(index)? >= noted)
+        Ok(boot.is_some() && index.note(note::BOOT)? == *boot && index_changes(index)? >= noted)
     }
 
     /// What is wrong with the index, if anything. Changes nothing.
@@ -333,18 +333,18 @@ impl StoreIndex<'_> {
             IndexFailure::Store(error) => error,
             IndexFailure::Unwritable(reason) => StoreError::Storage {
                 action: "remove",
-                place: shown(&self.store.layout().index()),
+                place: layout_path_text(&self.store.layout().index()),
                 source: Arc::new(io::Error::other(reason)),
             },
             IndexFailure::Unusable => index_error(IndexError::Unusable { reason: String::new() }),
         })?;
         let path = self.store.layout().index();
         // The stamp first: without it nothing that is left is trusted.
-        remove(&self.store.layout().index_stamp())
+        remove_index_file(&self.store.layout().index_stamp())
             .map_err(storage_error("remove", &self.store.layout().index_stamp()))?;
         for end in ["db", "db-wal", "db-shm", "db-journal", "db.new", "db.new-journal"] {
             let path = path.with_extension(end);
-            remove(&path).map_err(storage_error("remove", &path))?;
+            remove_index_file(&path).map_err(storage_error("remove", &path))?;
         }
         Ok(lock)
     }
@@ -356,7 +356,7 @@ impl StoreIndex<'_> {
         let mut seen = None;
         loop {
             let lock = self.store.storage().lock(&path, LockMode::Exclusive);
-            if let Some(lock) = lock.map_err(unwritable(&path))? {
+            if let Some(lock) = lock.map_err(unwritable_index(&path))? {
                 return Ok(lock);
             }
             // Building a large index takes time; wait as long as there is progress.
@@ -370,7 +370,7 @@ impl StoreIndex<'_> {
             if Instant::now() > until {
                 return Err(IndexFailure::Store(StoreError::Storage {
                     action: "use",
-                    place: shown(&self.store.layout().index()),
+                    place: layout_path_text(&self.store.layout().index()),
                     source: Arc::new(io::Error::new(
                         io::ErrorKind::TimedOut,
                         "another process holds the lock and makes no progress",
@@ -392,21 +392,23 @@ impl StoreIndex<'_> {
         let stamp = self.store.layout().index_stamp();
         // The marks are consumed before the new index is in place: if that fails, the old one must
         // not be taken for current.
-        remove(&stamp).map_err(unwritable(&stamp))?;
+        remove_index_file(&stamp).map_err(unwritable_index(&stamp))?;
         let mut index = HistoryIndex::create(&new.path)?;
         self.follow_all(&mut index, notes)?;
         index.finish()?;
         drop(index);
         // This creates a WAL, which ends up empty.
         HistoryIndex::open(&new.path)?.settle()?;
-        File::open(&new.path).and_then(|file| file.sync_all()).map_err(unwritable(&new.path))?;
+        File::open(&new.path)
+            .and_then(|file| file.sync_all())
+            .map_err(unwritable_index(&new.path))?;
         // We hold the lock without which nobody opens the index. A WAL of the old index must not be
         // taken for one of the new.
         for old in ["db-wal", "db-shm", "db-journal"].map(|end| path.with_extension(end)) {
-            remove(&old).map_err(unwritable(&old))?;
+            remove_index_file(&old).map_err(unwritable_index(&old))?;
         }
-        std::fs::rename(&new.path, path).map_err(unwritable(path))?;
-        IndexStamp::settled(&stamp, path, 1).map_err(unwritable(&stamp))?;
+        std::fs::rename(&new.path, path).map_err(unwritable_index(path))?;
+        IndexStamp::settled(&stamp, path, 1).map_err(unwritable_index(&stamp))?;
         Ok(HistoryIndex::open(path)?)
     }
 
@@ -428,25 +430,25 @@ impl StoreIndex<'_> {
         }
         let listed = self.listed();
         let outcome = self.read_all(index)?;
-        self.mark_again(&told(outcome, notes))?;
+        self.mark_again(&note_follow_outcome(outcome, notes))?;
         self.note(index, &listed, 1)
     }
 
     /// Marks sessions that could not be read, so that they are tried again next time.
     fn mark_again(&self, failed: &[String]) -> Result<(), IndexFailure> {
-        changed::mark(self.store.layout(), failed).map_err(self.marks_unwritable())
+        changed_sessions::mark_changed(self.store.layout(), failed).map_err(self.marks_unwritable())
     }
 
     /// Oldest first, so that the newest get the greatest row numbers.
     fn read_all(&self, index: &mut HistoryIndex) -> Result<FollowOutcome, IndexFailure> {
         let names = self.store.names()?.into_iter().rev();
         let work: Vec<FollowTask> = names.map(|name| FollowTask { name, followed: None }).collect();
-        Ok(follow(index, self, &work, &self.store.options().progress)?)
+        Ok(follow_sessions(index, self, &work, &self.store.options().progress)?)
     }
 
     fn marks_unwritable(&self) -> impl FnOnce(io::Error) -> IndexFailure + use<> {
         let dir = self.store.layout().changed();
-        move |error| unwritable(&dir)(error)
+        move |error| unwritable_index(&dir)(error)
     }
 
     /// Updates the index from the journals. `noted` is how many changes of it were noted; returns
@@ -457,7 +459,7 @@ impl StoreIndex<'_> {
         noted: u64,
         notes: &mut Vec<String>,
     ) -> Result<u64, IndexFailure> {
-        let changes = changes_of(index)?;
+        let changes = index_changes(index)?;
         let trusted = self.is_followed(index, noted)?;
         let listed = self.listed();
         let mut names: Vec<String> = index.watched()?;
@@ -484,7 +486,7 @@ impl StoreIndex<'_> {
             outcome.add(self.follow_comers_and_goers(index)?);
         }
         let changed = outcome.changed;
-        self.mark_again(&told(outcome, notes))?;
+        self.mark_again(&note_follow_outcome(outcome, notes))?;
         if !changed && trusted && same {
             return Ok(changes);
         }
@@ -501,7 +503,7 @@ impl StoreIndex<'_> {
         // Usually there are none: a new session was marked and has already been read.
         let here = self.store.unsorted_names()?;
         let known = index.all()?;
-        if fingerprint(&here) == fingerprint(&known) {
+        if index_fingerprint(&here) == index_fingerprint(&known) {
             return Ok(FollowOutcome::default());
         }
         let here: HashSet<String> = here.into_iter().collect();
@@ -523,7 +525,7 @@ impl StoreIndex<'_> {
             for name in names {
                 work.push(FollowTask { name: name.clone(), followed: index.followed(name)? });
             }
-            outcome.add(follow(index, self, &work, &self.store.options().progress)?);
+            outcome.add(follow_sessions(index, self, &work, &self.store.options().progress)?);
         }
         Ok(outcome)
     }
@@ -559,7 +561,7 @@ impl StoreIndex<'_> {
         let dir = tempfile::TempDir::with_prefix("abide-index-")
             .map_err(storage_error("create a directory in", &std::env::temp_dir()))?;
         let path = dir.path().join("index.db");
-        make_file(&path).map_err(storage_error("create", &path))?;
+        make_index_file(&path).map_err(storage_error("create", &path))?;
         let mut index = HistoryIndex::create(&path).map_err(index_error)?;
         let outcome = self.read_all(&mut index).map_err(|trouble| match trouble {
             IndexFailure::Unusable => index_error(IndexError::Unusable {
@@ -572,7 +574,7 @@ impl StoreIndex<'_> {
             },
             IndexFailure::Store(error) => error,
         })?;
-        told(outcome, notes);
+        note_follow_outcome(outcome, notes);
         ask(&index).map_err(index_error)
     }
 
@@ -626,26 +628,26 @@ impl StoreIndex<'_> {
             return Ok(None);
         };
         let lane = event.lane.as_ref().map(LaneId::as_str).unwrap_or_default();
-        let turn = index.turn_at(&session.name, lane, seq, event.turn)?;
+        let turn = index.query_turn_at(&session.name, lane, seq, event.turn)?;
         Ok(Some(SearchMatch {
             seq,
             turn: turn.as_ref().map(|hit| hit.turn).or(event.turn),
             agent: turn.and_then(|hit| hit.agent),
             at: event.at,
             live: session.overview.lineage.contains(seq),
-            excerpt: search.excerpt(&searchable(&event).unwrap_or_default(), EXCERPT),
+            excerpt: search.excerpt(&searchable_text(&event).unwrap_or_default(), EXCERPT),
             kind: event.kind,
         }))
     }
 }
 
 /// How often an index was changed.
-fn changes_of(index: &HistoryIndex) -> Result<u64, IndexError> {
+fn index_changes(index: &HistoryIndex) -> Result<u64, IndexError> {
     Ok(index.note(note::CHANGES)?.and_then(|text| text.parse().ok()).unwrap_or(0))
 }
 
 /// Equal for the same names, in any order.
-fn fingerprint(names: &[String]) -> (usize, u64) {
+fn index_fingerprint(names: &[String]) -> (usize, u64) {
     let sum = names.iter().fold(0_u64, |sum, name| {
         let mut hasher = DefaultHasher::new();
         name.hash(&mut hasher);
@@ -654,7 +656,7 @@ fn fingerprint(names: &[String]) -> (usize, u64) {
     (names.len(), sum)
 }
 
-fn remove(path: &Path) -> io::Result<()> {
+fn remove_index_file(path: &Path) -> io::Result<()> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         removed => removed,
@@ -662,7 +664,7 @@ fn remove(path: &Path) -> io::Result<()> {
 }
 
 /// Adds notes for sessions that cannot be read; returns their names.
-fn told(outcome: FollowOutcome, notes: &mut Vec<String>) -> Vec<String> {
+fn note_follow_outcome(outcome: FollowOutcome, notes: &mut Vec<String>) -> Vec<String> {
     let mut names = Vec::new();
     for (name, error) in outcome.failed {
         let mut text = format!("session {name} cannot be read and is missing here: {error}");
@@ -687,8 +689,8 @@ struct NewIndexFile {
 impl NewIndexFile {
     fn make(path: &Path) -> Result<Self, IndexFailure> {
         let new = Self { path: path.to_owned() };
-        remove(path).map_err(unwritable(path))?;
-        make_file(path).map_err(unwritable(path))?;
+        remove_index_file(path).map_err(unwritable_index(path))?;
+        make_index_file(path).map_err(unwritable_index(path))?;
         Ok(new)
     }
 }
@@ -701,12 +703,12 @@ impl Drop for NewIndexFile {
             PathBuf::from(name)
         };
         for path in ["", "-wal", "-shm", "-journal"].map(name) {
-            let _ = remove(&path);
+            let _ = remove_index_file(&path);
         }
     }
 }
 
 /// Creates an empty file that only the user can read.
-fn make_file(path: &Path) -> io::Result<()> {
+fn make_index_file(path: &Path) -> io::Result<()> {
     Disk.open(path, Access::CreateNew).map(|_| ())
 }

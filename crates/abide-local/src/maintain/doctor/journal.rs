@@ -160,7 +160,7 @@ impl JournalSurvey {
         last: Seq,
         salt: &mut dyn FnMut() -> Salt,
     ) -> Result<JournalRewrite, JournalError> {
-        let mut joining = GapJoiner {
+        let mut joining = JournalGapJoiner {
             repair,
             again,
             salt,
@@ -305,7 +305,7 @@ impl JournalSurvey {
 }
 
 /// Joins the two sides of a gap.
-struct GapJoiner<'a> {
+struct JournalGapJoiner<'a> {
     repair: &'a str,
     again: &'a BTreeMap<Seq, ReconstructedEvent>,
     salt: &'a mut dyn FnMut() -> Salt,
@@ -315,7 +315,7 @@ struct GapJoiner<'a> {
     written: Vec<(Seq, Seq)>,
 }
 
-impl GapJoiner<'_> {
+impl JournalGapJoiner<'_> {
     /// Whether more is now known between the two sides of a splice than when it was written.
     fn fills(&self, splice: &RepairSplice) -> bool {
         splice.lost().is_some_and(|(first, last)| self.again.range(first..=last).next().is_some())
@@ -337,7 +337,7 @@ impl GapJoiner<'_> {
                 let sum = JournalLine::write(&mut bytes, event, objects, 1, salt, link);
                 parts.push(SegmentPart::Line(bytes));
                 self.last = (*seq, ChainTarget::Sum(sum));
-                grow(&mut self.written, *seq);
+                grow_journal_ranges(&mut self.written, *seq);
             }
         }
         let chained = prev.is_none_or(|prev| prev == self.last.1.link());
@@ -358,7 +358,7 @@ impl GapJoiner<'_> {
 }
 
 /// Adds an event to ascending ranges.
-fn grow(ranges: &mut Vec<(Seq, Seq)>, seq: Seq) {
+fn grow_journal_ranges(ranges: &mut Vec<(Seq, Seq)>, seq: Seq) {
     match ranges.last_mut() {
         Some((_, last)) if last.next() == seq => *last = seq,
         _ => ranges.push((seq, seq)),

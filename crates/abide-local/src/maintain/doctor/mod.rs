@@ -145,7 +145,7 @@ impl<'a> Doctor<'a> {
 }
 
 /// A finding that costs nothing recorded.
-fn warning(
+fn doctor_warning(
     rule: &'static str,
     r#type: FindingType,
     place: FindingPlace,
@@ -156,7 +156,7 @@ fn warning(
 }
 
 /// A finding that something recorded cannot be read.
-fn error(
+fn doctor_error(
     rule: &'static str,
     r#type: FindingType,
     place: FindingPlace,

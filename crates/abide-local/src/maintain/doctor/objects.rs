@@ -8,8 +8,8 @@ use abide_model::{
 };
 use abide_workspace::{Losses, Reach, ReachError};
 
-use super::session::WalkedJournal;
-use super::{Doctor, RecordedLosses, error, warning};
+use super::session::SessionJournalWalk;
+use super::{Doctor, RecordedLosses, doctor_error, doctor_warning};
 use crate::error::store_error;
 
 /// The snapshot of a checkpoint, its event and its number.
@@ -20,7 +20,7 @@ impl Doctor<'_> {
     /// are lost and that no later repair has named as lost.
     pub(super) fn check_objects_of(
         &self,
-        lines: &WalkedJournal,
+        lines: &SessionJournalWalk,
         state: Option<&SessionState>,
         findings: &mut Vec<Finding>,
     ) -> Result<Vec<ObjectHash>, StoreError> {
@@ -39,7 +39,7 @@ impl Doctor<'_> {
             }
         }
         let (kept, unkept) = self.kept_snapshots(lines, state)?;
-        let losses = self.losses(&kept)?;
+        let losses = self.object_losses(&kept)?;
         // First those that no repair has named, or that were named longest ago.
         let leading = losses.leading(|hash| named.get(&hash).copied());
         for (snapshot, seq, number) in &kept {
@@ -47,7 +47,7 @@ impl Doctor<'_> {
             let checkpoint = number
                 .map_or_else(|| "a checkpoint".to_owned(), |number| format!("checkpoint {number}"));
             if is_known(object, *seq) {
-                findings.push(warning(
+                findings.push(doctor_warning(
                     "damaged-checkpoint",
                     FindingType::Referential,
                     FindingPlace::event(*seq),
@@ -65,7 +65,7 @@ impl Doctor<'_> {
             }
         }
         if let Some((snapshot, seq, _)) = unkept.first() {
-            findings.push(warning(
+            findings.push(doctor_warning(
                 "missing-snapshot",
                 FindingType::Referential,
                 FindingPlace::subject(format!("object {snapshot}")).of_event(*seq),
@@ -83,7 +83,7 @@ impl Doctor<'_> {
     /// the others.
     fn kept_snapshots(
         &self,
-        lines: &WalkedJournal,
+        lines: &SessionJournalWalk,
         state: Option<&SessionState>,
     ) -> Result<(Vec<CheckpointSnapshot>, Vec<CheckpointSnapshot>), StoreError> {
         let named = lines.named_as_lost();
@@ -103,7 +103,7 @@ impl Doctor<'_> {
     }
 
     /// The objects of these checkpoints that cannot be read.
-    fn losses(&self, snapshots: &[CheckpointSnapshot]) -> Result<Losses, StoreError> {
+    fn object_losses(&self, snapshots: &[CheckpointSnapshot]) -> Result<Losses, StoreError> {
         let packs = self.store.packs();
         let read = |hash| packs.read(hash).map_err(store_error);
         let mut reach = Reach::default();
@@ -126,7 +126,7 @@ impl Doctor<'_> {
     }
 
     /// Permanent losses that are named as such. An object that was stored again does not count.
-    pub(super) fn missing(&self, lines: &WalkedJournal) -> Result<RecordedLosses, StoreError> {
+    pub(super) fn missing(&self, lines: &SessionJournalWalk) -> Result<RecordedLosses, StoreError> {
         let all = || lines.recoveries.iter().map(|(_, recovery)| recovery);
         let named: Vec<ObjectHash> = lines.named_as_lost().into_keys().collect();
         let there = self.store.packs().readable(&named).map_err(store_error)?;
@@ -140,7 +140,7 @@ impl Doctor<'_> {
 }
 
 fn missing_object(hash: ObjectHash, seq: Seq, message: String) -> Finding {
-    error(
+    doctor_error(
         "missing-object",
         FindingType::Referential,
         FindingPlace::subject(format!("object {hash}")).of_event(seq),

@@ -11,7 +11,7 @@ use abide_model::{
 };
 
 use super::session::note_recovery;
-use super::{Doctor, error};
+use super::{Doctor, doctor_error};
 use crate::error::store_error;
 use crate::sessions::ancestry::SessionAncestry;
 use crate::sessions::reader::LocalReader;
@@ -31,7 +31,7 @@ impl Doctor<'_> {
         let place =
             FindingPlace::subject(format!("the shared events of session {}", reader.session()));
         if let Some(note) = past.note(Seq::FIRST) {
-            findings.push(error(
+            findings.push(doctor_error(
                 "missing-parent",
                 FindingType::Referential,
                 place,
@@ -73,7 +73,7 @@ impl Doctor<'_> {
                 "compare the two sessions; the fork's own events are readable".to_owned(),
             ),
         };
-        findings.push(error(
+        findings.push(doctor_error(
             "fork-chain",
             FindingType::Checksum,
             place,

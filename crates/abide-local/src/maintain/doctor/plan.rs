@@ -13,7 +13,7 @@ use abide_model::{
 use serde::Serialize;
 
 use super::journal::{JournalRewrite, JournalSurvey, ReconstructedEvent};
-use super::source::RecoveredEvents;
+use super::source::SourceEvents;
 use super::{Doctor, Examination};
 use crate::error::store_error;
 use crate::layout::SessionLayout;
@@ -187,9 +187,9 @@ impl fmt::Display for RepairAction {
                 write!(f, "cut off the torn write after byte {offset} of {}", path.display())
             }
             Self::NameLost { events, objects } => {
-                let mut lost: Vec<String> = events.iter().map(range).collect();
+                let mut lost: Vec<String> = events.iter().map(repair_range_text).collect();
                 lost.extend(objects.iter().map(|object| format!("object {object}")));
-                write!(f, "record as lost: {}", some(&lost))
+                write!(f, "record as lost: {}", first_few_of_plan(&lost))
             }
             Self::GoBack { to, checkpoint: Some(number), left_out } => write!(
                 f,
@@ -201,7 +201,11 @@ impl fmt::Display for RepairAction {
             ),
             Self::EndCalls { calls } => {
                 let calls: Vec<String> = calls.iter().map(|call| call.0.clone()).collect();
-                write!(f, "record that the outcome of these calls is unknown: {}", some(&calls))
+                write!(
+                    f,
+                    "record that the outcome of these calls is unknown: {}",
+                    first_few_of_plan(&calls)
+                )
             }
             Self::Interrupt => {
                 f.write_str("record that the session was interrupted: its writer died")
@@ -223,12 +227,12 @@ impl fmt::Display for RepairAction {
     }
 }
 
-fn range((first, last): &(Seq, Seq)) -> String {
+fn repair_range_text((first, last): &(Seq, Seq)) -> String {
     if first == last { format!("event {first}") } else { format!("events {first} to {last}") }
 }
 
 /// The first few items of a list, for display.
-fn some(list: &[String]) -> String {
+fn first_few_of_plan(list: &[String]) -> String {
     const FEW: usize = 8;
     let mut text = list.iter().take(FEW).cloned().collect::<Vec<_>>().join(", ");
     if list.len() > FEW {
@@ -259,7 +263,7 @@ pub struct RepairPlan {
 #[derive(Debug, Default)]
 pub(super) struct RepairMaterial {
     pub(super) rewrite: JournalRewrite,
-    pub(super) source: RecoveredEvents,
+    pub(super) source: SourceEvents,
     pub(super) lost: Vec<(Seq, Seq)>,
 }
 
@@ -270,10 +274,10 @@ impl Doctor<'_> {
         examination: &Examination,
         request: RepairRequest,
     ) -> Result<RepairPlan, StoreError> {
-        self.workings(examination, request).map(|(plan, _)| plan)
+        self.plan_with_material(examination, request).map(|(plan, _)| plan)
     }
 
-    pub(super) fn workings(
+    pub(super) fn plan_with_material(
         &self,
         examination: &Examination,
         request: RepairRequest,
@@ -292,12 +296,12 @@ impl Doctor<'_> {
                 workings.source = source;
             }
             workings.lost = facts.lost.clone();
-            self.choose(examination, request, &workings, &mut plan)?;
+            self.plan_strategy(examination, request, &workings, &mut plan)?;
             let again = match plan.strategy {
                 None | Some(RepairStrategy::Checkpoint) => BTreeMap::new(),
                 Some(_) => workings.source.within(&facts.lost),
             };
-            let rewrite = draft(&survey, &Self::pretend(again))?;
+            let rewrite = draft_repair(&survey, &Self::preview_source_events(again))?;
             plan.actions.extend(rewrite.segments.iter().map(|segment| {
                 let name = SegmentName { number: segment.number, form: SegmentForm::Plain };
                 RepairAction::RewriteSegment {
@@ -315,14 +319,18 @@ impl Doctor<'_> {
             workings.rewrite = rewrite;
         } else if request.from.is_some()
             || request.strategy == Some(RepairStrategy::Checkpoint)
-                && examination.findings.iter().any(contradicts)
+                && examination.findings.iter().any(is_contradiction)
         {
-            self.choose(examination, request, &workings, &mut plan)?;
+            self.plan_strategy(examination, request, &workings, &mut plan)?;
         }
         self.plan_talk(examination, request, &workings, &mut plan)?;
         self.plan_derived(examination, &layout, &mut plan);
-        plan.left =
-            examination.findings.iter().filter(|found| !mended(found, &plan)).cloned().collect();
+        plan.left = examination
+            .findings
+            .iter()
+            .filter(|found| !plan_mends(found, &plan))
+            .cloned()
+            .collect();
         Ok((plan, workings))
     }
 
@@ -341,17 +349,17 @@ impl Doctor<'_> {
     }
 
     /// Chooses a strategy, and says what each would cost.
-    fn choose(
+    fn plan_strategy(
         &self,
         examination: &Examination,
         request: RepairRequest,
         workings: &RepairMaterial,
         plan: &mut RepairPlan,
     ) -> Result<(), StoreError> {
-        let lost = count(&workings.lost);
+        let lost = count_planned_events(&workings.lost);
         let have = workings.source.within(&workings.lost).len() as u64;
-        let errors = examination.findings.iter().filter(|found| contradicts(found)).count();
-        let back = self.way_back(examination, request)?;
+        let errors = examination.findings.iter().filter(|found| is_contradiction(found)).count();
+        let back = self.plan_way_back(examination, request)?;
         let reconstruct = ConsideredStrategy {
             strategy: RepairStrategy::Reconstruct,
             possible: have > 0 || lost == 0,
@@ -418,7 +426,7 @@ impl Doctor<'_> {
 
     /// Where the session can be rewound to: the event asked for, or the latest checkpoint before
     /// anything is lost.
-    fn way_back(
+    fn plan_way_back(
         &self,
         examination: &Examination,
         request: RepairRequest,
@@ -427,7 +435,12 @@ impl Doctor<'_> {
         let first_lost = examination.facts.lost.first().map(|(first, _)| *first);
         let whole = |seq: Seq| first_lost.is_none_or(|lost| seq < lost);
         let left_out = |to: Seq| {
-            state.core.seq.0.saturating_sub(to.0).saturating_sub(count(&examination.facts.lost))
+            state
+                .core
+                .seq
+                .0
+                .saturating_sub(to.0)
+                .saturating_sub(count_planned_events(&examination.facts.lost))
         };
         if let Some(to) = request.from {
             if !whole(to) || to >= state.core.seq {
@@ -470,7 +483,7 @@ impl Doctor<'_> {
             plan.actions.push(RepairAction::NameLost { events, objects });
         }
         if plan.strategy == Some(RepairStrategy::Checkpoint)
-            && let Some(back) = self.way_back(examination, request)?
+            && let Some(back) = self.plan_way_back(examination, request)?
         {
             plan.actions.push(RepairAction::GoBack {
                 to: back.to,
@@ -510,7 +523,7 @@ impl Doctor<'_> {
                     plan.actions.push(RepairAction::MakeAnew { what: "watermark", path: path() })
                 }
                 "temporary-file" => plan.actions.push(RepairAction::Remove { path: path() }),
-                "permissions" => plan.actions.push(super::store::set_mode(found)),
+                "permissions" => plan.actions.push(super::store::store_mode_repair(found)),
                 _ => {}
             }
         }
@@ -533,7 +546,7 @@ fn checkpoint_at<'a>(
 }
 
 /// What would be written, with dummy salts.
-fn draft(
+fn draft_repair(
     survey: &JournalSurvey,
     again: &BTreeMap<Seq, ReconstructedEvent>,
 ) -> Result<JournalRewrite, StoreError> {
@@ -542,23 +555,23 @@ fn draft(
 }
 
 /// How many events are in these ranges.
-pub(super) fn count(ranges: &[(Seq, Seq)]) -> u64 {
+pub(super) fn count_planned_events(ranges: &[(Seq, Seq)]) -> u64 {
     ranges.iter().map(|(first, last)| last.0.saturating_sub(first.0) + 1).sum()
 }
 
 /// Whether it reports a contradiction in what is recorded that a repair does not fix.
-fn contradicts(found: &Finding) -> bool {
+fn is_contradiction(found: &Finding) -> bool {
     found.severity >= Severity::Error
         && matches!(found.r#type, FindingType::BusinessLogic | FindingType::Referential)
         && !["message-order", "missing-object", "missing-parent"].contains(&&*found.rule)
 }
 
 /// Whether the plan fixes this. A rewind fixes contradictions after the event it goes back to.
-fn mended(found: &Finding, plan: &RepairPlan) -> bool {
+fn plan_mends(found: &Finding, plan: &RepairPlan) -> bool {
     let back = plan.actions.iter().any(|action| matches!(action, RepairAction::GoBack { .. }));
     let ends = plan.actions.iter().any(|action| matches!(action, RepairAction::EndCalls { .. }));
     match &*found.rule {
         "open-call" | "message-order" => found.repair.automatic && (ends || back),
-        _ => found.repair.automatic || (back && contradicts(found)),
+        _ => found.repair.automatic || (back && is_contradiction(found)),
     }
 }

@@ -12,7 +12,7 @@ use abide_model::{Seq, SessionId, StoreError, Timestamp, path_text};
 use serde::{Deserialize, Serialize};
 
 use crate::error::storage_error;
-use crate::layout::shown;
+use crate::layout::layout_path_text;
 use crate::sessions::store::LocalStore;
 
 /// What a repair replaces and does.
@@ -72,7 +72,7 @@ impl<'a> Quarantine<'a> {
     /// A path relative to the store, for a record.
     pub(super) fn below(&self, path: &Path) -> Result<PathBuf, StoreError> {
         let below = path.strip_prefix(self.store.root()).map(Path::to_owned);
-        below.map_err(|_| outside(path))
+        below.map_err(|_| outside_quarantine(path))
     }
 
     /// The full path of a recorded file. A path that would lead out of the store is an error; such
@@ -81,7 +81,7 @@ impl<'a> Quarantine<'a> {
         let mut parts = filed.path.components();
         let plain = parts.all(|part| matches!(part, std::path::Component::Normal(_)));
         if !plain || filed.path.as_os_str().is_empty() {
-            return Err(outside(&filed.path));
+            return Err(outside_quarantine(&filed.path));
         }
         Ok(self.store.root().join(&filed.path))
     }
@@ -98,7 +98,7 @@ impl<'a> Quarantine<'a> {
             }
         }
         Err(StoreError::Damaged {
-            place: shown(path),
+            place: layout_path_text(path),
             reason: "no copy in the quarantine, so it is not replaced".to_owned(),
         })
     }
@@ -205,11 +205,11 @@ impl<'a> Quarantine<'a> {
             let (Ok(names), true) = (listed, unrecorded) else {
                 notes.push(format!(
                     "{} cannot be read, so its copies are not erased; delete it if it is not needed",
-                    shown(&dir)
+                    layout_path_text(&dir)
                 ));
                 continue;
             };
-            for copy in names.iter().filter(|name| is_copy(name)) {
+            for copy in names.iter().filter(|name| is_quarantine_copy(name)) {
                 self.remove(&dir.join(copy))?;
             }
             storage.sync_dir(&dir).map_err(storage_error("sync", &dir))?;
@@ -277,7 +277,7 @@ impl<'a> Quarantine<'a> {
     /// Writes a file atomically, durable with its directory.
     pub(super) fn put(&self, path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
         let storage = self.store.storage();
-        let temporary = with_end(path, ".tmp");
+        let temporary = quarantine_name_with_end(path, ".tmp");
         let file = storage
             .open(&temporary, Access::Create)
             .map_err(storage_error("create", &temporary))?;
@@ -289,7 +289,7 @@ impl<'a> Quarantine<'a> {
 
     /// Replaces a file by a copy of another, atomically.
     pub(super) fn copy_over(&self, from: &Path, to: &Path) -> Result<(), StoreError> {
-        let temporary = with_end(to, ".tmp");
+        let temporary = quarantine_name_with_end(to, ".tmp");
         self.copy(from, &temporary)?;
         let renamed = self.store.storage().rename(&temporary, to);
         renamed.map_err(storage_error("rename", &temporary))
@@ -303,7 +303,7 @@ impl<'a> Quarantine<'a> {
         target.truncate(0).map_err(storage_error("write", to))?;
         let mut at = 0;
         let mut was = blake3::Hasher::new();
-        each_part(&*source, &mut |part| {
+        each_quarantined_part(&*source, &mut |part| {
             was.update(part);
             write_full(&*target, part, at)?;
             at += part.len() as u64;
@@ -314,15 +314,15 @@ impl<'a> Quarantine<'a> {
         drop(target);
         let mut copied = blake3::Hasher::new();
         let target = storage.open(to, Access::Read).map_err(storage_error("open", to))?;
-        each_part(&*target, &mut |part| {
+        each_quarantined_part(&*target, &mut |part| {
             copied.update(part);
             Ok(())
         })
         .map_err(storage_error("read", to))?;
         if was.finalize() != copied.finalize() {
             return Err(StoreError::Damaged {
-                place: shown(to),
-                reason: format!("the copy differs from {}", shown(from)),
+                place: layout_path_text(to),
+                reason: format!("the copy differs from {}", layout_path_text(from)),
             });
         }
         Ok(())
@@ -330,7 +330,7 @@ impl<'a> Quarantine<'a> {
 
     /// The path of a repair's quarantine, for messages.
     pub(super) fn shown(&self, id: &str) -> String {
-        shown(&self.dir(id))
+        layout_path_text(&self.dir(id))
     }
 
     /// How many repairs keep copies, not counting those of these sessions.
@@ -339,7 +339,8 @@ impl<'a> Quarantine<'a> {
         let keeps = |id: &&String| {
             let session = self.read(id).and_then(|record| record.session);
             let names = self.store.storage().list(&self.dir(id)).unwrap_or_default();
-            session.is_none_or(|session| !but.contains(&session)) && names.iter().any(is_copy)
+            session.is_none_or(|session| !but.contains(&session))
+                && names.iter().any(is_quarantine_copy)
         };
         Ok(ids.iter().filter(keeps).count())
     }
@@ -369,17 +370,20 @@ impl<'a> Quarantine<'a> {
 }
 
 /// Whether this is the name of a copy.
-fn is_copy(name: impl AsRef<str>) -> bool {
+fn is_quarantine_copy(name: impl AsRef<str>) -> bool {
     name.as_ref().bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// The error for a path outside the store.
-fn outside(path: &Path) -> StoreError {
-    StoreError::Damaged { place: shown(path), reason: "not a file of this store".to_owned() }
+fn outside_quarantine(path: &Path) -> StoreError {
+    StoreError::Damaged {
+        place: layout_path_text(path),
+        reason: "not a file of this store".to_owned(),
+    }
 }
 
 /// Reads a file in parts, from start to end.
-fn each_part(
+fn each_quarantined_part(
     file: &dyn StorageFile,
     each: &mut dyn FnMut(&[u8]) -> std::io::Result<()>,
 ) -> std::io::Result<()> {
@@ -395,7 +399,7 @@ fn each_part(
     }
 }
 
-fn with_end(path: &Path, end: &str) -> PathBuf {
+fn quarantine_name_with_end(path: &Path, end: &str) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(end);
     path.with_file_name(name)

@@ -21,11 +21,11 @@ use super::journal::{JournalRewrite, JournalSurvey};
 use super::plan::RepairMaterial;
 use super::quarantine::{Quarantine, QuarantinedFile, RepairRecord};
 use super::session::LockOwnership;
-use super::source::RecoveredEvents;
+use super::source::SourceEvents;
 use super::{Doctor, Examination, RepairAction, RepairPlan, RepairRequest, RepairStrategy};
 use crate::config::Config;
 use crate::error::{storage_error, store_error};
-use crate::layout::{SessionLayout, shown};
+use crate::layout::{SessionLayout, layout_path_text};
 use crate::sessions::ancestry::MissingParentPolicy;
 use crate::sessions::writer::LocalWriter;
 use crate::shield;
@@ -70,7 +70,7 @@ impl Doctor<'_> {
     ) -> Result<FinishedRepair, StoreError> {
         if matches!(self.store.settings_trouble(), Some(StoreError::NewerVersion { .. })) {
             return Err(StoreError::Damaged {
-                place: shown(&self.store.layout().config()),
+                place: layout_path_text(&self.store.layout().config()),
                 reason: "a newer version of abide made this store; this version cannot repair it"
                     .to_owned(),
             });
@@ -78,8 +78,8 @@ impl Doctor<'_> {
         let Some(session) = plan.session else { return self.repair_store(plan, wait) };
         let layout = self.store.layout_of(session)?;
         let lock = self.store.lock_session(session, &layout, wait)?;
-        let examination = self.examine_as(session, LockOwnership::Ours)?;
-        let (now, workings) = self.workings(&examination, request)?;
+        let examination = self.examine_session_as(session, LockOwnership::Ours)?;
+        let (now, workings) = self.plan_with_material(&examination, request)?;
         // Whether its writer died was determined before the lock was taken.
         let lasting = |plan: &RepairPlan| -> Vec<RepairAction> {
             let actions = plan.actions.iter().filter(|action| **action != RepairAction::Interrupt);
@@ -97,20 +97,20 @@ impl Doctor<'_> {
         // Keeps erasures away: none may check the quarantine before the record exists, or remove
         // objects before the lines that name them are written.
         let _no_erasure = self.store.cleaner().keep_sessions()?;
-        let id = self.new_id();
+        let id = self.new_repair_id();
         let before = examination.facts.state.as_ref().map_or(Seq::ZERO, |state| state.core.seq);
-        let record = self.record(&id, session, before, &layout, plan)?;
+        let record = self.repair_record(&id, session, before, &layout, plan)?;
         let quarantine = Quarantine::new(self.store);
         quarantine.begin(&record)?;
         if plan.strategy.is_some() {
-            let rewrite = self.rewrite(session, &layout, &id, plan, &workings)?;
-            self.put_segments(session, &layout, &rewrite, &record)?;
+            let rewrite = self.rewrite_for_repair(session, &layout, &id, plan, &workings)?;
+            self.put_repaired_segments(session, &layout, &rewrite, &record)?;
         }
         for action in &plan.actions {
-            self.do_files(action, &layout, &record)?;
+            self.do_file_repair(action, &layout, &record)?;
         }
         let writer = self.store.repair_writer(session, &layout, lock)?;
-        let last = self.append(&writer, &id, plan, &examination, &workings)?;
+        let last = self.append_repair(&writer, &id, plan, &examination, &workings)?;
         writer.finish()?;
         drop(writer);
         quarantine.done(&id, last)?;
@@ -121,11 +121,11 @@ impl Doctor<'_> {
         }
         // Best effort: it can be rebuilt later.
         let _ = self.store.update_transcript(session);
-        self.verify(session, id)
+        self.verify_repair(session, id)
     }
 
     /// Appends the events of a repair: what it did, the rewind, and the results of open calls.
-    fn append(
+    fn append_repair(
         &self,
         writer: &LocalWriter,
         id: &str,
@@ -171,14 +171,14 @@ impl Doctor<'_> {
         };
         if let Some(to) = back {
             let rewind = Rewind { to, ..Rewind::default() };
-            add(vec![event_of(rewind)?])?;
-            add(self.closing_at(examination.session)?)?;
+            add(vec![repair_event(rewind)?])?;
+            add(self.closing_after_repair(examination.session)?)?;
         } else if ends {
             add(facts.closing.clone())?;
         }
         if interrupts {
             let reason = Some("its writer died".to_owned());
-            add(vec![event_of(StatusChange {
+            add(vec![repair_event(StatusChange {
                 status: SessionStatus::Interrupted,
                 reason,
                 summary: None,
@@ -188,11 +188,11 @@ impl Doctor<'_> {
     }
 
     /// The events that end the calls that are open now.
-    fn closing_at(&self, session: SessionId) -> Result<Vec<NewEvent>, StoreError> {
+    fn closing_after_repair(&self, session: SessionId) -> Result<Vec<NewEvent>, StoreError> {
         Ok(self.examine(session)?.facts.closing)
     }
 
-    fn new_id(&self) -> String {
+    fn new_repair_id(&self) -> String {
         let env = &self.store.options().env;
         let mut random = [0; 4];
         (env.random)(&mut random);
@@ -202,7 +202,7 @@ impl Doctor<'_> {
     }
 
     /// The record of what a repair of a session replaces.
-    fn record(
+    fn repair_record(
         &self,
         id: &str,
         session: SessionId,
@@ -236,10 +236,13 @@ impl Doctor<'_> {
                     | RepairAction::Interrupt
             )
         });
-        Ok(RepairRecord { said, ..self.recorded(id, Some(session), before, (paths, stay))? })
+        Ok(RepairRecord {
+            said,
+            ..self.repair_record_of_files(id, Some(session), before, (paths, stay))?
+        })
     }
 
-    fn recorded(
+    fn repair_record_of_files(
         &self,
         id: &str,
         session: Option<SessionId>,
@@ -267,7 +270,7 @@ impl Doctor<'_> {
     }
 
     /// The new segments, with the objects of reconstructed events stored durably.
-    fn rewrite(
+    fn rewrite_for_repair(
         &self,
         session: SessionId,
         layout: &SessionLayout,
@@ -279,13 +282,13 @@ impl Doctor<'_> {
             Some(RepairStrategy::Checkpoint) | None => Default::default(),
             Some(_) => workings.source.within(&workings.lost),
         };
-        let again = self.prepare(again)?;
+        let again = self.prepare_source_events(again)?;
         let survey = self.survey(session, layout)?;
-        survey.rewrite(id, &again, Seq::ZERO, &mut self.salts()).map_err(store_error)
+        survey.rewrite(id, &again, Seq::ZERO, &mut self.repair_salts()).map_err(store_error)
     }
 
     /// Random salts.
-    fn salts(&self) -> impl FnMut() -> Salt {
+    fn repair_salts(&self) -> impl FnMut() -> Salt {
         let mut secret = [0; 32];
         (self.store.options().env.random)(&mut secret);
         let mut count = 0;
@@ -297,7 +300,7 @@ impl Doctor<'_> {
 
     /// Puts segments in place, each atomically. Later events go to a new segment, so that these can
     /// be restored.
-    fn put_segments(
+    fn put_repaired_segments(
         &self,
         session: SessionId,
         layout: &SessionLayout,
@@ -356,7 +359,7 @@ impl Doctor<'_> {
         slots.iter().try_for_each(|slot| quarantine.remove(slot))
     }
 
-    fn do_files(
+    fn do_file_repair(
         &self,
         action: &RepairAction,
         layout: &SessionLayout,
@@ -378,13 +381,13 @@ impl Doctor<'_> {
                 quarantine.check(record, path)?;
                 quarantine.remove(path)
             }
-            RepairAction::SetMode { path, mode } => set_mode(path, *mode),
+            RepairAction::SetMode { path, mode } => repair_mode(path, *mode),
             _ => Ok(()),
         }
     }
 
     /// Examines a session again.
-    fn verify(&self, session: SessionId, id: String) -> Result<FinishedRepair, StoreError> {
+    fn verify_repair(&self, session: SessionId, id: String) -> Result<FinishedRepair, StoreError> {
         let after = RepairAftermath::Session(Box::new(self.examine(session)?));
         Ok(FinishedRepair { quarantine: Quarantine::new(self.store).shown(&id), id, after })
     }
@@ -403,7 +406,7 @@ impl Doctor<'_> {
         plan: &RepairPlan,
         wait: Duration,
     ) -> Result<FinishedRepair, StoreError> {
-        let id = self.new_id();
+        let id = self.new_repair_id();
         let mut paths = Vec::new();
         // Read first: the index is about to be removed.
         let mut sources = Vec::new();
@@ -414,7 +417,7 @@ impl Doctor<'_> {
                 }
                 RepairAction::PutSettings { .. } => paths.push(self.store.layout().config()),
                 RepairAction::RewriteSegment { path, .. } => {
-                    let layout = session_of(path);
+                    let layout = repaired_session(path);
                     let names = self.store.storage().list(&layout.journal()).unwrap_or_default();
                     paths.extend(names.iter().map(|name| layout.journal().join(name)));
                     paths.extend([layout.watermark(), self.store.layout().index()]);
@@ -429,7 +432,7 @@ impl Doctor<'_> {
         if plan.actions.contains(&FINISH_ERASURE) && sources.is_empty() {
             self.finish_erasure(wait)?;
         }
-        let record = self.recorded(&id, None, Seq::ZERO, (Vec::new(), paths))?;
+        let record = self.repair_record_of_files(&id, None, Seq::ZERO, (Vec::new(), paths))?;
         let quarantine = Quarantine::new(self.store);
         {
             let _no_erasure = self.store.cleaner().keep_sessions()?;
@@ -438,13 +441,17 @@ impl Doctor<'_> {
         for action in &plan.actions {
             match action {
                 RepairAction::RewriteSegment { path, .. } => {
-                    let layout = session_of(path);
+                    let layout = repaired_session(path);
                     let source = sources.iter().position(|(dir, _)| *dir == layout.dir);
                     if let Some(source) = source {
-                        self.reconstruct(&layout, sources.swap_remove(source).1, &record)?;
+                        self.reconstruct_for_repair(
+                            &layout,
+                            sources.swap_remove(source).1,
+                            &record,
+                        )?;
                     }
                 }
-                action => self.do_store(action, &record, wait)?,
+                action => self.do_store_repair(action, &record, wait)?,
             }
         }
         quarantine.done(&id, Seq::ZERO)?;
@@ -452,7 +459,7 @@ impl Doctor<'_> {
         Ok(FinishedRepair { quarantine: quarantine.shown(&id), id, after })
     }
 
-    fn do_store(
+    fn do_store_repair(
         &self,
         action: &RepairAction,
         record: &RepairRecord,
@@ -464,12 +471,12 @@ impl Doctor<'_> {
                 let storage = &**self.store.storage();
                 let path = self.store.layout().config();
                 quarantine.check(record, &path)?;
-                match shield::settings_copy(storage, self.store.layout()) {
+                match shield::shield_settings_copy(storage, self.store.layout()) {
                     Some(copy) => quarantine.copy_over(&copy, &path),
                     None => Config::write_default(storage, &path),
                 }
             }
-            RepairAction::SetMode { path, mode } => set_mode(path, *mode),
+            RepairAction::SetMode { path, mode } => repair_mode(path, *mode),
             RepairAction::Remove { path } => {
                 quarantine.check(record, path)?;
                 quarantine.remove(path)
@@ -525,16 +532,16 @@ impl Doctor<'_> {
     }
 
     /// Reconstructs the journal of a session that has none, from the transcript or the index.
-    fn reconstruct(
+    fn reconstruct_for_repair(
         &self,
         layout: &SessionLayout,
-        source: RecoveredEvents,
+        source: SourceEvents,
         record: &RepairRecord,
     ) -> Result<(), StoreError> {
         let id = &record.id;
         let Some(session) = source.session else {
             return Err(StoreError::Damaged {
-                place: shown(&layout.dir),
+                place: layout_path_text(&layout.dir),
                 reason: "its session is unknown".to_owned(),
             });
         };
@@ -552,21 +559,22 @@ impl Doctor<'_> {
         let before = match fork {
             Some(parent) => {
                 let reader = self.store.reader(parent.session)?;
-                let sum = reader.sum_of(parent.seq).map_err(store_error)?;
+                let sum = reader.sum_in_ancestry(parent.seq).map_err(store_error)?;
                 (parent.seq, sum.unwrap_or_else(|| Sum::genesis(session)))
             }
             None => (Seq::ZERO, Sum::genesis(session)),
         };
         let (name, last) = (source.name, source.last);
-        let again = self.prepare(source.events)?;
+        let again = self.prepare_source_events(source.events)?;
         let journal = Journal::new(self.store.storage().clone(), layout.journal());
         self.store
             .storage()
             .make_dir(&layout.journal())
             .map_err(storage_error("create", &layout.journal()))?;
         let survey = JournalSurvey::of(&journal, session, before, mark).map_err(store_error)?;
-        let rewrite = survey.rewrite(id, &again, last, &mut self.salts()).map_err(store_error)?;
-        self.put_segments(session, layout, &rewrite, record)?;
+        let rewrite =
+            survey.rewrite(id, &again, last, &mut self.repair_salts()).map_err(store_error)?;
+        self.put_repaired_segments(session, layout, &rewrite, record)?;
         let writer = self.store.writer_with(session, layout, lock)?;
         writer.note_recovered(&Recovery {
             strategy: RepairStrategy::Reconstruct.as_str().to_owned(),
@@ -581,7 +589,7 @@ impl Doctor<'_> {
     }
 }
 
-pub(super) fn event_of<T>(fact: T) -> Result<NewEvent, StoreError>
+pub(super) fn repair_event<T>(fact: T) -> Result<NewEvent, StoreError>
 where
     NewEvent: TryFrom<T, Error = abide_model::InputError>,
 {
@@ -592,12 +600,12 @@ where
 }
 
 /// The session of a segment.
-fn session_of(segment: &Path) -> SessionLayout {
+fn repaired_session(segment: &Path) -> SessionLayout {
     let dir = segment.parent().and_then(Path::parent).unwrap_or(segment);
     SessionLayout { dir: dir.to_owned() }
 }
 
-fn set_mode(path: &Path, mode: u32) -> Result<(), StoreError> {
+fn repair_mode(path: &Path, mode: u32) -> Result<(), StoreError> {
     use std::os::unix::fs::PermissionsExt;
     // Nothing in a store may lead out of it.
     if path.is_symlink() {
@@ -606,7 +614,7 @@ fn set_mode(path: &Path, mode: u32) -> Result<(), StoreError> {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).map_err(|error| {
         StoreError::Storage {
             action: "set the permissions of",
-            place: shown(path),
+            place: layout_path_text(path),
             source: std::sync::Arc::new(error),
         }
     })

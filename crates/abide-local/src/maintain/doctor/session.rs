@@ -12,7 +12,7 @@ use abide_model::{
 use abide_transcript::{ParseReason, TranscriptChunks};
 
 use super::objects::CheckpointSnapshot;
-use super::{Doctor, Examination, ExaminationFacts, error, warning};
+use super::{Doctor, Examination, ExaminationFacts, doctor_error, doctor_warning};
 use crate::error::{storage_error, store_error};
 use crate::layout::SessionLayout;
 use crate::sessions::ancestry::{CheckpointNumbers, MissingParentPolicy};
@@ -25,7 +25,7 @@ pub(super) const MOST_TRANSCRIPT: u64 = 1 << 30;
 
 /// What a pass over the lines of a journal collects.
 #[derive(Default)]
-pub(super) struct WalkedJournal {
+pub(super) struct SessionJournalWalk {
     rewinds: Vec<(Seq, Seq)>,
     /// Objects that hold payloads, and the first and last event that name each.
     pub(super) payloads: BTreeMap<ObjectHash, (Seq, Seq)>,
@@ -45,11 +45,11 @@ impl Doctor<'_> {
     /// Examines a whole session: its journal with every sum and link, its events, every object they
     /// name, and the files derived from them.
     pub fn examine(&self, session: SessionId) -> Result<Examination, StoreError> {
-        self.examine_as(session, LockOwnership::Anybodys)
+        self.examine_session_as(session, LockOwnership::Anybodys)
     }
 
     /// [`Doctor::examine`], possibly by the holder of the session's lock.
-    pub(super) fn examine_as(
+    pub(super) fn examine_session_as(
         &self,
         session: SessionId,
         lock: LockOwnership,
@@ -58,11 +58,11 @@ impl Doctor<'_> {
         let layout = self.store.layout_of(session)?;
         let mut found = Examination::of(session);
         let whole_past = self.check_past(&reader, &mut found.findings)?;
-        let lines = self.check_lines(&reader, &mut found)?;
-        self.check_segments(&reader, &mut found.findings)?;
-        self.check_clock(&lines, &mut found.findings);
+        let lines = self.check_session_lines(&reader, &mut found)?;
+        self.check_session_segments(&reader, &mut found.findings)?;
+        self.check_session_clock(&lines, &mut found.findings);
         for (first, last) in lines.unnamed() {
-            found.findings.push(error(
+            found.findings.push(doctor_error(
                 "unnamed-loss",
                 FindingType::Structural,
                 FindingPlace::event(first),
@@ -74,22 +74,22 @@ impl Doctor<'_> {
             lost: lines.lost.clone(),
             unnamed: lines.unnamed(),
             damaged: lines.damaged,
-            at_rest: lock == LockOwnership::Ours || !self.store.liveness_probe().is_held(session),
+            at_rest: lock == LockOwnership::Ours || !self.store.liveness_checker().is_held(session),
             ..ExaminationFacts::default()
         };
         if whole_past {
-            self.check_rules(&reader, &lines, &mut facts, &mut found.findings)?;
+            self.check_session_rules(&reader, &lines, &mut facts, &mut found.findings)?;
         }
         let state = facts.state.as_ref();
         facts.lost_objects = self.check_objects_of(&lines, state, &mut found.findings)?;
-        self.check_derived(&reader, &layout, &facts, &mut found.findings)?;
+        self.check_derived_session_files(&reader, &layout, &facts, &mut found.findings)?;
         let closed = facts.state.as_ref().is_some_and(|state| !state.core.writing);
         match lock {
             // Nobody has it open, and its writer closed it.
             _ if facts.at_rest && closed => {}
-            LockOwnership::Anybodys => self.check_writer(session, &mut found.findings)?,
+            LockOwnership::Anybodys => self.check_session_writer(session, &mut found.findings)?,
             LockOwnership::Ours => {
-                found.findings.extend(facts.state.as_ref().and_then(left_running))
+                found.findings.extend(facts.state.as_ref().and_then(session_left_running))
             }
         }
         self.check_permissions_below(&layout.dir, &mut found.findings);
@@ -107,19 +107,19 @@ impl Doctor<'_> {
     pub fn verify_journal(&self, session: SessionId) -> Result<Examination, StoreError> {
         let reader = self.store.reader(session)?;
         let mut found = Examination::of(session);
-        self.check_lines(&reader, &mut found)?;
-        self.check_segments(&reader, &mut found.findings)?;
+        self.check_session_lines(&reader, &mut found)?;
+        self.check_session_segments(&reader, &mut found.findings)?;
         Ok(found)
     }
 
-    fn check_lines(
+    fn check_session_lines(
         &self,
         reader: &LocalReader,
         examination: &mut Examination,
-    ) -> Result<WalkedJournal, StoreError> {
+    ) -> Result<SessionJournalWalk, StoreError> {
         let mark = reader.mark().map_err(store_error)?;
-        let mut lines = WalkedJournal::default();
-        let mut numbers = reader.checkpoints_before().map_err(store_error)?;
+        let mut lines = SessionJournalWalk::default();
+        let mut numbers = reader.checkpoints_in_ancestry().map_err(store_error)?;
         let findings = &mut examination.findings;
         let (mut events, mut bytes) = (0, 0);
         let walked = reader.journal().walk(WalkStart::beginning(), mark, &mut |found| {
@@ -134,7 +134,7 @@ impl Doctor<'_> {
                     }
                     match line.event() {
                         Some(event) if is_json(&event) => lines.take(&event, &mut numbers),
-                        _ => findings.push(error(
+                        _ => findings.push(doctor_error(
                             "event-form",
                             FindingType::Structural,
                             FindingPlace::subject(format!("segment {segment}"))
@@ -163,7 +163,7 @@ impl Doctor<'_> {
                         }
                     };
                     let repair = "what can be read is kept, what is lost is written again from the transcript or named as lost";
-                    findings.push(error(
+                    findings.push(doctor_error(
                         "journal-damage",
                         FindingType::Checksum,
                         place,
@@ -171,7 +171,7 @@ impl Doctor<'_> {
                         Repair::automatic(repair),
                     ));
                 }
-                JournalItem::Torn { path, offset, bytes, .. } => findings.push(warning(
+                JournalItem::Torn { path, offset, bytes, .. } => findings.push(doctor_warning(
                     "torn-tail",
                     FindingType::Structural,
                     FindingPlace::path(path).at(*offset),
@@ -188,7 +188,7 @@ impl Doctor<'_> {
         Ok(lines)
     }
 
-    fn check_segments(
+    fn check_session_segments(
         &self,
         reader: &LocalReader,
         findings: &mut Vec<Finding>,
@@ -198,7 +198,7 @@ impl Doctor<'_> {
             let segment = journal.open_segment(name).map_err(store_error)?;
             // Reading shows a damaged frame, but not a damaged frame table.
             if let Some(message) = segment.seal_damage() {
-                findings.push(error(
+                findings.push(doctor_error(
                     "sealed-segment",
                     FindingType::Checksum,
                     FindingPlace::path(segment.path()),
@@ -211,7 +211,7 @@ impl Doctor<'_> {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let place = FindingPlace::path(path);
             findings.push(if name.ends_with(".tmp") {
-                warning(
+                doctor_warning(
                     "temporary-file",
                     FindingType::Structural,
                     place,
@@ -219,7 +219,7 @@ impl Doctor<'_> {
                     Repair::automatic("it is moved to the quarantine"),
                 )
             } else {
-                warning(
+                doctor_warning(
                     "foreign-file",
                     FindingType::Structural,
                     place,
@@ -231,10 +231,10 @@ impl Doctor<'_> {
         Ok(())
     }
 
-    fn check_clock(&self, lines: &WalkedJournal, findings: &mut Vec<Finding>) {
+    fn check_session_clock(&self, lines: &SessionJournalWalk, findings: &mut Vec<Finding>) {
         let now = (self.store.options().env.now)();
         if lines.latest.as_millis() > now.as_millis().saturating_add(CLOCK) {
-            findings.push(warning(
+            findings.push(doctor_warning(
                 "future-clock",
                 FindingType::BusinessLogic,
                 FindingPlace::event(lines.last),
@@ -245,10 +245,10 @@ impl Doctor<'_> {
     }
 
     /// Folds the live events and runs the rules over them.
-    fn check_rules(
+    fn check_session_rules(
         &self,
         reader: &LocalReader,
-        lines: &WalkedJournal,
+        lines: &SessionJournalWalk,
         facts: &mut ExaminationFacts,
         findings: &mut Vec<Finding>,
     ) -> Result<(), StoreError> {
@@ -279,7 +279,7 @@ impl Doctor<'_> {
         let mended = found.iter().any(of_past) && !self.mended_past(past)?.is_empty();
         findings.extend(found.into_iter().filter(|found| !(mended && of_past(found))));
         if let Some(restoring) = state.core.restoring {
-            findings.push(warning(
+            findings.push(doctor_warning(
                 "unfinished-rewind",
                 FindingType::Structural,
                 FindingPlace::event(restoring),
@@ -295,7 +295,7 @@ impl Doctor<'_> {
         Ok(())
     }
 
-    fn check_derived(
+    fn check_derived_session_files(
         &self,
         reader: &LocalReader,
         layout: &SessionLayout,
@@ -309,7 +309,7 @@ impl Doctor<'_> {
             .list(&slots)
             .is_ok_and(|names| names.iter().any(|name| name.starts_with("handover")));
         let unread = || {
-            warning(
+            doctor_warning(
                 "state-snapshot",
                 FindingType::Checksum,
                 FindingPlace::path(&slots),
@@ -328,7 +328,7 @@ impl Doctor<'_> {
                 findings.push(unread());
             } else if !look.state.is_sound() || look.state.digest() != state.digest() {
                 // Its sums are right, so it must give the same state as the journal.
-                findings.push(error(
+                findings.push(doctor_error(
                     "state-mismatch",
                     FindingType::Checksum,
                     FindingPlace::path(&slots),
@@ -342,7 +342,7 @@ impl Doctor<'_> {
         if length.is_ok_and(|length| length > 0)
             && Watermark::read(&**storage, &watermark).map_err(store_error)?.is_none()
         {
-            findings.push(warning(
+            findings.push(doctor_warning(
                 "watermark",
                 FindingType::Checksum,
                 FindingPlace::path(watermark),
@@ -352,22 +352,22 @@ impl Doctor<'_> {
                 ),
             ));
         }
-        self.check_transcript(layout, findings)
+        self.check_session_transcript(layout, findings)
     }
 
     /// Checks whether the session's writer died, and whether a process runs on without it.
-    fn check_writer(
+    fn check_session_writer(
         &self,
         session: SessionId,
         findings: &mut Vec<Finding>,
     ) -> Result<(), StoreError> {
-        let Ok(seen) = self.store.liveness_probe().check(session) else { return Ok(()) };
+        let Ok(seen) = self.store.liveness_checker().check(session) else { return Ok(()) };
         let place = || FindingPlace::subject(format!("session {session}"));
         match seen.liveness {
             Liveness::Crashed if seen.evidence.status == SessionStatus::Running => {
-                findings.push(interrupted(place(), &seen.explain()));
+                findings.push(interrupted_session(place(), &seen.explain()));
             }
-            Liveness::Stale => findings.push(warning(
+            Liveness::Stale => findings.push(doctor_warning(
                 "stale-lock",
                 FindingType::Structural,
                 place(),
@@ -377,7 +377,7 @@ impl Doctor<'_> {
             _ => {}
         }
         for orphan in &seen.orphans {
-            findings.push(warning(
+            findings.push(doctor_warning(
                 "orphaned-process",
                 FindingType::Referential,
                 FindingPlace::subject(format!("process {}", orphan.process)),
@@ -391,7 +391,7 @@ impl Doctor<'_> {
         Ok(())
     }
 
-    fn check_transcript(
+    fn check_session_transcript(
         &self,
         layout: &SessionLayout,
         findings: &mut Vec<Finding>,
@@ -408,7 +408,7 @@ impl Doctor<'_> {
         let wrong = TranscriptChunks::new(&bytes).find_map(Result::err);
         // An incomplete end is a write in progress or a torn one: the next writer cuts it off.
         if let Some(wrong) = wrong.filter(|wrong| wrong.reason != ParseReason::Unfinished) {
-            findings.push(warning(
+            findings.push(doctor_warning(
                 "transcript",
                 FindingType::Checksum,
                 FindingPlace::path(path).at(wrong.offset),
@@ -425,7 +425,7 @@ impl Doctor<'_> {
     }
 }
 
-impl WalkedJournal {
+impl SessionJournalWalk {
     /// The objects that recoveries name as lost, and the last recovery that names each.
     pub(super) fn named_as_lost(&self) -> BTreeMap<ObjectHash, Seq> {
         let all = self.recoveries.iter();
@@ -483,13 +483,15 @@ pub(super) enum LockOwnership {
 }
 
 /// Checks, with the lock held by us, whether the session was left running.
-fn left_running(state: &SessionState) -> Option<Finding> {
+fn session_left_running(state: &SessionState) -> Option<Finding> {
     let left = state.core.writing && state.core.status == SessionStatus::Running;
-    left.then(|| interrupted(FindingPlace::event(state.core.seq), "the session was not closed"))
+    left.then(|| {
+        interrupted_session(FindingPlace::event(state.core.seq), "the session was not closed")
+    })
 }
 
-fn interrupted(place: FindingPlace, why: &str) -> Finding {
-    warning(
+fn interrupted_session(place: FindingPlace, why: &str) -> Finding {
+    doctor_warning(
         "interrupted-session",
         FindingType::BusinessLogic,
         place,

@@ -15,7 +15,7 @@ use crate::layout::SessionLayout;
 
 /// Events of a session from a source other than its journal.
 #[derive(Debug, Default)]
-pub(super) struct RecoveredEvents {
+pub(super) struct SourceEvents {
     /// By seq.
     pub(super) events: BTreeMap<Seq, Event>,
     /// The source: `transcript` or `index`.
@@ -26,7 +26,7 @@ pub(super) struct RecoveredEvents {
     pub(super) session: Option<SessionId>,
 }
 
-impl RecoveredEvents {
+impl SourceEvents {
     /// The events that lie in these ranges.
     pub(super) fn within(&self, lost: &[(Seq, Seq)]) -> BTreeMap<Seq, Event> {
         let ranges = lost.iter().flat_map(|(first, last)| self.events.range(*first..=*last));
@@ -36,9 +36,9 @@ impl RecoveredEvents {
 
 impl Doctor<'_> {
     /// What the transcript has, and what the index knows.
-    pub(super) fn source(&self, layout: &SessionLayout) -> Result<RecoveredEvents, StoreError> {
+    pub(super) fn source(&self, layout: &SessionLayout) -> Result<SourceEvents, StoreError> {
         let mut source = self.transcript_source(layout)?;
-        if let Some(overview) = self.overview(layout) {
+        if let Some(overview) = self.source_overview(layout) {
             source.last = source.last.max(overview.seq);
             source.session = source.session.or(overview.id);
             if source.events.is_empty()
@@ -73,8 +73,8 @@ impl Doctor<'_> {
     }
 
     /// Every event of the complete chunks of the transcript.
-    fn transcript_source(&self, layout: &SessionLayout) -> Result<RecoveredEvents, StoreError> {
-        let mut source = RecoveredEvents { name: "transcript", ..RecoveredEvents::default() };
+    fn transcript_source(&self, layout: &SessionLayout) -> Result<SourceEvents, StoreError> {
+        let mut source = SourceEvents { name: "transcript", ..SourceEvents::default() };
         let path = layout.transcript();
         let file = match self.store.storage().open(&path, Access::Read) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(source),
@@ -98,14 +98,14 @@ impl Doctor<'_> {
     }
 
     /// What the index has of a session, without updating it.
-    fn overview(&self, layout: &SessionLayout) -> Option<abide_model::Overview> {
+    fn source_overview(&self, layout: &SessionLayout) -> Option<abide_model::Overview> {
         let index = HistoryIndex::open(&self.store.layout().index()).ok()?;
         index.followed(&layout.name()).ok().flatten().map(|followed| followed.overview)
     }
 
     /// Stores the large strings of events as objects, durably, so that the events can be written as
     /// lines.
-    pub(super) fn prepare(
+    pub(super) fn prepare_source_events(
         &self,
         events: BTreeMap<Seq, Event>,
     ) -> Result<BTreeMap<Seq, ReconstructedEvent>, StoreError> {
@@ -137,7 +137,9 @@ impl Doctor<'_> {
     }
 
     /// The same for a preview: stores nothing.
-    pub(super) fn pretend(events: BTreeMap<Seq, Event>) -> BTreeMap<Seq, ReconstructedEvent> {
+    pub(super) fn preview_source_events(
+        events: BTreeMap<Seq, Event>,
+    ) -> BTreeMap<Seq, ReconstructedEvent> {
         events.into_iter().map(|(seq, event)| (seq, (event, Vec::new()))).collect()
     }
 }

@@ -9,10 +9,10 @@ use abide_journal::{Identity, SegmentName};
 use abide_model::{Finding, FindingPlace, FindingType, Repair, Severity, StoreError};
 
 use super::quarantine::Quarantine;
-use super::source::RecoveredEvents;
-use super::{Doctor, RepairAction, RepairPlan, warning};
+use super::source::SourceEvents;
+use super::{Doctor, RepairAction, RepairPlan, doctor_warning};
 use crate::error::{storage_error, store_error};
-use crate::layout::{SessionLayout, shown};
+use crate::layout::{SessionLayout, layout_path_text};
 use crate::shield;
 
 /// The modes of a store's directories and files.
@@ -26,17 +26,18 @@ impl Doctor<'_> {
     /// Examines what the store has beside its sessions.
     pub fn examine_store(&self) -> Result<Vec<Finding>, StoreError> {
         let mut findings = Vec::new();
-        findings.extend(self.store.settings_trouble().map(|error| self.settings(error)));
-        self.check_sessions(&mut findings)?;
-        self.check_packs(&mut findings)?;
-        self.check_index(&mut findings);
-        self.check_unfinished(&mut findings)?;
-        self.check_temporary(&mut findings);
+        findings
+            .extend(self.store.settings_trouble().map(|error| self.store_settings_finding(error)));
+        self.check_store_sessions(&mut findings)?;
+        self.check_store_packs(&mut findings)?;
+        self.check_store_index(&mut findings);
+        self.check_store_leftovers(&mut findings)?;
+        self.check_store_temporaries(&mut findings);
         self.check_store_permissions(&mut findings);
         Ok(findings)
     }
 
-    fn settings(&self, error: &StoreError) -> Finding {
+    fn store_settings_finding(&self, error: &StoreError) -> Finding {
         let place = FindingPlace::path(self.store.layout().config());
         match error {
             StoreError::NewerVersion { found, known, .. } => Finding::new(
@@ -63,9 +64,9 @@ impl Doctor<'_> {
 
     /// Checks for session directories without a readable id, sessions that were never created, and
     /// foreign files.
-    fn check_sessions(&self, findings: &mut Vec<Finding>) -> Result<(), StoreError> {
+    fn check_store_sessions(&self, findings: &mut Vec<Finding>) -> Result<(), StoreError> {
         for path in self.store.foreign_files()? {
-            findings.push(warning(
+            findings.push(doctor_warning(
                 "foreign-file",
                 FindingType::Structural,
                 FindingPlace::path(path),
@@ -79,7 +80,7 @@ impl Doctor<'_> {
             match self.store.identify(&layout) {
                 Ok(Identity::Known(_)) => {}
                 Ok(Identity::Empty) if self.source(&layout)?.session.is_none() => {
-                    findings.push(warning(
+                    findings.push(doctor_warning(
                         "unfinished-session",
                         FindingType::Structural,
                         place,
@@ -109,15 +110,15 @@ impl Doctor<'_> {
                         )
                     });
                 }
-                Err(error) => findings.push(unreadable(place, &error)),
+                Err(error) => findings.push(unreadable_in_store(place, &error)),
             }
         }
         Ok(())
     }
 
-    fn check_packs(&self, findings: &mut Vec<Finding>) -> Result<(), StoreError> {
+    fn check_store_packs(&self, findings: &mut Vec<Finding>) -> Result<(), StoreError> {
         for (path, offset, message) in self.store.packs().verify().map_err(store_error)? {
-            findings.push(warning(
+            findings.push(doctor_warning(
                 "pack-damage",
                 FindingType::Checksum,
                 FindingPlace::path(path).at(offset),
@@ -129,7 +130,7 @@ impl Doctor<'_> {
         if let Ok(unnamed) = self.store.collector().unnamed_objects(GRACE)
             && unnamed.objects_removed > 0
         {
-            findings.push(warning(
+            findings.push(doctor_warning(
                 "unreferenced-objects",
                 FindingType::Referential,
                 FindingPlace::path(self.store.layout().objects()),
@@ -140,9 +141,9 @@ impl Doctor<'_> {
         Ok(())
     }
 
-    fn check_index(&self, findings: &mut Vec<Finding>) {
+    fn check_store_index(&self, findings: &mut Vec<Finding>) {
         if let Some(reason) = self.store.index().trouble() {
-            findings.push(warning(
+            findings.push(doctor_warning(
                 "index",
                 FindingType::Checksum,
                 FindingPlace::path(self.store.layout().index()),
@@ -152,9 +153,9 @@ impl Doctor<'_> {
         }
     }
 
-    fn check_unfinished(&self, findings: &mut Vec<Finding>) -> Result<(), StoreError> {
+    fn check_store_leftovers(&self, findings: &mut Vec<Finding>) -> Result<(), StoreError> {
         for path in self.unfinished_imports()? {
-            findings.push(warning(
+            findings.push(doctor_warning(
                 "unfinished-import",
                 FindingType::Structural,
                 FindingPlace::path(path),
@@ -163,7 +164,7 @@ impl Doctor<'_> {
             ));
         }
         for name in self.store.remover().leftovers()? {
-            findings.push(warning(
+            findings.push(doctor_warning(
                 "unfinished-removal",
                 FindingType::Structural,
                 FindingPlace::path(self.store.layout().removed().join(name)),
@@ -172,7 +173,7 @@ impl Doctor<'_> {
             ));
         }
         if self.store.eraser().is_erasing() {
-            findings.push(warning(
+            findings.push(doctor_warning(
                 "unfinished-erasure",
                 FindingType::Structural,
                 FindingPlace::path(self.store.layout().erasing()),
@@ -185,7 +186,7 @@ impl Doctor<'_> {
             if !quarantine.is_done(&record.id) && !quarantine.is_undone(&record.id) {
                 findings.push(Finding {
                     session: record.session,
-                    ..warning(
+                    ..doctor_warning(
                         "unfinished-repair",
                         FindingType::Structural,
                         FindingPlace::path(quarantine.dir(&record.id)),
@@ -209,13 +210,13 @@ impl Doctor<'_> {
     }
 
     /// Checks for temporary files that were to replace others.
-    fn check_temporary(&self, findings: &mut Vec<Finding>) {
+    fn check_store_temporaries(&self, findings: &mut Vec<Finding>) {
         let layout = self.store.layout();
         for dir in [self.store.root().to_owned(), layout.objects(), layout.keys()] {
             for name in self.store.storage().list(&dir).unwrap_or_default() {
                 let path = dir.join(&name);
                 if (name.ends_with(".tmp") || name.contains(".db.new")) && self.is_left(&path) {
-                    findings.push(warning(
+                    findings.push(doctor_warning(
                         "temporary-file",
                         FindingType::Structural,
                         FindingPlace::path(path),
@@ -237,15 +238,15 @@ impl Doctor<'_> {
 
     fn check_store_permissions(&self, findings: &mut Vec<Finding>) {
         let layout = self.store.layout();
-        check_mode(self.store.root(), findings);
+        check_store_mode(self.store.root(), findings);
         for path in [layout.config(), layout.index(), layout.sessions()] {
-            check_mode(&path, findings);
+            check_store_mode(&path, findings);
         }
         for dir in [layout.objects(), layout.keys(), layout.cache()] {
-            check_mode(&dir, findings);
+            check_store_mode(&dir, findings);
             for name in self.store.storage().list(&dir).unwrap_or_default() {
                 if name != shield::NAME {
-                    check_mode(&dir.join(name), findings);
+                    check_store_mode(&dir.join(name), findings);
                 }
             }
         }
@@ -253,14 +254,14 @@ impl Doctor<'_> {
 
     /// Checks the permissions of a session's directory and its contents.
     pub(super) fn check_permissions_below(&self, dir: &Path, findings: &mut Vec<Finding>) {
-        check_mode(dir, findings);
+        check_store_mode(dir, findings);
         for name in self.store.storage().list(dir).unwrap_or_default() {
             let path = dir.join(name);
-            check_mode(&path, findings);
+            check_store_mode(&path, findings);
             for name in self.store.storage().list(&path).unwrap_or_default() {
                 // Foreign files are not checked.
                 if !path.ends_with("journal") || SegmentName::parse(&name).is_some() {
-                    check_mode(&path.join(name), findings);
+                    check_store_mode(&path.join(name), findings);
                 }
             }
         }
@@ -273,10 +274,13 @@ impl Doctor<'_> {
             let path = || found.place.path.clone().unwrap_or_default();
             let action = match &*found.rule {
                 "settings" => RepairAction::PutSettings {
-                    from: shield::settings_copy(&**self.store.storage(), self.store.layout())
-                        .map_or_else(|| "the defaults".to_owned(), |path| shown(&path)),
+                    from: shield::shield_settings_copy(
+                        &**self.store.storage(),
+                        self.store.layout(),
+                    )
+                    .map_or_else(|| "the defaults".to_owned(), |path| layout_path_text(&path)),
                 },
-                "permissions" => set_mode(found),
+                "permissions" => store_mode_repair(found),
                 "temporary-file" => RepairAction::Remove { path: path() },
                 "pack-damage" => RepairAction::SalvagePack { path: path() },
                 "index" => RepairAction::MakeAnew { what: "index", path: path() },
@@ -285,7 +289,7 @@ impl Doctor<'_> {
                 "unfinished-repair" => RepairAction::Finish { what: "a repair" },
                 "session-unreadable" if found.repair.automatic => {
                     let layout = SessionLayout { dir: path() };
-                    let source: RecoveredEvents = self.source(&layout)?;
+                    let source: SourceEvents = self.source(&layout)?;
                     RepairAction::RewriteSegment {
                         path: layout.journal().join("00000001.jsonl"),
                         kept: 0,
@@ -306,14 +310,14 @@ impl Doctor<'_> {
 }
 
 /// The action that corrects the permissions of a finding.
-pub(super) fn set_mode(found: &Finding) -> RepairAction {
+pub(super) fn store_mode_repair(found: &Finding) -> RepairAction {
     let path = found.place.path.clone().unwrap_or_default();
     let mode = if path.is_dir() { MODES.0 } else { MODES.1 };
     RepairAction::SetMode { path, mode }
 }
 
 /// Checks that the owner, and nobody else, can read and write.
-fn check_mode(path: &Path, findings: &mut Vec<Finding>) {
+fn check_store_mode(path: &Path, findings: &mut Vec<Finding>) {
     let Ok(metadata) = std::fs::symlink_metadata(path) else { return };
     if metadata.is_symlink() {
         return;
@@ -327,7 +331,7 @@ fn check_mode(path: &Path, findings: &mut Vec<Finding>) {
         } else {
             format!("its permissions are {mode:o}: its owner has no access")
         };
-        findings.push(warning(
+        findings.push(doctor_warning(
             "permissions",
             FindingType::Structural,
             FindingPlace::path(path),
@@ -337,7 +341,7 @@ fn check_mode(path: &Path, findings: &mut Vec<Finding>) {
     }
 }
 
-fn unreadable(place: FindingPlace, error: &abide_journal::JournalError) -> Finding {
+fn unreadable_in_store(place: FindingPlace, error: &abide_journal::JournalError) -> Finding {
     use std::error::Error as _;
     let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
     Finding::new(

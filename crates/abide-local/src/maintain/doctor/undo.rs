@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::Doctor;
 use super::quarantine::{Quarantine, RepairRecord};
-use super::repair::event_of;
+use super::repair::repair_event;
 use crate::error::store_error;
 
 /// What undoing a repair will do.
@@ -41,7 +41,7 @@ impl Doctor<'_> {
             .reader(session)?
             .look(crate::sessions::ancestry::MissingParentPolicy::PassOver);
         let core = core.map_err(store_error)?.state.core;
-        let Some((record, end)) = self.last_repair(session)? else { return Ok(None) };
+        let Some((record, end)) = self.repair_to_undo(session)? else { return Ok(None) };
         if core.last_rewind.is_some_and(|rewind| rewind > end) {
             return Ok(None);
         }
@@ -51,8 +51,8 @@ impl Doctor<'_> {
             session,
             repair: record.id.clone(),
             at: record.at,
-            files: below(&record, true),
-            removed: below(&record, false),
+            files: files_of_undo(&record, true),
+            removed: files_of_undo(&record, false),
             to,
             left_out: to.map_or(0, |to| core.seq.0.saturating_sub(to.0)),
         }))
@@ -63,7 +63,7 @@ impl Doctor<'_> {
         let session = plan.session;
         let layout = self.store.layout_of(session)?;
         let lock = self.store.lock_session(session, &layout, wait)?;
-        let found = self.last_repair(session)?.filter(|(record, _)| record.id == plan.repair);
+        let found = self.repair_to_undo(session)?.filter(|(record, _)| record.id == plan.repair);
         let Some((record, _)) = found else {
             return Err(StoreError::Damaged {
                 place: format!("repair {}", plan.repair),
@@ -80,7 +80,7 @@ impl Doctor<'_> {
         }
         let writer = self.store.repair_writer(session, &layout, lock)?;
         if let Some(to) = plan.to {
-            let event = event_of(Rewind { to, ..Rewind::default() })?;
+            let event = repair_event(Rewind { to, ..Rewind::default() })?;
             writer.append(vec![event], Durability::Synced, AnomalyPolicy::Keep)?.wait()?;
         }
         writer.note_recovered(&Recovery {
@@ -93,7 +93,10 @@ impl Doctor<'_> {
     }
 
     /// The last completed repair of a session that was not undone, and its last event.
-    fn last_repair(&self, session: SessionId) -> Result<Option<(RepairRecord, Seq)>, StoreError> {
+    fn repair_to_undo(
+        &self,
+        session: SessionId,
+    ) -> Result<Option<(RepairRecord, Seq)>, StoreError> {
         let quarantine = Quarantine::new(self.store);
         let records = quarantine.records()?.into_iter().rev();
         let mut of_session = records.filter(|record| record.session == Some(session));
@@ -103,7 +106,7 @@ impl Doctor<'_> {
 }
 
 /// The files that an undo restores, or those that it removes.
-fn below(record: &RepairRecord, was: bool) -> Vec<String> {
+fn files_of_undo(record: &RepairRecord, was: bool) -> Vec<String> {
     let files = record.files.iter().filter(|filed| !filed.stays && filed.was == was);
     files.map(|filed| path_text::text(&filed.path)).collect()
 }

@@ -28,13 +28,13 @@ use abide_workspace::{Reach, ReachError, Snapshot};
 use serde::Serialize;
 
 use crate::error::{storage_error, store_error};
-use crate::layout::{SessionLayout, shown};
-use crate::maintain::collect::{AssumedRemovals, CollectError, names_in};
+use crate::layout::{SessionLayout, layout_path_text};
+use crate::maintain::collect::{AssumedRemovals, CollectError, object_names_in};
 use crate::maintain::doctor::Quarantine;
 use crate::maintain::erase::pending::PendingErasure;
 use crate::maintain::erase::plan::ErasePlan;
-use crate::maintain::import::stage::clear;
-use crate::sessions::find::give_project;
+use crate::maintain::import::stage::clear_import_stage;
+use crate::sessions::find::find_project_for_session;
 use crate::sessions::store::LocalStore;
 
 /// The most events listed that name objects which stay.
@@ -178,7 +178,7 @@ impl Eraser<'_> {
     /// Finishes interrupted erasures; `None` if none could be finished. Those that cannot be
     /// finished stay recorded.
     pub fn finish(&self, wait: Duration) -> Result<Option<EraseOutcome>, EraseError> {
-        if self.read_unfinished()?.is_empty() {
+        if self.read_pending()?.is_empty() {
             return Ok(None);
         }
         let _lock = self.store.cleaner().hold_cleanup()?;
@@ -188,7 +188,7 @@ impl Eraser<'_> {
 
     fn finish_pending(&self, wait: Duration) -> Result<FinishedErasures, StoreError> {
         let mut finished = FinishedErasures::default();
-        for unfinished in self.read_unfinished()? {
+        for unfinished in self.read_pending()? {
             let erased = match self.plan(unfinished.session, &unfinished.events) {
                 Ok(plan) => {
                     let plan = ErasePlan { rewinds: unfinished.rewinds.clone(), ..plan };
@@ -228,7 +228,7 @@ impl Eraser<'_> {
             done.objects = self.purge(&mut done.notes).map_err(EraseError::Objects)?;
         }
         Quarantine::new(self.store).clear(&[unfinished.session], &mut done.notes)?;
-        self.forget_unfinished(unfinished)?;
+        self.forget_pending(unfinished)?;
         Ok(done)
     }
 
@@ -253,7 +253,7 @@ impl Eraser<'_> {
             derived.push((fork, layout));
         }
         let replacements = self.find_lines(plan, &layout)?;
-        self.add_unfinished(unfinished)?;
+        self.add_pending(unfinished)?;
         if plan.lines.iter().any(|line| line.kind == Kind::SESSION_CREATED) {
             self.keep_project(plan.session, &layout)?;
         }
@@ -271,7 +271,7 @@ impl Eraser<'_> {
         if let Some(_lock) = collection {
             self.erase_objects(&unfinished.objects, &mut done).map_err(EraseError::Objects)?;
         }
-        self.forget_unfinished(unfinished)?;
+        self.forget_pending(unfinished)?;
         for session in sessions {
             // Best effort: both can be rebuilt later.
             let _ = self.store.update_transcript(session);
@@ -286,7 +286,7 @@ impl Eraser<'_> {
     /// else.
     fn keep_project(&self, session: SessionId, layout: &SessionLayout) -> Result<(), StoreError> {
         let Some(project) = self.store.finder().project_of(session)? else { return Ok(()) };
-        give_project(&**self.store.storage(), layout, Some(&project))?;
+        find_project_for_session(&**self.store.storage(), layout, Some(&project))?;
         self.store.storage().sync_dir(&layout.dir).map_err(storage_error("sync", &layout.dir))
     }
 
@@ -376,7 +376,7 @@ impl Eraser<'_> {
             let mark = reader.mark().map_err(store_error)?;
             let walked = reader.journal().walk(WalkStart::beginning(), mark, &mut |found| {
                 if let JournalItem::Event { line, .. } = found
-                    && names_in(line.bytes()).any(|name| objects.contains(&name))
+                    && object_names_in(line.bytes()).any(|name| objects.contains(&name))
                 {
                     names.push((id, line.seq));
                 }
@@ -401,7 +401,7 @@ impl Eraser<'_> {
         wait: Duration,
     ) -> Result<Option<Box<dyn StorageLock>>, StoreError> {
         let storage = &**self.store.storage();
-        clear(storage, &layout.state())?;
+        clear_import_stage(storage, &layout.state())?;
         let path = layout.transcript();
         if !self.store.keeps_transcripts() && !exists(storage, &path)? {
             return Ok(None);
@@ -456,12 +456,12 @@ impl Eraser<'_> {
         });
         walked.map_err(store_error)?;
         if let Some(damage) = damage {
-            let place = format!("{} at byte {}", shown(&damage.path), damage.offset);
+            let place = format!("{} at byte {}", layout_path_text(&damage.path), damage.offset);
             return Err(EraseError::Damaged { place, reason: damage.reason.to_string() });
         }
         for name in journal.segments().map_err(store_error)? {
             if let Some(lines) = replacements.get(&name.number) {
-                splice(&journal.open_segment(name).map_err(store_error)?, lines)?;
+                splice_erased_lines(&journal.open_segment(name).map_err(store_error)?, lines)?;
             }
         }
         Ok(replacements)
@@ -476,13 +476,13 @@ impl Eraser<'_> {
         let storage = &**self.store.storage();
         let dir = layout.journal();
         let journal = Journal::new(self.store.storage().clone(), dir.clone());
-        remove_remains(storage, &dir)?;
+        remove_erase_remains(storage, &dir)?;
         let mut erased = 0;
         for name in journal.segments().map_err(store_error)? {
             let Some(lines) = replacements.get(&name.number) else { continue };
             let segment = journal.open_segment(name).map_err(store_error)?;
-            let bytes = splice(&segment, lines)?;
-            put_in_place(storage, &dir, name, &bytes)?;
+            let bytes = splice_erased_lines(&segment, lines)?;
+            put_erased_in_place(storage, &dir, name, &bytes)?;
             erased += lines.len() as u64;
         }
         Ok(erased)
@@ -542,7 +542,10 @@ fn exists(storage: &dyn Storage, path: &Path) -> Result<bool, StoreError> {
 }
 
 /// The bytes of a segment with some of its lines replaced.
-fn splice(segment: &Segment, lines: &[(u64, u64, Vec<u8>)]) -> Result<Vec<u8>, EraseError> {
+fn splice_erased_lines(
+    segment: &Segment,
+    lines: &[(u64, u64, Vec<u8>)],
+) -> Result<Vec<u8>, EraseError> {
     let len = usize::try_from(segment.len().map_err(store_error)?).unwrap_or(usize::MAX);
     let mut old = vec![0; len];
     let mut read = 0;
@@ -554,7 +557,7 @@ fn splice(segment: &Segment, lines: &[(u64, u64, Vec<u8>)]) -> Result<Vec<u8>, E
     }
     old.truncate(read);
     if let Some(reason) = segment.seal_damage() {
-        return Err(EraseError::Damaged { place: shown(segment.path()), reason });
+        return Err(EraseError::Damaged { place: layout_path_text(segment.path()), reason });
     }
     let mut new = Vec::with_capacity(old.len());
     let mut at = 0;
@@ -569,7 +572,7 @@ fn splice(segment: &Segment, lines: &[(u64, u64, Vec<u8>)]) -> Result<Vec<u8>, E
 }
 
 /// Replaces a segment by its new bytes, atomically. It is plain from then on.
-fn put_in_place(
+fn put_erased_in_place(
     storage: &dyn Storage,
     dir: &Path,
     name: SegmentName,
@@ -584,12 +587,12 @@ fn put_in_place(
     written.map_err(storage_error("write", &temporary))?;
     storage.rename(&temporary, &to).map_err(storage_error("rename", &temporary))?;
     storage.sync_dir(dir).map_err(storage_error("sync", dir))?;
-    remove_remains(storage, dir)
+    remove_erase_remains(storage, dir)
 }
 
 /// Removes what may still hold a payload that the journal does not: sealed segments whose plain
 /// form exists and takes precedence, and temporary files of an interrupted sealing or erasure.
-fn remove_remains(storage: &dyn Storage, dir: &Path) -> Result<(), StoreError> {
+fn remove_erase_remains(storage: &dyn Storage, dir: &Path) -> Result<(), StoreError> {
     let names = storage.list(dir).map_err(storage_error("list", dir))?;
     let mut removed = false;
     for name in &names {

@@ -6,7 +6,7 @@ use abide_model::{ObjectHash, Seq, SessionId, StoreError};
 use serde::{Deserialize, Serialize};
 
 use crate::error::storage_error;
-use crate::layout::shown;
+use crate::layout::layout_path_text;
 use crate::maintain::erase::plan::ErasePlan;
 use crate::maintain::erase::{EraseError, Eraser};
 
@@ -57,7 +57,7 @@ impl Eraser<'_> {
         self.store.storage().open(&self.store.layout().erasing(), Access::Read).is_ok()
     }
 
-    pub(crate) fn read_unfinished(&self) -> Result<Vec<PendingErasure>, StoreError> {
+    pub(crate) fn read_pending(&self) -> Result<Vec<PendingErasure>, StoreError> {
         let path = self.store.layout().erasing();
         let file = match self.store.storage().open(&path, Access::Read) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -68,30 +68,31 @@ impl Eraser<'_> {
         let read = read_full(&*file, &mut bytes, 0).map_err(storage_error("read", &path))?;
         bytes.truncate(read);
         let entries = serde_json::Deserializer::from_slice(&bytes).into_iter();
-        entries
-            .collect::<Result<_, _>>()
-            .map_err(|error| StoreError::Damaged { place: shown(&path), reason: error.to_string() })
+        entries.collect::<Result<_, _>>().map_err(|error| StoreError::Damaged {
+            place: layout_path_text(&path),
+            reason: error.to_string(),
+        })
     }
 
-    pub(crate) fn add_unfinished(&self, unfinished: &PendingErasure) -> Result<(), StoreError> {
-        let mut all = self.read_unfinished()?;
+    pub(crate) fn add_pending(&self, unfinished: &PendingErasure) -> Result<(), StoreError> {
+        let mut all = self.read_pending()?;
         if !all.contains(unfinished) {
             all.push(unfinished.clone());
         }
-        self.write_unfinished(&all)
+        self.write_pending(&all)
     }
 
-    pub(crate) fn forget_unfinished(&self, unfinished: &PendingErasure) -> Result<(), StoreError> {
-        let mut left = self.read_unfinished()?;
+    pub(crate) fn forget_pending(&self, unfinished: &PendingErasure) -> Result<(), StoreError> {
+        let mut left = self.read_pending()?;
         left.retain(|one| one != unfinished);
         if !left.is_empty() {
-            return self.write_unfinished(&left);
+            return self.write_pending(&left);
         }
         let path = self.store.layout().erasing();
         self.store.storage().remove(&path).map_err(storage_error("remove", &path))
     }
 
-    fn write_unfinished(&self, all: &[PendingErasure]) -> Result<(), StoreError> {
+    fn write_pending(&self, all: &[PendingErasure]) -> Result<(), StoreError> {
         let storage = &**self.store.storage();
         let path = self.store.layout().erasing();
         let temporary = path.with_extension("tmp");

@@ -9,7 +9,7 @@ use abide_model::{Kind, ObjectHash, Seq, SessionId, StoreError, Timestamp};
 use serde::Serialize;
 
 use crate::error::store_error;
-use crate::layout::shown;
+use crate::layout::layout_path_text;
 use crate::maintain::collect::AssumedRemovals;
 use crate::maintain::doctor::Quarantine;
 use crate::maintain::erase::file_search::FileSearch;
@@ -137,7 +137,7 @@ impl Eraser<'_> {
                 if names.into_iter().chain([lane]).flatten().any(|name| name.contains(text)) {
                     matches.heads.push(event.seq);
                 }
-                if event.data.is_some_and(|data| has_text(data.as_str(), text)) {
+                if event.data.is_some_and(|data| erase_text_occurs(data.as_str(), text)) {
                     found_in.push((event.seq, event.kind));
                 }
             }
@@ -197,7 +197,7 @@ impl Eraser<'_> {
         if kept > 0 {
             found.notes.push(format!(
                 "copies of {kept} repairs in {} were not searched; delete those that are not needed",
-                shown(&self.store.layout().quarantine())
+                layout_path_text(&self.store.layout().quarantine())
             ));
         }
         if !search.unread.is_empty() {
@@ -254,7 +254,7 @@ impl Eraser<'_> {
                 return Err(EraseError::Structural { seq: line.seq, kind });
             }
         }
-        rewinds.extend(rewinds_of(&lines, &snapshots));
+        rewinds.extend(rewinds_to_erase(&lines, &snapshots));
         Ok(ErasePlan { session, lines, rewinds: rewinds.into_iter().collect(), forks })
     }
 
@@ -267,7 +267,7 @@ impl Eraser<'_> {
 
 /// The rewinds to or from a snapshot that is erased with these checkpoints and that no other
 /// checkpoint keeps.
-fn rewinds_of(lines: &[EraseLine], snapshots: &NamedSnapshots) -> BTreeSet<Seq> {
+fn rewinds_to_erase(lines: &[EraseLine], snapshots: &NamedSnapshots) -> BTreeSet<Seq> {
     let going: BTreeSet<Seq> = lines.iter().map(|line| line.seq).collect();
     let is_kept = |snapshot: &ObjectHash| {
         snapshots.staying().any(|named| {
@@ -284,7 +284,7 @@ fn rewinds_of(lines: &[EraseLine], snapshots: &NamedSnapshots) -> BTreeSet<Seq> 
 }
 
 /// Whether a text occurs in JSON, however its strings are escaped.
-fn has_text(json: &str, text: &str) -> bool {
+fn erase_text_occurs(json: &str, text: &str) -> bool {
     fn in_value(value: &serde_json::Value, text: &str) -> bool {
         match value {
             serde_json::Value::String(string) => string.contains(text),
@@ -306,9 +306,9 @@ mod tests {
 
     #[test]
     fn a_text_is_found_however_it_is_written() {
-        assert!(has_text(r#"{"a":"the secret"}"#, "secret"));
-        assert!(has_text(r#"{"a":["\u0073ecret"]}"#, "secret"));
-        assert!(has_text(r#"{"a":{"x\"y":1}}"#, "x\"y"));
-        assert!(!has_text(r#"{"a":"\n secre t"}"#, "secret"));
+        assert!(erase_text_occurs(r#"{"a":"the secret"}"#, "secret"));
+        assert!(erase_text_occurs(r#"{"a":["\u0073ecret"]}"#, "secret"));
+        assert!(erase_text_occurs(r#"{"a":{"x\"y":1}}"#, "x\"y"));
+        assert!(!erase_text_occurs(r#"{"a":"\n secre t"}"#, "secret"));
     }
 }

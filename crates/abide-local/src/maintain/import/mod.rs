@@ -19,20 +19,20 @@ use abide_journal::{
 };
 use abide_model::{Fact, Kind, ObjectHash, ReadFinding, Seq, SessionFields, SessionId, StoreError};
 
-use crate::derived::changed::ChangedMark;
+use crate::derived::changed_sessions::ChangedMark;
 use crate::error::{storage_error, store_error};
-use crate::layout::{SessionLayout, shown};
+use crate::layout::{SessionLayout, layout_path_text};
 use crate::maintain::collect::AssumedRemovals;
-use crate::maintain::import::stage::{ImportStage, clear};
+use crate::maintain::import::stage::{ImportStage, clear_import_stage};
 use crate::maintain::named_snapshots::NamedSnapshots;
-use crate::maintain::removal::delete;
+use crate::maintain::removal::delete_for_removal;
 use crate::sessions::ancestry::MissingParentPolicy;
-use crate::sessions::find::give_project;
+use crate::sessions::find::find_project_for_session;
 use crate::sessions::keys::{Keys, SessionKey};
 use crate::sessions::reader::note_of;
 use crate::sessions::recovery;
 use crate::sessions::sealer::{SealScope, Sealing};
-use crate::sessions::settle::settle;
+use crate::sessions::settle::settle_session;
 use crate::sessions::store::{LocalStore, Upkeep};
 
 /// Imports bundles into a store.
@@ -70,7 +70,7 @@ impl Importer<'_> {
                 self.store.forker().durable_place(parent.session, Some(parent.seq))?;
             }
             self.check_room(bundle.left())?;
-            let stage = self.stage(id, before(bundle.header()), wait)?;
+            let stage = self.stage(id, before_import(bundle.header()), wait)?;
             // Another import may have been first.
             if !self.store.is_made(id)? {
                 return self.import_new(bundle, project, stage);
@@ -84,9 +84,9 @@ impl Importer<'_> {
             return self.forward(bundle, &layout, lock, wait);
         }
         let mut compared = self.compare(&mut bundle, id, None)?;
-        let outcome = rest(&mut bundle, &compared)?;
+        let outcome = read_rest_of_import(&mut bundle, &compared)?;
         if matches!(outcome, ImportOutcome::Forwarded { .. }) {
-            return Err(changed(&layout).into());
+            return Err(import_end_moved(&layout).into());
         }
         self.find_unerased_files(id, &mut compared)?;
         // It may come from a recent import whose last sync failed.
@@ -94,7 +94,7 @@ impl Importer<'_> {
             && durable < here
             && let Ok(lock) = self.store.lock_session(id, &layout, Duration::ZERO)
         {
-            settle(self.store, id, &layout, lock)?;
+            settle_session(self.store, id, &layout, lock)?;
         }
         Ok(compared.imported(&bundle, outcome))
     }
@@ -113,7 +113,7 @@ impl Importer<'_> {
         let id = bundle.header().session;
         if self.store.is_made(id)? {
             let mut compared = self.compare(&mut bundle, id, None)?;
-            let outcome = rest(&mut bundle, &compared)?;
+            let outcome = read_rest_of_import(&mut bundle, &compared)?;
             self.find_unerased_files(id, &mut compared)?;
             return Ok(compared.imported(&bundle, outcome));
         }
@@ -170,14 +170,14 @@ impl Importer<'_> {
         let _lock = self.store.lock_session(id, &layout, Duration::from_secs(2))?;
         if self.store.identify(&layout).map_err(store_error)? != Identity::Empty {
             return Err(StoreError::Damaged {
-                place: shown(&layout.dir),
+                place: layout_path_text(&layout.dir),
                 reason: "it already has events".to_owned(),
             }
             .into());
         }
         // What a crash left of a session that was never created.
-        clear(&**storage, &layout.journal())?;
-        give_project(&**storage, &layout, beginning.given.as_deref())?;
+        clear_import_stage(&**storage, &layout.journal())?;
+        find_project_for_session(&**storage, &layout, beginning.given.as_deref())?;
         for dir in [layout.dir.clone(), self.store.sessions_dir()] {
             storage.sync_dir(&dir).map_err(storage_error("sync", &dir))?;
         }
@@ -220,7 +220,7 @@ impl Importer<'_> {
             return Ok(compared.imported(&bundle, outcome));
         }
         if compared.last != (end.seq, end.sum) {
-            return Err(changed(layout).into());
+            return Err(import_end_moved(layout).into());
         }
         self.check_room(bundle.left())?;
         while let Some(record) = bundle.next()? {
@@ -234,7 +234,7 @@ impl Importer<'_> {
         }
         let end = stage.finish()?;
         // A segment asserts that everything before it is durable, so make that true first.
-        let _appender = settle(self.store, id, layout, lock)?;
+        let _appender = settle_session(self.store, id, layout, lock)?;
         let journal = layout.journal();
         let mut changed = ChangedMark::new(storage, self.store.layout(), &layout.dir);
         changed.before();
@@ -308,7 +308,7 @@ impl Importer<'_> {
             JournalItem::Event { line, .. } => line,
             JournalItem::Damage(damage) if damage.lost.is_some() => {
                 return Err(StoreError::Damaged {
-                    place: format!("{} at byte {}", shown(&damage.path), damage.offset),
+                    place: format!("{} at byte {}", layout_path_text(&damage.path), damage.offset),
                     reason: damage.reason.to_string(),
                 }
                 .into());
@@ -320,7 +320,7 @@ impl Importer<'_> {
         if let Some(stage) = &mut stage {
             stage.names_of(line);
         }
-        match next_line(bundle, stage)? {
+        match next_import_line(bundle, stage)? {
             Some(theirs) if (theirs.seq, theirs.sum) == (line.seq, line.sum) => {
                 compared.last = (theirs.seq, theirs.sum);
                 if theirs.erased && !matches!(line.body(), LinePayload::Erased { .. }) {
@@ -430,7 +430,7 @@ impl Importer<'_> {
                 notes.push(format!("an import of session {name} is running; its files are kept"));
                 continue;
             };
-            delete(storage, &dir.join(name))?;
+            delete_for_removal(storage, &dir.join(name))?;
             storage.remove(&lock_path).map_err(storage_error("remove", &lock_path))?;
             cleared += 1;
         }
@@ -466,7 +466,7 @@ impl Importer<'_> {
         if !self.store.is_made(parent)? {
             return Err(missing);
         }
-        let here = self.store.reader(parent)?.sum_of(seq).map_err(store_error)?;
+        let here = self.store.reader(parent)?.sum_in_ancestry(seq).map_err(store_error)?;
         if here != Some(sum) {
             return Err(missing);
         }
@@ -553,13 +553,13 @@ struct IncomingLine {
 }
 
 /// Reads the rest of a bundle to its end, importing nothing.
-fn rest<R: Read>(
+fn read_rest_of_import<R: Read>(
     bundle: &mut BundleReader<R>,
     compared: &BundleComparison,
 ) -> Result<ImportOutcome, ImportError> {
     let from = compared.last.0;
     let mut outcome = compared.outcome.unwrap_or(ImportOutcome::Same);
-    while next_line(bundle, None)?.is_some() {
+    while next_import_line(bundle, None)?.is_some() {
         outcome = ImportOutcome::Forwarded { from };
     }
     Ok(outcome)
@@ -573,21 +573,21 @@ fn erases_files(line: &JournalLine<'_>) -> bool {
 }
 
 /// The error if the existing session's end has moved.
-fn changed(layout: &SessionLayout) -> StoreError {
+fn import_end_moved(layout: &SessionLayout) -> StoreError {
     StoreError::Damaged {
-        place: shown(&layout.dir),
+        place: layout_path_text(&layout.dir),
         reason: "its end changed while it was being read".to_owned(),
     }
 }
 
 /// The position before the first event of a session.
-fn before(bundle: &BundleHeader) -> JournalEnd {
+fn before_import(bundle: &BundleHeader) -> JournalEnd {
     let (seq, sum) = bundle.before();
     JournalEnd { segment: 0, offset: 0, seq, sum }
 }
 
 /// The next line of a bundle. Its objects are staged if there is a stage.
-fn next_line<R: Read>(
+fn next_import_line<R: Read>(
     bundle: &mut BundleReader<R>,
     mut stage: Option<&mut ImportStage>,
 ) -> Result<Option<IncomingLine>, ImportError> {

@@ -16,7 +16,7 @@ use abide_journal::{
 use abide_model::{ObjectHash, Seq, SessionId, StoreError};
 
 use crate::error::{storage_error, store_error};
-use crate::layout::{refused_link, shown};
+use crate::layout::{layout_path_text, refused_link};
 
 /// How many bytes are written at a time.
 const WRITE: usize = 256 << 10;
@@ -86,7 +86,7 @@ impl ImportStage {
         end: JournalEnd,
     ) -> Result<Self, StoreError> {
         storage.make_dir(&dir).map_err(storage_error("create", &dir))?;
-        clear(&*storage, &dir)?;
+        clear_import_stage(&*storage, &dir)?;
         Ok(Self {
             storage,
             session,
@@ -167,7 +167,7 @@ impl ImportStage {
         for hash in objects.hashes.iter().filter(|hash| self.named.contains(*hash)) {
             let bytes = objects.packs.read(*hash).map_err(store_error)?;
             let bytes = bytes.ok_or_else(|| StoreError::Damaged {
-                place: shown(&self.dir),
+                place: layout_path_text(&self.dir),
                 reason: format!("object {hash} cannot be read back"),
             })?;
             objects.store.put(&bytes).map_err(store_error)?;
@@ -217,7 +217,7 @@ impl Drop for ImportStage {
         // What was imported has been moved away. If the rest cannot be removed, the next import of
         // the session does it.
         self.file = None;
-        if clear(&*self.storage, &self.dir).is_ok() {
+        if clear_import_stage(&*self.storage, &self.dir).is_ok() {
             let _ = self.storage.remove(&self.dir);
         }
         let _ = self.storage.remove(&self.lock_path);
@@ -226,7 +226,7 @@ impl Drop for ImportStage {
 
 /// Removes the files of a directory, durably; the directory may be missing. A symlink to one is
 /// refused.
-pub(crate) fn clear(storage: &dyn Storage, dir: &Path) -> Result<(), StoreError> {
+pub(crate) fn clear_import_stage(storage: &dyn Storage, dir: &Path) -> Result<(), StoreError> {
     if dir.is_symlink() {
         return Err(refused_link(dir));
     }

@@ -8,10 +8,10 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::diff;
-use crate::sample::{Heap, SampleNode, directory, file, link};
+use crate::sample::{SampleHeap, SampleNode, directory, file, link};
 
 fn text(old: &SampleNode, new: &SampleNode) -> (String, Vec<DiffStat>) {
-    let heap = Heap::default();
+    let heap = SampleHeap::default();
     let (old, new) = (old.store(&heap), new.store(&heap));
     let mut text = Vec::new();
     let mut stats = Vec::new();
@@ -152,7 +152,7 @@ fn git_applies_the_text() {
 
 #[test]
 fn a_large_file_is_compared_by_its_hash() {
-    let heap = Heap::default();
+    let heap = SampleHeap::default();
     let entry = |hash: &[u8], size| TreeEntry {
         name: b"f".to_vec(),
         kind: EntryKind::Large,
@@ -180,7 +180,7 @@ proptest! {
 
     #[test]
     fn git_applies_any_edit(old in lines(), new in lines(), context in 1..4_usize) {
-        let heap = Heap::default();
+        let heap = SampleHeap::default();
         let (a, b) = (directory([("f g", file(&old))]), directory([("f g", file(&new))]));
         let room = tempfile::tempdir().unwrap();
         a.make(room.path());

@@ -176,7 +176,7 @@ fn the_group_is_killed_when_this_process_is_gone() {
     io::BufRead::read_line(&mut io::BufReader::new(running.stdout.take().unwrap()), &mut line)
         .unwrap();
     std::fs::write(&file, &line).unwrap();
-    let mut guard = KillGuard::of(pid(&running).unwrap()).unwrap();
+    let mut guard = CommandKillGuard::of(summary_command_pid(&running).unwrap()).unwrap();
     assert!(is_alive(line.trim()));
     // What the end of this process does to a pipe.
     drop(guard.0.stdin.take());

@@ -16,7 +16,7 @@ use ureq::http::{HeaderMap, StatusCode};
 use self::address::Address;
 pub use self::form::EndpointForm;
 use super::line::SummaryLine;
-use super::{Summarizer, SummaryError, SummaryRequest, fitted, one_line};
+use super::{Summarizer, SummaryError, SummaryRequest, fitted_summary, summary_on_one_line};
 
 /// Default time limit for connecting.
 const DEFAULT_CONNECT: Duration = Duration::from_secs(10);
@@ -116,16 +116,18 @@ impl SummaryEndpoint {
         let key = (self.lookup)(variable).map(|key| key.trim().to_owned());
         match key.filter(|key| !key.is_empty()) {
             Some(key) => Ok(Some(key)),
-            None => Err(SummaryError::NoKey { variable: one_line(variable, 80) }),
+            None => Err(SummaryError::NoKey { variable: summary_on_one_line(variable, 80) }),
         }
     }
 }
 
 impl Summarizer for SummaryEndpoint {
     fn name(&self) -> String {
-        let model = one_line(&self.model, 80);
+        let model = summary_on_one_line(&self.model, 80);
         match Address::read(&self.base, self.form.path()) {
-            Some(address) => format!("endpoint: {model} at {}", one_line(address.host(), 120)),
+            Some(address) => {
+                format!("endpoint: {model} at {}", summary_on_one_line(address.host(), 120))
+            }
             None => format!("endpoint: {model}"),
         }
     }
@@ -136,16 +138,16 @@ impl Summarizer for SummaryEndpoint {
         }
         let key = self.key()?;
         let address = Address::read(&self.base, self.form.path()).ok_or(SummaryError::Address)?;
-        let lines = SummaryLine::all(request).into_iter().map(shortened);
+        let lines = SummaryLine::all(request).into_iter().map(shortened_for_endpoint);
         let body = self.form.request(&self.model, &address, request.most_tokens, lines);
         let asked = EndpointRequest {
             endpoint: self,
-            secret: Secret { key: key.as_deref(), credentials: address.credentials() },
+            secret: EndpointSecret { key: key.as_deref(), credentials: address.credentials() },
             address: &address,
             body: body.to_string(),
             deadline: Instant::now().checked_add(self.time),
         };
-        Ok(fitted(&asked.summary()?, request.most_bytes()))
+        Ok(fitted_summary(&asked.summary()?, request.most_bytes()))
     }
 }
 
@@ -164,7 +166,7 @@ impl fmt::Debug for SummaryEndpoint {
 }
 
 /// What must never be shown.
-struct Secret<'a> {
+struct EndpointSecret<'a> {
     key: Option<&'a str>,
     credentials: Option<&'a str>,
 }
@@ -173,7 +175,7 @@ struct Secret<'a> {
 /// removing those would spoil the summary.
 const LEAST_KEY: usize = 12;
 
-impl Secret<'_> {
+impl EndpointSecret<'_> {
     /// Removes the secrets from an error message. Must happen before the message is cut, which
     /// could leave half a key.
     fn out_of(&self, text: &str) -> String {
@@ -199,7 +201,7 @@ impl Secret<'_> {
 /// A request, which may be retried.
 struct EndpointRequest<'a> {
     endpoint: &'a SummaryEndpoint,
-    secret: Secret<'a>,
+    secret: EndpointSecret<'a>,
     address: &'a Address,
     body: String,
     deadline: Option<Instant>,
@@ -268,7 +270,11 @@ impl EndpointRequest<'_> {
         // If the error response cannot be read, the status is enough.
         let body = response.body_mut().with_config().limit(REFUSAL_READ).read_to_vec();
         let message = self.secret.out_of(&EndpointForm::refusal(&body.unwrap_or_default()));
-        Ok(EndpointReply::Refused { status, message: one_line(&message, REFUSAL_TOLD), wait })
+        Ok(EndpointReply::Refused {
+            status,
+            message: summary_on_one_line(&message, REFUSAL_TOLD),
+            wait,
+        })
     }
 
     fn error(&self, error: &ureq::Error) -> SummaryError {
@@ -285,7 +291,7 @@ impl EndpointRequest<'_> {
             }
             other => {
                 let reason = self.secret.out_of(&other.to_string());
-                SummaryError::Connection { reason: one_line(&reason, REFUSAL_TOLD) }
+                SummaryError::Connection { reason: summary_on_one_line(&reason, REFUSAL_TOLD) }
             }
         }
     }
@@ -293,7 +299,7 @@ impl EndpointRequest<'_> {
     fn without_secret(&self, error: SummaryError) -> SummaryError {
         match error {
             SummaryError::Answer { reason } => {
-                let reason = one_line(&self.secret.out_of(&reason), REFUSAL_TOLD);
+                let reason = summary_on_one_line(&self.secret.out_of(&reason), REFUSAL_TOLD);
                 SummaryError::Answer { reason }
             }
             other => other,
@@ -310,7 +316,7 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 }
 
 /// Shortens the result in a line: the model need not read all of a long output again.
-fn shortened(mut line: SummaryLine) -> SummaryLine {
+fn shortened_for_endpoint(mut line: SummaryLine) -> SummaryLine {
     if line.role != "tool" {
         return line;
     }

@@ -231,6 +231,6 @@ fn a_short_key_does_not_spoil_a_summary() {
         let long = StubModel::in_turn(vec![StubAnswer::text(format!("It is {KEY}."))]).unwrap();
         assert_eq!(ask(&endpoint(form, &long)).unwrap(), "It is [key].");
     }
-    let secret = Secret { key: Some("test"), credentials: None };
+    let secret = EndpointSecret { key: Some("test"), credentials: None };
     assert_eq!(secret.out_of("the key test is wrong"), "the key [key] is wrong");
 }

@@ -21,7 +21,7 @@ const PATCHED: [&str; 4] =
     ["*** Update File: ", "*** Add File: ", "*** Delete File: ", "*** Move to: "];
 
 /// The files that a call names, in order.
-pub(super) fn files(tool: &str, arguments: &str) -> Vec<String> {
+pub(super) fn files_of_call(tool: &str, arguments: &str) -> Vec<String> {
     let tool = tool.to_lowercase();
     let for_files = VERBS.iter().any(|verb| tool.contains(verb));
     let mut found = Vec::new();
@@ -38,19 +38,19 @@ pub(super) fn files(tool: &str, arguments: &str) -> Vec<String> {
                         _ => {}
                     }
                 } else if let (true, Value::String(text)) = (for_files, value) {
-                    found.extend(patched(text));
+                    found.extend(patched_files(text));
                 }
             }
         }
-        Ok(Value::String(text)) if for_files => found.extend(patched(&text)),
-        Err(_) if for_files => found.extend(patched(arguments)),
+        Ok(Value::String(text)) if for_files => found.extend(patched_files(&text)),
+        Err(_) if for_files => found.extend(patched_files(arguments)),
         _ => {}
     }
     found.retain(|path| !path.trim().is_empty() && path != ".");
     found
 }
 
-fn patched(text: &str) -> impl Iterator<Item = String> {
+fn patched_files(text: &str) -> impl Iterator<Item = String> {
     let name = |line: &str| {
         PATCHED
             .iter()
@@ -66,13 +66,16 @@ mod tests {
 
     #[test]
     fn files_are_known_by_argument_and_tool() {
-        assert_eq!(files("Read", r#"{"file_path":"src/a.rs","limit":3}"#), ["src/a.rs"]);
-        assert_eq!(files("str_replace_editor", r#"{"path":"b.rs","command":"view"}"#), ["b.rs"]);
-        assert_eq!(files("read_many", r#"{"paths":["a","","b",3]}"#), ["a", "b"]);
-        assert_eq!(files("compile", r#"{"file":"c.c"}"#), ["c.c"]);
+        assert_eq!(files_of_call("Read", r#"{"file_path":"src/a.rs","limit":3}"#), ["src/a.rs"]);
+        assert_eq!(
+            files_of_call("str_replace_editor", r#"{"path":"b.rs","command":"view"}"#),
+            ["b.rs"]
+        );
+        assert_eq!(files_of_call("read_many", r#"{"paths":["a","","b",3]}"#), ["a", "b"]);
+        assert_eq!(files_of_call("compile", r#"{"file":"c.c"}"#), ["c.c"]);
         let patch =
             r#"{"input":"*** Begin Patch\n*** Update File: d.rs\n+x\n*** Add File: e.rs\n"}"#;
-        assert_eq!(files("apply_patch", patch), ["d.rs", "e.rs"]);
+        assert_eq!(files_of_call("apply_patch", patch), ["d.rs", "e.rs"]);
         for (tool, arguments) in [
             ("grep", r#"{"path":"src"}"#),
             ("list", r#"{"path":"."}"#),
@@ -81,7 +84,7 @@ mod tests {
             ("read", "[]"),
             ("bash", "*** Update File: f.rs"),
         ] {
-            assert!(files(tool, arguments).is_empty(), "{tool} {arguments}");
+            assert!(files_of_call(tool, arguments).is_empty(), "{tool} {arguments}");
         }
     }
 }

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use super::super::line::{SummaryLine, UNKNOWN};
-use super::super::{OpenTask, one_line};
-use super::files::files;
-use super::sections::{Heading, SummarySections};
-use super::sentence::deciding;
+use super::super::{OpenTask, summary_on_one_line};
+use super::files::files_of_call;
+use super::sections::{SectionHeading, SummarySections};
+use super::sentence::deciding_sentences;
 
 /// Maximum length of an item in bytes.
 const FIRST_REQUEST: usize = 1200;
@@ -30,7 +30,7 @@ struct SummarizedCall<'a> {
 }
 
 /// Collects the sections for a conversation.
-pub(super) fn gather(
+pub(super) fn gather_summary_sections(
     lines: &[SummaryLine],
     tasks: &[OpenTask],
     touched: &[String],
@@ -43,18 +43,18 @@ pub(super) fn gather(
     for line in lines {
         let content = line.content.as_deref().unwrap_or("");
         match line.role.as_str() {
-            "summary" => carry(content, &mut sections, &mut carried),
+            "summary" => carry_earlier_summary(content, &mut sections, &mut carried),
             "user" => {
-                let first = sections.of(Heading::Goal).items.is_empty();
+                let first = sections.of(SectionHeading::Goal).items.is_empty();
                 let most = if first { FIRST_REQUEST } else { LATER_REQUEST };
-                sections.add(Heading::Goal, content, most);
+                sections.add(SectionHeading::Goal, content, most);
             }
             "assistant" => {
                 if !content.trim().is_empty() {
                     last_said = Some(content);
                 }
-                for sentence in deciding(content) {
-                    sections.add(Heading::Decisions, sentence, DECISION);
+                for sentence in deciding_sentences(content) {
+                    sections.add(SectionHeading::Decisions, sentence, DECISION);
                 }
                 for call in &line.calls {
                     by_id.insert(&call.id, calls.len());
@@ -82,30 +82,39 @@ pub(super) fn gather(
                 if line.ok == Some(false) || unknown {
                     let first = content.lines().find(|line| !line.trim().is_empty());
                     let error = format!("{name}: {}", first.unwrap_or("failed"));
-                    sections.add(Heading::Errors, &error, ERROR);
+                    sections.add(SectionHeading::Errors, &error, ERROR);
                 }
             }
             _ => {}
         }
     }
-    add_files(&mut sections, &mut carried, &calls, touched);
+    gather_files(&mut sections, &mut carried, &calls, touched);
     for task in tasks {
         let status = serde_json::to_string(&task.status).unwrap_or_default();
         let item = format!("{} ({}): {}", task.id, status.trim_matches('"'), task.title);
-        sections.add(Heading::Tasks, &item, TITLE);
+        sections.add(SectionHeading::Tasks, &item, TITLE);
     }
-    add_last_state(&mut sections, &mut carried, &calls, last_said);
+    gather_last_state(&mut sections, &mut carried, &calls, last_said);
     sections
 }
 
 /// Carries over what an earlier summary says, unless newer information replaces it. `carried` holds
 /// what must come after the new items.
-fn carry(text: &str, sections: &mut SummarySections, carried: &mut SummarySections) {
+fn carry_earlier_summary(
+    text: &str,
+    sections: &mut SummarySections,
+    carried: &mut SummarySections,
+) {
     let Some(mut earlier) = SummarySections::read(text) else {
-        sections.add(Heading::Earlier, text, EARLIER);
+        sections.add(SectionHeading::Earlier, text, EARLIER);
         return;
     };
-    for heading in [Heading::Goal, Heading::Earlier, Heading::Decisions, Heading::Errors] {
+    for heading in [
+        SectionHeading::Goal,
+        SectionHeading::Earlier,
+        SectionHeading::Decisions,
+        SectionHeading::Errors,
+    ] {
         let old = std::mem::take(earlier.of(heading));
         let section = sections.of(heading);
         section.left_out = section.left_out.saturating_add(old.left_out);
@@ -114,7 +123,7 @@ fn carry(text: &str, sections: &mut SummarySections, carried: &mut SummarySectio
             sections.add_line(heading, item);
         }
     }
-    for heading in [Heading::Files, Heading::Last] {
+    for heading in [SectionHeading::Files, SectionHeading::Last] {
         let old = std::mem::take(earlier.of(heading));
         let section = carried.of(heading);
         section.left_out = section.left_out.saturating_add(old.left_out);
@@ -123,45 +132,46 @@ fn carry(text: &str, sections: &mut SummarySections, carried: &mut SummarySectio
 }
 
 /// Newest first: the files passed in, those of the calls, those of earlier summaries.
-fn add_files(
+fn gather_files(
     sections: &mut SummarySections,
     carried: &mut SummarySections,
     calls: &[SummarizedCall<'_>],
     touched: &[String],
 ) {
     for path in touched {
-        sections.add(Heading::Files, path, PATH);
+        sections.add(SectionHeading::Files, path, PATH);
     }
     for call in calls.iter().rev() {
-        for path in files(call.name, call.arguments) {
-            sections.add(Heading::Files, &path, PATH);
+        for path in files_of_call(call.name, call.arguments) {
+            sections.add(SectionHeading::Files, &path, PATH);
         }
     }
-    let old = std::mem::take(carried.of(Heading::Files));
+    let old = std::mem::take(carried.of(SectionHeading::Files));
     for path in old.items {
-        sections.add(Heading::Files, &path, PATH);
+        sections.add(SectionHeading::Files, &path, PATH);
     }
-    let section = sections.of(Heading::Files);
+    let section = sections.of(SectionHeading::Files);
     section.left_out = section.left_out.saturating_add(old.left_out);
 }
 
 /// The last statement and the last calls, or what an earlier summary says if nothing came after it.
-fn add_last_state(
+fn gather_last_state(
     sections: &mut SummarySections,
     carried: &mut SummarySections,
     calls: &[SummarizedCall<'_>],
     last_said: Option<&str>,
 ) {
     if last_said.is_none() && calls.is_empty() {
-        *sections.of(Heading::Last) = std::mem::take(carried.of(Heading::Last));
+        *sections.of(SectionHeading::Last) = std::mem::take(carried.of(SectionHeading::Last));
         return;
     }
     for call in calls.iter().skip(calls.len().saturating_sub(LAST_CALLS)) {
-        let called = one_line(&format!("called {} {}", call.name, call.arguments), CALLED);
-        let section = sections.of(Heading::Last);
+        let called =
+            summary_on_one_line(&format!("called {} {}", call.name, call.arguments), CALLED);
+        let section = sections.of(SectionHeading::Last);
         section.items.push(format!("{called}: {}", call.outcome));
     }
     if let Some(said) = last_said {
-        sections.add(Heading::Last, &format!("said: {said}"), SAID);
+        sections.add(SectionHeading::Last, &format!("said: {said}"), SAID);
     }
 }

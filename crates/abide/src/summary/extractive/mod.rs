@@ -9,7 +9,7 @@ mod gather;
 mod sections;
 mod sentence;
 
-use self::gather::gather;
+use self::gather::gather_summary_sections;
 use super::line::SummaryLine;
 use super::{Summarizer, SummaryError, SummaryRequest};
 
@@ -30,7 +30,8 @@ impl Summarizer for ExtractiveSummarizer {
             return Err(SummaryError::NoRoom);
         }
         let lines = SummaryLine::conversation(request.context);
-        Ok(gather(&lines, request.tasks, request.files).write(request.most_bytes()))
+        Ok(gather_summary_sections(&lines, request.tasks, request.files)
+            .write(request.most_bytes()))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::fmt::Write;
 
-use super::super::{beginning, one_line};
+use super::super::{beginning_of_summary, summary_on_one_line};
 
 /// The first line of such a summary, by which the next one recognises it.
 const OPENING: &str = "Summary of the conversation so far, taken from it word for word by abide.";
@@ -16,7 +16,7 @@ const ITEM_COST: usize = 3;
 
 /// The sections, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Heading {
+pub(super) enum SectionHeading {
     /// What the user wants: the first request and later changes to it.
     Goal,
     /// What a foreign summary says.
@@ -34,17 +34,17 @@ pub(super) enum Heading {
 }
 
 /// All sections.
-pub(super) const HEADINGS: [Heading; 7] = [
-    Heading::Goal,
-    Heading::Earlier,
-    Heading::Decisions,
-    Heading::Files,
-    Heading::Tasks,
-    Heading::Errors,
-    Heading::Last,
+pub(super) const HEADINGS: [SectionHeading; 7] = [
+    SectionHeading::Goal,
+    SectionHeading::Earlier,
+    SectionHeading::Decisions,
+    SectionHeading::Files,
+    SectionHeading::Tasks,
+    SectionHeading::Errors,
+    SectionHeading::Last,
 ];
 
-impl Heading {
+impl SectionHeading {
     const fn title(self) -> &'static str {
         match self {
             Self::Goal => "## Goal",
@@ -115,20 +115,20 @@ pub(super) struct SummarySections {
 
 impl SummarySections {
     /// A section.
-    pub(super) fn of(&mut self, heading: Heading) -> &mut SummarySection {
+    pub(super) fn of(&mut self, heading: SectionHeading) -> &mut SummarySection {
         // `Heading` has as many values as there are sections.
         #[expect(clippy::indexing_slicing)]
         &mut self.all[heading as usize]
     }
 
     /// Adds an item at the end, unless it is a duplicate.
-    pub(super) fn add(&mut self, heading: Heading, text: &str, most_bytes: usize) {
-        self.add_line(heading, one_line(text, most_bytes));
+    pub(super) fn add(&mut self, heading: SectionHeading, text: &str, most_bytes: usize) {
+        self.add_line(heading, summary_on_one_line(text, most_bytes));
     }
 
     /// Adds an item that is a single line already. Items beyond what the section can ever hold are
     /// dropped right away, which bounds memory.
-    pub(super) fn add_line(&mut self, heading: Heading, item: String) {
+    pub(super) fn add_line(&mut self, heading: SectionHeading, item: String) {
         let section = self.of(heading);
         if !item.is_empty() && section.seen.insert(item.clone()) {
             section.items.push(item);
@@ -148,7 +148,7 @@ impl SummarySections {
                 now = Some(heading);
             } else if let (Some(heading), Some(item)) = (now, line.strip_prefix("- ")) {
                 sections.add(heading, item, usize::MAX);
-            } else if let (Some(heading), Some(count)) = (now, left_out(line)) {
+            } else if let (Some(heading), Some(count)) = (now, parse_section_left_out(line)) {
                 let section = sections.of(heading);
                 section.left_out = section.left_out.saturating_add(count);
             }
@@ -162,7 +162,8 @@ impl SummarySections {
             let section = self.of(heading);
             section.keep(heading, usize::MAX);
         }
-        let room = most_bytes.saturating_sub(OPENING.len() + 1 + note(u64::MAX).len());
+        let room =
+            most_bytes.saturating_sub(OPENING.len() + 1 + section_left_out_note(u64::MAX).len());
         // Each section gets its share; what it does not need goes to the others, first ones first.
         let wanted = HEADINGS.map(|heading| self.of(heading).cost(heading));
         let mut given = [0; HEADINGS.len()];
@@ -193,31 +194,32 @@ impl SummarySections {
             }
         }
         if lost > 0 {
-            text.push_str(&note(lost));
+            text.push_str(&section_left_out_note(lost));
         }
         // If not even one item fits, cut the beginning of the text.
-        beginning(text.trim_end(), most_bytes).to_owned()
+        beginning_of_summary(text.trim_end(), most_bytes).to_owned()
     }
 }
 
 impl SummarySection {
     /// Size in bytes with all of its items.
-    fn cost(&self, heading: Heading) -> usize {
+    fn cost(&self, heading: SectionHeading) -> usize {
         if self.items.is_empty() && self.left_out == 0 {
             return 0;
         }
         let items = self.items.iter().map(|item| item.len() + ITEM_COST).sum::<usize>();
-        let note = if self.left_out == 0 { 0 } else { note(u64::MAX).len() };
+        let note = if self.left_out == 0 { 0 } else { section_left_out_note(u64::MAX).len() };
         heading.title().len() + 2 + items + note
     }
 
     /// Drops the least important items until the others fit into `most_bytes`.
-    fn keep(&mut self, heading: Heading, most_bytes: usize) {
+    fn keep(&mut self, heading: SectionHeading, most_bytes: usize) {
         let fits = self.cost(heading) <= most_bytes && self.items.len() <= heading.most_items();
         if fits {
             return;
         }
-        let mut room = most_bytes.saturating_sub(heading.title().len() + 2 + note(u64::MAX).len());
+        let mut room = most_bytes
+            .saturating_sub(heading.title().len() + 2 + section_left_out_note(u64::MAX).len());
         let mut kept = vec![false; self.items.len()];
         for at in heading.order(self.items.len()).into_iter().take(heading.most_items()) {
             let (Some(item), Some(kept)) = (self.items.get_mut(at), kept.get_mut(at)) else {
@@ -227,7 +229,7 @@ impl SummarySection {
                 if room < LEAST_ITEM + ITEM_COST {
                     break;
                 }
-                *item = one_line(item, room - ITEM_COST);
+                *item = summary_on_one_line(item, room - ITEM_COST);
             }
             room -= (item.len() + ITEM_COST).min(room);
             *kept = true;
@@ -239,24 +241,24 @@ impl SummarySection {
     }
 
     /// The section as text.
-    fn text(&self, heading: Heading) -> String {
+    fn text(&self, heading: SectionHeading) -> String {
         let mut text = format!("\n{}\n", heading.title());
         for item in &self.items {
             // Writing to a string does not fail.
             let _ = writeln!(text, "- {item}");
         }
         if self.left_out > 0 {
-            text += &note(self.left_out);
+            text += &section_left_out_note(self.left_out);
         }
         text
     }
 }
 
 /// Says how many items are left out. No item looks like this: items start with a dash.
-fn note(count: u64) -> String {
+fn section_left_out_note(count: u64) -> String {
     format!("({count} more left out)\n")
 }
 
-fn left_out(line: &str) -> Option<u64> {
+fn parse_section_left_out(line: &str) -> Option<u64> {
     line.strip_prefix('(')?.strip_suffix(" more left out)")?.parse().ok()
 }

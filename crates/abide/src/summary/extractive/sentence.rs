@@ -32,7 +32,7 @@ const DECIDING: [&str; 27] = [
 ];
 
 /// The sentences of a text that state a decision, in order. Code blocks are skipped.
-pub(super) fn deciding(text: &str) -> Vec<&str> {
+pub(super) fn deciding_sentences(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut fenced = false;
     for line in text.lines() {
@@ -40,14 +40,14 @@ pub(super) fn deciding(text: &str) -> Vec<&str> {
         if line.starts_with("```") || line.starts_with("~~~") {
             fenced = !fenced;
         } else if !fenced {
-            found.extend(sentences(line).filter(|sentence| decides(sentence)));
+            found.extend(split_sentences(line).filter(|sentence| sentence_decides(sentence)));
         }
     }
     found
 }
 
 /// Splits a line into sentences: each ends with `.`, `!` or `?` before white space.
-fn sentences(line: &str) -> impl Iterator<Item = &str> {
+fn split_sentences(line: &str) -> impl Iterator<Item = &str> {
     let mut rest = line;
     std::iter::from_fn(move || {
         if rest.is_empty() {
@@ -66,7 +66,7 @@ fn sentences(line: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-fn decides(sentence: &str) -> bool {
+fn sentence_decides(sentence: &str) -> bool {
     let plain = sentence.to_lowercase().replace('’', "'");
     DECIDING.iter().any(|word| {
         plain.match_indices(word).any(|(at, _)| {
@@ -88,8 +88,8 @@ mod tests {
                     ```\n// I'll not be seen. Because.\n```\n\
                     Unbecausely insteadof nothing?";
         let expected = ["I’ll use lib.rs 2.0 for it!", "We chose SQLite because it is there"];
-        assert_eq!(deciding(text), expected);
-        assert_eq!(deciding("because"), ["because"]);
-        assert!(deciding("").is_empty());
+        assert_eq!(deciding_sentences(text), expected);
+        assert_eq!(deciding_sentences("because"), ["because"]);
+        assert!(deciding_sentences("").is_empty());
     }
 }

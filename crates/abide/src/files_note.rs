@@ -71,14 +71,14 @@ impl Session {
         let note = FilesNote { root: root.to_string_lossy().into_owned(), seq };
         let path = self.store().files_note(self.id())?;
         let temporary = path.with_extension("files.new");
-        let written = write_anew(&temporary, &serde_json::to_vec(&note).unwrap_or_default());
+        let written = write_note_anew(&temporary, &serde_json::to_vec(&note).unwrap_or_default());
         let placed = written.and_then(|()| std::fs::rename(&temporary, &path));
         placed.map_err(Error::file("write", &path))
     }
 }
 
 /// Creates a file. An existing one is removed first, so links are not followed.
-fn write_anew(path: &Path, bytes: &[u8]) -> io::Result<()> {
+fn write_note_anew(path: &Path, bytes: &[u8]) -> io::Result<()> {
     match Disk.remove(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -97,8 +97,8 @@ mod tests {
         let (outside, path) = (dir.path().join("precious"), dir.path().join("note.new"));
         std::fs::write(&outside, "mine").unwrap();
         std::os::unix::fs::symlink(&outside, &path).unwrap();
-        write_anew(&path, b"noted").unwrap();
-        write_anew(&path, b"noted again").unwrap();
+        write_note_anew(&path, b"noted").unwrap();
+        write_note_anew(&path, b"noted again").unwrap();
         assert_eq!(std::fs::read_to_string(&outside).unwrap(), "mine");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "noted again");
         assert!(!path.is_symlink());

@@ -43,21 +43,23 @@ const CLOCKS: &[&str] =
     &["try again at ", "resets at ", "reset at ", "resets on ", "resets ", "retry-after:"];
 
 /// The reset time in a lower-case text; `None` if it states no time.
-pub(super) fn resets(text: &str, now: Timestamp) -> Option<ResetTime> {
-    if let Some(at) = reached(text) {
-        return Some(bounded(at, now));
+pub(super) fn limit_reset_time(text: &str, now: Timestamp) -> Option<ResetTime> {
+    if let Some(at) = reset_in_seconds_since_1970(text) {
+        return Some(bounded_reset_time(at, now));
     }
-    for (words, behind) in occurrences(text, DURATIONS) {
+    for (words, behind) in phrase_occurrences(text, DURATIONS) {
         if let Some(millis) = duration(behind, words.ends_with([':', '='])) {
             let at = Timestamp::from_millis(now.as_millis().saturating_add(millis));
-            return Some(bounded(at, now));
+            return Some(bounded_reset_time(at, now));
         }
     }
-    occurrences(text, CLOCKS).into_iter().find_map(|(_, behind)| clock(behind, now))
+    phrase_occurrences(text, CLOCKS)
+        .into_iter()
+        .find_map(|(_, behind)| reset_clock_time(behind, now))
 }
 
 /// The text after each of the phrases that occurs.
-fn occurrences<'a, 'w>(text: &'a str, all: &[&'w str]) -> Vec<(&'w str, &'a str)> {
+fn phrase_occurrences<'a, 'w>(text: &'a str, all: &[&'w str]) -> Vec<(&'w str, &'a str)> {
     let found = all.iter().filter_map(|words| {
         let (_, behind) = text.split_once(words)?;
         Some((*words, behind.trim_start_matches([' ', '"'])))
@@ -66,13 +68,13 @@ fn occurrences<'a, 'w>(text: &'a str, all: &[&'w str]) -> Vec<(&'w str, &'a str)
 }
 
 /// Accepts only a time in the future, within [`LONGEST`].
-fn bounded(at: Timestamp, now: Timestamp) -> ResetTime {
+fn bounded_reset_time(at: Timestamp, now: Timestamp) -> ResetTime {
     let wait = at.as_millis().saturating_sub(now.as_millis());
     ResetTime { at: (0..=LONGEST).contains(&wait).then_some(at) }
 }
 
 /// The seconds since 1970 that an agent tells behind words of its own.
-fn reached(text: &str) -> Option<Timestamp> {
+fn reset_in_seconds_since_1970(text: &str) -> Option<Timestamp> {
     let mut known = PROFILES.iter().flat_map(|profile| profile.limits.before_seconds);
     known.find_map(|words| {
         let (_, behind) = text.split_once(words)?;
@@ -115,20 +117,20 @@ fn bare_seconds(text: &str) -> Option<Duration> {
 
 /// Parses `3pm (utc)`, `15:00 utc`, `nov 20, 5pm (utc)`, RFC 3339, or seconds or milliseconds since
 /// 1970.
-fn clock(text: &str, now: Timestamp) -> Option<ResetTime> {
+fn reset_clock_time(text: &str, now: Timestamp) -> Option<ResetTime> {
     const DAY: i64 = 86_400_000;
     let first = text.split([' ', ',', '"', ')']).next()?.trim_end_matches('.');
     if let Ok(at) = first.to_uppercase().parse::<Timestamp>() {
-        return Some(bounded(at, now));
+        return Some(bounded_reset_time(at, now));
     }
     if let Some(at) = seconds_since_1970(first) {
-        return Some(bounded(at, now));
+        return Some(bounded_reset_time(at, now));
     }
-    let (date, rest) = match month(text) {
+    let (date, rest) = match month_and_day(text) {
         Some((month, day, rest)) => (Some((month, day)), rest),
         None => (None, text),
     };
-    let (of_day, rest) = time_of_day(rest)?;
+    let (of_day, rest) = reset_time_of_day(rest)?;
     let zone = rest.trim_start_matches([' ', '(']);
     let utc = ["utc", "gmt", "etc/utc"].iter().any(|name| {
         zone.strip_prefix(name).is_some_and(|behind| !behind.starts_with(['+', '-', '/']))
@@ -152,11 +154,11 @@ fn clock(text: &str, now: Timestamp) -> Option<ResetTime> {
             if this < now.as_millis() { of(year + 1)? } else { this }
         }
     };
-    Some(bounded(Timestamp::from_millis(at), now))
+    Some(bounded_reset_time(Timestamp::from_millis(at), now))
 }
 
 /// Parses `nov 20, ` and returns the rest.
-fn month(text: &str) -> Option<(usize, u8, &str)> {
+fn month_and_day(text: &str) -> Option<(usize, u8, &str)> {
     const MONTHS: [&str; 12] =
         ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
     let month = MONTHS.iter().position(|name| text.starts_with(name))? + 1;
@@ -171,7 +173,7 @@ fn month(text: &str) -> Option<(usize, u8, &str)> {
 }
 
 /// Parses `3pm`, `3:05 pm` or `15:00` into milliseconds since midnight, and returns the rest.
-fn time_of_day(text: &str) -> Option<(i64, &str)> {
+fn reset_time_of_day(text: &str) -> Option<(i64, &str)> {
     let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
     let (hour, rest) = text.split_at_checked(digits(text))?;
     let mut hour = hour.parse::<i64>().ok()?;

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use abide_model::{SessionId, SessionReader, SessionWriter, StoreError};
 
-use super::client::connect;
+use super::child_socket::{ChildBatchCallback, LocalChildSocket};
+use super::client::connect_relay_client;
 use super::node::ConnectRefusal;
-use super::server::{ChildBatchCallback, LocalChildSocket};
 use crate::error::storage_error;
 
 /// How long a live holder may take to answer before it is asked again.
@@ -66,7 +66,7 @@ pub fn write_through_holder(
     let until = Instant::now().checked_add(wait);
     let mut pause = Duration::from_millis(1);
     loop {
-        let held = match connect(path, session, reader.clone(), ANSWER_WAIT) {
+        let held = match connect_relay_client(path, session, reader.clone(), ANSWER_WAIT) {
             Ok(writer) => return Ok(Arc::new(writer)),
             // Whoever left that socket need not hold the session.
             Err(ConnectRefusal::Failed(error)) => {

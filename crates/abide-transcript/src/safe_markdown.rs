@@ -9,16 +9,16 @@ use crate::visible;
 /// A viewer must never see the end of a code block where this function does not. So fences are
 /// rewritten without indentation, where no list or quotation can end them. Every other fence is
 /// escaped, and so is every backtick that does not begin or end a code span on its own line.
-pub(crate) fn said(text: &str) -> String {
+pub(crate) fn safe_markdown(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 16);
-    let mut fence: Option<Fence> = None;
-    let tables = text.split('\n').any(may_rule_a_table);
+    let mut fence: Option<MarkdownFence> = None;
+    let tables = text.split('\n').any(may_rule_a_markdown_table);
     for (at, line) in text.split('\n').enumerate() {
         if at > 0 {
             out.push('\n');
         }
         let mut shown = String::new();
-        visible::write(&mut shown, line.strip_suffix('\r').unwrap_or(line));
+        visible::write_visible(&mut shown, line.strip_suffix('\r').unwrap_or(line));
         if let Some(open) = &fence {
             let content = open.content(&shown);
             if open.is_closed_by(content) {
@@ -27,12 +27,12 @@ pub(crate) fn said(text: &str) -> String {
             } else {
                 out.push_str(content);
             }
-        } else if let Some((open, info)) = Fence::opened_by(&shown) {
+        } else if let Some((open, info)) = MarkdownFence::opened_by(&shown) {
             open.write(&mut out);
             out.push_str(info);
             fence = Some(open);
         } else {
-            harmless(&mut out, &shown, tables);
+            write_safe_markdown_line(&mut out, &shown, tables);
         }
     }
     if let Some(open) = fence {
@@ -43,14 +43,14 @@ pub(crate) fn said(text: &str) -> String {
 }
 
 /// An open code fence.
-struct Fence {
+struct MarkdownFence {
     tick: char,
     length: usize,
     /// The width of the white space before it, in bytes.
     indent: usize,
 }
 
-impl Fence {
+impl MarkdownFence {
     /// The fence that a line opens, and the info string after it.
     fn opened_by(line: &str) -> Option<(Self, &str)> {
         let start = line.trim_start_matches([' ', '\t']);
@@ -84,7 +84,7 @@ impl Fence {
 const BEFORE_A_BLOCK: &str = " \t>*+-:.)0123456789";
 
 /// Whether the line may be a table's delimiter row.
-fn may_rule_a_table(line: &str) -> bool {
+fn may_rule_a_markdown_table(line: &str) -> bool {
     let line = line.trim_end();
     line.contains('-')
         && line.contains(['|', ':'])
@@ -93,7 +93,7 @@ fn may_rule_a_table(line: &str) -> bool {
 
 /// Whether the line may begin a link or footnote definition. Code spans do not count inside its
 /// name, and the name may end on a later line.
-fn may_define(rest: &str) -> bool {
+fn may_define_markdown_link(rest: &str) -> bool {
     let Some(name) = rest.strip_prefix('[') else { return false };
     let behind = name.find([']', '`', '\\']).and_then(|end| name.get(end..)).unwrap_or_default();
     !behind.starts_with(']') || behind.starts_with("]:")
@@ -102,7 +102,7 @@ fn may_define(rest: &str) -> bool {
 /// Writes a line of Markdown without HTML, images, headings, fences and unsafe links.
 ///
 /// In a table every `|` ends a cell, even inside code, so code spans with a `|` are escaped.
-fn harmless(out: &mut String, line: &str, tables: bool) {
+fn write_safe_markdown_line(out: &mut String, line: &str, tables: bool) {
     let rest = line.trim_start_matches(|c| BEFORE_A_BLOCK.contains(c));
     let (before, rest) = line.split_at(line.len() - rest.len());
     // The underline of a heading, whatever block it is in.
@@ -115,11 +115,11 @@ fn harmless(out: &mut String, line: &str, tables: bool) {
         }
         _ => out.push_str(before),
     }
-    if rest.starts_with(['#', '=', '~']) || may_define(rest) {
+    if rest.starts_with(['#', '=', '~']) || may_define_markdown_link(rest) {
         out.push('\\');
     }
     let mut last_run = HashMap::new();
-    for (at, length) in ticks(rest) {
+    for (at, length) in backtick_runs(rest) {
         last_run.insert(length, at);
     }
     let mut at = 0;
@@ -143,7 +143,9 @@ fn harmless(out: &mut String, line: &str, tables: bool) {
                 let start = at + length;
                 let closing = last_run.get(&length).filter(|last| **last > at).and_then(|_| {
                     let behind = rest.get(start..)?;
-                    ticks(behind).find(|(_, ticks)| *ticks == length).map(|(at, _)| at + start)
+                    backtick_runs(behind)
+                        .find(|(_, ticks)| *ticks == length)
+                        .map(|(at, _)| at + start)
                 });
                 let code = closing.and_then(|closing| rest.get(at..closing + length));
                 match code.filter(|code| !(tables && code.contains('|'))) {
@@ -167,7 +169,7 @@ fn harmless(out: &mut String, line: &str, tables: bool) {
             }
             // The end of a definition's name, or of the text of an unsafe link.
             ']' if behind.starts_with(':')
-                || (behind.starts_with('(') && !is_plain_address(behind)) =>
+                || (behind.starts_with('(') && !is_plain_markdown_address(behind)) =>
             {
                 out.push_str("\\]");
                 next
@@ -181,7 +183,7 @@ fn harmless(out: &mut String, line: &str, tables: bool) {
 }
 
 /// The runs of backticks in a line: start and length of each.
-fn ticks(line: &str) -> impl Iterator<Item = (usize, usize)> + '_ {
+fn backtick_runs(line: &str) -> impl Iterator<Item = (usize, usize)> + '_ {
     let mut at = 0;
     std::iter::from_fn(move || {
         let start = at + line.get(at..)?.find('`')?;
@@ -193,7 +195,7 @@ fn ticks(line: &str) -> impl Iterator<Item = (usize, usize)> + '_ {
 }
 
 /// Whether `(…)` is a plain address: relative, `http` or `https`.
-fn is_plain_address(link: &str) -> bool {
+fn is_plain_markdown_address(link: &str) -> bool {
     let Some((address, _)) = link.trim_start_matches('(').split_once(')') else {
         return false;
     };
@@ -212,35 +214,35 @@ mod tests {
     #[test]
     fn markdown_stays_and_what_acts_does_not() {
         assert_eq!(
-            said("A *b* `c<d>` [d](https://e.f/g?h=1) - [ ] g_h \\* <i>"),
+            safe_markdown("A *b* `c<d>` [d](https://e.f/g?h=1) - [ ] g_h \\* <i>"),
             "A *b* `c<d>` [d](https://e.f/g?h=1) - [ ] g_h \\* \\<i>"
         );
         assert_eq!(
-            said("# A\n## B\nC\n===\nD\n---\n- e"),
+            safe_markdown("# A\n## B\nC\n===\nD\n---\n- e"),
             "\\# A\n\\## B\nC\n\\===\nD\n\\---\n- e"
         );
-        assert_eq!(said("![x](https://e.f/p.png)"), "!\\[x](https://e.f/p.png)");
-        assert_eq!(said("[x](javascript:alert(1))"), "[x\\](javascript:alert(1))");
-        assert_eq!(said("[x](java&#115;cript:alert)"), "[x\\](java&#115;cript:alert)");
-        assert_eq!(said("[x][y]\n[y]: javascript:z"), "[x][y]\n\\[y\\]: javascript:z");
-        assert_eq!(said("\\<b> \\\\<b> C:\\d"), "\\<b> \\\\\\<b> C:\\d");
-        assert_eq!(said("a | b\n--|--\n1 | `c`"), "a | b\n--|--\n1 | `c`");
-        assert_eq!(said("`a | b`"), "`a | b`");
+        assert_eq!(safe_markdown("![x](https://e.f/p.png)"), "!\\[x](https://e.f/p.png)");
+        assert_eq!(safe_markdown("[x](javascript:alert(1))"), "[x\\](javascript:alert(1))");
+        assert_eq!(safe_markdown("[x](java&#115;cript:alert)"), "[x\\](java&#115;cript:alert)");
+        assert_eq!(safe_markdown("[x][y]\n[y]: javascript:z"), "[x][y]\n\\[y\\]: javascript:z");
+        assert_eq!(safe_markdown("\\<b> \\\\<b> C:\\d"), "\\<b> \\\\\\<b> C:\\d");
+        assert_eq!(safe_markdown("a | b\n--|--\n1 | `c`"), "a | b\n--|--\n1 | `c`");
+        assert_eq!(safe_markdown("`a | b`"), "`a | b`");
     }
 
     #[test]
     fn code_is_left_alone_and_always_ends() {
-        assert_eq!(said("```html\n<b>\n```\n<b>"), "```html\n<b>\n```\n\\<b>");
-        assert_eq!(said("~~~\n<b>\n```"), "~~~\n<b>\n```\n~~~");
-        assert_eq!(said("``` a`b\n<b>"), "\\`\\`\\` a\\`b\n\\<b>");
-        assert_eq!(said("````\n```\n<b>\n````"), "````\n```\n<b>\n````");
-        assert_eq!(said("```\r\n<b>\r\n```\r\n"), "```\n<b>\n```\n");
+        assert_eq!(safe_markdown("```html\n<b>\n```\n<b>"), "```html\n<b>\n```\n\\<b>");
+        assert_eq!(safe_markdown("~~~\n<b>\n```"), "~~~\n<b>\n```\n~~~");
+        assert_eq!(safe_markdown("``` a`b\n<b>"), "\\`\\`\\` a\\`b\n\\<b>");
+        assert_eq!(safe_markdown("````\n```\n<b>\n````"), "````\n```\n<b>\n````");
+        assert_eq!(safe_markdown("```\r\n<b>\r\n```\r\n"), "```\n<b>\n```\n");
         // In a list it would end with the list.
         assert_eq!(
-            said("- a\n  ```sh\n    b <c>\n  ```\n  <d>"),
+            safe_markdown("- a\n  ```sh\n    b <c>\n  ```\n  <d>"),
             "- a\n```sh\n  b <c>\n```\n  \\<d>"
         );
-        assert_eq!(said("> ```\n> <b>"), "> \\`\\`\\`\n> \\<b>");
-        assert_eq!(said("``a`b`` c` <b>"), "``a`b`` c\\` \\<b>");
+        assert_eq!(safe_markdown("> ```\n> <b>"), "> \\`\\`\\`\n> \\<b>");
+        assert_eq!(safe_markdown("``a`b`` c` <b>"), "``a`b`` c\\` \\<b>");
     }
 }

@@ -65,10 +65,10 @@ impl TaskList {
             .map_err(|error| TaskListError::NotUtf8 { at: error.valid_up_to() })?;
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         match form {
-            TaskListForm::Prp => json::read(&json::PRP, text),
-            TaskListForm::Json => json::read(&json::PLAIN, text),
-            TaskListForm::Markdown => markdown::read(text),
-            TaskListForm::Toml => toml::read(text),
+            TaskListForm::Prp => json::read_json(&json::PRP, text),
+            TaskListForm::Json => json::read_json(&json::PLAIN, text),
+            TaskListForm::Markdown => markdown::read_markdown(text),
+            TaskListForm::Toml => toml::read_toml(text),
         }
     }
 
@@ -82,10 +82,10 @@ impl TaskList {
             plan = &without;
         }
         match form {
-            TaskListForm::Prp => json::write(&json::PRP, plan),
-            TaskListForm::Json => json::write(&json::PLAIN, plan),
-            TaskListForm::Markdown => markdown::write(plan),
-            TaskListForm::Toml => toml::write(plan),
+            TaskListForm::Prp => json::write_json(&json::PRP, plan),
+            TaskListForm::Json => json::write_json(&json::PLAIN, plan),
+            TaskListForm::Markdown => markdown::write_markdown(plan),
+            TaskListForm::Toml => toml::write_toml(plan),
         }
     }
 
@@ -162,7 +162,7 @@ impl DocumentTask {
 
 /// The kept fields of a document in this format.
 pub(crate) fn foreign_of(foreign: Option<&RawValue>, form: TaskListForm) -> Option<Box<RawValue>> {
-    let mut fields = json::fields(foreign?.get())?;
+    let mut fields = json::json_object_fields(foreign?.get())?;
     let place = fields.iter().position(|(name, _)| name == form.as_str())?;
     Some(fields.swap_remove(place).1.to_owned())
 }

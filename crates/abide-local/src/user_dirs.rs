@@ -32,7 +32,7 @@ impl UserDirs {
     /// Those of the user that this process runs as.
     #[must_use]
     pub fn of_process() -> Self {
-        Self::by(|name| std::env::var_os(name), home_of_user)
+        Self::by(|name| std::env::var_os(name), user_dirs_home)
     }
 
     /// Determined by these variables. `home` is called if `HOME` is not set or not absolute.
@@ -73,7 +73,7 @@ impl UserDirs {
 }
 
 /// The home directory in the user's passwd entry.
-fn home_of_user() -> Option<PathBuf> {
+fn user_dirs_home() -> Option<PathBuf> {
     // If `HOME` is not set at all, ask the system: not every user is in the file.
     let looked_up = || std::env::home_dir().filter(|_| std::env::var_os("HOME").is_none());
     looked_up().or_else(|| {

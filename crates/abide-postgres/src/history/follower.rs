@@ -6,8 +6,8 @@ use abide_model::{
     Event, EventRange, HistoryDelta, Overview, OverviewUpdate, Seq, StoreError, TurnNumber,
 };
 
-use super::put::{SharedIndexUpdate, put};
-use crate::connection::RetrySchedule;
+use super::put::{SharedIndexUpdate, put_history_update};
+use crate::connection::ConnectionRetries;
 use crate::error::ServerError;
 use crate::flush::place;
 use crate::reader::PostgresReader;
@@ -23,10 +23,10 @@ struct FollowProgress {
 }
 
 /// Updates the index up to the end of a session. If others do the same, nothing is put twice.
-pub(crate) async fn catch_up(reader: &PostgresReader) -> Result<(), ServerError> {
-    let mut again = RetrySchedule::new(reader.server.patience());
+pub(crate) async fn catch_up_history(reader: &PostgresReader) -> Result<(), ServerError> {
+    let mut again = ConnectionRetries::new(reader.server.patience());
     loop {
-        match step(reader).await {
+        match follow_step(reader).await {
             Ok(true) => return Ok(()),
             Ok(false) => {}
             Err(trouble) if trouble.may_pass() && !trouble.is_denied() && again.has_time() => {
@@ -39,8 +39,8 @@ pub(crate) async fn catch_up(reader: &PostgresReader) -> Result<(), ServerError>
 }
 
 /// Continues from where the index is; `false` if it does not reach the end.
-async fn step(reader: &PostgresReader) -> Result<bool, ServerError> {
-    let stand = stand(reader).await?;
+async fn follow_step(reader: &PostgresReader) -> Result<bool, ServerError> {
+    let stand = follow_progress(reader).await?;
     if stand.indexed.is_some_and(|indexed| indexed >= stand.last) {
         return Ok(true);
     }
@@ -74,7 +74,7 @@ async fn step(reader: &PostgresReader) -> Result<bool, ServerError> {
     }
 }
 
-async fn stand(reader: &PostgresReader) -> Result<FollowProgress, ServerError> {
+async fn follow_progress(reader: &PostgresReader) -> Result<FollowProgress, ServerError> {
     let sid = reader.known.sid;
     let asked = reader.server.once(|client| {
         Box::pin(async move {
@@ -159,7 +159,7 @@ impl IndexFollower<'_> {
         });
         let done = self.reader.server.once(|client| {
             let work = work.clone();
-            Box::pin(async move { put(client, &work).await })
+            Box::pin(async move { put_history_update(client, &work).await })
         });
         self.indexed = Some(upto);
         done.await

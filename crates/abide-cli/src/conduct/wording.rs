@@ -5,7 +5,7 @@ use abide_runner::{RetryDecision, RunEvent, Urgency};
 use abide_transcript::{escape, format_duration};
 
 /// The line of an event that all views share; `None` if there is nothing to say.
-pub(super) fn line(event: &RunEvent) -> Option<String> {
+pub(super) fn run_event_wording(event: &RunEvent) -> Option<String> {
     Some(match event {
         RunEvent::Started { session, interval } => format!(
             "Session {}; a checkpoint at every task's end, and every {}",
@@ -45,7 +45,11 @@ pub(super) fn line(event: &RunEvent) -> Option<String> {
         }
         RunEvent::Waiting { task, until, why } => {
             let task = task.as_ref().map(|task| format!("{task}: ")).unwrap_or_default();
-            format!("{task}{}; waiting until {}", escape::text(why), crate::clock::local(*until))
+            format!(
+                "{task}{}; waiting until {}",
+                escape::text(why),
+                crate::clock::local_clock(*until)
+            )
         }
         RunEvent::AgentStarted { way: Some(way), .. } => {
             format!("The agent goes on {}", way.told())
@@ -71,7 +75,7 @@ pub(super) fn line(event: &RunEvent) -> Option<String> {
 }
 
 /// A task's status in one word.
-pub(super) const fn status(status: TaskStatus) -> &'static str {
+pub(super) const fn task_status_wording(status: TaskStatus) -> &'static str {
     match status {
         TaskStatus::Planned => "interrupted",
         status => status.as_str(),
@@ -79,7 +83,7 @@ pub(super) const fn status(status: TaskStatus) -> &'static str {
 }
 
 /// The time remaining, for display.
-pub(super) fn left(until: Timestamp, now: Timestamp) -> String {
+pub(super) fn time_left_wording(until: Timestamp, now: Timestamp) -> String {
     let millis = until.as_millis().saturating_sub(now.as_millis()).max(0);
     format_duration(std::time::Duration::from_millis(u64::try_from(millis).unwrap_or(0)))
 }

@@ -62,8 +62,8 @@ impl TypedTime {
         match self {
             Self::At(at) => at,
             Self::Ago(ago) => Timestamp::from_millis(now.as_millisecond().saturating_sub(ago)),
-            Self::Day(day) => start_of(day),
-            Self::DaysBack(days) => start_of(back(now, days)),
+            Self::Day(day) => time_when_day_starts(day),
+            Self::DaysBack(days) => time_when_day_starts(time_days_back(now, days)),
         }
     }
 
@@ -72,19 +72,19 @@ impl TypedTime {
         let day = match self {
             Self::At(_) | Self::Ago(_) => return self.first(now),
             Self::Day(day) => day,
-            Self::DaysBack(days) => back(now, days),
+            Self::DaysBack(days) => time_days_back(now, days),
         };
-        let next = day.tomorrow().map_or(Timestamp::from_millis(i64::MAX), start_of);
+        let next = day.tomorrow().map_or(Timestamp::from_millis(i64::MAX), time_when_day_starts);
         Timestamp::from_millis(next.as_millis() - 1)
     }
 }
 
-fn back(now: jiff::Timestamp, days: i64) -> Date {
+fn time_days_back(now: jiff::Timestamp, days: i64) -> Date {
     let today = now.to_zoned(TimeZone::system()).date();
     today.checked_sub(days.days()).unwrap_or(today)
 }
 
-fn start_of(day: Date) -> Timestamp {
+fn time_when_day_starts(day: Date) -> Timestamp {
     let start: Option<Zoned> = day.to_zoned(TimeZone::system()).ok();
     start.map_or_else(
         || Timestamp::from_millis(i64::MIN),
@@ -93,7 +93,7 @@ fn start_of(day: Date) -> Timestamp {
 }
 
 /// How long ago, in words.
-pub(crate) fn ago(at: Timestamp, now: jiff::Timestamp) -> String {
+pub(crate) fn time_ago(at: Timestamp, now: jiff::Timestamp) -> String {
     let ago = now.as_millisecond().saturating_sub(at.as_millis());
     let count = |unit: i64, name: &str| {
         let count = ago / unit;
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn people_read_times_as_how_long_ago() {
         let now = jiff::Timestamp::from_millisecond(100 * DAY).unwrap();
-        let said = |back: i64| ago(Timestamp::from_millis(100 * DAY - back), now);
+        let said = |back: i64| time_ago(Timestamp::from_millis(100 * DAY - back), now);
         assert_eq!(said(0), "just now");
         assert_eq!(said(3 * MINUTE + 10), "3 minutes ago");
         assert_eq!(said(HOUR), "1 hour ago");

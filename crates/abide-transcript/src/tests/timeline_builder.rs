@@ -1,4 +1,4 @@
-//! The story and its renderings: each thing told once, and nothing recorded acts.
+//! The timeline and its renderings: each thing told once, and nothing recorded acts.
 
 use abide_model::{Event, SessionState};
 use proptest::prelude::*;

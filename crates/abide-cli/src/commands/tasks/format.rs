@@ -11,7 +11,12 @@ use serde::Serialize;
 const NAMED: usize = 3;
 
 /// Notes on a task besides its title, escaped.
-pub(super) fn notes(tree: &TaskTree, task: &TaskNode, ready: bool, check: Option<&str>) -> String {
+pub(super) fn format_task_notes(
+    tree: &TaskTree,
+    task: &TaskNode,
+    ready: bool,
+    check: Option<&str>,
+) -> String {
     let mut notes = Vec::new();
     if !tree.is_leaf(task.id.as_str()) {
         let progress = tree.progress(Some(&task.id));
@@ -33,12 +38,12 @@ pub(super) fn notes(tree: &TaskTree, task: &TaskNode, ready: bool, check: Option
     }
     if !task.is_done() {
         let open = tree.own_waits_for(task.id.as_str()).into_iter().map(|need| &need.id);
-        notes.extend(few(open.collect()).map(|names| format!("after {names}")));
+        notes.extend(format_few(open.collect()).map(|names| format!("after {names}")));
         let soft = task.dependency_types.iter().filter(|(id, kind)| {
             let done = tree.get(id.as_str()).is_some_and(TaskNode::is_done);
             *kind == DependencyType::Soft && !done
         });
-        let soft = few(soft.map(|(id, _)| id).collect());
+        let soft = format_few(soft.map(|(id, _)| id).collect());
         notes.extend(soft.map(|names| format!("preferably after {names}")));
     }
     notes.extend(check.map(|check| format!("check: {check}")));
@@ -46,7 +51,7 @@ pub(super) fn notes(tree: &TaskTree, task: &TaskNode, ready: bool, check: Option
 }
 
 /// The first of some tasks; `None` without any.
-fn few(tasks: Vec<&TaskId>) -> Option<String> {
+fn format_few(tasks: Vec<&TaskId>) -> Option<String> {
     let more = format!("{} more", tasks.len().saturating_sub(NAMED));
     let names = tasks.iter().take(NAMED).map(|id| id.as_str());
     let names: Vec<&str> = names.chain((tasks.len() > NAMED).then_some(more.as_str())).collect();
@@ -54,7 +59,7 @@ fn few(tasks: Vec<&TaskId>) -> Option<String> {
 }
 
 /// The progress in one line.
-pub(super) fn progress(progress: &TaskProgress) -> String {
+pub(super) fn format_task_progress(progress: &TaskProgress) -> String {
     let mut text = format!("{} of {} done", progress.done(), progress.all);
     let rest = [
         (progress.obsolete, "obsolete"),
@@ -72,7 +77,7 @@ pub(super) fn progress(progress: &TaskProgress) -> String {
 
 /// A task as a line of JSON.
 #[derive(Serialize)]
-pub(super) struct ListedTask<'a> {
+pub(super) struct FormattedTask<'a> {
     task: &'a TaskId,
     title: &'a str,
     status: TaskStatus,
@@ -106,7 +111,7 @@ pub(super) struct ListedTask<'a> {
     progress: TaskProgress,
 }
 
-impl<'a> ListedTask<'a> {
+impl<'a> FormattedTask<'a> {
     pub(super) fn json(
         tree: &'a TaskTree,
         task: &'a TaskNode,

@@ -12,11 +12,11 @@ use abide_model::{
     TurnNumber,
 };
 
-use crate::item::{CallOutcome, EntryBody, EntryPart, TimelineCall, TimelineEntry};
-use crate::note::note;
+use crate::note::event_note;
 use crate::place::PlaceTracker;
 use crate::readable;
-use crate::target::target;
+use crate::target::call_target;
+use crate::timeline_entry::{CallOutcome, EntryBody, EntryPart, TimelineCall, TimelineEntry};
 
 /// Limits on the entries and bytes that wait for an outcome.
 const WAITING: usize = 256;
@@ -99,10 +99,11 @@ impl TimelineBuilder {
             }
             Some(Fact::ToolCall(fact)) => {
                 self.take_asked(&fact.call.0);
-                EntryBody::Call(call(&fact))
+                EntryBody::Call(timeline_call(&fact))
             }
             Some(Fact::ToolResult(result)) => {
-                let text = result.result.as_deref().map(readable::text).unwrap_or_default();
+                let text =
+                    result.result.as_deref().map(readable::readable_text).unwrap_or_default();
                 let outcome = |millis| CallOutcome::Ended { ok: result.ok, text, millis };
                 self.remember(&result.call.0);
                 if let Some(at) = self.open_call(&result.call.0) {
@@ -158,14 +159,14 @@ impl TimelineBuilder {
             },
             Some(Fact::TaskStatus(change)) => EntryBody::Task {
                 task: change.task,
-                change: task_status(change.status).to_owned(),
+                change: timeline_task_status(change.status).to_owned(),
                 text: change.reason,
             },
             Some(Fact::FileTouched(touch)) => {
                 EntryBody::File { op: touch.op, path: touch.path, to: touch.to }
             }
             fact => {
-                let (label, text, weight) = note(event, fact);
+                let (label, text, weight) = event_note(event, fact);
                 EntryBody::Note { label, text, weight }
             }
         };
@@ -258,7 +259,9 @@ impl TimelineBuilder {
             MessageContent::Blocks(blocks) => {
                 blocks.into_iter().filter_map(|block| self.part(block)).collect()
             }
-            MessageContent::Other(json) => vec![EntryPart::Other(readable::indented(json.get()))],
+            MessageContent::Other(json) => {
+                vec![EntryPart::Other(readable::readable_indented(json.get()))]
+            }
         };
         EntryBody::Message { role: message.role, parts }
     }
@@ -270,7 +273,7 @@ impl TimelineBuilder {
                 EntryPart::Thinking(thinking)
             }
             MessageBlock::Known(KnownBlock::ToolCall { call: id, name, arguments }) => {
-                EntryPart::Asked(call(&ToolCall {
+                EntryPart::Asked(timeline_call(&ToolCall {
                     call: id,
                     name,
                     arguments: Some(arguments),
@@ -281,31 +284,32 @@ impl TimelineBuilder {
                 if self.ran.contains(&call.0) {
                     return None;
                 }
-                let text = readable::text(&content);
+                let text = readable::readable_text(&content);
                 EntryPart::Result {
                     call: call.0,
                     outcome: CallOutcome::Ended { ok, text, millis: None },
                 }
             }
-            MessageBlock::Other(json) => EntryPart::Other(readable::indented(json.get())),
+            MessageBlock::Other(json) => EntryPart::Other(readable::readable_indented(json.get())),
         })
     }
 }
 
-fn call(fact: &ToolCall) -> TimelineCall {
-    let target = target(fact.arguments.as_deref());
+fn timeline_call(fact: &ToolCall) -> TimelineCall {
+    let target = call_target(fact.arguments.as_deref());
     let arguments = fact.arguments.as_deref().filter(|json| json.get() != target.text);
     TimelineCall {
         call: fact.call.0.clone(),
         name: fact.name.clone(),
-        arguments: arguments.and_then(|json| readable::fields(json, target.field.as_deref())),
+        arguments: arguments
+            .and_then(|json| readable::readable_fields(json, target.field.as_deref())),
         target: target.text,
         observed: fact.observed,
         outcome: CallOutcome::Unknown,
     }
 }
 
-pub(crate) const fn task_status(status: TaskStatus) -> &'static str {
+pub(crate) const fn timeline_task_status(status: TaskStatus) -> &'static str {
     match status {
         TaskStatus::Planned => "planned",
         TaskStatus::Researching => "researching",

@@ -16,11 +16,11 @@ use abide_model::Objects;
 use rustix::io::Errno;
 
 use crate::compare::read::{read_content, read_trees};
-use crate::compare::walk::split;
+use crate::compare::walk::split_walked_path;
 use crate::restore::root::WorkspaceRoot;
 use crate::take::base::{BaseRules, NameVerdict};
 use crate::take::rules::{IgnoreStatus, RuleFile, RuleTexts, Rules};
-use crate::take::worker::escaped;
+use crate::take::worker::escaped_worker_path;
 use crate::{
     EntryKind, KeptPath, ReadError, RestoreAction, RestorePlan, RestoreStep, Snapshot, Tree,
     TreeEntry, WorkspaceError,
@@ -82,7 +82,7 @@ impl<'a> UncapturedPaths<'a> {
             directories: HashMap::new(),
         };
         let tree = read_trees(objects, &[snapshot.tree])?.pop().unwrap_or_default();
-        let mut texts = stored_texts(objects, &tree)?;
+        let mut texts = stored_texts_of_uncaptured(objects, &tree)?;
         unseen.add_repository(b"", &mut texts)?;
         let rules = base.rules().inside(b"", &texts);
         let view = RulesView { within: IgnoreStatus::Plain, rules };
@@ -100,7 +100,7 @@ impl<'a> UncapturedPaths<'a> {
                 plan.steps.push(step);
                 continue;
             };
-            if !spared.contains(split(&step.path).0) {
+            if !spared.contains(split_walked_path(&step.path).0) {
                 plan.kept.push(KeptPath { path: step.path.clone(), why });
             }
             spared.insert(step.path);
@@ -113,14 +113,14 @@ impl<'a> UncapturedPaths<'a> {
         let Some(was) = step.was.as_ref().filter(|_| step.action == RestoreAction::Delete) else {
             return Ok(None);
         };
-        let above = self.directory(split(&step.path).0)?;
+        let above = self.directory(split_walked_path(&step.path).0)?;
         let ignored = match &*above {
             PastDirectory::New => return Ok(None),
             PastDirectory::Ignored => true,
             PastDirectory::Judged { views, .. } => {
                 let is_directory = was.kind == EntryKind::Directory;
                 let mut verdicts = views.iter().map(|view| self.verdict(view, step, is_directory));
-                verdicts.any(|verdict| !is_seen(verdict))
+                verdicts.any(|verdict| !is_captured_by_snapshot(verdict))
             }
         };
         Ok(if ignored {
@@ -139,7 +139,8 @@ impl<'a> UncapturedPaths<'a> {
     /// Returns true if it, or a directory it is in, was omitted.
     fn is_left_out(&self, path: &[u8]) -> bool {
         !self.omitted.is_empty()
-            && prefixes(path).any(|path| self.omitted.contains(escaped(path).as_str()))
+            && directories_to_path(path)
+                .any(|path| self.omitted.contains(escaped_worker_path(path).as_str()))
     }
 
     /// The directory at this path.
@@ -149,7 +150,7 @@ impl<'a> UncapturedPaths<'a> {
         }
         let mut at =
             self.directories.get(&b""[..]).map_or(Rc::new(PastDirectory::Ignored), Rc::clone);
-        for path in prefixes(path) {
+        for path in directories_to_path(path) {
             at = match self.directories.get(path) {
                 Some(known) => Rc::clone(known),
                 None => Rc::new(self.enter(&at, path)?),
@@ -166,7 +167,7 @@ impl<'a> UncapturedPaths<'a> {
             PastDirectory::Ignored => return Ok(PastDirectory::Ignored),
             PastDirectory::Judged { tree, views } => (tree, views),
         };
-        let tree = match tree.get(split(path).1) {
+        let tree = match tree.get(split_walked_path(path).1) {
             Some(TreeEntry { kind: EntryKind::Directory, hash, .. }) => {
                 read_trees(self.objects, &[*hash])?.pop().unwrap_or_default()
             }
@@ -180,7 +181,7 @@ impl<'a> UncapturedPaths<'a> {
                 NameVerdict::Taken(within) => view.within = within,
             }
         }
-        let mut texts = stored_texts(self.objects, &tree)?;
+        let mut texts = stored_texts_of_uncaptured(self.objects, &tree)?;
         plain.rules = plain.rules.inside(path, &texts);
         self.add_repository(path, &mut texts)?;
         now.rules = now.rules.inside(path, &texts);
@@ -202,12 +203,12 @@ impl<'a> UncapturedPaths<'a> {
 
 /// Returns true if a snapshot would hold it. A directory that is only searched is left out if
 /// nothing in it is captured.
-fn is_seen(verdict: NameVerdict) -> bool {
+fn is_captured_by_snapshot(verdict: NameVerdict) -> bool {
     matches!(verdict, NameVerdict::Taken(IgnoreStatus::Plain | IgnoreStatus::Included))
 }
 
 /// The ignore files of a stored directory. Links are not followed.
-fn stored_texts(objects: &dyn Objects, tree: &Tree) -> Result<RuleTexts, ReadError> {
+fn stored_texts_of_uncaptured(objects: &dyn Objects, tree: &Tree) -> Result<RuleTexts, ReadError> {
     let mut texts = RuleTexts::default();
     for (file, name) in RuleFile::NAMED {
         let entry = tree.get(name.to_bytes());
@@ -220,7 +221,7 @@ fn stored_texts(objects: &dyn Objects, tree: &Tree) -> Result<RuleTexts, ReadErr
 }
 
 /// The directories that lead to a path, top down, and then the path itself.
-fn prefixes(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+fn directories_to_path(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
     let ends = slashes.map(|(at, _)| at).chain([path.len()]);
     ends.filter_map(|end| path.get(..end)).filter(|path| !path.is_empty())

@@ -8,8 +8,8 @@ use super::survey::StatusSurvey;
 use crate::context::CommandContext;
 use crate::error::CommandError;
 use crate::output::{CommandOutput, terminal_width};
-use crate::table::{Colour, cut, width};
-use crate::when::ago;
+use crate::table::{Colour, cut_to_column, table_width_of};
+use crate::typed_time::time_ago;
 
 /// How many calls are named; the others are counted.
 const CALLS: usize = 6;
@@ -42,8 +42,8 @@ impl<'a> StatusPage<'a> {
         let mut left = self.width;
         let mut line = String::new();
         for (text, colour) in parts {
-            let text = cut(text, left);
-            left = left.saturating_sub(width(&text));
+            let text = cut_to_column(text, left);
+            left = left.saturating_sub(table_width_of(&text));
             line.push_str(&colour.paint(&text, self.coloured));
         }
         self.out.line(line.trim_end())
@@ -56,9 +56,10 @@ impl<'a> StatusPage<'a> {
 
     fn row(&mut self, row: &StatusRow, columns: &StatusColumns) -> Result<(), CommandError> {
         let found = &row.found;
-        let title = cut(&title(row), columns.title);
-        let pad = |text: &str, wide: usize| " ".repeat(wide.saturating_sub(width(text)) + 2);
-        let agent = agent(found);
+        let title = cut_to_column(&page_title(row), columns.title);
+        let pad =
+            |text: &str, wide: usize| " ".repeat(wide.saturating_sub(table_width_of(text)) + 2);
+        let agent = page_agent(found);
         let colour = match found.liveness {
             Liveness::Alive => Colour::Green,
             Liveness::Stale => Colour::Yellow,
@@ -73,13 +74,13 @@ impl<'a> StatusPage<'a> {
             (pad(&title, columns.title), Colour::Plain),
             (agent.clone(), Colour::Cyan),
             (pad(&agent, columns.agent), Colour::Plain),
-            (ago(found.at, self.now), Colour::Dim),
+            (time_ago(found.at, self.now), Colour::Dim),
         ])?;
         let indent = columns.short + 4;
-        if let Some(doing) = doing(found) {
+        if let Some(doing) = page_work(found) {
             self.below(indent, &doing, Colour::Plain)?;
         }
-        if let Some(calls) = calls(found) {
+        if let Some(calls) = page_calls(found) {
             let colour =
                 if found.liveness == Liveness::Crashed { Colour::Yellow } else { Colour::Plain };
             self.below(indent, &calls, colour)?;
@@ -89,7 +90,7 @@ impl<'a> StatusPage<'a> {
             let why = escape::text(&found.explain()).into_owned();
             self.below(indent, &format!("{stale}{why}"), Colour::Dim)?;
         }
-        if let Some(orphans) = orphans(found) {
+        if let Some(orphans) = page_orphans(found) {
             self.below(indent, &orphans, Colour::Yellow)?;
         }
         let commands = match &row.resume {
@@ -118,15 +119,15 @@ impl StatusColumns {
         let room = if page.width == ENDLESS { ENDLESS } else { TITLE };
         let widest = |text: &dyn Fn(&StatusRow) -> usize| rows.iter().map(text).max().unwrap_or(0);
         Self {
-            short: widest(&|row| width(&row.short)),
-            title: widest(&|row| width(&title(row))).min(room),
-            agent: widest(&|row| width(&agent(&row.found))),
+            short: widest(&|row| table_width_of(&row.short)),
+            title: widest(&|row| table_width_of(&page_title(row))).min(room),
+            agent: widest(&|row| table_width_of(&page_agent(&row.found))),
         }
     }
 }
 
 /// Every listed session, and how many are not listed.
-pub(super) fn all(
+pub(super) fn show_status_page(
     survey: &StatusSurvey,
     surroundings: &CommandContext,
     out: &mut CommandOutput,
@@ -170,7 +171,7 @@ pub(super) fn all(
 }
 
 /// One session.
-pub(super) fn one(
+pub(super) fn show_session_page(
     row: &StatusRow,
     surroundings: &CommandContext,
     out: &mut CommandOutput,
@@ -188,7 +189,7 @@ pub(super) fn one(
     page.row(row, &columns)
 }
 
-fn title(row: &StatusRow) -> String {
+fn page_title(row: &StatusRow) -> String {
     let title = row.found.fields.title.as_deref().filter(|title| !title.trim().is_empty());
     let title = escape::text(title.unwrap_or("(no title)"));
     match &row.project {
@@ -197,12 +198,12 @@ fn title(row: &StatusRow) -> String {
     }
 }
 
-fn agent(found: &SessionLiveness) -> String {
+fn page_agent(found: &SessionLiveness) -> String {
     escape::text(found.fields.agent.as_deref().unwrap_or_default()).into_owned()
 }
 
 /// The open turns and tasks.
-fn doing(found: &SessionLiveness) -> Option<String> {
+fn page_work(found: &SessionLiveness) -> Option<String> {
     let turns = found.turns.iter().map(|open| {
         let by = if open.agent.is_empty() {
             String::new()
@@ -225,7 +226,7 @@ fn doing(found: &SessionLiveness) -> Option<String> {
 }
 
 /// The calls without a result. For a crashed session their outcome is unknown, and it says so.
-fn calls(found: &SessionLiveness) -> Option<String> {
+fn page_calls(found: &SessionLiveness) -> Option<String> {
     let count = found.calls.len();
     if count == 0 {
         return None;
@@ -242,7 +243,7 @@ fn calls(found: &SessionLiveness) -> Option<String> {
     Some(format!("{count} call{plural} {what}: {}{more}", names.join(", ")))
 }
 
-fn orphans(found: &SessionLiveness) -> Option<String> {
+fn page_orphans(found: &SessionLiveness) -> Option<String> {
     let named = found.orphans.iter().take(CALLS);
     let names: Vec<_> =
         named.map(|one| format!("{} ({})", escape::text(&one.program), one.process)).collect();

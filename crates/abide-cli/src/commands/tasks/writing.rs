@@ -16,11 +16,11 @@ use crate::output::{CommandOutput, status};
 use crate::session_args::{SessionOption, SessionPurpose};
 
 /// Opens the tasks of the session.
-pub(super) fn open(
+pub(super) fn open_session_tasks(
     session: &SessionOption,
     surroundings: &CommandContext,
 ) -> Result<SessionTasks, CommandError> {
-    let opened = surroundings.open()?;
+    let opened = surroundings.open_store()?;
     let id = session.find(SessionPurpose::Write, &opened, surroundings)?;
     let session = opened.store.open_session(&SessionRef::Id(id))?;
     Ok(SessionTasks::open(Arc::new(session))?)
@@ -45,7 +45,7 @@ struct WrittenTasks<'a> {
     tasks: &'a [WrittenTask],
 }
 
-fn line(event: &NewEvent) -> Option<WrittenTask> {
+fn written_task(event: &NewEvent) -> Option<WrittenTask> {
     match Fact::decode(&event.kind, &event.data).ok()? {
         Fact::TaskCreated(fact) => Some(WrittenTask {
             task: fact.task,
@@ -67,9 +67,9 @@ fn line(event: &NewEvent) -> Option<WrittenTask> {
 }
 
 /// Writes the pending changes and prints them.
-pub(super) fn write(mut tasks: SessionTasks, json: bool) -> Result<(), CommandError> {
+pub(super) fn write_tasks(mut tasks: SessionTasks, json: bool) -> Result<(), CommandError> {
     let mut lines = Vec::new();
-    let flushed = tasks.flush_and(|event| lines.extend(line(event)))?;
+    let flushed = tasks.flush_and(|event| lines.extend(written_task(event)))?;
     if let Some(session) = Arc::into_inner(tasks.into_session()) {
         session.close()?;
     }

@@ -53,7 +53,7 @@ impl PageSink for StatePageLayout {
         let length = u32::try_from(page.len()).unwrap_or(u32::MAX);
         let at = self.next;
         self.next += 1;
-        self.ready.push((at, sealed(&page)));
+        self.ready.push((at, seal_cache(&page)));
         Ok(PageRef(u64::try_from(at).unwrap_or(0), length))
     }
 }
@@ -86,7 +86,7 @@ impl StatePageLayout {
         PendingStateCache {
             seq: place(seq.0),
             sum: sum.as_ascii().to_vec(),
-            root: sealed(&root),
+            root: seal_cache(&root),
             first_page: self.first,
             pages,
             failed: self.failed.clone(),
@@ -95,19 +95,19 @@ impl StatePageLayout {
 }
 
 /// Bytes with their checksum before them.
-fn sealed(bytes: &[u8]) -> Vec<u8> {
-    let mut sealed = check(bytes).to_vec();
+fn seal_cache(bytes: &[u8]) -> Vec<u8> {
+    let mut sealed = cache_check(bytes).to_vec();
     sealed.extend_from_slice(bytes);
     sealed
 }
 
 /// The bytes after a checksum, if it matches.
-fn unsealed(sealed: &[u8]) -> Option<&[u8]> {
+fn unseal_cache(sealed: &[u8]) -> Option<&[u8]> {
     let (sum, bytes) = sealed.split_at_checked(CHECK)?;
-    (sum == check(bytes)).then_some(bytes)
+    (sum == cache_check(bytes)).then_some(bytes)
 }
 
-fn check(bytes: &[u8]) -> [u8; CHECK] {
+fn cache_check(bytes: &[u8]) -> [u8; CHECK] {
     let mut check = [0; CHECK];
     for (to, from) in check.iter_mut().zip(ObjectHash::of(bytes).as_bytes()) {
         *to = *from;
@@ -171,7 +171,7 @@ impl LoadedStateCache {
         let Some(row) = client.query_opt(&statement, &[&sid]).await? else { return Ok(None) };
         let seq = Seq(u64::try_from(row.try_get::<_, i64>(0)?).unwrap_or(0));
         let (sum, root): (&[u8], &[u8]) = (row.try_get(1)?, row.try_get(2)?);
-        let state = unsealed(root).and_then(|root| SessionState::restore(root).ok());
+        let state = unseal_cache(root).and_then(|root| SessionState::restore(root).ok());
         let (Some(sum), Some(state)) = (Sum::from_ascii(sum), state) else { return Ok(None) };
         let pages = StatePageLayout {
             first: row.try_get(3)?,
@@ -188,7 +188,7 @@ impl LoadedStateCache {
         sid: i64,
     ) -> Result<bool, ServerError> {
         let away = self.state.away();
-        let whole = bring(&mut self.state, client, sid, &away).await?;
+        let whole = bring_cached_pages(&mut self.state, client, sid, &away).await?;
         self.pages.whole = i64::try_from(away.len()).unwrap_or(i64::MAX);
         Ok(whole)
     }
@@ -201,7 +201,7 @@ impl LoadedStateCache {
         lane: &str,
     ) -> Result<bool, ServerError> {
         let missing = self.state.missing_lane(lane);
-        bring(&mut self.state, client, sid, &missing).await
+        bring_cached_pages(&mut self.state, client, sid, &missing).await
     }
 
     /// Loads the pages that an event needs.
@@ -216,14 +216,14 @@ impl LoadedStateCache {
             if missing.is_empty() {
                 return Ok(true);
             }
-            if !bring(&mut self.state, client, sid, &missing).await? {
+            if !bring_cached_pages(&mut self.state, client, sid, &missing).await? {
                 return Ok(false);
             }
         }
     }
 }
 
-async fn bring(
+async fn bring_cached_pages(
     state: &mut SessionState,
     client: &Object,
     sid: i64,
@@ -248,7 +248,7 @@ async fn bring(
         return Ok(false);
     }
     for (row, (_, id)) in rows.iter().zip(ids) {
-        let bytes = unsealed(row.try_get(1)?);
+        let bytes = unseal_cache(row.try_get(1)?);
         if bytes.is_none_or(|bytes| state.install(id, bytes).is_err()) {
             return Ok(false);
         }

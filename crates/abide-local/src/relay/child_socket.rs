@@ -15,8 +15,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 use crate::error::storage_error;
 use crate::relay::connection;
 use crate::relay::lines::LongLines;
-use crate::relay::node::{SocketNode, is_own, own_user};
-use crate::relay::protocol::{BUSY, RelayRefusal, Welcome, line_of};
+use crate::relay::node::{SocketNode, own_user, peer_is_own_user};
+use crate::relay::protocol::{BUSY, RelayRefusal, Welcome, relay_protocol_line};
 
 /// The most children at a time.
 pub(super) const CHILDREN: usize = 64;
@@ -156,7 +156,7 @@ impl ChildSocketState {
     }
 
     fn let_in(self: &Arc<Self>, stream: UnixStream) {
-        let refusal = match is_own(&stream, self.user) {
+        let refusal = match peer_is_own_user(&stream, self.user) {
             Ok(true) if self.children().connected.len() >= CHILDREN => {
                 RelayRefusal::new(BUSY, format!("{CHILDREN} processes are already connected"))
             }
@@ -169,7 +169,7 @@ impl ChildSocketState {
         // Never blocks: there is room for one line, or the child is dropped without a message.
         let _ = stream.set_nonblocking(true);
         let welcome = Welcome { error: Some(refusal), ..Welcome::default() };
-        let _ = (&stream).write_all(line_of(&welcome).as_bytes());
+        let _ = (&stream).write_all(relay_protocol_line(&welcome).as_bytes());
     }
 
     fn start(self: &Arc<Self>, stream: UnixStream) {
@@ -189,7 +189,7 @@ impl ChildSocketState {
         let started = std::thread::Builder::new().name("abide child".to_owned()).spawn(move || {
             let _leave = DisconnectGuard { shared: &shared, number };
             // An error concerns only the child, which sees that the connection has ended.
-            let _ = connection::serve(&shared, &its);
+            let _ = connection::serve_relay_connection(&shared, &its);
             let _ = its.shutdown(Shutdown::Both);
         });
         if let Ok(thread) = started {

@@ -78,14 +78,14 @@ impl ChangedSessions {
     /// did not finish come first.
     pub(crate) fn next(layout: &StoreLayout) -> io::Result<Option<Self>> {
         let dir = layout.changed_taken();
-        if let Some(entries) = list(&dir)? {
+        if let Some(entries) = list_changed(&dir)? {
             return Ok(Some(Self { dir, entries, left_over: true }));
         }
         match std::fs::rename(layout.changed(), &dir) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             renamed => renamed?,
         }
-        let entries = list(&dir)?.unwrap_or_default();
+        let entries = list_changed(&dir)?.unwrap_or_default();
         Ok(Some(Self { dir, entries, left_over: false }))
     }
 
@@ -117,7 +117,7 @@ impl ChangedSessions {
 }
 
 /// Marks sessions that could not be followed.
-pub(crate) fn mark(layout: &StoreLayout, names: &[String]) -> io::Result<()> {
+pub(crate) fn mark_changed(layout: &StoreLayout, names: &[String]) -> io::Result<()> {
     let dir = layout.changed();
     for name in names {
         Disk.make_dir(&dir)?;
@@ -131,7 +131,7 @@ pub(crate) fn mark(layout: &StoreLayout, names: &[String]) -> io::Result<()> {
 }
 
 /// The entries of a directory; `None` if it does not exist.
-fn list(dir: &Path) -> io::Result<Option<Vec<OsString>>> {
+fn list_changed(dir: &Path) -> io::Result<Option<Vec<OsString>>> {
     match std::fs::read_dir(dir) {
         Ok(entries) => {
             entries.map(|entry| entry.map(|e| e.file_name())).collect::<io::Result<_>>().map(Some)
@@ -190,7 +190,7 @@ mod tests {
         std::os::unix::fs::symlink(&outside, layout.changed().join(NAME)).unwrap();
         let missing = dir.path().join("missing");
         std::os::unix::fs::symlink(&missing, layout.changed().join(OTHER)).unwrap();
-        mark(&layout, &[NAME.to_owned(), OTHER.to_owned()]).unwrap();
+        mark_changed(&layout, &[NAME.to_owned(), OTHER.to_owned()]).unwrap();
         assert_eq!(std::fs::read_to_string(&outside).unwrap(), "mine");
         assert!(!missing.exists());
         assert_eq!(ChangedSessions::next(&layout).unwrap().unwrap().names(), [NAME, OTHER]);
