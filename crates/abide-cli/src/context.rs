@@ -50,23 +50,28 @@ impl CommandContext {
         Self { session: Some(session.to_string()), ..self.clone() }
     }
 
-    /// Gives an event without a task and lane those this process was started for. They belong to
-    /// the session it was started for, and to no other.
+    /// Gives an event without a task and lane those this process was started for.
     pub(crate) fn place(&self, event: &mut NewEvent, session: SessionId) {
-        let fits = |named: &String| {
-            let id = session.to_string();
+        event.task = event.task.take().or_else(|| self.task_in(session));
+        event.lane = event.lane.take().or_else(|| self.lane_in(session));
+    }
+
+    /// The task that this process was started for, if that is one of this session.
+    pub(crate) fn task_in(&self, session: SessionId) -> Option<TaskId> {
+        self.task.clone().filter(|_| self.is_for(session)).map(TaskId)
+    }
+
+    /// The lane that this process was started for, if that is one of this session.
+    pub(crate) fn lane_in(&self, session: SessionId) -> Option<LaneId> {
+        self.lane.clone().filter(|_| self.is_for(session)).map(LaneId)
+    }
+
+    /// Whether this process was started for this session, or for none.
+    fn is_for(&self, session: SessionId) -> bool {
+        self.session.as_ref().is_none_or(|named| {
             let named = named.to_ascii_lowercase();
-            id.starts_with(&named) || session.short(12).starts_with(&named)
-        };
-        if !self.session.as_ref().is_none_or(fits) {
-            return;
-        }
-        if event.task.is_none() {
-            event.task = self.task.clone().map(TaskId);
-        }
-        if event.lane.is_none() {
-            event.lane = self.lane.clone().map(LaneId);
-        }
+            session.to_string().starts_with(&named) || session.short(12).starts_with(&named)
+        })
     }
 
     /// The directories that count as this workspace: the current one and those above it, up to the

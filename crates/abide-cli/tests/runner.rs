@@ -50,6 +50,7 @@ mod show;
 mod site;
 mod state;
 mod storage_faults;
+mod stream;
 mod syscalls;
 mod tasks;
 mod terminal;

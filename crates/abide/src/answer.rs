@@ -6,11 +6,14 @@
 use std::io::Read;
 
 use abide_model::{
-    ApiCall, ApiResult, CallId, EventLimits, Kind, LaneId, NewEvent, Payload, TaskId,
+    AcknowledgedEvent, ApiCall, ApiResult, CallId, EventLimits, Kind, LaneId, NewEvent, Payload,
+    TaskId,
 };
 use abide_model::{TurnNumber, Usage};
 use abide_wire::MessageForm;
-use abide_wire::stream::{AnswerParser, StreamDelta, StreamLimits, StreamedBlock, StreamedCall};
+use abide_wire::stream::{
+    AnswerParser, StreamDelta, StreamError, StreamLimits, StreamedBlock, StreamedCall,
+};
 use serde_json::value::RawValue;
 
 use crate::{Error, Session};
@@ -63,6 +66,19 @@ pub struct RecordedAnswer {
     pub usage: Option<Usage>,
     /// The error that the provider sent.
     pub error: Option<String>,
+    /// The blocks that were recorded at its end: those that are incomplete.
+    pub last: Vec<RecordedBlock>,
+    /// The event that recorded its end.
+    pub end: Option<AcknowledgedEvent>,
+}
+
+/// A block of an answer that is durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecordedBlock {
+    /// Its event.
+    pub event: AcknowledgedEvent,
+    /// True if it is incomplete.
+    pub partial: bool,
 }
 
 /// An answer being recorded. If dropped before it is finished, it counts as cancelled: what arrived
@@ -151,10 +167,37 @@ impl AnswerRecorder<'_> {
         bytes: &[u8],
         show: &mut dyn FnMut(&StreamDelta<'_>),
     ) -> Result<(), Error> {
-        let Some(parser) = &mut self.parser else { return Ok(()) };
+        self.parse(show, |parser, tell| parser.feed(bytes, tell)).map(|_| ())
+    }
+
+    /// Consumes one event that the caller has split off the stream, as [`feed`](Self::feed) does.
+    /// Returns the blocks that it completed: they are durable. A malformed event is left out, and the
+    /// next may follow.
+    pub fn feed_event(
+        &mut self,
+        name: &[u8],
+        data: &[u8],
+        show: &mut dyn FnMut(&StreamDelta<'_>),
+    ) -> Result<Vec<RecordedBlock>, Error> {
+        self.parse(show, |parser, tell| parser.feed_event(name, data, tell))
+    }
+
+    /// Whether an event begins another answer.
+    #[must_use]
+    pub fn is_next(&self, name: &[u8], data: &[u8]) -> bool {
+        self.parser.as_ref().is_some_and(|parser| parser.is_next(name, data))
+    }
+
+    /// Parses a part of the answer and records the blocks that it completes.
+    fn parse(
+        &mut self,
+        show: &mut dyn FnMut(&StreamDelta<'_>),
+        feed: impl FnOnce(&mut AnswerParser, &mut dyn FnMut(StreamDelta<'_>)) -> Result<(), StreamError>,
+    ) -> Result<Vec<RecordedBlock>, Error> {
+        let Some(parser) = &mut self.parser else { return Ok(Vec::new()) };
         let mut blocks = Vec::new();
         let answered = &mut self.answered;
-        let fed = parser.feed(bytes, &mut |delta| {
+        let fed = feed(parser, &mut |delta| {
             show(&delta);
             match delta {
                 StreamDelta::Text(text) => answered.text.push_str(text),
@@ -165,8 +208,9 @@ impl AnswerRecorder<'_> {
                 _ => {}
             }
         });
-        self.record(&blocks)?;
-        Ok(fed?)
+        let recorded = self.record(&blocks)?;
+        fed?;
+        Ok(recorded)
     }
 
     /// Records that there is no answer, and why.
@@ -198,6 +242,12 @@ impl AnswerRecorder<'_> {
         }
     }
 
+    /// As [`finish`](Self::finish), for an answer of which something is missing: says why.
+    pub fn cut_off(mut self, why: impl std::fmt::Display) -> Result<RecordedAnswer, Error> {
+        self.end(Some(why.to_string()))?;
+        Ok(std::mem::take(&mut self.answered))
+    }
+
     /// Ends the answer: records the incomplete block as partial, and the usage.
     pub fn finish(mut self) -> Result<RecordedAnswer, Error> {
         self.end(None)?;
@@ -208,7 +258,7 @@ impl AnswerRecorder<'_> {
         let Some(parser) = self.parser.take() else { return Ok(()) };
         self.session.answering().remove(&self.call.0);
         let ended = parser.finish();
-        self.record(&ended.partial)?;
+        self.answered.last = self.record(&ended.partial)?;
         // The end of the stream may have completed some blocks.
         let whole = ended.partial.iter().filter(|block| !block.partial);
         self.answered.calls.extend(whole.filter_map(|block| block.call.clone()));
@@ -222,9 +272,11 @@ impl AnswerRecorder<'_> {
             error: error.clone(),
             usage: ended.usage.clone(),
         };
-        self.session
+        let end = self
+            .session
             .append(placed_answer_event(&self.request, NewEvent::try_from(fact)?))?
             .wait()?;
+        self.answered.end = end.last().copied();
         self.answered.complete = ended.complete && error.is_none();
         self.answered.reason = ended.reason;
         self.answered.usage = ended.usage;
@@ -233,23 +285,28 @@ impl AnswerRecorder<'_> {
     }
 
     /// Records blocks durably.
-    fn record(&self, blocks: &[StreamedBlock]) -> Result<(), Error> {
+    fn record(&self, blocks: &[StreamedBlock]) -> Result<Vec<RecordedBlock>, Error> {
         let mut events = Vec::with_capacity(blocks.len());
+        let mut partial = Vec::with_capacity(blocks.len());
         let mut refused = None;
         for block in blocks {
             match self.marked(block) {
                 Ok(data) => {
                     let event = NewEvent::new(Kind::MESSAGE_ADDED, data);
                     events.push(placed_answer_event(&self.request, event));
+                    partial.push(block.partial);
                 }
                 // The other blocks are recorded anyway.
                 Err(error) => refused = Some(error),
             }
         }
-        if !events.is_empty() {
-            self.session.append_all(events)?.wait()?;
+        if events.is_empty() {
+            return refused.map_or(Ok(Vec::new()), Err);
         }
-        refused.map_or(Ok(()), Err)
+        let recorded = self.session.append_all(events)?.wait()?;
+        let recorded = recorded.into_iter().zip(partial);
+        let recorded = recorded.map(|(event, partial)| RecordedBlock { event, partial });
+        refused.map_or_else(|| Ok(recorded.collect()), Err)
     }
 
     /// The data of a block, with the id of its answer.

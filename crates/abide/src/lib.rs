@@ -169,7 +169,7 @@ pub mod maintenance {
 
 /// Reading, converting and recording messages of model APIs.
 pub mod message {
-    pub use crate::answer::{AnswerRecorder, AnswerRequest, RecordedAnswer};
+    pub use crate::answer::{AnswerRecorder, AnswerRequest, RecordedAnswer, RecordedBlock};
     pub use abide_model::{KnownBlock, Marks, MessageBlock, MessageContent, RecordedMessage};
     pub use abide_wire::{
         CallResult, Image, MessagePart, ReadMessage, RequestedCall, WireError,

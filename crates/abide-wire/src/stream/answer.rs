@@ -40,7 +40,7 @@ struct HeldBlock {
 }
 
 #[derive(Debug)]
-enum FormParser {
+pub(super) enum FormParser {
     Chat(ChatParser),
     Responses(ResponsesParser),
     Anthropic(AnthropicParser),
@@ -138,6 +138,48 @@ impl AnswerParser {
         let Self { events, answer, failed } = self;
         let fed = events.feed(bytes, |event| answer.take(event, tell));
         fed.inspect_err(|error| *failed = Some(error.clone()))
+    }
+
+    /// Parses one event that the caller has split off the stream. A malformed event is left out, and
+    /// the next may follow.
+    ///
+    /// # Errors
+    ///
+    /// If the event is malformed, or the answer exceeds a limit. After the latter every later call
+    /// returns the same error.
+    pub fn feed_event(
+        &mut self,
+        name: &[u8],
+        data: &[u8],
+        tell: &mut dyn FnMut(StreamDelta<'_>),
+    ) -> Result<(), StreamError> {
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
+        if data.is_empty() {
+            return Ok(());
+        }
+        let taken = self.answer.take(SseEvent { at: 0, name, data }, tell);
+        taken.inspect_err(|error| {
+            if !matches!(error, StreamError::Malformed { .. }) {
+                self.failed = Some(error.clone());
+            }
+        })
+    }
+
+    /// The parser of its form.
+    pub(super) const fn form(&self) -> &FormParser {
+        &self.answer.form
+    }
+
+    /// The provider's id of the answer, as far as it is known.
+    pub(super) fn id(&self) -> Option<&str> {
+        self.answer.about.id.as_deref()
+    }
+
+    /// Whether the provider has said why the model stopped, or that it failed.
+    pub(super) const fn has_stopped(&self) -> bool {
+        self.answer.about.over || self.answer.about.error.is_some()
     }
 
     /// Ends the stream, whether it is complete, cut off or cancelled, and returns what was

@@ -5,6 +5,9 @@
 //! that the block can be recorded at once. When the stream ends or is cut off,
 //! [`AnswerParser::finish`] returns what was unfinished.
 //!
+//! A stream may hold several answers. For a caller that splits the stream into events itself,
+//! [`begins_answer`], [`AnswerParser::is_next`] and [`ends_answer`] tell where one begins and ends.
+//!
 //! The output does not depend on where the bytes were split. Memory is bounded by
 //! [`StreamLimits`]. Unknown events and fields are ignored.
 //!
@@ -43,6 +46,7 @@ mod field;
 mod growing;
 mod limits;
 mod responses;
+mod sequence;
 mod tally;
 
 #[cfg(test)]
@@ -53,3 +57,4 @@ pub use block::{StreamDelta, StreamEnd, StreamedBlock, StreamedCall};
 pub use bounds::StreamLimits;
 pub use error::StreamError;
 pub use limits::limits;
+pub use sequence::{begins_answer, ends_answer, is_silent};

@@ -6,6 +6,7 @@ mod cuts;
 mod events;
 mod responses;
 mod samples;
+mod sequence;
 
 use super::*;
 use crate::MessageForm;

@@ -3,6 +3,9 @@
 //! Lines that are already available are staged together and share a sync. No answer ever waits for
 //! more input, so a program may send one line and wait for its answer.
 
+mod server_event;
+mod stream;
+
 use std::time::{Duration, Instant};
 
 use abide::{
@@ -14,6 +17,7 @@ use abide_wire::WireError;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use self::stream::StreamRecorder;
 use crate::context::CommandContext;
 use crate::daily_cleanup::run_daily_cleanup;
 use crate::duration::checkpoint_interval;
@@ -43,6 +47,13 @@ const LONG: Duration = Duration::from_secs(1);
 /// With --format a line may also be a message as an API takes and gives it, recorded as it is by
 /// `message.added`; one that has a field "kind" is an event all the same.
 ///
+/// With a format that ends in -stream the input is what a provider sends while a model answers:
+/// server-sent events (`data: {…}`), as they come, of one answer or of several after each other. Each
+/// block of an answer (a text, a thought, a call) is recorded when it ends and has its line on stdout
+/// then; a line with "complete" ends an answer. What was cut off, by the end of the input or by
+/// SIGTERM, is recorded and marked: "partial". A bad event is refused with its line, and the rest goes
+/// on; an answer that misses one is not complete.
+///
 /// The session is the one of -s, --key or $ABIDE_SESSION, else a new one. The store is made where
 /// there is none. If another process of yours holds the session, events are recorded through it, and
 /// during a long recording other commands work on the session in the same way. An event of that session that has no "task" or no "lane" gets the one
@@ -52,7 +63,8 @@ const LONG: Duration = Duration::from_secs(1);
 Examples:
   echo '{\"kind\":\"message.added\",\"data\":{\"role\":\"user\",\"content\":\"hello\"}}' | abide record
   my-agent --events | abide record --key my-agent/ticket-42 --title \"Fix the parser\"
-  abide record --format openai --title \"Yesterday\" < messages.jsonl")]
+  abide record --format openai --title \"Yesterday\" < messages.jsonl
+  curl -sN https://…/v1/messages … | abide record --key ticket-42 --format anthropic-stream")]
 pub(crate) struct RecordArgs {
     /// The session: its id, its short id, the start of either, your key, or an ACP client's id
     #[arg(short, long, value_name = "SESSION", group = "target")]
@@ -71,7 +83,7 @@ pub(crate) struct RecordArgs {
     /// When an event counts as recorded
     #[arg(long, value_enum, default_value_t = DurabilityArg::Synced)]
     durability: DurabilityArg,
-    /// What a line is
+    /// What a line is, or what the input is a stream of
     #[arg(long, value_enum, default_value_t = FormatArg::Events)]
     format: FormatArg,
     /// Make a checkpoint of the files at the start, at this interval, and at the end
@@ -89,15 +101,29 @@ enum FormatArg {
     Responses,
     /// A message of Anthropic's Messages: {"role":…,"content":…}
     Anthropic,
+    /// A streamed answer of OpenAI's Chat Completions, or of whoever speaks it
+    OpenaiStream,
+    /// A streamed answer of OpenAI's Responses
+    ResponsesStream,
+    /// A streamed answer of Anthropic's Messages
+    AnthropicStream,
 }
 
 impl FormatArg {
     const fn form(self) -> Option<MessageForm> {
         match self {
             Self::Events => None,
-            Self::Openai => Some(MessageForm::OpenAi),
-            Self::Responses => Some(MessageForm::Responses),
-            Self::Anthropic => Some(MessageForm::Anthropic),
+            Self::Openai | Self::OpenaiStream => Some(MessageForm::OpenAi),
+            Self::Responses | Self::ResponsesStream => Some(MessageForm::Responses),
+            Self::Anthropic | Self::AnthropicStream => Some(MessageForm::Anthropic),
+        }
+    }
+
+    /// The form of the streamed answers, if the input is a stream of them.
+    const fn streamed(self) -> Option<MessageForm> {
+        match self {
+            Self::OpenaiStream | Self::ResponsesStream | Self::AnthropicStream => self.form(),
+            Self::Events | Self::Openai | Self::Responses | Self::Anthropic => None,
         }
     }
 }
@@ -113,6 +139,10 @@ enum DurabilityArg {
 impl RecordArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let limits = EventLimits::default();
+        let streamed = self.format.streamed();
+        if streamed.is_some() {
+            self.check_streamed()?;
+        }
         let named = match (&self.session, &self.key, self.new) {
             (None, None, false) => surroundings.session.as_ref(),
             (named, _, _) => named.as_ref(),
@@ -126,10 +156,15 @@ impl RecordArgs {
             _ => surroundings.clone(),
         };
         let surroundings = &known;
+        let new = self.about.into_session(self.key, surroundings);
+        let most = if streamed.is_some() { server_event::MOST } else { limits.event_bytes };
+        let input = LineReader::stdin(most).map_err(at("read", STDIN));
+        if let Some(form) = streamed {
+            let target = RecordingTarget { open, new, every: self.checkpoint_every };
+            return StreamRecorder::new(target, form, input?, surroundings)?.record();
+        }
         let mut recorder = Recorder {
-            open,
-            new: self.about.into_session(self.key, surroundings),
-            every: self.checkpoint_every,
+            target: RecordingTarget { open, new, every: self.checkpoint_every },
             durability: match self.durability {
                 DurabilityArg::Synced => Durability::Synced,
                 DurabilityArg::Buffered => Durability::Buffered,
@@ -143,13 +178,59 @@ impl RecordArgs {
             refused: 0,
             out: CommandOutput::stdout(),
         };
-        let mut input = LineReader::stdin(limits.event_bytes).map_err(at("read", STDIN))?;
-        recorder.record(&mut input, surroundings)?;
+        recorder.record(&mut input?, surroundings)?;
         recorder.finish()
+    }
+
+    /// Refuses options that mean nothing for a stream.
+    fn check_streamed(&self) -> Result<(), CommandError> {
+        let told = match (self.strict, self.durability) {
+            (true, _) => "--strict is about events; a stream has none",
+            (false, DurabilityArg::Buffered) => "a stream is always recorded synced",
+            (false, DurabilityArg::Synced) => return Ok(()),
+        };
+        Err(CommandError::Usage(told.to_owned()))
     }
 }
 
 const STDIN: &str = "standard input";
+
+/// Where a recording goes.
+struct RecordingTarget {
+    /// `None` until the first event if no session was named: empty input creates no session.
+    open: Option<RecordingSession>,
+    /// The session to create then.
+    new: NewSession,
+    /// The interval of checkpoints.
+    every: Option<Duration>,
+}
+
+impl RecordingTarget {
+    /// Takes the session out, created if there is none yet.
+    fn take(&mut self, surroundings: &CommandContext) -> Result<RecordingSession, CommandError> {
+        match self.open.take() {
+            Some(open) => Ok(open),
+            None => RecordingSession::new(self.new.clone(), self.every, surroundings),
+        }
+    }
+
+    /// The session, created if there is none yet.
+    fn open(
+        &mut self,
+        surroundings: &CommandContext,
+    ) -> Result<&mut RecordingSession, CommandError> {
+        let open = self.take(surroundings)?;
+        Ok(self.open.insert(open))
+    }
+
+    /// Releases the session.
+    fn close(self) -> Result<(), CommandError> {
+        if let Some(held) = self.open.and_then(|open| open.held) {
+            held.close()?;
+        }
+        Ok(())
+    }
+}
 
 /// The session that receives the events.
 struct RecordingSession {
@@ -213,17 +294,28 @@ impl RecordingSession {
         Ok(self.held.insert(held).session())
     }
 
-    fn acknowledgement(&self, event: &AcknowledgedEvent) -> String {
-        let mut line = format!("{{\"session\":\"{}\",\"seq\":{}", self.id, event.seq);
-        if let Some(anomaly) = event.anomaly {
-            line.push_str(&format!(",\"anomaly\":\"{anomaly}\""));
+    /// The session, which other commands may write to meanwhile.
+    fn shared_session(&mut self) -> Result<&Session, abide::Error> {
+        self.session()?;
+        if let Some(held) = &mut self.held {
+            held.report_checkpoints();
+            held.share();
         }
-        if event.repeated {
-            line.push_str(",\"repeated\":true");
-        }
-        line.push('}');
-        line
+        self.session()
     }
+}
+
+/// The answer to an event that is durable.
+fn acknowledgement(session: SessionId, event: &AcknowledgedEvent) -> String {
+    let mut line = format!("{{\"session\":\"{session}\",\"seq\":{}", event.seq);
+    if let Some(anomaly) = event.anomaly {
+        line.push_str(&format!(",\"anomaly\":\"{anomaly}\""));
+    }
+    if event.repeated {
+        line.push_str(",\"repeated\":true");
+    }
+    line.push('}');
+    line
 }
 
 /// A line of the batch, staged or refused.
@@ -271,12 +363,7 @@ fn line_has_kind(line: &[u8]) -> bool {
 }
 
 struct Recorder {
-    /// `None` until the first event if no session was named: empty input creates no session.
-    open: Option<RecordingSession>,
-    /// The session to create then.
-    new: NewSession,
-    /// The interval of checkpoints.
-    every: Option<Duration>,
+    target: RecordingTarget,
     durability: Durability,
     odd: AnomalyPolicy,
     /// The format of lines that are messages.
@@ -300,7 +387,7 @@ impl Recorder {
         loop {
             let number = input.number() + 1;
             if !input.is_ready()
-                && let Some(held) = self.open.as_mut().and_then(|open| open.held.as_mut())
+                && let Some(held) = self.target.open.as_mut().and_then(|open| open.held.as_mut())
             {
                 held.report_checkpoints();
                 if !held.is_shared() && (begun.elapsed() > LONG || input.is_quiet(QUIET)) {
@@ -348,10 +435,7 @@ impl Recorder {
                 return Ok(false);
             }
         };
-        let open = match &mut self.open {
-            Some(open) => open,
-            none => none.insert(RecordingSession::new(self.new.clone(), self.every, surroundings)?),
-        };
+        let open = self.target.open(surroundings)?;
         surroundings.place(&mut event, open.id);
         let appended = open
             .session()
@@ -404,7 +488,8 @@ impl Recorder {
             match waited {
                 Ok(acknowledged) => {
                     for event in &acknowledged {
-                        let line = self.open.as_ref().map(|open| open.acknowledgement(event));
+                        let line =
+                            self.target.open.as_ref().map(|open| acknowledgement(open.id, event));
                         self.out.json(&line.unwrap_or_default())?;
                     }
                 }
@@ -416,16 +501,14 @@ impl Recorder {
             }
         }
         self.out.flush()?;
-        if stopped && let Some(open) = &mut self.open {
+        if stopped && let Some(open) = &mut self.target.open {
             open.held = None;
         }
         Ok(())
     }
 
     fn finish(self) -> Result<(), CommandError> {
-        if let Some(held) = self.open.and_then(|open| open.held) {
-            held.close()?;
-        }
+        self.target.close()?;
         if self.refused == 0 {
             return Ok(());
         }
