@@ -8,6 +8,7 @@ use abide::{
 };
 
 use crate::leftover::InterruptedTask;
+use crate::limits::LimitUse;
 use crate::options::{ResumeMode, RetryDecision};
 use crate::stop::Urgency;
 use crate::summary::RunSummary;
@@ -152,6 +153,8 @@ pub enum RunEvent {
     },
     /// A checkpoint was made.
     Checkpoint(Box<RecordedCheckpoint>),
+    /// Most of a limit is used, or all of it: then the run stops.
+    Limit(LimitUse),
     /// A problem that does not end the run.
     Warning(String),
     /// The run was asked to stop.

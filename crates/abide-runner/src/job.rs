@@ -82,10 +82,14 @@ pub(crate) struct Job {
     pub(crate) turn_ended: bool,
     pub(crate) child: AgentChild,
     pub(crate) started: Instant,
+    /// Up to when its time is in the account of its task.
+    counted: Instant,
     pub(crate) exit: Option<std::io::Result<ExitStatus>>,
     pub(crate) exited: Option<Instant>,
     /// When it was asked to exit.
     pub(crate) asked: Option<Instant>,
+    /// It got SIGTERM.
+    pub(crate) signalled: bool,
     /// When it was killed.
     pub(crate) killed: Option<Instant>,
     /// The agent's last report on its task: success and text.
@@ -156,9 +160,11 @@ impl Job {
             turn_ended: false,
             child,
             started: Instant::now(),
+            counted: Instant::now(),
             exit: None,
             exited: None,
             asked: None,
+            signalled: false,
             killed: None,
             outcome: None,
             limited: None,
@@ -184,6 +190,16 @@ impl Job {
         }
     }
 
+    /// Whether its agent has reported how its work ended.
+    pub(crate) const fn reported_outcome(&self) -> bool {
+        self.checking.is_none() && self.outcome.is_some()
+    }
+
+    /// The time since this was last asked.
+    pub(crate) fn since_counted(&mut self) -> Duration {
+        std::mem::replace(&mut self.counted, Instant::now()).elapsed()
+    }
+
     /// Goes on with the task's check in the agent's place.
     pub(crate) fn begin_check(&mut self, number: u64, check: TaskCheck, child: AgentChild) {
         self.number = number;
@@ -191,6 +207,7 @@ impl Job {
         self.open = [true, true];
         self.child = child;
         (self.exit, self.exited, self.asked, self.killed) = (None, None, None, None);
+        self.signalled = false;
     }
 
     /// The mark of this job in the environment of all processes it starts.
@@ -368,7 +385,6 @@ impl Job {
 
     /// Records a sample of its resource use.
     pub(crate) fn sampled(&mut self, sample: ResourceSample) {
-        self.peak_rss = self.peak_rss.max(sample.rss_bytes);
         if let Ok(event) = NewEvent::try_from(sample) {
             self.push(event, None);
         }

@@ -8,6 +8,7 @@ use abide::tasks::TaskId;
 use abide_agents::AgentKind;
 use serde::{Deserialize, Serialize};
 
+use crate::limits::RunLimits;
 use crate::prompt;
 
 /// How an interrupted task is resumed.
@@ -93,8 +94,8 @@ pub struct RunOptions {
     pub jobs: usize,
     /// The most tasks to start.
     pub max_tasks: Option<u64>,
-    /// The longest time the run may take.
-    pub max_duration: Option<Duration>,
+    /// The most that the run may use.
+    pub limits: RunLimits,
     /// The time between two checkpoints; by default it depends on the expected duration.
     pub checkpoint_every: Option<Duration>,
     /// How interrupted tasks are resumed.
@@ -128,7 +129,7 @@ impl RunOptions {
             accepted_checks: BTreeSet::new(),
             jobs: 1,
             max_tasks: None,
-            max_duration: None,
+            limits: RunLimits::default(),
             checkpoint_every: None,
             way: ResumeMode::default(),
             retry_failed: false,
@@ -151,7 +152,7 @@ impl RunOptions {
     #[must_use]
     pub fn interval(&self) -> Duration {
         let minutes = |minutes: u64| Duration::from_secs(minutes * 60);
-        let expected = self.max_duration.map(|most| most.as_secs() / 60);
+        let expected = self.limits.duration.map(|most| most.as_secs() / 60);
         self.checkpoint_every.unwrap_or(match expected {
             Some(0..60) => minutes(10),
             Some(60..180) => minutes(15),

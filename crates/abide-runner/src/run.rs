@@ -12,6 +12,7 @@ use abide::{
 use crate::RunError;
 use crate::event::RunEvent;
 use crate::leftover::InterruptedTask;
+use crate::limits::LimitedResource;
 use crate::options::{RecordedOptions, RetryDecision, RunGoal, RunOptions};
 use crate::stop::{Stop, Urgency};
 use crate::summary::{RunFinish, RunSummary};
@@ -78,7 +79,9 @@ pub fn run(
         tasks: supervisor.tasks.tree().progress(options.scope.as_ref()),
         started: supervisor.started,
         duration: supervisor.elapsed(),
-        usage: supervisor.usage.clone(),
+        usage: supervisor.usage(),
+        used: supervisor.used.clone(),
+        limits: supervisor.limits(supervisor.peak_rss),
         checkpoints: closing.checkpoints,
         difference: closing.difference,
         peak_rss_bytes: supervisor.peak_rss,
@@ -152,11 +155,13 @@ fn finish(
         return (RunFinish::Broken, Some(error.to_string()));
     }
     if options.goal == RunGoal::Conversation {
-        return match (&supervisor.conversation, stop.urgency()) {
-            (Some(ConversationEnd::Done), _) => (RunFinish::Ended, None),
-            (Some(ConversationEnd::Failed(reason)), _) => (RunFinish::Failed, Some(reason.clone())),
-            _ if supervisor.time_up => (RunFinish::TimeUp, Some("its time is up".to_owned())),
-            (Some(ConversationEnd::Interrupted(reason)), Urgency::None) => {
+        return match (&supervisor.conversation, supervisor.over, stop.urgency()) {
+            (Some(ConversationEnd::Done), ..) => (RunFinish::Ended, None),
+            (Some(ConversationEnd::Failed(reason)), ..) => {
+                (RunFinish::Failed, Some(reason.clone()))
+            }
+            (_, Some(resource), _) => over(resource),
+            (Some(ConversationEnd::Interrupted(reason)), None, Urgency::None) => {
                 (RunFinish::Stopped, Some(reason.clone()))
             }
             _ => (RunFinish::Stopped, Some("it was asked to stop".to_owned())),
@@ -175,8 +180,8 @@ fn finish(
             _ => (RunFinish::Done, None),
         };
     }
-    if supervisor.time_up {
-        return (RunFinish::TimeUp, Some("its time is up".to_owned()));
+    if let Some(resource) = supervisor.over {
+        return over(resource);
     }
     if supervisor.failed {
         return (RunFinish::Failed, Some(tasks(progress.failed, "failed")));
@@ -192,6 +197,17 @@ fn finish(
         return (RunFinish::EnoughTasks, Some(reason.to_owned()));
     }
     (RunFinish::Stuck, Some(tasks(open, "cannot be begun")))
+}
+
+/// The end of a run that reached a limit, and why.
+fn over(resource: LimitedResource) -> (RunFinish, Option<String>) {
+    let (finish, reason) = match resource {
+        LimitedResource::Duration => (RunFinish::TimeUp, "its time is up"),
+        LimitedResource::Cost => (RunFinish::LimitReached, "it reached the cost limit"),
+        LimitedResource::Tokens => (RunFinish::LimitReached, "it reached the token limit"),
+        LimitedResource::Memory => (RunFinish::LimitReached, "it reached the memory limit"),
+    };
+    (finish, Some(reason.to_owned()))
 }
 
 /// A number of tasks in words.

@@ -8,9 +8,11 @@ use abide::{
     backend::Objects,
     checkpoint::{CheckpointSummary, Snapshot},
     event::Usage,
-    tasks::TaskProgress,
+    tasks::{TaskId, TaskProgress},
 };
 use serde::Serialize;
+
+use crate::limits::LimitUse;
 
 /// The most paths listed.
 const PATHS: usize = 200;
@@ -72,6 +74,8 @@ pub enum RunFinish {
     Stopped,
     /// The time limit was reached.
     TimeUp,
+    /// Another limit was reached: cost, tokens or memory.
+    LimitReached,
     /// An error ended it.
     Broken,
 }
@@ -106,6 +110,10 @@ pub struct RunSummary {
     pub duration: Duration,
     /// Tokens and cost of this run.
     pub usage: Usage,
+    /// What was used, by task, in the order in which their first agents ended.
+    pub used: Vec<TaskUse>,
+    /// The limits of this run, and what was used of them.
+    pub limits: Vec<LimitUse>,
     /// How many checkpoints the session has, and how many files changed between them.
     pub checkpoints: CheckpointTotals,
     /// How the files at the end differ from those at the beginning.
@@ -114,6 +122,24 @@ pub struct RunSummary {
     pub peak_rss_bytes: u64,
     /// Problems that did not end the run, or came up while it was closed.
     pub warnings: Vec<String>,
+}
+
+/// What was used for a task in a run.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct TaskUse {
+    /// The task; `None` is the conversation.
+    pub task: Option<TaskId>,
+    /// The agent's program.
+    pub agent: String,
+    /// How many agents were started for it.
+    pub attempts: u64,
+    /// How long its agents and checks took.
+    #[serde(rename = "duration_ms", serialize_with = "millis")]
+    pub duration: Duration,
+    /// Tokens and cost, as far as the agent reports them.
+    pub usage: Usage,
+    /// The peak memory of its processes; 0 if they ended before it was sampled.
+    pub peak_rss_bytes: u64,
 }
 
 fn millis<S: serde::Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {

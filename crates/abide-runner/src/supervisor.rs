@@ -36,15 +36,21 @@ use crate::conversation::ConversationBrief;
 use crate::event::RunEvent;
 use crate::job::Job;
 use crate::leftover::InterruptedTask;
+use crate::limits::{LimitLevel, LimitUse, LimitedResource, RunUse};
 use crate::marked_processes::end_marked;
 use crate::options::{RetryDecision, RunOptions};
 use crate::stop::{Stop, Urgency};
+use crate::summary::TaskUse;
 
 /// The longest time between two checks for a stop request.
 const PAUSE: Duration = Duration::from_millis(100);
 /// The time between two samples of the resources that an agent's processes use. Each is also a sign
 /// of life.
 const SAMPLE: Duration = Duration::from_secs(15);
+/// The time between two samples that are not recorded, if the memory is limited.
+const LOOK: Duration = Duration::from_millis(500);
+/// How long an agent that has reported its outcome may take to exit by itself at a limit.
+const LEAVE: Duration = Duration::from_secs(2);
 /// How long to wait for output that other processes hold open after the agent is gone.
 const OUTPUT: Duration = Duration::from_millis(500);
 /// How long to wait for a killed process before giving up on it.
@@ -109,11 +115,19 @@ pub(crate) struct Supervisor<'a> {
     checkpoints: Option<(Checkpointer, Receiver<CheckpointerEvent>)>,
     first: Option<Snapshot>,
     last: Option<Snapshot>,
-    pub(crate) usage: Usage,
+    /// What was used by jobs that have ended, by task.
+    pub(crate) used: Vec<TaskUse>,
+    /// The sum of their usage.
+    ended_usage: Usage,
     pub(crate) peak_rss: u64,
+    /// The memory of all agents' processes at the last sample.
+    memory: u64,
+    next_look: Instant,
     pub(crate) warnings: Vec<String>,
-    /// The time limit was reached.
-    pub(crate) time_up: bool,
+    /// The limits of which the run has warned.
+    warned: Vec<LimitedResource>,
+    /// The limit that was reached.
+    pub(crate) over: Option<LimitedResource>,
 }
 
 impl<'a> Supervisor<'a> {
@@ -163,10 +177,14 @@ impl<'a> Supervisor<'a> {
             checkpoints: None,
             first: None,
             last: None,
-            usage: Usage::default(),
+            used: Vec::new(),
+            ended_usage: Usage::default(),
             peak_rss: 0,
+            memory: 0,
+            next_look: Instant::now(),
             warnings: Vec::new(),
-            time_up: false,
+            warned: Vec::new(),
+            over: None,
         })
     }
 
@@ -222,14 +240,59 @@ impl<'a> Supervisor<'a> {
         self.options.max_tasks.is_some_and(|most| self.tried.len() as u64 >= most)
     }
 
-    /// Acts on stop requests and the time limit.
-    fn heed(&mut self) {
-        if self.options.max_duration.is_some_and(|most| self.elapsed() >= most)
-            && self.stopping() < Urgency::Now
-        {
-            self.time_up = true;
-            self.urgency = Urgency::Now;
+    /// The usage of the whole run, with what agents at work have reported.
+    pub(crate) fn usage(&self) -> Usage {
+        let mut usage = self.ended_usage.clone();
+        self.jobs.iter().for_each(|job| usage.add(&job.usage));
+        usage
+    }
+
+    /// The limits, and what is used of them, with this much memory.
+    pub(crate) fn limits(&self, memory_bytes: u64) -> Vec<LimitUse> {
+        let (duration, usage) = (self.elapsed(), self.usage());
+        self.options.limits.compare(&RunUse { duration, usage, memory_bytes })
+    }
+
+    /// Tells of limits that are near, and stops the run at one that is reached.
+    fn heed_limits(&mut self) {
+        for limit in self.limits(self.memory) {
+            if limit.level == LimitLevel::Reached && self.stopping() < Urgency::Now {
+                self.over = Some(limit.resource);
+                self.urgency = Urgency::Now;
+                self.tell(&RunEvent::Limit(limit));
+            } else if limit.level == LimitLevel::Near && !self.warned.contains(&limit.resource) {
+                self.warned.push(limit.resource);
+                self.tell(&RunEvent::Limit(limit));
+            }
         }
+    }
+
+    /// Samples the agents' processes, if it is time. The samples of every [`SAMPLE`] are recorded.
+    fn sample(&mut self, now: Instant) {
+        let recorded = now >= self.next_sample;
+        let looked = self.options.limits.memory_bytes.is_some() && now >= self.next_look;
+        if !recorded && !looked {
+            return;
+        }
+        self.next_look = now + LOOK;
+        self.memory = 0;
+        for job in self.jobs.iter_mut().filter(|job| job.exited.is_none()) {
+            let Some(sample) = process_tree(job.child.id) else { continue };
+            self.memory = self.memory.saturating_add(sample.rss_bytes);
+            job.peak_rss = job.peak_rss.max(sample.rss_bytes);
+            if recorded {
+                job.sampled(sample);
+            }
+        }
+        self.peak_rss = self.peak_rss.max(self.memory);
+        if recorded {
+            self.next_sample = now + SAMPLE;
+        }
+    }
+
+    /// Acts on stop requests and limits.
+    fn heed(&mut self) {
+        self.heed_limits();
         let urgency = self.stopping();
         if urgency > self.told_urgency {
             self.told_urgency = urgency;
@@ -240,8 +303,14 @@ impl<'a> Supervisor<'a> {
             if job.exited.is_some() {
                 continue;
             }
-            if urgency >= Urgency::Now && job.asked.is_none() {
-                job.asked = Some(Instant::now());
+            if urgency >= Urgency::Now {
+                job.asked.get_or_insert_with(Instant::now);
+            }
+            // At a limit, an agent that has reported its outcome gets a moment to exit by itself.
+            let leaves = job.reported_outcome() && self.stop.urgency() < Urgency::Now;
+            let patience = if leaves { LEAVE } else { Duration::ZERO };
+            if !job.signalled && job.asked.is_some_and(|asked| asked.elapsed() >= patience) {
+                job.signalled = true;
                 job.child.signal(Signal::TERM);
             }
             let late = job.asked.is_some_and(|asked| asked.elapsed() >= self.options.grace);
@@ -322,15 +391,7 @@ impl<'a> Supervisor<'a> {
                 Err(_) => break,
             }
         }
-        if now >= self.next_sample {
-            self.next_sample = now + SAMPLE;
-            for job in &mut self.jobs {
-                if let Some(sample) = process_tree(job.child.id) {
-                    self.peak_rss = self.peak_rss.max(sample.rss_bytes);
-                    job.sampled(sample);
-                }
-            }
-        }
+        self.sample(now);
     }
 
     fn take(&mut self, happening: ChildEvent) {
@@ -399,8 +460,9 @@ impl<'a> Supervisor<'a> {
                 self.warn(error.to_string());
             }
         }
-        for job in std::mem::take(&mut self.jobs) {
+        for mut job in std::mem::take(&mut self.jobs) {
             job.child.signal(Signal::KILL);
+            self.count(&mut job);
             end_marked(&Job::mark(self.session.id(), job.turn), LEFT_BEHIND);
         }
     }

@@ -14,8 +14,8 @@ use abide::{
     tasks::{TaskCreated, TaskStatusChange},
 };
 use abide_runner::{
-    AgentKind, ResumeMode, RetryDecision, RunEvent, RunFinish, RunGoal, RunOptions, RunSummary,
-    Stop, Urgency, run,
+    AgentKind, ResumeMode, RetryDecision, RunEvent, RunFinish, RunGoal, RunLimits, RunOptions,
+    RunSummary, Stop, Urgency, run,
 };
 
 struct Lab {
@@ -254,8 +254,8 @@ fn limits_of_number_scope_and_time_are_kept() {
     let options = RunOptions { max_tasks: Some(2), ..lab.options("true") };
     let (summary, told) = lab.run(&options);
     assert_eq!((summary.finish, begun(&told).len()), (RunFinish::EnoughTasks, 2));
-    let options =
-        RunOptions { max_duration: Some(Duration::from_millis(50)), ..lab.options("sleep 60") };
+    let limits = RunLimits { duration: Some(Duration::from_millis(50)), ..RunLimits::default() };
+    let options = RunOptions { limits, ..lab.options("sleep 60") };
     let (summary, _) = lab.run(&options);
     assert_eq!(summary.finish, RunFinish::TimeUp);
     assert_eq!(lab.status("C"), TaskStatus::Planned);

@@ -85,6 +85,10 @@ fn run_event_json(event: &RunEvent) -> Value {
             "event": "checkpoint", "number": made.number, "seq": made.seq,
             "trigger": made.checkpoint.trigger, "files": made.checkpoint.files.len(),
         }),
+        RunEvent::Limit(limit) => json!({
+            "event": "limit", "resource": limit.resource, "used": limit.used,
+            "limit": limit.limit, "level": limit.level,
+        }),
         RunEvent::Warning(text) => json!({"event": "warning", "text": text}),
         RunEvent::Stopping(urgency) => json!({
             "event": "stopping", "urgency": match urgency {

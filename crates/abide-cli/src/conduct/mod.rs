@@ -1,5 +1,6 @@
 //! How a run is conducted: what `run` and `resume` share.
 
+mod amount;
 mod checks;
 mod json;
 mod plain;
@@ -19,11 +20,11 @@ use std::time::Duration;
 
 use abide::{
     Session, SessionId, SessionRef, StoreError, TaskStatus, backend::HeldSessionAccess,
-    tasks::TaskId,
+    maintenance::ByteSize, tasks::TaskId,
 };
 use abide_runner::{
     AgentKind, InterruptedTask, LeftoverWork, ResumeMode, RetryDecision, RunError, RunEvent,
-    RunFinish, RunGoal, RunOptions, RunSummary, Stop,
+    RunFinish, RunGoal, RunLimits, RunOptions, RunSummary, Stop,
 };
 use abide_transcript::escape;
 use clap::builder::PossibleValuesParser;
@@ -60,8 +61,17 @@ pub(crate) struct ConductArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_tasks: Option<u64>,
     /// End after this time; a task that is under way is interrupted (`90m`, `8h`)
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "TIME", value_parser = amount::parse_limited_time, allow_negative_numbers = true)]
     max_duration: Option<Duration>,
+    /// End when the agents have reported this cost, in US dollars (`5`, `2.50`)
+    #[arg(long, value_name = "DOLLARS", value_parser = amount::parse_cost, allow_negative_numbers = true)]
+    max_cost: Option<u64>,
+    /// End when the agents have reported so many tokens, input and output (`200000`, `200k`, `2M`)
+    #[arg(long, value_name = "N", value_parser = amount::parse_token_count, allow_negative_numbers = true)]
+    max_tokens: Option<u64>,
+    /// End when the agents' processes use so much memory together (`500MB`, `2GB`)
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
+    max_memory: Option<ByteSize>,
     /// A shell command that decides whether a task is done, for tasks without a check of their own
     #[arg(long, value_name = "COMMAND")]
     check: Option<String>,
@@ -180,7 +190,12 @@ impl ConductArgs {
             check: self.check.clone().filter(|check| !check.trim().is_empty()),
             jobs: self.jobs.and_then(|jobs| usize::try_from(jobs).ok()).unwrap_or(1).max(1),
             max_tasks: self.max_tasks,
-            max_duration: self.max_duration,
+            limits: RunLimits {
+                duration: self.max_duration,
+                cost_micros: self.max_cost,
+                tokens: self.max_tokens,
+                memory_bytes: self.max_memory.map(|size| size.0),
+            },
             checkpoint_every: self.checkpoint_every,
             way: match self.way {
                 ResumeWayArg::Auto => ResumeMode::Auto,

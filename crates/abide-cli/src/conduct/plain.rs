@@ -89,6 +89,7 @@ impl RunView for PlainView {
                     reason.unwrap_or_default()
                 ));
             }
+            RunEvent::Limit(limit) => warning(wording::limit_wording(limit)),
             RunEvent::Warning(text) => warning(text),
             event => {
                 if let Some(line) = wording::run_event_wording(event) {

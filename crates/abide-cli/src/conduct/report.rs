@@ -1,13 +1,14 @@
 //! The summary at the end of a run.
 
-use abide::maintenance::ByteSize;
-use abide_runner::{RunFinish, RunSummary};
+use abide::{maintenance::ByteSize, tasks::TaskId};
+use abide_runner::{RunFinish, RunSummary, TaskUse};
 use abide_transcript::{escape, format_duration};
 
+use super::wording;
 use crate::error::CommandError;
 use crate::output::status;
 
-/// How many files are named.
+/// How many files and tasks are named.
 const LISTED: usize = 20;
 
 /// Prints the outcome of a run.
@@ -40,6 +41,11 @@ pub(super) fn tell_run_report(summary: &RunSummary) {
             usage.input_tokens, usage.output_tokens
         ));
     }
+    used(&summary.used);
+    if !summary.limits.is_empty() {
+        let limits: Vec<_> = summary.limits.iter().map(wording::limit_figures).collect();
+        status(format_args!("Limits: {}", limits.join(", ")));
+    }
     let mut kept = vec![format!("{} checkpoints", summary.checkpoints.total)];
     kept.extend(
         (summary.peak_rss_bytes > 0)
@@ -66,9 +72,42 @@ pub(super) fn tell_run_report(summary: &RunSummary) {
     }
 }
 
-/// Millionths of a dollar, for display.
+/// Prints what was used, by task, if that says more than the totals.
+fn used(tasks: &[TaskUse]) {
+    if tasks.len() < 2 {
+        return;
+    }
+    for used in tasks.iter().take(LISTED) {
+        let usage = &used.usage;
+        let mut words = vec![format_duration(used.duration)];
+        words.extend((used.attempts > 1).then(|| format!("{} attempts", used.attempts)));
+        let tokens = usage.input_tokens + usage.output_tokens;
+        words.extend(
+            (tokens > 0)
+                .then(|| format!("{} tokens in, {} out", usage.input_tokens, usage.output_tokens)),
+        );
+        words.extend((usage.cost_micros > 0).then(|| report_money(usage.cost_micros)));
+        words.extend(
+            (used.peak_rss_bytes > 0)
+                .then(|| format!("peak memory {}", ByteSize(used.peak_rss_bytes))),
+        );
+        let task = used.task.as_ref().map_or("the conversation", TaskId::as_str);
+        let (task, agent) = (escape::text(task), escape::text(&used.agent));
+        status(format_args!("  {task}  {agent}: {}", words.join(", ")));
+    }
+    if tasks.len() > LISTED {
+        status(format_args!("  and {} more tasks", tasks.len() - LISTED));
+    }
+}
+
+/// Millionths of a dollar, for display: `$2.51`, `$0.0042`.
 pub(super) fn report_money(micros: u64) -> String {
-    format!("${}.{:02}", micros / 1_000_000, micros % 1_000_000 / 10_000)
+    let (dollars, part) = (micros / 1_000_000, micros % 1_000_000);
+    if micros < 10_000 {
+        format!("${dollars}.{:04}", part / 100)
+    } else {
+        format!("${dollars}.{:02}", part / 10_000)
+    }
 }
 
 const fn run_finish_word(finish: RunFinish) -> &'static str {
@@ -76,9 +115,11 @@ const fn run_finish_word(finish: RunFinish) -> &'static str {
         RunFinish::Done => "Completed",
         RunFinish::Failed => "Failed",
         RunFinish::Ended | RunFinish::ScopeDone | RunFinish::EnoughTasks => "Ended",
-        RunFinish::Stuck | RunFinish::Stopped | RunFinish::TimeUp | RunFinish::Broken => {
-            "Interrupted"
-        }
+        RunFinish::Stuck
+        | RunFinish::Stopped
+        | RunFinish::TimeUp
+        | RunFinish::LimitReached
+        | RunFinish::Broken => "Interrupted",
     }
 }
 
@@ -89,6 +130,8 @@ pub(super) const fn exit_by_run_finish(finish: RunFinish) -> Result<(), CommandE
             Ok(())
         }
         RunFinish::Failed | RunFinish::Stuck | RunFinish::Broken => Err(CommandError::Reported),
-        RunFinish::Stopped | RunFinish::TimeUp => Err(CommandError::Interrupted),
+        RunFinish::Stopped | RunFinish::TimeUp | RunFinish::LimitReached => {
+            Err(CommandError::Interrupted)
+        }
     }
 }

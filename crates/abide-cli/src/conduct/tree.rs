@@ -164,6 +164,9 @@ impl RunView for TreeView {
             }
             RunEvent::Waiting { until, why, .. } => scene.waiting = Some((*until, why.clone())),
             RunEvent::Stopping(urgency) => scene.stopping = *urgency,
+            RunEvent::Limit(limit) => {
+                line = Some(format!("Warning: {}", wording::limit_wording(limit)))
+            }
             RunEvent::Warning(text) => line = Some(format!("Warning: {text}")),
             RunEvent::Message { .. } | RunEvent::Output { .. } | RunEvent::Checkpoint(_) => {}
             event => line = wording::run_event_wording(event),

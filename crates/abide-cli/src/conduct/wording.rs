@@ -1,8 +1,12 @@
 //! The events of a run in words.
 
-use abide::{TaskStatus, Timestamp};
-use abide_runner::{RetryDecision, RunEvent, Urgency};
+use std::time::Duration;
+
+use abide::{TaskStatus, Timestamp, maintenance::ByteSize};
+use abide_runner::{LimitLevel, LimitUse, LimitedResource, RetryDecision, RunEvent, Urgency};
 use abide_transcript::{escape, format_duration};
+
+use super::report::report_money;
 
 /// The line of an event that all views share; `None` if there is nothing to say.
 pub(super) fn run_event_wording(event: &RunEvent) -> Option<String> {
@@ -74,6 +78,34 @@ pub(super) fn run_event_wording(event: &RunEvent) -> Option<String> {
     })
 }
 
+/// How near a run is to a limit.
+pub(super) fn limit_wording(limit: &LimitUse) -> String {
+    let how = match limit.level {
+        LimitLevel::Below => "is below",
+        LimitLevel::Near => "is near",
+        LimitLevel::Reached => "has reached",
+    };
+    let which = match limit.resource {
+        LimitedResource::Duration => "time",
+        LimitedResource::Cost => "cost",
+        LimitedResource::Tokens => "token",
+        LimitedResource::Memory => "memory",
+    };
+    format!("the run {how} the {which} limit: {}", limit_figures(limit))
+}
+
+/// What is used of a limit: `850 of 1000 tokens`.
+pub(super) fn limit_figures(limit: &LimitUse) -> String {
+    let (used, most) = (limit.used, limit.limit);
+    let time = |millis| format_duration(Duration::from_millis(millis));
+    match limit.resource {
+        LimitedResource::Duration => format!("{} of {}", time(used), time(most)),
+        LimitedResource::Cost => format!("{} of {}", report_money(used), report_money(most)),
+        LimitedResource::Tokens => format!("{used} of {most} tokens"),
+        LimitedResource::Memory => format!("{} of {} of memory", ByteSize(used), ByteSize(most)),
+    }
+}
+
 /// A task's status in one word.
 pub(super) const fn task_status_wording(status: TaskStatus) -> &'static str {
     match status {
@@ -85,5 +117,34 @@ pub(super) const fn task_status_wording(status: TaskStatus) -> &'static str {
 /// The time remaining, for display.
 pub(super) fn time_left_wording(until: Timestamp, now: Timestamp) -> String {
     let millis = until.as_millis().saturating_sub(now.as_millis()).max(0);
-    format_duration(std::time::Duration::from_millis(u64::try_from(millis).unwrap_or(0)))
+    format_duration(Duration::from_millis(u64::try_from(millis).unwrap_or(0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_told_with_figures() {
+        let told = |resource, level, used, most| {
+            limit_wording(&LimitUse { resource, used, limit: most, level })
+        };
+        let near = LimitLevel::Near;
+        assert_eq!(
+            told(LimitedResource::Duration, near, 4_800_000, 5_400_000),
+            "the run is near the time limit: 1h 20m of 1h 30m"
+        );
+        assert_eq!(
+            told(LimitedResource::Cost, LimitLevel::Reached, 2_510_000, 2_500_000),
+            "the run has reached the cost limit: $2.51 of $2.50"
+        );
+        assert_eq!(
+            told(LimitedResource::Cost, near, 4_100, 5_000),
+            "the run is near the cost limit: $0.0041 of $0.0050"
+        );
+        assert_eq!(
+            told(LimitedResource::Memory, near, 1_700_000_000, 2_000_000_000),
+            "the run is near the memory limit: 1.7 GB of 2.0 GB of memory"
+        );
+    }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use abide::{TaskStatus, Timestamp, checkpoint::Trigger, tasks::TaskId};
 use abide_agents::ReachedLimit;
 
-use super::{AGAIN, LEFT_BEHIND, Supervisor};
+use super::{AGAIN, LEFT_BEHIND, Supervisor, program_name};
 use crate::RunError;
 use crate::account::last_reason;
 use crate::attempt::{DONE, FAILED};
@@ -17,6 +17,7 @@ use crate::leftover::{InterruptedTask, end_calls};
 use crate::marked_processes::end_marked;
 use crate::options::RetryDecision;
 use crate::stop::Urgency;
+use crate::summary::TaskUse;
 
 /// How often in a row the death of its agent may interrupt a task before that counts as a failure:
 /// something kills it each time.
@@ -31,9 +32,8 @@ const LONGEST: Duration = Duration::from_secs(15 * 60);
 impl Supervisor<'_> {
     pub(super) fn conclude_job(&mut self, mut job: Job) -> Result<(), RunError> {
         let events = job.finish(self.tell);
+        self.count(&mut job);
         self.append(events)?;
-        self.usage.add(&std::mem::take(&mut job.usage));
-        self.peak_rss = self.peak_rss.max(job.peak_rss);
         let now = self.session.store().now();
         let Some(task) = job.task.clone() else {
             let ending = JobEnding::of(&job, self.options.adapter, now);
@@ -64,6 +64,27 @@ impl Supervisor<'_> {
             return self.begin_check(job, &task, now);
         }
         self.conclude(&job, &task, ending, word, now)
+    }
+
+    /// Adds what a job has used to the account of its task, or of the conversation.
+    pub(super) fn count(&mut self, job: &mut Job) {
+        self.peak_rss = self.peak_rss.max(job.peak_rss);
+        let usage = std::mem::take(&mut job.usage);
+        self.ended_usage.add(&usage);
+        let duration = job.since_counted();
+        let at = self.used.iter().rposition(|used| used.task == job.task);
+        let at = at.unwrap_or_else(|| {
+            let agent = self.options.command.first().map(|program| program_name(program));
+            let agent = agent.unwrap_or_default();
+            self.used.push(TaskUse { task: job.task.clone(), agent, ..TaskUse::default() });
+            self.used.len() - 1
+        });
+        if let Some(used) = self.used.get_mut(at) {
+            used.usage.add(&usage);
+            used.duration += duration;
+            used.attempts += u64::from(job.checking.is_none());
+            used.peak_rss_bytes = used.peak_rss_bytes.max(job.peak_rss);
+        }
     }
 
     /// What the agent has set its task to; `None` if it left that to the run.
