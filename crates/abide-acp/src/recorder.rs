@@ -7,10 +7,10 @@ use std::sync::atomic::AtomicBool;
 use abide::workspace::Watch;
 use abide::{
     AppendError, CheckpointRequest, Durability, Event, EventRange, NewEvent, Session,
-    SessionFields, SessionId, SessionRef, Store, TurnEnd,
+    SessionFields, SessionId, SessionRef, SessionStatus, Store, TurnEnd,
     backend::ChildService,
     checkpoint::Trigger,
-    event::{AgentObservation, AnomalyPolicy, LogRecord},
+    event::{AgentObservation, AnomalyPolicy, LogRecord, StatusChange},
 };
 
 use serde_json::value::RawValue;
@@ -50,6 +50,13 @@ pub(crate) struct RecordedAgentSession {
 #[derive(Debug)]
 pub(crate) struct StoreFailure(pub(crate) Option<String>);
 
+/// The event of a session's new status.
+fn status(status: SessionStatus) -> RecordedEvents {
+    let change = StatusChange { status, reason: None, summary: None };
+    let events = NewEvent::try_from(change).map(|event| vec![event]).unwrap_or_default();
+    RecordedEvents { events, weight: RecordDurability::Behind }
+}
+
 impl AcpRecorder {
     /// Records into a session.
     pub(crate) fn new(session: Arc<Session>, translator: Translator) -> Self {
@@ -64,6 +71,18 @@ impl AcpRecorder {
             told: false,
             entitled: false,
             closed: false,
+        }
+    }
+
+    /// Records that a session goes on, if it was completed.
+    pub(crate) fn go_on(&mut self) -> Result<(), StoreFailure> {
+        let Some(session) = &self.session else { return Ok(()) };
+        match session.core() {
+            Ok(core) if core.status == SessionStatus::Completed => {
+                self.write(status(SessionStatus::Running))
+            }
+            Ok(_) => Ok(()),
+            Err(error) => Err(self.failed(&error)),
         }
     }
 
@@ -279,6 +298,14 @@ impl AcpRecorder {
             }
         }
         Ok(())
+    }
+
+    /// Records that the client has closed the session: it is completed, unless another process is
+    /// still at work in it.
+    pub(crate) fn complete(&mut self) {
+        if self.session.as_ref().is_some_and(|session| !session.is_relayed()) {
+            let _ = self.write(status(SessionStatus::Completed));
+        }
     }
 
     /// Closes the session.

@@ -30,6 +30,7 @@ mod project_name;
 mod rewind_report;
 mod scoped_store;
 mod session_args;
+mod session_status;
 mod shared_recording;
 mod store;
 mod table;

@@ -9,6 +9,7 @@ use abide::{
     CheckpointRequest, Checkpointer, Error, Session,
     backend::ChildService,
     checkpoint::{CheckpointerEvent, CheckpointerOptions},
+    event::StatusChange,
 };
 
 use crate::error::on_one_line;
@@ -68,13 +69,16 @@ impl SharedRecording {
         }
     }
 
-    /// Makes the last checkpoint and releases the session. That a checkpoint fails is only a warning:
-    /// everything was recorded.
-    pub(crate) fn close(mut self) -> Result<(), Error> {
+    /// Makes the last checkpoint, records the status that the session gets, and releases it. That a
+    /// checkpoint fails is only a warning: everything was recorded.
+    pub(crate) fn close(mut self, status: Option<StatusChange>) -> Result<(), Error> {
         if let Some(checkpoints) = self.checkpoints.take()
             && let Err(error) = checkpoints.stop()
         {
             warning(format_args!("no checkpoint at the end: {}", on_one_line(&error)));
+        }
+        if let Some(status) = status {
+            self.session.append(status)?.wait()?;
         }
         self.others = None;
         match Arc::try_unwrap(self.session) {

@@ -72,7 +72,7 @@ fn filters_combine() {
     assert_eq!(titles(&env, &["--limit", "1"]), [haiku]);
     assert_eq!(titles(&env, &["--limit", "0"]), [haiku, fix]);
     assert_eq!(titles(&env, &["--status", "completed"]), [fix]);
-    assert_eq!(titles(&env, &["--status", "completed", "--status", "pending"]), [haiku, fix]);
+    assert_eq!(titles(&env, &["--status", "completed", "--status", "idle"]), [haiku, fix]);
     assert_eq!(titles(&env, &["--agent", "coder"]), [fix]);
     assert_eq!(titles(&env, &["--file", "parse.rs", "--search", "lines"]), [fix]);
     assert_eq!(titles(&env, &["--file", "parse.rs", "--search", "zebras"]), [""; 0]);
@@ -229,4 +229,60 @@ fn the_session_of_a_killed_writer_is_found() {
     }
     env.record(&["--key", "k"], &[&said("fourth")]).success();
     assert_eq!(rows(&env, &["--search", "fourth"]).len(), 1);
+}
+
+#[test]
+fn a_recorded_session_is_running_while_its_writer_is_there_and_then_idle_or_completed() {
+    let env = TestEnvironment::new();
+    let hello = r#"{"kind":"message.added","data":{"role":"user","content":"hello"}}"#;
+    let rows = |status: &str| -> Vec<Value> {
+        let done = env.run(&["history", "--status", status, "--json"]).success();
+        serde_json::from_str(done.stdout()).unwrap()
+    };
+    let statuses = || -> Vec<usize> {
+        ["pending", "running", "idle", "interrupted", "completed"].map(|it| rows(it).len()).into()
+    };
+    let mut writer = Conversation::start(env.command(&["record", "--key", "s"]));
+    writer.ask(hello);
+    assert_eq!(statuses(), [0, 1, 0, 0, 0]);
+    assert_eq!(rows("running")[0]["status"], "running");
+    assert_eq!(writer.end(), 0);
+    assert_eq!(statuses(), [0, 0, 1, 0, 0]);
+    assert!(env.run(&["show"]).success().stdout().contains("idle · "));
+
+    // Killed: whatever it said of itself, it is not running any more.
+    let mut writer = Conversation::start(env.command(&["record", "--key", "s"]));
+    writer.ask(r#"{"kind":"session.status","data":{"status":"running"}}"#);
+    assert_eq!(statuses(), [0, 1, 0, 0, 0]);
+    drop(writer);
+    assert_eq!(statuses(), [0, 0, 0, 1, 0]);
+
+    // A line that is refused does not complete it.
+    env.record(&["--key", "s", "--complete"], &[hello, "nonsense"]).failure(1);
+    assert_eq!(statuses(), [0, 0, 1, 0, 0]);
+    assert_eq!(rows("idle")[0]["completed_at"], Value::Null);
+    let done = env.record(&["--key", "s", "--complete"], &[hello]).success();
+    assert_eq!(done.json_lines().len(), 1);
+    assert_eq!(statuses(), [0, 0, 0, 0, 1]);
+    let row = rows("completed").remove(0);
+    let at = row["completed_at"].as_str().unwrap();
+    assert!(at > row["created"].as_str().unwrap() && at <= row["updated"].as_str().unwrap());
+    // Without a line, too.
+    env.record(&["--key", "t"], &[hello]).success();
+    assert_eq!(statuses(), [0, 0, 1, 0, 1]);
+    env.record_bytes(&["--key", "t", "--complete"], b"").success();
+    assert_eq!(statuses(), [0, 0, 0, 0, 2]);
+    for (args, why) in [
+        (&["--key", "u", "--complete"][..], "u"),
+        (&["--complete"], "there is no session to complete"),
+    ] {
+        let done = env.record_bytes(args, b"").failure(1);
+        assert!(done.stderr.contains(why), "{}", done.stderr);
+    }
+    // One in which nothing happened yet is pending.
+    env.run(&["new"]).success();
+    assert_eq!(statuses(), [1, 0, 0, 0, 2]);
+    assert_eq!(rows("completed").len(), 2);
+    let some = ["history", "--status", "completed", "--limit", "1"];
+    assert!(env.run(&some).success().stderr.contains("1 more session"));
 }

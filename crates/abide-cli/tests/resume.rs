@@ -104,7 +104,7 @@ fn any_other_command_is_told_the_conversation_on_stdin_and_completes_nothing() {
     let runs = lab.events("run.finished");
     assert_eq!(runs.len(), 1);
     assert_eq!(runs[0]["data"]["summary"]["finish"], "ended");
-    assert_eq!(runs[0]["data"]["status"], before);
+    assert_eq!(runs[0]["data"]["status"], "pending");
     assert_eq!(lab.events("task.created").len(), 0);
     // It can be gone on with again, without a command: that of the last run is known now.
     fs::remove_file(lab.env.project().join("stdin")).unwrap();
@@ -300,7 +300,7 @@ fn a_session_in_which_nothing_was_said_has_nothing_to_tell() {
     assert!(done.stderr.contains("nothing to tell"), "{done:?}");
     assert_eq!(lab.file("stdin"), "");
     assert_eq!(lab.arguments()[0], "");
-    assert_eq!(lab.status(), "pending");
+    assert_eq!(lab.status(), "idle");
 }
 
 #[test]

@@ -76,6 +76,18 @@ impl CatalogEntry {
     }
 }
 
+/// Does the daily cleanup of a store on a thread of its own, so that no client waits for it. The
+/// session that was just opened stays. What cannot be done is left to the next cleanup.
+fn clean_up_catalog_store(store: &Arc<Store>, about: SessionId) {
+    let store = store.clone();
+    let work = move || {
+        if let Some(files) = store.as_files() {
+            let _ = files.cleaner().clean_up_daily(about);
+        }
+    };
+    let _ = std::thread::Builder::new().name("abide-cleanup".to_owned()).spawn(work);
+}
+
 impl Catalog {
     /// A catalog over these stores.
     #[must_use]
@@ -110,7 +122,9 @@ impl Catalog {
         };
         let made =
             self.named(&open, id, NewSession { fields }, |session| open.store.make_new(session))?;
-        self.begin(&open, made)
+        let (name, session) = self.begin(&open, made)?;
+        clean_up_catalog_store(&open.store, session.id());
+        Ok((name, session))
     }
 
     /// The session that the client calls `id`.
@@ -127,7 +141,9 @@ impl Catalog {
     pub fn open(&self, directory: Option<&Path>, id: &str) -> Result<Session, CatalogError> {
         let (open, session) = self.look(directory, id)?;
         let opened = open.store.open_session(&SessionRef::Id(session));
-        opened.map_err(|error| CatalogError::about(id, error))
+        let opened = opened.map_err(|error| CatalogError::about(id, error))?;
+        clean_up_catalog_store(&open.store, session);
+        Ok(opened)
     }
 
     /// A page of the sessions in this directory, or in all known ones, most recently changed first.

@@ -280,10 +280,10 @@ impl Switch {
             (Purpose::Adopt(live), Ok(_)) => self.interrupt_prompt(&live, "interrupted"),
             (Purpose::Greet, Err(_)) => self.greeting_over(),
             (Purpose::List, Ok(_)) => return self.forward_agent_list(line),
-            (Purpose::Close(name), Ok(_)) => self.close_live_session(&name),
+            (Purpose::Close(name), Ok(_)) => self.complete_live(&name),
             // The agent does not know this session, but abide does.
             (Purpose::Close(name), Err(_)) if self.is_open(&name) => {
-                self.close_live_session(&name);
+                self.complete_live(&name);
                 return self.client.send(&message::result_message(id.get(), "{}"));
             }
             (Purpose::Delete(name), Err(_)) if self.catalog.find(None, &name).is_ok() => {

@@ -159,7 +159,7 @@ impl Switch {
         let session = Arc::new(session);
         let translator = self.session_translator(&session, &directory);
         let mut book = AcpRecorder::new(session, translator);
-        let settled = book.settle();
+        let settled = book.go_on().and_then(|()| book.settle());
         let live = self.keep(LiveSession::new(name.into_owned(), directory, setup, book));
         if let Err(failed) = settled {
             self.tell_failed(&live, failed);

@@ -16,6 +16,15 @@ use crate::record::Translator;
 use crate::recorder::AcpRecorder;
 use crate::splice::{member_text, session_member, spliced_with_member};
 
+/// How an open session ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LiveEnd {
+    /// The client closed it.
+    Completed,
+    /// It is no longer open, for another reason.
+    Left,
+}
+
 impl Switch {
     /// The translator for a session.
     pub(super) fn session_translator(&self, session: &Session, directory: &Path) -> Translator {
@@ -62,7 +71,7 @@ impl Switch {
         match live {
             Some(live) => {
                 self.stop_session(&live);
-                self.close_live_session(&name);
+                self.complete_live(&name);
                 self.client.send(&message::result_message(id, "{}"));
             }
             None => self.refuse(id, &RpcError::missing(format!("session {name:?} is not open"))),
@@ -83,8 +92,17 @@ impl Switch {
         }
     }
 
+    /// Closes an open session that the client is done with.
+    pub(super) fn complete_live(&self, name: &str) {
+        self.end_live(name, LiveEnd::Completed);
+    }
+
     /// Closes an open session.
     pub(super) fn close_live_session(&self, name: &str) {
+        self.end_live(name, LiveEnd::Left);
+    }
+
+    fn end_live(&self, name: &str, end: LiveEnd) {
         let mut table = self.table();
         let Some(live) = table.sessions.remove(name) else { return };
         let inner = live.inner().id.take();
@@ -96,6 +114,9 @@ impl Switch {
         let mut book = live.book();
         let recorded = book.translator.interrupted("cancelled");
         let _ = book.write(recorded);
+        if end == LiveEnd::Completed {
+            book.complete();
+        }
         book.close();
     }
 

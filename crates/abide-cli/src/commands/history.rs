@@ -15,6 +15,7 @@ use crate::error::CommandError;
 use crate::output::{CommandOutput, status};
 use crate::project_name::project_name;
 use crate::scoped_store::ScopedStore;
+use crate::session_status::{recorded_statuses, status_now};
 use crate::table::{Colour, TableCell, TextTable};
 use crate::typed_time::{TypedTime, time_ago};
 
@@ -47,7 +48,9 @@ pub(crate) struct HistoryArgs {
     /// At most so many; 0 for all
     #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
     limit: usize,
-    /// In this state; may be given more than once
+    /// In this state now: pending, running, idle, interrupted, completed or failed; may be given more
+    /// than once. A session that a process has open is running; one that was closed without a result
+    /// is idle, and one whose process died is interrupted
     #[arg(long, value_name = "STATUS", value_parser = history_status)]
     status: Vec<SessionStatus>,
     /// In which this was said
@@ -83,9 +86,11 @@ impl HistoryArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open_store()?;
         let now = jiff::Timestamp::now();
+        let limit = (self.limit > 0).then_some(self.limit);
         let query = HistoryQuery {
-            limit: (self.limit > 0).then_some(self.limit),
-            status: self.status,
+            // What a session's status is now, the index alone does not know.
+            limit: limit.filter(|_| self.status.is_empty()),
+            status: recorded_statuses(&self.status),
             search: self.search,
             file: self.file,
             agent: self.agent,
@@ -95,7 +100,17 @@ impl HistoryArgs {
             unchanged_since: None,
             all_projects: surroundings.all_projects,
         };
-        let found = opened.store.history(&query)?;
+        let mut found = opened.store.history(&query)?;
+        for entry in &mut found.entries {
+            entry.overview.status = status_now(entry, &opened.store);
+        }
+        if !self.status.is_empty() {
+            found.entries.retain(|entry| self.status.contains(&entry.overview.status));
+            let count = found.entries.len();
+            found.entries.truncate(limit.unwrap_or(count));
+            found.more = Some((count - found.entries.len()) as u64);
+        }
+        let query = HistoryQuery { limit, status: self.status, ..query };
         let columns = if opened.spans_projects() {
             HistoryColumns::WithProject
         } else {
@@ -157,6 +172,7 @@ struct HistoryRow<'a> {
     model: Option<&'a str>,
     created: Timestamp,
     updated: Timestamp,
+    completed_at: Option<Timestamp>,
     duration_ms: i64,
     turns: u64,
     messages: u64,
@@ -192,6 +208,7 @@ impl<'a> HistoryRow<'a> {
             model: overview.fields.model.as_deref(),
             created: overview.created,
             updated: overview.updated,
+            completed_at: overview.completed_at,
             duration_ms: overview.updated.as_millis() - overview.created.as_millis(),
             turns: overview.turns,
             messages: overview.messages,

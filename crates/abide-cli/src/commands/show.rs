@@ -12,6 +12,7 @@ use crate::error::CommandError;
 use crate::output::{CommandOutput, terminal_width, warning};
 use crate::pager::PagedOutput;
 use crate::session_args::{SessionArg, SessionPurpose};
+use crate::session_status::status_of;
 
 /// Show a session as a story: what was said, which tools ran and how that ended
 ///
@@ -52,7 +53,8 @@ impl ShowArgs {
             selection.json(&mut events, &state)?
         } else {
             let whole = self.turn.is_none() && self.task.is_none();
-            let summary = whole.then(|| SessionOverview::of(&state));
+            let status = status_of(id, &state.core, &opened.store);
+            let summary = whole.then(|| SessionOverview { status, ..SessionOverview::of(&state) });
             selection.story(&mut events, &state, summary.as_ref(), surroundings)?
         };
         events.notes().iter().for_each(warning);

@@ -1,10 +1,13 @@
 //! Sessions listed, resumed, closed, deleted and forked where the agent cannot.
 
+use std::fs;
+
 use abide_testkit::AcpClient;
 use serde_json::{Value, json};
 
 use super::lab::AcpLab;
 use super::story::{Told, conversation, said, turn};
+use crate::environment::HELLO;
 
 /// Every session of a list, page by page.
 fn listed(client: &mut AcpClient, cwd: Option<&str>) -> Vec<String> {
@@ -89,18 +92,58 @@ fn a_closed_session_can_be_resumed_and_a_deleted_one_is_gone() {
 
     let id = client.prompt(&session, "wait");
     client.must("session/close", json!({"sessionId": session}));
+    assert_eq!(statuses(&lab), ["completed", "running"]);
     let answer = client.answer(id);
     assert_eq!(answer["result"]["stopReason"], "cancelled", "{answer}");
     let loaded = conversation(&lab.load(&mut client, &session));
     assert_eq!(loaded[..2], told);
     turn(&mut client, &session, "say again");
+    assert_eq!(statuses(&lab), ["running", "running"]);
     client.must("session/close", json!({"sessionId": session}));
+    // A fork of a closed session is not completed.
+    let forked = client.must("session/fork", lab.of(&session));
+    let fork = forked["sessionId"].as_str().unwrap().to_owned();
+    assert_eq!(statuses(&lab), ["completed", "idle", "running"]);
+    turn(&mut client, &fork, "say of the fork");
+    assert_eq!(statuses(&lab), ["completed", "running", "running"]);
+    client.must("session/close", json!({"sessionId": fork}));
+    client.must("session/delete", json!({"sessionId": fork}));
 
     client.must("session/delete", json!({"sessionId": session}));
     let left = listed(&mut client, Some(&lab.cwd()));
     assert_eq!(left, std::slice::from_ref(&other));
     assert!(client.call("session/load", lab.of(&session)).get("error").is_some());
     turn(&mut client, &other, "say still here");
+    drop(client);
+    // It was killed.
+    assert_eq!(statuses(&lab), ["interrupted"]);
+    lab.healthy();
+}
+
+/// The statuses of the sessions, in alphabetical order.
+fn statuses(lab: &AcpLab) -> Vec<String> {
+    let done = lab.env.run(&["history", "--json"]).success();
+    let rows: Vec<serde_json::Value> = serde_json::from_str(done.stdout()).unwrap();
+    let mut all: Vec<String> =
+        rows.iter().map(|row| row["status"].as_str().unwrap().to_owned()).collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn old_sessions_are_removed_beside_a_new_one() {
+    let lab = AcpLab::new();
+    for title in ["one", "two", "three"] {
+        lab.env.record(&["--title", title], &[HELLO]).success();
+    }
+    let config = lab.env.project().join(".abide/config.toml");
+    let settings = fs::read_to_string(&config).unwrap();
+    fs::write(&config, format!("{settings}\n[retention]\nmax_count = 2\nmin_keep = 1\n")).unwrap();
+    let mut client = lab.proxy(&[]);
+    lab.open(&mut client);
+    // It is done meanwhile.
+    let is_done = |client: &mut AcpClient| listed(client, Some(&lab.cwd())).len() <= 2;
+    assert!((0..10_000).any(|_| is_done(&mut client)));
     drop(client);
     lab.healthy();
 }

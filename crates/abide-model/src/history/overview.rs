@@ -28,6 +28,9 @@ pub struct Overview {
     pub fields: SessionFields,
     /// Its status.
     pub status: SessionStatus,
+    /// When it was completed, if that is its status.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub completed_at: Option<Timestamp>,
     /// The reason for that status.
     pub reason: Option<String>,
     /// A summary of the outcome.
@@ -146,6 +149,8 @@ impl Overview {
             }
             Ok(Fact::SessionUpdated(fact)) => self.fields.update(fact),
             Ok(Fact::SessionStatus(fact)) => {
+                let completed = fact.status == SessionStatus::Completed;
+                self.completed_at = completed.then_some(event.at);
                 self.status = fact.status;
                 self.reason = fact.reason.map(clip_overview_text);
                 self.summary = fact.summary.map(clip_overview_text).or(self.summary.take());

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use abide::{
     AcknowledgedEvent, AppendError, Durability, Kind, MessageForm, NewEvent, NewSession, Payload,
-    Session, SessionId, SessionRef, Store, Ticket,
-    event::{AnomalyPolicy, EventLimits, InputError},
+    Session, SessionId, SessionRef, SessionStatus, Store, Ticket,
+    event::{AnomalyPolicy, EventLimits, InputError, StatusChange},
 };
 use abide_wire::WireError;
 use serde::{Deserialize, Serialize};
@@ -26,6 +26,7 @@ use crate::interrupted_rewind::tell_interrupted_rewind;
 use crate::line_reader::{InputLine, LineReader};
 use crate::new_session_args::NewSessionArgs;
 use crate::output::{CommandOutput, status, warning};
+use crate::scoped_store::ScopedStore;
 use crate::shared_recording::SharedRecording;
 
 /// The most lines staged before they are answered.
@@ -77,6 +78,9 @@ pub(crate) struct RecordArgs {
     new: bool,
     #[command(flatten)]
     about: NewSessionArgs,
+    /// Complete the session at the end of the input, if every line was recorded
+    #[arg(long)]
+    complete: bool,
     /// Refuse events that do not fit what came before them, such as a result for an unknown call
     #[arg(long)]
     strict: bool,
@@ -156,15 +160,15 @@ impl RecordArgs {
             _ => surroundings.clone(),
         };
         let surroundings = &known;
-        let new = self.about.into_session(self.key, surroundings);
+        let (new, complete) = (self.about.into_session(self.key, surroundings), self.complete);
         let most = if streamed.is_some() { server_event::MOST } else { limits.event_bytes };
         let input = LineReader::stdin(most).map_err(at("read", STDIN));
         if let Some(form) = streamed {
-            let target = RecordingTarget { open, new, every: self.checkpoint_every };
+            let target = RecordingTarget { open, new, every: self.checkpoint_every, complete };
             return StreamRecorder::new(target, form, input?, surroundings)?.record();
         }
         let mut recorder = Recorder {
-            target: RecordingTarget { open, new, every: self.checkpoint_every },
+            target: RecordingTarget { open, new, every: self.checkpoint_every, complete },
             durability: match self.durability {
                 DurabilityArg::Synced => Durability::Synced,
                 DurabilityArg::Buffered => Durability::Buffered,
@@ -179,7 +183,7 @@ impl RecordArgs {
             out: CommandOutput::stdout(),
         };
         recorder.record(&mut input?, surroundings)?;
-        recorder.finish()
+        recorder.finish(surroundings)
     }
 
     /// Refuses options that mean nothing for a stream.
@@ -203,6 +207,8 @@ struct RecordingTarget {
     new: NewSession,
     /// The interval of checkpoints.
     every: Option<Duration>,
+    /// The session is completed at the end, if everything was recorded.
+    complete: bool,
 }
 
 impl RecordingTarget {
@@ -223,10 +229,27 @@ impl RecordingTarget {
         Ok(self.open.insert(open))
     }
 
-    /// Releases the session.
-    fn close(self) -> Result<(), CommandError> {
+    /// The session to complete if no line has opened it: the one that has the key.
+    fn unopened(&self, surroundings: &CommandContext) -> Result<RecordingSession, CommandError> {
+        let Some(key) = self.new.fields.key.clone() else {
+            let text = "there is no session to complete: nothing was recorded";
+            return Err(CommandError::failed(text));
+        };
+        let opened = surroundings.open_store()?;
+        let id = opened.store.find(&SessionRef::Key(key))?;
+        RecordingSession::opened(&opened, id, self.every)
+    }
+
+    /// Releases the session, and completes it before if that was asked for and nothing of the input
+    /// is missing.
+    fn close(mut self, is_whole: bool, surroundings: &CommandContext) -> Result<(), CommandError> {
+        let complete = self.complete && is_whole;
+        if complete && self.open.is_none() {
+            self.open = Some(self.unopened(surroundings)?);
+        }
         if let Some(held) = self.open.and_then(|open| open.held) {
-            held.close()?;
+            let status = SessionStatus::Completed;
+            held.close(complete.then_some(StatusChange { status, reason: None, summary: None }))?;
         }
         Ok(())
     }
@@ -253,10 +276,18 @@ impl RecordingSession {
         let opened =
             if whole { surroundings.open_any_store()? } else { surroundings.open_store()? };
         let id = opened.find(named)?;
+        Self::opened(&opened, id, every)
+    }
+
+    fn opened(
+        opened: &ScopedStore,
+        id: SessionId,
+        every: Option<Duration>,
+    ) -> Result<Self, CommandError> {
         let store = opened.store.clone();
         let session = store.open_session(&SessionRef::Id(id))?;
         tell_interrupted_rewind(&session)?;
-        run_daily_cleanup(&opened, id);
+        run_daily_cleanup(opened, id);
         Self::over(store, session, every)
     }
 
@@ -507,8 +538,8 @@ impl Recorder {
         Ok(())
     }
 
-    fn finish(self) -> Result<(), CommandError> {
-        self.target.close()?;
+    fn finish(self, surroundings: &CommandContext) -> Result<(), CommandError> {
+        self.target.close(self.refused == 0, surroundings)?;
         if self.refused == 0 {
             return Ok(());
         }

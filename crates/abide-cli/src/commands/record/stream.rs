@@ -257,7 +257,10 @@ impl<'a> StreamRecorder<'a> {
 
     fn finish(mut self) -> Result<(), CommandError> {
         self.out.flush()?;
-        self.target.close()?;
+        let is_whole = self.refused == 0
+            && self.cut_off == 0
+            && !matches!(self.ended, Some(InputEnd::Stopped));
+        self.target.close(is_whole, self.surroundings)?;
         if self.cut_off > 0 {
             let answers = if self.cut_off == 1 { "answer was" } else { "answers were" };
             status(format_args!("{} {answers} not complete", self.cut_off));
