@@ -33,6 +33,8 @@ impl Supervisor<'_> {
     pub(super) fn conclude_job(&mut self, mut job: Job) -> Result<(), RunError> {
         let events = job.finish(self.tell);
         self.count(&mut job);
+        // Before its check is started.
+        self.heed_limits();
         self.append(events)?;
         let now = self.session.store().now();
         let Some(task) = job.task.clone() else {
