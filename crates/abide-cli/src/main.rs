@@ -21,6 +21,7 @@ mod export_target;
 mod interrupt;
 mod interrupted_rewind;
 mod line_reader;
+mod near_names;
 mod new_session_args;
 mod output;
 mod pager;

@@ -266,11 +266,16 @@ fn checkpoints_are_made_at_intervals_until_the_session_ends() {
     let out = every.wait_with_output().unwrap();
     assert!(out.status.success());
     let text = String::from_utf8(out.stdout).unwrap();
-    let last: serde_json::Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
-    assert_eq!(last["trigger"], "shutdown");
+    let lines: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let [started, made @ .., stopped] = lines.as_slice() else { panic!("{text}") };
+    assert_eq!((&started["event"], &started["interval_ms"]), (&"started".into(), &1000.into()));
+    assert_eq!(made.last().unwrap()["trigger"], "shutdown");
+    assert_eq!((&stopped["event"], &stopped["total"]), (&"stopped".into(), &made.len().into()));
+    assert_eq!(stopped["files"], serde_json::json!(["a"]));
     let summary = lab.run(&["checkpoint", "summary", "--json"]).success();
     let summary = &summary.json_lines()[0];
-    assert_eq!(summary["total"].as_u64().unwrap(), text.lines().count() as u64);
+    assert_eq!(summary["total"].as_u64().unwrap(), made.len() as u64);
     assert_eq!(summary["files"], serde_json::json!(["a"]));
 }
 
@@ -282,7 +287,7 @@ fn a_session_that_is_held_gets_its_checkpoints_through_its_holder() {
     record.ask(HELLO);
     let mut every = lab.command(&["checkpoint", "every", "1h", "--json"]);
     let mut every = every.stdout(Stdio::piped()).spawn().unwrap();
-    let mut out = BufReader::new(every.stdout.take().unwrap()).lines();
+    let mut out = BufReader::new(every.stdout.take().unwrap()).lines().skip(1);
     let made: serde_json::Value = serde_json::from_str(&out.next().unwrap().unwrap()).unwrap();
     assert_eq!((&made["number"], &made["trigger"]), (&1.into(), &"interval".into()));
     record.ask(r#"{"kind":"session.status","data":{"status":"failed"}}"#);
@@ -299,6 +304,7 @@ fn checkpoints_end_with_the_process_that_they_accompany() {
     let every = lab.command(&["checkpoint", "every", "1h", "--json", "--pid", &pid]);
     let mut every = { every }.stdout(Stdio::piped()).spawn().unwrap();
     let mut out = BufReader::new(every.stdout.take().unwrap()).lines();
+    assert!(out.next().unwrap().unwrap().contains("\"event\":\"started\""));
     assert!(out.next().unwrap().unwrap().contains("\"trigger\":\"interval\""));
     assert_eq!(every.try_wait().unwrap(), None);
     agent.kill().unwrap();

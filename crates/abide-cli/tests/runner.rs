@@ -13,6 +13,7 @@ mod acp;
 mod bad_input;
 mod bundle;
 mod checkpoint;
+mod checkpoint_files;
 mod cleanup;
 mod consent;
 mod conversation;

@@ -1,6 +1,7 @@
 //! `config.toml`: the store's version and settings.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::Path;
 
 use abide_journal::{Access, Codec, Compression, Disk, Storage, read_full, write_full};
@@ -9,6 +10,7 @@ use abide_workspace::{Policy, PolicyOverrides};
 use serde::Deserialize;
 
 use crate::error::storage_error;
+use crate::include_setting::with_include;
 use crate::layout::StoreLayout;
 
 /// The store layout version that this program writes, and the newest it opens.
@@ -68,6 +70,15 @@ pub struct ProjectConfig {
     pub workspace: PolicyOverrides,
     /// What a cleanup removes of its sessions.
     pub retention: RetentionOverrides,
+}
+
+/// The project whose settings are changed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct IncludedProject<'a> {
+    /// The ids that it is known by.
+    pub(crate) ids: &'a [String],
+    /// Its workspace.
+    pub(crate) root: &'a Path,
 }
 
 /// Marks a store as one of many projects. It must come first in the file: after a table header it
@@ -209,11 +220,56 @@ impl Config {
     /// How a workspace is captured, for a project known by these ids.
     #[must_use]
     pub fn workspace_of(&self, ids: &[String], root: &Path) -> Policy {
+        let section = self.workspace_section(ids, root);
+        match section.and_then(|name| self.project.get(&name)) {
+            Some(project) => project.workspace.over(&self.workspace),
+            None => self.workspace.clone(),
+        }
+    }
+
+    /// The section of `[project]` that says how this project's workspaces are captured.
+    fn workspace_section(&self, ids: &[String], root: &Path) -> Option<String> {
         let told = self.project.iter().map(|(name, config)| (name.as_str(), &config.workspace));
         let told = told.filter(|(_, overrides)| **overrides != PolicyOverrides::default());
-        match config_named_for(told, ids, Some(root)) {
-            Some((_, overrides)) => overrides.over(&self.workspace),
-            None => self.workspace.clone(),
+        config_named_for(told, ids, Some(root)).map(|(name, _)| name.to_owned())
+    }
+
+    /// Adds patterns to `workspace.include` of a project: in its own section if the store holds many
+    /// projects, else for the whole store. Atomic; all other text stays as it is. The caller must
+    /// hold a lock over it.
+    pub(crate) fn include(
+        storage: &dyn Storage,
+        path: &Path,
+        project: &IncludedProject<'_>,
+        patterns: &[String],
+    ) -> Result<(), StoreError> {
+        let refused = |reason: String| storage_error("change", path)(io::Error::other(reason));
+        if path.is_symlink() {
+            return Err(refused(
+                "it is a symbolic link; edit the file that it leads to".to_owned(),
+            ));
+        }
+        let config = Self::read(storage, path)?;
+        let section = match config.projects {
+            Some(HeldProjects::Many) => config
+                .workspace_section(project.ids, project.root)
+                .or_else(|| project.root.to_str().map(str::to_owned))
+                .map(Some)
+                .ok_or_else(|| refused("the directory's name is not UTF-8".to_owned()))?,
+            _ => config.workspace_section(project.ids, project.root),
+        };
+        let mut include = config.workspace_of(project.ids, project.root).include;
+        for pattern in patterns {
+            if !include.contains(pattern) {
+                include.push(pattern.clone());
+            }
+        }
+        let text = read_config_text(storage, path)?;
+        let text = with_include(&text, section.as_deref(), &include).map_err(refused)?;
+        write_config(storage, path, &path.with_extension("include"), &text)?;
+        match path.parent() {
+            Some(root) => storage.sync_dir(root).map_err(storage_error("sync", root)),
+            None => Ok(()),
         }
     }
 

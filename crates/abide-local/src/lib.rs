@@ -20,6 +20,7 @@
 mod config;
 mod derived;
 mod error;
+mod include_setting;
 mod jobs;
 mod layout;
 mod maintain;
@@ -48,7 +49,8 @@ pub use config::{
 };
 pub use derived::index::{IndexProgress, IndexProgressCallback, StoreIndex};
 pub use maintain::cleanup::{
-    Cleaner, CleanupOutcome, CleanupPlan, CleanupRules, ClockJump, DailyCleanup, SessionRemoval,
+    Cleaner, CleanupOutcome, CleanupPlan, CleanupRules, ClockJump, DailyCleanup,
+    DroppedCheckpoints, SessionRemoval,
 };
 pub use maintain::collect::{CollectError, Collector};
 pub use maintain::disk_use::{DiskUse, ProjectUse, SessionUse};

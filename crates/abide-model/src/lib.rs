@@ -64,13 +64,13 @@ pub use event::{Event, NewEvent};
 pub use fact::{
     AgentObservation, ApiCall, ApiResult, ArbiterDecision, Artifact, Checkpoint, Compaction,
     ContextPin, ContextRestored, DependencyResolution, DependencyType, DependencyTypes, Erasure,
-    Fact, FactError, FileOp, FileTouch, FilesRestored, GitState, KnownBlock, LimitObservation,
-    LogRecord, Manifest, Message, MessageBlock, MessageContent, ModelConfiguration, ParentReason,
-    PermissionAnswered, PermissionAsked, PermissionOption, Recovery, ResourceSample, Rewind,
-    RunEnd, RunStart, SessionCreated, SessionFields, SessionParent, SessionStatus, SourceDocument,
-    StatusChange, TaskChange, TaskCreated, TaskListRecord, TaskStatus, TaskStatusChange, Thinning,
-    ToolCall, ToolResult, TurnEnd, TurnRole, TurnStart, Usage, UsageRecord, WorkspaceCounts,
-    WriterOpened, is_check,
+    Fact, FactError, FileChanges, FileOp, FileTouch, FilesRestored, GitState, KnownBlock,
+    LimitObservation, LogRecord, Manifest, ManifestTask, Message, MessageBlock, MessageContent,
+    ModelConfiguration, ParentReason, PermissionAnswered, PermissionAsked, PermissionOption,
+    Recovery, ResourceSample, Rewind, RunEnd, RunStart, SessionCreated, SessionFields,
+    SessionParent, SessionStatus, SourceDocument, StatusChange, TaskChange, TaskCreated,
+    TaskDependency, TaskListRecord, TaskStatus, TaskStatusChange, Thinning, ToolCall, ToolResult,
+    TurnEnd, TurnRole, TurnStart, Usage, UsageRecord, WorkspaceCounts, WriterOpened, is_check,
 };
 pub use finding::{Finding, FindingPlace, FindingType, Repair, Severity};
 pub use history::{
@@ -90,7 +90,8 @@ pub use object::{NewObject, ObjectBatch, ObjectReceiver, Objects};
 pub use payload::{Leaf, LeafEncoding, Leaves, Payload, payload_string_end};
 pub use retention::{
     ByteSize, CheckpointFacts, KeepReason, LimitOverride, RemovalReason, Retention,
-    RetentionOverrides, RetentionPlan, SessionFacts, TimeSpan, plan_retention, plan_thinning,
+    RetentionOverrides, RetentionPlan, SessionFacts, TimeSpan, plan_checkpoints, plan_retention,
+    plan_thinning,
 };
 pub use session_ref::SessionRef;
 pub use state::{

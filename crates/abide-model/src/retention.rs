@@ -153,6 +153,10 @@ pub struct Retention {
     pub min_keep: u64,
     /// Thin old checkpoints.
     pub thin: bool,
+    /// Keep at most this many checkpoints of a session.
+    pub max_checkpoints: Option<u64>,
+    /// Drop checkpoints that are older than this.
+    pub max_checkpoint_age: Option<TimeSpan>,
 }
 
 impl Default for Retention {
@@ -164,6 +168,8 @@ impl Default for Retention {
             keep_failed: true,
             min_keep: 10,
             thin: false,
+            max_checkpoints: None,
+            max_checkpoint_age: None,
         }
     }
 }
@@ -172,20 +178,36 @@ impl Retention {
     /// Is any limit set?
     #[must_use]
     pub const fn is_set(&self) -> bool {
-        self.max_age.is_some() || self.max_count.is_some() || self.max_size.is_some() || self.thin
+        self.max_age.is_some()
+            || self.max_count.is_some()
+            || self.max_size.is_some()
+            || self.drops_checkpoints()
+    }
+
+    /// Does any setting drop checkpoints of sessions that stay?
+    #[must_use]
+    pub const fn drops_checkpoints(&self) -> bool {
+        self.thin || self.max_checkpoints.is_some() || self.max_checkpoint_age.is_some()
+    }
+
+    /// The same settings without those that depend on the clock.
+    #[must_use]
+    pub fn without_clock(self) -> Self {
+        Self { max_age: None, thin: false, max_checkpoint_age: None, ..self }
     }
 
     /// Does any setting depend on the clock?
     #[must_use]
     pub const fn needs_clock(&self) -> bool {
-        self.max_age.is_some() || self.thin
+        self.max_age.is_some() || self.thin || self.max_checkpoint_age.is_some()
     }
 
     /// Has the clock probably jumped forward since the store was last seen at `seen`? Assumed if
-    /// more than a quarter of `max_age` has passed, but at least a day and at most a week.
+    /// more than a quarter of the shorter age has passed, but at least a day and at most a week.
     #[must_use]
     pub fn clock_jumped(&self, seen: Timestamp, now: Timestamp) -> bool {
-        let quarter = self.max_age.map_or(WEEK, |age| age.as_millis() / 4).clamp(DAY, WEEK);
+        let shorter = [self.max_age, self.max_checkpoint_age].into_iter().flatten().min();
+        let quarter = shorter.map_or(WEEK, |age| age.as_millis() / 4).clamp(DAY, WEEK);
         now.as_millis().saturating_sub(seen.as_millis()) > quarter
     }
 }
@@ -303,6 +325,10 @@ pub struct RetentionOverrides {
     pub min_keep: Option<u64>,
     /// See [`Retention::thin`].
     pub thin: Option<bool>,
+    /// See [`Retention::max_checkpoints`].
+    pub max_checkpoints: Option<LimitOverride<u64>>,
+    /// See [`Retention::max_checkpoint_age`].
+    pub max_checkpoint_age: Option<LimitOverride<TimeSpan>>,
 }
 
 impl RetentionOverrides {
@@ -316,6 +342,11 @@ impl RetentionOverrides {
             keep_failed: self.keep_failed.unwrap_or(settings.keep_failed),
             min_keep: self.min_keep.unwrap_or(settings.min_keep),
             thin: self.thin.unwrap_or(settings.thin),
+            max_checkpoints: LimitOverride::over(self.max_checkpoints, settings.max_checkpoints),
+            max_checkpoint_age: LimitOverride::over(
+                self.max_checkpoint_age,
+                settings.max_checkpoint_age,
+            ),
         }
     }
 }
@@ -509,10 +540,40 @@ pub struct CheckpointFacts {
     pub number: u64,
     /// When it was made.
     pub at: Timestamp,
-    /// It is never thinned.
+    /// It is never thinned: it is pinned, or something needs it.
     pub pinned: bool,
     /// It was thinned before.
     pub thinned: bool,
+}
+
+/// Decides which checkpoints of a session to drop: those that thinning drops, those beyond the
+/// newest `max_checkpoints`, those older than `max_checkpoint_age`. The newest checkpoint and pinned
+/// ones are always kept.
+#[must_use]
+pub fn plan_checkpoints(
+    now: Timestamp,
+    checkpoints: &[CheckpointFacts],
+    settings: &Retention,
+) -> Vec<u64> {
+    let mut newest_first: Vec<&CheckpointFacts> =
+        checkpoints.iter().filter(|checkpoint| !checkpoint.thinned).collect();
+    newest_first.sort_unstable_by_key(|checkpoint| (checkpoint.at, checkpoint.number));
+    newest_first.reverse();
+    let mut dropped: BTreeSet<u64> = BTreeSet::new();
+    if settings.thin {
+        dropped.extend(plan_thinning(now, checkpoints));
+    }
+    let mut kept = 0;
+    for (place, checkpoint) in newest_first.into_iter().enumerate() {
+        let age = now.as_millis().saturating_sub(checkpoint.at.as_millis());
+        let over = settings.max_checkpoints.is_some_and(|most| kept >= most);
+        let old = settings.max_checkpoint_age.is_some_and(|most| age > most.as_millis());
+        if place > 0 && !checkpoint.pinned && (over || old) {
+            dropped.insert(checkpoint.number);
+        }
+        kept += u64::from(!dropped.contains(&checkpoint.number));
+    }
+    dropped.into_iter().collect()
 }
 
 /// Decides which checkpoints of a session to thin. All of the last day are kept, of the week before
@@ -596,6 +657,39 @@ mod tests {
             let read: TimeSpan = text.parse().unwrap();
             assert_eq!(read.to_string().parse(), Ok(read), "{text}");
         }
+    }
+
+    #[test]
+    fn checkpoints_go_by_count_and_by_age() {
+        let at = |number: u64, days: i64, pinned: bool| CheckpointFacts {
+            number,
+            at: Timestamp::from_millis(NOW - days * DAY),
+            pinned,
+            thinned: number == 1,
+        };
+        let all = [
+            at(1, 50, false),
+            at(2, 40, true),
+            at(3, 30, false),
+            at(4, 20, false),
+            at(5, 10, false),
+            at(6, 9, false),
+        ];
+        let plan =
+            |settings: &Retention| plan_checkpoints(Timestamp::from_millis(NOW), &all, settings);
+        let none = Retention::default();
+        assert_eq!(plan(&none), Vec::<u64>::new());
+        assert!(!none.drops_checkpoints());
+        let count = Retention { max_checkpoints: Some(2), ..none.clone() };
+        assert_eq!(plan(&count), [3, 4], "what is pinned stays");
+        let age = Retention { max_checkpoint_age: "15d".parse().ok(), ..none.clone() };
+        assert_eq!(plan(&age), [3, 4]);
+        let either = Retention { max_checkpoints: Some(1), ..age.clone() };
+        assert_eq!(plan(&either), [3, 4, 5]);
+        let zero = Retention { max_checkpoints: Some(0), ..none };
+        assert_eq!(plan(&zero), [3, 4, 5], "the newest stays");
+        assert!(age.needs_clock() && !age.clone().without_clock().drops_checkpoints());
+        assert!(count.drops_checkpoints() && count.is_set() && !count.needs_clock());
     }
 
     #[test]

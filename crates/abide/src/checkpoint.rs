@@ -2,9 +2,12 @@
 
 pub use crate::checkpointer::{CheckpointerEvent, CheckpointerOptions};
 pub use crate::rewind::{FinishPlan, RewindPlan, RewindReport, RewindWatch, UnfinishedRewind};
-pub use abide_model::{Checkpoint, CheckpointState, Manifest};
+pub use abide_model::{
+    Checkpoint, CheckpointState, FileChanges, Manifest, ManifestTask, TaskDependency,
+};
 pub use abide_workspace::Snapshot;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -12,11 +15,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_model::{
-    Anomaly, AnomalyPolicy, AppendError, Durability, Event, EventRange, FOLD_VERSION, Fact, FileOp,
-    NewEvent, ObjectHash, Objects, Seq, SessionCore, SessionFields, SessionId, SessionState,
-    TaskStatus, Timestamp, WorkspaceCounts,
+    Anomaly, AnomalyPolicy, AppendError, CheckpointFacts, Durability, Event, EventRange,
+    FOLD_VERSION, Fact, FileOp, NewEvent, ObjectHash, Objects, Seq, SessionCore, SessionFields,
+    SessionId, SessionState, TaskStatus, Thinning, Timestamp, WorkspaceCounts,
 };
-use abide_workspace::{Reach, TakenSnapshot, Watch, Workspace, diff};
+use abide_workspace::{ChangeKind, Reach, TakenSnapshot, Watch, Workspace, diff};
 
 use crate::{Error, Session, SessionView, Store, event::git_state, process::process_tree};
 
@@ -99,6 +102,9 @@ pub struct CheckpointRequest {
     pub process: Option<u32>,
     /// If the workspace cannot be captured, record that in the checkpoint instead of failing.
     pub lenient: bool,
+    /// Look for state that is ignored. The caller shows [`RecordedCheckpoint::ignored_state`]: it is
+    /// not found again.
+    pub names_ignored: bool,
     /// Progress callback and cancellation flag for the snapshot.
     pub watch: Watch,
 }
@@ -114,6 +120,11 @@ pub struct RecordedCheckpoint {
     pub checkpoint: Checkpoint,
     /// Its snapshot.
     pub snapshot: Option<Snapshot>,
+    /// The checkpoints that retention dropped now that there is this one.
+    pub dropped: Vec<u64>,
+    /// What looks like state of the project and is not in the snapshot because it is ignored: paths
+    /// that were not reported for this workspace before. Empty unless the request asks for it.
+    pub ignored_state: Vec<String>,
 }
 
 /// The captured state around a session. Its objects are protected until it is dropped.
@@ -123,6 +134,7 @@ pub(crate) struct CapturedCheckpoint {
     pub(crate) root: Option<PathBuf>,
     pub(crate) taken: Option<TakenSnapshot>,
     pub(crate) checkpoint: Checkpoint,
+    pub(crate) ignored_state: Vec<String>,
 }
 
 impl Store {
@@ -168,6 +180,17 @@ impl Store {
         let store = self.root().filter(|_| self.project().is_none());
         policy.exclude.extend(store.and_then(|store| pattern_within(store, root)));
         Ok(Workspace::open(root, &self.stat_cache(root)?, policy)?)
+    }
+
+    /// Captures files of this workspace from now on although they are ignored, by adding patterns to
+    /// `workspace.include` in the store's settings. Applies to stores that are opened after it.
+    /// Refuses patterns that are malformed.
+    pub fn include(&self, root: &Path, patterns: &[String]) -> Result<(), Error> {
+        let files = self.files("workspace.include")?;
+        let mut policy = self.workspace_policy(root);
+        policy.include.extend(patterns.iter().cloned());
+        Workspace::open(root, &self.stat_cache(root)?, policy)?;
+        Ok(files.include(root, patterns)?)
     }
 
     /// Captures everything around a session that a checkpoint contains. It does not need the
@@ -226,7 +249,13 @@ impl Store {
                 stored: (taken.stored_objects, taken.stored_bytes),
             });
         }
-        Ok(CapturedCheckpoint { objects, root, taken, checkpoint })
+        let ignored_state = match (&taken, &root) {
+            (Some(taken), Some(root)) if request.names_ignored => {
+                self.unreported_state(root, &*objects, &taken.snapshot)
+            }
+            _ => Vec::new(),
+        };
+        Ok(CapturedCheckpoint { objects, root, taken, checkpoint, ignored_state })
     }
 
     fn snapshot_for_checkpoint(
@@ -315,7 +344,9 @@ impl Session {
         checkpoint.digest = Some(digest.to_string());
         checkpoint.after = Some(core.seq);
         checkpoint.fold = FOLD_VERSION;
-        checkpoint.files = checkpoint_changed_paths(captured, core.checkpoints.snapshot);
+        let changed = changes_since(captured, core.checkpoints.snapshot);
+        checkpoint.files = changed.paths;
+        checkpoint.changes = changed.counts;
         let event = NewEvent::try_from(checkpoint.clone())?;
         let ticket = self.append_with(vec![event], Durability::Synced, AnomalyPolicy::Refuse)?;
         let seq = ticket.wait()?.last().map_or(core.seq.next(), |done| done.seq);
@@ -323,7 +354,31 @@ impl Session {
         if snapshot.is_some() && checkpoint.trigger != Trigger::Rewind.as_str() {
             self.note_files(seq)?;
         }
-        Ok(RecordedCheckpoint { number, seq, checkpoint, snapshot })
+        // A rewind may be on its way to one of them.
+        let dropped = if checkpoint.trigger == Trigger::Rewind.as_str() {
+            Vec::new()
+        } else {
+            // The checkpoint is made; what cannot be dropped now is dropped by the next one.
+            self.drop_checkpoints(&core).unwrap_or_default()
+        };
+        let ignored_state = captured.ignored_state.clone();
+        Ok(RecordedCheckpoint { number, seq, checkpoint, snapshot, dropped, ignored_state })
+    }
+
+    /// Drops the checkpoints that retention does not keep. `before` is the state before the newest.
+    fn drop_checkpoints(&self, before: &SessionCore) -> Result<Vec<u64>, Error> {
+        let Some(files) = self.store().as_files() else { return Ok(Vec::new()) };
+        let cleaner = files.cleaner();
+        if !cleaner.drops_checkpoints(&before.fields) {
+            return Ok(Vec::new());
+        }
+        let facts = droppable_checkpoints(&self.state()?);
+        let plan =
+            cleaner.plan_dropped_checkpoints(self.id(), &before.fields, before.at, &facts)?;
+        if !plan.numbers.is_empty() {
+            self.append(Thinning { checkpoints: plan.numbers.clone() })?.wait()?;
+        }
+        Ok(plan.numbers.clone())
     }
 
     fn checkpoint_manifest(&self, core: &SessionCore) -> Result<Manifest, Error> {
@@ -331,6 +386,11 @@ impl Session {
             status.iter().filter_map(|status| core.tasks.by_status.get(status)).sum()
         };
         let modified = [FileOp::Write, FileOp::Delete, FileOp::Rename];
+        let under_way = if core.tasks.total > 0 {
+            TasksUnderWay::of(&self.state()?)
+        } else {
+            TasksUnderWay::default()
+        };
         Ok(Manifest {
             total_tasks: core.tasks.total,
             completed_tasks: tasks(&[TaskStatus::Complete]),
@@ -343,27 +403,115 @@ impl Session {
             messages: core.messages.total,
             storage_bytes: self.view().bytes()?,
             dependencies: core.tasks.dependencies,
+            active: under_way.active,
+            depends: under_way.depends,
         })
     }
 }
 
-/// The paths that changed since the previous snapshot. Informational: empty if that snapshot cannot
-/// be read.
-fn checkpoint_changed_paths(
-    captured: &CapturedCheckpoint,
-    before: Option<ObjectHash>,
-) -> Vec<String> {
-    let Some(taken) = &captured.taken else { return Vec::new() };
-    if before == Some(taken.hash) {
-        return Vec::new();
+/// The session's own checkpoints, as retention sees them. What is needed stays as if it were pinned:
+/// the newest with files, the first of the run under way, and for each task in progress the last
+/// before its last change. An undo needs none: a rewind names its snapshots itself.
+fn droppable_checkpoints(state: &SessionState) -> Vec<CheckpointFacts> {
+    // Those of the session that it was forked from are not its own.
+    let forked_at = state.core.fields.parent.as_ref().map(|parent| parent.seq);
+    let is_own = |seq: Seq| forked_at.is_none_or(|at| seq > at);
+    let mut own: Vec<(u64, &CheckpointState)> = state
+        .checkpoints
+        .iter()
+        .filter_map(|(number, checkpoint)| Some((number.parse().ok()?, checkpoint)))
+        .filter(|(number, checkpoint)| {
+            is_own(checkpoint.seq) && !state.core.checkpoints.is_thinned(*number)
+        })
+        .collect();
+    own.sort_unstable_by_key(|(_, checkpoint)| checkpoint.seq);
+    let with_files = || own.iter().filter(|(_, checkpoint)| checkpoint.snapshot.is_some());
+    let last_before = |seq: Seq| with_files().rfind(|(_, checkpoint)| checkpoint.seq <= seq);
+    let mut needed: BTreeSet<u64> = BTreeSet::new();
+    needed.extend(with_files().next_back().map(|(number, _)| *number));
+    if let Some(run) = state.core.run.filter(|run| run.finished.is_none()) {
+        let first = with_files().find(|(_, checkpoint)| checkpoint.seq > run.started);
+        needed.extend(first.map(|(number, _)| *number));
     }
+    for (_, task) in state.tasks.iter().filter(|(_, task)| task.status.is_active()) {
+        needed.extend(last_before(task.changed).map(|(number, _)| *number));
+    }
+    own.iter()
+        .map(|(number, checkpoint)| CheckpointFacts {
+            number: *number,
+            at: checkpoint.at,
+            pinned: checkpoint.pinned || needed.contains(number),
+            thinned: false,
+        })
+        .collect()
+}
+
+/// The tasks that a manifest names.
+#[derive(Default)]
+struct TasksUnderWay {
+    active: Vec<ManifestTask>,
+    depends: Vec<TaskDependency>,
+}
+
+impl TasksUnderWay {
+    fn of(state: &SessionState) -> Self {
+        let mut open: Vec<_> =
+            state.tasks.iter().filter(|(_, task)| task.known && !task.status.is_done()).collect();
+        open.sort_by_key(|(_, task)| task.order);
+        let mut under_way = Self::default();
+        for (id, task) in open {
+            if task.status.is_active() && under_way.active.len() < Manifest::MOST {
+                let (task_id, title) = (id.into(), task.title.clone());
+                let status = task.status;
+                under_way.active.push(ManifestTask { task: task_id, title, status });
+            }
+            let room = Manifest::MOST.saturating_sub(under_way.depends.len());
+            under_way.depends.extend(task.depends.iter().take(room).map(|on| TaskDependency {
+                task: id.into(),
+                on: on.clone(),
+                kind: task.dependency_types.of(on),
+            }));
+        }
+        under_way
+    }
+}
+
+/// How files differ from the previous snapshot.
+#[derive(Default)]
+struct SnapshotChanges {
+    /// The first thousand paths.
+    paths: Vec<String>,
+    /// `None` if there is no previous snapshot, or if it cannot be read.
+    counts: Option<FileChanges>,
+}
+
+/// What changed since the previous snapshot. Informational.
+fn changes_since(captured: &CapturedCheckpoint, before: Option<ObjectHash>) -> SnapshotChanges {
+    let Some(taken) = &captured.taken else { return SnapshotChanges::default() };
     let objects = &*captured.objects;
-    let Some(before) = before.and_then(|before| read_snapshot(objects, before).ok()) else {
-        return Vec::new();
+    let changed = match before {
+        None => return SnapshotChanges::default(),
+        Some(before) if before == taken.hash => Vec::new(),
+        Some(before) => {
+            let before = read_snapshot(objects, before).ok();
+            let changed = before.and_then(|before| {
+                diff(objects, Some(before.tree), taken.snapshot.tree, false).ok()
+            });
+            let Some(changed) = changed else { return SnapshotChanges::default() };
+            changed
+        }
     };
-    let changed = diff(objects, Some(before.tree), taken.snapshot.tree, false);
-    let paths = changed.unwrap_or_default().into_iter().take(MOST_PATHS);
-    paths.map(|changed| String::from_utf8_lossy(&changed.path).into_owned()).collect()
+    let mut counts = FileChanges::default();
+    for one in &changed {
+        match one.change {
+            ChangeKind::Created => counts.added += 1,
+            ChangeKind::Deleted => counts.removed += 1,
+            _ => counts.changed += 1,
+        }
+    }
+    let paths = changed.into_iter().take(MOST_PATHS);
+    let paths = paths.map(|changed| String::from_utf8_lossy(&changed.path).into_owned()).collect();
+    SnapshotChanges { paths, counts: Some(counts) }
 }
 
 /// A checkpoint of a session.

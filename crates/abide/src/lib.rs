@@ -49,6 +49,7 @@ mod events;
 mod files_note;
 mod follow;
 mod git;
+mod ignored_state;
 mod last_run;
 mod open_work;
 mod plan;

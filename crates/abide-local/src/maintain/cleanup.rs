@@ -11,8 +11,9 @@ use abide_journal::{
 };
 use abide_model::{
     AnomalyPolicy, CheckpointFacts, Durability, Fact, KeepReason, Kind, NewEvent, Payload,
-    RemovalReason, Retention, RetentionOverrides, Seq, SessionFacts, SessionId, SessionStatus,
-    SessionWriter, StoreError, Thinning, Timestamp, plan_retention, plan_thinning,
+    RemovalReason, Retention, RetentionOverrides, Seq, SessionFacts, SessionFields, SessionId,
+    SessionStatus, SessionWriter, StoreError, Thinning, Timestamp, plan_checkpoints,
+    plan_retention,
 };
 
 use crate::config::config_named_for;
@@ -111,6 +112,14 @@ impl CleanupRules {
     fn any(&self, holds: impl Fn(&Retention) -> bool) -> bool {
         self.groups().iter().any(holds)
     }
+}
+
+/// Checkpoints to drop. While it lives, no fork is created that could rewind to them.
+#[derive(Debug, Default)]
+pub struct DroppedCheckpoints {
+    /// Their numbers.
+    pub numbers: Vec<u64>,
+    _lock: Option<Box<dyn StorageLock>>,
 }
 
 /// The clock is far ahead of when the store was last used.
@@ -478,10 +487,9 @@ impl Cleaner<'_> {
         let parents: HashSet<SessionId> = staying().filter_map(|here| here.facts.parent).collect();
         let alone =
             |here: &&StoredSessionFacts| !here.facts.in_use && !parents.contains(&here.facts.id);
-        let thinned =
-            |here: &&StoredSessionFacts| groups.get(here.facts.group).is_some_and(|it| it.thin);
-        for here in staying().filter(thinned).filter(alone) {
-            let numbers = plan_thinning(now, &here.checkpoints);
+        for here in staying().filter(alone) {
+            let Some(settings) = groups.get(here.facts.group) else { continue };
+            let numbers = plan_checkpoints(now, &here.checkpoints, settings);
             if !numbers.is_empty() {
                 plan.checkpoints.push((here.facts.id, numbers));
             }
@@ -533,6 +541,7 @@ impl Cleaner<'_> {
         let mut bytes = disk_use_below(&**self.store.storage(), &layout.dir)?;
         let mut numbers = reader.checkpoints_in_ancestry().map_err(store_error)?;
         let mut checkpoints: Vec<CheckpointFacts> = Vec::new();
+        let mut newest_with_files = None;
         let mark = reader.mark().map_err(store_error)?;
         let walked = reader.journal().walk(WalkStart::beginning(), mark, &mut |found| {
             match found {
@@ -554,6 +563,9 @@ impl Cleaner<'_> {
                     let number = numbers.take(&head.kind, &fact);
                     if let Fact::Checkpoint(fact) = fact {
                         if let Some(number) = number {
+                            let has_files = fact.snapshot.is_some();
+                            newest_with_files =
+                                has_files.then_some(checkpoints.len()).or(newest_with_files);
                             checkpoints.push(CheckpointFacts {
                                 number,
                                 at: head.at,
@@ -571,6 +583,9 @@ impl Cleaner<'_> {
             ControlFlow::Continue(())
         });
         walked.map_err(store_error)?;
+        if let Some(newest) = newest_with_files.and_then(|at| checkpoints.get_mut(at)) {
+            newest.pinned = true;
+        }
         let status = match core.status {
             // Its writer is gone and did not close it.
             SessionStatus::Running if at_rest => SessionStatus::Interrupted,
@@ -589,6 +604,49 @@ impl Cleaner<'_> {
         let project = reader.find_project(fields.project_id)?;
         let workspace = fields.workspace.map(PathBuf::from);
         Ok(StoredSessionFacts { facts, title: fields.title, last, checkpoints, project, workspace })
+    }
+
+    /// Whether the settings drop checkpoints of a session with these fields.
+    #[must_use]
+    pub fn drops_checkpoints(&self, fields: &SessionFields) -> bool {
+        self.retention_of(fields).is_some_and(|settings| settings.drops_checkpoints())
+    }
+
+    fn retention_of(&self, fields: &SessionFields) -> Option<Retention> {
+        let rules = self.rules();
+        let workspace = fields.workspace.as_deref().map(Path::new);
+        let group = rules.group_of(fields.project_id.as_deref(), workspace)?;
+        rules.groups().into_iter().nth(group)
+    }
+
+    /// Which checkpoints of a session the settings drop now that one was made. `seen` is the time of
+    /// the event before it: if the clock has jumped since, only their number counts. None of a
+    /// session with forks, nor while a cleanup runs or a fork is being created.
+    pub fn plan_dropped_checkpoints(
+        &self,
+        session: SessionId,
+        fields: &SessionFields,
+        seen: Timestamp,
+        checkpoints: &[CheckpointFacts],
+    ) -> Result<DroppedCheckpoints, StoreError> {
+        let Some(mut settings) = self.retention_of(fields) else {
+            return Ok(DroppedCheckpoints::default());
+        };
+        let now = (self.store.options().env.now)();
+        if settings.clock_jumped(seen, now) {
+            settings = settings.without_clock();
+        }
+        let numbers = plan_checkpoints(now, checkpoints, &settings);
+        if numbers.is_empty() {
+            return Ok(DroppedCheckpoints::default());
+        }
+        let Some(lock) = self.lock_cleanup(LockMode::Exclusive)? else {
+            return Ok(DroppedCheckpoints::default());
+        };
+        if self.store.remover().fork_of(session)?.is_some() {
+            return Ok(DroppedCheckpoints::default());
+        }
+        Ok(DroppedCheckpoints { numbers, _lock: Some(lock) })
     }
 
     fn thin(&self, id: SessionId, numbers: &[u64]) -> Result<(), StoreError> {

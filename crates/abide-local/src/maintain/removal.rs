@@ -53,7 +53,7 @@ impl SessionRemover<'_> {
     }
 
     /// A fork of a session; an error if one that may be a fork cannot be read.
-    fn fork_of(&self, session: SessionId) -> Result<Option<SessionId>, StoreError> {
+    pub(crate) fn fork_of(&self, session: SessionId) -> Result<Option<SessionId>, StoreError> {
         for name in self.store.names()? {
             let layout = self.store.layout().session(&name);
             let doubt = |reason: &str| StoreError::Damaged {

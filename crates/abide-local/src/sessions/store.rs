@@ -15,7 +15,7 @@ use abide_model::{
     SessionSummary, SessionWriter, Store, StoreError, WriterHolder,
 };
 
-use crate::config::{Config, TranscriptPolicy};
+use crate::config::{Config, IncludedProject, TranscriptPolicy};
 use crate::derived::changed_sessions::ChangedMark;
 use crate::derived::index::IndexProgressCallback;
 use crate::derived::state_cache::{CachedJournalEnd, StateCache, StatePages};
@@ -166,6 +166,15 @@ impl LocalStore {
             store.mark_as_of_many();
         }
         Ok(store)
+    }
+
+    /// Captures files of the workspace `root` from now on although they are ignored: adds patterns to
+    /// `workspace.include` in the settings of the store or, if it holds many projects, of this one.
+    /// It applies once the store is opened again.
+    pub fn include(&self, root: &Path, patterns: &[String]) -> Result<(), StoreError> {
+        let _lock = self.cleaner().hold_cleanup()?;
+        let project = IncludedProject { ids: &self.options.projects, root };
+        Config::include(&**self.storage(), &self.layout.config(), &project, patterns)
     }
 
     /// Best effort: if it fails, the next writer tries again.

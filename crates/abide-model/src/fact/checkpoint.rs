@@ -2,9 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{GitState, ObjectHash, ResourceSample, Seq};
+use super::{DependencyType, TaskStatus};
+use crate::{GitState, ObjectHash, ResourceSample, Seq, TaskId};
 
-/// Counts as of a checkpoint.
+/// Counts as of a checkpoint, and what was under way.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Manifest {
@@ -22,6 +23,54 @@ pub struct Manifest {
     pub storage_bytes: u64,
     /// Dependencies between tasks.
     pub dependencies: u64,
+    /// The tasks in progress, at most [`Manifest::MOST`].
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub active: Vec<ManifestTask>,
+    /// What tasks that are not done depend on, at most [`Manifest::MOST`].
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub depends: Vec<TaskDependency>,
+}
+
+impl Manifest {
+    /// Maximum number of tasks, and of dependencies, that it names.
+    pub const MOST: usize = 200;
+}
+
+/// A task in progress.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ManifestTask {
+    /// Its id.
+    pub task: TaskId,
+    /// Its title, at most 200 characters.
+    pub title: String,
+    /// Its status.
+    pub status: TaskStatus,
+}
+
+/// A dependency of a task.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TaskDependency {
+    /// The task.
+    pub task: TaskId,
+    /// The task that it depends on.
+    pub on: TaskId,
+    /// The type of the dependency.
+    #[serde(rename = "type")]
+    pub kind: DependencyType,
+}
+
+/// How the files of a checkpoint differ from those of the one before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FileChanges {
+    /// Files and empty directories that were not there.
+    pub added: u64,
+    /// Files whose content, mode or type changed.
+    pub changed: u64,
+    /// Files and empty directories that are not there any more.
+    pub removed: u64,
 }
 
 /// What a workspace snapshot holds.
@@ -91,6 +140,9 @@ pub struct Checkpoint {
     /// Files modified since the previous checkpoint.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<String>,
+    /// How many files came, changed and went since the previous checkpoint, all counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changes: Option<FileChanges>,
     /// Resource usage of the agent's processes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourceSample>,

@@ -17,7 +17,10 @@ mod tool;
 mod turn;
 mod usage;
 
-pub use checkpoint::{Checkpoint, FilesRestored, Manifest, Rewind, Thinning, WorkspaceCounts};
+pub use checkpoint::{
+    Checkpoint, FileChanges, FilesRestored, Manifest, ManifestTask, Rewind, TaskDependency,
+    Thinning, WorkspaceCounts,
+};
 pub use context::{Compaction, ContextPin, ContextRestored};
 pub use dependency::{DependencyType, DependencyTypes};
 pub use environment::{

@@ -1,32 +1,37 @@
 //! `abide checkpoint create`: creates a checkpoint.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use abide::{
-    CheckpointRequest, SessionRef,
+    CheckpointRequest, SessionId, SessionRef,
     checkpoint::{RecordedCheckpoint, Trigger},
     maintenance::ByteSize,
 };
+use abide_transcript::escape;
 
 use crate::context::CommandContext;
 use crate::daily_cleanup::run_daily_cleanup;
 use crate::error::CommandError;
 use crate::interrupt::interrupt_flag;
 use crate::interrupted_rewind::finish_rewind;
-use crate::output::{CommandOutput, warning};
+use crate::output::{CommandOutput, status, warning};
 use crate::progress;
+use crate::scoped_store::ScopedStore;
 use crate::session_args::{SessionArg, SessionPurpose};
 
 /// Make a checkpoint: the place in the session, and the files of the workspace as they are
 ///
 /// What git ignores is left out; `[workspace]` in the store's config.toml says what is taken all the
-/// same. Git is asked for the state of its repository, and runs no hook, filter or monitor for it.
+/// same, and --include adds to it. What looks like state (data/, state/, db/, *.db, *.sqlite) and is
+/// left out is named once. `[retention]` may let old checkpoints go when one is made. Git is asked for
+/// the state of its repository, and runs no hook, filter or monitor for it.
 /// The session is held while the files are captured; `abide checkpoint every` holds it only to write.
 /// The checkpoint is durable when the command ends. Ctrl-C stops it, with nothing changed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   abide checkpoint create -m \"tests pass\"
+  abide checkpoint create --include /data/     the ignored directory too, from now on
   abide checkpoint create --trigger risk && rm -rf build/")]
 pub(crate) struct CheckpointCreateArgs {
     #[command(flatten)]
@@ -46,6 +51,10 @@ pub(crate) struct CheckpointCreateArgs {
     /// Where the files are [default: the session's workspace]
     #[arg(long, value_name = "DIR")]
     workspace: Option<PathBuf>,
+    /// Capture what this pattern names although git ignores it, now and from now on: it is added to
+    /// `workspace.include` in the store's settings; can be given several times
+    #[arg(long, value_name = "PATTERN", conflicts_with = "no_files")]
+    include: Vec<String>,
     /// The agent's process, whose memory and processor time are noted [default: the one that runs
     /// this command]
     #[arg(long, value_name = "PID")]
@@ -71,8 +80,13 @@ pub(super) fn parent() -> Option<u32> {
 
 impl CheckpointCreateArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
-        let opened = surroundings.open_store()?;
+        let mut opened = surroundings.open_store()?;
         let id = self.session.find(SessionPurpose::FilesHere, &opened, surroundings)?;
+        let workspace = self.workspace.map(|dir| surroundings.absolute(&dir));
+        if !self.include.is_empty() {
+            include(&opened, id, workspace.as_deref(), &self.include)?;
+            opened = surroundings.open_store()?;
+        }
         let session = opened.store.open_session(&SessionRef::Id(id))?;
         finish_rewind(&session)?;
         run_daily_cleanup(&opened, id);
@@ -82,8 +96,9 @@ impl CheckpointCreateArgs {
             trigger: self.trigger,
             pinned: self.pin,
             without_files: self.no_files,
-            workspace: self.workspace.map(|dir| surroundings.absolute(&dir)),
+            workspace,
             process: self.pid.or_else(parent),
+            names_ignored: true,
             watch,
             ..CheckpointRequest::default()
         };
@@ -99,6 +114,26 @@ impl CheckpointCreateArgs {
         tell_omissions(&made);
         out.flush()
     }
+}
+
+/// Adds patterns to what is captured of a session's workspace.
+fn include(
+    opened: &ScopedStore,
+    id: SessionId,
+    workspace: Option<&Path>,
+    patterns: &[String],
+) -> Result<(), CommandError> {
+    if patterns.iter().any(|pattern| pattern.trim().is_empty()) {
+        return Err(CommandError::Usage("a pattern must not be empty".to_owned()));
+    }
+    let root = match workspace {
+        Some(root) => root.to_owned(),
+        None => {
+            let state = opened.store.view(&SessionRef::Id(id))?.state()?;
+            opened.store.workspace_root(id, &state.core.fields)?
+        }
+    };
+    Ok(opened.store.include(&root, patterns)?)
 }
 
 /// A new checkpoint, in one line.
@@ -118,6 +153,19 @@ pub(super) fn told(made: &RecordedCheckpoint) -> String {
 }
 
 pub(super) fn tell_omissions(made: &RecordedCheckpoint) {
+    if let Some(first) = made.ignored_state.first() {
+        let paths = escape::text(&made.ignored_state.join(", ")).into_owned();
+        status(format_args!(
+            "Note: ignored, so not in the checkpoint: {paths}; `abide checkpoint create --include \
+             {:?}` takes it in from now on (workspace.include)",
+            format!("/{first}")
+        ));
+    }
+    match made.dropped.len() {
+        0 => {}
+        1 => status("1 old checkpoint was let go, as [retention] says"),
+        count => status(format_args!("{count} old checkpoints were let go, as [retention] says")),
+    }
     if let Some(error) = &made.checkpoint.error {
         warning(format_args!("the files were not captured: {error}"));
     }
@@ -141,7 +189,16 @@ pub(super) fn json(made: &RecordedCheckpoint) -> String {
         seq: abide::Seq,
         #[serde(flatten)]
         checkpoint: &'a abide::checkpoint::Checkpoint,
+        #[serde(skip_serializing_if = "<[_]>::is_empty")]
+        dropped: &'a [u64],
+        #[serde(skip_serializing_if = "<[_]>::is_empty")]
+        ignored_state: &'a [String],
     }
-    let made = CreatedCheckpoint { seq: made.seq, checkpoint: &made.checkpoint };
+    let made = CreatedCheckpoint {
+        seq: made.seq,
+        checkpoint: &made.checkpoint,
+        dropped: &made.dropped,
+        ignored_state: &made.ignored_state,
+    };
     serde_json::to_string(&made).unwrap_or_default()
 }

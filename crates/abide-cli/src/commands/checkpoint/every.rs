@@ -6,7 +6,7 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 use abide::{
-    CheckpointRequest, Checkpointer, Seq, SessionRef, SessionStatus, SessionView,
+    CheckpointRequest, Checkpointer, Seq, SessionId, SessionRef, SessionStatus, SessionView,
     checkpoint::{CheckpointerEvent, CheckpointerOptions},
 };
 use abide_transcript::format_duration;
@@ -55,7 +55,8 @@ pub(crate) struct CheckpointEveryArgs {
     /// The agent's process: what it uses is noted, and its end ends this command
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pid: Option<u32>,
-    /// Print each checkpoint as a line of JSON
+    /// Print each checkpoint as a line of JSON, after a line {"event":"started",…} and before a line
+    /// {"event":"stopped",…}
     #[arg(long)]
     json: bool,
 }
@@ -76,13 +77,18 @@ impl CheckpointEveryArgs {
                 workspace: self.workspace.as_ref().map(|dir| surroundings.absolute(dir)),
                 process: self.pid.or_else(parent),
                 lenient: true,
+                names_ignored: true,
                 ..CheckpointRequest::default()
             },
         };
         let store = opened.store.clone();
         let (checkpointer, events) = Checkpointer::start_beside(store, id, options)?;
-        let mut teller =
-            IntervalReporter { out: CommandOutput::stdout(), json: self.json, failure: None };
+        let mut teller = IntervalReporter {
+            session: id,
+            out: CommandOutput::stdout(),
+            json: self.json,
+            failure: None,
+        };
         loop {
             match events.recv_timeout(PAUSE) {
                 Ok(event) => teller.tell(&event)?,
@@ -129,8 +135,13 @@ fn is_gone(pid: u32) -> bool {
     pid.is_none_or(|pid| test_kill_process(pid) == Err(Errno::SRCH))
 }
 
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// Reports what a checkpointer does.
 struct IntervalReporter {
+    session: SessionId,
     out: CommandOutput,
     json: bool,
     /// The last failure reported, until a checkpoint succeeds.
@@ -141,6 +152,14 @@ impl IntervalReporter {
     fn tell(&mut self, event: &CheckpointerEvent) -> Result<(), CommandError> {
         match event {
             CheckpointerEvent::Started { interval } => {
+                if self.json {
+                    let started = serde_json::json!({
+                        "event": "started",
+                        "session": self.session,
+                        "interval_ms": millis(*interval),
+                    });
+                    self.out.json(&started.to_string())?;
+                }
                 status(format_args!("A checkpoint every {}", format_duration(*interval)));
             }
             CheckpointerEvent::Checkpoint(made) => {
@@ -159,12 +178,25 @@ impl IntervalReporter {
                     self.failure = Some(failure);
                 }
             }
-            CheckpointerEvent::Stopped(summary) => status(format_args!(
-                "{} checkpoints in {}, {} files changed",
-                summary.total,
-                format_duration(summary.duration),
-                summary.files.len()
-            )),
+            CheckpointerEvent::Stopped(summary) => {
+                if self.json {
+                    let stopped = serde_json::json!({
+                        "event": "stopped",
+                        "session": self.session,
+                        "total": summary.total,
+                        "duration_ms": millis(summary.duration),
+                        "files": summary.files,
+                        "peak_rss_bytes": summary.peak_rss_bytes,
+                    });
+                    self.out.json(&stopped.to_string())?;
+                }
+                status(format_args!(
+                    "{} checkpoints in {}, {} files changed",
+                    summary.total,
+                    format_duration(summary.duration),
+                    summary.files.len()
+                ));
+            }
         }
         self.out.flush()
     }

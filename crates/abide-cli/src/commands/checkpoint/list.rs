@@ -1,6 +1,11 @@
 //! `abide checkpoint list`: lists the checkpoints of a session.
 
-use abide::{SessionRef, checkpoint::CheckpointEntry, maintenance::ByteSize};
+use abide::{
+    SessionRef,
+    checkpoint::{CheckpointEntry, FileChanges},
+    event::GitState,
+    maintenance::ByteSize,
+};
 use abide_transcript::{escape, format_duration};
 use std::time::Duration;
 
@@ -14,7 +19,8 @@ use crate::typed_time::time_ago;
 /// List the checkpoints of a session, oldest first
 ///
 /// Without a terminal each is a line of fields with tabs between: number, time, trigger, files,
-/// bytes, files changed since the one before, label.
+/// bytes, files changed since the one before, label, git branch, commit, files added, changed and
+/// removed since the one before.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CheckpointListArgs {
     #[command(flatten)]
@@ -76,7 +82,7 @@ impl CheckpointListArgs {
 
 fn table(entries: &[CheckpointEntry]) -> Vec<String> {
     let now = jiff::Timestamp::now();
-    let heading = ["NO", "WHEN", "AFTER", "BY", "FILES", "SIZE", "CHANGED", "LABEL"];
+    let heading = ["NO", "WHEN", "AFTER", "BY", "FILES", "SIZE", "CHANGED", "GIT", "LABEL"];
     let mut table = TextTable::new(heading).right([0, 4, 5, 6]);
     for entry in entries {
         let checkpoint = &entry.checkpoint;
@@ -106,25 +112,59 @@ fn table(entries: &[CheckpointEntry]) -> Vec<String> {
                 counts.map(|counts| ByteSize(counts.bytes).to_string()).unwrap_or_default(),
                 colour,
             ),
-            TableCell::new(checkpoint.files.len().to_string(), colour),
+            TableCell::new(
+                match &checkpoint.changes {
+                    Some(changes) => changes_text(changes),
+                    None => checkpoint.files.len().to_string(),
+                },
+                colour,
+            ),
+            TableCell::new(escape::text(&git_text(checkpoint.git.as_ref())).into_owned(), colour),
             TableCell::new(escape::text(label.trim_start()).into_owned(), colour),
         ]);
     }
     table.lines()
 }
 
+/// How files differ from those of the checkpoint before: `+2 ~1 -0`.
+pub(super) fn changes_text(changes: &FileChanges) -> String {
+    format!("+{} ~{} -{}", changes.added, changes.changed, changes.removed)
+}
+
+/// The characters of a commit that are shown.
+const COMMIT: usize = 7;
+
+fn short_commit(git: &GitState) -> &str {
+    let head = git.head.as_deref().unwrap_or_default();
+    head.get(..COMMIT).unwrap_or(head)
+}
+
+/// The branch and commit of git; empty without a repository.
+pub(super) fn git_text(git: Option<&GitState>) -> String {
+    let Some(git) = git.filter(|git| git.error.is_none()) else { return String::new() };
+    let branch = git.branch.as_deref().unwrap_or("detached");
+    format!("{branch} {}", short_commit(git)).trim_end().to_owned()
+}
+
 fn fields(entry: &CheckpointEntry) -> String {
     let checkpoint = &entry.checkpoint;
     let counts = checkpoint.workspace.clone().unwrap_or_default();
     let label = checkpoint.label.as_deref().unwrap_or_default();
+    let git = checkpoint.git.clone().unwrap_or_default();
+    let changes = checkpoint.changes.unwrap_or_default();
     format!(
-        "{}\t{}\t{}\t{}\t{}\t{}\t{}",
+        "{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}",
         entry.number,
         entry.at,
         escape::text(&checkpoint.trigger),
         counts.files,
         counts.bytes,
         checkpoint.files.len(),
-        escape::text(label)
+        escape::text(label),
+        escape::text(git.branch.as_deref().unwrap_or_default()),
+        escape::text(short_commit(&git)),
+        changes.added,
+        changes.changed,
+        changes.removed
     )
 }

@@ -7,11 +7,13 @@ use abide::{
     backend::Objects,
     checkpoint::{CheckpointEntry, Snapshot},
     maintenance::ByteSize,
+    tasks::DependencyType,
 };
 use abide_transcript::{escape, format_duration};
 use jiff::tz::TimeZone;
 
-use super::list::ListedCheckpoint;
+use super::find_checkpoint;
+use super::list::{ListedCheckpoint, changes_text};
 use crate::clock::clock_day_and_time;
 use crate::context::CommandContext;
 use crate::error::CommandError;
@@ -41,18 +43,7 @@ impl CheckpointShowArgs {
         let opened = surroundings.open_store()?;
         let id = self.session.find(SessionPurpose::FilesNear, &opened, surroundings)?;
         let view = opened.store.view(&SessionRef::Id(id))?;
-        let all = view.all_checkpoints()?;
-        let entry = match &self.checkpoint {
-            Some(name) => {
-                let at = view.resolve(name)?;
-                all.into_iter().find(|entry| entry.seq == at.seq)
-            }
-            None => all.into_iter().rfind(|entry| entry.live && !entry.thinned),
-        };
-        let entry = entry.ok_or_else(|| {
-            CommandError::failed("there is no such checkpoint")
-                .with_hint("`abide checkpoint list` shows those that there are")
-        })?;
+        let entry = find_checkpoint(&view, self.checkpoint.as_deref())?;
         let mut out = CommandOutput::stdout();
         if self.json {
             out.json(&ListedCheckpoint::json(&entry))?;
@@ -92,6 +83,20 @@ fn lines(entry: &CheckpointEntry, objects: &dyn Objects) -> Vec<String> {
             ByteSize(manifest.storage_bytes)
         ),
     );
+    for task in &manifest.active {
+        let title = escape::text(&task.title);
+        let about =
+            format!("{} {title} ({})", escape::text(task.task.as_str()), task.status.as_str());
+        field("Under way", about);
+    }
+    for one in &manifest.depends {
+        let kind = match one.kind {
+            DependencyType::Blocks => String::new(),
+            kind => format!(" ({kind})"),
+        };
+        let (task, on) = (escape::text(one.task.as_str()), escape::text(one.on.as_str()));
+        field("Waiting", format!("{task} depends on {on}{kind}"));
+    }
     if let Some(digest) = &checkpoint.digest {
         field("State", format!("{} (fold {})", escape::text(digest), checkpoint.fold));
     }
@@ -149,7 +154,10 @@ fn lines(entry: &CheckpointEntry, objects: &dyn Objects) -> Vec<String> {
         }
     }
     if !checkpoint.files.is_empty() {
-        lines.push(format!("Changed since the checkpoint before: {}", checkpoint.files.len()));
+        let counts = checkpoint.changes.map(|changes| format!(" ({})", changes_text(&changes)));
+        let counts = counts.unwrap_or_default();
+        let count = checkpoint.files.len();
+        lines.push(format!("Changed since the checkpoint before: {count}{counts}"));
         let paths = checkpoint.files.iter().map(|path| format!("  {}", escape::text(path)));
         lines.extend(paths);
     }

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use abide::{
     SessionRef,
-    checkpoint::{CheckpointEntry, CheckpointSummary, summarize},
+    checkpoint::{CheckpointEntry, CheckpointSummary, FileChanges, summarize},
     maintenance::ByteSize,
 };
 use abide_transcript::{escape, format_duration};
 
+use super::list::{changes_text, git_text};
 use crate::context::CommandContext;
 use crate::error::CommandError;
 use crate::output::CommandOutput;
@@ -41,7 +42,13 @@ struct SummarizedCheckpoint<'a> {
     duration_ms: u64,
     label: Option<&'a str>,
     files: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    changes: Option<FileChanges>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    workspace_files: Option<u64>,
     branch: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    commit: Option<&'a str>,
     rss_bytes: Option<u64>,
 }
 
@@ -69,7 +76,10 @@ fn brief(entry: &CheckpointEntry) -> SummarizedCheckpoint<'_> {
         duration_ms: checkpoint.duration_ms,
         label: checkpoint.label.as_deref(),
         files: checkpoint.files.len(),
+        changes: checkpoint.changes,
+        workspace_files: checkpoint.workspace.as_ref().map(|counts| counts.files),
         branch: checkpoint.git.as_ref().and_then(|git| git.branch.as_deref()),
+        commit: checkpoint.git.as_ref().and_then(|git| git.head.as_deref()),
         rss_bytes: checkpoint.resources.as_ref().map(|sample| sample.rss_bytes),
     }
 }
@@ -103,8 +113,12 @@ fn lines(
     for entry in entries {
         let brief = brief(entry);
         let after = format_duration(Duration::from_millis(brief.duration_ms));
-        let mut words = vec![format!("{} files changed", brief.files)];
-        words.extend(brief.branch.map(|branch| format!("on {}", escape::text(branch))));
+        let mut words = vec![match &brief.changes {
+            Some(changes) => format!("{} files changed ({})", brief.files, changes_text(changes)),
+            None => format!("{} files changed", brief.files),
+        }];
+        let git = git_text(entry.checkpoint.git.as_ref());
+        words.extend((!git.is_empty()).then(|| format!("on {}", escape::text(&git))));
         words.extend(brief.rss_bytes.map(|bytes| ByteSize(bytes).to_string()));
         words.extend(brief.label.map(|label| escape::text(label).into_owned()));
         out.line(format_args!("  #{} after {after}: {}", brief.number, words.join(", ")))?;
