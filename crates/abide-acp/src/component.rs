@@ -151,6 +151,7 @@ impl ComponentThreads {
         let options = &proxy.options;
         let manner = SwitchOptions {
             checkpoint: options.checkpoint == CheckpointSchedule::Turn,
+            compaction: options.compaction.clone(),
             timeout: options.timeout,
             cancel_grace: options.cancel_grace,
         };

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use abide::Seq;
+use abide::{Seq, context::Compactor};
 
 use crate::message::RequestId;
 use crate::recorder::AcpRecorder;
@@ -23,6 +23,8 @@ pub(crate) struct LiveSession {
     inner: Mutex<AgentSession>,
     book: Mutex<AcpRecorder>,
     prompts: Mutex<HashMap<RequestId, OpenPrompt>>,
+    /// Compacts its context, once a prompt has ended.
+    compactor: Mutex<Option<Compactor>>,
 }
 
 /// The agent's side of a session.
@@ -88,6 +90,7 @@ impl LiveSession {
             inner: Mutex::default(),
             book: Mutex::new(book),
             prompts: Mutex::default(),
+            compactor: Mutex::default(),
         }
     }
 
@@ -101,6 +104,10 @@ impl LiveSession {
 
     pub(crate) fn book(&self) -> MutexGuard<'_, AcpRecorder> {
         lock_live_state(&self.book)
+    }
+
+    pub(crate) fn compactor(&self) -> MutexGuard<'_, Option<Compactor>> {
+        lock_live_state(&self.compactor)
     }
 
     pub(crate) fn prompts(&self) -> MutexGuard<'_, HashMap<RequestId, OpenPrompt>> {

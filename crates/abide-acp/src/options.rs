@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use abide::{
     Consent, Error, Store,
+    context::CompactionSettings,
     locate::{StoreFinder, StoreUrl, UserDirs},
 };
 
@@ -69,6 +70,8 @@ pub struct ProxyOptions {
     pub stores: StoreOptions,
     /// When the proxy makes a checkpoint of the workspace files.
     pub checkpoint: CheckpointSchedule,
+    /// When the contexts of the sessions are compacted by themselves, and by whom; `None` for never.
+    pub compaction: Option<CompactionSettings>,
     /// The agent's program and its arguments.
     pub command: Vec<String>,
     /// How long the agent may take to answer a request, except prompts and logins.
@@ -88,6 +91,7 @@ impl ProxyOptions {
         Self {
             stores: StoreOptions::default(),
             checkpoint: CheckpointSchedule::default(),
+            compaction: None,
             command,
             timeout: Duration::from_secs(300),
             cancel_grace: Duration::from_secs(10),

@@ -32,6 +32,7 @@ pub fn run_stdio(options: &ProxyOptions) -> Result<(), ProxyError> {
     };
     let manner = SwitchOptions {
         checkpoint: options.checkpoint == CheckpointSchedule::Turn,
+        compaction: options.compaction.clone(),
         timeout: options.timeout,
         cancel_grace: options.cancel_grace,
     };

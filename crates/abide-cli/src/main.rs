@@ -34,6 +34,7 @@ mod session_args;
 mod session_status;
 mod shared_recording;
 mod store;
+mod summarizer_choice;
 mod table;
 mod task_mark;
 mod typed_time;

@@ -1,24 +1,36 @@
-//! A session that `abide record` holds: other commands write to it meanwhile, and checkpoints of its
-//! files are made at intervals if that is asked for.
+//! A session that `abide record` holds: other commands write to it meanwhile. If that is asked for,
+//! checkpoints of its files are made at intervals, and its context is compacted.
 
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use abide::{
-    CheckpointRequest, Checkpointer, Error, Session,
+    CheckpointRequest, Checkpointer, Error, NewEvent, Session,
     backend::ChildService,
     checkpoint::{CheckpointerEvent, CheckpointerOptions},
+    context::{CompactionSettings, Compactor, CompactorEvent},
     event::StatusChange,
 };
 
 use crate::error::on_one_line;
-use crate::output::warning;
+use crate::output::{status, warning};
+
+/// What is done beside a recording.
+#[derive(Debug, Clone)]
+pub(crate) struct RecordingJobs {
+    /// The time between two checkpoints.
+    pub(crate) checkpoint_every: Option<Duration>,
+    /// When the context is compacted by itself.
+    pub(crate) compaction: Option<CompactionSettings>,
+}
 
 /// A session that this process writes to, shared with other commands.
 pub(crate) struct SharedRecording {
     /// Makes checkpoints until the recording ends.
     checkpoints: Option<RecordingCheckpoints>,
+    /// Compacts the context until the recording ends.
+    compactor: Option<Compactor>,
     /// `None` until the session is shared, and if it cannot be.
     others: Option<ChildService>,
     is_shared: bool,
@@ -33,11 +45,21 @@ struct RecordingCheckpoints {
 }
 
 impl SharedRecording {
-    /// Records into a session, with checkpoints at this interval. The first one is made at once.
-    pub(crate) fn over(session: Session, every: Option<Duration>) -> Result<Self, Error> {
+    /// Records into a session. The first checkpoint is made at once.
+    pub(crate) fn over(session: Session, jobs: &RecordingJobs) -> Result<Self, Error> {
         let session = Arc::new(session);
-        let mut recording = Self { checkpoints: None, others: None, is_shared: false, session };
-        if let Some(every) = every {
+        let compactor = jobs.compaction.as_ref().and_then(|settings| {
+            let threshold = settings.threshold(session.store())?;
+            Some(Compactor::start(
+                &session,
+                threshold,
+                settings.summarizer.clone(),
+                tell_compaction,
+            ))
+        });
+        let mut recording =
+            Self { checkpoints: None, compactor, others: None, is_shared: false, session };
+        if let Some(every) = jobs.checkpoint_every {
             // The first checkpoint may take its time, and others want to write meanwhile.
             recording.share();
             let checkpoints = RecordingCheckpoints::start(&recording.session, every)?;
@@ -54,7 +76,13 @@ impl SharedRecording {
     /// holds it.
     pub(crate) fn share(&mut self) {
         if !std::mem::replace(&mut self.is_shared, true) && !self.session.is_relayed() {
-            self.others = self.session.serve_children(|_| ()).ok();
+            let waker = self.compactor.as_ref().map(Compactor::waker);
+            let seen = move |_: &[NewEvent]| {
+                if let Some(waker) = &waker {
+                    waker.wake();
+                }
+            };
+            self.others = self.session.serve_children(seen).ok();
         }
     }
 
@@ -69,9 +97,25 @@ impl SharedRecording {
         }
     }
 
-    /// Makes the last checkpoint, records the status that the session gets, and releases it. That a
-    /// checkpoint fails is only a warning: everything was recorded.
+    /// Events were recorded and acknowledged; the last of them ends a turn, or not.
+    pub(crate) fn recorded(&self, is_turn_end: bool) {
+        match &self.compactor {
+            Some(compactor) if is_turn_end => compactor.settle(),
+            Some(compactor) => compactor.wake(),
+            None => {}
+        }
+    }
+
+    pub(crate) fn is_compaction_waiting(&self) -> bool {
+        self.compactor.as_ref().is_some_and(Compactor::is_waiting)
+    }
+
+    /// Compacts what is due, makes the last checkpoint, records the status that the session gets, and
+    /// releases it. That a checkpoint fails is only a warning: everything was recorded.
     pub(crate) fn close(mut self, status: Option<StatusChange>) -> Result<(), Error> {
+        if let Some(compactor) = self.compactor.take() {
+            compactor.finish();
+        }
         if let Some(checkpoints) = self.checkpoints.take()
             && let Err(error) = checkpoints.stop()
         {
@@ -85,6 +129,16 @@ impl SharedRecording {
             Ok(session) => session.close(),
             Err(_) => Ok(()),
         }
+    }
+}
+
+/// Tells the user what became of the context.
+fn tell_compaction(event: CompactorEvent) {
+    match event {
+        CompactorEvent::Compacted { .. } => {
+            status(format_args!("{event}; `abide undo` takes it back"));
+        }
+        CompactorEvent::Failed(_) => warning(event),
     }
 }
 

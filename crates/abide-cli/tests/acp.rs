@@ -3,6 +3,7 @@
 
 mod checkpoints;
 mod command;
+mod compaction;
 mod faults;
 mod kill;
 mod lab;

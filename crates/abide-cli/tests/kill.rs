@@ -1,11 +1,12 @@
-//! Writers killed with SIGKILL, over and over: nothing acknowledged is lost, nothing stands twice.
+//! Writers killed with SIGKILL, over and over: nothing acknowledged is lost, nothing stands twice, and
+//! what they compact is compacted wholly or not at all.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 use std::time::Duration;
 
-use abide_testkit::FaultRun;
-use serde_json::Value;
+use abide_testkit::{FaultRun, Random};
+use serde_json::{Value, json};
 
 use crate::environment::{StoreLayout, TestEnvironment};
 
@@ -109,4 +110,150 @@ fn writers_are_killed(layout: StoreLayout, cycles: usize) {
     let checked = environment.run(&["doctor", "--all"]).success();
     println!("kills of writers: {}\nacknowledged before: {acknowledged}", lives * WRITERS);
     assert!(acknowledged > lives, "{}", checked.stdout());
+}
+
+/// The threshold of recorders that compact, in tokens.
+const OVER: u64 = 1_500;
+/// The lines of a turn.
+const TURN: usize = 4;
+
+/// A line of a conversation in turns of about 100 tokens.
+fn turn_line(n: usize) -> String {
+    let (kind, data) = match n % TURN {
+        0 => ("turn.started", json!({"agent": "coder"})),
+        1 => ("message.added", json!({"role": "user", "content": said(n)})),
+        2 => ("message.added", json!({"role": "assistant", "content": said(n)})),
+        _ => ("turn.finished", json!({"status": "done"})),
+    };
+    json!({"kind": kind, "data": data, "key": format!("k{n}")}).to_string() + "\n"
+}
+
+fn said(n: usize) -> String {
+    format!("Message {n}: {}", "look at the parser again. ".repeat(7))
+}
+
+/// Records turns from `next` on, each answered before the next is sent, until it is killed; gives
+/// the first line that was not acknowledged.
+fn one_life_in_turns(
+    environment: &TestEnvironment,
+    session: &str,
+    next: usize,
+    life: Duration,
+) -> usize {
+    let over = OVER.to_string();
+    let mut child = environment
+        .command(&["record", "-s", session, "--compact-over", &over])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let mut answers = BufReader::new(child.stdout.take().unwrap()).lines();
+    std::thread::scope(|scope| {
+        let recording = scope.spawn(move || {
+            let mut n = next;
+            loop {
+                let end = (n / TURN + 1) * TURN;
+                let lines: String = (n..end).map(turn_line).collect();
+                if stdin.write_all(lines.as_bytes()).is_err() {
+                    return n;
+                }
+                while n < end {
+                    let Some(Ok(answer)) = answers.next() else { return n };
+                    // The last answer may be cut short.
+                    let Ok(answer) = serde_json::from_str::<Value>(&answer) else { return n };
+                    assert!(answer.get("seq").is_some(), "{answer}");
+                    n += 1;
+                }
+            }
+        });
+        std::thread::sleep(life);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        recording.join().unwrap()
+    })
+}
+
+/// What is recorded is whole, and the context is that before a compaction or that after it. Returns
+/// how often it was compacted.
+fn check_compactions(environment: &TestEnvironment, session: &str, acknowledged: usize) -> usize {
+    let exported = environment.run(&["export", session]).success();
+    assert!(!exported.stderr.contains("damage"), "{}", exported.stderr);
+    let (mut found, mut is_open, mut count) = (0, false, 0);
+    let (mut texts, mut standing) = (Vec::new(), None);
+    for event in exported.json_lines() {
+        let (kind, data) = (event["kind"].as_str().unwrap(), &event["data"]);
+        let sent: Value = serde_json::from_str(&turn_line(found)).unwrap();
+        if kind == "context.compacted" {
+            assert!(!is_open, "in the middle of a turn: {event}");
+            assert!(data["before_tokens"].as_u64().unwrap() > OVER, "it was not over: {event}");
+            assert!(data["after_tokens"].as_u64().unwrap() <= OVER, "{event}");
+            standing = Some((data["last"].as_u64().unwrap(), data["summary"].clone()));
+            count += 1;
+        } else if kind == sent["kind"] && *data == sent["data"] {
+            is_open = kind != "turn.finished" && (is_open || kind == "turn.started");
+            if kind == "message.added" {
+                texts.push((event["seq"].as_u64().unwrap(), data["content"].clone()));
+            }
+            found += 1;
+        } else {
+            assert!(!kind.starts_with("turn.") && kind != "message.added", "{found}: {event}");
+        }
+    }
+    assert!(found >= acknowledged, "{acknowledged} were acknowledged, {found} are there");
+    let context = environment.run(&["context", session, "--format", "openai"]).success();
+    let context = context.json_lines().remove(0);
+    let mut messages = context["messages"].as_array().unwrap().iter();
+    if let Some((last, summary)) = standing {
+        texts.retain(|(seq, _)| *seq > last);
+        let first = messages.next().unwrap().to_string();
+        let summary = summary.to_string();
+        assert!(first.contains(summary.trim_matches('"')), "{first}\n{summary}");
+    }
+    let texts: Vec<Value> = texts.into_iter().map(|(_, text)| text).collect();
+    assert_eq!(messages.map(|message| message["content"].clone()).collect::<Vec<_>>(), texts);
+    count
+}
+
+#[test]
+fn a_compaction_at_the_threshold_is_whole_or_not_there() {
+    const RECORDERS: usize = 4;
+    let environment = TestEnvironment::new();
+    environment.run(&["new"]).success();
+    let lives = FaultRun::from_env().len(48, 400) / RECORDERS;
+    let made: usize = std::thread::scope(|scope| {
+        let recorders = (0..RECORDERS).map(|recorder| {
+            let environment = &environment;
+            scope.spawn(move || {
+                let session = environment.run(&["new"]).success().stdout().trim().to_owned();
+                let mut random = Random::new(FaultRun::from_env().seed() + recorder as u64);
+                let (mut next, mut made) = (0, 0);
+                for _ in 0..lives {
+                    let life = Duration::from_millis(random.below(120));
+                    next = one_life_in_turns(environment, &session, next, life);
+                    let now = check_compactions(environment, &session, next);
+                    assert!(now >= made, "{made} compactions were there, now {now} are");
+                    made = now;
+                }
+                // What is due after the last kill is compacted once, and not again.
+                let over = OVER.to_string();
+                let record = |from: usize, to: usize| {
+                    let lines: String = (from..to).map(turn_line).collect();
+                    let args = ["-s", &session, "--compact-over", &over];
+                    environment.record_bytes(&args, lines.as_bytes()).success();
+                    check_compactions(environment, &session, to)
+                };
+                let end = (next / TURN + 1) * TURN;
+                let made = record(next, end);
+                assert_eq!(record(end, end + TURN), made, "it was compacted before");
+                made
+            })
+        });
+        let recorders: Vec<_> = recorders.collect();
+        recorders.into_iter().map(|recorder| recorder.join().unwrap()).sum()
+    });
+    environment.run(&["doctor", "--all"]).success();
+    println!("kills of recorders that compact: {}\ncompactions: {made}", lives * RECORDERS);
+    assert!(made > 0);
 }

@@ -15,6 +15,7 @@ mod bundle;
 mod checkpoint;
 mod checkpoint_files;
 mod cleanup;
+mod compact_over;
 mod consent;
 mod conversation;
 mod copy;

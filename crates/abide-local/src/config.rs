@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use abide_journal::{Access, Codec, Compression, Disk, Storage, read_full, write_full};
-use abide_model::{Retention, RetentionOverrides, StoreError};
+use abide_model::{AutoCompaction, Retention, RetentionOverrides, StoreError};
 use abide_workspace::{Policy, PolicyOverrides};
 use serde::Deserialize;
 
@@ -20,7 +20,7 @@ pub const STORE_VERSION: u64 = 1;
 const MAX: usize = 1 << 20;
 
 /// The store's settings.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The version of the layout.
@@ -35,6 +35,8 @@ pub struct Config {
     pub objects: ObjectsConfig,
     /// How workspaces are captured.
     pub workspace: Policy,
+    /// When contexts are compacted.
+    pub context: ContextConfig,
     /// What a cleanup removes.
     pub retention: Retention,
     /// Settings per project, by id or directory.
@@ -138,6 +140,15 @@ impl ObjectsConfig {
     }
 }
 
+/// `[context]`. It says when, never by which command or endpoint: a store may come from somebody
+/// else.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ContextConfig {
+    /// When contexts are compacted by themselves.
+    pub compact_over: Option<AutoCompaction>,
+}
+
 /// `[journal]`
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -159,6 +170,7 @@ impl Default for Config {
             journal: JournalConfig::default(),
             objects: ObjectsConfig::default(),
             workspace: Policy::default(),
+            context: ContextConfig::default(),
             retention: Retention::default(),
             project: BTreeMap::new(),
         }
@@ -205,6 +217,11 @@ max_files = 1000000
 max_bytes = 21474836480
 # No snapshot is taken when the disk has less free than this.
 min_free_bytes = 1073741824
+
+# When `record`, `run` and `acp` compact a context by themselves: over this part of the model's window,
+# or over a number of tokens (\"120k\").
+# [context]
+# compact_over = \"80%\"
 
 # What is let go; without a limit nothing is.
 # [retention]
@@ -405,6 +422,28 @@ mod tests {
         assert_eq!(policy("transcript = \"live\"").unwrap(), TranscriptPolicy::Live);
         assert!(policy("transcript = true").is_err());
         assert!(policy("transcript = \"always\"").is_err());
+    }
+
+    #[test]
+    fn a_store_says_when_a_context_is_compacted_and_not_by_what() {
+        let read = |text: &str| {
+            let config = toml::from_str::<Config>(&format!("[context]\n{text}"));
+            config.map(|config| config.context.compact_over)
+        };
+        assert_eq!(read("").unwrap(), None);
+        assert_eq!(read("compact_over = \"80%\"").unwrap(), "80%".parse().ok());
+        assert_eq!(read("compact_over = 120_000").unwrap(), "120k".parse().ok());
+        assert_eq!(read("compact_over = \"off\"").unwrap(), Some(AutoCompaction::Off));
+        for wrong in [
+            "compact_over = \"much\"",
+            "compact_over = true",
+            "compact_over = 0",
+            "summarizer_cmd = \"x\"",
+            "summarizer = \"openai\"",
+            "url = \"http://a.example\"",
+        ] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

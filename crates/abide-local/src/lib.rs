@@ -45,7 +45,8 @@ pub use abide_journal::{
 pub use abide_model::doing::{ActiveTask, OpenCall, OpenTurn, OrphanProcess, SessionLiveness};
 pub use abide_model::{CreatedSession, DeleteError};
 pub use config::{
-    Config, HeldProjects, ProjectConfig, STORE_VERSION, TranscriptPolicy, holds_many_projects,
+    Config, ContextConfig, HeldProjects, ProjectConfig, STORE_VERSION, TranscriptPolicy,
+    holds_many_projects,
 };
 pub use derived::index::{IndexProgress, IndexProgressCallback, StoreIndex};
 pub use maintain::cleanup::{
@@ -84,5 +85,5 @@ pub use sessions::writer::LocalWriter;
 pub use small_file::read_small_file;
 pub use store_finder::StoreFinder;
 pub use trust::TrustPolicy;
-pub use user_config::UserConfig;
+pub use user_config::{SummarizerType, UserConfig, UserContextConfig};
 pub use user_dirs::UserDirs;

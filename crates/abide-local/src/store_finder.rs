@@ -43,7 +43,7 @@ impl StoreFinder {
             Err(_) if named.is_some() => None,
             read => read?,
         };
-        let UserConfig { store, trusted } = config.unwrap_or_default();
+        let UserConfig { store, trusted, .. } = config.unwrap_or_default();
         let trust = TrustPolicy::of_process().with_listed(trusted);
         Ok(Self { named, usual: store, person: person.store_of_home(), trust })
     }

@@ -1,21 +1,56 @@
-//! The user's `abide/config.toml`: where their store is, and which directories are trusted.
+//! The user's `abide/config.toml`: where their store is, which directories are trusted, and who
+//! summarizes a conversation.
 
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use abide_model::AutoCompaction;
 use serde::Deserialize;
 
 use crate::place::{NAME, StoreLocation, StorePlaceError};
 
 /// The user's configuration.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct UserConfig {
     /// The store for projects that have none of their own: a server, or the directory of the user's
     /// own store.
     pub store: Option<StoreLocation>,
     /// Projects and stores that are trusted whoever owns them, and whatever they point to.
     pub trusted: Vec<PathBuf>,
+    /// When contexts are compacted, and by whom.
+    pub context: UserContextConfig,
+}
+
+/// `[context]` of the user's configuration. Only the user names a command or an endpoint.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct UserContextConfig {
+    /// When contexts are compacted by themselves, in stores that do not say so.
+    pub compact_over: Option<AutoCompaction>,
+    /// Who makes summaries.
+    pub summarizer: Option<SummarizerType>,
+    /// A command that makes them; excludes `summarizer`.
+    pub summarizer_cmd: Option<String>,
+    /// The model that an endpoint is asked for.
+    pub model: Option<String>,
+    /// Where the endpoint is.
+    pub url: Option<String>,
+    /// The environment variable that holds the endpoint's key.
+    pub key_variable: Option<String>,
+}
+
+/// Who makes summaries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SummarizerType {
+    /// The built-in one.
+    #[default]
+    Extractive,
+    /// An OpenAI-compatible endpoint.
+    OpenAi,
+    /// Anthropic's endpoint.
+    Anthropic,
 }
 
 /// The file's contents.
@@ -25,6 +60,8 @@ struct UserConfigFile {
     store: Option<String>,
     #[serde(default)]
     trusted: Vec<PathBuf>,
+    #[serde(default)]
+    context: UserContextConfig,
 }
 
 impl UserConfig {
@@ -64,6 +101,10 @@ impl UserConfig {
         if written.trusted.iter().any(|dir| !dir.is_absolute()) {
             return Err(bad("lists a trusted directory that is not an absolute path".to_owned()));
         }
-        Ok(Self { store: store.transpose()?, trusted: written.trusted })
+        let context = written.context;
+        if context.summarizer.is_some() && context.summarizer_cmd.is_some() {
+            return Err(bad("names both a summarizer and a summarizer_cmd".to_owned()));
+        }
+        Ok(Self { store: store.transpose()?, trusted: written.trusted, context })
     }
 }

@@ -48,8 +48,8 @@ mod validation;
 
 pub use anomaly::Anomaly;
 pub use context::{
-    CompactionPlan, Context, ContextBuilder, ContextEntry, NothingToCompact, PendingCall,
-    RecordedResult, TokenBasis, VisibleRanges,
+    AutoCompaction, CompactionPlan, Context, ContextBuilder, ContextEntry, NothingToCompact,
+    PendingCall, RecordedResult, Threshold, TokenBasis, VisibleRanges,
 };
 pub use conversation::{
     CallForm, ContextSource, Conversation, OUTCOME_UNKNOWN, OrderAnomaly, OrderAnomalyKind,

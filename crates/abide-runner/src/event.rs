@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use abide::{
-    LaneId, SessionId, TaskStatus, Timestamp, checkpoint::RecordedCheckpoint, event::Usage,
-    tasks::TaskId,
+    LaneId, SessionId, TaskStatus, Timestamp, checkpoint::RecordedCheckpoint,
+    context::CompactionResult, event::Usage, tasks::TaskId,
 };
 
 use crate::leftover::InterruptedTask;
@@ -155,6 +155,13 @@ pub enum RunEvent {
     Checkpoint(Box<RecordedCheckpoint>),
     /// Most of a limit is used, or all of it: then the run stops.
     Limit(LimitUse),
+    /// A context was compacted.
+    Compacted {
+        /// The lane; `None` for the main lane.
+        lane: Option<LaneId>,
+        /// The compaction.
+        result: Box<CompactionResult>,
+    },
     /// A problem that does not end the run.
     Warning(String),
     /// The run was asked to stop.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use abide::context::{AutoCompaction, CompactionSettings};
 use abide::tasks::TaskId;
 use abide_agents::AgentKind;
 use serde::{Deserialize, Serialize};
@@ -98,6 +99,8 @@ pub struct RunOptions {
     pub limits: RunLimits,
     /// The time between two checkpoints; by default it depends on the expected duration.
     pub checkpoint_every: Option<Duration>,
+    /// When the contexts of the session are compacted by themselves, and by whom; `None` for never.
+    pub compaction: Option<CompactionSettings>,
     /// How interrupted tasks are resumed.
     pub way: ResumeMode,
     /// Retry tasks that failed in an earlier run.
@@ -131,6 +134,7 @@ impl RunOptions {
             max_tasks: None,
             limits: RunLimits::default(),
             checkpoint_every: None,
+            compaction: None,
             way: ResumeMode::default(),
             retry_failed: false,
             grace: Duration::from_secs(10),
@@ -182,6 +186,9 @@ pub struct RecordedOptions {
     /// See [`RunOptions::checkpoint_every`], in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpoint_every: Option<u64>,
+    /// What was asked for in [`RunOptions::compaction`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compact_over: Option<AutoCompaction>,
     /// See [`RunOptions::primed`].
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub primed: bool,
@@ -198,6 +205,7 @@ impl RecordedOptions {
             check: options.check.clone(),
             jobs: options.jobs,
             checkpoint_every: options.checkpoint_every.map(|every| every.as_secs()),
+            compact_over: options.compaction.as_ref().and_then(|settings| settings.asked),
             primed: options.primed,
         }
     }

@@ -59,6 +59,7 @@ pub fn run(
         supervisor.prepare()?;
         supervisor.settle()?;
         supervisor.start_checkpoints()?;
+        supervisor.start_compactor();
         supervisor.work()
     });
     let (finish, reason) = finish(&supervisor, options, stop, worked.as_ref().err());

@@ -8,6 +8,7 @@
 mod begin;
 mod checkpoints;
 mod checks;
+mod compactions;
 mod conclude;
 mod converse;
 mod settle;
@@ -24,6 +25,7 @@ use std::time::{Duration, Instant};
 use abide::{
     Checkpointer, Kind, NewEvent, Session, TaskStatus, Timestamp, TurnEnd,
     checkpoint::{CheckpointerEvent, Snapshot},
+    context::{Compactor, CompactorEvent},
     event::Usage,
     process::process_tree,
     tasks::{SessionTasks, TaskId, TaskStatusChange},
@@ -113,6 +115,7 @@ pub(crate) struct Supervisor<'a> {
     /// Another process changed tasks.
     stale: Arc<AtomicBool>,
     checkpoints: Option<(Checkpointer, Receiver<CheckpointerEvent>)>,
+    compactor: Option<(Compactor, Receiver<CompactorEvent>)>,
     first: Option<Snapshot>,
     last: Option<Snapshot>,
     /// What was used by jobs that have ended, by task.
@@ -175,6 +178,7 @@ impl<'a> Supervisor<'a> {
             next_sample: Instant::now() + SAMPLE,
             stale,
             checkpoints: None,
+            compactor: None,
             first: None,
             last: None,
             used: Vec::new(),
@@ -221,6 +225,7 @@ impl<'a> Supervisor<'a> {
             self.record()?;
             self.end_jobs()?;
             self.take_checkpoints();
+            self.take_compactions();
         }
     }
 
@@ -429,6 +434,7 @@ impl<'a> Supervisor<'a> {
     fn append(&self, events: Vec<NewEvent>) -> Result<(), RunError> {
         if !events.is_empty() {
             self.session.append_all(events)?.wait().map_err(abide::Error::from)?;
+            self.wake_compactor();
         }
         Ok(())
     }
@@ -445,6 +451,7 @@ impl<'a> Supervisor<'a> {
         while let Some(at) = self.jobs.iter().position(|job| job.is_over(OUTPUT)) {
             let job = self.jobs.remove(at);
             self.conclude_job(job)?;
+            self.settle_compactor();
         }
         Ok(())
     }

@@ -1,11 +1,12 @@
 //! Compaction: replaces part of the context by a summary. The messages stay in the journal.
 
+use std::cell::Cell;
 use std::fmt;
-use std::str::FromStr;
 
 use abide_model::{
-    Compaction, CompactionPlan, ContextPin, ContextRestored, Event, EventRange, Fact, Kind, LaneId,
-    LaneState, NewEvent, NothingToCompact, Seq, SessionState, TaskId, TaskState, Timestamp,
+    Compaction, CompactionPlan, ContextPin, ContextRestored, Event, EventRange, Fact, InputError,
+    Kind, LaneId, LaneState, NewEvent, NothingToCompact, Seq, SessionState, TaskId, TaskState,
+    Threshold, Timestamp,
 };
 
 use crate::summary::{OpenTask, Summarizer, SummaryError, SummaryRequest};
@@ -54,6 +55,18 @@ pub struct CompactionResult {
     pub covered: u64,
 }
 
+/// What was done, in words.
+impl fmt::Display for CompactionResult {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Compaction { before_tokens, after_tokens, .. } = &self.compaction;
+        write!(
+            f,
+            "Compacted {} messages of the context, tokens {before_tokens} → {after_tokens}",
+            self.covered
+        )
+    }
+}
+
 /// A compaction in a session's history.
 #[derive(Debug, Clone)]
 pub struct CompactionEntry {
@@ -67,61 +80,6 @@ pub struct CompactionEntry {
     pub compaction: Compaction,
     /// True if it was undone or rewound.
     pub undone: bool,
-}
-
-/// When a context counts as too full.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Threshold {
-    /// More tokens than this.
-    Tokens(u64),
-    /// More than this share of the model's window, from 0 to 1.
-    Share(f64),
-}
-
-impl FromStr for Threshold {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || {
-            format!(
-                "{text:?} is not a number of tokens (100000, 100k) or a share of the window (80%)"
-            )
-        };
-        if let Some(share) = text.strip_suffix('%') {
-            let share: f64 = share.trim().parse().map_err(|_| wrong())?;
-            return (share > 0.0 && share <= 100.0)
-                .then_some(Self::Share(share / 100.0))
-                .ok_or_else(wrong);
-        }
-        let (digits, scale) = match text.strip_suffix(['k', 'K']) {
-            Some(digits) => (digits, 1_000),
-            None => (text, 1),
-        };
-        let tokens: u64 = digits.replace(['_', ','], "").parse().map_err(|_| wrong())?;
-        tokens.checked_mul(scale).map(Self::Tokens).ok_or_else(wrong)
-    }
-}
-
-impl fmt::Display for Threshold {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Tokens(tokens) => write!(f, "{tokens} tokens"),
-            Self::Share(share) => write!(f, "{:.0}% of the window", share * 100.0),
-        }
-    }
-}
-
-impl Threshold {
-    /// The threshold in tokens; `None` for a share of an unknown window.
-    #[must_use]
-    pub fn tokens(&self, window: Option<u64>) -> Option<u64> {
-        match self {
-            Self::Tokens(tokens) => Some(*tokens),
-            #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
-            #[allow(clippy::cast_sign_loss)]
-            Self::Share(share) => window.map(|window| (window as f64 * share) as u64),
-        }
-    }
 }
 
 /// Why nothing was compacted. The context is unchanged.
@@ -160,6 +118,9 @@ pub enum CompactionError {
         "the size of the model's context window is unknown: record `model.configured` with its window, or give a number of tokens"
     )]
     NoWindow,
+    /// Another process holds the session, and it alone knows when nothing comes in between.
+    #[error("another process holds the session: only that one compacts its context by itself")]
+    Relayed,
     /// The message to pin is not in the context.
     #[error("@{seq} is not a message in the context")]
     NotInContext {
@@ -298,6 +259,28 @@ impl Session {
         Ok(CompactionResult { seq: done.first().map(|done| done.seq), ..made })
     }
 
+    /// Records a compaction right behind the event `behind`. Records nothing and returns `None` if
+    /// another event came in between.
+    pub(crate) fn append_compaction(
+        &self,
+        lane: Option<&LaneId>,
+        compaction: &Compaction,
+        behind: Seq,
+    ) -> Result<Option<Seq>, Error> {
+        let event = NewEvent::try_from(compaction.clone())?;
+        let event = NewEvent { lane: lane.cloned(), ..event };
+        let is_late = Cell::new(false);
+        let make = |last: Seq| {
+            is_late.set(last != behind);
+            // Nobody sees the error: it only ends the attempt.
+            if is_late.get() { Err(InputError::NotAnObject) } else { Ok(event.clone()) }
+        };
+        match self.writer().append_behind(&make) {
+            Err(_) if is_late.get() => Ok(None),
+            appended => Ok(appended?.wait()?.first().map(|done| done.seq)),
+        }
+    }
+
     /// Undoes the newest compaction of a lane: the context is what it was before, plus what was
     /// said since. Returns the compaction's event.
     pub fn undo_compaction(&self, lane: Option<&LaneId>) -> Result<Seq, Error> {
@@ -354,7 +337,7 @@ impl Session {
 }
 
 /// A compaction with its summary, not yet recorded.
-fn summarize_for_compaction(
+pub(crate) fn summarize_for_compaction(
     context: &SessionContext,
     request: &CompactRequest,
     summarizer: &dyn Summarizer,
@@ -447,22 +430,5 @@ impl SessionView {
             }
         }
         Ok(found)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn thresholds_are_read() {
-        assert_eq!("80%".parse(), Ok(Threshold::Share(0.8)));
-        assert_eq!("100k".parse(), Ok(Threshold::Tokens(100_000)));
-        assert_eq!("150_000".parse(), Ok(Threshold::Tokens(150_000)));
-        for wrong in ["", "%", "0%", "101%", "many", "-1", "99999999999999999999k"] {
-            assert!(wrong.parse::<Threshold>().is_err(), "{wrong:?}");
-        }
-        assert_eq!(Threshold::Share(0.5).tokens(Some(1000)), Some(500));
-        assert_eq!(Threshold::Share(0.5).tokens(None), None);
     }
 }

@@ -1,8 +1,9 @@
 //! The context of a session: what the model would see now, read from the store for each request.
 
 pub use crate::compaction::{
-    CompactRequest, CompactionEntry, CompactionError, CompactionResult, KEEP, Threshold,
+    CompactRequest, CompactionEntry, CompactionError, CompactionResult, KEEP,
 };
+pub use crate::compactor::{CompactionSettings, Compactor, CompactorEvent, CompactorWaker};
 #[cfg(feature = "http")]
 pub use crate::summary::{EndpointForm, SummaryEndpoint};
 pub use crate::summary::{
@@ -10,9 +11,11 @@ pub use crate::summary::{
     SummaryLine, SummaryRequest,
 };
 pub use crate::tokens::{TokenCount, Tokenizer};
+pub use abide_local::{SummarizerType, UserContextConfig};
 pub use abide_model::{
-    Compaction, CompactionPlan, Context, ContextEntry, ContextPin, ContextRestored, ContextSource,
-    Conversation, LiveCompaction, NothingToCompact, RecordedResult, TokenBasis,
+    AutoCompaction, Compaction, CompactionPlan, Context, ContextEntry, ContextPin, ContextRestored,
+    ContextSource, Conversation, LiveCompaction, NothingToCompact, RecordedResult, Threshold,
+    TokenBasis,
 };
 pub use abide_wire::{RenderedContext, render};
 
@@ -106,6 +109,14 @@ impl SessionContext {
             }
         }
         count
+    }
+
+    /// The tokens of the entries after an event.
+    pub(crate) fn tokens_since(&self, since: Seq) -> u64 {
+        let tokenizer = Tokenizer::for_model(self.model());
+        let added = self.context.entries.iter();
+        let added = added.filter(|entry| entry.seq().is_some_and(|seq| seq > since));
+        added.map(|entry| tokenizer.entry(entry).total()).sum()
     }
 
     /// The calls that wait for a result, with their arguments, and whether they were started.

@@ -40,6 +40,7 @@ pub mod backend;
 pub mod checkpoint;
 mod checkpointer;
 mod compaction;
+mod compactor;
 mod consent;
 pub mod context;
 mod context_cache;
@@ -140,8 +141,8 @@ pub mod locate {
     pub use crate::project::{ProjectIdentity, Projects};
     pub use abide_local::{
         SessionScope, StoreFinder, StoreLocation, StorePlace, StorePlaceError, TrustPolicy,
-        UserDirs, check_not_root, find_checkout, find_project, find_store, make_parents,
-        read_small_file, store_of_named, store_of_project,
+        UserConfig, UserDirs, check_not_root, find_checkout, find_project, find_store,
+        make_parents, read_small_file, store_of_named, store_of_project,
     };
     pub use abide_model::{StoreUrl, StoreUrlError};
     #[cfg(feature = "shared")]

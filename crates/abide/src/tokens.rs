@@ -174,6 +174,12 @@ impl Tokenizer {
     }
 }
 
+/// A number of tokens that the payload of an event never exceeds in a context, found without reading
+/// it: no tokenizer makes more tokens than bytes, and only an image counts as more than its bytes.
+pub(crate) fn token_ceiling(payload: &str) -> u64 {
+    payload.len() as u64 + IMAGE * payload.matches("image").count() as u64
+}
+
 /// Four characters per token for English and code, one for most other scripts.
 fn estimated(text: &str) -> u64 {
     let ascii = text.bytes().filter(u8::is_ascii).count() as u64;
@@ -188,6 +194,7 @@ fn estimated(text: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use abide_model::RecordedMessage;
 
     #[test]
     fn a_model_is_counted_by_its_own_encoding_and_others_are_estimated() {
@@ -216,6 +223,22 @@ mod tests {
         assert_eq!((count.total(), count.how()), (15, TokenBasis::Counted));
         count.add(1, TokenBasis::Estimated);
         assert_eq!((count.total(), count.how()), (16, TokenBasis::Estimated));
+    }
+
+    #[test]
+    fn no_payload_has_more_tokens_than_its_ceiling() {
+        let long = "日本語 🦀 \u{1f1e9}\u{1f1ea} zzqxj ".repeat(50);
+        let image = r#"[{"type":"image_url","image_url":{"url":"https://a.example/b.png"}}]"#;
+        for content in [r#""x""#, &serde_json::json!(long).to_string(), image] {
+            let data = format!(r#"{{"role":"user","content":{content}}}"#);
+            let payload = Payload::new(&data, &abide_model::EventLimits::default()).unwrap();
+            let message = std::sync::Arc::new(RecordedMessage::of(&payload).unwrap());
+            let entry = ContextEntry::Message { seq: abide_model::Seq(1), message };
+            for tokenizer in [Tokenizer::estimate(), Tokenizer::for_model(Some("gpt-4"))] {
+                let tokens = tokenizer.entry(&entry).total();
+                assert!(tokens <= token_ceiling(&data), "{tokens}: {data}");
+            }
+        }
     }
 
     #[test]

@@ -246,6 +246,7 @@ impl Switch {
                     self.tell_failed(&live, failed);
                 }
                 self.observe_primed_agent(&live, outcome.is_ok());
+                self.compact(&live);
             }
             (Purpose::Configure(live, method, params), Ok(result)) => {
                 if let Ok(params) = serde_json::from_str::<&RawValue>(&params) {

@@ -6,6 +6,7 @@
 
 mod agent;
 mod client;
+mod compaction;
 mod inner;
 mod load;
 mod prompt;
@@ -16,6 +17,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use abide::context::CompactionSettings;
 
 use crate::abilities::Abilities;
 use crate::catalog::Catalog;
@@ -30,10 +33,12 @@ use crate::splice::{member, member_text};
 use crate::worker::LineWorker;
 
 /// Options of a switch.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct SwitchOptions {
     /// Make a checkpoint of the workspace at each prompt.
     pub(crate) checkpoint: bool,
+    /// When contexts are compacted by themselves.
+    pub(crate) compaction: Option<CompactionSettings>,
     /// How long the agent may take to answer a request, except prompts and logins.
     pub(crate) timeout: Duration,
     /// How long the agent may take to end a cancelled prompt.
@@ -266,6 +271,8 @@ impl Switch {
             let mut book = live.book();
             let recorded = book.translator.interrupted("interrupted");
             let _ = book.write(recorded);
+            // Nobody waits for a summary any more.
+            live.compactor().take();
             book.close();
         }
     }

@@ -114,6 +114,7 @@ impl Switch {
         let mut book = live.book();
         let recorded = book.translator.interrupted("cancelled");
         let _ = book.write(recorded);
+        live.compactor().take();
         if end == LiveEnd::Completed {
             book.complete();
         }

@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
+use abide::context::AutoCompaction;
 use abide::locate::{Projects, SessionScope, StoreLocation};
 use abide_acp::{
     CheckpointSchedule, ProxyError, ProxyOptions, StoreConnector, StoreOptions, run_stdio,
@@ -37,6 +38,11 @@ pub(crate) struct AcpArgs {
     /// When the files of the workspace are kept, for `abide rewind` to go back to
     #[arg(long, value_enum, default_value_t = AcpCheckpointArg::Turn)]
     checkpoint: AcpCheckpointArg,
+    /// Compact the context of a session by itself once a prompt has ended and it exceeds this part
+    /// of the model's window (80%) or this many tokens (120k); `off` for never
+    /// [default: compact_over in the settings, else off]
+    #[arg(long, value_name = "SHARE|TOKENS")]
+    compact_over: Option<AutoCompaction>,
     /// How long the agent has for an answer; prompts and logins may take as long as they do
     #[arg(
         long,
@@ -88,6 +94,7 @@ impl AcpArgs {
         let options = ProxyOptions {
             stores,
             checkpoint,
+            compaction: surroundings.compaction(self.compact_over),
             command: self.command,
             timeout,
             cancel_grace: self.cancel_grace,

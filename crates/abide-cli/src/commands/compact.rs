@@ -5,8 +5,7 @@ use std::time::Duration;
 use abide::{
     LaneId, Session, SessionRef, SessionView,
     context::{
-        CompactRequest, CompactionEntry, CompactionResult, EndpointForm, ExtractiveSummarizer,
-        Summarizer, SummaryCommand, SummaryEndpoint, Threshold,
+        CompactRequest, CompactionEntry, CompactionResult, Summarizer, SummarizerType, Threshold,
     },
 };
 use abide_transcript::escape;
@@ -16,6 +15,7 @@ use crate::context::CommandContext;
 use crate::error::CommandError;
 use crate::output::{CommandOutput, status};
 use crate::session_args::{SessionArg, SessionPurpose};
+use crate::summarizer_choice::SummarizerChoice;
 
 /// Put a summary in the place of all but the last messages of the context
 ///
@@ -47,9 +47,9 @@ pub(crate) struct CompactArgs {
     /// The most tokens of the summary [default: a quarter of what it stands for, at most 4000]
     #[arg(long, value_name = "TOKENS")]
     most: Option<u64>,
-    /// Who makes the summary
-    #[arg(long, value_enum, default_value_t = SummarizerArg::Extractive)]
-    summarizer: SummarizerArg,
+    /// Who makes the summary [default: that of your settings, else extractive]
+    #[arg(long, value_enum)]
+    summarizer: Option<SummarizerArg>,
     /// This command does: it gets the messages as JSON lines and prints the summary
     #[arg(long, value_name = "COMMAND", conflicts_with = "summarizer")]
     summarizer_cmd: Option<String>,
@@ -87,6 +87,16 @@ enum SummarizerArg {
     Anthropic,
 }
 
+impl From<SummarizerArg> for SummarizerType {
+    fn from(arg: SummarizerArg) -> Self {
+        match arg {
+            SummarizerArg::Extractive => Self::Extractive,
+            SummarizerArg::Openai => Self::OpenAi,
+            SummarizerArg::Anthropic => Self::Anthropic,
+        }
+    }
+}
+
 impl CompactArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open_store()?;
@@ -95,48 +105,34 @@ impl CompactArgs {
             let view = opened.store.view(&SessionRef::Id(id))?;
             return self.list(&view.compactions()?);
         }
-        let summarizer = self.summarizer()?;
+        let choice = self.choice(surroundings)?;
+        let summarizer = choice.summarizer().map_err(CommandError::failed)?;
         if self.dry_run {
             let view = opened.store.view(&SessionRef::Id(id))?;
-            return self.plan(&view, &*summarizer);
+            // Other summarizers may cost time and money: only the range is shown.
+            let built_in = choice.is_built_in().then_some(&*summarizer);
+            return self.plan(&view, built_in);
         }
         let session = opened.store.open_session(&SessionRef::Id(id))?;
         self.compact(&session, &*summarizer)?;
         Ok(session.close()?)
     }
 
-    fn summarizer(&self) -> Result<Box<dyn Summarizer>, CommandError> {
-        let endpoint =
-            self.summarizer_cmd.is_none() && self.summarizer != SummarizerArg::Extractive;
-        let for_endpoint = [self.model.is_some(), self.url.is_some(), self.key_variable.is_some()];
-        if !endpoint && for_endpoint.contains(&true) {
-            return Err(CommandError::failed(
-                "--model, --url and --key-variable are for an endpoint: --summarizer openai or anthropic",
-            ));
-        }
-        if let Some(command) = &self.summarizer_cmd {
-            let mut by = SummaryCommand::new(command);
-            if let Some(timeout) = self.timeout {
-                by = by.within(timeout);
-            }
-            return Ok(Box::new(by));
-        }
-        let (form, base) = match self.summarizer {
-            SummarizerArg::Extractive => return Ok(Box::new(ExtractiveSummarizer)),
-            SummarizerArg::Openai => (EndpointForm::OpenAi, "https://api.openai.com/v1"),
-            SummarizerArg::Anthropic => (EndpointForm::Anthropic, "https://api.anthropic.com/v1"),
+    /// The summarizer of the options, else that of the user's settings.
+    fn choice(&self, surroundings: &CommandContext) -> Result<SummarizerChoice, CommandError> {
+        let mut choice = match (&self.summarizer_cmd, self.summarizer) {
+            (None, None) => surroundings.context_config()?.into(),
+            (command, by) => SummarizerChoice {
+                by: by.map(SummarizerType::from).unwrap_or_default(),
+                command: command.clone(),
+                ..SummarizerChoice::default()
+            },
         };
-        let Some(model) = &self.model else {
-            return Err(CommandError::failed("an endpoint needs a model: --model NAME"));
-        };
-        let mut by = SummaryEndpoint::new(form, self.url.as_deref().unwrap_or(base), model);
-        if let Some(name) = &self.key_variable {
-            by = by.key_from(name);
-        }
-        if let Some(timeout) = self.timeout {
-            by = by.answer_within(timeout);
-        }
-        Ok(Box::new(by))
+        choice.model = self.model.clone().or(choice.model);
+        choice.url = self.url.clone().or(choice.url);
+        choice.key_variable = self.key_variable.clone().or(choice.key_variable);
+        choice.timeout = self.timeout;
+        Ok(choice)
     }
 
     fn request(&self) -> CompactRequest {
@@ -146,7 +142,7 @@ impl CompactArgs {
     }
 
     /// Shows what would be done, without locking the session.
-    fn plan(&self, view: &SessionView, by: &dyn Summarizer) -> Result<(), CommandError> {
+    fn plan(&self, view: &SessionView, by: Option<&dyn Summarizer>) -> Result<(), CommandError> {
         let request = self.request();
         let context = view.context(request.lane.as_ref())?;
         if let Some(over) = self.over
@@ -154,13 +150,9 @@ impl CompactArgs {
         {
             return self.nothing(over);
         }
-        // Other summarizers may cost time and money: only the range is shown.
-        let built_in =
-            self.summarizer_cmd.is_none() && self.summarizer == SummarizerArg::Extractive;
-        let made = if built_in {
-            view.summarize(&context, &request, by)?
-        } else {
-            context.plan_compaction(self.keep).map_err(abide::Error::from)?
+        let made = match by {
+            Some(by) => view.summarize(&context, &request, by)?,
+            None => context.plan_compaction(self.keep).map_err(abide::Error::from)?,
         };
         self.tell(&made)
     }

@@ -149,7 +149,8 @@ impl ResumeArgs {
         }
         run_daily_cleanup(&opened, id);
         let adapter = self.command.is_empty().then(|| before.map(|run| run.adapter)).flatten();
-        self.conduct.like(&recorded, adapter).run(&opened, Arc::new(session), work)
+        let conduct = self.conduct.like(&recorded, adapter);
+        conduct.run(&opened, Arc::new(session), work, surroundings)
     }
 
     /// Asks before running a command that this machine has no record of: a store, a bundle or a

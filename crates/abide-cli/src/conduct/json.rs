@@ -89,6 +89,11 @@ fn run_event_json(event: &RunEvent) -> Value {
             "event": "limit", "resource": limit.resource, "used": limit.used,
             "limit": limit.limit, "level": limit.level,
         }),
+        RunEvent::Compacted { lane, result } => json!({
+            "event": "compacted", "seq": result.seq, "lane": lane, "covered": result.covered,
+            "before_tokens": result.compaction.before_tokens,
+            "after_tokens": result.compaction.after_tokens,
+        }),
         RunEvent::Warning(text) => json!({"event": "warning", "text": text}),
         RunEvent::Stopping(urgency) => json!({
             "event": "stopping", "urgency": match urgency {

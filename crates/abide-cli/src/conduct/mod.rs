@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use abide::{
     Session, SessionId, SessionRef, StoreError, TaskStatus, backend::HeldSessionAccess,
-    maintenance::ByteSize, tasks::TaskId,
+    context::AutoCompaction, maintenance::ByteSize, tasks::TaskId,
 };
 use abide_runner::{
     AgentKind, InterruptedTask, LeftoverWork, ResumeMode, RetryDecision, RunError, RunEvent,
@@ -32,6 +32,7 @@ use clap::builder::PossibleValuesParser;
 pub(crate) use self::checks::accepted_check;
 use self::terminal::TerminalGuard;
 use self::view_kind::RunViewKind;
+use crate::context::CommandContext;
 use crate::duration::duration;
 use crate::error::CommandError;
 use crate::output::{status, warning};
@@ -87,6 +88,11 @@ pub(crate) struct ConductArgs {
     /// The time between two checkpoints [default: by --max-duration, else 30m]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     checkpoint_every: Option<Duration>,
+    /// Compact the context by itself once a turn has ended and it exceeds this part of the model's
+    /// window (80%) or this many tokens (120k); `off` for never
+    /// [default: that of the run before, else compact_over in the settings, else off]
+    #[arg(long, value_name = "SHARE|TOKENS")]
+    compact_over: Option<AutoCompaction>,
     /// An agent that is to end may take so long before it is killed
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10s")]
     grace: Duration,
@@ -164,6 +170,7 @@ impl ConductArgs {
         self.jobs = self.jobs.or(Some(before.jobs as u64));
         self.checkpoint_every =
             self.checkpoint_every.or(before.checkpoint_every.map(Duration::from_secs));
+        self.compact_over = self.compact_over.or(before.compact_over);
         self
     }
 
@@ -222,10 +229,12 @@ impl ConductArgs {
         opened: &ScopedStore,
         session: Arc<Session>,
         work: RunWork,
+        surroundings: &CommandContext,
     ) -> Result<(), CommandError> {
         let id = session.id();
         let yes = work.yes;
         let mut options = self.options(opened, work);
+        options.compaction = surroundings.compaction(self.compact_over);
         // A conversation works on no task, so no check is run.
         if options.goal != RunGoal::Conversation {
             options.accepted_checks = checks::accepted(&session, &options.directory, yes)?;

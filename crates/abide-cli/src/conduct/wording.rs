@@ -69,6 +69,10 @@ pub(super) fn run_event_wording(event: &RunEvent) -> Option<String> {
         RunEvent::Checkpoint(made) => {
             format!("Checkpoint {} ({})", made.number, escape::text(&made.checkpoint.trigger))
         }
+        RunEvent::Compacted { lane, result } => {
+            let lane = lane.as_ref().map(|lane| format!("{}: ", escape::text(lane.as_str())));
+            format!("{}{result}; `abide undo` takes it back", lane.unwrap_or_default())
+        }
         RunEvent::Stopping(Urgency::AfterStep) => {
             "Stopping after what is under way; Ctrl-C again stops it now".to_owned()
         }

@@ -8,11 +8,13 @@ mod builder;
 mod compaction;
 #[cfg(test)]
 mod tests;
+mod threshold;
 mod tokens;
 mod visible;
 
 pub use builder::{ContextBuilder, PendingCall};
 pub use compaction::{CompactionPlan, NothingToCompact};
+pub use threshold::{AutoCompaction, Threshold};
 pub use tokens::TokenBasis;
 pub use visible::VisibleRanges;
 

@@ -64,9 +64,10 @@ impl Supervisor<'_> {
         self.take_checkpoints();
     }
 
-    /// Makes the last checkpoint, records the session's status, and compares the files with those
-    /// at the beginning.
+    /// Compacts what is due, makes the last checkpoint, records the session's status, and compares
+    /// the files with those at the beginning.
     pub(crate) fn close_with_checkpoint(&mut self, standing: StatusChange) -> ClosingTotals {
+        self.end_compactor();
         let mut closing = ClosingTotals::default();
         if let Some((checkpointer, events)) = self.checkpoints.take() {
             let stopped = checkpointer.stop();

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use abide::{
     AcknowledgedEvent, AppendError, Durability, Kind, MessageForm, NewEvent, NewSession, Payload,
     Session, SessionId, SessionRef, SessionStatus, Store, Ticket,
+    context::AutoCompaction,
     event::{AnomalyPolicy, EventLimits, InputError, StatusChange},
 };
 use abide_wire::WireError;
@@ -27,7 +28,7 @@ use crate::line_reader::{InputLine, LineReader};
 use crate::new_session_args::NewSessionArgs;
 use crate::output::{CommandOutput, status, warning};
 use crate::scoped_store::ScopedStore;
-use crate::shared_recording::SharedRecording;
+use crate::shared_recording::{RecordingJobs, SharedRecording};
 
 /// The most lines staged before they are answered.
 const BATCH_LINES: usize = 256;
@@ -93,6 +94,11 @@ pub(crate) struct RecordArgs {
     /// Make a checkpoint of the files at the start, at this interval, and at the end
     #[arg(long, value_name = "INTERVAL", value_parser = checkpoint_interval)]
     checkpoint_every: Option<Duration>,
+    /// Compact the context by itself once a turn has ended and it exceeds this part of the model's
+    /// window (80%) or this many tokens (120k); `off` for never
+    /// [default: compact_over in the settings, else off]
+    #[arg(long, value_name = "SHARE|TOKENS")]
+    compact_over: Option<AutoCompaction>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -151,8 +157,11 @@ impl RecordArgs {
             (None, None, false) => surroundings.session.as_ref(),
             (named, _, _) => named.as_ref(),
         };
-        let open = named
-            .map(|named| RecordingSession::existing(named, self.checkpoint_every, surroundings));
+        let jobs = RecordingJobs {
+            checkpoint_every: self.checkpoint_every,
+            compaction: surroundings.compaction(self.compact_over),
+        };
+        let open = named.map(|named| RecordingSession::existing(named, jobs.clone(), surroundings));
         let open = open.transpose()?;
         // A key in $ABIDE_SESSION names the session of $ABIDE_TASK as its id would.
         let known = match (&self.session, &open) {
@@ -164,11 +173,11 @@ impl RecordArgs {
         let most = if streamed.is_some() { server_event::MOST } else { limits.event_bytes };
         let input = LineReader::stdin(most).map_err(at("read", STDIN));
         if let Some(form) = streamed {
-            let target = RecordingTarget { open, new, every: self.checkpoint_every, complete };
+            let target = RecordingTarget { open, new, jobs, complete };
             return StreamRecorder::new(target, form, input?, surroundings)?.record();
         }
         let mut recorder = Recorder {
-            target: RecordingTarget { open, new, every: self.checkpoint_every, complete },
+            target: RecordingTarget { open, new, jobs, complete },
             durability: match self.durability {
                 DurabilityArg::Synced => Durability::Synced,
                 DurabilityArg::Buffered => Durability::Buffered,
@@ -178,6 +187,7 @@ impl RecordArgs {
             limits,
             taken: Vec::new(),
             bytes: 0,
+            has_turn_end: false,
             lines: 0,
             refused: 0,
             out: CommandOutput::stdout(),
@@ -205,8 +215,8 @@ struct RecordingTarget {
     open: Option<RecordingSession>,
     /// The session to create then.
     new: NewSession,
-    /// The interval of checkpoints.
-    every: Option<Duration>,
+    /// What is done beside the recording.
+    jobs: RecordingJobs,
     /// The session is completed at the end, if everything was recorded.
     complete: bool,
 }
@@ -216,7 +226,7 @@ impl RecordingTarget {
     fn take(&mut self, surroundings: &CommandContext) -> Result<RecordingSession, CommandError> {
         match self.open.take() {
             Some(open) => Ok(open),
-            None => RecordingSession::new(self.new.clone(), self.every, surroundings),
+            None => RecordingSession::new(self.new.clone(), self.jobs.clone(), surroundings),
         }
     }
 
@@ -237,7 +247,7 @@ impl RecordingTarget {
         };
         let opened = surroundings.open_store()?;
         let id = opened.store.find(&SessionRef::Key(key))?;
-        RecordingSession::opened(&opened, id, self.every)
+        RecordingSession::opened(&opened, id, self.jobs.clone())
     }
 
     /// Releases the session, and completes it before if that was asked for and nothing of the input
@@ -259,8 +269,8 @@ impl RecordingTarget {
 struct RecordingSession {
     id: SessionId,
     store: Store,
-    /// The interval of checkpoints.
-    every: Option<Duration>,
+    /// What is done beside it.
+    jobs: RecordingJobs,
     /// `None` after the writer stopped, until the next line reopens it.
     held: Option<SharedRecording>,
 }
@@ -268,7 +278,7 @@ struct RecordingSession {
 impl RecordingSession {
     fn existing(
         named: &str,
-        every: Option<Duration>,
+        jobs: RecordingJobs,
         surroundings: &CommandContext,
     ) -> Result<Self, CommandError> {
         // A full id is unique across projects.
@@ -276,38 +286,39 @@ impl RecordingSession {
         let opened =
             if whole { surroundings.open_any_store()? } else { surroundings.open_store()? };
         let id = opened.find(named)?;
-        Self::opened(&opened, id, every)
+        Self::opened(&opened, id, jobs)
     }
 
     fn opened(
         opened: &ScopedStore,
         id: SessionId,
-        every: Option<Duration>,
+        jobs: RecordingJobs,
     ) -> Result<Self, CommandError> {
         let store = opened.store.clone();
         let session = store.open_session(&SessionRef::Id(id))?;
         tell_interrupted_rewind(&session)?;
         run_daily_cleanup(opened, id);
-        Self::over(store, session, every)
+        Self::over(store, session, jobs)
     }
 
     /// Creates a session, or opens the one with its key.
     fn new(
         new: NewSession,
-        every: Option<Duration>,
+        jobs: RecordingJobs,
         surroundings: &CommandContext,
     ) -> Result<Self, CommandError> {
         let opened = surroundings.open_or_init_store()?;
         let store = opened.store.clone();
         let session = store.create(new)?;
         run_daily_cleanup(&opened, session.id());
-        Self::over(store, session, every)
+        Self::over(store, session, jobs)
     }
 
-    fn over(store: Store, session: Session, every: Option<Duration>) -> Result<Self, CommandError> {
+    fn over(store: Store, session: Session, jobs: RecordingJobs) -> Result<Self, CommandError> {
         session.notes().iter().for_each(warning);
         let id = session.id();
-        Ok(Self { id, store, every, held: Some(SharedRecording::over(session, every)?) })
+        let held = Some(SharedRecording::over(session, &jobs)?);
+        Ok(Self { id, store, jobs, held })
     }
 
     /// The session, reopened if its writer had stopped.
@@ -319,7 +330,7 @@ impl RecordingSession {
                 session.notes().iter().for_each(warning);
                 let short = self.id.short(SessionId::SHORT);
                 status(format_args!("Session {short} is open again"));
-                SharedRecording::over(session, self.every)?
+                SharedRecording::over(session, &self.jobs)?
             }
         };
         Ok(self.held.insert(held).session())
@@ -403,6 +414,8 @@ struct Recorder {
     /// The batch: lines not answered yet, and their bytes.
     taken: Vec<InputLineOutcome>,
     bytes: usize,
+    /// The last event of the batch ends a turn.
+    has_turn_end: bool,
     lines: u64,
     refused: u64,
     out: CommandOutput,
@@ -446,6 +459,8 @@ impl Recorder {
                 }
             };
             let full = self.taken.len() >= BATCH_LINES || self.bytes >= BATCH_BYTES;
+            // Between two turns a compaction has its place.
+            let full = full || self.has_turn_end && self.is_compaction_waiting();
             if stopped || full || !input.is_ready() {
                 self.answer()?;
             }
@@ -468,6 +483,7 @@ impl Recorder {
         };
         let open = self.target.open(surroundings)?;
         surroundings.place(&mut event, open.id);
+        self.has_turn_end = event.kind == Kind::TURN_FINISHED;
         let appended = open
             .session()
             .and_then(|session| session.append_with(vec![event], self.durability, self.odd));
@@ -532,10 +548,19 @@ impl Recorder {
             }
         }
         self.out.flush()?;
-        if stopped && let Some(open) = &mut self.target.open {
+        let Some(open) = &mut self.target.open else { return Ok(()) };
+        if stopped {
             open.held = None;
+        } else if let Some(held) = &open.held {
+            held.recorded(std::mem::take(&mut self.has_turn_end));
         }
         Ok(())
+    }
+
+    /// Whether a compaction waits for the end of a turn.
+    fn is_compaction_waiting(&self) -> bool {
+        let held = self.target.open.as_ref().and_then(|open| open.held.as_ref());
+        held.is_some_and(SharedRecording::is_compaction_waiting)
     }
 
     fn finish(self, surroundings: &CommandContext) -> Result<(), CommandError> {

@@ -146,7 +146,11 @@ impl<'a> StreamRecorder<'a> {
             Err(error) => Err(StreamFailure::Store(RecordLineRefusal::of(&error, line))),
         };
         match read {
-            Ok(()) => {}
+            Ok(()) => {
+                if let Some(held) = &open.held {
+                    held.recorded(false);
+                }
+            }
             Err(StreamFailure::Command(error)) => return Err(error),
             Err(StreamFailure::Store(refusal)) => {
                 if refusal.code == STOPPED {

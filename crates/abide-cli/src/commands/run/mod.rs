@@ -103,7 +103,7 @@ impl RunArgs {
             retry_failed: self.retry_failed,
             yes: self.yes,
         };
-        self.conduct.run(&opened, Arc::new(session), work)
+        self.conduct.run(&opened, Arc::new(session), work, surroundings)
     }
 
     /// Creates a session for a command without a plan.

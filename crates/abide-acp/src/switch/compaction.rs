@@ -1,0 +1,41 @@
+//! Compacts the context of a session by itself after a prompt.
+
+use std::sync::Arc;
+
+use abide::context::{Compactor, CompactorEvent};
+
+use super::Switch;
+use crate::live::LiveSession;
+
+impl Switch {
+    /// Has the context of a session compacted if it exceeds the threshold. Waits for no summary.
+    pub(super) fn compact(self: &Arc<Self>, live: &Arc<LiveSession>) {
+        let Some(settings) = &self.manner.compaction else { return };
+        let Some(session) = live.book().session().cloned() else { return };
+        let Some(threshold) = settings.threshold(session.store()) else { return };
+        let mut compactor = live.compactor();
+        // The store may have failed, and the session been opened again.
+        if !compactor.as_ref().is_some_and(|compactor| compactor.is_of(&session)) {
+            let (switch, named) = (Arc::downgrade(self), Arc::downgrade(live));
+            let tell = move |event| {
+                if let (Some(switch), Some(live)) = (switch.upgrade(), named.upgrade()) {
+                    switch.tell_compaction(&live, event);
+                }
+            };
+            let by = settings.summarizer.clone();
+            *compactor = Some(Compactor::start(&session, threshold, by, tell));
+        }
+        if let Some(compactor) = &*compactor {
+            compactor.settle();
+        }
+    }
+
+    fn tell_compaction(&self, live: &LiveSession, event: CompactorEvent) {
+        match event {
+            CompactorEvent::Compacted { .. } => {
+                self.tell(live, "info", &format!("{event}; `abide undo` takes it back."));
+            }
+            CompactorEvent::Failed(_) => self.tell(live, "warning", &format!("abide: {event}.")),
+        }
+    }
+}
