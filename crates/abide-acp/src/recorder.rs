@@ -54,7 +54,7 @@ pub(crate) struct StoreFailure(pub(crate) Option<String>);
 fn status(status: SessionStatus) -> RecordedEvents {
     let change = StatusChange { status, reason: None, summary: None };
     let events = NewEvent::try_from(change).map(|event| vec![event]).unwrap_or_default();
-    RecordedEvents { events, weight: RecordDurability::Behind }
+    RecordedEvents { events, weight: RecordDurability::Before }
 }
 
 impl AcpRecorder {
@@ -79,7 +79,8 @@ impl AcpRecorder {
         let Some(session) = &self.session else { return Ok(()) };
         match session.core() {
             Ok(core) if core.status == SessionStatus::Completed => {
-                self.write(status(SessionStatus::Running))
+                // It runs for as long as it is open; what is recorded is what it is afterwards.
+                self.write(status(SessionStatus::Idle))
             }
             Ok(_) => Ok(()),
             Err(error) => Err(self.failed(&error)),

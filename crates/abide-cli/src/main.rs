@@ -33,6 +33,7 @@ mod scoped_store;
 mod session_args;
 mod session_status;
 mod shared_recording;
+mod shell_word;
 mod store;
 mod summarizer_choice;
 mod table;

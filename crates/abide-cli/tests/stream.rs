@@ -294,6 +294,53 @@ fn a_bad_event_is_refused_with_its_line_and_the_rest_goes_on() {
     assert!(texts(&env).contains("Größer als 😀"));
 }
 
+/// The rest of an answer could be read as one that is whole, or a call with other arguments.
+#[test]
+fn an_answer_that_misses_an_event_is_not_complete_and_what_follows_in_it_is_partial() {
+    let chat = chat_events("c-1");
+    let chat: Vec<&str> = chat.iter().map(String::as_str).collect();
+    // An event that is lost, and how many blocks are whole before it.
+    for (format, events, lost, whole) in [
+        ("anthropic-stream", &ANTHROPIC[..], 0, 0),
+        ("anthropic-stream", &ANTHROPIC[..], 8, 1),
+        ("responses-stream", &RESPONSES[..], 0, 0),
+        ("responses-stream", &RESPONSES[..], 5, 1),
+        ("openai-stream", &chat[..], 0, 0),
+        ("openai-stream", &chat[..], 4, 0),
+    ] {
+        let mut events = events.to_vec();
+        events[lost] = "{";
+        let env = TestEnvironment::new();
+        let input = format!("{}data: [DONE]\n\n", stream(&events, "\n"));
+        let args = ["--new", "--complete", "--format", format];
+        let done = env.record_bytes(&args, input.as_bytes()).failure(1);
+        assert!(done.stderr.contains("the session was not completed"), "{done:?}");
+        let lines = done.json_lines();
+        let blocks: Vec<bool> = lines
+            .iter()
+            .filter(|line| line.get("error").is_none() && line.get("complete").is_none())
+            .map(|line| line["partial"] == true)
+            .collect();
+        assert_eq!(blocks.iter().filter(|partial| !**partial).count(), whole, "{format} {lines:?}");
+        assert!(blocks.contains(&true), "{format} {lines:?}");
+        assert_eq!(lines.last().unwrap()["complete"], false, "{format} {lines:?}");
+        let rows: Value =
+            serde_json::from_str(env.run(&["history", "--json"]).success().stdout()).unwrap();
+        assert_ne!(rows[0]["status"], "completed", "{rows}");
+    }
+    // A ping may hold anything.
+    let mut input = anthropic("\n");
+    let at = input.find("event: content_block_stop").unwrap();
+    input.insert_str(at, "event: ping\ndata: keep alive\n\n");
+    let env = TestEnvironment::new();
+    let args = ["--new", "--complete", "--format", "anthropic-stream"];
+    let done = env.record_bytes(&args, input.as_bytes()).success();
+    assert_eq!(done.json_lines().last().unwrap()["complete"], true);
+    let rows: Value =
+        serde_json::from_str(env.run(&["history", "--json"]).success().stdout()).unwrap();
+    assert_eq!(rows[0]["status"], "completed", "{rows}");
+}
+
 #[test]
 fn an_input_without_an_answer_makes_no_session() {
     let env = TestEnvironment::new();

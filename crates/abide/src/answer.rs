@@ -182,6 +182,14 @@ impl AnswerRecorder<'_> {
         self.parse(show, |parser, tell| parser.feed_event(name, data, tell))
     }
 
+    /// An event of the answer is lost: it is not complete, and its blocks are marked partial from here
+    /// on, since a part of each may be missing.
+    pub fn miss_event(&mut self) {
+        if let Some(parser) = &mut self.parser {
+            parser.miss_event();
+        }
+    }
+
     /// Whether an event begins another answer.
     #[must_use]
     pub fn is_next(&self, name: &[u8], data: &[u8]) -> bool {

@@ -2,7 +2,8 @@
 //! and directories of data. A rewind would not bring them back, which people should know once.
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use abide_model::{ObjectHash, Objects};
@@ -20,6 +21,8 @@ const LEVELS: usize = 3;
 const MOST_DIRECTORIES: usize = 500;
 /// Maximum number of paths that are reported.
 const MOST: usize = 20;
+/// Maximum size of a file that is read.
+const MOST_BYTES: u64 = 1 << 20;
 
 impl Store {
     /// The paths that were not reported for this workspace before. They are noted as reported; if
@@ -37,7 +40,7 @@ impl Store {
         let Ok(note) = self.stat_cache(root).map(|cache| cache.with_extension("ignored")) else {
             return found;
         };
-        let text = fs::read_to_string(&note).unwrap_or_default();
+        let text = read_plain(&note).unwrap_or_default();
         let mut reported: BTreeSet<&str> = text.lines().collect();
         let new: Vec<String> =
             found.iter().filter(|path| !reported.contains(path.as_str())).cloned().collect();
@@ -45,7 +48,7 @@ impl Store {
             reported.extend(new.iter().map(String::as_str));
             let lines: Vec<&str> = reported.into_iter().collect();
             // Derived: without it, the same is said again.
-            let _ = fs::write(&note, lines.join("\n"));
+            let _ = write_anew(&note, &lines.join("\n"));
         }
         new
     }
@@ -59,7 +62,7 @@ fn ignored_state(
     snapshot: &Snapshot,
     excluded: &[String],
 ) -> Vec<String> {
-    let own = fs::read_to_string(root.join(".abideignore")).unwrap_or_default();
+    let own = read_plain(&root.join(".abideignore")).unwrap_or_default();
     let on_purpose: BTreeSet<&str> =
         excluded.iter().map(String::as_str).chain(own.lines()).map(bare).collect();
     let omitted: BTreeSet<&str> = snapshot.omitted.iter().map(|one| one.path.as_str()).collect();
@@ -91,6 +94,25 @@ fn ignored_state(
     }
     found.truncate(MOST);
     found
+}
+
+/// The text of a small ordinary file. A link or a device, which a repository may bring, is not read.
+fn read_plain(path: &Path) -> Option<String> {
+    fs::symlink_metadata(path).ok().filter(|found| found.is_file() && found.len() <= MOST_BYTES)?;
+    let mut text = String::new();
+    File::open(path).ok()?.take(MOST_BYTES).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+/// Writes a file in place of what is there, through no link.
+fn write_anew(path: &Path, text: &str) -> io::Result<()> {
+    let new = path.with_extension("ignored.new");
+    match fs::remove_file(&new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    File::create_new(&new)?.write_all(text.as_bytes())?;
+    fs::rename(&new, path)
 }
 
 fn bare(pattern: &str) -> &str {

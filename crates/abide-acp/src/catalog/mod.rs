@@ -78,7 +78,7 @@ impl CatalogEntry {
 
 /// Does the daily cleanup of a store on a thread of its own, so that no client waits for it. The
 /// session that was just opened stays. What cannot be done is left to the next cleanup.
-fn clean_up_catalog_store(store: &Arc<Store>, about: SessionId) {
+pub(crate) fn clean_up_catalog_store(store: &Store, about: SessionId) {
     let store = store.clone();
     let work = move || {
         if let Some(files) = store.as_files() {
@@ -122,9 +122,7 @@ impl Catalog {
         };
         let made =
             self.named(&open, id, NewSession { fields }, |session| open.store.make_new(session))?;
-        let (name, session) = self.begin(&open, made)?;
-        clean_up_catalog_store(&open.store, session.id());
-        Ok((name, session))
+        self.begin(&open, made)
     }
 
     /// The session that the client calls `id`.
@@ -141,9 +139,7 @@ impl Catalog {
     pub fn open(&self, directory: Option<&Path>, id: &str) -> Result<Session, CatalogError> {
         let (open, session) = self.look(directory, id)?;
         let opened = open.store.open_session(&SessionRef::Id(session));
-        let opened = opened.map_err(|error| CatalogError::about(id, error))?;
-        clean_up_catalog_store(&open.store, session);
-        Ok(opened)
+        opened.map_err(|error| CatalogError::about(id, error))
     }
 
     /// A page of the sessions in this directory, or in all known ones, most recently changed first.

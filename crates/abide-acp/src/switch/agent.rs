@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 
 use super::{Switch, directory_in_params, lock_switch_state};
 use crate::abilities::Abilities;
+use crate::catalog::clean_up_catalog_store;
 use crate::live::{LiveSession, UpdateHandling};
 use crate::message::{self, RequestId, RpcError, RpcMessage, RpcOutcome};
 use crate::pending::{OwnRequest, PendingAgentRequest, PendingRequest, Purpose};
@@ -357,6 +358,7 @@ impl Switch {
         let agent = self.abilities().name;
         match self.catalog.create(&directory, &inner, &agent) {
             Ok((name, session)) => {
+                clean_up_catalog_store(session.store(), session.id());
                 let session = Arc::new(session);
                 let translator = self.session_translator(&session, &directory);
                 let book = AcpRecorder::new(session, translator);

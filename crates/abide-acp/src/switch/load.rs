@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use super::inner::OpenedAgentSession;
 use super::{Switch, directory_in_params};
-use crate::catalog::CatalogError;
+use crate::catalog::{CatalogError, clean_up_catalog_store};
 use crate::live::{LiveSession, UpdateHandling};
 use crate::message::{self, RpcError, RpcMessage};
 use crate::pending::Purpose;
@@ -156,6 +156,7 @@ impl Switch {
             return Ok(live);
         }
         let session = self.catalog.open(Some(&directory), &name).map_err(load_refusal)?;
+        clean_up_catalog_store(session.store(), session.id());
         let session = Arc::new(session);
         let translator = self.session_translator(&session, &directory);
         let mut book = AcpRecorder::new(session, translator);

@@ -1,4 +1,4 @@
-//! The limits of a run as arguments.
+//! Amounts of a run: limits as arguments, money as text.
 
 use std::time::Duration;
 
@@ -41,6 +41,16 @@ pub(super) fn parse_token_count(text: &str) -> Result<u64, String> {
     };
     let number: u64 = digits.parse().map_err(|_| wrong())?;
     number.checked_mul(unit).filter(|count| *count > 0).ok_or_else(wrong)
+}
+
+/// Millionths of a dollar, for display: `$2.51`, `$0.0042`.
+pub(super) fn money_amount(micros: u64) -> String {
+    let (dollars, part) = (micros / 1_000_000, micros % 1_000_000);
+    if micros < 10_000 {
+        format!("${dollars}.{:04}", part / 100)
+    } else {
+        format!("${dollars}.{:02}", part / 10_000)
+    }
 }
 
 #[cfg(test)]

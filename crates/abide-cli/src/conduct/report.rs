@@ -4,6 +4,7 @@ use abide::{maintenance::ByteSize, tasks::TaskId};
 use abide_runner::{RunFinish, RunSummary, TaskUse};
 use abide_transcript::{escape, format_duration};
 
+use super::amount::money_amount;
 use super::wording;
 use crate::error::CommandError;
 use crate::output::status;
@@ -34,7 +35,7 @@ pub(super) fn tell_run_report(summary: &RunSummary) {
     if usage.input_tokens + usage.output_tokens > 0 {
         let cost = match usage.cost_micros {
             0 => String::new(),
-            micros => format!(", {}", report_money(micros)),
+            micros => format!(", {}", money_amount(micros)),
         };
         status(format_args!(
             "Tokens: {} in, {} out{cost}",
@@ -86,7 +87,7 @@ fn used(tasks: &[TaskUse]) {
             (tokens > 0)
                 .then(|| format!("{} tokens in, {} out", usage.input_tokens, usage.output_tokens)),
         );
-        words.extend((usage.cost_micros > 0).then(|| report_money(usage.cost_micros)));
+        words.extend((usage.cost_micros > 0).then(|| money_amount(usage.cost_micros)));
         words.extend(
             (used.peak_rss_bytes > 0)
                 .then(|| format!("peak memory {}", ByteSize(used.peak_rss_bytes))),
@@ -97,16 +98,6 @@ fn used(tasks: &[TaskUse]) {
     }
     if tasks.len() > LISTED {
         status(format_args!("  and {} more tasks", tasks.len() - LISTED));
-    }
-}
-
-/// Millionths of a dollar, for display: `$2.51`, `$0.0042`.
-pub(super) fn report_money(micros: u64) -> String {
-    let (dollars, part) = (micros / 1_000_000, micros % 1_000_000);
-    if micros < 10_000 {
-        format!("${dollars}.{:04}", part / 100)
-    } else {
-        format!("${dollars}.{:02}", part / 10_000)
     }
 }
 

@@ -15,7 +15,7 @@ use abide_runner::{RunEvent, RunOptions, Urgency};
 use abide_transcript::{escape, format_duration};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::report::report_money;
+use super::amount::money_amount;
 use super::view::RunView;
 use super::wording;
 use crate::task_mark::task_mark;
@@ -276,7 +276,7 @@ impl TreeScene {
         words.push(format_duration(self.begun.elapsed()));
         let tokens = self.usage.input_tokens + self.usage.output_tokens;
         words.extend((tokens > 0).then(|| format!("{tokens} tokens")));
-        words.extend((self.usage.cost_micros > 0).then(|| report_money(self.usage.cost_micros)));
+        words.extend((self.usage.cost_micros > 0).then(|| money_amount(self.usage.cost_micros)));
         words.extend(self.rest(all - progress.complete).map(|rest| format!("about {rest} left")));
         lines.push(words.join(", "));
         if let Some((until, why)) = &self.waiting {

@@ -6,7 +6,7 @@ use abide::{TaskStatus, Timestamp, maintenance::ByteSize};
 use abide_runner::{LimitLevel, LimitUse, LimitedResource, RetryDecision, RunEvent, Urgency};
 use abide_transcript::{escape, format_duration};
 
-use super::report::report_money;
+use super::amount::money_amount;
 
 /// The line of an event that all views share; `None` if there is nothing to say.
 pub(super) fn run_event_wording(event: &RunEvent) -> Option<String> {
@@ -104,7 +104,7 @@ pub(super) fn limit_figures(limit: &LimitUse) -> String {
     let time = |millis| format_duration(Duration::from_millis(millis));
     match limit.resource {
         LimitedResource::Duration => format!("{} of {}", time(used), time(most)),
-        LimitedResource::Cost => format!("{} of {}", report_money(used), report_money(most)),
+        LimitedResource::Cost => format!("{} of {}", money_amount(used), money_amount(most)),
         LimitedResource::Tokens => format!("{used} of {most} tokens"),
         LimitedResource::Memory => format!("{} of {} of memory", ByteSize(used), ByteSize(most)),
     }

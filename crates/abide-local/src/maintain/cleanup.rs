@@ -541,7 +541,7 @@ impl Cleaner<'_> {
         let mut bytes = disk_use_below(&**self.store.storage(), &layout.dir)?;
         let mut numbers = reader.checkpoints_in_ancestry().map_err(store_error)?;
         let mut checkpoints: Vec<CheckpointFacts> = Vec::new();
-        let mut newest_with_files = None;
+        let (mut newest, mut newest_with_files) = (None, None);
         let mark = reader.mark().map_err(store_error)?;
         let walked = reader.journal().walk(WalkStart::beginning(), mark, &mut |found| {
             match found {
@@ -563,9 +563,11 @@ impl Cleaner<'_> {
                     let number = numbers.take(&head.kind, &fact);
                     if let Fact::Checkpoint(fact) = fact {
                         if let Some(number) = number {
-                            let has_files = fact.snapshot.is_some();
-                            newest_with_files =
-                                has_files.then_some(checkpoints.len()).or(newest_with_files);
+                            // One that was rewound is not what the session goes on from.
+                            if core.lineage.contains(line.seq) {
+                                newest = Some(checkpoints.len());
+                                newest_with_files = fact.snapshot.and(newest).or(newest_with_files);
+                            }
                             checkpoints.push(CheckpointFacts {
                                 number,
                                 at: head.at,
@@ -583,8 +585,10 @@ impl Cleaner<'_> {
             ControlFlow::Continue(())
         });
         walked.map_err(store_error)?;
-        if let Some(newest) = newest_with_files.and_then(|at| checkpoints.get_mut(at)) {
-            newest.pinned = true;
+        for at in [newest, newest_with_files].into_iter().flatten() {
+            if let Some(kept) = checkpoints.get_mut(at) {
+                kept.pinned = true;
+            }
         }
         let status = match core.status {
             // Its writer is gone and did not close it.
@@ -620,7 +624,7 @@ impl Cleaner<'_> {
     }
 
     /// Which checkpoints of a session the settings drop now that one was made. `seen` is the time of
-    /// the event before it: if the clock has jumped since, only their number counts. None of a
+    /// the event before it: if the clock has jumped since, or since the last cleanup, only their number counts. None of a
     /// session with forks, nor while a cleanup runs or a fork is being created.
     pub fn plan_dropped_checkpoints(
         &self,
@@ -633,7 +637,9 @@ impl Cleaner<'_> {
             return Ok(DroppedCheckpoints::default());
         };
         let now = (self.store.options().env.now)();
-        if settings.clock_jumped(seen, now) {
+        // The first event at a wrong time hides the jump from those after it; the last cleanup does not.
+        let cleaned = self.read_cleaned().clock();
+        if [Some(seen), cleaned].into_iter().flatten().any(|at| settings.clock_jumped(at, now)) {
             settings = settings.without_clock();
         }
         let numbers = plan_checkpoints(now, checkpoints, &settings);

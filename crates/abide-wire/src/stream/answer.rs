@@ -29,6 +29,8 @@ struct AnswerState {
     about: AnswerInfo,
     budget: StreamBudget,
     held: Vec<HeldBlock>,
+    /// An event is missing: a part of any block that ends from now on may be too.
+    is_missing_some: bool,
 }
 
 /// A finished block of which it is not known yet whether it was cut off, or a block after such a
@@ -52,6 +54,7 @@ pub(super) struct AnswerSink<'a> {
     pub(super) budget: &'a mut StreamBudget,
     pub(super) tell: &'a mut dyn FnMut(StreamDelta<'_>),
     held: &'a mut Vec<HeldBlock>,
+    is_missing_some: bool,
 }
 
 impl AnswerSink<'_> {
@@ -63,6 +66,7 @@ impl AnswerSink<'_> {
     /// Emits a block. One that may be cut off is held back until something begins after it, or
     /// until the provider says why the model stopped.
     pub(super) fn give(&mut self, block: StreamedBlock, may_be_cut: bool) {
+        let block = if self.is_missing_some { block.cut() } else { block };
         if may_be_cut || !self.held.is_empty() {
             self.held.push(HeldBlock { block, may_be_cut });
         } else {
@@ -116,6 +120,7 @@ impl AnswerParser {
                 about: AnswerInfo::default(),
                 budget: StreamBudget::new(limits),
                 held: Vec::new(),
+                is_missing_some: false,
             },
             failed: None,
         }
@@ -140,8 +145,8 @@ impl AnswerParser {
         fed.inspect_err(|error| *failed = Some(error.clone()))
     }
 
-    /// Parses one event that the caller has split off the stream. A malformed event is left out, and
-    /// the next may follow.
+    /// Parses one event that the caller has split off the stream. A malformed event is left out as by
+    /// [`Self::miss_event`], and the next may follow.
     ///
     /// # Errors
     ///
@@ -161,10 +166,18 @@ impl AnswerParser {
         }
         let taken = self.answer.take(SseEvent { at: 0, name, data }, tell);
         taken.inspect_err(|error| {
-            if !matches!(error, StreamError::Malformed { .. }) {
+            if matches!(error, StreamError::Malformed { .. }) {
+                self.miss_event();
+            } else {
                 self.failed = Some(error.clone());
             }
         })
+    }
+
+    /// An event of the answer is lost. The answer is not complete, and its blocks are marked partial
+    /// from here on: a part of each may be missing, and a call without it would be another call.
+    pub const fn miss_event(&mut self) {
+        self.answer.is_missing_some = true;
     }
 
     /// The parser of its form.
@@ -202,7 +215,7 @@ impl AnswerParser {
         partial.extend(answer.held.into_iter().map(|held| held.known(true)));
         partial.extend(answer.form.unfinished());
         let AnswerInfo { id, model, reason, error, usage, over } = answer.about;
-        let complete = over && sound && error.is_none();
+        let complete = over && sound && error.is_none() && !answer.is_missing_some;
         StreamEnd { partial, complete, usage, model, id, reason, error }
     }
 }
@@ -214,7 +227,8 @@ impl AnswerState {
         tell: &mut dyn FnMut(StreamDelta<'_>),
     ) -> Result<(), StreamError> {
         let (about, budget) = (&mut self.about, &mut self.budget);
-        let mut sink = AnswerSink { about, budget, tell, held: &mut self.held };
+        let is_missing_some = self.is_missing_some;
+        let mut sink = AnswerSink { about, budget, tell, held: &mut self.held, is_missing_some };
         let mended = mended(event.data);
         let event = SseEvent { data: mended.as_deref().unwrap_or(event.data), ..event };
         if event.data == b"[DONE]" {

@@ -57,4 +57,4 @@ pub use block::{StreamDelta, StreamEnd, StreamedBlock, StreamedCall};
 pub use bounds::StreamLimits;
 pub use error::StreamError;
 pub use limits::limits;
-pub use sequence::{begins_answer, ends_answer, is_silent};
+pub use sequence::{begins_answer, ends_answer, is_silent, opens_answer};

@@ -73,6 +73,21 @@ pub fn begins_answer(form: MessageForm, name: &[u8], data: &[u8]) -> bool {
     }
 }
 
+/// Whether an event is the first of an answer of this form, or the error that comes instead. A chunk
+/// of Chat Completions is if it names the role, which some providers never do.
+#[must_use]
+pub fn opens_answer(form: MessageForm, name: &[u8], data: &[u8]) -> bool {
+    let said = EventProbe::of(data);
+    let kind = said.kind(name);
+    match form {
+        MessageForm::Anthropic => matches!(kind, "message_start" | "error"),
+        MessageForm::Responses => matches!(kind, "response.created" | "error"),
+        MessageForm::OpenAi | MessageForm::Abide => {
+            said.choices.is_none() || said.choices().first().is_some_and(|one| names_role(one))
+        }
+    }
+}
+
 /// Whether an event is the last of an answer of this form. Chat Completions may tell the usage after
 /// the reason why the model stopped: there only the mark at the end of the stream tells.
 #[must_use]

@@ -9,7 +9,7 @@ use abide::{
 };
 use abide_transcript::escape;
 
-use super::{find_checkpoint, snapshot_of};
+use super::lookup::{find_checkpoint, snapshot_of};
 use crate::context::CommandContext;
 use crate::error::CommandError;
 use crate::near_names::near_names;

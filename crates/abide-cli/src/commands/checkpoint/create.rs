@@ -18,6 +18,7 @@ use crate::output::{CommandOutput, status, warning};
 use crate::progress;
 use crate::scoped_store::ScopedStore;
 use crate::session_args::{SessionArg, SessionPurpose};
+use crate::shell_word::shell_quoted;
 
 /// Make a checkpoint: the place in the session, and the files of the workspace as they are
 ///
@@ -152,13 +153,25 @@ pub(super) fn told(made: &RecordedCheckpoint) -> String {
     format!("Checkpoint {}{label}{files}", made.number)
 }
 
+/// The pattern that includes this path and no other.
+fn include_pattern(path: &str) -> String {
+    let mut pattern = String::from("/");
+    for c in path.chars() {
+        if matches!(c, '*' | '?' | '[' | ']' | '{' | '}' | '\\' | '!' | '#') {
+            pattern.push('\\');
+        }
+        pattern.push(c);
+    }
+    pattern
+}
+
 pub(super) fn tell_omissions(made: &RecordedCheckpoint) {
     if let Some(first) = made.ignored_state.first() {
         let paths = escape::text(&made.ignored_state.join(", ")).into_owned();
         status(format_args!(
-            "Note: ignored, so not in the checkpoint: {paths}; `abide checkpoint create --include \
-             {:?}` takes it in from now on (workspace.include)",
-            format!("/{first}")
+            "Note: ignored, so not in the checkpoint: {paths}; `abide checkpoint create --include {}` \
+             takes it in from now on (workspace.include)",
+            escape::text(&shell_quoted(&include_pattern(first)))
         ));
     }
     match made.dropped.len() {

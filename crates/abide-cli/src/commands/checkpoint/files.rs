@@ -3,7 +3,7 @@
 use abide::workspace::{ChangedPath, EntryKind, diff};
 use abide::{SessionRef, maintenance::ByteSize};
 
-use super::{find_checkpoint, snapshot_of};
+use super::lookup::{find_checkpoint, snapshot_of};
 use crate::context::CommandContext;
 use crate::error::CommandError;
 use crate::output::{CommandOutput, shown, status};

@@ -12,8 +12,8 @@ use abide::{
 use abide_transcript::{escape, format_duration};
 use jiff::tz::TimeZone;
 
-use super::find_checkpoint;
 use super::list::{ListedCheckpoint, changes_text};
+use super::lookup::find_checkpoint;
 use crate::clock::clock_day_and_time;
 use crate::context::CommandContext;
 use crate::error::CommandError;

@@ -3,31 +3,31 @@
 //! Lines that are already available are staged together and share a sync. No answer ever waits for
 //! more input, so a program may send one line and wait for its answer.
 
+mod refusal;
 mod server_event;
 mod stream;
+mod target;
 
 use std::time::{Duration, Instant};
 
 use abide::{
-    AcknowledgedEvent, AppendError, Durability, Kind, MessageForm, NewEvent, NewSession, Payload,
-    Session, SessionId, SessionRef, SessionStatus, Store, Ticket,
+    AcknowledgedEvent, Durability, Kind, MessageForm, NewEvent, Payload, SessionId, Ticket,
     context::AutoCompaction,
-    event::{AnomalyPolicy, EventLimits, InputError, StatusChange},
+    event::{AnomalyPolicy, EventLimits, InputError},
 };
 use abide_wire::WireError;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use self::refusal::{RecordLineRefusal, STDIN, STOPPED};
 use self::stream::StreamRecorder;
+use self::target::{RecordingSession, RecordingTarget};
 use crate::context::CommandContext;
-use crate::daily_cleanup::run_daily_cleanup;
 use crate::duration::checkpoint_interval;
 use crate::error::{CommandError, at, on_one_line};
-use crate::interrupted_rewind::tell_interrupted_rewind;
 use crate::line_reader::{InputLine, LineReader};
 use crate::new_session_args::NewSessionArgs;
-use crate::output::{CommandOutput, status, warning};
-use crate::scoped_store::ScopedStore;
+use crate::output::{CommandOutput, status};
 use crate::shared_recording::{RecordingJobs, SharedRecording};
 
 /// The most lines staged before they are answered.
@@ -79,7 +79,8 @@ pub(crate) struct RecordArgs {
     new: bool,
     #[command(flatten)]
     about: NewSessionArgs,
-    /// Complete the session at the end of the input, if every line was recorded
+    /// Complete the session at the end of the input, if every line was recorded and no streamed answer
+    /// was cut off
     #[arg(long)]
     complete: bool,
     /// Refuse events that do not fit what came before them, such as a result for an unknown call
@@ -207,146 +208,6 @@ impl RecordArgs {
     }
 }
 
-const STDIN: &str = "standard input";
-
-/// Where a recording goes.
-struct RecordingTarget {
-    /// `None` until the first event if no session was named: empty input creates no session.
-    open: Option<RecordingSession>,
-    /// The session to create then.
-    new: NewSession,
-    /// What is done beside the recording.
-    jobs: RecordingJobs,
-    /// The session is completed at the end, if everything was recorded.
-    complete: bool,
-}
-
-impl RecordingTarget {
-    /// Takes the session out, created if there is none yet.
-    fn take(&mut self, surroundings: &CommandContext) -> Result<RecordingSession, CommandError> {
-        match self.open.take() {
-            Some(open) => Ok(open),
-            None => RecordingSession::new(self.new.clone(), self.jobs.clone(), surroundings),
-        }
-    }
-
-    /// The session, created if there is none yet.
-    fn open(
-        &mut self,
-        surroundings: &CommandContext,
-    ) -> Result<&mut RecordingSession, CommandError> {
-        let open = self.take(surroundings)?;
-        Ok(self.open.insert(open))
-    }
-
-    /// The session to complete if no line has opened it: the one that has the key.
-    fn unopened(&self, surroundings: &CommandContext) -> Result<RecordingSession, CommandError> {
-        let Some(key) = self.new.fields.key.clone() else {
-            let text = "there is no session to complete: nothing was recorded";
-            return Err(CommandError::failed(text));
-        };
-        let opened = surroundings.open_store()?;
-        let id = opened.store.find(&SessionRef::Key(key))?;
-        RecordingSession::opened(&opened, id, self.jobs.clone())
-    }
-
-    /// Releases the session, and completes it before if that was asked for and nothing of the input
-    /// is missing.
-    fn close(mut self, is_whole: bool, surroundings: &CommandContext) -> Result<(), CommandError> {
-        let complete = self.complete && is_whole;
-        if complete && self.open.is_none() {
-            self.open = Some(self.unopened(surroundings)?);
-        }
-        if let Some(held) = self.open.and_then(|open| open.held) {
-            let status = SessionStatus::Completed;
-            held.close(complete.then_some(StatusChange { status, reason: None, summary: None }))?;
-        }
-        Ok(())
-    }
-}
-
-/// The session that receives the events.
-struct RecordingSession {
-    id: SessionId,
-    store: Store,
-    /// What is done beside it.
-    jobs: RecordingJobs,
-    /// `None` after the writer stopped, until the next line reopens it.
-    held: Option<SharedRecording>,
-}
-
-impl RecordingSession {
-    fn existing(
-        named: &str,
-        jobs: RecordingJobs,
-        surroundings: &CommandContext,
-    ) -> Result<Self, CommandError> {
-        // A full id is unique across projects.
-        let whole = named.parse::<SessionId>().is_ok();
-        let opened =
-            if whole { surroundings.open_any_store()? } else { surroundings.open_store()? };
-        let id = opened.find(named)?;
-        Self::opened(&opened, id, jobs)
-    }
-
-    fn opened(
-        opened: &ScopedStore,
-        id: SessionId,
-        jobs: RecordingJobs,
-    ) -> Result<Self, CommandError> {
-        let store = opened.store.clone();
-        let session = store.open_session(&SessionRef::Id(id))?;
-        tell_interrupted_rewind(&session)?;
-        run_daily_cleanup(opened, id);
-        Self::over(store, session, jobs)
-    }
-
-    /// Creates a session, or opens the one with its key.
-    fn new(
-        new: NewSession,
-        jobs: RecordingJobs,
-        surroundings: &CommandContext,
-    ) -> Result<Self, CommandError> {
-        let opened = surroundings.open_or_init_store()?;
-        let store = opened.store.clone();
-        let session = store.create(new)?;
-        run_daily_cleanup(&opened, session.id());
-        Self::over(store, session, jobs)
-    }
-
-    fn over(store: Store, session: Session, jobs: RecordingJobs) -> Result<Self, CommandError> {
-        session.notes().iter().for_each(warning);
-        let id = session.id();
-        let held = Some(SharedRecording::over(session, &jobs)?);
-        Ok(Self { id, store, jobs, held })
-    }
-
-    /// The session, reopened if its writer had stopped.
-    fn session(&mut self) -> Result<&Session, abide::Error> {
-        let held = match self.held.take() {
-            Some(held) => held,
-            None => {
-                let session = self.store.open_session(&SessionRef::Id(self.id))?;
-                session.notes().iter().for_each(warning);
-                let short = self.id.short(SessionId::SHORT);
-                status(format_args!("Session {short} is open again"));
-                SharedRecording::over(session, &self.jobs)?
-            }
-        };
-        Ok(self.held.insert(held).session())
-    }
-
-    /// The session, which other commands may write to meanwhile.
-    fn shared_session(&mut self) -> Result<&Session, abide::Error> {
-        self.session()?;
-        if let Some(held) = &mut self.held {
-            held.report_checkpoints();
-            held.share();
-        }
-        self.session()
-    }
-}
-
 /// The answer to an event that is durable.
 fn acknowledgement(session: SessionId, event: &AcknowledgedEvent) -> String {
     let mut line = format!("{{\"session\":\"{session}\",\"seq\":{}", event.seq);
@@ -364,14 +225,6 @@ fn acknowledgement(session: SessionId, event: &AcknowledgedEvent) -> String {
 enum InputLineOutcome {
     Waiting { ticket: Ticket, line: u64 },
     Refused(RecordLineRefusal),
-}
-
-/// Why a line was not recorded.
-#[derive(Debug, Serialize)]
-struct RecordLineRefusal {
-    code: &'static str,
-    message: String,
-    line: u64,
 }
 
 /// Why a line is invalid: it is not an event, or not a message.
@@ -570,34 +423,5 @@ impl Recorder {
         }
         status(format_args!("{} of {} lines were not recorded", self.refused, self.lines));
         Err(CommandError::Reported)
-    }
-}
-
-/// The code for a line whose writer stopped before it was durable.
-const STOPPED: &str = "stopped";
-
-impl RecordLineRefusal {
-    fn of(error: &abide::Error, line: u64) -> Self {
-        let (code, message) = match error {
-            abide::Error::Append(AppendError::Input { source, .. }) => {
-                (source.code(), on_one_line(&**source))
-            }
-            abide::Error::Append(AppendError::Odd { anomaly, .. }) => {
-                ("odd", format!("it does not fit what came before it: {anomaly}"))
-            }
-            abide::Error::Input(error) => (error.code(), on_one_line(error)),
-            // The session could not be reopened after its writer stopped, or the writer stopped
-            // now.
-            error => (STOPPED, on_one_line(error)),
-        };
-        Self { code, message, line }
-    }
-
-    fn to_json(&self) -> String {
-        #[derive(Serialize)]
-        struct RefusalJson<'a> {
-            error: &'a RecordLineRefusal,
-        }
-        serde_json::to_string(&RefusalJson { error: self }).unwrap_or_default()
     }
 }

@@ -10,13 +10,14 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use abide::{
     AcknowledgedEvent, MessageForm, SessionId,
     message::{AnswerRecorder, AnswerRequest, RecordedAnswer, RecordedBlock},
-    stream::{AnswerParser, StreamError, begins_answer, ends_answer, is_silent},
+    stream::{AnswerParser, StreamError, begins_answer, ends_answer, is_silent, opens_answer},
 };
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use super::refusal::{RecordLineRefusal, STDIN, STOPPED};
 use super::server_event::{EventInput, EventReader, ServerEvent};
-use super::{RecordLineRefusal, RecordingTarget, STDIN, STOPPED};
+use super::target::RecordingTarget;
 use crate::context::CommandContext;
 use crate::error::{CommandError, at, on_one_line};
 use crate::line_reader::LineReader;
@@ -55,6 +56,8 @@ pub(super) struct StreamRecorder<'a> {
     ended: Option<InputEnd>,
     out: CommandOutput,
     refused: u64,
+    /// How many were refused when the last answer ended.
+    refused_before: u64,
     cut_off: u64,
 }
 
@@ -78,6 +81,7 @@ impl<'a> StreamRecorder<'a> {
             ended: None,
             out,
             refused: 0,
+            refused_before: 0,
             cut_off: 0,
         })
     }
@@ -159,8 +163,33 @@ impl<'a> StreamRecorder<'a> {
                 self.refuse(refusal)?;
             }
         }
+        self.refused_before = self.refused;
         self.target.open = Some(open);
         Ok(())
+    }
+
+    /// Passes over what is left of an answer that could not be recorded, so that it is not taken for
+    /// another one.
+    fn skip_answer(&mut self) -> Result<(), CommandError> {
+        while let Some(event) = self.next()? {
+            if ends_answer(self.form, &event.name, &event.data) {
+                break;
+            }
+            if begins_answer(self.form, &event.name, &event.data)
+                && opens_answer(self.form, &event.name, &event.data)
+            {
+                self.returned = Some(event);
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the beginning of an answer is missing that begins with this event.
+    fn is_beginning_missing(&self, first: &ServerEvent) -> bool {
+        let may_open_unsaid =
+            matches!(self.form, MessageForm::OpenAi) && self.refused == self.refused_before;
+        !may_open_unsaid && !opens_answer(self.form, &first.name, &first.data)
     }
 
     fn read_answer(
@@ -170,13 +199,19 @@ impl<'a> StreamRecorder<'a> {
         first: ServerEvent,
     ) -> Result<(), StreamFailure> {
         let refused_before = self.refused;
+        let mut is_missing_some = self.is_beginning_missing(&first);
+        if is_missing_some {
+            answer.miss_event();
+        }
         // An answer that is too long is not read further, but its end is waited for.
         let mut too_long: Option<StreamError> = None;
         let mut event = first;
         let mut line;
         loop {
             line = event.line;
-            if too_long.is_none() {
+            // A ping says nothing, whatever its data are.
+            let is_said = event.data == b"[DONE]" || !is_silent(&event.name, &event.data);
+            if too_long.is_none() && is_said {
                 match answer.feed_event(&event.name, &event.data, &mut |_| {}) {
                     Ok(blocks) => self.acknowledge(session, &blocks)?,
                     Err(abide::Error::Stream(StreamError::Malformed { .. })) if event.is_cut => {}
@@ -186,6 +221,9 @@ impl<'a> StreamRecorder<'a> {
                         too_long = Some(error).filter(|_| !is_malformed);
                     }
                     Err(error) => {
+                        if !ends_answer(self.form, &event.name, &event.data) {
+                            self.skip_answer()?;
+                        }
                         return Err(StreamFailure::Store(RecordLineRefusal::of(&error, line)));
                     }
                 }
@@ -193,7 +231,13 @@ impl<'a> StreamRecorder<'a> {
             if ends_answer(self.form, &event.name, &event.data) {
                 break;
             }
-            match self.next()? {
+            let refused = self.refused;
+            let next = self.next()?;
+            if self.refused > refused {
+                answer.miss_event();
+                is_missing_some = true;
+            }
+            match next {
                 Some(next) if answer.is_next(&next.name, &next.data) => {
                     self.returned = Some(next);
                     break;
@@ -205,7 +249,9 @@ impl<'a> StreamRecorder<'a> {
         let refused = self.refused - refused_before;
         let ended = match too_long {
             Some(error) => answer.cut_off(error),
-            None if refused > 0 => answer.cut_off("events of the answer could not be read"),
+            None if refused > 0 || is_missing_some => {
+                answer.cut_off("events of the answer could not be read")
+            }
             None => answer.finish(),
         };
         let ended =
@@ -264,10 +310,14 @@ impl<'a> StreamRecorder<'a> {
         let is_whole = self.refused == 0
             && self.cut_off == 0
             && !matches!(self.ended, Some(InputEnd::Stopped));
+        let is_left = self.target.complete && !is_whole;
         self.target.close(is_whole, self.surroundings)?;
         if self.cut_off > 0 {
             let answers = if self.cut_off == 1 { "answer was" } else { "answers were" };
             status(format_args!("{} {answers} not complete", self.cut_off));
+        }
+        if is_left {
+            status("the session was not completed");
         }
         if self.refused > 0 {
             let events = if self.refused == 1 { "event was" } else { "events were" };
@@ -275,7 +325,7 @@ impl<'a> StreamRecorder<'a> {
         }
         match self.ended {
             Some(InputEnd::Stopped) => Err(CommandError::Interrupted),
-            _ if self.refused > 0 => Err(CommandError::Reported),
+            _ if self.refused > 0 || is_left => Err(CommandError::Reported),
             _ => Ok(()),
         }
     }

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use crate::context::CommandContext;
 use crate::project_name::project_name;
 use crate::scoped_store::ScopedStore;
+use crate::shell_word::shell_quoted;
 
 pub(super) struct StatusRow {
     pub(super) short: String,
@@ -66,27 +67,5 @@ impl StatusRow {
             "resume": self.resume,
             "show": self.show,
         })
-    }
-}
-
-/// A word quoted for a shell.
-fn shell_quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_shell_takes_a_quoted_word_as_one() {
-        assert_eq!(shell_quoted("/a/b-c.d"), "/a/b-c.d");
-        assert_eq!(shell_quoted("a b"), "'a b'");
-        assert_eq!(shell_quoted("it's;$x"), r"'it'\''s;$x'");
-        assert_eq!(shell_quoted(""), "''");
     }
 }

@@ -1,0 +1,51 @@
+//! Finds a checkpoint that the user names, and its snapshot.
+
+use abide::{
+    SessionView,
+    backend::Objects,
+    checkpoint::{CheckpointEntry, Snapshot},
+};
+
+use crate::error::CommandError;
+
+/// The checkpoint with this number, label or id; without a name the newest.
+pub(super) fn find_checkpoint(
+    view: &SessionView,
+    name: Option<&str>,
+) -> Result<CheckpointEntry, CommandError> {
+    let all = view.all_checkpoints()?;
+    let entry = match name {
+        Some(name) => {
+            let at = view.resolve(name)?;
+            all.into_iter().find(|entry| entry.seq == at.seq)
+        }
+        None => all.into_iter().rfind(|entry| entry.live && !entry.thinned),
+    };
+    entry.ok_or_else(|| {
+        CommandError::failed("there is no such checkpoint")
+            .with_hint("`abide checkpoint list` shows those that there are")
+    })
+}
+
+/// The snapshot of a checkpoint.
+pub(super) fn snapshot_of(
+    entry: &CheckpointEntry,
+    objects: &dyn Objects,
+) -> Result<Snapshot, CommandError> {
+    let number = entry.number;
+    let Some(hash) = entry.checkpoint.snapshot else {
+        return Err(CommandError::failed(format!("checkpoint {number} was made without files"))
+            .with_hint("`abide checkpoint list` shows how many files each has"));
+    };
+    let bytes = objects.read(hash).map_err(abide::Error::from)?;
+    let read = bytes.and_then(|bytes| Snapshot::read(&bytes).ok());
+    read.ok_or_else(|| {
+        if entry.thinned {
+            return CommandError::failed(format!(
+                "retention has let the files of checkpoint {number} go"
+            ));
+        }
+        let reason = "it is missing from the store or damaged".to_owned();
+        abide::Error::Snapshot { hash, reason }.into()
+    })
+}
