@@ -230,7 +230,10 @@ fn a_compaction_at_the_threshold_is_whole_or_not_there() {
             scope.spawn(move || {
                 let session = environment.run(&["new"]).success().stdout().trim().to_owned();
                 let mut random = Random::new(FaultRun::from_env().seed() + recorder as u64);
-                let (mut next, mut made) = (0, 0);
+                // Close to the threshold, where the kills are to fall.
+                let begun: String = (0..14 * TURN).map(turn_line).collect();
+                environment.record_bytes(&["-s", &session], begun.as_bytes()).success();
+                let (mut next, mut made) = (14 * TURN, 0);
                 for _ in 0..lives {
                     let life = Duration::from_millis(random.below(120));
                     next = one_life_in_turns(environment, &session, next, life);
@@ -246,9 +249,13 @@ fn a_compaction_at_the_threshold_is_whole_or_not_there() {
                     environment.record_bytes(&args, lines.as_bytes()).success();
                     check_compactions(environment, &session, to)
                 };
-                let end = (next / TURN + 1) * TURN;
+                let end = (next / TURN + 20) * TURN;
                 let made = record(next, end);
-                assert_eq!(record(end, end + TURN), made, "it was compacted before");
+                let note = b"{\"kind\":\"x.note\",\"data\":{}}\n";
+                environment
+                    .record_bytes(&["-s", &session, "--compact-over", &over], note)
+                    .success();
+                assert_eq!(check_compactions(environment, &session, end), made, "it was compacted");
                 made
             })
         });
