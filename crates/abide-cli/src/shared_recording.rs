@@ -9,7 +9,7 @@ use abide::{
     CheckpointRequest, Checkpointer, Error, NewEvent, Session,
     backend::ChildService,
     checkpoint::{CheckpointerEvent, CheckpointerOptions},
-    context::{CompactionSettings, Compactor, CompactorEvent},
+    context::{CompactionSettings, Compactor, CompactorEvent, undo_of_compaction},
     event::StatusChange,
 };
 
@@ -135,8 +135,9 @@ impl SharedRecording {
 /// Tells the user what became of the context.
 fn tell_compaction(event: CompactorEvent) {
     match event {
-        CompactorEvent::Compacted { .. } => {
-            status(format_args!("{event}; `abide undo` takes it back"));
+        CompactorEvent::Compacted { ref lane, .. } => {
+            let undo = undo_of_compaction(lane.as_ref());
+            status(format_args!("{event}; `{undo}` takes it back"));
         }
         CompactorEvent::Failed(_) => warning(event),
     }

@@ -94,6 +94,9 @@ impl CommandContext {
     /// When contexts are compacted by themselves, and by whom; `asked` is `--compact-over`. Settings
     /// that cannot be used are a warning: what is recorded must not depend on them.
     pub(crate) fn compaction(&self, asked: Option<AutoCompaction>) -> Option<CompactionSettings> {
+        if asked == Some(AutoCompaction::Off) {
+            return None;
+        }
         let config = self.context_config().map_err(|error| on_one_line(&error));
         let made = config.and_then(|config| {
             let usual = config.compact_over;

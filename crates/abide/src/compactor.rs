@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use abide_model::{
     AutoCompaction, Event, EventRange, Kind, LaneId, LaneState, Lineage, Seq, Threshold,
@@ -33,6 +33,8 @@ const AGAIN: u64 = 4;
 const TAIL: usize = 256;
 /// The most failures that are told apart.
 const FAILURES: usize = 16;
+/// How long the end of a recording waits for a summary that is being made.
+const LAST_LOOK: Duration = Duration::from_secs(10);
 /// How long somebody who records waits for a compaction whose summary is made.
 const PATIENCE: Duration = Duration::from_millis(250);
 
@@ -41,7 +43,8 @@ const PATIENCE: Duration = Duration::from_millis(250);
 pub struct CompactionSettings {
     /// What the caller asks for; overrides the settings of the store.
     pub asked: Option<AutoCompaction>,
-    /// What applies if neither the caller nor the store says anything.
+    /// What applies if neither the caller nor the store says anything. If it is off, it is off whatever
+    /// a store says.
     pub usual: Option<AutoCompaction>,
     /// Makes the summaries. A store never names one.
     pub summarizer: Arc<dyn Summarizer>,
@@ -52,7 +55,10 @@ impl CompactionSettings {
     #[must_use]
     pub fn threshold(&self, store: &Store) -> Option<Threshold> {
         let of_store = || store.as_files().and_then(|files| files.config().context.compact_over);
-        let setting = self.asked.or_else(of_store).or(self.usual);
+        let setting = match (self.asked, self.usual) {
+            (None, Some(AutoCompaction::Off)) => None,
+            (asked, usual) => asked.or_else(of_store).or(usual),
+        };
         setting.and_then(AutoCompaction::threshold)
     }
 }
@@ -63,6 +69,15 @@ impl fmt::Debug for CompactionSettings {
             .field("asked", &self.asked)
             .field("usual", &self.usual)
             .finish_non_exhaustive()
+    }
+}
+
+/// The command that takes the last compaction of a lane back.
+#[must_use]
+pub fn undo_of_compaction(lane: Option<&LaneId>) -> String {
+    match lane {
+        Some(lane) => format!("abide undo --lane {lane}"),
+        None => "abide undo".to_owned(),
     }
 }
 
@@ -248,11 +263,17 @@ impl Compactor {
         self.waker.clone()
     }
 
-    /// Looks a last time, and waits for a summary that is being made.
+    /// Looks a last time, and waits for a summary that is being made, but not for long. What is not
+    /// there then is given up.
     pub fn finish(mut self) {
         self.signals.is_last_look.store(true, Ordering::Release);
         self.wake();
-        if let Some(thread) = self.thread.take() {
+        let Some(thread) = self.thread.take() else { return };
+        let begun = Instant::now();
+        while !thread.is_finished() && begun.elapsed() < LAST_LOOK {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        if thread.is_finished() {
             let _ = thread.join();
         }
     }
@@ -362,6 +383,9 @@ impl CompactorWorker {
     }
 
     fn visit(&mut self, lane: &Option<LaneId>) {
+        if self.is_abandoned() {
+            return;
+        }
         self.growth(lane).is_due = false;
         if let Err(error) = self.compact(lane) {
             self.failed(error);

@@ -3,7 +3,9 @@
 pub use crate::compaction::{
     CompactRequest, CompactionEntry, CompactionError, CompactionResult, KEEP,
 };
-pub use crate::compactor::{CompactionSettings, Compactor, CompactorEvent, CompactorWaker};
+pub use crate::compactor::{
+    CompactionSettings, Compactor, CompactorEvent, CompactorWaker, undo_of_compaction,
+};
 #[cfg(feature = "http")]
 pub use crate::summary::{EndpointForm, SummaryEndpoint};
 pub use crate::summary::{

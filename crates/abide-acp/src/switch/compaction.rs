@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use abide::context::{Compactor, CompactorEvent};
+use abide::context::{Compactor, CompactorEvent, undo_of_compaction};
 
 use super::Switch;
 use crate::live::LiveSession;
@@ -32,8 +32,9 @@ impl Switch {
 
     fn tell_compaction(&self, live: &LiveSession, event: CompactorEvent) {
         match event {
-            CompactorEvent::Compacted { .. } => {
-                self.tell(live, "info", &format!("{event}; `abide undo` takes it back."));
+            CompactorEvent::Compacted { ref lane, .. } => {
+                let undo = undo_of_compaction(lane.as_ref());
+                self.tell(live, "info", &format!("{event}; `{undo}` takes it back."));
             }
             CompactorEvent::Failed(_) => self.tell(live, "warning", &format!("abide: {event}.")),
         }

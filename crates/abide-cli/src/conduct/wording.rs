@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use abide::{TaskStatus, Timestamp, maintenance::ByteSize};
+use abide::{TaskStatus, Timestamp, context::undo_of_compaction, maintenance::ByteSize};
 use abide_runner::{LimitLevel, LimitUse, LimitedResource, RetryDecision, RunEvent, Urgency};
 use abide_transcript::{escape, format_duration};
 
@@ -70,8 +70,10 @@ pub(super) fn run_event_wording(event: &RunEvent) -> Option<String> {
             format!("Checkpoint {} ({})", made.number, escape::text(&made.checkpoint.trigger))
         }
         RunEvent::Compacted { lane, result } => {
+            let undo = undo_of_compaction(lane.as_ref());
             let lane = lane.as_ref().map(|lane| format!("{}: ", escape::text(lane.as_str())));
-            format!("{}{result}; `abide undo` takes it back", lane.unwrap_or_default())
+            let lane = lane.unwrap_or_default();
+            format!("{lane}{result}; `{}` takes it back", escape::text(&undo))
         }
         RunEvent::Stopping(Urgency::AfterStep) => {
             "Stopping after what is under way; Ctrl-C again stops it now".to_owned()
