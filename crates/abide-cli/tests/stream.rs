@@ -306,7 +306,7 @@ fn an_answer_that_misses_an_event_is_not_complete_and_what_follows_in_it_is_part
         ("responses-stream", &RESPONSES[..], 0, 0),
         ("responses-stream", &RESPONSES[..], 5, 1),
         ("openai-stream", &chat[..], 0, 0),
-        ("openai-stream", &chat[..], 4, 0),
+        ("openai-stream", &chat[..], 4, 1),
     ] {
         let mut events = events.to_vec();
         events[lost] = "{";

@@ -3,6 +3,7 @@
 //! Lines that are already available are staged together and share a sync. No answer ever waits for
 //! more input, so a program may send one line and wait for its answer.
 
+mod acknowledgement;
 mod refusal;
 mod server_event;
 mod stream;
@@ -11,7 +12,7 @@ mod target;
 use std::time::{Duration, Instant};
 
 use abide::{
-    AcknowledgedEvent, Durability, Kind, MessageForm, NewEvent, Payload, SessionId, Ticket,
+    Durability, Kind, MessageForm, NewEvent, Payload, Ticket,
     context::AutoCompaction,
     event::{AnomalyPolicy, EventLimits, InputError},
 };
@@ -19,6 +20,7 @@ use abide_wire::WireError;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use self::acknowledgement::acknowledgement_line;
 use self::refusal::{RecordLineRefusal, STDIN, STOPPED};
 use self::stream::StreamRecorder;
 use self::target::{RecordingSession, RecordingTarget};
@@ -208,19 +210,6 @@ impl RecordArgs {
     }
 }
 
-/// The answer to an event that is durable.
-fn acknowledgement(session: SessionId, event: &AcknowledgedEvent) -> String {
-    let mut line = format!("{{\"session\":\"{session}\",\"seq\":{}", event.seq);
-    if let Some(anomaly) = event.anomaly {
-        line.push_str(&format!(",\"anomaly\":\"{anomaly}\""));
-    }
-    if event.repeated {
-        line.push_str(",\"repeated\":true");
-    }
-    line.push('}');
-    line
-}
-
 /// A line of the batch, staged or refused.
 enum InputLineOutcome {
     Waiting { ticket: Ticket, line: u64 },
@@ -388,8 +377,11 @@ impl Recorder {
             match waited {
                 Ok(acknowledged) => {
                     for event in &acknowledged {
-                        let line =
-                            self.target.open.as_ref().map(|open| acknowledgement(open.id, event));
+                        let line = self
+                            .target
+                            .open
+                            .as_ref()
+                            .map(|open| acknowledgement_line(open.id, event));
                         self.out.json(&line.unwrap_or_default())?;
                     }
                 }

@@ -15,6 +15,7 @@ use abide::{
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use super::acknowledgement::acknowledgement_line;
 use super::refusal::{RecordLineRefusal, STDIN, STOPPED};
 use super::server_event::{EventInput, EventReader, ServerEvent};
 use super::target::RecordingTarget;
@@ -294,7 +295,7 @@ impl<'a> StreamRecorder<'a> {
         event: &AcknowledgedEvent,
         more: &str,
     ) -> Result<(), CommandError> {
-        let line = super::acknowledgement(session, event);
+        let line = acknowledgement_line(session, event);
         let line = line.strip_suffix('}').unwrap_or(&line);
         self.out.json(&format!("{line}{more}}}"))
     }
