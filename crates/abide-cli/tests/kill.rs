@@ -3,6 +3,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use abide_testkit::{FaultRun, Random};
@@ -22,8 +23,21 @@ fn line(n: usize) -> String {
     format!("{{\"kind\":\"x.kill\",\"data\":{{\"n\":{n},\"text\":\"{text}\"}},\"key\":\"k{n}\"}}\n")
 }
 
+/// From when on a life is measured: a machine may be too busy for a short one to record anything.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum LifeStart {
+    Process,
+    FirstAnswer,
+}
+
 /// Records from `next` on until it is killed; gives the first line that was not acknowledged.
-fn one_life(environment: &TestEnvironment, session: &str, next: usize, life: Duration) -> usize {
+fn one_life(
+    environment: &TestEnvironment,
+    session: &str,
+    next: usize,
+    start: LifeStart,
+    life: Duration,
+) -> usize {
     let mut child = environment
         .command(&["record", "-s", session])
         .stdin(Stdio::piped())
@@ -33,6 +47,7 @@ fn one_life(environment: &TestEnvironment, session: &str, next: usize, life: Dur
         .unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let stdout = BufReader::new(child.stdout.take().unwrap());
+    let (answered, first_answer) = channel();
     std::thread::scope(|scope| {
         scope.spawn(move || {
             // Until the pipe breaks.
@@ -48,10 +63,14 @@ fn one_life(environment: &TestEnvironment, session: &str, next: usize, life: Dur
                 if let Ok(answer) = serde_json::from_str::<Value>(&answer) {
                     assert!(answer.get("seq").is_some(), "{answer}");
                     acknowledged += 1;
+                    let _ = answered.send(());
                 }
             }
             acknowledged
         });
+        if start == LifeStart::FirstAnswer {
+            first_answer.recv().unwrap();
+        }
         std::thread::sleep(life);
         child.kill().unwrap();
         child.wait().unwrap();
@@ -87,7 +106,12 @@ fn writers_are_killed(layout: StoreLayout, cycles: usize) {
                         let millis = ((life * 7 + writer * 13) as u64)
                             .wrapping_add(FaultRun::from_env().seed())
                             % 60;
-                        next = one_life(environment, &session, next, Duration::from_millis(millis));
+                        let life_start = match (life + writer) % 2 {
+                            0 => LifeStart::FirstAnswer,
+                            _ => LifeStart::Process,
+                        };
+                        let millis = Duration::from_millis(millis);
+                        next = one_life(environment, &session, next, life_start, millis);
                     }
                     let exported = environment.run(&["export", &session]).success();
                     assert!(!exported.stderr.contains("damage"), "{}", exported.stderr);
