@@ -21,7 +21,7 @@
 //! update.commit()?;
 //!
 //! let query = HistoryQuery { search: Some(Search::parse("pars* line")?), ..HistoryQuery::default() };
-//! let answer = index.history(&query, &[])?;
+//! let answer = index.query_history(&query, &[])?;
 //! assert_eq!(answer.sessions.len(), 1);
 //! assert_eq!(answer.sessions[0].hits, [Seq(2)]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
