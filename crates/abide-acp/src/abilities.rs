@@ -1,6 +1,6 @@
 //! What an agent can do itself, and what the proxy does for it.
 
-use crate::splice::{member, member_text, spliced_with_member};
+use crate::member_splice::{member, member_text, spliced_with_member};
 
 /// What an agent says about itself in its answer to `initialize`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

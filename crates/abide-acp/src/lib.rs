@@ -8,36 +8,36 @@
 //! `agent-client-protocol`, for use in a chain of proxies.
 
 mod abilities;
-mod agent;
+mod acp_recorder;
+mod agent_process;
 mod catalog;
 #[cfg(feature = "sdk")]
 mod chain;
-#[cfg(feature = "sdk")]
-mod component;
 mod deadlines;
 mod error;
-mod live;
-mod message;
+mod line_worker;
+mod live_session;
+mod member_splice;
 mod options;
-mod pending;
+mod pending_request;
 mod port;
 mod protocol;
+#[cfg(feature = "sdk")]
+mod proxy_component;
 mod record;
 #[cfg(test)]
 mod recorded_session;
-mod recorder;
 mod replay;
-mod splice;
+mod rpc_message;
 mod stdio;
 mod switch;
-mod worker;
 
 pub use catalog::{Catalog, CatalogError, SessionPage, session_key};
-#[cfg(feature = "sdk")]
-pub use component::Proxy;
 pub use error::ProxyError;
 pub use options::{CheckpointSchedule, ProxyOptions, StoreConnector, StoreOptions};
 pub use protocol::SessionInfo;
+#[cfg(feature = "sdk")]
+pub use proxy_component::Proxy;
 pub use record::{RecordDurability, RecordedEvents, Translator, subagent_lane, title_of_prompt};
 pub use replay::{ReplayCheck, ReplayCheckReport, ReplayedUpdate, Replayer};
 pub use stdio::run_stdio;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::agent::{AgentLines, AgentProcess};
+use crate::agent_process::{AgentLines, AgentProcess};
 use crate::error::ProxyError;
 use crate::options::{CheckpointSchedule, ProxyOptions};
 use crate::port::ClientPort;

@@ -34,15 +34,15 @@ mod codex;
 mod command;
 mod gemini;
 
+mod agent_kind;
 mod invocation;
-mod kind;
 mod limits;
 mod output;
 mod profile;
 mod profiles;
 
+pub use agent_kind::{AgentKind, UnknownAgent};
 pub use invocation::PromptSlot;
-pub use kind::{AgentKind, UnknownAgent};
 pub use limits::limit_in;
 pub use output::{AgentReader, ObservedFact, OutputObservation, PriorSession, ReachedLimit};
 

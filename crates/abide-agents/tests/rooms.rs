@@ -17,7 +17,7 @@ const HELP: &str = "abide-cli/src/";
 /// Lines that may hold an agent's name: the source, the line without blanks around it, and why.
 const ALLOWED: &[(&str, &str, &str)] = &[
     (
-        "abide/src/tokens.rs",
+        "abide/src/tokenizer.rs",
         r#""gpt-4o", "gpt-4.1", "gpt-4.5", "gpt-5", "gpt-oss", "chatgpt-", "codex", "o1", "o3","#,
         "models whose names begin so",
     ),

@@ -10,9 +10,9 @@ use abide::{
     checkpoint::{CheckpointEntry, RewindPlan, RewindWatch},
 };
 
+use crate::command_output::{CommandOutput, status};
 use crate::confirm::confirm;
 use crate::error::CommandError;
-use crate::output::{CommandOutput, status};
 use crate::progress;
 use crate::rewind_report::{
     checkpoint_in_report, report_files_left, report_path_reasons, rewind_report_json,

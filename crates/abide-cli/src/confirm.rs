@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
+use crate::command_output::status;
 use crate::error::CommandError;
-use crate::output::status;
 
 /// How often to check whether the user cancelled.
 const PAUSE: Duration = Duration::from_millis(50);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::output::warning;
+use crate::command_output::warning;
 
 /// Files that Docker and Podman put at the root of a container.
 const MARKS: [&str; 2] = ["/.dockerenv", "/run/.containerenv"];

@@ -5,7 +5,7 @@ use abide::{
     maintenance::{ByteSize, CleanupOutcome, ClockJump, DailyCleanup, SessionRemoval},
 };
 
-use crate::output::{status, warning};
+use crate::command_output::{status, warning};
 use crate::scoped_store::ScopedStore;
 
 /// The cleanup at the start of a writing command. It never fails the command.

@@ -9,7 +9,7 @@ use abide_transcript::escape;
 use jiff::tz::TimeZone;
 
 use crate::clock::clock_day_and_time;
-use crate::output::terminal_width;
+use crate::command_output::terminal_width;
 
 /// How much of a text is searched for an excerpt.
 const LOOK: usize = 2000;

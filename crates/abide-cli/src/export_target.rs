@@ -12,7 +12,7 @@ use tempfile::NamedTempFile;
 
 use crate::error::{CommandError, at};
 
-use crate::output::CommandOutput;
+use crate::command_output::CommandOutput;
 
 /// Where the export goes.
 pub(crate) enum ExportTarget {

@@ -3,8 +3,8 @@
 use abide::{Session, checkpoint::UnfinishedRewind};
 use abide_transcript::escape;
 
+use crate::command_output::{status, warning};
 use crate::error::CommandError;
-use crate::output::{status, warning};
 use crate::rewind_report::report_files_left;
 
 /// Warns if a rewind was interrupted.

@@ -8,11 +8,14 @@
 
 mod apply_args;
 mod clock;
+mod command_context;
+mod command_output;
+mod command_place;
+mod command_store;
 mod commands;
 mod conduct;
 mod confirm;
 mod container;
-mod context;
 mod daily_cleanup;
 mod duration;
 mod error;
@@ -23,9 +26,7 @@ mod interrupted_rewind;
 mod line_reader;
 mod near_names;
 mod new_session_args;
-mod output;
 mod pager;
-mod place;
 mod progress;
 mod project_name;
 mod rewind_report;
@@ -34,10 +35,9 @@ mod session_args;
 mod session_status;
 mod shared_recording;
 mod shell_word;
-mod store;
 mod summarizer_choice;
-mod table;
 mod task_mark;
+mod text_table;
 mod typed_time;
 
 use std::ffi::OsString;
@@ -53,8 +53,8 @@ use abide::{
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser};
 
+use crate::command_context::CommandContext;
 use crate::commands::AbideCommand;
-use crate::context::CommandContext;
 use crate::duration::duration;
 use crate::error::CommandError;
 

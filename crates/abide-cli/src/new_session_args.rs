@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use abide::{NewSession, SessionFields};
 
-use crate::context::CommandContext;
+use crate::command_context::CommandContext;
 
 /// What a new session is.
 #[derive(Debug, clap::Args)]

@@ -4,8 +4,8 @@ use std::io::{ErrorKind, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
+use crate::command_output::CommandOutput;
 use crate::error::CommandError;
-use crate::output::CommandOutput;
 
 /// Writes text for people. The text must already be escaped for a terminal.
 pub(crate) enum PagedOutput {

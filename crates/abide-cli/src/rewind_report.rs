@@ -9,8 +9,8 @@ use abide::{
 };
 use abide_transcript::escape;
 
+use crate::command_output::{shown, warning};
 use crate::error::CommandError;
-use crate::output::{shown, warning};
 use crate::typed_time::time_ago;
 
 /// How many paths are listed.

@@ -2,9 +2,9 @@
 
 use abide::SessionId;
 
-use crate::context::CommandContext;
+use crate::command_context::CommandContext;
+use crate::command_output::status;
 use crate::error::CommandError;
-use crate::output::status;
 use crate::scoped_store::ScopedStore;
 
 /// Which session a command is about.

@@ -13,8 +13,8 @@ use abide::{
     event::StatusChange,
 };
 
+use crate::command_output::{status, warning};
 use crate::error::on_one_line;
-use crate::output::{status, warning};
 
 /// What is done beside a recording.
 #[derive(Debug, Clone)]

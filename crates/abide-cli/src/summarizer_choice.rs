@@ -12,9 +12,9 @@ use abide::{
     locate::UserConfig,
 };
 
-use crate::context::CommandContext;
+use crate::command_context::CommandContext;
+use crate::command_output::warning;
 use crate::error::on_one_line;
-use crate::output::warning;
 
 /// A summarizer, and how it is reached.
 #[derive(Debug, Clone, Default)]

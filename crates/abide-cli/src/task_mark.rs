@@ -2,7 +2,7 @@
 
 use abide::TaskStatus;
 
-use crate::table::Colour;
+use crate::text_table::Colour;
 
 /// The symbol of a status.
 pub(crate) const fn task_mark(status: TaskStatus) -> &'static str {

@@ -28,12 +28,12 @@
 //! ```
 
 mod error;
-mod index;
-mod query;
+mod history_index;
+mod index_query;
+mod index_update;
 mod schema;
-mod update;
 
 pub use error::IndexError;
-pub use index::{FollowedSession, HistoryIndex};
-pub use query::{HitTurn, IndexAnswer, IndexedSession};
-pub use update::IndexUpdate;
+pub use history_index::{FollowedSession, HistoryIndex};
+pub use index_query::{HitTurn, IndexAnswer, IndexedSession};
+pub use index_update::IndexUpdate;

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 use rustix::fs::FlockOperation;
 
-use crate::owner::OwnerDirectory;
+use crate::owner_directory::OwnerDirectory;
 use crate::{Access, LockMode, Storage, StorageFile, StorageLock};
 
 /// The real file system. Directories are created with mode 0700, files with 0600. Both belong to

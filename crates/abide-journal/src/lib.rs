@@ -10,29 +10,29 @@
 
 mod appender;
 mod bundle;
-mod collect;
+mod commit_queue;
 mod compression;
 mod disk;
 mod environment;
 mod error;
-mod header;
 mod intake;
 mod journal;
-mod line;
-mod owner;
+mod journal_line;
+mod owner_directory;
 mod pack;
+mod pack_collection;
 mod pack_index;
+mod pack_salvage;
 mod pack_writer;
 mod packs;
 mod process;
-mod queue;
-mod readable;
-mod salvage;
-mod scan;
-mod sealed;
+mod readable_packs;
+mod repair_splice;
+mod sealed_segment;
 mod segment;
+mod segment_header;
+mod segment_scan;
 mod slots;
-mod splice;
 mod storage;
 mod sum;
 mod sync;
@@ -45,26 +45,28 @@ pub use bundle::{
     BundleReader, BundleRecord, BundleWriter, ExportError, ImportError, ImportOutcome,
     ImportedBundle,
 };
-pub use collect::CollectionSummary;
+pub use commit_queue::{Commit, CommitQueue};
 pub use compression::{Codec, Compression};
 pub use disk::Disk;
 pub use environment::{Environment, RandomSource};
 pub use error::JournalError;
-pub use header::{JOURNAL_VERSION, SegmentHeader};
 pub use intake::{
     Intake, IntakeOutcome, IntakeSalts, OpeningTiming, PreparedEvent, StagedLines, StateSource,
 };
 pub use journal::{Identity, Journal, JournalItem, JournalOrigin, WalkStart};
-pub use line::{JournalLine, LineBody, LineError, LineHead, LinePayload, MAX_LINE, ObjectRef};
+pub use journal_line::{
+    JournalLine, LineBody, LineError, LineHead, LinePayload, MAX_LINE, ObjectRef,
+};
+pub use pack_collection::CollectionSummary;
 pub use pack_writer::PackWriter;
 pub use packs::Packs;
 pub use process::{SessionProcesses, process_seen};
-pub use queue::{Commit, CommitQueue};
-pub use scan::{Damage, DamageReason, ScanEnd, ScannedPiece, SegmentScan, split_scanned};
-pub use sealed::SealPlan;
+pub use repair_splice::{ChainTarget, RepairSplice};
+pub use sealed_segment::SealPlan;
 pub use segment::{Segment, SegmentForm, SegmentName};
+pub use segment_header::{JOURNAL_VERSION, SegmentHeader};
+pub use segment_scan::{Damage, DamageReason, ScanEnd, ScannedPiece, SegmentScan, split_scanned};
 pub use slots::Slots;
-pub use splice::{ChainTarget, RepairSplice};
 pub use storage::{Access, LockMode, Storage, StorageFile, StorageLock, read_full, write_full};
 pub use sum::{Link, Salt, Sum};
 pub use watermark::{AcknowledgedEnd, Watermark};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use abide_model::Seq;
 
-use crate::sealed::SealedSegment;
+use crate::sealed_segment::SealedSegment;
 use crate::{Access, JournalError, Storage, StorageFile, read_full};
 
 /// Segment numbers stay below this, so there is always a next one.

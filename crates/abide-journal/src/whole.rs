@@ -2,7 +2,7 @@
 
 use abide_model::{Event, EventLimits, Leaf, ObjectHash, Payload, ReadFinding, SessionId};
 
-use crate::line::{JournalLine, LinePayload};
+use crate::journal_line::{JournalLine, LinePayload};
 
 /// Reads an object, or says why it cannot.
 pub type ObjectLookup<'a> = dyn Fn(ObjectHash) -> Result<Option<Vec<u8>>, String> + 'a;

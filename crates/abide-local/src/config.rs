@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use crate::error::storage_error;
 use crate::include_setting::with_include;
-use crate::layout::StoreLayout;
+use crate::store_layout::StoreLayout;
 
 /// The store layout version that this program writes, and the newest it opens.
 pub const STORE_VERSION: u64 = 1;

@@ -21,17 +21,17 @@ mod config;
 mod derived;
 mod error;
 mod include_setting;
-mod jobs;
-mod layout;
 mod maintain;
 mod parents;
-mod place;
 mod relay;
 mod sessions;
 mod shield;
 mod small_file;
 mod store_finder;
-mod trust;
+mod store_jobs;
+mod store_layout;
+mod store_place;
+mod trust_policy;
 mod user_config;
 mod user_dirs;
 
@@ -53,37 +53,37 @@ pub use maintain::cleanup::{
     Cleaner, CleanupOutcome, CleanupPlan, CleanupRules, ClockJump, DailyCleanup,
     DroppedCheckpoints, SessionRemoval,
 };
-pub use maintain::collect::{CollectError, Collector};
+pub use maintain::cleanup_sealing::UnsealedSegments;
+pub use maintain::collector::{CollectError, Collector};
 pub use maintain::disk_use::{DiskUse, ProjectUse, SessionUse};
 pub use maintain::doctor::{
     ConsideredStrategy, Doctor, Examination, FinishedRepair, RecordedLosses, RepairAction,
     RepairAftermath, RepairPlan, RepairRequest, RepairStrategy, UndoPlan,
 };
-pub use maintain::erase::plan::{
+pub use maintain::erase::erase_plan::{
     EraseLine, ErasePlan, EventPart, FileMatch, FileMatches, TextMatches,
 };
 pub use maintain::erase::{EraseError, EraseOutcome, Eraser, Leftovers};
 pub use maintain::export::Exporter;
 pub use maintain::import::Importer;
-pub use maintain::removal::SessionRemover;
-pub use maintain::sealing::UnsealedSegments;
+pub use maintain::session_remover::SessionRemover;
 pub use parents::make_parents;
-pub use place::{
+pub use relay::{HeldWriters, LocalChildSocket, write_through_holder};
+pub use sessions::forker::Forker;
+pub use sessions::liveness_checker::LivenessChecker;
+pub use sessions::local_objects::LocalObjects;
+pub use sessions::local_reader::LocalReader;
+pub use sessions::local_store::{LocalOptions, LocalStore, Upkeep};
+pub use sessions::local_writer::LocalWriter;
+pub use sessions::sealer::SealOutcome;
+pub use sessions::session_finder::SessionFinder;
+pub use small_file::read_small_file;
+pub use store_finder::StoreFinder;
+pub use store_place::{
     SessionScope, StoreLocation, StorePlace, StorePlaceError, check_directory, check_not_root,
     find_checkout, find_git_root, find_project, find_store, has_store, linked_worktree,
     store_of_named, store_of_project,
 };
-pub use relay::{HeldWriters, LocalChildSocket, write_through_holder};
-pub use sessions::find::SessionFinder;
-pub use sessions::fork::Forker;
-pub use sessions::liveness::LivenessChecker;
-pub use sessions::objects::LocalObjects;
-pub use sessions::reader::LocalReader;
-pub use sessions::sealer::SealOutcome;
-pub use sessions::store::{LocalOptions, LocalStore, Upkeep};
-pub use sessions::writer::LocalWriter;
-pub use small_file::read_small_file;
-pub use store_finder::StoreFinder;
-pub use trust::TrustPolicy;
+pub use trust_policy::TrustPolicy;
 pub use user_config::{SummarizerType, UserConfig, UserContextConfig};
 pub use user_dirs::UserDirs;

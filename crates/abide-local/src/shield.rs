@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use abide_journal::{Access, Storage, read_full, write_full};
 
-use crate::layout::StoreLayout;
+use crate::store_layout::StoreLayout;
 
 /// The name of a repository in a directory.
 pub(crate) const NAME: &str = ".git";

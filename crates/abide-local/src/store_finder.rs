@@ -5,11 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::config::holds_many_projects;
-use crate::place::{
+use crate::store_place::{
     NAME, SessionScope, StoreLocation, StorePlace, StorePlaceError, find_project, find_store,
     real_place, store_of_named,
 };
-use crate::trust::TrustPolicy;
+use crate::trust_policy::TrustPolicy;
 use crate::user_config::UserConfig;
 use crate::user_dirs::UserDirs;
 

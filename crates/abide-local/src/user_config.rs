@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use abide_model::AutoCompaction;
 use serde::Deserialize;
 
-use crate::place::{NAME, StoreLocation, StorePlaceError};
+use crate::store_place::{NAME, StoreLocation, StorePlaceError};
 
 /// The user's configuration.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -23,11 +23,11 @@ mod conversation;
 pub mod doing;
 mod duration;
 mod event;
+mod event_input;
 mod fact;
 mod finding;
 mod history;
 mod id;
-mod input;
 pub mod json;
 mod kind;
 mod lineage;
@@ -38,8 +38,8 @@ pub mod path_text;
 mod payload;
 mod retention;
 mod session_ref;
+mod session_store;
 mod state;
-mod store;
 mod store_url;
 mod tasks;
 mod ticket;
@@ -61,6 +61,7 @@ pub use duration::{
     parse_duration_or_seconds,
 };
 pub use event::{Event, NewEvent};
+pub use event_input::{EventLimits, InputError, check_batch, made_behind};
 pub use fact::{
     AgentObservation, ApiCall, ApiResult, ArbiterDecision, Artifact, Checkpoint, Compaction,
     ContextPin, ContextRestored, DependencyResolution, DependencyType, DependencyTypes, Erasure,
@@ -79,7 +80,6 @@ pub use history::{
     TurnDelta, TurnEntry, TurnOpening, Word, folded_words, rewind_of, searchable_text, words,
 };
 pub use id::{CallId, Epoch, IdError, LaneId, ObjectHash, Seq, SessionId, TaskId, TurnNumber};
-pub use input::{EventLimits, InputError, check_batch, made_behind};
 pub use kind::Kind;
 pub use lineage::{EventReplay, Lineage, fold_lineage, rewind_target};
 pub use liveness::{
@@ -94,15 +94,15 @@ pub use retention::{
     plan_thinning,
 };
 pub use session_ref::SessionRef;
+pub use session_store::{
+    AnomalyPolicy, CreatedSession, DeleteError, Durability, EventFactory, EventPage, EventRange,
+    NewSession, ReadDirection, ReadFinding, SessionReader, SessionSummary, SessionWriter, Store,
+    StoreError, WriterHolder,
+};
 pub use state::{
     CallCounts, CallState, CheckpointState, Digest, FOLD_VERSION, FileState, LaneState,
     LiveCompaction, PageError, PageId, PageRef, PageSink, RunState, Savepoint, SessionCore,
     SessionState, StateTable, TaskState, TurnState,
-};
-pub use store::{
-    AnomalyPolicy, CreatedSession, DeleteError, Durability, EventFactory, EventPage, EventRange,
-    NewSession, ReadDirection, ReadFinding, SessionReader, SessionSummary, SessionWriter, Store,
-    StoreError, WriterHolder,
 };
 pub use store_url::{StoreUrl, StoreUrlError};
 pub use tasks::{TaskError, TaskNode, TaskProgress, TaskTree};

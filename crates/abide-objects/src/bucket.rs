@@ -8,7 +8,7 @@ use abide_model::ObjectHash;
 use bytes::Bytes;
 use tokio::task::{JoinError, spawn_blocking};
 
-use crate::directory::ObjectDirectory;
+use crate::object_directory::ObjectDirectory;
 #[cfg(feature = "s3")]
 use crate::s3::S3;
 use crate::{ObjectsError, ObjectsOptions, ObjectsUrl};

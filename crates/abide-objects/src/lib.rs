@@ -20,21 +20,21 @@
 //! Calls block, and may be made inside or outside a runtime. Nothing here deletes an object.
 
 mod bucket;
-mod cache;
-mod directory;
 mod envelope;
 mod error;
+mod object_cache;
+mod object_directory;
+mod objects_url;
 mod options;
-mod remote;
+mod remote_objects;
 #[cfg(feature = "s3")]
 mod s3;
 #[cfg(feature = "s3")]
 mod transport;
 mod uploads;
-mod url;
 
-pub use cache::CacheOptions;
 pub use error::ObjectsError;
+pub use object_cache::CacheOptions;
+pub use objects_url::ObjectsUrl;
 pub use options::ObjectsOptions;
-pub use remote::RemoteObjects;
-pub use url::ObjectsUrl;
+pub use remote_objects::RemoteObjects;

@@ -23,14 +23,14 @@ mod content;
 mod delta;
 mod draft;
 mod error;
-mod form;
 mod json;
 mod markdown;
 mod matching;
 mod removal;
-mod session;
+mod session_task_list;
 mod status;
 mod task_list;
+mod task_list_form;
 #[cfg(test)]
 mod tests;
 mod toml;
@@ -38,10 +38,10 @@ mod toml;
 pub use arrange::{MAX_BYTES, MAX_DEPTH, MAX_TASKS};
 pub use delta::{TaskListDelta, delta};
 pub use error::{TaskListError, TaskListFault};
-pub use form::TaskListForm;
 pub use removal::REMOVED;
-pub use session::TaskListEvents;
+pub use session_task_list::TaskListEvents;
 pub use task_list::{DocumentTask, TaskList};
+pub use task_list_form::TaskListForm;
 
 /// The SHA-256 of a document, in lower-case hexadecimal digits.
 #[must_use]

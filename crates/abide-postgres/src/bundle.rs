@@ -17,10 +17,10 @@ use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use crate::error::ServerError;
-use crate::flush::place;
+use crate::flusher::place;
 use crate::lease;
-use crate::reader::PostgresReader;
-use crate::store::{PostgresStore, key_holder, session_with_key};
+use crate::postgres_reader::PostgresReader;
+use crate::postgres_store::{PostgresStore, key_holder, session_with_key};
 
 /// Lines read at a time.
 const CHUNK: usize = 4096;
@@ -136,7 +136,7 @@ impl PostgresStore {
                         JOIN session AS parent ON parent.sid = session.parent
                         WHERE session.sid = $1";
                     let row = client.query_one(sql, &[&own]).await?;
-                    Ok(crate::store::session_id(row.try_get::<_, Uuid>(0)?))
+                    Ok(crate::postgres_store::session_id(row.try_get::<_, Uuid>(0)?))
                 })
             });
             let session = parent.await?;

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::error::ServerError;
 use crate::lease::LeaseStatus;
-use crate::store::{PostgresStore, session_id};
+use crate::postgres_store::{PostgresStore, session_id};
 
 /// Why a session cannot be deleted.
 enum DeletionBlocker {

@@ -14,9 +14,9 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use crate::error::ServerError;
-use crate::flush::place;
+use crate::flusher::place;
 use crate::lease;
-use crate::store::{PostgresStore, session_id};
+use crate::postgres_store::{PostgresStore, session_id};
 
 /// Tables derived from events.
 const DERIVED: [&str; 6] = ["snapshot", "page", "said", "turn", "touched", "overview"];

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use abide_model::StoreError;
 use tokio_postgres::error::SqlState;
 
-use crate::guard::ConnectionRefusal;
+use crate::connection_guard::ConnectionRefusal;
 
 /// Why a request to the server failed.
 #[derive(Debug, thiserror::Error)]

@@ -14,8 +14,8 @@ use deadpool_postgres::ClientWrapper as Client;
 use tokio_postgres::types::Json;
 use uuid::Uuid;
 
-use crate::connection::ServerConnection;
 use crate::error::ServerError;
+use crate::server_connection::ServerConnection;
 
 /// How long a lease is valid without a heartbeat.
 pub const TIME_TO_LIVE: Duration = Duration::from_secs(15);

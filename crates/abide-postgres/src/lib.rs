@@ -10,30 +10,30 @@
 //! is already there with the same sum is not inserted twice.
 
 mod bundle;
-mod connection;
+mod connection_guard;
 mod deletion;
 mod erasure;
 mod error;
-mod flush;
-mod guard;
+mod flusher;
 mod history;
 mod lease;
 mod liveness;
 mod migration;
 mod notify;
-mod objects;
-mod reader;
-mod setting;
+mod postgres_reader;
+mod postgres_store;
+mod postgres_writer;
+mod server_connection;
+mod server_url;
 mod state_cache;
-mod store;
+mod store_setting;
+mod table_objects;
 mod tls;
-mod url;
 mod verify;
-mod writer;
 
 pub use erasure::ErasedRows;
 pub use error::{ServerError, ServerErrorKind};
 pub use migration::{MigratedVersions, SCHEMA_VERSION};
-pub use setting::DatabaseSpace;
-pub use store::{PostgresOptions, PostgresStore, StoreStatus};
-pub use url::{ServerUrl, UrlError};
+pub use postgres_store::{PostgresOptions, PostgresStore, StoreStatus};
+pub use server_url::{ServerUrl, UrlError};
+pub use store_setting::DatabaseSpace;

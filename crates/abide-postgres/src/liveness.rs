@@ -10,8 +10,8 @@ use abide_model::{
 };
 
 use crate::lease::LeaseStatus;
-use crate::reader::PostgresReader;
-use crate::store::PostgresStore;
+use crate::postgres_reader::PostgresReader;
+use crate::postgres_store::PostgresStore;
 
 impl PostgresStore {
     /// The liveness of the writers of these sessions, each on its own.

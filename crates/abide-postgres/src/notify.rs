@@ -15,8 +15,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Notify, broadcast};
 use tokio_postgres::{AsyncMessage, Client, Connection};
 
-use crate::connection::{ConnectionRetries, ServerConnection};
 use crate::migration::quoted;
+use crate::server_connection::{ConnectionRetries, ServerConnection};
 
 /// The least time between two notifications.
 const PAUSE: Duration = Duration::from_millis(50);

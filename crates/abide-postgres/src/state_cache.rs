@@ -12,7 +12,7 @@ use abide_model::{Epoch, Event, ObjectHash, PageId, PageRef, PageSink, Seq, Sess
 use deadpool_postgres::Object;
 
 use crate::error::ServerError;
-use crate::flush::place;
+use crate::flusher::place;
 
 /// Pages are rewritten once this many were put and less than a quarter of them can be in use.
 const REWRITE: i64 = 4096;

@@ -7,7 +7,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use crate::url::UrlError;
+use crate::server_url::UrlError;
 
 /// Makes encrypted connections that trust the certificates in this file, or else the web's
 /// authorities.

@@ -3,8 +3,8 @@
 use abide_journal::Sum;
 use abide_model::{EventRange, Seq, SessionId, StoreError};
 
-use crate::reader::{PostgresReader, parse_sound_line};
-use crate::store::PostgresStore;
+use crate::postgres_reader::{PostgresReader, parse_sound_line};
+use crate::postgres_store::PostgresStore;
 
 /// Lines read at a time.
 const CHUNK: usize = 4096;

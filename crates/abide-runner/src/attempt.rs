@@ -8,7 +8,7 @@ use abide::{
 
 use crate::RunError;
 use crate::account::LOOK;
-use crate::check::KIND;
+use crate::task_check::KIND;
 
 /// The status of a turn whose agent said that it is done.
 pub(crate) const DONE: &str = "done";

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::event::Stream;
+use crate::run_event::Stream;
 use crate::terminal;
 
 /// The most bytes read at once.

@@ -8,7 +8,7 @@ use abide::{
 };
 use abide_agents::AgentKind;
 
-use crate::options::{ResumeMode, RunOptions};
+use crate::run_options::{ResumeMode, RunOptions};
 use crate::{RunError, prompt};
 
 /// The most events searched for a session of the agent's own.

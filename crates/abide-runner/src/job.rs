@@ -16,11 +16,11 @@ use abide_agents::{
     AgentKind, AgentReader, ObservedFact, OutputObservation, PriorSession, ReachedLimit,
 };
 
-use crate::check::TaskCheck;
 use crate::child::AgentChild;
-use crate::event::{RunEvent, Stream};
-use crate::leftover::UnresolvedCall;
-use crate::options::ResumeMode;
+use crate::leftover_work::UnresolvedCall;
+use crate::run_event::{RunEvent, Stream};
+use crate::run_options::ResumeMode;
+use crate::task_check::TaskCheck;
 
 /// The longest time that events wait to be recorded.
 const LINGER: Duration = Duration::from_millis(100);

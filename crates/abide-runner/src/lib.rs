@@ -29,32 +29,32 @@
 
 mod account;
 mod attempt;
-mod check;
 mod child;
 mod conversation;
-mod ending;
 mod error;
-mod event;
 mod job;
-mod leftover;
+mod job_ending;
+mod leftover_work;
 mod limits;
 mod marked_processes;
-mod options;
 mod prompt;
 mod run;
+mod run_event;
+mod run_options;
+mod run_summary;
 mod stop;
-mod summary;
 mod supervisor;
+mod task_check;
 mod terminal;
 
 pub use error::RunError;
-pub use event::{RunEvent, Stream};
-pub use leftover::{InterruptedTask, LeftoverWork, UnresolvedCall};
+pub use leftover_work::{InterruptedTask, LeftoverWork, UnresolvedCall};
 pub use limits::{LimitLevel, LimitUse, LimitedResource, RunLimits};
 pub use marked_processes::end_marked;
-pub use options::{RecordedOptions, ResumeMode, RetryDecision, RunGoal, RunOptions};
 pub use run::run;
+pub use run_event::{RunEvent, Stream};
+pub use run_options::{RecordedOptions, ResumeMode, RetryDecision, RunGoal, RunOptions};
+pub use run_summary::{CheckpointTotals, Difference, RunFinish, RunSummary, TaskUse};
 pub use stop::{Stop, Urgency};
-pub use summary::{CheckpointTotals, Difference, RunFinish, RunSummary, TaskUse};
 
 pub use abide_agents::AgentKind;

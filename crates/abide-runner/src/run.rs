@@ -10,12 +10,12 @@ use abide::{
 };
 
 use crate::RunError;
-use crate::event::RunEvent;
-use crate::leftover::InterruptedTask;
+use crate::leftover_work::InterruptedTask;
 use crate::limits::LimitedResource;
-use crate::options::{RecordedOptions, RetryDecision, RunGoal, RunOptions};
+use crate::run_event::RunEvent;
+use crate::run_options::{RecordedOptions, RetryDecision, RunGoal, RunOptions};
+use crate::run_summary::{RunFinish, RunSummary};
 use crate::stop::{Stop, Urgency};
-use crate::summary::{RunFinish, RunSummary};
 use crate::supervisor::{ConversationEnd, Supervisor, changes_tasks, program_name};
 
 /// The id of the only task of a command without a plan.

@@ -35,14 +35,14 @@ use rustix::process::Signal;
 use crate::RunError;
 use crate::child::ChildEvent;
 use crate::conversation::ConversationBrief;
-use crate::event::RunEvent;
 use crate::job::Job;
-use crate::leftover::InterruptedTask;
+use crate::leftover_work::InterruptedTask;
 use crate::limits::{LimitLevel, LimitUse, LimitedResource, RunUse};
 use crate::marked_processes::end_marked;
-use crate::options::{RetryDecision, RunOptions};
+use crate::run_event::RunEvent;
+use crate::run_options::{RetryDecision, RunOptions};
+use crate::run_summary::TaskUse;
 use crate::stop::{Stop, Urgency};
-use crate::summary::TaskUse;
 
 /// The longest time between two checks for a stop request.
 const PAUSE: Duration = Duration::from_millis(100);

@@ -10,8 +10,8 @@ use abide_model::{SessionId, Timestamp, TurnRole};
 use crate::markdown::markdown_done_to;
 use crate::note::usage_note;
 use crate::rendering::{TimelineRenderer, clip_rendering};
+use crate::session_overview::SessionOverview;
 use crate::short;
-use crate::summary::SessionOverview;
 use crate::timeline_builder::timeline_task_status;
 use crate::timeline_entry::{
     CallOutcome, EntryBody, EntryPart, NoteWeight, TimelineCall, TimelineEntry,

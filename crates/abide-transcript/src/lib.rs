@@ -7,41 +7,41 @@
 //! browser or a Markdown viewer.
 
 mod chunk;
-mod dialect;
-mod entry;
 pub mod escape;
+mod escape_dialect;
 mod html;
 mod markdown;
 mod note;
 mod outline;
-mod parser;
-mod place;
+mod place_tracker;
 mod readable;
 mod rendering;
 mod resume;
 mod safe_markdown;
+mod session_overview;
 mod short;
-mod summary;
 mod target;
 #[cfg(test)]
 mod tests;
-mod text;
+mod text_renderer;
 mod timeline_builder;
 mod timeline_entry;
+mod transcript_entry;
+mod transcript_parser;
+mod transcript_writer;
 mod visible;
-mod writer;
 
 pub use abide_model::{DurationError, format_duration, parse_duration, parse_duration_or_seconds};
 pub use html::HtmlRenderer;
 pub use markdown::MarkdownRenderer;
-pub use parser::{ParseError, ParseReason, TranscriptChunks, parse};
-pub use place::{EventPlace, PlaceTracker};
+pub use place_tracker::{EventPlace, PlaceTracker};
 pub use rendering::TimelineRenderer;
 pub use resume::ResumePoint;
-pub use summary::{SessionOverview, TaskSummary, TurnSummary};
-pub use text::{TextRenderer, TextStyle, TimeFormatter};
+pub use session_overview::{SessionOverview, TaskSummary, TurnSummary};
+pub use text_renderer::{TextRenderer, TextStyle, TimeFormatter};
 pub use timeline_builder::TimelineBuilder;
 pub use timeline_entry::{
     CallOutcome, EntryBody, EntryPart, NoteWeight, TimelineCall, TimelineEntry,
 };
-pub use writer::TranscriptWriter;
+pub use transcript_parser::{ParseError, ParseReason, TranscriptChunks, parse};
+pub use transcript_writer::TranscriptWriter;

@@ -11,8 +11,8 @@ use abide_model::{FileOp, SessionId, TurnRole};
 use crate::note::usage_note;
 use crate::rendering::{TimelineRenderer, clip_rendering};
 use crate::safe_markdown::safe_markdown;
+use crate::session_overview::SessionOverview;
 use crate::short;
-use crate::summary::SessionOverview;
 use crate::timeline_builder::timeline_task_status;
 use crate::timeline_entry::{
     CallOutcome, EntryBody, EntryPart, NoteWeight, TimelineCall, TimelineEntry,

@@ -2,8 +2,8 @@
 
 use abide_model::{Event, Fact, SessionCreated, Usage};
 
+use crate::session_overview::forked_from;
 use crate::short;
-use crate::summary::forked_from;
 use crate::timeline_entry::NoteWeight;
 
 /// The label, text and weight of an event's note.

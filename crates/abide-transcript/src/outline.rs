@@ -6,7 +6,7 @@
 use abide_model::{Event, Fact, Kind, SessionStatus, Timestamp, TurnNumber, TurnRole, Usage};
 use serde::{Deserialize, Serialize};
 
-use crate::place::{EventPlace, PlaceTracker};
+use crate::place_tracker::{EventPlace, PlaceTracker};
 use crate::short;
 use crate::target::call_target;
 

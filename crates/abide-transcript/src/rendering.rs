@@ -1,6 +1,6 @@
 //! The interface of all renderers.
 
-use crate::summary::SessionOverview;
+use crate::session_overview::SessionOverview;
 use crate::timeline_entry::TimelineEntry;
 
 /// Renders a timeline, entry by entry.

@@ -6,8 +6,8 @@ use abide_model::{Seq, Timestamp};
 
 use crate::chunk::{self, ChunkChain, ChunkEnd, ChunkSum, END};
 use crate::outline::Outline;
-use crate::parser;
-use crate::writer::TranscriptWriter;
+use crate::transcript_parser;
+use crate::transcript_writer::TranscriptWriter;
 
 /// The end of the last whole chunk of a transcript. Truncate the file there before a
 /// [`TranscriptWriter`] continues it.
@@ -75,8 +75,8 @@ fn resume_behind_chunks(
         outline = match read.end.outline {
             Some(outline) => outline,
             None => {
-                let events =
-                    parser::parse_chunk_events(read.text, begin, &mut last).map_err(|_| at)?;
+                let events = transcript_parser::parse_chunk_events(read.text, begin, &mut last)
+                    .map_err(|_| at)?;
                 TranscriptWriter::outline_after(outline, &events)
             }
         };

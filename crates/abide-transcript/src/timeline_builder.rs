@@ -13,7 +13,7 @@ use abide_model::{
 };
 
 use crate::note::event_note;
-use crate::place::PlaceTracker;
+use crate::place_tracker::PlaceTracker;
 use crate::readable;
 use crate::target::call_target;
 use crate::timeline_entry::{CallOutcome, EntryBody, EntryPart, TimelineCall, TimelineEntry};

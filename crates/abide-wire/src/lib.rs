@@ -20,14 +20,16 @@
 //! ```
 
 mod export;
-mod message;
+mod read_message;
 mod record;
 mod render;
 pub mod stream;
 mod write;
 
 pub use export::{export, export_called, export_finished};
-pub use message::{CallResult, Image, MessagePart, ReadMessage, RequestedCall, read, read_call};
+pub use read_message::{
+    CallResult, Image, MessagePart, ReadMessage, RequestedCall, read, read_call,
+};
 pub use record::{WireError, record};
 pub use render::{RenderedContext, render};
 

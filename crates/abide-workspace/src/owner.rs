@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{Gid, Mode, OFlags, Stat, Uid};
 
-use crate::restore::root::names_below_root;
+use crate::restore::workspace_root::names_below_root;
 
 /// A user and a group.
 #[derive(Debug, Clone, Copy)]

@@ -10,15 +10,15 @@ use ignore::gitignore::gitconfig_excludes_path;
 use crate::error::WorkspaceError;
 use crate::file_system::is_native;
 use crate::policy::Policy;
-use crate::restore::plan::{RestoreAction, RestorePlan, plan};
+use crate::restore::restore_plan::{RestoreAction, RestorePlan, plan};
 use crate::restore::uncaptured_paths::UncapturedPaths;
 use crate::restore::ways::make_ways;
 use crate::snapshot::Snapshot;
 use crate::take::base::{BaseRules, PolicyPatterns};
-use crate::take::cache::{self, CacheHeader, StatCache};
 use crate::take::clock;
 use crate::take::scan::{self, ScanInputs, ScanResult};
 use crate::take::stat::stat_device;
+use crate::take::stat_cache::{self, CacheHeader, StatCache};
 use crate::watch::Watch;
 
 /// Files modified within this time before a snapshot are hashed again by the next one: a program
@@ -221,7 +221,7 @@ impl Workspace {
         if fresh || !unchanged {
             let whole = CacheHeader { dev, hash, snapshot: &snapshot };
             // The snapshot is durable. Without the cache the next one only takes longer.
-            let _ = cache::write_stat_cache(&self.cache, cache, &whole, found.written);
+            let _ = stat_cache::write_stat_cache(&self.cache, cache, &whole, found.written);
         }
         Ok(TakenSnapshot {
             hash,

@@ -10,7 +10,7 @@ use abide_model::{
 };
 
 use crate::summary::{OpenTask, Summarizer, SummaryError, SummaryRequest};
-use crate::tokens::Tokenizer;
+use crate::tokenizer::Tokenizer;
 use crate::{Error, Session, SessionView, context::SessionContext};
 
 /// Default number of recent messages to keep.

@@ -21,7 +21,7 @@ use crate::compaction::{
 };
 use crate::context::SessionContext;
 use crate::summary::Summarizer;
-use crate::tokens::token_ceiling;
+use crate::tokenizer::token_ceiling;
 use crate::{Error, Session, SessionView, Store};
 
 /// How often a compaction is tried again because another event came in between.

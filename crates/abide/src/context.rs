@@ -12,7 +12,7 @@ pub use crate::summary::{
     ExtractiveSummarizer, LineCall, LineTask, OpenTask, Summarizer, SummaryCommand, SummaryError,
     SummaryLine, SummaryRequest,
 };
-pub use crate::tokens::{TokenCount, Tokenizer};
+pub use crate::tokenizer::{TokenCount, Tokenizer};
 pub use abide_local::{SummarizerType, UserContextConfig};
 pub use abide_model::{
     AutoCompaction, Compaction, CompactionPlan, Context, ContextEntry, ContextPin, ContextRestored,

@@ -35,7 +35,7 @@
 
 mod acceptance;
 pub mod aio;
-mod answer;
+mod answer_recorder;
 pub mod backend;
 pub mod checkpoint;
 mod checkpointer;
@@ -44,7 +44,7 @@ mod compactor;
 mod consent;
 pub mod context;
 mod context_cache;
-mod copy;
+mod copier;
 mod error;
 mod events;
 mod files_note;
@@ -53,18 +53,18 @@ mod git;
 mod ignored_state;
 mod last_run;
 mod open_work;
-mod plan;
+mod plan_document;
 mod position;
 mod primer;
 mod processes;
-mod project;
+mod projects;
 mod rewind;
 mod session;
 pub mod state;
 mod store;
 mod summary;
 pub mod tasks;
-mod tokens;
+mod tokenizer;
 mod workspace_lock;
 
 #[cfg(feature = "shared")]
@@ -92,7 +92,7 @@ pub use abide_workspace as workspace;
 /// Sessions as files: export, import, copies between stores.
 pub mod bundle {
     pub use crate::backend::Bundle;
-    pub use crate::copy::{CopiedSession, Copier};
+    pub use crate::copier::{CopiedSession, Copier};
     pub use abide_local::{
         BUNDLE_VERSION, BundleError, BundleFault, BundleHeader, BundleReader, ExportError,
         ImportError, ImportOutcome, ImportedBundle,
@@ -138,7 +138,7 @@ pub mod liveness {
 /// Finding the store of a directory, and deciding whether to trust it.
 pub mod locate {
     pub use crate::acceptance::check_accepted;
-    pub use crate::project::{ProjectIdentity, Projects};
+    pub use crate::projects::{ProjectIdentity, Projects};
     pub use abide_local::{
         SessionScope, StoreFinder, StoreLocation, StorePlace, StorePlaceError, TrustPolicy,
         UserConfig, UserDirs, check_not_root, find_checkout, find_project, find_store,
@@ -171,7 +171,9 @@ pub mod maintenance {
 
 /// Reading, converting and recording messages of model APIs.
 pub mod message {
-    pub use crate::answer::{AnswerRecorder, AnswerRequest, RecordedAnswer, RecordedBlock};
+    pub use crate::answer_recorder::{
+        AnswerRecorder, AnswerRequest, RecordedAnswer, RecordedBlock,
+    };
     pub use abide_model::{KnownBlock, Marks, MessageBlock, MessageContent, RecordedMessage};
     pub use abide_wire::{
         CallResult, Image, MessagePart, ReadMessage, RequestedCall, WireError,

@@ -3,8 +3,8 @@
 //!
 //! Uses `/proc` on Linux. On other systems nothing is found and nothing is ended.
 
-mod ending;
 mod marked;
+mod process_ending;
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
@@ -13,8 +13,8 @@ use std::path::Path;
 
 use abide_model::ResourceSample;
 
-pub use ending::end_processes;
 pub use marked::{RUN_VARIABLE, processes_marked};
+pub use process_ending::end_processes;
 
 /// Maximum number of parents to follow. Guards against a loop of parents, which should not exist.
 const ANCESTORS: usize = 1024;

@@ -5,7 +5,7 @@
 //! everything is kept. Each event has its own key, so it can be written again without being
 //! recorded twice.
 
-pub use crate::plan::{PLAN_LABEL, PLAN_TASKS_LABEL, TaskListDocument, TaskListMatch};
+pub use crate::plan_document::{PLAN_LABEL, PLAN_TASKS_LABEL, TaskListDocument, TaskListMatch};
 pub use abide_model::{
     DependencyType, DependencyTypes, TaskChange, TaskCreated, TaskError, TaskId, TaskListRecord,
     TaskNode, TaskProgress, TaskState, TaskStatusChange, TaskTree,
@@ -24,9 +24,9 @@ use abide_model::{
 
 use crate::{Error, Session, SessionView};
 
-mod flush;
+mod tasks_flush;
 
-pub use flush::FlushReport;
+pub use tasks_flush::FlushReport;
 
 /// Finds a free id for a subtask, or for a top-level task.
 pub type NextId = fn(&TaskTree, Option<&TaskId>) -> TaskId;

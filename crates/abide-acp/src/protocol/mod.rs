@@ -4,14 +4,14 @@
 //! cannot be read counts as absent. The protocol's schema reads them the same way, and tests
 //! compare the two.
 
+mod acp_update;
 mod block;
 mod session;
 #[cfg(test)]
 mod tests;
 mod tool;
-mod update;
 
+pub(crate) use acp_update::{AcpUpdate, EntryStatus, PlanEntry, Priority, UpdateKind};
 pub(crate) use block::is_block;
 pub use session::SessionInfo;
 pub(crate) use tool::{CallStatus, is_tool_kind};
-pub(crate) use update::{AcpUpdate, EntryStatus, PlanEntry, Priority, UpdateKind};

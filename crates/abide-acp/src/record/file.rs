@@ -8,7 +8,7 @@ use abide::{
 };
 use serde::Deserialize;
 
-use super::batch::RecordBatch;
+use super::record_batch::RecordBatch;
 
 /// The working directory of a session.
 #[derive(Debug, Default)]

@@ -4,21 +4,21 @@
 //! record them. The caller writes the events, before or after it forwards the message. No message
 //! makes it fail, and its memory is bounded.
 
-mod batch;
-mod block;
 mod bounded_map;
-mod call;
+mod chunk_block;
 mod file;
 mod lane;
 mod name;
 mod permission;
-mod plan;
+mod plan_tasks;
 mod prompt;
+mod record_batch;
 mod request;
 mod settings;
 mod terminal;
 #[cfg(test)]
 mod tests;
+mod tracked_calls;
 mod translator;
 mod update;
 
@@ -28,8 +28,8 @@ pub use lane::subagent_lane;
 pub use prompt::title_of_prompt;
 pub use translator::Translator;
 
-pub(crate) use batch::{CONFIGURED, UPDATE};
 pub(crate) use name::recorded_name;
+pub(crate) use record_batch::{CONFIGURED, UPDATE};
 pub(crate) use settings::setting_values;
 pub(crate) use update::{UpdateHead, UpdateParams, parse_update_object};
 

@@ -4,9 +4,9 @@ use abide::{CallId, Kind, LaneId, event::PermissionOption};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::batch::RecordBatch;
-use super::call::{AcpToolCall, TrackedCalls};
+use super::record_batch::RecordBatch;
 use super::request::OpenPermission;
+use super::tracked_calls::{AcpToolCall, TrackedCalls};
 use super::update::parse_update_object;
 
 /// The most options of a request remembered.

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::batch::RecordBatch;
 use super::name::start_of_name;
+use super::record_batch::RecordBatch;
 use super::update::parse_update_object;
 
 /// The most characters of a title made from a prompt.

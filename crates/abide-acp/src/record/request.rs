@@ -7,10 +7,10 @@ use abide::{
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::batch::{REQUEST, RESPONSE, RecordBatch};
 use super::bounded_map::BoundedMap;
 use super::name::recorded_name;
-use crate::splice::spliced_without_member;
+use super::record_batch::{REQUEST, RESPONSE, RecordBatch};
+use crate::member_splice::spliced_without_member;
 
 /// The most requests remembered.
 const REQUESTS: usize = 4096;

@@ -4,7 +4,7 @@ use abide::{Kind, event::ModelConfiguration};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::batch::{CONFIGURED, RecordBatch};
+use super::record_batch::{CONFIGURED, RecordBatch};
 
 /// The values in a list of config options: each id with the JSON of its value.
 pub(crate) fn setting_values(options: &RawValue) -> Vec<(String, Box<RawValue>)> {

@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::batch::{RESPONSE, RecordBatch};
 use super::bounded_map::BoundedMap;
 use super::name::recorded_name;
+use super::record_batch::{RESPONSE, RecordBatch};
 
 /// The most terminals whose last output is remembered.
 const TERMINALS: usize = 16;

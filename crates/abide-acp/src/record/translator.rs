@@ -8,15 +8,15 @@ use abide::{
 };
 use serde_json::value::RawValue;
 
-use super::batch::{RecordBatch, UPDATE};
-use super::block::{ChunkBlocks, ChunkKind, MessageEnd};
-use super::call::{AcpToolCall, TrackedCalls};
+use super::chunk_block::{ChunkBlocks, ChunkKind, MessageEnd};
 use super::file::{AcpDirectory, FileParams};
 use super::lane::lane_of_meta;
 use super::name::{recorded_name, start_of_name};
-use super::plan::PlanTasks;
+use super::plan_tasks::PlanTasks;
+use super::record_batch::{RecordBatch, UPDATE};
 use super::request::{OpenRequest, OpenRequests, ResponseSubject};
 use super::terminal::{TerminalParams, Terminals};
+use super::tracked_calls::{AcpToolCall, TrackedCalls};
 use super::update::{UpdateData, UpdateHead, UpdateParams, UpdateParamsData, parse_update_object};
 use super::{RecordedEvents, permission, prompt, request, settings};
 use crate::protocol::{AcpUpdate, UpdateKind};

@@ -7,7 +7,7 @@ use abide::{
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::message::{message_block, message_text_block};
+use super::message_chunk::{message_block, message_text_block};
 use crate::protocol::is_block;
 
 /// A `tool_call` or `tool_call_update` made here.

@@ -4,15 +4,15 @@
 //! replay. Both are pure, and no recorded event makes them fail.
 
 mod call;
-mod check;
-mod message;
+mod message_chunk;
 #[cfg(test)]
 mod property;
+mod replay_check;
 mod replayer;
 #[cfg(test)]
 mod tests;
 
-pub use check::{ReplayCheck, ReplayCheckReport};
+pub use replay_check::{ReplayCheck, ReplayCheckReport};
 pub use replayer::Replayer;
 
 /// An update to send to a client.

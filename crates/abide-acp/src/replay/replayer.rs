@@ -10,7 +10,7 @@ use abide::{
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::message::{PlainMessage, ReplayChunkKind, message_block, message_chunk};
+use super::message_chunk::{PlainMessage, ReplayChunkKind, message_block, message_chunk};
 use super::{ReplayedUpdate, call};
 use crate::protocol::{AcpUpdate, UpdateKind};
 use crate::record::{CONFIGURED, UPDATE, recorded_name, setting_values};

@@ -7,13 +7,13 @@ use serde_json::value::RawValue;
 
 use super::{Switch, directory_in_params, lock_switch_state};
 use crate::abilities::Abilities;
+use crate::acp_recorder::AcpRecorder;
 use crate::catalog::clean_up_catalog_store;
-use crate::live::{LiveSession, UpdateHandling};
-use crate::message::{self, RequestId, RpcError, RpcMessage, RpcOutcome};
-use crate::pending::{OwnRequest, PendingAgentRequest, PendingRequest, Purpose};
+use crate::live_session::{LiveSession, UpdateHandling};
+use crate::member_splice::{member, member_text, session_member, spliced_line};
+use crate::pending_request::{OwnRequest, PendingAgentRequest, PendingRequest, Purpose};
 use crate::record::subagent_lane;
-use crate::recorder::AcpRecorder;
-use crate::splice::{member, member_text, session_member, spliced_line};
+use crate::rpc_message::{self, RequestId, RpcError, RpcMessage, RpcOutcome};
 
 impl Switch {
     /// Handles a line from the agent.
@@ -286,11 +286,11 @@ impl Switch {
             // The agent does not know this session, but abide does.
             (Purpose::Close(name), Err(_)) if self.is_open(&name) => {
                 self.complete_live(&name);
-                return self.client.send(&message::result_message(id.get(), "{}"));
+                return self.client.send(&rpc_message::result_message(id.get(), "{}"));
             }
             (Purpose::Delete(name), Err(_)) if self.catalog.find(None, &name).is_ok() => {
                 return match self.erase_session(&name) {
-                    Ok(()) => self.client.send(&message::result_message(id.get(), "{}")),
+                    Ok(()) => self.client.send(&rpc_message::result_message(id.get(), "{}")),
                     Err(failure) => self.refuse(id.get(), &failure),
                 };
             }

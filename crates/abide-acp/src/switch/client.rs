@@ -8,11 +8,11 @@ use serde_json::value::RawValue;
 
 use super::load::with_inner_session;
 use super::{Switch, lock_switch_state};
-use crate::live::LiveSession;
-use crate::message::{self, MalformedMessage, RequestId, RpcError, RpcMessage, RpcOutcome};
-use crate::pending::Purpose;
-use crate::splice::{member, session_member, spliced_line};
-use crate::worker::LineWorker;
+use crate::line_worker::LineWorker;
+use crate::live_session::LiveSession;
+use crate::member_splice::{member, session_member, spliced_line};
+use crate::pending_request::Purpose;
+use crate::rpc_message::{self, MalformedMessage, RequestId, RpcError, RpcMessage, RpcOutcome};
 
 /// The most sessions with a worker of their own.
 const MOST_WORKERS: usize = 1024;
@@ -347,6 +347,6 @@ impl Switch {
         drop(table);
         self.interrupt_prompt(live, "cancelled");
         (self.note)("the agent did not end a cancelled prompt; abide answered it");
-        self.client.send(&message::result_message(id.json(), r#"{"stopReason":"cancelled"}"#));
+        self.client.send(&rpc_message::result_message(id.json(), r#"{"stopReason":"cancelled"}"#));
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use abide::context::{Compactor, CompactorEvent, undo_of_compaction};
 
 use super::Switch;
-use crate::live::LiveSession;
+use crate::live_session::LiveSession;
 
 impl Switch {
     /// Has the context of a session compacted if it exceeds the threshold. Waits for no summary.

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{Switch, SwitchQuestion};
-use crate::live::{LiveSession, PrimeScope, UpdateHandling};
-use crate::message::RpcError;
-use crate::recorder::{AcpRecorder, RecordedAgentSession};
+use crate::acp_recorder::{AcpRecorder, RecordedAgentSession};
+use crate::live_session::{LiveSession, PrimeScope, UpdateHandling};
+use crate::member_splice::{member, member_text, spliced_with_member};
 use crate::replay::{ReplayCheck, ReplayCheckReport, Replayer};
-use crate::splice::{member, member_text, spliced_with_member};
+use crate::rpc_message::RpcError;
 
 impl Switch {
     /// The agent's id of a session; establishes one first if the agent has none.

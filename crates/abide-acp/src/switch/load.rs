@@ -6,14 +6,14 @@ use serde_json::value::RawValue;
 
 use super::inner::OpenedAgentSession;
 use super::{Switch, directory_in_params};
+use crate::acp_recorder::AcpRecorder;
 use crate::catalog::{CatalogError, clean_up_catalog_store};
-use crate::live::{LiveSession, UpdateHandling};
-use crate::message::{self, RpcError, RpcMessage};
-use crate::pending::Purpose;
+use crate::live_session::{LiveSession, UpdateHandling};
+use crate::member_splice::{session_member, spliced_line, spliced_without_member};
+use crate::pending_request::Purpose;
 use crate::record::Translator;
-use crate::recorder::AcpRecorder;
 use crate::replay::{ReplayCheck, Replayer};
-use crate::splice::{session_member, spliced_line, spliced_without_member};
+use crate::rpc_message::{self, RpcError, RpcMessage};
 
 impl Switch {
     /// Handles a `session/load`.
@@ -88,7 +88,7 @@ impl Switch {
             Ok(OpenedAgentSession { result, news, .. }) => {
                 let result =
                     spliced_without_member(&result, "sessionId").unwrap_or_else(|| "{}".into());
-                self.client.send(&message::result_message(id, &result));
+                self.client.send(&rpc_message::result_message(id, &result));
                 news.iter().for_each(|update| self.send_update(&live.id, update));
             }
             Err(failure) => {

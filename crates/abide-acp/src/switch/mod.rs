@@ -21,16 +21,16 @@ use std::time::{Duration, Instant};
 use abide::context::CompactionSettings;
 
 use crate::abilities::Abilities;
+use crate::acp_recorder::StoreFailure;
 use crate::catalog::Catalog;
 use crate::deadlines::Deadlines;
-use crate::live::LiveSession;
-use crate::message::{self, RequestId, RpcError, RpcOutcome};
+use crate::line_worker::LineWorker;
+use crate::live_session::LiveSession;
+use crate::member_splice::{member, member_text};
 use crate::options::StoreOptions;
-use crate::pending::{OwnRequest, PendingRequest, Purpose, RequestTable};
+use crate::pending_request::{OwnRequest, PendingRequest, Purpose, RequestTable};
 use crate::port::{AgentPort, ClientPort};
-use crate::recorder::StoreFailure;
-use crate::splice::{member, member_text};
-use crate::worker::LineWorker;
+use crate::rpc_message::{self, RequestId, RpcError, RpcOutcome};
 
 /// Options of a switch.
 #[derive(Debug, Clone)]
@@ -123,7 +123,7 @@ impl Switch {
     }
 
     fn refuse(&self, id: &str, failure: &RpcError) {
-        self.client.send(&message::failure_message(id, failure));
+        self.client.send(&rpc_message::failure_message(id, failure));
     }
 
     /// Makes sure that an agent runs and was initialized as the client initialized the first.
@@ -160,7 +160,7 @@ impl Switch {
         let id = self.own_id();
         let (answer, answered) = sync_channel(1);
         self.table().own.insert(id.clone(), OwnRequest { answer, opens: opens.cloned() });
-        if !self.agent.send(&message::request_message(&id, method, params)) {
+        if !self.agent.send(&rpc_message::request_message(&id, method, params)) {
             self.table().own.remove(&id);
             return Err(agent_gone_error());
         }
@@ -259,7 +259,7 @@ impl Switch {
     fn send_update(&self, session: &str, update: &str) {
         let session = serde_json::Value::from(session);
         let params = format!(r#"{{"sessionId":{session},"update":{update}}}"#);
-        self.client.send(&message::notification_message("session/update", &params));
+        self.client.send(&rpc_message::notification_message("session/update", &params));
     }
 
     /// Marks open sessions as interrupted and closes them after the client is gone.

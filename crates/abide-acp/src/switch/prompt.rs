@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::value::RawValue;
 
 use super::Switch;
-use crate::live::{LiveSession, PrimeScope};
-use crate::message::{self, RequestId, RpcError, RpcMessage};
-use crate::pending::Purpose;
-use crate::recorder::AcpRecorder;
-use crate::splice::{list_with_first, member, spliced_line};
+use crate::acp_recorder::AcpRecorder;
+use crate::live_session::{LiveSession, PrimeScope};
+use crate::member_splice::{list_with_first, member, spliced_line};
+use crate::pending_request::Purpose;
+use crate::rpc_message::{self, RequestId, RpcError, RpcMessage};
 
 impl Switch {
     /// Handles a `session/prompt`.
@@ -88,7 +88,7 @@ impl Switch {
         failure: &RpcError,
     ) {
         live.prompts().remove(key);
-        let line = message::failure_message(key.json(), failure);
+        let line = rpc_message::failure_message(key.json(), failure);
         let written = {
             let mut book = live.book();
             let mut recorded = book.translator.prompt(params);

@@ -8,13 +8,13 @@ use serde_json::value::RawValue;
 
 use super::load::{load_refusal, with_inner_session};
 use super::{Switch, directory_in_params};
+use crate::acp_recorder::AcpRecorder;
 use crate::catalog::CatalogError;
-use crate::live::{LiveSession, PrimeScope, UpdateHandling};
-use crate::message::{self, RpcError};
-use crate::pending::Purpose;
+use crate::live_session::{LiveSession, PrimeScope, UpdateHandling};
+use crate::member_splice::{member_text, session_member, spliced_with_member};
+use crate::pending_request::Purpose;
 use crate::record::Translator;
-use crate::recorder::AcpRecorder;
-use crate::splice::{member_text, session_member, spliced_with_member};
+use crate::rpc_message::{self, RpcError};
 
 /// How an open session ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl Switch {
         match self.catalog.list(directory.as_deref(), cursor.as_deref()) {
             Ok(page) => {
                 let result = serde_json::to_string(&page).unwrap_or_else(|_| "{}".into());
-                self.client.send(&message::result_message(id, &result));
+                self.client.send(&rpc_message::result_message(id, &result));
             }
             Err(error) => self.refuse(id, &load_refusal(error)),
         }
@@ -72,7 +72,7 @@ impl Switch {
             Some(live) => {
                 self.stop_session(&live);
                 self.complete_live(&name);
-                self.client.send(&message::result_message(id, "{}"));
+                self.client.send(&rpc_message::result_message(id, "{}"));
             }
             None => self.refuse(id, &RpcError::missing(format!("session {name:?} is not open"))),
         }
@@ -85,7 +85,7 @@ impl Switch {
             && let Some(inner) = inner
         {
             let id = serde_json::Value::from(inner);
-            self.agent.send(&message::notification_message(
+            self.agent.send(&rpc_message::notification_message(
                 "session/cancel",
                 &format!(r#"{{"sessionId":{id}}}"#),
             ));
@@ -154,7 +154,7 @@ impl Switch {
             return;
         }
         match self.erase_session(&name) {
-            Ok(()) => self.client.send(&message::result_message(id, "{}")),
+            Ok(()) => self.client.send(&rpc_message::result_message(id, "{}")),
             Err(failure) => self.refuse(id, &failure),
         }
     }
@@ -192,7 +192,8 @@ impl Switch {
             let failure = RpcError::params("`sessionId` and `cwd` are required");
             return self.refuse(id, &failure);
         };
-        let setup = crate::splice::spliced_without_member(params, "sessionId").unwrap_or_default();
+        let setup =
+            crate::member_splice::spliced_without_member(params, "sessionId").unwrap_or_default();
         if able {
             let live = self.table().sessions.get(&*name).cloned();
             let inner = live.and_then(|live| live.inner().id.clone());
@@ -204,7 +205,7 @@ impl Switch {
             }
         }
         match self.fork_session_anew(&name, &directory, setup) {
-            Ok(result) => self.client.send(&message::result_message(id, &result)),
+            Ok(result) => self.client.send(&rpc_message::result_message(id, &result)),
             Err(failure) => self.refuse(id, &failure),
         }
     }

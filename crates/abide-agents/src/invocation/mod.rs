@@ -2,12 +2,12 @@
 
 pub(crate) mod arguments;
 mod program;
-mod slot;
+mod prompt_slot;
 
 pub(crate) use program::AgentProgram;
-pub use slot::PromptSlot;
+pub use prompt_slot::PromptSlot;
 
-use crate::kind::AgentKind;
+use crate::agent_kind::AgentKind;
 
 /// The agent that this command starts, where it prints events then.
 pub(crate) fn detect_invocation(command: &[String]) -> Option<AgentKind> {

@@ -1,6 +1,6 @@
 //! The program of an agent in a command, be it behind others that start it.
 
-use crate::kind::AgentKind;
+use crate::agent_kind::AgentKind;
 
 /// Programs that start another one, whose name stands behind theirs.
 const STARTERS: &[&str] = &["env", "npx", "bunx", "pnpx", "node", "bun", "nohup", "exec"];

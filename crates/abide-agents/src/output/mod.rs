@@ -1,18 +1,18 @@
 //! What any agent prints, as it is printed: lines, events, text. Names no agent.
 
 mod clip;
-mod lines;
+mod line_splitter;
 pub(crate) mod message;
 mod observed;
+mod output_reader;
 mod plain;
-mod reader;
 mod spent;
 pub(crate) mod step;
 
 pub use observed::{ObservedFact, OutputObservation, ReachedLimit};
-pub use reader::{AgentReader, PriorSession};
+pub use output_reader::{AgentReader, PriorSession};
 
 pub(crate) use observed::{note_observed, tell_observed};
+pub(crate) use output_reader::{EventDecoder, OutputReader};
 pub(crate) use plain::EscapeStripper;
-pub(crate) use reader::{EventDecoder, OutputReader};
 pub(crate) use spent::{spent_includes, spent_since};

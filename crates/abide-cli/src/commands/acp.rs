@@ -9,12 +9,12 @@ use abide_acp::{
     CheckpointSchedule, ProxyError, ProxyOptions, StoreConnector, StoreOptions, run_stdio,
 };
 
+use crate::command_context::CommandContext;
+use crate::command_output::status;
+use crate::command_place::{checked_url, connect_place};
 use crate::container;
-use crate::context::CommandContext;
 use crate::duration::duration;
 use crate::error::CommandError;
-use crate::output::status;
-use crate::place::{checked_url, connect_place};
 
 /// Stand between an editor and an agent that speak ACP: every session durable and resumable
 ///

@@ -10,11 +10,11 @@ use abide::{
 use abide_transcript::escape;
 use serde_json::json;
 
+use crate::command_context::CommandContext;
+use crate::command_output::{CommandOutput, status, warning};
 use crate::confirm::{confirm, unconfirmed_json_text};
-use crate::context::CommandContext;
 use crate::daily_cleanup::{clock_jump_text, removed_by_cleanup, removed_by_cleanup_name};
 use crate::error::CommandError;
-use crate::output::{CommandOutput, status, warning};
 use crate::typed_time::time_ago;
 
 /// Let old sessions and checkpoints go, and free what nothing needs any more

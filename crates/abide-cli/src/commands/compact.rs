@@ -11,9 +11,9 @@ use abide::{
 use abide_transcript::escape;
 use serde_json::json;
 
-use crate::context::CommandContext;
+use crate::command_context::CommandContext;
+use crate::command_output::{CommandOutput, status};
 use crate::error::CommandError;
-use crate::output::{CommandOutput, status};
 use crate::session_args::{SessionArg, SessionPurpose};
 use crate::summarizer_choice::SummarizerChoice;
 

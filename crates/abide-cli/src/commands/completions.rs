@@ -2,8 +2,8 @@
 
 use clap_complete::Shell;
 
+use crate::command_output::CommandOutput;
 use crate::error::CommandError;
-use crate::output::CommandOutput;
 
 /// Print a script that teaches your shell to complete abide's commands and options
 #[derive(Debug, clap::Args)]

@@ -10,12 +10,12 @@ use abide::{
 };
 use serde_json::json;
 
-use crate::context::CommandContext;
+use crate::command_context::CommandContext;
 
+use crate::command_output::{CommandOutput, warning};
+use crate::command_place::NAME;
 use crate::error::{CommandError, on_one_line};
 use crate::event_line::listed;
-use crate::output::{CommandOutput, warning};
-use crate::place::NAME;
 use crate::scoped_store::ScopedStore;
 
 /// Copy sessions from one store to another: files or shared, either way

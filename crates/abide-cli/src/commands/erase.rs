@@ -13,12 +13,12 @@ use abide::{
 use abide_transcript::escape;
 use serde_json::json;
 
+use crate::command_context::CommandContext;
 use crate::confirm::{confirm, unconfirmed_json_text};
-use crate::context::CommandContext;
 
+use crate::command_output::{CommandOutput, status, warning};
 use crate::error::CommandError;
 use crate::event_line::listed;
-use crate::output::{CommandOutput, status, warning};
 use crate::scoped_store::ScopedStore;
 
 /// Erase the data of events: a secret that was recorded

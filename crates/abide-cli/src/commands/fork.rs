@@ -3,9 +3,9 @@
 use abide::{NewSession, Seq, SessionFields, SessionId, SessionRef};
 use serde::Serialize;
 
-use crate::context::CommandContext;
+use crate::command_context::CommandContext;
+use crate::command_output::{CommandOutput, status};
 use crate::error::CommandError;
-use crate::output::{CommandOutput, status};
 use crate::session_args::{SessionArg, SessionPurpose};
 
 /// Start a new session from a place in another one's past

@@ -10,13 +10,13 @@ use abide::{
 use abide_transcript::escape;
 use serde::Serialize;
 
-use crate::context::CommandContext;
+use crate::command_context::CommandContext;
+use crate::command_output::{CommandOutput, status};
 use crate::error::CommandError;
-use crate::output::{CommandOutput, status};
 use crate::project_name::project_name;
 use crate::scoped_store::ScopedStore;
 use crate::session_status::{recorded_statuses, status_now};
-use crate::table::{Colour, TableCell, TextTable};
+use crate::text_table::{Colour, TableCell, TextTable};
 use crate::typed_time::{TypedTime, time_ago};
 
 /// List sessions, and find anything ever said in them

@@ -10,11 +10,11 @@ use abide::{
 };
 use serde::Serialize;
 
-use crate::context::CommandContext;
+use crate::command_context::CommandContext;
 
+use crate::command_output::{CommandOutput, warning};
 use crate::error::{CommandError, at};
 use crate::event_line::listed;
-use crate::output::{CommandOutput, warning};
 
 /// Take sessions in that were exported with `abide export --format bundle`
 ///

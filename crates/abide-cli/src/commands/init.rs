@@ -15,10 +15,10 @@ use abide::{
     },
 };
 
-use crate::context::CommandContext;
+use crate::command_context::CommandContext;
+use crate::command_output::CommandOutput;
+use crate::command_place::{NAME, checked_url, is_store_name};
 use crate::error::{CommandError, at};
-use crate::output::CommandOutput;
-use crate::place::{NAME, checked_url, is_store_name};
 use abide_transcript::escape;
 
 /// Make a store in this project

@@ -28,7 +28,7 @@ mod store;
 mod tail;
 mod tasks;
 
-use crate::context::CommandContext;
+use crate::command_context::CommandContext;
 use crate::error::CommandError;
 
 /// What abide can do.

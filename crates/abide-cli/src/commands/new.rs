@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::context::CommandContext;
+use crate::command_context::CommandContext;
+use crate::command_output::CommandOutput;
 use crate::daily_cleanup::run_daily_cleanup;
 use crate::error::CommandError;
 use crate::new_session_args::NewSessionArgs;
-use crate::output::CommandOutput;
 
 /// Make a session and print its id
 ///

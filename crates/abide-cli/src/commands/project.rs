@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use abide_transcript::escape;
 
-use crate::context::CommandContext;
+use crate::command_context::CommandContext;
+use crate::command_output::CommandOutput;
 use crate::error::CommandError;
-use crate::output::CommandOutput;
 
 /// Tell that a project was moved
 #[derive(Debug, clap::Args)]

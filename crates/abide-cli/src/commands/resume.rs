@@ -13,13 +13,13 @@ use abide_runner::{LeftoverWork, RecordedOptions, RunGoal};
 use abide_transcript::escape;
 
 use crate::apply_args::apply_files_back;
+use crate::command_context::CommandContext;
+use crate::command_output::{status, warning};
 use crate::conduct::{ConductArgs, RunWork, accepted_check, open};
 use crate::confirm::confirm;
-use crate::context::CommandContext;
 use crate::daily_cleanup::run_daily_cleanup;
 use crate::error::CommandError;
 use crate::interrupted_rewind::finish_rewind;
-use crate::output::{status, warning};
 use crate::scoped_store::ScopedStore;
 use crate::session_args::{SessionArg, tell_latest_session};
 

@@ -11,12 +11,12 @@ use abide::{
 use abide_transcript::escape;
 
 use crate::apply_args::{ApplyArgs, capture_watch};
+use crate::command_context::CommandContext;
+use crate::command_output::{CommandOutput, status, warning};
 use crate::confirm::confirm;
-use crate::context::CommandContext;
 use crate::error::CommandError;
 use crate::interrupt::interrupt_flag;
 use crate::interrupted_rewind::{finish_rewind, tell_interrupted_rewind};
-use crate::output::{CommandOutput, status, warning};
 use crate::progress;
 use crate::rewind_report::{
     LISTED, checkpoint_in_report, report_files_left, report_files_told, report_finish_json,

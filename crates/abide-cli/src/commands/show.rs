@@ -7,9 +7,9 @@ use abide_transcript::{
 use jiff::tz::TimeZone;
 
 use crate::clock::clock_day_and_time;
-use crate::context::CommandContext;
+use crate::command_context::CommandContext;
+use crate::command_output::{CommandOutput, terminal_width, warning};
 use crate::error::CommandError;
-use crate::output::{CommandOutput, terminal_width, warning};
 use crate::pager::PagedOutput;
 use crate::session_args::{SessionArg, SessionPurpose};
 use crate::session_status::status_of;

@@ -7,10 +7,10 @@ use abide::{
 };
 use abide_transcript::escape;
 
-use crate::context::CommandContext;
+use crate::command_context::CommandContext;
+use crate::command_output::{CommandOutput, warning};
+use crate::command_place::checked_url;
 use crate::error::CommandError;
-use crate::output::{CommandOutput, warning};
-use crate::place::checked_url;
 
 /// Show where the store is and how it is; make a shared one, and bring it up to date
 ///

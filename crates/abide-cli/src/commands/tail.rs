@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use abide::{Event, EventRange, Seq, SessionRef};
 
-use crate::context::CommandContext;
+use crate::command_context::CommandContext;
+use crate::command_output::{CommandOutput, warning};
 use crate::error::CommandError;
 use crate::event_line::EventLines;
-use crate::output::{CommandOutput, warning};
 use crate::session_args::{SessionArg, SessionPurpose};
 
 /// Show the last events of a session, and follow it live with -f

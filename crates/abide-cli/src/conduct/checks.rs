@@ -7,9 +7,9 @@ use abide::{Consent, Session, tasks::TaskId};
 use abide_runner::LeftoverWork;
 use abide_transcript::escape;
 
+use crate::command_output::{status, warning};
 use crate::confirm::{confirm, on_terminal};
 use crate::error::CommandError;
-use crate::output::{status, warning};
 
 /// The checks of a session's tasks that the user has accepted: before, or now. Asks about those that
 /// this run may need: of open tasks, of tasks with an open turn, and of all that these are parts of.

@@ -32,10 +32,10 @@ use clap::builder::PossibleValuesParser;
 pub(crate) use self::checks::accepted_check;
 use self::terminal::TerminalGuard;
 use self::view_kind::RunViewKind;
-use crate::context::CommandContext;
+use crate::command_context::CommandContext;
+use crate::command_output::{status, warning};
 use crate::duration::duration;
 use crate::error::CommandError;
-use crate::output::{status, warning};
 use crate::scoped_store::ScopedStore;
 
 /// The agents whose output is understood.

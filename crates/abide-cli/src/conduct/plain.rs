@@ -8,7 +8,7 @@ use abide_transcript::{escape, format_duration};
 
 use super::view::RunView;
 use super::wording;
-use crate::output::{status, warning};
+use crate::command_output::{status, warning};
 
 /// Prints lines.
 #[derive(Debug)]

@@ -6,8 +6,8 @@ use abide_transcript::{escape, format_duration};
 
 use super::amount::money_amount;
 use super::wording;
+use crate::command_output::status;
 use crate::error::CommandError;
-use crate::output::status;
 
 /// How many files and tasks are named.
 const LISTED: usize = 20;

@@ -13,22 +13,22 @@
 //! and import one. Reader and writer pass everything through the same [`BundleCheck`]. Memory does
 //! not grow with the session, apart from a few words per object.
 
-mod check;
-mod outcome;
-mod reader;
+mod bundle_check;
+mod bundle_reader;
+mod bundle_writer;
+mod import_outcome;
 #[cfg(test)]
 mod tests;
-mod writer;
 
 use std::io;
 
 use abide_model::{EventLimits, ObjectHash, Seq, SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
 
-pub use check::BundleCheck;
-pub use outcome::{ExportError, ImportError, ImportOutcome, ImportedBundle};
-pub use reader::{BundleReader, BundleRecord};
-pub use writer::BundleWriter;
+pub use bundle_check::BundleCheck;
+pub use bundle_reader::{BundleReader, BundleRecord};
+pub use bundle_writer::BundleWriter;
+pub use import_outcome::{ExportError, ImportError, ImportOutcome, ImportedBundle};
 
 use crate::{LineError, Sum};
 

@@ -1,6 +1,6 @@
 //! The commit queue under every schedule that shuttle comes up with.
 //!
-//! `src/queue.rs` is compiled here a second time, the very same file, with shuttle's locks,
+//! `src/commit_queue.rs` is compiled here a second time, the very same file, with shuttle's locks,
 //! atomics and threads (`sync.rs`) in the place of those of the standard library. A scenario is
 //! run over and over, each time with another interleaving: half of the times a random one, half
 //! of the times one of few changes of priority (PCT), which finds what needs a rare order.
@@ -12,7 +12,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, missing_docs)]
 
 mod journal;
-#[path = "../../src/queue.rs"]
+#[path = "../../src/commit_queue.rs"]
 #[allow(dead_code)]
 mod queue;
 mod scenarios;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use abide_journal::{Access, Disk, Storage};
 
-use crate::layout::{StoreLayout, short_of};
+use crate::store_layout::{StoreLayout, short_of};
 
 /// Marks a session as changed.
 #[derive(Debug)]

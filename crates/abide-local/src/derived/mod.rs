@@ -4,4 +4,4 @@
 pub(crate) mod changed_sessions;
 pub(crate) mod index;
 pub(crate) mod state_cache;
-pub(crate) mod transcript;
+pub(crate) mod transcript_worker;

@@ -18,13 +18,13 @@ use abide_model::{
 
 use crate::config::config_named_for;
 use crate::error::{storage_error, store_error};
-use crate::layout::{SessionLayout, layout_path_text};
-use crate::maintain::collect::AssumedRemovals;
+use crate::maintain::cleanup_sealing::UnsealedSegments;
+use crate::maintain::collector::AssumedRemovals;
 use crate::maintain::disk_use::disk_use_below;
-use crate::maintain::sealing::UnsealedSegments;
-use crate::sessions::ancestry::MissingParentPolicy;
+use crate::sessions::local_store::LocalStore;
 use crate::sessions::sealer::SealOutcome;
-use crate::sessions::store::LocalStore;
+use crate::sessions::session_ancestry::MissingParentPolicy;
+use crate::store_layout::{SessionLayout, layout_path_text};
 
 const DAY: i64 = 86_400_000;
 /// Younger objects are not collected: whoever stored them may be about to name them.

@@ -8,7 +8,7 @@ use abide_model::{SessionId, StoreError};
 use serde::Serialize;
 
 use crate::error::store_error;
-use crate::sessions::store::LocalStore;
+use crate::sessions::local_store::LocalStore;
 use crate::shield;
 
 /// The disk usage of a session.

@@ -14,9 +14,9 @@ use abide_journal::{
 use abide_model::{Fact, Kind, ObjectHash, Seq, SessionId, StoreError};
 
 use crate::error::store_error;
-use crate::layout::layout_path_text;
-use crate::sessions::reader::LocalReader;
-use crate::sessions::store::LocalStore;
+use crate::sessions::local_reader::LocalReader;
+use crate::sessions::local_store::LocalStore;
+use crate::store_layout::layout_path_text;
 
 /// What the first pass over the journal found.
 struct ExportSurvey {

@@ -1,12 +1,12 @@
 //! Maintenance of a store: examination and repair, erasure, retention, garbage collection, bundles.
 
 pub(crate) mod cleanup;
-pub(crate) mod collect;
+pub(crate) mod cleanup_sealing;
+pub(crate) mod collector;
 pub(crate) mod disk_use;
 pub(crate) mod doctor;
 pub(crate) mod erase;
 pub(crate) mod export;
 pub(crate) mod import;
 pub(crate) mod named_snapshots;
-pub(crate) mod removal;
-pub(crate) mod sealing;
+pub(crate) mod session_remover;

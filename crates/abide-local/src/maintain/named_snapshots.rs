@@ -9,8 +9,8 @@ use std::ops::ControlFlow;
 use abide_journal::{JournalError, JournalItem, JournalLine, WalkStart};
 use abide_model::{Fact, Kind, ObjectHash, Seq};
 
-use crate::sessions::ancestry::CheckpointNumbers;
-use crate::sessions::reader::LocalReader;
+use crate::sessions::local_reader::LocalReader;
+use crate::sessions::session_ancestry::CheckpointNumbers;
 
 /// The kinds of events that are about snapshots.
 const KINDS: [Kind; 4] = [

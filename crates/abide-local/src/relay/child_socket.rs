@@ -13,10 +13,10 @@ use abide_model::{NewEvent, SessionId, SessionWriter, StoreError};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::error::storage_error;
+use crate::relay::child_lines::LongLines;
 use crate::relay::connection;
-use crate::relay::lines::LongLines;
-use crate::relay::node::{SocketNode, own_user, peer_is_own_user};
-use crate::relay::protocol::{BUSY, RelayRefusal, Welcome, relay_protocol_line};
+use crate::relay::relay_protocol::{BUSY, RelayRefusal, Welcome, relay_protocol_line};
+use crate::relay::socket_node::{SocketNode, own_user, peer_is_own_user};
 
 /// The most children at a time.
 pub(super) const CHILDREN: usize = 64;
@@ -203,7 +203,7 @@ impl ChildSocketState {
 
     pub(super) fn welcome(&self) -> Option<Welcome> {
         let writer = self.writer()?;
-        let version = super::protocol::VERSION;
+        let version = super::relay_protocol::VERSION;
         Some(Welcome { abide: Some(version), epoch: Some(writer.epoch()), error: None })
     }
 }

@@ -12,9 +12,9 @@ use abide_model::{
     AcknowledgedEvent, AppendError, Durability, InputError, Kind, NewEvent, Rewind, Seq, Ticket,
 };
 
+use super::child_lines::{ChildLine, ChildLines};
 use super::child_socket::ChildSocketState;
-use super::lines::{ChildLine, ChildLines};
-use super::protocol::{
+use super::relay_protocol::{
     BatchAnswer, CLOSED, Hello, LINE, RelayBatch, RelayRefusal, VERSION, Welcome,
     relay_protocol_line,
 };

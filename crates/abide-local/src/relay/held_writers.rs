@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use abide_model::{SessionId, SessionReader, SessionWriter, StoreError};
 
 use super::child_socket::{ChildBatchCallback, LocalChildSocket};
-use super::client::connect_relay_client;
-use super::node::ConnectRefusal;
+use super::relayed_writer::connect_relay_client;
+use super::socket_node::ConnectRefusal;
 use crate::error::storage_error;
 
 /// How long a live holder may take to answer before it is asked again.

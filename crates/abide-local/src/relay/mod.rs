@@ -8,14 +8,14 @@
 //! memory. The socket makes no promise of its own: a child that gets no answer knows nothing, and
 //! sends again with the same keys.
 
-mod answers;
+mod answer_queue;
+mod child_lines;
 mod child_socket;
-mod client;
 mod connection;
 mod held_writers;
-mod lines;
-mod node;
-mod protocol;
+mod relay_protocol;
+mod relayed_writer;
+mod socket_node;
 
 pub use child_socket::LocalChildSocket;
 pub use held_writers::{HeldWriters, write_through_holder};

@@ -13,8 +13,8 @@ use abide_journal::{
 use abide_model::{Event, Seq, SessionId, SessionState, Timestamp, fold_lineage, rewind_target};
 
 use crate::derived::state_cache::{CachedJournalEnd, CachedState, StateCache, StatePages};
-use crate::sessions::ancestry::MissingParentPolicy;
-use crate::sessions::reader::LocalReader;
+use crate::sessions::local_reader::LocalReader;
+use crate::sessions::session_ancestry::MissingParentPolicy;
 
 /// What reading a journal found.
 #[derive(Debug)]

@@ -4,10 +4,10 @@ use abide_journal::{Appender, Journal, SegmentForm, StorageLock, Watermark};
 use abide_model::{Durability, SessionId, StoreError};
 
 use crate::error::{storage_error, store_error};
-use crate::layout::SessionLayout;
-use crate::sessions::ancestry::MissingParentPolicy;
+use crate::sessions::local_store::LocalStore;
 use crate::sessions::recovery;
-use crate::sessions::store::LocalStore;
+use crate::sessions::session_ancestry::MissingParentPolicy;
+use crate::store_layout::SessionLayout;
 
 /// Keeps a session locked.
 pub(crate) struct SessionHold {

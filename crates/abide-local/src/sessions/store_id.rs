@@ -8,9 +8,9 @@ use abide_journal::{Access, LockMode, Storage, read_full, write_full};
 use abide_model::StoreError;
 
 use crate::error::storage_error;
-use crate::layout::StoreLayout;
-use crate::sessions::store::LocalStore;
+use crate::sessions::local_store::LocalStore;
 use crate::shield;
+use crate::store_layout::StoreLayout;
 
 /// The length of an id in digits.
 const DIGITS: usize = 32;

@@ -4,16 +4,16 @@
 //! so the cost depends on the length of the context, not of the session. [`ContextBuilder`] takes
 //! those events in; [`CompactionPlan`] says which part a summary can replace.
 
-mod builder;
 mod compaction;
+mod context_builder;
 #[cfg(test)]
 mod tests;
 mod threshold;
 mod tokens;
 mod visible;
 
-pub use builder::{ContextBuilder, PendingCall};
 pub use compaction::{CompactionPlan, NothingToCompact};
+pub use context_builder::{ContextBuilder, PendingCall};
 pub use threshold::{AutoCompaction, Threshold};
 pub use tokens::TokenBasis;
 pub use visible::VisibleRanges;

@@ -7,14 +7,14 @@
 //! valid.
 
 mod lane;
-mod order;
+mod lane_order;
 mod reading;
 mod repair;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use order::{AwaitedResult, PlacedEntry};
-pub use order::{ContextSource, OrderAnomaly, OrderAnomalyKind};
+pub(crate) use lane_order::{AwaitedResult, PlacedEntry};
+pub use lane_order::{ContextSource, OrderAnomaly, OrderAnomalyKind};
 pub use reading::OUTCOME_UNKNOWN;
 
 use std::collections::{BTreeMap, HashMap};

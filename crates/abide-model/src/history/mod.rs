@@ -2,7 +2,7 @@
 //!
 //! Everything here is pure and derived from events. A store keeps it where it can be found quickly.
 
-mod delta;
+mod history_delta;
 mod open_turns;
 mod overview;
 mod query;
@@ -10,7 +10,7 @@ mod search;
 mod text;
 mod words;
 
-pub use delta::{FileDelta, HistoryDelta, TextDelta, TurnDelta, TurnOpening};
+pub use history_delta::{FileDelta, HistoryDelta, TextDelta, TurnDelta, TurnOpening};
 pub use open_turns::OpenTurns;
 pub use overview::{Overview, OverviewUpdate, rewind_of};
 pub use query::{FileActivity, History, HistoryEntry, HistoryQuery, SearchMatch, TurnEntry};

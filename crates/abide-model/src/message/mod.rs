@@ -6,17 +6,17 @@
 
 mod content;
 mod forms;
+mod json_text;
 mod marks;
-mod piece;
-mod reader;
-mod text;
+mod message_piece;
+mod piece_reader;
 
 pub use forms::{Forms, MessageForm, is_part};
+pub use json_text::{JsonText, RawJson};
 pub use marks::Marks;
-pub use piece::{
+pub use message_piece::{
     CallArguments, CallPiece, ImagePiece, MessagePiece, PieceContent, ResultPiece, UnreadPiece,
 };
-pub use text::{JsonText, RawJson};
 
 use std::borrow::Cow;
 
@@ -24,7 +24,7 @@ use serde_json::value::RawValue;
 
 use self::content::{RawContent, RawMessage};
 use self::forms::FormClues;
-use self::reader::PieceReader;
+use self::piece_reader::PieceReader;
 use crate::Payload;
 use crate::json::RawFields;
 

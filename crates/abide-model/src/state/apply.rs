@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use super::core::add_to_core_count;
+use super::session_core::add_to_core_count;
 use super::{
     CallState, CheckpointState, FileState, KEYS, LaneState, LiveCompaction, RunState, SessionState,
     StateTable, TurnState,

@@ -5,31 +5,31 @@
 //! What grows with the session is in [`StateTable`]s, which are divided into pages.
 
 mod apply;
-mod core;
 mod digest;
-mod entry;
 mod savepoint;
-mod table;
+mod session_core;
+mod state_entry;
+mod state_table;
 mod tasks;
 #[cfg(test)]
 mod tests;
 
-pub use self::core::{CallCounts, RunState, SessionCore};
+pub use self::session_core::{CallCounts, RunState, SessionCore};
 pub use digest::Digest;
-pub use entry::{
+pub use savepoint::Savepoint;
+pub use state_entry::{
     CallState, CheckpointState, FileState, LaneState, LiveCompaction, TaskState, TurnState,
 };
-pub use savepoint::Savepoint;
-pub use table::{PageRef, StateTable};
+pub use state_table::{PageRef, StateTable};
 pub(crate) use tasks::TASK_TITLE;
 
 use serde::{Deserialize, Serialize};
 
-use self::core::SessionHealth;
+use self::session_core::SessionHealth;
 use crate::fact::{SessionFields, SessionStatus, Usage};
 use crate::{Epoch, Event, Fact, Kind, LaneId, Seq, TaskId, Timestamp};
-use entry::UsageEntry;
-use table::TableRoot;
+use state_entry::UsageEntry;
+use state_table::TableRoot;
 
 /// The version of the fold. A state cache of another version is rebuilt; it is not damage.
 pub const FOLD_VERSION: u32 = 6;

@@ -1,7 +1,7 @@
 //! The fold of task facts. Keeps readiness and progress current with each change.
 
 use super::apply::clip_state_text;
-use super::core::add_to_core_count;
+use super::session_core::add_to_core_count;
 use super::{SessionState, TaskState};
 use crate::fact::{
     AgentObservation, DependencyTypes, TaskChange, TaskCreated, TaskStatus, TaskStatusChange,

@@ -7,18 +7,18 @@
 //! does the tree, which neither loops for ever nor panics; but it refuses illegal changes that a
 //! caller asks for.
 
-mod build;
-mod change;
-mod cycle;
 mod error;
-mod node;
-mod progress;
-mod slot;
+mod task_node;
+mod task_progress;
+mod task_slot;
+mod task_tree;
 #[cfg(test)]
 mod tests;
-mod tree;
+mod tree_build;
+mod tree_change;
+mod tree_cycle;
 
 pub use error::TaskError;
-pub use node::TaskNode;
-pub use progress::TaskProgress;
-pub use tree::TaskTree;
+pub use task_node::TaskNode;
+pub use task_progress::TaskProgress;
+pub use task_tree::TaskTree;

@@ -5,9 +5,9 @@
 
 mod field;
 mod line;
+mod markdown_reader;
+mod markdown_writer;
 mod name;
-mod read;
-mod write;
 
-pub(crate) use read::read_markdown;
-pub(crate) use write::write_markdown;
+pub(crate) use markdown_reader::read_markdown;
+pub(crate) use markdown_writer::write_markdown;

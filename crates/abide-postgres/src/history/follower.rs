@@ -7,10 +7,10 @@ use abide_model::{
 };
 
 use super::put::{SharedIndexUpdate, put_history_update};
-use crate::connection::ConnectionRetries;
 use crate::error::ServerError;
-use crate::flush::place;
-use crate::reader::PostgresReader;
+use crate::flusher::place;
+use crate::postgres_reader::PostgresReader;
+use crate::server_connection::ConnectionRetries;
 
 /// The most bytes put at once.
 const PIECE_BYTES: usize = 2 << 20;

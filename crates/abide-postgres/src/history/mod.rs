@@ -5,21 +5,21 @@
 //! transaction together with the new position, and only if the position is unchanged: so any number
 //! of processes may do it at once, and may die anywhere.
 
-mod answer;
 mod follower;
+mod history_answer;
 mod places;
 mod put;
 mod query;
-mod words;
+mod search_words;
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use crate::reader::PostgresReader;
+use crate::postgres_reader::PostgresReader;
 
-pub(crate) use answer::HistoryReader;
 pub(crate) use follower::catch_up_history;
+pub(crate) use history_answer::HistoryReader;
 
 /// How often a writer's sessions are added to the index.
 const PERIOD: Duration = Duration::from_secs(1);

@@ -5,9 +5,9 @@ use deadpool_postgres::{Object, Transaction};
 use tokio_postgres::types::ToSql;
 
 use super::places::{head_and_name, storable_place_text};
-use super::words::words_vector;
+use super::search_words::words_vector;
 use crate::error::ServerError;
-use crate::flush::place;
+use crate::flusher::place;
 
 /// What a range of events adds to the index.
 #[derive(Debug)]

@@ -9,9 +9,9 @@ use tokio_postgres::types::ToSql;
 
 use super::follower::overview_of;
 use super::places::storable_place_text;
-use super::words::PostgresSearch;
+use super::search_words::PostgresSearch;
 use crate::error::ServerError;
-use crate::store::session_id;
+use crate::postgres_store::session_id;
 
 /// The most hits counted, newest first, unless all sessions are asked for; older ones are ignored.
 /// Otherwise words that occur nearly everywhere would cost as much as they occur.

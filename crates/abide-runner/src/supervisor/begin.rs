@@ -17,9 +17,9 @@ use super::{Supervisor, WishOutcome};
 use crate::account::{account, told, used};
 use crate::attempt::LastAttempt;
 use crate::child::{AgentChild, ChildInput, ChildPlan};
-use crate::event::RunEvent;
 use crate::job::{Job, JobStart};
-use crate::options::{ResumeMode, RunGoal};
+use crate::run_event::RunEvent;
+use crate::run_options::{ResumeMode, RunGoal};
 use crate::{RunError, prompt};
 
 impl Supervisor<'_> {

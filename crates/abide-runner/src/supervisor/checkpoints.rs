@@ -8,8 +8,8 @@ use abide::{
 
 use super::Supervisor;
 use crate::RunError;
-use crate::event::RunEvent;
-use crate::summary::{CheckpointTotals, Difference};
+use crate::run_event::RunEvent;
+use crate::run_summary::{CheckpointTotals, Difference};
 
 /// The totals collected while a run is closed.
 #[derive(Debug, Default)]

@@ -17,14 +17,14 @@ use super::{LEFT_BEHIND, Supervisor, WishOutcome};
 use crate::RunError;
 use crate::account::last_reason;
 use crate::attempt::DONE;
-use crate::check::{TaskCheck, WasAsked};
 use crate::child::{AgentChild, ChildInput, ChildPlan};
-use crate::ending::{AgentWord, JobEnding};
-use crate::event::RunEvent;
 use crate::job::{Job, JobStart};
-use crate::leftover::{LeftoverWork, end_calls};
+use crate::job_ending::{AgentWord, JobEnding};
+use crate::leftover_work::{LeftoverWork, end_calls};
 use crate::marked_processes::end_marked;
+use crate::run_event::RunEvent;
 use crate::stop::Urgency;
+use crate::task_check::{TaskCheck, WasAsked};
 
 /// How often a task with a check is retried, if nothing is said.
 const RETRIES: u64 = 2;

@@ -5,7 +5,7 @@ use std::sync::mpsc::channel;
 use abide::context::{Compactor, CompactorEvent};
 
 use super::Supervisor;
-use crate::event::RunEvent;
+use crate::run_event::RunEvent;
 use crate::stop::Urgency;
 
 impl Supervisor<'_> {

@@ -10,14 +10,14 @@ use super::{AGAIN, LEFT_BEHIND, Supervisor, program_name};
 use crate::RunError;
 use crate::account::last_reason;
 use crate::attempt::{DONE, FAILED};
-use crate::ending::{AgentWord, JobEnding, result};
-use crate::event::RunEvent;
 use crate::job::Job;
-use crate::leftover::{InterruptedTask, end_calls};
+use crate::job_ending::{AgentWord, JobEnding, result};
+use crate::leftover_work::{InterruptedTask, end_calls};
 use crate::marked_processes::end_marked;
-use crate::options::RetryDecision;
+use crate::run_event::RunEvent;
+use crate::run_options::RetryDecision;
+use crate::run_summary::TaskUse;
 use crate::stop::Urgency;
-use crate::summary::TaskUse;
 
 /// How often in a row the death of its agent may interrupt a task before that counts as a failure:
 /// something kills it each time.

@@ -6,10 +6,10 @@ use abide::{SessionRef, StoreError, TaskStatus, event::TurnNumber};
 
 use super::{AGAIN, Supervisor};
 use crate::RunError;
-use crate::event::RunEvent;
-use crate::leftover::{LeftoverWork, end_calls, status_of};
+use crate::leftover_work::{LeftoverWork, end_calls, status_of};
 use crate::marked_processes::end_marked;
-use crate::options::RunGoal;
+use crate::run_event::RunEvent;
+use crate::run_options::RunGoal;
 
 impl Supervisor<'_> {
     /// Ends the processes of earlier runs of this session and of its parent: they work in the same

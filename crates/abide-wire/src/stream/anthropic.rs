@@ -8,14 +8,14 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use super::answer::{AnswerSink, parse, parse_part};
+use super::answer_parser::{AnswerSink, parse, parse_part};
+use super::answer_usage::{self, AnthropicUsage};
 use super::arguments;
 use super::block::{StreamDelta, StreamedBlock, StreamedCall};
 use super::error::StreamError;
-use super::event::SseEvent;
 use super::field::{FieldText, Number, OrderedFields, object, quoted};
-use super::growing::GrowingObject;
-use super::tally::{self, AnthropicUsage};
+use super::growing_object::GrowingObject;
+use super::sse_event_reader::SseEvent;
 
 /// The state of an answer being parsed.
 #[derive(Debug, Default)]
@@ -111,7 +111,7 @@ impl AnthropicParser {
                 }
             }
             "error" => {
-                let error = said.error.map(|error| tally::error(error.get()));
+                let error = said.error.map(|error| answer_usage::error(error.get()));
                 sink.about.error = Some(error.unwrap_or_else(|| "error".to_owned()));
             }
             _ => {}

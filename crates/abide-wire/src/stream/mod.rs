@@ -34,27 +34,27 @@
 //! # Ok::<(), abide_wire::stream::StreamError>(())
 //! ```
 
-mod answer;
+mod answer_parser;
+mod answer_usage;
 mod anthropic;
 mod arguments;
 mod block;
-mod bounds;
 mod chat;
 mod error;
-mod event;
 mod field;
-mod growing;
+mod growing_object;
 mod limits;
 mod responses;
 mod sequence;
-mod tally;
+mod sse_event_reader;
+mod stream_budget;
 
 #[cfg(test)]
 mod tests;
 
-pub use answer::AnswerParser;
+pub use answer_parser::AnswerParser;
 pub use block::{StreamDelta, StreamEnd, StreamedBlock, StreamedCall};
-pub use bounds::StreamLimits;
 pub use error::StreamError;
 pub use limits::limits;
 pub use sequence::{begins_answer, ends_answer, is_silent, opens_answer};
+pub use stream_budget::StreamLimits;

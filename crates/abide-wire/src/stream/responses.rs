@@ -6,13 +6,13 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use super::answer::{AnswerSink, parse, parse_part};
+use super::answer_parser::{AnswerSink, parse, parse_part};
+use super::answer_usage;
 use super::arguments;
 use super::block::{StreamDelta, StreamedBlock, StreamedCall};
 use super::error::StreamError;
-use super::event::SseEvent;
 use super::field::{FieldText, Number, OrderedFields, object, quoted};
-use super::tally;
+use super::sse_event_reader::SseEvent;
 
 /// The state of an answer being parsed.
 #[derive(Debug, Default)]
@@ -143,9 +143,10 @@ impl ResponsesParser {
                 Ok(())
             }
             ("error", _) => {
-                let error = said.error.map(RawValue::get).filter(|error| tally::is_error(error));
+                let error =
+                    said.error.map(RawValue::get).filter(|error| answer_usage::is_error(error));
                 let whole = std::str::from_utf8(event.data).unwrap_or("error");
-                sink.about.error = Some(tally::error(error.unwrap_or(whole)));
+                sink.about.error = Some(answer_usage::error(error.unwrap_or(whole)));
                 Ok(())
             }
             _ => Ok(()),
@@ -312,8 +313,8 @@ impl ResponsesParser {
         if let Some(reason) = incomplete.or(response.status.some()) {
             sink.about.reason = Some(reason.to_owned());
         }
-        if let Some(error) = response.error.filter(|error| tally::is_error(error.get())) {
-            sink.about.error = Some(tally::error(error.get()));
+        if let Some(error) = response.error.filter(|error| answer_usage::is_error(error.get())) {
+            sink.about.error = Some(answer_usage::error(error.get()));
         }
         if sink.about.over {
             self.finish_all(&response.output.unwrap_or_default(), sink)?;

@@ -3,7 +3,7 @@
 use serde_json::value::RawValue;
 
 use super::AnswerParser;
-use super::answer::FormParser;
+use super::answer_parser::FormParser;
 use super::field::{FieldText, OrderedFields, object};
 use crate::MessageForm;
 

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::compare::walk::split_walked_path;
 use crate::owner::FileOwner;
-use crate::restore::root::{look_below_root, set_mode};
+use crate::restore::workspace_root::{look_below_root, set_mode};
 use crate::{EntryKind, RestoreAction, RestorePlan, RestoreStep, TreeEntry};
 
 /// Mode bits that a restored directory can have.

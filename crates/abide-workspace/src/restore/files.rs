@@ -9,7 +9,7 @@ use rustix::fs::FileType;
 use rustix::io::Errno;
 
 use super::found::{PathState, StepError, find_on_disk};
-use super::write::FileContent;
+use super::temporary_write::FileContent;
 use super::{EDITED, EXISTS, FILE_BITS, RestoreRun, StepOutcome, StepResult, restored_kind};
 use crate::compare::read::read_chunks;
 use crate::compare::walk::split_walked_path;

@@ -9,7 +9,7 @@ use rustix::fs::{FileType, Mode};
 use rustix::io::Errno;
 
 use crate::compare::read::{ReadError, read_chunks, read_object};
-use crate::restore::root::{FileFingerprint, READ, look_below_root};
+use crate::restore::workspace_root::{FileFingerprint, READ, look_below_root};
 use crate::{EntryKind, RestoreStep, TreeEntry};
 
 /// What a step finds at its path.

@@ -9,17 +9,17 @@
 //! modes; sync.
 
 mod directories;
-pub(crate) mod durability;
 mod files;
 mod found;
-pub(crate) mod plan;
 mod removal;
-pub(crate) mod root;
+pub(crate) mod restore_plan;
+pub(crate) mod restore_sync;
+mod temporary_write;
 #[cfg(test)]
 mod tests;
 pub(crate) mod uncaptured_paths;
 pub(crate) mod ways;
-mod write;
+pub(crate) mod workspace_root;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -33,14 +33,14 @@ use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
 
 use self::directories::DirectoryOrigin;
-use self::durability::RestoreSync;
 use self::found::StepError;
-use self::write::TemporaryNames;
+use self::restore_sync::RestoreSync;
+use self::temporary_write::TemporaryNames;
 use crate::compare::read::ReadError;
 use crate::compare::walk::split_walked_path;
 use crate::reserved::is_alias;
-use crate::restore::plan::{RESERVED, plan_all};
-use crate::restore::root::{
+use crate::restore::restore_plan::{RESERVED, plan_all};
+use crate::restore::workspace_root::{
     WorkspaceRoot, look_below_root, names_below_root, set_mode, set_mode_durably,
 };
 use crate::{EntryKind, KeptPath, RestoreAction, RestorePlan, RestoreStep, TreeEntry};

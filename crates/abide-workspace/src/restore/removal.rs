@@ -10,7 +10,7 @@ use super::found::{PathState, StepError, find_on_disk};
 use super::{EDITED, RestoreRun, StepOutcome, StepResult};
 use crate::RestoreStep;
 use crate::compare::walk::split_walked_path;
-use crate::restore::root::look_below_root;
+use crate::restore::workspace_root::look_below_root;
 
 const HOLDS_MORE: &str = "it holds files that are not stored";
 

@@ -17,10 +17,10 @@ use rustix::io::Errno;
 
 use crate::compare::read::{read_content, read_trees};
 use crate::compare::walk::split_walked_path;
-use crate::restore::root::WorkspaceRoot;
+use crate::restore::workspace_root::WorkspaceRoot;
 use crate::take::base::{BaseRules, NameVerdict};
 use crate::take::rules::{IgnoreStatus, RuleFile, RuleTexts, Rules};
-use crate::take::worker::escaped_worker_path;
+use crate::take::scan_worker::escaped_worker_path;
 use crate::{
     EntryKind, KeptPath, ReadError, RestoreAction, RestorePlan, RestoreStep, Snapshot, Tree,
     TreeEntry, WorkspaceError,

@@ -14,7 +14,7 @@ use abide_model::{ObjectHash, Objects};
 use crate::EntryKind;
 use crate::compare::read::ReadError;
 use crate::compare::walk::split_walked_path;
-use crate::restore::plan::{RestorePlan, plan_all};
+use crate::restore::restore_plan::{RestorePlan, plan_all};
 
 /// Adds a step for each missing directory of the target that leads to something the plan writes.
 pub(crate) fn make_ways(

@@ -12,7 +12,7 @@ use rustix::fs::Mode;
 
 use crate::error::WorkspaceError;
 use crate::policy::Policy;
-use crate::restore::root::DIRECTORY;
+use crate::restore::workspace_root::DIRECTORY;
 use crate::take::rules::{
     IgnoreStatus, RuleTexts, Rules, RulesHash, decide_by_rules, plain_rule_braces,
 };

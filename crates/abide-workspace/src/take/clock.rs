@@ -6,8 +6,8 @@ use std::path::Path;
 use rustix::fs::{Mode, OFlags};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::take::cache::beside_stat_cache;
 use crate::take::stat::{FileStamp, stat_device};
+use crate::take::stat_cache::beside_stat_cache;
 
 const SECOND: i64 = 1_000_000_000;
 

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::take::node::DirectoryNode;
+use crate::take::directory_node::DirectoryNode;
 use crate::take::rules::{RuleTexts, Rules};
 use crate::take::scan::SharedScan;
 use crate::take::stat::{FileStamp, stat_device};
@@ -114,15 +114,15 @@ mod tests {
     use std::path::{Path, PathBuf};
 
     use super::*;
-    use crate::memory::MemoryObjects;
+    use crate::memory_objects::MemoryObjects;
     use crate::policy::Policy;
     use crate::take::base::{BaseRules, PolicyPatterns};
-    use crate::take::gathering::ListingOutcome;
-    use crate::take::node::{DirectoryOutcome, DirectoryVisit, OpenDirectory};
+    use crate::take::directory_node::{DirectoryOutcome, DirectoryVisit, OpenDirectory};
     use crate::take::rules::IgnoreStatus;
     use crate::take::scan::ScanInputs;
+    use crate::take::scan_gathering::ListingOutcome;
+    use crate::take::scan_worker::ScanWorker;
     use crate::take::stat;
-    use crate::take::worker::ScanWorker;
     use crate::watch::Watch;
 
     /// A directory in another.

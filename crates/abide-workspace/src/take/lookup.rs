@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::ffi::CStr;
 
-use crate::take::record::{RecordRow, RecordRows};
+use crate::take::directory_record::{RecordRow, RecordRows};
 
 pub(crate) struct RowLookup<'a> {
     /// The rows after the last match.

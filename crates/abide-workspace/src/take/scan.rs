@@ -12,13 +12,13 @@ use crate::error::WorkspaceError;
 use crate::policy::Policy;
 use crate::snapshot::Omission;
 use crate::take::base::BaseRules;
-use crate::take::cache::{NextRecord, StatCache};
 use crate::take::descriptors::Descriptors;
-use crate::take::node::{DirectoryOutcome, DirectoryVisit, ScanWork};
-use crate::take::queue::WorkQueue;
+use crate::take::directory_node::{DirectoryOutcome, DirectoryVisit, ScanWork};
+use crate::take::object_sink::{Claims, StoredCounts};
 use crate::take::rules::IgnoreStatus;
-use crate::take::sink::{Claims, StoredCounts};
-use crate::take::worker::ScanWorker;
+use crate::take::scan_worker::ScanWorker;
+use crate::take::stat_cache::{NextRecord, StatCache};
+use crate::take::work_queue::WorkQueue;
 use crate::watch::{Watch, WatchMeter};
 
 const MAX_THREADS: usize = 8;

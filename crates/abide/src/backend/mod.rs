@@ -10,7 +10,7 @@ pub use abide_model::Objects;
 
 mod local;
 #[cfg(feature = "shared")]
-mod shared;
+mod shared_store;
 #[cfg(test)]
 mod tests;
 
@@ -28,7 +28,7 @@ use abide_model::{NewEvent, Seq, SessionId, SessionWriter, StoreError};
 use crate::Error;
 
 #[cfg(feature = "shared")]
-pub use self::shared::{SharedOptions, SharedStore};
+pub use self::shared_store::{SharedOptions, SharedStore};
 
 /// A bundle read from any source.
 pub type Bundle<'a> = BundleReader<Box<dyn Read + 'a>>;

@@ -4,15 +4,15 @@
 //! one prompt, the session is compacted first by the built-in summarizer: one event, which can be
 //! undone like any compaction.
 
+mod primer_writer;
 #[cfg(test)]
 mod tests;
-mod writer;
 
-pub(crate) use self::writer::one_line;
+pub(crate) use self::primer_writer::one_line;
 
 use abide_model::{ContextEntry, Seq};
 
-use self::writer::PrimerWriter;
+use self::primer_writer::PrimerWriter;
 use crate::context::{
     CompactRequest, CompactionError, ExtractiveSummarizer, SessionContext, Tokenizer,
 };

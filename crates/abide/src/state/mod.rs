@@ -4,11 +4,11 @@
 //! only their seqs. It is read without the writer's lock, while another process writes; what that
 //! process writes meanwhile is not in it.
 
-mod parts;
+mod part_reports;
 mod sources;
 
 pub use abide_model::{Artifact, CallCounts, DependencyResolution, TaskProgress, Usage};
-pub use parts::{
+pub use part_reports::{
     AnomalyEntry, ArtifactEntry, ArtifactsReport, CallWithoutResult, CallsReport,
     DependenciesReport, DependencyEntry, FileEntry, FilesReport, GitReport, HealthReport, LogEntry,
     RecoveryEntry, ResourcesReport, TaskEntry, TasksReport, ToolCounts, UsageReport,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use abide_model::{Event, EventRange, Fact, Kind, ReadFinding, Seq, SessionState, Timestamp};
 
-use super::parts::{
+use super::part_reports::{
     ArtifactEntry, DependencyEntry, GitReport, LogEntry, RecoveryEntry, ResourceObservation,
     ToolCounts,
 };

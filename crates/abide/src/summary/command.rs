@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
-use super::line::SummaryLine;
+use super::summary_line::SummaryLine;
 use super::{Summarizer, SummaryError, SummaryRequest, fitted_summary, summary_on_one_line};
 
 /// Default time limit.

@@ -9,15 +9,15 @@ mod command;
 #[cfg(feature = "http")]
 mod endpoint;
 mod extractive;
-mod line;
 #[cfg(test)]
 mod sample;
+mod summary_line;
 
 pub use command::SummaryCommand;
 #[cfg(feature = "http")]
 pub use endpoint::{EndpointForm, SummaryEndpoint};
 pub use extractive::ExtractiveSummarizer;
-pub use line::{LineCall, LineTask, SummaryLine};
+pub use summary_line::{LineCall, LineTask, SummaryLine};
 
 use std::borrow::Cow;
 use std::time::Duration;

@@ -10,10 +10,10 @@ use abide::{
 use abide_transcript::escape;
 
 use super::lookup::{find_checkpoint, snapshot_of};
-use crate::context::CommandContext;
+use crate::command_context::CommandContext;
+use crate::command_output::CommandOutput;
 use crate::error::CommandError;
 use crate::near_names::near_names;
-use crate::output::CommandOutput;
 use crate::session_args::{SessionOption, SessionPurpose};
 
 /// Write a file as it was at a checkpoint to stdout, byte for byte

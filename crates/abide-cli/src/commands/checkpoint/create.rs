@@ -9,12 +9,12 @@ use abide::{
 };
 use abide_transcript::escape;
 
-use crate::context::CommandContext;
+use crate::command_context::CommandContext;
+use crate::command_output::{CommandOutput, status, warning};
 use crate::daily_cleanup::run_daily_cleanup;
 use crate::error::CommandError;
 use crate::interrupt::interrupt_flag;
 use crate::interrupted_rewind::finish_rewind;
-use crate::output::{CommandOutput, status, warning};
 use crate::progress;
 use crate::scoped_store::ScopedStore;
 use crate::session_args::{SessionArg, SessionPurpose};

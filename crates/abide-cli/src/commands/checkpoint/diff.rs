@@ -6,10 +6,10 @@ use abide::workspace::{ChangeKind, ChangedPath, DiffStat, diff, stat, unified};
 use abide::{SessionRef, SessionView, backend::Objects, checkpoint::Snapshot, event::ObjectHash};
 use abide_transcript::escape;
 
-use crate::context::CommandContext;
+use crate::command_context::CommandContext;
+use crate::command_output::{CommandOutput, shown, terminal_width};
 use crate::error::CommandError;
 use crate::interrupt::interrupt_flag;
-use crate::output::{CommandOutput, shown, terminal_width};
 use crate::pager::PagedOutput;
 use crate::progress;
 use crate::scoped_store::ScopedStore;

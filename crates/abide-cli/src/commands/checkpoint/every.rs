@@ -14,11 +14,11 @@ use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
 use super::create::{json, parent, tell_omissions, told};
-use crate::context::CommandContext;
+use crate::command_context::CommandContext;
+use crate::command_output::{CommandOutput, status, warning};
 use crate::duration::checkpoint_interval;
 use crate::error::CommandError;
 use crate::interrupt::interrupt_flag;
-use crate::output::{CommandOutput, status, warning};
 use crate::session_args::{SessionArg, SessionPurpose};
 
 /// How often to check whether the session has ended.

@@ -4,9 +4,9 @@ use abide::workspace::{ChangedPath, EntryKind, diff};
 use abide::{SessionRef, maintenance::ByteSize};
 
 use super::lookup::{find_checkpoint, snapshot_of};
-use crate::context::CommandContext;
+use crate::command_context::CommandContext;
+use crate::command_output::{CommandOutput, shown, status};
 use crate::error::CommandError;
-use crate::output::{CommandOutput, shown, status};
 use crate::session_args::{SessionOption, SessionPurpose};
 
 /// List the files of a checkpoint, with their modes and sizes

@@ -9,11 +9,11 @@ use abide::{
 use abide_transcript::{escape, format_duration};
 use std::time::Duration;
 
-use crate::context::CommandContext;
+use crate::command_context::CommandContext;
+use crate::command_output::{CommandOutput, status};
 use crate::error::CommandError;
-use crate::output::{CommandOutput, status};
 use crate::session_args::{SessionArg, SessionPurpose};
-use crate::table::{Colour, TableCell, TextTable};
+use crate::text_table::{Colour, TableCell, TextTable};
 use crate::typed_time::time_ago;
 
 /// List the checkpoints of a session, oldest first

@@ -10,7 +10,7 @@ mod lookup;
 mod show;
 mod summary;
 
-use crate::context::CommandContext;
+use crate::command_context::CommandContext;
 use crate::error::CommandError;
 
 /// Make, list and compare checkpoints: places in a session to go back to, files and all

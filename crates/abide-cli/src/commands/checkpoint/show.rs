@@ -15,9 +15,9 @@ use jiff::tz::TimeZone;
 use super::list::{ListedCheckpoint, changes_text};
 use super::lookup::find_checkpoint;
 use crate::clock::clock_day_and_time;
-use crate::context::CommandContext;
+use crate::command_context::CommandContext;
+use crate::command_output::CommandOutput;
 use crate::error::CommandError;
-use crate::output::CommandOutput;
 use crate::session_args::{SessionOption, SessionPurpose};
 
 /// Show all that a checkpoint holds

@@ -10,9 +10,9 @@ use abide::{
 use abide_transcript::{escape, format_duration};
 
 use super::list::{changes_text, git_text};
-use crate::context::CommandContext;
+use crate::command_context::CommandContext;
+use crate::command_output::CommandOutput;
 use crate::error::CommandError;
-use crate::output::CommandOutput;
 use crate::session_args::{SessionArg, SessionPurpose};
 
 /// Sum the checkpoints of a session up: how many, over what time, which files changed

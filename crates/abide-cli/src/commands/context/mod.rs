@@ -5,9 +5,9 @@ mod text;
 
 use abide::{LaneId, MessageForm, Seq, SessionRef, context::SessionContext, event::ReadFinding};
 
-use crate::context::CommandContext;
+use crate::command_context::CommandContext;
+use crate::command_output::{CommandOutput, status, warning};
 use crate::error::CommandError;
-use crate::output::{CommandOutput, status, warning};
 use crate::session_args::{SessionArg, SessionPurpose};
 
 /// Show what the model would see now, as a request to its API has it

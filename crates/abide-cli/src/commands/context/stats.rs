@@ -4,8 +4,8 @@ use abide::{SessionState, context::SessionContext, event::Usage};
 use abide_transcript::escape;
 use serde_json::{Value, json};
 
+use crate::command_output::CommandOutput;
 use crate::error::CommandError;
-use crate::output::CommandOutput;
 
 /// How many turns are shown, the newest.
 const TURNS: usize = 10;

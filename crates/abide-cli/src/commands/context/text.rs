@@ -8,8 +8,8 @@ use abide::{
 };
 use abide_transcript::escape;
 
+use crate::command_output::CommandOutput;
 use crate::error::CommandError;
-use crate::output::CommandOutput;
 
 /// Writes the context as text.
 pub(super) fn tell_context_text(

@@ -4,7 +4,7 @@
 //! Nothing is faked: the agent is a process, the kill is SIGKILL, and everything shown is read from
 //! the journal and the remaining files.
 
-mod agent;
+mod scripted_agent;
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-pub(crate) use agent::DemoAgentArgs;
+pub(crate) use scripted_agent::DemoAgentArgs;
 
 use abide::{
     CheckpointRequest, Event, EventFollower, EventRange, LocalOptions, LocalStore, Message,
@@ -23,10 +23,10 @@ use abide::{
     checkpoint::RewindWatch, event::Fact,
 };
 
-use self::agent::FATAL_CALL;
+use self::scripted_agent::FATAL_CALL;
+use crate::command_output::CommandOutput;
 use crate::error::{CommandError, at};
 use crate::event_line::excerpt;
-use crate::output::CommandOutput;
 use abide_transcript::escape;
 
 /// Watch a session survive a kill -9: a scripted agent, a real SIGKILL, the resumption, and a rewind
@@ -93,7 +93,7 @@ impl Drop for DemoAgentChild {
 impl DemoStage {
     fn set(dir: &Path, pace: u64, cancelled: Arc<AtomicBool>) -> Result<Self, CommandError> {
         let workspace = dir.to_owned();
-        let root = dir.join(crate::place::NAME);
+        let root = dir.join(crate::command_place::NAME);
         let store = Store::local(LocalStore::init(&root, LocalOptions::default())?);
         let session = store.make(NewSession {
             fields: SessionFields {
@@ -266,7 +266,7 @@ impl DemoStage {
         while let Some(dir) = dirs.pop() {
             for entry in std::fs::read_dir(&dir).map_err(at("read", &dir))? {
                 let path = entry.map_err(at("read", &dir))?.path();
-                if path.ends_with(crate::place::NAME) {
+                if path.ends_with(crate::command_place::NAME) {
                     continue;
                 }
                 if path.is_dir() {
@@ -322,7 +322,7 @@ impl DemoStage {
         let agent = Command::new(&program)
             .arg("demo-agent")
             .arg("--store")
-            .arg(self.workspace.join(crate::place::NAME))
+            .arg(self.workspace.join(crate::command_place::NAME))
             .arg("--session")
             .arg(self.session.to_string())
             .arg("--workspace")

@@ -1,6 +1,6 @@
 //! `abide doctor`: checks sessions and the store, plans repairs and applies them.
 
-mod report;
+mod doctor_report;
 
 use abide::{
     SessionId, SessionRef,
@@ -11,12 +11,12 @@ use abide::{
     },
 };
 
-use self::report::DoctorReport;
+use self::doctor_report::DoctorReport;
+use crate::command_context::CommandContext;
+use crate::command_output::{CommandOutput, status, warning};
 use crate::confirm::confirm;
-use crate::context::CommandContext;
 use crate::error::{CommandError, on_one_line};
 use crate::interrupted_rewind::finish_rewind;
-use crate::output::{CommandOutput, status, warning};
 use crate::scoped_store::ScopedStore;
 
 /// Examine the store: what is damaged, unfinished, orphaned or contradicts itself; and repair it

@@ -5,9 +5,9 @@ use abide::{
     bundle::{BundleError, ExportError},
 };
 
+use crate::command_output::status;
 use crate::error::CommandError;
 use crate::export_target::ExportTarget;
-use crate::output::status;
 use crate::scoped_store::ScopedStore;
 
 /// Writes the bundle of a session.

@@ -12,10 +12,10 @@ use abide::{LaneId, MessageForm, SessionRef, SessionView, event::ReadFinding};
 use abide_transcript::{HtmlRenderer, MarkdownRenderer};
 
 use self::omissions::ExportOmissions;
-use crate::context::CommandContext;
+use crate::command_context::CommandContext;
+use crate::command_output::{status, warning};
 use crate::error::CommandError;
 use crate::export_target::ExportTarget;
-use crate::output::{status, warning};
 use crate::session_args::{SessionArg, SessionPurpose};
 
 /// Write a whole session: for programs, every event as it was recorded; for people, a page

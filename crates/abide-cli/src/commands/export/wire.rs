@@ -9,9 +9,9 @@ use abide::{
 use abide_wire::{export, export_called, export_finished};
 
 use super::omissions::ExportOmissions;
+use crate::command_output::status;
 use crate::error::CommandError;
 use crate::export_target::ExportTarget;
-use crate::output::status;
 
 /// Every live message of a lane in journal order, and the calls and results that were recorded only
 /// as tool use.

@@ -6,7 +6,7 @@
 mod acknowledgement;
 mod refusal;
 mod server_event;
-mod stream;
+mod stream_recorder;
 mod target;
 
 use std::time::{Duration, Instant};
@@ -22,14 +22,14 @@ use serde_json::value::RawValue;
 
 use self::acknowledgement::acknowledgement_line;
 use self::refusal::{RecordLineRefusal, STDIN, STOPPED};
-use self::stream::StreamRecorder;
+use self::stream_recorder::StreamRecorder;
 use self::target::{RecordingSession, RecordingTarget};
-use crate::context::CommandContext;
+use crate::command_context::CommandContext;
+use crate::command_output::{CommandOutput, status};
 use crate::duration::checkpoint_interval;
 use crate::error::{CommandError, at, on_one_line};
 use crate::line_reader::{InputLine, LineReader};
 use crate::new_session_args::NewSessionArgs;
-use crate::output::{CommandOutput, status};
 use crate::shared_recording::{RecordingJobs, SharedRecording};
 
 /// The most lines staged before they are answered.

@@ -4,11 +4,11 @@ use abide::{
     NewSession, Session, SessionId, SessionRef, SessionStatus, Store, event::StatusChange,
 };
 
-use crate::context::CommandContext;
+use crate::command_context::CommandContext;
+use crate::command_output::{status, warning};
 use crate::daily_cleanup::run_daily_cleanup;
 use crate::error::CommandError;
 use crate::interrupted_rewind::tell_interrupted_rewind;
-use crate::output::{status, warning};
 use crate::scoped_store::ScopedStore;
 use crate::shared_recording::{RecordingJobs, SharedRecording};
 

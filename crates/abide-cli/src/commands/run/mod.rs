@@ -9,8 +9,8 @@ use abide::{NewSession, SessionFields};
 use abide_runner::RunGoal;
 
 use self::plan::MatchedPlan;
+use crate::command_context::CommandContext;
 use crate::conduct::{ConductArgs, RunWork, open};
-use crate::context::CommandContext;
 use crate::daily_cleanup::run_daily_cleanup;
 use crate::error::CommandError;
 use crate::interrupted_rewind::finish_rewind;

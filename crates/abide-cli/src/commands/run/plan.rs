@@ -8,9 +8,9 @@ use abide::{
 };
 use abide_transcript::escape;
 
-use crate::context::CommandContext;
+use crate::command_context::CommandContext;
+use crate::command_output::{CommandOutput, status};
 use crate::error::{CommandError, at};
-use crate::output::{CommandOutput, status};
 use crate::scoped_store::ScopedStore;
 
 /// Reads a plan.

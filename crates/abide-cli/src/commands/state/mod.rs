@@ -8,9 +8,9 @@ use abide::{
     state::{StatePart, StateReport},
 };
 
-use crate::context::CommandContext;
+use crate::command_context::CommandContext;
+use crate::command_output::{CommandOutput, warning};
 use crate::error::CommandError;
-use crate::output::{CommandOutput, warning};
 use crate::scoped_store::ScopedStore;
 use crate::session_args::{SessionOption, SessionPurpose};
 

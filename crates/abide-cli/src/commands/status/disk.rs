@@ -7,8 +7,8 @@ use abide::{
 };
 use abide_transcript::escape;
 
+use crate::command_output::CommandOutput;
 use crate::error::CommandError;
-use crate::output::CommandOutput;
 use crate::project_name::project_name;
 use crate::scoped_store::ScopedStore;
 

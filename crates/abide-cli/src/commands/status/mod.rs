@@ -13,9 +13,9 @@ use abide_transcript::escape;
 
 use self::row::StatusRow;
 use self::survey::{StatusSurvey, SurveyExtent};
-use crate::context::CommandContext;
+use crate::command_context::CommandContext;
+use crate::command_output::{CommandOutput, status, warning};
 use crate::error::CommandError;
-use crate::output::{CommandOutput, status, warning};
 use crate::scoped_store::ScopedStore;
 
 /// Say which sessions run, which crashed and which rest, or where the space went

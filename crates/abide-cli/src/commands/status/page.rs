@@ -5,10 +5,10 @@ use abide_transcript::escape;
 
 use super::row::StatusRow;
 use super::survey::StatusSurvey;
-use crate::context::CommandContext;
+use crate::command_context::CommandContext;
+use crate::command_output::{CommandOutput, terminal_width};
 use crate::error::CommandError;
-use crate::output::{CommandOutput, terminal_width};
-use crate::table::{Colour, cut_to_column, table_width_of};
+use crate::text_table::{Colour, cut_to_column, table_width_of};
 use crate::typed_time::time_ago;
 
 /// How many calls are named; the others are counted.

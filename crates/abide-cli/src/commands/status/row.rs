@@ -3,7 +3,7 @@
 use abide::liveness::{Liveness, LockObservation, SessionLiveness};
 use serde_json::{Value, json};
 
-use crate::context::CommandContext;
+use crate::command_context::CommandContext;
 use crate::project_name::project_name;
 use crate::scoped_store::ScopedStore;
 use crate::shell_word::shell_quoted;

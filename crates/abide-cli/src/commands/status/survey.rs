@@ -4,7 +4,7 @@
 use abide::{HistoryQuery, SessionId, SessionStatus, history::HistoryEntry, liveness::Liveness};
 
 use super::row::StatusRow;
-use crate::context::CommandContext;
+use crate::command_context::CommandContext;
 use crate::error::{CommandError, on_one_line};
 use crate::scoped_store::ScopedStore;
 

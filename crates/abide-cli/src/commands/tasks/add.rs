@@ -4,7 +4,7 @@ use abide::tasks::{DependencyType, DependencyTypes, TaskCreated, TaskError, Task
 
 use super::depend::add_dependencies;
 use super::writing;
-use crate::context::CommandContext;
+use crate::command_context::CommandContext;
 use crate::error::CommandError;
 use crate::session_args::SessionOption;
 

@@ -3,7 +3,7 @@
 use abide::tasks::{DependencyType, DependencyTypes, TaskChange, TaskError, TaskId};
 
 use super::writing;
-use crate::context::CommandContext;
+use crate::command_context::CommandContext;
 use crate::error::CommandError;
 use crate::session_args::SessionOption;
 

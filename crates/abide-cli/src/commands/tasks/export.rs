@@ -9,7 +9,7 @@ use abide::{
 };
 use abide_transcript::escape;
 
-use crate::context::CommandContext;
+use crate::command_context::CommandContext;
 use crate::error::CommandError;
 use crate::export_target::ExportTarget;
 use crate::session_args::{SessionArg, SessionPurpose};

@@ -15,10 +15,10 @@ use abide::{
 use abide_transcript::escape;
 use serde::Serialize;
 
-use crate::context::CommandContext;
+use crate::command_context::CommandContext;
+use crate::command_output::{CommandOutput, status};
 use crate::daily_cleanup::run_daily_cleanup;
 use crate::error::{CommandError, at};
-use crate::output::{CommandOutput, status};
 use crate::scoped_store::ScopedStore;
 
 /// No plan is larger than this.

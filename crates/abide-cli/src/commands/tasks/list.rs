@@ -10,12 +10,12 @@ use abide_transcript::escape;
 
 use super::format::{FormattedTask, format_task_notes, format_task_progress};
 use super::set::parse_task_status as parse_status;
-use crate::context::CommandContext;
+use crate::command_context::CommandContext;
+use crate::command_output::{CommandOutput, status, terminal_width};
 use crate::error::CommandError;
-use crate::output::{CommandOutput, status, terminal_width};
 use crate::session_args::{SessionArg, SessionPurpose};
-use crate::table::{Colour, TableCell, TextTable, cut_to_column, table_width_of};
 use crate::task_mark::{task_mark, task_mark_colour};
+use crate::text_table::{Colour, TableCell, TextTable, cut_to_column, table_width_of};
 
 /// What to show, and how.
 #[derive(Debug, clap::Args)]

@@ -9,7 +9,7 @@ mod list;
 mod set;
 mod writing;
 
-use crate::context::CommandContext;
+use crate::command_context::CommandContext;
 use crate::error::CommandError;
 
 /// See and change the tasks of a session

@@ -7,7 +7,7 @@ use abide::{
 use serde_json::value::RawValue;
 
 use super::writing;
-use crate::context::CommandContext;
+use crate::command_context::CommandContext;
 use crate::error::CommandError;
 use crate::session_args::SessionOption;
 

@@ -10,9 +10,9 @@ use abide::{
 use abide_transcript::escape;
 use serde::Serialize;
 
-use crate::context::CommandContext;
+use crate::command_context::CommandContext;
+use crate::command_output::{CommandOutput, status};
 use crate::error::CommandError;
-use crate::output::{CommandOutput, status};
 use crate::session_args::{SessionOption, SessionPurpose};
 
 /// Opens the tasks of the session.

@@ -5,8 +5,8 @@
 //! by another program is rebuilt. If the store cannot be written, a temporary index is used.
 //! Nothing here writes to a journal.
 
-mod follower;
-mod stamp;
+mod index_stamp;
+mod journal_follower;
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -24,13 +24,13 @@ use abide_model::{
     StoreError, TurnEntry, searchable_text,
 };
 
-use self::follower::{FollowOutcome, FollowTask, SessionOpener, follow_sessions};
-use self::stamp::{IndexStamp, StampVerdict};
+use self::index_stamp::{IndexStamp, StampVerdict};
+use self::journal_follower::{FollowOutcome, FollowTask, SessionOpener, follow_sessions};
 use crate::derived::changed_sessions::{self, ChangedSessions};
 use crate::error::storage_error;
-use crate::layout::layout_path_text;
-use crate::sessions::reader::LocalReader;
-use crate::sessions::store::LocalStore;
+use crate::sessions::local_reader::LocalReader;
+use crate::sessions::local_store::LocalStore;
+use crate::store_layout::layout_path_text;
 
 /// The progress of building an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

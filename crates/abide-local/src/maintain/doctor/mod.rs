@@ -3,12 +3,12 @@
 //! Examining is read-only. A repair is planned, shown, then applied: what it replaces is first
 //! copied to the quarantine, and what it adds is appended, so that it can be undone.
 
-mod journal;
+mod journal_survey;
 mod objects;
 mod past;
-mod plan;
 mod quarantine;
 mod repair;
+mod repair_plan;
 mod session;
 mod source;
 mod store;
@@ -21,11 +21,13 @@ use abide_model::{
     SessionStatus, Severity, StoreError, ValidationRule, standard_rules,
 };
 
-use crate::sessions::store::LocalStore;
+use crate::sessions::local_store::LocalStore;
 
-pub use plan::{ConsideredStrategy, RepairAction, RepairPlan, RepairRequest, RepairStrategy};
 pub(crate) use quarantine::Quarantine;
 pub use repair::{FinishedRepair, RepairAftermath};
+pub use repair_plan::{
+    ConsideredStrategy, RepairAction, RepairPlan, RepairRequest, RepairStrategy,
+};
 pub(crate) use session::note_recovery;
 pub use undo::UndoPlan;
 

@@ -13,8 +13,8 @@ use abide_model::{
 use super::session::note_recovery;
 use super::{Doctor, doctor_error};
 use crate::error::store_error;
-use crate::sessions::ancestry::SessionAncestry;
-use crate::sessions::reader::LocalReader;
+use crate::sessions::local_reader::LocalReader;
+use crate::sessions::session_ancestry::SessionAncestry;
 
 impl Doctor<'_> {
     /// Checks that a fork's ancestors are in the store and that the chain is unbroken. It may be

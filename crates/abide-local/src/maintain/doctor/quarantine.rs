@@ -12,8 +12,8 @@ use abide_model::{Seq, SessionId, StoreError, Timestamp, path_text};
 use serde::{Deserialize, Serialize};
 
 use crate::error::storage_error;
-use crate::layout::layout_path_text;
-use crate::sessions::store::LocalStore;
+use crate::sessions::local_store::LocalStore;
+use crate::store_layout::layout_path_text;
 
 /// What a repair replaces and does.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]

@@ -17,18 +17,18 @@ use abide_model::{
     SessionWriter, StatusChange, StoreError,
 };
 
-use super::journal::{JournalRewrite, JournalSurvey};
-use super::plan::RepairMaterial;
+use super::journal_survey::{JournalRewrite, JournalSurvey};
 use super::quarantine::{Quarantine, QuarantinedFile, RepairRecord};
+use super::repair_plan::RepairMaterial;
 use super::session::LockOwnership;
 use super::source::SourceEvents;
 use super::{Doctor, Examination, RepairAction, RepairPlan, RepairRequest, RepairStrategy};
 use crate::config::Config;
 use crate::error::{storage_error, store_error};
-use crate::layout::{SessionLayout, layout_path_text};
-use crate::sessions::ancestry::MissingParentPolicy;
-use crate::sessions::writer::LocalWriter;
+use crate::sessions::local_writer::LocalWriter;
+use crate::sessions::session_ancestry::MissingParentPolicy;
 use crate::shield;
+use crate::store_layout::{SessionLayout, layout_path_text};
 
 const FINISH_ERASURE: RepairAction = RepairAction::Finish { what: "an erasure" };
 
@@ -609,7 +609,7 @@ fn repair_mode(path: &Path, mode: u32) -> Result<(), StoreError> {
     use std::os::unix::fs::PermissionsExt;
     // Nothing in a store may lead out of it.
     if path.is_symlink() {
-        return Err(crate::layout::refused_link(path));
+        return Err(crate::store_layout::refused_link(path));
     }
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).map_err(|error| {
         StoreError::Storage {

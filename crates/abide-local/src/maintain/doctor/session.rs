@@ -14,9 +14,9 @@ use abide_transcript::{ParseReason, TranscriptChunks};
 use super::objects::CheckpointSnapshot;
 use super::{Doctor, Examination, ExaminationFacts, doctor_error, doctor_warning};
 use crate::error::{storage_error, store_error};
-use crate::layout::SessionLayout;
-use crate::sessions::ancestry::{CheckpointNumbers, MissingParentPolicy};
-use crate::sessions::reader::LocalReader;
+use crate::sessions::local_reader::LocalReader;
+use crate::sessions::session_ancestry::{CheckpointNumbers, MissingParentPolicy};
+use crate::store_layout::SessionLayout;
 
 /// How many milliseconds a clock may be ahead of ours.
 const CLOCK: i64 = 5 * 60 * 1000;

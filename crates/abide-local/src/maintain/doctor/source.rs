@@ -8,10 +8,10 @@ use abide_model::{Event, Kind, Payload, Seq, SessionCreated, SessionId, StoreErr
 use abide_transcript::TranscriptChunks;
 
 use super::Doctor;
-use super::journal::ReconstructedEvent;
+use super::journal_survey::ReconstructedEvent;
 use super::session::MOST_TRANSCRIPT;
 use crate::error::{storage_error, store_error};
-use crate::layout::SessionLayout;
+use crate::store_layout::SessionLayout;
 
 /// Events of a session from a source other than its journal.
 #[derive(Debug, Default)]

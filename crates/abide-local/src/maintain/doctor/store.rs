@@ -12,8 +12,8 @@ use super::quarantine::Quarantine;
 use super::source::SourceEvents;
 use super::{Doctor, RepairAction, RepairPlan, doctor_warning};
 use crate::error::{storage_error, store_error};
-use crate::layout::{SessionLayout, layout_path_text};
 use crate::shield;
+use crate::store_layout::{SessionLayout, layout_path_text};
 
 /// The modes of a store's directories and files.
 const MODES: (u32, u32) = (0o700, 0o600);

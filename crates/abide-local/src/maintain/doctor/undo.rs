@@ -39,7 +39,7 @@ impl Doctor<'_> {
         let core = self
             .store
             .reader(session)?
-            .look(crate::sessions::ancestry::MissingParentPolicy::PassOver);
+            .look(crate::sessions::session_ancestry::MissingParentPolicy::PassOver);
         let core = core.map_err(store_error)?.state.core;
         let Some((record, end)) = self.repair_to_undo(session)? else { return Ok(None) };
         if core.last_rewind.is_some_and(|rewind| rewind > end) {

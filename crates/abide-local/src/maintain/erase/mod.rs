@@ -10,9 +10,9 @@
 //!
 //! What is left of removed sessions and of interrupted imports is deleted too.
 
+pub(crate) mod erase_plan;
 mod file_search;
 mod pending;
-pub(crate) mod plan;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::ControlFlow;
@@ -28,14 +28,14 @@ use abide_workspace::{Reach, ReachError, Snapshot};
 use serde::Serialize;
 
 use crate::error::{storage_error, store_error};
-use crate::layout::{SessionLayout, layout_path_text};
-use crate::maintain::collect::{AssumedRemovals, CollectError, object_names_in};
+use crate::maintain::collector::{AssumedRemovals, CollectError, object_names_in};
 use crate::maintain::doctor::Quarantine;
+use crate::maintain::erase::erase_plan::ErasePlan;
 use crate::maintain::erase::pending::PendingErasure;
-use crate::maintain::erase::plan::ErasePlan;
-use crate::maintain::import::stage::clear_import_stage;
-use crate::sessions::find::find_project_for_session;
-use crate::sessions::store::LocalStore;
+use crate::maintain::import::import_stage::clear_import_stage;
+use crate::sessions::local_store::LocalStore;
+use crate::sessions::session_finder::find_project_for_session;
+use crate::store_layout::{SessionLayout, layout_path_text};
 
 /// The most events listed that name objects which stay.
 const MOST_NAMED: usize = 10;

@@ -6,9 +6,9 @@ use abide_model::{ObjectHash, Seq, SessionId, StoreError};
 use serde::{Deserialize, Serialize};
 
 use crate::error::storage_error;
-use crate::layout::layout_path_text;
-use crate::maintain::erase::plan::ErasePlan;
+use crate::maintain::erase::erase_plan::ErasePlan;
 use crate::maintain::erase::{EraseError, Eraser};
+use crate::store_layout::layout_path_text;
 
 /// An erasure that is in progress or was interrupted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,7 +5,7 @@
 //! before the next. So a crash leaves a new session absent or complete, and an existing one
 //! somewhere between its old and its new end.
 
-pub(crate) mod stage;
+pub(crate) mod import_stage;
 
 use std::io::Read;
 use std::ops::ControlFlow;
@@ -21,19 +21,19 @@ use abide_model::{Fact, Kind, ObjectHash, ReadFinding, Seq, SessionFields, Sessi
 
 use crate::derived::changed_sessions::ChangedMark;
 use crate::error::{storage_error, store_error};
-use crate::layout::{SessionLayout, layout_path_text};
-use crate::maintain::collect::AssumedRemovals;
-use crate::maintain::import::stage::{ImportStage, clear_import_stage};
+use crate::maintain::collector::AssumedRemovals;
+use crate::maintain::import::import_stage::{ImportStage, clear_import_stage};
 use crate::maintain::named_snapshots::NamedSnapshots;
-use crate::maintain::removal::delete_for_removal;
-use crate::sessions::ancestry::MissingParentPolicy;
-use crate::sessions::find::find_project_for_session;
+use crate::maintain::session_remover::delete_for_removal;
 use crate::sessions::keys::{Keys, SessionKey};
-use crate::sessions::reader::note_of;
+use crate::sessions::local_reader::note_of;
+use crate::sessions::local_store::{LocalStore, Upkeep};
 use crate::sessions::recovery;
 use crate::sessions::sealer::{SealScope, Sealing};
+use crate::sessions::session_ancestry::MissingParentPolicy;
+use crate::sessions::session_finder::find_project_for_session;
 use crate::sessions::settle::settle_session;
-use crate::sessions::store::{LocalStore, Upkeep};
+use crate::store_layout::{SessionLayout, layout_path_text};
 
 /// Imports bundles into a store.
 #[derive(Debug)]

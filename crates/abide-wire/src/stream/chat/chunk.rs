@@ -6,10 +6,10 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::super::event::SseEvent;
+use super::super::answer_usage;
 use super::super::field::{FieldText, Number, object};
-use super::super::tally;
-use super::piece::{ChatCallPiece, Function};
+use super::super::sse_event_reader::SseEvent;
+use super::chat_call_piece::{ChatCallPiece, Function};
 
 object! {
     pub(super) struct ChatChunk<'a> {
@@ -25,11 +25,11 @@ object! {
 impl ChatChunk<'_> {
     /// The error that the event reports, if any.
     pub(super) fn failure(&self, event: SseEvent<'_>) -> Option<String> {
-        if let Some(error) = self.error.filter(|error| tally::is_error(error.get())) {
-            return Some(tally::error(error.get()));
+        if let Some(error) = self.error.filter(|error| answer_usage::is_error(error.get())) {
+            return Some(answer_usage::error(error.get()));
         }
         if self.object.some() == Some("error") || event.name == b"error" {
-            return std::str::from_utf8(event.data).ok().map(tally::error);
+            return std::str::from_utf8(event.data).ok().map(answer_usage::error);
         }
         None
     }

@@ -4,19 +4,19 @@
 //! ends when the next one begins, if its arguments are whole by then, or else when the choice is
 //! finished, so that calls with interleaved pieces stay whole.
 
-mod calls;
+mod chat_call_piece;
+mod chat_calls;
 mod chunk;
-mod piece;
 
-use super::answer::{AnswerSink, parse};
+use super::answer_parser::{AnswerSink, parse};
+use super::answer_usage;
 use super::block::{StreamDelta, StreamedBlock};
 use super::error::StreamError;
-use super::event::SseEvent;
 use super::field::quoted;
-use super::tally;
-use calls::ChatCalls;
+use super::sse_event_reader::SseEvent;
+use chat_call_piece::ChatCallPiece;
+use chat_calls::ChatCalls;
 use chunk::{ChatChunk, ChatMessage, Choice, ChunkContent};
-use piece::ChatCallPiece;
 
 /// The state of an answer being parsed.
 #[derive(Debug, Default)]
@@ -77,8 +77,8 @@ impl ChatParser {
         if let Some(message) = choice.delta.as_ref().or(choice.message.as_deref()) {
             self.message(message, sink)?;
         }
-        if let Some(error) = choice.error.filter(|error| tally::is_error(error.get())) {
-            sink.about.error = Some(tally::error(error.get()));
+        if let Some(error) = choice.error.filter(|error| answer_usage::is_error(error.get())) {
+            sink.about.error = Some(answer_usage::error(error.get()));
         }
         Ok(())
     }

@@ -4,7 +4,7 @@
 //! shown: not in this type, an error or a summary.
 
 mod address;
-mod form;
+mod endpoint_form;
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use ureq::Agent;
 use ureq::http::{HeaderMap, StatusCode};
 
 use self::address::Address;
-pub use self::form::EndpointForm;
-use super::line::SummaryLine;
+pub use self::endpoint_form::EndpointForm;
+use super::summary_line::SummaryLine;
 use super::{Summarizer, SummaryError, SummaryRequest, fitted_summary, summary_on_one_line};
 
 /// Default time limit for connecting.

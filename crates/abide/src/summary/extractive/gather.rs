@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use super::super::line::{SummaryLine, UNKNOWN};
+use super::super::summary_line::{SummaryLine, UNKNOWN};
 use super::super::{OpenTask, summary_on_one_line};
 use super::files::files_of_call;
-use super::sections::{SectionHeading, SummarySections};
 use super::sentence::deciding_sentences;
+use super::summary_sections::{SectionHeading, SummarySections};
 
 /// Maximum length of an item in bytes.
 const FIRST_REQUEST: usize = 1200;

@@ -1,16 +1,16 @@
 //! Summaries without a model, in the words of the conversation.
 //!
-//! The same context always gives the same summary. It has the sections of [`sections::SummarySections`],
+//! The same context always gives the same summary. It has the sections of [`summary_sections::SummarySections`],
 //! with one line per item, so that the next summary can read this one and carry it on. It never
 //! exceeds its limit; what does not fit is counted.
 
 mod files;
 mod gather;
-mod sections;
 mod sentence;
+mod summary_sections;
 
 use self::gather::gather_summary_sections;
-use super::line::SummaryLine;
+use super::summary_line::SummaryLine;
 use super::{Summarizer, SummaryError, SummaryRequest};
 
 /// Summarizes by extracting sentences and facts from a conversation. Deterministic, and needs no

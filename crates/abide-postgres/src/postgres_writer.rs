@@ -1,0 +1,316 @@
+//! The one writer of a session: stages events, folds them, and has them sent in groups.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use abide_journal::{
+    Commit, CommitQueue, Environment, Intake, IntakeOutcome, IntakeSalts, JournalError, ObjectRef,
+    OpeningTiming, PreparedEvent, StagedLines, StateSource, Sum,
+};
+use abide_model::{
+    AnomalyPolicy, AppendError, Digest, Durability, Epoch, Event, EventFactory, EventLimits, Kind,
+    LaneId, LaneState, NewEvent, ObjectBatch, ObjectHash, ReadFinding, Seq, SessionCore,
+    SessionState, SessionWriter, StoreError, Ticket, WriterOpened, check_batch, made_behind,
+};
+
+use crate::flusher::Flusher;
+use crate::history::{self, SharedChanges};
+use crate::lease::{self, Lease, Leases};
+use crate::postgres_reader::{PostgresReader, StateAtEnd};
+use crate::state_cache::{PendingStateCache, StatePageLayout};
+
+/// Strings larger than this are stored as objects.
+const OBJECT_BYTES: usize = 16 << 10;
+/// The state cache is written after this many events, and when a writer closes.
+const SNAPSHOT_EVERY: u64 = 4096;
+
+/// How long a closing writer may take to update the index.
+const INDEXING: Duration = Duration::from_secs(2);
+
+/// What the intake reads from the server.
+struct WriterLookup {
+    reader: PostgresReader,
+    pages: StatePageLayout,
+}
+
+impl StateSource for WriterLookup {
+    fn fetch(&mut self, _: &mut SessionState, _: &Event) -> bool {
+        // The whole state was loaded.
+        true
+    }
+
+    fn rewound(&self, before: SessionState, event: &Event) -> Result<SessionState, JournalError> {
+        let Some(to) = abide_model::rewind_target(event) else { return Ok(before) };
+        let reader = self.reader.clone();
+        let base = self.reader.server.block(async move { reader.state_at(to).await })?;
+        let mut state = SessionState::rewound(base, before);
+        state.apply(event);
+        Ok(state)
+    }
+}
+
+type PostgresIntake = Intake<WriterLookup>;
+
+struct PostgresBatch {
+    lines: StagedLines,
+    snapshot: Option<PendingStateCache>,
+}
+
+/// Sends batches.
+struct PostgresCommitter {
+    flusher: Arc<Flusher>,
+    reader: PostgresReader,
+    lease: Lease,
+    changed: Arc<SharedChanges>,
+}
+
+impl Commit for PostgresCommitter {
+    type Staging = PostgresIntake;
+    type Batch = PostgresBatch;
+
+    fn take(staging: &mut PostgresIntake, _: Durability) -> PostgresBatch {
+        let lines = staging.take_lines();
+        let due = staging.since_snapshot >= SNAPSHOT_EVERY;
+        let snapshot = due.then(|| stage_state_cache(staging, lines.last));
+        PostgresBatch { lines, snapshot }
+    }
+
+    fn commit(&mut self, batch: PostgresBatch, _: Durability) -> Result<(), JournalError> {
+        self.flusher.append(self.reader.session, self.lease, batch.lines)?;
+        self.changed.mark(&self.reader);
+        if let Some(taken) = batch.snapshot {
+            // Only speeds up the next open, so nobody waits for it.
+            let (server, sid) = (self.reader.server.clone(), self.lease.sid);
+            if let Some(handle) = self.reader.server.runtime() {
+                handle.spawn(async move { write_staged_state_cache(&server, taken, sid).await });
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn write_staged_state_cache(
+    server: &crate::server_connection::ServerConnection,
+    taken: PendingStateCache,
+    sid: i64,
+) -> Result<(), StoreError> {
+    let taken = Arc::new(taken);
+    let written = server.once(|client| {
+        let taken = taken.clone();
+        Box::pin(async move { taken.write(client, sid).await })
+    });
+    written.await.map_err(|trouble| {
+        taken.failed();
+        trouble.into_store("write a snapshot to", &server.place())
+    })
+}
+
+fn stage_state_cache(staging: &mut PostgresIntake, last: (Seq, Sum)) -> PendingStateCache {
+    staging.since_snapshot = 0;
+    staging.stored.pages.take(&mut staging.state, last)
+}
+
+/// The writer of a session of a [`PostgresStore`](crate::PostgresStore).
+pub(crate) struct PostgresWriter {
+    queue: Arc<CommitQueue<PostgresCommitter>>,
+    reader: PostgresReader,
+    lease: Lease,
+    leases: Arc<Leases>,
+    changed: Arc<SharedChanges>,
+    limits: EventLimits,
+    closed: AtomicBool,
+    salts: IntakeSalts,
+}
+
+impl PostgresWriter {
+    pub(crate) fn new(
+        env: &Environment,
+        reader: PostgresReader,
+        flusher: Arc<Flusher>,
+        (lease, leases, changed): (Lease, Arc<Leases>, Arc<SharedChanges>),
+        end: StateAtEnd,
+    ) -> Result<Self, StoreError> {
+        let salts = IntakeSalts::new(env);
+        let fact = WriterOpened { epoch: lease.epoch, by: env.holder.to_string() };
+        let opening = vec![salts.prepare_fact(Kind::WRITER_OPENED, &fact)?];
+        let at = end.state.core.at;
+        let past = WriterLookup { reader: reader.clone(), pages: end.pages.of_writer(lease.epoch) };
+        let staging =
+            PostgresIntake::new(env.clone(), end.state, past, (end.seq, end.sum), at, opening);
+        let committer =
+            PostgresCommitter { flusher, reader: reader.clone(), lease, changed: changed.clone() };
+        let queue = CommitQueue::new(staging, committer, end.seq, end.seq);
+        leases.add(lease);
+        Ok(Self {
+            queue,
+            reader,
+            lease,
+            leases,
+            changed,
+            limits: EventLimits::default(),
+            closed: AtomicBool::new(false),
+            salts,
+        })
+    }
+
+    /// Moves the large strings of payloads into objects, durably.
+    fn prepare(&self, events: Vec<NewEvent>) -> Result<Vec<PreparedEvent>, StoreError> {
+        let mut objects = ObjectBatch::default();
+        let mut prepared = Vec::with_capacity(events.len());
+        for new in events {
+            let (data, leaves) = new.data.take_leaves(OBJECT_BYTES);
+            for leaf in &leaves {
+                objects.push(ObjectHash::of(&leaf.bytes), &leaf.bytes);
+            }
+            let refs: Vec<ObjectRef> = leaves.iter().map(ObjectRef::to).collect();
+            prepared.push(self.salts.prepare(NewEvent { data, ..new }, &refs));
+        }
+        if !objects.is_empty() {
+            self.reader.objects.put_batch(&objects)?;
+            self.reader.objects.sync()?;
+        }
+        Ok(prepared)
+    }
+
+    fn stage(
+        &self,
+        mut events: Vec<PreparedEvent>,
+        durability: Durability,
+        odd: AnomalyPolicy,
+    ) -> Result<Ticket, AppendError> {
+        self.staged(durability, |staging, durable| {
+            staging.take_in(&mut events, odd, OpeningTiming::WithFirst, durable)
+        })
+    }
+
+    /// Stages events, repeating until it succeeds.
+    fn staged(
+        &self,
+        durability: Durability,
+        mut take_in: impl FnMut(&mut PostgresIntake, Seq) -> Result<IntakeOutcome, AppendError>,
+    ) -> Result<Ticket, AppendError> {
+        let queue = &self.queue;
+        loop {
+            let staged = queue.stage(durability, |staging, durable| {
+                let staged = take_in(staging, durable)?;
+                Ok((staged, staging.seq))
+            })?;
+            match staged {
+                IntakeOutcome::Done(acknowledged, last) => {
+                    return Ok(Ticket::new(acknowledged, last, durability, self.queue.clone()));
+                }
+                // No page is ever missing; but staged events must be sent before they are read
+                // back.
+                IntakeOutcome::Unreadable | IntakeOutcome::Unwritten => queue.flush()?,
+            }
+        }
+    }
+
+    fn finish(&self) -> Result<(), StoreError> {
+        if self.closed.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
+        let queue = &self.queue;
+        let mut closed = queue.flush();
+        if closed.is_ok() && queue.look(|staging| staging.announced) {
+            closed = self
+                .stage(vec![self.salts.closing()], Durability::Synced, AnomalyPolicy::Keep)
+                .and_then(|ticket| ticket.wait().map(|_| ()));
+        }
+        // From here on nothing is staged. Events staged during the close are not sent, and their
+        // tickets fail.
+        queue.close();
+        let taken = queue.look(|staging| {
+            let sent = closed.is_ok() && staging.since_snapshot > 0 && staging.is_empty();
+            sent.then(|| stage_state_cache(staging, staging.end()))
+        });
+        self.leases.remove(self.lease);
+        self.changed.remove(self.lease.sid);
+        let whole = closed.is_ok();
+        let (server, lease, reader) = (self.reader.server.clone(), self.lease, self.reader.clone());
+        let released = self.reader.server.block(async move {
+            if let Some(taken) = taken {
+                let _ = write_staged_state_cache(&server, taken, lease.sid).await;
+            }
+            if whole {
+                // So that a later query need not read it. If it takes longer, the query does the
+                // rest.
+                let _ = tokio::time::timeout(INDEXING, history::catch_up_history(&reader)).await;
+            }
+            lease::release_lease(&server, lease).await
+        });
+        closed?;
+        released
+    }
+}
+
+impl SessionWriter for PostgresWriter {
+    fn append(
+        &self,
+        events: Vec<NewEvent>,
+        durability: Durability,
+        odd: AnomalyPolicy,
+    ) -> Result<Ticket, AppendError> {
+        check_batch(&events, &self.limits)?;
+        let prepared = self.prepare(events).map_err(|error| AppendError::Stopped {
+            safe: self.queue.synced(),
+            source: Arc::new(error),
+        })?;
+        self.stage(prepared, durability, odd)
+    }
+
+    fn append_behind(&self, make: &EventFactory<'_>) -> Result<Ticket, AppendError> {
+        let prepared = |last| {
+            let event = made_behind(make, last, &self.limits)?;
+            Ok::<_, AppendError>(self.salts.prepare(event, &[]))
+        };
+        self.staged(Durability::Synced, |staging, durable| {
+            staging.take_in_behind(prepared, durable)
+        })
+    }
+
+    fn state(&self) -> Result<SessionState, StoreError> {
+        Ok(self.queue.look(|staging| staging.state.clone()))
+    }
+
+    fn core(&self) -> Result<(SessionCore, Digest), StoreError> {
+        let look =
+            |staging: &mut PostgresIntake| (staging.state.core.clone(), staging.state.digest());
+        Ok(self.queue.look(look))
+    }
+
+    fn lane(&self, lane: Option<&LaneId>) -> Result<(SessionCore, LaneState), StoreError> {
+        let name = lane.map(LaneId::as_str).unwrap_or_default();
+        let found = self.queue.look(|staging| {
+            let lane = staging.state.lane(name).cloned().unwrap_or_default();
+            (staging.state.core.clone(), lane)
+        });
+        // A reader that continues from here finds everything that it refers to.
+        self.queue.flush()?;
+        Ok(found)
+    }
+
+    fn flush(&self) -> Result<(), AppendError> {
+        self.queue.flush()
+    }
+
+    fn epoch(&self) -> Epoch {
+        self.lease.epoch
+    }
+
+    fn notes(&self) -> Vec<ReadFinding> {
+        Vec::new()
+    }
+
+    fn close(&self) -> Result<(), StoreError> {
+        self.finish()
+    }
+}
+
+impl Drop for PostgresWriter {
+    fn drop(&mut self) {
+        // Callers that need the result call `close`. A panic must not leave a drop.
+        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.finish()));
+    }
+}
