@@ -18,6 +18,7 @@ mod error;
 mod intake;
 mod journal;
 mod journal_line;
+mod journal_walker;
 mod owner_directory;
 mod pack;
 mod pack_collection;

@@ -18,6 +18,7 @@
 //! ```
 
 mod anomaly;
+mod byte_size;
 mod context;
 mod conversation;
 pub mod doing;
@@ -30,6 +31,7 @@ mod history;
 mod id;
 pub mod json;
 mod kind;
+mod limit_override;
 mod lineage;
 mod liveness;
 pub mod message;
@@ -43,10 +45,12 @@ mod state;
 mod store_url;
 mod tasks;
 mod ticket;
+mod time_span;
 mod timestamp;
 mod validation;
 
 pub use anomaly::Anomaly;
+pub use byte_size::ByteSize;
 pub use context::{
     AutoCompaction, CompactionPlan, Context, ContextBuilder, ContextEntry, NothingToCompact,
     PendingCall, RecordedResult, Threshold, TokenBasis, VisibleRanges,
@@ -81,6 +85,7 @@ pub use history::{
 };
 pub use id::{CallId, Epoch, IdError, LaneId, ObjectHash, Seq, SessionId, TaskId, TurnNumber};
 pub use kind::Kind;
+pub use limit_override::LimitOverride;
 pub use lineage::{EventReplay, Lineage, fold_lineage, rewind_target};
 pub use liveness::{
     Liveness, LivenessEvidence, LivenessReason, LockObservation, ProcessObservation,
@@ -89,9 +94,8 @@ pub use message::{Marks, MessageForm, RecordedMessage};
 pub use object::{NewObject, ObjectBatch, ObjectReceiver, Objects};
 pub use payload::{Leaf, LeafEncoding, Leaves, Payload, payload_string_end};
 pub use retention::{
-    ByteSize, CheckpointFacts, KeepReason, LimitOverride, RemovalReason, Retention,
-    RetentionOverrides, RetentionPlan, SessionFacts, TimeSpan, plan_checkpoints, plan_retention,
-    plan_thinning,
+    CheckpointFacts, KeepReason, RemovalReason, Retention, RetentionOverrides, RetentionPlan,
+    SessionFacts, plan_checkpoints, plan_retention, plan_thinning,
 };
 pub use session_ref::SessionRef;
 pub use session_store::{
@@ -107,5 +111,6 @@ pub use state::{
 pub use store_url::{StoreUrl, StoreUrlError};
 pub use tasks::{TaskError, TaskNode, TaskProgress, TaskTree};
 pub use ticket::{AcknowledgedEvent, Acknowledger, AppendError, Ticket, block_on};
+pub use time_span::TimeSpan;
 pub use timestamp::Timestamp;
 pub use validation::{LiveEvent, Validation, ValidationRule, standard_rules};

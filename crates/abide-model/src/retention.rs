@@ -7,135 +7,14 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
-use std::marker::PhantomData;
-use std::str::FromStr;
 
-use serde::de::{Error, Unexpected, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
-use crate::{DurationError, SessionId, SessionStatus, Timestamp, parse_duration};
+use crate::{ByteSize, LimitOverride, SessionId, SessionStatus, TimeSpan, Timestamp};
 
-const SECOND: i64 = 1000;
-const MINUTE: i64 = 60 * SECOND;
-const HOUR: i64 = 60 * MINUTE;
+const HOUR: i64 = 60 * 60 * 1000;
 const DAY: i64 = 24 * HOUR;
 const WEEK: i64 = 7 * DAY;
-
-/// A duration in a setting: `30d`, `12h`, `90m`, or whatever else [`parse_duration`] reads. It is longer
-/// than zero.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct TimeSpan(i64);
-
-impl TimeSpan {
-    /// From milliseconds.
-    #[must_use]
-    pub const fn from_millis(millis: i64) -> Self {
-        Self(millis)
-    }
-
-    /// In milliseconds.
-    #[must_use]
-    pub const fn as_millis(self) -> i64 {
-        self.0
-    }
-}
-
-impl FromStr for TimeSpan {
-    type Err = DurationError;
-
-    fn from_str(text: &str) -> Result<Self, DurationError> {
-        let duration = parse_duration(text)?;
-        let millis = i64::try_from(duration.as_millis()).ok().filter(|millis| *millis > 0);
-        millis.map(Self).ok_or_else(|| DurationError { text: text.to_owned() })
-    }
-}
-
-impl fmt::Display for TimeSpan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let units = [(DAY, "d"), (HOUR, "h"), (MINUTE, "m"), (SECOND, "s")];
-        match units.iter().find(|(unit, _)| self.0 % unit == 0) {
-            Some((unit, name)) => write!(f, "{}{name}", self.0 / unit),
-            None => write!(f, "{}ms", self.0),
-        }
-    }
-}
-
-impl TryFrom<String> for TimeSpan {
-    type Error = DurationError;
-
-    fn try_from(text: String) -> Result<Self, DurationError> {
-        text.parse()
-    }
-}
-
-impl From<TimeSpan> for String {
-    fn from(span: TimeSpan) -> Self {
-        span.to_string()
-    }
-}
-
-/// A size in a setting: `500MB`, `2GiB`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct ByteSize(pub u64);
-
-impl FromStr for ByteSize {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("invalid size `{text}` (examples: 500MB, 10GB, 2GiB)");
-        let (number, unit) = retention_number_and_unit(text).ok_or_else(wrong)?;
-        let unit = match unit.to_ascii_lowercase().as_str() {
-            "b" => 1,
-            "kb" => 1000,
-            "mb" => 1000 * 1000,
-            "gb" => 1000 * 1000 * 1000,
-            "tb" => 1000 * 1000 * 1000 * 1000,
-            "kib" => 1 << 10,
-            "mib" => 1 << 20,
-            "gib" => 1 << 30,
-            "tib" => 1 << 40,
-            _ => return Err(wrong()),
-        };
-        number.checked_mul(unit).filter(|bytes| *bytes > 0).map(Self).ok_or_else(wrong)
-    }
-}
-
-impl fmt::Display for ByteSize {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const UNITS: [(u64, &str); 4] =
-            [(1_000_000_000_000, "TB"), (1_000_000_000, "GB"), (1_000_000, "MB"), (1000, "kB")];
-        match UNITS.iter().find(|(unit, _)| self.0 >= *unit) {
-            Some((unit, name)) => {
-                let tenths = self.0 / (unit / 10);
-                write!(f, "{}.{} {name}", tenths / 10, tenths % 10)
-            }
-            None => write!(f, "{} B", self.0),
-        }
-    }
-}
-
-impl TryFrom<String> for ByteSize {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
-    }
-}
-
-impl From<ByteSize> for String {
-    fn from(size: ByteSize) -> Self {
-        format!("{}B", size.0)
-    }
-}
-
-fn retention_number_and_unit(text: &str) -> Option<(u64, &str)> {
-    let text = text.trim();
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let (number, unit) = text.split_at_checked(digits)?;
-    Some((number.parse().ok()?, unit.trim()))
-}
 
 /// `[retention]`: what is deleted. Without a limit, nothing is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -209,103 +88,6 @@ impl Retention {
         let shorter = [self.max_age, self.max_checkpoint_age].into_iter().flatten().min();
         let quarter = shorter.map_or(WEEK, |age| age.as_millis() / 4).clamp(DAY, WEEK);
         now.as_millis().saturating_sub(seen.as_millis()) > quarter
-    }
-}
-
-/// A limit that overrides another one: `off`, or a value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LimitOverride<T> {
-    /// No limit.
-    Off,
-    /// This limit.
-    At(T),
-}
-
-impl<T> LimitOverride<T> {
-    fn over(this: Option<Self>, other: Option<T>) -> Option<T> {
-        match this {
-            None => other,
-            Some(Self::Off) => None,
-            Some(Self::At(limit)) => Some(limit),
-        }
-    }
-}
-
-/// The text for [`LimitOverride::Off`].
-const OFF: &str = "off";
-
-impl<'de, T: LimitValue> Deserialize<'de> for LimitOverride<T> {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct LimitVisitor<T>(PhantomData<T>);
-        impl<T: LimitValue> Visitor<'_> for LimitVisitor<T> {
-            type Value = LimitOverride<T>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "{} or \"{OFF}\"", T::EXPECTED)
-            }
-
-            fn visit_str<E: Error>(self, text: &str) -> Result<LimitOverride<T>, E> {
-                match text {
-                    OFF => Ok(LimitOverride::Off),
-                    text => T::of_text(text).map(LimitOverride::At).map_err(E::custom),
-                }
-            }
-
-            fn visit_u64<E: Error>(self, number: u64) -> Result<LimitOverride<T>, E> {
-                let wrong = || E::invalid_type(Unexpected::Unsigned(number), &self);
-                T::of_number(number).map(LimitOverride::At).ok_or_else(wrong)
-            }
-
-            fn visit_i64<E: Error>(self, number: i64) -> Result<LimitOverride<T>, E> {
-                let wrong = || E::invalid_type(Unexpected::Signed(number), &self);
-                let limit = u64::try_from(number).ok().and_then(T::of_number);
-                limit.map(LimitOverride::At).ok_or_else(wrong)
-            }
-        }
-        from.deserialize_any(LimitVisitor(PhantomData))
-    }
-}
-
-/// A value that can be a limit.
-trait LimitValue: Sized {
-    const EXPECTED: &str;
-    fn of_text(text: &str) -> Result<Self, String>;
-    fn of_number(number: u64) -> Option<Self>;
-}
-
-impl LimitValue for TimeSpan {
-    const EXPECTED: &str = "a duration";
-
-    fn of_text(text: &str) -> Result<Self, String> {
-        text.parse().map_err(|error: DurationError| error.to_string())
-    }
-
-    fn of_number(_: u64) -> Option<Self> {
-        None
-    }
-}
-
-impl LimitValue for ByteSize {
-    const EXPECTED: &str = "a size";
-
-    fn of_text(text: &str) -> Result<Self, String> {
-        text.parse()
-    }
-
-    fn of_number(_: u64) -> Option<Self> {
-        None
-    }
-}
-
-impl LimitValue for u64 {
-    const EXPECTED: &str = "a number";
-
-    fn of_text(text: &str) -> Result<Self, String> {
-        Err(format!("invalid number `{text}`"))
-    }
-
-    fn of_number(number: u64) -> Option<Self> {
-        Some(number)
     }
 }
 
@@ -637,7 +419,7 @@ mod tests {
     fn lengths_of_time_and_sizes_are_read_and_nonsense_is_refused() {
         let span = |text: &str| text.parse::<TimeSpan>().map(TimeSpan::as_millis);
         assert_eq!(span("30d"), Ok(30 * DAY));
-        assert_eq!(span(" 90 m "), Ok(90 * MINUTE));
+        assert_eq!(span(" 90 m "), Ok(90 * 60 * 1000));
         assert_eq!(span("2w"), Ok(14 * DAY));
         assert_eq!("90m".parse::<TimeSpan>().unwrap().to_string(), "90m");
         let size = |text: &str| text.parse::<ByteSize>().map(|size| size.0);
@@ -802,7 +584,7 @@ mod tests {
         let now = Timestamp::from_millis(NOW);
         // One each ten minutes for twenty days, the newest an hour ago.
         let every: Vec<_> = (0..20 * 144)
-            .map(|n: i64| checkpoint(10_000 - n as u64, HOUR + n * 10 * MINUTE))
+            .map(|n: i64| checkpoint(10_000 - n as u64, HOUR + n * 10 * 60_000))
             .collect();
         let thinned: HashSet<u64> = plan_thinning(now, &every).into_iter().collect();
         let left: Vec<_> =
