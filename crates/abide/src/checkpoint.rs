@@ -7,7 +7,6 @@ pub use abide_model::{
 };
 pub use abide_workspace::Snapshot;
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -409,39 +408,25 @@ impl Session {
     }
 }
 
-/// The session's own checkpoints, as retention sees them. What is needed stays as if it were pinned:
-/// the newest with files, the first of the run under way, and for each task in progress the last
-/// before its last change. An undo needs none: a rewind names its snapshots itself.
+/// The session's own checkpoints, as retention sees them. Those that it needs stay as if they were
+/// pinned.
 fn droppable_checkpoints(state: &SessionState) -> Vec<CheckpointFacts> {
     // Those of the session that it was forked from are not its own.
     let forked_at = state.core.fields.parent.as_ref().map(|parent| parent.seq);
     let is_own = |seq: Seq| forked_at.is_none_or(|at| seq > at);
-    let mut own: Vec<(u64, &CheckpointState)> = state
+    let needed = state.needed_checkpoints();
+    state
         .checkpoints
         .iter()
-        .filter_map(|(number, checkpoint)| Some((number.parse().ok()?, checkpoint)))
-        .filter(|(number, checkpoint)| {
-            is_own(checkpoint.seq) && !state.core.checkpoints.is_thinned(*number)
-        })
-        .collect();
-    own.sort_unstable_by_key(|(_, checkpoint)| checkpoint.seq);
-    let with_files = || own.iter().filter(|(_, checkpoint)| checkpoint.snapshot.is_some());
-    let last_before = |seq: Seq| with_files().rfind(|(_, checkpoint)| checkpoint.seq <= seq);
-    let mut needed: BTreeSet<u64> = BTreeSet::new();
-    needed.extend(with_files().next_back().map(|(number, _)| *number));
-    if let Some(run) = state.core.run.filter(|run| run.finished.is_none()) {
-        let first = with_files().find(|(_, checkpoint)| checkpoint.seq > run.started);
-        needed.extend(first.map(|(number, _)| *number));
-    }
-    for (_, task) in state.tasks.iter().filter(|(_, task)| task.status.is_active()) {
-        needed.extend(last_before(task.changed).map(|(number, _)| *number));
-    }
-    own.iter()
-        .map(|(number, checkpoint)| CheckpointFacts {
-            number: *number,
-            at: checkpoint.at,
-            pinned: checkpoint.pinned || needed.contains(number),
-            thinned: false,
+        .filter(|(_, checkpoint)| is_own(checkpoint.seq))
+        .filter_map(|(number, checkpoint)| {
+            let number = number.parse().ok()?;
+            Some(CheckpointFacts {
+                number,
+                at: checkpoint.at,
+                pinned: checkpoint.pinned || needed.contains(&number),
+                thinned: state.core.checkpoints.is_thinned(number),
+            })
         })
         .collect()
 }

@@ -12,7 +12,7 @@ use abide_journal::{
 use abide_model::{
     AnomalyPolicy, CheckpointFacts, Durability, Fact, KeepReason, Kind, NewEvent, Payload,
     RemovalReason, Retention, RetentionOverrides, Seq, SessionFacts, SessionFields, SessionId,
-    SessionStatus, SessionWriter, StoreError, Thinning, Timestamp, plan_checkpoints,
+    SessionReader, SessionStatus, SessionWriter, StoreError, Thinning, Timestamp, plan_checkpoints,
     plan_retention,
 };
 
@@ -541,7 +541,6 @@ impl Cleaner<'_> {
         let mut bytes = disk_use_below(&**self.store.storage(), &layout.dir)?;
         let mut numbers = reader.checkpoints_in_ancestry().map_err(store_error)?;
         let mut checkpoints: Vec<CheckpointFacts> = Vec::new();
-        let (mut newest, mut newest_with_files) = (None, None);
         let mark = reader.mark().map_err(store_error)?;
         let walked = reader.journal().walk(WalkStart::beginning(), mark, &mut |found| {
             match found {
@@ -563,11 +562,6 @@ impl Cleaner<'_> {
                     let number = numbers.take(&head.kind, &fact);
                     if let Fact::Checkpoint(fact) = fact {
                         if let Some(number) = number {
-                            // One that was rewound is not what the session goes on from.
-                            if core.lineage.contains(line.seq) {
-                                newest = Some(checkpoints.len());
-                                newest_with_files = fact.snapshot.and(newest).or(newest_with_files);
-                            }
                             checkpoints.push(CheckpointFacts {
                                 number,
                                 at: head.at,
@@ -585,9 +579,12 @@ impl Cleaner<'_> {
             ControlFlow::Continue(())
         });
         walked.map_err(store_error)?;
-        for at in [newest, newest_with_files].into_iter().flatten() {
-            if let Some(kept) = checkpoints.get_mut(at) {
-                kept.pinned = true;
+        if !checkpoints.is_empty() && self.drops_checkpoints(&core.fields) {
+            // Where the state cannot be read, nobody knows what is needed.
+            let needed = reader.state().ok().map(|state| state.needed_checkpoints());
+            for checkpoint in &mut checkpoints {
+                let is_needed = |needed: &BTreeSet<u64>| needed.contains(&checkpoint.number);
+                checkpoint.pinned |= needed.as_ref().is_none_or(is_needed);
             }
         }
         let status = match core.status {

@@ -6,6 +6,7 @@
 
 mod apply;
 mod digest;
+mod needed_checkpoints;
 mod savepoint;
 mod session_core;
 mod state_entry;
