@@ -6,11 +6,11 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use abide_model::{
     AutoCompaction, Event, EventRange, Kind, LaneId, LaneState, Lineage, Seq, Threshold,
@@ -136,7 +136,15 @@ pub struct Compactor {
     session: Weak<Session>,
     waker: CompactorWaker,
     signals: Arc<CompactorSignals>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<CompactorThread>,
+}
+
+/// The thread on which a compactor works.
+#[derive(Debug)]
+struct CompactorThread {
+    handle: JoinHandle<()>,
+    /// Disconnected once the work has ended.
+    ended: Receiver<()>,
 }
 
 /// Has a compactor look at what was recorded since.
@@ -160,6 +168,8 @@ struct CompactorSignals {
     is_abandoned: AtomicBool,
     /// A summary is made and waits for the end of a turn.
     is_waiting: AtomicBool,
+    /// The context window that the agent told, in tokens; 0 if it told none.
+    window: AtomicU64,
     turns: Mutex<SettledTurns>,
     settled: Condvar,
 }
@@ -174,6 +184,14 @@ struct SettledTurns {
 impl CompactorSignals {
     fn turns(&self) -> MutexGuard<'_, SettledTurns> {
         self.turns.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The window of which a threshold may be a share: what the agent told, else what was recorded.
+    fn window(&self, recorded: Option<u64>) -> Option<u64> {
+        match self.window.load(Ordering::Acquire) {
+            0 => recorded,
+            told => Some(told),
+        }
     }
 
     fn settle(&self, asked: u64) {
@@ -222,7 +240,12 @@ impl Compactor {
             lanes: HashMap::from([(None, begun)]),
             told: BTreeSet::new(),
         };
-        compactor.thread = Some(std::thread::spawn(move || worker.work(&woken)));
+        let (alive, ended) = sync_channel(0);
+        let handle = std::thread::spawn(move || {
+            let _alive: SyncSender<()> = alive;
+            worker.work(&woken);
+        });
+        compactor.thread = Some(CompactorThread { handle, ended });
         compactor
     }
 
@@ -230,6 +253,12 @@ impl Compactor {
     #[must_use]
     pub fn is_of(&self, session: &Arc<Session>) -> bool {
         std::ptr::eq(self.session.as_ptr(), Arc::as_ptr(session))
+    }
+
+    /// Sets the context window of the model, in tokens, where the agent tells it: a share is of this
+    /// one from now on, and not of the one that is recorded in `model.configured`.
+    pub fn set_window(&self, tokens: u64) {
+        self.signals.window.store(tokens, Ordering::Release);
     }
 
     /// Has it look at what was recorded since.
@@ -270,12 +299,9 @@ impl Compactor {
         self.signals.is_last_look.store(true, Ordering::Release);
         self.wake();
         let Some(thread) = self.thread.take() else { return };
-        let begun = Instant::now();
-        while !thread.is_finished() && begun.elapsed() < LAST_LOOK {
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        if thread.is_finished() {
-            let _ = thread.join();
+        // Nothing is ever sent: the other end goes with the worker.
+        if thread.ended.recv_timeout(LAST_LOOK) == Err(RecvTimeoutError::Disconnected) {
+            let _ = thread.handle.join();
         }
     }
 }
@@ -456,7 +482,8 @@ impl CompactorWorker {
             }
             Err(error) => {
                 let tokens = context.tokens().total();
-                let most = self.threshold.tokens(context.core.window).unwrap_or(tokens);
+                let window = self.signals.window(context.core.window);
+                let most = self.threshold.tokens(window).unwrap_or(tokens);
                 self.growth(lane).not_before = tokens.saturating_add(most / AGAIN);
                 match error {
                     Error::Compaction(CompactionError::Nothing(_)) => Ok(()),
@@ -477,7 +504,8 @@ impl CompactorWorker {
         if state.turn.is_some() {
             return Ok(None);
         }
-        let most = self.threshold.tokens(core.window).ok_or(CompactionError::NoWindow)?;
+        let window = self.signals.window(core.window);
+        let most = self.threshold.tokens(window).ok_or(CompactionError::NoWindow)?;
         let growth = self.growth(lane);
         let limit = most.max(growth.not_before);
         let reported = state.reported.map_or(0, |(_, tokens)| tokens);

@@ -71,6 +71,11 @@ impl AcpUpdate {
         self.members.get(member)?.as_str()
     }
 
+    /// The whole number in a member; `None` if it is absent or something else.
+    pub(crate) fn number(&self, member: &str) -> Option<u64> {
+        self.members.get(member)?.as_u64()
+    }
+
     /// The status of the tool call, if the update has one.
     pub(crate) fn status(&self) -> Option<CallStatus> {
         CallStatus::read(self.text("status")?)

@@ -38,6 +38,8 @@ pub struct Translator {
     plan: PlanTasks,
     /// The hash of the last `usage_update`.
     usage: Option<ObjectHash>,
+    /// The context window that it told, in tokens.
+    window: Option<u64>,
 }
 
 impl Translator {
@@ -54,7 +56,13 @@ impl Translator {
             terminals: Terminals::new(),
             plan: PlanTasks::default(),
             usage: None,
+            window: None,
         }
+    }
+
+    /// The context window of the main agent's model, in tokens, if the agent has told it.
+    pub(crate) fn window(&self) -> Option<u64> {
+        self.window
     }
 
     /// Records paths in this directory relative to it.
@@ -204,6 +212,9 @@ impl Translator {
                 if self.usage != hash {
                     self.usage = hash;
                     keep(batch);
+                }
+                if lane.is_none() {
+                    self.window = read.number("size").filter(|size| *size > 0).or(self.window);
                 }
             }
             _ => keep(batch),

@@ -11,7 +11,11 @@ impl Switch {
     /// Has the context of a session compacted if it exceeds the threshold. Waits for no summary.
     pub(super) fn compact(self: &Arc<Self>, live: &Arc<LiveSession>) {
         let Some(settings) = &self.manner.compaction else { return };
-        let Some(session) = live.book().session().cloned() else { return };
+        let (session, window) = {
+            let book = live.book();
+            (book.session().cloned(), book.translator.window())
+        };
+        let Some(session) = session else { return };
         let Some(threshold) = settings.threshold(session.store()) else { return };
         let mut compactor = live.compactor();
         // The store may have failed, and the session been opened again.
@@ -26,6 +30,9 @@ impl Switch {
             *compactor = Some(Compactor::start(&session, threshold, by, tell));
         }
         if let Some(compactor) = &*compactor {
+            if let Some(window) = window {
+                compactor.set_window(window);
+            }
             compactor.settle();
         }
     }

@@ -66,3 +66,26 @@ fn a_client_without_notices_is_told_once_why_nothing_is_compacted() {
     assert!(client.close().success());
     assert_eq!(lab.count("context.compacted"), 0);
 }
+
+#[test]
+fn a_share_is_of_the_window_that_the_agent_tells() {
+    let lab = AcpLab::new();
+    let mut client = lab.proxy_with(&["--checkpoint", "off", "--compact-over", "1%"], &[]);
+    initialize_with_notices(&mut client);
+    let session = lab.another(&mut client);
+    // It tells a window of 200,000 tokens.
+    client.turn(&session, "usage");
+    for number in 0..30 {
+        let text = format!("say {number} {}", "the parser drops the last line. ".repeat(8));
+        client.turn(&session, &text);
+    }
+    received(&mut client, r#""sessionUpdate":"notice""#);
+    assert!(!client.received.iter().any(|line| line.contains("no compaction")));
+    assert!(client.close().success());
+    let compacted: Vec<_> =
+        lab.events().into_iter().filter(|event| event["kind"] == "context.compacted").collect();
+    assert!(!compacted.is_empty());
+    for event in compacted {
+        assert!(event["data"]["before_tokens"].as_u64().unwrap() > 2_000, "{event}");
+    }
+}

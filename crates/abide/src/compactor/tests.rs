@@ -1,3 +1,5 @@
+//! Thresholds, turns and failures of a compactor.
+
 use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;
 
