@@ -10,7 +10,7 @@ use ignore::gitignore::gitconfig_excludes_path;
 use crate::error::WorkspaceError;
 use crate::file_system::is_native;
 use crate::policy::Policy;
-use crate::restore::restore_plan::{RestoreAction, RestorePlan, plan};
+use crate::restore::restore_plan::{RestoreAction, RestorePlan, keep_unread, plan};
 use crate::restore::uncaptured_paths::UncapturedPaths;
 use crate::restore::ways::make_ways;
 use crate::snapshot::Snapshot;
@@ -134,6 +134,7 @@ impl Workspace {
             let base = BaseRules::read(&self.root, &self.policy, &self.patterns, global)?;
             UncapturedPaths::new(objects, &base, &self.root, target)?.spare(&mut plan)?;
         }
+        keep_unread(&mut plan, present, target, paths);
         Ok(plan)
     }
 

@@ -11,6 +11,7 @@ use crate::compare::diff::{diff_same_kind, same_content};
 use crate::compare::read::{ReadError, read_trees};
 use crate::compare::walk::{Descent, EntryPair, split_walked_path, walk_differences};
 use crate::reserved::is_reserved;
+use crate::snapshot::{OmissionReason, Snapshot};
 use crate::{EntryKind, TreeEntry};
 
 /// What a step does with its path.
@@ -62,6 +63,7 @@ pub struct RestorePlan {
 
 pub(crate) const RESERVED: &str = "its name is reserved for a repository or a store";
 const NOWHERE: &str = "it is neither in the snapshot nor in the workspace";
+const UNREAD: &str = "it could not be read";
 
 /// Plans how to turn the tree `present` into the tree `target`: all of it, or only the given files
 /// and directories with their parents. Deletes everything that `target` does not hold;
@@ -81,6 +83,31 @@ pub fn plan(
     }
     plan.kept.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(plan)
+}
+
+/// Keeps what could not be read when `present` was taken and is not in `target`: a file that is
+/// there, and would be deleted if it could be captured first.
+pub(crate) fn keep_unread(
+    plan: &mut RestorePlan,
+    present: &Snapshot,
+    target: &Snapshot,
+    paths: &[Vec<u8>],
+) {
+    let paths: Vec<&[u8]> = paths.iter().map(|path| trimmed_restore_path(path)).collect();
+    for omission in &present.omitted {
+        let path = omission.path.as_bytes();
+        let was_omitted = || target.omitted.iter().any(|other| other.path == omission.path);
+        let has_step =
+            || plan.steps.binary_search_by(|step| step.path.as_slice().cmp(path)).is_ok();
+        if matches!(omission.reason, OmissionReason::Unreadable | OmissionReason::Changing)
+            && PathScope::of(path, &paths) == PathScope::Within
+            && !has_step()
+            && !was_omitted()
+        {
+            plan.kept.push(KeptPath { path: path.to_vec(), why: UNREAD });
+        }
+    }
+    plan.kept.sort_by(|a, b| a.path.cmp(&b.path));
 }
 
 /// Plans how to fill an empty directory with the tree `target`.

@@ -122,3 +122,24 @@ fn take_with_few_files(free: u64) {
         Err(error) => panic!("{error}"),
     }
 }
+
+#[test]
+fn a_file_that_cannot_be_read_now_is_kept_and_named() {
+    let lab = Lab::new();
+    lab.write("a", "a");
+    lab.write("always", "closed");
+    set_mode(&lab, "always", 0);
+    let before = as_owner(|| lab.take());
+    lab.write("later", "closed");
+    set_mode(&lab, "later", 0);
+    let now = as_owner(|| lab.take());
+    let kept = |paths: &[Vec<u8>]| {
+        let workspace = lab.workspace(&lab.cache());
+        let plan = workspace.plan(&lab.objects, &now.snapshot, &before.snapshot, paths).unwrap();
+        assert_eq!(plan.steps, []);
+        plan.kept.into_iter().map(|kept| (kept.path, kept.why)).collect::<Vec<_>>()
+    };
+    // One that could not be read then either is none of the restore's.
+    assert_eq!(kept(&[]), [(b"later".to_vec(), "it could not be read")]);
+    assert_eq!(kept(&[b"a".to_vec()]), []);
+}
