@@ -1,9 +1,10 @@
 //! `abide rewind`: goes back to an earlier point. `abide undo`: reverts that.
 
+use std::time::Duration;
+
 use abide::workspace::RestoreReport;
 use abide::{
     LaneId, RewindRequest, Session, SessionRef,
-    backend::DEFAULT_WAIT,
     checkpoint::RewindWatch,
     context::{CompactionError, LiveCompaction},
     maintenance::{Doctor, UndoPlan},
@@ -136,7 +137,7 @@ impl UndoArgs {
             && let Some(doctor) = opened.store.doctor()
             && let Some(plan) = doctor.plan_undo(id)?
         {
-            return self.act.undo_repair(&doctor, &plan);
+            return self.act.undo_repair(&doctor, &plan, surroundings.wait);
         }
         let session = opened.store.open_session(&SessionRef::Id(id))?;
         let context = session.context_of(lane.as_ref())?;
@@ -253,7 +254,12 @@ impl ApplyArgs {
     }
 
     /// Undoes a repair.
-    fn undo_repair(&self, doctor: &Doctor<'_>, plan: &UndoPlan) -> Result<(), CommandError> {
+    fn undo_repair(
+        &self,
+        doctor: &Doctor<'_>,
+        plan: &UndoPlan,
+        wait: Duration,
+    ) -> Result<(), CommandError> {
         let mut out = CommandOutput::stdout();
         if self.json {
             out.json(&serde_json::to_string(plan).unwrap_or_default())?;
@@ -277,7 +283,7 @@ impl ApplyArgs {
             return Ok(());
         }
         confirm("Undo the repair?", self.yes, None)?;
-        doctor.undo(plan, DEFAULT_WAIT)?;
+        doctor.undo(plan, wait)?;
         if !self.json {
             out.line("Done: `abide doctor` says what is wrong, `abide doctor --repair` mends it")?;
         }

@@ -2,9 +2,10 @@
 
 mod doctor_report;
 
+use std::time::Duration;
+
 use abide::{
     SessionId, SessionRef,
-    backend::DEFAULT_WAIT,
     maintenance::{
         Examination, Finding, FinishedRepair, RepairAction, RepairAftermath, RepairPlan,
         RepairRequest, RepairStrategy,
@@ -90,7 +91,7 @@ impl DoctorArgs {
             surroundings.open_store_to_repair(WHAT)?
         };
         if self.accept {
-            return self.accept(&opened);
+            return self.accept(&opened, surroundings.wait);
         }
         if self.from.is_some()
             && (self.sessions.len() != 1
@@ -181,7 +182,7 @@ impl DoctorArgs {
         let mut repaired = Vec::new();
         for plan in &plans {
             // A session that cannot be repaired must not block the others.
-            let done = match doctor.repair(plan, request, DEFAULT_WAIT) {
+            let done = match doctor.repair(plan, request, surroundings.wait) {
                 Ok(done) => done,
                 Err(error) => {
                     failed.push((plan.session, error));
@@ -235,13 +236,13 @@ impl DoctorArgs {
         if report.errors() > 0 { Err(CommandError::Reported) } else { Ok(()) }
     }
 
-    fn accept(&self, opened: &ScopedStore) -> Result<(), CommandError> {
+    fn accept(&self, opened: &ScopedStore, wait: Duration) -> Result<(), CommandError> {
         let doctor = opened.store.files(WHAT)?.doctor();
         for named in &self.sessions {
             let session = opened.find(named)?;
             let short = session.short(SessionId::SHORT);
             if doctor.examine(session)?.requires_validation {
-                doctor.accept(session, DEFAULT_WAIT)?;
+                doctor.accept(session, wait)?;
                 status(format_args!("Session {short} is accepted as it is"));
             } else {
                 status(format_args!("Session {short} wants no look"));
