@@ -30,6 +30,7 @@ mod imports;
 mod keys;
 mod kill;
 mod kill_files;
+mod kill_relay;
 mod kill_run;
 mod lab;
 mod liveness;
