@@ -1,4 +1,5 @@
-//! The map of the code (docs/architecture.md) against the tree, and the size of the glossary.
+//! The map of the code (docs/architecture.md) against the tree, the table of capabilities against the
+//! tests, and the size of the glossary.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -203,4 +204,25 @@ fn the_glossary_is_short_and_no_word_has_two_meanings() {
     let mut seen = BTreeSet::new();
     let twice: Vec<_> = words.iter().filter(|word| !seen.insert(**word)).collect();
     assert!(twice.is_empty(), "words with two meanings: {twice:?}");
+}
+
+#[test]
+fn every_capability_names_a_test_that_is_there() {
+    let root = root();
+    let table = std::fs::read_to_string(root.join("docs/capabilities.md")).unwrap();
+    let rows: Vec<_> = table
+        .lines()
+        .filter(|line| {
+            line.starts_with("| ") && !line.starts_with("| Cap") && !line.starts_with("| ---")
+        })
+        .collect();
+    assert!(rows.len() > 40, "{} capabilities", rows.len());
+    for row in rows {
+        let cell = row.trim_end_matches([' ', '|']).rsplit(" | ").next().unwrap();
+        let name = cell.trim_matches('`');
+        let (module, test) = name.rsplit_once("::").unwrap();
+        let file = root.join("crates/abide-cli/tests").join(module.replace("::", "/") + ".rs");
+        let tests = std::fs::read_to_string(&file).unwrap_or_default();
+        assert!(tests.contains(&format!("#[test]\nfn {test}() {{")), "there is no {name}: {row}");
+    }
 }
