@@ -10,7 +10,7 @@ use abide::{Seq, context::Compactor};
 
 use crate::acp_recorder::AcpRecorder;
 use crate::replay::ReplayCheck;
-use crate::rpc_message::RequestId;
+use crate::rpc_message::RpcRequestId;
 
 /// An open session: the client knows it by one fixed id, the agent by one of its own.
 pub(crate) struct LiveSession {
@@ -22,7 +22,7 @@ pub(crate) struct LiveSession {
     setup: Mutex<String>,
     inner: Mutex<AgentSession>,
     book: Mutex<AcpRecorder>,
-    prompts: Mutex<HashMap<RequestId, OpenPrompt>>,
+    prompts: Mutex<HashMap<RpcRequestId, OpenPrompt>>,
     /// Compacts its context, once a prompt has ended.
     compactor: Mutex<Option<Compactor>>,
 }
@@ -110,7 +110,7 @@ impl LiveSession {
         lock_live_state(&self.compactor)
     }
 
-    pub(crate) fn prompts(&self) -> MutexGuard<'_, HashMap<RequestId, OpenPrompt>> {
+    pub(crate) fn prompts(&self) -> MutexGuard<'_, HashMap<RpcRequestId, OpenPrompt>> {
         lock_live_state(&self.prompts)
     }
 }

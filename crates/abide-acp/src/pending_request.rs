@@ -7,7 +7,7 @@ use std::sync::mpsc::SyncSender;
 use crate::deadlines::Deadline;
 use crate::line_worker::LineWorker;
 use crate::live_session::LiveSession;
-use crate::rpc_message::{RequestId, RpcOutcome};
+use crate::rpc_message::{RpcOutcome, RpcRequestId};
 
 /// A client's request that was sent to the agent.
 pub(crate) struct PendingRequest {
@@ -70,15 +70,15 @@ pub(crate) struct PendingAgentRequest {
 #[derive(Default)]
 pub(crate) struct RequestTable {
     /// The client's requests to the agent.
-    pub(crate) pending: HashMap<RequestId, PendingRequest>,
+    pub(crate) pending: HashMap<RpcRequestId, PendingRequest>,
     /// The agent's requests to the client, by the id that the client knows.
-    pub(crate) asked: HashMap<RequestId, PendingAgentRequest>,
+    pub(crate) asked: HashMap<RpcRequestId, PendingAgentRequest>,
     /// Requests of an agent that is gone; the client may still answer them.
-    pub(crate) stale: RecentIds,
+    pub(crate) stale: RecentRequestIds,
     /// The proxy's own requests to the agent.
-    pub(crate) own: HashMap<RequestId, OwnRequest>,
+    pub(crate) own: HashMap<RpcRequestId, OwnRequest>,
     /// Requests that were given up; their answers are dropped.
-    pub(crate) given_up: RecentIds,
+    pub(crate) given_up: RecentRequestIds,
     /// The open sessions, by the client's ids.
     pub(crate) sessions: HashMap<String, Arc<LiveSession>>,
     /// The open sessions, by the agent's ids.
@@ -91,23 +91,23 @@ pub(crate) struct RequestTable {
 
 /// The most recent ids.
 #[derive(Debug, Default)]
-pub(crate) struct RecentIds(VecDeque<RequestId>);
+pub(crate) struct RecentRequestIds(VecDeque<RpcRequestId>);
 
-impl RecentIds {
+impl RecentRequestIds {
     const MOST: usize = 4096;
 
-    pub(crate) fn put(&mut self, id: RequestId) {
+    pub(crate) fn put(&mut self, id: RpcRequestId) {
         if self.0.len() >= Self::MOST {
             self.0.pop_front();
         }
         self.0.push_back(id);
     }
 
-    pub(crate) fn has(&self, id: &RequestId) -> bool {
+    pub(crate) fn has(&self, id: &RpcRequestId) -> bool {
         self.0.contains(id)
     }
 
-    pub(crate) fn take(&mut self, id: &RequestId) -> bool {
+    pub(crate) fn take(&mut self, id: &RpcRequestId) -> bool {
         let place = self.0.iter().position(|one| one == id);
         place.is_some_and(|place| self.0.remove(place).is_some())
     }

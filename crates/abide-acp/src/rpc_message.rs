@@ -10,9 +10,9 @@ use serde_json::value::RawValue;
 /// The id of a request, normalised so that two spellings of one id are equal: a string by its text,
 /// anything else as it is written.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct RequestId(String);
+pub(crate) struct RpcRequestId(String);
 
-impl RequestId {
+impl RpcRequestId {
     pub(crate) fn of(raw: &RawValue) -> Self {
         // Decoded and encoded again, so that escapes make no difference.
         let text = serde_json::from_str::<Cow<'_, str>>(raw.get());
@@ -145,7 +145,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for RpcMembers<'a> {
 }
 
 /// Formats a request.
-pub(crate) fn request_message(id: &RequestId, method: &str, params: &str) -> String {
+pub(crate) fn request_message(id: &RpcRequestId, method: &str, params: &str) -> String {
     let method = serde_json::Value::from(method);
     format!(r#"{{"jsonrpc":"2.0","id":{},"method":{method},"params":{params}}}"#, id.json())
 }
@@ -244,9 +244,9 @@ mod tests {
 
     #[test]
     fn two_spellings_are_one_id() {
-        let id = |text: &str| RequestId::of(serde_json::from_str(text).unwrap());
+        let id = |text: &str| RpcRequestId::of(serde_json::from_str(text).unwrap());
         assert_eq!(id(r#""a""#), id("\"\\u0061\""));
-        assert_eq!(id(r#""a""#), RequestId::text("a"));
+        assert_eq!(id(r#""a""#), RpcRequestId::text("a"));
         assert_ne!(id("1"), id(r#""1""#));
     }
 }

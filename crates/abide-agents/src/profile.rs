@@ -2,7 +2,7 @@
 
 use crate::invocation::{AgentProgram, PromptSlot};
 use crate::limits::LimitTexts;
-use crate::output::{EventDecoder, OutputReader, PriorSession};
+use crate::output::{EventOutputDecoder, OutputReader, PriorSession};
 
 /// An agent. Each one stands in the `mod.rs` of its folder.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(crate) struct AgentProfile {
 #[derive(Debug)]
 pub(crate) enum Output {
     /// One JSON object a line, with plain lines between them.
-    Events(fn(PriorSession) -> Box<dyn EventDecoder>),
+    Events(fn(PriorSession) -> Box<dyn EventOutputDecoder>),
     /// Text for people.
     Text(fn() -> Box<dyn OutputReader>),
 }

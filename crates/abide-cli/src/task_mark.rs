@@ -2,7 +2,7 @@
 
 use abide::TaskStatus;
 
-use crate::text_table::Colour;
+use crate::text_table::TableColour;
 
 /// The symbol of a status.
 pub(crate) const fn task_mark(status: TaskStatus) -> &'static str {
@@ -17,13 +17,15 @@ pub(crate) const fn task_mark(status: TaskStatus) -> &'static str {
 }
 
 /// The colour of a status.
-pub(crate) const fn task_mark_colour(status: TaskStatus) -> Colour {
+pub(crate) const fn task_mark_colour(status: TaskStatus) -> TableColour {
     match status {
-        TaskStatus::Planned => Colour::Plain,
-        TaskStatus::Researching | TaskStatus::Implementing | TaskStatus::Retrying => Colour::Cyan,
-        TaskStatus::Complete => Colour::Green,
-        TaskStatus::Failed => Colour::Red,
-        TaskStatus::Blocked => Colour::Yellow,
-        TaskStatus::Obsolete => Colour::Dim,
+        TaskStatus::Planned => TableColour::Plain,
+        TaskStatus::Researching | TaskStatus::Implementing | TaskStatus::Retrying => {
+            TableColour::Cyan
+        }
+        TaskStatus::Complete => TableColour::Green,
+        TaskStatus::Failed => TableColour::Red,
+        TaskStatus::Blocked => TableColour::Yellow,
+        TaskStatus::Obsolete => TableColour::Dim,
     }
 }

@@ -4,7 +4,7 @@ use unicode_width::UnicodeWidthChar;
 
 /// The style of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Colour {
+pub(crate) enum TableColour {
     Plain,
     Bold,
     Dim,
@@ -16,7 +16,7 @@ pub(crate) enum Colour {
     Found,
 }
 
-impl Colour {
+impl TableColour {
     const fn code(self) -> &'static str {
         match self {
             Self::Plain => "",
@@ -44,22 +44,22 @@ impl Colour {
 #[derive(Debug, Clone)]
 pub(crate) struct TableCell {
     text: String,
-    colour: Colour,
+    colour: TableColour,
 }
 
 impl TableCell {
-    pub(crate) const fn new(text: String, colour: Colour) -> Self {
+    pub(crate) const fn new(text: String, colour: TableColour) -> Self {
         Self { text, colour }
     }
 
     pub(crate) const fn plain(text: String) -> Self {
-        Self::new(text, Colour::Plain)
+        Self::new(text, TableColour::Plain)
     }
 }
 
 enum TableLine<const N: usize> {
     Row([TableCell; N]),
-    Note(Vec<(String, Colour)>),
+    Note(Vec<(String, TableColour)>),
 }
 
 /// Rows, with notes below them.
@@ -107,8 +107,8 @@ impl<const N: usize> TextTable<N> {
     }
 
     /// Adds a line below the last row.
-    pub(crate) fn note(&mut self, label: &str, parts: &[(String, Colour)]) {
-        let mut note = vec![(format!("    {label}"), Colour::Dim)];
+    pub(crate) fn note(&mut self, label: &str, parts: &[(String, TableColour)]) {
+        let mut note = vec![(format!("    {label}"), TableColour::Dim)];
         note.extend(parts.iter().cloned());
         self.lines.push(TableLine::Note(note));
     }
@@ -123,7 +123,7 @@ impl<const N: usize> TextTable<N> {
                 }
             }
         }
-        let heading = self.heading.map(|text| TableCell::new(text.to_owned(), Colour::Dim));
+        let heading = self.heading.map(|text| TableCell::new(text.to_owned(), TableColour::Dim));
         let mut lines = vec![self.shown_row(&heading, &widths)];
         for line in &self.lines {
             lines.push(match line {
@@ -147,18 +147,18 @@ impl<const N: usize> TextTable<N> {
             let text = cut_to_column(&cell.text, *wanted);
             let room = " ".repeat(wanted.saturating_sub(table_width_of(&text)));
             if self.right.contains(&column) {
-                parts.push((room, Colour::Plain));
+                parts.push((room, TableColour::Plain));
                 parts.push((text, cell.colour));
-                parts.push(("  ".to_owned(), Colour::Plain));
+                parts.push(("  ".to_owned(), TableColour::Plain));
             } else {
                 parts.push((text, cell.colour));
-                parts.push((format!("{room}  "), Colour::Plain));
+                parts.push((format!("{room}  "), TableColour::Plain));
             }
         }
         self.shown_parts(&parts)
     }
 
-    fn shown_parts(&self, parts: &[(String, Colour)]) -> String {
+    fn shown_parts(&self, parts: &[(String, TableColour)]) -> String {
         let mut left = self.width;
         let mut line = String::new();
         for (text, colour) in parts {
@@ -208,7 +208,10 @@ mod tests {
         let mut table = TextTable::of_width(["ID", "N", "TITLE"], 30, false).right([1]);
         let plain = |text: &str| TableCell::plain(text.to_owned());
         table.row([plain("日本"), plain("7"), plain("a title that is far too long")]);
-        table.note("turn 1: ", &[("some text that is too long as well".to_owned(), Colour::Found)]);
+        table.note(
+            "turn 1: ",
+            &[("some text that is too long as well".to_owned(), TableColour::Found)],
+        );
         table.row([plain("b"), plain("123"), plain("short")]);
         assert_eq!(
             table.lines(),

@@ -12,7 +12,7 @@ use std::sync::{Arc, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use abide_model::{Acknowledger, AppendError, Durability, Seq};
+use abide_model::{AppendError, Durability, Seq, TicketAcknowledger};
 
 use crate::JournalError;
 use crate::sync::{
@@ -378,7 +378,7 @@ impl<C: Commit> CommitQueue<C> {
     }
 }
 
-impl<C: Commit> Acknowledger for CommitQueue<C> {
+impl<C: Commit> TicketAcknowledger for CommitQueue<C> {
     fn wait(&self, seq: Seq, durability: Durability) -> Result<(), AppendError> {
         Self::wait(self, seq, durability)
     }

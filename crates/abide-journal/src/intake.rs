@@ -12,7 +12,7 @@ use abide_model::{
 };
 
 use crate::environment::Environment;
-use crate::{JournalError, JournalLine, LineBody, ObjectRef, Salt, Sum};
+use crate::{JournalError, JournalLine, LineBody, LineObjectRef, Salt, Sum};
 
 /// Initial capacity for the lines of a batch.
 const LINES: usize = 4096;
@@ -41,7 +41,7 @@ impl IntakeSalts {
 
     /// Prepares the part of an event's line that does not depend on its seq.
     #[must_use]
-    pub fn prepare(&self, new: NewEvent, objects: &[ObjectRef]) -> PreparedEvent {
+    pub fn prepare(&self, new: NewEvent, objects: &[LineObjectRef]) -> PreparedEvent {
         let event = new.into_event(Seq::ZERO, Timestamp::default());
         let body = LineBody::prepare(&event, objects, self.next());
         (event, body)
@@ -68,7 +68,7 @@ impl IntakeSalts {
 }
 
 /// Gives an intake access to what is already stored.
-pub trait StateSource: Send {
+pub trait IntakeStateSource: Send {
     /// Loads the parts of the state that an event needs; `false` if one is unreadable.
     fn fetch(&mut self, state: &mut SessionState, event: &Event) -> bool;
 
@@ -100,7 +100,7 @@ pub enum OpeningTiming {
 
 /// Staged lines, to be stored.
 #[derive(Debug)]
-pub struct StagedLines {
+pub struct IntakeLines {
     /// The lines, each with a line break.
     pub bytes: Vec<u8>,
     /// The sum of each line, and where it ends in `bytes`.
@@ -115,7 +115,7 @@ pub struct StagedLines {
     pub objects: bool,
 }
 
-impl StagedLines {
+impl IntakeLines {
     /// The seq, the sum and the bytes (without the line break) of each line.
     pub fn rows(&self) -> impl Iterator<Item = (Seq, Sum, &[u8])> {
         let first = self.last.0.0 + 1 - self.ends.len() as u64;
@@ -162,7 +162,7 @@ struct IntakeSavepoint {
     announced: bool,
 }
 
-impl<S: StateSource> Intake<S> {
+impl<S: IntakeStateSource> Intake<S> {
     /// An intake after the last stored event, with the state and time of that event. `opening` is
     /// written before the first new event.
     pub fn new(
@@ -205,11 +205,11 @@ impl<S: StateSource> Intake<S> {
     }
 
     /// Drains the lines staged since the last call.
-    pub fn take_lines(&mut self) -> StagedLines {
+    pub fn take_lines(&mut self) -> IntakeLines {
         let bytes = std::mem::replace(&mut self.lines, Vec::with_capacity(LINES));
         let ends = std::mem::take(&mut self.ends);
         let before = ends.len().checked_sub(2).and_then(|at| ends.get(at)).map_or(0, |end| end.1);
-        StagedLines {
+        IntakeLines {
             last_line: (bytes.len() - before) as u64,
             bytes,
             ends,

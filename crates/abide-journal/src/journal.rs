@@ -21,7 +21,7 @@ use crate::{
 
 /// A position to start reading from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WalkStart {
+pub struct JournalWalkStart {
     /// The segment.
     pub segment: u64,
     /// The offset of a line in it.
@@ -32,7 +32,7 @@ pub struct WalkStart {
     pub sum: Option<Sum>,
 }
 
-impl WalkStart {
+impl JournalWalkStart {
     /// The beginning of a session's journal. Its [`JournalOrigin`] says which event that is.
     #[must_use]
     pub const fn beginning() -> Self {
@@ -112,7 +112,7 @@ pub enum JournalItem<'a> {
 
 /// Whose journal it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Identity {
+pub enum JournalIdentity {
     /// This session's.
     Known(SessionId),
     /// It has events, but no readable header and no readable `session.created`.
@@ -202,8 +202,8 @@ impl Journal {
 
     /// Which session the journal belongs to: from the header of a segment, newest first, else from
     /// the first event.
-    pub fn identify(&self) -> Result<Identity, JournalError> {
-        let mut identity = Identity::Empty;
+    pub fn identify(&self) -> Result<JournalIdentity, JournalError> {
+        let mut identity = JournalIdentity::Empty;
         for name in self.segments()?.into_iter().rev() {
             let segment = self.open_segment(name)?;
             let mut session = None;
@@ -219,7 +219,7 @@ impl Journal {
                         }
                     }
                     ScannedPiece::Line(line) => {
-                        identity = Identity::Unknown;
+                        identity = JournalIdentity::Unknown;
                         let fact = line.event().map(|event| event.fact());
                         if let (None, Some(Ok(Fact::SessionCreated(created)))) = (session, fact) {
                             session = Some(created.session);
@@ -230,8 +230,8 @@ impl Journal {
                 })
             })?;
             match session {
-                Some(session) if name.number > 1 || identity == Identity::Unknown => {
-                    return Ok(Identity::Known(session));
+                Some(session) if name.number > 1 || identity == JournalIdentity::Unknown => {
+                    return Ok(JournalIdentity::Known(session));
                 }
                 _ => {}
             }
@@ -277,7 +277,7 @@ impl Journal {
     /// Walks the journal from `start` and visits each item in order.
     pub fn walk(
         &self,
-        start: WalkStart,
+        start: JournalWalkStart,
         mark: Option<AcknowledgedEnd>,
         visit: &mut JournalVisitor<'_>,
     ) -> Result<(), JournalError> {
@@ -288,7 +288,7 @@ impl Journal {
     pub fn walk_in(
         &self,
         names: &[SegmentName],
-        start: WalkStart,
+        start: JournalWalkStart,
         mark: Option<AcknowledgedEnd>,
         visit: &mut JournalVisitor<'_>,
     ) -> Result<(), JournalError> {
@@ -318,7 +318,7 @@ impl Journal {
     }
 
     /// A position at or shortly before the line of `seq`.
-    pub fn seek(&self, seq: Seq) -> Result<WalkStart, JournalError> {
+    pub fn seek(&self, seq: Seq) -> Result<JournalWalkStart, JournalError> {
         let names = self.segments()?;
         let mut low = 0;
         let mut high = names.len();
@@ -335,11 +335,11 @@ impl Journal {
             }
         }
         let Some(name) = names.get(low) else {
-            return Ok(WalkStart::beginning());
+            return Ok(JournalWalkStart::beginning());
         };
         let segment = self.open_segment(*name)?;
         let offset = seek_in_segment(&segment, seq)?;
-        Ok(WalkStart { segment: name.number, offset, expected: None, sum: None })
+        Ok(JournalWalkStart { segment: name.number, offset, expected: None, sum: None })
     }
 }
 

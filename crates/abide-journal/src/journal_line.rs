@@ -10,7 +10,7 @@
 //! the chain still holds. Sums are always computed over the bytes as read.
 
 use abide_model::{
-    Event, Kind, LaneId, Leaf, LeafEncoding, ObjectHash, Payload, Seq, TaskId, Timestamp,
+    Event, Kind, LaneId, LeafEncoding, ObjectHash, Payload, PayloadLeaf, Seq, TaskId, Timestamp,
     TurnNumber,
 };
 use base64::Engine as _;
@@ -40,7 +40,7 @@ pub enum LineError {
 
 /// A string of the payload that is stored as an object.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ObjectRef {
+pub struct LineObjectRef {
     /// Its JSON pointer in the data.
     pub pointer: String,
     /// The offset, in the data as written, of the empty string that replaces it.
@@ -53,10 +53,10 @@ pub struct ObjectRef {
     pub hash: ObjectHash,
 }
 
-impl ObjectRef {
+impl LineObjectRef {
     /// The reference to a leaf.
     #[must_use]
-    pub fn to(leaf: &Leaf) -> Self {
+    pub fn to(leaf: &PayloadLeaf) -> Self {
         Self {
             pointer: leaf.pointer.clone(),
             offset: leaf.offset,
@@ -120,7 +120,7 @@ pub struct LineBody {
 impl LineBody {
     /// Prepares the body of an event.
     #[must_use]
-    pub fn prepare(event: &Event, objects: &[ObjectRef], salt: Salt) -> Self {
+    pub fn prepare(event: &Event, objects: &[LineObjectRef], salt: Salt) -> Self {
         let data = event.data.as_ref().map_or("{}", Payload::as_str);
         let mut bytes = Vec::with_capacity(data.len() + 16 + objects.len() * 160);
         if !objects.is_empty() {
@@ -247,7 +247,7 @@ impl<'a> JournalLine<'a> {
 
     /// The objects that belong in the data.
     #[must_use]
-    pub fn objects(&self) -> Vec<ObjectRef> {
+    pub fn objects(&self) -> Vec<LineObjectRef> {
         match self.body {
             LinePayload::Present { objects, .. } if !objects.is_empty() => {
                 serde_json::from_slice(objects).unwrap_or_default()
@@ -321,7 +321,7 @@ impl<'a> JournalLine<'a> {
     pub fn write(
         out: &mut Vec<u8>,
         event: &Event,
-        objects: &[ObjectRef],
+        objects: &[LineObjectRef],
         lag: u64,
         salt: Salt,
         prev: Link,
@@ -527,7 +527,7 @@ mod tests {
 
     use super::*;
 
-    fn written(json: &str, lag: u64, objects: &[ObjectRef]) -> Vec<u8> {
+    fn written(json: &str, lag: u64, objects: &[LineObjectRef]) -> Vec<u8> {
         let event = NewEvent::parse(json)
             .unwrap()
             .into_event(Seq(12), Timestamp::from_millis(1_763_169_600_123));
@@ -542,7 +542,7 @@ mod tests {
 
     #[test]
     fn a_line_is_json_and_comes_back() {
-        let objects = [ObjectRef {
+        let objects = [LineObjectRef {
             pointer: "/a]\"".into(),
             offset: 5,
             encoding: LeafEncoding::Text,

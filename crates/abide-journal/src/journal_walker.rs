@@ -7,8 +7,9 @@ use abide_model::Seq;
 
 use crate::journal::{Journal, JournalItem, JournalVisitor};
 use crate::{
-    AcknowledgedEnd, Damage, DamageReason, JournalError, JournalLine, Link, RepairSplice, ScanEnd,
-    ScannedPiece, Segment, SegmentForm, SegmentHeader, SegmentName, SegmentScan, split_scanned,
+    AcknowledgedEnd, Damage, JournalError, JournalLine, Link, RepairSplice, ScanEnd, ScannedPiece,
+    Segment, SegmentDamageReason, SegmentForm, SegmentHeader, SegmentName, SegmentScan,
+    split_scanned,
 };
 
 /// A run of lines this long is not a misplaced sector.
@@ -20,7 +21,7 @@ struct BadRegion {
     path: PathBuf,
     offset: u64,
     bytes: u64,
-    reason: DamageReason,
+    reason: SegmentDamageReason,
 }
 
 /// A walk over the segments of a journal, which tells damage from a torn tail.
@@ -88,7 +89,7 @@ impl<'a, 'f> JournalWalker<'a, 'f> {
                     ScannedPiece::Header(header)
                         if self.expected.is_some_and(|seq| header.first < seq) =>
                     {
-                        self.bad(segment, place, bytes, DamageReason::Header);
+                        self.bad(segment, place, bytes, SegmentDamageReason::Header);
                     }
                     ScannedPiece::Header(header) => self.header(&header),
                     ScannedPiece::Splice(splice) => {
@@ -105,8 +106,11 @@ impl<'a, 'f> JournalWalker<'a, 'f> {
                         }
                     }
                     ScannedPiece::Bad => {
-                        let reason =
-                            if at_header { DamageReason::Header } else { DamageReason::Unreadable };
+                        let reason = if at_header {
+                            SegmentDamageReason::Header
+                        } else {
+                            SegmentDamageReason::Unreadable
+                        };
                         self.bad(segment, place, bytes, reason);
                     }
                 }
@@ -117,7 +121,7 @@ impl<'a, 'f> JournalWalker<'a, 'f> {
         })?;
         let is_last = index + 1 == self.names.len();
         if ended == ScanEnd::End && self.bad.is_none() && is_last && !segment.has_its_end() {
-            self.bad(segment, segment.len()?, 0, DamageReason::Unreadable);
+            self.bad(segment, segment.len()?, 0, SegmentDamageReason::Unreadable);
         }
         self.done |= ended == ScanEnd::Stopped;
         Ok(())
@@ -143,7 +147,7 @@ impl<'a, 'f> JournalWalker<'a, 'f> {
         }
     }
 
-    fn bad(&mut self, segment: &Segment, offset: u64, bytes: u64, reason: DamageReason) {
+    fn bad(&mut self, segment: &Segment, offset: u64, bytes: u64, reason: SegmentDamageReason) {
         match &mut self.bad {
             Some(bad) if bad.segment == segment.number() => {
                 bad.bytes = (offset + bytes).saturating_sub(bad.offset);
@@ -172,14 +176,14 @@ impl<'a, 'f> JournalWalker<'a, 'f> {
     ) -> Result<(), JournalError> {
         let expected = self.expected.unwrap_or(line.seq);
         if line.seq < expected {
-            self.bad(segment, offset, end - offset, DamageReason::Repeated);
+            self.bad(segment, offset, end - offset, SegmentDamageReason::Repeated);
             return Ok(());
         }
         if line.seq > expected
             && self.expected.is_some()
             && self.is_misplaced(expected, (line.seq, line.seq.next()), index, segment, end)?
         {
-            self.bad(segment, offset, end - offset, DamageReason::Repeated);
+            self.bad(segment, offset, end - offset, SegmentDamageReason::Repeated);
             return Ok(());
         }
         let chained = line.seq == expected && self.link.is_none_or(|link| link == line.prev);
@@ -200,9 +204,9 @@ impl<'a, 'f> JournalWalker<'a, 'f> {
                 offset,
                 bytes: 0,
                 reason: if lost.is_some() {
-                    DamageReason::Missing
+                    SegmentDamageReason::Missing
                 } else {
-                    DamageReason::Unchained
+                    SegmentDamageReason::Unchained
                 },
             });
             self.damage(bad, lost);
@@ -217,7 +221,7 @@ impl<'a, 'f> JournalWalker<'a, 'f> {
                 path: segment.path().to_owned(),
                 offset,
                 bytes: end - offset,
-                reason: DamageReason::Unchained,
+                reason: SegmentDamageReason::Unchained,
             };
             self.damage(bad, None);
             if self.done {
@@ -247,7 +251,7 @@ impl<'a, 'f> JournalWalker<'a, 'f> {
             || (first > expected
                 && self.is_misplaced(expected, (first, splice.next), index, segment, end)?)
         {
-            self.bad(segment, offset, end - offset, DamageReason::Repeated);
+            self.bad(segment, offset, end - offset, SegmentDamageReason::Repeated);
             return Ok(());
         }
         let lost = (first > expected).then_some((expected, splice.after));
@@ -257,7 +261,7 @@ impl<'a, 'f> JournalWalker<'a, 'f> {
                 path: segment.path().to_owned(),
                 offset,
                 bytes: 0,
-                reason: DamageReason::Missing,
+                reason: SegmentDamageReason::Missing,
             });
             self.damage(bad, lost);
             if self.done {
@@ -410,7 +414,7 @@ impl<'a, 'f> JournalWalker<'a, 'f> {
                     ),
                     offset,
                     bytes: 0,
-                    reason: DamageReason::Missing,
+                    reason: SegmentDamageReason::Missing,
                 });
                 self.damage(bad, Some((expected, mark.seq)));
             }

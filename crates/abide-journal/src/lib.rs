@@ -52,21 +52,24 @@ pub use disk::Disk;
 pub use environment::{Environment, RandomSource};
 pub use error::JournalError;
 pub use intake::{
-    Intake, IntakeOutcome, IntakeSalts, OpeningTiming, PreparedEvent, StagedLines, StateSource,
+    Intake, IntakeLines, IntakeOutcome, IntakeSalts, IntakeStateSource, OpeningTiming,
+    PreparedEvent,
 };
-pub use journal::{Identity, Journal, JournalItem, JournalOrigin, WalkStart};
+pub use journal::{Journal, JournalIdentity, JournalItem, JournalOrigin, JournalWalkStart};
 pub use journal_line::{
-    JournalLine, LineBody, LineError, LineHead, LinePayload, MAX_LINE, ObjectRef,
+    JournalLine, LineBody, LineError, LineHead, LineObjectRef, LinePayload, MAX_LINE,
 };
 pub use pack_collection::CollectionSummary;
 pub use pack_writer::PackWriter;
 pub use packs::Packs;
 pub use process::{SessionProcesses, process_seen};
-pub use repair_splice::{ChainTarget, RepairSplice};
+pub use repair_splice::{RepairSplice, SpliceTarget};
 pub use sealed_segment::SealPlan;
 pub use segment::{Segment, SegmentForm, SegmentName};
 pub use segment_header::{JOURNAL_VERSION, SegmentHeader};
-pub use segment_scan::{Damage, DamageReason, ScanEnd, ScannedPiece, SegmentScan, split_scanned};
+pub use segment_scan::{
+    Damage, ScanEnd, ScannedPiece, SegmentDamageReason, SegmentScan, split_scanned,
+};
 pub use slots::Slots;
 pub use storage::{Access, LockMode, Storage, StorageFile, StorageLock, read_full, write_full};
 pub use sum::{Link, Salt, Sum};

@@ -31,19 +31,19 @@ pub struct RepairSplice {
     /// The next event after it.
     pub next: Seq,
     /// What the line of `next` is chained to.
-    pub prev: ChainTarget,
+    pub prev: SpliceTarget,
 }
 
 /// What a line is chained to: the full sum if it is known, else the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ChainTarget {
+pub enum SpliceTarget {
     /// The sum of the previous line.
     Sum(Sum),
     /// The link to the previous line.
     Link(Link),
 }
 
-impl ChainTarget {
+impl SpliceTarget {
     /// The link.
     #[must_use]
     pub fn link(&self) -> Link {
@@ -140,7 +140,7 @@ impl RepairSplice {
     fn parse(line: &[u8]) -> Option<Self> {
         let wire: SpliceWire<'_> = serde_json::from_slice(line).ok()?;
         (wire.version == VERSION && wire.next > wire.after).then_some(())?;
-        let prev = ChainTarget::read(wire.prev)?;
+        let prev = SpliceTarget::read(wire.prev)?;
         Some(Self { repair: wire.repair.to_owned(), after: wire.after, next: wire.next, prev })
     }
 }
@@ -166,7 +166,7 @@ mod tests {
     fn a_splice_is_read_back_and_an_altered_one_is_none() {
         let link = Link(*b"abcdefghijkl");
         let sum = Sum::from_hash(&blake3::hash(b"x"));
-        for prev in [ChainTarget::Link(link), ChainTarget::Sum(sum)] {
+        for prev in [SpliceTarget::Link(link), SpliceTarget::Sum(sum)] {
             let splice =
                 RepairSplice { repair: "r1".to_owned(), after: Seq(49), next: Seq(53), prev };
             let line = splice.write();
@@ -188,7 +188,7 @@ mod tests {
             repair: String::new(),
             after: Seq(4),
             next: Seq(5),
-            prev: ChainTarget::Link(link),
+            prev: SpliceTarget::Link(link),
         };
         assert_eq!(whole.lost(), None);
     }

@@ -10,7 +10,7 @@ use crate::{JournalError, JournalLine, MAX_LINE, RepairSplice, Segment, SegmentH
 
 /// What is wrong with a part of a journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DamageReason {
+pub enum SegmentDamageReason {
     /// Bytes that are not a line.
     Unreadable,
     /// A line that is repeated or out of order.
@@ -25,7 +25,7 @@ pub enum DamageReason {
     Foreign,
 }
 
-impl fmt::Display for DamageReason {
+impl fmt::Display for SegmentDamageReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Unreadable => "corrupt line",
@@ -48,7 +48,7 @@ pub struct Damage {
     /// How many bytes.
     pub bytes: u64,
     /// What is wrong.
-    pub reason: DamageReason,
+    pub reason: SegmentDamageReason,
     /// The first and the last event lost to it.
     pub lost: Option<(Seq, Seq)>,
 }

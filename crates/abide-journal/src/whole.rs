@@ -1,6 +1,6 @@
 //! Rebuilds an event as it was recorded: its line with the named objects put back in.
 
-use abide_model::{Event, EventLimits, Leaf, ObjectHash, Payload, ReadFinding, SessionId};
+use abide_model::{Event, EventLimits, ObjectHash, Payload, PayloadLeaf, ReadFinding, SessionId};
 
 use crate::journal_line::{JournalLine, LinePayload};
 
@@ -58,7 +58,7 @@ impl JournalLine<'_> {
                 }
                 Err(error) => return (Some(event), note(error)),
             };
-            let Some(json) = Leaf::to_json(object.encoding, &bytes) else {
+            let Some(json) = PayloadLeaf::to_json(object.encoding, &bytes) else {
                 return (Some(event), note(format!("object {} is not a string", object.hash)));
             };
             strings.push((object.offset, json));

@@ -11,9 +11,9 @@ use serde_json::value::RawValue;
 
 /// The fields of an object, in order, duplicates included.
 #[derive(Debug, Clone, Default)]
-pub struct RawFields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+pub struct RawJsonFields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
-impl<'a> RawFields<'a> {
+impl<'a> RawJsonFields<'a> {
     /// Parses an object; `None` if it is not one.
     #[must_use]
     #[inline]
@@ -116,11 +116,11 @@ impl<'de: 'a, 'a> Deserialize<'de> for LossyJsonText<'a> {
     }
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for RawFields<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for RawJsonFields<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct RawFieldsVisitor;
         impl<'de> Visitor<'de> for RawFieldsVisitor {
-            type Value = RawFields<'de>;
+            type Value = RawJsonFields<'de>;
 
             fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
                 out.write_str("an object")
@@ -133,7 +133,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for RawFields<'a> {
                 {
                     fields.push((name, value));
                 }
-                Ok(RawFields(fields))
+                Ok(RawJsonFields(fields))
             }
         }
         deserializer.deserialize_map(RawFieldsVisitor)
@@ -267,10 +267,10 @@ mod tests {
 
     #[test]
     fn of_a_field_that_stands_twice_the_last_counts() {
-        let fields = RawFields::of(r#"{"a":1,"\u0061":2,"b":null,"\ud800":3}"#).unwrap();
+        let fields = RawJsonFields::of(r#"{"a":1,"\u0061":2,"b":null,"\ud800":3}"#).unwrap();
         assert_eq!(fields.get("a").map(RawValue::get), Some("2"));
         assert!(fields.get("b").is_none() && fields.any("b").is_some());
         assert_eq!(fields.names().count(), 4);
-        assert!(RawFields::of("[]").is_none());
+        assert!(RawJsonFields::of("[]").is_none());
     }
 }

@@ -92,7 +92,7 @@ pub use liveness::{
 };
 pub use message::{Marks, MessageForm, RecordedMessage};
 pub use object::{NewObject, ObjectBatch, ObjectReceiver, Objects};
-pub use payload::{Leaf, LeafEncoding, Leaves, Payload, payload_string_end};
+pub use payload::{LeafEncoding, Payload, PayloadLeaf, PayloadLeaves, payload_string_end};
 pub use retention::{
     CheckpointFacts, KeepReason, RemovalReason, Retention, RetentionOverrides, RetentionPlan,
     SessionFacts, plan_checkpoints, plan_retention, plan_thinning,
@@ -105,12 +105,12 @@ pub use session_store::{
 };
 pub use state::{
     CallCounts, CallState, CheckpointState, Digest, FOLD_VERSION, FileState, LaneState,
-    LiveCompaction, PageError, PageId, PageRef, PageSink, RunState, Savepoint, SessionCore,
-    SessionState, StateTable, TaskState, TurnState,
+    LiveCompaction, PageRef, RunState, Savepoint, SessionCore, SessionState, StatePageError,
+    StatePageId, StatePageSink, StateTable, TaskState, TurnState,
 };
 pub use store_url::{StoreUrl, StoreUrlError};
 pub use tasks::{TaskError, TaskNode, TaskProgress, TaskTree};
-pub use ticket::{AcknowledgedEvent, Acknowledger, AppendError, Ticket, block_on};
+pub use ticket::{AcknowledgedEvent, AppendError, Ticket, TicketAcknowledger, block_on};
 pub use time_span::TimeSpan;
 pub use timestamp::Timestamp;
 pub use validation::{LiveEvent, Validation, ValidationRule, standard_rules};

@@ -31,7 +31,7 @@ pub enum LeafEncoding {
 
 /// A string taken out of a payload, and where it was.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Leaf {
+pub struct PayloadLeaf {
     /// JSON pointer to it; empty if longer than 256 bytes.
     pub pointer: String,
     /// Offset of the empty string that replaces it in the remaining payload.
@@ -42,7 +42,7 @@ pub struct Leaf {
     pub bytes: Vec<u8>,
 }
 
-impl Leaf {
+impl PayloadLeaf {
     /// The JSON string with quotes; `None` if the bytes do not match `encoding`.
     #[must_use]
     pub fn to_json(encoding: LeafEncoding, bytes: &[u8]) -> Option<String> {
@@ -60,7 +60,7 @@ impl Leaf {
 
 /// The structure of a payload.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Leaves {
+pub struct PayloadLeaves {
     /// The nesting depth; 1 for a flat object.
     pub depth: usize,
     /// Strings longer than the threshold: pointer, start and end offset, including the quotes.
@@ -214,7 +214,7 @@ impl Payload {
 
     /// Removes the strings of more than `threshold` bytes and leaves `""` in their places.
     #[must_use]
-    pub fn take_leaves(self, threshold: usize) -> (Self, Vec<Leaf>) {
+    pub fn take_leaves(self, threshold: usize) -> (Self, Vec<PayloadLeaf>) {
         if self.0.len() <= threshold {
             return (self, Vec::new());
         }
@@ -240,7 +240,7 @@ impl Payload {
             // Restoring uses the offset alone. The pointer is for people and is kept only if short:
             // the list of leaves must never be larger than the strings it replaces.
             let pointer = if pointer.len() <= MAX_POINTER { pointer } else { String::new() };
-            leaves.push(Leaf { pointer, offset: rest.len(), encoding, bytes });
+            leaves.push(PayloadLeaf { pointer, offset: rest.len(), encoding, bytes });
             rest.push_str("\"\"");
             done = end;
         }
@@ -276,9 +276,9 @@ enum PointerStep {
 }
 
 /// Walks well-formed JSON once without allocating values.
-fn payload_leaves(text: &str, threshold: usize) -> Leaves {
+fn payload_leaves(text: &str, threshold: usize) -> PayloadLeaves {
     let bytes = text.as_bytes();
-    let mut found = Leaves::default();
+    let mut found = PayloadLeaves::default();
     let mut path: Vec<PointerStep> = Vec::new();
     // In an object, a string is a key if it follows `{` or `,`.
     let mut key_next = false;
@@ -361,14 +361,14 @@ mod tests {
 
     use super::*;
 
-    fn taken(text: &str, threshold: usize) -> (Payload, Vec<Leaf>) {
+    fn taken(text: &str, threshold: usize) -> (Payload, Vec<PayloadLeaf>) {
         Payload::new(text, &EventLimits::default()).unwrap().take_leaves(threshold)
     }
 
-    fn back(rest: Payload, leaves: &[Leaf]) -> String {
+    fn back(rest: Payload, leaves: &[PayloadLeaf]) -> String {
         let strings: Vec<_> = leaves
             .iter()
-            .map(|leaf| (leaf.offset, Leaf::to_json(leaf.encoding, &leaf.bytes).unwrap()))
+            .map(|leaf| (leaf.offset, PayloadLeaf::to_json(leaf.encoding, &leaf.bytes).unwrap()))
             .collect();
         rest.put_leaves(&strings).unwrap().as_str().to_owned()
     }

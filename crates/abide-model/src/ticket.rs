@@ -59,7 +59,7 @@ pub struct AcknowledgedEvent {
 }
 
 /// Acknowledges events for a ticket: the writer's commits.
-pub trait Acknowledger: Send + Sync {
+pub trait TicketAcknowledger: Send + Sync {
     /// Blocks until `seq` has reached `durability`.
     fn wait(&self, seq: Seq, durability: Durability) -> Result<(), AppendError>;
 
@@ -86,7 +86,7 @@ enum TicketState {
         events: Vec<AcknowledgedEvent>,
         last: Seq,
         durability: Durability,
-        by: Arc<dyn Acknowledger>,
+        by: Arc<dyn TicketAcknowledger>,
     },
     /// The answer of another writer, which assigns the seqs.
     Answer(Pin<Box<dyn Future<Output = AppendOutcome> + Send + Sync>>),
@@ -108,7 +108,7 @@ impl Ticket {
         events: Vec<AcknowledgedEvent>,
         last: Seq,
         durability: Durability,
-        by: Arc<dyn Acknowledger>,
+        by: Arc<dyn TicketAcknowledger>,
     ) -> Self {
         Self(TicketState::Safe { events, last, durability, by })
     }

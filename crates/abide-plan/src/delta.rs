@@ -67,7 +67,7 @@ pub fn delta(old: &TaskList, mut new: TaskList) -> TaskListDelta {
     let new_form = new.form;
     let (mut kept, mut changed, mut added, mut removed) = Default::default();
     let known = |list: &mut Vec<TaskId>, task: &DocumentTask| list.push(task.id.clone());
-    let mut parents = ParentReview::default();
+    let mut parents = DeltaParentReview::default();
     for ((task, before), depth) in new.tasks.iter_mut().zip(&matches).zip(depths) {
         if task.status == TaskStatus::Obsolete {
             parents.obsolete.insert(task.id.clone());
@@ -243,7 +243,7 @@ pub(crate) fn order_delta_tasks(tasks: &mut Vec<DocumentTask>) {
 
 /// Derives the status of tasks from their parts.
 #[derive(Debug, Default)]
-struct ParentReview {
+struct DeltaParentReview {
     /// Tasks that are new or changed.
     new: HashSet<TaskId>,
     /// Tasks that the document itself calls obsolete.
@@ -259,7 +259,7 @@ struct PartsSummary {
     new: bool,
 }
 
-impl ParentReview {
+impl DeltaParentReview {
     fn settle(&self, tasks: &mut [DocumentTask]) {
         let mut parts: HashMap<TaskId, PartsSummary> = HashMap::new();
         // Parts come after the task they belong to.

@@ -45,7 +45,7 @@ struct TableEvent {
 }
 
 /// A bundle compared with the table.
-struct TableComparison {
+struct BundleTableComparison {
     header: BundleHeader,
     /// The lines that are not in the table.
     rows: Vec<EventRow>,
@@ -54,7 +54,7 @@ struct TableComparison {
     unerased: Vec<Seq>,
 }
 
-impl TableComparison {
+impl BundleTableComparison {
     fn imported(self) -> ImportedBundle {
         let Self { header: bundle, outcome, unerased, .. } = self;
         ImportedBundle { bundle, outcome, unerased, notes: Vec::new() }
@@ -62,7 +62,7 @@ impl TableComparison {
 }
 
 /// What the first pass over a session found.
-struct SharedExportSurvey {
+struct BundleExportSurvey {
     title: Option<String>,
     last: (Seq, Sum),
     bytes: u64,
@@ -81,7 +81,7 @@ impl PostgresStore {
         let before = parent.map_or_else(|| (Seq::ZERO, Sum::genesis(session)), |p| (p.seq, p.sum));
         let lost = |reason: String| ExportError::Damaged { session, reason };
         let mut survey =
-            SharedExportSurvey { title: None, last: before, bytes: 0, objects: HashMap::new() };
+            BundleExportSurvey { title: None, last: before, bytes: 0, objects: HashMap::new() };
         self.each_bundle_line(&reader, before.0.next(), Seq(u64::MAX), &mut |raw| {
             let line = JournalLine::read(raw).map_err(|error| lost(error.to_string()))?;
             if line.seq != survey.last.0.next() || line.prev != survey.last.1.link() {
@@ -171,7 +171,8 @@ impl PostgresStore {
         bundle: BundleReader<R>,
         project: Option<&str>,
     ) -> Result<ImportedBundle, ImportError> {
-        self.compare_bundle(bundle, project, &mut |_, _| Ok(())).map(TableComparison::imported)
+        self.compare_bundle(bundle, project, &mut |_, _| Ok(()))
+            .map(BundleTableComparison::imported)
     }
 
     /// Imports the session of a bundle. When this returns `Ok`, the outcome is durable. If the
@@ -215,7 +216,7 @@ impl PostgresStore {
         mut bundle: BundleReader<R>,
         project: Option<&str>,
         object: &mut PutObject<'_>,
-    ) -> Result<TableComparison, ImportError> {
+    ) -> Result<BundleTableComparison, ImportError> {
         let header = bundle.header().clone();
         let id = header.session;
         let here = match self.reader(id) {
@@ -276,7 +277,7 @@ impl PostgresStore {
             (Some(_), None) if seen.len() < known.len() => ImportOutcome::Behind { here: last },
             (Some(_), None) => ImportOutcome::Same,
         };
-        Ok(TableComparison { header, rows, outcome, unerased })
+        Ok(BundleTableComparison { header, rows, outcome, unerased })
     }
 
     /// The sums of a session's own events, and which of them are erased.
@@ -511,7 +512,7 @@ async fn put_bundle_rows(
     Ok(())
 }
 
-impl SharedExportSurvey {
+impl BundleExportSurvey {
     fn take(&mut self, line: &JournalLine<'_>) {
         self.last = (line.seq, line.sum);
         self.bytes += line.bytes().len() as u64;

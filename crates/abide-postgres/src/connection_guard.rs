@@ -122,7 +122,7 @@ impl GuardedConnector {
     async fn settle(self, mut socket: Socket) -> io::Result<GuardedStream> {
         let ConnectionGuard { tls, mode, negotiation, near } = self.guard;
         let plain =
-            |socket| GuardedStream::Plain { socket, greeting: ServerGreeting::watched(!near) };
+            |socket| GuardedStream::Plain { socket, greeting: GuardedGreeting::watched(!near) };
         let Some(mut tls) = tls.filter(|_| mode != SslMode::Disable) else {
             return Ok(plain(socket));
         };
@@ -147,7 +147,7 @@ impl GuardedConnector {
 
 /// The server's messages until the client is authenticated.
 #[derive(Debug)]
-pub(crate) struct ServerGreeting {
+pub(crate) struct GuardedGreeting {
     /// The head of the current message: its type, its length, and what it asks for.
     head: Vec<u8>,
     /// How many bytes of it are still to come.
@@ -156,7 +156,7 @@ pub(crate) struct ServerGreeting {
     watched: bool,
 }
 
-impl ServerGreeting {
+impl GuardedGreeting {
     const fn watched(watched: bool) -> Self {
         Self { head: Vec::new(), rest: 0, watched }
     }
@@ -201,7 +201,7 @@ impl ServerGreeting {
 /// A connection: encrypted, or watched for what the server asks for.
 pub(crate) enum GuardedStream {
     Encrypted(Box<EncryptedStream>),
-    Plain { socket: Socket, greeting: ServerGreeting },
+    Plain { socket: Socket, greeting: GuardedGreeting },
 }
 
 impl TlsStream for GuardedStream {
@@ -284,14 +284,14 @@ mod tests {
         ] {
             let all = [before, asks(code)].concat();
             for size in 1..=all.len() {
-                let mut greeting = ServerGreeting::watched(true);
+                let mut greeting = GuardedGreeting::watched(true);
                 let heard = all.chunks(size).try_for_each(|part| greeting.hear(part));
                 assert_eq!(heard.is_err(), clear, "{code} in parts of {size}");
             }
-            assert!(ServerGreeting::watched(false).hear(&all).is_ok(), "on this machine");
+            assert!(GuardedGreeting::watched(false).hear(&all).is_ok(), "on this machine");
         }
         // Once the client is in, what comes is data.
-        let mut greeting = ServerGreeting::watched(true);
+        let mut greeting = GuardedGreeting::watched(true);
         greeting.hear(&message(b'R', &[0; 4])).unwrap();
         greeting.hear(&asks(3)).unwrap();
     }

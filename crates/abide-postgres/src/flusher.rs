@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
-use abide_journal::StagedLines;
+use abide_journal::IntakeLines;
 use abide_model::{SessionId, StoreError, block_on};
 use deadpool_postgres::{ClientWrapper as Client, Object};
 use tokio_postgres::types::ToSql;
@@ -59,7 +59,7 @@ const THERE: &str = "SELECT count(*) FROM event
 struct FlushEntry {
     session: SessionId,
     lease: Lease,
-    lines: StagedLines,
+    lines: IntakeLines,
     slot: Arc<FlushSlot>,
 }
 
@@ -100,7 +100,7 @@ pub(crate) struct Flusher {
     server: Arc<ServerConnection>,
     queue: Mutex<FlushQueue>,
     /// The connection for appends; `None` before the first and after an error.
-    line: Mutex<Option<Arc<AppendConnection>>>,
+    line: Mutex<Option<Arc<FlushConnection>>>,
     teller: Arc<GrowthNotifier>,
 }
 
@@ -118,7 +118,7 @@ impl Flusher {
         &self,
         session: SessionId,
         lease: Lease,
-        lines: StagedLines,
+        lines: IntakeLines,
     ) -> Result<(), StoreError> {
         if lines.ends.is_empty() {
             return Ok(());
@@ -220,19 +220,19 @@ impl Flusher {
         }))
     }
 
-    async fn line(&self) -> Result<Arc<AppendConnection>, ServerError> {
+    async fn line(&self) -> Result<Arc<FlushConnection>, ServerError> {
         let known = self.line.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(line) = known.filter(|line| !line.0.is_closed()) {
             return Ok(line);
         }
-        let line = Arc::new(AppendConnection(Object::take(self.server.connection().await?)));
+        let line = Arc::new(FlushConnection(Object::take(self.server.connection().await?)));
         *self.line.lock().unwrap_or_else(PoisonError::into_inner) = Some(line.clone());
         Ok(line)
     }
 
     /// Drops a connection after an error. Whatever was under way on it is given up: the server ends
     /// the transaction when the connection is gone.
-    fn drop_line(&self, failed: &Arc<AppendConnection>) {
+    fn drop_line(&self, failed: &Arc<FlushConnection>) {
         let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
         if line.as_ref().is_some_and(|line| Arc::ptr_eq(line, failed)) {
             *line = None;
@@ -251,7 +251,7 @@ impl Flusher {
 
 /// A connection outside the pool; closed after an error.
 #[derive(Debug)]
-struct AppendConnection(Client);
+struct FlushConnection(Client);
 
 async fn put_flush_on(
     client: &Client,

@@ -33,13 +33,13 @@ pub(crate) struct RowRange {
 
 /// A session in the table, with the past that it shares.
 #[derive(Debug, Clone)]
-pub(crate) struct SessionRows {
+pub(crate) struct PostgresSessionRows {
     pub(crate) sid: i64,
     /// Oldest first; the last one is the session's own.
     pub(crate) stretches: Vec<RowRange>,
 }
 
-impl SessionRows {
+impl PostgresSessionRows {
     /// Looks up a session.
     pub(crate) async fn find(client: &Object, session: SessionId) -> Result<Self, ServerError> {
         let sql = "WITH RECURSIVE up AS (
@@ -80,7 +80,7 @@ pub(crate) struct PostgresReader {
     pub(crate) server: Arc<ServerConnection>,
     pub(crate) objects: Arc<dyn Objects>,
     pub(crate) session: SessionId,
-    pub(crate) known: Arc<SessionRows>,
+    pub(crate) known: Arc<PostgresSessionRows>,
     pub(crate) listener: Arc<NotifyListener>,
     /// How often to poll while notifications also come.
     pub(crate) look_every: Duration,

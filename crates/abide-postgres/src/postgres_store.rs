@@ -14,11 +14,11 @@ use uuid::Uuid;
 
 use crate::error::ServerError;
 use crate::flusher::{Flusher, place};
-use crate::history::{self, HistoryReader, SharedChanges};
+use crate::history::{self, HistoryChanges, HistoryReader};
 use crate::lease::{self, Leases};
 use crate::migration::{self, MigratedVersions, SCHEMA_VERSION};
 use crate::notify::{self, GrowthNotifier, NotifyListener};
-use crate::postgres_reader::{PostgresReader, SessionRows};
+use crate::postgres_reader::{PostgresReader, PostgresSessionRows};
 use crate::postgres_writer::PostgresWriter;
 use crate::server_connection::ServerConnection;
 use crate::server_url::ServerUrl;
@@ -82,7 +82,7 @@ pub struct PostgresStore {
     objects: Arc<dyn Objects>,
     flusher: Arc<Flusher>,
     leases: Arc<Leases>,
-    changed: Arc<SharedChanges>,
+    changed: Arc<HistoryChanges>,
     listener: Arc<NotifyListener>,
     options: PostgresOptions,
 }
@@ -116,7 +116,7 @@ impl PostgresStore {
         let server =
             Arc::new(ServerConnection::new(url.clone(), options.patience, options.answer)?);
         let leases = Arc::new(Leases::default());
-        let changed = Arc::new(SharedChanges::default());
+        let changed = Arc::new(HistoryChanges::default());
         let teller = Arc::new(GrowthNotifier::default());
         if let Some(handle) = server.runtime() {
             handle.spawn(notify::send_notifications(Arc::downgrade(&server), teller.clone()));
@@ -198,7 +198,7 @@ impl PostgresStore {
         Ok(self.reader_of(session, known))
     }
 
-    fn reader_of(&self, session: SessionId, known: SessionRows) -> PostgresReader {
+    fn reader_of(&self, session: SessionId, known: PostgresSessionRows) -> PostgresReader {
         PostgresReader {
             server: self.server.clone(),
             objects: self.objects.clone(),
@@ -255,16 +255,16 @@ fn new_id(env: &Environment) -> SessionId {
 async fn find_known(
     server: &ServerConnection,
     session: SessionId,
-) -> Result<SessionRows, StoreError> {
+) -> Result<PostgresSessionRows, StoreError> {
     server
         .ask("find a session in", |client| {
-            Box::pin(async move { SessionRows::find(&client, session).await })
+            Box::pin(async move { PostgresSessionRows::find(&client, session).await })
         })
         .await
 }
 
 /// Where a new session starts.
-struct SessionStartPoint {
+struct PostgresStartPoint {
     /// The event before its first, and its sum.
     last: (Seq, Sum),
     at: Timestamp,
@@ -272,7 +272,7 @@ struct SessionStartPoint {
     parent: Option<i64>,
 }
 
-impl SessionStartPoint {
+impl PostgresStartPoint {
     fn of(id: SessionId) -> Self {
         Self { last: (Seq::ZERO, Sum::genesis(id)), at: Timestamp::default(), parent: None }
     }
@@ -284,7 +284,7 @@ async fn make_session(
     env: &Environment,
     projects: Vec<String>,
     session: NewSession,
-    (id, beginning): (SessionId, SessionStartPoint),
+    (id, beginning): (SessionId, PostgresStartPoint),
 ) -> Result<CreatedSession, StoreError> {
     let key = session.fields.key.clone();
     let project = session.fields.project_id.clone().unwrap_or_default();
@@ -423,7 +423,7 @@ async fn find_session_in_store(
 ) -> Result<SessionId, ServerError> {
     let none = || ServerError::Refused(StoreError::NoSession { reference: reference.to_string() });
     match reference {
-        SessionRef::Id(id) => SessionRows::find(client, *id).await.map(|_| *id),
+        SessionRef::Id(id) => PostgresSessionRows::find(client, *id).await.map(|_| *id),
         SessionRef::Latest => {
             latest_session_in_store(client, projects, None).await?.ok_or_else(none)
         }
@@ -490,7 +490,7 @@ impl Store for PostgresStore {
         let session = session.in_project(&projects);
         self.server.block(async move {
             let id = new_id(&env);
-            let beginning = SessionStartPoint::of(id);
+            let beginning = PostgresStartPoint::of(id);
             make_session(&server, &env, projects, session, (id, beginning)).await
         })
     }
@@ -518,7 +518,7 @@ impl Store for PostgresStore {
             let session = session.forked(link, &like).in_project(&projects);
             let holder = reader.known.stretches.iter().find(|part| part.last >= seq);
             let parent = holder.map(|part| part.sid);
-            let beginning = SessionStartPoint { last: (seq, sum), at: state.core.at, parent };
+            let beginning = PostgresStartPoint { last: (seq, sum), at: state.core.at, parent };
             make_session(&server, &env, projects, session, (new_id(&env), beginning)).await
         })
     }

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use abide_journal::{
-    Commit, CommitQueue, Environment, Intake, IntakeOutcome, IntakeSalts, JournalError, ObjectRef,
-    OpeningTiming, PreparedEvent, StagedLines, StateSource, Sum,
+    Commit, CommitQueue, Environment, Intake, IntakeLines, IntakeOutcome, IntakeSalts,
+    IntakeStateSource, JournalError, LineObjectRef, OpeningTiming, PreparedEvent, Sum,
 };
 use abide_model::{
     AnomalyPolicy, AppendError, Digest, Durability, Epoch, Event, EventFactory, EventLimits, Kind,
@@ -15,7 +15,7 @@ use abide_model::{
 };
 
 use crate::flusher::Flusher;
-use crate::history::{self, SharedChanges};
+use crate::history::{self, HistoryChanges};
 use crate::lease::{self, Lease, Leases};
 use crate::postgres_reader::{PostgresReader, StateAtEnd};
 use crate::state_cache::{PendingStateCache, StatePageLayout};
@@ -34,7 +34,7 @@ struct WriterLookup {
     pages: StatePageLayout,
 }
 
-impl StateSource for WriterLookup {
+impl IntakeStateSource for WriterLookup {
     fn fetch(&mut self, _: &mut SessionState, _: &Event) -> bool {
         // The whole state was loaded.
         true
@@ -53,7 +53,7 @@ impl StateSource for WriterLookup {
 type PostgresIntake = Intake<WriterLookup>;
 
 struct PostgresBatch {
-    lines: StagedLines,
+    lines: IntakeLines,
     snapshot: Option<PendingStateCache>,
 }
 
@@ -62,7 +62,7 @@ struct PostgresCommitter {
     flusher: Arc<Flusher>,
     reader: PostgresReader,
     lease: Lease,
-    changed: Arc<SharedChanges>,
+    changed: Arc<HistoryChanges>,
 }
 
 impl Commit for PostgresCommitter {
@@ -117,7 +117,7 @@ pub(crate) struct PostgresWriter {
     reader: PostgresReader,
     lease: Lease,
     leases: Arc<Leases>,
-    changed: Arc<SharedChanges>,
+    changed: Arc<HistoryChanges>,
     limits: EventLimits,
     closed: AtomicBool,
     salts: IntakeSalts,
@@ -128,7 +128,7 @@ impl PostgresWriter {
         env: &Environment,
         reader: PostgresReader,
         flusher: Arc<Flusher>,
-        (lease, leases, changed): (Lease, Arc<Leases>, Arc<SharedChanges>),
+        (lease, leases, changed): (Lease, Arc<Leases>, Arc<HistoryChanges>),
         end: StateAtEnd,
     ) -> Result<Self, StoreError> {
         let salts = IntakeSalts::new(env);
@@ -163,7 +163,7 @@ impl PostgresWriter {
             for leaf in &leaves {
                 objects.push(ObjectHash::of(&leaf.bytes), &leaf.bytes);
             }
-            let refs: Vec<ObjectRef> = leaves.iter().map(ObjectRef::to).collect();
+            let refs: Vec<LineObjectRef> = leaves.iter().map(LineObjectRef::to).collect();
             prepared.push(self.salts.prepare(NewEvent { data, ..new }, &refs));
         }
         if !objects.is_empty() {

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use abide_journal::Sum;
-use abide_model::{Epoch, Event, ObjectHash, PageId, PageRef, PageSink, Seq, SessionState};
+use abide_model::{
+    Epoch, Event, ObjectHash, PageRef, Seq, SessionState, StatePageId, StatePageSink,
+};
 use deadpool_postgres::Object;
 
 use crate::error::ServerError;
@@ -46,7 +48,7 @@ pub(crate) struct StatePageLayout {
     failed: Arc<AtomicBool>,
 }
 
-impl PageSink for StatePageLayout {
+impl StatePageSink for StatePageLayout {
     type Error = std::convert::Infallible;
 
     fn put(&mut self, page: Vec<u8>) -> Result<PageRef, Self::Error> {
@@ -227,7 +229,7 @@ async fn bring_cached_pages(
     state: &mut SessionState,
     client: &Object,
     sid: i64,
-    wanted: &[PageId],
+    wanted: &[StatePageId],
 ) -> Result<bool, ServerError> {
     let mut ids = Vec::with_capacity(wanted.len());
     for id in wanted {

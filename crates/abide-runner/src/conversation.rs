@@ -31,7 +31,7 @@ pub(crate) struct ConversationBrief {
 
 /// The agent's own session, as far as it knows this one.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct OwnSession {
+pub(crate) struct OwnConversation {
     pub(crate) id: String,
     /// The first event that the agent does not know; `None` if it knows all of them.
     unknown: Option<Seq>,
@@ -42,7 +42,7 @@ impl ConversationBrief {
     pub(crate) fn of(
         session: &Session,
         options: &RunOptions,
-        inside: Option<&OwnSession>,
+        inside: Option<&OwnConversation>,
     ) -> Result<Self, RunError> {
         let agent = AgentKind::started_by(&options.command);
         let resumed = inside.and_then(|own| agent?.resume(&options.command, &own.id));
@@ -80,7 +80,7 @@ impl ConversationBrief {
     }
 }
 
-impl OwnSession {
+impl OwnConversation {
     /// The session in which the agent of this command last worked on the conversation.
     pub(crate) fn find(session: &Session, command: &[String]) -> Result<Option<Self>, RunError> {
         let Some(agent) = AgentKind::started_by(command) else { return Ok(None) };

@@ -54,7 +54,7 @@ pub use marked_processes::end_marked;
 pub use run::run;
 pub use run_event::{RunEvent, Stream};
 pub use run_options::{RecordedOptions, ResumeMode, RetryDecision, RunGoal, RunOptions};
-pub use run_summary::{CheckpointTotals, Difference, RunFinish, RunSummary, TaskUse};
-pub use stop::{Stop, Urgency};
+pub use run_summary::{RunCheckpointTotals, RunFinish, RunSummary, SummaryDifference, TaskUse};
+pub use stop::{Stop, StopUrgency};
 
 pub use abide_agents::AgentKind;

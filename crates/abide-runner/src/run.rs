@@ -15,7 +15,7 @@ use crate::limits::LimitedResource;
 use crate::run_event::RunEvent;
 use crate::run_options::{RecordedOptions, RetryDecision, RunGoal, RunOptions};
 use crate::run_summary::{RunFinish, RunSummary};
-use crate::stop::{Stop, Urgency};
+use crate::stop::{Stop, StopUrgency};
 use crate::supervisor::{ConversationEnd, Supervisor, changes_tasks, program_name};
 
 /// The id of the only task of a command without a plan.
@@ -162,7 +162,7 @@ fn finish(
                 (RunFinish::Failed, Some(reason.clone()))
             }
             (_, Some(resource), _) => over(resource),
-            (Some(ConversationEnd::Interrupted(reason)), None, Urgency::None) => {
+            (Some(ConversationEnd::Interrupted(reason)), None, StopUrgency::None) => {
                 (RunFinish::Stopped, Some(reason.clone()))
             }
             _ => (RunFinish::Stopped, Some("it was asked to stop".to_owned())),
@@ -187,7 +187,7 @@ fn finish(
     if supervisor.failed {
         return (RunFinish::Failed, Some(tasks(progress.failed, "failed")));
     }
-    if stop.urgency() > Urgency::None {
+    if stop.urgency() > StopUrgency::None {
         return (RunFinish::Stopped, Some("it was asked to stop".to_owned()));
     }
     if progress.failed > 0 {

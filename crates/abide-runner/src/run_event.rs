@@ -11,7 +11,7 @@ use crate::leftover_work::InterruptedTask;
 use crate::limits::LimitUse;
 use crate::run_options::{ResumeMode, RetryDecision};
 use crate::run_summary::RunSummary;
-use crate::stop::Urgency;
+use crate::stop::StopUrgency;
 
 /// An output stream of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -165,7 +165,7 @@ pub enum RunEvent {
     /// A problem that does not end the run.
     Warning(String),
     /// The run was asked to stop.
-    Stopping(Urgency),
+    Stopping(StopUrgency),
     /// The run has ended.
     Stopped(Box<RunSummary>),
 }

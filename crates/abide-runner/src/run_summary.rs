@@ -19,7 +19,7 @@ const PATHS: usize = 200;
 
 /// How the files at the end of a run differ from those at its beginning.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Difference {
+pub struct SummaryDifference {
     /// Files created.
     pub created: u64,
     /// Files changed.
@@ -30,7 +30,7 @@ pub struct Difference {
     pub files: Vec<String>,
 }
 
-impl Difference {
+impl SummaryDifference {
     /// The difference between two snapshots; `None` if they cannot be compared.
     pub(crate) fn between(objects: &dyn Objects, from: &Snapshot, to: &Snapshot) -> Option<Self> {
         let mut difference = Self::default();
@@ -115,9 +115,9 @@ pub struct RunSummary {
     /// The limits of this run, and what was used of them.
     pub limits: Vec<LimitUse>,
     /// How many checkpoints the session has, and how many files changed between them.
-    pub checkpoints: CheckpointTotals,
+    pub checkpoints: RunCheckpointTotals,
     /// How the files at the end differ from those at the beginning.
-    pub difference: Option<Difference>,
+    pub difference: Option<SummaryDifference>,
     /// The peak memory of the agents' processes.
     pub peak_rss_bytes: u64,
     /// Problems that did not end the run, or came up while it was closed.
@@ -148,14 +148,14 @@ fn millis<S: serde::Serializer>(duration: &Duration, serializer: S) -> Result<S:
 
 /// Totals over all checkpoints.
 #[derive(Debug, Clone, Default, Serialize)]
-pub struct CheckpointTotals {
+pub struct RunCheckpointTotals {
     /// How many checkpoints.
     pub total: u64,
     /// How many files changed between them.
     pub files: usize,
 }
 
-impl From<&CheckpointSummary> for CheckpointTotals {
+impl From<&CheckpointSummary> for RunCheckpointTotals {
     fn from(summary: &CheckpointSummary) -> Self {
         Self { total: summary.total, files: summary.files.len() }
     }

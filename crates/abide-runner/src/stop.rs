@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 /// How urgently a run should stop. Each further request raises it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub enum Urgency {
+pub enum StopUrgency {
     /// Not at all.
     #[default]
     None,
@@ -17,7 +17,7 @@ pub enum Urgency {
     Kill,
 }
 
-impl Urgency {
+impl StopUrgency {
     const fn of(level: u8) -> Self {
         match level {
             0 => Self::None,
@@ -34,21 +34,21 @@ pub struct Stop(Arc<AtomicU8>);
 
 impl Stop {
     /// Asks once more; returns the new urgency.
-    pub fn ask(&self) -> Urgency {
+    pub fn ask(&self) -> StopUrgency {
         let more = |level: u8| Some(level.saturating_add(1).min(3));
         let before = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
-        Urgency::of(before.unwrap_or(3).saturating_add(1))
+        StopUrgency::of(before.unwrap_or(3).saturating_add(1))
     }
 
     /// Raises the urgency to at least this.
-    pub fn at_least(&self, urgency: Urgency) {
+    pub fn at_least(&self, urgency: StopUrgency) {
         self.0.fetch_max(urgency as u8, Ordering::Relaxed);
     }
 
     /// The current urgency.
     #[must_use]
-    pub fn urgency(&self) -> Urgency {
-        Urgency::of(self.0.load(Ordering::Relaxed))
+    pub fn urgency(&self) -> StopUrgency {
+        StopUrgency::of(self.0.load(Ordering::Relaxed))
     }
 }
 
@@ -59,10 +59,13 @@ mod tests {
     #[test]
     fn each_time_it_is_more_urgent() {
         let stop = Stop::default();
-        assert_eq!(stop.urgency(), Urgency::None);
-        let asked: Vec<Urgency> = (0..4).map(|_| stop.ask()).collect();
-        assert_eq!(asked, [Urgency::AfterStep, Urgency::Now, Urgency::Kill, Urgency::Kill]);
-        stop.at_least(Urgency::Now);
-        assert_eq!(stop.urgency(), Urgency::Kill, "never less");
+        assert_eq!(stop.urgency(), StopUrgency::None);
+        let asked: Vec<StopUrgency> = (0..4).map(|_| stop.ask()).collect();
+        assert_eq!(
+            asked,
+            [StopUrgency::AfterStep, StopUrgency::Now, StopUrgency::Kill, StopUrgency::Kill]
+        );
+        stop.at_least(StopUrgency::Now);
+        assert_eq!(stop.urgency(), StopUrgency::Kill, "never less");
     }
 }

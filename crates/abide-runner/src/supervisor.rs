@@ -42,7 +42,7 @@ use crate::marked_processes::end_marked;
 use crate::run_event::RunEvent;
 use crate::run_options::{RetryDecision, RunOptions};
 use crate::run_summary::TaskUse;
-use crate::stop::{Stop, Urgency};
+use crate::stop::{Stop, StopUrgency};
 
 /// The longest time between two checks for a stop request.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -106,10 +106,10 @@ pub(crate) struct Supervisor<'a> {
     /// No task is started before this time.
     hold: Option<Timestamp>,
     /// How urgently to stop, apart from the caller's requests.
-    urgency: Urgency,
+    urgency: StopUrgency,
     /// A task failed, and no other may start.
     pub(crate) failed: bool,
-    told_urgency: Urgency,
+    told_urgency: StopUrgency,
     begun: Instant,
     next_sample: Instant,
     /// Another process changed tasks.
@@ -171,9 +171,9 @@ impl<'a> Supervisor<'a> {
             kills: HashMap::new(),
             waits: HashMap::new(),
             hold: None,
-            urgency: Urgency::None,
+            urgency: StopUrgency::None,
             failed: false,
-            told_urgency: Urgency::None,
+            told_urgency: StopUrgency::None,
             begun: Instant::now(),
             next_sample: Instant::now() + SAMPLE,
             stale,
@@ -209,7 +209,7 @@ impl<'a> Supervisor<'a> {
     }
 
     /// How urgently to stop.
-    fn stopping(&self) -> Urgency {
+    fn stopping(&self) -> StopUrgency {
         self.stop.urgency().max(self.urgency)
     }
 
@@ -237,7 +237,7 @@ impl<'a> Supervisor<'a> {
     fn may_begin(&self) -> bool {
         // The person at the terminal saw the agent end.
         let talked = self.options.interactive && self.started > 0;
-        self.stopping() == Urgency::None && !self.failed && !talked
+        self.stopping() == StopUrgency::None && !self.failed && !talked
     }
 
     /// Whether the most tasks allowed were started.
@@ -261,9 +261,9 @@ impl<'a> Supervisor<'a> {
     /// Tells of limits that are near, and stops the run at one that is reached.
     fn heed_limits(&mut self) {
         for limit in self.limits(self.memory) {
-            if limit.level == LimitLevel::Reached && self.stopping() < Urgency::Now {
+            if limit.level == LimitLevel::Reached && self.stopping() < StopUrgency::Now {
                 self.over = Some(limit.resource);
-                self.urgency = Urgency::Now;
+                self.urgency = StopUrgency::Now;
                 self.tell(&RunEvent::Limit(limit));
             } else if limit.level == LimitLevel::Near && !self.warned.contains(&limit.resource) {
                 self.warned.push(limit.resource);
@@ -308,18 +308,18 @@ impl<'a> Supervisor<'a> {
             if job.exited.is_some() {
                 continue;
             }
-            if urgency >= Urgency::Now {
+            if urgency >= StopUrgency::Now {
                 job.asked.get_or_insert_with(Instant::now);
             }
             // At a limit, an agent that has reported its outcome gets a moment to exit by itself.
-            let leaves = job.reported_outcome() && self.stop.urgency() < Urgency::Now;
+            let leaves = job.reported_outcome() && self.stop.urgency() < StopUrgency::Now;
             let patience = if leaves { LEAVE } else { Duration::ZERO };
             if !job.signalled && job.asked.is_some_and(|asked| asked.elapsed() >= patience) {
                 job.signalled = true;
                 job.child.signal(Signal::TERM);
             }
             let late = job.asked.is_some_and(|asked| asked.elapsed() >= self.options.grace);
-            if (late || urgency == Urgency::Kill) && job.killed.is_none() {
+            if (late || urgency == StopUrgency::Kill) && job.killed.is_none() {
                 job.asked.get_or_insert_with(Instant::now);
                 job.killed = Some(Instant::now());
                 job.child.signal(Signal::KILL);
@@ -458,7 +458,7 @@ impl<'a> Supervisor<'a> {
 
     /// Ends all running jobs, whatever went wrong before. Further failures become warnings.
     pub(crate) fn end_all(&mut self) {
-        self.urgency = self.urgency.max(Urgency::Now);
+        self.urgency = self.urgency.max(StopUrgency::Now);
         let patience = Instant::now() + self.options.grace + UNKILLABLE + OUTPUT * 2;
         while !self.jobs.is_empty() && Instant::now() < patience {
             self.heed();

@@ -15,7 +15,7 @@ use abide::{
 };
 use abide_runner::{
     AgentKind, ResumeMode, RetryDecision, RunEvent, RunFinish, RunGoal, RunLimits, RunOptions,
-    RunSummary, Stop, Urgency, run,
+    RunSummary, Stop, StopUrgency, run,
 };
 
 struct Lab {
@@ -290,7 +290,7 @@ fn asked_once_the_step_ends_by_itself_asked_again_it_is_stopped() {
         &stop,
         &mut |event| {
             if matches!(event, RunEvent::Output { .. }) {
-                asking.at_least(Urgency::Now);
+                asking.at_least(StopUrgency::Now);
             }
         },
     );

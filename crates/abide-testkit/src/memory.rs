@@ -6,13 +6,12 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use abide_model::{
-    AcknowledgedEvent, Acknowledger, AnomalyPolicy, AppendError, CreatedSession, Digest,
-    Durability, Epoch, Event, EventFactory, EventLimits, EventPage, EventRange, History,
-    HistoryQuery, InputError, Kind, LaneId, LaneState, Lineage, NewEvent, NewSession, Objects,
-    ParentReason, Payload, ReadDirection, ReadFinding, Seq, SessionCore, SessionCreated,
-    SessionFields, SessionId, SessionParent, SessionReader, SessionRef, SessionState,
-    SessionSummary, SessionWriter, Store, StoreError, Ticket, Timestamp, WriterHolder,
-    WriterOpened, made_behind,
+    AcknowledgedEvent, AnomalyPolicy, AppendError, CreatedSession, Digest, Durability, Epoch,
+    Event, EventFactory, EventLimits, EventPage, EventRange, History, HistoryQuery, InputError,
+    Kind, LaneId, LaneState, Lineage, NewEvent, NewSession, Objects, ParentReason, Payload,
+    ReadDirection, ReadFinding, Seq, SessionCore, SessionCreated, SessionFields, SessionId,
+    SessionParent, SessionReader, SessionRef, SessionState, SessionSummary, SessionWriter, Store,
+    StoreError, Ticket, TicketAcknowledger, Timestamp, WriterHolder, WriterOpened, made_behind,
 };
 
 use abide_workspace::MemoryObjects;
@@ -309,7 +308,7 @@ fn input(source: InputError) -> StoreError {
 
 struct Done;
 
-impl Acknowledger for Done {
+impl TicketAcknowledger for Done {
     fn wait(&self, _: Seq, _: Durability) -> Result<(), AppendError> {
         Ok(())
     }

@@ -20,7 +20,7 @@ const NAME: usize = 120;
 /// A section of a transcript.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum TranscriptSection {
+pub(crate) enum OutlineSection {
     #[default]
     Task,
     Request,
@@ -28,7 +28,7 @@ pub(crate) enum TranscriptSection {
     Result,
 }
 
-impl TranscriptSection {
+impl OutlineSection {
     const fn is_task(&self) -> bool {
         matches!(self, Self::Task)
     }
@@ -71,8 +71,8 @@ pub(crate) struct CallOutline {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Outline {
-    #[serde(skip_serializing_if = "TranscriptSection::is_task")]
-    pub(crate) section: TranscriptSection,
+    #[serde(skip_serializing_if = "OutlineSection::is_task")]
+    pub(crate) section: OutlineSection,
     /// The last heading was a turn's.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) in_turn: bool,
@@ -96,14 +96,14 @@ pub(crate) struct Outline {
 #[derive(Debug)]
 pub(crate) struct OutlineChange {
     pub(crate) place: EventPlace,
-    pub(crate) role: HeadingRole,
+    pub(crate) role: OutlineHeadingRole,
     /// The call it finished.
     pub(crate) finished: Option<CallOutline>,
 }
 
 /// Which section an event belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum HeadingRole {
+pub(crate) enum OutlineHeadingRole {
     /// A request of the user.
     Request,
     /// Work on the request.
@@ -224,18 +224,20 @@ fn keep_in_outline<T>(list: &mut Vec<T>, most: usize, one: T) {
     list.push(one);
 }
 
-fn outline_role(event: &Event, fact: Option<&Fact>, place: &EventPlace) -> HeadingRole {
+fn outline_role(event: &Event, fact: Option<&Fact>, place: &EventPlace) -> OutlineHeadingRole {
     match fact {
         Some(Fact::SessionStatus(change))
             if matches!(change.status, SessionStatus::Completed | SessionStatus::Failed) =>
         {
-            HeadingRole::Result
+            OutlineHeadingRole::Result
         }
-        _ if place.turn.is_some() => HeadingRole::Work,
+        _ if place.turn.is_some() => OutlineHeadingRole::Work,
         Some(Fact::Message(message)) if message.role == "user" && event.lane.is_none() => {
-            HeadingRole::Request
+            OutlineHeadingRole::Request
         }
-        Some(Fact::Message(message)) if message.role == "system" => HeadingRole::Housekeeping,
+        Some(Fact::Message(message)) if message.role == "system" => {
+            OutlineHeadingRole::Housekeeping
+        }
         _ => {
             const AROUND: [Kind; 10] = [
                 Kind::SESSION_CREATED,
@@ -249,7 +251,11 @@ fn outline_role(event: &Event, fact: Option<&Fact>, place: &EventPlace) -> Headi
                 Kind::RECOVERY_PERFORMED,
                 Kind::CHECKPOINT_CREATED,
             ];
-            if AROUND.contains(&event.kind) { HeadingRole::Housekeeping } else { HeadingRole::Work }
+            if AROUND.contains(&event.kind) {
+                OutlineHeadingRole::Housekeeping
+            } else {
+                OutlineHeadingRole::Work
+            }
         }
     }
 }

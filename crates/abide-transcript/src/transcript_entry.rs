@@ -90,7 +90,7 @@ fn take_entry_texts(kind: &Kind, data: &Payload, stamp: &mut String) -> Vec<Extr
     for leaf in leaves {
         stamp.push_str(rest.get(done..leaf.offset).unwrap_or_default());
         done = leaf.offset + 2;
-        let Some(raw) = abide_model::Leaf::to_json(leaf.encoding, &leaf.bytes) else {
+        let Some(raw) = abide_model::PayloadLeaf::to_json(leaf.encoding, &leaf.bytes) else {
             continue;
         };
         // A text is never longer than its JSON, so a short string need not be decoded.

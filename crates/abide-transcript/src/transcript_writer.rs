@@ -15,7 +15,7 @@ use abide_model::{
 
 use crate::chunk::{ChunkChain, ChunkSum, FORMAT};
 use crate::outline::{
-    CallOutline, HeadingRole, Outline, OutlineChange, TranscriptSection, TurnOutline,
+    CallOutline, Outline, OutlineChange, OutlineHeadingRole, OutlineSection, TurnOutline,
 };
 use crate::place_tracker::PlaceTracker;
 use crate::resume::ResumePoint;
@@ -58,7 +58,7 @@ pub struct TranscriptWriter {
 #[derive(Debug)]
 struct PendingChunkEvent {
     turn: Option<TurnNumber>,
-    role: HeadingRole,
+    role: OutlineHeadingRole,
     /// The heading lines this event provides.
     facts: Vec<String>,
     /// Its texts, with their labels.
@@ -185,22 +185,22 @@ impl TranscriptWriter {
         let mut stamps = String::new();
         for pending in std::mem::take(&mut self.pending) {
             let section = next_written_section(self.outline.section, pending.role);
-            if section != self.outline.section || pending.role == HeadingRole::Result {
-                if section == TranscriptSection::Result {
+            if section != self.outline.section || pending.role == OutlineHeadingRole::Result {
+                if section == OutlineSection::Result {
                     self.write_log(&mut out);
                 }
                 if (self.outline.section, section)
-                    == (TranscriptSection::Task, TranscriptSection::Execution)
+                    == (OutlineSection::Task, OutlineSection::Execution)
                     && let Some(request) = &request
                 {
-                    write_section_heading(&mut out, TranscriptSection::Request);
+                    write_section_heading(&mut out, OutlineSection::Request);
                     let _ = writeln!(out, "User: {request}");
                 }
                 self.outline.section = section;
                 self.outline.in_turn = false;
                 turn = None;
                 write_section_heading(&mut out, section);
-                if section == TranscriptSection::Result {
+                if section == OutlineSection::Result {
                     self.result_heading(&mut out, &pending);
                 }
             }
@@ -295,24 +295,24 @@ impl TranscriptWriter {
     }
 }
 
-const fn next_written_section(section: TranscriptSection, role: HeadingRole) -> TranscriptSection {
+const fn next_written_section(section: OutlineSection, role: OutlineHeadingRole) -> OutlineSection {
     match (section, role) {
-        (_, HeadingRole::Result) => TranscriptSection::Result,
-        (TranscriptSection::Task, HeadingRole::Request) => TranscriptSection::Request,
-        (_, HeadingRole::Work) | (TranscriptSection::Result, HeadingRole::Request) => {
-            TranscriptSection::Execution
+        (_, OutlineHeadingRole::Result) => OutlineSection::Result,
+        (OutlineSection::Task, OutlineHeadingRole::Request) => OutlineSection::Request,
+        (_, OutlineHeadingRole::Work) | (OutlineSection::Result, OutlineHeadingRole::Request) => {
+            OutlineSection::Execution
         }
         (section, _) => section,
     }
 }
 
-fn write_section_heading(out: &mut String, section: TranscriptSection) {
+fn write_section_heading(out: &mut String, section: OutlineSection) {
     separate_written(out);
     let _ = match section {
-        TranscriptSection::Task => writeln!(out, "=== TASK ==="),
-        TranscriptSection::Request => writeln!(out, "=== REQUEST ==="),
-        TranscriptSection::Execution => writeln!(out, "=== EXECUTION ==="),
-        TranscriptSection::Result => writeln!(out, "=== RESULT ==="),
+        OutlineSection::Task => writeln!(out, "=== TASK ==="),
+        OutlineSection::Request => writeln!(out, "=== REQUEST ==="),
+        OutlineSection::Execution => writeln!(out, "=== EXECUTION ==="),
+        OutlineSection::Result => writeln!(out, "=== RESULT ==="),
     };
 }
 
@@ -356,7 +356,7 @@ fn written_turn_facts(out: &mut String, turn: &TurnOutline) {
 fn outcome(call: &CallOutline, result: &ToolResult, at: Timestamp) -> String {
     let mut outcome = if result.ok { "ok" } else { "failed" }.to_owned();
     if let Some(result) = &result.result {
-        let told = ToldResult::of(result.get());
+        let told = TranscriptResultFacts::of(result.get());
         let _ = write!(outcome, ", {} bytes", short::short_thousands(told.bytes));
         if let Some(code) = told.exit_code {
             let _ = write!(outcome, ", exit code {code}");
@@ -367,13 +367,13 @@ fn outcome(call: &CallOutline, result: &ToolResult, at: Timestamp) -> String {
 }
 
 /// What a recorded result says of itself.
-struct ToldResult {
+struct TranscriptResultFacts {
     /// The bytes of its text, or of its JSON if it is not a text.
     bytes: u64,
     exit_code: Option<i64>,
 }
 
-impl ToldResult {
+impl TranscriptResultFacts {
     fn of(json: &str) -> Self {
         #[derive(serde::Deserialize)]
         struct ExitCode {

@@ -1,6 +1,6 @@
 //! Converts recorded events to messages of an API.
 
-use abide_model::json::{RawFields, encoded_string};
+use abide_model::json::{RawJsonFields, encoded_string};
 use abide_model::message::{
     CallPiece, MessagePiece, PieceContent, RecordedMessage, ResultPiece, Speaker,
 };
@@ -53,7 +53,7 @@ pub fn export_finished(form: MessageForm, data: &Payload) -> Result<Vec<Box<RawV
 
 /// Why this is not a message.
 fn no_message(data: &Payload) -> WireError {
-    let Some(fields) = RawFields::of(data.as_str()) else {
+    let Some(fields) = RawJsonFields::of(data.as_str()) else {
         return WireError::NotAnObject { found: "something else" };
     };
     match fields.any("role") {

@@ -1,7 +1,7 @@
 //! Converts a message to the data of a `message.added` event, and back to the same bytes.
 
 use abide_model::MessageForm;
-use abide_model::json::{RawFields, decode_string, encoded_string, list, write_string};
+use abide_model::json::{RawJsonFields, decode_string, encoded_string, list, write_string};
 use abide_model::message::{Forms, is_part, speaks_without_content};
 use serde_json::value::RawValue;
 
@@ -84,7 +84,7 @@ pub fn record(form: MessageForm, line: &str) -> Result<String, WireError> {
     let raw: &RawValue = serde_json::from_str(line)
         .map_err(|error| WireError::NotJson { reason: error.to_string() })?;
     let text = raw.get();
-    let Some(fields) = RawFields::of(text).filter(|_| text.starts_with('{')) else {
+    let Some(fields) = RawJsonFields::of(text).filter(|_| text.starts_with('{')) else {
         return Err(WireError::NotAnObject { found: what(raw) });
     };
     if fields.any("abide").is_some() {
@@ -113,7 +113,7 @@ pub fn record(form: MessageForm, line: &str) -> Result<String, WireError> {
 
 fn item(
     text: &str,
-    fields: &RawFields<'_>,
+    fields: &RawJsonFields<'_>,
     role: Option<String>,
     sort: Option<String>,
 ) -> Result<String, WireError> {
@@ -146,7 +146,7 @@ fn item(
 }
 
 /// An optional field that must be a string.
-fn string(fields: &RawFields<'_>, field: &'static str) -> Result<Option<String>, WireError> {
+fn string(fields: &RawJsonFields<'_>, field: &'static str) -> Result<Option<String>, WireError> {
     let Some(raw) = fields.any(field) else { return Ok(None) };
     match encoded_string(raw) {
         Some(text) => Ok(Some(decode_string(text).into_owned())),

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::block::{has_block, has_text};
-use super::tool::CallStatus;
+use super::tool::AcpToolStatus;
 
 /// The kind of an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(crate) struct AcpUpdate {
 
 /// An entry of a plan.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct PlanEntry<'a> {
+pub(crate) struct PlanUpdateEntry<'a> {
     pub(crate) content: &'a str,
     pub(crate) priority: Priority,
     pub(crate) status: EntryStatus,
@@ -77,18 +77,18 @@ impl AcpUpdate {
     }
 
     /// The status of the tool call, if the update has one.
-    pub(crate) fn status(&self) -> Option<CallStatus> {
-        CallStatus::read(self.text("status")?)
+    pub(crate) fn status(&self) -> Option<AcpToolStatus> {
+        AcpToolStatus::read(self.text("status")?)
     }
 
     /// The entries of a plan; invalid ones are skipped.
-    pub(crate) fn entries(&self) -> impl Iterator<Item = PlanEntry<'_>> {
+    pub(crate) fn entries(&self) -> impl Iterator<Item = PlanUpdateEntry<'_>> {
         let entries = self.members.get("entries").and_then(Value::as_array);
-        entries.into_iter().flatten().filter_map(PlanEntry::read)
+        entries.into_iter().flatten().filter_map(PlanUpdateEntry::read)
     }
 }
 
-impl<'a> PlanEntry<'a> {
+impl<'a> PlanUpdateEntry<'a> {
     fn read(entry: &'a Value) -> Option<Self> {
         let text = |member| entry.get(member).and_then(Value::as_str);
         let priority = match text("priority")? {

@@ -11,7 +11,7 @@ mod session;
 mod tests;
 mod tool;
 
-pub(crate) use acp_update::{AcpUpdate, EntryStatus, PlanEntry, Priority, UpdateKind};
+pub(crate) use acp_update::{AcpUpdate, EntryStatus, PlanUpdateEntry, Priority, UpdateKind};
 pub(crate) use block::is_block;
 pub use session::SessionInfo;
-pub(crate) use tool::{CallStatus, is_tool_kind};
+pub(crate) use tool::{AcpToolStatus, is_tool_kind};

@@ -4,7 +4,8 @@ use agent_client_protocol_schema::v1 as schema;
 use serde_json::{Value, json};
 
 use super::{
-    AcpUpdate, CallStatus, EntryStatus, Priority, SessionInfo, UpdateKind, is_block, is_tool_kind,
+    AcpToolStatus, AcpUpdate, EntryStatus, Priority, SessionInfo, UpdateKind, is_block,
+    is_tool_kind,
 };
 use crate::SessionPage;
 
@@ -99,7 +100,7 @@ fn what_is_an_update_here_is_one_in_the_schema() {
             | Theirs::AgentMessageChunk(_)
             | Theirs::AgentThoughtChunk(_) => UpdateKind::Chunk,
             Theirs::ToolCall(call) => {
-                let status = ours.status().unwrap_or(CallStatus::Pending);
+                let status = ours.status().unwrap_or(AcpToolStatus::Pending);
                 assert_eq!(format!("{status:?}"), format!("{:?}", call.status));
                 assert_eq!(ours.text("toolCallId"), Some(&*call.tool_call_id.0));
                 UpdateKind::ToolCall
@@ -201,10 +202,10 @@ fn the_entries_of_a_plan() {
 fn the_words_of_tool_calls() {
     for word in words::<schema::ToolCallStatus>(&json!("?")) {
         let theirs: schema::ToolCallStatus = serde_json::from_value(json!(word)).unwrap();
-        let ours = CallStatus::read(&word).unwrap();
+        let ours = AcpToolStatus::read(&word).unwrap();
         assert_eq!(format!("{ours:?}"), format!("{theirs:?}"));
     }
-    assert_eq!(CallStatus::read("?"), None);
+    assert_eq!(AcpToolStatus::read("?"), None);
     let kinds = [
         "read",
         "edit",

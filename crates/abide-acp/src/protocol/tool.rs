@@ -2,14 +2,14 @@
 
 /// The status of a tool call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CallStatus {
+pub(crate) enum AcpToolStatus {
     Pending,
     InProgress,
     Completed,
     Failed,
 }
 
-impl CallStatus {
+impl AcpToolStatus {
     pub(crate) fn read(word: &str) -> Option<Self> {
         Some(match word {
             "pending" => Self::Pending,

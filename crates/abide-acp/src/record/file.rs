@@ -12,9 +12,9 @@ use super::record_batch::RecordBatch;
 
 /// The working directory of a session.
 #[derive(Debug, Default)]
-pub(super) struct AcpDirectory(Option<PathBuf>);
+pub(super) struct AcpFileDirectory(Option<PathBuf>);
 
-impl AcpDirectory {
+impl AcpFileDirectory {
     pub(super) fn new(path: &Path) -> Self {
         Self(Some(path.to_owned()))
     }

@@ -10,7 +10,7 @@ use abide::{
 
 use super::name::start_of_name;
 use super::record_batch::RecordBatch;
-use crate::protocol::{EntryStatus, PlanEntry, Priority};
+use crate::protocol::{EntryStatus, PlanUpdateEntry, Priority};
 
 /// The most tasks remembered; the oldest obsolete ones are forgotten first.
 const TASKS: usize = 4096;
@@ -21,7 +21,7 @@ const TITLE: usize = 200;
 const PREFIX: &str = "plan-";
 
 #[derive(Debug)]
-struct Task {
+struct PlanTask {
     id: TaskId,
     title: String,
     status: TaskStatus,
@@ -31,7 +31,7 @@ struct Task {
 /// The tasks of a session's plan.
 #[derive(Debug, Default)]
 pub(super) struct PlanTasks {
-    tasks: Vec<Task>,
+    tasks: Vec<PlanTask>,
     /// The highest task number.
     last: u64,
 }
@@ -45,7 +45,7 @@ impl PlanTasks {
             };
             self.last = self.last.max(number);
             if task.known {
-                self.tasks.push(Task {
+                self.tasks.push(PlanTask {
                     id: id.into(),
                     title: task.title.clone(),
                     status: task.status,
@@ -53,7 +53,7 @@ impl PlanTasks {
                 });
             }
         }
-        let order = |task: &Task| state.tasks.get(task.id.as_str()).map(|task| task.order);
+        let order = |task: &PlanTask| state.tasks.get(task.id.as_str()).map(|task| task.order);
         self.tasks.sort_by_key(order);
         self.bound();
     }
@@ -61,7 +61,7 @@ impl PlanTasks {
     /// Records the changes in a plan.
     pub(super) fn plan<'a>(
         &mut self,
-        entries: impl Iterator<Item = PlanEntry<'a>>,
+        entries: impl Iterator<Item = PlanUpdateEntry<'a>>,
         batch: &mut RecordBatch,
     ) {
         let mut taken = vec![false; self.tasks.len()];
@@ -93,9 +93,9 @@ impl PlanTasks {
         self.bound();
     }
 
-    fn create(&mut self, title: &str, entry: &PlanEntry<'_>, batch: &mut RecordBatch) {
+    fn create(&mut self, title: &str, entry: &PlanUpdateEntry<'_>, batch: &mut RecordBatch) {
         self.last = self.last.saturating_add(1);
-        let mut task = Task {
+        let mut task = PlanTask {
             id: TaskId(format!("{PREFIX}{}", self.last)),
             title: title.to_owned(),
             status: TaskStatus::Planned,
@@ -123,8 +123,8 @@ impl PlanTasks {
     }
 }
 
-impl Task {
-    fn follow(&mut self, entry: &PlanEntry<'_>, batch: &mut RecordBatch) {
+impl PlanTask {
+    fn follow(&mut self, entry: &PlanUpdateEntry<'_>, batch: &mut RecordBatch) {
         let priority = plan_entry_priority(entry);
         if priority != self.priority {
             self.priority = priority;
@@ -153,7 +153,7 @@ impl Task {
     }
 }
 
-fn plan_entry_status(entry: &PlanEntry<'_>) -> TaskStatus {
+fn plan_entry_status(entry: &PlanUpdateEntry<'_>) -> TaskStatus {
     match entry.status {
         EntryStatus::Pending => TaskStatus::Planned,
         EntryStatus::InProgress => TaskStatus::Implementing,
@@ -161,7 +161,7 @@ fn plan_entry_status(entry: &PlanEntry<'_>) -> TaskStatus {
     }
 }
 
-fn plan_entry_priority(entry: &PlanEntry<'_>) -> i64 {
+fn plan_entry_priority(entry: &PlanUpdateEntry<'_>) -> i64 {
     match entry.priority {
         Priority::High => 1,
         Priority::Medium => 0,

@@ -11,12 +11,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::bounded_map::BoundedMap;
-use super::file::AcpDirectory;
+use super::file::AcpFileDirectory;
 use super::lane::text_in_meta;
 use super::name::{recorded_name, start_of_name};
 use super::record_batch::{RecordBatch, UPDATE};
 use super::update::UpdateData;
-use crate::protocol::{CallStatus, is_tool_kind};
+use crate::protocol::{AcpToolStatus, is_tool_kind};
 
 /// The most calls remembered.
 const CALLS: usize = 4096;
@@ -69,8 +69,8 @@ impl AcpToolCall<'_> {
         call_text(self.title)
     }
 
-    fn status(&self) -> Option<CallStatus> {
-        CallStatus::read(&call_text(self.status)?)
+    fn status(&self) -> Option<AcpToolStatus> {
+        AcpToolStatus::read(&call_text(self.status)?)
     }
 
     /// Whether it succeeded; `None` while it is open.
@@ -241,7 +241,7 @@ impl TrackedCalls {
         lane: Option<&LaneId>,
         call: &AcpToolCall<'_>,
         update: &RawValue,
-        directory: &AcpDirectory,
+        directory: &AcpFileDirectory,
         batch: &mut RecordBatch,
     ) {
         batch.before();
@@ -265,7 +265,7 @@ impl TrackedCalls {
         lane: Option<&LaneId>,
         call: &AcpToolCall<'_>,
         update: &RawValue,
-        directory: &AcpDirectory,
+        directory: &AcpFileDirectory,
         batch: &mut RecordBatch,
     ) {
         if call.status().is_some() {
@@ -421,7 +421,7 @@ impl TrackedCalls {
         ok: bool,
         call: &AcpToolCall<'_>,
         acp: Option<&RawValue>,
-        directory: &AcpDirectory,
+        directory: &AcpFileDirectory,
         batch: &mut RecordBatch,
     ) {
         let Some(known) = self.known.get_mut(id.as_str()) else { return };

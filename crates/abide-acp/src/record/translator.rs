@@ -9,7 +9,7 @@ use abide::{
 use serde_json::value::RawValue;
 
 use super::chunk_block::{ChunkBlocks, ChunkKind, MessageEnd};
-use super::file::{AcpDirectory, FileParams};
+use super::file::{AcpFileDirectory, FileParams};
 use super::lane::lane_of_meta;
 use super::name::{recorded_name, start_of_name};
 use super::plan_tasks::PlanTasks;
@@ -28,7 +28,7 @@ const PATH: usize = 16 << 10;
 #[derive(Debug)]
 pub struct Translator {
     agent: String,
-    directory: AcpDirectory,
+    directory: AcpFileDirectory,
     /// Prompts without an answer so far.
     turns: usize,
     blocks: ChunkBlocks,
@@ -48,7 +48,7 @@ impl Translator {
     pub fn new(agent: &str) -> Self {
         Self {
             agent: start_of_name(agent, 256).to_owned(),
-            directory: AcpDirectory::default(),
+            directory: AcpFileDirectory::default(),
             turns: 0,
             blocks: ChunkBlocks::default(),
             calls: TrackedCalls::new(),
@@ -68,7 +68,7 @@ impl Translator {
     /// Records paths in this directory relative to it.
     #[must_use]
     pub fn in_directory(mut self, directory: &Path) -> Self {
-        self.directory = AcpDirectory::new(directory);
+        self.directory = AcpFileDirectory::new(directory);
         self
     }
 

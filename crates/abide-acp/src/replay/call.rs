@@ -82,14 +82,14 @@ pub(super) fn call_result_blocks(parts: &[MessagePart]) -> Vec<Box<RawValue>> {
 
 /// The data of a `tool.finished` that is used.
 #[derive(Deserialize)]
-pub(super) struct RecordedToolEnd<'a> {
+pub(super) struct RecordedCallEnd<'a> {
     pub(super) call: String,
     pub(super) ok: Option<bool>,
     #[serde(borrow)]
     pub(super) result: Option<&'a RawValue>,
 }
 
-impl RecordedToolEnd<'_> {
+impl RecordedCallEnd<'_> {
     /// Whether the outcome is unknown.
     pub(super) fn is_unknown(&self) -> bool {
         self.result.is_some_and(|result| result.get().contains(OUTCOME_UNKNOWN))

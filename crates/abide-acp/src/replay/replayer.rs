@@ -141,7 +141,7 @@ impl Replayer {
         {
             return;
         }
-        let Ok(finished) = data.decode::<call::RecordedToolEnd<'_>>() else { return };
+        let Ok(finished) = data.decode::<call::RecordedCallEnd<'_>>() else { return };
         // A call with an unknown outcome gets no end.
         if !finished.is_unknown() {
             let ok = finished.ok.unwrap_or(true);

@@ -13,7 +13,7 @@ use crate::live_session::{LiveSession, UpdateHandling};
 use crate::member_splice::{member, member_text, session_member, spliced_line};
 use crate::pending_request::{OwnRequest, PendingAgentRequest, PendingRequest, Purpose};
 use crate::record::subagent_lane;
-use crate::rpc_message::{self, RequestId, RpcError, RpcMessage, RpcOutcome};
+use crate::rpc_message::{self, RpcError, RpcMessage, RpcOutcome, RpcRequestId};
 
 impl Switch {
     /// Handles a line from the agent.
@@ -161,7 +161,7 @@ impl Switch {
                 spliced_line(line, raw.get(), &serde_json::Value::from(&*live.id).to_string())
             })
             .map_or(std::borrow::Cow::Borrowed(line), std::borrow::Cow::Owned);
-        let key = RequestId::of(id);
+        let key = RpcRequestId::of(id);
         let asked = PendingAgentRequest { id: id.get().to_owned(), live };
         let mut table = self.table();
         // A late answer to an agent that is gone must not be taken for an answer to this one.
@@ -187,7 +187,7 @@ impl Switch {
         id: &RawValue,
         outcome: RpcOutcome<&RawValue>,
     ) {
-        let key = RequestId::of(id);
+        let key = RpcRequestId::of(id);
         let mut table = self.table();
         if let Some(OwnRequest { answer, opens }) = table.own.remove(&key) {
             drop(table);
@@ -219,7 +219,7 @@ impl Switch {
         self: &Arc<Self>,
         line: &str,
         id: &RawValue,
-        key: &RequestId,
+        key: &RpcRequestId,
         outcome: RpcOutcome<&RawValue>,
         purpose: Purpose,
     ) {

@@ -12,7 +12,7 @@ use crate::line_worker::LineWorker;
 use crate::live_session::LiveSession;
 use crate::member_splice::{member, session_member, spliced_line};
 use crate::pending_request::Purpose;
-use crate::rpc_message::{self, MalformedMessage, RequestId, RpcError, RpcMessage, RpcOutcome};
+use crate::rpc_message::{self, MalformedMessage, RpcError, RpcMessage, RpcOutcome, RpcRequestId};
 
 /// The most sessions with a worker of their own.
 const MOST_WORKERS: usize = 1024;
@@ -50,7 +50,7 @@ impl Switch {
                 if method == "session/prompt"
                     && let Some(live) = params.and_then(|params| self.client_session(params))
                 {
-                    live.prompts().entry(RequestId::of(id)).or_default();
+                    live.prompts().entry(RpcRequestId::of(id)).or_default();
                 }
                 if method == "initialize" {
                     lock_switch_state(&self.greeting).waiting = true;
@@ -66,7 +66,7 @@ impl Switch {
                 Some(id) => {
                     let live = session.and_then(|name| self.table().sessions.get(&name).cloned());
                     if let (Some(live), Ok(key)) =
-                        (live, serde_json::from_str(&id).map(RequestId::of))
+                        (live, serde_json::from_str(&id).map(RpcRequestId::of))
                     {
                         live.prompts().remove(&key);
                     }
@@ -153,7 +153,7 @@ impl Switch {
             if method == "session/prompt"
                 && let Some(params) = params
                 && let Some(live) = self.client_session(params)
-                && let Ok(key) = serde_json::from_str(id).map(RequestId::of)
+                && let Ok(key) = serde_json::from_str(id).map(RpcRequestId::of)
             {
                 return self.lost_prompt(&live, params, &key, &failure);
             }
@@ -260,7 +260,7 @@ impl Switch {
 
     /// Handles the client's response to a request of the agent's.
     fn handle_client_response(&self, line: &str, id: &RawValue, outcome: RpcOutcome<&RawValue>) {
-        let key = RequestId::of(id);
+        let key = RpcRequestId::of(id);
         let asked = {
             let mut table = self.table();
             let asked = table.asked.remove(&key);
@@ -337,7 +337,7 @@ impl Switch {
     }
 
     /// Answers a cancelled prompt that the agent has not ended.
-    fn answer_client_cancel(&self, live: &Arc<LiveSession>, id: &RequestId) {
+    fn answer_client_cancel(&self, live: &Arc<LiveSession>, id: &RpcRequestId) {
         if live.prompts().remove(id).is_none() {
             return;
         }

@@ -30,7 +30,7 @@ use crate::member_splice::{member, member_text};
 use crate::options::StoreOptions;
 use crate::pending_request::{OwnRequest, PendingRequest, Purpose, RequestTable};
 use crate::port::{AgentPort, ClientPort};
-use crate::rpc_message::{self, RequestId, RpcError, RpcOutcome};
+use crate::rpc_message::{self, RpcError, RpcOutcome, RpcRequestId};
 
 /// Options of a switch.
 #[derive(Debug, Clone)]
@@ -117,9 +117,9 @@ impl Switch {
     }
 
     /// A request id that nobody else uses.
-    fn own_id(&self) -> RequestId {
+    fn own_id(&self) -> RpcRequestId {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        RequestId::text(&format!("{}-{number}", self.name))
+        RpcRequestId::text(&format!("{}-{number}", self.name))
     }
 
     fn refuse(&self, id: &str, failure: &RpcError) {
@@ -176,7 +176,7 @@ impl Switch {
     /// refused.
     fn deliver(self: &Arc<Self>, line: &str, id: &str, method: &str, purpose: Purpose) -> bool {
         let key = match serde_json::from_str(id) {
-            Ok(raw) => RequestId::of(raw),
+            Ok(raw) => RpcRequestId::of(raw),
             Err(_) => return false,
         };
         let patient =
@@ -205,7 +205,7 @@ impl Switch {
     }
 
     /// Answers a request that the agent has not answered in time.
-    fn give_up(&self, key: &RequestId) {
+    fn give_up(&self, key: &RpcRequestId) {
         let mut table = self.table();
         let Some(pending) = table.pending.remove(key) else { return };
         table.given_up.put(key.clone());
@@ -286,7 +286,7 @@ impl Switch {
 
 /// A request of the proxy's own that was sent to the agent.
 struct SwitchQuestion {
-    id: RequestId,
+    id: RpcRequestId,
     method: String,
     answered: std::sync::mpsc::Receiver<RpcOutcome<String>>,
 }

@@ -10,7 +10,7 @@ use crate::acp_recorder::AcpRecorder;
 use crate::live_session::{LiveSession, PrimeScope};
 use crate::member_splice::{list_with_first, member, spliced_line};
 use crate::pending_request::Purpose;
-use crate::rpc_message::{self, RequestId, RpcError, RpcMessage};
+use crate::rpc_message::{self, RpcError, RpcMessage, RpcRequestId};
 
 impl Switch {
     /// Handles a `session/prompt`.
@@ -19,7 +19,7 @@ impl Switch {
         let Some(live) = self.client_session(raw) else {
             return self.forward(line, id, "session/prompt", Purpose::Other);
         };
-        let Ok(key) = serde_json::from_str(id).map(RequestId::of) else { return };
+        let Ok(key) = serde_json::from_str(id).map(RpcRequestId::of) else { return };
         let cancelled = Arc::clone(&live.prompts().entry(key.clone()).or_default().cancelled);
         self.reopen_for_prompt(&live);
         self.checkpoint_before_prompt(&live, cancelled);
@@ -84,7 +84,7 @@ impl Switch {
         &self,
         live: &LiveSession,
         params: &RawValue,
-        key: &RequestId,
+        key: &RpcRequestId,
         failure: &RpcError,
     ) {
         live.prompts().remove(key);

@@ -2,11 +2,11 @@
 
 use crate::invocation::PromptSlot;
 use crate::invocation::arguments::{
-    OptionTable, arguments_before_dashes, arguments_have_value, arguments_without,
+    ArgumentOptions, arguments_before_dashes, arguments_have_value, arguments_without,
 };
 
 /// Options of Claude Code that have values behind them.
-const TABLE: OptionTable = OptionTable {
+const TABLE: ArgumentOptions = ArgumentOptions {
     values: &[
         "--advisor",
         "--agent",

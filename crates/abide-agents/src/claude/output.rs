@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 
 use abide_model::{FileOp, Timestamp, Usage};
-use abide_wire::json::{RawFields, decode_string, encoded_string, list};
+use abide_wire::json::{RawJsonFields, decode_string, encoded_string, list};
 use serde_json::value::RawValue;
 
 use crate::limits::limit_in;
 use crate::output::{
-    EventDecoder, ObservedFact, OutputObservation, ReachedLimit, message, note_observed,
+    EventOutputDecoder, ObservedFact, OutputObservation, ReachedLimit, message, note_observed,
     spent_since, step, tell_observed,
 };
 
@@ -31,10 +31,10 @@ pub(super) struct ClaudeOutput {
     limited: Option<ReachedLimit>,
 }
 
-impl EventDecoder for ClaudeOutput {
+impl EventOutputDecoder for ClaudeOutput {
     fn event(
         &mut self,
-        fields: &RawFields<'_>,
+        fields: &RawJsonFields<'_>,
         now: Timestamp,
         see: &mut dyn FnMut(OutputObservation),
     ) -> bool {
@@ -77,7 +77,7 @@ impl EventDecoder for ClaudeOutput {
 }
 
 impl ClaudeOutput {
-    fn system(&mut self, fields: &RawFields<'_>, see: &mut dyn FnMut(OutputObservation)) {
+    fn system(&mut self, fields: &RawJsonFields<'_>, see: &mut dyn FnMut(OutputObservation)) {
         match fields.decoded("subtype").as_deref() {
             Some("init") => {
                 self.session(fields, see);
@@ -106,7 +106,7 @@ impl ClaudeOutput {
     }
 
     /// Reports the session id. Some versions assign a new one on resuming: the last one counts.
-    fn session(&mut self, fields: &RawFields<'_>, see: &mut dyn FnMut(OutputObservation)) {
+    fn session(&mut self, fields: &RawJsonFields<'_>, see: &mut dyn FnMut(OutputObservation)) {
         let Some(id) = fields.decoded("session_id").map(|id| id.into_owned()) else { return };
         if self.session.as_ref() != Some(&id) {
             self.session = Some(id.clone());
@@ -116,13 +116,13 @@ impl ClaudeOutput {
 
     fn assistant(
         &mut self,
-        fields: &RawFields<'_>,
+        fields: &RawJsonFields<'_>,
         now: Timestamp,
         see: &mut dyn FnMut(OutputObservation),
     ) {
         let subagent = claude_subagent(fields);
         let Some(raw) = fields.get("message") else { return };
-        let Some(inner) = RawFields::of(raw.get()) else { return };
+        let Some(inner) = RawJsonFields::of(raw.get()) else { return };
         let mut tell =
             |what: ObservedFact| see(OutputObservation { subagent: subagent.clone(), what });
         if let Some(data) = message::copied_message(raw).filter(|_| inner.get("content").is_some())
@@ -130,7 +130,7 @@ impl ClaudeOutput {
             tell(ObservedFact::Message { data });
         }
         for block in inner.get("content").and_then(list).unwrap_or_default() {
-            let Some(block) = RawFields::of(block.get()) else { continue };
+            let Some(block) = RawJsonFields::of(block.get()) else { continue };
             match block.decoded("type").as_deref() {
                 Some("text") => {
                     let text = block.decoded("text").unwrap_or_default();
@@ -169,9 +169,10 @@ impl ClaudeOutput {
         }
     }
 
-    fn count(&mut self, inner: &RawFields<'_>) {
+    fn count(&mut self, inner: &RawJsonFields<'_>) {
         let Some(id) = inner.decoded("id") else { return };
-        let Some(usage) = inner.get("usage").and_then(|usage| RawFields::of(usage.get())) else {
+        let Some(usage) = inner.get("usage").and_then(|usage| RawJsonFields::of(usage.get()))
+        else {
             return;
         };
         if self.messages.len() >= MOST && !self.messages.contains_key(&*id) {
@@ -182,10 +183,10 @@ impl ClaudeOutput {
             .insert(id.into_owned(), (model.map(|name| name.into_owned()), claude_usage(&usage)));
     }
 
-    fn user(&mut self, fields: &RawFields<'_>, see: &mut dyn FnMut(OutputObservation)) {
+    fn user(&mut self, fields: &RawJsonFields<'_>, see: &mut dyn FnMut(OutputObservation)) {
         let subagent = claude_subagent(fields);
         let Some(raw) = fields.get("message") else { return };
-        let Some(inner) = RawFields::of(raw.get()) else { return };
+        let Some(inner) = RawJsonFields::of(raw.get()) else { return };
         let mut tell =
             |what: ObservedFact| see(OutputObservation { subagent: subagent.clone(), what });
         // On resuming, earlier messages are printed again and are recorded already.
@@ -197,7 +198,7 @@ impl ClaudeOutput {
             tell(ObservedFact::Message { data });
         }
         for block in inner.get("content").and_then(list).unwrap_or_default() {
-            let Some(block) = RawFields::of(block.get()) else { continue };
+            let Some(block) = RawJsonFields::of(block.get()) else { continue };
             if block.decoded("type").as_deref() != Some("tool_result") {
                 continue;
             }
@@ -216,7 +217,7 @@ impl ClaudeOutput {
 
     fn result(
         &mut self,
-        fields: &RawFields<'_>,
+        fields: &RawJsonFields<'_>,
         now: Timestamp,
         see: &mut dyn FnMut(OutputObservation),
     ) {
@@ -244,16 +245,17 @@ impl ClaudeOutput {
     }
 
     /// Reports the usage in a result, which includes that of its messages.
-    fn usage(&mut self, fields: &RawFields<'_>, see: &mut dyn FnMut(OutputObservation)) {
-        let models = fields.get("modelUsage").and_then(|raw| RawFields::of(raw.get()));
+    fn usage(&mut self, fields: &RawJsonFields<'_>, see: &mut dyn FnMut(OutputObservation)) {
+        let models = fields.get("modelUsage").and_then(|raw| RawJsonFields::of(raw.get()));
         let mut all: Vec<(String, Usage)> = Vec::new();
-        for name in models.iter().flat_map(RawFields::names) {
+        for name in models.iter().flat_map(RawJsonFields::names) {
             let one = models.as_ref().and_then(|models| models.get(name));
-            let Some(one) = one.and_then(|raw| RawFields::of(raw.get())) else { continue };
+            let Some(one) = one.and_then(|raw| RawJsonFields::of(raw.get())) else { continue };
             all.push((name.to_owned(), claude_usage_by_model(&one)));
         }
         if all.is_empty() {
-            let Some(usage) = fields.get("usage").and_then(|raw| RawFields::of(raw.get())) else {
+            let Some(usage) = fields.get("usage").and_then(|raw| RawJsonFields::of(raw.get()))
+            else {
                 return;
             };
             let cost_micros = claude_cost_micros(fields.get("total_cost_usd"));
@@ -277,8 +279,8 @@ impl ClaudeOutput {
         }
     }
 
-    fn rate_limit(&mut self, fields: &RawFields<'_>, see: &mut dyn FnMut(OutputObservation)) {
-        let Some(info) = fields.get("rate_limit_info").and_then(|raw| RawFields::of(raw.get()))
+    fn rate_limit(&mut self, fields: &RawJsonFields<'_>, see: &mut dyn FnMut(OutputObservation)) {
+        let Some(info) = fields.get("rate_limit_info").and_then(|raw| RawJsonFields::of(raw.get()))
         else {
             return;
         };
@@ -328,7 +330,7 @@ impl ClaudeOutput {
     }
 }
 
-fn claude_subagent(fields: &RawFields<'_>) -> Option<String> {
+fn claude_subagent(fields: &RawJsonFields<'_>) -> Option<String> {
     fields.decoded("parent_tool_use_id").map(|id| id.into_owned())
 }
 
@@ -339,7 +341,7 @@ fn claude_tool_file(name: &str, input: Option<&RawValue>) -> Option<(String, Fil
         "Write" | "Edit" | "MultiEdit" | "NotebookEdit" => FileOp::Write,
         _ => return None,
     };
-    let input = RawFields::of(input?.get())?;
+    let input = RawJsonFields::of(input?.get())?;
     let path = input.decoded("file_path").or_else(|| input.decoded("notebook_path"))?;
     Some((path.into_owned(), op))
 }
@@ -351,18 +353,18 @@ fn claude_content_text(content: Option<&RawValue>) -> String {
     }
     let mut all = String::new();
     for block in list(content).unwrap_or_default() {
-        let text = RawFields::of(block.get());
+        let text = RawJsonFields::of(block.get());
         all.push_str(&text.and_then(|block| block.decoded("text")).unwrap_or_default());
     }
     all
 }
 
-fn claude_number(fields: &RawFields<'_>, name: &str) -> u64 {
+fn claude_number(fields: &RawJsonFields<'_>, name: &str) -> u64 {
     fields.get(name).and_then(|raw| raw.get().parse().ok()).unwrap_or(0)
 }
 
 /// Converts Anthropic's usage: its input tokens exclude cached ones, ours include them.
-fn claude_usage(usage: &RawFields<'_>) -> Usage {
+fn claude_usage(usage: &RawJsonFields<'_>) -> Usage {
     let cache_read_tokens = claude_number(usage, "cache_read_input_tokens");
     let cache_write_tokens = claude_number(usage, "cache_creation_input_tokens");
     Usage {
@@ -376,7 +378,7 @@ fn claude_usage(usage: &RawFields<'_>) -> Usage {
     }
 }
 
-fn claude_usage_by_model(usage: &RawFields<'_>) -> Usage {
+fn claude_usage_by_model(usage: &RawJsonFields<'_>) -> Usage {
     let cache_read_tokens = claude_number(usage, "cacheReadInputTokens");
     let cache_write_tokens = claude_number(usage, "cacheCreationInputTokens");
     Usage {

@@ -1,10 +1,10 @@
 //! The arguments of Codex.
 
 use crate::invocation::PromptSlot;
-use crate::invocation::arguments::{ArgumentWord, OptionTable, arguments_before_dashes};
+use crate::invocation::arguments::{ArgumentOptions, ArgumentWord, arguments_before_dashes};
 
 /// Options of Codex that have values behind them.
-const TABLE: OptionTable = OptionTable { values: VALUES, lists: &["-i", "--image"] };
+const TABLE: ArgumentOptions = ArgumentOptions { values: VALUES, lists: &["-i", "--image"] };
 
 const VALUES: &[&str] = &[
     "-c",

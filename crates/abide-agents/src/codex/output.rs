@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 
 use abide_model::{FileOp, Timestamp, Usage};
-use abide_wire::json::{RawFields, list, mend_surrogates, write_string};
+use abide_wire::json::{RawJsonFields, list, mend_surrogates, write_string};
 use serde_json::value::RawValue;
 
 use crate::limits::limit_in;
 use crate::output::{
-    EventDecoder, ObservedFact, OutputObservation, ReachedLimit, message, note_observed,
+    EventOutputDecoder, ObservedFact, OutputObservation, ReachedLimit, message, note_observed,
     spent_includes, spent_since, step, tell_observed,
 };
 
@@ -41,10 +41,10 @@ enum CodexItemStage {
     Completed,
 }
 
-impl EventDecoder for CodexOutput {
+impl EventOutputDecoder for CodexOutput {
     fn event(
         &mut self,
-        fields: &RawFields<'_>,
+        fields: &RawJsonFields<'_>,
         now: Timestamp,
         see: &mut dyn FnMut(OutputObservation),
     ) -> bool {
@@ -125,11 +125,11 @@ impl CodexOutput {
 
     fn item(
         &mut self,
-        fields: &RawFields<'_>,
+        fields: &RawJsonFields<'_>,
         stage: CodexItemStage,
         see: &mut dyn FnMut(OutputObservation),
     ) -> bool {
-        let Some(item) = fields.get("item").and_then(|item| RawFields::of(item.get())) else {
+        let Some(item) = fields.get("item").and_then(|item| RawJsonFields::of(item.get())) else {
             return false;
         };
         let sort = item.decoded("type").or_else(|| item.decoded("item_type"));
@@ -226,11 +226,11 @@ impl CodexOutput {
         }
     }
 
-    fn todo(&mut self, item: &RawFields<'_>, see: &mut dyn FnMut(OutputObservation)) {
+    fn todo(&mut self, item: &RawJsonFields<'_>, see: &mut dyn FnMut(OutputObservation)) {
         let items = item.get("items").and_then(list).unwrap_or_default();
         let mut text = String::new();
         for item in items {
-            let Some(item) = RawFields::of(item.get()) else { continue };
+            let Some(item) = RawJsonFields::of(item.get()) else { continue };
             let mark = if item.flag("completed") == Some(true) { "[x]" } else { "[ ]" };
             if !text.is_empty() {
                 text.push('\n');
@@ -254,9 +254,13 @@ struct CodexCall {
     arguments: Option<Box<RawValue>>,
 }
 
-fn tell_codex_changes(item: &RawFields<'_>, failed: bool, see: &mut dyn FnMut(OutputObservation)) {
+fn tell_codex_changes(
+    item: &RawJsonFields<'_>,
+    failed: bool,
+    see: &mut dyn FnMut(OutputObservation),
+) {
     for change in item.get("changes").and_then(list).unwrap_or_default() {
-        let Some(change) = RawFields::of(change.get()) else { continue };
+        let Some(change) = RawJsonFields::of(change.get()) else { continue };
         let Some(path) = change.decoded("path") else { continue };
         if failed {
             note_observed(see, "warning", format!("{path} could not be changed"));
@@ -275,12 +279,12 @@ fn tell_codex_changes(item: &RawFields<'_>, failed: bool, see: &mut dyn FnMut(Ou
 
 /// The message of an error.
 fn codex_error_text(error: &str) -> Option<String> {
-    Some(RawFields::of(error)?.decoded("message")?.into_owned())
+    Some(RawJsonFields::of(error)?.decoded("message")?.into_owned())
 }
 
 /// The usage of a turn. Input tokens include cached ones.
 fn codex_usage(usage: &RawValue) -> Usage {
-    let Some(fields) = RawFields::of(usage.get()) else { return Usage::default() };
+    let Some(fields) = RawJsonFields::of(usage.get()) else { return Usage::default() };
     let number = |name: &str| fields.get(name).and_then(|raw| raw.get().parse().ok()).unwrap_or(0);
     Usage {
         input_tokens: number("input_tokens"),

@@ -2,14 +2,14 @@
 
 use crate::invocation::PromptSlot;
 use crate::invocation::arguments::{
-    OptionTable, arguments_before_dashes, arguments_have_value, arguments_without,
+    ArgumentOptions, arguments_before_dashes, arguments_have_value, arguments_without,
 };
 
 /// The options that hold the prompt.
 const PROMPTS: &[&str] = &["-p", "--prompt", "-i", "--prompt-interactive"];
 
 /// Options of Gemini CLI that have values behind them.
-const TABLE: OptionTable = OptionTable {
+const TABLE: ArgumentOptions = ArgumentOptions {
     values: &[
         "-p",
         "--prompt",

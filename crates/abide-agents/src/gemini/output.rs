@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 
 use abide_model::{FileOp, Timestamp, Usage};
-use abide_wire::json::RawFields;
+use abide_wire::json::RawJsonFields;
 use serde_json::value::RawValue;
 
 use crate::limits::limit_in;
 use crate::output::message::{self, MOST};
 use crate::output::{
-    EventDecoder, ObservedFact, OutputObservation, ReachedLimit, note_observed, step, tell_observed,
+    EventOutputDecoder, ObservedFact, OutputObservation, ReachedLimit, note_observed, step,
+    tell_observed,
 };
 
 /// The most open calls that are remembered.
@@ -35,10 +36,10 @@ pub(super) struct GeminiOutput {
     limited: Option<ReachedLimit>,
 }
 
-impl EventDecoder for GeminiOutput {
+impl EventOutputDecoder for GeminiOutput {
     fn event(
         &mut self,
-        fields: &RawFields<'_>,
+        fields: &RawJsonFields<'_>,
         now: Timestamp,
         see: &mut dyn FnMut(OutputObservation),
     ) -> bool {
@@ -109,7 +110,7 @@ impl GeminiOutput {
         Self { prompt, ..Self::default() }
     }
 
-    fn message(&mut self, fields: &RawFields<'_>, see: &mut dyn FnMut(OutputObservation)) {
+    fn message(&mut self, fields: &RawJsonFields<'_>, see: &mut dyn FnMut(OutputObservation)) {
         let role = fields.decoded("role").unwrap_or_else(|| "assistant".into());
         let text = fields.decoded("content").unwrap_or_default();
         if role == "assistant" && fields.flag("delta") == Some(true) {
@@ -132,7 +133,7 @@ impl GeminiOutput {
         }
     }
 
-    fn tool_use(&mut self, fields: &RawFields<'_>, see: &mut dyn FnMut(OutputObservation)) {
+    fn tool_use(&mut self, fields: &RawJsonFields<'_>, see: &mut dyn FnMut(OutputObservation)) {
         self.flush(see);
         let Some(call) = fields.decoded("tool_id").map(|id| id.into_owned()) else { return };
         let name = fields.decoded("tool_name").unwrap_or_default().into_owned();
@@ -147,7 +148,7 @@ impl GeminiOutput {
         tell_observed(see, ObservedFact::Step { text });
     }
 
-    fn tool_result(&mut self, fields: &RawFields<'_>, see: &mut dyn FnMut(OutputObservation)) {
+    fn tool_result(&mut self, fields: &RawJsonFields<'_>, see: &mut dyn FnMut(OutputObservation)) {
         self.flush(see);
         let Some(call) = fields.decoded("tool_id").map(|id| id.into_owned()) else { return };
         let ok = fields.decoded("status").as_deref() == Some("success");
@@ -162,16 +163,16 @@ impl GeminiOutput {
 
     fn result(
         &mut self,
-        fields: &RawFields<'_>,
+        fields: &RawJsonFields<'_>,
         now: Timestamp,
         see: &mut dyn FnMut(OutputObservation),
     ) {
         self.flush(see);
-        if let Some(stats) = fields.get("stats").and_then(|raw| RawFields::of(raw.get())) {
+        if let Some(stats) = fields.get("stats").and_then(|raw| RawJsonFields::of(raw.get())) {
             tell_gemini_usage(&stats, see);
         }
         let ok = fields.decoded("status").as_deref() == Some("success");
-        let error = fields.get("error").and_then(|raw| RawFields::of(raw.get()));
+        let error = fields.get("error").and_then(|raw| RawJsonFields::of(raw.get()));
         let error = error.and_then(|error| error.decoded("message").map(|text| text.into_owned()));
         if let Some(text) = &error {
             self.limit(text, now, see);
@@ -196,18 +197,18 @@ fn gemini_tool_file(name: &str, parameters: Option<&RawValue>) -> Option<(String
         "write_file" | "replace" | "edit" => FileOp::Write,
         _ => return None,
     };
-    let parameters = RawFields::of(parameters?.get())?;
+    let parameters = RawJsonFields::of(parameters?.get())?;
     let path = parameters.decoded("file_path").or_else(|| parameters.decoded("absolute_path"))?;
     Some((path.into_owned(), op))
 }
 
 /// Reports the usage of each model, or the total if there is no breakdown.
-fn tell_gemini_usage(stats: &RawFields<'_>, see: &mut dyn FnMut(OutputObservation)) {
-    let models = stats.get("models").and_then(|raw| RawFields::of(raw.get()));
+fn tell_gemini_usage(stats: &RawJsonFields<'_>, see: &mut dyn FnMut(OutputObservation)) {
+    let models = stats.get("models").and_then(|raw| RawJsonFields::of(raw.get()));
     let mut any = false;
-    for name in models.iter().flat_map(RawFields::names) {
+    for name in models.iter().flat_map(RawJsonFields::names) {
         let one = models.as_ref().and_then(|models| models.get(name));
-        let Some(one) = one.and_then(|raw| RawFields::of(raw.get())) else { continue };
+        let Some(one) = one.and_then(|raw| RawJsonFields::of(raw.get())) else { continue };
         any = true;
         tell_observed(
             see,
@@ -220,7 +221,7 @@ fn tell_gemini_usage(stats: &RawFields<'_>, see: &mut dyn FnMut(OutputObservatio
 }
 
 /// Tokens that are neither input nor output are reasoning.
-fn gemini_usage(stats: &RawFields<'_>) -> Usage {
+fn gemini_usage(stats: &RawJsonFields<'_>) -> Usage {
     let number =
         |name: &str| stats.get(name).and_then(|raw| raw.get().parse::<u64>().ok()).unwrap_or(0);
     let (input, said) = (number("input_tokens"), number("output_tokens"));

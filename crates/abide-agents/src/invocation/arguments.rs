@@ -2,14 +2,14 @@
 
 /// The options of an agent that have values behind them.
 #[derive(Debug)]
-pub(crate) struct OptionTable {
+pub(crate) struct ArgumentOptions {
     /// Those that have one.
     pub values: &'static [&'static str],
     /// Those that have any number.
     pub lists: &'static [&'static str],
 }
 
-impl OptionTable {
+impl ArgumentOptions {
     /// The arguments, told apart: options with their values, and the rest.
     pub(crate) const fn words<'a>(&'a self, arguments: &'a [String]) -> ArgumentWords<'a> {
         ArgumentWords { table: self, arguments, at: 0, values: 0, closed: false }
@@ -26,7 +26,7 @@ pub(crate) struct ArgumentWord<'a> {
 
 /// The arguments of a command, one after the other.
 pub(crate) struct ArgumentWords<'a> {
-    table: &'a OptionTable,
+    table: &'a ArgumentOptions,
     arguments: &'a [String],
     at: usize,
     /// How many words belong to the option before.

@@ -13,6 +13,6 @@ pub use observed::{ObservedFact, OutputObservation, ReachedLimit};
 pub use output_reader::{AgentReader, PriorSession};
 
 pub(crate) use observed::{note_observed, tell_observed};
-pub(crate) use output_reader::{EventDecoder, OutputReader};
+pub(crate) use output_reader::{EventOutputDecoder, OutputReader};
 pub(crate) use plain::EscapeStripper;
 pub(crate) use spent::{spent_includes, spent_since};

@@ -1,7 +1,7 @@
 //! The parser of an agent's output.
 
 use abide_model::{Timestamp, Usage};
-use abide_wire::json::RawFields;
+use abide_wire::json::RawJsonFields;
 
 use super::line_splitter::{LineSplitter, OutputLine, OutputLineKind};
 use super::observed::{ObservedFact, OutputObservation, note_observed, tell_observed};
@@ -62,7 +62,7 @@ struct EventOutput {
 /// Reads lines that are events, mixed with plain lines.
 #[derive(Debug)]
 struct EventLineReader {
-    events: Box<dyn EventDecoder>,
+    events: Box<dyn EventOutputDecoder>,
     /// Bytes of plain lines that were reported.
     plain: u64,
     /// Bytes of plain lines that were not.
@@ -71,11 +71,11 @@ struct EventLineReader {
 }
 
 /// The events of one agent.
-pub(crate) trait EventDecoder: std::fmt::Debug + Send + Sync {
+pub(crate) trait EventOutputDecoder: std::fmt::Debug + Send + Sync {
     /// Reads an event; `false` when it is of a sort that is not known.
     fn event(
         &mut self,
-        fields: &RawFields<'_>,
+        fields: &RawJsonFields<'_>,
         now: Timestamp,
         see: &mut dyn FnMut(OutputObservation),
     ) -> bool;
@@ -128,7 +128,7 @@ impl AgentReader {
 }
 
 impl EventOutput {
-    fn new(events: Box<dyn EventDecoder>) -> Self {
+    fn new(events: Box<dyn EventOutputDecoder>) -> Self {
         let events = EventLineReader { events, plain: 0, plain_left_out: 0, passed_over: 0 };
         Self { lines: LineSplitter::default(), events }
     }
@@ -168,7 +168,8 @@ impl EventLineReader {
             let text = format!("a line of {} bytes was too long to be read: {head}", line.length);
             return note_observed(see, "warning", text);
         }
-        let fields = (line.sort == OutputLineKind::Object).then(|| RawFields::of(&text)).flatten();
+        let fields =
+            (line.sort == OutputLineKind::Object).then(|| RawJsonFields::of(&text)).flatten();
         match fields {
             Some(fields) => {
                 if !self.events.event(&fields, now, see) {

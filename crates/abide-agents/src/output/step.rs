@@ -1,6 +1,6 @@
 //! Short lines that tell people what an agent is doing.
 
-use abide_wire::json::RawFields;
+use abide_wire::json::RawJsonFields;
 use serde_json::value::RawValue;
 
 use super::plain::EscapeStripper;
@@ -52,7 +52,7 @@ pub(crate) fn short_step(text: &str) -> Option<String> {
 pub(crate) fn call_step(name: &str, arguments: Option<&RawValue>) -> String {
     let name = short_step(name).unwrap_or_default().to_lowercase();
     let about = arguments.and_then(|arguments| {
-        let fields = RawFields::of(arguments.get())?;
+        let fields = RawJsonFields::of(arguments.get())?;
         TELLING.iter().find_map(|field| short_step(&fields.decoded(field)?))
     });
     match about {

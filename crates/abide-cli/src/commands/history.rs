@@ -16,7 +16,7 @@ use crate::error::CommandError;
 use crate::project_name::project_name;
 use crate::scoped_store::ScopedStore;
 use crate::session_status::{recorded_statuses, status_now};
-use crate::text_table::{Colour, TableCell, TextTable};
+use crate::text_table::{TableCell, TableColour, TextTable};
 use crate::typed_time::{TypedTime, time_ago};
 
 /// List sessions, and find anything ever said in them
@@ -313,13 +313,13 @@ fn print_plain_history(
     Ok(())
 }
 
-const fn history_status_colour(status: SessionStatus) -> Colour {
+const fn history_status_colour(status: SessionStatus) -> TableColour {
     match status {
-        SessionStatus::Running => Colour::Cyan,
-        SessionStatus::Completed => Colour::Green,
-        SessionStatus::Failed => Colour::Red,
-        SessionStatus::Interrupted => Colour::Yellow,
-        SessionStatus::Pending | SessionStatus::Idle => Colour::Plain,
+        SessionStatus::Running => TableColour::Cyan,
+        SessionStatus::Completed => TableColour::Green,
+        SessionStatus::Failed => TableColour::Red,
+        SessionStatus::Interrupted => TableColour::Yellow,
+        SessionStatus::Pending | SessionStatus::Idle => TableColour::Plain,
     }
 }
 
@@ -342,7 +342,7 @@ fn print_history_table(
             |count: u64| if count == 0 { "-".to_owned() } else { short_history_number(count) };
         let project = history_project(entry).unwrap_or_default();
         table.row([
-            TableCell::new(entry.short.clone(), Colour::Bold),
+            TableCell::new(entry.short.clone(), TableColour::Bold),
             TableCell::plain(time_ago(overview.updated, now)),
             TableCell::new(
                 overview.status.as_str().to_owned(),
@@ -360,20 +360,20 @@ fn print_history_table(
         {
             let from = parent.session.short(SessionId::SHORT);
             let text = format!("forked from {from} at @{}", parent.seq);
-            table.note("", &[(text, Colour::Dim)]);
+            table.note("", &[(text, TableColour::Dim)]);
         }
         if let Some(key) = &overview.fields.key {
-            table.note("", &[(format!("key {}", escape::text(key)), Colour::Dim)]);
+            table.note("", &[(format!("key {}", escape::text(key)), TableColour::Dim)]);
         }
         for found in &entry.matches {
             table.note(&format!("{}: ", history_match_place(found)), &history_excerpt(found));
         }
         let left = entry.match_count.saturating_sub(entry.matches.len() as u64);
         if left > 0 && !entry.matches.is_empty() {
-            table.note("", &[(format!("and in {left} more"), Colour::Dim)]);
+            table.note("", &[(format!("and in {left} more"), TableColour::Dim)]);
         }
         for file in &entry.touched {
-            table.note("", &[(history_file_activity(file), Colour::Plain)]);
+            table.note("", &[(history_file_activity(file), TableColour::Plain)]);
         }
     }
     table.lines().into_iter().try_for_each(|line| out.line(line))
@@ -384,7 +384,7 @@ fn is_history_fork(parent: &SessionParent) -> bool {
 }
 
 /// An excerpt in parts, with the matches highlighted.
-fn history_excerpt(found: &SearchMatch) -> Vec<(String, Colour)> {
+fn history_excerpt(found: &SearchMatch) -> Vec<(String, TableColour)> {
     let mut parts = Vec::new();
     let text = &found.excerpt.text;
     let mut done = 0;
@@ -392,11 +392,11 @@ fn history_excerpt(found: &SearchMatch) -> Vec<(String, Colour)> {
         escape::text(text.get(range).unwrap_or_default()).into_owned()
     };
     for place in &found.excerpt.found {
-        parts.push((part(done..place.start), Colour::Plain));
-        parts.push((part(place.clone()), Colour::Found));
+        parts.push((part(done..place.start), TableColour::Plain));
+        parts.push((part(place.clone()), TableColour::Found));
         done = place.end;
     }
-    parts.push((part(done..text.len()), Colour::Plain));
+    parts.push((part(done..text.len()), TableColour::Plain));
     parts
 }
 

@@ -50,7 +50,7 @@ pub(crate) enum AbideCommand {
     Tasks(tasks::TasksArgs),
     Checkpoint(checkpoint::CheckpointArgs),
     Rewind(rewind::RewindArgs),
-    Undo(rewind::UndoArgs),
+    Undo(rewind::RewindUndoArgs),
     Export(export::ExportArgs),
     Import(import::ImportArgs),
     Copy(copy::CopyArgs),

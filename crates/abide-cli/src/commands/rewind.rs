@@ -73,7 +73,7 @@ pub(crate) struct RewindArgs {
 /// again what the summary stood for. That of a repair puts the journal's files back as they were,
 /// damage and all; `abide doctor --repair` does it again.
 #[derive(Debug, clap::Args)]
-pub(crate) struct UndoArgs {
+pub(crate) struct RewindUndoArgs {
     #[command(flatten)]
     session: SessionArg,
     /// The newest compaction, though a rewind came after it
@@ -127,7 +127,7 @@ impl RewindArgs {
     }
 }
 
-impl UndoArgs {
+impl RewindUndoArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open_store()?;
         let id = self.session.find(SessionPurpose::FilesHere, &opened, surroundings)?;

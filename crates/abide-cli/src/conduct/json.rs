@@ -2,7 +2,7 @@
 
 use std::io::{IsTerminal, Write};
 
-use abide_runner::{RunEvent, Stream, Urgency};
+use abide_runner::{RunEvent, StopUrgency, Stream};
 use abide_transcript::escape;
 use serde_json::{Value, json};
 
@@ -97,10 +97,10 @@ fn run_event_json(event: &RunEvent) -> Value {
         RunEvent::Warning(text) => json!({"event": "warning", "text": text}),
         RunEvent::Stopping(urgency) => json!({
             "event": "stopping", "urgency": match urgency {
-                Urgency::None => "none",
-                Urgency::AfterStep => "after_step",
-                Urgency::Now => "now",
-                Urgency::Kill => "kill",
+                StopUrgency::None => "none",
+                StopUrgency::AfterStep => "after_step",
+                StopUrgency::Now => "now",
+                StopUrgency::Kill => "kill",
             },
         }),
         RunEvent::Stopped(summary) => {

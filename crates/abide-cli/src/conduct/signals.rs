@@ -1,6 +1,6 @@
 //! Signals that ask a run to stop.
 
-use abide_runner::{Stop, Urgency};
+use abide_runner::{Stop, StopUrgency};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -18,8 +18,8 @@ pub(super) fn heed_run_signals(stop: &Stop) -> Result<(), CommandError> {
     std::thread::spawn(move || {
         for signal in signals.forever() {
             if signal == SIGHUP {
-                stop.at_least(Urgency::Now);
-            } else if stop.urgency() == Urgency::Kill {
+                stop.at_least(StopUrgency::Now);
+            } else if stop.urgency() == StopUrgency::Kill {
                 // It is stuck, and whoever asks a fourth time wants out.
                 std::process::exit(4);
             } else {

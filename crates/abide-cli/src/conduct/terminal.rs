@@ -39,9 +39,9 @@ impl Drop for TerminalGuard {
 
 /// Shows only the agent's own output.
 #[derive(Debug)]
-pub(super) struct PassthroughView;
+pub(super) struct TerminalPassthrough;
 
-impl RunView for PassthroughView {
+impl RunView for TerminalPassthrough {
     fn show(&mut self, event: &RunEvent) {
         if let RunEvent::Output { bytes, .. } = event {
             let mut out = std::io::stdout().lock();

@@ -11,7 +11,7 @@ use abide::{
     event::Usage,
     tasks::{TaskId, TaskNode, TaskTree},
 };
-use abide_runner::{RunEvent, RunOptions, Urgency};
+use abide_runner::{RunEvent, RunOptions, StopUrgency};
 use abide_transcript::{escape, format_duration};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -40,7 +40,7 @@ struct TreeScene {
     took: (Duration, u32),
     usage: Usage,
     waiting: Option<(Timestamp, String)>,
-    stopping: Urgency,
+    stopping: StopUrgency,
 }
 
 /// Draws the tree.
@@ -65,7 +65,7 @@ impl TreeView {
             took: (Duration::ZERO, 0),
             usage: Usage::default(),
             waiting: None,
-            stopping: Urgency::None,
+            stopping: StopUrgency::None,
         };
         let scene = Arc::new(Mutex::new(scene));
         let lines = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(10));

@@ -7,7 +7,7 @@ use abide_runner::RunOptions;
 
 use super::json::JsonView;
 use super::plain::PlainView;
-use super::terminal::PassthroughView;
+use super::terminal::TerminalPassthrough;
 use super::tree::TreeView;
 use super::view::RunView;
 
@@ -34,6 +34,6 @@ pub(super) fn view_of_kind(
         RunViewKind::Tree => Box::new(TreeView::new(session.clone(), options)),
         RunViewKind::Plain => Box::new(PlainView::new(options)),
         RunViewKind::Json => Box::new(JsonView::default()),
-        RunViewKind::Through => Box::new(PassthroughView),
+        RunViewKind::Through => Box::new(TerminalPassthrough),
     }
 }

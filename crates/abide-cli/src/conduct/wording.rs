@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use abide::{TaskStatus, Timestamp, context::undo_of_compaction, maintenance::ByteSize};
-use abide_runner::{LimitLevel, LimitUse, LimitedResource, RetryDecision, RunEvent, Urgency};
+use abide_runner::{LimitLevel, LimitUse, LimitedResource, RetryDecision, RunEvent, StopUrgency};
 use abide_transcript::{escape, format_duration};
 
 use super::amount::money_amount;
@@ -75,11 +75,13 @@ pub(super) fn run_event_wording(event: &RunEvent) -> Option<String> {
             let lane = lane.unwrap_or_default();
             format!("{lane}{result}; `{}` takes it back", escape::text(&undo))
         }
-        RunEvent::Stopping(Urgency::AfterStep) => {
+        RunEvent::Stopping(StopUrgency::AfterStep) => {
             "Stopping after what is under way; Ctrl-C again stops it now".to_owned()
         }
-        RunEvent::Stopping(Urgency::Now) => "Stopping now; Ctrl-C again kills the agent".to_owned(),
-        RunEvent::Stopping(Urgency::Kill) => "Killing the agent".to_owned(),
+        RunEvent::Stopping(StopUrgency::Now) => {
+            "Stopping now; Ctrl-C again kills the agent".to_owned()
+        }
+        RunEvent::Stopping(StopUrgency::Kill) => "Killing the agent".to_owned(),
         _ => return None,
     })
 }

@@ -1,8 +1,8 @@
 //! An event as `abide record` takes it, through everything that is made of it.
 
-use abide_journal::{JournalLine, ObjectRef, Salt, Sum};
+use abide_journal::{JournalLine, LineObjectRef, Salt, Sum};
 use abide_model::{
-    Event, EventLimits, Leaf, NewEvent, Payload, Seq, SessionId, SessionState, Timestamp,
+    Event, EventLimits, NewEvent, Payload, PayloadLeaf, Seq, SessionId, SessionState, Timestamp,
 };
 use abide_transcript::{TranscriptWriter, parse};
 
@@ -30,7 +30,9 @@ fn leaves(data: &Payload) {
         let (rest, leaves) = data.clone().take_leaves(threshold);
         let strings: Vec<(usize, String)> = leaves
             .iter()
-            .map(|leaf| (leaf.offset, Leaf::to_json(leaf.encoding, &leaf.bytes).expect("a string")))
+            .map(|leaf| {
+                (leaf.offset, PayloadLeaf::to_json(leaf.encoding, &leaf.bytes).expect("a string"))
+            })
             .collect();
         let whole = rest.put_leaves(&strings).expect("every place is there");
         assert_eq!(&whole, data);
@@ -41,7 +43,7 @@ fn leaves(data: &Payload) {
 fn line(event: &Event) {
     let prev = Sum::genesis(SessionId::new(Timestamp::from_millis(0), [7; 10])).link();
     let (rest, leaves) = event.data.clone().expect("data").take_leaves(16);
-    let objects: Vec<_> = leaves.iter().map(ObjectRef::to).collect();
+    let objects: Vec<_> = leaves.iter().map(LineObjectRef::to).collect();
     let event = Event { data: Some(rest), ..event.clone() };
     let mut out = Vec::new();
     JournalLine::write(&mut out, &event, &objects, 1, Salt::derive(&[7; 32], 1), prev);

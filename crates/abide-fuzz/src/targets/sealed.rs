@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use abide_journal::{
-    Journal, JournalError, JournalItem, Segment, SegmentForm, SegmentName, WalkStart,
+    Journal, JournalError, JournalItem, JournalWalkStart, Segment, SegmentForm, SegmentName,
 };
 
 use crate::input::{Wish, disk, root};
@@ -30,7 +30,7 @@ pub(crate) fn run(data: &[u8]) -> bool {
     read(&segment, len);
     let journal = Journal::new(disk, dir);
     let mut last = None;
-    let walked = journal.walk(WalkStart::beginning(), None, &mut |found| {
+    let walked = journal.walk(JournalWalkStart::beginning(), None, &mut |found| {
         if let JournalItem::Event { line, .. } = found {
             assert!(is_right(line.bytes()), "a wrong sum was accepted");
             assert!(last.is_none_or(|last| last < line.seq), "out of order");

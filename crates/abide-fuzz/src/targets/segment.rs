@@ -6,8 +6,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use abide_journal::{
-    AcknowledgedEnd, Journal, JournalError, JournalItem, JournalLine, SealPlan, SegmentForm,
-    SegmentName, WalkStart, Watermark,
+    AcknowledgedEnd, Journal, JournalError, JournalItem, JournalLine, JournalWalkStart, SealPlan,
+    SegmentForm, SegmentName, Watermark,
 };
 use abide_model::Seq;
 use abide_testkit::SimDisk;
@@ -72,7 +72,7 @@ fn name(number: u64) -> String {
 /// `None` when a segment is of a newer version: the one error that is due to bytes.
 fn walk(journal: &Journal, mark: Option<AcknowledgedEnd>) -> Option<Vec<Seen>> {
     let mut seen = Vec::new();
-    let walked = journal.walk(WalkStart::beginning(), mark, &mut |found| {
+    let walked = journal.walk(JournalWalkStart::beginning(), mark, &mut |found| {
         seen.push(match found {
             JournalItem::Event { line, segment, offset, end, ended } => {
                 let bytes = line.bytes().to_vec();

@@ -4,7 +4,7 @@
 
 use std::convert::Infallible;
 
-use abide_model::{NewEvent, PageRef, PageSink, Seq, SessionState, Timestamp};
+use abide_model::{NewEvent, PageRef, Seq, SessionState, StatePageSink, Timestamp};
 
 use crate::input::parts;
 
@@ -12,7 +12,7 @@ use crate::input::parts;
 #[derive(Default)]
 struct Kept(Vec<Vec<u8>>);
 
-impl PageSink for Kept {
+impl StatePageSink for Kept {
     type Error = Infallible;
 
     fn put(&mut self, page: Vec<u8>) -> Result<PageRef, Infallible> {

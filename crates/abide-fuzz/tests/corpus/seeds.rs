@@ -13,7 +13,7 @@ use abide_fuzz::input::{CUT, disk, root};
 use abide_fuzz::sums::{blocks, mend_slot};
 use abide_journal::{BundleReader, BundleRecord, JournalLine, PackWriter, Packs};
 use abide_model::{
-    Event, NewObject, ObjectBatch, ObjectHash, PageRef, PageSink, Seq, SessionState,
+    Event, NewObject, ObjectBatch, ObjectHash, PageRef, Seq, SessionState, StatePageSink,
 };
 use abide_transcript::TranscriptWriter;
 use abide_workspace::{ChunkList, EntryKind, Snapshot, Tree, TreeEntry};
@@ -222,7 +222,7 @@ fn events() -> Vec<Event> {
 #[derive(Default)]
 struct PageFile(Vec<u8>);
 
-impl PageSink for PageFile {
+impl StatePageSink for PageFile {
     type Error = Infallible;
 
     fn put(&mut self, page: Vec<u8>) -> Result<PageRef, Infallible> {

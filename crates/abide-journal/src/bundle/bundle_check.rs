@@ -7,7 +7,7 @@ use abide_model::{
 };
 
 use super::{BundleFault, BundleHeader, MAX_OBJECTS, max_bundle_object};
-use crate::{JournalLine, LinePayload, MAX_LINE, ObjectRef, Sum};
+use crate::{JournalLine, LineObjectRef, LinePayload, MAX_LINE, Sum};
 
 /// What is remembered of each object.
 #[derive(Debug, Clone, Copy)]
@@ -102,7 +102,7 @@ impl BundleCheck {
         if ObjectHash::of(bytes) != hash || text.is_none() {
             return Err(BundleFault::ObjectBytes { hash });
         }
-        let json = abide_model::Leaf::to_json(LeafEncoding::Json, bytes).is_some();
+        let json = abide_model::PayloadLeaf::to_json(LeafEncoding::Json, bytes).is_some();
         self.bytes = self.room_for(bytes.len() as u64)?;
         let size = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
         self.objects.insert(hash, BundledObject { size, json });
@@ -196,7 +196,7 @@ impl BundleCheck {
     /// unused.
     fn check_objects(&mut self, line: &JournalLine<'_>) -> Result<(), BundleFault> {
         let form = |reason| BundleFault::Form { seq: line.seq, reason };
-        let refs: Vec<ObjectRef> = match line.body() {
+        let refs: Vec<LineObjectRef> = match line.body() {
             LinePayload::Present { objects, .. } if !objects.is_empty() => {
                 serde_json::from_slice(objects).map_err(|_| form("invalid list of objects"))?
             }

@@ -2,11 +2,11 @@
 
 use std::io::Write;
 
-use abide_model::{Kind, Leaf, NewEvent, ObjectHash, Payload, Seq, SessionId, Timestamp};
+use abide_model::{Kind, NewEvent, ObjectHash, Payload, PayloadLeaf, Seq, SessionId, Timestamp};
 use proptest::prelude::*;
 
 use super::*;
-use crate::{JournalLine, LineError, MAX_LINE, ObjectRef, Salt, Sum};
+use crate::{JournalLine, LineError, LineObjectRef, MAX_LINE, Salt, Sum};
 
 const OBJECT_BYTES: usize = 100;
 
@@ -38,12 +38,12 @@ impl Maker {
     fn event(&mut self, kind: &str, data: &str) {
         let data = Payload::new(data, &EventLimits::default()).unwrap();
         let (data, leaves) = data.take_leaves(OBJECT_BYTES);
-        let refs: Vec<_> = leaves.iter().map(ObjectRef::to).collect();
+        let refs: Vec<_> = leaves.iter().map(LineObjectRef::to).collect();
         let event = NewEvent::new(Kind::new(kind).unwrap(), data);
         self.push(event, &leaves, &refs, 1);
     }
 
-    fn push(&mut self, event: NewEvent, leaves: &[Leaf], refs: &[ObjectRef], lag: u64) {
+    fn push(&mut self, event: NewEvent, leaves: &[PayloadLeaf], refs: &[LineObjectRef], lag: u64) {
         let seq = Seq(self.content.lines.len() as u64 + 1);
         let event = event.into_event(seq, Timestamp::from_millis(1_763_169_600_000));
         let mut out = Vec::new();
@@ -390,11 +390,11 @@ fn objects_are_there_once_whole_and_named() {
     );
     assert_eq!(with(0, 0, &|_| {}), BundleFault::Count { what: "objects", told: 0, found: 1 });
     // An object that does not fit the place it is named for.
-    let fits = |change: &dyn Fn(&mut ObjectRef)| {
+    let fits = |change: &dyn Fn(&mut LineObjectRef)| {
         let mut maker = Maker::new(session());
         let data = format!(r#"{{"text":"{}"}}"#, "long ".repeat(30));
         let (data, leaves) = Payload::new(&data, &EventLimits::default()).unwrap().take_leaves(100);
-        let mut refs: Vec<_> = leaves.iter().map(ObjectRef::to).collect();
+        let mut refs: Vec<_> = leaves.iter().map(LineObjectRef::to).collect();
         change(&mut refs[0]);
         maker.push(NewEvent::new(Kind::new("x.a").unwrap(), data), &leaves, &refs, 1);
         fault_of(&forged(&maker.header(), &records(&maker.content)))

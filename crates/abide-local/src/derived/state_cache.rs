@@ -9,10 +9,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use abide_journal::{
-    Access, Journal, JournalEnd, JournalError, JournalLine, SegmentForm, SegmentName, Slots,
-    Storage, StorageFile, Sum, WalkStart, read_full, write_full,
+    Access, Journal, JournalEnd, JournalError, JournalLine, JournalWalkStart, SegmentForm,
+    SegmentName, Slots, Storage, StorageFile, Sum, read_full, write_full,
 };
-use abide_model::{Event, PageId, PageRef, PageSink, Seq, SessionState};
+use abide_model::{Event, PageRef, Seq, SessionState, StatePageId, StatePageSink};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -57,9 +57,9 @@ pub(crate) struct CachedState {
 }
 
 impl CachedState {
-    pub(crate) fn start(&self) -> WalkStart {
+    pub(crate) fn start(&self) -> JournalWalkStart {
         let end = self.stand.end;
-        WalkStart {
+        JournalWalkStart {
             segment: end.segment,
             offset: end.offset,
             expected: Some(end.seq.next()),
@@ -253,7 +253,7 @@ impl StatePages {
         let _ = self.storage.remove(&state_page_path(&self.dir, self.file));
     }
 
-    fn install(&mut self, state: &mut SessionState, pages: &[PageId]) -> bool {
+    fn install(&mut self, state: &mut SessionState, pages: &[StatePageId]) -> bool {
         pages.iter().all(|page| {
             let bytes = state.page_ref(*page).and_then(|at| self.read(at));
             bytes.is_some_and(|bytes| state.install(*page, &bytes).is_ok())
@@ -288,7 +288,7 @@ impl StatePages {
     }
 }
 
-impl PageSink for StatePages {
+impl StatePageSink for StatePages {
     type Error = std::convert::Infallible;
 
     fn put(&mut self, page: Vec<u8>) -> Result<PageRef, Self::Error> {

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use abide_journal::{
-    Access, CollectionSummary, Identity, JournalItem, LockMode, StorageLock, WalkStart, read_full,
-    write_full,
+    Access, CollectionSummary, JournalIdentity, JournalItem, JournalWalkStart, LockMode,
+    StorageLock, read_full, write_full,
 };
 use abide_model::{
     AnomalyPolicy, CheckpointFacts, Durability, Fact, KeepReason, Kind, NewEvent, Payload,
@@ -502,12 +502,12 @@ impl Cleaner<'_> {
         for name in self.store.names()? {
             let layout = self.store.layout().session(&name);
             let looked = match self.store.identify(&layout).map_err(store_error) {
-                Ok(Identity::Known(id)) => self.look_at(id, &layout),
-                Ok(Identity::Unknown) => Err(StoreError::Damaged {
+                Ok(JournalIdentity::Known(id)) => self.look_at(id, &layout),
+                Ok(JournalIdentity::Unknown) => Err(StoreError::Damaged {
                     place: layout_path_text(&layout.dir),
                     reason: "no segment names the session".to_owned(),
                 }),
-                Ok(Identity::Empty) => continue,
+                Ok(JournalIdentity::Empty) => continue,
                 Err(error) => Err(error),
             };
             match looked {
@@ -542,7 +542,7 @@ impl Cleaner<'_> {
         let mut numbers = reader.checkpoints_in_ancestry().map_err(store_error)?;
         let mut checkpoints: Vec<CheckpointFacts> = Vec::new();
         let mark = reader.mark().map_err(store_error)?;
-        let walked = reader.journal().walk(WalkStart::beginning(), mark, &mut |found| {
+        let walked = reader.journal().walk(JournalWalkStart::beginning(), mark, &mut |found| {
             match found {
                 JournalItem::Event { line, .. } => {
                     last = line.seq;
@@ -579,7 +579,7 @@ impl Cleaner<'_> {
             ControlFlow::Continue(())
         });
         walked.map_err(store_error)?;
-        if !checkpoints.is_empty() && self.drops_checkpoints(&core.fields) {
+        if !checkpoints.is_empty() {
             // Where the state cannot be read, nobody knows what is needed.
             let needed = reader.state().ok().map(|state| state.needed_checkpoints());
             for checkpoint in &mut checkpoints {

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use abide_journal::{Access, Identity, Journal, SegmentForm, SegmentName};
+use abide_journal::{Access, Journal, JournalIdentity, SegmentForm, SegmentName};
 use abide_model::{SessionId, StoreError};
 
 use crate::error::{storage_error, store_error};
@@ -67,7 +67,7 @@ impl Cleaner<'_> {
             let layout = self.store.layout().session(&name);
             // What cannot be read is for the doctor.
             let Ok(Some(found)) = self.unsealed_of(&layout) else { continue };
-            let Ok(Identity::Known(id)) = self.store.identify(&layout) else { continue };
+            let Ok(JournalIdentity::Known(id)) = self.store.identify(&layout) else { continue };
             if but == Some(id) {
                 continue;
             }

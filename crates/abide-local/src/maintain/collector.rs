@@ -13,8 +13,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use abide_journal::{
-    CollectionSummary, Identity, Journal, JournalItem, JournalLine, Packs, SegmentScan,
-    StorageLock, WalkStart,
+    CollectionSummary, Journal, JournalIdentity, JournalItem, JournalLine, JournalWalkStart, Packs,
+    SegmentScan, StorageLock,
 };
 use abide_model::{Fact, Kind, ObjectHash, Recovery, Seq, SessionId, StoreError};
 use abide_workspace::{Reach, ReachError, Snapshot};
@@ -73,7 +73,7 @@ pub(crate) struct AssumedRemovals {
 
 /// The objects of a store that are named.
 #[derive(Debug, Default)]
-struct NamedObjects {
+struct CollectorKeepSet {
     /// Every name that was found.
     named: HashSet<ObjectHash>,
     /// Those of payloads: strings, which name nothing.
@@ -169,13 +169,13 @@ impl Collector<'_> {
         without: &AssumedRemovals,
         notes: &mut Vec<String>,
     ) -> Result<HashSet<ObjectHash>, CollectError> {
-        let mut marks = NamedObjects::default();
+        let mut marks = CollectorKeepSet::default();
         for name in self.store.names()? {
             let layout = self.store.layout().session(&name);
             let id = match self.store.identify(&layout).map_err(store_error)? {
-                Identity::Known(id) => id,
-                Identity::Empty => continue,
-                Identity::Unknown => {
+                JournalIdentity::Known(id) => id,
+                JournalIdentity::Empty => continue,
+                JournalIdentity::Unknown => {
                     let reason = "no segment names the session".to_owned();
                     return Err(CollectError::Unreadable {
                         place: layout_path_text(&layout.dir),
@@ -196,7 +196,7 @@ impl Collector<'_> {
         &self,
         session: SessionId,
         thinned: &BTreeSet<u64>,
-        marks: &mut NamedObjects,
+        marks: &mut CollectorKeepSet,
     ) -> Result<(), CollectError> {
         let reader = self.store.reader(session)?;
         let mark = reader.mark().map_err(store_error)?;
@@ -205,7 +205,7 @@ impl Collector<'_> {
         let mut recoveries = Vec::new();
         reader
             .journal()
-            .walk(WalkStart::beginning(), mark, &mut |found| {
+            .walk(JournalWalkStart::beginning(), mark, &mut |found| {
                 match found {
                     JournalItem::Event { line, .. } => {
                         marks.line(&line, &mut snapshots);
@@ -238,7 +238,7 @@ impl Collector<'_> {
     }
 
     /// Marks what running imports have staged.
-    fn mark_imports(&self, marks: &mut NamedObjects) -> Result<(), CollectError> {
+    fn mark_imports(&self, marks: &mut CollectorKeepSet) -> Result<(), CollectError> {
         let dir = self.store.imports_dir();
         let names = match self.store.storage().list(&dir) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
@@ -250,7 +250,7 @@ impl Collector<'_> {
         Ok(())
     }
 
-    fn mark_bytes(&self, dir: &Path, marks: &mut NamedObjects) -> Result<(), CollectError> {
+    fn mark_bytes(&self, dir: &Path, marks: &mut CollectorKeepSet) -> Result<(), CollectError> {
         let journal = Journal::new(self.store.storage().clone(), dir.to_owned());
         for name in journal.segments().map_err(store_error)? {
             let segment = journal.open_segment(name).map_err(store_error)?;
@@ -266,7 +266,7 @@ impl Collector<'_> {
     /// All objects reachable from the names.
     fn all_reached(
         &self,
-        marks: NamedObjects,
+        marks: CollectorKeepSet,
         notes: &mut Vec<String>,
     ) -> Result<HashSet<ObjectHash>, CollectError> {
         let read = |hash| self.store.packs().read(hash).map_err(store_error);
@@ -321,7 +321,7 @@ impl Collector<'_> {
     }
 }
 
-impl NamedObjects {
+impl CollectorKeepSet {
     /// Adds the names of a line. Whether the snapshots of a checkpoint or a rewind count is known
     /// only at the end.
     fn line(&mut self, line: &JournalLine<'_>, snapshots: &mut NamedSnapshots) {

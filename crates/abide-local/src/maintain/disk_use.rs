@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use abide_journal::{Access, Identity, Storage};
+use abide_journal::{Access, JournalIdentity, Storage};
 use abide_model::{SessionId, StoreError};
 use serde::Serialize;
 
@@ -126,7 +126,7 @@ fn disk_use_of_sessions(store: &LocalStore, used: &mut DiskUse) -> Result<(), St
             }
         }
         let session = match store.identify(&layout) {
-            Ok(Identity::Known(id)) => Some(id),
+            Ok(JournalIdentity::Known(id)) => Some(id),
             _ => None,
         };
         let project = session.and_then(|id| store.finder().project_of(id).ok().flatten());

@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 
 use abide_journal::{
     BundleError, BundleHeader, BundleParent, BundleWriter, ExportError, JournalError, JournalItem,
-    JournalLine, Sum, WalkStart,
+    JournalLine, JournalWalkStart, Sum,
 };
 use abide_model::{Fact, Kind, ObjectHash, Seq, SessionId, StoreError};
 
@@ -122,7 +122,7 @@ fn each_exported_line(
     visit: &mut dyn FnMut(JournalItem<'_>) -> ControlFlow<()>,
 ) -> Result<(), StoreError> {
     let mut walk = || -> Result<(), JournalError> {
-        reader.journal().walk(WalkStart::beginning(), reader.mark()?, visit)
+        reader.journal().walk(JournalWalkStart::beginning(), reader.mark()?, visit)
     };
     walk().map_err(store_error)
 }

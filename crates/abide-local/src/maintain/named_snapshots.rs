@@ -6,11 +6,11 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-use abide_journal::{JournalError, JournalItem, JournalLine, WalkStart};
+use abide_journal::{JournalError, JournalItem, JournalLine, JournalWalkStart};
 use abide_model::{Fact, Kind, ObjectHash, Seq};
 
 use crate::sessions::local_reader::LocalReader;
-use crate::sessions::session_ancestry::CheckpointNumbers;
+use crate::sessions::session_ancestry::AncestryCheckpointNumbers;
 
 /// The kinds of events that are about snapshots.
 const KINDS: [Kind; 4] = [
@@ -44,7 +44,7 @@ pub(crate) struct NamedSnapshots {
     thinned: BTreeSet<u64>,
     /// Rewinds whose files were erased.
     erased: BTreeSet<Seq>,
-    numbers: CheckpointNumbers,
+    numbers: AncestryCheckpointNumbers,
 }
 
 impl NamedSnapshots {
@@ -58,7 +58,7 @@ impl NamedSnapshots {
     pub(crate) fn in_journal(reader: &LocalReader) -> Result<Self, JournalError> {
         let mark = reader.mark()?;
         let mut snapshots = Self::of(reader)?;
-        reader.journal().walk(WalkStart::beginning(), mark, &mut |found| {
+        reader.journal().walk(JournalWalkStart::beginning(), mark, &mut |found| {
             if let JournalItem::Event { line, .. } = found {
                 snapshots.line(&line);
             }

@@ -9,7 +9,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use abide_journal::{Identity, Storage};
+use abide_journal::{JournalIdentity, Storage};
 use abide_model::{DeleteError, Seq, SessionId, StoreError};
 
 use crate::error::{storage_error, store_error};
@@ -61,9 +61,9 @@ impl SessionRemover<'_> {
                 reason: format!("{reason}; it may be a fork of session {session}"),
             };
             let id = match self.store.identify(&layout).map_err(store_error)? {
-                Identity::Known(id) => id,
-                Identity::Empty => continue,
-                Identity::Unknown => return Err(doubt("no segment names the session")),
+                JournalIdentity::Known(id) => id,
+                JournalIdentity::Empty => continue,
+                JournalIdentity::Unknown => return Err(doubt("no segment names the session")),
             };
             let reader = self.store.reader_at(id, &layout);
             if id == session || !reader.journal().origin().map_err(store_error)?.is_fork() {

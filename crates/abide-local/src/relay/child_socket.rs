@@ -15,7 +15,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use crate::error::storage_error;
 use crate::relay::child_lines::LongLines;
 use crate::relay::connection;
-use crate::relay::relay_protocol::{BUSY, RelayRefusal, Welcome, relay_protocol_line};
+use crate::relay::relay_protocol::{BUSY, RelayRefusal, RelayWelcome, relay_protocol_line};
 use crate::relay::socket_node::{SocketNode, own_user, peer_is_own_user};
 
 /// The most children at a time.
@@ -168,7 +168,7 @@ impl ChildSocketState {
         };
         // Never blocks: there is room for one line, or the child is dropped without a message.
         let _ = stream.set_nonblocking(true);
-        let welcome = Welcome { error: Some(refusal), ..Welcome::default() };
+        let welcome = RelayWelcome { error: Some(refusal), ..RelayWelcome::default() };
         let _ = (&stream).write_all(relay_protocol_line(&welcome).as_bytes());
     }
 
@@ -187,7 +187,7 @@ impl ChildSocketState {
         children.next += 1;
         let (shared, its) = (self.clone(), stream.clone());
         let started = std::thread::Builder::new().name("abide child".to_owned()).spawn(move || {
-            let _leave = DisconnectGuard { shared: &shared, number };
+            let _leave = ConnectedChildGuard { shared: &shared, number };
             // An error concerns only the child, which sees that the connection has ended.
             let _ = connection::serve_relay_connection(&shared, &its);
             let _ = its.shutdown(Shutdown::Both);
@@ -201,20 +201,20 @@ impl ChildSocketState {
         self.writer.upgrade()
     }
 
-    pub(super) fn welcome(&self) -> Option<Welcome> {
+    pub(super) fn welcome(&self) -> Option<RelayWelcome> {
         let writer = self.writer()?;
         let version = super::relay_protocol::VERSION;
-        Some(Welcome { abide: Some(version), epoch: Some(writer.epoch()), error: None })
+        Some(RelayWelcome { abide: Some(version), epoch: Some(writer.epoch()), error: None })
     }
 }
 
 /// Removes a child from the list, even if its thread panicked.
-struct DisconnectGuard<'a> {
+struct ConnectedChildGuard<'a> {
     shared: &'a ChildSocketState,
     number: u64,
 }
 
-impl Drop for DisconnectGuard<'_> {
+impl Drop for ConnectedChildGuard<'_> {
     fn drop(&mut self) {
         self.shared.children().connected.remove(&self.number);
     }

@@ -15,7 +15,7 @@ use abide_model::{
 use super::child_lines::{ChildLine, ChildLines};
 use super::child_socket::ChildSocketState;
 use super::relay_protocol::{
-    BatchAnswer, CLOSED, Hello, LINE, RelayBatch, RelayRefusal, VERSION, Welcome,
+    CLOSED, LINE, RelayBatch, RelayBatchAnswer, RelayHello, RelayRefusal, RelayWelcome, VERSION,
     relay_protocol_line,
 };
 
@@ -31,7 +31,7 @@ const BATCHES: usize = 256;
 const BYTES: usize = 1 << 20;
 
 /// A batch that was staged or refused.
-enum RelayedBatch {
+enum ConnectionBatch {
     Waiting { ticket: Ticket, events: Vec<NewEvent> },
     Done(Result<Vec<AcknowledgedEvent>, AppendError>),
 }
@@ -61,7 +61,7 @@ pub(super) fn serve_relay_connection(
             Err(error) => (serving, ended) = (false, Err(error)),
             Ok(None) => serving = false,
             Ok(Some(ChildLine::TooLong)) => {
-                taken.push(RelayedBatch::Done(Err(AppendError::TooLarge { limit: LINE })));
+                taken.push(ConnectionBatch::Done(Err(AppendError::TooLarge { limit: LINE })));
                 serving = false;
             }
             Ok(Some(ChildLine::Whole(line))) => {
@@ -114,12 +114,12 @@ fn say_on_connection(mut stream: &UnixStream, said: &[u8], within: Duration) -> 
     Ok(())
 }
 
-fn refused_connection(code: &str, message: &str) -> Welcome {
-    Welcome { error: Some(RelayRefusal::new(code, message)), ..Welcome::default() }
+fn refused_connection(code: &str, message: &str) -> RelayWelcome {
+    RelayWelcome { error: Some(RelayRefusal::new(code, message)), ..RelayWelcome::default() }
 }
 
-fn connection_hello(shared: &ChildSocketState, line: &[u8]) -> Welcome {
-    let hello: Hello = match serde_json::from_slice(line) {
+fn connection_hello(shared: &ChildSocketState, line: &[u8]) -> RelayWelcome {
+    let hello: RelayHello = match serde_json::from_slice(line) {
         Ok(hello) => hello,
         Err(error) => {
             return refused_connection("not_json", &format!("invalid first line: {error}"));
@@ -142,10 +142,10 @@ fn connection_hello(shared: &ChildSocketState, line: &[u8]) -> Welcome {
 }
 
 /// Stages the batch of a line.
-fn stage_relayed_batch(shared: &ChildSocketState, line: &[u8]) -> RelayedBatch {
+fn stage_relayed_batch(shared: &ChildSocketState, line: &[u8]) -> ConnectionBatch {
     let batch = match RelayBatch::decode(line) {
         Ok(batch) => batch,
-        Err(error) => return RelayedBatch::Done(Err(error)),
+        Err(error) => return ConnectionBatch::Done(Err(error)),
     };
     // The holder has the conversation in memory, which nobody else must rewind. The files may be.
     let rewinds = |event: &NewEvent| event.kind == Kind::SESSION_REWOUND;
@@ -155,11 +155,11 @@ fn stage_relayed_batch(shared: &ChildSocketState, line: &[u8]) -> RelayedBatch {
     };
     if let (None, Some(index)) = (&files_alone, batch.events.iter().position(rewinds)) {
         let source = InputError::HolderOnly { kind: Kind::SESSION_REWOUND.to_string() };
-        return RelayedBatch::Done(Err(AppendError::Input { index, source: Arc::new(source) }));
+        return ConnectionBatch::Done(Err(AppendError::Input { index, source: Arc::new(source) }));
     }
     let Some(writer) = shared.writer() else {
         let source = Arc::new(io::Error::other("the session was closed"));
-        return RelayedBatch::Done(Err(AppendError::Stopped { safe: Seq::ZERO, source }));
+        return ConnectionBatch::Done(Err(AppendError::Stopped { safe: Seq::ZERO, source }));
     };
     if let (Some(rewind), Some(event)) = (files_alone, batch.events.first()) {
         let behind = |to: Seq| {
@@ -167,8 +167,8 @@ fn stage_relayed_batch(shared: &ChildSocketState, line: &[u8]) -> RelayedBatch {
             Ok(NewEvent { data, ..event.clone() })
         };
         return match writer.append_behind(&behind) {
-            Ok(ticket) => RelayedBatch::Waiting { ticket, events: batch.events },
-            Err(error) => RelayedBatch::Done(Err(error)),
+            Ok(ticket) => ConnectionBatch::Waiting { ticket, events: batch.events },
+            Err(error) => ConnectionBatch::Done(Err(error)),
         };
     }
     if batch.events.is_empty() {
@@ -177,11 +177,11 @@ fn stage_relayed_batch(shared: &ChildSocketState, line: &[u8]) -> RelayedBatch {
             Durability::Synced => writer.flush(),
             Durability::Buffered => Ok(()),
         };
-        return RelayedBatch::Done(flushed.map(|()| Vec::new()));
+        return ConnectionBatch::Done(flushed.map(|()| Vec::new()));
     }
     match writer.append(batch.events.clone(), batch.durability, batch.odd) {
-        Ok(ticket) => RelayedBatch::Waiting { ticket, events: batch.events },
-        Err(error) => RelayedBatch::Done(Err(error)),
+        Ok(ticket) => ConnectionBatch::Waiting { ticket, events: batch.events },
+        Err(error) => ConnectionBatch::Done(Err(error)),
     }
 }
 
@@ -193,21 +193,24 @@ fn rewind_of_files_alone(event: &NewEvent) -> Option<Rewind> {
 }
 
 /// Waits for the staged batches. Returns the answers, and whether the writer has stopped.
-fn answer_relayed_batches(shared: &ChildSocketState, taken: Vec<RelayedBatch>) -> (String, bool) {
+fn answer_relayed_batches(
+    shared: &ChildSocketState,
+    taken: Vec<ConnectionBatch>,
+) -> (String, bool) {
     let (mut said, mut stopped) = (String::new(), false);
     for taken in taken {
         let done = match taken {
-            RelayedBatch::Waiting { ticket, events } => {
+            ConnectionBatch::Waiting { ticket, events } => {
                 let done = ticket.wait();
                 if done.is_ok() {
                     (shared.seen)(&events);
                 }
                 done
             }
-            RelayedBatch::Done(done) => done,
+            ConnectionBatch::Done(done) => done,
         };
         stopped |= matches!(done, Err(AppendError::Stopped { .. }));
-        said.push_str(&relay_protocol_line(&BatchAnswer::of(done)));
+        said.push_str(&relay_protocol_line(&RelayBatchAnswer::of(done)));
     }
     (said, stopped)
 }

@@ -9,7 +9,7 @@ use abide_model::{SessionId, SessionReader, SessionWriter, StoreError};
 
 use super::child_socket::{ChildBatchCallback, LocalChildSocket};
 use super::relayed_writer::connect_relay_client;
-use super::socket_node::ConnectRefusal;
+use super::socket_node::NodeConnectRefusal;
 use crate::error::storage_error;
 
 /// How long a live holder may take to answer before it is asked again.
@@ -69,14 +69,14 @@ pub fn write_through_holder(
         let held = match connect_relay_client(path, session, reader.clone(), ANSWER_WAIT) {
             Ok(writer) => return Ok(Arc::new(writer)),
             // Whoever left that socket need not hold the session.
-            Err(ConnectRefusal::Failed(error)) => {
+            Err(NodeConnectRefusal::Failed(error)) => {
                 return match own() {
                     Err(StoreError::Held { .. }) => Err(error),
                     own => own,
                 };
             }
             // A busy holder may still have the session, or may have released it.
-            Err(ConnectRefusal::Engaged | ConnectRefusal::Nobody) => match own() {
+            Err(NodeConnectRefusal::Engaged | NodeConnectRefusal::Nobody) => match own() {
                 Ok(writer) => return Ok(writer),
                 Err(held @ StoreError::Held { .. }) => held,
                 Err(error) => return Err(error),

@@ -31,7 +31,7 @@ const BATCH_TOO_LARGE: &str = "batch_too_large";
 
 /// The first line of a child.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Hello {
+pub(super) struct RelayHello {
     /// [`VERSION`].
     pub(super) abide: u64,
     /// The session to write to.
@@ -40,7 +40,7 @@ pub(super) struct Hello {
 
 /// The answer to [`Hello`].
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(super) struct Welcome {
+pub(super) struct RelayWelcome {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) abide: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -52,7 +52,7 @@ pub(super) struct Welcome {
 /// The answer to a batch.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum BatchAnswer {
+pub(super) enum RelayBatchAnswer {
     Acknowledged(Vec<RelayedEvent>),
     Error(RelayRefusal),
 }
@@ -93,9 +93,9 @@ pub(super) struct RelayRefusal {
 /// The holder's error message.
 #[derive(Debug, thiserror::Error)]
 #[error("the process that holds the session reports: {0}")]
-pub(super) struct HolderError(String);
+pub(super) struct RelayHolderError(String);
 
-impl BatchAnswer {
+impl RelayBatchAnswer {
     pub(super) fn of(done: Result<Vec<AcknowledgedEvent>, AppendError>) -> Self {
         match done {
             Ok(events) => Self::Acknowledged(events.into_iter().map(RelayedEvent::from).collect()),
@@ -189,7 +189,7 @@ impl RelayRefusal {
                 Some(source) => AppendError::Input { index, source: Arc::new(source) },
                 None => AppendError::Stopped {
                     safe: self.safe.unwrap_or_default(),
-                    source: Arc::new(HolderError(self.message)),
+                    source: Arc::new(RelayHolderError(self.message)),
                 },
             },
         }
@@ -236,7 +236,7 @@ pub(super) struct RelayBatch {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum DurabilityName {
+enum RelayDurabilityName {
     #[default]
     Synced,
     Buffered,
@@ -253,25 +253,25 @@ enum OddName {
 /// The wire form of a batch.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct WireBatch<'a> {
+struct RelayWireBatch<'a> {
     #[serde(borrow)]
-    events: EventTexts<'a>,
+    events: RelayEventTexts<'a>,
     #[serde(default)]
-    durability: DurabilityName,
+    durability: RelayDurabilityName,
     #[serde(default)]
     odd: OddName,
 }
 
 /// The texts of a batch's events; `None` if there are too many, so that a line of nothing but
 /// commas does not take many times its own size.
-struct EventTexts<'a>(Option<Vec<&'a RawValue>>);
+struct RelayEventTexts<'a>(Option<Vec<&'a RawValue>>);
 
-impl<'de: 'a, 'a> Deserialize<'de> for EventTexts<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for RelayEventTexts<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct EventTextsVisitor;
 
         impl<'de> Visitor<'de> for EventTextsVisitor {
-            type Value = EventTexts<'de>;
+            type Value = RelayEventTexts<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a list of events")
@@ -280,19 +280,19 @@ impl<'de: 'a, 'a> Deserialize<'de> for EventTexts<'a> {
             fn visit_seq<A: SeqAccess<'de>>(
                 self,
                 mut list: A,
-            ) -> Result<EventTexts<'de>, A::Error> {
+            ) -> Result<RelayEventTexts<'de>, A::Error> {
                 let mut texts = Vec::new();
                 while texts.len() < EVENTS {
                     match list.next_element()? {
                         Some(text) => texts.push(text),
-                        None => return Ok(EventTexts(Some(texts))),
+                        None => return Ok(RelayEventTexts(Some(texts))),
                     }
                 }
                 if list.next_element::<IgnoredAny>()?.is_none() {
-                    return Ok(EventTexts(Some(texts)));
+                    return Ok(RelayEventTexts(Some(texts)));
                 }
                 while list.next_element::<IgnoredAny>()?.is_some() {}
-                Ok(EventTexts(None))
+                Ok(RelayEventTexts(None))
             }
         }
 
@@ -335,7 +335,7 @@ impl RelayBatch {
         let text = std::str::from_utf8(line)
             .map_err(|error| InputError::NotUtf8 { at: error.valid_up_to() })
             .map_err(refused(0))?;
-        let wire: WireBatch<'_> = serde_json::from_str(text)
+        let wire: RelayWireBatch<'_> = serde_json::from_str(text)
             .map_err(|error| InputError::NotJson { reason: error.to_string() })
             .map_err(refused(0))?;
         let texts = wire.events.0.ok_or(InputError::TooMany { limit: EVENTS });
@@ -347,8 +347,8 @@ impl RelayBatch {
         Ok(Self {
             events: events.collect::<Result<_, _>>()?,
             durability: match wire.durability {
-                DurabilityName::Synced => Durability::Synced,
-                DurabilityName::Buffered => Durability::Buffered,
+                RelayDurabilityName::Synced => Durability::Synced,
+                RelayDurabilityName::Buffered => Durability::Buffered,
             },
             odd: match wire.odd {
                 OddName::Keep => AnomalyPolicy::Keep,
@@ -426,8 +426,8 @@ mod tests {
             InputError::Reserved { kind: "writer.opened".to_owned() },
         ];
         let over = |error: &AppendError| -> AppendError {
-            let line = relay_protocol_line(&BatchAnswer::of(Err(error.clone())));
-            serde_json::from_str::<BatchAnswer>(&line).unwrap().into_result().unwrap_err()
+            let line = relay_protocol_line(&RelayBatchAnswer::of(Err(error.clone())));
+            serde_json::from_str::<RelayBatchAnswer>(&line).unwrap().into_result().unwrap_err()
         };
         for (index, source) in inputs.into_iter().enumerate() {
             let said = source.to_string();
@@ -453,7 +453,8 @@ mod tests {
             }
             other => panic!("{other:?}"),
         }
-        let strange: BatchAnswer = serde_json::from_str(r#"{"error":{"code":"new"}}"#).unwrap();
+        let strange: RelayBatchAnswer =
+            serde_json::from_str(r#"{"error":{"code":"new"}}"#).unwrap();
         assert!(matches!(strange.into_result(), Err(AppendError::Stopped { .. })));
     }
 }

@@ -16,10 +16,10 @@ use abide_model::{
 
 use super::answer_queue::{AnswerQueue, RelayError};
 use super::relay_protocol::{
-    BUSY, BatchAnswer, CLOSED, EVENTS, Hello, LINE, RelayBatch, VERSION, Welcome,
+    BUSY, CLOSED, EVENTS, LINE, RelayBatch, RelayBatchAnswer, RelayHello, RelayWelcome, VERSION,
     relay_protocol_line,
 };
-use super::socket_node::{self, ConnectRefusal};
+use super::socket_node::{self, NodeConnectRefusal};
 use crate::error::storage_error;
 
 /// The most bytes of an answer, for a batch of the most events.
@@ -33,25 +33,25 @@ pub(super) fn connect_relay_client(
     session: SessionId,
     reader: Arc<dyn SessionReader>,
     wait: Duration,
-) -> Result<RelayedWriter, ConnectRefusal> {
+) -> Result<RelayedWriter, NodeConnectRefusal> {
     let stream = socket_node::connect_relay_node(path, wait)?;
-    let failed = || ConnectRefusal::by(path);
+    let failed = || NodeConnectRefusal::by(path);
     let mut input = BufReader::new(stream.try_clone().map_err(failed())?);
     let welcome = greet_relay_holder(&stream, &mut input, session, wait).map_err(failed())?;
     // It may have ended meanwhile.
-    let welcome = welcome.ok_or(ConnectRefusal::Nobody)?;
+    let welcome = welcome.ok_or(NodeConnectRefusal::Nobody)?;
     let (epoch, version) = match welcome {
-        Welcome { error: Some(refusal), .. } => {
+        RelayWelcome { error: Some(refusal), .. } => {
             return Err(match refusal.code.as_str() {
-                BUSY => ConnectRefusal::Engaged,
-                CLOSED => ConnectRefusal::Nobody,
+                BUSY => NodeConnectRefusal::Engaged,
+                CLOSED => NodeConnectRefusal::Nobody,
                 _ => {
                     let refused = io::Error::new(ErrorKind::PermissionDenied, refusal.message);
-                    ConnectRefusal::Failed(storage_error("connect to", path)(refused))
+                    NodeConnectRefusal::Failed(storage_error("connect to", path)(refused))
                 }
             });
         }
-        Welcome { epoch, abide, .. } => (epoch.unwrap_or_default(), abide),
+        RelayWelcome { epoch, abide, .. } => (epoch.unwrap_or_default(), abide),
     };
     if version != Some(VERSION) {
         let strange = io::Error::new(ErrorKind::InvalidData, "invalid answer");
@@ -83,11 +83,12 @@ fn greet_relay_holder(
     input: &mut BufReader<UnixStream>,
     session: SessionId,
     wait: Duration,
-) -> io::Result<Option<Welcome>> {
+) -> io::Result<Option<RelayWelcome>> {
     stream.set_read_timeout(Some(wait))?;
     let mut out = stream;
     // A child that was refused can still read why.
-    let greeted = out.write_all(relay_protocol_line(&Hello { abide: VERSION, session }).as_bytes());
+    let greeted =
+        out.write_all(relay_protocol_line(&RelayHello { abide: VERSION, session }).as_bytes());
     let mut line = Vec::new();
     if !read_relay_line(input, &mut line)? {
         return greeted.map(|()| None);
@@ -126,7 +127,7 @@ fn listen_for_relay_answers(
             Err(error) if is_relay_timeout(&error) => continue,
             Err(error) => break RelayError::Failed(Arc::new(error)),
         }
-        let Ok(answer) = serde_json::from_slice::<BatchAnswer>(&line) else {
+        let Ok(answer) = serde_json::from_slice::<RelayBatchAnswer>(&line) else {
             break RelayError::Senseless;
         };
         if !answers.give(answer.into_result()) {

@@ -101,7 +101,7 @@ impl Drop for SocketNode {
 }
 
 /// Why a child is not connected.
-pub(super) enum ConnectRefusal {
+pub(super) enum NodeConnectRefusal {
     /// Nobody listens.
     Nobody,
     /// The holder does not answer or has no room.
@@ -110,7 +110,7 @@ pub(super) enum ConnectRefusal {
     Failed(StoreError),
 }
 
-impl ConnectRefusal {
+impl NodeConnectRefusal {
     /// Classifies an I/O error.
     pub(super) fn by(path: &Path) -> impl FnOnce(io::Error) -> Self {
         let failed = storage_error("connect to", path);
@@ -129,12 +129,12 @@ impl ConnectRefusal {
 pub(super) fn connect_relay_node(
     path: &Path,
     wait: Duration,
-) -> Result<UnixStream, ConnectRefusal> {
-    let failed = || ConnectRefusal::by(path);
+) -> Result<UnixStream, NodeConnectRefusal> {
+    let failed = || NodeConnectRefusal::by(path);
     let (dir, name) = open_node_dir(path).map_err(failed())?;
     let there = rustix::fs::statat(&dir, &name, AtFlags::SYMLINK_NOFOLLOW);
     let there = there.map_err(|error| failed()(error.into()))?;
-    refuse_other_node(&there, path).map_err(ConnectRefusal::Failed)?;
+    refuse_other_node(&there, path).map_err(NodeConnectRefusal::Failed)?;
     let stream = connect_to(&path_through_node(&dir, path, &name), wait);
     let stream = stream.map_err(failed())?;
     if peer_is_own_user(&stream, own_user()).map_err(failed())? {

@@ -12,7 +12,7 @@ use abide_model::{
 };
 
 use crate::error::store_error;
-use crate::sessions::local_store::{LocalStore, StartingState};
+use crate::sessions::local_store::{LocalStartingState, LocalStore};
 use crate::sessions::session_ancestry::{MAX_FORKS, MissingParentPolicy, state_to_fork};
 use crate::sessions::settle::settle_session;
 use crate::store_layout::layout_path_text;
@@ -41,7 +41,7 @@ impl Forker<'_> {
         parent: SessionId,
         at: Option<Seq>,
         session: NewSession,
-    ) -> Result<(NewSession, StartingState), StoreError> {
+    ) -> Result<(NewSession, LocalStartingState), StoreError> {
         let at = self.durable_place(parent, at)?;
         let reader = self.store.reader(parent)?;
         let past = reader.past().map_err(store_error)?;
@@ -64,7 +64,7 @@ impl Forker<'_> {
             ..state.core.fields.clone()
         };
         let session = session.forked(link, &like);
-        Ok((session, StartingState { last: (at, sum), state }))
+        Ok((session, LocalStartingState { last: (at, sum), state }))
     }
 
     /// The event to fork at: the last acknowledged one, or one before it. Durable on return.
@@ -128,7 +128,7 @@ impl Forker<'_> {
     pub(crate) fn descendants_of(&self, session: SessionId) -> Result<Vec<SessionId>, StoreError> {
         let mut parents = Vec::new();
         for name in self.store.names()? {
-            if let Ok(abide_journal::Identity::Known(id)) =
+            if let Ok(abide_journal::JournalIdentity::Known(id)) =
                 self.store.identify(&self.store.layout().session(&name))
                 && let Some(parent) = self.parent_of(id)?
             {

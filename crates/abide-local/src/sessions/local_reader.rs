@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use abide_journal::{
-    Access, AcknowledgedEnd, Journal, JournalError, JournalItem, JournalLine, Packs, Storage,
-    WalkStart, Watermark,
+    Access, AcknowledgedEnd, Journal, JournalError, JournalItem, JournalLine, JournalWalkStart,
+    Packs, Storage, Watermark,
 };
 use abide_model::{
     Digest, Event, EventPage, EventRange, LaneId, LaneState, ReadDirection, ReadFinding, Seq,
@@ -34,9 +34,9 @@ pub struct LocalReader {
     packs: Arc<Packs>,
     directory: SessionDirectory,
     /// Where the next page starts, for a reader that goes forward: avoids a seek.
-    next: Mutex<Option<(Seq, WalkStart)>>,
+    next: Mutex<Option<(Seq, JournalWalkStart)>>,
     /// The last event that was sought: a context starts at the same event for many turns.
-    sought: Mutex<Option<(Seq, WalkStart)>>,
+    sought: Mutex<Option<(Seq, JournalWalkStart)>>,
     /// Where the events before the session's own are, once that is known.
     past: OnceLock<SessionAncestry>,
 }
@@ -173,7 +173,7 @@ impl LocalReader {
         match known {
             Some((seq, start)) if seq == first => self.forward_from(start, first, last, limit),
             _ if first <= Seq::FIRST => {
-                self.forward_from(WalkStart::beginning(), first, last, limit)
+                self.forward_from(JournalWalkStart::beginning(), first, last, limit)
             }
             _ => self.sought_forward(first, last, limit),
         }
@@ -199,7 +199,7 @@ impl LocalReader {
 
     fn forward_from(
         &self,
-        start: WalkStart,
+        start: JournalWalkStart,
         first: Seq,
         last: Seq,
         limit: usize,
@@ -214,8 +214,10 @@ impl LocalReader {
                     return ControlFlow::Break(());
                 }
                 if line.seq == first {
-                    found_at =
-                        Some((first, WalkStart { segment, offset, expected: None, sum: None }));
+                    found_at = Some((
+                        first,
+                        JournalWalkStart { segment, offset, expected: None, sum: None },
+                    ));
                 }
                 let (event, note) = self.event(&line);
                 page.notes.extend(note);
@@ -225,7 +227,7 @@ impl LocalReader {
                 }
                 if page.events.len() >= limit || bytes >= PAGE_BYTES {
                     let next = line.seq.next();
-                    let start = WalkStart {
+                    let start = JournalWalkStart {
                         segment,
                         offset: end,
                         expected: Some(next),

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use abide_journal::{
-    Access, AppendTarget, Appender, Disk, Environment, Identity, Journal, JournalError, LockMode,
-    Packs, SegmentForm, Storage, StorageLock, Sum, Watermark, write_full,
+    Access, AppendTarget, Appender, Disk, Environment, Journal, JournalError, JournalIdentity,
+    LockMode, Packs, SegmentForm, Storage, StorageLock, Sum, Watermark, write_full,
 };
 use abide_model::{
     CreatedSession, History, HistoryQuery, Kind, NewEvent, NewSession, Objects, Payload,
@@ -99,14 +99,14 @@ pub struct LocalStore {
 
 /// What a new session starts from.
 #[derive(Debug)]
-pub(crate) struct StartingState {
+pub(crate) struct LocalStartingState {
     /// The event before its first, and its sum.
     pub(crate) last: (Seq, Sum),
     /// The state at that event.
     pub(crate) state: SessionState,
 }
 
-impl StartingState {
+impl LocalStartingState {
     /// An empty start.
     fn of(id: SessionId) -> Self {
         Self { last: (Seq::ZERO, Sum::genesis(id)), state: SessionState::default() }
@@ -343,7 +343,7 @@ impl LocalStore {
 
     /// Which session a directory belongs to. Only a missing one counts as never created; anything
     /// else that keeps it from being read is an error.
-    pub(crate) fn identify(&self, layout: &SessionLayout) -> Result<Identity, JournalError> {
+    pub(crate) fn identify(&self, layout: &SessionLayout) -> Result<JournalIdentity, JournalError> {
         self.directory().identify(layout)
     }
 
@@ -353,7 +353,7 @@ impl LocalStore {
 
     pub(crate) fn id_of(&self, layout: &SessionLayout) -> Option<SessionId> {
         match self.identify(layout) {
-            Ok(Identity::Known(id)) => Some(id),
+            Ok(JournalIdentity::Known(id)) => Some(id),
             _ => None,
         }
     }
@@ -385,7 +385,10 @@ impl LocalStore {
     pub(crate) fn make(
         &self,
         session: NewSession,
-        begin: impl FnOnce(SessionId, NewSession) -> Result<(NewSession, StartingState), StoreError>,
+        begin: impl FnOnce(
+            SessionId,
+            NewSession,
+        ) -> Result<(NewSession, LocalStartingState), StoreError>,
     ) -> Result<CreatedSession, StoreError> {
         let projects = &self.options.projects;
         let Some(key) = session.fields.key.clone() else {
@@ -431,7 +434,7 @@ impl LocalStore {
         &self,
         id: SessionId,
         session: NewSession,
-        beginning: StartingState,
+        beginning: LocalStartingState,
     ) -> Result<(), StoreError> {
         let storage = self.storage();
         shield::raise_shield(&**storage, &self.layout);
@@ -443,7 +446,7 @@ impl LocalStore {
         // What a crash left of an earlier attempt to create this session. Checked under the lock;
         // removed only if nothing was ever acknowledged.
         let journal = Journal::new(storage.clone(), layout.journal());
-        if self.identify(&layout).map_err(store_error)? != Identity::Empty {
+        if self.identify(&layout).map_err(store_error)? != JournalIdentity::Empty {
             return Err(StoreError::Damaged {
                 place: layout_path_text(&layout.dir),
                 reason: "it already has events".to_owned(),
@@ -503,7 +506,7 @@ impl LocalStore {
     pub(crate) fn free_layout(&self, id: SessionId) -> Result<SessionLayout, StoreError> {
         for short in SessionId::SHORT..=12 {
             let layout = self.layout.session(&session_name(id, short));
-            if self.identify(&layout).map_err(store_error)? == Identity::Empty {
+            if self.identify(&layout).map_err(store_error)? == JournalIdentity::Empty {
                 return Ok(layout);
             }
         }
@@ -821,7 +824,7 @@ fn recovery_to_record(look: &recovery::RecoveryScan) -> Option<Recovery> {
 
 impl Store for LocalStore {
     fn create(&self, session: NewSession) -> Result<CreatedSession, StoreError> {
-        self.make(session, |id, session| Ok((session, StartingState::of(id))))
+        self.make(session, |id, session| Ok((session, LocalStartingState::of(id))))
     }
 
     fn fork(

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use abide_journal::{
-    Appender, Commit, CommitQueue, Environment, Intake, IntakeOutcome, IntakeSalts, JournalEnd,
-    JournalError, ObjectRef, OpeningTiming, PackWriter, Packs, PreparedEvent, StagedLines,
-    StateSource, Storage,
+    Appender, Commit, CommitQueue, Environment, Intake, IntakeLines, IntakeOutcome, IntakeSalts,
+    IntakeStateSource, JournalEnd, JournalError, LineObjectRef, OpeningTiming, PackWriter, Packs,
+    PreparedEvent, Storage,
 };
 use abide_model::{
     AnomalyPolicy, AppendError, Digest, Durability, Epoch, Erasure, Event, EventFactory,
@@ -41,7 +41,7 @@ struct WriterFiles {
     snapshot_bytes: usize,
 }
 
-impl StateSource for WriterFiles {
+impl IntakeStateSource for WriterFiles {
     fn fetch(&mut self, state: &mut SessionState, event: &Event) -> bool {
         if state.is_whole() {
             return true;
@@ -84,14 +84,14 @@ fn heal_writer_state(staging: &mut LocalIntake) -> Result<(), JournalError> {
 }
 
 struct JournalBatch {
-    lines: StagedLines,
+    lines: IntakeLines,
     snapshot: Option<StagedStateCache>,
     /// A section of the transcript ends in it.
     ends_part: bool,
 }
 
 /// Writes batches: objects first, then lines, then derived data.
-struct JournalCommitter {
+struct LocalCommitter {
     /// Declared first so that they are dropped first: both must end before the lock is released.
     sealer: Option<Sealer>,
     scribe: Option<TranscriptWorker>,
@@ -105,7 +105,7 @@ struct JournalCommitter {
     heartbeat: Option<Heartbeat>,
 }
 
-impl Commit for JournalCommitter {
+impl Commit for LocalCommitter {
     type Staging = LocalIntake;
     type Batch = JournalBatch;
 
@@ -157,7 +157,7 @@ impl Commit for JournalCommitter {
     }
 }
 
-impl JournalCommitter {
+impl LocalCommitter {
     /// Seals what a writer that closes leaves behind. Nobody waits for an acknowledgement any more.
     fn seal(&mut self) -> Result<(), JournalError> {
         let Some(sealer) = self.sealer.take() else { return Ok(()) };
@@ -197,7 +197,7 @@ pub(crate) struct WriterStart {
 
 /// The writer of a session of a [`LocalStore`](crate::LocalStore).
 pub struct LocalWriter {
-    queue: Arc<CommitQueue<JournalCommitter>>,
+    queue: Arc<CommitQueue<LocalCommitter>>,
     packs: Arc<Packs>,
     pack_writer: Arc<Mutex<Option<PackWriter>>>,
     object_bytes: usize,
@@ -237,7 +237,7 @@ impl LocalWriter {
             opened.at,
             opening,
         );
-        let committer = JournalCommitter {
+        let committer = LocalCommitter {
             storage: opened.storage,
             appender: opened.appender,
             packs: pack_writer.clone(),
@@ -316,7 +316,7 @@ impl LocalWriter {
                 if let Some(writer) = writer.as_mut() {
                     writer.put(&leaf.bytes)?;
                 }
-                refs.push(ObjectRef::to(leaf));
+                refs.push(LineObjectRef::to(leaf));
             }
         }
         Ok(self.salts.prepare(NewEvent { data, ..new }, &refs))

@@ -7,8 +7,9 @@
 use std::ops::ControlFlow;
 
 use abide_journal::{
-    Access, AcknowledgedEnd, Damage, DamageReason, Journal, JournalEnd, JournalError, JournalItem,
-    RepairSplice, SegmentForm, SegmentName, Storage, Sum, WalkStart, read_full, write_full,
+    Access, AcknowledgedEnd, Damage, Journal, JournalEnd, JournalError, JournalItem,
+    JournalWalkStart, RepairSplice, SegmentDamageReason, SegmentForm, SegmentName, Storage, Sum,
+    read_full, write_full,
 };
 use abide_model::{Event, Seq, SessionId, SessionState, Timestamp, fold_lineage, rewind_target};
 
@@ -91,7 +92,7 @@ pub(crate) fn look_for_recovery(
             line: 0,
         },
     };
-    let start = WalkStart { segment: 1, offset: 0, expected: Some(past.own_first()), sum };
+    let start = JournalWalkStart { segment: 1, offset: 0, expected: Some(past.own_first()), sum };
     look_for_recovery_from(reader, beginning, start, mark, gone)?.ok_or_else(|| {
         JournalError::Damaged {
             path: journal.dir().to_owned(),
@@ -105,7 +106,7 @@ pub(crate) fn look_for_recovery(
 fn look_for_recovery_from(
     reader: &LocalReader,
     restored: CachedState,
-    start: WalkStart,
+    start: JournalWalkStart,
     mark: Option<AcknowledgedEnd>,
     gone: MissingParentPolicy,
 ) -> Result<Option<RecoveryScan>, JournalError> {
@@ -172,7 +173,7 @@ fn look_for_recovery_from(
 /// that opening costs the same however many there are.
 fn recovery_segments_from(
     journal: &Journal,
-    start: WalkStart,
+    start: JournalWalkStart,
     mark: Option<AcknowledgedEnd>,
 ) -> Result<Vec<SegmentName>, JournalError> {
     let marked = mark.filter(|mark| mark.segment == start.segment);
@@ -274,7 +275,7 @@ fn fold_with_rewinds(
     let journal = reader.journal();
     look.damage.clear();
     look.torn = None;
-    journal.walk(WalkStart::beginning(), mark, &mut |found| {
+    journal.walk(JournalWalkStart::beginning(), mark, &mut |found| {
         match found {
             JournalItem::Event { line, segment, offset, end, ended } => {
                 look.end = JournalEnd { segment, offset: end, seq: line.seq, sum: line.sum };
@@ -321,7 +322,7 @@ pub(crate) fn mend_recovered_journal(
     let mut active = segments.last().copied().ok_or_else(|| JournalError::Damaged {
         path: dir.to_owned(),
         offset: 0,
-        reason: DamageReason::Missing.to_string(),
+        reason: SegmentDamageReason::Missing.to_string(),
     })?;
     if let Some((number, offset, _)) = look.torn {
         let path = dir.join(SegmentName { number, form: SegmentForm::Plain }.file_name());

@@ -7,7 +7,7 @@
 
 use std::ops::ControlFlow;
 
-use abide_journal::{JournalError, JournalItem, JournalOrigin, Sum, WalkStart};
+use abide_journal::{JournalError, JournalItem, JournalOrigin, JournalWalkStart, Sum};
 use abide_model::{
     Event, Fact, Kind, ParentReason, ReadFinding, Seq, SessionId, SessionParent, SessionState,
     TurnNumber, fold_lineage, rewind_target,
@@ -301,12 +301,12 @@ fn ancestry_near_snapshot(
 
 /// Numbers checkpoints as the fold does.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct CheckpointNumbers {
+pub(crate) struct AncestryCheckpointNumbers {
     /// The greatest number so far; `None` if the ancestor that it counts on from is missing.
     last: Option<u64>,
 }
 
-impl CheckpointNumbers {
+impl AncestryCheckpointNumbers {
     /// Adds an event. Returns the number of the checkpoint that it made, if that can be told.
     pub(crate) fn take(&mut self, kind: &Kind, fact: &Fact) -> Option<u64> {
         match fact {
@@ -339,7 +339,9 @@ impl LocalReader {
     }
 
     /// The numbers of the checkpoints among the session's own events.
-    pub(crate) fn checkpoints_in_ancestry(&self) -> Result<CheckpointNumbers, JournalError> {
+    pub(crate) fn checkpoints_in_ancestry(
+        &self,
+    ) -> Result<AncestryCheckpointNumbers, JournalError> {
         let past = self.past()?;
         let last = match past.missing() {
             Some(_) => None,
@@ -348,7 +350,7 @@ impl LocalReader {
             ),
             None => Some(0),
         };
-        Ok(CheckpointNumbers { last })
+        Ok(AncestryCheckpointNumbers { last })
     }
 
     /// The sum of an event, shared or own, if it can be read.
@@ -364,12 +366,12 @@ impl LocalReader {
         mark: Option<abide_journal::AcknowledgedEnd>,
         visit: &mut dyn FnMut(&Event),
     ) -> Result<(), JournalError> {
-        self.walk_to(WalkStart::beginning(), to, mark, visit)
+        self.walk_to(JournalWalkStart::beginning(), to, mark, visit)
     }
 
     fn walk_to(
         &self,
-        start: WalkStart,
+        start: JournalWalkStart,
         to: Seq,
         mark: Option<abide_journal::AcknowledgedEnd>,
         visit: &mut dyn FnMut(&Event),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use abide_journal::{Identity, Journal, JournalError, Storage, Watermark};
+use abide_journal::{Journal, JournalError, JournalIdentity, Storage, Watermark};
 use abide_model::SessionId;
 
 use crate::store_layout::{LINK, SessionLayout, StoreLayout, session_name, short_of};
@@ -22,7 +22,7 @@ impl SessionDirectory {
     /// Which session a directory belongs to. Only a missing one counts as never created; anything
     /// else that keeps it from being read is an error, and so is a symlink that leads out of the
     /// store.
-    pub(crate) fn identify(&self, layout: &SessionLayout) -> Result<Identity, JournalError> {
+    pub(crate) fn identify(&self, layout: &SessionLayout) -> Result<JournalIdentity, JournalError> {
         let dirs = [layout.dir.clone(), layout.journal(), layout.state()];
         if let Some(path) = dirs.into_iter().find(|dir| dir.is_symlink()) {
             return Err(JournalError::Damaged { path, offset: 0, reason: LINK.to_owned() });
@@ -32,16 +32,16 @@ impl SessionDirectory {
         if let Some(mark) = mark
             && let Ok(Some(header)) = journal.header(mark.segment)
         {
-            return Ok(Identity::Known(header.session));
+            return Ok(JournalIdentity::Known(header.session));
         }
         match journal.identify() {
             Err(JournalError::Io { source, .. })
                 if source.kind() == std::io::ErrorKind::NotFound =>
             {
-                Ok(if mark.is_some() { Identity::Unknown } else { Identity::Empty })
+                Ok(if mark.is_some() { JournalIdentity::Unknown } else { JournalIdentity::Empty })
             }
             // A session that lost all its events is not one that was never created.
-            Ok(Identity::Empty) if mark.is_some() => Ok(Identity::Unknown),
+            Ok(JournalIdentity::Empty) if mark.is_some() => Ok(JournalIdentity::Unknown),
             identity => identity,
         }
     }
@@ -51,10 +51,10 @@ impl SessionDirectory {
         for short in SessionId::SHORT..=12 {
             let layout = self.layout.session(&session_name(id, short));
             match self.identify(&layout)? {
-                Identity::Known(other) if other != id => {}
+                JournalIdentity::Known(other) if other != id => {}
                 // It is this session, or the name fits and nothing says otherwise.
-                Identity::Known(_) | Identity::Unknown => return Ok(Some(layout)),
-                Identity::Empty => break,
+                JournalIdentity::Known(_) | JournalIdentity::Unknown => return Ok(Some(layout)),
+                JournalIdentity::Empty => break,
             }
         }
         Ok(None)
@@ -67,7 +67,7 @@ impl SessionDirectory {
         let mut all = Vec::new();
         for name in names.iter().filter(|name| short_of(name).is_some()) {
             let layout = self.layout.session(name);
-            if let Ok(Identity::Known(id)) = self.identify(&layout) {
+            if let Ok(JournalIdentity::Known(id)) = self.identify(&layout) {
                 all.push((id, layout));
             }
         }

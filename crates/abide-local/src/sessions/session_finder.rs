@@ -6,8 +6,8 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use abide_journal::{Access, Identity, JournalError};
-use abide_journal::{JournalItem, Storage, WalkStart, read_full, write_full};
+use abide_journal::{Access, JournalError, JournalIdentity};
+use abide_journal::{JournalItem, JournalWalkStart, Storage, read_full, write_full};
 use abide_model::{Fact, Kind, Seq, SessionFields, SessionId, SessionRef, StoreError};
 
 use crate::derived::index::IndexDemand;
@@ -263,7 +263,9 @@ impl<'a> SessionFinder<'a> {
         if !keys.complete() {
             for name in self.store.names()? {
                 let layout = self.store.layout().session(&name);
-                if let Identity::Known(id) = self.store.identify(&layout).map_err(store_error)? {
+                if let JournalIdentity::Known(id) =
+                    self.store.identify(&layout).map_err(store_error)?
+                {
                     let (project, key) = self.project_and_key(id)?;
                     if let Some(key) = &key {
                         keys.put(SessionKey { project: &project, key }, id)?;
@@ -320,7 +322,7 @@ impl SessionStart {
     fn of(reader: &LocalReader, until: ReadExtent) -> Result<Self, JournalError> {
         let mut beginning = Self { empty: true, ..Self::default() };
         let mut first = true;
-        reader.journal().walk(WalkStart::beginning(), None, &mut |found| {
+        reader.journal().walk(JournalWalkStart::beginning(), None, &mut |found| {
             let JournalItem::Event { line, .. } = found else { return ControlFlow::Continue(()) };
             let kind = line.head().map(|head| head.kind);
             if std::mem::take(&mut first) {

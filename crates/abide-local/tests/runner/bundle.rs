@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use abide_journal::{BundleError, BundleReader, JournalItem, JournalLine, WalkStart};
+use abide_journal::{BundleError, BundleReader, JournalItem, JournalLine, JournalWalkStart};
 use abide_local::{ExportError, ImportError, ImportOutcome, LocalStore};
 use abide_model::{
     AnomalyPolicy, Durability, EventRange, NewEvent, NewSession, Seq, SessionId, SessionRef,
@@ -45,7 +45,7 @@ fn check(store: &LocalStore, bundle: &[u8]) -> Result<ImportOutcome, ImportError
 fn lines(store: &LocalStore, id: SessionId) -> Vec<Vec<u8>> {
     let reader = store.reader(id).unwrap();
     let mut lines = Vec::new();
-    let walk = reader.journal().walk(WalkStart::beginning(), None, &mut |found| {
+    let walk = reader.journal().walk(JournalWalkStart::beginning(), None, &mut |found| {
         match found {
             JournalItem::Event { line, .. } => lines.push(line.bytes().to_vec()),
             found => panic!("{found:?}"),

@@ -4,7 +4,9 @@ use std::ops::{ControlFlow, Range};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use abide_journal::{DamageReason, JournalItem, JournalLine, Salt, SegmentHeader, WalkStart};
+use abide_journal::{
+    JournalItem, JournalLine, JournalWalkStart, Salt, SegmentDamageReason, SegmentHeader,
+};
 use abide_local::LocalStore;
 use abide_model::{
     AnomalyPolicy, Durability, EventRange, NewEvent, NewSession, ReadFinding, Seq, SessionId,
@@ -411,6 +413,6 @@ fn a_header_that_came_to_another_segment_or_goes_back_is_not_believed() {
         }
         ControlFlow::Continue(())
     };
-    journal.walk(WalkStart::beginning(), None, &mut visit).unwrap();
-    assert_eq!(reasons, [DamageReason::Header]);
+    journal.walk(JournalWalkStart::beginning(), None, &mut visit).unwrap();
+    assert_eq!(reasons, [SegmentDamageReason::Header]);
 }

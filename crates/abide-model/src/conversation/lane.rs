@@ -323,7 +323,7 @@ impl Lane {
     }
 
     /// What the compactions in force cover.
-    pub(super) fn cover(&self) -> CoveredRanges {
+    pub(super) fn cover(&self) -> LaneCoverage {
         let mut ranges: Vec<_> =
             self.compacted.iter().map(|range| (range.first, range.last)).collect();
         ranges.sort_unstable();
@@ -334,7 +334,7 @@ impl Lane {
             }
             joins
         });
-        CoveredRanges(ranges)
+        LaneCoverage(ranges)
     }
 }
 
@@ -347,9 +347,9 @@ impl LaneCall {
 
 /// Ranges of events that a summary covers, in order and disjoint.
 #[derive(Debug)]
-pub(super) struct CoveredRanges(Vec<(Seq, Seq)>);
+pub(super) struct LaneCoverage(Vec<(Seq, Seq)>);
 
-impl CoveredRanges {
+impl LaneCoverage {
     /// Is this event covered?
     pub(super) fn contains(&self, seq: Seq) -> bool {
         let after = self.0.partition_point(|(first, _)| *first <= seq);

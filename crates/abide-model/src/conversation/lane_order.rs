@@ -1,7 +1,7 @@
 //! The order in which a model may be shown a conversation, and where the journal deviates from it.
 
 use super::Conversation;
-use super::lane::{CompactedRange, CoveredRanges, Lane, LaneCall, LaneEntry};
+use super::lane::{CompactedRange, Lane, LaneCall, LaneCoverage, LaneEntry};
 use super::reading::SpeakerRole;
 use crate::{CallId, LaneId, Seq};
 
@@ -197,7 +197,7 @@ impl Conversation {
 }
 
 impl Lane {
-    fn split_by(&self, range: &CompactedRange, cover: &CoveredRanges) -> Vec<SplitCall> {
+    fn split_by(&self, range: &CompactedRange, cover: &LaneCoverage) -> Vec<SplitCall> {
         let mut split = Vec::new();
         // A call and its result are close together. Only the calls near both ends of the range are
         // checked, so that many compactions cost no more than one.
@@ -228,7 +228,7 @@ const NEAR: usize = 256;
 /// and open ones are found by their execution.
 struct LaneOrderScan<'a> {
     lane: &'a Lane,
-    cover: CoveredRanges,
+    cover: LaneCoverage,
     /// For each message, the last message of the run of assistant messages it starts or is in.
     run_end: Vec<usize>,
     /// For each message, how many up to it hold more than results.

@@ -42,7 +42,7 @@ pub fn words(text: &str) -> impl Iterator<Item = Word> + '_ {
 /// stores.
 #[must_use]
 pub fn folded_words(text: &str, limit: usize) -> String {
-    let mut out = FoldedText { bytes: Vec::with_capacity(text.len().min(limit) + 1), limit };
+    let mut out = FoldedWordText { bytes: Vec::with_capacity(text.len().min(limit) + 1), limit };
     let bytes = text.as_bytes();
     let mut at = 0;
     while let Some(&byte) = bytes.get(at) {
@@ -71,12 +71,12 @@ pub fn folded_words(text: &str, limit: usize) -> String {
     String::from_utf8(out.bytes).unwrap_or_default()
 }
 
-struct FoldedText {
+struct FoldedWordText {
     bytes: Vec<u8>,
     limit: usize,
 }
 
-impl FoldedText {
+impl FoldedWordText {
     /// Adds a word in lower case; nothing more once a word exceeded the limit.
     fn push(&mut self, word: &[u8]) {
         if word.is_empty() {

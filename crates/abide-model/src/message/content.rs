@@ -2,19 +2,19 @@
 
 use serde_json::value::RawValue;
 
-use crate::json::{RawFields, encoded_string, list};
+use crate::json::{RawJsonFields, encoded_string, list};
 
 /// The fields of a message.
 #[derive(Debug)]
 pub(super) struct RawMessage<'a> {
-    pub(super) fields: RawFields<'a>,
+    pub(super) fields: RawJsonFields<'a>,
     pub(super) content: RawContent<'a>,
     /// The entries of its `tool_calls`.
     pub(super) tool_calls: Vec<&'a RawValue>,
 }
 
 impl<'a> RawMessage<'a> {
-    pub(super) fn of(fields: RawFields<'a>) -> Self {
+    pub(super) fn of(fields: RawJsonFields<'a>) -> Self {
         let tool_calls = fields.get("tool_calls").and_then(list).unwrap_or_default();
         Self { content: RawContent::of(&fields), tool_calls, fields }
     }
@@ -35,7 +35,7 @@ pub(super) enum RawContent<'a> {
 
 impl<'a> RawContent<'a> {
     /// The content of a message.
-    pub(super) fn of(fields: &RawFields<'a>) -> Self {
+    pub(super) fn of(fields: &RawJsonFields<'a>) -> Self {
         fields.get("content").map_or(Self::None, Self::read)
     }
 

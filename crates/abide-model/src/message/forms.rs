@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::content::RawContent;
-use crate::json::RawFields;
+use crate::json::RawJsonFields;
 
 /// The form in which a message was recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -91,12 +91,12 @@ impl Forms {
 
     /// The forms that a message may be in, by its fields.
     #[must_use]
-    pub fn of_message(fields: &RawFields<'_>) -> Self {
+    pub fn of_message(fields: &RawJsonFields<'_>) -> Self {
         let mut clues = FormClues::default();
         match RawContent::of(fields) {
             RawContent::Blocks(blocks) => {
                 for block in blocks {
-                    let block = RawFields::of(block.get());
+                    let block = RawJsonFields::of(block.get());
                     let typed = block.and_then(|block| Some((block.decoded("type")?, block)));
                     clues.take(typed.and_then(|(sort, block)| of_block(&sort, &block)));
                 }
@@ -108,7 +108,7 @@ impl Forms {
 }
 
 /// The forms that have this block or part; `None` if it is unknown.
-pub(super) fn of_block(sort: &str, fields: &RawFields<'_>) -> Option<Forms> {
+pub(super) fn of_block(sort: &str, fields: &RawJsonFields<'_>) -> Option<Forms> {
     let forms = match sort {
         "text" => {
             let extra = |name: &&str| !matches!(*name, "type" | "text");
@@ -147,7 +147,7 @@ pub(super) fn of_block(sort: &str, fields: &RawFields<'_>) -> Option<Forms> {
 }
 
 /// The forms in which a block that was read as a result pairs by the id that was read.
-pub(super) fn of_result(sort: &str, fields: &RawFields<'_>) -> Forms {
+pub(super) fn of_result(sort: &str, fields: &RawJsonFields<'_>) -> Forms {
     match sort {
         "tool_result" if fields.decoded("call").is_some() => Forms::ABIDE,
         "tool_result" if fields.decoded("tool_use_id").is_some() => Forms::ANTHROPIC,
@@ -193,7 +193,7 @@ impl FormClues {
 
     /// The forms of the message with these fields, once its content was added. If any field is
     /// unknown, the result is the single form that the others imply, or none.
-    pub(super) fn message(mut self, fields: &RawFields<'_>) -> Forms {
+    pub(super) fn message(mut self, fields: &RawJsonFields<'_>) -> Forms {
         // Check a repeated name once: its last value counts.
         let mut seen = HashSet::new();
         for name in fields.names().filter(|name| seen.insert(*name)) {
@@ -204,7 +204,7 @@ impl FormClues {
     }
 }
 
-fn of_field(name: &str, fields: &RawFields<'_>) -> Option<Forms> {
+fn of_field(name: &str, fields: &RawJsonFields<'_>) -> Option<Forms> {
     match name {
         "abide" | "content" => Some(Forms::ALL),
         "role" => of_role(fields),
@@ -220,7 +220,7 @@ fn of_field(name: &str, fields: &RawFields<'_>) -> Option<Forms> {
     }
 }
 
-fn of_role(fields: &RawFields<'_>) -> Option<Forms> {
+fn of_role(fields: &RawJsonFields<'_>) -> Option<Forms> {
     Some(match &*fields.decoded("role")? {
         "user" | "assistant" => Forms::ALL,
         "system" => Forms::ABIDE.or(Forms::OPENAI).or(Forms::RESPONSES),
@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     fn forms(text: &str) -> Vec<&'static str> {
-        let forms = Forms::of_message(&RawFields::of(text).unwrap());
+        let forms = Forms::of_message(&RawJsonFields::of(text).unwrap());
         let all = MessageForm::ALL.into_iter();
         all.filter(|form| forms.has(*form)).map(MessageForm::name).collect()
     }

@@ -1,7 +1,7 @@
 //! What abide itself notes about a message, in the field `abide` of its data.
 
 use super::MessageForm;
-use crate::json::{RawFields, decode_string};
+use crate::json::{RawJsonFields, decode_string};
 use crate::payload_string_end;
 
 /// Notes about a message. They are independent: one of the wrong type is ignored.
@@ -17,8 +17,8 @@ pub struct Marks {
 
 impl Marks {
     /// The marks among the fields of a message.
-    pub(super) fn of(fields: &RawFields<'_>) -> Self {
-        let Some(ours) = fields.get("abide").and_then(|raw| RawFields::of(raw.get())) else {
+    pub(super) fn of(fields: &RawJsonFields<'_>) -> Self {
+        let Some(ours) = fields.get("abide").and_then(|raw| RawJsonFields::of(raw.get())) else {
             return Self::default();
         };
         Self {
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn a_mark_is_what_it_says_however_it_is_written() {
-        let marks = |text: &str| Marks::of(&RawFields::of(text).unwrap());
+        let marks = |text: &str| Marks::of(&RawJsonFields::of(text).unwrap());
         let both = Marks { form: None, answer: Some("a".to_owned()), partial: true };
         for text in [
             r#"{"role":"user","abide":{"answer":"a","partial":true}}"#,

@@ -6,7 +6,7 @@ use super::forms::{Forms, MessageForm};
 use super::json_text::{JsonText, RawJson};
 use super::piece_reader::PieceReader;
 use crate::Payload;
-use crate::json::RawFields;
+use crate::json::RawJsonFields;
 
 /// A part of a message.
 #[derive(Debug, Clone)]
@@ -76,7 +76,7 @@ pub struct CallPiece {
     /// The tool's name.
     pub name: String,
     /// Its arguments.
-    pub arguments: CallArguments,
+    pub arguments: CallPieceArguments,
     /// The form that has such a call.
     pub form: MessageForm,
     /// The type of its result's item in Responses.
@@ -85,7 +85,7 @@ pub struct CallPiece {
 
 /// The arguments of a call.
 #[derive(Debug, Clone)]
-pub enum CallArguments {
+pub enum CallPieceArguments {
     /// JSON.
     Json(RawJson),
     /// Text that should hold JSON.
@@ -151,13 +151,13 @@ impl CallPiece {
     #[must_use]
     pub fn begun(data: &Payload) -> Option<Self> {
         let reader = PieceReader::new(data)?;
-        let fields = RawFields::of(data.as_str())?;
+        let fields = RawJsonFields::of(data.as_str())?;
         let id = fields.decoded("call")?;
         Some(reader.call(MessageForm::Abide, &id, &fields, fields.get("arguments")))
     }
 }
 
-impl CallArguments {
+impl CallPieceArguments {
     /// The arguments as text.
     #[must_use]
     pub fn text(&self) -> Cow<'_, str> {
@@ -174,7 +174,7 @@ impl ResultPiece {
     #[must_use]
     pub fn finished(data: &Payload) -> Option<Self> {
         let reader = PieceReader::new(data)?;
-        let fields = RawFields::of(data.as_str())?;
+        let fields = RawJsonFields::of(data.as_str())?;
         let pieces = fields.get("result").map(|raw| reader.given(raw)).unwrap_or_default();
         let ok = Some(fields.flag("ok").unwrap_or(true));
         Some(Self { id: fields.decoded("call")?.into_owned(), ok, pieces })

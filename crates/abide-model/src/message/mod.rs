@@ -15,7 +15,7 @@ pub use forms::{Forms, MessageForm, is_part};
 pub use json_text::{JsonText, RawJson};
 pub use marks::Marks;
 pub use message_piece::{
-    CallArguments, CallPiece, ImagePiece, MessagePiece, PieceContent, ResultPiece, UnreadPiece,
+    CallPiece, CallPieceArguments, ImagePiece, MessagePiece, PieceContent, ResultPiece, UnreadPiece,
 };
 
 use std::borrow::Cow;
@@ -26,7 +26,7 @@ use self::content::{RawContent, RawMessage};
 use self::forms::FormClues;
 use self::piece_reader::PieceReader;
 use crate::Payload;
-use crate::json::RawFields;
+use crate::json::RawJsonFields;
 
 /// A recorded message, split into pieces.
 #[derive(Debug, Clone)]
@@ -91,7 +91,7 @@ impl RecordedMessage {
         #[cfg(test)]
         parse_count::add();
         let reader = PieceReader::new(data)?;
-        let fields = RawFields::of(data.as_str())?;
+        let fields = RawJsonFields::of(data.as_str())?;
         let mut role = fields.decoded("role")?;
         let marks = Marks::of(&fields);
         let raw = RawMessage::of(fields);
@@ -178,7 +178,7 @@ impl MessageShape {
 
 /// Whether a chat message has a field that it may have instead of `content`.
 #[must_use]
-pub fn speaks_without_content(fields: &RawFields<'_>) -> bool {
+pub fn speaks_without_content(fields: &RawJsonFields<'_>) -> bool {
     let names =
         ["tool_calls", "function_call", "refusal", "audio", "reasoning_content", "reasoning"];
     names.iter().any(|name| fields.get(name).is_some())
@@ -190,13 +190,13 @@ fn wrapped_item<'a>(
     marks: &Marks,
     shape: MessageShape,
     content: &RawContent<'a>,
-) -> Option<(&'a RawValue, RawFields<'a>)> {
+) -> Option<(&'a RawValue, RawJsonFields<'a>)> {
     if marks.form != Some(MessageForm::Responses) || shape.sort != TypeField::None {
         return None;
     }
     let RawContent::Blocks(blocks) = content else { return None };
     let [raw] = *blocks.as_slice() else { return None };
-    let item = RawFields::of(raw.get())?;
+    let item = RawJsonFields::of(raw.get())?;
     let part = item.decoded("type").is_some_and(|sort| is_part(&sort));
     (!part).then_some((raw, item))
 }

@@ -17,9 +17,9 @@ use super::content::{RawContent, RawMessage};
 use super::forms::{self, FormClues, Forms, MessageForm};
 use super::json_text::{JsonText, RawJson};
 use super::message_piece::{
-    CallArguments, CallPiece, ImagePiece, MessagePiece, PieceContent, ResultPiece, UnreadPiece,
+    CallPiece, CallPieceArguments, ImagePiece, MessagePiece, PieceContent, ResultPiece, UnreadPiece,
 };
-use crate::json::{RawFields, encoded_string, list};
+use crate::json::{RawJsonFields, encoded_string, list};
 use crate::{OUTCOME_UNKNOWN, Payload};
 
 /// Reads pieces out of a payload.
@@ -43,15 +43,15 @@ impl<'a> PieceReader<'a> {
         JsonText::Json(self.raw(json))
     }
 
-    fn text(self, fields: &RawFields<'_>, name: &str) -> Option<JsonText> {
+    fn text(self, fields: &RawJsonFields<'_>, name: &str) -> Option<JsonText> {
         fields.encoded(name).map(|json| self.string(json))
     }
 
-    fn arguments(self, raw: Option<&RawValue>) -> CallArguments {
+    fn arguments(self, raw: Option<&RawValue>) -> CallPieceArguments {
         match raw.map(|raw| (raw, encoded_string(raw))) {
-            Some((_, Some(text))) => CallArguments::Text(self.string(text)),
-            Some((raw, None)) => CallArguments::Json(self.raw(raw.get())),
-            None => CallArguments::None,
+            Some((_, Some(text))) => CallPieceArguments::Text(self.string(text)),
+            Some((raw, None)) => CallPieceArguments::Json(self.raw(raw.get())),
+            None => CallPieceArguments::None,
         }
     }
 
@@ -60,7 +60,7 @@ impl<'a> PieceReader<'a> {
         self,
         form: MessageForm,
         id: &str,
-        fields: &RawFields<'_>,
+        fields: &RawJsonFields<'_>,
         arguments: Option<&RawValue>,
     ) -> CallPiece {
         CallPiece {
@@ -107,7 +107,9 @@ impl<'a> PieceReader<'a> {
             pieces.push(MessagePiece::new(PieceContent::Refusal(refusal)));
         }
         pieces.extend(tool_calls.iter().filter_map(|call| self.tool_call(call)));
-        if let Some(called) = fields.get("function_call").and_then(|raw| RawFields::of(raw.get())) {
+        if let Some(called) =
+            fields.get("function_call").and_then(|raw| RawJsonFields::of(raw.get()))
+        {
             let id = called.decoded("name").unwrap_or_default();
             let call = self.call(MessageForm::OpenAi, &id, &called, called.get("arguments"));
             pieces.push(MessagePiece::new(PieceContent::Call(Box::new(call))));
@@ -122,7 +124,7 @@ impl<'a> PieceReader<'a> {
 
     /// Audio in place of content: its transcript, if there is one.
     fn audio(self, raw: &RawValue) -> Option<MessagePiece> {
-        let words = self.text(&RawFields::of(raw.get())?, "transcript");
+        let words = self.text(&RawJsonFields::of(raw.get())?, "transcript");
         Some(match words.filter(|words| !words.is_blank()) {
             Some(words) => MessagePiece::text(words),
             None => self.other(raw, UnreadPiece::Audio, Forms::only(MessageForm::OpenAi)),
@@ -135,9 +137,10 @@ impl<'a> PieceReader<'a> {
         match content {
             RawContent::None => Vec::new(),
             RawContent::Text(text) => vec![MessagePiece::text(self.string(text))],
-            RawContent::Blocks(blocks) => {
-                blocks.iter().map(|raw| self.block(raw, RawFields::of(raw.get()), clues)).collect()
-            }
+            RawContent::Blocks(blocks) => blocks
+                .iter()
+                .map(|raw| self.block(raw, RawJsonFields::of(raw.get()), clues))
+                .collect(),
             RawContent::Other(raw) => vec![self.other(raw, UnreadPiece::Block, Forms::NONE)],
         }
     }
@@ -151,7 +154,7 @@ impl<'a> PieceReader<'a> {
     pub(super) fn block(
         self,
         raw: &RawValue,
-        fields: Option<RawFields<'_>>,
+        fields: Option<RawJsonFields<'_>>,
         clues: &mut FormClues,
     ) -> MessagePiece {
         let typed = fields.and_then(|fields| Some((fields.decoded("type")?, fields)));
@@ -172,14 +175,14 @@ impl<'a> PieceReader<'a> {
     }
 
     /// What a block is that could not be read.
-    fn unread(self, sort: &str, fields: &RawFields<'_>) -> UnreadPiece {
+    fn unread(self, sort: &str, fields: &RawJsonFields<'_>) -> UnreadPiece {
         let item = sort.ends_with("_call") && sort != "tool_call";
         let served = sort.ends_with("_tool_use") || (item && fields.get("call_id").is_none());
         let id = self.text(fields, "id").filter(|_| served);
         id.map_or(UnreadPiece::Block, UnreadPiece::Served)
     }
 
-    fn read_block(self, sort: &str, fields: &RawFields<'_>) -> Option<PieceContent> {
+    fn read_block(self, sort: &str, fields: &RawJsonFields<'_>) -> Option<PieceContent> {
         let text = |name: &str| self.text(fields, name);
         let call = |form, id: &str, arguments: &str| {
             Some(self.call(form, &fields.decoded(id)?, fields, fields.get(arguments)))
@@ -241,11 +244,13 @@ impl<'a> PieceReader<'a> {
     }
 
     /// The visible text of a reasoning item.
-    fn reasoning(self, fields: &RawFields<'_>) -> PieceContent {
+    fn reasoning(self, fields: &RawJsonFields<'_>) -> PieceContent {
         let mut texts = Vec::new();
         for name in ["summary", "content"] {
             for part in fields.get(name).and_then(list).unwrap_or_default() {
-                texts.extend(RawFields::of(part.get()).and_then(|part| self.text(&part, "text")));
+                texts.extend(
+                    RawJsonFields::of(part.get()).and_then(|part| self.text(&part, "text")),
+                );
             }
         }
         let text = match texts.len() {
@@ -259,9 +264,9 @@ impl<'a> PieceReader<'a> {
         PieceContent::Thinking { text, signature }
     }
 
-    fn image(self, fields: &RawFields<'_>) -> Option<ImagePiece> {
+    fn image(self, fields: &RawJsonFields<'_>) -> Option<ImagePiece> {
         if let Some(url) = fields.get("image_url") {
-            let inner = || RawFields::of(url.get())?.encoded("url");
+            let inner = || RawJsonFields::of(url.get())?.encoded("url");
             let url = encoded_string(url).or_else(inner)?;
             return Some(ImagePiece::Url(self.string(url)));
         }
@@ -269,7 +274,7 @@ impl<'a> PieceReader<'a> {
             let sort = self.text(fields, "mimeType").or_else(|| self.text(fields, "media_type"));
             return Some(ImagePiece::Data { media_type: sort?, base64 });
         }
-        let source = RawFields::of(fields.get("source")?.get())?;
+        let source = RawJsonFields::of(fields.get("source")?.get())?;
         match &*source.decoded("type")? {
             "base64" => Some(ImagePiece::Data {
                 media_type: self.text(&source, "media_type")?,
@@ -282,12 +287,12 @@ impl<'a> PieceReader<'a> {
 
     /// Reads an entry of `tool_calls`.
     fn tool_call(self, raw: &RawValue) -> Option<MessagePiece> {
-        let fields = RawFields::of(raw.get())?;
+        let fields = RawJsonFields::of(raw.get())?;
         let (what, arguments) = match (fields.get("function"), fields.get("custom")) {
             (None, Some(custom)) => (Some(custom), "input"),
             (function, _) => (function, "arguments"),
         };
-        let what = what.and_then(|raw| RawFields::of(raw.get())).unwrap_or_default();
+        let what = what.and_then(|raw| RawJsonFields::of(raw.get())).unwrap_or_default();
         let id = fields.decoded("id")?;
         let call = self.call(MessageForm::OpenAi, &id, &what, what.get(arguments));
         let forms = Forms::only(MessageForm::OpenAi);
@@ -307,7 +312,7 @@ impl<'a> PieceReader<'a> {
         {
             return pieces;
         }
-        if let Some(fields) = RawFields::of(raw.get()) {
+        if let Some(fields) = RawJsonFields::of(raw.get()) {
             let note = self.text(&fields, "note");
             if let Some(note) = note.filter(|note| note.decoded() == OUTCOME_UNKNOWN) {
                 return vec![MessagePiece::text(note)];

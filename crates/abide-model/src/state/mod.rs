@@ -82,13 +82,13 @@ impl Default for SessionState {
 
 /// A page of one of the tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PageId {
+pub struct StatePageId {
     table: usize,
     page: usize,
 }
 
 /// Stores the pages of a state cache.
-pub trait PageSink {
+pub trait StatePageSink {
     /// Why storing failed.
     type Error;
     /// Stores these bytes and returns where they are.
@@ -98,7 +98,7 @@ pub trait PageSink {
 /// Why a state cache could not be used. It is derived data: rebuild it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum PageError {
+pub enum StatePageError {
     /// Unreadable.
     #[error("the state cache is unreadable")]
     Unreadable(#[from] serde_json::Error),
@@ -197,7 +197,7 @@ impl SessionState {
     }
 
     /// Writes the pages that changed since the last save. Returns the root as JSON.
-    pub fn save<S: PageSink>(&mut self, sink: &mut S) -> Result<Vec<u8>, S::Error> {
+    pub fn save<S: StatePageSink>(&mut self, sink: &mut S) -> Result<Vec<u8>, S::Error> {
         let mut tables = Vec::with_capacity(10);
         let mut put = |bytes| sink.put(bytes);
         each_table!(self, |_index, table| tables.push(table.save(&mut put)?));
@@ -212,14 +212,14 @@ impl SessionState {
     }
 
     /// The state of a root, with no page loaded yet.
-    pub fn restore(root: &[u8]) -> Result<Self, PageError> {
+    pub fn restore(root: &[u8]) -> Result<Self, StatePageError> {
         #[derive(Deserialize)]
         struct FoldVersion {
             fold: u32,
         }
         let version: FoldVersion = serde_json::from_slice(root)?;
         if version.fold != FOLD_VERSION {
-            return Err(PageError::Version { found: version.fold });
+            return Err(StatePageError::Version { found: version.fold });
         }
         let root: StateRoot = serde_json::from_slice(root)?;
         let mut state = Self { core: root.core, ..Self::default() };
@@ -235,7 +235,7 @@ impl SessionState {
     /// The pages to load before `event` is applied. Call again after loading them, because the page
     /// of a task names its neighbours.
     #[must_use]
-    pub fn missing(&mut self, event: &Event) -> Vec<PageId> {
+    pub fn missing(&mut self, event: &Event) -> Vec<StatePageId> {
         let mut wanted: Vec<(usize, String)> = Vec::new();
         let lane = event.lane.as_ref().map(LaneId::as_str).unwrap_or_default();
         if !lane.is_empty() {
@@ -304,7 +304,8 @@ impl SessionState {
         let mut missing = Vec::new();
         each_table!(self, |index, table| {
             for (_, key) in wanted.iter().filter(|(wanted, _)| *wanted == index) {
-                for page in table.missing(key).into_iter().map(|page| PageId { table: index, page })
+                for page in
+                    table.missing(key).into_iter().map(|page| StatePageId { table: index, page })
                 {
                     if !missing.contains(&page) {
                         missing.push(page);
@@ -317,12 +318,12 @@ impl SessionState {
 
     /// The pages to load before this lane is looked up.
     #[must_use]
-    pub fn missing_lane(&self, lane: &str) -> Vec<PageId> {
+    pub fn missing_lane(&self, lane: &str) -> Vec<StatePageId> {
         if lane.is_empty() {
             return Vec::new();
         }
         let pages = self.lanes.missing(lane).into_iter();
-        pages.map(|page| PageId { table: 3, page }).collect()
+        pages.map(|page| StatePageId { table: 3, page }).collect()
     }
 
     /// Do the entries match the stored digests? Needs every page.
@@ -351,17 +352,17 @@ impl SessionState {
 
     /// Every page that is not loaded.
     #[must_use]
-    pub fn away(&mut self) -> Vec<PageId> {
+    pub fn away(&mut self) -> Vec<StatePageId> {
         let mut away = Vec::new();
         each_table!(self, |index, table| {
-            away.extend(table.away().into_iter().map(|page| PageId { table: index, page }));
+            away.extend(table.away().into_iter().map(|page| StatePageId { table: index, page }));
         });
         away
     }
 
     /// Where a page that is not loaded is stored.
     #[must_use]
-    pub fn page_ref(&mut self, page: PageId) -> Option<PageRef> {
+    pub fn page_ref(&mut self, page: StatePageId) -> Option<PageRef> {
         let mut found = None;
         each_table!(self, |index, table| if index == page.table {
             found = table.page_ref(page.page);
@@ -370,7 +371,7 @@ impl SessionState {
     }
 
     /// Loads a page.
-    pub fn install(&mut self, page: PageId, bytes: &[u8]) -> Result<(), PageError> {
+    pub fn install(&mut self, page: StatePageId, bytes: &[u8]) -> Result<(), StatePageError> {
         each_table!(self, |index, table| if index == page.table {
             table.install(page.page, bytes)?;
         });

@@ -190,7 +190,7 @@ fn a_rewind_reverts_the_work_and_never_the_counters() {
 
 struct Disk(Vec<Vec<u8>>);
 
-impl PageSink for Disk {
+impl StatePageSink for Disk {
     type Error = ();
     fn put(&mut self, page: Vec<u8>) -> Result<PageRef, ()> {
         self.0.push(page);

@@ -36,9 +36,9 @@ impl TaskProgress {
 
 /// The number of leaves with each status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct StatusTally([u64; TaskStatus::ALL.len()]);
+pub(super) struct ProgressTally([u64; TaskStatus::ALL.len()]);
 
-impl StatusTally {
+impl ProgressTally {
     /// One leaf.
     pub(super) fn one(status: TaskStatus) -> Self {
         let mut tally = Self::default();

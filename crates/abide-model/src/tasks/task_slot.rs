@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use super::task_node::TaskNode;
-use super::task_progress::StatusTally;
+use super::task_progress::ProgressTally;
 use crate::TaskStatus;
 
 /// The index of a task in the tree's list.
@@ -47,7 +47,7 @@ pub(super) struct TaskParts {
     /// How many of those are complete.
     pub(super) complete: u64,
     /// The leaves below.
-    pub(super) tally: StatusTally,
+    pub(super) tally: ProgressTally,
 }
 
 impl TaskSlot {
@@ -76,8 +76,10 @@ impl TaskSlot {
     }
 
     /// The leaves it is or has.
-    pub(super) fn tally(&self) -> StatusTally {
-        self.parts.as_ref().map_or_else(|| StatusTally::one(self.node.status), |parts| parts.tally)
+    pub(super) fn tally(&self) -> ProgressTally {
+        self.parts
+            .as_ref()
+            .map_or_else(|| ProgressTally::one(self.node.status), |parts| parts.tally)
     }
 }
 

@@ -63,7 +63,7 @@ impl TaskTree {
             (Some(_), start) => start.and_then(|slot| slot.parts.as_deref()),
         };
         let below =
-            DescendantIter::new(self, below.map(|parts| parts.all.iter()), |parts| &parts.all);
+            TreeDescendants::new(self, below.map(|parts| parts.all.iter()), |parts| &parts.all);
         let deeper = usize::from(scope.is_some());
         let first = start.map(|slot| (&slot.node, 0));
         first.into_iter().chain(below.map(move |(slot, depth)| (&slot.node, depth + deeper)))
@@ -82,7 +82,7 @@ impl TaskTree {
         };
         let leaf = offers.filter(|slot| slot.parts.is_none()).map(|slot| &slot.node);
         let below =
-            DescendantIter::new(self, below.map(|parts| parts.ready.iter()), |parts| &parts.ready);
+            TreeDescendants::new(self, below.map(|parts| parts.ready.iter()), |parts| &parts.ready);
         let below = below.filter(|(slot, _)| slot.parts.is_none()).map(|(slot, _)| &slot.node);
         leaf.into_iter().chain(below)
     }
@@ -236,13 +236,13 @@ impl TaskTree {
 }
 
 /// Walks down from parts to their parts.
-struct DescendantIter<'a> {
+struct TreeDescendants<'a> {
     tree: &'a TaskTree,
     way: Vec<btree_set::Iter<'a, SiblingRank>>,
     below: fn(&TaskParts) -> &std::collections::BTreeSet<SiblingRank>,
 }
 
-impl<'a> DescendantIter<'a> {
+impl<'a> TreeDescendants<'a> {
     fn new(
         tree: &'a TaskTree,
         start: Option<btree_set::Iter<'a, SiblingRank>>,
@@ -252,7 +252,7 @@ impl<'a> DescendantIter<'a> {
     }
 }
 
-impl<'a> Iterator for DescendantIter<'a> {
+impl<'a> Iterator for TreeDescendants<'a> {
     type Item = (&'a TaskSlot, usize);
 
     fn next(&mut self) -> Option<Self::Item> {

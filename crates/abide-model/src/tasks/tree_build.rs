@@ -1,7 +1,7 @@
 //! Builds the tree from the tasks of a state.
 
 use super::task_node::TaskNode;
-use super::task_progress::StatusTally;
+use super::task_progress::ProgressTally;
 use super::task_slot::{TaskIndex, TaskSlot};
 use super::task_tree::TaskTree;
 use crate::{StateTable, TaskState};
@@ -167,7 +167,7 @@ impl TaskTree {
             parts.all.insert(rank);
             parts.count(None, Some(status));
             parts.offer(rank, 0, offered);
-            parts.tally.change(&tally, &StatusTally::default());
+            parts.tally.change(&tally, &ProgressTally::default());
         }
     }
 }

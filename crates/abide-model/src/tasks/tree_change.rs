@@ -2,7 +2,7 @@
 
 use super::error::TaskError;
 use super::task_node::TaskNode;
-use super::task_progress::StatusTally;
+use super::task_progress::ProgressTally;
 use super::task_slot::{TaskIndex, TaskParts, TaskSlot};
 use super::task_tree::TaskTree;
 use super::tree_cycle::ProposedParent;
@@ -310,7 +310,7 @@ impl TaskTree {
             parts.all.insert(rank);
             parts.count(None, Some(status));
         }
-        self.change_tallies(parent, &tally, &StatusTally::default());
+        self.change_tallies(parent, &tally, &ProgressTally::default());
         self.change_offers(at);
         if let Some(parent) = parent {
             self.change_offers(parent);
@@ -325,7 +325,7 @@ impl TaskTree {
         self.top.all.remove(&rank);
         self.top.count(Some(status), None);
         self.top.offer(rank, offered, 0);
-        self.top.tally.change(&StatusTally::default(), &tally);
+        self.top.tally.change(&ProgressTally::default(), &tally);
     }
 
     /// Turns a leaf into a task with parts, because it gets its first part.
@@ -333,12 +333,17 @@ impl TaskTree {
         let Some(slot) = self.slot_mut(at).filter(|slot| slot.parts.is_none()) else { return };
         let (tally, parent) = (slot.tally(), slot.parent);
         slot.parts = Some(Box::default());
-        self.change_tallies(parent, &StatusTally::default(), &tally);
+        self.change_tallies(parent, &ProgressTally::default(), &tally);
         self.change_offers(at);
     }
 
     /// Adjusts the leaf counts of `from` and of every task above it.
-    fn change_tallies(&mut self, from: Option<TaskIndex>, come: &StatusTally, go: &StatusTally) {
+    fn change_tallies(
+        &mut self,
+        from: Option<TaskIndex>,
+        come: &ProgressTally,
+        go: &ProgressTally,
+    ) {
         let mut at = from;
         while let Some(here) = at {
             let Some(slot) = self.slot_mut(here) else { break };
@@ -394,7 +399,7 @@ impl TaskTree {
         slot.node.foreign = None;
         let (parent, is_leaf) = (slot.parent, slot.parts.is_none());
         if is_leaf && was != now {
-            self.change_tallies(parent, &StatusTally::one(now), &StatusTally::one(was));
+            self.change_tallies(parent, &ProgressTally::one(now), &ProgressTally::one(was));
         }
         if was != now && (was.is_done() || now.is_done()) {
             let (id, waiting) = self

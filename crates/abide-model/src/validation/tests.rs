@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::{
-    EventLimits, FOLD_VERSION, FindingType, Lineage, NewEvent, PageRef, PageSink, Payload, Seq,
-    Severity, Timestamp, rewind_of,
+    EventLimits, FOLD_VERSION, FindingType, Lineage, NewEvent, PageRef, Payload, Seq, Severity,
+    StatePageSink, Timestamp, rewind_of,
 };
 
 /// Events from lines; an empty line is one that was erased.
@@ -152,7 +152,7 @@ fn an_id_tells_its_parent() {
 
 struct Pages(Vec<Vec<u8>>);
 
-impl PageSink for Pages {
+impl StatePageSink for Pages {
     type Error = ();
     fn put(&mut self, page: Vec<u8>) -> Result<PageRef, ()> {
         self.0.push(page);

@@ -20,7 +20,7 @@ const PHASES: usize = 3;
 
 /// Writes a document.
 pub(crate) fn write_markdown(plan: &TaskList) -> Result<String, TaskListError> {
-    let names = DependencyNames::of(plan);
+    let names = MarkdownDependencyNames::of(plan);
     let mut writer = TaskMarkdownWriter {
         parts: json_parts_by_parent(plan),
         names,
@@ -56,19 +56,19 @@ struct ListNesting {
 
 struct TaskMarkdownWriter<'a> {
     parts: HashMap<Option<&'a TaskId>, Vec<&'a DocumentTask>>,
-    names: DependencyNames<'a>,
+    names: MarkdownDependencyNames<'a>,
     form: TaskListForm,
     out: String,
 }
 
 /// How dependencies are named: by title, which stays when positions change, or by an id written
 /// with the task if the title is not usable.
-struct DependencyNames<'a> {
+struct MarkdownDependencyNames<'a> {
     titles: HashMap<&'a TaskId, String>,
     by_id: HashSet<&'a TaskId>,
 }
 
-impl<'a> DependencyNames<'a> {
+impl<'a> MarkdownDependencyNames<'a> {
     fn of(plan: &'a TaskList) -> Self {
         let ids: HashSet<&str> = plan.tasks.iter().map(|task| task.id.as_str()).collect();
         let mut counts: HashMap<String, usize> = HashMap::new();

@@ -15,7 +15,7 @@ use super::follower::catch_up_history;
 use super::places::wanted_places;
 use super::query::{IndexMatch, SharedIndexAnswer, ask_history_query};
 use crate::error::ServerError;
-use crate::postgres_reader::{PostgresReader, SessionRows, fetch_objects_to_read};
+use crate::postgres_reader::{PostgresReader, PostgresSessionRows, fetch_objects_to_read};
 use crate::postgres_store::session_id;
 use crate::server_connection::ServerConnection;
 
@@ -152,7 +152,7 @@ impl HistoryReader {
         let id = session.session;
         let known = self
             .server
-            .once(|client| Box::pin(async move { SessionRows::find(&client, id).await }))
+            .once(|client| Box::pin(async move { PostgresSessionRows::find(&client, id).await }))
             .await?;
         let reader = PostgresReader {
             server: self.server,

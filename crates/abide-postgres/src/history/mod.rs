@@ -26,9 +26,9 @@ const PERIOD: Duration = Duration::from_secs(1);
 
 /// The sessions that this process has written to since they were last indexed.
 #[derive(Debug, Default)]
-pub(crate) struct SharedChanges(Mutex<HashMap<i64, PostgresReader>>);
+pub(crate) struct HistoryChanges(Mutex<HashMap<i64, PostgresReader>>);
 
-impl SharedChanges {
+impl HistoryChanges {
     pub(crate) fn mark(&self, reader: &PostgresReader) {
         self.lock().entry(reader.known.sid).or_insert_with(|| reader.clone());
     }
@@ -48,7 +48,7 @@ impl SharedChanges {
 }
 
 /// Updates the index with what was written, as long as the store exists.
-pub(crate) async fn keep_up_history(changed: Weak<SharedChanges>) {
+pub(crate) async fn keep_up_history(changed: Weak<HistoryChanges>) {
     loop {
         tokio::time::sleep(PERIOD).await;
         let Some(changed) = changed.upgrade() else { return };

@@ -44,9 +44,9 @@ pub(super) struct IndexMatch {
 
 /// Parameters of a statement.
 #[derive(Default)]
-struct StatementValues(Vec<Box<dyn ToSql + Sync + Send>>);
+struct QueryParameters(Vec<Box<dyn ToSql + Sync + Send>>);
 
-impl StatementValues {
+impl QueryParameters {
     /// Adds a parameter; returns its placeholder.
     fn put(&mut self, value: impl ToSql + Sync + Send + 'static) -> String {
         self.0.push(Box::new(value));
@@ -70,7 +70,7 @@ pub(super) async fn ask_history_query(
     projects: &[String],
     paths: &[i64],
 ) -> Result<SharedIndexAnswer, ServerError> {
-    let mut values = StatementValues::default();
+    let mut values = QueryParameters::default();
     let filter = query_filter(query, projects, paths, &mut values);
     // Without a row there is no count.
     let limit = query.limit.map(|limit| i64::try_from(limit.max(1)).unwrap_or(i64::MAX));
@@ -101,7 +101,7 @@ fn query_filter(
     query: &HistoryQuery,
     projects: &[String],
     paths: &[i64],
-    values: &mut StatementValues,
+    values: &mut QueryParameters,
 ) -> String {
     let mut sql = String::new();
     let mut and = |condition: String| sql.push_str(&format!(" AND {condition}"));
@@ -141,7 +141,7 @@ const TOLD: &str = "SELECT top.*, overview.short, overview.files, overview.overv
         (SELECT min(near.short) FROM overview AS near WHERE near.short > overview.short) AS after
     FROM top JOIN overview USING (sid)";
 
-fn list_query(filter: &str, limit: Option<i64>, values: &mut StatementValues) -> String {
+fn list_query(filter: &str, limit: Option<i64>, values: &mut QueryParameters) -> String {
     let limit = values.put(limit);
     format!(
         "WITH top AS MATERIALIZED (
@@ -157,7 +157,7 @@ fn search_query(
     search: &Search,
     filter: &str,
     limit: Option<i64>,
-    values: &mut StatementValues,
+    values: &mut QueryParameters,
 ) -> String {
     let wanted = PostgresSearch::of(search);
     let words = values.put(wanted.words);

@@ -9,13 +9,13 @@ use abide::{
 use super::Supervisor;
 use crate::RunError;
 use crate::run_event::RunEvent;
-use crate::run_summary::{CheckpointTotals, Difference};
+use crate::run_summary::{RunCheckpointTotals, SummaryDifference};
 
 /// The totals collected while a run is closed.
 #[derive(Debug, Default)]
 pub(crate) struct ClosingTotals {
-    pub(crate) checkpoints: CheckpointTotals,
-    pub(crate) difference: Option<Difference>,
+    pub(crate) checkpoints: RunCheckpointTotals,
+    pub(crate) difference: Option<SummaryDifference>,
 }
 
 impl Supervisor<'_> {
@@ -85,7 +85,7 @@ impl Supervisor<'_> {
         if let (Some(first), Some(last)) = (&self.first, &self.last)
             && let Ok(objects) = self.session.store().objects()
         {
-            closing.difference = Difference::between(&*objects, first, last);
+            closing.difference = SummaryDifference::between(&*objects, first, last);
         }
         let ended = self.session.append(standing).and_then(|ticket| Ok(ticket.wait()?));
         if let Err(error) = ended {

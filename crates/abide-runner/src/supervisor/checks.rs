@@ -23,7 +23,7 @@ use crate::job_ending::{AgentWord, JobEnding};
 use crate::leftover_work::{LeftoverWork, end_calls};
 use crate::marked_processes::end_marked;
 use crate::run_event::RunEvent;
-use crate::stop::Urgency;
+use crate::stop::StopUrgency;
 use crate::task_check::{TaskCheck, WasAsked};
 
 /// How often a task with a check is retried, if nothing is said.
@@ -96,7 +96,7 @@ impl Supervisor<'_> {
             self.tell(&RunEvent::LeftBehind { task: Some(task.clone()), processes });
         }
         let check = TaskCheck::new(job.check.clone().unwrap_or_default());
-        if self.stopping() >= Urgency::Now {
+        if self.stopping() >= StopUrgency::Now {
             job.checking = Some(check);
             let ending = JobEnding::Interrupted("its check was not started".to_owned());
             return self.conclude_check(&job, task, ending, None, now);

@@ -6,7 +6,7 @@ use abide::context::{Compactor, CompactorEvent};
 
 use super::Supervisor;
 use crate::run_event::RunEvent;
-use crate::stop::Urgency;
+use crate::stop::StopUrgency;
 
 impl Supervisor<'_> {
     /// Starts the compactor, if the options or the store ask for it.
@@ -55,7 +55,7 @@ impl Supervisor<'_> {
     /// Compacts what is due, unless the run is to stop now.
     pub(super) fn end_compactor(&mut self) {
         let Some((compactor, events)) = self.compactor.take() else { return };
-        if self.stop.urgency() < Urgency::Now {
+        if self.stop.urgency() < StopUrgency::Now {
             compactor.finish();
         } else {
             drop(compactor);

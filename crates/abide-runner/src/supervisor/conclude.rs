@@ -17,7 +17,7 @@ use crate::marked_processes::end_marked;
 use crate::run_event::RunEvent;
 use crate::run_options::RetryDecision;
 use crate::run_summary::TaskUse;
-use crate::stop::Urgency;
+use crate::stop::StopUrgency;
 
 /// How often in a row the death of its agent may interrupt a task before that counts as a failure:
 /// something kills it each time.
@@ -104,7 +104,9 @@ impl Supervisor<'_> {
         ending: JobEnding,
     ) -> JobEnding {
         let (counts, most) = match &ending {
-            JobEnding::Interrupted(_) if self.stopping() < Urgency::Now => (&mut self.kills, KILLS),
+            JobEnding::Interrupted(_) if self.stopping() < StopUrgency::Now => {
+                (&mut self.kills, KILLS)
+            }
             JobEnding::Limited(_) => (&mut self.waits, WAITS),
             _ => return ending,
         };
@@ -128,7 +130,7 @@ impl Supervisor<'_> {
         job: &Job,
         task: &TaskId,
     ) -> Result<Option<RetryDecision>, RunError> {
-        if job.calls.is_empty() || self.stopping() >= Urgency::Now {
+        if job.calls.is_empty() || self.stopping() >= StopUrgency::Now {
             return Ok(None);
         }
         let left = InterruptedTask {

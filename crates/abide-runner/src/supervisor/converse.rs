@@ -7,14 +7,14 @@ use abide_agents::PriorSession;
 use super::Supervisor;
 use crate::attempt::{DONE, FAILED};
 use crate::child::{AgentChild, ChildInput};
-use crate::conversation::{ConversationBrief, OwnSession};
+use crate::conversation::{ConversationBrief, OwnConversation};
 use crate::job::{Job, JobStart};
 use crate::job_ending::JobEnding;
 use crate::leftover_work::end_calls;
 use crate::marked_processes::end_marked;
 use crate::run_event::RunEvent;
 use crate::run_options::{ResumeMode, RunGoal};
-use crate::stop::Urgency;
+use crate::stop::StopUrgency;
 use crate::supervisor::LEFT_BEHIND;
 use crate::supervisor::begin::program_name;
 use crate::{RunError, prompt};
@@ -49,8 +49,11 @@ impl Supervisor<'_> {
     fn conversation_brief(&self) -> Result<ConversationBrief, RunError> {
         let inside = matches!(self.options.way, ResumeMode::Auto | ResumeMode::Inside)
             && !self.not_inside.contains(&None);
-        let own =
-            if inside { OwnSession::find(&self.session, &self.options.command)? } else { None };
+        let own = if inside {
+            OwnConversation::find(&self.session, &self.options.command)?
+        } else {
+            None
+        };
         ConversationBrief::of(&self.session, self.options, own.as_ref())
     }
 
@@ -164,7 +167,7 @@ impl Supervisor<'_> {
             JobEnding::NotResumed(_) => {
                 self.not_inside.insert(None);
             }
-            JobEnding::Limited(limited) if self.stopping() == Urgency::None => {
+            JobEnding::Limited(limited) if self.stopping() == StopUrgency::None => {
                 self.wait_for(None, &limited, now);
             }
             JobEnding::Limited(limited) => {

@@ -3,7 +3,7 @@
 use abide_model::MessageForm;
 use abide_model::json::write_string;
 use abide_model::message::{
-    CallArguments, ImagePiece, JsonText, MessagePiece, PieceContent, RecordedMessage,
+    CallPieceArguments, ImagePiece, JsonText, MessagePiece, PieceContent, RecordedMessage,
 };
 
 use super::{
@@ -66,9 +66,9 @@ impl MessageWriter for AbideWriter {
             field(out, "name", &settled.name);
             out.push_str(",\"arguments\":");
             match &call.arguments {
-                CallArguments::None => out.push_str("{}"),
-                CallArguments::Json(raw) => out.push_str(raw.get()),
-                text @ CallArguments::Text(_) => super::write_object(out, text),
+                CallPieceArguments::None => out.push_str("{}"),
+                CallPieceArguments::Json(raw) => out.push_str(raw.get()),
+                text @ CallPieceArguments::Text(_) => super::write_object(out, text),
             }
             out.push('}');
         }

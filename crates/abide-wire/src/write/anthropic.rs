@@ -4,7 +4,7 @@
 mod turn;
 
 use abide_model::MessageForm;
-use abide_model::json::{RawFields, write_string};
+use abide_model::json::{RawJsonFields, write_string};
 use abide_model::message::{
     ImagePiece, JsonText, MessagePiece, PieceContent, RecordedMessage, Speaker,
 };
@@ -119,7 +119,8 @@ impl MessageWriter for AnthropicWriter {
                     let Some(settled) = settled.next() else { continue };
                     // The API accepts its own block only if the input is an object.
                     let kept = piece.native(FORM).filter(|_| settled.same).filter(|raw| {
-                        let input = RawFields::of(raw.get()).and_then(|fields| fields.get("input"));
+                        let input =
+                            RawJsonFields::of(raw.get()).and_then(|fields| fields.get("input"));
                         input.is_some_and(|input| input.get().starts_with('{'))
                     });
                     let block = kept.map_or_else(
@@ -199,13 +200,13 @@ const FAILED: &str = "failed";
 /// A block, neither text nor image, that a result may contain unchanged.
 fn native_in_result(piece: &MessagePiece) -> Option<&str> {
     let raw = piece.raw.as_ref().filter(|_| matches!(piece.sort, PieceContent::Other(_)))?.get();
-    let sort = RawFields::of(raw)?.decoded("type")?;
+    let sort = RawJsonFields::of(raw)?.decoded("type")?;
     (sort == "tool_reference").then_some(raw)
 }
 
 /// Whether this is a text block.
 fn is_words(block: &str) -> bool {
-    RawFields::of(block)
+    RawJsonFields::of(block)
         .and_then(|fields| fields.decoded("type"))
         .is_some_and(|sort| sort == "text")
 }
@@ -253,7 +254,7 @@ fn shown(piece: &MessagePiece, role: Speaker) -> Option<String> {
 
 /// Whether this block, which abide does not parse, is valid for this role unchanged.
 fn native_other(piece: &MessagePiece, role: Speaker) -> bool {
-    let Some(fields) = piece.native(FORM).and_then(|raw| RawFields::of(raw.get())) else {
+    let Some(fields) = piece.native(FORM).and_then(|raw| RawJsonFields::of(raw.get())) else {
         return false;
     };
     let Some(sort) = fields.decoded("type") else { return false };

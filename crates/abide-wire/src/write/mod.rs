@@ -7,9 +7,9 @@ pub(crate) mod responses;
 
 use std::borrow::Cow;
 
-use abide_model::json::{RawFields, write_string};
+use abide_model::json::{RawJsonFields, write_string};
 use abide_model::message::{
-    CallArguments, ImagePiece, JsonText, MessagePiece, PieceContent, RecordedMessage,
+    CallPieceArguments, ImagePiece, JsonText, MessagePiece, PieceContent, RecordedMessage,
 };
 use abide_model::{EventLimits, Payload};
 
@@ -103,10 +103,10 @@ pub(crate) fn text_block(out: &mut String, sort: &str, name: &str, text: &JsonTe
 }
 
 /// Writes arguments as an object. Anything else becomes the text of its field `raw`.
-pub(crate) fn write_object(out: &mut String, arguments: &CallArguments) {
+pub(crate) fn write_object(out: &mut String, arguments: &CallPieceArguments) {
     match arguments {
-        CallArguments::None => out.push_str("{}"),
-        CallArguments::Json(raw) if raw.get().starts_with('{') => out.push_str(raw.get()),
+        CallPieceArguments::None => out.push_str("{}"),
+        CallPieceArguments::Json(raw) if raw.get().starts_with('{') => out.push_str(raw.get()),
         arguments => {
             let text = arguments.text();
             let trimmed = text.trim();
@@ -126,9 +126,9 @@ pub(crate) fn write_object(out: &mut String, arguments: &CallArguments) {
 }
 
 /// Writes arguments as a string of JSON.
-pub(crate) fn write_arguments(out: &mut String, arguments: &CallArguments) {
+pub(crate) fn write_arguments(out: &mut String, arguments: &CallPieceArguments) {
     match arguments {
-        CallArguments::Text(text) => text.write(out),
+        CallPieceArguments::Text(text) => text.write(out),
         arguments => write_string(out, &arguments.text()),
     }
 }
@@ -142,7 +142,7 @@ pub(crate) fn in_words(piece: &MessagePiece) -> String {
     if raw.len() < SHOWN || raw.chars().nth(SHOWN - 1).is_none() {
         return raw.to_owned();
     }
-    let sort = RawFields::of(raw).and_then(|fields| fields.decoded("type"));
+    let sort = RawJsonFields::of(raw).and_then(|fields| fields.decoded("type"));
     let sort: String = sort.as_deref().unwrap_or("unknown").chars().take(64).collect();
     format!("[a block of the type {sort}, of {} bytes, is not shown]", raw.len())
 }

@@ -1,9 +1,9 @@
 //! OpenAI's Chat Completions: one message per result, images only in user messages.
 
 use abide_model::MessageForm;
-use abide_model::json::{RawFields, write_string};
+use abide_model::json::{RawJsonFields, write_string};
 use abide_model::message::{
-    CallArguments, ImagePiece, JsonText, MessagePiece, PieceContent, RecordedMessage, Speaker,
+    CallPieceArguments, ImagePiece, JsonText, MessagePiece, PieceContent, RecordedMessage, Speaker,
     TypeField, UnreadPiece,
 };
 
@@ -141,7 +141,7 @@ fn assistant(pieces: &[MessagePiece], calls: &[SettledCall<'_>]) -> Option<Strin
             PieceContent::Call(call) => {
                 let Some(settled) = settled.next() else { continue };
                 let out = tool_calls.next();
-                let text = matches!(call.arguments, CallArguments::Text(_));
+                let text = matches!(call.arguments, CallPieceArguments::Text(_));
                 match piece.native(FORM).filter(|raw| settled.same && text && is_entry(raw.get())) {
                     Some(raw) => out.push_str(raw.get()),
                     None => {
@@ -188,7 +188,7 @@ fn assistant(pieces: &[MessagePiece], calls: &[SettledCall<'_>]) -> Option<Strin
 
 /// Whether this is an entry of `tool_calls` with a type and the matching field.
 fn is_entry(raw: &str) -> bool {
-    let Some(fields) = RawFields::of(raw) else { return false };
+    let Some(fields) = RawJsonFields::of(raw) else { return false };
     fields.decoded("type").is_some_and(|sort| fields.get(&sort).is_some())
 }
 
@@ -221,7 +221,7 @@ fn as_it_is(said: &RecordedMessage, calls: &[SettledCall<'_>]) -> bool {
             PieceContent::Refusal(text) => speaker == Speaker::Assistant && !text.is_blank(),
             PieceContent::Thinking { .. } => speaker == Speaker::Assistant && piece.raw.is_none(),
             PieceContent::Call(call) => {
-                let text = matches!(call.arguments, CallArguments::Text(_));
+                let text = matches!(call.arguments, CallPieceArguments::Text(_));
                 speaker == Speaker::Assistant
                     && text
                     && piece.native(FORM).is_some_and(|raw| is_entry(raw.get()))
@@ -240,7 +240,7 @@ fn as_it_is(said: &RecordedMessage, calls: &[SettledCall<'_>]) -> bool {
 
 /// Whether this is a part that abide does not parse but that is valid in a user message.
 fn native_other(piece: &MessagePiece) -> bool {
-    let fields = piece.native(FORM).and_then(|raw| RawFields::of(raw.get()));
+    let fields = piece.native(FORM).and_then(|raw| RawJsonFields::of(raw.get()));
     let sort = fields.and_then(|fields| fields.decoded("type"));
     sort.is_some_and(|sort| !matches!(&*sort, "text" | "image_url" | "refusal"))
 }

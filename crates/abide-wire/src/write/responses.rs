@@ -1,9 +1,9 @@
 //! OpenAI's Responses: messages, calls and results as items of one list.
 
 use abide_model::MessageForm;
-use abide_model::json::{RawFields, write_string};
+use abide_model::json::{RawJsonFields, write_string};
 use abide_model::message::{
-    CallArguments, CallPiece, JsonText, MessagePiece, PieceContent, RecordedMessage, Speaker,
+    CallPiece, CallPieceArguments, JsonText, MessagePiece, PieceContent, RecordedMessage, Speaker,
     TypeField, is_part,
 };
 
@@ -63,7 +63,7 @@ impl ResponsesWriter {
             self.items.append(&mut self.reasoning);
             self.reasoned = true;
         }
-        let nameless = RawFields::of(item).filter(|fields| {
+        let nameless = RawJsonFields::of(item).filter(|fields| {
             let sort = fields.decoded("type");
             let sort = sort.as_deref().unwrap_or("message");
             // Other item types require an `id`.
@@ -140,13 +140,13 @@ fn part(parts: &mut JsonList, piece: &MessagePiece, speaker: Speaker) {
 }
 
 fn is_of_type(raw: &str, sort: &str) -> bool {
-    let found = RawFields::of(raw).and_then(|fields| fields.decoded("type"));
+    let found = RawJsonFields::of(raw).and_then(|fields| fields.decoded("type"));
     found.is_some_and(|found| found == sort)
 }
 
 /// Whether this is a part that abide does not parse but that is valid in a user message.
 fn native_part(piece: &MessagePiece) -> bool {
-    let native = piece.native(FORM).and_then(|raw| RawFields::of(raw.get()));
+    let native = piece.native(FORM).and_then(|raw| RawJsonFields::of(raw.get()));
     let Some(fields) = native else { return false };
     match fields.decoded("type").as_deref() {
         Some("input_file") => true,
@@ -344,7 +344,7 @@ fn is_blank(piece: &MessagePiece) -> bool {
 /// An item from the API that abide does not parse.
 fn native_item(piece: &MessagePiece) -> Option<&str> {
     let raw = piece.native(FORM)?.get();
-    let fields = RawFields::of(raw)?;
+    let fields = RawJsonFields::of(raw)?;
     let sort = fields.decoded("type").filter(|sort| !sort.is_empty())?;
     let part = is_part(&sort) || matches!(&*sort, "message" | "text");
     // The API rejects an item with a `call_id` but no output.
@@ -358,7 +358,7 @@ fn native_item(piece: &MessagePiece) -> Option<&str> {
 /// Whether the call can be written as its original item: it must be as the API sent it and, if it
 /// is not a function call, have a result of the matching type.
 fn stays(call: &CallPiece, settled: &SettledCall<'_>) -> bool {
-    let text = matches!(call.arguments, CallArguments::Text(_));
+    let text = matches!(call.arguments, CallPieceArguments::Text(_));
     let result = settled.result.as_ref();
     settled.same
         && match settled.answered_by {

@@ -66,7 +66,7 @@ impl CheckpointEveryArgs {
         let opened = surroundings.open_store()?;
         let id = self.session.find(SessionPurpose::FilesHere, &opened, surroundings)?;
         let asked = interrupt_flag()?;
-        let mut end = SessionEndWatch::of(opened.store.view(&SessionRef::Id(id))?);
+        let mut end = CheckpointEveryWatch::of(opened.store.view(&SessionRef::Id(id))?);
         let mut over = || -> Result<bool, CommandError> {
             let gone = self.pid.is_some_and(is_gone);
             Ok(gone || asked.load(Ordering::Relaxed) || end.is_reached()?)
@@ -83,7 +83,7 @@ impl CheckpointEveryArgs {
         };
         let store = opened.store.clone();
         let (checkpointer, events) = Checkpointer::start_beside(store, id, options)?;
-        let mut teller = IntervalReporter {
+        let mut teller = CheckpointEveryReporter {
             session: id,
             out: CommandOutput::stdout(),
             json: self.json,
@@ -107,13 +107,13 @@ impl CheckpointEveryArgs {
 }
 
 /// Tells whether a session has ended. Reads its state only when something was recorded.
-struct SessionEndWatch {
+struct CheckpointEveryWatch {
     view: SessionView,
     seen: Option<Seq>,
     reached: bool,
 }
 
-impl SessionEndWatch {
+impl CheckpointEveryWatch {
     const fn of(view: SessionView) -> Self {
         Self { view, seen: None, reached: false }
     }
@@ -140,7 +140,7 @@ fn millis(duration: Duration) -> u64 {
 }
 
 /// Reports what a checkpointer does.
-struct IntervalReporter {
+struct CheckpointEveryReporter {
     session: SessionId,
     out: CommandOutput,
     json: bool,
@@ -148,7 +148,7 @@ struct IntervalReporter {
     failure: Option<String>,
 }
 
-impl IntervalReporter {
+impl CheckpointEveryReporter {
     fn tell(&mut self, event: &CheckpointerEvent) -> Result<(), CommandError> {
         match event {
             CheckpointerEvent::Started { interval } => {

@@ -13,7 +13,7 @@ use crate::command_context::CommandContext;
 use crate::command_output::{CommandOutput, status};
 use crate::error::CommandError;
 use crate::session_args::{SessionArg, SessionPurpose};
-use crate::text_table::{Colour, TableCell, TextTable};
+use crate::text_table::{TableCell, TableColour, TextTable};
 use crate::typed_time::time_ago;
 
 /// List the checkpoints of a session, oldest first
@@ -101,9 +101,10 @@ fn table(entries: &[CheckpointEntry]) -> Vec<String> {
         if checkpoint.error.is_some() {
             label.push_str(" (without files)");
         }
-        let colour = if entry.live && !entry.thinned { Colour::Plain } else { Colour::Dim };
+        let colour =
+            if entry.live && !entry.thinned { TableColour::Plain } else { TableColour::Dim };
         table.row([
-            TableCell::new(entry.number.to_string(), Colour::Bold),
+            TableCell::new(entry.number.to_string(), TableColour::Bold),
             TableCell::new(time_ago(entry.at, now), colour),
             TableCell::new(format_duration(Duration::from_millis(checkpoint.duration_ms)), colour),
             TableCell::new(escape::text(&checkpoint.trigger).into_owned(), colour),

@@ -40,7 +40,7 @@ pub(crate) struct DemoAgentArgs {
 /// What a tool does.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(untagged)]
-enum DemoTool {
+enum DemoAgentTool {
     Write { path: &'static str, text: &'static str },
     Run { command: &'static str },
 }
@@ -50,7 +50,7 @@ struct DemoStep {
     task: &'static str,
     title: &'static str,
     says: &'static str,
-    calls: &'static [(&'static str, DemoTool)],
+    calls: &'static [(&'static str, DemoAgentTool)],
 }
 
 const ASK: &str = "Write count.sh, which prints how many words a file has, with a test.";
@@ -65,7 +65,7 @@ const SCRIPT: &[DemoStep] = &[
         says: "First something to count: nine words on two lines.",
         calls: &[(
             "c1",
-            DemoTool::Write {
+            DemoAgentTool::Write {
                 path: "words.txt",
                 text: "the quick brown fox jumps\nover the lazy dog\n",
             },
@@ -77,7 +77,7 @@ const SCRIPT: &[DemoStep] = &[
         says: "Now the script.",
         calls: &[(
             "c2",
-            DemoTool::Write {
+            DemoAgentTool::Write {
                 path: "count.sh",
                 text: "# Prints how many words a file has.\nwc -l < \"$1\" | tr -d ' '\n",
             },
@@ -90,12 +90,12 @@ const SCRIPT: &[DemoStep] = &[
         calls: &[
             (
                 "c3",
-                DemoTool::Write {
+                DemoAgentTool::Write {
                     path: "test.sh",
                     text: "got=$(sh count.sh words.txt)\nif [ \"$got\" = 9 ]; then echo \"ok: 9 words\"\nelse echo \"wrong: $got words instead of 9\"; exit 1; fi\n",
                 },
             ),
-            ("c4", DemoTool::Run { command: "sh test.sh" }),
+            ("c4", DemoAgentTool::Run { command: "sh test.sh" }),
         ],
     },
     DemoStep {
@@ -105,12 +105,12 @@ const SCRIPT: &[DemoStep] = &[
         calls: &[
             (
                 FATAL_CALL,
-                DemoTool::Write {
+                DemoAgentTool::Write {
                     path: "count.sh",
                     text: "# Prints how many words a file has, however they are spread over lines.\nwc -w < \"$1\" | tr -d ' '\n",
                 },
             ),
-            ("c6", DemoTool::Run { command: "sh test.sh" }),
+            ("c6", DemoAgentTool::Run { command: "sh test.sh" }),
         ],
     },
     DemoStep {
@@ -119,7 +119,7 @@ const SCRIPT: &[DemoStep] = &[
         says: "Last, how to use it.",
         calls: &[(
             "c7",
-            DemoTool::Write {
+            DemoAgentTool::Write {
                 path: "README.md",
                 text: "# count.sh\n\nPrints how many words a file has:\n\n    sh count.sh words.txt\n",
             },
@@ -200,7 +200,7 @@ impl ScriptedAgent {
     }
 
     /// Makes a call until it is known to be done: once, unless a crash intervened.
-    fn call(&mut self, name: &str, tool: DemoTool) -> Result<(), CommandError> {
+    fn call(&mut self, name: &str, tool: DemoAgentTool) -> Result<(), CommandError> {
         for attempt in 1_u32.. {
             let call = match attempt {
                 1 => name.to_owned(),
@@ -230,13 +230,13 @@ impl ScriptedAgent {
     fn finished(
         &mut self,
         call: &str,
-        tool: DemoTool,
+        tool: DemoAgentTool,
         ok: bool,
         said: &str,
     ) -> Result<(), CommandError> {
         self.record_once(&format!("{call}/finished"), demo_tool_result(call, ok, said)?)?;
         match tool {
-            DemoTool::Write { path, text } => {
+            DemoAgentTool::Write { path, text } => {
                 let touch = FileTouch {
                     path: path.to_owned(),
                     op: FileOp::Write,
@@ -246,7 +246,7 @@ impl ScriptedAgent {
                 };
                 self.record_once(&format!("{call}/touched"), touch)?;
             }
-            DemoTool::Run { command } => {
+            DemoAgentTool::Run { command } => {
                 let artifact = Artifact {
                     name: command.to_owned(),
                     kind: "test".to_owned(),
@@ -265,9 +265,9 @@ impl ScriptedAgent {
     }
 
     /// Runs a tool. Like a real one it takes time, and can be killed half-way.
-    fn run(&self, tool: DemoTool) -> Result<(bool, String), CommandError> {
+    fn run(&self, tool: DemoAgentTool) -> Result<(bool, String), CommandError> {
         match tool {
-            DemoTool::Write { path, text } => {
+            DemoAgentTool::Write { path, text } => {
                 let path = self.workspace.join(path);
                 let (first, second) = text.split_at(text.len() / 2);
                 let write = |path: &Path| -> std::io::Result<()> {
@@ -279,7 +279,7 @@ impl ScriptedAgent {
                 write(&path).map_err(at("write", &path))?;
                 Ok((true, format!("{} bytes written", text.len())))
             }
-            DemoTool::Run { command } => {
+            DemoAgentTool::Run { command } => {
                 std::thread::sleep(self.pace / 2);
                 let done = Command::new("sh")
                     .args(["-c", command])
@@ -293,9 +293,9 @@ impl ScriptedAgent {
     }
 
     /// Was a call with an unknown outcome done?
-    fn look(&self, tool: DemoTool) -> Result<CallEffect, CommandError> {
+    fn look(&self, tool: DemoAgentTool) -> Result<CallEffect, CommandError> {
         match tool {
-            DemoTool::Write { path, text } => {
+            DemoAgentTool::Write { path, text } => {
                 let path = self.workspace.join(path);
                 let there = match fs::read(&path) {
                     Ok(there) => there,
@@ -312,7 +312,7 @@ impl ScriptedAgent {
                 })
             }
             // A test changes nothing and can be run again.
-            DemoTool::Run { .. } => {
+            DemoAgentTool::Run { .. } => {
                 Ok(CallEffect::NotDone("nobody saw what came of it".to_owned()))
             }
         }
@@ -349,7 +349,7 @@ enum CallEffect {
     NotDone(String),
 }
 
-impl DemoTool {
+impl DemoAgentTool {
     fn called(self, call: &str) -> Result<ToolCall, CommandError> {
         let (name, arguments) = match self {
             Self::Write { .. } => ("write_file", demo_json(&self)?),

@@ -8,7 +8,7 @@ use super::survey::StatusSurvey;
 use crate::command_context::CommandContext;
 use crate::command_output::{CommandOutput, terminal_width};
 use crate::error::CommandError;
-use crate::text_table::{Colour, cut_to_column, table_width_of};
+use crate::text_table::{TableColour, cut_to_column, table_width_of};
 use crate::typed_time::time_ago;
 
 /// How many calls are named; the others are counted.
@@ -38,7 +38,7 @@ impl<'a> StatusPage<'a> {
     }
 
     /// Writes coloured texts, as far as they fit.
-    fn line(&mut self, parts: &[(String, Colour)]) -> Result<(), CommandError> {
+    fn line(&mut self, parts: &[(String, TableColour)]) -> Result<(), CommandError> {
         let mut left = self.width;
         let mut line = String::new();
         for (text, colour) in parts {
@@ -50,71 +50,79 @@ impl<'a> StatusPage<'a> {
     }
 
     /// Writes a line below the title of a session.
-    fn below(&mut self, indent: usize, text: &str, colour: Colour) -> Result<(), CommandError> {
-        self.line(&[(" ".repeat(indent), Colour::Plain), (text.to_owned(), colour)])
+    fn below(
+        &mut self,
+        indent: usize,
+        text: &str,
+        colour: TableColour,
+    ) -> Result<(), CommandError> {
+        self.line(&[(" ".repeat(indent), TableColour::Plain), (text.to_owned(), colour)])
     }
 
-    fn row(&mut self, row: &StatusRow, columns: &StatusColumns) -> Result<(), CommandError> {
+    fn row(&mut self, row: &StatusRow, columns: &StatusPageColumns) -> Result<(), CommandError> {
         let found = &row.found;
         let title = cut_to_column(&page_title(row), columns.title);
         let pad =
             |text: &str, wide: usize| " ".repeat(wide.saturating_sub(table_width_of(text)) + 2);
         let agent = page_agent(found);
         let colour = match found.liveness {
-            Liveness::Alive => Colour::Green,
-            Liveness::Stale => Colour::Yellow,
-            Liveness::Crashed => Colour::Red,
-            Liveness::Idle => Colour::Bold,
+            Liveness::Alive => TableColour::Green,
+            Liveness::Stale => TableColour::Yellow,
+            Liveness::Crashed => TableColour::Red,
+            Liveness::Idle => TableColour::Bold,
         };
         self.line(&[
-            ("  ".to_owned(), Colour::Plain),
+            ("  ".to_owned(), TableColour::Plain),
             (row.short.clone(), colour),
-            (pad(&row.short, columns.short), Colour::Plain),
-            (title.clone(), Colour::Bold),
-            (pad(&title, columns.title), Colour::Plain),
-            (agent.clone(), Colour::Cyan),
-            (pad(&agent, columns.agent), Colour::Plain),
-            (time_ago(found.at, self.now), Colour::Dim),
+            (pad(&row.short, columns.short), TableColour::Plain),
+            (title.clone(), TableColour::Bold),
+            (pad(&title, columns.title), TableColour::Plain),
+            (agent.clone(), TableColour::Cyan),
+            (pad(&agent, columns.agent), TableColour::Plain),
+            (time_ago(found.at, self.now), TableColour::Dim),
         ])?;
         let indent = columns.short + 4;
         if let Some(doing) = page_work(found) {
-            self.below(indent, &doing, Colour::Plain)?;
+            self.below(indent, &doing, TableColour::Plain)?;
         }
         if let Some(calls) = page_calls(found) {
-            let colour =
-                if found.liveness == Liveness::Crashed { Colour::Yellow } else { Colour::Plain };
+            let colour = if found.liveness == Liveness::Crashed {
+                TableColour::Yellow
+            } else {
+                TableColour::Plain
+            };
             self.below(indent, &calls, colour)?;
         }
         if found.liveness != Liveness::Idle {
             let stale = if found.liveness == Liveness::Stale { "stale: " } else { "" };
             let why = escape::text(&found.explain()).into_owned();
-            self.below(indent, &format!("{stale}{why}"), Colour::Dim)?;
+            self.below(indent, &format!("{stale}{why}"), TableColour::Dim)?;
         }
         if let Some(orphans) = page_orphans(found) {
-            self.below(indent, &orphans, Colour::Yellow)?;
+            self.below(indent, &orphans, TableColour::Yellow)?;
         }
         let commands = match &row.resume {
             Some(resume) => [("go on", resume), ("look", &row.show)],
             None => [("watch", &row.follow), ("look", &row.show)],
         };
-        let mut parts = vec![(" ".repeat(indent), Colour::Plain)];
+        let mut parts = vec![(" ".repeat(indent), TableColour::Plain)];
         for (at, (what, command)) in commands.into_iter().enumerate() {
             let gap = if at > 0 { "   " } else { "" };
-            parts.push((format!("{gap}{what}: "), Colour::Dim));
-            parts.push((escape::text(command).into_owned(), Colour::Plain));
+            parts.push((format!("{gap}{what}: "), TableColour::Dim));
+            parts.push((escape::text(command).into_owned(), TableColour::Plain));
         }
         self.line(&parts)
     }
 }
 
 /// The widths of the columns.
-struct StatusColumns {
+struct StatusPageColumns {
     short: usize,
     title: usize,
     agent: usize,
 }
 
-impl StatusColumns {
+impl StatusPageColumns {
     fn of(rows: &[StatusRow], page: &StatusPage<'_>) -> Self {
         let room = if page.width == ENDLESS { ENDLESS } else { TITLE };
         let widest = |text: &dyn Fn(&StatusRow) -> usize| rows.iter().map(text).max().unwrap_or(0);
@@ -133,11 +141,11 @@ pub(super) fn show_status_page(
     out: &mut CommandOutput,
 ) -> Result<(), CommandError> {
     let mut page = StatusPage::new(surroundings, out);
-    let columns = StatusColumns::of(&survey.rows, &page);
-    let parts: [(&str, &[Liveness], Colour); 3] = [
-        ("Running", &[Liveness::Alive, Liveness::Stale], Colour::Green),
-        ("Crashed", &[Liveness::Crashed], Colour::Red),
-        ("Idle", &[Liveness::Idle], Colour::Bold),
+    let columns = StatusPageColumns::of(&survey.rows, &page);
+    let parts: [(&str, &[Liveness], TableColour); 3] = [
+        ("Running", &[Liveness::Alive, Liveness::Stale], TableColour::Green),
+        ("Crashed", &[Liveness::Crashed], TableColour::Red),
+        ("Idle", &[Liveness::Idle], TableColour::Bold),
     ];
     for (name, states, colour) in parts {
         let rows = || survey.rows.iter().filter(|row| states.contains(&row.found.liveness));
@@ -165,7 +173,7 @@ pub(super) fn show_status_page(
         let more = survey.more_open + survey.more_idle > 0;
         let hint = if more { "; `abide status --all` lists them" } else { "" };
         page.line(&[])?;
-        page.line(&[(format!("{}{hint}", rest.join(", ")), Colour::Dim)])?;
+        page.line(&[(format!("{}{hint}", rest.join(", ")), TableColour::Dim)])?;
     }
     Ok(())
 }
@@ -178,14 +186,17 @@ pub(super) fn show_session_page(
 ) -> Result<(), CommandError> {
     let mut page = StatusPage::new(surroundings, out);
     let name = match row.found.liveness {
-        Liveness::Alive => ("Running", Colour::Green),
-        Liveness::Stale => ("Stale", Colour::Yellow),
-        Liveness::Crashed => ("Crashed", Colour::Red),
-        Liveness::Idle => ("Idle", Colour::Bold),
+        Liveness::Alive => ("Running", TableColour::Green),
+        Liveness::Stale => ("Stale", TableColour::Yellow),
+        Liveness::Crashed => ("Crashed", TableColour::Red),
+        Liveness::Idle => ("Idle", TableColour::Bold),
     };
     let status = row.found.evidence.status.as_str();
-    page.line(&[(name.0.to_owned(), name.1), (format!("  recorded as {status}"), Colour::Dim)])?;
-    let columns = StatusColumns::of(std::slice::from_ref(row), &page);
+    page.line(&[
+        (name.0.to_owned(), name.1),
+        (format!("  recorded as {status}"), TableColour::Dim),
+    ])?;
+    let columns = StatusPageColumns::of(std::slice::from_ref(row), &page);
     page.row(row, &columns)
 }
 

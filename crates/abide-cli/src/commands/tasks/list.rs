@@ -15,7 +15,7 @@ use crate::command_output::{CommandOutput, status, terminal_width};
 use crate::error::CommandError;
 use crate::session_args::{SessionArg, SessionPurpose};
 use crate::task_mark::{task_mark, task_mark_colour};
-use crate::text_table::{Colour, TableCell, TextTable, cut_to_column, table_width_of};
+use crate::text_table::{TableCell, TableColour, TextTable, cut_to_column, table_width_of};
 
 /// What to show, and how.
 #[derive(Debug, clap::Args)]
@@ -153,7 +153,7 @@ fn task_list_line(
         "{}{}{}",
         shade.paint(&head, coloured),
         title.trim_end(),
-        Colour::Dim.paint(&notes, coloured)
+        TableColour::Dim.paint(&notes, coloured)
     )
 }
 
@@ -166,12 +166,12 @@ fn task_list_table(tree: &TaskTree, rows: &[TaskRow<'_>]) -> Vec<String> {
         let tries = Some(task.attempts).filter(|tries| *tries > 0);
         table.row([
             TableCell::new(task_mark(task.status).to_owned(), shade),
-            TableCell::new(escape::text(task.id.as_str()).into_owned(), Colour::Bold),
+            TableCell::new(escape::text(task.id.as_str()).into_owned(), TableColour::Bold),
             TableCell::new(task.status.as_str().to_owned(), shade),
             TableCell::plain(tries.map(|tries| tries.to_string()).unwrap_or_default()),
             TableCell::new(
                 format_task_notes(tree, task, row.ready, row.check.as_deref()),
-                Colour::Dim,
+                TableColour::Dim,
             ),
             TableCell::plain(escape::text(&task.title).into_owned()),
         ]);

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use abide_index::{FollowedSession, HistoryIndex, IndexError};
-use abide_journal::{JournalError, JournalItem, SegmentForm, SegmentName, Sum, WalkStart};
+use abide_journal::{JournalError, JournalItem, JournalWalkStart, SegmentForm, SegmentName, Sum};
 use abide_model::{
     Event, EventRange, HistoryDelta, Kind, Overview, OverviewUpdate, Seq, rewind_of,
 };
@@ -22,13 +22,13 @@ const COMMIT_BYTES: usize = 64 << 20;
 
 /// The position in a journal that the index has reached, as the index stores it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct IndexPosition {
+struct FollowerPosition {
     segment: u64,
     offset: u64,
     sum: String,
 }
 
-impl IndexPosition {
+impl FollowerPosition {
     /// The stored form.
     fn written((segment, offset, sum): (u64, u64, Sum)) -> String {
         let sum = String::from_utf8_lossy(sum.as_ascii()).into_owned();
@@ -42,7 +42,7 @@ enum JournalDrift {
     /// The same.
     Same,
     /// Possibly more, from here on.
-    More(WalkStart),
+    More(JournalWalkStart),
     /// Something else: it must be read from the beginning.
     Other,
 }
@@ -84,7 +84,7 @@ impl FollowOutcome {
 }
 
 /// Opens sessions by the names of their directories.
-pub(super) trait SessionOpener: Sync {
+pub(super) trait FollowedSessionOpener: Sync {
     /// A reader of the session; `None` if it does not exist.
     fn reader(&self, name: &str) -> Result<Option<LocalReader>, JournalError>;
     /// Whether no writer has this session open.
@@ -94,7 +94,7 @@ pub(super) trait SessionOpener: Sync {
 /// Updates the index from these sessions. One thread reads, another writes.
 pub(super) fn follow_sessions(
     index: &mut HistoryIndex,
-    sessions: &dyn SessionOpener,
+    sessions: &dyn FollowedSessionOpener,
     work: &[FollowTask],
     progress: &IndexProgressCallback,
 ) -> Result<FollowOutcome, IndexError> {
@@ -109,7 +109,7 @@ pub(super) fn follow_sessions(
 }
 
 fn read_followed_sessions(
-    sessions: &dyn SessionOpener,
+    sessions: &dyn FollowedSessionOpener,
     work: &[FollowTask],
     send: &SyncSender<FollowerUpdate>,
 ) {
@@ -135,7 +135,7 @@ fn write_follower_updates(
     progress: &IndexProgressCallback,
 ) -> Result<FollowOutcome, IndexError> {
     let mut outcome = FollowOutcome::default();
-    let mut tally = IndexingTally {
+    let mut tally = FollowerTally {
         step: IndexProgress { sessions: 0, of: total, events: 0 },
         told: Instant::now(),
         telling: false,
@@ -179,13 +179,13 @@ fn write_follower_updates(
 }
 
 /// Counts progress and reports it from time to time.
-struct IndexingTally {
+struct FollowerTally {
     step: IndexProgress,
     told: Instant,
     telling: bool,
 }
 
-impl IndexingTally {
+impl FollowerTally {
     /// Returns whether the piece ends a session.
     fn count(&mut self, piece: &FollowerUpdate, progress: &IndexProgressCallback) -> bool {
         let FollowerUpdate::Done { events } = piece else { return false };
@@ -202,7 +202,7 @@ impl IndexingTally {
 
 /// Reads what one session has beyond the index. Returns the number of events.
 fn read_followed_session(
-    sessions: &dyn SessionOpener,
+    sessions: &dyn FollowedSessionOpener,
     work: &FollowTask,
     give: &mut dyn FnMut(FollowerUpdate) -> ControlFlow<()>,
 ) -> Result<u64, JournalError> {
@@ -213,7 +213,7 @@ fn read_followed_session(
         return Ok(0);
     };
     let stand = match &work.followed {
-        None => JournalDrift::More(WalkStart::beginning()),
+        None => JournalDrift::More(JournalWalkStart::beginning()),
         Some(followed) => follower_drift(&reader, followed)?,
     };
     let (start, delta) = match stand {
@@ -228,14 +228,16 @@ fn read_followed_session(
             Some(followed) => (start, HistoryDelta::new(&work.name, followed.overview.clone())),
             None => (start, HistoryDelta::new(&work.name, followed_beginning(&reader)?)),
         },
-        JournalDrift::Other => (WalkStart::beginning(), restart_following(&work.name, &reader)?),
+        JournalDrift::Other => {
+            (JournalWalkStart::beginning(), restart_following(&work.name, &reader)?)
+        }
     };
     let mut reading = JournalFollower {
         reader: &reader,
         delta,
         place: None,
         events: 0,
-        whole: start == WalkStart::beginning(),
+        whole: start == JournalWalkStart::beginning(),
         rewound: false,
         rewinds: None,
     };
@@ -250,13 +252,14 @@ fn read_followed_session(
             rewinds: Some(followed_rewinds(&reader)?),
             ..reading
         };
-        read = reading.walk(WalkStart::beginning(), give)?;
+        read = reading.walk(JournalWalkStart::beginning(), give)?;
     }
     if read == FollowEnd::Stopped {
         return Ok(reading.events);
     }
     if let Some(place) = reading.place {
-        let _ = give(FollowerUpdate::Delta(Box::new(reading.delta), IndexPosition::written(place)));
+        let _ =
+            give(FollowerUpdate::Delta(Box::new(reading.delta), FollowerPosition::written(place)));
     } else if stand == JournalDrift::Other && reading.events == 0 {
         let _ = give(FollowerUpdate::Gone(work.name.clone()));
     }
@@ -307,7 +310,7 @@ enum FollowEnd {
 impl JournalFollower<'_> {
     fn walk(
         &mut self,
-        start: WalkStart,
+        start: JournalWalkStart,
         give: &mut dyn FnMut(FollowerUpdate) -> ControlFlow<()>,
     ) -> Result<FollowEnd, JournalError> {
         let mut read = FollowEnd::All;
@@ -344,7 +347,7 @@ impl JournalFollower<'_> {
             if self.delta.bytes() >= PIECE_BYTES {
                 let piece = FollowerUpdate::Delta(
                     Box::new(self.delta.split()),
-                    IndexPosition::written(here),
+                    FollowerPosition::written(here),
                 );
                 self.place = None;
                 let given = give(piece);
@@ -381,7 +384,7 @@ impl JournalFollower<'_> {
 /// The targets of a session's rewinds.
 fn followed_rewinds(reader: &LocalReader) -> Result<BTreeMap<Seq, Option<Overview>>, JournalError> {
     let mut rewinds = BTreeMap::new();
-    reader.journal().walk(WalkStart::beginning(), reader.mark()?, &mut |found| {
+    reader.journal().walk(JournalWalkStart::beginning(), reader.mark()?, &mut |found| {
         if let JournalItem::Event { line, .. } = found
             && line.head().is_some_and(|head| head.kind == Kind::SESSION_REWOUND)
             && let Some((_, to)) = line.event().as_ref().and_then(rewind_of)
@@ -398,7 +401,7 @@ fn follower_drift(
     reader: &LocalReader,
     followed: &FollowedSession,
 ) -> Result<JournalDrift, JournalError> {
-    let Ok(place) = serde_json::from_str::<IndexPosition>(&followed.place) else {
+    let Ok(place) = serde_json::from_str::<FollowerPosition>(&followed.place) else {
         return Ok(JournalDrift::Other);
     };
     let Some(sum) = Sum::from_ascii(place.sum.as_bytes()) else { return Ok(JournalDrift::Other) };
@@ -420,7 +423,7 @@ fn follower_drift(
     if !same {
         return Ok(JournalDrift::Other);
     }
-    let start = WalkStart {
+    let start = JournalWalkStart {
         segment: place.segment,
         offset: place.offset,
         expected: Some(followed.overview.seq.next()),

@@ -18,14 +18,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use abide_index::{HistoryIndex, IndexAnswer, IndexError, IndexedSession};
-use abide_journal::{Access, Disk, Identity, JournalError, LockMode, Storage, StorageLock};
+use abide_journal::{Access, Disk, JournalError, JournalIdentity, LockMode, Storage, StorageLock};
 use abide_model::{
     EventRange, History, HistoryEntry, HistoryQuery, LaneId, Search, SearchMatch, Seq, SessionId,
     StoreError, TurnEntry, searchable_text,
 };
 
 use self::index_stamp::{IndexStamp, StampVerdict};
-use self::journal_follower::{FollowOutcome, FollowTask, SessionOpener, follow_sessions};
+use self::journal_follower::{FollowOutcome, FollowTask, FollowedSessionOpener, follow_sessions};
 use crate::derived::changed_sessions::{self, ChangedSessions};
 use crate::error::storage_error;
 use crate::sessions::local_reader::LocalReader;
@@ -130,13 +130,13 @@ fn unwritable_index(path: &Path) -> impl FnOnce(io::Error) -> IndexFailure {
     move |error| IndexFailure::Unwritable(format!("{place}: {error}"))
 }
 
-impl SessionOpener for StoreIndex<'_> {
+impl FollowedSessionOpener for StoreIndex<'_> {
     fn reader(&self, name: &str) -> Result<Option<LocalReader>, JournalError> {
         let layout = self.store.layout().session(name);
         // Without an id it cannot be named; `doctor` reports it.
         Ok(match self.store.identify(&layout)? {
-            Identity::Known(id) => Some(self.store.reader_at(id, &layout)),
-            Identity::Unknown | Identity::Empty => None,
+            JournalIdentity::Known(id) => Some(self.store.reader_at(id, &layout)),
+            JournalIdentity::Unknown | JournalIdentity::Empty => None,
         })
     }
 

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use abide_journal::{
-    AcknowledgedEnd, ChainTarget, Journal, JournalError, JournalItem, JournalLine, Link, ObjectRef,
-    RepairSplice, Salt, SegmentForm, SegmentHeader, SegmentName, Sum, WalkStart,
+    AcknowledgedEnd, Journal, JournalError, JournalItem, JournalLine, JournalWalkStart,
+    LineObjectRef, Link, RepairSplice, Salt, SegmentForm, SegmentHeader, SegmentName, SpliceTarget,
+    Sum,
 };
 use abide_model::{Event, Seq, SessionId};
 
@@ -51,7 +52,7 @@ pub(super) struct JournalSurvey {
 }
 
 /// A reconstructed event, with the objects that it names.
-pub(super) type ReconstructedEvent = (Event, Vec<ObjectRef>);
+pub(super) type ReconstructedEvent = (Event, Vec<LineObjectRef>);
 
 /// A rewritten segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -115,7 +116,7 @@ impl JournalSurvey {
             );
         }
         let (mut standing, mut torn) = (Vec::new(), None);
-        journal.walk(WalkStart::beginning(), mark, &mut |found| {
+        journal.walk(JournalWalkStart::beginning(), mark, &mut |found| {
             match found {
                 JournalItem::Event { line, segment, offset, end, ended } => {
                     let what =
@@ -164,7 +165,7 @@ impl JournalSurvey {
             repair,
             again,
             salt,
-            last: (self.before.0, ChainTarget::Sum(self.before.1)),
+            last: (self.before.0, SpliceTarget::Sum(self.before.1)),
             lost: Vec::new(),
             written: Vec::new(),
         };
@@ -195,7 +196,7 @@ impl JournalSurvey {
                 SegmentPart::Keep { offset: one.offset, end: one.end, ended: one.ended, is_line };
             parts.entry(segment).or_default().push(keep);
             joining.last = match &one.what {
-                ReadableRecordKind::Line { seq, sum, .. } => (*seq, ChainTarget::Sum(*sum)),
+                ReadableRecordKind::Line { seq, sum, .. } => (*seq, SpliceTarget::Sum(*sum)),
                 ReadableRecordKind::Splice(splice) => (splice.next.back(1), splice.prev),
             };
         }
@@ -310,7 +311,7 @@ struct JournalGapJoiner<'a> {
     again: &'a BTreeMap<Seq, ReconstructedEvent>,
     salt: &'a mut dyn FnMut() -> Salt,
     /// The last event so far, and what the next line is chained to.
-    last: (Seq, ChainTarget),
+    last: (Seq, SpliceTarget),
     lost: Vec<(Seq, Seq)>,
     written: Vec<(Seq, Seq)>,
 }
@@ -336,19 +337,19 @@ impl JournalGapJoiner<'_> {
                 let (salt, link) = ((self.salt)(), self.last.1.link());
                 let sum = JournalLine::write(&mut bytes, event, objects, 1, salt, link);
                 parts.push(SegmentPart::Line(bytes));
-                self.last = (*seq, ChainTarget::Sum(sum));
+                self.last = (*seq, SpliceTarget::Sum(sum));
                 grow_journal_ranges(&mut self.written, *seq);
             }
         }
         let chained = prev.is_none_or(|prev| prev == self.last.1.link());
         if self.last.0.next() < next || !chained {
-            let prev = prev.map_or(self.last.1, ChainTarget::Link);
+            let prev = prev.map_or(self.last.1, SpliceTarget::Link);
             parts.push(self.splice(next, prev));
         }
         parts
     }
 
-    fn splice(&mut self, next: Seq, prev: ChainTarget) -> SegmentPart {
+    fn splice(&mut self, next: Seq, prev: SpliceTarget) -> SegmentPart {
         let splice =
             RepairSplice { repair: self.repair.to_owned(), after: self.last.0, next, prev };
         self.lost.extend(splice.lost());

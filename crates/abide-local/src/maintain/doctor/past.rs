@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use abide_journal::{JournalItem, WalkStart};
+use abide_journal::{JournalItem, JournalWalkStart};
 use abide_model::{
     Fact, Finding, FindingPlace, FindingType, Kind, Recovery, Repair, Seq, SessionId, StoreError,
 };
@@ -43,7 +43,7 @@ impl Doctor<'_> {
         let last = past.last();
         let shared = past.sum_of(last).map_err(store_error)?;
         let mut chained = false;
-        let walked = reader.journal().walk(WalkStart::beginning(), None, &mut |found| {
+        let walked = reader.journal().walk(JournalWalkStart::beginning(), None, &mut |found| {
             match found {
                 JournalItem::Event { line, .. } => {
                     chained = shared.is_some_and(|sum| sum.link() == line.prev)

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use abide_journal::{Access, JournalItem, Slots, WalkStart, Watermark, read_full};
+use abide_journal::{Access, JournalItem, JournalWalkStart, Slots, Watermark, read_full};
 use abide_model::{
     Conversation, Event, Fact, Finding, FindingPlace, FindingType, Kind, Lineage, Liveness,
     ObjectHash, Recovery, Repair, Seq, SessionId, SessionState, SessionStatus, Severity,
@@ -15,7 +15,7 @@ use super::objects::CheckpointSnapshot;
 use super::{Doctor, Examination, ExaminationFacts, doctor_error, doctor_warning};
 use crate::error::{storage_error, store_error};
 use crate::sessions::local_reader::LocalReader;
-use crate::sessions::session_ancestry::{CheckpointNumbers, MissingParentPolicy};
+use crate::sessions::session_ancestry::{AncestryCheckpointNumbers, MissingParentPolicy};
 use crate::store_layout::SessionLayout;
 
 /// How many milliseconds a clock may be ahead of ours.
@@ -122,7 +122,7 @@ impl Doctor<'_> {
         let mut numbers = reader.checkpoints_in_ancestry().map_err(store_error)?;
         let findings = &mut examination.findings;
         let (mut events, mut bytes) = (0, 0);
-        let walked = reader.journal().walk(WalkStart::beginning(), mark, &mut |found| {
+        let walked = reader.journal().walk(JournalWalkStart::beginning(), mark, &mut |found| {
             match &found {
                 JournalItem::Event { line, offset, end, segment, .. } => {
                     events += 1;
@@ -447,7 +447,7 @@ impl SessionJournalWalk {
         self.spliced.iter().filter(|range| !named(range)).copied().collect()
     }
 
-    fn take(&mut self, event: &Event, numbers: &mut CheckpointNumbers) {
+    fn take(&mut self, event: &Event, numbers: &mut AncestryCheckpointNumbers) {
         self.latest = self.latest.max(event.at);
         self.rewinds.extend(rewind_target(event).map(|to| (event.seq, to)));
         let kinds = [Kind::CHECKPOINT_CREATED, Kind::CHECKPOINT_THINNED, Kind::RECOVERY_PERFORMED];

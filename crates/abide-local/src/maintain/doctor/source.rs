@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use abide_index::HistoryIndex;
-use abide_journal::{Access, ObjectRef, PackWriter, read_full};
+use abide_journal::{Access, LineObjectRef, PackWriter, read_full};
 use abide_model::{Event, Kind, Payload, Seq, SessionCreated, SessionId, StoreError};
 use abide_transcript::TranscriptChunks;
 
@@ -124,7 +124,7 @@ impl Doctor<'_> {
                     if let Some(writer) = &writer {
                         writer.put(&leaf.bytes).map_err(store_error)?;
                     }
-                    objects.push(ObjectRef::to(leaf));
+                    objects.push(LineObjectRef::to(leaf));
                 }
                 event.data = Some(data);
             }

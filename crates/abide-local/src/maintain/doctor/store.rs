@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use abide_journal::{Identity, SegmentName};
+use abide_journal::{JournalIdentity, SegmentName};
 use abide_model::{Finding, FindingPlace, FindingType, Repair, Severity, StoreError};
 
 use super::quarantine::Quarantine;
@@ -78,8 +78,8 @@ impl Doctor<'_> {
             let layout = self.store.layout().session(&name);
             let place = FindingPlace::path(&layout.dir);
             match self.store.identify(&layout) {
-                Ok(Identity::Known(_)) => {}
-                Ok(Identity::Empty) if self.source(&layout)?.session.is_none() => {
+                Ok(JournalIdentity::Known(_)) => {}
+                Ok(JournalIdentity::Empty) if self.source(&layout)?.session.is_none() => {
                     findings.push(doctor_warning(
                         "unfinished-session",
                         FindingType::Structural,
@@ -88,7 +88,7 @@ impl Doctor<'_> {
                         Repair::by_hand("nothing to do: the next session with its key replaces it"),
                     ));
                 }
-                Ok(Identity::Empty | Identity::Unknown) => {
+                Ok(JournalIdentity::Empty | JournalIdentity::Unknown) => {
                     let source = self.source(&layout)?;
                     let repair = match source.session {
                         Some(_) => Repair::automatic(format!(

@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::ops::ControlFlow;
 
-use abide_journal::{JournalItem, LinePayload, WalkStart};
+use abide_journal::{JournalItem, JournalWalkStart, LinePayload};
 use abide_model::{Kind, ObjectHash, Seq, SessionId, StoreError, Timestamp};
 use serde::Serialize;
 
@@ -128,7 +128,7 @@ impl Eraser<'_> {
         let mark = reader.mark().map_err(store_error)?;
         let mut matches = TextMatches::default();
         let mut found_in = Vec::new();
-        let walked = reader.journal().walk(WalkStart::beginning(), mark, &mut |found| {
+        let walked = reader.journal().walk(JournalWalkStart::beginning(), mark, &mut |found| {
             if let JournalItem::Event { line, .. } = found
                 && let (Some(event), _) = reader.event(&line)
             {
@@ -218,7 +218,7 @@ impl Eraser<'_> {
         let mut lines = Vec::new();
         let mut rewinds = BTreeSet::new();
         let mut snapshots = NamedSnapshots::of(&reader).map_err(store_error)?;
-        let walked = reader.journal().walk(WalkStart::beginning(), mark, &mut |found| {
+        let walked = reader.journal().walk(JournalWalkStart::beginning(), mark, &mut |found| {
             let JournalItem::Event { line, offset, end, .. } = found else {
                 return ControlFlow::Continue(());
             };

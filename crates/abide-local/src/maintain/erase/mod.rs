@@ -20,8 +20,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use abide_journal::{
-    Access, Identity, Journal, JournalItem, JournalLine, LinePayload, LockMode, Segment,
-    SegmentForm, SegmentName, Storage, StorageLock, WalkStart, write_full,
+    Access, Journal, JournalIdentity, JournalItem, JournalLine, JournalWalkStart, LinePayload,
+    LockMode, Segment, SegmentForm, SegmentName, Storage, StorageLock, write_full,
 };
 use abide_model::{Erasure, Kind, ObjectHash, Seq, SessionId, StoreError};
 use abide_workspace::{Reach, ReachError, Snapshot};
@@ -369,12 +369,13 @@ impl Eraser<'_> {
         let mut names = Vec::new();
         for name in self.store.names()? {
             let layout = self.store.layout().session(&name);
-            let Identity::Known(id) = self.store.identify(&layout).map_err(store_error)? else {
+            let JournalIdentity::Known(id) = self.store.identify(&layout).map_err(store_error)?
+            else {
                 continue;
             };
             let reader = self.store.reader_at(id, &layout);
             let mark = reader.mark().map_err(store_error)?;
-            let walked = reader.journal().walk(WalkStart::beginning(), mark, &mut |found| {
+            let walked = reader.journal().walk(JournalWalkStart::beginning(), mark, &mut |found| {
                 if let JournalItem::Event { line, .. } = found
                     && object_names_in(line.bytes()).any(|name| objects.contains(&name))
                 {
@@ -439,7 +440,7 @@ impl Eraser<'_> {
         let mut replacements = Replacements::new();
         let mark = self.store.reader(plan.session)?.mark().map_err(store_error)?;
         let mut damage = None;
-        let walked = journal.walk(WalkStart::beginning(), mark, &mut |found| {
+        let walked = journal.walk(JournalWalkStart::beginning(), mark, &mut |found| {
             match found {
                 JournalItem::Event { line, segment, offset, end, ended } => {
                     if wanted.contains(&line.seq)
@@ -499,7 +500,7 @@ impl Eraser<'_> {
         let mut noted: BTreeSet<(Seq, bool)> = BTreeSet::new();
         let reader = self.store.reader(plan.session)?;
         let mark = reader.mark().map_err(store_error)?;
-        let walked = reader.journal().walk(WalkStart::beginning(), mark, &mut |found| {
+        let walked = reader.journal().walk(JournalWalkStart::beginning(), mark, &mut |found| {
             if let JournalItem::Event { line, .. } = found
                 && line.head().is_some_and(|head| head.kind == Kind::PAYLOAD_ERASED)
                 && let Some(Ok(abide_model::Fact::Erasure(erasure))) =

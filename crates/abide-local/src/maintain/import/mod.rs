@@ -13,9 +13,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use abide_journal::{
-    AcknowledgedEnd, BundleHeader, BundleParent, BundleReader, BundleRecord, Identity, ImportError,
-    ImportOutcome, ImportedBundle, JournalEnd, JournalItem, JournalLine, LinePayload, LockMode,
-    SegmentForm, SegmentName, StorageLock, Sum, WalkStart, Watermark,
+    AcknowledgedEnd, BundleHeader, BundleParent, BundleReader, BundleRecord, ImportError,
+    ImportOutcome, ImportedBundle, JournalEnd, JournalIdentity, JournalItem, JournalLine,
+    JournalWalkStart, LinePayload, LockMode, SegmentForm, SegmentName, StorageLock, Sum, Watermark,
 };
 use abide_model::{Fact, Kind, ObjectHash, ReadFinding, Seq, SessionFields, SessionId, StoreError};
 
@@ -168,7 +168,7 @@ impl Importer<'_> {
             storage.make_dir(&dir).map_err(storage_error("create", &dir))?;
         }
         let _lock = self.store.lock_session(id, &layout, Duration::from_secs(2))?;
-        if self.store.identify(&layout).map_err(store_error)? != Identity::Empty {
+        if self.store.identify(&layout).map_err(store_error)? != JournalIdentity::Empty {
             return Err(StoreError::Damaged {
                 place: layout_path_text(&layout.dir),
                 reason: "it already has events".to_owned(),
@@ -281,7 +281,7 @@ impl Importer<'_> {
             notes: Vec::new(),
         };
         let mut failed = None;
-        let walked = reader.journal().walk(WalkStart::beginning(), mark, &mut |found| {
+        let walked = reader.journal().walk(JournalWalkStart::beginning(), mark, &mut |found| {
             let stage = stage.as_deref_mut();
             match self.compare_one(bundle, id, &found, &mut compared, stage) {
                 Ok(flow) => flow,

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-use abide_model::json::{RawFields, list};
+use abide_model::json::{RawJsonFields, list};
 use abide_model::message::Speaker;
 
 /// The blocks of one side until the other speaks.
@@ -48,12 +48,12 @@ impl TurnBlock {
     }
 
     fn bond(text: &str) -> Option<TurnBlockKind> {
-        let fields = RawFields::of(text)?;
+        let fields = RawJsonFields::of(text)?;
         let sort = fields.decoded("type")?;
         let name = |name: &str| fields.decoded(name).unwrap_or_default().into_owned();
         match &*sort {
             "tool_use" => {
-                let caller = RawFields::of(fields.get("caller")?.get())?;
+                let caller = RawJsonFields::of(fields.get("caller")?.get())?;
                 Some(TurnBlockKind::UsedBy(caller.decoded("tool_id")?.into_owned()))
             }
             sort if sort.ends_with("_tool_use") => Some(TurnBlockKind::Use(name("id"))),
@@ -150,7 +150,7 @@ fn unmarked(block: &str, left: &mut usize) -> Option<String> {
     if !block.contains(MARK) && !block.contains("\\u") {
         return None;
     }
-    let fields = RawFields::of(block)?;
+    let fields = RawJsonFields::of(block)?;
     let marked = fields.get(MARK).is_some();
     let over = marked && *left == 0;
     *left -= usize::from(marked && !over);
