@@ -96,7 +96,7 @@ pub struct LineHead {
 pub enum LinePayload<'a> {
     /// The data, and the objects that belong in it.
     Present {
-        /// The list of [`ObjectRef`]s as JSON; empty if there are none.
+        /// The list of [`LineObjectRef`]s as JSON; empty if there are none.
         objects: &'a [u8],
         /// The data as JSON.
         data: &'a [u8],

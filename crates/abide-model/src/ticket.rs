@@ -63,7 +63,7 @@ pub trait TicketAcknowledger: Send + Sync {
     /// Blocks until `seq` has reached `durability`.
     fn wait(&self, seq: Seq, durability: Durability) -> Result<(), AppendError>;
 
-    /// Like [`Acknowledger::wait`], without blocking.
+    /// Like [`TicketAcknowledger::wait`], without blocking.
     fn poll(
         &self,
         seq: Seq,

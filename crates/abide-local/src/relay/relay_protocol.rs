@@ -38,7 +38,7 @@ pub(super) struct RelayHello {
     pub(super) session: SessionId,
 }
 
-/// The answer to [`Hello`].
+/// The answer to [`RelayHello`].
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct RelayWelcome {
     #[serde(default, skip_serializing_if = "Option::is_none")]
