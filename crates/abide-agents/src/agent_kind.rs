@@ -48,6 +48,13 @@ impl AgentKind {
         matches!(self.0.output, Output::Text(_))
     }
 
+    /// Does a call of its shell tool fail where the command fails? Else a successful call says only
+    /// that the command was run.
+    #[must_use]
+    pub const fn reports_exit(self) -> bool {
+        self.0.reports_exit
+    }
+
     /// The form in which this command will print, by the name of its program and by the flags that
     /// make it print events; [text](AgentKind::prints_text) where either says nothing of it.
     #[must_use]

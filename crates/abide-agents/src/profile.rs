@@ -19,6 +19,8 @@ pub(crate) struct AgentProfile {
     pub prompt: fn(arguments: &[String]) -> Option<PromptSlot>,
     /// What it prints.
     pub output: Output,
+    /// Does a call of its shell tool fail where the command fails?
+    pub reports_exit: bool,
     /// How it tells that a limit was met, besides the ways that all know.
     pub limits: LimitTexts,
 }

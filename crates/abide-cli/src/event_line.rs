@@ -116,7 +116,8 @@ fn event_line_of_fact(fact: &Fact) -> Option<String> {
         Fact::PermissionAnswered(answered) => answered.word().to_owned(),
         Fact::Artifact(artifact) => {
             let ok = if artifact.ok { "ok" } else { "failed" };
-            format!("{} {} {ok}", artifact.kind, artifact.name)
+            let counts = artifact.counts.as_ref().map(|counts| format!(", {counts}"));
+            format!("{} {} {ok}{}", artifact.kind, artifact.name, counts.unwrap_or_default())
         }
         Fact::Log(log) => format!("{}: {}", log.level, log.text),
         Fact::Erased => "(erased)".to_owned(),

@@ -1,6 +1,7 @@
 //! `abide acp`, with both ends in hand: a client that keeps every line, and an agent that does what
 //! the prompt says.
 
+mod artifacts;
 mod checkpoints;
 mod command;
 mod compaction;

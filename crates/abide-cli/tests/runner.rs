@@ -10,6 +10,7 @@
 )]
 
 mod acp;
+mod artifacts;
 mod bad_input;
 mod bundle;
 mod checkpoint;

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use abide::{
     CallId, Error, Kind, LaneId, NewEvent, Payload, Seq, Timestamp, ToolCall, ToolResult,
+    artifact::{ArtifactCommand, CommandOutcome, OutcomeReport},
     event::{
         AgentObservation, EventLimits, FileTouch, LimitObservation, LogRecord, ModelConfiguration,
         ResourceSample, TurnNumber, Usage, UsageRecord,
@@ -98,6 +99,8 @@ pub(crate) struct Job {
     pub(crate) limited: Option<(ReachedLimit, Instant)>,
     /// Open calls; the first ones if there are many.
     pub(crate) calls: BTreeMap<String, UnresolvedCall>,
+    /// Open calls that test or build.
+    builds: BTreeMap<String, ArtifactCommand>,
     /// How many messages it has said.
     pub(crate) said: u64,
     pub(crate) out_tail: JobOutputTail,
@@ -169,6 +172,7 @@ impl Job {
             outcome: None,
             limited: None,
             calls: BTreeMap::new(),
+            builds: BTreeMap::new(),
             said: 0,
             out_tail: JobOutputTail::default(),
             err_tail: JobOutputTail::default(),
@@ -282,11 +286,39 @@ impl Job {
                 ObservedFact::Finished { call, .. } => drop(self.calls.remove(call)),
                 _ => {}
             }
+            let artifact = self.artifact_of(&what);
             match self.event(what, tell) {
                 Ok(Some(event)) => self.push(event, subagent.as_deref()),
                 Ok(None) => {}
                 Err(_) => self.refused += 1,
             }
+            if let Some(artifact) = artifact {
+                self.push(artifact, subagent.as_deref());
+            }
+        }
+    }
+
+    /// The record of a test or a build that has ended.
+    fn artifact_of(&mut self, seen: &ObservedFact) -> Option<NewEvent> {
+        match seen {
+            ObservedFact::Called { call, arguments, .. } => {
+                let command = ArtifactCommand::of_arguments(arguments.as_deref()?)?;
+                if self.builds.len() < CALLS {
+                    self.builds.insert(call.clone(), command);
+                }
+                None
+            }
+            ObservedFact::Finished { call, ok, result } => {
+                let command = self.builds.remove(call)?;
+                let result =
+                    ToolResult { call: CallId(call.clone()), ok: *ok, result: result.clone() };
+                let mut outcome = CommandOutcome::of_result(&result);
+                if *ok && !self.kind.reports_exit() {
+                    outcome.report = OutcomeReport::Unknown;
+                }
+                NewEvent::try_from(command.artifact(&outcome)?).ok()
+            }
+            _ => None,
         }
     }
 

@@ -88,6 +88,7 @@ impl TaskCheck {
             exit: exit.and_then(ExitStatus::code),
             output: Some(String::from_utf8_lossy(&self.output).into_owned()),
             left_out: self.left_out,
+            counts: None,
         }
     }
 }

@@ -36,7 +36,9 @@ pub(crate) fn event_note(event: &Event, fact: Option<Fact>) -> (String, String, 
         },
         Some(Fact::Artifact(artifact)) => {
             let ok = if artifact.ok { "ok" } else { "failed" };
-            ("Artifact", format!("{} {}: {ok}", artifact.kind, artifact.name), NoteWeight::Normal)
+            let counts = artifact.counts.map(|counts| format!(", {counts}")).unwrap_or_default();
+            let text = format!("{} {}: {ok}{counts}", artifact.kind, artifact.name);
+            ("Artifact", text, NoteWeight::Normal)
         }
         Some(Fact::PermissionAsked(asked)) => ("Permission asked", asked.title, NoteWeight::Normal),
         Some(Fact::PermissionAnswered(answered)) => {

@@ -45,7 +45,7 @@ mod workspace;
 pub use chunks::ChunkList;
 pub use compare::diff::{ChangeKind, ChangedPath, diff};
 pub use compare::find::{content_objects, find_entry};
-pub use compare::read::ReadError;
+pub use compare::read::{ReadError, read_content};
 pub use compare::unified::{DiffStat, FileDiff, stat, unified};
 pub use error::WorkspaceError;
 pub use losses::{Losses, ReadableObjects};

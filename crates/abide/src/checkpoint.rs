@@ -18,8 +18,9 @@ use abide_model::{
     FOLD_VERSION, Fact, FileOp, NewEvent, ObjectHash, Objects, Seq, SessionCore, SessionFields,
     SessionId, SessionState, TaskStatus, Thinning, Timestamp, WorkspaceCounts,
 };
-use abide_workspace::{ChangeKind, Reach, TakenSnapshot, Watch, Workspace, diff};
+use abide_workspace::{ChangeKind, ChangedPath, Reach, TakenSnapshot, Watch, Workspace, diff};
 
+use crate::lock_file::changed_dependencies;
 use crate::{Error, Session, SessionView, Store, event::git_state, process::process_tree};
 
 /// How often a checkpoint whose number another process takes is numbered anew.
@@ -344,10 +345,17 @@ impl Session {
         checkpoint.after = Some(core.seq);
         checkpoint.fold = FOLD_VERSION;
         let changed = changes_since(captured, core.checkpoints.snapshot);
-        checkpoint.files = changed.paths;
-        checkpoint.changes = changed.counts;
-        let event = NewEvent::try_from(checkpoint.clone())?;
-        let ticket = self.append_with(vec![event], Durability::Synced, AnomalyPolicy::Refuse)?;
+        checkpoint.changes = changed.as_deref().map(change_counts);
+        let changed = changed.unwrap_or_default();
+        let paths = changed.iter().take(MOST_PATHS);
+        checkpoint.files =
+            paths.map(|changed| String::from_utf8_lossy(&changed.path).into_owned()).collect();
+        // Before the checkpoint, so that a rewind to it keeps them.
+        let dependencies = changed_dependencies(&*captured.objects, &changed);
+        let mut events: Vec<NewEvent> =
+            dependencies.into_iter().filter_map(|found| found.try_into().ok()).collect();
+        events.push(NewEvent::try_from(checkpoint.clone())?);
+        let ticket = self.append_with(events, Durability::Synced, AnomalyPolicy::Refuse)?;
         let seq = ticket.wait()?.last().map_or(core.seq.next(), |done| done.seq);
         let snapshot = captured.taken.as_ref().map(|taken| taken.snapshot.clone());
         if snapshot.is_some() && checkpoint.trigger != Trigger::Rewind.as_str() {
@@ -461,42 +469,32 @@ impl TasksUnderWay {
     }
 }
 
-/// How files differ from the previous snapshot.
-#[derive(Default)]
-struct SnapshotChanges {
-    /// The first thousand paths.
-    paths: Vec<String>,
-    /// `None` if there is no previous snapshot, or if it cannot be read.
-    counts: Option<FileChanges>,
+/// What changed since the previous snapshot. Informational: `None` if there is none, or if it cannot
+/// be read.
+fn changes_since(
+    captured: &CapturedCheckpoint,
+    before: Option<ObjectHash>,
+) -> Option<Vec<ChangedPath>> {
+    let taken = captured.taken.as_ref()?;
+    let before = before?;
+    if before == taken.hash {
+        return Some(Vec::new());
+    }
+    let objects = &*captured.objects;
+    let before = read_snapshot(objects, before).ok()?;
+    diff(objects, Some(before.tree), taken.snapshot.tree, false).ok()
 }
 
-/// What changed since the previous snapshot. Informational.
-fn changes_since(captured: &CapturedCheckpoint, before: Option<ObjectHash>) -> SnapshotChanges {
-    let Some(taken) = &captured.taken else { return SnapshotChanges::default() };
-    let objects = &*captured.objects;
-    let changed = match before {
-        None => return SnapshotChanges::default(),
-        Some(before) if before == taken.hash => Vec::new(),
-        Some(before) => {
-            let before = read_snapshot(objects, before).ok();
-            let changed = before.and_then(|before| {
-                diff(objects, Some(before.tree), taken.snapshot.tree, false).ok()
-            });
-            let Some(changed) = changed else { return SnapshotChanges::default() };
-            changed
-        }
-    };
+fn change_counts(changed: &[ChangedPath]) -> FileChanges {
     let mut counts = FileChanges::default();
-    for one in &changed {
+    for one in changed {
         match one.change {
             ChangeKind::Created => counts.added += 1,
             ChangeKind::Deleted => counts.removed += 1,
             _ => counts.changed += 1,
         }
     }
-    let paths = changed.into_iter().take(MOST_PATHS);
-    let paths = paths.map(|changed| String::from_utf8_lossy(&changed.path).into_owned()).collect();
-    SnapshotChanges { paths, counts: Some(counts) }
+    counts
 }
 
 /// A checkpoint of a session.

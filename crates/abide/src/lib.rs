@@ -36,6 +36,7 @@
 mod acceptance;
 pub mod aio;
 mod answer_recorder;
+pub mod artifact;
 pub mod backend;
 pub mod checkpoint;
 mod checkpointer;
@@ -52,6 +53,7 @@ mod follow;
 mod git;
 mod ignored_state;
 mod last_run;
+mod lock_file;
 mod open_work;
 mod plan_document;
 mod position;
@@ -105,13 +107,13 @@ pub mod event {
     pub use crate::position::{PositionError, ResolvedPosition};
     pub use abide_model::{
         AgentObservation, Anomaly, AnomalyPolicy, ApiCall, ApiResult, ArbiterDecision, Artifact,
-        CallState, DependencyResolution, Digest, Epoch, EventLimits, EventPage, Fact, FileOp,
-        FileState, FileTouch, FilesRestored, GitState, InputError, LaneState, LimitObservation,
-        Lineage, LogRecord, ModelConfiguration, OUTCOME_UNKNOWN, ObjectHash, ParentReason,
-        PendingCall, PermissionAnswered, PermissionAsked, PermissionOption, ReadDirection,
-        ReadFinding, Recovery, ResourceSample, Rewind, RunEnd, RunStart, RunState, SessionCore,
-        SessionParent, SourceDocument, StatusChange, Thinning, TurnEntry, TurnNumber, TurnRole,
-        TurnState, Usage, UsageRecord, WorkspaceCounts,
+        ArtifactCounts, CallState, DependencyResolution, Digest, Epoch, EventLimits, EventPage,
+        Fact, FileOp, FileState, FileTouch, FilesRestored, GitState, InputError, LaneState,
+        LimitObservation, Lineage, LogRecord, ModelConfiguration, OUTCOME_UNKNOWN, ObjectHash,
+        ParentReason, PendingCall, PermissionAnswered, PermissionAsked, PermissionOption,
+        ReadDirection, ReadFinding, Recovery, ResourceSample, Rewind, RunEnd, RunStart, RunState,
+        SessionCore, SessionParent, SourceDocument, StatusChange, Thinning, TurnEntry, TurnNumber,
+        TurnRole, TurnState, Usage, UsageRecord, WorkspaceCounts,
     };
 }
 

@@ -2,6 +2,7 @@
 
 use abide::{
     CallId, LaneId,
+    artifact::ArtifactCommand,
     event::{FileOp, ObjectHash},
 };
 use serde::Serialize;
@@ -20,6 +21,7 @@ const REQUESTS: usize = 4096;
 pub(super) enum OpenRequest {
     Permission(Box<OpenPermission>),
     File { path: String, op: FileOp, after: Option<ObjectHash> },
+    TerminalCreate { build: Option<Box<ArtifactCommand>> },
     TerminalOutput { terminal: String },
     Other { terminal: Option<String> },
 }

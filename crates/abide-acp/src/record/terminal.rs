@@ -1,13 +1,17 @@
-//! Terminals: only the last output of each is recorded, not every poll.
+//! Terminals: only the last output of each is recorded, not every poll; and the tests and builds that
+//! run in them.
 
 use std::borrow::Cow;
 
+use abide::Kind;
+use abide::artifact::{ArtifactCommand, CommandOutcome, OutcomeReport};
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::bounded_map::BoundedMap;
 use super::name::recorded_name;
 use super::record_batch::{RESPONSE, RecordBatch};
+use super::update::parse_update_object;
 
 /// The most terminals whose last output is remembered.
 const TERMINALS: usize = 16;
@@ -19,6 +23,60 @@ const OUTPUT: usize = 1 << 20;
 #[serde(rename_all = "camelCase")]
 pub(super) struct TerminalParams {
     pub(super) terminal_id: String,
+}
+
+/// The params of `terminal/create`, as far as they are read.
+#[derive(Deserialize)]
+struct TerminalCommand {
+    command: String,
+    #[serde(default)]
+    args: Vec<String>,
+}
+
+/// The test or build that a new terminal runs, by the params of `terminal/create`.
+pub(super) fn terminal_build(params: &RawValue) -> Option<ArtifactCommand> {
+    let TerminalCommand { command, args } = parse_update_object(params)?;
+    if args.is_empty() {
+        return ArtifactCommand::of_command(&command);
+    }
+    let mut words = vec![command];
+    words.extend(args);
+    ArtifactCommand::of_words(&words)
+}
+
+/// How the process of a terminal ended.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct TerminalExit {
+    #[serde(default)]
+    exit_code: Option<i64>,
+}
+
+impl TerminalExit {
+    fn outcome(self, output: &str) -> CommandOutcome {
+        let exit = self.exit_code.and_then(|code| i32::try_from(code).ok());
+        let report = match exit {
+            Some(0) => OutcomeReport::Success,
+            _ => OutcomeReport::Failure,
+        };
+        CommandOutcome { report, exit, output: output.to_owned() }
+    }
+}
+
+/// A test or build in a terminal that has not been recorded.
+#[derive(Debug)]
+struct TerminalBuild {
+    command: ArtifactCommand,
+    /// How it ended, if that is known without its output.
+    exit: Option<TerminalExit>,
+}
+
+impl TerminalBuild {
+    fn record(self, exit: TerminalExit, output: &str, batch: &mut RecordBatch) {
+        if let Some(artifact) = self.command.artifact(&exit.outcome(output)) {
+            batch.fact(&Kind::ARTIFACT_RECORDED, None, artifact);
+        }
+    }
 }
 
 /// The answer to `terminal/output`.
@@ -44,6 +102,7 @@ struct TerminalAnswer {
 #[derive(Debug)]
 pub(super) struct Terminals {
     seen: BoundedMap<TerminalAnswer>,
+    builds: BoundedMap<TerminalBuild>,
 }
 
 #[derive(Serialize)]
@@ -65,25 +124,77 @@ impl TerminalAnswer {
 
 impl Terminals {
     pub(super) fn new() -> Self {
-        Self { seen: BoundedMap::new(TERMINALS) }
+        Self { seen: BoundedMap::new(TERMINALS), builds: BoundedMap::new(TERMINALS) }
+    }
+
+    /// Remembers the test or build that a terminal runs, by the answer to `terminal/create`.
+    pub(super) fn created(&mut self, command: ArtifactCommand, result: &RawValue) {
+        if let Some(TerminalParams { terminal_id }) = parse_update_object(result) {
+            self.builds.insert(&recorded_name(&terminal_id), TerminalBuild { command, exit: None });
+        }
+    }
+
+    /// Remembers how a process ended, by the answer to `terminal/wait_for_exit`. Its output may
+    /// still follow.
+    pub(super) fn exited(&mut self, terminal: &str, result: &RawValue) {
+        if let Some(build) = self.builds.get_mut(&recorded_name(terminal)) {
+            build.exit = parse_update_object(result);
+        }
+    }
+
+    /// Records the test or build of a terminal whose process has ended.
+    fn built(&mut self, terminal: &str, result: &RawValue, batch: &mut RecordBatch) {
+        if self.builds.get(terminal).is_none() {
+            return;
+        }
+        let Some(answer) = parse_update_object::<TerminalOutput<'_>>(result) else { return };
+        let exit = answer.exit_status.and_then(parse_update_object::<TerminalExit>);
+        let Some(exit) = exit.or(self.builds.get(terminal).and_then(|build| build.exit)) else {
+            return;
+        };
+        if let Some(build) = self.builds.remove(terminal) {
+            build.record(exit, &answer.output, batch);
+        }
+    }
+
+    /// Records the tests and builds whose output nobody asked for.
+    fn built_unseen(&mut self, terminal: Option<&str>, batch: &mut RecordBatch) {
+        let mut ended = Vec::new();
+        self.builds.each(|name, build| {
+            if build.exit.is_some() && terminal.is_none_or(|terminal| terminal == name) {
+                ended.push(name.to_owned());
+            }
+        });
+        for name in ended {
+            if let Some(build) = self.builds.remove(&name)
+                && let Some(exit) = build.exit
+            {
+                build.record(exit, "", batch);
+            }
+        }
     }
 
     /// Remembers the output of a terminal; records it at once if its process has ended.
     pub(super) fn output(&mut self, terminal: &str, result: &RawValue, batch: &mut RecordBatch) {
         let terminal = recorded_name(terminal);
+        self.show(&terminal, result, batch);
+        self.built(&terminal, result, batch);
+    }
+
+    fn show(&mut self, terminal: &str, result: &RawValue, batch: &mut RecordBatch) {
         let (answer, over) = kept_terminal_output(result);
-        let known = self.seen.get_mut(&terminal);
+        let known = self.seen.get_mut(terminal);
         if let Some(seen) = known.filter(|seen| seen.answer.get() == answer.get()) {
             if over {
-                seen.record(&terminal, batch);
+                seen.record(terminal, batch);
             }
             return;
         }
         let mut seen = TerminalAnswer { answer, recorded: false };
         if over {
-            seen.record(&terminal, batch);
+            seen.record(terminal, batch);
         }
-        if let Some((terminal, mut oldest)) = self.seen.insert(&terminal, seen) {
+        if let Some((terminal, mut oldest)) = self.seen.insert(terminal, seen) {
             oldest.record(&terminal, batch);
         }
     }
@@ -94,11 +205,13 @@ impl Terminals {
         if let Some(mut seen) = self.seen.remove(&terminal) {
             seen.record(&terminal, batch);
         }
+        self.built_unseen(Some(&terminal), batch);
     }
 
     /// Records the last outputs at the end of a turn.
     pub(super) fn end_turn(&mut self, batch: &mut RecordBatch) {
         self.seen.each(|terminal, seen| seen.record(terminal, batch));
+        self.built_unseen(None, batch);
     }
 }
 

@@ -539,7 +539,7 @@ fn files_are_touched_when_the_client_says_so() {
 fn of_a_terminal_the_last_output_is_recorded() {
     let mut story = RecordedSession::new();
     story.prompt("x");
-    let (told, weight) = story.asked(1, "terminal/create", r#"{"command":"make"}"#);
+    let (told, weight) = story.asked(1, "terminal/create", r#"{"command":"ls"}"#);
     assert_eq!((told.len(), weight), (1, RecordDurability::Before));
     let (told, weight) = story.answered(1, r#"{"terminalId":"t1"}"#);
     assert_eq!(weight, RecordDurability::Behind);

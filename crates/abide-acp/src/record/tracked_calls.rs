@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use abide::{
-    CallId, Kind, LaneId,
+    CallId, Kind, LaneId, ToolResult,
+    artifact::{ArtifactCommand, CommandOutcome},
     event::{CallState, FileOp, OUTCOME_UNKNOWN},
 };
 use serde::{Deserialize, Serialize};
@@ -111,6 +112,28 @@ impl AcpToolCall<'_> {
         if blocks.is_empty() { None } else { to_raw_value(&blocks).ok() }
     }
 
+    /// The test or build that it runs. Without arguments the title of a call that executes is the
+    /// command.
+    fn build(&self) -> Option<ArtifactCommand> {
+        match self.raw_input.filter(|input| input.get() != "{}") {
+            Some(input) => ArtifactCommand::of_arguments(input),
+            None => {
+                call_text(self.kind).filter(|kind| kind == "execute")?;
+                ArtifactCommand::of_command(self.title()?.trim_matches('`'))
+            }
+        }
+    }
+
+    /// Does a terminal show its output? Then the terminal also tells how the command ended.
+    fn shows_terminal(&self) -> bool {
+        let items = self.content.map(|content| serde_json::from_str(content.get()));
+        let items: Vec<&RawValue> = items.and_then(Result::ok).unwrap_or_default();
+        items.into_iter().any(|item| {
+            serde_json::from_str::<CallContentItem<'_>>(item.get())
+                .is_ok_and(|item| item.r#type == "terminal")
+        })
+    }
+
     /// The files that it reports as changed.
     fn changed(&self) -> Option<Vec<String>> {
         let items: Vec<&RawValue> = serde_json::from_str(self.content?.get()).ok()?;
@@ -174,6 +197,9 @@ struct TrackedCall {
     /// Its result so far, in case its end does not repeat it.
     result: Option<Box<RawValue>>,
     changed: Vec<String>,
+    /// The test or build that it runs.
+    build: Option<ArtifactCommand>,
+    in_terminal: bool,
 }
 
 /// The calls of a session.
@@ -396,6 +422,8 @@ impl TrackedCalls {
         let Some(known) = self.known.get_mut(id.as_str()).filter(|known| !known.ended) else {
             return;
         };
+        known.build = call.build().or(known.build.take());
+        known.in_terminal |= call.shows_terminal();
         if let Some(changed) = call.changed() {
             known.changed = changed;
             known.changed.truncate(256);
@@ -429,6 +457,7 @@ impl TrackedCalls {
         let lane = known.lane.clone();
         let so_far = known.result.take();
         let changed = std::mem::take(&mut known.changed);
+        let build = known.build.take().filter(|_| !known.in_terminal);
         self.forget(so_far.as_deref());
         let blocks = call.blocks();
         let result = blocks.as_deref().or(call.raw_output).or(so_far.as_deref());
@@ -437,6 +466,12 @@ impl TrackedCalls {
         {
             let bare = ToolFinishedData { call: id, ok, result: None, acp: None };
             batch.add(kind.as_str(), lane.as_ref(), &bare);
+        }
+        if let Some(build) = build {
+            let result = ToolResult { call: id.clone(), ok, result: result.map(ToOwned::to_owned) };
+            if let Some(artifact) = build.artifact(&CommandOutcome::of_result(&result)) {
+                batch.fact(&Kind::ARTIFACT_RECORDED, lane.as_ref(), artifact);
+            }
         }
         for path in changed.iter().filter(|_| ok) {
             directory.touched(path, FileOp::Write, None, lane.as_ref(), batch);

@@ -15,7 +15,7 @@ use super::name::{recorded_name, start_of_name};
 use super::plan_tasks::PlanTasks;
 use super::record_batch::{RecordBatch, UPDATE};
 use super::request::{OpenRequest, OpenRequests, ResponseSubject};
-use super::terminal::{TerminalParams, Terminals};
+use super::terminal::{TerminalParams, Terminals, terminal_build};
 use super::tracked_calls::{AcpToolCall, TrackedCalls};
 use super::update::{UpdateData, UpdateHead, UpdateParams, UpdateParamsData, parse_update_object};
 use super::{RecordedEvents, permission, prompt, request, settings};
@@ -272,7 +272,13 @@ impl Translator {
                     batch.before();
                 }
                 request::record_request(id, method, params, &mut batch);
-                OpenRequest::Other { terminal }
+                match method {
+                    "terminal/create" => {
+                        let build = params.and_then(terminal_build).map(Box::new);
+                        OpenRequest::TerminalCreate { build }
+                    }
+                    _ => OpenRequest::Other { terminal },
+                }
             }
         };
         self.requests.ask(id, method, waiting);
@@ -312,7 +318,24 @@ impl Translator {
                     ResponseSubject { terminal: Some(&terminal), ..ResponseSubject::default() };
                 request::record_request_answer(id, &method, about, outcome, &mut batch);
             }
+            (OpenRequest::TerminalCreate { build }, outcome) => {
+                if let (Some(build), Ok(result)) = (build, outcome) {
+                    self.terminals.created(*build, result);
+                }
+                request::record_request_answer(
+                    id,
+                    &method,
+                    ResponseSubject::default(),
+                    outcome,
+                    &mut batch,
+                );
+            }
             (OpenRequest::Other { terminal }, outcome) => {
+                if let (Some(terminal), Ok(result)) = (&terminal, outcome)
+                    && method == "terminal/wait_for_exit"
+                {
+                    self.terminals.exited(terminal, result);
+                }
                 let about =
                     ResponseSubject { terminal: terminal.as_deref(), ..ResponseSubject::default() };
                 request::record_request_answer(id, &method, about, outcome, &mut batch);

@@ -20,5 +20,6 @@ pub(crate) static PROFILE: AgentProfile = AgentProfile {
     resume: invocation::resume_claude,
     prompt: invocation::prompt,
     output: Output::Events(|_| Box::new(output::ClaudeOutput::default())),
+    reports_exit: true,
     limits: limits::TEXTS,
 };

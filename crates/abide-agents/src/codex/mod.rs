@@ -18,5 +18,6 @@ pub(crate) static PROFILE: AgentProfile = AgentProfile {
     output: Output::Events(|before| {
         Box::new(output::CodexOutput::resuming(before.used, before.calls))
     }),
+    reports_exit: true,
     limits: limits::TEXTS,
 };

@@ -14,5 +14,6 @@ pub(crate) static PROFILE: AgentProfile = AgentProfile {
     resume: |_, _| None,
     prompt: |_| None,
     output: Output::Text(|| Box::<output::TextOutputReader>::default()),
+    reports_exit: false,
     limits: LimitTexts::NONE,
 };

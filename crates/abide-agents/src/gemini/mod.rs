@@ -16,5 +16,6 @@ pub(crate) static PROFILE: AgentProfile = AgentProfile {
     resume: invocation::resume_gemini,
     prompt: invocation::prompt,
     output: Output::Events(|before| Box::new(output::GeminiOutput::told(before.prompt))),
+    reports_exit: false,
     limits: limits::TEXTS,
 };

@@ -54,8 +54,14 @@ pub struct DependencyResolution {
     /// Its lock file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lockfile: Option<String>,
-    /// Package names and versions.
+    /// Package names and versions; several versions of one package are joined by commas.
     pub packages: BTreeMap<String, String>,
+    /// How many packages were left out.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub left_out: u64,
+    /// Why the packages are not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 /// `log.recorded`.

@@ -1,5 +1,7 @@
 //! Facts about files and artifacts.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{ObjectHash, TaskId};
@@ -78,6 +80,59 @@ pub struct Artifact {
     /// How many bytes of it were left out.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub left_out: u64,
+    /// What it counted, as far as it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counts: Option<ArtifactCounts>,
+}
+
+/// What a test or a build counted. A count that is not known is absent.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ArtifactCounts {
+    /// Tests that passed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub passed: Option<u64>,
+    /// Tests that failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed: Option<u64>,
+    /// Tests that were not run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub skipped: Option<u64>,
+    /// Errors of a compiler, and tests that could not be loaded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub errors: Option<u64>,
+    /// Warnings.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warnings: Option<u64>,
+}
+
+impl ArtifactCounts {
+    /// Is nothing known?
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl fmt::Display for ArtifactCounts {
+    /// `12 passed, 1 failed`; what is zero is left out, except that nothing passed.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let counts = [
+            (self.passed, "passed"),
+            (self.failed.filter(|count| *count > 0), "failed"),
+            (self.skipped.filter(|count| *count > 0), "skipped"),
+            (self.errors.filter(|count| *count > 0), "errors"),
+            (self.warnings.filter(|count| *count > 0), "warnings"),
+        ];
+        let mut separator = "";
+        for (count, what) in counts {
+            if let Some(count) = count {
+                write!(out, "{separator}{count} {what}")?;
+                separator = ", ";
+            }
+        }
+        Ok(())
+    }
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref)] // serde passes a reference

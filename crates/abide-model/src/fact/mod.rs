@@ -26,7 +26,7 @@ pub use dependency::{DependencyType, DependencyTypes};
 pub use environment::{
     DependencyResolution, Erasure, GitState, LogRecord, Recovery, ResourceSample,
 };
-pub use file::{Artifact, FileOp, FileTouch};
+pub use file::{Artifact, ArtifactCounts, FileOp, FileTouch};
 pub use message::{KnownBlock, Message, MessageBlock, MessageContent};
 pub use permission::{PermissionAnswered, PermissionAsked, PermissionOption};
 pub use run::{AgentObservation, RunEnd, RunStart};

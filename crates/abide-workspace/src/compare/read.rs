@@ -75,7 +75,7 @@ pub(crate) fn read_chunks(
 }
 
 /// The content of a file or the target of a link; empty for a directory.
-pub(crate) fn read_content(objects: &dyn Objects, entry: &TreeEntry) -> Result<Vec<u8>, ReadError> {
+pub fn read_content(objects: &dyn Objects, entry: &TreeEntry) -> Result<Vec<u8>, ReadError> {
     match entry.kind {
         EntryKind::Directory => Ok(Vec::new()),
         EntryKind::File | EntryKind::Link => read_object(objects, entry.hash),

@@ -257,6 +257,7 @@ impl ScriptedAgent {
                     exit: None,
                     output: None,
                     left_out: 0,
+                    counts: None,
                 };
                 self.record_once(&format!("{call}/artifact"), artifact)?;
             }

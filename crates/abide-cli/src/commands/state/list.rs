@@ -135,8 +135,14 @@ fn dependencies(report: &StateReport) -> Vec<String> {
         let name = format!("{}{}", resolved.manager, lock.unwrap_or_default());
         let count = resolved.packages.len();
         lines.push(format!("{}: {count} packages, {}", escape::text(&name), time(Some(entry.at))));
+        if let Some(note) = &resolved.note {
+            lines.push(format!("  not read: {}", escape::text(note)));
+        }
         for (package, version) in &resolved.packages {
             lines.push(format!("  {} {}", escape::text(package), escape::text(version)));
+        }
+        if resolved.left_out > 0 {
+            lines.push(format!("  and {} more", resolved.left_out));
         }
     }
     lines

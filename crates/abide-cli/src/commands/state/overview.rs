@@ -131,8 +131,9 @@ pub(super) fn artifact(entry: &ArtifactEntry) -> String {
     let artifact = &entry.artifact;
     let kind = if artifact.kind.is_empty() { "artifact" } else { &artifact.kind };
     let how = if artifact.ok { "ok" } else { "failed" };
+    let counts = artifact.counts.as_ref().map(|counts| format!(", {counts}")).unwrap_or_default();
     let when = time_ago(entry.at, jiff::Timestamp::now());
-    format!("{} {}: {how}, {when}", escape::text(kind), escape::text(&artifact.name))
+    format!("{} {}: {how}{counts}, {when}", escape::text(kind), escape::text(&artifact.name))
 }
 
 fn dependencies(dependencies: &DependenciesReport) -> String {
