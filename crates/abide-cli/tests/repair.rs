@@ -5,11 +5,12 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::environment::{HELLO, TestEnvironment, files, run};
+use crate::environment::{ABIDE, HELLO, TestEnvironment, files, run};
 
 /// A store with a session that has several segments, turns, tasks, a large payload and a checkpoint.
 struct Patient {
@@ -917,4 +918,108 @@ fn a_store_under_a_path_that_is_not_utf_8_is_repaired_and_the_repair_undone() {
         assert!(undone.stdout().contains("journal/00000001.jsonl as it was"), "{undone:?}");
         assert_eq!(fs::read(&segment).unwrap(), damaged, "the original is back");
     }
+}
+
+#[test]
+fn a_broken_task_tree_is_repaired_by_the_commands_that_are_shown() {
+    let env = TestEnvironment::new();
+    let lines = [
+        r#"{"kind":"task.created","data":{"task":"part","title":"a part","parent":"it's gone"}}"#,
+        r#"{"kind":"task.created","data":{"task":"other","title":"a part","parent":"it's gone"}}"#,
+        r#"{"kind":"task.created","data":{"task":"-x","title":"x","depends":["never","--no"]}}"#,
+        r#"{"kind":"task.created","data":{"task":"A","title":"a","depends":["C"]}}"#,
+        r#"{"kind":"task.created","data":{"task":"B","title":"b","depends":["A","nor"]}}"#,
+        r#"{"kind":"task.created","data":{"task":"C","title":"c","depends":["B"]}}"#,
+        r#"{"kind":"task.created","data":{"task":"own","title":"o","depends":["own","A"]}}"#,
+    ];
+    env.record(&[], &lines).success();
+    // The latest session is another one.
+    env.run(&["new"]).success();
+    let report = env.run(&["doctor", "--json"]).failure(1).json_lines().remove(0);
+    let findings = report["findings"].as_array().unwrap();
+    let commands: Vec<&str> = findings
+        .iter()
+        .filter_map(|found| found["repair"]["commands"].as_array())
+        .flatten()
+        .map(|command| command.as_str().unwrap())
+        .collect();
+    assert_eq!(commands.len(), 5, "{commands:?}");
+    let shown = env.run(&["doctor"]).failure(1).stdout().to_owned();
+    let lines: Vec<&str> = shown.lines().map(str::trim).collect();
+    for command in &commands {
+        assert!(lines.contains(command), "{command}: {shown}");
+        assert!(
+            command.starts_with("abide tasks ") && command.contains(" --session="),
+            "{command}"
+        );
+        let line = command.replacen("abide", ABIDE, 1);
+        let mut shell = env.isolate(Command::new("sh"));
+        shell.arg("-c").arg(&line).current_dir(env.project());
+        run(shell, b"").success();
+    }
+    let after = env.run(&["doctor", "--json"]).success().json_lines().remove(0);
+    let left: Vec<&Value> =
+        after["findings"].as_array().unwrap().iter().map(|found| &found["rule"]).collect();
+    assert_eq!(left, ["anomaly"], "that a task depended on itself stays in the journal");
+    let tasks = env.run(&["tasks", "--session", &session_id(&report), "--json"]).success();
+    let tasks = tasks.json_lines();
+    let task = |id: &str| tasks.iter().find(|task| task["task"] == id).unwrap();
+    assert_eq!(task("part")["parent"], "it's gone");
+    assert_eq!(task("own")["depends"], json!(["A"]));
+}
+
+fn session_id(report: &Value) -> String {
+    report["findings"][0]["session"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_repair_of_a_task_tree_names_the_store_that_was_named() {
+    let env = TestEnvironment::new();
+    let line = r#"{"kind":"task.created","data":{"task":"A","title":"a","depends":["never"]}}"#;
+    env.record(&[], &[line]).success();
+    let store = env.store();
+    let named = ["doctor", "--repair", "--store", store.to_str().unwrap()];
+    let told = env.run_in(&env.path(""), &named).failure(1);
+    assert!(told.stderr.contains("run the commands of the findings"), "{told:?}");
+    let expected = format!("--store={} --session=", store.display());
+    assert!(told.stdout().contains(&expected), "{told:?}");
+}
+
+#[test]
+fn a_status_that_cannot_follow_is_kept_and_not_applied() {
+    let env = TestEnvironment::new();
+    let lines = [
+        r#"{"kind":"task.created","data":{"task":"A","title":"a"}}"#,
+        r#"{"kind":"task.created","data":{"task":"B","title":"b","depends":["A"]}}"#,
+        r#"{"kind":"task.status","data":{"task":"A","status":"complete"}}"#,
+        r#"{"kind":"task.status","data":{"task":"A","status":"planned"}}"#,
+    ];
+    env.record(&[], &lines).success();
+    let tasks = env.run(&["tasks", "--json"]).success().json_lines();
+    assert_eq!((&tasks[0]["status"], &tasks[1]["ready"]), (&json!("complete"), &json!(true)));
+    let events = env.run(&["export"]).success().json_lines();
+    let statuses = events.iter().filter(|event| event["kind"] == "task.status");
+    assert_eq!(statuses.count(), 2, "the event is there");
+    let health = env.run(&["state", "health", "--json"]).success().json_lines().remove(0);
+    assert_eq!(health["health"]["last_anomaly"]["anomaly"], "illegal_transition");
+    assert!(env.run(&["doctor"]).success().stdout().contains("warning[anomaly]"));
+}
+
+#[test]
+fn a_section_of_the_settings_that_is_there_twice_is_named_with_its_lines() {
+    let env = TestEnvironment::new();
+    env.record(&[], &[HELLO]).success();
+    let config = env.store().join("config.toml");
+    let text = fs::read_to_string(&config).unwrap();
+    let first = text.lines().position(|line| line == "[journal]").unwrap() + 1;
+    let again = text.lines().count() + 2;
+    fs::write(&config, format!("{text}\n[journal] # again\nseal = false\n")).unwrap();
+    let told = format!("line {again}: the section [journal] is there twice, first in line {first}");
+    let refused = env.run(&["history"]).failure(1);
+    assert!(refused.stderr.contains(&told), "{told}: {refused:?}");
+    let report = env.run(&["doctor", "--json"]).failure(1).json_lines().remove(0);
+    assert_eq!(finding(&report, "settings")["message"], told);
+    fs::write(&config, format!("{text}\nnonsense = 1\n")).unwrap();
+    let refused = env.run(&["history"]).failure(1);
+    assert!(refused.stderr.contains(&format!("line {again}: ")), "{refused:?}");
 }

@@ -309,7 +309,7 @@ impl Config {
                 .ok()
                 .filter(|told| told.version > STORE_VERSION)
                 .map(|told| Self { version: told.version, ..Self::default() })
-                .ok_or_else(|| damaged(error.message().to_owned())),
+                .ok_or_else(|| damaged(toml_fault(&text, &error))),
         }?;
         if config.version > STORE_VERSION {
             return Err(StoreError::NewerVersion {
@@ -361,6 +361,31 @@ fn read_config_text(storage: &dyn Storage, path: &Path) -> Result<String, StoreE
     let read = read_full(&*file, &mut bytes, 0).map_err(storage_error("read", path))?;
     bytes.truncate(read);
     String::from_utf8(bytes).map_err(|_| damaged_config(path, "not valid UTF-8".to_owned()))
+}
+
+/// What is wrong with a text of TOML, and in which line.
+fn toml_fault(text: &str, error: &toml::de::Error) -> String {
+    let message = error.message();
+    let Some(before) = error.span().and_then(|span| text.get(..span.start)) else {
+        return message.to_owned();
+    };
+    let line = before.matches('\n').count() + 1;
+    let header = |line: &str| {
+        let header = line.split('#').next().unwrap_or_default().trim().to_owned();
+        header.starts_with('[').then_some(header)
+    };
+    if message.starts_with("duplicate key")
+        && let Some(section) = text.lines().nth(line - 1).and_then(header)
+    {
+        let is_same = |line: &str| header(line).as_ref() == Some(&section);
+        let first = text.lines().take(line - 1).position(is_same);
+        let first = first.map(|first| format!(", first in line {}", first + 1));
+        return format!(
+            "line {line}: the section {section} is there twice{}",
+            first.unwrap_or_default()
+        );
+    }
+    format!("line {line}: {message}")
 }
 
 fn damaged_config(path: &Path, reason: String) -> StoreError {

@@ -26,7 +26,7 @@ pub enum Anomaly {
     DuplicateTask,
     /// A task that depends on itself.
     SelfDependency,
-    /// A task status that cannot follow the one before (`complete` → `planned`).
+    /// A task status that cannot follow the one before (`complete` → `planned`). It is not applied.
     IllegalTransition,
     /// A checkpoint number that was used before.
     DuplicateCheckpoint,

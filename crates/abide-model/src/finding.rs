@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::path::PathBuf;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::{Seq, SessionId, path_text};
 
@@ -151,19 +151,82 @@ pub struct Repair {
     pub how: String,
     /// Whether `abide doctor --repair` does it.
     pub automatic: bool,
+    /// Commands that do it, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub commands: Vec<RepairCommand>,
+}
+
+/// A command that repairs a finding. It is shown and serialized as a line for a shell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RepairCommand {
+    /// A command and its subcommand, then arguments.
+    words: Vec<String>,
+}
+
+impl RepairCommand {
+    /// A subcommand of `abide tasks` with these arguments. `None` if a line cannot hold one of
+    /// them.
+    pub(crate) fn of_tasks<'a>(
+        subcommand: &str,
+        arguments: impl IntoIterator<Item = &'a str>,
+    ) -> Option<Self> {
+        let mut words = vec!["tasks".to_owned(), subcommand.to_owned()];
+        words.extend(arguments.into_iter().map(str::to_owned));
+        let is_shown = |word: &String| !word.chars().any(char::is_control);
+        words.iter().all(is_shown).then_some(Self { words })
+    }
+
+    /// The same command with this option.
+    #[must_use]
+    pub fn with_option(mut self, option: &str, value: &str) -> Self {
+        let at = self.words.len().min(2);
+        self.words.insert(at, format!("{option}={value}"));
+        self
+    }
+}
+
+impl fmt::Display for RepairCommand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("abide")?;
+        for word in &self.words {
+            let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:@,+".contains(c);
+            if !word.is_empty() && word.chars().all(is_plain) {
+                write!(f, " {word}")?;
+            } else {
+                write!(f, " '{}'", word.replace('\'', r"'\''"))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Serialize for RepairCommand {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
 }
 
 impl Repair {
     /// A repair that `abide doctor --repair` does.
     #[must_use]
     pub fn automatic(how: impl Into<String>) -> Self {
-        Self { how: how.into(), automatic: true }
+        Self { how: how.into(), automatic: true, commands: Vec::new() }
     }
 
     /// A repair that a person must do.
     #[must_use]
     pub fn by_hand(how: impl Into<String>) -> Self {
-        Self { how: how.into(), automatic: false }
+        Self { how: how.into(), automatic: false, commands: Vec::new() }
+    }
+
+    /// The same repair, done by these commands.
+    #[must_use]
+    pub(crate) fn with_commands(
+        mut self,
+        commands: impl IntoIterator<Item = RepairCommand>,
+    ) -> Self {
+        self.commands.extend(commands);
+        self
     }
 }
 
@@ -182,9 +245,34 @@ impl Finding {
         Self { rule, r#type, severity, session: None, place, message, repair }
     }
 
-    /// With its session.
+    /// With its session, which the commands of its repair name.
     #[must_use]
     pub fn in_session(self, session: SessionId) -> Self {
-        Self { session: Some(session), ..self }
+        Self { session: Some(session), ..self }.with_option("--session", &session.to_string())
+    }
+
+    /// With this option for the commands of its repair.
+    #[must_use]
+    pub fn with_option(mut self, option: &str, value: &str) -> Self {
+        let commands = std::mem::take(&mut self.repair.commands).into_iter();
+        self.repair.commands = commands.map(|command| command.with_option(option, value)).collect();
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_a_line_that_a_shell_reads_as_it_was_meant() {
+        let command = |words: &[&str]| RepairCommand::of_tasks("depend", words.iter().copied());
+        let shown = |words: &[&str]| command(words).unwrap().to_string();
+        assert_eq!(shown(&["--off=b", "--", "a"]), "abide tasks depend --off=b -- a");
+        assert_eq!(shown(&["it's $x"]), r"abide tasks depend 'it'\''s $x'");
+        assert_eq!(shown(&["", "é"]), "abide tasks depend '' 'é'");
+        assert_eq!(command(&["a\nb"]), None);
+        let with = command(&["a"]).unwrap().with_option("--session", "s 1");
+        assert_eq!(with.to_string(), "abide tasks depend '--session=s 1' a");
     }
 }

@@ -77,7 +77,7 @@ pub use fact::{
     TaskDependency, TaskListRecord, TaskStatus, TaskStatusChange, Thinning, ToolCall, ToolResult,
     TurnEnd, TurnRole, TurnStart, Usage, UsageRecord, WorkspaceCounts, WriterOpened, is_check,
 };
-pub use finding::{Finding, FindingPlace, FindingType, Repair, Severity};
+pub use finding::{Finding, FindingPlace, FindingType, Repair, RepairCommand, Severity};
 pub use history::{
     Excerpt, FileActivity, FileDelta, History, HistoryDelta, HistoryEntry, HistoryQuery, OpenTurns,
     Overview, OverviewUpdate, Search, SearchError, SearchMatch, SearchTerm, TEXT_BYTES, TextDelta,

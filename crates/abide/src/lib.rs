@@ -165,7 +165,7 @@ pub mod maintenance {
     };
     pub use abide_model::{
         ByteSize, Finding, FindingPlace, FindingType, KeepReason, LiveEvent, RemovalReason, Repair,
-        Retention, Severity, TimeSpan, Validation, ValidationRule, standard_rules,
+        RepairCommand, Retention, Severity, TimeSpan, Validation, ValidationRule, standard_rules,
     };
     #[cfg(feature = "shared")]
     pub use abide_postgres::{MigratedVersions, SCHEMA_VERSION, StoreStatus};

@@ -136,8 +136,11 @@ impl PlanTask {
             batch.fact(&Kind::TASK_CHANGED, None, change);
         }
         let status = plan_entry_status(entry);
+        // A complete task can only become obsolete, and an obsolete one planned.
+        if self.status == TaskStatus::Complete && status != TaskStatus::Complete {
+            self.become_(TaskStatus::Obsolete, batch);
+        }
         if self.status == TaskStatus::Obsolete {
-            // An obsolete task can only go back to planned.
             self.become_(TaskStatus::Planned, batch);
         }
         self.become_(status, batch);

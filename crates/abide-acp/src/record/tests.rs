@@ -396,9 +396,17 @@ fn a_plan_is_the_tasks_of_the_session() {
     );
     assert_eq!(story.odd, []);
     assert_eq!(story.state.tasks.get("plan-1").unwrap().status, TaskStatus::Complete);
-    // What the agent says of it is recorded, legal or not.
+    // A complete task is opened again by way of an obsolete one.
     let (told, _) = story.update(&plan(&[("a", "high", "pending")]));
-    assert_eq!(told[1], r#"task.status {"task":"plan-1","status":"planned"}"#);
+    assert_eq!(
+        told[1..3],
+        lines(&[
+            r#"task.status {"task":"plan-1","status":"obsolete"}"#,
+            r#"task.status {"task":"plan-1","status":"planned"}"#,
+        ])
+    );
+    assert_eq!(story.odd, []);
+    assert_eq!(story.state.tasks.get("plan-1").unwrap().status, TaskStatus::Planned);
 }
 
 #[test]

@@ -33,7 +33,7 @@ use state_entry::UsageEntry;
 use state_table::TableRoot;
 
 /// The version of the fold. A state cache of another version is rebuilt; it is not damage.
-pub const FOLD_VERSION: u32 = 6;
+pub const FOLD_VERSION: u32 = 7;
 
 /// How many keys are remembered at least.
 const KEYS: u64 = 10_000;

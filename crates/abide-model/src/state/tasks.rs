@@ -79,6 +79,10 @@ impl SessionState {
             return Some(Anomaly::UnknownTask);
         };
         let (was, now) = (before.status, fact.status);
+        // It is kept as an event, and the task stays as it is.
+        if !now.may_follow_with_parts(was, before.children) {
+            return Some(Anomaly::IllegalTransition);
+        }
         let begun = now.begins_after(was);
         self.change_task(id, |task| {
             task.status = now;
@@ -123,7 +127,7 @@ impl SessionState {
                 }
             }
         }
-        (!now.may_follow_with_parts(was, before.children)).then_some(Anomaly::IllegalTransition)
+        None
     }
 
     /// Records the agent's own session for a task.

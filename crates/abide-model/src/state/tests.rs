@@ -61,6 +61,10 @@ fn readiness_follows_dependencies_and_parts() {
     assert_eq!(state.tasks.get("P1.a").unwrap().attempts, 1);
     let back = state.apply(&event(8, "task.status", r#"{"task":"P1.a","status":"planned"}"#));
     assert_eq!(back, Some(Anomaly::IllegalTransition));
+    assert_eq!(state.tasks.get("P1.a").unwrap().status, TaskStatus::Complete, "it is not applied");
+    assert_eq!((state.core.tasks.ready, state.core.tasks.by_status[&TaskStatus::Complete]), (1, 1));
+    assert_eq!(state.tasks.get("P1").unwrap().children, (2, 1));
+    assert_eq!(state.core.health.anomalies, 1, "it is counted");
 }
 
 #[test]

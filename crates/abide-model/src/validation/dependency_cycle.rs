@@ -6,8 +6,8 @@ use super::bounded_findings::{BoundedFindings, short};
 use super::task_list::CreatedTasks;
 use super::{LiveEvent, ValidationRule};
 use crate::{
-    DependencyType, Fact, Finding, FindingPlace, FindingType, Repair, Seq, SessionState, Severity,
-    TaskId, TaskStatus,
+    DependencyType, Fact, Finding, FindingPlace, FindingType, Repair, RepairCommand, Seq,
+    SessionState, Severity, TaskId, TaskStatus,
 };
 
 /// Maximum number of tasks named in a cycle.
@@ -64,11 +64,15 @@ fn add_dependency_cycle(few: &mut BoundedFindings, cycle: &[&str], seq: Seq) {
         names.push(format!("… {} more …", cycle.len() - NAMED));
     }
     names.push(first.clone());
+    // The first task no longer waits for the second, which of a single one is itself.
+    let task = cycle.first().copied().unwrap_or_default();
+    let off = format!("--off={}", cycle.get(1).copied().unwrap_or(task));
+    let command = RepairCommand::of_tasks("depend", [&*off, "--", task]);
     few.add(
         Severity::Error,
         FindingPlace::subject(format!("task {first}")).of_event(seq),
         format!("tasks depend on each other: {}", names.join(" → ")),
-        Repair::by_hand("record `task.changed` for one of them without that dependency"),
+        Repair::by_hand("let one of them not depend on the next").with_commands(command),
     );
 }
 

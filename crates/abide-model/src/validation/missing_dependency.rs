@@ -3,7 +3,9 @@
 use super::bounded_findings::{BoundedFindings, joined, short};
 use super::task_list::CreatedTasks;
 use super::{LiveEvent, ValidationRule};
-use crate::{Finding, FindingPlace, FindingType, Kind, Repair, SessionState, Severity, TaskId};
+use crate::{
+    Finding, FindingPlace, FindingType, Kind, Repair, RepairCommand, SessionState, Severity, TaskId,
+};
 
 /// The `missing-dependency` rule.
 #[derive(Debug, Default)]
@@ -27,14 +29,17 @@ impl ValidationRule for MissingDependencyRule {
             if missing.is_empty() {
                 continue;
             }
+            let mut arguments: Vec<String> =
+                missing.iter().map(|id| format!("--off={id}")).collect();
+            arguments.extend(["--".to_owned(), (*id).to_owned()]);
+            let command = RepairCommand::of_tasks("depend", arguments.iter().map(String::as_str));
             let (id, names) = (short(id), joined(missing.iter().map(|id| id.as_str())));
             few.add(
                 severity,
                 FindingPlace::subject(format!("task {id}")).of_event(task.created),
                 format!("task {id} depends on tasks that were never created: {names}"),
-                Repair::by_hand(format!(
-                    "record `task.created` for it, or `task.changed` for {id} without it"
-                )),
+                Repair::by_hand(format!("add them, or let {id} not depend on them"))
+                    .with_commands(command),
             );
         }
         few.finish(findings);

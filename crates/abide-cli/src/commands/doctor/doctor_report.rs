@@ -2,6 +2,7 @@
 
 use abide::{
     SessionId, StoreError,
+    locate::StoreLocation,
     maintenance::{
         Examination, Finding, FindingPlace, FindingType, FinishedRepair, RecordedLosses, Repair,
         RepairPlan, Severity,
@@ -10,6 +11,7 @@ use abide::{
 use abide_transcript::escape;
 use serde::Serialize;
 
+use crate::command_context::CommandContext;
 use crate::command_output::CommandOutput;
 use crate::error::{CommandError, on_one_line};
 use crate::scoped_store::ScopedStore;
@@ -35,6 +37,8 @@ struct AppliedRepair<'a> {
 #[derive(Debug)]
 pub(super) struct DoctorReport {
     pub(super) store: String,
+    /// The store as the command line names it; commands name it too.
+    named_store: Option<String>,
     sessions: u64,
     events: u64,
     bytes: u64,
@@ -47,9 +51,15 @@ pub(super) struct DoctorReport {
 }
 
 impl DoctorReport {
-    pub(super) fn of(opened: &ScopedStore) -> Self {
+    pub(super) fn of(opened: &ScopedStore, surroundings: &CommandContext) -> Self {
+        let named_store = match &surroundings.store {
+            Some(StoreLocation::Files(path)) => Some(path.display().to_string()),
+            // Only the lines of a shared store are checked.
+            Some(StoreLocation::Shared(_)) | None => None,
+        };
         Self {
             store: opened.place(),
+            named_store,
             sessions: 0,
             events: 0,
             bytes: 0,
@@ -65,10 +75,29 @@ impl DoctorReport {
         self.sessions += 1;
         self.events += examination.events;
         self.bytes += examination.bytes;
-        self.findings.extend(examination.findings.iter().cloned());
+        let findings = examination.findings.iter().map(|finding| self.runnable(finding));
+        let findings: Vec<Finding> = findings.collect();
+        self.findings.extend(findings);
         if examination.requires_validation {
             let (session, missing) = (examination.session, examination.missing.clone());
             self.awaiting.push(SessionToReview { session, missing });
+        }
+    }
+
+    /// Takes the plans of a repair.
+    pub(super) fn plan(&mut self, plans: &[RepairPlan]) {
+        let mut plans = plans.to_vec();
+        for plan in &mut plans {
+            plan.left = plan.left.iter().map(|finding| self.runnable(finding)).collect();
+        }
+        self.plans = plans;
+    }
+
+    /// A finding whose commands can be run as they are shown.
+    fn runnable(&self, finding: &Finding) -> Finding {
+        match &self.named_store {
+            Some(store) => finding.clone().with_option("--store", store),
+            None => finding.clone(),
         }
     }
 
@@ -165,6 +194,9 @@ impl DoctorReport {
             )))?;
             let by = if finding.repair.automatic { "`--repair`: " } else { "by hand: " };
             out.line(escape::text(&format!("    {by}{}", finding.repair.how)))?;
+            for command in &finding.repair.commands {
+                out.line(escape::text(&format!("        {command}")))?;
+            }
         }
         for awaiting in &self.awaiting {
             for line in awaiting.told() {

@@ -27,6 +27,9 @@ use crate::scoped_store::ScopedStore;
 /// can be examined all the same. A repair shows its plan first. What it replaces goes to
 /// `.abide/quarantine`, what it did is an event in the journal, and `abide undo` takes it back.
 ///
+/// Where tasks contradict each other (a part of a task that is not there, a dependency that is not
+/// there, tasks that wait for each other) the finding has commands that repair it.
+///
 /// The exit code is 1 while errors or critical findings remain, and 0 with warnings only.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -105,7 +108,7 @@ impl DoctorArgs {
         for named in &self.sessions {
             sessions.push(opened.find(named)?);
         }
-        let round = self.examine(&opened, &sessions)?;
+        let round = self.examine(&opened, surroundings, &sessions)?;
         if !self.repair {
             return self.end(round.report);
         }
@@ -116,9 +119,10 @@ impl DoctorArgs {
     fn examine(
         &self,
         opened: &ScopedStore,
+        surroundings: &CommandContext,
         sessions: &[SessionId],
     ) -> Result<DoctorRound, CommandError> {
-        let mut report = DoctorReport::of(opened);
+        let mut report = DoctorReport::of(opened, surroundings);
         let all = sessions.is_empty();
         let Some(doctor) = opened.store.doctor() else {
             doctor_verify_each(opened, sessions, &mut report)?;
@@ -165,10 +169,15 @@ impl DoctorArgs {
             }
         }
         plans.retain(|plan| !plan.actions.is_empty());
-        round.report.plans = plans.clone();
+        round.report.plan(&plans);
         if self.dry_run || plans.is_empty() {
             if plans.is_empty() && !self.json {
-                status("There is nothing that a repair would do");
+                let by_command = |found: &Finding| !found.repair.commands.is_empty();
+                status(if round.report.findings.iter().any(by_command) {
+                    "A repair would do nothing by itself; run the commands of the findings"
+                } else {
+                    "There is nothing that a repair would do"
+                });
             }
             return self.end(round.report);
         }
@@ -203,12 +212,13 @@ impl DoctorArgs {
             if mended_store || doctor_finishes_rewind(&plans) || has_forks(opened, &repaired) {
                 // Restored settings and restored sessions take effect only now, and a session is part
                 // of what its forks hold.
-                self.examine(&surroundings.open_store_to_repair(WHAT)?, sessions)?.report
+                self.examine(&surroundings.open_store_to_repair(WHAT)?, surroundings, sessions)?
+                    .report
             } else {
-                round.after(opened, &repaired)
+                round.after(opened, surroundings, &repaired)
             };
         after.before = round.report.findings;
-        after.plans = plans;
+        after.plan(&plans);
         after.repaired = repaired;
         for (session, error) in &failed {
             let what = session.map_or_else(
@@ -269,9 +279,10 @@ impl DoctorRound {
     fn after(
         &self,
         opened: &ScopedStore,
+        surroundings: &CommandContext,
         repaired: &[(Option<SessionId>, FinishedRepair)],
     ) -> DoctorReport {
-        let mut report = DoctorReport::of(opened);
+        let mut report = DoctorReport::of(opened, surroundings);
         for examination in &self.examined {
             let after = repaired.iter().find_map(|(_, done)| match &done.after {
                 RepairAftermath::Session(after) if after.session == examination.session => {

@@ -96,9 +96,8 @@ impl Doctor<'_> {
         found.missing = self.missing(&lines)?;
         found.requires_validation = lines.requires_validation();
         found.facts = facts;
-        for finding in &mut found.findings {
-            finding.session = Some(session);
-        }
+        found.findings =
+            found.findings.into_iter().map(|finding| finding.in_session(session)).collect();
         Ok(found)
     }
 
