@@ -50,7 +50,9 @@ fn the_tests_and_builds_of_a_run_are_recorded_with_their_counts() {
         ran("i3", "cd x && cargo test 2>&1 | tail -3", 0, FAILED),
         ran("i4", "npm test | tail -1", 0, "cut\n"),
         ran("i5", "cargo build", 0, built),
-        ran("i6", "cargo test", 0, PASSED),
+        ran("i6", "cargo test", 0, &format!("\u{1b}[32m{PASSED}\u{1b}[0m{PASSED}")),
+        // The user declined it.
+        ran("i7", "cargo test", -1, "rejected by user"),
         json!({"type": "turn.completed", "usage": {"input_tokens": 1, "output_tokens": 1}}),
     ];
     agent(&environment, "codex", &events, "");
@@ -82,9 +84,9 @@ fn the_tests_and_builds_of_a_run_are_recorded_with_their_counts() {
 
     let list = state(&environment, "artifacts");
     assert_eq!((&list[0]["name"], &list[0]["ok"]), (&json!("cargo test"), &json!(true)));
-    assert_eq!(list[0]["counts"], json!({"passed": 3, "failed": 0, "skipped": 1}));
+    assert_eq!(list[0]["counts"], json!({"passed": 6, "failed": 0, "skipped": 2}));
     let text = environment.run(&["state", "artifacts"]).success().stdout().to_owned();
-    assert!(text.starts_with("test cargo test: ok, 3 passed, 1 skipped, "), "{text}");
+    assert!(text.starts_with("test cargo test: ok, 6 passed, 2 skipped, "), "{text}");
     let shown = environment.run(&["show"]).success().stdout().to_owned();
     assert!(shown.contains("test cargo test: failed, 2 passed, 1 failed"), "{shown}");
     environment.run(&["doctor", "--all"]).success();
@@ -123,6 +125,47 @@ fn a_call_that_was_refused_or_says_nothing_is_no_test_result() {
     assert_eq!((&data[1]["name"], &data[1]["ok"]), (&json!("tsc"), &json!(true)));
 }
 
+#[test]
+fn a_check_is_recorded_once_and_with_its_counts() {
+    let environment = TestEnvironment::new();
+    let events = [
+        json!({"type": "thread.started", "thread_id": "th-1"}),
+        json!({"type": "turn.completed", "usage": {"input_tokens": 1, "output_tokens": 1}}),
+    ];
+    agent(&environment, "codex", &events, "");
+    let bin = environment.project().join("pytest");
+    fs::write(&bin, "#!/bin/sh\necho '4 passed in 0.02s'\n").unwrap();
+    fs::set_permissions(&bin, fs::Permissions::from_mode(0o755)).unwrap();
+    let run = ["run", "--check", "./pytest -q", "--", "./codex", "exec", "--json"];
+    environment.run(&run).success();
+    let artifacts = recorded(&environment, "artifact.recorded");
+    assert_eq!(artifacts.len(), 1, "{artifacts:?}");
+    let data = &artifacts[0]["data"];
+    assert_eq!(
+        (&data["kind"], &data["ok"], &data["exit"]),
+        (&json!("check"), &json!(true), &json!(0))
+    );
+    assert_eq!(data["counts"], json!({"passed": 4, "failed": 0, "skipped": 0}));
+}
+
+#[test]
+fn what_a_client_records_stays_as_it_is() {
+    let environment = TestEnvironment::new();
+    let lines = [
+        r#"{"kind":"tool.called","data":{"call":"c","name":"bash","arguments":{"command":"pytest"}}}"#,
+        r#"{"kind":"tool.finished","data":{"call":"c","ok":true,"result":"4 passed in 0.02s"}}"#,
+        r#"{"kind":"dependencies.resolved","data":{"manager":"npm","lockfile":"a\u001b]0;x","packages":{"\u001b[2Jp":"1"}}}"#,
+        r#"{"kind":"artifact.recorded","data":{"name":"\u001b[2Jpytest","kind":"test","ok":true,"counts":{"passed":18446744073709551615,"else":1}}}"#,
+    ];
+    environment.record(&[], &lines).success();
+    assert_eq!(recorded(&environment, "artifact.recorded").len(), 1);
+    let text = environment.run(&["state", "artifacts"]).success().stdout().to_owned();
+    assert!(text.starts_with("test \\u{1b}[2Jpytest: ok, 18446744073709551615 passed, "), "{text}");
+    // A name from a lock file is escaped, too.
+    let text = environment.run(&["state", "dependencies"]).success().stdout().to_owned();
+    assert!(text.contains("\\u{1b}[2Jp 1") && !text.contains('\u{1b}'), "{text}");
+}
+
 const LOCK: &str = "version = 4\n\n[[package]]\nname = \"serde\"\nversion = \"1.0.0\"\n";
 
 #[test]
@@ -142,7 +185,7 @@ fn a_lock_file_that_changed_between_checkpoints_is_resolved() {
     assert_eq!(recorded(&environment, "dependencies.resolved"), [] as [Value; 0]);
 
     write("Cargo.lock", &format!("{LOCK}\n[[package]]\nname = \"syn\"\nversion = \"2.0.0\"\n"));
-    write("web/go.sum", "not a go.sum\n");
+    write("web/go.sum", "not a go.sum at all\n");
     checkpoint();
     checkpoint();
     let resolved = recorded(&environment, "dependencies.resolved");
@@ -153,11 +196,11 @@ fn a_lock_file_that_changed_between_checkpoints_is_resolved() {
         json!({"manager": "cargo", "lockfile": "Cargo.lock", "packages": packages})
     );
     let note = resolved[1]["data"]["note"].as_str().unwrap();
-    assert!(note.starts_with("it is malformed: "), "{note}");
+    assert!(note.starts_with("malformed: "), "{note}");
     assert_eq!(resolved[1]["data"]["lockfile"], "web/go.sum");
     let text = environment.run(&["state", "dependencies"]).success().stdout().to_owned();
     assert!(text.contains("  serde 1.0.0\n  syn 2.0.0\n"), "{text}");
-    assert!(text.contains("  not read: it is malformed"), "{text}");
+    assert!(text.contains("  not read: malformed: "), "{text}");
 
     // A rewind to the checkpoint before takes back what was resolved since.
     environment.run(&["rewind", "--to", "checkpoint:2", "--yes"]).success();
@@ -166,6 +209,27 @@ fn a_lock_file_that_changed_between_checkpoints_is_resolved() {
     fs::remove_file(environment.project().join("Cargo.lock")).unwrap();
     checkpoint();
     let list = state(&environment, "dependencies");
-    assert_eq!(list[0]["note"], "it is not in the snapshot: deleted or left out");
+    assert_eq!(list[0]["note"], "deleted, or not in the snapshot");
+    environment.run(&["doctor", "--all"]).success();
+}
+
+/// A lock file of any size or content neither fails a checkpoint nor makes it large.
+#[test]
+fn a_lock_file_that_is_too_large_is_noted() {
+    let environment = TestEnvironment::new();
+    environment.run(&["new"]).success();
+    let path = environment.project().join("yarn.lock");
+    fs::write(&path, "").unwrap();
+    environment.run(&["checkpoint", "create"]).success();
+    let block = |number: usize| format!("package-{number}@^1.0.0:\n  version \"1.0.{number}\"\n\n");
+    fs::write(&path, (0..12_000).map(block).collect::<String>()).unwrap();
+    environment.run(&["checkpoint", "create"]).success();
+    fs::write(&path, "x".repeat((8 << 20) + 1)).unwrap();
+    environment.run(&["checkpoint", "create"]).success();
+    let resolved = recorded(&environment, "dependencies.resolved");
+    assert_eq!(resolved.len(), 2);
+    assert_eq!(resolved[0]["data"]["packages"].as_object().unwrap().len(), 10_000);
+    assert_eq!(resolved[0]["data"]["left_out"], 2_000);
+    assert_eq!(resolved[1]["data"]["note"], "too large: 8388609 bytes");
     environment.run(&["doctor", "--all"]).success();
 }

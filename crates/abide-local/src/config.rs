@@ -381,7 +381,7 @@ fn toml_fault(text: &str, error: &toml::de::Error) -> String {
         let first = text.lines().take(line - 1).position(is_same);
         let first = first.map(|first| format!(", first in line {}", first + 1));
         return format!(
-            "line {line}: the section {section} is there twice{}",
+            "line {line}: the section {section} appears twice{}",
             first.unwrap_or_default()
         );
     }

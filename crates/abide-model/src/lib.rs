@@ -67,9 +67,9 @@ pub use duration::{
 pub use event::{Event, NewEvent};
 pub use event_input::{EventLimits, InputError, check_batch, made_behind};
 pub use fact::{
-    AgentObservation, ApiCall, ApiResult, ArbiterDecision, Artifact, ArtifactCounts, Checkpoint, Compaction,
-    ContextPin, ContextRestored, DependencyResolution, DependencyType, DependencyTypes, Erasure,
-    Fact, FactError, FileChanges, FileOp, FileTouch, FilesRestored, GitState, KnownBlock,
+    AgentObservation, ApiCall, ApiResult, ArbiterDecision, Artifact, ArtifactCounts, Checkpoint,
+    Compaction, ContextPin, ContextRestored, DependencyResolution, DependencyType, DependencyTypes,
+    Erasure, Fact, FactError, FileChanges, FileOp, FileTouch, FilesRestored, GitState, KnownBlock,
     LimitObservation, LogRecord, Manifest, ManifestTask, Message, MessageBlock, MessageContent,
     ModelConfiguration, ParentReason, PermissionAnswered, PermissionAsked, PermissionOption,
     Recovery, ResourceSample, Rewind, RunEnd, RunStart, SessionCreated, SessionFields,

@@ -286,39 +286,44 @@ impl Job {
                 ObservedFact::Finished { call, .. } => drop(self.calls.remove(call)),
                 _ => {}
             }
-            let artifact = self.artifact_of(&what);
+            let artifacts = self.artifacts_of(&what);
             match self.event(what, tell) {
-                Ok(Some(event)) => self.push(event, subagent.as_deref()),
+                Ok(Some(event)) => {
+                    self.push(event, subagent.as_deref());
+                    for artifact in artifacts {
+                        self.push(artifact, subagent.as_deref());
+                    }
+                }
                 Ok(None) => {}
                 Err(_) => self.refused += 1,
-            }
-            if let Some(artifact) = artifact {
-                self.push(artifact, subagent.as_deref());
             }
         }
     }
 
-    /// The record of a test or a build that has ended.
-    fn artifact_of(&mut self, seen: &ObservedFact) -> Option<NewEvent> {
+    /// The records of the tests and builds that ended with a call.
+    fn artifacts_of(&mut self, seen: &ObservedFact) -> Vec<NewEvent> {
         match seen {
-            ObservedFact::Called { call, arguments, .. } => {
-                let command = ArtifactCommand::of_arguments(arguments.as_deref()?)?;
-                if self.builds.len() < CALLS {
+            ObservedFact::Called { call, name, arguments } => {
+                self.builds.remove(call);
+                let arguments = arguments.as_deref();
+                let command = arguments.and_then(|all| ArtifactCommand::of_tool(name, all));
+                if let Some(command) = command.filter(|_| self.builds.len() < CALLS) {
                     self.builds.insert(call.clone(), command);
                 }
-                None
+                Vec::new()
             }
             ObservedFact::Finished { call, ok, result } => {
-                let command = self.builds.remove(call)?;
+                let Some(command) = self.builds.remove(call) else { return Vec::new() };
                 let result =
                     ToolResult { call: CallId(call.clone()), ok: *ok, result: result.clone() };
                 let mut outcome = CommandOutcome::of_result(&result);
                 if *ok && !self.kind.reports_exit() {
                     outcome.report = OutcomeReport::Unknown;
                 }
-                NewEvent::try_from(command.artifact(&outcome)?).ok()
+                let artifacts = command.artifacts(&outcome).into_iter();
+                artifacts.filter_map(|artifact| artifact.try_into().ok()).collect()
             }
-            _ => None,
+            _ => Vec::new(),
         }
     }
 

@@ -4,6 +4,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
+use abide::artifact::ArtifactCommand;
 use abide::event::Artifact;
 use abide::tasks::TaskId;
 
@@ -78,6 +79,10 @@ impl TaskCheck {
     /// The record of it.
     pub(crate) fn artifact(&mut self, task: &TaskId, exit: Option<&ExitStatus>) -> Artifact {
         self.trim();
+        let output = String::from_utf8_lossy(&self.output).into_owned();
+        let command = ArtifactCommand::of_command(&self.command);
+        // Without its beginning, sums are too small.
+        let counts = command.filter(|_| self.left_out == 0).and_then(|run| run.counts(&output));
         Artifact {
             name: task.to_string(),
             kind: KIND.to_owned(),
@@ -86,9 +91,9 @@ impl TaskCheck {
             object: None,
             command: Some(self.command.clone()),
             exit: exit.and_then(ExitStatus::code),
-            output: Some(String::from_utf8_lossy(&self.output).into_owned()),
+            output: Some(output),
             left_out: self.left_out,
-            counts: None,
+            counts,
         }
     }
 }

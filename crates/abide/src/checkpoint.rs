@@ -14,11 +14,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_model::{
-    Anomaly, AnomalyPolicy, AppendError, CheckpointFacts, Durability, Event, EventRange,
-    FOLD_VERSION, Fact, FileOp, NewEvent, ObjectHash, Objects, Seq, SessionCore, SessionFields,
-    SessionId, SessionState, TaskStatus, Thinning, Timestamp, WorkspaceCounts,
+    Anomaly, AnomalyPolicy, AppendError, CheckpointFacts, Durability, Event, EventLimits,
+    EventRange, FOLD_VERSION, Fact, FileOp, NewEvent, ObjectHash, Objects, Seq, SessionCore,
+    SessionFields, SessionId, SessionState, TaskStatus, Thinning, Timestamp, WorkspaceCounts,
 };
-use abide_workspace::{ChangeKind, ChangedPath, Reach, TakenSnapshot, Watch, Workspace, diff};
+use abide_workspace::{ChangeKind, Reach, TakenSnapshot, Watch, Workspace, diff};
 
 use crate::lock_file::changed_dependencies;
 use crate::{Error, Session, SessionView, Store, event::git_state, process::process_tree};
@@ -317,9 +317,11 @@ impl Session {
         captured: &CapturedCheckpoint,
     ) -> Result<RecordedCheckpoint, Error> {
         let mut left = NUMBER_TRIES;
+        // Before the state is looked at: lock files may be long, and others go on writing.
+        let mut changes = SnapshotChanges::since(self.core()?.checkpoints.snapshot, captured);
         loop {
             left -= 1;
-            match self.try_checkpoint(captured) {
+            match self.try_checkpoint(captured, &mut changes) {
                 Err(Error::Append(AppendError::Odd {
                     anomaly: Anomaly::DuplicateCheckpoint,
                     ..
@@ -332,7 +334,11 @@ impl Session {
         }
     }
 
-    fn try_checkpoint(&self, captured: &CapturedCheckpoint) -> Result<RecordedCheckpoint, Error> {
+    fn try_checkpoint(
+        &self,
+        captured: &CapturedCheckpoint,
+        changes: &mut SnapshotChanges,
+    ) -> Result<RecordedCheckpoint, Error> {
         let (core, digest) = self.digested_core()?;
         let number = core.checkpoints.last.saturating_add(1);
         let now = self.store().now();
@@ -344,16 +350,13 @@ impl Session {
         checkpoint.digest = Some(digest.to_string());
         checkpoint.after = Some(core.seq);
         checkpoint.fold = FOLD_VERSION;
-        let changed = changes_since(captured, core.checkpoints.snapshot);
-        checkpoint.changes = changed.as_deref().map(change_counts);
-        let changed = changed.unwrap_or_default();
-        let paths = changed.iter().take(MOST_PATHS);
-        checkpoint.files =
-            paths.map(|changed| String::from_utf8_lossy(&changed.path).into_owned()).collect();
+        if changes.before != core.checkpoints.snapshot {
+            *changes = SnapshotChanges::since(core.checkpoints.snapshot, captured);
+        }
+        checkpoint.files.clone_from(&changes.paths);
+        checkpoint.changes = changes.counts;
         // Before the checkpoint, so that a rewind to it keeps them.
-        let dependencies = changed_dependencies(&*captured.objects, &changed);
-        let mut events: Vec<NewEvent> =
-            dependencies.into_iter().filter_map(|found| found.try_into().ok()).collect();
+        let mut events = changes.dependencies.clone();
         events.push(NewEvent::try_from(checkpoint.clone())?);
         let ticket = self.append_with(events, Durability::Synced, AnomalyPolicy::Refuse)?;
         let seq = ticket.wait()?.last().map_or(core.seq.next(), |done| done.seq);
@@ -469,32 +472,50 @@ impl TasksUnderWay {
     }
 }
 
-/// What changed since the previous snapshot. Informational: `None` if there is none, or if it cannot
-/// be read.
-fn changes_since(
-    captured: &CapturedCheckpoint,
+/// How files differ from the previous snapshot. Informational.
+struct SnapshotChanges {
+    /// The previous snapshot.
     before: Option<ObjectHash>,
-) -> Option<Vec<ChangedPath>> {
-    let taken = captured.taken.as_ref()?;
-    let before = before?;
-    if before == taken.hash {
-        return Some(Vec::new());
-    }
-    let objects = &*captured.objects;
-    let before = read_snapshot(objects, before).ok()?;
-    diff(objects, Some(before.tree), taken.snapshot.tree, false).ok()
+    /// The first thousand paths.
+    paths: Vec<String>,
+    /// `None` if there is no previous snapshot, or if it cannot be read.
+    counts: Option<FileChanges>,
+    /// What the lock files among them resolve to.
+    dependencies: Vec<NewEvent>,
 }
 
-fn change_counts(changed: &[ChangedPath]) -> FileChanges {
-    let mut counts = FileChanges::default();
-    for one in changed {
-        match one.change {
-            ChangeKind::Created => counts.added += 1,
-            ChangeKind::Deleted => counts.removed += 1,
-            _ => counts.changed += 1,
+impl SnapshotChanges {
+    fn since(before: Option<ObjectHash>, captured: &CapturedCheckpoint) -> Self {
+        let none = Self { before, paths: Vec::new(), counts: None, dependencies: Vec::new() };
+        let (Some(taken), Some(hash)) = (&captured.taken, before) else { return none };
+        let objects = &*captured.objects;
+        let changed = if hash == taken.hash {
+            Vec::new()
+        } else {
+            let tree = read_snapshot(objects, hash).ok().map(|snapshot| snapshot.tree);
+            let changed =
+                tree.and_then(|tree| diff(objects, Some(tree), taken.snapshot.tree, false).ok());
+            let Some(changed) = changed else { return none };
+            changed
+        };
+        let mut counts = FileChanges::default();
+        for one in &changed {
+            match one.change {
+                ChangeKind::Created => counts.added += 1,
+                ChangeKind::Deleted => counts.removed += 1,
+                _ => counts.changed += 1,
+            }
         }
+        let resolved = changed_dependencies(objects, &changed).into_iter();
+        // One that is no event must not keep the checkpoint from being made.
+        let events = resolved.filter_map(|found| NewEvent::try_from(found).ok());
+        let dependencies =
+            events.filter(|event| event.check(&EventLimits::default()).is_ok()).collect();
+        let paths = changed.into_iter().take(MOST_PATHS);
+        let paths =
+            paths.map(|changed| String::from_utf8_lossy(&changed.path).into_owned()).collect();
+        Self { before, paths, counts: Some(counts), dependencies }
     }
-    counts
 }
 
 /// A checkpoint of a session.

@@ -53,13 +53,14 @@ struct TerminalExit {
 }
 
 impl TerminalExit {
-    fn outcome(self, output: &str) -> CommandOutcome {
+    fn outcome(self, answer: &TerminalOutput<'_>) -> CommandOutcome {
         let exit = self.exit_code.and_then(|code| i32::try_from(code).ok());
         let report = match exit {
             Some(0) => OutcomeReport::Success,
             _ => OutcomeReport::Failure,
         };
-        CommandOutcome { report, exit, output: output.to_owned() }
+        let output = answer.output.clone().into_owned();
+        CommandOutcome { report, exit, output, is_cut: answer.truncated }
     }
 }
 
@@ -72,15 +73,15 @@ struct TerminalBuild {
 }
 
 impl TerminalBuild {
-    fn record(self, exit: TerminalExit, output: &str, batch: &mut RecordBatch) {
-        if let Some(artifact) = self.command.artifact(&exit.outcome(output)) {
+    fn record(&self, exit: TerminalExit, answer: &TerminalOutput<'_>, batch: &mut RecordBatch) {
+        for artifact in self.command.artifacts(&exit.outcome(answer)) {
             batch.fact(&Kind::ARTIFACT_RECORDED, None, artifact);
         }
     }
 }
 
 /// The answer to `terminal/output`.
-#[derive(Deserialize, Serialize)]
+#[derive(Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct TerminalOutput<'a> {
     #[serde(borrow)]
@@ -127,11 +128,21 @@ impl Terminals {
         Self { seen: BoundedMap::new(TERMINALS), builds: BoundedMap::new(TERMINALS) }
     }
 
-    /// Remembers the test or build that a terminal runs, by the answer to `terminal/create`.
-    pub(super) fn created(&mut self, command: ArtifactCommand, result: &RawValue) {
-        if let Some(TerminalParams { terminal_id }) = parse_update_object(result) {
-            self.builds.insert(&recorded_name(&terminal_id), TerminalBuild { command, exit: None });
+    /// Remembers the test or build that a terminal runs, by the answer to `terminal/create`, which
+    /// names the terminal.
+    pub(super) fn created(
+        &mut self,
+        command: ArtifactCommand,
+        result: &RawValue,
+        batch: &mut RecordBatch,
+    ) -> Option<String> {
+        let TerminalParams { terminal_id } = parse_update_object(result)?;
+        let name = recorded_name(&terminal_id);
+        let oldest = self.builds.insert(&name, TerminalBuild { command, exit: None });
+        if let Some((terminal, oldest)) = oldest {
+            self.record_unseen(&terminal, &oldest, batch);
         }
+        Some(name)
     }
 
     /// Remembers how a process ended, by the answer to `terminal/wait_for_exit`. Its output may
@@ -153,11 +164,19 @@ impl Terminals {
             return;
         };
         if let Some(build) = self.builds.remove(terminal) {
-            build.record(exit, &answer.output, batch);
+            build.record(exit, &answer, batch);
         }
     }
 
-    /// Records the tests and builds whose output nobody asked for.
+    /// Records a test or a build that has ended by what was last seen of its output.
+    fn record_unseen(&self, terminal: &str, build: &TerminalBuild, batch: &mut RecordBatch) {
+        let Some(exit) = build.exit else { return };
+        let seen = self.seen.get(terminal).map(|seen| &*seen.answer);
+        let seen = seen.and_then(parse_update_object::<TerminalOutput<'_>>).unwrap_or_default();
+        build.record(exit, &TerminalOutput { truncated: true, ..seen }, batch);
+    }
+
+    /// Records the tests and builds whose last output nobody asked for.
     fn built_unseen(&mut self, terminal: Option<&str>, batch: &mut RecordBatch) {
         let mut ended = Vec::new();
         self.builds.each(|name, build| {
@@ -166,10 +185,8 @@ impl Terminals {
             }
         });
         for name in ended {
-            if let Some(build) = self.builds.remove(&name)
-                && let Some(exit) = build.exit
-            {
-                build.record(exit, "", batch);
+            if let Some(build) = self.builds.remove(&name) {
+                self.record_unseen(&name, &build, batch);
             }
         }
     }
@@ -202,10 +219,11 @@ impl Terminals {
     /// Records the last output when the client kills or releases a terminal.
     pub(super) fn ended(&mut self, terminal: &str, batch: &mut RecordBatch) {
         let terminal = recorded_name(terminal);
-        if let Some(mut seen) = self.seen.remove(&terminal) {
+        if let Some(seen) = self.seen.get_mut(&terminal) {
             seen.record(&terminal, batch);
         }
         self.built_unseen(Some(&terminal), batch);
+        self.seen.remove(&terminal);
     }
 
     /// Records the last outputs at the end of a turn.

@@ -770,3 +770,34 @@ fn the_cost_of_a_chunk() {
     assert_eq!(events, 94);
     println!("{each:?} a chunk");
 }
+
+#[test]
+fn a_test_is_recorded_once_wherever_it_runs() {
+    let mut story = RecordedSession::new();
+    story.prompt("x");
+    let artifacts = |(told, _): (Vec<String>, RecordDurability)| -> Vec<String> {
+        told.into_iter().filter(|line| line.starts_with("artifact.recorded")).collect()
+    };
+    // The agent shows a terminal of its own, which nobody else records.
+    let told = story.update(r#"{"sessionUpdate":"tool_call","toolCallId":"c1","title":"x","kind":"execute","status":"completed","rawInput":{"command":"pytest"},"rawOutput":{"exit_code":1},"content":[{"type":"terminal","terminalId":"own"}]}"#);
+    let told = artifacts(told);
+    assert_eq!(told.len(), 1);
+    assert!(told[0].contains(r#""name":"pytest","kind":"test","ok":false"#), "{told:?}");
+    assert!(told[0].contains(r#""exit":1"#), "{told:?}");
+    // That a call is completed does not say that its command succeeded.
+    let told = story.update(r#"{"sessionUpdate":"tool_call","toolCallId":"c2","title":"x","kind":"execute","status":"completed","rawInput":{"command":"npm run build"},"content":[{"type":"content","content":{"type":"text","text":"boom"}}]}"#);
+    assert_eq!(artifacts(told), [] as [String; 0]);
+    // A terminal of the client; the call does not say that it runs there.
+    story.update(r#"{"sessionUpdate":"tool_call","toolCallId":"c3","title":"x","kind":"execute","rawInput":{"command":"make test"}}"#);
+    story.asked(1, "terminal/create", r#"{"command":"bash","args":["-lc","make test"]}"#);
+    story.answered(1, r#"{"terminalId":"t1"}"#);
+    story.asked(2, "terminal/output", r#"{"terminalId":"t1"}"#);
+    story.answered(2, r#"{"output":"make: *** [Makefile:1: test] Error 2","truncated":false}"#);
+    story.asked(3, "terminal/wait_for_exit", r#"{"terminalId":"t1"}"#);
+    story.answered(3, r#"{"exitCode":2}"#);
+    let told = artifacts(story.asked(4, "terminal/release", r#"{"terminalId":"t1"}"#));
+    assert_eq!(told.len(), 1, "what was last seen of it is its output");
+    assert!(told[0].contains(r#""ok":false"#) && told[0].contains("Error 2"), "{told:?}");
+    let told = story.update(r#"{"sessionUpdate":"tool_call_update","toolCallId":"c3","status":"failed","content":[{"type":"content","content":{"type":"text","text":"make: *** [Makefile:1: test] Error 2"}}]}"#);
+    assert_eq!(artifacts(told), [] as [String; 0]);
+}

@@ -25,6 +25,8 @@ const CALLS: usize = 4096;
 const CONTENT: usize = 256 << 10;
 /// The most bytes of results remembered in all.
 const ALL_CONTENT: usize = 8 << 20;
+/// The most tests and builds in terminals remembered.
+const TERMINALS: usize = 64;
 /// The most characters of a tool's name.
 const NAME: usize = 200;
 
@@ -124,32 +126,34 @@ impl AcpToolCall<'_> {
         }
     }
 
-    /// Does a terminal show its output? Then the terminal also tells how the command ended.
-    fn shows_terminal(&self) -> bool {
-        let items = self.content.map(|content| serde_json::from_str(content.get()));
-        let items: Vec<&RawValue> = items.and_then(Result::ok).unwrap_or_default();
-        items.into_iter().any(|item| {
-            serde_json::from_str::<CallContentItem<'_>>(item.get())
-                .is_ok_and(|item| item.r#type == "terminal")
-        })
-    }
-
-    /// The files that it reports as changed.
-    fn changed(&self) -> Option<Vec<String>> {
+    /// What its content names.
+    fn named(&self) -> Option<NamedContent> {
         let items: Vec<&RawValue> = serde_json::from_str(self.content?.get()).ok()?;
-        let mut paths: Vec<String> = Vec::new();
+        let mut named = NamedContent::default();
         for item in items {
             let Ok(item) = serde_json::from_str::<CallContentItem<'_>>(item.get()) else {
                 continue;
             };
-            if let Some(path) = call_text(item.path).filter(|_| item.r#type == "diff")
-                && !paths.contains(&path)
-            {
-                paths.push(path);
+            match &*item.r#type {
+                "diff" => {
+                    let path = call_text(item.path).filter(|path| !named.changed.contains(path));
+                    named.changed.extend(path);
+                }
+                "terminal" => named.terminal = call_text(item.terminal_id).or(named.terminal),
+                _ => {}
             }
         }
-        Some(paths)
+        Some(named)
     }
+}
+
+/// What the content of a call names.
+#[derive(Default)]
+struct NamedContent {
+    /// The files that it reports as changed.
+    changed: Vec<String>,
+    /// The terminal that shows its output.
+    terminal: Option<String>,
 }
 
 /// An item of a call's content.
@@ -199,7 +203,8 @@ struct TrackedCall {
     changed: Vec<String>,
     /// The test or build that it runs.
     build: Option<ArtifactCommand>,
-    in_terminal: bool,
+    /// The terminal that shows its output.
+    terminal: Option<String>,
 }
 
 /// The calls of a session.
@@ -208,6 +213,8 @@ pub(super) struct TrackedCalls {
     known: BoundedMap<TrackedCall>,
     /// Bytes of results in `known`.
     bytes: usize,
+    /// The tests and builds that run in terminals of the client, which record them.
+    terminals: BoundedMap<ArtifactCommand>,
 }
 
 #[derive(Serialize)]
@@ -246,7 +253,24 @@ struct ToolFinishedData<'a> {
 
 impl TrackedCalls {
     pub(super) fn new() -> Self {
-        Self { known: BoundedMap::new(CALLS), bytes: 0 }
+        let terminals = BoundedMap::new(TERMINALS);
+        Self { known: BoundedMap::new(CALLS), bytes: 0, terminals }
+    }
+
+    /// Notes that a terminal of the client runs a test or a build.
+    pub(super) fn run_in_terminal(&mut self, terminal: &str, command: ArtifactCommand) {
+        self.terminals.insert(terminal, command);
+    }
+
+    /// Does a terminal of the client run it? Some agents show terminals of their own, and some do not
+    /// say in which terminal a call runs.
+    fn is_in_terminal(&mut self, terminal: Option<&str>, command: &ArtifactCommand) -> bool {
+        if terminal.is_some_and(|name| self.terminals.get(name).is_some()) {
+            return true;
+        }
+        let mut found = false;
+        self.terminals.each(|_, known| found |= known.runs_same(command));
+        found
     }
 
     /// Restores a call that was open when the session was opened again.
@@ -423,10 +447,11 @@ impl TrackedCalls {
             return;
         };
         known.build = call.build().or(known.build.take());
-        known.in_terminal |= call.shows_terminal();
-        if let Some(changed) = call.changed() {
-            known.changed = changed;
+        if let Some(named) = call.named() {
+            known.changed = named.changed;
             known.changed.truncate(256);
+            known.terminal =
+                named.terminal.map(|name| recorded_name(&name)).or(known.terminal.take());
         }
         // The final update has its own result; an earlier one is needed only if it does not.
         if call.ended().is_some() && (call.content.is_some() || call.raw_output.is_some()) {
@@ -457,8 +482,9 @@ impl TrackedCalls {
         let lane = known.lane.clone();
         let so_far = known.result.take();
         let changed = std::mem::take(&mut known.changed);
-        let build = known.build.take().filter(|_| !known.in_terminal);
+        let (build, terminal) = (known.build.take(), known.terminal.take());
         self.forget(so_far.as_deref());
+        let build = build.filter(|build| !self.is_in_terminal(terminal.as_deref(), build));
         let blocks = call.blocks();
         let result = blocks.as_deref().or(call.raw_output).or(so_far.as_deref());
         let kind = Kind::TOOL_FINISHED;
@@ -469,7 +495,9 @@ impl TrackedCalls {
         }
         if let Some(build) = build {
             let result = ToolResult { call: id.clone(), ok, result: result.map(ToOwned::to_owned) };
-            if let Some(artifact) = build.artifact(&CommandOutcome::of_result(&result)) {
+            let mut outcome = CommandOutcome::of_result(&result);
+            outcome.exit = outcome.exit.or(call.raw_output.and_then(CommandOutcome::exit_of));
+            for artifact in build.artifacts(&outcome) {
                 batch.fact(&Kind::ARTIFACT_RECORDED, lane.as_ref(), artifact);
             }
         }

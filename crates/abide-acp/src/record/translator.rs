@@ -319,8 +319,10 @@ impl Translator {
                 request::record_request_answer(id, &method, about, outcome, &mut batch);
             }
             (OpenRequest::TerminalCreate { build }, outcome) => {
-                if let (Some(build), Ok(result)) = (build, outcome) {
-                    self.terminals.created(*build, result);
+                if let (Some(build), Ok(result)) = (build, outcome)
+                    && let Some(name) = self.terminals.created((*build).clone(), result, &mut batch)
+                {
+                    self.calls.run_in_terminal(&name, *build);
                 }
                 request::record_request_answer(
                     id,

@@ -5,10 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use abide_journal::{BundleReader, BundleRecord};
+use abide_journal::{BundleReader, BundleRecord, Slots};
 use abide_local::{ImportOutcome, LocalOptions, LocalStore};
 use abide_model::{
-    AnomalyPolicy, Durability, EventRange, NewEvent, NewSession, SessionRef, SessionWriter, Store,
+    AnomalyPolicy, Durability, EventRange, FOLD_VERSION, NewEvent, NewSession, SessionReader,
+    SessionRef, SessionWriter, Store, TaskStatus,
 };
 use abide_testkit::SimDisk;
 
@@ -152,4 +153,59 @@ fn the_bundle_of_every_version_is_read() {
     let imported = store.importer().import(bundle, Duration::ZERO).unwrap();
     assert_eq!(imported.outcome, ImportOutcome::Made);
     assert_eq!(export(&store), fs::read_to_string(dir().join("export.jsonl")).unwrap());
+}
+
+/// Programs of two versions may use a store by turns: neither takes the other's state for its own.
+#[test]
+fn a_state_that_another_version_cached_is_rebuilt() {
+    let disk = SimDisk::new(Path::new("/sim"));
+    let store = LocalStore::init(&store_path(), options(&disk, 42)).unwrap();
+    let id = store.create(NewSession::titled("two versions")).unwrap().id;
+    let append = |json: &str| {
+        let writer = store.writer(id, Duration::ZERO).unwrap();
+        let event = NewEvent::parse(json).unwrap();
+        writer
+            .append(vec![event], Durability::Synced, AnomalyPolicy::Keep)
+            .unwrap()
+            .wait()
+            .unwrap();
+        writer.close().unwrap();
+    };
+    append(r#"{"kind":"task.created","data":{"task":"a","title":"a"}}"#);
+    append(r#"{"kind":"task.status","data":{"task":"a","status":"complete"}}"#);
+    append(r#"{"kind":"task.status","data":{"task":"a","status":"planned"}}"#);
+    let counts = || store.reader(id).unwrap().state().unwrap().core.tasks.by_status;
+    let digest = || store.reader(id).unwrap().state().unwrap().digest();
+    let (folded, expected) = (digest(), [(TaskStatus::Complete, 1)].into());
+    assert_eq!(counts(), expected);
+
+    // The version before applied the last status.
+    let slot = disk.files().into_iter().find(|path| path.ends_with("state/handover.0")).unwrap();
+    let leave = |fold: u32| {
+        let mut slots = Slots::new(slot.parent().unwrap(), "handover");
+        let root = slots.read(&disk).remove(0);
+        let mut root: serde_json::Value = serde_json::from_slice(&root).unwrap();
+        root["state"]["fold"] = fold.into();
+        root["state"]["core"]["tasks"]["by_status"] = serde_json::json!({"planned": 1});
+        for _ in 0..2 {
+            slots.write(&disk, root.to_string().as_bytes()).unwrap();
+        }
+    };
+    leave(FOLD_VERSION);
+    assert_ne!(counts(), expected, "a state of this version is used");
+    for other in [FOLD_VERSION - 1, FOLD_VERSION + 1] {
+        leave(other);
+        assert_eq!((counts(), digest()), (expected.clone(), folded));
+        let writer = store.writer(id, Duration::ZERO).unwrap();
+        assert_eq!(writer.core().unwrap().0.tasks.by_status, expected);
+        writer.close().unwrap();
+    }
+    // The next writer leaves its own.
+    append(r#"{"kind":"x.own","data":{}}"#);
+    let left = disk.bytes(&slot).unwrap();
+    let other = slot.with_extension("1");
+    let left = [left, disk.bytes(&other).unwrap()].concat();
+    let left = String::from_utf8_lossy(&left).into_owned();
+    assert!(left.contains(&format!("\"fold\":{FOLD_VERSION}")), "{left}");
+    assert_eq!(counts(), expected);
 }

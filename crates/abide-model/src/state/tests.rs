@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Anomaly, EventLimits, NewEvent, Payload, Timestamp};
+use crate::{Anomaly, EventLimits, NewEvent, Payload, TaskStatus, Timestamp};
 
 fn event(seq: u64, kind: &str, data: &str) -> Event {
     let data = Payload::new(data, &EventLimits::default()).unwrap();

@@ -16,6 +16,10 @@ use crate::{
 pub(super) struct CheckpointDigestRule {
     /// The state before the newest writer: a checkpoint may be the first event it records.
     before_writer: Option<(Seq, Digest)>,
+    /// The state before the newest row of lock files, which a checkpoint records before itself.
+    before_resolved: Option<(Seq, Digest)>,
+    /// The last lock file.
+    resolved: Option<Seq>,
     /// The session of the events so far.
     session: Option<SessionId>,
     /// The last live event.
@@ -50,6 +54,12 @@ impl ValidationRule for CheckpointDigestRule {
             Ok(Fact::WriterOpened(_)) => {
                 self.before_writer = Some((before, seen.before.digest()));
             }
+            Ok(Fact::Dependencies(_)) => {
+                if self.resolved != Some(before) {
+                    self.before_resolved = Some((before, seen.before.digest()));
+                }
+                self.resolved = Some(seen.event.seq);
+            }
             Ok(Fact::Recovery(fact)) => {
                 self.recoveries += 1;
                 self.rebuilt |= !fact.reconstructed.is_empty();
@@ -60,7 +70,9 @@ impl ValidationRule for CheckpointDigestRule {
                 let known = if after == before {
                     Some(seen.before.digest())
                 } else {
-                    self.before_writer.filter(|(seq, _)| *seq == after).map(|(_, digest)| digest)
+                    let mut known =
+                        [self.before_writer, self.before_resolved].into_iter().flatten();
+                    known.find(|(seq, _)| *seq == after).map(|(_, digest)| digest)
                 };
                 if known.is_some_and(|known| known.to_string() != *digest) {
                     self.differ.push((seen.event.seq, fact.number));

@@ -67,12 +67,12 @@ fn add_dependency_cycle(few: &mut BoundedFindings, cycle: &[&str], seq: Seq) {
     // The first task no longer waits for the second, which of a single one is itself.
     let task = cycle.first().copied().unwrap_or_default();
     let off = format!("--off={}", cycle.get(1).copied().unwrap_or(task));
-    let command = RepairCommand::of_tasks("depend", [&*off, "--", task]);
+    let command = RepairCommand::of_tasks("depend", [off, "--".to_owned(), task.to_owned()]);
     few.add(
         Severity::Error,
         FindingPlace::subject(format!("task {first}")).of_event(seq),
         format!("tasks depend on each other: {}", names.join(" → ")),
-        Repair::by_hand("let one of them not depend on the next").with_commands(command),
+        Repair::by_hand("remove one of these dependencies").with_commands([command]),
     );
 }
 

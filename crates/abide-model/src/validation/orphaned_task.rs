@@ -6,7 +6,7 @@ use super::bounded_findings::{BoundedFindings, short};
 use super::task_list::CreatedTasks;
 use super::{LiveEvent, ValidationRule};
 use crate::{
-    Finding, FindingPlace, FindingType, Kind, Repair, RepairCommand, SessionState, Severity,
+    Finding, FindingPlace, FindingType, Kind, Repair, RepairCommand, SessionState, Severity, TaskId,
 };
 
 /// The `orphaned-task` rule.
@@ -31,18 +31,30 @@ impl ValidationRule for OrphanedTaskRule {
                 continue;
             };
             // One command for all parts of the same task.
-            let id_option = format!("--id={parent}");
-            let command = added
-                .insert(parent)
-                .then(|| RepairCommand::of_tasks("add", [&*id_option, "--", parent.as_str()]));
+            let command = added.insert(parent).then(|| add_command(&list, parent));
             let (id, parent) = (short(id), short(parent.as_str()));
             few.add(
                 severity,
                 FindingPlace::subject(format!("task {id}")).of_event(task.created),
                 format!("task {id} is part of {parent}, which was never created"),
-                Repair::by_hand(format!("add the task {parent}")).with_commands(command.flatten()),
+                Repair::by_hand(format!("add the task {parent}")).with_commands(command),
             );
         }
         few.finish(findings);
     }
+}
+
+/// Adds a task under the one that its id implies: `P1.M1` is a part of `P1`.
+fn add_command(list: &CreatedTasks<'_>, id: &TaskId) -> RepairCommand {
+    let mut arguments = vec![format!("--id={id}")];
+    let mut shorter = id.as_str().rsplit_once('.');
+    while let Some((prefix, _)) = shorter {
+        if list.place(&TaskId(prefix.to_owned())).is_some() {
+            arguments.push(format!("--parent={prefix}"));
+            break;
+        }
+        shorter = prefix.rsplit_once('.');
+    }
+    arguments.extend(["--".to_owned(), id.to_string()]);
+    RepairCommand::of_tasks("add", arguments)
 }

@@ -582,6 +582,13 @@ fn a_past_that_gives_another_state_is_told_by_the_checkpoint() {
     assert_eq!(told(&validate(&events).1), []);
     alter(&mut events, 0, r#"{"kind":"task.created","data":{"task":"b"},"key":"k1"}"#);
     assert_eq!(checkpoint_of(&validate(&events).1), [3]);
+    // And when it recorded lock files before itself.
+    let lock = r#"{"kind":"dependencies.resolved","data":{"manager":"cargo"}}"#;
+    let lines = [HISTORY[0], lock, lock, "checkpoint"];
+    let mut events = with_checkpoints(&lines, 2);
+    assert_eq!(told(&validate(&events).1), []);
+    alter(&mut events, 0, r#"{"kind":"task.created","data":{"task":"b"},"key":"k1"}"#);
+    assert_eq!(checkpoint_of(&validate(&events).1), [4]);
     // Erased payloads, lost events and other versions of the fold explain another state.
     let erased = [&HISTORY[..5], &[r#"{"kind":"payload.erased","data":{"seq":1}}"#]].concat();
     let mut events = with_checkpoints(&erased, 0);

@@ -1,7 +1,7 @@
 //! Tests and builds that an agent runs, recognized from its tool calls: which command it was, how
 //! it ended, what it counted. Pure: nothing is run here.
 //!
-//! An [`ArtifactCommand`] is made from the arguments of a call, and makes the [`Artifact`] from its
+//! An [`ArtifactCommand`] is made from the arguments of a call, and makes [`Artifact`]s from its
 //! outcome. What is not known to be a test or a build is none, and so is a run whose outcome the
 //! shell hides, as that of `npm test | tail` does where the output has no counts.
 
@@ -9,39 +9,72 @@ mod outcome;
 mod shell;
 mod summary;
 mod tool;
+mod wrapper;
 
 pub use outcome::{CommandOutcome, OutcomeReport};
 
 use abide_model::json::{RawFields, decode_string, encoded_string, list};
-use abide_model::{Artifact, ToolCall};
+use abide_model::{Artifact, ArtifactCounts, ToolCall};
 use serde_json::value::RawValue;
 
-use self::shell::{ExitSource, ShellScript};
+use self::shell::{ExitSource, OutputCut, ShellRun, ShellScript};
 use self::summary::OutputSummary;
-use self::tool::BuildTool;
+use self::tool::{BuildTool, OutputFormat};
 
 /// The longest command that is read.
 const COMMAND: usize = 16 << 10;
 /// How much of the end of the output an artifact keeps. The result of the call has all of it.
 const OUTPUT: usize = 4 << 10;
+/// Tools that run shell commands, in lower case. Where such a call succeeds, the command did.
+const SHELL_TOOLS: &[&str] = &[
+    "bash",
+    "shell",
+    "exec",
+    "terminal",
+    "local_shell",
+    "shell_command",
+    "exec_command",
+    "execute_command",
+    "run_command",
+    "run_shell_command",
+    "run_terminal_cmd",
+    "container.exec",
+];
 
-/// A shell command that runs a test or a build.
+/// A shell command that runs tests or builds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArtifactCommand {
     command: String,
+    /// At least one; one of each format.
+    runs: Vec<BuildRun>,
+    /// A call that succeeds says that the command succeeded.
+    is_shell: bool,
+}
+
+/// A test or a build in a shell command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct BuildRun {
     tool: BuildTool,
-    exit: ExitSource,
+    shell: ShellRun,
 }
 
 impl ArtifactCommand {
-    /// The test or build that a tool call runs, by its arguments: a `command` that is a string or a
-    /// list of words. `None` for any other call, and for a command that runs in the background.
+    /// The tests or builds that a tool call runs.
     #[must_use]
     pub fn of_call(call: &ToolCall) -> Option<Self> {
-        Self::of_arguments(call.arguments.as_deref()?)
+        Self::of_tool(&call.name, call.arguments.as_deref()?)
     }
 
-    /// The test or build in the arguments of a tool call.
+    /// The tests or builds that a call of the tool with this name runs. That a call of a tool that
+    /// is not known as a shell succeeded is not taken as the success of a command.
+    #[must_use]
+    pub fn of_tool(name: &str, arguments: &RawValue) -> Option<Self> {
+        let is_shell = SHELL_TOOLS.iter().any(|shell| name.eq_ignore_ascii_case(shell));
+        Self::of_arguments(arguments).map(|found| Self { is_shell, ..found })
+    }
+
+    /// The tests or builds in the arguments of a tool call: a `command` that is a string or a list of
+    /// words. `None` for any other call, and for a command that runs in the background.
     #[must_use]
     pub fn of_arguments(arguments: &RawValue) -> Option<Self> {
         // A file that is written has long arguments, too. They are not looked through.
@@ -66,75 +99,111 @@ impl ArtifactCommand {
         Self::of_words(&words?)
     }
 
-    /// The test or build that a shell command runs.
+    /// The tests or builds that a shell command runs.
     #[must_use]
     pub fn of_command(command: &str) -> Option<Self> {
         if command.len() > COMMAND {
             return None;
         }
-        Self::of_script(command.to_owned(), ShellScript::parse(command)?)
+        Self::of_script(command.to_owned(), &ShellScript::parse(command)?)
     }
 
-    /// The test or build that a program with these arguments runs.
+    /// The tests or builds that a program with these arguments runs.
     #[must_use]
     pub fn of_words(words: &[String]) -> Option<Self> {
         if words.iter().map(String::len).sum::<usize>() > COMMAND {
             return None;
         }
-        Self::of_script(words.join(" "), ShellScript::of_words(words.to_vec()))
+        Self::of_script(words.join(" "), &ShellScript::of_words(words.to_vec()))
     }
 
-    fn of_script(command: String, script: ShellScript) -> Option<Self> {
-        let script = script.unwrapped();
-        // A test tells more than the build before it; of two tests, the output ends with the last.
-        let tools: Vec<Option<BuildTool>> =
-            script.commands.iter().map(|one| BuildTool::of(&one.words)).collect();
-        let is_test = |tool: &Option<BuildTool>| tool.as_ref().is_some_and(BuildTool::is_test);
-        let at =
-            tools.iter().rposition(is_test).or_else(|| tools.iter().rposition(Option::is_some))?;
-        let tool = tools.into_iter().nth(at).flatten()?;
-        Some(Self { command, tool, exit: script.exit_source(at) })
+    fn of_script(command: String, script: &ShellScript) -> Option<Self> {
+        let mut found: Vec<BuildRun> = Vec::new();
+        for shell in script.runs() {
+            if let Some(tool) = BuildTool::of(&shell.words) {
+                found.push(BuildRun { tool, shell });
+            }
+        }
+        // A test tells more than the build before it.
+        if found.iter().any(|run| run.tool.is_test()) {
+            found.retain(|run| run.tool.is_test());
+        }
+        // Of two with the same form of output, the output ends with the last.
+        let mut runs: Vec<BuildRun> = Vec::new();
+        for run in found.into_iter().rev() {
+            if runs.iter().all(|known| known.tool.format != run.tool.format) {
+                runs.insert(0, run);
+            }
+        }
+        (!runs.is_empty()).then_some(Self { command, runs, is_shell: false })
     }
 
-    /// The record of the run. `None` where the outcome is not known.
+    /// Does it run the same programs with the same arguments?
     #[must_use]
-    pub fn artifact(&self, outcome: &CommandOutcome) -> Option<Artifact> {
+    pub fn runs_same(&self, other: &Self) -> bool {
+        let words = |command: &Self| -> Vec<Vec<String>> {
+            command.runs.iter().map(|run| run.shell.words.clone()).collect()
+        };
+        words(self) == words(other)
+    }
+
+    /// The records of the runs whose outcome is known.
+    #[must_use]
+    pub fn artifacts(&self, outcome: &CommandOutcome) -> Vec<Artifact> {
         let text = outcome::plain_text(&outcome.output);
-        let summary = OutputSummary::read(&self.tool, &text);
-        let told = match outcome.exit {
-            Some(code) => Some(code == 0),
-            None => match outcome.report {
-                OutcomeReport::Success => Some(true),
-                // A call also fails where it was refused, and nothing ran.
-                OutcomeReport::Failure if summary.is_some() => Some(false),
-                OutcomeReport::Failure | OutcomeReport::Unknown => None,
-            },
+        self.runs.iter().filter_map(|run| self.artifact(run, outcome, &text)).collect()
+    }
+
+    /// What the output of the last run counts.
+    #[must_use]
+    pub fn counts(&self, output: &str) -> Option<ArtifactCounts> {
+        let text = outcome::plain_text(output);
+        let run = self.runs.last()?;
+        Some(self.summary(run, OutputCut::Whole, &text)?.counts).filter(|counts| !counts.is_empty())
+    }
+
+    fn artifact(&self, run: &BuildRun, outcome: &CommandOutcome, text: &str) -> Option<Artifact> {
+        let cut = run.shell.cut.max(if outcome.is_cut { OutputCut::End } else { OutputCut::Whole });
+        let summary = self.summary(run, cut, text);
+        // The exit code, where it is known to be that of this run.
+        let has_run = summary.is_some() || run.shell.exit == ExitSource::Own;
+        let is_own = run.shell.exit <= ExitSource::OwnIfRun && has_run;
+        let exit = outcome.exit.filter(|code| is_own || *code == 0);
+        let exit = exit.filter(|_| run.shell.exit != ExitSource::Hidden);
+        let told = match (exit, outcome.report) {
+            _ if run.shell.exit == ExitSource::Hidden => None,
+            (Some(code), _) => Some(code == 0),
+            (None, OutcomeReport::Success) if outcome.exit.is_none() && self.is_shell => Some(true),
+            // A call also fails where it was refused, and nothing ran.
+            (None, OutcomeReport::Failure) if is_own && summary.is_some() => Some(false),
+            _ => None,
         };
-        let told = match self.exit {
-            ExitSource::Own => told,
-            // That all of it succeeded says it of each part.
-            ExitSource::Shared => told.filter(|ok| *ok),
-            ExitSource::Hidden => None,
-        };
-        let ok = match (told, summary.as_ref()) {
-            (Some(ok), Some(summary)) => ok && summary.ok,
+        let ok = match (told, &summary) {
+            // An exit code says more than what looks like a summary.
+            (Some(ok), _) if exit.is_some() => ok,
+            (Some(ok), Some(summary)) => ok && summary.ok != Some(false),
             (Some(ok), None) => ok,
-            (None, Some(summary)) => summary.ok,
-            (None, None) => return None,
+            (None, summary) => summary.as_ref()?.ok?,
         };
-        let kept = outcome::output_tail(&text, OUTPUT);
+        let kept = outcome::output_tail(text, OUTPUT);
         Some(Artifact {
-            name: self.tool.name.clone(),
-            kind: self.tool.kind.as_str().to_owned(),
+            name: run.tool.name.clone(),
+            kind: run.tool.kind.as_str().to_owned(),
             task: None,
             ok,
             object: None,
             command: Some(self.command.clone()),
-            exit: outcome.exit.filter(|_| self.exit == ExitSource::Own),
+            exit,
             output: Some(kept.to_owned()).filter(|kept| !kept.is_empty()),
             left_out: (text.len() - kept.len()) as u64,
             counts: summary.map(|summary| summary.counts).filter(|counts| !counts.is_empty()),
         })
+    }
+
+    fn summary(&self, run: &BuildRun, cut: OutputCut, text: &str) -> Option<OutputSummary> {
+        let others = self.runs.iter().map(|run| run.tool.format);
+        let others: Vec<OutputFormat> = others.filter(|one| *one != run.tool.format).collect();
+        Some(OutputSummary::read(&run.tool, &others, text)?.of_cut(cut))
     }
 }
 

@@ -1,6 +1,11 @@
 //! A shell command, split into the simple commands that it consists of. Only as much of the
 //! language is read as is needed to tell which programs run, and whose exit code the whole has.
 
+use std::iter::Peekable;
+use std::str::Chars;
+
+use super::wrapper::{RESERVED, program_name, without_wrappers};
+
 /// How a simple command is joined to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ShellJoint {
@@ -20,9 +25,9 @@ enum ShellJoint {
 
 /// A program with its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct SimpleCommand {
+struct SimpleCommand {
     /// Its words, without quotes and redirections.
-    pub(super) words: Vec<String>,
+    words: Vec<String>,
     joint: ShellJoint,
 }
 
@@ -31,36 +36,54 @@ pub(super) struct SimpleCommand {
 pub(super) enum ExitSource {
     /// That of the simple command itself.
     Own,
+    /// Its own if it ran, else that of one before it.
+    OwnIfRun,
     /// 0 if this one and others succeeded.
     Shared,
     /// That of another: the exit code says nothing.
     Hidden,
 }
 
+/// How much of the output of a simple command is left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum OutputCut {
+    Whole,
+    /// Its end is there, as with `tail`.
+    End,
+    /// Any part may be missing, as with `head` and `grep`.
+    Part,
+}
+
+/// A simple command as a part of a script.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ShellRun {
+    pub(super) words: Vec<String>,
+    pub(super) exit: ExitSource,
+    pub(super) cut: OutputCut,
+}
+
 /// A command as a shell reads it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct ShellScript {
     /// In order.
-    pub(super) commands: Vec<SimpleCommand>,
+    commands: Vec<SimpleCommand>,
     /// `set -e`
     stops_at_failure: bool,
     /// `set -o pipefail`
     pipes_fail: bool,
-    /// The script stands within another that may hide its exit code.
-    outer: Option<ExitSource>,
 }
 
-/// Words that begin a part of a compound command.
-const RESERVED: &[&str] = &[
-    "!", "if", "then", "elif", "else", "fi", "while", "until", "do", "done", "for", "case", "esac",
-];
 /// Commands that do not fail.
 const HARMLESS: &[&str] =
     &["echo", "printf", "export", "unset", "set", "true", ":", "pwd", "umask"];
 const SHELLS: &[&str] = &["sh", "bash", "zsh", "dash"];
+/// The most simple commands of a script that is read.
+const COMMANDS: usize = 256;
+/// How deep scripts within scripts are read.
+const NESTED: usize = 3;
 
 impl ShellScript {
-    /// Reads a script. `None` for what is not read: here-documents, open quotes.
+    /// Reads a script. `None` for what is not read: here-documents, open quotes, arrays, functions.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut script = Self::default();
         let mut lexer = ShellLexer::default();
@@ -81,6 +104,10 @@ impl ShellScript {
                     loop {
                         match rest.next()? {
                             '"' => break,
+                            '`' => while rest.next()? != '`' {},
+                            '$' if rest.next_if_eq(&'(').is_some() => {
+                                skip_substitution(&mut rest)?;
+                            }
                             '\\' => match rest.next()? {
                                 '\n' => {}
                                 c @ ('"' | '\\' | '$' | '`') => lexer.word.push(c),
@@ -101,20 +128,14 @@ impl ShellScript {
                     lexer.begin();
                     while rest.next()? != '`' {}
                 }
-                '$' if rest.peek() == Some(&'(') => {
+                '$' if rest.next_if_eq(&'(').is_some() => {
                     lexer.begin();
-                    let mut depth = 0_usize;
-                    loop {
-                        match rest.next()? {
-                            '(' => depth += 1,
-                            ')' if depth == 1 => break,
-                            ')' => depth -= 1,
-                            _ => {}
-                        }
-                    }
+                    skip_substitution(&mut rest)?;
                 }
                 '#' if !lexer.open => while rest.next_if(|c| *c != '\n').is_some() {},
                 ' ' | '\t' | '\r' => lexer.end_word(),
+                // An array or a function.
+                '(' if lexer.open => return None,
                 '(' | ')' => lexer.end_word(),
                 '<' if rest.peek() == Some(&'<') => return None,
                 '<' | '>' => {
@@ -143,6 +164,9 @@ impl ShellScript {
             }
         }
         lexer.end_command(ShellJoint::End);
+        if lexer.commands.len() > COMMANDS {
+            return None;
+        }
         script.commands = lexer.commands;
         // A last `;` joins to nothing; a last `&` still does not wait.
         if let Some(last) = script.commands.last_mut()
@@ -160,12 +184,28 @@ impl ShellScript {
         Self { commands, ..Self::default() }
     }
 
-    /// The script that `sh -c` runs at the end of this one.
-    pub(super) fn unwrapped(self) -> Self {
-        let last = self.commands.len().saturating_sub(1);
-        match self.commands.last().and_then(|command| inner_script(&command.words)) {
-            Some(inner) => Self { outer: Some(self.exit_source(last)), ..inner },
-            None => self,
+    /// The simple commands, with those of the scripts that `sh -c` runs.
+    pub(super) fn runs(&self) -> Vec<ShellRun> {
+        let mut runs = Vec::new();
+        self.collect_runs(ExitSource::Own, OutputCut::Whole, NESTED, &mut runs);
+        runs
+    }
+
+    fn collect_runs(
+        &self,
+        exit: ExitSource,
+        cut: OutputCut,
+        nested: usize,
+        runs: &mut Vec<ShellRun>,
+    ) {
+        for (at, command) in self.commands.iter().enumerate() {
+            let exit = exit.max(self.exit_source(at));
+            let cut = cut.max(self.output_cut(at));
+            let words = without_wrappers(&command.words).unwrap_or_default();
+            match inner_script(words).filter(|_| nested > 0) {
+                Some(inner) => inner.collect_runs(exit, cut, nested - 1, runs),
+                None => runs.push(ShellRun { words: words.to_vec(), exit, cut }),
+            }
         }
     }
 
@@ -183,8 +223,8 @@ impl ShellScript {
     }
 
     /// Whose exit code the script has, seen from the command at this place.
-    pub(super) fn exit_source(&self, at: usize) -> ExitSource {
-        let mut source = self.outer.unwrap_or(ExitSource::Own);
+    fn exit_source(&self, at: usize) -> ExitSource {
+        let mut source = ExitSource::Own;
         let mut raise = |to: ExitSource| source = source.max(to);
         let joints = |from: usize| self.commands.iter().skip(from).map(|command| command.joint);
         let mut in_pipe = true;
@@ -204,9 +244,9 @@ impl ShellScript {
             let program = before.words.first().map_or("", String::as_str);
             match before.joint {
                 ShellJoint::Or => raise(ExitSource::Hidden),
-                ShellJoint::And if !HARMLESS.contains(&program) => raise(ExitSource::Shared),
+                ShellJoint::And if !HARMLESS.contains(&program) => raise(ExitSource::OwnIfRun),
                 ShellJoint::Then if self.stops_at_failure && !HARMLESS.contains(&program) => {
-                    raise(ExitSource::Shared);
+                    raise(ExitSource::OwnIfRun);
                 }
                 ShellJoint::Then if !self.stops_at_failure => break,
                 ShellJoint::Background => break,
@@ -221,6 +261,47 @@ impl ShellScript {
         }
         source
     }
+
+    /// How much is left of the output of the command at this place, behind its pipes.
+    fn output_cut(&self, at: usize) -> OutputCut {
+        let pipes = self.commands.iter().skip(at);
+        let piped = pipes.clone().take_while(|command| command.joint == ShellJoint::Pipe).count();
+        let filters = pipes.skip(1).take(piped);
+        let cuts =
+            filters.map(|filter| match filter.words.first().map(|word| program_name(word)) {
+                Some("cat" | "tee") => OutputCut::Whole,
+                Some("tail") => OutputCut::End,
+                _ => OutputCut::Part,
+            });
+        cuts.max().unwrap_or(OutputCut::Whole)
+    }
+}
+
+/// Passes over the rest of `$(…)`. `None` for a here-document in it.
+fn skip_substitution(rest: &mut Peekable<Chars<'_>>) -> Option<()> {
+    let mut depth = 1_usize;
+    while depth > 0 {
+        match rest.next()? {
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            '\'' => while rest.next()? != '\'' {},
+            '"' => loop {
+                match rest.next()? {
+                    '"' => break,
+                    '\\' => {
+                        rest.next()?;
+                    }
+                    _ => {}
+                }
+            },
+            '\\' => {
+                rest.next()?;
+            }
+            '<' if rest.peek() == Some(&'<') => return None,
+            _ => {}
+        }
+    }
+    Some(())
 }
 
 /// Is this a group of short flags with this letter, as `-eu` is with `e`?
@@ -253,27 +334,6 @@ fn inner_script(words: &[String]) -> Option<ShellScript> {
         }
     }
     None
-}
-
-/// The name of a program without the directories before it.
-pub(super) fn program_name(program: &str) -> &str {
-    program.rsplit('/').next().unwrap_or(program)
-}
-
-/// Words without what a shell reads before the program: `if`, `{`, `A=b`.
-pub(super) fn without_prefix(mut words: &[String]) -> &[String] {
-    while let Some((first, rest)) = words.split_first() {
-        let is_assignment = first.split_once('=').is_some_and(|(name, _)| {
-            let mut letters = name.chars();
-            letters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
-                && letters.all(|c| c.is_ascii_alphanumeric() || c == '_')
-        });
-        if !is_assignment && !RESERVED.contains(&first.as_str()) && first != "{" {
-            break;
-        }
-        words = rest;
-    }
-    words
 }
 
 /// The command being read.

@@ -12,15 +12,21 @@ fn recognized(command: &str) -> String {
     match ArtifactCommand::of_command(command) {
         None => "-".to_owned(),
         Some(found) => {
-            format!("{} {}: {:?}", found.tool.kind.as_str(), found.tool.name, found.exit)
+            let runs = found.runs.iter().map(|run| {
+                format!("{} {}: {:?}", run.tool.kind.as_str(), run.tool.name, run.shell.exit)
+            });
+            runs.collect::<Vec<_>>().join("; ")
         }
     }
 }
 
-/// The record of a command that printed this, as an agent reports it.
+/// The record of a command that printed this, as an agent reports it of its shell.
 fn ended(command: &str, report: OutcomeReport, output: &str) -> Option<Artifact> {
-    let outcome = CommandOutcome { report, exit: None, output: output.to_owned() };
-    ArtifactCommand::of_command(command).unwrap().artifact(&outcome)
+    let outcome = CommandOutcome { report, exit: None, output: output.to_owned(), is_cut: false };
+    let command = ArtifactCommand::of_command(command).unwrap();
+    let mut artifacts = ArtifactCommand { is_shell: true, ..command }.artifacts(&outcome);
+    assert!(artifacts.len() < 2, "{artifacts:?}");
+    artifacts.pop()
 }
 
 /// What the output alone tells: the command's exit code is hidden.
@@ -51,7 +57,7 @@ fn commands_are_recognized_through_what_stands_around_them() {
         ("timeout -k 5 600 cargo build", "build cargo build: Own"),
         ("time nice -n 10 cargo check", "build cargo check: Own"),
         ("cd x && cargo test 2>&1 | tail -20", "test cargo test: Hidden"),
-        ("cd x && cargo test", "test cargo test: Shared"),
+        ("cd x && cargo test", "test cargo test: OwnIfRun"),
         ("export A=b && cargo test", "test cargo test: Own"),
         ("cd x; cargo test", "test cargo test: Own"),
         ("(cd x; cargo test)", "test cargo test: Own"),
@@ -65,7 +71,9 @@ fn commands_are_recognized_through_what_stands_around_them() {
         ("yes | cargo test", "test cargo test: Own"),
         ("set -o pipefail; cargo test | tee log", "test cargo test: Shared"),
         ("set -e\nmake gen\ncargo test\necho ok", "test cargo test: Shared"),
-        ("cargo build && cargo test", "test cargo test: Shared"),
+        ("cargo build && cargo test", "test cargo test: OwnIfRun"),
+        ("cargo test && npm test", "test cargo test: Shared; test npm test: OwnIfRun"),
+        ("cargo test -p a && cargo test -p b", "test cargo test: OwnIfRun"),
         ("cargo fmt --check", "-"),
         ("cargo test --help", "-"),
         ("cargo test -- --list", "-"),
@@ -79,7 +87,17 @@ fn commands_are_recognized_through_what_stands_around_them() {
         ("echo 'open", "-"),
         ("/bin/bash -lc 'cargo test 2>&1 | tail'", "test cargo test: Hidden"),
         ("bash -lc 'cargo test'", "test cargo test: Own"),
-        ("cd x && bash -c 'cargo test'", "test cargo test: Shared"),
+        ("cd x && bash -c 'cargo test'", "test cargo test: OwnIfRun"),
+        ("timeout 300 bash -c 'cargo test' | tail", "test cargo test: Hidden"),
+        ("bash -c 'cargo test'; echo $?", "test cargo test: Hidden"),
+        ("command -v cargo && cargo test", "test cargo test: OwnIfRun"),
+        ("command -v pytest", "-"),
+        ("cd \"$(git rev-parse --show-toplevel)\" && make clean test", "test make test: OwnIfRun"),
+        ("git commit -m \"$(cat <<'EOF'\nRun \"fmt && cargo test\" in CI\nEOF\n)\"", "-"),
+        ("git commit -m \"$(echo \"x; cargo test\")\"", "-"),
+        ("A=(cargo test)", "-"),
+        ("f() { cargo test; }", "-"),
+        ("timeout --kill-after 5 60 cargo nextest --profile ci run", "test cargo nextest: Own"),
         ("bash run.sh cargo test", "-"),
         ("bash -eo pipefail -c 'cargo test | tail'", "test cargo test: Shared"),
         ("pytest -q tests/", "test pytest: Own"),
@@ -89,11 +107,15 @@ fn commands_are_recognized_through_what_stands_around_them() {
         ("uv run --with x pytest", "test pytest: Own"),
         ("poetry run python -m pytest -x", "test pytest: Own"),
         ("coverage run -m pytest", "test pytest: Own"),
-        (". .venv/bin/activate && pytest", "test pytest: Shared"),
+        (". .venv/bin/activate && pytest", "test pytest: OwnIfRun"),
+        ("pytest -V", "-"),
         ("npx jest --ci", "test jest: Own"),
         ("npx --yes vitest run", "test vitest: Own"),
         ("pnpm exec jest", "test jest: Own"),
         ("./node_modules/.bin/mocha", "test mocha: Own"),
+        ("yarn jest --ci", "test jest: Own"),
+        ("pnpm vitest run", "test vitest: Own"),
+        ("npx vitest list", "-"),
         ("node --test", "test node --test: Own"),
         ("npm test", "test npm test: Own"),
         ("npm --prefix web run test -- --ci", "test npm test: Own"),
@@ -101,7 +123,10 @@ fn commands_are_recognized_through_what_stands_around_them() {
         ("pnpm --filter web build", "build pnpm build: Own"),
         ("npm install", "-"),
         ("npx tsc --noEmit", "build tsc: Own"),
+        ("npx tsc -v", "-"),
+        ("npx tsc --init", "-"),
         ("go test ./...", "test go test: Own"),
+        ("go test -c", "build go test -c: Own"),
         ("go -C x vet ./...", "build go vet: Own"),
         ("go run .", "-"),
         ("make -j 8 test", "test make test: Own"),
@@ -114,13 +139,16 @@ fn commands_are_recognized_through_what_stands_around_them() {
         assert_eq!(recognized(command), expected, "{command}");
     }
     assert_eq!(recognized(&format!("cargo test {}", "x".repeat(COMMAND))), "-");
+    assert_eq!(recognized(&"make;".repeat(300)), "-");
+    let long = ArtifactCommand::of_command(&format!("npm run test:{}", "x".repeat(1000))).unwrap();
+    assert_eq!(long.runs[0].tool.name.len(), 100);
 }
 
 #[test]
 fn the_arguments_of_a_call_hold_the_command_in_several_forms() {
     let found = |arguments: serde_json::Value| {
         let call = ToolCall::new("c", "shell").with_arguments(raw(&arguments));
-        ArtifactCommand::of_call(&call).map(|found| found.tool.name)
+        ArtifactCommand::of_call(&call).map(|found| found.runs[0].tool.name.clone())
     };
     let test = Some("cargo test".to_owned());
     assert_eq!(found(serde_json::json!({"command": "cargo test"})), test);
@@ -135,12 +163,51 @@ fn the_arguments_of_a_call_hold_the_command_in_several_forms() {
 }
 
 #[test]
+fn only_of_a_shell_does_a_call_that_succeeds_say_that_the_command_did() {
+    let artifacts = |name: &str, text: &str| {
+        let arguments = raw(&serde_json::json!({"command": "pytest"}));
+        let call = ToolCall::new("c", name).with_arguments(arguments);
+        let result = Some(raw(&serde_json::json!(text)));
+        let result = ToolResult { call: CallId("c".to_owned()), ok: true, result };
+        let command = ArtifactCommand::of_call(&call).unwrap();
+        command.artifacts(&CommandOutcome::of_result(&result)).len()
+    };
+    assert_eq!((artifacts("Bash", "x"), artifacts("remember_command", "x")), (1, 0));
+    assert_eq!(artifacts("mcp.run", "2 passed in 0.1s"), 1);
+}
+
+#[test]
+fn a_result_of_any_depth_is_read_to_a_bounded_one() {
+    let deep = format!("{}\"3 passed in 0.1s\"{}", "[".repeat(100_000), "]".repeat(100_000));
+    let result = Some(RawValue::from_string(deep).unwrap());
+    let result = ToolResult { call: CallId("c".to_owned()), ok: true, result };
+    assert_eq!(CommandOutcome::of_result(&result).output, "");
+}
+
+#[test]
+fn escape_sequences_and_overwritten_lines_are_no_part_of_a_line() {
+    let plain = |text: &str| outcome::plain_text(text).into_owned();
+    assert_eq!(plain("\x1b[1;32mok\x1b[0m\x1b[K."), "ok.");
+    assert_eq!(plain("\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\."), "link.");
+    assert_eq!(plain("\x1b]0;title\x07text"), "text");
+    assert_eq!(plain("a\x1b[12\nb\x1b"), "a\nb");
+    let built =
+        "   Compiling x\r\x1b[K    Building [=> ] 3/9: x\r\x1b[K    Finished `dev` profile in 1s\n";
+    assert_eq!(told("cargo build", built), "ok ? ? ? 0 0");
+}
+
+#[test]
 fn the_result_of_a_call_tells_how_it_ended() {
     let read = |ok: bool, result: serde_json::Value| {
         let result = ToolResult { call: CallId("c".to_owned()), ok, result: Some(raw(&result)) };
         let outcome = CommandOutcome::of_result(&result);
         (outcome.exit, outcome.output)
     };
+    // Codex says -1 of a command that the user declined.
+    let declined = serde_json::json!({"exit_code": -1, "output": "rejected"});
+    assert_eq!(read(false, declined), (None, "rejected".to_owned()));
+    let printed = serde_json::json!("Exit code 3\nis what it printed");
+    assert_eq!(read(true, printed).0, None);
     let told = |exit: Option<i32>, text: &str| (exit, text.to_owned());
     assert_eq!(read(true, serde_json::json!("all\nwell")), told(None, "all\nwell"));
     assert_eq!(read(false, serde_json::json!("Exit code 101\nbad")), told(Some(101), "bad"));
@@ -175,12 +242,73 @@ fn an_artifact_needs_an_outcome_that_is_known() {
     assert_eq!(ok("cargo test || true", Success, passed), Some(true));
     assert_eq!(ok("cd x && cargo test", Failure, "cd: x: not there"), None);
     assert_eq!(ok("cargo test && ./deploy", Failure, passed), Some(true));
-    let exit = |command: &str| {
-        let outcome =
-            CommandOutcome { report: Failure, exit: Some(101), output: failed.to_owned() };
-        ArtifactCommand::of_command(command).unwrap().artifact(&outcome).unwrap().exit
+    // A failure of the last command is its own once it ran.
+    assert_eq!(ok("cd x && cargo test", Failure, passed), Some(false));
+    assert_eq!(ok("cd x && cargo test", Success, passed), Some(true));
+    let exit = |command: &str, code: i32, output: &str| {
+        let output = output.to_owned();
+        let outcome = CommandOutcome { report: Failure, exit: Some(code), output, is_cut: false };
+        let found = ArtifactCommand::of_command(command).unwrap().artifacts(&outcome);
+        found.first().map(|artifact| (artifact.ok, artifact.exit))
     };
-    assert_eq!((exit("cargo test"), exit("cargo test; ls")), (Some(101), None));
+    assert_eq!(exit("cargo test", 101, failed), Some((false, Some(101))));
+    assert_eq!(exit("cargo test; ls", 101, failed), Some((false, None)));
+    assert_eq!(exit("cd x && pytest", 1, "5 passed in 0.1s"), Some((false, Some(1))));
+    assert_eq!(exit("cd x && pytest", 1, "cd: x"), None);
+    // A test that passes may print what looks like a failure.
+    assert_eq!(exit("cargo test", 0, failed), Some((true, Some(0))));
+}
+
+#[test]
+fn a_part_of_the_output_is_not_taken_for_the_whole() {
+    let passed = "test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out\n";
+    let failed = "test result: FAILED. 2 passed; 1 failed; 0 ignored; 0 measured\n";
+    let told = |command: &str, output: &str| {
+        let outcome = CommandOutcome {
+            report: OutcomeReport::Unknown,
+            exit: None,
+            output: output.to_owned(),
+            is_cut: false,
+        };
+        let found = ArtifactCommand::of_command(command).unwrap().artifacts(&outcome).pop()?;
+        Some((found.ok, found.counts.unwrap_or_default().to_string()))
+    };
+    let some = |ok: bool, counts: &str| Some((ok, counts.to_owned()));
+    assert_eq!(told("cargo test | tee log", passed), some(true, "3 passed, 1 skipped"));
+    assert_eq!(told("cargo test | tail -3", passed), some(true, ""));
+    assert_eq!(told("cargo test | tail -3", failed), some(false, "1 failed"));
+    assert_eq!(told("cargo test | grep result | head -2", passed), None);
+    assert_eq!(told("cargo test | grep result", failed), some(false, "1 failed"));
+    // These sum up themselves.
+    assert_eq!(told("pytest | tail -1", "5 passed in 0.1s\n"), some(true, "5 passed"));
+    // Built and not run to the end.
+    let built = "    Finished `test` profile [unoptimized] target(s) in 0.3s\n     Running x\n";
+    assert_eq!(told("cargo test | head -3", built), None);
+    let cut = format!("running 900 tests\n\n... [120 lines truncated] ...\n\n{passed}");
+    let result = Some(raw(&serde_json::json!(cut)));
+    let result = ToolResult { call: CallId("c".to_owned()), ok: true, result };
+    let outcome = CommandOutcome::of_result(&result);
+    let artifact = ArtifactCommand::of_command("cargo test").unwrap().artifacts(&outcome).remove(0);
+    assert_eq!((artifact.ok, artifact.counts), (true, None));
+}
+
+#[test]
+fn each_of_several_tests_has_its_own_counts() {
+    let cargo = "test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out\n";
+    let jest = "Tests:       1 failed, 4 passed, 5 total\n";
+    let output = format!("{cargo}{jest}npm error code 1\n");
+    let outcome =
+        CommandOutcome { report: OutcomeReport::Failure, exit: Some(1), output, is_cut: false };
+    let found = ArtifactCommand::of_command("cargo test && npm test").unwrap().artifacts(&outcome);
+    let found: Vec<_> = found
+        .iter()
+        .map(|one| (one.name.as_str(), one.ok, one.counts.as_ref().unwrap().to_string()))
+        .collect();
+    let expected = [
+        ("cargo test", true, "3 passed".to_owned()),
+        ("npm test", false, "4 passed, 1 failed".to_owned()),
+    ];
+    assert_eq!(found, expected);
 }
 
 #[test]
@@ -261,11 +389,22 @@ error: could not compile `x` (lib) due to 2 previous errors; 1 warning emitted
     let cut = "error: could not compile `x` (lib) due to 7 previous errors; 1 warning emitted\n";
     assert_eq!(told("cargo build", cut), "failed ? ? ? 7 0");
     let built = "warning: `x` (lib) generated 3 warnings (1 duplicate)\n    Finished `dev` profile [unoptimized + debuginfo] target(s) in 0.31s\n";
-    assert_eq!(told("cargo build", built), "ok ? ? ? 0 3");
+    assert_eq!(told("cargo build", built), "ok ? ? ? 0 2");
     assert_eq!(
         told("cargo build", "error: could not find `Cargo.toml` in `/x`\n"),
         "failed ? ? ? 1 0"
     );
+    let twice = "\
+warning: `x` (lib) generated 2 warnings
+warning: `x` (lib test) generated 3 warnings (2 duplicates)
+warning: build failed, waiting for other jobs to finish...
+error: could not compile `x` (lib) due to 2 previous errors
+error: could not compile `x` (lib test) due to 2 previous errors
+";
+    assert_eq!(told("cargo build", twice), "failed ? ? ? 2 3");
+    // What nextest shows of a test is indented, and is none of its own sums.
+    let shown = "    running 1 test\n    test result: FAILED. 0 passed; 1 failed; 0 ignored\ntest result: FAILED. 0 passed; 1 failed; 0 ignored\n     Summary [   0.1s] 3/4 tests run: 1 passed, 1 failed, 1 timed out, 1 skipped\n";
+    assert_eq!(told("cargo nextest run", shown), "failed 1 2 1 ? ?");
     let nextest = "     Summary [   0.123s] 10 tests run: 9 passed (1 slow), 1 failed, 2 skipped\nerror: test run failed\n";
     assert_eq!(told("cargo nextest run", nextest), "failed 9 1 2 ? ?");
     assert_eq!(told("cargo test", "    Compiling x v0.1.0\n"), "-");
@@ -281,6 +420,10 @@ fn pytest_and_unittest_end_with_a_summary() {
     let error = "ERROR tests/test_a.py - NameError\n!!! Interrupted: 1 error during collection !!!\n=== 1 error in 0.05s ===\n";
     assert_eq!(told("pytest", error), "failed 0 0 0 1 ?");
     assert_eq!(told("pytest", "=== no tests ran in 0.01s ===\n"), "-");
+    let subtests = "=== 5 passed, 2 subtests passed in 0.10s ===\n";
+    assert_eq!(told("pytest", subtests), "ok 5 0 0 ? ?");
+    let coloured = "\x1b[31m=== \x1b[31m\x1b[1m1 failed\x1b[0m, \x1b[32m2 passed\x1b[0m\x1b[31m in 0.12s\x1b[0m\x1b[31m ===\x1b[0m\n";
+    assert_eq!(told("pytest", coloured), "failed 2 1 0 ? ?");
     assert_eq!(told("pytest", "5 requests handled in 3s\n"), "-");
     let unittest = "..s\n-------\nRan 3 tests in 0.001s\n\nOK (skipped=1)\n";
     assert_eq!(told("python -m unittest", unittest), "ok 2 0 1 ? ?");
@@ -300,6 +443,10 @@ fn the_runners_of_javascript_have_a_summary_each() {
     assert_eq!(told("npx vitest run", vitest), "failed 5 1 1 ? ?");
     let vitest = " \x1b[2mTest Files\x1b[22m  \x1b[1m\x1b[32m2 passed\x1b[39m\x1b[22m (2)\n\x1b[2m      Tests \x1b[22m \x1b[1m\x1b[32m6 passed\x1b[39m\x1b[22m (6)\n";
     assert_eq!(told("npx vitest run", vitest), "ok 6 0 ? ? ?");
+    let unhandled = " Test Files  1 passed (1)\n      Tests  1 passed (1)\n     Errors  1 error\n";
+    assert_eq!(told("npx vitest run", unhandled), "failed 1 0 ? 1 ?");
+    let bun = " 5 pass\n 1 fail\n 10 expect() calls\n";
+    assert_eq!(told("bun test", bun), "failed 5 1 ? ? ?");
     let mocha = "  ✔ adds\n\n  12 passing (30ms)\n  2 pending\n  1 failing\n";
     assert_eq!(told("npx mocha", mocha), "failed 12 1 2 ? ?");
     let node = "# tests 3\n# suites 0\n# pass 3\n# fail 0\n# cancelled 0\n# skipped 0\n# todo 0\n# duration_ms 40.1\n";

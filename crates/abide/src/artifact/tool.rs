@@ -1,6 +1,6 @@
 //! Which programs test and build, by their names and arguments.
 
-use super::shell::{program_name, without_prefix};
+use super::wrapper::program_name;
 
 /// What a run makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,30 +40,53 @@ pub(super) struct BuildTool {
 }
 
 /// Arguments with which nothing is tested or built.
-const NOTHING_RUNS: &[&str] =
-    &["--help", "-h", "--version", "--list", "--listTests", "--collect-only", "--co", "-list"];
+const NOTHING_RUNS: &[&str] = &[
+    "--help",
+    "-h",
+    "--version",
+    "-V",
+    "--list",
+    "-list",
+    "--listTests",
+    "--collect-only",
+    "--co",
+    "--fixtures",
+    "--markers",
+    "--showConfig",
+    "--clearCache",
+    "--init",
+    "--dry-run",
+    "--just-print",
+];
+/// The longest name of an artifact, in characters.
+const NAME: usize = 100;
 
 impl BuildTool {
-    /// The tool that these words start.
+    /// The tool that these words start. Nothing stands before the program.
     pub(super) fn of(words: &[String]) -> Option<Self> {
-        let words = without_wrappers(words)?;
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        Self::of_words(&words)
+    }
+
+    fn of_words(words: &[&str]) -> Option<Self> {
         let (program, arguments) = words.split_first()?;
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         if arguments.iter().any(|argument| NOTHING_RUNS.contains(argument)) {
             return None;
         }
         match program_name(program) {
-            "cargo" => cargo_tool(&arguments),
-            "go" => go_tool(&arguments),
+            "cargo" => cargo_tool(arguments),
+            "go" => go_tool(arguments),
             "pytest" | "py.test" => Some(test_tool("pytest", OutputFormat::Python)),
             "unittest" => Some(test_tool("unittest", OutputFormat::Python)),
+            "jest" | "vitest" | "tsc" if arguments.contains(&"-v") => None,
+            "vitest" if arguments.first() == Some(&"list") => None,
             name @ ("jest" | "vitest" | "mocha") => Some(test_tool(name, OutputFormat::JavaScript)),
             "node" if arguments.contains(&"--test") => {
                 Some(test_tool("node --test", OutputFormat::JavaScript))
             }
             "tsc" => Some(build_tool("tsc", OutputFormat::JavaScript)),
-            name @ ("npm" | "yarn" | "pnpm" | "bun") => script_tool(name, &arguments),
-            name @ ("make" | "gmake" | "just") => make_tool(name, &arguments),
+            name @ ("npm" | "yarn" | "pnpm" | "bun") => script_tool(name, arguments),
+            name @ ("make" | "gmake" | "just") => make_tool(name, arguments),
             _ => None,
         }
     }
@@ -73,12 +96,17 @@ impl BuildTool {
     }
 }
 
-fn test_tool(name: impl Into<String>, format: OutputFormat) -> BuildTool {
-    BuildTool { name: name.into(), kind: RunKind::Test, format }
+fn test_tool(name: &str, format: OutputFormat) -> BuildTool {
+    BuildTool { name: tool_name(name), kind: RunKind::Test, format }
 }
 
-fn build_tool(name: impl Into<String>, format: OutputFormat) -> BuildTool {
-    BuildTool { name: name.into(), kind: RunKind::Build, format }
+fn build_tool(name: &str, format: OutputFormat) -> BuildTool {
+    BuildTool { name: tool_name(name), kind: RunKind::Build, format }
+}
+
+/// Scripts and targets name themselves.
+fn tool_name(name: &str) -> String {
+    name.chars().filter(|c| !c.is_control()).take(NAME).collect()
 }
 
 /// The words that are no flags. `with_value` are flags whose value is the next word.
@@ -97,7 +125,17 @@ fn plain_words<'a>(
 }
 
 fn cargo_tool(arguments: &[&str]) -> Option<BuildTool> {
-    let flags = ["--manifest-path", "--color", "--config", "-C", "-Z"];
+    let flags = [
+        "--manifest-path",
+        "--color",
+        "--config",
+        "-C",
+        "-Z",
+        "--profile",
+        "-P",
+        "--config-file",
+        "--tool-config-file",
+    ];
     let mut words = plain_words(arguments, &flags).filter(|word| !word.starts_with('+'));
     match words.next()? {
         "test" | "t" if arguments.contains(&"--no-run") => {
@@ -116,8 +154,9 @@ fn cargo_tool(arguments: &[&str]) -> Option<BuildTool> {
 
 fn go_tool(arguments: &[&str]) -> Option<BuildTool> {
     match plain_words(arguments, &["-C"]).next()? {
+        "test" if arguments.contains(&"-c") => Some(build_tool("go test -c", OutputFormat::Go)),
         "test" => Some(test_tool("go test", OutputFormat::Go)),
-        name @ ("build" | "vet") => Some(build_tool(format!("go {name}"), OutputFormat::Go)),
+        name @ ("build" | "vet") => Some(build_tool(&format!("go {name}"), OutputFormat::Go)),
         _ => None,
     }
 }
@@ -138,99 +177,41 @@ fn script_tool(manager: &str, arguments: &[&str]) -> Option<BuildTool> {
     }
     let format = OutputFormat::Any;
     match name {
-        "test" | "t" | "tst" => Some(test_tool(format!("{manager} test"), format)),
-        "build" => Some(build_tool(format!("{manager} build"), format)),
-        name if name.starts_with("test:") => Some(test_tool(format!("{manager} {name}"), format)),
-        name if name.starts_with("build:") => Some(build_tool(format!("{manager} {name}"), format)),
-        _ => None,
+        "test" | "t" | "tst" => Some(test_tool(&format!("{manager} test"), format)),
+        "build" => Some(build_tool(&format!("{manager} build"), format)),
+        name if name.starts_with("test:") => Some(test_tool(&format!("{manager} {name}"), format)),
+        name if name.starts_with("build:") => {
+            Some(build_tool(&format!("{manager} {name}"), format))
+        }
+        // `yarn jest` starts a program of a package.
+        name => {
+            let at = arguments.iter().position(|argument| *argument == name)?;
+            BuildTool::of_words(arguments.get(at..)?)
+        }
     }
 }
 
 fn make_tool(program: &str, arguments: &[&str]) -> Option<BuildTool> {
-    if arguments.iter().any(|argument| matches!(*argument, "-n" | "--dry-run" | "--just-print")) {
+    let nothing = ["-n", "-v", "-q", "-p", "--question", "--print-data-base"];
+    if arguments.iter().any(|argument| nothing.contains(argument)) {
         return None;
     }
     let flags = ["-C", "-f", "--directory", "--file", "--justfile"];
-    let mut targets = plain_words(arguments, &flags)
-        .filter(|word| !word.contains('=') && word.parse::<u64>().is_err());
+    let targets: Vec<&str> = plain_words(arguments, &flags)
+        .filter(|word| !word.contains('=') && word.parse::<u64>().is_err())
+        .collect();
+    let is_test = |name: &&&str| {
+        matches!(**name, "test" | "tests" | "check")
+            || name.starts_with("test-")
+            || name.ends_with("-test")
+    };
     let format = OutputFormat::Any;
-    match targets.next() {
-        Some(name @ ("test" | "tests" | "check")) => {
-            Some(test_tool(format!("{program} {name}"), format))
-        }
-        Some(name) if name.starts_with("test-") || name.ends_with("-test") => {
-            Some(test_tool(format!("{program} {name}"), format))
-        }
-        Some(name @ ("build" | "all")) => Some(build_tool(format!("{program} {name}"), format)),
-        None if program != "just" => Some(build_tool(program, format)),
-        _ => None,
+    if let Some(name) = targets.iter().find(is_test) {
+        return Some(test_tool(&format!("{program} {name}"), format));
     }
-}
-
-/// The words without programs that only start another one: `timeout 60`, `npx`, `uv run`.
-fn without_wrappers(words: &[String]) -> Option<&[String]> {
-    let mut words = without_prefix(words);
-    // Each round takes words away.
-    loop {
-        let (program, rest) = words.split_first()?;
-        let first = rest.first().map(String::as_str);
-        words = match (program_name(program), first) {
-            ("time" | "nohup" | "exec" | "command" | "stdbuf" | "setsid" | "chronic", _) => {
-                without_flags(rest, &[])
-            }
-            ("nice" | "ionice", _) => without_flags(rest, &["-n", "-c"]),
-            ("sudo" | "doas", _) => without_prefix(without_flags(rest, &["-u", "-g"])),
-            ("env", _) => without_prefix(without_flags(rest, &["-u", "-C", "-S"])),
-            ("timeout" | "gtimeout", _) => {
-                without_flags(rest, &["-k", "-s"]).get(1..).unwrap_or_default()
-            }
-            ("npx" | "pnpx" | "bunx", _) => without_flags(rest, &["-p", "--package"]),
-            ("npm" | "pnpm" | "yarn" | "bun", Some("exec" | "dlx" | "x")) => {
-                without_flags(rest.get(1..).unwrap_or_default(), &["-p", "--package", "-w"])
-            }
-            ("uv" | "poetry" | "pipenv" | "pdm" | "rye" | "coverage", Some("run")) => {
-                let rest = rest.get(1..).unwrap_or_default();
-                let flags =
-                    ["--with", "-p", "--python", "--extra", "--group", "--package", "--project"];
-                // `coverage run -m pytest` and `uv run -m pytest` name a module.
-                match rest.iter().position(|word| word == "-m") {
-                    Some(at) if rest.iter().take(at).all(|word| word.starts_with('-')) => {
-                        rest.get(at + 1..).unwrap_or_default()
-                    }
-                    _ => without_flags(rest, &flags),
-                }
-            }
-            (name, _) if is_python(name) => python_module(rest)?,
-            _ => return Some(words),
-        };
+    match targets.iter().find(|name| matches!(**name, "build" | "all")) {
+        Some(name) => Some(build_tool(&format!("{program} {name}"), format)),
+        None if targets.is_empty() && program != "just" => Some(build_tool(program, format)),
+        None => None,
     }
-}
-
-fn is_python(name: &str) -> bool {
-    name.strip_prefix("python")
-        .is_some_and(|version| version.chars().all(|c| c.is_ascii_digit() || c == '.'))
-}
-
-/// The module that `-m` names, and its arguments.
-fn python_module(mut words: &[String]) -> Option<&[String]> {
-    loop {
-        let (flag, rest) = words.split_first()?;
-        words = match flag.as_str() {
-            "-m" => return Some(rest),
-            "-X" | "-W" => rest.get(1..)?,
-            flag if flag.starts_with('-') => rest,
-            _ => return None,
-        };
-    }
-}
-
-fn without_flags<'a>(mut words: &'a [String], with_value: &[&str]) -> &'a [String] {
-    while let Some((flag, rest)) = words.split_first().filter(|(word, _)| word.starts_with('-')) {
-        let skipped = usize::from(with_value.contains(&flag.as_str()));
-        words = rest.get(skipped..).unwrap_or_default();
-        if flag == "--" {
-            break;
-        }
-    }
-    words
 }

@@ -1,5 +1,7 @@
 //! What `abide doctor` found and did, as text and as JSON.
 
+use std::path::PathBuf;
+
 use abide::{
     SessionId, StoreError,
     locate::StoreLocation,
@@ -38,7 +40,7 @@ struct AppliedRepair<'a> {
 pub(super) struct DoctorReport {
     pub(super) store: String,
     /// The store as the command line names it; commands name it too.
-    named_store: Option<String>,
+    named_store: Option<PathBuf>,
     sessions: u64,
     events: u64,
     bytes: u64,
@@ -53,7 +55,7 @@ pub(super) struct DoctorReport {
 impl DoctorReport {
     pub(super) fn of(opened: &ScopedStore, surroundings: &CommandContext) -> Self {
         let named_store = match &surroundings.store {
-            Some(StoreLocation::Files(path)) => Some(path.display().to_string()),
+            Some(StoreLocation::Files(path)) => Some(path.clone()),
             // Only the lines of a shared store are checked.
             Some(StoreLocation::Shared(_)) | None => None,
         };
@@ -93,12 +95,21 @@ impl DoctorReport {
         self.plans = plans;
     }
 
-    /// A finding whose commands can be run as they are shown.
+    /// A finding with those commands that can be run as they are shown: none with a store whose path
+    /// is not UTF-8, or with characters that are escaped for a terminal.
     fn runnable(&self, finding: &Finding) -> Finding {
-        match &self.named_store {
-            Some(store) => finding.clone().with_option("--store", store),
-            None => finding.clone(),
+        let mut finding = finding.clone();
+        if let Some(store) = &self.named_store {
+            match store.to_str() {
+                Some(store) => finding = finding.with_option("--store", store),
+                None => finding.repair.commands.clear(),
+            }
         }
+        finding.repair.commands.retain(|command| {
+            let line = command.to_string();
+            escape::text(&line) == line
+        });
+        finding
     }
 
     /// Counts a session whose every line is as written.

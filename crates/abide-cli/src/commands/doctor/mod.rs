@@ -174,7 +174,7 @@ impl DoctorArgs {
             if plans.is_empty() && !self.json {
                 let by_command = |found: &Finding| !found.repair.commands.is_empty();
                 status(if round.report.findings.iter().any(by_command) {
-                    "A repair would do nothing by itself; run the commands of the findings"
+                    "There is nothing that a repair does by itself; run the commands that are shown"
                 } else {
                     "There is nothing that a repair would do"
                 });

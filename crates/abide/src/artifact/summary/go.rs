@@ -2,7 +2,7 @@
 
 use abide_model::ArtifactCounts;
 
-use super::{OutputSummary, add_count};
+use super::{OutputSummary, add_count, output_lines};
 
 /// What the output of go shows. Only `-v` names tests that pass, so that their number is not
 /// always known. A build that succeeds prints nothing.
@@ -10,18 +10,16 @@ pub(super) fn go_summary(text: &str) -> Option<OutputSummary> {
     if let Some(tested) = go_test_summary(text) {
         return Some(tested);
     }
-    let errors = text.lines().filter(|line| is_go_error(line)).count() as u64;
-    (errors > 0).then(|| OutputSummary {
-        ok: false,
-        counts: ArtifactCounts { errors: Some(errors), ..ArtifactCounts::default() },
-    })
+    let errors = output_lines(text).filter(|line| is_go_error(line)).count() as u64;
+    let counts = ArtifactCounts { errors: Some(errors), ..ArtifactCounts::default() };
+    (errors > 0).then(|| OutputSummary::of(false, counts))
 }
 
 /// What the output of `go test` shows.
 pub(super) fn go_test_summary(text: &str) -> Option<OutputSummary> {
     let mut counts = ArtifactCounts::default();
     let (mut ended, mut failed) = (false, false);
-    for line in text.lines() {
+    for line in output_lines(text) {
         // Parts of a test are indented, and count with it.
         if let Some(test) = line.strip_prefix("--- ") {
             match test.split(':').next() {
@@ -44,7 +42,7 @@ pub(super) fn go_test_summary(text: &str) -> Option<OutputSummary> {
         add_count(&mut counts.failed, 0);
     }
     failed |= counts.failed.is_some_and(|count| count > 0);
-    (ended || failed).then_some(OutputSummary { ok: !failed, counts })
+    (ended || failed).then_some(OutputSummary { ok: Some(!failed), counts, adds_up: true })
 }
 
 /// `./main.go:3:5: undefined: x`, or with `vet: ` before it.

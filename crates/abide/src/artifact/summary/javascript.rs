@@ -2,27 +2,32 @@
 
 use abide_model::ArtifactCounts;
 
-use super::{OutputSummary, add_count, leading_number};
+use super::{OutputSummary, add_count, leading_number, output_lines};
 
 /// What the output shows. Several runs, as those of workspaces, are summed up.
 pub(super) fn javascript_summary(text: &str) -> Option<OutputSummary> {
     let mut counts = ArtifactCounts::default();
-    let mut suites_failed = 0;
-    let mut compiler_errors = 0;
-    for line in text.lines() {
+    let mut suites_failed = 0_u64;
+    let mut other_errors = 0_u64;
+    for line in output_lines(text) {
         let line = line.trim();
         if let Some(parts) = line.strip_prefix("Tests:") {
             count_jest(parts.split(", "), &mut counts);
         } else if let Some(parts) = line.strip_prefix("Test Suites:") {
-            suites_failed += failed_suites(parts.split(", "));
+            suites_failed = suites_failed.saturating_add(failed_suites(parts.split(", ")));
         } else if let Some(parts) = line.strip_prefix("Test Files ") {
-            suites_failed += failed_suites(parts.split('|'));
+            suites_failed = suites_failed.saturating_add(failed_suites(parts.split('|')));
         } else if let Some(parts) = line.strip_prefix("Tests ") {
             count_jest(parts.split('|'), &mut counts);
         } else if let Some(part) = line.strip_prefix("# ").or_else(|| line.strip_prefix("ℹ ")) {
             count_node(part, &mut counts);
+        } else if let Some((count, "error" | "errors")) =
+            line.strip_prefix("Errors ").and_then(leading_number)
+        {
+            // Of vitest: errors outside of tests.
+            other_errors = other_errors.saturating_add(count);
         } else if line.contains("error TS") {
-            compiler_errors += 1;
+            other_errors = other_errors.saturating_add(1);
         } else {
             count_mocha(line, &mut counts);
         }
@@ -31,8 +36,8 @@ pub(super) fn javascript_summary(text: &str) -> Option<OutputSummary> {
     if suites_failed > 0 && counts.failed.unwrap_or(0) == 0 {
         counts.errors = Some(suites_failed);
     }
-    if compiler_errors > 0 {
-        add_count(&mut counts.errors, compiler_errors);
+    if other_errors > 0 {
+        add_count(&mut counts.errors, other_errors);
     }
     if counts.is_empty() {
         return None;
@@ -41,7 +46,7 @@ pub(super) fn javascript_summary(text: &str) -> Option<OutputSummary> {
         add_count(&mut counts.failed, 0);
     }
     let ok = counts.failed.unwrap_or(0) == 0 && counts.errors.unwrap_or(0) == 0;
-    Some(OutputSummary { ok, counts })
+    Some(OutputSummary::of(ok, counts))
 }
 
 /// `1 failed`, `2 skipped`, `5 passed`, `8 total`, of jest and vitest.
@@ -58,7 +63,7 @@ fn count_jest<'a>(parts: impl Iterator<Item = &'a str>, counts: &mut ArtifactCou
 
 fn failed_suites<'a>(parts: impl Iterator<Item = &'a str>) -> u64 {
     let failed = parts.filter_map(leading_number).filter(|(_, what)| what.starts_with("failed"));
-    failed.map(|(count, _)| count).sum()
+    failed.fold(0, |sum: u64, (count, _)| sum.saturating_add(count))
 }
 
 /// `pass 3`, after `# ` or `ℹ `.

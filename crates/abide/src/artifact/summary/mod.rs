@@ -7,42 +7,78 @@ mod python;
 
 use abide_model::ArtifactCounts;
 
+use super::shell::OutputCut;
 use super::tool::{BuildTool, OutputFormat};
 
 /// The result that an output shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct OutputSummary {
-    pub(super) ok: bool,
+    /// `None` if the output shows only that it ran.
+    pub(super) ok: Option<bool>,
     pub(super) counts: ArtifactCounts,
+    /// The counts are added up over the output, so that a part of it has too few.
+    adds_up: bool,
 }
 
 impl OutputSummary {
-    /// Reads the output of a tool. `None` where it does not show how the run ended.
-    pub(super) fn read(tool: &BuildTool, text: &str) -> Option<Self> {
+    /// Reads the output of a tool. `None` where it does not show how the run ended. `others` are
+    /// the formats of other runs in the same output.
+    pub(super) fn read(tool: &BuildTool, others: &[OutputFormat], text: &str) -> Option<Self> {
         match tool.format {
-            OutputFormat::Cargo => cargo::cargo_summary(text),
+            OutputFormat::Cargo => cargo::cargo_summary(tool.kind, text),
             OutputFormat::Go => go::go_summary(text),
             OutputFormat::Python => python::python_summary(text),
             OutputFormat::JavaScript => javascript::javascript_summary(text),
             OutputFormat::Any => {
-                let cargo = cargo::shows_cargo(text).then(|| cargo::cargo_summary(text)).flatten();
-                let others =
-                    [python::python_summary, javascript::javascript_summary, go::go_test_summary];
-                let found = cargo.or_else(|| others.iter().find_map(|read| read(text)));
+                let is_free = |format: OutputFormat| !others.contains(&format);
+                let cargo = || {
+                    let shows = is_free(OutputFormat::Cargo) && cargo::shows_cargo(text);
+                    shows.then(|| cargo::cargo_summary(tool.kind, text)).flatten()
+                };
+                let one = |format, read: fn(&str) -> Option<Self>| {
+                    is_free(format).then(|| read(text)).flatten()
+                };
+                let found = cargo()
+                    .or_else(|| one(OutputFormat::Python, python::python_summary))
+                    .or_else(|| one(OutputFormat::JavaScript, javascript::javascript_summary))
+                    .or_else(|| one(OutputFormat::Go, go::go_test_summary));
                 match found {
                     // One part may have passed where another failed.
-                    Some(found) => Some(Self { ok: found.ok && !script_failed(text), ..found }),
-                    None => script_failed(text)
-                        .then(|| Self { ok: false, counts: ArtifactCounts::default() }),
+                    Some(found) if script_failed(text) => Some(Self { ok: Some(false), ..found }),
+                    None if script_failed(text) => Some(Self::of(false, ArtifactCounts::default())),
+                    found => found,
                 }
             }
         }
     }
+
+    fn of(ok: bool, counts: ArtifactCounts) -> Self {
+        Self { ok: Some(ok), counts, adds_up: false }
+    }
+
+    /// The same, where only so much of the output is there.
+    pub(super) fn of_cut(mut self, cut: OutputCut) -> Self {
+        if !self.adds_up || cut == OutputCut::Whole {
+            return self;
+        }
+        self.counts.passed = None;
+        self.counts.skipped = None;
+        self.counts.failed = self.counts.failed.filter(|count| *count > 0);
+        if cut == OutputCut::Part {
+            self.ok = self.ok.filter(|ok| !ok);
+        }
+        self
+    }
+}
+
+/// The lines of an output. What a carriage return overwrites is a line, too.
+fn output_lines(text: &str) -> impl Iterator<Item = &str> {
+    text.split(['\n', '\r'])
 }
 
 /// Do `npm` or `make` say that what they ran has failed?
 fn script_failed(text: &str) -> bool {
-    text.lines().any(|line| {
+    output_lines(text).any(|line| {
         line.starts_with("npm ERR!")
             || line.starts_with("npm error ")
             || line.starts_with(" ELIFECYCLE ")

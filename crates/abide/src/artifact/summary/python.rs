@@ -2,13 +2,13 @@
 
 use abide_model::ArtifactCounts;
 
-use super::{OutputSummary, add_count, leading_number};
+use super::{OutputSummary, add_count, leading_number, output_lines};
 
 /// What the output of pytest or unittest shows. The last summary counts.
 pub(super) fn python_summary(text: &str) -> Option<OutputSummary> {
     let mut found = None;
     let mut ran = None;
-    for line in text.lines() {
+    for line in output_lines(text) {
         if let Some(summary) = pytest_summary(line) {
             found = Some(summary);
         } else if let Some((count, rest)) = line.strip_prefix("Ran ").and_then(leading_number)
@@ -39,19 +39,20 @@ fn pytest_summary(line: &str) -> Option<OutputSummary> {
     let mut any = false;
     for part in parts.split(", ") {
         let (count, what) = leading_number(part)?;
-        any = true;
+        let mut known = true;
         match what {
             "passed" | "xpassed" => add_count(&mut counts.passed, count),
             "failed" => add_count(&mut counts.failed, count),
             "skipped" | "xfailed" => add_count(&mut counts.skipped, count),
             "error" | "errors" => add_count(&mut counts.errors, count),
             "warning" | "warnings" => add_count(&mut counts.warnings, count),
-            "deselected" | "rerun" => {}
-            _ => return None,
+            // `7 deselected`, `2 subtests passed`
+            _ => known = false,
         }
+        any |= known;
     }
     let ok = counts.failed == Some(0) && counts.errors.is_none();
-    any.then_some(OutputSummary { ok, counts })
+    any.then_some(OutputSummary::of(ok, counts))
 }
 
 /// `OK (skipped=1)` or `FAILED (failures=1, errors=2)`, after `Ran 5 tests in 0.001s`.
@@ -76,5 +77,5 @@ fn unittest_summary(line: &str, total: u64) -> Option<OutputSummary> {
     let others = [counts.failed, counts.errors, counts.skipped];
     let others = others.into_iter().flatten().fold(0_u64, u64::saturating_add);
     counts.passed = Some(total.saturating_sub(others));
-    Some(OutputSummary { ok, counts })
+    Some(OutputSummary::of(ok, counts))
 }
