@@ -359,7 +359,8 @@ fn place_hint(error: &StorePlaceError) -> Option<String> {
                 .to_owned(),
         ),
         StorePlaceError::Settings { .. } => Some(
-            "it may hold store = \"postgres://USER@HOST/DATABASE\" or store = \"/DIR\", and trusted = [\"/DIR\"]"
+            "abide/config.toml may hold store = \"postgres://USER@HOST/DATABASE\" or store = \"/DIR\", trusted = \
+             [\"/DIR\"], [run] and [agents.NAME]; a project's abide.toml the last two"
                 .to_owned(),
         ),
         StorePlaceError::Unreadable { source, .. } => cause_hint(source),

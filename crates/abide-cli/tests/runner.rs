@@ -45,6 +45,7 @@ mod repair;
 mod resume;
 mod run_check;
 mod run_children;
+mod run_config;
 mod run_limits;
 mod run_view;
 mod shared_commands;

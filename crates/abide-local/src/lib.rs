@@ -22,8 +22,10 @@ mod derived;
 mod error;
 mod include_setting;
 mod maintain;
+mod near_name;
 mod parents;
 mod relay;
+mod run_config;
 mod sessions;
 mod shield;
 mod small_file;
@@ -67,8 +69,12 @@ pub use maintain::erase::{EraseError, EraseOutcome, Eraser, Leftovers};
 pub use maintain::export::Exporter;
 pub use maintain::import::Importer;
 pub use maintain::session_remover::SessionRemover;
+pub use near_name::nearest_name;
 pub use parents::make_parents;
 pub use relay::{HeldWriters, LocalChildSocket, write_through_holder};
+pub use run_config::{
+    AgentConfig, CheckpointSwitch, PROJECT_CONFIG, RunConfig, RunDefaults, WorkRules,
+};
 pub use sessions::forker::Forker;
 pub use sessions::liveness_checker::LivenessChecker;
 pub use sessions::local_objects::LocalObjects;

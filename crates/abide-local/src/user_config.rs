@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use abide_model::AutoCompaction;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use crate::store_place::{NAME, StoreLocation, StorePlaceError};
 
@@ -62,6 +63,11 @@ struct UserConfigFile {
     trusted: Vec<PathBuf>,
     #[serde(default)]
     context: UserContextConfig,
+    /// Read when an agent is run, by `RunConfig`: a mistake there must not stop a recording.
+    #[serde(default, rename = "agents")]
+    _agents: IgnoredAny,
+    #[serde(default, rename = "run")]
+    _run: IgnoredAny,
 }
 
 impl UserConfig {

@@ -29,8 +29,8 @@ pub enum RunEvent {
     Started {
         /// Its session.
         session: SessionId,
-        /// The time between two checkpoints.
-        interval: Duration,
+        /// The time between two checkpoints; `None` if none are made.
+        interval: Option<Duration>,
     },
     /// Processes of an earlier run or task were still running, and were ended.
     LeftBehind {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use abide::config::CheckpointSwitch;
 use abide::context::{AutoCompaction, CompactionSettings};
 use abide::tasks::TaskId;
 use abide_agents::AgentKind;
@@ -97,6 +98,8 @@ pub struct RunOptions {
     pub max_tasks: Option<u64>,
     /// The most that the run may use.
     pub limits: RunLimits,
+    /// Whether checkpoints are made.
+    pub checkpoint: CheckpointSwitch,
     /// The time between two checkpoints; by default it depends on the expected duration.
     pub checkpoint_every: Option<Duration>,
     /// When the contexts of the session are compacted by themselves, and by whom; `None` for never.
@@ -133,6 +136,7 @@ impl RunOptions {
             jobs: 1,
             max_tasks: None,
             limits: RunLimits::default(),
+            checkpoint: CheckpointSwitch::default(),
             checkpoint_every: None,
             compaction: None,
             way: ResumeMode::default(),
@@ -152,9 +156,13 @@ impl RunOptions {
     }
 
     /// The time between two checkpoints: as configured, else by how long the run may take. For an
-    /// unlimited run that is not known; half an hour suits the longest.
+    /// unlimited run that is not known; half an hour suits the longest. `None` if none are made.
     #[must_use]
-    pub fn interval(&self) -> Duration {
+    pub fn interval(&self) -> Option<Duration> {
+        self.checkpoint.is_on().then(|| self.checkpoint_interval())
+    }
+
+    fn checkpoint_interval(&self) -> Duration {
         let minutes = |minutes: u64| Duration::from_secs(minutes * 60);
         let expected = self.limits.duration.map(|most| most.as_secs() / 60);
         self.checkpoint_every.unwrap_or(match expected {
@@ -183,6 +191,9 @@ pub struct RecordedOptions {
     pub check: Option<String>,
     /// See [`RunOptions::jobs`].
     pub jobs: usize,
+    /// See [`RunOptions::checkpoint`].
+    #[serde(skip_serializing_if = "CheckpointSwitch::is_on")]
+    pub checkpoint: CheckpointSwitch,
     /// See [`RunOptions::checkpoint_every`], in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpoint_every: Option<u64>,
@@ -204,6 +215,7 @@ impl RecordedOptions {
             retries: options.retries,
             check: options.check.clone(),
             jobs: options.jobs,
+            checkpoint: options.checkpoint,
             checkpoint_every: options.checkpoint_every.map(|every| every.as_secs()),
             compact_over: options.compaction.as_ref().and_then(|settings| settings.asked),
             primed: options.primed,

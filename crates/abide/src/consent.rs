@@ -8,7 +8,8 @@
 //! ```text
 //! runs/HASH       this run was begun here
 //! rewinds/HASH    this rewind was begun here, in this directory; removed when its files are done
-//! accepted/HASH   the user accepted that this project's store is there, or that this command is run there
+//! accepted/HASH   the user accepted that this project's store is there, that this command is run there, or
+//!                 what this project's file says about runs
 //! ```
 //!
 //! Each note is a small file, durable before the operation it describes has any effect. The names
@@ -138,6 +139,20 @@ impl Consent {
     pub fn accept_command(&self, directory: &Path, command: &str) -> Result<bool, Error> {
         let (name, text) = accepted_command(directory, command);
         self.put(ACCEPTED, &name, &text)
+    }
+
+    /// Returns true if the user accepted what the file of this project says about runs. Another text
+    /// must be accepted anew.
+    #[must_use]
+    pub fn is_run_config_accepted(&self, project: &Path, text: &str) -> bool {
+        let (name, noted) = accepted_run_config(project, text);
+        self.get(ACCEPTED, &name).is_some_and(|there| there == noted)
+    }
+
+    /// Notes durably that the user accepts it. Returns false if there is nowhere to note it.
+    pub fn accept_run_config(&self, project: &Path, text: &str) -> Result<bool, Error> {
+        let (name, noted) = accepted_run_config(project, text);
+        self.put(ACCEPTED, &name, &noted)
     }
 
     /// Writes a note durably. Returns false if there is nowhere to write it.
@@ -309,6 +324,14 @@ fn accepted_command(directory: &Path, command: &str) -> (String, Vec<u8>) {
     let directory = directory.as_os_str().as_bytes();
     let name = consent_name(&[b"abide accepted command 1", directory, command.as_bytes()]);
     (name, [directory, b"\n"].concat())
+}
+
+/// The note that what a project's file says about runs is accepted.
+fn accepted_run_config(project: &Path, text: &str) -> (String, Vec<u8>) {
+    let project = project.canonicalize().unwrap_or_else(|_| project.to_owned());
+    let project = project.as_os_str().as_bytes();
+    let name = consent_name(&[b"abide accepted run config 1", project, text.as_bytes()]);
+    (name, [project, b"\n"].concat())
 }
 
 impl Store {

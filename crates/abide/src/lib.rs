@@ -101,6 +101,14 @@ pub mod bundle {
     };
 }
 
+/// Named agents and the defaults of a run, from configuration files.
+pub mod config {
+    pub use abide_local::{
+        AgentConfig, CheckpointSwitch, PROJECT_CONFIG, RunConfig, RunDefaults, WorkRules,
+        nearest_name,
+    };
+}
+
 /// The rest of what a journal holds: kinds of events, what they say, and the state they make.
 pub mod event {
     pub use crate::git::git_state;

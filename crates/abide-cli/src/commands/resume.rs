@@ -15,7 +15,10 @@ use abide_transcript::escape;
 use crate::apply_args::apply_files_back;
 use crate::command_context::CommandContext;
 use crate::command_output::{status, warning};
-use crate::conduct::{ConductArgs, RunWork, accepted_check, open};
+use crate::conduct::{
+    ConductArgs, ConfigRequest, ConfiguredRun, DefaultsUse, ProjectConfigUse, RequestedAgent,
+    RunWork, accepted_check, open,
+};
 use crate::confirm::confirm;
 use crate::daily_cleanup::run_daily_cleanup;
 use crate::error::CommandError;
@@ -48,8 +51,9 @@ use crate::session_args::{SessionArg, tell_latest_session};
 /// A run that you began on this machine goes on without a question. Any other one (of a clone, a
 /// bundle, a copied session, another user or machine) is never the latest: it must be named. Its
 /// command, its directory and its origin are shown, and you are asked; --yes, or the command behind
-/// `--`, is the answer. Behind `--` the recorded check is asked about by itself, and without a
-/// terminal it is left out.
+/// `--` or of --agent, is the answer. With such a command the recorded check is asked about by itself,
+/// and without a terminal it is left out. What the project's abide.toml names is shown, and you are
+/// asked once.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 WHERE is a checkpoint (its number, label or id), the end of a turn (turn:3), an event (@41), or
@@ -69,8 +73,11 @@ pub(crate) struct ResumeArgs {
     /// The workspace goes back to that place too
     #[arg(long, requires = "at")]
     files: bool,
-    /// Run a command that was recorded elsewhere, accept the checks of tasks, put files back or bring
-    /// them here, without asking
+    /// Another agent: one of the configuration, by its name
+    #[arg(long, value_name = "NAME", conflicts_with = "command")]
+    agent: Option<String>,
+    /// Run a command that was recorded elsewhere or that the project's abide.toml names, accept the
+    /// checks of tasks, put files back or bring them here, without asking
     #[arg(long)]
     yes: bool,
     /// In another clone of the project: go on with the files that are there
@@ -87,7 +94,19 @@ pub(crate) struct ResumeArgs {
 }
 
 impl ResumeArgs {
-    pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
+    pub(crate) fn run(mut self, surroundings: &CommandContext) -> Result<(), CommandError> {
+        self.conduct.check_options()?;
+        if let Some(name) = &self.agent {
+            let request = ConfigRequest {
+                agent: RequestedAgent::Named(name),
+                defaults: DefaultsUse::Unused,
+                project: ProjectConfigUse::Read,
+                yes: self.yes,
+            };
+            let configured = ConfiguredRun::find(surroundings, request)?;
+            self.conduct = self.conduct.configured(&configured);
+            self.command = configured.agent.map(|agent| agent.command).unwrap_or_default();
+        }
         let opened = surroundings.open_store()?;
         let id = match self.session.named(&opened, surroundings)? {
             Some(named) => named,

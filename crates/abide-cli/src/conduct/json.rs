@@ -34,7 +34,7 @@ impl RunView for JsonView {
 fn run_event_json(event: &RunEvent) -> Value {
     match event {
         RunEvent::Started { session, interval } => json!({
-            "event": "started", "session": session, "checkpoint_every_s": interval.as_secs(),
+            "event": "started", "session": session, "checkpoint_every_s": interval.map(|interval| interval.as_secs()),
         }),
         RunEvent::LeftBehind { task, processes } => json!({
             "event": "left_behind", "task": task, "processes": processes,

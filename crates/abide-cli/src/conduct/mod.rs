@@ -2,6 +2,7 @@
 
 mod amount;
 mod checks;
+mod configured;
 mod json;
 mod plain;
 mod report;
@@ -20,16 +21,19 @@ use std::time::Duration;
 
 use abide::{
     Session, SessionId, SessionRef, StoreError, TaskStatus, backend::HeldSessionAccess,
-    context::AutoCompaction, maintenance::ByteSize, tasks::TaskId,
+    config::CheckpointSwitch, context::AutoCompaction, maintenance::ByteSize, tasks::TaskId,
 };
 use abide_runner::{
     AgentKind, InterruptedTask, LeftoverWork, ResumeMode, RetryDecision, RunError, RunEvent,
     RunFinish, RunGoal, RunLimits, RunOptions, RunSummary, Stop,
 };
 use abide_transcript::escape;
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 pub(crate) use self::checks::accepted_check;
+pub(crate) use self::configured::{
+    ConfigRequest, ConfiguredRun, DefaultsUse, ProjectConfigUse, RequestedAgent,
+};
 use self::terminal::TerminalGuard;
 use self::view_kind::RunViewKind;
 use crate::command_context::CommandContext;
@@ -43,6 +47,12 @@ fn agent_names() -> PossibleValuesParser {
     AgentKind::all().map(AgentKind::as_str).collect::<Vec<_>>().into()
 }
 
+/// `on` and `off`.
+fn checkpoint_switch() -> impl TypedValueParser<Value = CheckpointSwitch> {
+    let words = [CheckpointSwitch::On, CheckpointSwitch::Off].map(CheckpointSwitch::as_str);
+    PossibleValuesParser::new(words).try_map(|word| word.parse::<CheckpointSwitch>())
+}
+
 /// How a run is conducted.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct ConductArgs {
@@ -50,8 +60,14 @@ pub(crate) struct ConductArgs {
     #[arg(long, value_name = "ID")]
     scope: Option<String>,
     /// Go on with other tasks when one fails
-    #[arg(long)]
-    continue_on_error: bool,
+    #[arg(
+        long,
+        value_name = "true|false",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true"
+    )]
+    continue_on_error: Option<bool>,
     /// What becomes of a task that was interrupted in the middle of calls whose outcome is unknown
     #[arg(long, value_enum, default_value_t = OnUnknown::Retry)]
     on_unknown: OnUnknown,
@@ -85,6 +101,9 @@ pub(crate) struct ConductArgs {
     /// So many tasks at the same time, each in a lane of its own
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=64))]
     jobs: Option<u64>,
+    /// Whether checkpoints are made [default: on]
+    #[arg(long, value_name = "on|off", value_parser = checkpoint_switch())]
+    checkpoint: Option<CheckpointSwitch>,
     /// The time between two checkpoints [default: by --max-duration, else 30m]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     checkpoint_every: Option<Duration>,
@@ -93,9 +112,9 @@ pub(crate) struct ConductArgs {
     /// [default: that of the run before, else compact_over in the settings, else off]
     #[arg(long, value_name = "SHARE|TOKENS")]
     compact_over: Option<AutoCompaction>,
-    /// An agent that is to end may take so long before it is killed
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10s")]
-    grace: Duration,
+    /// An agent that is to end may take so long before it is killed [default: 10s]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    grace: Option<Duration>,
     /// How the agent's output is read [default: by its command]
     #[arg(long, value_name = "NAME", value_parser = agent_names())]
     adapter: Option<String>,
@@ -155,6 +174,45 @@ impl ConductArgs {
         self.retries.or(self.attempts.map(|attempts| attempts.saturating_sub(1)))
     }
 
+    /// Refuses options that contradict each other.
+    pub(crate) fn check_options(&self) -> Result<(), CommandError> {
+        if self.checkpoint == Some(CheckpointSwitch::Off) && self.checkpoint_every.is_some() {
+            return Err(CommandError::Usage(
+                "--checkpoint-every has no meaning with --checkpoint off".to_owned(),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Fills in what was not given: as the agent's configuration says, else by the defaults.
+    pub(crate) fn configured(mut self, configured: &ConfiguredRun) -> Self {
+        let ConfiguredRun { agent, defaults } = configured;
+        let rules = agent.as_ref().map(|agent| agent.rules.clone()).unwrap_or_default();
+        let rules = rules.or(defaults.rules.clone());
+        self.adapter = self.adapter.or_else(|| agent.as_ref()?.adapter.clone());
+        self.check = self.check.or(rules.check);
+        if self.retries().is_none() {
+            self.attempts = rules.attempts;
+        }
+        self.max_duration = self.max_duration.or(rules.max_duration);
+        self.jobs = self.jobs.or(defaults.jobs);
+        self.continue_on_error = self.continue_on_error.or(defaults.continue_on_error);
+        self.grace = self.grace.or(defaults.grace);
+        self.with_checkpoints(defaults.checkpoint, defaults.checkpoint_every)
+    }
+
+    /// Fills in whether and how often checkpoints are made. Whoever gives an interval wants them.
+    fn with_checkpoints(
+        mut self,
+        switch: Option<CheckpointSwitch>,
+        every: Option<Duration>,
+    ) -> Self {
+        let wanted = self.checkpoint_every.map(|_| CheckpointSwitch::On);
+        self.checkpoint = self.checkpoint.or(wanted).or(switch);
+        self.checkpoint_every = self.checkpoint_every.or(every);
+        self
+    }
+
     /// Fills in what was not given from the options of an earlier run.
     pub(crate) fn like(
         mut self,
@@ -163,15 +221,15 @@ impl ConductArgs {
     ) -> Self {
         self.adapter = self.adapter.or(adapter.filter(|name| !name.is_empty()));
         self.scope = self.scope.or_else(|| before.scope.as_ref().map(ToString::to_string));
-        self.continue_on_error |= before.continue_on_error;
+        let before_on_error = before.continue_on_error.then_some(true);
+        self.continue_on_error = self.continue_on_error.or(before_on_error);
         self.retries = self.retries().or(before.retries);
         self.attempts = None;
         self.check = self.check.or_else(|| before.check.clone());
         self.jobs = self.jobs.or(Some(before.jobs as u64));
-        self.checkpoint_every =
-            self.checkpoint_every.or(before.checkpoint_every.map(Duration::from_secs));
         self.compact_over = self.compact_over.or(before.compact_over);
-        self
+        let every = before.checkpoint_every.map(Duration::from_secs);
+        self.with_checkpoints(Some(before.checkpoint), every)
     }
 
     /// The options of a run of this work.
@@ -192,7 +250,7 @@ impl ConductArgs {
             goal: work.goal,
             primed: work.primed,
             scope: self.scope(),
-            continue_on_error: self.continue_on_error,
+            continue_on_error: self.continue_on_error.unwrap_or(false),
             retries: self.retries(),
             check: self.check.clone().filter(|check| !check.trim().is_empty()),
             jobs: self.jobs.and_then(|jobs| usize::try_from(jobs).ok()).unwrap_or(1).max(1),
@@ -203,6 +261,7 @@ impl ConductArgs {
                 tokens: self.max_tokens,
                 memory_bytes: self.max_memory.map(|size| size.0),
             },
+            checkpoint: self.checkpoint.unwrap_or_default(),
             checkpoint_every: self.checkpoint_every,
             way: match self.way {
                 ResumeWayArg::Auto => ResumeMode::Auto,
@@ -211,7 +270,7 @@ impl ConductArgs {
                 ResumeWayArg::Restart => ResumeMode::Restart,
             },
             retry_failed: work.retry_failed,
-            grace: self.grace,
+            grace: self.grace.unwrap_or(detected.grace),
             inherit_stdin: work.goal != RunGoal::Tasks && !std::io::stdin().is_terminal(),
             interactive: free
                 && !self.plain

@@ -11,11 +11,16 @@ use super::amount::money_amount;
 /// The line of an event that all views share; `None` if there is nothing to say.
 pub(super) fn run_event_wording(event: &RunEvent) -> Option<String> {
     Some(match event {
-        RunEvent::Started { session, interval } => format!(
-            "Session {}; a checkpoint at every task's end, and every {}",
-            session.short(abide::SessionId::SHORT),
-            format_duration(*interval)
-        ),
+        RunEvent::Started { session, interval } => {
+            let short = session.short(abide::SessionId::SHORT);
+            match interval {
+                Some(interval) => format!(
+                    "Session {short}; a checkpoint at every task's end, and every {}",
+                    format_duration(*interval)
+                ),
+                None => format!("Session {short}; no checkpoints"),
+            }
+        }
         RunEvent::LeftBehind { task: None, processes } => {
             format!("{processes} processes of an earlier run were still there, and were ended")
         }

@@ -19,10 +19,11 @@ pub(crate) struct ClosingTotals {
 }
 
 impl Supervisor<'_> {
-    /// Makes the first checkpoint, and starts those at intervals.
+    /// Makes the first checkpoint, and starts those at intervals, unless the run makes none.
     pub(crate) fn start_checkpoints(&mut self) -> Result<(), RunError> {
+        let Some(interval) = self.options.interval() else { return Ok(()) };
         let options = CheckpointerOptions {
-            interval: self.options.interval(),
+            interval,
             request: CheckpointRequest {
                 lenient: true,
                 process: Some(std::process::id()),

@@ -10,7 +10,10 @@ use abide_runner::RunGoal;
 
 use self::plan::MatchedPlan;
 use crate::command_context::CommandContext;
-use crate::conduct::{ConductArgs, RunWork, open};
+use crate::conduct::{
+    ConductArgs, ConfigRequest, ConfiguredRun, DefaultsUse, ProjectConfigUse, RequestedAgent,
+    RunWork, open,
+};
 use crate::daily_cleanup::run_daily_cleanup;
 use crate::error::CommandError;
 use crate::interrupted_rewind::finish_rewind;
@@ -35,6 +38,11 @@ use crate::scoped_store::ScopedStore;
 /// With --check, or a `check` of the task itself, that command decides whether a task is done once
 /// its agent says so. What it printed is told to the agent at the next attempt.
 ///
+/// The agent's command stands behind `--`. With --agent it is one that [agents] in your
+/// abide/config.toml or in the project's abide.toml names, with its check and its limits; without
+/// either, the one that [run] names there. [run] also has defaults for other options; what is given
+/// here goes before. What the project's file says is shown, and you are asked once.
+///
 /// Ctrl-C or SIGTERM lets what is under way end; asked again, it stops the agent. The exit code is 0
 /// when everything is done, 1 when tasks failed or cannot be begun, 4 when it was interrupted.
 #[derive(Debug, clap::Args)]
@@ -45,6 +53,7 @@ Examples:
   abide run --plan tasks.json --jobs 2 --retries 1 -- \\
     claude -p {task} --output-format stream-json --verbose
   abide run --plan PLAN.md --check 'cargo test' -- my-agent
+  abide run --plan PLAN.md --agent reviewer
   abide run --plan PLAN.md --dry-run")]
 pub(crate) struct RunArgs {
     /// The plan: a Markdown list, tasks.json, TOML or JSON
@@ -59,7 +68,13 @@ pub(crate) struct RunArgs {
     /// What people call the session [default: the plan's title, or the command]
     #[arg(long)]
     title: Option<String>,
-    /// Run the checks that the tasks name, without asking
+    /// An agent of the configuration, by its name
+    #[arg(long, value_name = "NAME", conflicts_with = "command")]
+    agent: Option<String>,
+    /// Leave the project's abide.toml aside
+    #[arg(long)]
+    no_project_config: bool,
+    /// Run the checks that the tasks name, and use what the project's abide.toml says, without asking
     #[arg(long)]
     yes: bool,
     /// Only show which tasks would be run, in which order
@@ -67,13 +82,14 @@ pub(crate) struct RunArgs {
     dry_run: bool,
     #[command(flatten)]
     conduct: ConductArgs,
-    /// The agent's command
-    #[arg(last = true, value_name = "AGENT", required_unless_present = "dry_run")]
+    /// The agent's command [default: that of --agent, or of the agent that [run] names]
+    #[arg(last = true, value_name = "AGENT")]
     command: Vec<String>,
 }
 
 impl RunArgs {
-    pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
+    pub(crate) fn run(mut self, surroundings: &CommandContext) -> Result<(), CommandError> {
+        self.conduct.check_options()?;
         let document = self.plan.as_deref().map(|file| plan::read(file, surroundings));
         let document = document.transpose()?;
         if self.dry_run {
@@ -81,6 +97,12 @@ impl RunArgs {
                 return Err(CommandError::Usage("--dry-run needs --plan".to_owned()));
             };
             return self.show(document, surroundings);
+        }
+        // Before anything is made: the user may say no.
+        let configured = self.configured(surroundings)?;
+        self.conduct = self.conduct.configured(&configured);
+        if let Some(agent) = configured.agent {
+            self.command = agent.command;
         }
         let opened = surroundings.open_or_init_store()?;
         let goal = if document.is_some() { RunGoal::Tasks } else { RunGoal::Command };
@@ -104,6 +126,30 @@ impl RunArgs {
             yes: self.yes,
         };
         self.conduct.run(&opened, Arc::new(session), work, surroundings)
+    }
+
+    /// What configuration says about this run.
+    fn configured(&self, surroundings: &CommandContext) -> Result<ConfiguredRun, CommandError> {
+        let agent = match &self.agent {
+            Some(name) => RequestedAgent::Named(name),
+            None if self.command.is_empty() => RequestedAgent::Default,
+            None => RequestedAgent::Command,
+        };
+        let project = if self.no_project_config {
+            ProjectConfigUse::LeftAside
+        } else {
+            ProjectConfigUse::Read
+        };
+        let request = ConfigRequest { agent, defaults: DefaultsUse::Used, project, yes: self.yes };
+        let configured = ConfiguredRun::find(surroundings, request)?;
+        if configured.agent.is_none() && self.command.is_empty() {
+            return Err(CommandError::Usage(
+                "no agent: give its command behind `--` (abide run -- AGENT ARGS…), or its name \
+                 with --agent"
+                    .to_owned(),
+            ));
+        }
+        Ok(configured)
     }
 
     /// Creates a session for a command without a plan.
