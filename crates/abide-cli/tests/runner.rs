@@ -58,6 +58,7 @@ mod state;
 mod storage_faults;
 mod stream;
 mod syscalls;
+mod task_page;
 mod tasks;
 mod terminal;
 mod tour;

@@ -78,6 +78,7 @@ pub(crate) fn arrange(
             priority: draft.priority,
             details: draft.details,
             documents: draft.documents,
+            document_texts: draft.document_texts,
             check: draft.check,
             status: draft.status,
             foreign_status: draft.foreign_status,

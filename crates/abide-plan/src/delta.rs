@@ -76,6 +76,9 @@ pub fn delta(old: &TaskList, mut new: TaskList) -> TaskListDelta {
         if let Some(before) = before.filter(|_| new_form == TaskListForm::Prp) {
             keep_types(before, task);
         }
+        if let Some(before) = before {
+            keep_texts(before, task);
+        }
         match before {
             Some(before) if is_same_in_delta(before, task, form, depth) => {
                 known(&mut kept, task);
@@ -153,6 +156,15 @@ fn keep_types(before: &DocumentTask, task: &mut DocumentTask) {
     task.dependency_types = before.dependency_types.among(&task.depends);
 }
 
+/// Keeps the texts of its documents that the new task list does not give.
+fn keep_texts(before: &DocumentTask, task: &mut DocumentTask) {
+    for (name, text) in &before.document_texts {
+        if task.documents.contains(name) && !task.document_texts.contains_key(name) {
+            task.document_texts.insert(name.clone(), text.clone());
+        }
+    }
+}
+
 /// Does the document describe it as before? Both use the ids of the session.
 fn is_same_in_delta(
     before: &DocumentTask,
@@ -165,6 +177,7 @@ fn is_same_in_delta(
     said(before) == said(task)
         && set(before) == set(task)
         && before.dependency_types == task.dependency_types
+        && before.document_texts == task.document_texts
 }
 
 struct SettledIds {

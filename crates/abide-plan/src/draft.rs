@@ -23,6 +23,8 @@ pub(crate) struct TaskDraft {
     pub(crate) priority: i64,
     pub(crate) details: Option<String>,
     pub(crate) documents: Vec<String>,
+    /// The texts of those that are stored with it.
+    pub(crate) document_texts: BTreeMap<String, String>,
     pub(crate) check: Option<String>,
     pub(crate) status: TaskStatus,
     pub(crate) foreign_status: Option<String>,

@@ -55,6 +55,13 @@ pub enum TaskListError {
 /// What the type of a dependency must be.
 pub(crate) const DEPENDENCY_TYPES: &str = "\"blocks\", \"needs-result\" or \"soft\"";
 
+/// The texts of documents have the wrong form.
+pub(crate) const DOCUMENT_TEXTS: TaskListFault =
+    TaskListFault::Not { wanted: "texts by the names of documents" };
+/// There is a text of something that is not one of the task's documents.
+pub(crate) const STRAY_TEXT: TaskListFault =
+    TaskListFault::Not { wanted: "texts of the task's own documents" };
+
 /// What is wrong at some place of a task list.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

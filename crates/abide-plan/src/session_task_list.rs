@@ -56,11 +56,14 @@ impl TaskList {
                 Some(Fact::TaskChanged(fact)) => fact.details,
                 _ => None,
             };
-            let documents = match fact(task.documents) {
-                Some(Fact::TaskCreated(fact)) => fact.documents,
-                Some(Fact::TaskChanged(fact)) => fact.documents.unwrap_or_default(),
-                _ => Vec::new(),
+            let (documents, mut document_texts) = match fact(task.documents) {
+                Some(Fact::TaskCreated(fact)) => (fact.documents, fact.document_texts),
+                Some(Fact::TaskChanged(fact)) => {
+                    (fact.documents.unwrap_or_default(), fact.document_texts)
+                }
+                _ => Default::default(),
             };
+            document_texts.retain(|name, _| documents.contains(name));
             let check = match fact(task.check) {
                 Some(Fact::TaskCreated(fact)) => fact.check,
                 Some(Fact::TaskChanged(fact)) => fact.check,
@@ -95,6 +98,7 @@ impl TaskList {
                 priority: task.priority,
                 details: details.filter(|details| !details.is_empty()),
                 documents,
+                document_texts,
                 check: check.filter(|check| is_check(check)),
                 status: task.status,
                 foreign_status: task.foreign.clone(),

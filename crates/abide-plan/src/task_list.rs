@@ -1,5 +1,7 @@
 //! A task list and its tasks.
 
+use std::collections::BTreeMap;
+
 use abide_model::{
     DependencyTypes, InputError, NewEvent, TaskCreated, TaskId, TaskListRecord, TaskStatus,
     TaskStatusChange,
@@ -41,6 +43,8 @@ pub struct DocumentTask {
     pub details: Option<String>,
     /// Related documents.
     pub documents: Vec<String>,
+    /// The texts of those that are stored with it, by their names.
+    pub document_texts: BTreeMap<String, String>,
     /// A shell command that decides whether it is done.
     pub check: Option<String>,
     /// Its status.
@@ -126,6 +130,7 @@ impl DocumentTask {
             priority: self.priority,
             details: self.details.clone(),
             documents: self.documents.clone(),
+            document_texts: self.document_texts.clone(),
             check: self.check.clone(),
             foreign: self.foreign.clone(),
         }

@@ -8,7 +8,7 @@ use toml::{Table, Value};
 
 use crate::arrange::{MAX_DEPTH, MAX_TASKS, TaskNaming, arrange};
 use crate::draft::{DraftPlace, TaskDraft};
-use crate::error::DEPENDENCY_TYPES;
+use crate::error::{DEPENDENCY_TYPES, DOCUMENT_TEXTS, STRAY_TEXT};
 use crate::json;
 use crate::task_list::{as_foreign, foreign_of};
 use crate::{DocumentTask, TaskList, TaskListError, TaskListFault, TaskListForm, status};
@@ -84,6 +84,13 @@ fn toml_draft(mut table: Table, index: usize, place: &str) -> Result<TaskDraft, 
         None => {}
         Some(_) => return Err(not("dependency_types", "a table of task ids and types")),
     }
+    let document_texts: BTreeMap<String, String> = match table.remove("document_texts") {
+        Some(texts) => texts.try_into().map_err(|_| wrong("document_texts", DOCUMENT_TEXTS))?,
+        None => BTreeMap::new(),
+    };
+    if document_texts.keys().any(|name| !documents.contains(name)) {
+        return Err(wrong("document_texts", STRAY_TEXT));
+    }
     let priority = match table.remove("priority") {
         Some(Value::Integer(priority)) => priority,
         None => 0,
@@ -114,6 +121,7 @@ fn toml_draft(mut table: Table, index: usize, place: &str) -> Result<TaskDraft, 
         priority,
         details: details.filter(|details| !details.is_empty()),
         documents,
+        document_texts,
         check: check.filter(|check| is_check(check)),
         status,
         foreign_status,
@@ -202,6 +210,7 @@ fn write_toml_task(out: &mut String, task: &DocumentTask) {
         ("status", word.and_then(text)),
         ("details", task.details.as_deref().and_then(text)),
         ("documents", list(task.documents.iter().filter_map(|name| text(name)).collect())),
+        ("document_texts", texts_value(task)),
         ("check", task.check.as_deref().and_then(text)),
         ("result", task.result.as_ref().and_then(|result| text(&json::compact_json(result.get())))),
     ];
@@ -225,6 +234,13 @@ fn types_value(task: &DocumentTask) -> Option<Value> {
         .map(|(id, kind)| (id.as_str().to_owned(), Value::String(kind.as_str().to_owned())))
         .collect();
     (!types.is_empty()).then_some(Value::Table(types))
+}
+
+fn texts_value(task: &DocumentTask) -> Option<Value> {
+    let texts = task.document_texts.iter();
+    let texts: Table =
+        texts.map(|(name, text)| (name.clone(), Value::String(text.clone()))).collect();
+    (!texts.is_empty()).then_some(Value::Table(texts))
 }
 
 fn toml_key(key: &str) -> String {

@@ -36,13 +36,7 @@ pub(crate) fn told(
             _ => None,
         };
     }
-    if let Some(seq) = node.documents {
-        told.documents = match event(session, seq)?.and_then(|event| event.fact().ok()) {
-            Some(Fact::TaskCreated(fact)) => fact.documents,
-            Some(Fact::TaskChanged(fact)) => fact.documents.unwrap_or_default(),
-            _ => Vec::new(),
-        };
-    }
+    told.documents = session.view().documents_of(node)?;
     told.check = check.map(str::to_owned);
     Ok(told)
 }

@@ -1,15 +1,17 @@
 //! The prompts for an agent: its task, and what was done before.
 
-use abide::tasks::TaskTree;
+use abide::tasks::{TaskDocuments, TaskTree};
 
 /// The most characters of a reason or an account.
 const MOST: usize = 12_000;
+/// The most characters of all documents of a task: a prompt may be an argument, and these are short.
+const DOCUMENTS: usize = 60_000;
 
 /// What is known of a task beyond the tree.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct TaskBriefing {
     pub(crate) details: Option<String>,
-    pub(crate) documents: Vec<String>,
+    pub(crate) documents: TaskDocuments,
     pub(crate) check: Option<String>,
 }
 
@@ -25,16 +27,39 @@ pub(crate) fn task(tree: &TaskTree, id: &str, told: &TaskBriefing) -> String {
     if let Some(details) = &told.details {
         text.push_str(&format!("\n{}\n", details.trim_end()));
     }
-    if !told.documents.is_empty() {
+    if !told.documents.names.is_empty() {
         text.push_str("\nDocuments:\n");
-        for document in &told.documents {
+        for document in &told.documents.names {
             text.push_str(&format!("- {document}\n"));
         }
     }
+    push_document_texts(&mut text, id, &told.documents);
     if let Some(check) = &told.check {
         text.push_str(&format!("\nIt is done when this command succeeds: {check}\n"));
     }
     text
+}
+
+/// Adds the texts of documents that are stored with a task, as far as they fit.
+fn push_document_texts(text: &mut String, id: &str, documents: &TaskDocuments) {
+    let mut room = DOCUMENTS;
+    let mut left_out = 0;
+    for name in &documents.names {
+        let Some(document) = documents.texts.get(name) else { continue };
+        let count = document.chars().count();
+        let part: String = document.chars().take(room).collect();
+        left_out += count.saturating_sub(room);
+        room = room.saturating_sub(count);
+        if !part.is_empty() {
+            text.push_str(&format!("\nDocument {name}:\n\n{}\n", part.trim_end()));
+        }
+    }
+    if left_out > 0 {
+        text.push_str(&format!(
+            "\n{left_out} characters of the documents are left out; `abide tasks document {id}` \
+             prints all of them.\n"
+        ));
+    }
 }
 
 /// The prompt for an agent that continues inside its own session, where it knows its task.
@@ -122,6 +147,23 @@ fn substitute(argument: &str, names: &[(&str, &str)]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn documents_are_told_as_far_as_they_fit() {
+        let mut documents = TaskDocuments::default();
+        documents.store("a.md", "first\n");
+        documents.names.push("b.md".to_owned());
+        let told = |documents: &TaskDocuments| {
+            let mut text = String::new();
+            push_document_texts(&mut text, "P1", documents);
+            text
+        };
+        assert_eq!(told(&documents), "\nDocument a.md:\n\nfirst\n");
+        documents.store("c.md", "é".repeat(DOCUMENTS));
+        let long = told(&documents);
+        assert!(long.contains(&format!("\nDocument c.md:\n\n{}\n", "é".repeat(DOCUMENTS - 6))));
+        assert!(long.ends_with("\n6 characters of the documents are left out; `abide tasks document P1` prints all of them.\n"));
+    }
 
     #[test]
     fn a_task_takes_its_place_once() {

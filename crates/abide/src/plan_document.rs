@@ -403,6 +403,7 @@ fn plan_wishes(delta: &TaskListDelta, tree: &TaskTree) -> (Vec<TaskCreated>, Vec
             priority: Some(task.priority),
             details: Some(task.details.clone().unwrap_or_default()),
             documents: Some(task.documents.clone()),
+            document_texts: task.document_texts.clone(),
             check: Some(task.check.clone().unwrap_or_default()),
         });
     }

@@ -15,7 +15,7 @@ pub use abide_plan::{
     delta as plan_delta,
 };
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use abide_model::{
@@ -24,8 +24,10 @@ use abide_model::{
 
 use crate::{Error, Session, SessionView};
 
+mod history;
 mod tasks_flush;
 
+pub use history::{CheckRecord, TaskHistory, TaskTry};
 pub use tasks_flush::FlushReport;
 
 /// Finds a free id for a subtask, or for a top-level task.
@@ -63,6 +65,26 @@ impl PendingTaskEvent {
             TaskIntent::Set(_) | TaskIntent::Follow | TaskIntent::Other => false,
         };
         spoken_of || self.event.task.as_ref() == Some(task)
+    }
+}
+
+/// The documents of a task.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TaskDocuments {
+    /// Their names: paths or URLs.
+    pub names: Vec<String>,
+    /// The texts of those that are stored with the task, by their names.
+    pub texts: BTreeMap<String, String>,
+}
+
+impl TaskDocuments {
+    /// Adds a document with its text, or replaces its text.
+    pub fn store(&mut self, name: impl Into<String>, text: impl Into<String>) {
+        let name = name.into();
+        if !self.names.contains(&name) {
+            self.names.push(name.clone());
+        }
+        self.texts.insert(name, text.into());
     }
 }
 
@@ -292,6 +314,24 @@ impl SessionView {
             _ => None,
         };
         Ok(check.filter(|check| is_check(check)))
+    }
+}
+
+impl SessionView {
+    /// A task's documents: their names, and the texts of those that are stored with it.
+    pub fn documents_of(&self, task: &TaskNode) -> Result<TaskDocuments, Error> {
+        let Some(seq) = task.documents else { return Ok(TaskDocuments::default()) };
+        let range = EventRange { first: seq, last: seq, ..EventRange::ALL };
+        let event = self.page(range)?.events.pop();
+        let (names, mut texts) = match event.and_then(|event| event.fact().ok()) {
+            Some(Fact::TaskCreated(created)) => (created.documents, created.document_texts),
+            Some(Fact::TaskChanged(change)) => {
+                (change.documents.unwrap_or_default(), change.document_texts)
+            }
+            _ => Default::default(),
+        };
+        texts.retain(|name, _| names.contains(name));
+        Ok(TaskDocuments { names, texts })
     }
 }
 

@@ -1,5 +1,7 @@
 //! Facts about tasks.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -151,6 +153,9 @@ pub struct TaskCreated {
     /// Related documents: paths or URLs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub documents: Vec<String>,
+    /// The texts of those that are stored with it, by their names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub document_texts: BTreeMap<String, String>,
     /// A shell command that decides whether it is done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check: Option<String>,
@@ -188,6 +193,9 @@ pub struct TaskChange {
     /// Related documents, replacing all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub documents: Option<Vec<String>>,
+    /// The texts of those that are stored with it, by their names. Nothing without `documents`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub document_texts: BTreeMap<String, String>,
     /// Its check; without a word in it, the task has none any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check: Option<String>,

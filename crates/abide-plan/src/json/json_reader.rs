@@ -9,7 +9,7 @@ use super::dialect::{JsonDialect, TaskField};
 use super::{MARKER, NOTHING, compact_json, json_depth, json_object_fields, json_text};
 use crate::arrange::{MAX_DEPTH, MAX_TASKS, TaskNaming, arrange};
 use crate::draft::{DraftPlace, TaskDraft, draft_fault};
-use crate::error::DEPENDENCY_TYPES;
+use crate::error::{DEPENDENCY_TYPES, DOCUMENT_TEXTS, STRAY_TEXT};
 use crate::task_list::as_foreign;
 use crate::{TaskList, TaskListError, TaskListFault, status};
 
@@ -128,6 +128,9 @@ impl TaskJsonReader<'_> {
                     Ok(MARKER.to_owned())
                 }
                 Some(field) => self.field(&mut draft, field, raw, level),
+                None if self.dialect.exact && name == "story_points" && !is_json_points(raw) => {
+                    Err(TaskListFault::Not { wanted: "a number, zero or more" })
+                }
                 None if json_depth(raw.get()) > MAX_DEPTH => {
                     Err(TaskListFault::TooDeep { limit: MAX_DEPTH })
                 }
@@ -145,6 +148,9 @@ impl TaskJsonReader<'_> {
             if !seen.contains(field) {
                 return Err(self.wrong(at, name, TaskListFault::Missing));
             }
+        }
+        if draft.document_texts.keys().any(|name| !draft.documents.contains(name)) {
+            return Err(self.wrong(at, "document_texts", STRAY_TEXT));
         }
         draft.foreign = as_foreign(self.dialect.form, &json_object_of(&kept));
         if let Some(place) = self.drafts.get_mut(at) {
@@ -221,8 +227,8 @@ impl TaskJsonReader<'_> {
                 }
                 MARKER.to_owned()
             }
-            // A description that is not text is understood only by the other system.
-            TaskField::Details if foreign && !raw.get().starts_with('"') => own_json_value(raw)?,
+            // The other system writes this for a task that has none.
+            TaskField::Details if foreign && raw.get() == NOTHING => own_json_value(raw)?,
             TaskField::Details => {
                 let details = said()?;
                 let kept = kept_json_field(raw, &json_text(&details));
@@ -245,6 +251,11 @@ impl TaskJsonReader<'_> {
                 None if foreign => own_json_value(raw)?,
                 None => return Err(TaskListFault::Not { wanted: "a list of strings" }),
             },
+            TaskField::DocumentTexts => {
+                let texts = serde_json::from_str::<BTreeMap<String, String>>(raw.get());
+                draft.document_texts = texts.map_err(|_| DOCUMENT_TEXTS)?;
+                kept_json_field(raw, &json_texts_by_name(&draft.document_texts))
+            }
             // A check that is not text is understood only by the other system.
             TaskField::Check if foreign && !raw.get().starts_with('"') => own_json_value(raw)?,
             TaskField::Check => {
@@ -286,6 +297,17 @@ pub(super) fn json_texts(texts: &[String]) -> String {
     compact_json(&serde_json::to_string(texts).unwrap_or_default())
 }
 
+/// Texts by their names, as JSON.
+pub(super) fn json_texts_by_name(texts: &BTreeMap<String, String>) -> String {
+    compact_json(&serde_json::to_string(texts).unwrap_or_default())
+}
+
+/// Is it an amount of story points, or nothing?
+fn is_json_points(raw: &RawValue) -> bool {
+    let points = serde_json::from_str::<Option<f64>>(raw.get());
+    points.is_ok_and(|points| points.is_none_or(|points| points >= 0.0))
+}
+
 /// Does a kept field still agree with the task?
 pub(super) fn json_field_agrees(
     raw: &RawValue,
@@ -308,6 +330,8 @@ pub(super) fn json_field_agrees(
         TaskField::Details => said().filter(|details| !details.is_empty()) == task.details,
         TaskField::Priority => serde_json::from_str(raw.get()).unwrap_or(0) == task.priority,
         TaskField::Documents => list().unwrap_or_default() == task.documents,
+        TaskField::DocumentTexts => serde_json::from_str::<BTreeMap<String, String>>(raw.get())
+            .is_ok_and(|texts| texts == task.document_texts),
         TaskField::Check => said().filter(|check| is_check(check)) == task.check,
         TaskField::Type => true,
         TaskField::Result => raw.get() == NOTHING && task.result.is_none(),

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use abide_model::TaskId;
 
 use super::dialect::{JsonDialect, TaskField};
-use super::json_reader::{is_plain_json_task, json_field_agrees, json_texts};
+use super::json_reader::{is_plain_json_task, json_field_agrees, json_texts, json_texts_by_name};
 use super::{MARKER, compact_json, json_object_fields, json_text, pretty_json};
 use crate::arrange::MAX_DEPTH;
 use crate::task_list::foreign_of;
@@ -172,6 +172,7 @@ impl TaskJsonWriter<'_> {
             (TaskField::Priority, "priority", task.priority != 0),
             (TaskField::Details, details, task.details.is_some()),
             (TaskField::Documents, "documents", !task.documents.is_empty()),
+            (TaskField::DocumentTexts, "document_texts", !task.document_texts.is_empty()),
             (TaskField::Check, "check", task.check.is_some()),
             (TaskField::Result, "result", task.result.is_some()),
             (TaskField::Children, children.unwrap_or_default(), parts),
@@ -210,6 +211,9 @@ impl TaskJsonWriter<'_> {
             TaskField::Details => Some(json_text(task.details.as_deref().unwrap_or_default())),
             TaskField::Priority => Some(task.priority.to_string()),
             TaskField::Documents => Some(json_texts(&task.documents)),
+            TaskField::DocumentTexts => {
+                (!task.document_texts.is_empty()).then(|| json_texts_by_name(&task.document_texts))
+            }
             TaskField::Check => task.check.as_deref().map(json_text),
             TaskField::Result => task.result.as_ref().map(|result| compact_json(result.get())),
             TaskField::Children => {

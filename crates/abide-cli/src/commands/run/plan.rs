@@ -4,7 +4,7 @@ use std::path::Path;
 
 use abide::{
     NewSession, Seq, SessionFields, SessionId, SessionRef, SessionState, Timestamp,
-    tasks::{TaskId, TaskList, TaskListDocument, TaskListMatch, TaskTree},
+    tasks::{TaskId, TaskList, TaskListDocument, TaskListForm, TaskListMatch, TaskTree},
 };
 use abide_transcript::escape;
 
@@ -21,8 +21,21 @@ pub(super) fn read(
     let path = surroundings.absolute(file);
     let bytes = std::fs::read(&path).map_err(at("read", &path))?;
     let path = path.canonicalize().unwrap_or(path).to_string_lossy().into_owned();
-    TaskListDocument::of(path.clone(), None, &bytes)
-        .map_err(|error| CommandError::because(error).on(path))
+    let document = TaskListDocument::of(path.clone(), None, &bytes)
+        .map_err(|error| CommandError::because(error).on(&path))?;
+    if document.plan.tasks.is_empty() {
+        let hint = match document.plan.form {
+            TaskListForm::Markdown => {
+                "a task is a checkbox in it: `- [ ] What is to be done`; a text as a whole is one task \
+                 for `abide run -- AGENT`"
+            }
+            TaskListForm::Toml => "a task is a table in it: [[task]] with a title",
+            TaskListForm::Json => "a task is an object in `tasks`, with a title",
+            TaskListForm::Prp => "a task is an object in `backlog`",
+        };
+        return Err(CommandError::failed(format!("no task was found in {path}")).with_hint(hint));
+    }
+    Ok(document)
 }
 
 /// The tasks of a plan as they would be recorded.

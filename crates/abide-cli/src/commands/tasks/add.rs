@@ -82,7 +82,7 @@ impl TasksAddArgs {
             details: self.details,
             documents: self.document,
             check: self.check,
-            foreign: None,
+            ..TaskCreated::default()
         };
         match self.id {
             Some(_) => tasks.create(task)?,

@@ -1,11 +1,19 @@
 //! Formats a task for people and for programs.
 
+use std::collections::{BTreeMap, HashMap};
+
 use abide::{
-    Seq, TaskStatus,
-    tasks::{DependencyType, DependencyTypes, TaskId, TaskNode, TaskProgress, TaskTree},
+    Seq, SessionView, TaskStatus,
+    tasks::{
+        DependencyType, DependencyTypes, DocumentTask, TaskHistory, TaskId, TaskNode, TaskProgress,
+        TaskTree,
+    },
 };
 use abide_transcript::escape;
 use serde::Serialize;
+use serde_json::value::RawValue;
+
+use crate::error::CommandError;
 
 /// The most dependencies named on a line.
 const NAMED: usize = 3;
@@ -75,6 +83,31 @@ pub(super) fn format_task_progress(progress: &TaskProgress) -> String {
     text
 }
 
+/// What the events tell about tasks that the tree does not.
+#[derive(Debug, Default)]
+pub(super) struct ToldTasks {
+    documents: HashMap<TaskId, DocumentTask>,
+    histories: BTreeMap<TaskId, TaskHistory>,
+}
+
+impl ToldTasks {
+    /// Reads the events of a session.
+    pub(super) fn read(view: &SessionView) -> Result<Self, CommandError> {
+        let documents = view.plan()?.tasks.into_iter().map(|task| (task.id.clone(), task));
+        Ok(Self { documents: documents.collect(), histories: view.task_histories()? })
+    }
+
+    /// What the task list says about a task.
+    pub(super) fn document(&self, task: &TaskId) -> Option<&DocumentTask> {
+        self.documents.get(task)
+    }
+
+    /// What happened to a task.
+    pub(super) fn history(&self, task: &TaskId) -> Option<&TaskHistory> {
+        self.histories.get(task)
+    }
+}
+
 /// A task as a line of JSON.
 #[derive(Serialize)]
 pub(super) struct FormattedTask<'a> {
@@ -109,6 +142,15 @@ pub(super) struct FormattedTask<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     agent_session: Option<&'a str>,
     progress: TaskProgress,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    details_text: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result_value: Option<&'a RawValue>,
+    document_names: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    document_texts: Option<&'a BTreeMap<String, String>>,
+    #[serde(flatten)]
+    history: Option<&'a TaskHistory>,
 }
 
 impl<'a> FormattedTask<'a> {
@@ -117,9 +159,11 @@ impl<'a> FormattedTask<'a> {
         task: &'a TaskNode,
         depth: usize,
         ready: bool,
-        check: Option<&'a str>,
+        told: &'a ToldTasks,
     ) -> String {
         let id = task.id.as_str();
+        let document = told.document(&task.id);
+        let texts = document.map(|document| &document.document_texts);
         let waits_for = if task.is_done() { Vec::new() } else { tree.own_waits_for(id) };
         let listed = Self {
             task: &task.id,
@@ -140,9 +184,14 @@ impl<'a> FormattedTask<'a> {
             result: task.result,
             details: task.details,
             documents: task.documents,
-            check,
+            check: document.and_then(|document| document.check.as_deref()),
             agent_session: task.agent_session.as_deref(),
             progress: tree.progress(Some(&task.id)),
+            details_text: document.and_then(|document| document.details.as_deref()),
+            result_value: document.and_then(|document| document.result.as_deref()),
+            document_names: document.map(|document| &*document.documents).unwrap_or_default(),
+            document_texts: texts.filter(|texts| !texts.is_empty()),
+            history: told.history(&task.id),
         };
         serde_json::to_string(&listed).unwrap_or_default()
     }

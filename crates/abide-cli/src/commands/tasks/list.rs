@@ -8,7 +8,7 @@ use abide::{
 };
 use abide_transcript::escape;
 
-use super::format::{FormattedTask, format_task_notes, format_task_progress};
+use super::format::{FormattedTask, ToldTasks, format_task_notes, format_task_progress};
 use super::set::parse_task_status as parse_status;
 use crate::command_context::CommandContext;
 use crate::command_output::{CommandOutput, status, terminal_width};
@@ -29,7 +29,7 @@ pub(crate) struct TasksListArgs {
     /// ready or waiting, priority, attempts, title
     #[arg(long, conflicts_with = "json")]
     table: bool,
-    /// Each as a line of JSON
+    /// Each as a line of JSON, with all that is known of it
     #[arg(long)]
     json: bool,
     /// Only this task and its parts
@@ -65,16 +65,16 @@ impl TasksListArgs {
             return Err(abide::Error::from(TaskError::Unknown { task: task.clone() }).into());
         }
         let mut rows = self.rows(&tree, scope.as_ref());
-        for row in &mut rows {
-            row.check = view.check_of(row.task)?;
-        }
         let mut out = CommandOutput::stdout();
         if self.json {
+            let told = ToldTasks::read(&view)?;
             for row in &rows {
-                let check = row.check.as_deref();
-                out.json(&FormattedTask::json(&tree, row.task, row.depth, row.ready, check))?;
+                out.json(&FormattedTask::json(&tree, row.task, row.depth, row.ready, &told))?;
             }
             return out.flush();
+        }
+        for row in &mut rows {
+            row.check = view.check_of(row.task)?;
         }
         if tree.is_empty() {
             status("There are no tasks yet; `abide tasks add TITLE` makes one");

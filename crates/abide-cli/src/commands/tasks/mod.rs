@@ -2,11 +2,13 @@
 
 mod add;
 mod depend;
+mod document;
 mod export;
 mod format;
 mod import;
 mod list;
 mod set;
+mod show;
 mod writing;
 
 use crate::command_context::CommandContext;
@@ -25,6 +27,7 @@ Examples:
   abide tasks                            the tree
   abide tasks --ready                    what can be begun now
   abide tasks --scope P1.M2 --status failed
+  abide tasks show P1.M2                 all that is known of one
   abide tasks add \"Write the parser\" --parent P1.M1 --depends P1.M1.T1
   abide tasks set P1.M1.T2 complete --result '{\"commit\":\"1a2b3c\"}'
   abide tasks set P1.T1=complete P1.T2=obsolete
@@ -44,6 +47,8 @@ enum TasksSubcommand {
     Add(add::TasksAddArgs),
     Set(set::TasksSetArgs),
     Depend(depend::TasksDependArgs),
+    Show(show::TasksShowArgs),
+    Document(document::TasksDocumentArgs),
     Import(import::TasksImportArgs),
     Export(export::TasksExportArgs),
 }
@@ -55,6 +60,8 @@ impl TasksArgs {
             Some(TasksSubcommand::Add(add)) => add.run(surroundings),
             Some(TasksSubcommand::Set(set)) => set.run(surroundings),
             Some(TasksSubcommand::Depend(depend)) => depend.run(surroundings),
+            Some(TasksSubcommand::Show(show)) => show.run(surroundings),
+            Some(TasksSubcommand::Document(document)) => document.run(surroundings),
             Some(TasksSubcommand::Import(import)) => import.run(surroundings),
             Some(TasksSubcommand::Export(export)) => export.run(surroundings),
         }
