@@ -24,7 +24,6 @@ mod export_target;
 mod interrupt;
 mod interrupted_rewind;
 mod line_reader;
-mod near_names;
 mod new_session_args;
 mod pager;
 mod progress;

@@ -22,7 +22,6 @@ mod derived;
 mod error;
 mod include_setting;
 mod maintain;
-mod near_name;
 mod parents;
 mod relay;
 mod run_config;
@@ -69,7 +68,6 @@ pub use maintain::erase::{EraseError, EraseOutcome, Eraser, Leftovers};
 pub use maintain::export::Exporter;
 pub use maintain::import::Importer;
 pub use maintain::session_remover::SessionRemover;
-pub use near_name::nearest_name;
 pub use parents::make_parents;
 pub use relay::{HeldWriters, LocalChildSocket, write_through_holder};
 pub use run_config::{

@@ -13,12 +13,11 @@ use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
-use abide_model::parse_duration_or_seconds;
+use abide_model::{near_names, parse_duration_or_seconds};
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::near_name::nearest_name;
 use crate::small_file::read_small_file;
 use crate::store_place::StorePlaceError;
 
@@ -318,8 +317,8 @@ impl<'a> ConfigKey<'a> {
     }
 
     fn unknown(&self, known: &[&str]) -> ConfigFault {
-        let near = nearest_name(self.name(), known.iter().copied());
-        let hint = match near {
+        let near = near_names(self.name(), known.iter().copied());
+        let hint = match near.first() {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("the keys are {}", known.join(", ")),
         };
@@ -340,7 +339,7 @@ impl<'a> ConfigKey<'a> {
 
     fn text(&self) -> Result<String, ConfigFault> {
         let text = self.value.get_ref().as_str();
-        text.map(str::to_owned).ok_or_else(|| self.wrong("a text"))
+        text.map(str::to_owned).ok_or_else(|| self.wrong("a string"))
     }
 
     fn name_of_one(&self) -> Result<String, ConfigFault> {
@@ -353,7 +352,7 @@ impl<'a> ConfigKey<'a> {
 
     /// A program and its arguments.
     fn command(&self) -> Result<Vec<String>, ConfigFault> {
-        let wanted = "a list of texts: the program, then each argument";
+        let wanted = "a list of strings: the program, then each argument";
         let parts = self.value.get_ref().as_array().ok_or_else(|| self.wrong(wanted))?;
         let part = |part: &Spanned<DeValue<'_>>| part.get_ref().as_str().map(str::to_owned);
         let command: Option<Vec<String>> = parts.iter().map(part).collect();
@@ -482,7 +481,7 @@ fn config_line(text: &str, byte: usize) -> usize {
 /// What a value is, with its article.
 fn config_value_sort(value: &DeValue<'_>) -> &'static str {
     match value {
-        DeValue::String(_) => "a text",
+        DeValue::String(_) => "a string",
         DeValue::Integer(_) => "a whole number",
         DeValue::Float(_) => "a fraction",
         DeValue::Boolean(_) => "true or false",
@@ -572,12 +571,12 @@ attempts = 2
             (
                 "[agents.x]\ncommand = \"a b\"",
                 2,
-                "`command` in [agents.x] must be a list of texts: the program, then each argument, not a text",
+                "`command` in [agents.x] must be a list of strings: the program, then each argument, not a string",
             ),
             (
                 "[agents.x]\ncommand = [1]",
                 2,
-                "`command` in [agents.x] must be a list of texts: the program, then each argument",
+                "`command` in [agents.x] must be a list of strings: the program, then each argument",
             ),
             ("[agents.x]\ncommand = []", 2, "`command` in [agents.x] names no program"),
             ("\n[agents.x]\ncheck = \"true\"", 2, "[agents.x] has no `command`"),
@@ -590,7 +589,7 @@ attempts = 2
             (
                 "[agents.x]\ncommand = [\"a\"]\nattempts = \"2\"",
                 3,
-                "`attempts` in [agents.x] must be a whole number from 1 to 1000, not a text",
+                "`attempts` in [agents.x] must be a whole number from 1 to 1000, not a string",
             ),
             (
                 "[run]\nmax_duration = 90",

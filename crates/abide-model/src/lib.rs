@@ -35,6 +35,7 @@ mod limit_override;
 mod lineage;
 mod liveness;
 pub mod message;
+mod near_names;
 mod object;
 pub mod path_text;
 mod payload;
@@ -53,7 +54,7 @@ pub use anomaly::Anomaly;
 pub use byte_size::ByteSize;
 pub use context::{
     AutoCompaction, CompactionPlan, Context, ContextBuilder, ContextEntry, NothingToCompact,
-    PendingCall, RecordedResult, Threshold, TokenBasis, VisibleRanges,
+    PendingCall, RecordedResult, Threshold, TokenBasis, VisibleRanges, parse_token_count,
 };
 pub use conversation::{
     CallForm, ContextSource, Conversation, OUTCOME_UNKNOWN, OrderAnomaly, OrderAnomalyKind,
@@ -91,6 +92,7 @@ pub use liveness::{
     Liveness, LivenessEvidence, LivenessReason, LockObservation, ProcessObservation,
 };
 pub use message::{Marks, MessageForm, RecordedMessage};
+pub use near_names::{name_distance, near_names};
 pub use object::{NewObject, ObjectBatch, ObjectReceiver, Objects};
 pub use payload::{LeafEncoding, Payload, PayloadLeaf, PayloadLeaves, payload_string_end};
 pub use retention::{

@@ -17,7 +17,7 @@ pub use abide_local::{SummarizerType, UserContextConfig};
 pub use abide_model::{
     AutoCompaction, Compaction, CompactionPlan, Context, ContextEntry, ContextPin, ContextRestored,
     ContextSource, Conversation, LiveCompaction, NothingToCompact, RecordedResult, Threshold,
-    TokenBasis,
+    TokenBasis, parse_token_count,
 };
 pub use abide_wire::{RenderedContext, render};
 

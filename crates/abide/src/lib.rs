@@ -105,7 +105,6 @@ pub mod bundle {
 pub mod config {
     pub use abide_local::{
         AgentConfig, CheckpointSwitch, PROJECT_CONFIG, RunConfig, RunDefaults, WorkRules,
-        nearest_name,
     };
 }
 
@@ -154,7 +153,7 @@ pub mod locate {
         UserConfig, UserDirs, check_not_root, find_checkout, find_project, find_store,
         make_parents, read_small_file, store_of_named, store_of_project,
     };
-    pub use abide_model::{StoreUrl, StoreUrlError};
+    pub use abide_model::{StoreUrl, StoreUrlError, near_names};
     #[cfg(feature = "shared")]
     pub use abide_objects::{ObjectsError, ObjectsUrl};
     #[cfg(feature = "shared")]

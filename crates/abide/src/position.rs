@@ -9,6 +9,7 @@ use std::fmt;
 
 use abide_model::{
     CheckpointState, Event, EventRange, Fact, Kind, LaneId, Lineage, Seq, SessionId, SessionState,
+    name_distance,
 };
 
 use crate::{Error, SessionView};
@@ -336,7 +337,7 @@ impl PositionIndex {
                 let mut known: Vec<&(u64, CheckpointState)> = self.checkpoints.iter().collect();
                 known.sort_by_key(|(known, state)| match number {
                     Some(number) => known.abs_diff(number),
-                    None => position_unlikeness(state.label.as_deref().unwrap_or_default(), name),
+                    None => name_distance(state.label.as_deref().unwrap_or_default(), name) as u64,
                 });
                 let known = known.into_iter().take(NAMED).map(|(number, state)| {
                     let label = state.label.as_deref();
@@ -354,16 +355,6 @@ fn list_known_positions(what: &str, known: Vec<String>) -> String {
     } else {
         format!("the nearest {what} are {}", known.join(", "))
     }
-}
-
-/// How different two names are: the shorter their common prefix, the greater the result.
-fn position_unlikeness(one: &str, other: &str) -> u64 {
-    let same = one
-        .chars()
-        .zip(other.chars())
-        .take_while(|(one, other)| one.eq_ignore_ascii_case(other))
-        .count();
-    u64::MAX - u64::try_from(same).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

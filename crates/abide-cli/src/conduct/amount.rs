@@ -29,18 +29,10 @@ pub(super) fn parse_cost(text: &str) -> Result<u64, String> {
     micros.filter(|micros| *micros > 0).ok_or_else(wrong)
 }
 
-/// A number of tokens: `200000`, `200k`, `2M`.
-pub(super) fn parse_token_count(text: &str) -> Result<u64, String> {
+/// A number of tokens, at least one: `200000`, `200k`, `2M`.
+pub(super) fn parse_token_limit(text: &str) -> Result<u64, String> {
     let wrong = || format!("invalid number `{text}` (examples: 200000, 200k, 2M)");
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit: u64 = match text.get(digits.len()..).unwrap_or_default() {
-        "" => 1,
-        "k" | "K" => 1000,
-        "M" => 1_000_000,
-        _ => return Err(wrong()),
-    };
-    let number: u64 = digits.parse().map_err(|_| wrong())?;
-    number.checked_mul(unit).filter(|count| *count > 0).ok_or_else(wrong)
+    abide::context::parse_token_count(text).filter(|count| *count > 0).ok_or_else(wrong)
 }
 
 /// Millionths of a dollar, for display: `$2.51`, `$0.0042`.
@@ -68,8 +60,8 @@ mod tests {
                 && parse_limited_time("0s").is_err()
                 && parse_limited_time("soon").is_err()
         );
-        assert_eq!(parse_token_count("200k"), Ok(200_000));
-        assert_eq!(parse_token_count("2M"), Ok(2_000_000));
+        assert_eq!(parse_token_limit("200k"), Ok(200_000));
+        assert_eq!(parse_token_limit("2M"), Ok(2_000_000));
         for wrong in ["", ".", "-1", "0", "0.0", "1.2345678", "1e3", "99999999999999999999", "1.x"]
         {
             assert!(parse_cost(wrong).is_err(), "{wrong:?}");
@@ -77,7 +69,7 @@ mod tests {
         for wrong in
             ["", "k", "0", "-1", "1.5M", "3G", "99999999999999999999", "18446744073709551615k"]
         {
-            assert!(parse_token_count(wrong).is_err(), "{wrong:?}");
+            assert!(parse_token_limit(wrong).is_err(), "{wrong:?}");
         }
     }
 }

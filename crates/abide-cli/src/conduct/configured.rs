@@ -7,8 +7,8 @@
 use std::path::{Path, PathBuf};
 
 use abide::{
-    config::{AgentConfig, PROJECT_CONFIG, RunConfig, RunDefaults, nearest_name},
-    locate::StorePlaceError,
+    config::{AgentConfig, PROJECT_CONFIG, RunConfig, RunDefaults},
+    locate::{StorePlaceError, near_names},
 };
 use abide_runner::AgentKind;
 use abide_transcript::escape;
@@ -182,8 +182,8 @@ fn unknown_agent(name: &str, own: &ConfigFile, project: Option<&ConfigFile>) -> 
     let files = [Some(own), project].into_iter().flatten();
     let files: Vec<&ConfigFile> = files.filter(|file| !file.config.agents.is_empty()).collect();
     let known = files.iter().flat_map(|file| file.config.agents.keys().map(String::as_str));
-    let near = nearest_name(name, known);
-    let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+    let near = near_names(name, known);
+    let near = near.first().map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
     let error = CommandError::failed(format!("there is no agent `{name}`{near}"));
     if files.is_empty() {
         let place = own.path.display();
@@ -202,7 +202,7 @@ fn check_agent_adapter(name: &str, agent: &AgentConfig, path: &Path) -> Result<(
     if known.contains(&adapter) {
         return Ok(());
     }
-    let hint = match nearest_name(adapter, known.iter().copied()) {
+    let hint = match near_names(adapter, known.iter().copied()).first() {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("there are {}", known.join(", ")),
     };

@@ -84,7 +84,7 @@ pub(crate) struct ConductArgs {
     #[arg(long, value_name = "DOLLARS", value_parser = amount::parse_cost, allow_negative_numbers = true)]
     max_cost: Option<u64>,
     /// End when the agents have reported so many tokens, input and output (`200000`, `200k`, `2M`)
-    #[arg(long, value_name = "N", value_parser = amount::parse_token_count, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = amount::parse_token_limit, allow_negative_numbers = true)]
     max_tokens: Option<u64>,
     /// End when the agents' processes use so much memory together (`500MB`, `2GB`)
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]

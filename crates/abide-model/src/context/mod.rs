@@ -14,7 +14,7 @@ mod visible;
 
 pub use compaction::{CompactionPlan, NothingToCompact};
 pub use context_builder::{ContextBuilder, PendingCall};
-pub use threshold::{AutoCompaction, Threshold};
+pub use threshold::{AutoCompaction, Threshold, parse_token_count};
 pub use tokens::TokenBasis;
 pub use visible::VisibleRanges;
 

@@ -20,7 +20,7 @@ impl FromStr for Threshold {
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!(
-                "{text:?} is not a number of tokens (100000, 100k) or a share of the window (80%)"
+                "{text:?} is not a number of tokens (100000, 100k, 2M) or a share of the window (80%)"
             )
         };
         if let Some(share) = text.strip_suffix('%') {
@@ -29,13 +29,22 @@ impl FromStr for Threshold {
                 .then_some(Self::Share(share / 100.0))
                 .ok_or_else(wrong);
         }
-        let (digits, scale) = match text.strip_suffix(['k', 'K']) {
-            Some(digits) => (digits, 1_000),
-            None => (text, 1),
-        };
-        let tokens: u64 = digits.replace(['_', ','], "").parse().map_err(|_| wrong())?;
-        tokens.checked_mul(scale).map(Self::Tokens).ok_or_else(wrong)
+        parse_token_count(text).map(Self::Tokens).ok_or_else(wrong)
     }
+}
+
+/// A number of tokens: `200000`, `200_000`, `200k`, `2M`. `None` if it is none.
+#[must_use]
+pub fn parse_token_count(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit: u64 = match text.get(digits.len()..)? {
+        "" => 1,
+        "k" | "K" => 1000,
+        "M" => 1_000_000,
+        _ => return None,
+    };
+    let number: u64 = digits.replace(['_', ','], "").parse().ok()?;
+    number.checked_mul(unit)
 }
 
 impl fmt::Display for Threshold {
@@ -146,7 +155,21 @@ mod tests {
         assert_eq!("80%".parse(), Ok(Threshold::Share(0.8)));
         assert_eq!("100k".parse(), Ok(Threshold::Tokens(100_000)));
         assert_eq!("150_000".parse(), Ok(Threshold::Tokens(150_000)));
-        for wrong in ["", "%", "0%", "101%", "NaN%", "many", "-1", "99999999999999999999k"] {
+        assert_eq!("2M".parse(), Ok(Threshold::Tokens(2_000_000)));
+        assert_eq!(parse_token_count("1,000k"), Some(1_000_000));
+        for wrong in [
+            "",
+            "%",
+            "0%",
+            "101%",
+            "NaN%",
+            "many",
+            "-1",
+            "k",
+            "1.5M",
+            "3G",
+            "99999999999999999999k",
+        ] {
             assert!(wrong.parse::<Threshold>().is_err(), "{wrong:?}");
             assert!(wrong.parse::<AutoCompaction>().is_err(), "{wrong:?}");
         }

@@ -6,6 +6,7 @@ use abide::{
     backend::Objects,
     checkpoint::{CheckpointEntry, Snapshot},
     event::ObjectHash,
+    locate::near_names,
 };
 use abide_transcript::escape;
 
@@ -13,7 +14,6 @@ use super::lookup::{find_checkpoint, snapshot_of};
 use crate::command_context::CommandContext;
 use crate::command_output::CommandOutput;
 use crate::error::CommandError;
-use crate::near_names::near_names;
 use crate::session_args::{SessionOption, SessionPurpose};
 
 /// Write a file as it was at a checkpoint to stdout, byte for byte
