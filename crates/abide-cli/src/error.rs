@@ -360,7 +360,7 @@ fn place_hint(error: &StorePlaceError) -> Option<String> {
         ),
         StorePlaceError::Settings { .. } => Some(
             "abide/config.toml may hold store = \"postgres://USER@HOST/DATABASE\" or store = \"/DIR\", trusted = \
-             [\"/DIR\"], [run] and [agents.NAME]; a project's abide.toml the last two"
+             [\"/DIR\"], [run] and [agents.NAME]; a project's abide.toml may hold the last two"
                 .to_owned(),
         ),
         StorePlaceError::Unreadable { source, .. } => cause_hint(source),

@@ -2,11 +2,13 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 
 use crate::environment::{ABIDE, Done, TestEnvironment, run};
+use crate::lab::copy;
 
 /// A project with a plan and two agents, which write down that they ran.
 fn lab() -> TestEnvironment {
@@ -14,11 +16,16 @@ fn lab() -> TestEnvironment {
     let project = environment.project();
     fs::write(project.join("PLAN.md"), "- [ ] One\n- [ ] Two\n").unwrap();
     for name in ["mine", "theirs"] {
-        let script = format!("#!/bin/sh\ncat > /dev/null\necho \"{name} $*\" >> ran\n");
-        fs::write(project.join(name), script).unwrap();
-        fs::set_permissions(project.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+        agent(&project, name);
     }
     environment
+}
+
+/// Makes an agent in a directory, which writes down there that it ran.
+fn agent(dir: &Path, name: &str) {
+    let script = format!("#!/bin/sh\ncat > /dev/null\necho \"{name} $*\" >> ran\n");
+    fs::write(dir.join(name), script).unwrap();
+    fs::set_permissions(dir.join(name), fs::Permissions::from_mode(0o755)).unwrap();
 }
 
 /// Writes the user's configuration.
@@ -90,9 +97,11 @@ fn what_a_projects_file_says_is_not_run_unasked() {
     project(&environment, agent);
     let run = ["run", "--agent", "theirs"];
     let refused = environment.run(&run).failure(1);
-    assert!(refused.stderr.contains("abide.toml says this about runs"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("abide.toml says about runs:"), "{}", refused.stderr);
+    let place = format!("It would run in {}", environment.project().display());
+    assert!(refused.stderr.contains(&place), "{}", refused.stderr);
     assert!(refused.stderr.contains("command = [\"./theirs\"]"), "{}", refused.stderr);
-    assert!(refused.stderr.contains("`--yes` accepts it"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("`--yes` accepts what is shown"), "{}", refused.stderr);
     assert_eq!(ran(&environment), "");
     assert_eq!(sessions(&environment).len(), 0, "nothing was made");
     // Neither is what only changes how the user's own command is run.
@@ -134,8 +143,61 @@ fn what_was_accepted_is_remembered_until_it_changes() {
     let elsewhere = environment.path("elsewhere");
     fs::create_dir(&elsewhere).unwrap();
     fs::write(elsewhere.join("abide.toml"), agent).unwrap();
-    environment.run_in(&elsewhere, &run).failure(1);
+    crate::run_config::agent(&elsewhere, "theirs");
+    let refused = environment.run_in(&elsewhere, &run).failure(1);
+    assert!(refused.stderr.contains("You have not yet accepted"), "{}", refused.stderr);
+    assert!(!elsewhere.join("ran").exists());
+    environment.run_in(&elsewhere, &[&run[..], &["--yes"]].concat()).success();
+    assert!(elsewhere.join("ran").exists(), "only the answer was missing");
     assert_eq!(ran(&environment), "theirs 1\n".repeat(3));
+}
+
+#[test]
+fn what_was_accepted_holds_only_for_the_directory_that_it_runs_in() {
+    let environment = lab();
+    project(&environment, "[agents.theirs]\ncommand = [\"./theirs\"]\n");
+    let run = ["run", "--agent", "theirs"];
+    environment.run(&[&run[..], &["--yes"]].concat()).success();
+    environment.run(&run).success();
+    // Below the same file, the same command is another program.
+    let below = environment.project().join("below");
+    fs::create_dir(&below).unwrap();
+    agent(&below, "theirs");
+    let refused = environment.run_in(&below, &run).failure(1);
+    let place = format!("It would run in {}", below.display());
+    assert!(refused.stderr.contains(&place), "{}", refused.stderr);
+    // So it is where a session goes on in another directory than the user's.
+    let fails = ["run", "--no-project-config", "--", "sh", "-c", "exit 3"];
+    environment.run_in(&below, &fails).failure(1);
+    let id = sessions(&environment)[0]["id"].as_str().unwrap().to_owned();
+    let resume = ["resume", &id, "--retry-failed", "--agent", "theirs"];
+    let refused = environment.run(&resume).failure(1);
+    assert!(refused.stderr.contains(&place), "{}", refused.stderr);
+    assert!(!below.join("ran").exists());
+    environment.run(&[&resume[..], &["--yes"]].concat()).success();
+    assert_eq!(fs::read_to_string(below.join("ran")).unwrap(), "theirs \n");
+    environment.run_in(&below, &run).success();
+    assert_eq!(ran(&environment), "theirs \n".repeat(2));
+}
+
+#[test]
+fn what_a_name_stands_for_is_accepted_with_the_name() {
+    let environment = lab();
+    own(&environment, "[agents.all-allowed]\ncommand = [\"./mine\"]\n");
+    project(&environment, "[run]\nagent = \"all-allowed\"\n");
+    let refused = environment.run(&["run"]).failure(1);
+    assert!(refused.stderr.contains("It chooses this agent of "), "{}", refused.stderr);
+    assert!(refused.stderr.contains("command = [\"./mine\"]"), "{}", refused.stderr);
+    environment.run(&["run", "--yes"]).success();
+    environment.run(&["run"]).success();
+    assert_eq!(ran(&environment), "mine \n".repeat(2));
+    own(&environment, "[agents.all-allowed]\ncommand = [\"./mine\", \"--dangerous\"]\n");
+    let refused = environment.run(&["run"]).failure(1);
+    assert!(refused.stderr.contains("[\"./mine\", \"--dangerous\"]"), "{}", refused.stderr);
+    assert_eq!(ran(&environment), "mine \n".repeat(2));
+    // Whoever names the agent is not asked what the project would choose.
+    environment.run(&["run", "--agent", "all-allowed"]).success();
+    assert_eq!(ran(&environment), format!("{}mine --dangerous\n", "mine \n".repeat(2)));
 }
 
 #[test]
@@ -214,7 +276,7 @@ fn a_mistake_is_named_with_its_file_and_line() {
     own(&environment, "[agents.claude]\ncommand = [\"./mine\"]\n");
     let said = environment.run(&["run", "--agent", "cluade"]).failure(1).stderr;
     assert!(said.contains("there is no agent `cluade`; did you mean `claude`?"), "{said}");
-    assert!(said.contains(&format!("{} has claude", config.display())), "{said}");
+    assert!(said.contains(&format!("{} defines claude", config.display())), "{said}");
     for (text, what) in [
         (
             "[agents.x]\ncomand = [\"a\"]\n",
@@ -247,7 +309,7 @@ fn a_mistake_is_named_with_its_file_and_line() {
     );
     assert!(said.contains("`--no-project-config`"), "{said}");
     let said = environment.run(&["run", "--no-project-config"]).failure(2).stderr;
-    assert!(said.contains("no agent: give its command behind `--`"), "{said}");
+    assert!(said.contains("which agent? give its command after `--`"), "{said}");
     // A pipe is not waited for.
     fs::remove_file(environment.project().join("abide.toml")).unwrap();
     let made =
@@ -255,6 +317,87 @@ fn a_mistake_is_named_with_its_file_and_line() {
     assert!(made.success());
     environment.run(&["run", "--", "./mine"]).failure(1);
     assert_eq!(ran(&environment), "");
+}
+
+/// Somebody else's home, with a copy of the project.
+fn clone_of(environment: &TestEnvironment) -> TestEnvironment {
+    let clone = TestEnvironment::new();
+    fs::remove_dir_all(clone.project()).unwrap();
+    copy(&environment.project(), &clone.project());
+    clone
+}
+
+#[test]
+fn somebody_elses_run_does_not_switch_checkpoints_off() {
+    let environment = lab();
+    let fails = ["--", "sh", "-c", "exit 3"];
+    environment.run(&[&["run", "--checkpoint", "off"], &fails[..]].concat()).failure(1);
+    let id = sessions(&environment)[0]["id"].as_str().unwrap().to_owned();
+    let count = |environment: &TestEnvironment| {
+        let events = environment.run(&["export", &id]).success().json_lines();
+        events.iter().filter(|event| event["kind"] == "checkpoint.created").count()
+    };
+    let resume = ["resume", &id, "--retry-failed", "--yes"];
+    let [plain, configured, given] = [(); 3].map(|()| clone_of(&environment));
+    plain.run(&resume).failure(1);
+    assert!(count(&plain) > 0);
+    // The user's own configuration and options do.
+    own(&configured, "[run]\ncheckpoint = \"off\"\n");
+    configured.run(&resume).failure(1);
+    assert_eq!(count(&configured), 0);
+    given.run(&[&resume[..], &["--checkpoint", "off"]].concat()).failure(1);
+    assert_eq!(count(&given), 0);
+}
+
+#[test]
+fn limits_of_the_users_configuration_hold_when_a_run_goes_on() {
+    let environment = lab();
+    let fails = r#"command = ["sh", "-c", "exit 3"]"#;
+    let limits = |args: &[&str]| {
+        environment.run(args).failure(1);
+        let events = environment.run(&["export"]).success().json_lines();
+        let end = events.into_iter().rfind(|event| event["kind"] == "run.finished").unwrap();
+        let limits = end["data"]["summary"]["limits"].as_array().unwrap().clone();
+        let limit = |limit: &Value| {
+            (limit["resource"].as_str().unwrap().to_owned(), limit["limit"].as_u64().unwrap())
+        };
+        limits.iter().map(limit).collect::<Vec<_>>()
+    };
+    let hours = |hours: u64| vec![("duration_ms".to_owned(), hours * 3_600_000)];
+    let resume = ["resume", "--retry-failed"];
+    let run = ["run", "--plan", "PLAN.md", "--continue", "--retry-failed"];
+    own(&environment, "[run]\nmax_duration = \"2h\"\n");
+    assert_eq!(limits(&[&run[..], &["--", "sh", "-c", "exit 3"]].concat()), hours(2));
+    assert_eq!(limits(&resume), hours(2));
+    // As it is configured now, and an option goes before.
+    own(&environment, "[run]\nmax_duration = \"4h\"\n");
+    assert_eq!(limits(&resume), hours(4));
+    assert_eq!(limits(&["resume", "--retry-failed", "--max-duration", "5h"]), hours(5));
+    // The limit of the agent that it was begun with.
+    let agent = format!("[agents.a]\n{fails}\nmax_duration = \"3h\"\n");
+    own(&environment, &format!("[run]\nmax_duration = \"4h\"\n{agent}"));
+    assert_eq!(limits(&[&run[..], &["--agent", "a"]].concat()), hours(3));
+    assert_eq!(limits(&resume), hours(3));
+    assert_eq!(limits(&["resume", "--retry-failed", "--", "sh", "-c", "exit 4"]), hours(4));
+    // A limit that is given as an option counts for one run.
+    own(&environment, "");
+    let once = ["--max-tokens", "1M", "--", "sh", "-c", "exit 3"];
+    assert_eq!(limits(&[&run[..], &once].concat()), [("tokens".to_owned(), 1_000_000)]);
+    assert!(limits(&resume).is_empty());
+}
+
+#[test]
+fn a_run_goes_on_without_the_projects_file() {
+    let environment = lab();
+    own(&environment, "[agents.mine]\ncommand = [\"./mine\"]\n");
+    environment.run(&["run", "--", "sh", "-c", "exit 3"]).failure(1);
+    project(&environment, "[agents.theirs\n");
+    let resume = ["resume", "--retry-failed", "--agent", "mine"];
+    let refused = environment.run(&resume).failure(1);
+    assert!(refused.stderr.contains("`--no-project-config` ignores"), "{}", refused.stderr);
+    assert_eq!(ran(&environment), "");
+    environment.run(&[&resume[..], &["--no-project-config"]].concat()).success();
+    assert_eq!(ran(&environment), "mine \n");
 }
 
 #[test]

@@ -74,6 +74,8 @@ pub struct RunOptions {
     pub command: Vec<String>,
     /// How the agent's output is read.
     pub adapter: AgentKind,
+    /// The name of the agent in the configuration, if it has one there.
+    pub agent: Option<String>,
     /// The agent's working directory.
     pub directory: PathBuf,
     /// Variables added to the agent's environment.
@@ -123,6 +125,7 @@ impl RunOptions {
     pub fn new(command: Vec<String>, directory: PathBuf) -> Self {
         Self {
             adapter: AgentKind::detect(&command),
+            agent: None,
             command,
             directory,
             environment: BTreeMap::new(),
@@ -178,6 +181,9 @@ impl RunOptions {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RecordedOptions {
+    /// See [`RunOptions::agent`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
     /// See [`RunOptions::scope`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scope: Option<TaskId>,
@@ -210,6 +216,7 @@ impl RecordedOptions {
     #[must_use]
     pub fn of(options: &RunOptions) -> Self {
         Self {
+            agent: options.agent.clone(),
             scope: options.scope.clone(),
             continue_on_error: options.continue_on_error,
             retries: options.retries,

@@ -9,7 +9,7 @@
 //! runs/HASH       this run was begun here
 //! rewinds/HASH    this rewind was begun here, in this directory; removed when its files are done
 //! accepted/HASH   the user accepted that this project's store is there, that this command is run there, or
-//!                 what this project's file says about runs
+//!                 that what this project's file says about runs is done there
 //! ```
 //!
 //! Each note is a small file, durable before the operation it describes has any effect. The names
@@ -96,6 +96,18 @@ fn consent_without_position(rewind: &Rewind) -> Rewind {
     Rewind { to: Seq::ZERO, ..rewind.clone() }
 }
 
+/// What a run takes from the file of a project, which the user must have accepted.
+#[derive(Debug, Clone, Copy)]
+pub struct ProjectRunTerms<'a> {
+    /// The directory that holds the file.
+    pub project: &'a Path,
+    /// The directory in which commands would be run: a relative one is another program elsewhere.
+    pub directory: &'a Path,
+    /// What the run takes from the file, and what the names in it stand for: the command with its
+    /// arguments, the check, the options.
+    pub text: &'a str,
+}
+
 impl Default for Consent {
     /// No state directory: nothing can be noted.
     fn default() -> Self {
@@ -141,17 +153,17 @@ impl Consent {
         self.put(ACCEPTED, &name, &text)
     }
 
-    /// Returns true if the user accepted what the file of this project says about runs. Another text
+    /// Returns true if the user accepted what a run takes from the file of a project. Other terms
     /// must be accepted anew.
     #[must_use]
-    pub fn is_run_config_accepted(&self, project: &Path, text: &str) -> bool {
-        let (name, noted) = accepted_run_config(project, text);
+    pub fn is_run_config_accepted(&self, terms: &ProjectRunTerms<'_>) -> bool {
+        let (name, noted) = accepted_run_config(terms);
         self.get(ACCEPTED, &name).is_some_and(|there| there == noted)
     }
 
     /// Notes durably that the user accepts it. Returns false if there is nowhere to note it.
-    pub fn accept_run_config(&self, project: &Path, text: &str) -> Result<bool, Error> {
-        let (name, noted) = accepted_run_config(project, text);
+    pub fn accept_run_config(&self, terms: &ProjectRunTerms<'_>) -> Result<bool, Error> {
+        let (name, noted) = accepted_run_config(terms);
         self.put(ACCEPTED, &name, &noted)
     }
 
@@ -326,12 +338,14 @@ fn accepted_command(directory: &Path, command: &str) -> (String, Vec<u8>) {
     (name, [directory, b"\n"].concat())
 }
 
-/// The note that what a project's file says about runs is accepted.
-fn accepted_run_config(project: &Path, text: &str) -> (String, Vec<u8>) {
-    let project = project.canonicalize().unwrap_or_else(|_| project.to_owned());
-    let project = project.as_os_str().as_bytes();
-    let name = consent_name(&[b"abide accepted run config 1", project, text.as_bytes()]);
-    (name, [project, b"\n"].concat())
+/// The note that what a run takes from a project's file is accepted.
+fn accepted_run_config(terms: &ProjectRunTerms<'_>) -> (String, Vec<u8>) {
+    let real = |dir: &Path| dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
+    let (project, directory) = (real(terms.project), real(terms.directory));
+    let (project, directory) = (project.as_os_str().as_bytes(), directory.as_os_str().as_bytes());
+    let text = terms.text.as_bytes();
+    let name = consent_name(&[b"abide accepted run config 1", project, directory, text]);
+    (name, [project, b"\n", directory, b"\n"].concat())
 }
 
 impl Store {

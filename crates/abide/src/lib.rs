@@ -103,6 +103,7 @@ pub mod bundle {
 
 /// Named agents and the defaults of a run, from configuration files.
 pub mod config {
+    pub use crate::consent::ProjectRunTerms;
     pub use abide_local::{
         AgentConfig, CheckpointSwitch, PROJECT_CONFIG, RunConfig, RunDefaults, WorkRules,
     };

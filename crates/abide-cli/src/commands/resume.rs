@@ -16,8 +16,8 @@ use crate::apply_args::apply_files_back;
 use crate::command_context::CommandContext;
 use crate::command_output::{status, warning};
 use crate::conduct::{
-    ConductArgs, ConfigRequest, ConfiguredRun, DefaultsUse, ProjectConfigUse, RequestedAgent,
-    RunWork, accepted_check, open,
+    ConductArgs, ConfigRequest, ConfiguredRun, DefaultsUse, EarlierRun, ProjectConfigUse,
+    RequestedAgent, RunWork, accepted_check, open, own_run_config,
 };
 use crate::confirm::confirm;
 use crate::daily_cleanup::run_daily_cleanup;
@@ -50,10 +50,14 @@ use crate::session_args::{SessionArg, tell_latest_session};
 ///
 /// A run that you began on this machine goes on without a question. Any other one (of a clone, a
 /// bundle, a copied session, another user or machine) is never the latest: it must be named. Its
-/// command, its directory and its origin are shown, and you are asked; --yes, or the command behind
-/// `--` or of --agent, is the answer. With such a command the recorded check is asked about by itself,
-/// and without a terminal it is left out. What the project's abide.toml names is shown, and you are
-/// asked once.
+/// command, its directory and its origin are shown, and you are asked; --yes, a command after `--` or
+/// --agent is the answer. With another command the recorded check is asked about by itself, and
+/// without a terminal it is left out. Whether checkpoints are made is then up to your options and your
+/// configuration, not to that run.
+///
+/// --agent runs an agent that is defined in your abide/config.toml or in the project's abide.toml.
+/// abide shows what it would take from the project's file and asks before it uses it. Limits given to
+/// the run before counted for that run; max_duration and grace of your configuration count here too.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 WHERE is a checkpoint (its number, label or id), the end of a turn (turn:3), an event (@41), or
@@ -73,9 +77,12 @@ pub(crate) struct ResumeArgs {
     /// The workspace goes back to that place too
     #[arg(long, requires = "at")]
     files: bool,
-    /// Another agent: one of the configuration, by its name
+    /// The name of another agent that is defined in the configuration
     #[arg(long, value_name = "NAME", conflicts_with = "command")]
     agent: Option<String>,
+    /// Ignore the project's abide.toml
+    #[arg(long)]
+    no_project_config: bool,
     /// Run a command that was recorded elsewhere or that the project's abide.toml names, accept the
     /// checks of tasks, put files back or bring them here, without asking
     #[arg(long)]
@@ -96,17 +103,7 @@ pub(crate) struct ResumeArgs {
 impl ResumeArgs {
     pub(crate) fn run(mut self, surroundings: &CommandContext) -> Result<(), CommandError> {
         self.conduct.check_options()?;
-        if let Some(name) = &self.agent {
-            let request = ConfigRequest {
-                agent: RequestedAgent::Named(name),
-                defaults: DefaultsUse::Unused,
-                project: ProjectConfigUse::Read,
-                yes: self.yes,
-            };
-            let configured = ConfiguredRun::find(surroundings, request)?;
-            self.conduct = self.conduct.configured(&configured);
-            self.command = configured.agent.map(|agent| agent.command).unwrap_or_default();
-        }
+        let own_config = own_run_config(surroundings)?;
         let opened = surroundings.open_store()?;
         let id = match self.session.named(&opened, surroundings)? {
             Some(named) => named,
@@ -115,6 +112,8 @@ impl ResumeArgs {
         let view = opened.store.view(&SessionRef::Id(id))?;
         let place = self.at.as_deref().map(|at| view.resolve(at)).transpose()?;
         let run = opened.store.last_run(&view, place.as_ref().map(|place| place.seq))?;
+        // Before anything is made: the user may say no.
+        let accepted_directory = self.use_agent(&opened, &view, run.as_ref(), surroundings)?;
         let strange = run.as_ref().filter(|run| !run.own);
         // In the session itself: the checkpoint of a place may come right after it.
         let files = place.as_ref().filter(|_| self.files);
@@ -138,7 +137,7 @@ impl ResumeArgs {
         if let Some(run) = strange.filter(|_| place.is_none()) {
             self.ask(&opened, &view, run, surroundings)?;
         }
-        let is_strange = strange.is_some();
+        let (has_run, is_strange) = (run.is_some(), strange.is_some());
         let before = run.map(|run| run.start);
         let mut recorded = recorded(before.as_ref());
         let work = RunWork {
@@ -149,6 +148,12 @@ impl ResumeArgs {
             retry_failed: self.retry_failed,
             yes: self.yes,
         };
+        if accepted_directory.is_some_and(|accepted| accepted != work.directory) {
+            return Err(CommandError::failed(format!(
+                "the session's working directory has just become {}; nothing was started",
+                work.directory.display()
+            )));
+        }
         if work.directory != surroundings.current_dir {
             let directory = work.directory.to_string_lossy();
             status(format_args!("It works in {}", escape::text(&directory)));
@@ -157,6 +162,10 @@ impl ResumeArgs {
         if is_strange && !self.command.is_empty() && !self.conduct.has_check() {
             let consent = session.store().consent();
             recorded.check = accepted_check(consent, &work.directory, recorded.check, self.yes)?;
+        }
+        if !self.command.is_empty() {
+            // It is another agent.
+            recorded.agent = None;
         }
         tell(&session)?;
         // Only once nothing else can fail.
@@ -168,8 +177,39 @@ impl ResumeArgs {
         }
         run_daily_cleanup(&opened, id);
         let adapter = self.command.is_empty().then(|| before.map(|run| run.adapter)).flatten();
-        let conduct = self.conduct.like(&recorded, adapter);
+        let earlier = match (has_run, is_strange) {
+            (false, _) => EarlierRun::None,
+            (true, false) => EarlierRun::Own(recorded),
+            (true, true) => EarlierRun::Strange(recorded),
+        };
+        let conduct = self.conduct.configured_again(&own_config, &earlier).like(&earlier, adapter);
         conduct.run(&opened, Arc::new(session), work, surroundings)
+    }
+
+    /// Uses the agent of `--agent`, and asks about it if the project defines it. Returns where that
+    /// agent may be run.
+    fn use_agent(
+        &mut self,
+        opened: &ScopedStore,
+        view: &SessionView,
+        run: Option<&LastRun>,
+        surroundings: &CommandContext,
+    ) -> Result<Option<PathBuf>, CommandError> {
+        let Some(name) = &self.agent else { return Ok(None) };
+        let core = view.state()?.core;
+        let start = run.map(|run| &run.start);
+        let directory = directory(&opened.store, view.id(), &core, start, surroundings)?;
+        let request = ConfigRequest {
+            agent: RequestedAgent::Named(name),
+            defaults: DefaultsUse::Unused,
+            project: ProjectConfigUse::of_option(self.no_project_config),
+            directory: &directory,
+            yes: self.yes,
+        };
+        let configured = ConfiguredRun::find(surroundings, request)?;
+        self.conduct = self.conduct.clone().configured(&configured);
+        self.command = configured.agent.map(|agent| agent.command).unwrap_or_default();
+        Ok(Some(directory))
     }
 
     /// Asks before running a command that this machine has no record of: a store, a bundle or a

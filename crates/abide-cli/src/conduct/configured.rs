@@ -1,13 +1,13 @@
 //! What configuration says about a run: `[agents]` and `[run]` of the user's own file and of the
 //! project's `abide.toml`.
 //!
-//! A project's file may come from anybody. What a run would take from it is shown, and the user is
-//! asked once; another text is asked about again.
+//! A project's file may come from anybody. What a run would take from it is shown with the directory
+//! in which it would run, and the user is asked. The answer holds for exactly that.
 
 use std::path::{Path, PathBuf};
 
 use abide::{
-    config::{AgentConfig, PROJECT_CONFIG, RunConfig, RunDefaults},
+    config::{AgentConfig, PROJECT_CONFIG, ProjectRunTerms, RunConfig, RunDefaults},
     locate::{StorePlaceError, near_names},
 };
 use abide_runner::AgentKind;
@@ -27,6 +27,8 @@ pub(crate) struct ConfigRequest<'a> {
     pub(crate) defaults: DefaultsUse,
     /// Whether the project's file counts.
     pub(crate) project: ProjectConfigUse,
+    /// Where the run works.
+    pub(crate) directory: &'a Path,
     /// `--yes`.
     pub(crate) yes: bool,
 }
@@ -47,7 +49,7 @@ pub(crate) enum RequestedAgent<'a> {
 pub(crate) enum DefaultsUse {
     /// It does.
     Used,
-    /// It does not: an earlier run has said.
+    /// It does not: the run goes on with the options of an earlier one.
     Unused,
 }
 
@@ -60,10 +62,19 @@ pub(crate) enum ProjectConfigUse {
     LeftAside,
 }
 
+impl ProjectConfigUse {
+    /// By `--no-project-config`.
+    pub(crate) const fn of_option(no_project_config: bool) -> Self {
+        if no_project_config { Self::LeftAside } else { Self::Read }
+    }
+}
+
 /// What configuration says about a run; the user has accepted it.
 #[derive(Debug, Default)]
 pub(crate) struct ConfiguredRun {
     pub(crate) agent: Option<AgentConfig>,
+    /// The name of the agent.
+    pub(crate) name: Option<String>,
     pub(crate) defaults: RunDefaults,
 }
 
@@ -85,39 +96,53 @@ impl ConfiguredRun {
             ProjectConfigUse::Read => project_config_file(surroundings)?,
             ProjectConfigUse::LeftAside => None,
         };
-        let (theirs, mine) = match request.defaults {
+        let (mut theirs, mine) = match request.defaults {
             DefaultsUse::Used => (
                 project.as_ref().map(|file| file.config.run.clone()).unwrap_or_default(),
                 own.config.run.clone(),
             ),
             DefaultsUse::Unused => Default::default(),
         };
-        let mut lines = Vec::new();
-        let named = match request.agent {
+        if request.agent != RequestedAgent::Default {
+            // The user names the agent, whatever the project prefers.
+            theirs.agent = None;
+        }
+        let name = match request.agent {
             RequestedAgent::Command => None,
             RequestedAgent::Named(name) => Some(name.to_owned()),
             RequestedAgent::Default => theirs.agent.clone().or_else(|| mine.agent.clone()),
         };
+        let mut lines = Vec::new();
+        let mut chosen = Vec::new();
         let mut agent = None;
-        if let Some(name) = named {
+        if let Some(name) = &name {
             // The user's own goes first: a project cannot replace it.
             let (file, found) = [Some(&own), project.as_ref()]
                 .into_iter()
                 .flatten()
-                .find_map(|file| Some((file, file.config.agents.get(&name)?)))
-                .ok_or_else(|| unknown_agent(&name, &own, project.as_ref()))?;
-            check_agent_adapter(&name, found, &file.path)?;
+                .find_map(|file| Some((file, file.config.agents.get(name)?)))
+                .ok_or_else(|| unknown_agent(name, &own, project.as_ref()))?;
+            check_agent_adapter(name, found, &file.path)?;
             if !std::ptr::eq(file, &own) {
-                lines.extend(found.lines(&name));
+                lines.extend(found.lines(name));
+            } else if theirs.agent.is_some() {
+                // The project chooses it. What its name stands for is accepted too.
+                chosen.extend(found.lines(name));
             }
             agent = Some(found.clone());
         }
         lines.extend(theirs.lines());
         if let Some(project) = project.filter(|_| !lines.is_empty()) {
-            accept_project_config(surroundings, &project.path, &lines, request.yes)?;
+            let shown = ShownRunConfig { path: &project.path, lines, own: &own.path, chosen };
+            shown.accept(surroundings, request)?;
         }
-        Ok(Self { agent, defaults: theirs.or(mine) })
+        Ok(Self { agent, name, defaults: theirs.or(mine) })
     }
+}
+
+/// What the user's own configuration says about runs.
+pub(crate) fn own_run_config(surroundings: &CommandContext) -> Result<RunConfig, CommandError> {
+    own_config_file(surroundings).map(|file| file.config)
 }
 
 fn own_config_file(surroundings: &CommandContext) -> Result<ConfigFile, CommandError> {
@@ -141,40 +166,63 @@ fn project_config_file(surroundings: &CommandContext) -> Result<Option<ConfigFil
 /// The project's file is broken; a run can do without it.
 fn config_error(error: StorePlaceError) -> CommandError {
     CommandError::from(abide::Error::from(error))
-        .with_hint("`--no-project-config` leaves the project's file aside")
+        .with_hint("`--no-project-config` ignores the project's file")
 }
 
-/// Asks whether what the project's file says may be used, unless it was accepted before.
-fn accept_project_config(
-    surroundings: &CommandContext,
-    path: &Path,
-    lines: &[String],
-    yes: bool,
-) -> Result<(), CommandError> {
-    let project = path.parent().unwrap_or(path);
-    let text = lines.join("\n");
-    if surroundings.consent.is_run_config_accepted(project, &text) {
-        return Ok(());
+/// What a run would take from a project's file.
+struct ShownRunConfig<'a> {
+    path: &'a Path,
+    lines: Vec<String>,
+    /// The user's own file.
+    own: &'a Path,
+    /// The user's own agent that the project chooses.
+    chosen: Vec<String>,
+}
+
+impl ShownRunConfig<'_> {
+    /// Asks whether it may be used, unless it was accepted before.
+    fn accept(
+        &self,
+        surroundings: &CommandContext,
+        request: ConfigRequest<'_>,
+    ) -> Result<(), CommandError> {
+        let text = [self.lines.join("\n"), self.chosen.join("\n")].join("\n\n");
+        let project = self.path.parent().unwrap_or(self.path);
+        let terms = ProjectRunTerms { project, directory: request.directory, text: &text };
+        if surroundings.consent.is_run_config_accepted(&terms) {
+            return Ok(());
+        }
+        self.show(request.directory);
+        if !request.yes && !on_terminal() {
+            return Err(CommandError::failed(
+                "there is no terminal to ask on; nothing was started",
+            )
+            .with_hint("`--yes` accepts what is shown; `--no-project-config` ignores the file"));
+        }
+        confirm("Use it?", request.yes, None)?;
+        if !surroundings.consent.accept_run_config(&terms)? {
+            warning(
+                "your answer cannot be stored, so abide will ask again: set HOME or XDG_STATE_HOME",
+            );
+        }
+        Ok(())
     }
-    let shown = path.to_string_lossy();
-    status(format_args!(
-        "{} says this about runs, and you have not accepted it:",
-        escape::text(&shown)
-    ));
-    for line in lines {
-        status(format_args!("  {}", escape::text(line)));
+
+    fn show(&self, directory: &Path) {
+        let path = |path: &Path| escape::text(&path.to_string_lossy()).into_owned();
+        let show = |lines: &[String]| {
+            for line in lines {
+                status(format_args!("  {}", escape::text(line)));
+            }
+        };
+        status(format_args!("You have not yet accepted what {} says about runs:", path(self.path)));
+        show(&self.lines);
+        if !self.chosen.is_empty() {
+            status(format_args!("It chooses this agent of {}:", path(self.own)));
+            show(&self.chosen);
+        }
+        status(format_args!("It would run in {}", path(directory)));
     }
-    if !yes && !on_terminal() {
-        return Err(CommandError::failed("there is no terminal to ask on; nothing was started")
-            .with_hint(
-                "`--yes` accepts it as it is shown; `--no-project-config` leaves the file aside",
-            ));
-    }
-    confirm("Use it?", yes, None)?;
-    if !surroundings.consent.accept_run_config(project, &text)? {
-        warning("there is no place to note that: set HOME or XDG_STATE_HOME; it is asked again");
-    }
-    Ok(())
 }
 
 /// There is no agent of this name; says which ones there are.
@@ -187,11 +235,11 @@ fn unknown_agent(name: &str, own: &ConfigFile, project: Option<&ConfigFile>) -> 
     let error = CommandError::failed(format!("there is no agent `{name}`{near}"));
     if files.is_empty() {
         let place = own.path.display();
-        return error.with_hint(format!("[agents.{name}] with a `command` in {place} makes one"));
+        return error.with_hint(format!("define it in {place}: [agents.{name}] with a `command`"));
     }
     files.iter().fold(error, |error, file| {
         let names: Vec<&str> = file.config.agents.keys().map(String::as_str).collect();
-        error.with_hint(format!("{} has {}", file.path.display(), names.join(", ")))
+        error.with_hint(format!("{} defines {}", file.path.display(), names.join(", ")))
     })
 }
 
@@ -204,7 +252,7 @@ fn check_agent_adapter(name: &str, agent: &AgentConfig, path: &Path) -> Result<(
     }
     let hint = match near_names(adapter, known.iter().copied()).first() {
         Some(near) => format!("did you mean `{near}`?"),
-        None => format!("there are {}", known.join(", ")),
+        None => format!("the adapters are {}", known.join(", ")),
     };
     Err(CommandError::failed(format!(
         "{} is invalid: [agents.{name}] in line {} has an unknown adapter `{adapter}`; {hint}",

@@ -20,19 +20,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide::{
-    Session, SessionId, SessionRef, StoreError, TaskStatus, backend::HeldSessionAccess,
-    config::CheckpointSwitch, context::AutoCompaction, maintenance::ByteSize, tasks::TaskId,
+    Session, SessionId, SessionRef, StoreError, TaskStatus,
+    backend::HeldSessionAccess,
+    config::{CheckpointSwitch, RunConfig},
+    context::AutoCompaction,
+    maintenance::ByteSize,
+    tasks::TaskId,
 };
 use abide_runner::{
-    AgentKind, InterruptedTask, LeftoverWork, ResumeMode, RetryDecision, RunError, RunEvent,
-    RunFinish, RunGoal, RunLimits, RunOptions, RunSummary, Stop,
+    AgentKind, InterruptedTask, LeftoverWork, RecordedOptions, ResumeMode, RetryDecision, RunError,
+    RunEvent, RunFinish, RunGoal, RunLimits, RunOptions, RunSummary, Stop,
 };
 use abide_transcript::escape;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 pub(crate) use self::checks::accepted_check;
 pub(crate) use self::configured::{
-    ConfigRequest, ConfiguredRun, DefaultsUse, ProjectConfigUse, RequestedAgent,
+    ConfigRequest, ConfiguredRun, DefaultsUse, ProjectConfigUse, RequestedAgent, own_run_config,
 };
 use self::terminal::TerminalGuard;
 use self::view_kind::RunViewKind;
@@ -118,6 +122,9 @@ pub(crate) struct ConductArgs {
     /// How the agent's output is read [default: by its command]
     #[arg(long, value_name = "NAME", value_parser = agent_names())]
     adapter: Option<String>,
+    /// The name of the agent in the configuration.
+    #[arg(skip)]
+    agent_name: Option<String>,
     /// Plain lines, also on a terminal
     #[arg(long, conflicts_with = "json")]
     plain: bool,
@@ -186,7 +193,8 @@ impl ConductArgs {
 
     /// Fills in what was not given: as the agent's configuration says, else by the defaults.
     pub(crate) fn configured(mut self, configured: &ConfiguredRun) -> Self {
-        let ConfiguredRun { agent, defaults } = configured;
+        let ConfiguredRun { agent, name, defaults } = configured;
+        self.agent_name.clone_from(name);
         let rules = agent.as_ref().map(|agent| agent.rules.clone()).unwrap_or_default();
         let rules = rules.or(defaults.rules.clone());
         self.adapter = self.adapter.or_else(|| agent.as_ref()?.adapter.clone());
@@ -199,6 +207,26 @@ impl ConductArgs {
         self.continue_on_error = self.continue_on_error.or(defaults.continue_on_error);
         self.grace = self.grace.or(defaults.grace);
         self.with_checkpoints(defaults.checkpoint, defaults.checkpoint_every)
+    }
+
+    /// Fills in what was not given from the user's own configuration, for a run that goes on with the
+    /// options of an earlier one: what is not recorded, and of somebody else's run, what protects the
+    /// user's files.
+    pub(crate) fn configured_again(mut self, own: &RunConfig, before: &EarlierRun) -> Self {
+        let agent = match before {
+            EarlierRun::Own(options) => options.agent.as_ref(),
+            EarlierRun::Strange(_) | EarlierRun::None => None,
+        };
+        let agent = agent.and_then(|name| own.agents.get(name));
+        let of_agent = agent.and_then(|agent| agent.rules.max_duration);
+        self.max_duration = self.max_duration.or(of_agent).or(own.run.rules.max_duration);
+        self.grace = self.grace.or(own.run.grace);
+        match before {
+            EarlierRun::Own(_) => self,
+            EarlierRun::Strange(_) | EarlierRun::None => {
+                self.with_checkpoints(own.run.checkpoint, own.run.checkpoint_every)
+            }
+        }
     }
 
     /// Fills in whether and how often checkpoints are made. Whoever gives an interval wants them.
@@ -214,12 +242,10 @@ impl ConductArgs {
     }
 
     /// Fills in what was not given from the options of an earlier run.
-    pub(crate) fn like(
-        mut self,
-        before: &abide_runner::RecordedOptions,
-        adapter: Option<String>,
-    ) -> Self {
+    pub(crate) fn like(mut self, before: &EarlierRun, adapter: Option<String>) -> Self {
+        let before = before.options();
         self.adapter = self.adapter.or(adapter.filter(|name| !name.is_empty()));
+        self.agent_name = self.agent_name.or_else(|| before.agent.clone());
         self.scope = self.scope.or_else(|| before.scope.as_ref().map(ToString::to_string));
         let before_on_error = before.continue_on_error.then_some(true);
         self.continue_on_error = self.continue_on_error.or(before_on_error);
@@ -246,6 +272,7 @@ impl ConductArgs {
         let adapter = named.unwrap_or(detected.adapter);
         RunOptions {
             adapter,
+            agent: self.agent_name.clone(),
             environment: BTreeMap::from([("ABIDE_STORE".to_owned(), store)]),
             goal: work.goal,
             primed: work.primed,
@@ -378,6 +405,34 @@ impl ConductArgs {
             _ => resume(),
         }
         report::exit_by_run_finish(summary.finish)
+    }
+}
+
+/// The run that another one goes on with.
+#[derive(Debug)]
+pub(crate) enum EarlierRun {
+    /// None.
+    None,
+    /// The user began it on this machine.
+    Own(RecordedOptions),
+    /// Somebody else did, as far as is known here.
+    Strange(RecordedOptions),
+}
+
+impl EarlierRun {
+    /// The options that the run which goes on with it has too. Somebody else decides neither whether
+    /// checkpoints are made of this user's files nor how often.
+    fn options(&self) -> RecordedOptions {
+        match self {
+            Self::None => RecordedOptions::default(),
+            Self::Own(options) => options.clone(),
+            Self::Strange(options) => RecordedOptions {
+                checkpoint: CheckpointSwitch::On,
+                checkpoint_every: None,
+                agent: None,
+                ..options.clone()
+            },
+        }
     }
 }
 

@@ -38,10 +38,11 @@ use crate::scoped_store::ScopedStore;
 /// With --check, or a `check` of the task itself, that command decides whether a task is done once
 /// its agent says so. What it printed is told to the agent at the next attempt.
 ///
-/// The agent's command stands behind `--`. With --agent it is one that [agents] in your
-/// abide/config.toml or in the project's abide.toml names, with its check and its limits; without
-/// either, the one that [run] names there. [run] also has defaults for other options; what is given
-/// here goes before. What the project's file says is shown, and you are asked once.
+/// The agent's command follows `--`. --agent runs an agent that is defined as [agents.NAME] in your
+/// abide/config.toml or in the project's abide.toml, with its check and its limits; without either,
+/// the agent that [run] names there is run. [run] also has defaults for other options, which the
+/// options given here override. abide shows what it would take from the project's file and asks
+/// before it uses it.
 ///
 /// Ctrl-C or SIGTERM lets what is under way end; asked again, it stops the agent. The exit code is 0
 /// when everything is done, 1 when tasks failed or cannot be begun, 4 when it was interrupted.
@@ -68,10 +69,10 @@ pub(crate) struct RunArgs {
     /// What people call the session [default: the plan's title, or the command]
     #[arg(long)]
     title: Option<String>,
-    /// An agent of the configuration, by its name
+    /// The name of an agent that is defined in the configuration
     #[arg(long, value_name = "NAME", conflicts_with = "command")]
     agent: Option<String>,
-    /// Leave the project's abide.toml aside
+    /// Ignore the project's abide.toml
     #[arg(long)]
     no_project_config: bool,
     /// Run the checks that the tasks name, and use what the project's abide.toml says, without asking
@@ -82,7 +83,7 @@ pub(crate) struct RunArgs {
     dry_run: bool,
     #[command(flatten)]
     conduct: ConductArgs,
-    /// The agent's command [default: that of --agent, or of the agent that [run] names]
+    /// The agent's command [default: the one of --agent, or of the agent that [run] names]
     #[arg(last = true, value_name = "AGENT")]
     command: Vec<String>,
 }
@@ -135,16 +136,17 @@ impl RunArgs {
             None if self.command.is_empty() => RequestedAgent::Default,
             None => RequestedAgent::Command,
         };
-        let project = if self.no_project_config {
-            ProjectConfigUse::LeftAside
-        } else {
-            ProjectConfigUse::Read
+        let request = ConfigRequest {
+            agent,
+            defaults: DefaultsUse::Used,
+            project: ProjectConfigUse::of_option(self.no_project_config),
+            directory: &surroundings.current_dir,
+            yes: self.yes,
         };
-        let request = ConfigRequest { agent, defaults: DefaultsUse::Used, project, yes: self.yes };
         let configured = ConfiguredRun::find(surroundings, request)?;
         if configured.agent.is_none() && self.command.is_empty() {
             return Err(CommandError::Usage(
-                "no agent: give its command behind `--` (abide run -- AGENT ARGS…), or its name \
+                "which agent? give its command after `--` (abide run -- AGENT ARGS…) or its name \
                  with --agent"
                     .to_owned(),
             ));
