@@ -27,7 +27,7 @@ use crate::{Error, Session, SessionView};
 mod history;
 mod tasks_flush;
 
-pub use history::{CheckRecord, TaskHistory, TaskTry};
+pub use history::{CheckRecord, TaskHistory, TaskTry, UNCHECKED};
 pub use tasks_flush::FlushReport;
 
 /// Finds a free id for a subtask, or for a top-level task.

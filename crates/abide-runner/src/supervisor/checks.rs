@@ -9,7 +9,7 @@ use std::process::ExitStatus;
 use abide::{
     LaneId, NewEvent, TaskStatus, Timestamp,
     event::TurnNumber,
-    tasks::{TaskId, TaskNode},
+    tasks::{TaskId, TaskNode, UNCHECKED},
 };
 use abide_agents::PriorSession;
 
@@ -28,8 +28,6 @@ use crate::task_check::{TaskCheck, WasAsked};
 
 /// How often a task with a check is retried, if nothing is said.
 const RETRIES: u64 = 2;
-/// The reason recorded when a task that its agent completed is open again.
-const UNCHECKED: &str = "its check has not passed";
 
 /// The check of a task.
 #[derive(Debug, PartialEq, Eq)]
