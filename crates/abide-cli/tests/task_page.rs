@@ -1,10 +1,11 @@
 //! All that is known of one task, and the documents that are stored with it.
 
 use std::fs;
+use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::environment::TestEnvironment;
+use crate::environment::{ABIDE, TestEnvironment};
 
 /// A project with a plan, run by an agent that fails once and writes down what it is told.
 fn lab(plan: &str) -> TestEnvironment {
@@ -75,6 +76,45 @@ fn a_task_is_shown_with_all_that_is_known_of_it() {
 }
 
 #[test]
+fn the_time_in_which_nobody_ran_is_not_worked() {
+    let environment = lab("- [ ] One\n");
+    let agent = "[ -e killed ] || { touch killed; kill -9 $PPID; }";
+    let run = ["run", "--plan", "PLAN.md", "--", "sh", "-c", agent];
+    let status = environment.command(&run).stderr(Stdio::null()).status().unwrap();
+    assert_eq!(status.code(), None, "it was killed");
+    environment.run(&["resume", "--grace", "1s"]).success();
+    let events = environment.run(&["export"]).success().json_lines();
+    let opened = events.iter().rposition(|event| event["kind"] == "writer.opened").unwrap();
+    assert_ne!(events[opened - 1]["kind"], "writer.closed");
+    assert!(events[opened - 1]["at"].as_str().unwrap() < events[opened]["at"].as_str().unwrap());
+    let one = shown(&environment, "P1");
+    let tries = one["tries"].as_array().unwrap();
+    let ends: Vec<_> = tries.iter().map(|one| one["status"].as_str().unwrap()).collect();
+    assert_eq!(ends, ["planned", "complete"]);
+    assert_eq!(tries[0]["ended_at"], events[opened - 1]["at"], "its last sign of life");
+    let worked: u64 = tries.iter().map(|one| one["duration_ms"].as_u64().unwrap()).sum();
+    assert_eq!(one["worked_ms"], worked);
+}
+
+#[test]
+fn a_try_whose_check_failed_is_not_shown_as_complete() {
+    let environment = lab("- [ ] One\n");
+    let agent = format!(
+        "echo x >> begun; '{ABIDE}' tasks set \"$ABIDE_TASK\" complete > /dev/null || exit 9"
+    );
+    let check = "[ $(wc -l < begun) -ge 2 ] || { echo 'missing: x'; exit 7; }";
+    let run = ["run", "--plan", "PLAN.md", "--check", check, "--", "sh", "-c", &agent];
+    environment.run(&run).success();
+    let one = shown(&environment, "P1");
+    let tries = one["tries"].as_array().unwrap();
+    let ends: Vec<_> = tries.iter().map(|one| one["status"].as_str().unwrap()).collect();
+    assert_eq!(ends, ["failed", "complete"], "{one}");
+    assert!(tries[0]["reason"].as_str().unwrap().contains("exit code 7: missing: x"), "{one}");
+    let page = environment.run(&["tasks", "show", "P1"]).success();
+    assert!(page.stdout().contains("failed  the check failed: exit code 7"), "{}", page.stdout());
+}
+
+#[test]
 fn what_was_rewound_is_not_shown() {
     let environment = lab("- [ ] One\n");
     environment.run(&["run", "--plan", "PLAN.md", "--", "true"]).success();
@@ -140,6 +180,46 @@ fn a_stored_text_outlives_an_edit_of_the_plan() {
 }
 
 #[test]
+fn a_stored_document_stays_though_the_plan_does_not_name_it() {
+    let plan = "- [ ] One\n- [ ] Two\n";
+    let environment = lab(plan);
+    let project = environment.project();
+    fs::write(project.join("design.md"), "one\n").unwrap();
+    environment.run(&["tasks", "import", "PLAN.md"]).success();
+    environment.run(&["tasks", "document", "P1", "design.md"]).success();
+    let run = ["run", "--plan", "PLAN.md", "--", "sh", "-c", AGENT];
+    environment.run(&run).success();
+    for (edits, more) in [(1, "- [ ] Three\n"), (2, "- [ ] Three\n- [ ] Four\n")] {
+        fs::write(project.join("PLAN.md"), format!("{plan}{more}")).unwrap();
+        environment.run(&run).success();
+        let begun = fs::read_to_string(project.join("begun")).unwrap();
+        assert_eq!(begun.lines().count(), 2 + edits, "only what is new was done");
+        let one = shown(&environment, "P1");
+        assert_eq!(one["status"], "complete", "{one}");
+        assert_eq!(one["document_names"], serde_json::json!(["design.md"]));
+        assert_eq!(one["document_texts"], serde_json::json!({"design.md": "one\n"}));
+    }
+    // It is put aside by hand.
+    environment.run(&["tasks", "set", "P1", "--document", "other.md"]).success();
+    assert_eq!(shown(&environment, "P1")["document_texts"], Value::Null);
+}
+
+#[test]
+fn a_long_document_fits_into_an_argument() {
+    let environment = lab("- [ ] One\n");
+    let project = environment.project();
+    // Three bytes each.
+    fs::write(project.join("long.md"), "€".repeat(100_000)).unwrap();
+    environment.run(&["tasks", "import", "PLAN.md"]).success();
+    environment.run(&["tasks", "document", "P1", "long.md"]).success();
+    let agent = ["sh", "-c", "printf %s \"$0\" > told", "{task}"];
+    environment.run(&[&["run", "--plan", "PLAN.md", "--"], &agent[..]].concat()).success();
+    let told = told(&environment, "told");
+    assert!(told.contains(&"€".repeat(20_000)) && !told.contains(&"€".repeat(20_001)));
+    assert!(told.contains("240000 bytes of the documents are left out"));
+}
+
+#[test]
 fn what_is_no_document_is_refused() {
     let environment = lab("- [ ] One\n");
     let project = environment.project();
@@ -149,8 +229,13 @@ fn what_is_no_document_is_refused() {
         assert!(done.stderr.contains(why), "{}", done.stderr);
     };
     refused("none.md", "none.md");
-    fs::write(project.join("bytes"), b"\xff\xfe").unwrap();
-    refused("bytes", "bytes is not a text file");
+    fs::write(project.join("bytes"), b"ab\xff\xfe").unwrap();
+    refused("bytes", "bytes cannot be stored: it is not UTF-8 (at byte 2)");
+    fs::write(project.join("zero"), b"abc\0").unwrap();
+    refused("zero", "zero cannot be stored: it is not text (byte 3 is zero)");
+    // Bytes are counted, not letters.
+    fs::write(project.join("wide"), "é".repeat((1 << 19) + 1)).unwrap();
+    refused("wide", "longer than 1048576 bytes");
     fs::write(project.join("long"), vec![b'x'; (1 << 20) + 1]).unwrap();
     refused("long", "longer than 1048576 bytes");
     refused(".", "not a regular file");
@@ -163,8 +248,13 @@ fn what_is_no_document_is_refused() {
     let stray = r#"{"tasks":[{"title":"A","documents":["a"],"document_texts":{"b":"x"}}]}"#;
     fs::write(project.join("stray.json"), stray).unwrap();
     let stray = environment.run(&["tasks", "import", "stray.json"]).failure(1);
-    let why = "$.tasks[0].document_texts: it must be texts of the task's own documents";
+    let why = "$.tasks[0].document_texts: it must be limited to the names in `documents`";
     assert!(stray.stderr.contains(why), "{}", stray.stderr);
+    let zero = r#"{"tasks":[{"title":"A","documents":["a"],"document_texts":{"a":"x\u0000"}}]}"#;
+    fs::write(project.join("zero.json"), zero).unwrap();
+    let zero = environment.run(&["tasks", "import", "zero.json"]).failure(1);
+    let why = "$.tasks[0].document_texts: it must be text without zero bytes";
+    assert!(zero.stderr.contains(why), "{}", zero.stderr);
 }
 
 #[test]

@@ -16,6 +16,13 @@ pub(crate) struct TaskContent {
 }
 
 impl TaskContent {
+    /// The content without the documents: some may be stored by the session, which the document does
+    /// not know.
+    pub(crate) fn without_documents(mut self) -> Self {
+        self.documents.clear();
+        self
+    }
+
     /// The content of a task at this depth of a document. Without a format, foreign fields are left
     /// out.
     pub(crate) fn of(task: &DocumentTask, form: Option<TaskListForm>, depth: usize) -> Self {

@@ -156,12 +156,15 @@ fn keep_types(before: &DocumentTask, task: &mut DocumentTask) {
     task.dependency_types = before.dependency_types.among(&task.depends);
 }
 
-/// Keeps the texts of its documents that the new task list does not give.
+/// Keeps the documents that are stored with it: they belong to the session, so a task list that does
+/// not name them says nothing about them. One that gives their text replaces it.
 fn keep_texts(before: &DocumentTask, task: &mut DocumentTask) {
-    for (name, text) in &before.document_texts {
-        if task.documents.contains(name) && !task.document_texts.contains_key(name) {
-            task.document_texts.insert(name.clone(), text.clone());
+    for name in &before.documents {
+        let Some(text) = before.document_texts.get(name) else { continue };
+        if !task.documents.contains(name) {
+            task.documents.push(name.clone());
         }
+        task.document_texts.entry(name.clone()).or_insert_with(|| text.clone());
     }
 }
 

@@ -57,10 +57,13 @@ pub(crate) const DEPENDENCY_TYPES: &str = "\"blocks\", \"needs-result\" or \"sof
 
 /// The texts of documents have the wrong form.
 pub(crate) const DOCUMENT_TEXTS: TaskListFault =
-    TaskListFault::Not { wanted: "texts by the names of documents" };
+    TaskListFault::Not { wanted: "a table of document names and texts" };
+/// A text contains a zero byte, so no agent can be told it.
+pub(crate) const ZERO_BYTE: TaskListFault =
+    TaskListFault::Not { wanted: "text without zero bytes" };
 /// There is a text of something that is not one of the task's documents.
 pub(crate) const STRAY_TEXT: TaskListFault =
-    TaskListFault::Not { wanted: "texts of the task's own documents" };
+    TaskListFault::Not { wanted: "limited to the names in `documents`" };
 
 /// What is wrong at some place of a task list.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

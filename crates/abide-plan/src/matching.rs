@@ -1,7 +1,8 @@
 //! Finds the task of a session for each task of an edited document.
 //!
 //! Tasks are the same if their titles from the root are. Siblings with the same title are told
-//! apart by an id that is not just their position, then by their content, then by their order.
+//! apart by an id that is not just their position, then by their content, then by their content
+//! without the documents, then by their order.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -168,7 +169,13 @@ impl<'a> TaskMatcher<'a> {
                 let task = side.plan.tasks.get(at)?;
                 Some((TaskContent::of(task, self.form, depth), side.depends(task)))
             };
-            let (before, now) = (|at| said(before, at), |at| said(now, at));
+            let whole = (|at| said(before, at), |at| said(now, at));
+            matching_pass(&mut self.taken, &mut open, &mut pairs, old, whole.0, whole.1);
+            let rest = |side: &MatchingIndex<'_>, at: usize| {
+                let (content, depends) = said(side, at)?;
+                Some((content.without_documents(), depends))
+            };
+            let (before, now) = (|at| rest(before, at), |at| rest(now, at));
             matching_pass(&mut self.taken, &mut open, &mut pairs, old, before, now);
         }
         matching_pass(&mut self.taken, &mut open, &mut pairs, old, |_| Some(()), |_| Some(()));

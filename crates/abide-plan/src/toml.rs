@@ -8,7 +8,7 @@ use toml::{Table, Value};
 
 use crate::arrange::{MAX_DEPTH, MAX_TASKS, TaskNaming, arrange};
 use crate::draft::{DraftPlace, TaskDraft};
-use crate::error::{DEPENDENCY_TYPES, DOCUMENT_TEXTS, STRAY_TEXT};
+use crate::error::{DEPENDENCY_TYPES, DOCUMENT_TEXTS, STRAY_TEXT, ZERO_BYTE};
 use crate::json;
 use crate::task_list::{as_foreign, foreign_of};
 use crate::{DocumentTask, TaskList, TaskListError, TaskListFault, TaskListForm, status};
@@ -90,6 +90,9 @@ fn toml_draft(mut table: Table, index: usize, place: &str) -> Result<TaskDraft, 
     };
     if document_texts.keys().any(|name| !documents.contains(name)) {
         return Err(wrong("document_texts", STRAY_TEXT));
+    }
+    if document_texts.values().any(|text| text.contains('\0')) {
+        return Err(wrong("document_texts", ZERO_BYTE));
     }
     let priority = match table.remove("priority") {
         Some(Value::Integer(priority)) => priority,

@@ -4,7 +4,8 @@ use abide::tasks::{TaskDocuments, TaskTree};
 
 /// The most characters of a reason or an account.
 const MOST: usize = 12_000;
-/// The most characters of all documents of a task: a prompt may be an argument, and these are short.
+/// The most bytes of all documents of a task: a prompt may be an argument, and the length of those is
+/// limited in bytes.
 const DOCUMENTS: usize = 60_000;
 
 /// What is known of a task beyond the tree.
@@ -46,18 +47,20 @@ fn push_document_texts(text: &mut String, id: &str, documents: &TaskDocuments) {
     let mut left_out = 0;
     for name in &documents.names {
         let Some(document) = documents.texts.get(name) else { continue };
-        let count = document.chars().count();
-        let part: String = document.chars().take(room).collect();
-        left_out += count.saturating_sub(room);
-        room = room.saturating_sub(count);
+        let mut ends = (0..=room.min(document.len())).rev();
+        let end = ends.find(|end| document.is_char_boundary(*end)).unwrap_or_default();
+        let part = document.get(..end).unwrap_or_default();
+        left_out += document.len() - part.len();
+        // What does not fit ends the texts: the room that is left is less than a character.
+        room = if part.len() < document.len() { 0 } else { room - part.len() };
         if !part.is_empty() {
             text.push_str(&format!("\nDocument {name}:\n\n{}\n", part.trim_end()));
         }
     }
     if left_out > 0 {
         text.push_str(&format!(
-            "\n{left_out} characters of the documents are left out; `abide tasks document {id}` \
-             prints all of them.\n"
+            "\n{left_out} bytes of the documents are left out; `abide tasks document {id}` prints \
+             all of them.\n"
         ));
     }
 }
@@ -159,10 +162,16 @@ mod tests {
             text
         };
         assert_eq!(told(&documents), "\nDocument a.md:\n\nfirst\n");
-        documents.store("c.md", "é".repeat(DOCUMENTS));
+        // Two bytes each; one byte of room is left after the last that fits.
+        documents.store("a.md", "first\n!");
+        documents.store("c.md", "é".repeat(DOCUMENTS / 2));
+        documents.store("d.md", "x");
         let long = told(&documents);
-        assert!(long.contains(&format!("\nDocument c.md:\n\n{}\n", "é".repeat(DOCUMENTS - 6))));
-        assert!(long.ends_with("\n6 characters of the documents are left out; `abide tasks document P1` prints all of them.\n"));
+        let fits = "é".repeat(DOCUMENTS / 2 - 4);
+        assert!(long.contains(&format!("\nDocument c.md:\n\n{fits}\n")));
+        assert!(!long.contains("Document d.md"));
+        assert!(long.len() < DOCUMENTS + 200, "{}", long.len());
+        assert!(long.ends_with("\n9 bytes of the documents are left out; `abide tasks document P1` prints all of them.\n"));
     }
 
     #[test]

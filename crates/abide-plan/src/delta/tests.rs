@@ -350,3 +350,30 @@ fn a_title_that_was_shortened_is_not_made_long_again() {
     assert_eq!(plan.tasks[0].title, "Lines");
     assert_eq!(plan.tasks[1].title, long);
 }
+
+#[test]
+fn a_stored_document_stays_with_its_task() {
+    let mut plan = markdown("- [ ] One\n- [ ] Step\n\n  First.\n- [ ] Step\n\n  Second.\n");
+    let second = |plan: &TaskList| {
+        let is_second = |task: &DocumentTask| task.details.as_deref() == Some("Second.");
+        plan.tasks.iter().position(is_second).unwrap()
+    };
+    let at = second(&plan);
+    plan.tasks[at].status = TaskStatus::Complete;
+    plan.tasks[at].documents.push("d.md".to_owned());
+    plan.tasks[at].document_texts.insert("d.md".to_owned(), "text".to_owned());
+    // The plan does not name it, and the two with the same title change places.
+    let text = "- [ ] Step\n\n  Second.\n- [ ] Step\n\n  First.\n- [ ] One\n";
+    let first = edit(&plan, text);
+    assert_eq!((first.kept.len(), first.changed.len(), first.added.len()), (3, 0, 0));
+    let task = &first.plan.tasks[second(&first.plan)];
+    assert_eq!((task.status, &*task.documents), (TaskStatus::Complete, &["d.md".to_owned()][..]));
+    assert_eq!(task.document_texts["d.md"], "text");
+    // Once more; then the plan names it, which says nothing new.
+    let again = edit(&first.plan, &format!("{text}- [ ] Two\n"));
+    assert_eq!((again.kept.len(), again.added.len()), (3, 1));
+    let named = text.replacen("Step\n", "Step\n  document: d.md\n", 1);
+    let named = edit(&again.plan, &named);
+    assert_eq!((named.kept.len(), named.changed.len()), (3, 0));
+    assert_eq!(named.plan.tasks[second(&named.plan)].document_texts["d.md"], "text");
+}

@@ -9,7 +9,7 @@ use super::dialect::{JsonDialect, TaskField};
 use super::{MARKER, NOTHING, compact_json, json_depth, json_object_fields, json_text};
 use crate::arrange::{MAX_DEPTH, MAX_TASKS, TaskNaming, arrange};
 use crate::draft::{DraftPlace, TaskDraft, draft_fault};
-use crate::error::{DEPENDENCY_TYPES, DOCUMENT_TEXTS, STRAY_TEXT};
+use crate::error::{DEPENDENCY_TYPES, DOCUMENT_TEXTS, STRAY_TEXT, ZERO_BYTE};
 use crate::task_list::as_foreign;
 use crate::{TaskList, TaskListError, TaskListFault, status};
 
@@ -254,6 +254,9 @@ impl TaskJsonReader<'_> {
             TaskField::DocumentTexts => {
                 let texts = serde_json::from_str::<BTreeMap<String, String>>(raw.get());
                 draft.document_texts = texts.map_err(|_| DOCUMENT_TEXTS)?;
+                if draft.document_texts.values().any(|text| text.contains('\0')) {
+                    return Err(ZERO_BYTE);
+                }
                 kept_json_field(raw, &json_texts_by_name(&draft.document_texts))
             }
             // A check that is not text is understood only by the other system.

@@ -26,10 +26,10 @@ pub(super) fn read(
     if document.plan.tasks.is_empty() {
         let hint = match document.plan.form {
             TaskListForm::Markdown => {
-                "a task is a checkbox in it: `- [ ] What is to be done`; a text as a whole is one task \
-                 for `abide run -- AGENT`"
+                "a task is a checkbox: `- [ ] What is to be done`; without --plan, `abide run -- AGENT \
+                 ARGS…` runs the command as one task"
             }
-            TaskListForm::Toml => "a task is a table in it: [[task]] with a title",
+            TaskListForm::Toml => "a task is a table: [[task]] with a title",
             TaskListForm::Json => "a task is an object in `tasks`, with a title",
             TaskListForm::Prp => "a task is an object in `backlog`",
         };

@@ -18,11 +18,11 @@ use crate::session_args::{SessionOption, SessionPurpose};
 /// The largest document that is stored.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// Store a document with a task, or print those that are stored
+/// Store a document with a task, or print the stored ones
 ///
-/// The text of FILE is recorded with the task, so that it stays as it is now whatever becomes of the
-/// file. `abide run` tells it to the agent, and `abide tasks export` writes it, except as Markdown. Again
-/// with the same FILE it is replaced. Without FILE the texts that are stored are printed.
+/// The text of FILE is recorded with the task as it is now; later changes of the file do not matter.
+/// `abide run` gives it to the agent, and `abide tasks export` writes it, except as Markdown. Storing
+/// the same FILE again replaces its text. Without FILE the stored texts are printed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -32,12 +32,12 @@ pub(crate) struct TasksDocumentArgs {
     /// The task
     #[arg(value_name = "ID")]
     task: String,
-    /// A text file of at most 1 MiB; the task has it by this name
+    /// A UTF-8 text file of at most 1 MiB; the document is named like the file
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
     #[command(flatten)]
     session: SessionOption,
-    /// Print {"items":…,"writes_saved":…,"tasks":[…]}; without FILE, the texts by their names
+    /// Print {"items":…,"writes_saved":…,"tasks":[…]}; without FILE, {"NAME":"TEXT",…}
     #[arg(long)]
     json: bool,
 }
@@ -50,10 +50,7 @@ impl TasksDocumentArgs {
             CommandError::failed(format!("the name {} is not UTF-8", file.display()))
         })?;
         let bytes = read_small_file(&path, MOST_BYTES).map_err(at("read", file.as_path()))?;
-        let text = String::from_utf8(bytes).map_err(|_| {
-            CommandError::failed(format!("{name} is not a text file"))
-                .with_hint("`abide tasks set ID --document PATH` names a file without storing it")
-        })?;
+        let text = document_text(name, bytes)?;
         let mut tasks = writing::open_session_tasks(&self.session, surroundings)?;
         let task = TaskId(self.task.clone());
         let node = tasks.tree().get(task.as_str()).filter(|node| node.known);
@@ -99,6 +96,21 @@ impl TasksDocumentArgs {
         }
         out.flush()
     }
+}
+
+/// A document as text, if it is one that an agent can be told.
+fn document_text(name: &str, bytes: Vec<u8>) -> Result<String, CommandError> {
+    let refused = |why: String| {
+        CommandError::failed(format!("{name} cannot be stored: {why}"))
+            .with_hint("`abide tasks set ID --document PATH` names a file without storing it")
+    };
+    if let Some(at) = bytes.iter().position(|byte| *byte == 0) {
+        return Err(refused(format!("it is not text (byte {at} is zero)")));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        refused(format!("it is not UTF-8 (at byte {at})"))
+    })
 }
 
 fn unknown_task(task: TaskId) -> CommandError {

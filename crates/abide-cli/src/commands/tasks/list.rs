@@ -29,7 +29,7 @@ pub(crate) struct TasksListArgs {
     /// ready or waiting, priority, attempts, title
     #[arg(long, conflicts_with = "json")]
     table: bool,
-    /// Each as a line of JSON, with all that is known of it
+    /// One line of JSON for each task, with everything that `abide tasks show` shows
     #[arg(long)]
     json: bool,
     /// Only this task and its parts

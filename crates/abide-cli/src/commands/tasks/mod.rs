@@ -27,7 +27,7 @@ Examples:
   abide tasks                            the tree
   abide tasks --ready                    what can be begun now
   abide tasks --scope P1.M2 --status failed
-  abide tasks show P1.M2                 all that is known of one
+  abide tasks show P1.M2                 everything about one task
   abide tasks add \"Write the parser\" --parent P1.M1 --depends P1.M1.T1
   abide tasks set P1.M1.T2 complete --result '{\"commit\":\"1a2b3c\"}'
   abide tasks set P1.T1=complete P1.T2=obsolete

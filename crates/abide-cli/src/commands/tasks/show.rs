@@ -1,4 +1,4 @@
-//! `abide tasks show`: all that is known of one task.
+//! `abide tasks show`: everything about one task.
 
 use std::time::Duration;
 
@@ -15,10 +15,11 @@ use crate::command_output::CommandOutput;
 use crate::error::CommandError;
 use crate::session_args::{SessionOption, SessionPurpose};
 
-/// Show all that is known of one task
+/// Show everything about one task
 ///
-/// Its status and the reason, its times, every attempt with its duration and how it ended, what it
-/// depends on and what depends on it, its check and what that said, its documents, details and result.
+/// Shows its status with the reason, its times, each attempt with its duration and how it ended, what
+/// it depends on and what depends on it, its check and what the check said, its documents, details and
+/// result.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TasksShowArgs {
     /// The task
@@ -26,7 +27,7 @@ pub(crate) struct TasksShowArgs {
     task: String,
     #[command(flatten)]
     session: SessionOption,
-    /// As a line of JSON, as `abide tasks --json` has it
+    /// Print one line of JSON, like those of `abide tasks --json`
     #[arg(long)]
     json: bool,
 }
