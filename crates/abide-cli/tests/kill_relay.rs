@@ -3,7 +3,6 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Stdio;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use abide_testkit::{FaultRun, Random};
@@ -20,22 +19,15 @@ fn client_line(client: usize, n: usize) -> String {
     json!({"kind": "x.client", "data": data, "key": format!("c{client}-{n}")}).to_string() + "\n"
 }
 
-/// What one life of a client came to.
-struct ClientLife {
-    /// The first line that was not acknowledged.
-    next: usize,
-    /// It ended before it was killed: whoever held the session was killed first.
-    ended_by_itself: bool,
-}
-
-/// Records from `next` on until it is killed, or until the holder it records through is.
+/// Records from `next` on until it is killed; gives the first line that was not acknowledged. A
+/// client whose holder is killed goes on by itself, or ends with a word about it.
 fn client_life(
     environment: &TestEnvironment,
     session: &str,
     client: usize,
     next: usize,
     life: Duration,
-) -> ClientLife {
+) -> usize {
     let mut child = environment
         .command(&["record", "-s", session])
         .stdin(Stdio::piped())
@@ -82,7 +74,7 @@ fn client_life(
             assert!(!status.success(), "its input had not ended");
             assert!(complaint.contains("Error"), "{status} without a word: {complaint}");
         }
-        ClientLife { next: reading.join().unwrap(), ended_by_itself: ended.is_some() }
+        reading.join().unwrap()
     })
 }
 
@@ -94,18 +86,15 @@ fn clients_and_holders_that_are_killed_lose_nothing_that_was_acknowledged() {
     // Small segments: rotation and sealing happen all the time.
     std::fs::write(&config, "version = 1\n[journal]\nsegment_bytes = 20000\n").unwrap();
     let lives = FaultRun::from_env().len(96, 1_040) / CLIENTS;
-    let left_alone = AtomicUsize::new(0);
     let acknowledged: Vec<usize> = std::thread::scope(|scope| {
         let clients = (0..CLIENTS).map(|client| {
-            let (environment, session, left_alone) = (&environment, &session, &left_alone);
+            let (environment, session) = (&environment, &session);
             scope.spawn(move || {
                 let mut random = Random::new(FaultRun::from_env().seed() + client as u64);
                 let mut next = 0;
                 for _ in 0..lives {
                     let millis = Duration::from_millis(30 + random.below(150));
-                    let life = client_life(environment, session, client, next, millis);
-                    next = life.next;
-                    left_alone.fetch_add(usize::from(life.ended_by_itself), Ordering::Relaxed);
+                    next = client_life(environment, session, client, next, millis);
                 }
                 next
             })
@@ -137,13 +126,11 @@ fn clients_and_holders_that_are_killed_lose_nothing_that_was_acknowledged() {
     }
     environment.run(&["doctor", "--all"]).success();
     let total: usize = acknowledged.iter().sum();
-    let left_alone = left_alone.into_inner();
     println!(
-        "kills of clients and holders: {}\nholders: {holders}\nclients whose holder was killed: \
-         {left_alone}\nacknowledged before: {total}",
+        "kills of clients and holders: {}\nholders: {holders}\nacknowledged before: {total}",
         lives * CLIENTS
     );
-    assert!(holders > 1 && left_alone > 0, "{holders} holders, {left_alone} left alone");
-    assert!(holders < lives * CLIENTS, "nobody recorded through a holder");
+    // Some held the session, one after the other, and most recorded through one of them.
+    assert!(holders > 1 && holders < lives * CLIENTS, "{holders} holders");
     assert!(total > lives, "{total} were acknowledged");
 }

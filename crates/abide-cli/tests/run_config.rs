@@ -53,7 +53,7 @@ fn sessions(environment: &TestEnvironment) -> Vec<Value> {
 fn recorded(environment: &TestEnvironment) -> Value {
     let events = environment.run(&["export"]).success().json_lines();
     let starts = events.into_iter().filter(|event| event["kind"] == "run.started");
-    starts.last().unwrap()["data"].clone()
+    starts.next_back().unwrap()["data"].clone()
 }
 
 /// Runs abide on a terminal, with this answer to its question; `None` where there is no way to have one.

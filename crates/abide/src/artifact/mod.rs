@@ -13,7 +13,7 @@ mod wrapper;
 
 pub use outcome::{CommandOutcome, OutcomeReport};
 
-use abide_model::json::{RawFields, decode_string, encoded_string, list};
+use abide_model::json::{RawJsonFields, decode_string, encoded_string, list};
 use abide_model::{Artifact, ArtifactCounts, ToolCall};
 use serde_json::value::RawValue;
 
@@ -81,7 +81,7 @@ impl ArtifactCommand {
         if arguments.get().len() > 2 * COMMAND {
             return None;
         }
-        let fields = RawFields::of(arguments.get())?;
+        let fields = RawJsonFields::of(arguments.get())?;
         if ["run_in_background", "is_background", "background"]
             .iter()
             .any(|name| fields.flag(name) == Some(true))

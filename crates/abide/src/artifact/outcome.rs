@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use abide_model::ToolResult;
-use abide_model::json::{RawFields, decode_string, encoded_string, list};
+use abide_model::json::{RawJsonFields, decode_string, encoded_string, list};
 use serde_json::value::RawValue;
 
 /// How deep the result of a call is looked through.
@@ -57,7 +57,7 @@ impl CommandOutcome {
     /// The exit code in the result of a call.
     #[must_use]
     pub fn exit_of(result: &RawValue) -> Option<i32> {
-        RawFields::of(result.get()).as_ref().and_then(exit_field)
+        RawJsonFields::of(result.get()).as_ref().and_then(exit_field)
     }
 
     fn read(&mut self, value: &RawValue, depth: usize) {
@@ -66,7 +66,7 @@ impl CommandOutcome {
             self.push(&decode_string(text));
         } else if let Some(items) = list(value) {
             items.into_iter().for_each(|item| self.read(item, depth));
-        } else if let Some(fields) = RawFields::of(value.get()) {
+        } else if let Some(fields) = RawJsonFields::of(value.get()) {
             self.exit = exit_field(&fields).or(self.exit);
             // One of them holds all; stdout and stderr are two halves.
             let whole = ["output", "aggregated_output", "formatted_output", "text", "content"];
@@ -92,7 +92,7 @@ impl CommandOutcome {
 }
 
 /// Agents report −1 for a command that they did not run.
-fn exit_field(fields: &RawFields<'_>) -> Option<i32> {
+fn exit_field(fields: &RawJsonFields<'_>) -> Option<i32> {
     let code = fields.get("exit_code").or_else(|| fields.get("exitCode"))?;
     code.get().parse().ok().filter(|code| *code >= 0)
 }
