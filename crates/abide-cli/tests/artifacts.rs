@@ -203,7 +203,7 @@ fn a_lock_file_that_changed_between_checkpoints_is_resolved() {
     assert!(text.contains("  not read: malformed: "), "{text}");
 
     // A rewind to the checkpoint before takes back what was resolved since.
-    environment.run(&["rewind", "--to", "checkpoint:2", "--yes"]).success();
+    environment.run(&["rewind", "--to", "2", "--yes"]).success();
     assert_eq!(state(&environment, "dependencies"), json!([]));
     assert_eq!(fs::read_to_string(environment.project().join("Cargo.lock")).unwrap(), LOCK);
     fs::remove_file(environment.project().join("Cargo.lock")).unwrap();
