@@ -52,7 +52,7 @@ fn sessions(environment: &TestEnvironment) -> Vec<Value> {
 /// The options of the last run, as recorded.
 fn recorded(environment: &TestEnvironment) -> Value {
     let events = environment.run(&["export"]).success().json_lines();
-    let starts = events.into_iter().filter(|event| event["kind"] == "run.started");
+    let mut starts = events.into_iter().filter(|event| event["kind"] == "run.started");
     starts.next_back().unwrap()["data"].clone()
 }
 
