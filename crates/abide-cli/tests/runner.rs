@@ -37,6 +37,7 @@ mod lab;
 mod liveness;
 mod persons_store;
 mod places;
+mod plan_command;
 mod plans;
 mod reading;
 mod record;

@@ -5,13 +5,14 @@ use std::process::Stdio;
 
 use crate::environment::{HELLO, TestEnvironment};
 
-const COMMANDS: [&str; 15] = [
+const COMMANDS: [&str; 16] = [
     "init",
     "new",
     "record",
     "history",
     "show",
     "tail",
+    "plan",
     "acp",
     "export",
     "import",

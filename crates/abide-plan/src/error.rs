@@ -32,6 +32,9 @@ pub enum TaskListError {
         /// The parser's message, with line and column.
         reason: String,
     },
+    /// A model's answer has none.
+    #[error("the answer holds no JSON object with `tasks`")]
+    NoList,
     /// Something in it is wrong.
     #[error("{place}: {fault}")]
     Fault {
@@ -81,6 +84,12 @@ pub enum TaskListFault {
     /// A field occurs twice in one object.
     #[error("duplicate field")]
     Twice,
+    /// The format does not have this field.
+    #[error("unknown field ({known})")]
+    UnknownField {
+        /// The fields that it has.
+        known: &'static str,
+    },
     /// Not a status.
     #[error(
         "invalid status {word:?} (Planned, Researching, Implementing, Retrying, In Progress, Complete, Failed, Blocked, Obsolete)"
@@ -151,6 +160,7 @@ impl TaskListError {
             Self::UnknownForm { .. } => "unknown_form",
             Self::TooLarge { .. } => "too_large",
             Self::Syntax { .. } => "syntax",
+            Self::NoList => "no_list",
             Self::Fault { .. } => "fault",
             Self::Unwritable { .. } => "unwritable",
         }

@@ -18,6 +18,7 @@
 //! # Ok::<(), abide_plan::TaskListError>(())
 //! ```
 
+mod answer;
 mod arrange;
 mod content;
 mod delta;
@@ -35,6 +36,7 @@ mod task_list_form;
 mod tests;
 mod toml;
 
+pub use answer::{ANSWER_SCHEMA, MAX_ANSWER_BYTES};
 pub use arrange::{MAX_BYTES, MAX_DEPTH, MAX_TASKS};
 pub use delta::{TaskListDelta, delta};
 pub use error::{TaskListError, TaskListFault};

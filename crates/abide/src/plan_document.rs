@@ -103,7 +103,9 @@ impl TaskListDocument {
         session.with_key(key)
     }
 
-    fn source(&self) -> SourceDocument {
+    /// Its path and hash, as a session records them.
+    #[must_use]
+    pub fn source(&self) -> SourceDocument {
         SourceDocument { path: self.path.clone(), sha256: self.sha256.clone() }
     }
 }

@@ -11,8 +11,8 @@ pub use abide_model::{
     TaskNode, TaskProgress, TaskState, TaskStatusChange, TaskTree,
 };
 pub use abide_plan::{
-    DocumentTask, TaskList, TaskListDelta, TaskListError, TaskListFault, TaskListForm,
-    delta as plan_delta,
+    ANSWER_SCHEMA, DocumentTask, MAX_ANSWER_BYTES, TaskList, TaskListDelta, TaskListError,
+    TaskListFault, TaskListForm, delta as plan_delta,
 };
 
 use std::collections::{BTreeMap, VecDeque};

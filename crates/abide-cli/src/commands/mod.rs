@@ -16,6 +16,7 @@ mod history;
 mod import;
 mod init;
 mod new;
+mod plan;
 mod project;
 mod record;
 mod resume;
@@ -44,6 +45,7 @@ pub(crate) enum AbideCommand {
     Compact(compact::CompactArgs),
     Tail(tail::TailArgs),
     Run(run::RunArgs),
+    Plan(plan::PlanArgs),
     Resume(resume::ResumeArgs),
     Acp(acp::AcpArgs),
     State(state::StateArgs),
@@ -85,6 +87,7 @@ impl AbideCommand {
             Self::Compact(compact) => compact.run(surroundings),
             Self::Tail(tail) => tail.run(surroundings),
             Self::Run(run) => run.run(surroundings),
+            Self::Plan(plan) => plan.run(surroundings),
             Self::Resume(resume) => resume.run(surroundings),
             Self::Acp(acp) => acp.run(surroundings),
             Self::State(state) => state.run(surroundings),

@@ -29,7 +29,7 @@ use abide::{
 };
 use abide_runner::{
     AgentKind, InterruptedTask, LeftoverWork, RecordedOptions, ResumeMode, RetryDecision, RunError,
-    RunEvent, RunFinish, RunGoal, RunLimits, RunOptions, RunSummary, Stop,
+    RunEvent, RunFinish, RunGoal, RunLimits, RunOptions, RunSummary, Stop, Stream,
 };
 use abide_transcript::escape;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -38,6 +38,7 @@ pub(crate) use self::checks::accepted_check;
 pub(crate) use self::configured::{
     ConfigRequest, ConfiguredRun, DefaultsUse, ProjectConfigUse, RequestedAgent, own_run_config,
 };
+pub(crate) use self::signals::heed_run_signals;
 use self::terminal::TerminalGuard;
 use self::view_kind::RunViewKind;
 use crate::command_context::CommandContext;
@@ -344,7 +345,7 @@ impl ConductArgs {
         }
         // Not before: a question ends by Ctrl-C.
         let stop = Stop::default();
-        signals::heed_run_signals(&stop)?;
+        heed_run_signals(&stop)?;
         let mut view = view_kind::view_of_kind(shown, &session, &options);
         let raw = match shown {
             RunViewKind::Through => TerminalGuard::set(),
@@ -453,6 +454,24 @@ pub(crate) fn open(opened: &ScopedStore, id: SessionId) -> Result<Session, Comma
             if let Some(line) =
                 wording::run_event_wording(&RunEvent::LeftBehind { task: None, processes })
             {
+                /// Runs an agent whose stdout is an answer to the command itself: what happens is told on stderr, and
+                /// nothing goes to stdout.
+                pub(crate) fn run_with_output_aside(
+                    session: &Arc<Session>,
+                    options: &RunOptions,
+                    stop: &Stop,
+                ) -> Result<RunSummary, CommandError> {
+                    let mut view = view_kind::view_of_kind(RunViewKind::Plain, session, options);
+                    let mut decide = |_: &InterruptedTask| Some(RetryDecision::Retry);
+                    let ended =
+                        abide_runner::run(session, options, stop, &mut decide, &mut |event| {
+                            if !matches!(event, RunEvent::Output { stream: Stream::Out, .. }) {
+                                view.show(event);
+                            }
+                        });
+                    Ok(ended?)
+                }
+
                 status(line);
             }
             return Ok(store.open_session(&session)?);

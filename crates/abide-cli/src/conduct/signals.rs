@@ -8,7 +8,7 @@ use crate::error::CommandError;
 
 /// Each Ctrl-C or SIGTERM asks more urgently; if the terminal is gone, nobody can ask again.
 /// Signals that our parent made us ignore, as `nohup` does, stay ignored.
-pub(super) fn heed_run_signals(stop: &Stop) -> Result<(), CommandError> {
+pub(crate) fn heed_run_signals(stop: &Stop) -> Result<(), CommandError> {
     let ignored = ignored_signals();
     let wanted = [SIGINT, SIGTERM, SIGHUP];
     let heeded = wanted.into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);

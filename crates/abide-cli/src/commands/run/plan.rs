@@ -24,18 +24,39 @@ pub(super) fn read(
     let document = TaskListDocument::of(path.clone(), None, &bytes)
         .map_err(|error| CommandError::because(error).on(&path))?;
     if document.plan.tasks.is_empty() {
-        let hint = match document.plan.form {
-            TaskListForm::Markdown => {
-                "a task is a checkbox: `- [ ] What is to be done`; without --plan, `abide run -- AGENT \
-                 ARGS…` runs the command as one task"
-            }
-            TaskListForm::Toml => "a task is a table: [[task]] with a title",
-            TaskListForm::Json => "a task is an object in `tasks`, with a title",
-            TaskListForm::Prp => "a task is an object in `backlog`",
-        };
-        return Err(CommandError::failed(format!("no task was found in {path}")).with_hint(hint));
+        check_planned(&document, surroundings)?;
     }
     Ok(document)
+}
+
+/// Refuses a document without a task, unless it is a text that `abide plan` has broken into tasks.
+fn check_planned(
+    document: &TaskListDocument,
+    surroundings: &CommandContext,
+) -> Result<(), CommandError> {
+    let matched = match surroundings.find_store()? {
+        Some(opened) => opened.store.match_plan(document)?,
+        None => TaskListMatch::New,
+    };
+    let path = &document.path;
+    let hint = match (&matched, document.plan.form) {
+        (TaskListMatch::Same(_), _) => return Ok(()),
+        (TaskListMatch::Edited { .. }, TaskListForm::Markdown) => {
+            let error = format!(
+                "no task was found in {path}, and its text was edited since it was planned"
+            );
+            return Err(CommandError::failed(error)
+                .with_hint("`abide plan FILE -- AGENT` has an agent break it into tasks anew"));
+        }
+        (_, TaskListForm::Markdown) => {
+            "a task is a checkbox in it: `- [ ] What is to be done`; `abide plan FILE -- AGENT` has \
+             an agent break a text into tasks; a text as a whole is one task for `abide run -- AGENT`"
+        }
+        (_, TaskListForm::Toml) => "a task is a table in it: [[task]] with a title",
+        (_, TaskListForm::Json) => "a task is an object in `tasks`, with a title",
+        (_, TaskListForm::Prp) => "a task is an object in `backlog`",
+    };
+    Err(CommandError::failed(format!("no task was found in {path}")).with_hint(hint))
 }
 
 /// The tasks of a plan as they would be recorded.

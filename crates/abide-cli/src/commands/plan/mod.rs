@@ -1,0 +1,229 @@
+//! `abide plan`: an agent breaks a text into tasks.
+
+mod planner;
+mod preview;
+
+use std::path::PathBuf;
+
+use abide::{
+    NewSession, SessionFields, SessionId, SessionRef,
+    locate::read_small_file,
+    tasks::{TaskListDocument, TaskListForm, TaskListMatch, plan_delta},
+};
+use abide_transcript::escape;
+
+use self::planner::{PlannedTasks, Planner};
+use self::preview::PlanPreview;
+use crate::command_context::CommandContext;
+use crate::command_output::status;
+use crate::conduct::{ConfigRequest, ConfiguredRun, DefaultsUse, ProjectConfigUse, RequestedAgent};
+use crate::confirm::{confirm, on_terminal};
+use crate::daily_cleanup::run_daily_cleanup;
+use crate::error::{CommandError, at};
+use crate::interrupt::interrupt_flag;
+use crate::scoped_store::ScopedStore;
+use crate::shell_word::shell_quoted;
+
+/// The largest text.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// Let an agent break a text into tasks
+///
+/// The agent is told the text of FILE and the JSON schema of a task tree, on stdin or in the place of
+/// {task} in an argument. It is run and recorded as by `abide run`, in a session of its own, without
+/// checkpoints. What is wrong with its answer is told to it, and it may answer again.
+///
+/// The tasks are shown, and you are asked. Once you accept them they are the plan of FILE: `abide run
+/// --plan FILE -- AGENT` works through them. When FILE was edited, or was planned before, the new plan
+/// goes on from the old one: tasks with the same title that are as they were keep their results.
+///
+/// Without a terminal the tasks are only shown, unless there is --yes. --from imports them later,
+/// without running the agent again.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  abide plan IDEA.md -- claude -p {task}
+  abide plan IDEA.md --agent planner --yes
+  abide plan IDEA.md --json --dry-run -- codex exec --json -
+  abide plan IDEA.md --from 1a2b3c --yes")]
+pub(crate) struct PlanArgs {
+    /// The text
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// An agent of the configuration, by its name
+    #[arg(long, value_name = "NAME", conflicts_with = "command")]
+    agent: Option<String>,
+    /// Leave the project's abide.toml aside
+    #[arg(long)]
+    no_project_config: bool,
+    /// The agent may answer so often
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=20))]
+    attempts: u64,
+    /// Take the answer that was recorded in this session, and run no agent
+    #[arg(long, value_name = "SESSION", conflicts_with_all = ["agent", "command", "attempts"])]
+    from: Option<String>,
+    /// Import the tasks, and use what the project's abide.toml says, without asking
+    #[arg(long)]
+    yes: bool,
+    /// Only show the tasks
+    #[arg(long, conflicts_with = "yes")]
+    dry_run: bool,
+    /// Print {"session":…,"outcome":…,"imported":…,"planned_in":…,"title":…,"tasks":[…]}; nothing is asked
+    #[arg(long)]
+    json: bool,
+    /// The agent's command [default: that of --agent, or of the agent that [run] names]
+    #[arg(last = true, value_name = "AGENT")]
+    command: Vec<String>,
+}
+
+impl PlanArgs {
+    pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
+        let PlannedText { mut document, text } = self.read(surroundings)?;
+        let (opened, planned) = match &self.from {
+            Some(from) => {
+                let opened = surroundings.open_store()?;
+                let planned = planner::recorded_plan(&opened, from, &document)?;
+                (opened, planned)
+            }
+            None => {
+                // Before anything is made: the user may say no.
+                let configured = self.configured(surroundings)?;
+                let opened = surroundings.open_or_init_store()?;
+                let planner = Planner::new(&opened, surroundings, configured, &self.command)?;
+                let planned = planner.plan(&document, &text, self.attempts)?;
+                (opened, planned)
+            }
+        };
+        document.plan = planned.list.clone();
+        let matched = match_planned(&opened, &document)?;
+        let mut preview = PlanPreview::of(&document, &matched, planned.session);
+        let asks = !self.json && on_terminal();
+        if !self.json {
+            preview.show()?;
+        }
+        if self.dry_run || !(self.yes || asks) {
+            if self.json {
+                preview.print()?;
+            }
+            self.tell_later(&planned);
+            return Ok(());
+        }
+        if !self.yes {
+            let interrupted = interrupt_flag()?;
+            let confirmed = confirm("Import these tasks?", false, Some(&interrupted));
+            if confirmed.is_err() {
+                self.tell_later(&planned);
+            }
+            confirmed?;
+        }
+        let id = match matched {
+            PlannedMatch::There(id) => id,
+            PlannedMatch::Other(matched) => {
+                let workspace = surroundings.current_dir.to_string_lossy().into_owned();
+                let fields =
+                    SessionFields { workspace: Some(workspace), ..SessionFields::default() };
+                opened.store.start_plan(&document, matched, NewSession { fields })?
+            }
+        };
+        run_daily_cleanup(&opened, id);
+        preview.imported(id);
+        if self.json {
+            preview.print()?;
+        }
+        status(format_args!(
+            "The tasks are in session {}. Work through them with: abide run --plan {} -- AGENT",
+            id.short(SessionId::SHORT),
+            self.file_word()
+        ));
+        Ok(())
+    }
+
+    /// The text as a document whose tasks are not known yet.
+    fn read(&self, surroundings: &CommandContext) -> Result<PlannedText, CommandError> {
+        let path = surroundings.absolute(&self.file);
+        let bytes = read_small_file(&path, MOST_BYTES).map_err(at("read", self.file.as_path()))?;
+        let path = path.canonicalize().unwrap_or(path).to_string_lossy().into_owned();
+        let document = TaskListDocument::of(path.clone(), None, &bytes)
+            .map_err(|error| CommandError::because(error).on(&path))?;
+        let name = self.file.display();
+        if !document.plan.tasks.is_empty() || document.plan.form != TaskListForm::Markdown {
+            let hint = format!("`abide run --plan {} -- AGENT` works through it", self.file_word());
+            return Err(CommandError::failed(format!("{name} is a plan already")).with_hint(hint));
+        }
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        if text.trim().is_empty() {
+            return Err(CommandError::failed(format!("{name} is empty")));
+        }
+        Ok(PlannedText { document, text })
+    }
+
+    /// The agent that configuration names, if it is not given as a command.
+    fn configured(&self, surroundings: &CommandContext) -> Result<ConfiguredRun, CommandError> {
+        let (agent, defaults) = match &self.agent {
+            Some(name) => (RequestedAgent::Named(name), DefaultsUse::Unused),
+            None if self.command.is_empty() => (RequestedAgent::Default, DefaultsUse::Used),
+            None => (RequestedAgent::Command, DefaultsUse::Unused),
+        };
+        let project = if self.no_project_config {
+            ProjectConfigUse::LeftAside
+        } else {
+            ProjectConfigUse::Read
+        };
+        let request = ConfigRequest { agent, defaults, project, yes: self.yes };
+        let configured = ConfiguredRun::find(surroundings, request)?;
+        if configured.agent.is_none() && self.command.is_empty() {
+            return Err(CommandError::Usage(
+                "no agent: give its command behind `--` (abide plan FILE -- AGENT ARGS…), or its \
+                 name with --agent"
+                    .to_owned(),
+            ));
+        }
+        Ok(configured)
+    }
+
+    /// Says how to import what was only shown.
+    fn tell_later(&self, planned: &PlannedTasks) {
+        status(format_args!(
+            "Nothing was imported. To import these tasks: abide plan {} --from {} --yes",
+            self.file_word(),
+            planned.session.short(SessionId::SHORT)
+        ));
+    }
+
+    /// The file, as an argument of a command that is shown.
+    fn file_word(&self) -> String {
+        let file = self.file.to_string_lossy();
+        escape::text(&shell_quoted(&file)).into_owned()
+    }
+}
+
+/// A text, and the document that its plan becomes.
+struct PlannedText {
+    document: TaskListDocument,
+    text: String,
+}
+
+/// How a plan relates to the sessions of its document.
+enum PlannedMatch {
+    /// This session has exactly these tasks.
+    There(SessionId),
+    /// Any other way.
+    Other(TaskListMatch),
+}
+
+/// Finds the session of the text. One that was planned before, with other tasks, counts as edited.
+fn match_planned(
+    opened: &ScopedStore,
+    document: &TaskListDocument,
+) -> Result<PlannedMatch, CommandError> {
+    let parent = match opened.store.match_plan(document)? {
+        TaskListMatch::Same(id) => id,
+        other => return Ok(PlannedMatch::Other(other)),
+    };
+    let old = opened.store.view(&SessionRef::Id(parent))?.plan()?;
+    let delta = plan_delta(&old, document.plan.clone());
+    if delta.added.is_empty() && delta.changed.is_empty() && delta.removed.is_empty() {
+        return Ok(PlannedMatch::There(parent));
+    }
+    Ok(PlannedMatch::Other(TaskListMatch::Edited { parent, delta }))
+}
