@@ -332,6 +332,13 @@ fn hint(error: &abide::Error) -> Option<String> {
         // The message already lists what there is.
         abide::Error::Position(_) | abide::Error::Input(_) | abide::Error::CurrentDir(_) => None,
         abide::Error::File { source, .. } => storage_hint(source),
+        abide::Error::NoPlanFile => {
+            Some("`abide run --plan FILE` starts a session with a plan document".to_owned())
+        }
+        abide::Error::NoTasksInFile { .. } => {
+            Some("`abide tasks export` writes the tasks of a session as a document".to_owned())
+        }
+        abide::Error::BusyFile { .. } => Some("the next run brings it up to date".to_owned()),
     }
 }
 

@@ -90,6 +90,13 @@ pub(crate) fn arrange(
     Ok(tasks)
 }
 
+/// The order of the tasks of these drafts, of which only ids and parents count.
+pub(crate) fn arranged_order(mut drafts: Vec<TaskDraft>) -> Result<Vec<usize>, TaskListError> {
+    let by_id = arrange_given_ids(&drafts)?;
+    arrange_parents(&mut drafts, &by_id)?;
+    Ok(arrange_preorder(&drafts)?.into_iter().map(|(at, _)| at).collect())
+}
+
 /// The ids given in the document.
 fn arrange_given_ids(drafts: &[TaskDraft]) -> Result<HashMap<String, usize>, TaskListError> {
     let mut by_id: HashMap<String, usize> = HashMap::with_capacity(drafts.len());

@@ -30,6 +30,7 @@ mod matching;
 mod removal;
 mod session_task_list;
 mod status;
+mod status_edit;
 mod task_list;
 mod task_list_form;
 #[cfg(test)]

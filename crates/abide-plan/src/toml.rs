@@ -1,15 +1,18 @@
 //! Task lists in TOML: a `[[task]]` table for each task, which names its parent.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use abide_model::{DependencyType, TaskStatus, is_check};
+use serde::Deserialize;
 use serde_json::value::RawValue;
-use toml::{Table, Value};
+use toml::{Spanned, Table, Value};
 
-use crate::arrange::{MAX_DEPTH, MAX_TASKS, TaskNaming, arrange};
+use crate::arrange::{MAX_DEPTH, MAX_TASKS, TaskNaming, arrange, arranged_order};
 use crate::draft::{DraftPlace, TaskDraft};
 use crate::error::{DEPENDENCY_TYPES, DOCUMENT_TEXTS, STRAY_TEXT, ZERO_BYTE};
 use crate::json;
+use crate::status_edit::{TextEdit, WantedStatuses};
 use crate::task_list::{as_foreign, foreign_of};
 use crate::{DocumentTask, TaskList, TaskListError, TaskListFault, TaskListForm, status};
 
@@ -48,6 +51,66 @@ pub(crate) fn read_toml(document: &str) -> Result<TaskList, TaskListError> {
     let tasks = arrange(drafts, TaskNaming::Ids, "depends")?;
     let foreign = kept_toml_fields(top, "$")?;
     Ok(TaskList { form: TaskListForm::Toml, title, tasks, foreign })
+}
+
+/// The `[[task]]` tables of a document, with where their values stand.
+#[derive(Deserialize)]
+struct TomlTaskSpans {
+    #[serde(default)]
+    task: Vec<TomlTaskSpan>,
+}
+
+#[derive(Deserialize)]
+struct TomlTaskSpan {
+    id: Option<String>,
+    parent: Option<String>,
+    title: Spanned<String>,
+    status: Option<Spanned<String>>,
+}
+
+/// The edits that give tasks their statuses.
+pub(crate) fn toml_status_edits(
+    document: &str,
+    wanted: WantedStatuses<'_>,
+) -> Result<Vec<TextEdit>, TaskListError> {
+    let spans: TomlTaskSpans = toml::from_str(document).map_err(|error| TaskListError::Syntax {
+        form: "TOML",
+        reason: error.to_string().trim_end().to_owned(),
+    })?;
+    let draft = |task: &TomlTaskSpan| TaskDraft {
+        id: task.id.clone(),
+        parent_id: task.parent.clone(),
+        ..TaskDraft::default()
+    };
+    let order = arranged_order(spans.task.iter().map(draft).collect())?;
+    let edit = |(at, status): (usize, &Option<TaskStatus>)| {
+        let (task, word) = (spans.task.get(at)?, (*status)?.as_str());
+        Some(match &task.status {
+            Some(said) => TextEdit { range: said.span(), text: format!("\"{word}\"") },
+            None => new_toml_status(document, task.title.span(), word),
+        })
+    };
+    Ok(order.into_iter().zip(wanted).filter_map(edit).collect())
+}
+
+/// A status behind a title: on a line of its own, or in the same inline table.
+fn new_toml_status(document: &str, title: Range<usize>, word: &str) -> TextEdit {
+    let rest = document.get(title.end..).unwrap_or_default();
+    let line = rest.split_inclusive('\n').next().unwrap_or_default();
+    let after = line.trim();
+    if !after.is_empty() && !after.starts_with('#') {
+        let range = title.end..title.end;
+        return TextEdit { range, text: format!(", status = \"{word}\"") };
+    }
+    let before = document.get(..title.start).unwrap_or_default();
+    let start = before.rfind('\n').map_or(0, |at| at + 1);
+    let lead = before.get(start..).unwrap_or_default();
+    let lead = lead.get(..lead.len() - lead.trim_start().len()).unwrap_or_default();
+    let end = if line.ends_with("\r\n") { "\r\n" } else { "\n" };
+    let said = format!("{lead}status = \"{word}\"");
+    let text = if line.ends_with('\n') { said + end } else { format!("{end}{said}") };
+    let at = title.end + line.len();
+    TextEdit { range: at..at, text }
 }
 
 fn toml_draft(mut table: Table, index: usize, place: &str) -> Result<TaskDraft, TaskListError> {

@@ -37,6 +37,7 @@ mod job_ending;
 mod leftover_work;
 mod limits;
 mod marked_processes;
+mod plan_keeper;
 mod prompt;
 mod run;
 mod run_event;

@@ -12,6 +12,7 @@ use abide::{
 use crate::RunError;
 use crate::leftover_work::InterruptedTask;
 use crate::limits::LimitedResource;
+use crate::plan_keeper::{PlanKeeper, told_error};
 use crate::run_event::RunEvent;
 use crate::run_options::{RecordedOptions, RetryDecision, RunGoal, RunOptions};
 use crate::run_summary::{RunFinish, RunSummary};
@@ -55,7 +56,14 @@ pub fn run(
             None
         }
     };
+    let mut keeper = None;
     let worked = begin(&mut supervisor, options).and_then(|()| {
+        if options.write_back {
+            match PlanKeeper::start(session) {
+                Ok(started) => keeper = Some(started),
+                Err(error) => supervisor.warn(plan_not_kept(&told_error(&error))),
+            }
+        }
         supervisor.prepare()?;
         supervisor.settle()?;
         supervisor.start_checkpoints()?;
@@ -64,6 +72,10 @@ pub fn run(
     });
     let (finish, reason) = finish(&supervisor, options, stop, worked.as_ref().err());
     supervisor.end_all();
+    // Before the last checkpoint, which has the file.
+    if let Some(Err(reason)) = keeper.map(PlanKeeper::finish) {
+        supervisor.warn(plan_not_kept(&reason));
+    }
     // Whatever became of the agent says nothing about a session without a task list.
     let standing = match options.goal {
         RunGoal::Conversation => before,
@@ -209,6 +221,11 @@ fn over(resource: LimitedResource) -> (RunFinish, Option<String>) {
         LimitedResource::Memory => (RunFinish::LimitReached, "it reached the memory limit"),
     };
     (finish, Some(reason.to_owned()))
+}
+
+/// The warning that the file of the plan lacks statuses.
+fn plan_not_kept(reason: &str) -> String {
+    format!("the plan's file is not up to date: {reason}")
 }
 
 /// A number of tasks in words.

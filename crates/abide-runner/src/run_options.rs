@@ -110,6 +110,8 @@ pub struct RunOptions {
     pub way: ResumeMode,
     /// Retry tasks that failed in an earlier run.
     pub retry_failed: bool,
+    /// The statuses of the tasks are written back into the plan's document.
+    pub write_back: bool,
     /// How long an agent may take to exit when asked to, before it is killed.
     pub grace: Duration,
     /// The agent inherits the stdin of this process, unless it gets its task there.
@@ -144,6 +146,7 @@ impl RunOptions {
             compaction: None,
             way: ResumeMode::default(),
             retry_failed: false,
+            write_back: false,
             grace: Duration::from_secs(10),
             inherit_stdin: false,
             interactive: false,
@@ -206,6 +209,9 @@ pub struct RecordedOptions {
     /// What was asked for in [`RunOptions::compaction`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compact_over: Option<AutoCompaction>,
+    /// See [`RunOptions::write_back`].
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub write_back: bool,
     /// See [`RunOptions::primed`].
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub primed: bool,
@@ -225,6 +231,7 @@ impl RecordedOptions {
             checkpoint: options.checkpoint,
             checkpoint_every: options.checkpoint_every.map(|every| every.as_secs()),
             compact_over: options.compaction.as_ref().and_then(|settings| settings.asked),
+            write_back: options.write_back,
             primed: options.primed,
         }
     }

@@ -218,6 +218,21 @@ pub enum Error {
     /// The current directory is unknown.
     #[error("cannot determine the current directory")]
     CurrentDir(#[source] std::io::Error),
+    /// The session was not started with a plan.
+    #[error("the session has no plan document")]
+    NoPlanFile,
+    /// The file of a plan has no task.
+    #[error("{} has no task whose status could be written", path.display())]
+    NoTasksInFile {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Somebody else changes a file all the time.
+    #[error("{} is changed again and again", path.display())]
+    BusyFile {
+        /// The file.
+        path: PathBuf,
+    },
     /// A local file could not be read or written.
     #[error("cannot {action} {}", path.display())]
     File {

@@ -56,6 +56,7 @@ mod last_run;
 mod lock_file;
 mod open_work;
 mod plan_document;
+mod plan_file;
 mod position;
 mod primer;
 mod processes;

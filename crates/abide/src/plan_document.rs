@@ -24,6 +24,12 @@ pub const PLAN_LABEL: &str = "plan";
 /// The label that holds the number of tasks the plan had when it was recorded. It is recorded last:
 /// if it is present, the plan is complete.
 pub const PLAN_TASKS_LABEL: &str = "plan-tasks";
+/// The label that holds the SHA-256 of the text that was last written back into the document. It is
+/// recorded before the text is written; `source` has the text before.
+pub const PLAN_WRITTEN_LABEL: &str = "plan-written";
+/// The label that holds the SHA-256 of a text with an edit of somebody else, and of the text that was
+/// made of it by writing statuses back.
+pub(crate) const PLAN_MERGED_LABEL: &str = "plan-merged";
 
 /// Maximum length of a session key.
 const MAX_KEY: usize = 512;
@@ -112,8 +118,8 @@ impl TaskListDocument {
 
 impl Store {
     /// Finds the session of a document, or the one it continues from: among the sessions of its
-    /// path, the one that was worked in last. If that session was started with this text, it is the
-    /// document's session. Otherwise the document was edited since, perhaps back to an earlier
+    /// path, the one that was worked in last. If that session was started with this text, or wrote
+    /// it itself, it is the document's session. Otherwise the document was edited since, perhaps back to an earlier
     /// text. If no session has the document's path, the document was moved, provided that a session
     /// in the same project has the same text and nothing is left at that session's path.
     pub fn match_plan(&self, document: &TaskListDocument) -> Result<TaskListMatch, Error> {
@@ -130,7 +136,7 @@ impl Store {
             },
         };
         let Some(latest) = latest else { return Ok(TaskListMatch::New) };
-        if planned_source(latest).is_some_and(|source| source.sha256 == document.sha256) {
+        if is_plan_text(&latest.overview.fields, &document.sha256) {
             return Ok(TaskListMatch::Same(latest.id));
         }
         let old = self.view(&SessionRef::Id(latest.id))?.plan()?;
@@ -284,17 +290,24 @@ fn planned_source(entry: &HistoryEntry) -> Option<&SourceDocument> {
 fn plan_moved_from(entries: &[HistoryEntry], document: &TaskListDocument) -> Option<String> {
     let project = project_of_plan(&document.path);
     let same = |source: &&SourceDocument| {
-        source.sha256 == document.sha256
-            && !Path::new(&source.path).try_exists().unwrap_or(true)
+        !Path::new(&source.path).try_exists().unwrap_or(true)
             && project_of_plan(&source.path) == project
     };
-    entries.iter().filter_map(planned_source).find(same).map(|source| source.path.clone())
+    let entries =
+        entries.iter().filter(|entry| is_plan_text(&entry.overview.fields, &document.sha256));
+    entries.filter_map(planned_source).find(same).map(|source| source.path.clone())
 }
 
 /// The project that contains, or contained, a file.
 fn project_of_plan(path: &str) -> Option<PathBuf> {
     let there = Path::new(path).ancestors().skip(1).find(|dir| dir.is_dir())?;
     Some(find_project(there, &TrustPolicy::of_process()))
+}
+
+/// Was a session started with the text of this hash, or did it write that text itself?
+pub(crate) fn is_plan_text(fields: &SessionFields, sha256: &str) -> bool {
+    let written = fields.labels.get(PLAN_WRITTEN_LABEL).is_some_and(|written| written == sha256);
+    written || fields.source.as_ref().is_some_and(|source| source.sha256 == sha256)
 }
 
 fn is_whole_plan(fields: &SessionFields) -> bool {

@@ -5,7 +5,10 @@
 //! everything is kept. Each event has its own key, so it can be written again without being
 //! recorded twice.
 
-pub use crate::plan_document::{PLAN_LABEL, PLAN_TASKS_LABEL, TaskListDocument, TaskListMatch};
+pub use crate::plan_document::{
+    PLAN_LABEL, PLAN_TASKS_LABEL, PLAN_WRITTEN_LABEL, TaskListDocument, TaskListMatch,
+};
+pub use crate::plan_file::PlanFile;
 pub use abide_model::{
     DependencyType, DependencyTypes, TaskChange, TaskCreated, TaskError, TaskId, TaskListRecord,
     TaskNode, TaskProgress, TaskState, TaskStatusChange, TaskTree,

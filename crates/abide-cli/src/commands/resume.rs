@@ -8,6 +8,7 @@ use abide::{
     NewSession, Session, SessionId, SessionRef, SessionView, Store,
     event::{ResolvedPosition, RunStart, SessionCore},
     liveness::LastRun,
+    tasks::PlanFile,
 };
 use abide_runner::{LeftoverWork, RecordedOptions, RunGoal};
 use abide_transcript::escape;
@@ -127,12 +128,15 @@ impl ResumeArgs {
             }
             None => id,
         };
-        let session = open(&opened, id)?;
+        let session = Arc::new(open(&opened, id)?);
         session.notes().iter().for_each(warning);
         finish_rewind(&session)?;
         let goal = self.goal(&session, run.as_ref())?;
+        if goal == RunGoal::Tasks {
+            self.bring_plan_up_to_date(&session, run.as_ref());
+        }
         if goal != RunGoal::Conversation && self.nothing_left(&session)? {
-            return Ok(session.close()?);
+            return Arc::into_inner(session).map_or(Ok(()), |session| Ok(session.close()?));
         }
         if let Some(run) = strange.filter(|_| place.is_none()) {
             self.ask(&opened, &view, run, surroundings)?;
@@ -253,6 +257,18 @@ impl ResumeArgs {
             )));
         }
         confirm("Run it?", false, None)
+    }
+
+    /// Writes what a run that was killed did not write back into its plan's document.
+    fn bring_plan_up_to_date(&self, session: &Arc<Session>, run: Option<&LastRun>) {
+        let before = run.filter(|run| run.own).map(|run| recorded(Some(&run.start)).write_back);
+        if !self.conduct.write_back().or(before).unwrap_or(false) {
+            return;
+        }
+        let written = PlanFile::open(session.clone()).and_then(|mut file| file.update());
+        if let Err(error) = written {
+            warning(format_args!("the plan's file is not up to date: {error}"));
+        }
     }
 
     /// Restores the files here if they were last in another clone of the project.

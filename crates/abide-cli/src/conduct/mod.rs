@@ -112,6 +112,16 @@ pub(crate) struct ConductArgs {
     /// The time between two checkpoints [default: by --max-duration, else 30m]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     checkpoint_every: Option<Duration>,
+    /// Write the statuses of the tasks back into the plan's document, and nothing else
+    /// [default: as the run before, else false]
+    #[arg(
+        long,
+        value_name = "true|false",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true"
+    )]
+    write_back: Option<bool>,
     /// Compact the context by itself once a turn has ended and it exceeds this part of the model's
     /// window (80%) or this many tokens (120k); `off` for never
     /// [default: that of the run before, else compact_over in the settings, else off]
@@ -170,6 +180,11 @@ impl ConductArgs {
     /// `--scope`.
     pub(crate) fn scope(&self) -> Option<TaskId> {
         self.scope.as_deref().map(TaskId::from)
+    }
+
+    /// `--write-back`.
+    pub(crate) const fn write_back(&self) -> Option<bool> {
+        self.write_back
     }
 
     /// Whether there is a `--check`.
@@ -250,6 +265,7 @@ impl ConductArgs {
         self.scope = self.scope.or_else(|| before.scope.as_ref().map(ToString::to_string));
         let before_on_error = before.continue_on_error.then_some(true);
         self.continue_on_error = self.continue_on_error.or(before_on_error);
+        self.write_back = self.write_back.or(before.write_back.then_some(true));
         self.retries = self.retries().or(before.retries);
         self.attempts = None;
         self.check = self.check.or_else(|| before.check.clone());
@@ -298,6 +314,7 @@ impl ConductArgs {
                 ResumeWayArg::Restart => ResumeMode::Restart,
             },
             retry_failed: work.retry_failed,
+            write_back: self.write_back.unwrap_or(false) && work.goal == RunGoal::Tasks,
             grace: self.grace.unwrap_or(detected.grace),
             inherit_stdin: work.goal != RunGoal::Tasks && !std::io::stdin().is_terminal(),
             interactive: free
@@ -431,10 +448,29 @@ impl EarlierRun {
                 checkpoint: CheckpointSwitch::On,
                 checkpoint_every: None,
                 agent: None,
+                // A document of somebody else's choice is not written to.
+                write_back: false,
                 ..options.clone()
             },
         }
     }
+}
+
+/// Runs an agent whose stdout is an answer to the command itself: what happens is told on stderr, and
+/// nothing goes to stdout.
+pub(crate) fn run_with_output_aside(
+    session: &Arc<Session>,
+    options: &RunOptions,
+    stop: &Stop,
+) -> Result<RunSummary, CommandError> {
+    let mut view = view_kind::view_of_kind(RunViewKind::Plain, session, options);
+    let mut decide = |_: &InterruptedTask| Some(RetryDecision::Retry);
+    let ended = abide_runner::run(session, options, stop, &mut decide, &mut |event| {
+        if !matches!(event, RunEvent::Output { stream: Stream::Out, .. }) {
+            view.show(event);
+        }
+    });
+    Ok(ended?)
 }
 
 /// Opens a session for a run. After its supervisor was killed, processes that the agent started go
@@ -454,24 +490,6 @@ pub(crate) fn open(opened: &ScopedStore, id: SessionId) -> Result<Session, Comma
             if let Some(line) =
                 wording::run_event_wording(&RunEvent::LeftBehind { task: None, processes })
             {
-                /// Runs an agent whose stdout is an answer to the command itself: what happens is told on stderr, and
-                /// nothing goes to stdout.
-                pub(crate) fn run_with_output_aside(
-                    session: &Arc<Session>,
-                    options: &RunOptions,
-                    stop: &Stop,
-                ) -> Result<RunSummary, CommandError> {
-                    let mut view = view_kind::view_of_kind(RunViewKind::Plain, session, options);
-                    let mut decide = |_: &InterruptedTask| Some(RetryDecision::Retry);
-                    let ended =
-                        abide_runner::run(session, options, stop, &mut decide, &mut |event| {
-                            if !matches!(event, RunEvent::Output { stream: Stream::Out, .. }) {
-                                view.show(event);
-                            }
-                        });
-                    Ok(ended?)
-                }
-
                 status(line);
             }
             return Ok(store.open_session(&session)?);

@@ -10,12 +10,14 @@ mod json_layout;
 mod json_reader;
 mod json_writer;
 mod object;
+mod status;
 
 pub(crate) use dialect::{PLAIN, PRP};
 pub(crate) use json_layout::{compact_json, json_depth, pretty_json};
 pub(crate) use json_reader::{json_fields_beside, read_json};
 pub(crate) use json_writer::{json_parts_by_parent, write_json};
 pub(crate) use object::{json_object_fields, json_text};
+pub(crate) use status::json_status_edits;
 
 /// Stands in a kept object for a field that the task itself holds. Such a field is never `true`.
 const MARKER: &str = "true";

@@ -23,6 +23,8 @@ struct MarkdownNode {
     words: String,
     /// The fields in the lines right below the title, each with its line.
     fields: Vec<(MarkdownField, String)>,
+    /// The numbers of those lines that say its status.
+    statuses: Vec<usize>,
     lines: Vec<String>,
     /// The status was given in words, not by a checkbox.
     stated: bool,
@@ -60,11 +62,33 @@ impl MarkdownNode {
 
 /// Reads a document.
 pub(crate) fn read_markdown(document: &str) -> Result<TaskList, TaskListError> {
-    let mut reader = TaskMarkdownReader::default();
-    for (number, line) in document.lines().enumerate() {
-        reader.line(number + 1, line)?;
-    }
-    reader.finish()
+    TaskMarkdownReader::of(document)?.finish()
+}
+
+/// The lines of a task that say its status, counted from 1.
+#[derive(Debug)]
+pub(super) struct TaskLines {
+    /// Its title.
+    pub(super) title: usize,
+    /// The column of its text, if it is a checkbox.
+    pub(super) content: Option<usize>,
+    /// The lines `status: …` below the title.
+    pub(super) statuses: Vec<usize>,
+}
+
+/// The lines of each task, in the order of the task list.
+pub(super) fn markdown_task_lines(document: &str) -> Result<Vec<TaskLines>, TaskListError> {
+    let mut reader = TaskMarkdownReader::of(document)?;
+    reader.take_title();
+    let lines = reader.nodes.into_iter().filter(|node| node.task).map(|node| TaskLines {
+        title: match node.draft.place {
+            DraftPlace::Line(number) => number,
+            DraftPlace::Json(..) => 0,
+        },
+        content: node.level.is_none().then_some(node.content),
+        statuses: node.statuses,
+    });
+    Ok(lines.collect())
 }
 
 #[derive(Default)]
@@ -86,6 +110,14 @@ struct TaskMarkdownReader {
 }
 
 impl TaskMarkdownReader {
+    fn of(document: &str) -> Result<Self, TaskListError> {
+        let mut reader = Self::default();
+        for (number, line) in document.lines().enumerate() {
+            reader.line(number + 1, line)?;
+        }
+        Ok(reader)
+    }
+
     fn line(&mut self, number: usize, line: &str) -> Result<(), TaskListError> {
         let was_open = self.fences.is_open();
         if self.fences.hold(line) {
@@ -136,6 +168,9 @@ impl TaskMarkdownReader {
                 if let Some(node) = self.fields_of.and_then(|at| self.nodes.get_mut(at))
                     && let Some(field) = MarkdownField::read(line)
                 {
+                    if let MarkdownField::Status(_) = field {
+                        node.statuses.push(number);
+                    }
                     node.fields.push((field, line.trim().to_owned()));
                     return Ok(());
                 }

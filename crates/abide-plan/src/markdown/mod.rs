@@ -8,6 +8,8 @@ mod line;
 mod markdown_reader;
 mod markdown_writer;
 mod name;
+mod status;
 
 pub(crate) use markdown_reader::read_markdown;
 pub(crate) use markdown_writer::write_markdown;
+pub(crate) use status::markdown_status_edits;

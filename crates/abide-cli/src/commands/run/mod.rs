@@ -35,6 +35,10 @@ use crate::scoped_store::ScopedStore;
 /// does not count as failed. A plan that was edited goes on in a new session: tasks are matched by
 /// their titles, and what was done stays done.
 ///
+/// With --write-back the statuses of the tasks are written into the plan's document as they change:
+/// a box is checked, a line `status: failed` comes and goes, every other byte stays. What you edit in
+/// the document meanwhile is kept, and read by the next run.
+///
 /// With --check, or a `check` of the task itself, that command decides whether a task is done once
 /// its agent says so. What it printed is told to the agent at the next attempt.
 ///
@@ -54,7 +58,7 @@ Examples:
   abide run --plan tasks.json --jobs 2 --retries 1 -- \\
     claude -p {task} --output-format stream-json --verbose
   abide run --plan PLAN.md --check 'cargo test' -- my-agent
-  abide run --plan PLAN.md --agent reviewer
+  abide run --plan PLAN.md --write-back --agent reviewer
   abide run --plan PLAN.md --dry-run")]
 pub(crate) struct RunArgs {
     /// The plan: a Markdown list, tasks.json, TOML or JSON
@@ -93,6 +97,9 @@ impl RunArgs {
         self.conduct.check_options()?;
         let document = self.plan.as_deref().map(|file| plan::read(file, surroundings));
         let document = document.transpose()?;
+        if self.conduct.write_back() == Some(true) {
+            plan::check_write_back(document.as_ref())?;
+        }
         if self.dry_run {
             let Some(document) = document else {
                 return Err(CommandError::Usage("--dry-run needs --plan".to_owned()));

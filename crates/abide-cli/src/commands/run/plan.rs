@@ -59,6 +59,18 @@ fn check_planned(
     Err(CommandError::failed(format!("no task was found in {path}")).with_hint(hint))
 }
 
+/// Refuses `--write-back` where there is no place for a status.
+pub(super) fn check_write_back(document: Option<&TaskListDocument>) -> Result<(), CommandError> {
+    let Some(document) = document else {
+        return Err(CommandError::Usage("--write-back needs --plan".to_owned()));
+    };
+    if document.plan.tasks.is_empty() {
+        let path = Path::new(&document.path).to_owned();
+        return Err(abide::Error::NoTasksInFile { path }.into());
+    }
+    Ok(())
+}
+
 /// The tasks of a plan as they would be recorded.
 pub(super) fn tree_of(plan: &TaskList) -> Result<TaskTree, CommandError> {
     let mut state = SessionState::default();
