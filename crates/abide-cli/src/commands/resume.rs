@@ -187,7 +187,7 @@ impl ResumeArgs {
             (true, true) => EarlierRun::Strange(recorded),
         };
         let conduct = self.conduct.configured_again(&own_config, &earlier).like(&earlier, adapter);
-        conduct.run(&opened, Arc::new(session), work, surroundings)
+        conduct.run(&opened, session, work, surroundings)
     }
 
     /// Uses the agent of `--agent`, and asks about it if the project defines it. Returns where that

@@ -164,12 +164,13 @@ impl PlanArgs {
             None if self.command.is_empty() => (RequestedAgent::Default, DefaultsUse::Used),
             None => (RequestedAgent::Command, DefaultsUse::Unused),
         };
-        let project = if self.no_project_config {
-            ProjectConfigUse::LeftAside
-        } else {
-            ProjectConfigUse::Read
+        let request = ConfigRequest {
+            agent,
+            defaults,
+            project: ProjectConfigUse::of_option(self.no_project_config),
+            directory: &surroundings.current_dir,
+            yes: self.yes,
         };
-        let request = ConfigRequest { agent, defaults, project, yes: self.yes };
         let configured = ConfiguredRun::find(surroundings, request)?;
         if configured.agent.is_none() && self.command.is_empty() {
             return Err(CommandError::Usage(

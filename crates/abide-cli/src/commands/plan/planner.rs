@@ -59,7 +59,7 @@ impl<'a> Planner<'a> {
         configured: ConfiguredRun,
         command: &[String],
     ) -> Result<Self, CommandError> {
-        let ConfiguredRun { agent, defaults } = configured;
+        let ConfiguredRun { agent, defaults, .. } = configured;
         let command = agent.as_ref().map_or(command, |agent| &agent.command);
         let detected = RunOptions::new(command.to_vec(), surroundings.current_dir.clone());
         let adapter = agent.as_ref().and_then(|agent| agent.adapter.as_deref()?.parse().ok());
