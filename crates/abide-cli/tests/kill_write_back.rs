@@ -7,6 +7,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use abide_testkit::FaultRun;
 
@@ -16,8 +17,9 @@ use crate::lab::copy;
 
 const PLAN: &str = "# Plan\n\n- [ ] One\n  Words.\n- [ ] Two\n- [ ] Three\n";
 
-/// Saves the document as an editor does, with a note in it.
-const EDITS: &str = "cat > /dev/null\n{ cat PLAN.md; echo; echo \"Note of $ABIDE_TASK.\"; } > \"new.$$\" && mv \"new.$$\" PLAN.md";
+/// Lets the editor beside it save the document, and waits until it has.
+const LETS_EDIT: &str = "cat > /dev/null; touch \"edit-$ABIDE_TASK\"\n\
+    while [ -e \"edit-$ABIDE_TASK\" ]; do sleep 0.01; done";
 
 struct Lab {
     environment: TestEnvironment,
@@ -57,6 +59,34 @@ impl Lab {
         command
     }
 
+    /// The run, with an editor beside it that saves the document with a note when a task lets it.
+    fn beside_an_editor(&self, way: &[String]) -> Done {
+        let ended = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !ended.load(Ordering::Acquire) {
+                    ["P1", "P2", "P3"].iter().for_each(|task| self.edit(task));
+                    std::thread::yield_now();
+                }
+            });
+            let done = run(self.by(way), b"");
+            ended.store(true, Ordering::Release);
+            done
+        })
+    }
+
+    /// Adds a note to the document if a task asks for it, as an editor saves.
+    fn edit(&self, task: &str) {
+        let project = self.environment.project();
+        let asked = project.join(format!("edit-{task}"));
+        if !asked.exists() {
+            return;
+        }
+        fs::write(project.join("new"), format!("{}\nNote of {task}.\n", self.plan())).unwrap();
+        fs::rename(project.join("new"), project.join("PLAN.md")).unwrap();
+        fs::remove_file(asked).unwrap();
+    }
+
     /// Only calls about the document, about what will replace it, or about their directory.
     fn narrowed(&self, mut way: Vec<String>) -> Vec<String> {
         let project = self.environment.project();
@@ -73,7 +103,7 @@ impl Lab {
     /// The calls of a run without a fault.
     fn calls(&self) -> Vec<Call> {
         self.reset();
-        run(self.by(&self.narrowed(fault::trace(&self.log()))), b"").success();
+        self.beside_an_editor(&self.narrowed(fault::trace(&self.log()))).success();
         let calls = fault::calls(&fs::read_to_string(self.log()).unwrap());
         // Every step is among them.
         for name in ["openat", "fchmod", "write", "fsync", "renameat2", "unlink"] {
@@ -84,7 +114,7 @@ impl Lab {
 
     fn strike(&self, fault: &Fault) -> bool {
         self.reset();
-        let done: Done = run(self.by(&self.narrowed(fault.way(&self.log()))), b"");
+        let done = self.beside_an_editor(&self.narrowed(fault.way(&self.log())));
         assert_ne!(done.code, 124, "it hangs: {done:?}");
         fault.struck(&done, &fs::read_to_string(self.log()).unwrap_or_default())
     }
@@ -108,7 +138,7 @@ impl Lab {
             let fault = Fault::Kill(calls[usize::try_from(at).unwrap()].clone());
             kills += usize::from(self.strike(&fault));
             is_whole(&self.plan());
-            run(self.by(&[]), b"").success();
+            self.beside_an_editor(&[]).success();
             check(self);
         }
         kills
@@ -163,7 +193,7 @@ fn what_somebody_saved_meanwhile_outlives_a_kill() {
     if skipped() {
         return;
     }
-    let lab = Lab::new(EDITS);
+    let lab = Lab::new(LETS_EDIT);
     let kills = lab.each(&|lab| {
         lab.agrees();
         is_whole(&lab.plan());

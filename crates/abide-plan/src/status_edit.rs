@@ -178,7 +178,7 @@ mod tests {
         );
         let failed = set(form, text, "B", TaskStatus::Failed);
         assert_eq!(failed, "\u{feff}- [ ] A\r\n- [ ] B\r\n  status: failed");
-        assert_eq!(set(form, &failed, "B", TaskStatus::Complete), "\u{feff}- [ ] A\r\n- [x] B\r\n");
+        assert_eq!(set(form, &failed, "B", TaskStatus::Complete), "\u{feff}- [ ] A\r\n- [x] B");
         assert_eq!(set(form, "- [] A\n", "A", TaskStatus::Complete), "- [x] A\n");
         let heading = "## H\nstatus: blocked\n- [ ] A\n";
         assert_eq!(set(form, heading, "H", TaskStatus::Failed), "## H\nstatus: failed\n- [ ] A\n");

@@ -48,13 +48,25 @@ impl<'a> DocumentLines<'a> {
         (range, line)
     }
 
+    /// The range of a line with its end. The last line of a document without one has that of the
+    /// line before it.
+    fn whole_line(&self, number: usize) -> Range<usize> {
+        let (range, line) = self.line(number);
+        if line.ends_with('\n') {
+            return range;
+        }
+        let before = self.document.get(..range.start).unwrap_or_default();
+        let kept = before.strip_suffix('\n').unwrap_or(before);
+        kept.strip_suffix('\r').unwrap_or(kept).len()..range.end
+    }
+
     /// Edits the lines of one task.
     fn set_status(&self, task: &TaskLines, status: TaskStatus, edits: &mut Vec<TextEdit>) {
         if let Some(content) = task.content {
             self.check_box(task.title, status, edits);
             if matches!(status, TaskStatus::Planned | TaskStatus::Complete | TaskStatus::Obsolete) {
                 for number in &task.statuses {
-                    edits.push(TextEdit { range: self.line(*number).0, text: String::new() });
+                    edits.push(TextEdit { range: self.whole_line(*number), text: String::new() });
                 }
                 return;
             }
