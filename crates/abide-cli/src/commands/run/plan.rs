@@ -61,14 +61,14 @@ fn check_planned(
 
 /// Refuses `--write-back` where there is no place for a status.
 pub(super) fn check_write_back(document: Option<&TaskListDocument>) -> Result<(), CommandError> {
-    let Some(document) = document else {
-        return Err(CommandError::Usage("--write-back needs --plan".to_owned()));
-    };
-    if document.plan.tasks.is_empty() {
-        let path = Path::new(&document.path).to_owned();
-        return Err(abide::Error::NoTasksInFile { path }.into());
+    match document {
+        None => Err(CommandError::Usage("--write-back needs --plan".to_owned())),
+        Some(document) if document.plan.tasks.is_empty() => {
+            let path = Path::new(&document.path).to_owned();
+            Err(abide::Error::NoTasksInFile { path }.into())
+        }
+        Some(_) => Ok(()),
     }
-    Ok(())
 }
 
 /// The tasks of a plan as they would be recorded.
