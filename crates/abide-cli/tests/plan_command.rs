@@ -152,8 +152,8 @@ fn a_bad_answer_is_told_to_the_agent() {
 fn nothing_is_imported_from_an_agent_that_has_no_plan() {
     let much = format!("{}\n", "x".repeat(99)).repeat(20_000);
     for (answer, wanted) in [
-        ("", "holds no JSON object with `tasks`"),
-        ("I would rather not.", "holds no JSON object with `tasks`"),
+        ("", "holds no complete JSON object with `tasks`"),
+        ("I would rather not.", "holds no complete JSON object with `tasks`"),
         (r#"{"tasks":[]}"#, "$.tasks: it must be a list with at least one task"),
         (r#"{"tasks":[{"id":"a","title":"A"},{"id":"a","title":"B"}]}"#, "is already used by"),
         (

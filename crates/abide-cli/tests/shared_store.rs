@@ -208,7 +208,7 @@ fn a_configuration_that_is_none_is_told_by_its_line() {
         insta::allow_duplicates! {
             insta::assert_snapshot!(done.stderr, @r#"
             Error: [TEMP]/home/.config/abide/config.toml is invalid in line 2
-            Hint: it may hold store = "postgres://USER@HOST/DATABASE" or store = "/DIR", and trusted = ["/DIR"]
+            Hint: abide/config.toml may hold store = "postgres://USER@HOST/DATABASE" or store = "/DIR", trusted = ["/DIR"], [run] and [agents.NAME]; a project's abide.toml may hold the last two
             "#);
         }
     }

@@ -37,6 +37,14 @@ impl Lab {
         self.environment.run(&[&run, more, &["--", "sh", "-c", agent]].concat())
     }
 
+    /// Where the latest session writes a text until it is complete.
+    fn temporary(&self) -> String {
+        let rows = self.environment.run(&["history", "--json"]).success();
+        let rows: Vec<Value> = serde_json::from_str(rows.stdout()).unwrap();
+        let id = rows[0]["session"].as_str().or(rows[0]["id"].as_str()).unwrap().replace('-', "");
+        format!(".abide-tmp-{}-{}", &id[..16], &id[16..])
+    }
+
     fn sessions(&self) -> usize {
         let rows = self.environment.run(&["history", "--json"]).success();
         serde_json::from_str::<Vec<Value>>(rows.stdout()).unwrap().len()
@@ -106,6 +114,18 @@ fn an_edit_meanwhile_is_kept_and_read_by_the_next_run() {
 }
 
 #[test]
+fn a_task_that_was_edited_while_it_ran_is_done_again() {
+    let lab = Lab::new("PLAN.md", "- [ ] One\n- [ ] Two\n");
+    let agent = "cat > /dev/null; echo \"$ABIDE_TASK\" >> ran\n\
+        [ -f edited ] || { touch edited; printf '%s\\n' '- [ ] One' '  Also that.' '- [ ] Two' > new; mv new PLAN.md; }";
+    lab.run("PLAN.md", &["--max-tasks", "1"], agent).success();
+    assert_eq!(lab.read("PLAN.md"), "- [ ] One\n  Also that.\n- [ ] Two\n");
+    lab.run("PLAN.md", &[], agent).success();
+    assert_eq!(lab.read("ran"), "P1\nP1\nP2\n");
+    assert_eq!(lab.read("PLAN.md"), "- [x] One\n  Also that.\n- [x] Two\n");
+}
+
+#[test]
 fn whoever_saves_all_the_time_loses_nothing() {
     let tasks: String = (0..12).map(|n| format!("- [ ] Task {n}\n")).collect();
     let lab = Lab::new("PLAN.md", &tasks);
@@ -142,11 +162,7 @@ fn an_edit_that_was_swapped_out_when_it_was_killed_is_put_back() {
     let lab = Lab::new("PLAN.md", "- [ ] One\n");
     lab.run("PLAN.md", &[], "true").success();
     assert_eq!(lab.read("PLAN.md"), "- [x] One\n");
-    let rows = lab.environment.run(&["history", "--json"]).success();
-    let rows: Vec<Value> = serde_json::from_str(rows.stdout()).unwrap();
-    let id = rows[0]["session"].as_str().or(rows[0]["id"].as_str()).unwrap().replace('-', "");
-    let swapped = format!(".abide-tmp-{}-{}", &id[..16], &id[16..]);
-    fs::write(lab.path(&swapped), "- [ ] One\n- [ ] Theirs\n").unwrap();
+    fs::write(lab.path(&lab.temporary()), "- [ ] One\n- [ ] Theirs\n").unwrap();
     lab.run("PLAN.md", &[], "true").success();
     assert_eq!(lab.read("PLAN.md"), "- [x] One\n- [ ] Theirs\n");
     // What is left of an attempt is not an edit.
@@ -176,6 +192,10 @@ fn a_resume_brings_the_document_up_to_date() {
     let resumed = lab.environment.run(&["resume"]).success();
     assert!(resumed.stderr.contains("Everything is done"), "{}", resumed.stderr);
     assert_eq!(lab.read("PLAN.md"), "- [x] One\n- [x] Two\n");
+    // A part of a new text that was left by a kill is not an edit.
+    fs::write(lab.path(&lab.temporary()), "- [x] One\n- [").unwrap();
+    lab.environment.run(&["resume"]).success();
+    assert_eq!((lab.read("PLAN.md").as_str(), lab.leftovers()), ("- [x] One\n- [x] Two\n", 0));
     fs::write(lab.path("PLAN.md"), "- [x] One\n- [ ] Two\n").unwrap();
     lab.environment.run(&["resume", "--write-back=false"]).success();
     assert_eq!(lab.read("PLAN.md"), "- [x] One\n- [ ] Two\n");

@@ -107,11 +107,14 @@ fn check_answer_fields(
 fn last_task_object(text: &str) -> Option<&str> {
     let (mut rest, mut last) = (text, None);
     let mut searched = 0;
+    // Up to here is the inside of an object that cannot be read: nothing in it is the answer.
+    let mut broken = 0;
     while let Some((_, from)) = rest.find('{').and_then(|at| rest.split_at_checked(at)) {
         let mut values = serde_json::Deserializer::from_str(from).into_iter::<&RawValue>();
         let read = match values.next() {
             Some(Ok(found)) => {
-                let fields = json_object_fields(found.get());
+                let end = text.len() - from.len() + found.get().len();
+                let fields = json_object_fields(found.get()).filter(|_| end > broken);
                 if fields.is_some_and(|fields| fields.iter().any(|(name, _)| name == "tasks")) {
                     last = Some(found.get());
                 }
@@ -119,7 +122,9 @@ fn last_task_object(text: &str) -> Option<&str> {
             }
             Some(Err(error)) => {
                 // Objects that are never closed would be read to the end again and again.
-                searched += failed_after(&error, from);
+                let failed = failed_after(&error, from);
+                broken = broken.max(text.len() - from.len() + failed);
+                searched += failed;
                 1
             }
             None => 1,
@@ -166,10 +171,13 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_named() {
-        for text in ["", "I cannot do that.", "{\"steps\":[]}", "{\"tasks\":[", "{{{{"] {
+        let cut = r#"{"title":"T","tasks":[{"title":"A","tasks":[{"title":"B"}]},{"title":"C""#;
+        let comma = r#"{"tasks":[{"title":"A","tasks":[{"title":"B"}]},]}"#;
+        for text in ["", "I cannot do that.", "{\"steps\":[]}", "{\"tasks\":[", "{{{{", cut, comma]
+        {
             assert_eq!(
                 titles(text),
-                Err("the answer holds no JSON object with `tasks`".to_owned()),
+                Err("the answer holds no complete JSON object with `tasks`".to_owned()),
                 "{text}"
             );
         }

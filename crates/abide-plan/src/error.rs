@@ -33,7 +33,7 @@ pub enum TaskListError {
         reason: String,
     },
     /// A model's answer has none.
-    #[error("the answer holds no JSON object with `tasks`")]
+    #[error("the answer holds no complete JSON object with `tasks`")]
     NoList,
     /// Something in it is wrong.
     #[error("{place}: {fault}")]

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use abide::{
     CallId, Error, Kind, LaneId, NewEvent, Payload, Seq, Timestamp, ToolCall, ToolResult,
-    artifact::{ArtifactCommand, CommandOutcome, OutcomeReport},
     event::{
         AgentObservation, EventLimits, FileTouch, LimitObservation, LogRecord, ModelConfiguration,
         ResourceSample, TurnNumber, Usage, UsageRecord,
     },
+    event::{ArtifactCommand, CommandOutcome, OutcomeReport},
     tasks::TaskId,
 };
 use abide_agents::{

@@ -4,8 +4,8 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use abide::artifact::ArtifactCommand;
 use abide::event::Artifact;
+use abide::event::ArtifactCommand;
 use abide::tasks::TaskId;
 
 use crate::job_ending::{JobEnding, is_kill};

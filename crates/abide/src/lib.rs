@@ -36,7 +36,7 @@
 mod acceptance;
 pub mod aio;
 mod answer_recorder;
-pub mod artifact;
+mod artifact;
 pub mod backend;
 pub mod checkpoint;
 mod checkpointer;
@@ -112,6 +112,7 @@ pub mod config {
 
 /// The rest of what a journal holds: kinds of events, what they say, and the state they make.
 pub mod event {
+    pub use crate::artifact::{ArtifactCommand, CommandOutcome, OutcomeReport};
     pub use crate::git::git_state;
     pub use crate::position::{PositionError, ResolvedPosition};
     pub use abide_model::{

@@ -27,10 +27,12 @@ pub const PLAN_TASKS_LABEL: &str = "plan-tasks";
 /// The label that holds the SHA-256 of the text that was last written back into the document. It is
 /// recorded before the text is written; `source` has the text before.
 pub const PLAN_WRITTEN_LABEL: &str = "plan-written";
-/// The label that holds the SHA-256 of a text with an edit of somebody else, and of the text that was
-/// made of it by writing statuses back.
-pub(crate) const PLAN_MERGED_LABEL: &str = "plan-merged";
+/// The label that holds the SHA-256 of the text that was last replaced in the document, and of the one
+/// that was to take its place, whoever wrote the former.
+pub(crate) const PLAN_REPLACED_LABEL: &str = "plan-replaced";
 
+/// How many forks of forks are followed to the session that knows a text.
+const MOST_FORKS: usize = 64;
 /// Maximum length of a session key.
 const MAX_KEY: usize = 512;
 /// Gaps of up to this many events are read through rather than skipped.
@@ -136,12 +138,31 @@ impl Store {
             },
         };
         let Some(latest) = latest else { return Ok(TaskListMatch::New) };
-        if is_plan_text(&latest.overview.fields, &document.sha256) {
+        if self.is_text_of_session(&latest.overview.fields, &document.sha256)? {
             return Ok(TaskListMatch::Same(latest.id));
         }
         let old = self.view(&SessionRef::Id(latest.id))?.plan()?;
         let delta = delta(&old, document.plan.clone());
         Ok(TaskListMatch::Edited { parent: latest.id, delta })
+    }
+
+    /// Does a session know the text of this hash: did it, or one that it was forked from, start with
+    /// that text or write it?
+    pub(crate) fn is_text_of_session(
+        &self,
+        fields: &SessionFields,
+        sha256: &str,
+    ) -> Result<bool, Error> {
+        let mut fields = fields.clone();
+        for _ in 0..MOST_FORKS {
+            if is_plan_text(&fields, sha256) {
+                return Ok(true);
+            }
+            let fork = fields.parent.filter(|parent| parent.reason == ParentReason::Fork);
+            let Some(parent) = fork else { return Ok(false) };
+            fields = self.view(&SessionRef::Id(parent.session))?.state()?.core.fields;
+        }
+        Ok(false)
     }
 
     /// The session of a path that was worked in last; the newest if there are several. `entries`

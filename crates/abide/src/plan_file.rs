@@ -2,11 +2,11 @@
 //!
 //! Only statuses change. The file is replaced by a whole one under its name, or stays as it is. What
 //! somebody else wrote is kept: the new text is made of the one that is there now, a task that they
-//! call done stays so, and a file that changed while it was being replaced is read again. The hash of
+//! call done stays so, one that they edited is not called done, and a file that changed while it was being replaced is read again. The hash of
 //! a text is recorded in the session before the text is written, so that the session knows it as its
 //! own. A text with an edit of somebody else is never recorded: the next run reads the edit.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -17,11 +17,11 @@ use abide_local::read_small_file;
 use abide_model::{
     ParentReason, SessionFields, SessionId, SessionRef, SourceDocument, TaskId, TaskStatus,
 };
-use abide_plan::{MAX_BYTES, TaskList, TaskListForm, sha256};
+use abide_plan::{MAX_BYTES, TaskList, TaskListForm, delta, sha256};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
-use crate::plan_document::{PLAN_MERGED_LABEL, PLAN_WRITTEN_LABEL, is_plan_text};
+use crate::plan_document::{PLAN_REPLACED_LABEL, PLAN_WRITTEN_LABEL, is_plan_text};
 use crate::{Error, Session};
 
 /// How often a file that somebody else changes meanwhile is read again.
@@ -76,7 +76,7 @@ impl PlanFile {
             return Err(Error::NoTasksInFile { path: path.to_owned() });
         }
         let (plan, hash) = (session.plan()?, sha256(&bytes));
-        let is_ours = is_plan_text(&fields, &hash);
+        let is_ours = session.store().is_text_of_session(&fields, &hash)?;
         let mut known = HashMap::new();
         if is_ours {
             let ids = plan.matching_ids(&list).into_iter().zip(&list.tasks);
@@ -106,13 +106,21 @@ impl PlanFile {
     /// Applies the statuses to the file as it is now.
     fn write(&mut self, statuses: &HashMap<TaskId, TaskStatus>) -> Result<FileReplacement, Error> {
         let path = Path::new(&self.source.path);
+        let fields = self.session.core()?.fields;
+        // What could not be put back the last time.
+        let real = path.canonicalize().map_err(Error::file("find", path))?;
+        put_edit_back(&real, self.session.id(), &fields)?;
         let before = read_plan_file(path)?;
         let hash = sha256(&before);
-        if self.ours.as_ref() != Some(&hash) {
-            self.ours = None;
-        }
+        let is_ours = self.ours.as_ref() == Some(&hash) || is_plan_text(&fields, &hash);
+        self.ours = is_ours.then(|| hash.clone());
         let list = TaskList::read(self.form, &before)?;
         let ids = self.plan.matching_ids(&list);
+        // Tasks that somebody has edited: what was done is not what they say now.
+        let edited: HashSet<TaskId> = match is_ours {
+            true => HashSet::new(),
+            false => delta(&self.plan, list.clone()).changed.into_iter().collect(),
+        };
         let mut wanted = Vec::with_capacity(ids.len());
         for (task, id) in list.tasks.iter().zip(&ids) {
             let known = id.as_ref().and_then(|id| self.known.get(id)).copied();
@@ -120,7 +128,10 @@ impl PlanFile {
             // Only that a task is done is for a document to say. A box that is open again was saved
             // from an older text.
             let is_theirs = task.status.is_done() && known != Some(task.status);
-            wanted.push(status.filter(|status| !is_theirs || *status == task.status));
+            let is_edited = id.as_ref().is_some_and(|id| edited.contains(id));
+            wanted.push(status.filter(|status| {
+                !(is_edited && status.is_done()) && (!is_theirs || *status == task.status)
+            }));
         }
         // A document that can be read is UTF-8.
         let text = String::from_utf8_lossy(&before);
@@ -145,17 +156,13 @@ impl PlanFile {
     /// Records the hashes of the text that is there and of the one that will be. The statuses were
     /// recorded before, so they are durable when the text is there.
     fn record(&self, there: String, written: &str) -> Result<(), Error> {
-        let label = |name: &str, value: String| [(name.to_owned(), value)].into();
-        let fields = if self.ours.is_some() {
-            SessionFields {
-                labels: label(PLAN_WRITTEN_LABEL, written.to_owned()),
-                source: Some(SourceDocument { path: self.source.path.clone(), sha256: there }),
-                ..SessionFields::default()
-            }
-        } else {
-            let labels = label(PLAN_MERGED_LABEL, format!("{there} {written}"));
-            SessionFields { labels, ..SessionFields::default() }
-        };
+        let mut fields = SessionFields::default();
+        let mut label = |name: &str, value: String| fields.labels.insert(name.to_owned(), value);
+        label(PLAN_REPLACED_LABEL, format!("{there} {written}"));
+        if self.ours.is_some() {
+            label(PLAN_WRITTEN_LABEL, written.to_owned());
+            fields.source = Some(SourceDocument { path: self.source.path.clone(), sha256: there });
+        }
         self.session.append(fields)?.wait()?;
         Ok(())
     }
@@ -194,12 +201,12 @@ impl PlanFile {
 fn put_edit_back(path: &Path, session: SessionId, fields: &SessionFields) -> Result<(), Error> {
     let temporary = temporary_path(path, session);
     let Ok(left) = read_plan_file(&temporary) else { return Ok(()) };
-    let (there, left) = (sha256(&read_plan_file(path)?), sha256(&left));
-    let own = fields.source.as_ref().zip(fields.labels.get(PLAN_WRITTEN_LABEL));
-    let own = own.map(|(source, written)| (source.sha256.as_str(), written.as_str()));
-    let merged = fields.labels.get(PLAN_MERGED_LABEL).and_then(|both| both.split_once(' '));
-    let is_edit = |(before, after): (&str, &str)| there == after && left != before && left != after;
-    if own.into_iter().chain(merged).any(is_edit) {
+    let there = read_plan_file(path)?;
+    // A new text of which only a part was written is no edit.
+    let is_part = there.starts_with(&left);
+    let (there, left) = (sha256(&there), sha256(&left));
+    let last = fields.labels.get(PLAN_REPLACED_LABEL).and_then(|both| both.split_once(' '));
+    if !is_part && last.is_some_and(|(before, after)| there == after && left != before) {
         return fs::rename(&temporary, path).map_err(Error::file("replace", path));
     }
     let _ = fs::remove_file(&temporary);

@@ -2,7 +2,7 @@
 
 use abide::{
     CallId, LaneId,
-    artifact::ArtifactCommand,
+    event::ArtifactCommand,
     event::{FileOp, ObjectHash},
 };
 use serde::Serialize;

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use abide::Kind;
-use abide::artifact::{ArtifactCommand, CommandOutcome, OutcomeReport};
+use abide::event::{ArtifactCommand, CommandOutcome, OutcomeReport};
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 

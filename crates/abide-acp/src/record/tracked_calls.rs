@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use abide::{
     CallId, Kind, LaneId, ToolResult,
-    artifact::{ArtifactCommand, CommandOutcome},
+    event::{ArtifactCommand, CommandOutcome},
     event::{CallState, FileOp, OUTCOME_UNKNOWN},
 };
 use serde::{Deserialize, Serialize};

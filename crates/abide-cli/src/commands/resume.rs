@@ -22,7 +22,7 @@ use crate::conduct::{
 };
 use crate::confirm::confirm;
 use crate::daily_cleanup::run_daily_cleanup;
-use crate::error::CommandError;
+use crate::error::{CommandError, on_one_line};
 use crate::interrupted_rewind::finish_rewind;
 use crate::scoped_store::ScopedStore;
 use crate::session_args::{SessionArg, tell_latest_session};
@@ -261,13 +261,19 @@ impl ResumeArgs {
 
     /// Writes what a run that was killed did not write back into its plan's document.
     fn bring_plan_up_to_date(&self, session: &Arc<Session>, run: Option<&LastRun>) {
-        let before = run.filter(|run| run.own).map(|run| recorded(Some(&run.start)).write_back);
-        if !self.conduct.write_back().or(before).unwrap_or(false) {
+        // A document of somebody else's choice is not touched before the user has seen the run.
+        let before = match run {
+            Some(run) if run.own => recorded(Some(&run.start)).write_back,
+            Some(_) => return,
+            None => false,
+        };
+        if !self.conduct.write_back().unwrap_or(before) {
             return;
         }
         let written = PlanFile::open(session.clone()).and_then(|mut file| file.update());
         if let Err(error) = written {
-            warning(format_args!("the plan's file is not up to date: {error}"));
+            let why = on_one_line(&error);
+            warning(format_args!("the plan's file is not up to date: {}", escape::text(&why)));
         }
     }
 

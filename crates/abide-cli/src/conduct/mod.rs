@@ -113,7 +113,7 @@ pub(crate) struct ConductArgs {
     #[arg(long, value_name = "TIME", value_parser = duration)]
     checkpoint_every: Option<Duration>,
     /// Write the statuses of the tasks back into the plan's document, and nothing else
-    /// [default: as the run before, else false]
+    /// [default: false; `abide resume`: as the run before]
     #[arg(
         long,
         value_name = "true|false",

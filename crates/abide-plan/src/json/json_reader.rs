@@ -227,8 +227,13 @@ impl TaskJsonReader<'_> {
                 }
                 MARKER.to_owned()
             }
-            // The other system writes this for a task that has none.
-            TaskField::Details if foreign && raw.get() == NOTHING => own_json_value(raw)?,
+            // The other system writes nothing for a task that has none; an object or a list is
+            // understood only by it.
+            TaskField::Details
+                if foreign && (raw.get() == NOTHING || raw.get().starts_with(['{', '['])) =>
+            {
+                own_json_value(raw)?
+            }
             TaskField::Details => {
                 let details = said()?;
                 let kept = kept_json_field(raw, &json_text(&details));

@@ -13,7 +13,7 @@ use abide::{
 use abide_transcript::escape;
 
 use self::planner::{PlannedTasks, Planner};
-use self::preview::PlanPreview;
+use self::preview::{PlanPreview, PlannedMatch};
 use crate::command_context::CommandContext;
 use crate::command_output::status;
 use crate::conduct::{ConfigRequest, ConfiguredRun, DefaultsUse, ProjectConfigUse, RequestedAgent};
@@ -42,9 +42,9 @@ const MOST_BYTES: u64 = 1 << 20;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  abide plan IDEA.md -- claude -p {task}
+  abide plan IDEA.md -- my-agent {task}
   abide plan IDEA.md --agent planner --yes
-  abide plan IDEA.md --json --dry-run -- codex exec --json -
+  abide plan IDEA.md --json --dry-run -- my-agent -
   abide plan IDEA.md --from 1a2b3c --yes")]
 pub(crate) struct PlanArgs {
     /// The text
@@ -117,7 +117,7 @@ impl PlanArgs {
             confirmed?;
         }
         let id = match matched {
-            PlannedMatch::There(id) => id,
+            PlannedMatch::There { session, .. } => session,
             PlannedMatch::Other(matched) => {
                 let workspace = surroundings.current_dir.to_string_lossy().into_owned();
                 let fields =
@@ -204,14 +204,6 @@ struct PlannedText {
     text: String,
 }
 
-/// How a plan relates to the sessions of its document.
-enum PlannedMatch {
-    /// This session has exactly these tasks.
-    There(SessionId),
-    /// Any other way.
-    Other(TaskListMatch),
-}
-
 /// Finds the session of the text. One that was planned before, with other tasks, counts as edited.
 fn match_planned(
     opened: &ScopedStore,
@@ -224,7 +216,7 @@ fn match_planned(
     let old = opened.store.view(&SessionRef::Id(parent))?.plan()?;
     let delta = plan_delta(&old, document.plan.clone());
     if delta.added.is_empty() && delta.changed.is_empty() && delta.removed.is_empty() {
-        return Ok(PlannedMatch::There(parent));
+        return Ok(PlannedMatch::There { session: parent, plan: Box::new(old) });
     }
     Ok(PlannedMatch::Other(TaskListMatch::Edited { parent, delta }))
 }

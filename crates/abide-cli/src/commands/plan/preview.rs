@@ -9,10 +9,22 @@ use abide::{
 use abide_transcript::escape;
 use serde::Serialize;
 
-use super::PlannedMatch;
 use crate::command_output::{CommandOutput, status};
 use crate::error::CommandError;
 use crate::task_mark::task_mark;
+
+/// How a plan relates to the sessions of its document.
+pub(super) enum PlannedMatch {
+    /// A session has exactly these tasks.
+    There {
+        /// The session.
+        session: SessionId,
+        /// Its tasks, as they are now.
+        plan: Box<TaskList>,
+    },
+    /// Any other way.
+    Other(TaskListMatch),
+}
 
 /// The plan of a text, before and after it was imported.
 #[derive(Serialize)]
@@ -51,7 +63,7 @@ impl PlanPreview {
         planned_in: SessionId,
     ) -> Self {
         let (outcome, session, plan) = match matched {
-            PlannedMatch::There(id) => ("same", Some(*id), &document.plan),
+            PlannedMatch::There { session, plan } => ("same", Some(*session), &**plan),
             PlannedMatch::Other(TaskListMatch::Same(id)) => ("same", Some(*id), &document.plan),
             PlannedMatch::Other(TaskListMatch::New) => ("new", None, &document.plan),
             PlannedMatch::Other(TaskListMatch::Edited { delta, .. }) => {
