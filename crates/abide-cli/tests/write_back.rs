@@ -232,7 +232,7 @@ fn a_document_that_cannot_be_written_is_told_and_stops_nothing() {
     let lab = Lab::new("PLAN.md", "- [ ] One\n- [ ] Two\n");
     let done = lab.run("PLAN.md", &["--max-tasks", "1"], "rm PLAN.md").success();
     assert!(
-        done.stderr.contains("the plan's file is not up to date: cannot read"),
+        done.stderr.contains("the plan's file is not up to date: cannot find"),
         "{}",
         done.stderr
     );

@@ -227,10 +227,10 @@ impl TaskJsonReader<'_> {
                 }
                 MARKER.to_owned()
             }
-            // The other system writes nothing for a task that has none; an object or a list is
-            // understood only by it.
+            // The other system writes nothing for a task that has none; an object is understood only
+            // by it.
             TaskField::Details
-                if foreign && (raw.get() == NOTHING || raw.get().starts_with(['{', '['])) =>
+                if foreign && (raw.get() == NOTHING || raw.get().starts_with('{')) =>
             {
                 own_json_value(raw)?
             }
