@@ -430,7 +430,7 @@ dependencies = ["proc-macro2"]
         // Versions count as names do.
         let mut packages = LockedPackages::new(ALL_BYTES);
         for number in 0..2 * PACKAGES {
-            packages.add(&format!("p{}", number % 5000), &format!("{number}.{}", "0".repeat(100)));
+            packages.add(&format!("p{}", number % 3000), &format!("{number}.{}", "0".repeat(50)));
         }
         let all = packages.packages.iter();
         let bytes: usize = all.map(|(name, version)| name.len() + version.len()).sum();
