@@ -6,7 +6,15 @@ pub(crate) fn shell_quoted(word: &str) -> String {
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();
     }
-    format!("'{}'", word.replace('\'', r"'\''"))
+    let mut quoted = "'".to_owned();
+    for c in word.chars() {
+        match c {
+            // Outside of the quotes, where every shell reads a backslash in the same way.
+            '\'' | '\\' => quoted.extend(['\'', '\\', c, '\'']),
+            c => quoted.push(c),
+        }
+    }
+    quoted + "'"
 }
 
 #[cfg(test)]
@@ -18,6 +26,7 @@ mod tests {
         assert_eq!(shell_quoted("/a/b-c.d"), "/a/b-c.d");
         assert_eq!(shell_quoted("a b"), "'a b'");
         assert_eq!(shell_quoted("it's;$x"), r"'it'\''s;$x'");
+        assert_eq!(shell_quoted(r"a\"), r"'a'\\''");
         assert_eq!(shell_quoted(""), "''");
     }
 }

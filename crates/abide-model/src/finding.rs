@@ -1,7 +1,7 @@
 //! Findings: what is wrong, where, how severe it is, and how to repair it.
 
 use std::borrow::Cow;
-use std::fmt;
+use std::fmt::{self, Write};
 use std::path::PathBuf;
 
 use serde::{Serialize, Serializer};
@@ -189,7 +189,15 @@ impl fmt::Display for RepairCommand {
             if !word.is_empty() && word.chars().all(is_plain) {
                 write!(f, " {word}")?;
             } else {
-                write!(f, " '{}'", word.replace('\'', r"'\''"))?;
+                // Outside of the quotes, where every shell reads a backslash in the same way.
+                f.write_str(" '")?;
+                for c in word.chars() {
+                    match c {
+                        '\'' | '\\' => write!(f, r"'\{c}'")?,
+                        c => f.write_char(c)?,
+                    }
+                }
+                f.write_str("'")?;
             }
         }
         Ok(())
@@ -268,6 +276,7 @@ mod tests {
         let shown = |words: &[&str]| command(words).to_string();
         assert_eq!(shown(&["--off=b", "--", "a"]), "abide tasks depend --off=b -- a");
         assert_eq!(shown(&["it's $x"]), r"abide tasks depend 'it'\''s $x'");
+        assert_eq!(shown(&[r"a\ b"]), r"abide tasks depend 'a'\\' b'");
         assert_eq!(shown(&["", "é"]), "abide tasks depend '' 'é'");
         let with = command(&["a"]).with_option("--session", "s 1");
         assert_eq!(with.to_string(), "abide tasks depend '--session=s 1' a");

@@ -1,6 +1,6 @@
 //! The types of dependencies between tasks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -92,6 +92,7 @@ impl DependencyTypes {
     #[must_use]
     pub fn among(&self, depends: &[TaskId]) -> Self {
         let mut types = Self::default();
+        let depends: BTreeSet<&TaskId> = depends.iter().collect();
         for (task, kind) in self.iter().filter(|(task, _)| depends.contains(task)) {
             types.set(task.clone(), kind);
         }

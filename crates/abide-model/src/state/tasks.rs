@@ -166,10 +166,11 @@ impl SessionState {
         }
         let before =
             self.tasks.get(id.as_str()).map(|task| task.depends.clone()).unwrap_or_default();
-        for gone in before.iter().filter(|depend| !wanted.contains(depend)) {
+        for gone in before.iter().filter(|depend| wanted.binary_search(depend).is_err()) {
             self.change_task(gone.as_str(), |task| task.dependents.retain(|name| name != id));
         }
-        for new in wanted.iter().filter(|depend| !before.contains(depend)) {
+        // Both are sorted: an event may name very many.
+        for new in wanted.iter().filter(|depend| before.binary_search(depend).is_err()) {
             self.change_task(new.as_str(), |task| task.dependents.push(id.clone()));
         }
         let types = types.among(&wanted);

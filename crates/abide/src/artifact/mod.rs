@@ -111,7 +111,7 @@ impl ArtifactCommand {
     /// The tests or builds that a program with these arguments runs.
     #[must_use]
     pub fn of_words(words: &[String]) -> Option<Self> {
-        if words.iter().map(String::len).sum::<usize>() > COMMAND {
+        if words.iter().map(|word| word.len() + 1).sum::<usize>() > COMMAND {
             return None;
         }
         Self::of_script(words.join(" "), &ShellScript::of_words(words.to_vec()))

@@ -177,6 +177,15 @@ fn only_of_a_shell_does_a_call_that_succeeds_say_that_the_command_did() {
 }
 
 #[test]
+fn words_without_end_are_no_command() {
+    assert!(ArtifactCommand::of_command(&"npm ".repeat(4_000)).is_none());
+    assert!(ArtifactCommand::of_command("npm yarn test").is_none());
+    let mut words = vec!["cargo".to_owned(), "test".to_owned()];
+    words.resize(1_000_000, String::new());
+    assert!(ArtifactCommand::of_words(&words).is_none());
+}
+
+#[test]
 fn a_result_of_any_depth_is_read_to_a_bounded_one() {
     let deep = format!("{}\"3 passed in 0.1s\"{}", "[".repeat(100_000), "]".repeat(100_000));
     let result = Some(RawValue::from_string(deep).unwrap());

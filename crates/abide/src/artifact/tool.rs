@@ -183,6 +183,8 @@ fn script_tool(manager: &str, arguments: &[&str]) -> Option<BuildTool> {
         name if name.starts_with("build:") => {
             Some(build_tool(&format!("{manager} {name}"), format))
         }
+        // One of them that starts another one runs no test that can be told.
+        "npm" | "npx" | "yarn" | "pnpm" | "pnpx" | "bun" | "bunx" => None,
         // `yarn jest` starts a program of a package.
         name => {
             let at = arguments.iter().position(|argument| *argument == name)?;
