@@ -128,10 +128,12 @@ impl PlanFile {
             // Only that a task is done is for a document to say. A box that is open again was saved
             // from an older text.
             let is_theirs = task.status.is_done() && known != Some(task.status);
-            let is_edited = id.as_ref().is_some_and(|id| edited.contains(id));
-            wanted.push(status.filter(|status| {
-                !(is_edited && status.is_done()) && (!is_theirs || *status == task.status)
-            }));
+            wanted.push(if id.as_ref().is_some_and(|id| edited.contains(id)) {
+                // It is to be done as it says now, whatever becomes of what it said before.
+                (!task.status.is_done()).then_some(TaskStatus::Planned)
+            } else {
+                status.filter(|status| !is_theirs || *status == task.status)
+            });
         }
         // A document that can be read is UTF-8.
         let text = String::from_utf8_lossy(&before);
