@@ -4,7 +4,7 @@
 //! somebody else wrote is kept: the new text is made of the one that is there now, a task that they
 //! call done stays so, one that they edited is not called done, and a file that changed while it was being replaced is read again. The hash of
 //! a text is recorded in the session before the text is written, so that the session knows it as its
-//! own. A text with an edit of somebody else is never recorded: the next run reads the edit.
+//! own. A text with an edit of somebody else never counts as its own: the next run reads the edit.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File, OpenOptions};

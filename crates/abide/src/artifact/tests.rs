@@ -1,3 +1,5 @@
+//! Commands as agents write them, outputs as programs print them, and what becomes of both.
+
 use abide_model::{ArtifactCounts, CallId, ToolResult};
 use serde_json::value::RawValue;
 
