@@ -15,8 +15,8 @@
 //!
 //! ```sh
 //! export RUSTC_WORKSPACE_WRAPPER=$(scripts/sabotage --wrapper)
-//! cargo test --workspace --all-targets --all-features --locked    # the ordinary tests
-//! scripts/sabotage                                                # every break, same build
+//! cargo test --workspace --all-features --locked    # the ordinary tests
+//! scripts/sabotage                                  # every break, same build
 //! ```
 //!
 //! Cargo gives what is built with a wrapper other file names, so that builds with and without it do

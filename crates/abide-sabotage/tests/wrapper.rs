@@ -226,3 +226,26 @@ fn tests_are_linted_and_one_that_includes_the_library_has_its_breaks() {
     assert!(!done.status.success() && said.contains("clippy::len-zero"), "{said}");
     assert!(said.contains("crates/a/tests/plain.rs:"), "{said}");
 }
+
+#[test]
+fn an_example_is_linted_and_no_program_is_made() {
+    let lab = Lab::new();
+    let example = "fn main() {\n    assert_eq!(a::add(2, 3), 5);\n}\n";
+    lab.write("crates/a/examples/sum.rs", example);
+    lab.sabotage(&["--build"]);
+    assert_eq!(lab.compiled(), [""; 0], "it is known to be sound");
+    assert_eq!(fs::read(lab.0.join("target/debug/examples/sum")).unwrap(), b"");
+
+    let arguments = ["test", "--workspace", "--offline", "--no-run"];
+    for (from, to, lint) in [
+        ("5);", "5);\n    assert!(Vec::<u8>::new().len() == 0);", "clippy::len-zero"),
+        ("fn main", "fn unused() {}\n\nfn main", "dead-code"),
+        ("a::add", "a::subtract", "cannot find function `subtract`"),
+    ] {
+        lab.write("crates/a/examples/sum.rs", &example.replace(from, to));
+        let done = lab.run(env!("CARGO"), &arguments, None);
+        let said = text(&done.stderr);
+        assert!(!done.status.success() && said.contains(lint), "{lint}: {said}");
+        assert!(said.contains("crates/a/examples/sum.rs:"), "{lint}: {said}");
+    }
+}

@@ -8,6 +8,14 @@
 //! and a warning is an error. Both use what the build has made of the dependencies; `cargo clippy` and
 //! `cargo doc` would analyse all of them again. Tests without breaks are compiled by clippy itself,
 //! which is the compiler with more lints: they are analysed once.
+//!
+//! Two things are not made as cargo asks for them, since no test would gain by it:
+//!
+//! - Tests are not optimised, but for those that compute a great deal ([`OPTIMISED`]). The libraries
+//!   that they use are. Unit tests hold all code of their library a second time, which the compiler
+//!   would otherwise optimise for a few seconds of tests.
+//! - Of an example, which is a part of its package's tests where it does anything, only the types are
+//!   checked. Its program is an empty file.
 
 use std::ffi::OsString;
 use std::fs;
@@ -18,6 +26,16 @@ use std::process::{Command, ExitCode};
 use abide_sabotage::{DepInfo, Edit, List, Mirror, Workshop};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// Tests, as `PACKAGE/TARGET`, that would take longer by more than the compiler takes to optimise them.
+const OPTIMISED: [&str; 6] = [
+    "abide-agents/abide_agents",
+    "abide-fuzz/corpus",
+    "abide-journal/schedules",
+    "abide-local/runner",
+    "abide-model/abide_model",
+    "abide-transcript/abide_transcript",
+];
 
 fn main() -> ExitCode {
     match run() {
@@ -32,7 +50,7 @@ fn main() -> ExitCode {
 fn run() -> Result<ExitCode, Failure> {
     let mut arguments = std::env::args_os().skip(1);
     let compiler = arguments.next().ok_or("usage: abide-sabotage-rustc RUSTC ARGUMENTS…")?;
-    let arguments = Arguments(arguments.collect());
+    let mut arguments = Arguments(arguments.collect());
     let Some(unit) = arguments.unit()? else {
         // Cargo asks for the version, or compiles a package that is not of this workspace.
         return Err(Command::new(compiler).args(arguments.0).exec().into());
@@ -41,6 +59,23 @@ fn run() -> Result<ExitCode, Failure> {
     let workshop = Workshop::of_this_program()?;
     let edits = workshop.edits(&unit.package)?;
     let mirror = workshop.mirror(&unit.root, &unit.package);
+    if arguments.is_test() {
+        let target = arguments.value("--crate-name").unwrap_or_default();
+        if !OPTIMISED.contains(&&*format!("{}/{target}", unit.package)) {
+            // The last one counts.
+            arguments.0.push("-Copt-level=0".into());
+        }
+    }
+    if unit.is_example() && !arguments.is_test() {
+        if !arguments.lint_alone().status()?.success() {
+            return Ok(ExitCode::FAILURE);
+        }
+        if let Some(program) = arguments.made() {
+            fs::write(program, "")?;
+        }
+        arguments.add_dependencies(&workshop, &unit, &mirror)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let compiled_by_clippy = arguments.is_test() && (edits.is_empty() || !unit.is_of_library());
     if compiled_by_clippy {
         if !arguments.compile_and_lint().status()?.success() {
@@ -97,7 +132,16 @@ struct Unit {
 impl Unit {
     /// Is it the library of its package, or a program?
     fn is_of_library(&self) -> bool {
-        self.source.starts_with(self.root.join("crates").join(&self.package).join("src"))
+        self.is_below("src")
+    }
+
+    /// Is it an example?
+    fn is_example(&self) -> bool {
+        self.is_below("examples")
+    }
+
+    fn is_below(&self, directory: &str) -> bool {
+        self.source.starts_with(self.root.join("crates").join(&self.package).join(directory))
     }
 }
 
@@ -204,6 +248,16 @@ impl Arguments {
         command
     }
 
+    /// Lints instead of compiling, and tells cargo what was read. Warnings are errors.
+    fn lint_alone(&self) -> Command {
+        let mut command = clippy();
+        command.args(self.without_output()).arg("--emit=metadata,dep-info");
+        if let Some(directory) = self.value("--out-dir") {
+            command.arg("--out-dir").arg(directory);
+        }
+        command
+    }
+
     /// Documents the same crate, unless it is a test or a build script. Warnings are errors.
     fn document(&self, scratch: &Path) -> Option<Command> {
         if self.is_test() || self.value("--crate-name")? == "build_script_build" {
@@ -241,9 +295,16 @@ impl Arguments {
     /// The file in which the compiler lists what it read, if it was told to.
     fn dep_info(&self) -> Option<PathBuf> {
         self.value("--emit")?.split(',').find(|what| *what == "dep-info")?;
+        let mut path = self.made()?.into_os_string();
+        path.push(".d");
+        Some(path.into())
+    }
+
+    /// Where a program is put. What else is made has endings of its own.
+    fn made(&self) -> Option<PathBuf> {
         let mut words = self.0.iter().filter_map(|word| word.to_str());
         let extra = words.find_map(|word| word.strip_prefix("extra-filename=")).unwrap_or_default();
-        let name = format!("{}{extra}.d", self.value("--crate-name")?);
+        let name = format!("{}{extra}", self.value("--crate-name")?);
         Some(Path::new(self.value("--out-dir")?).join(name))
     }
 }

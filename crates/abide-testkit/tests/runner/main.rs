@@ -5,3 +5,4 @@ mod memory;
 mod postgres;
 mod stub_agent;
 mod stub_model;
+mod untested;
