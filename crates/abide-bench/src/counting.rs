@@ -93,8 +93,8 @@ impl StorageFile for CountingFile {
         self.file.truncate(len)
     }
 
-    fn reserve(&self, offset: u64, bytes: u64) {
-        self.file.reserve(offset, bytes);
+    fn overwrites_in_place(&self) -> bool {
+        self.file.overwrites_in_place()
     }
 
     fn sync(&self) -> io::Result<()> {

@@ -310,5 +310,7 @@ impl StorageFile for HastyFile {
     fn sync(&self) -> io::Result<()> {
         Ok(())
     }
-    fn reserve(&self, _: u64, _: u64) {}
+    fn overwrites_in_place(&self) -> bool {
+        false
+    }
 }

@@ -1,4 +1,4 @@
-//! Appends to a journal: one write and one sync per batch of lines, rotation by size.
+//! Appends to a journal: one write and one sync per batch of lines, rotation by size, filling ahead.
 //!
 //! Invariant: after an error the appender does nothing more. Data written but not synced is cut off
 //! if possible; otherwise the next open finds it and cuts it off. A failed sync is never retried.
@@ -8,9 +8,11 @@ use std::sync::Arc;
 
 use abide_model::{Durability, Seq, SessionId};
 
+use crate::filling::write_filling;
 use crate::{
-    Access, AcknowledgedEnd, JournalError, SegmentForm, SegmentHeader, SegmentName, Storage,
-    StorageFile, StorageLock, Sum, Watermark, write_full,
+    Access, AcknowledgedEnd, FillingPolicy, JOURNAL_VERSION, Journal, JournalError, SegmentForm,
+    SegmentHeader, SegmentName, Storage, StorageFile, StorageLock, Sum, Watermark, read_full,
+    write_full,
 };
 
 /// The end of a journal.
@@ -39,6 +41,8 @@ pub struct AppendTarget {
     pub watermark: PathBuf,
     /// Rotate once the segment has this many bytes.
     pub limit: u64,
+    /// When and how far segments are filled.
+    pub filling: FillingPolicy,
 }
 
 /// The only writer of a journal's bytes.
@@ -57,11 +61,22 @@ pub struct Appender {
     failed: bool,
     /// The journal has no event of its own yet.
     empty: bool,
-    /// The number of commits. A busy writer gets space preallocated.
-    commits: u64,
-    /// How far the segment is preallocated.
-    reserved: u64,
+    /// Where the file ends: behind the filling, or behind the last line.
+    file_end: u64,
+    /// The last bytes that were written. They must still stand before the filling.
+    tail: [u8; TAIL],
+    /// How many commits of this writer were synced.
+    synced_commits: u64,
+    /// The bytes of the next filling.
+    next_filling: u64,
+    /// The version of the journal, once it is needed.
+    version: Option<u64>,
+    /// Whether the segment may be filled, once that is needed.
+    may_fill: Option<bool>,
 }
+
+/// Longer than what two lines may end with by chance.
+const TAIL: usize = 16;
 
 impl Appender {
     /// Starts the journal of a new session after `last`: the event it is forked at and its sum, or
@@ -76,16 +91,19 @@ impl Appender {
         let session = to.session;
         let (seq, sum) = last;
         let (path, file) = new_segment(&*to.storage, &to.dir, 1)?;
-        let header = SegmentHeader { session, segment: 1, first: seq.next(), prev: sum }.write();
+        let version = JOURNAL_VERSION;
+        let header =
+            SegmentHeader { version, session, segment: 1, first: seq.next(), prev: sum }.write();
         write_full(&*file, &header, 0).map_err(JournalError::io("write", &path))?;
         let end = JournalEnd { segment: 1, offset: header.len() as u64, seq, sum };
         let mut appender = Self::resume(to, lock, end, seq, new_names)?;
         appender.empty = true;
+        appender.version = Some(version);
         Ok(appender)
     }
 
-    /// Continues at `end`, where recovery found the end of the journal. The next sync makes durable
-    /// what is not durable yet, and `new_names`.
+    /// Continues at `end`, where recovery found the end of the journal and the file ends. The next
+    /// sync makes durable what is not durable yet, and `new_names`.
     pub fn resume(
         to: AppendTarget,
         lock: Box<dyn StorageLock>,
@@ -99,6 +117,7 @@ impl Appender {
             to.storage.open(&path, Access::Write).map_err(JournalError::io("open", &path))?;
         let watermark = Watermark::open(&*to.storage, &to.watermark)?;
         let unsynced = end.seq > durable || !new_names.is_empty();
+        let next_filling = to.filling.first;
         Ok(Self {
             to,
             lock,
@@ -110,8 +129,12 @@ impl Appender {
             new_names,
             failed: false,
             empty: false,
-            commits: 0,
-            reserved: 0,
+            file_end: end.offset,
+            tail: [0; TAIL],
+            synced_commits: 0,
+            next_filling,
+            version: None,
+            may_fill: None,
         })
     }
 
@@ -154,7 +177,7 @@ impl Appender {
             if self.end.offset >= self.to.limit && !self.empty {
                 self.rotate()?;
             }
-            self.reserve(lines.len() as u64);
+            self.fill(lines.len() as u64)?;
             if let Err(error) = write_full(&*self.file, lines, self.end.offset) {
                 // Nothing of a failed batch may remain: recovery would turn a part of it into
                 // events that were reported as not written.
@@ -167,11 +190,14 @@ impl Appender {
                 sum: last.1,
                 ..self.end
             };
+            self.file_end = self.file_end.max(self.end.offset);
+            self.keep_tail(lines);
             self.empty = false;
             self.unsynced = true;
         }
         if durability == Durability::Synced && self.unsynced {
             self.sync()?;
+            self.synced_commits += 1;
         }
         Ok(())
     }
@@ -194,12 +220,14 @@ impl Appender {
     /// Starts the next segment. Its header states that everything before it is durable, so
     /// everything is synced first.
     fn rotate(&mut self) -> Result<(), JournalError> {
+        self.cut_filling();
         if self.unsynced {
             self.sync()?;
         }
         let number = self.end.segment + 1;
         let (path, file) = new_segment(&*self.to.storage, &self.to.dir, number)?;
         let header = SegmentHeader {
+            version: self.version()?,
             session: self.to.session,
             segment: number,
             first: self.end.seq.next(),
@@ -208,8 +236,10 @@ impl Appender {
         .write();
         write_full(&*file, &header, 0).map_err(JournalError::io("write", &path))?;
         (self.file, self.path) = (file, path);
-        self.reserved = 0;
+        self.may_fill = None;
         self.end = JournalEnd { segment: number, offset: header.len() as u64, ..self.end };
+        self.file_end = self.end.offset;
+        self.keep_tail(&header);
         self.unsynced = true;
         self.new_names.push(self.to.dir.clone());
         // The name is made durable at once, whatever the batch asks for: syncing the file later
@@ -217,13 +247,58 @@ impl Appender {
         self.sync()
     }
 
-    /// Preallocates space for a busy writer: a line that needs no new block becomes durable sooner.
-    /// The space is never given back by truncating the file; sealing replaces the file.
-    fn reserve(&mut self, bytes: u64) {
-        self.commits += 1;
-        if self.commits > RESERVE_AFTER && self.end.offset + bytes > self.reserved {
-            self.file.reserve(self.end.offset, RESERVE);
-            self.reserved = self.end.offset + RESERVE;
+    /// Fills the segment ahead if the next `bytes` do not fit before its end, so that they and the
+    /// lines after them overwrite line feeds.
+    fn fill(&mut self, bytes: u64) -> Result<(), JournalError> {
+        if self.end.offset + bytes <= self.file_end || self.synced_commits < self.to.filling.after {
+            return Ok(());
+        }
+        // The segment is left when it reaches its limit.
+        let to = (self.file_end + self.next_filling).min(self.to.limit);
+        if self.end.offset + bytes >= to || !self.may_fill()? {
+            return Ok(());
+        }
+        let filled = write_filling(&*self.file, self.file_end, to);
+        match filled.map_err(JournalError::io("cut", &self.path))? {
+            true => {
+                self.file_end = to;
+                self.next_filling = (self.next_filling * 2).min(self.to.filling.most);
+            }
+            // The disk is full or failing. A file that grows as its lines come needs the least.
+            false => self.may_fill = Some(false),
+        }
+        Ok(())
+    }
+
+    /// Whether the segment may be filled: its version allows it, and overwriting saves anything.
+    fn may_fill(&mut self) -> Result<bool, JournalError> {
+        if let Some(may_fill) = self.may_fill {
+            return Ok(may_fill);
+        }
+        let may_fill = self.file.overwrites_in_place() && self.version()? >= 2;
+        self.may_fill = Some(may_fill);
+        Ok(may_fill)
+    }
+
+    fn version(&mut self) -> Result<u64, JournalError> {
+        if let Some(version) = self.version {
+            return Ok(version);
+        }
+        let version = Journal::new(self.to.storage.clone(), self.to.dir.clone()).version()?;
+        self.version = Some(version);
+        Ok(version)
+    }
+
+    /// Cuts the filling off. What stays if that fails is only line feeds.
+    fn cut_filling(&mut self) {
+        if self.file_end > self.end.offset && self.file.truncate(self.end.offset).is_ok() {
+            self.file_end = self.end.offset;
+        }
+    }
+
+    fn keep_tail(&mut self, lines: &[u8]) {
+        if let Some(tail) = lines.last_chunk() {
+            self.tail = *tail;
         }
     }
 
@@ -234,16 +309,34 @@ impl Appender {
             return Err(JournalError::Fenced { reason: "the lock file was replaced" });
         }
         let len = self.file.len().map_err(JournalError::io("read", &self.path))?;
-        if len != self.end.offset {
+        if len != self.file_end || !self.tail_stands()? {
             return Err(JournalError::Fenced { reason: "another process changed the journal" });
         }
         Ok(())
     }
+
+    /// Do our last line and the filling still meet at the end? Within the filling, another writer
+    /// leaves the length as it is.
+    fn tail_stands(&self) -> Result<bool, JournalError> {
+        if self.file_end == self.end.offset {
+            return Ok(true);
+        }
+        let mut bytes = [0; TAIL + 1];
+        let from = self.end.offset.saturating_sub(TAIL as u64);
+        let read = read_full(&*self.file, &mut bytes, from);
+        read.map_err(JournalError::io("read", &self.path))?;
+        Ok(bytes.split_last() == Some((&b'\n', &self.tail)))
+    }
 }
 
-/// Preallocation starts after this many commits by one writer, and in steps of this many bytes.
-const RESERVE_AFTER: u64 = 64;
-const RESERVE: u64 = 128 << 10;
+impl Drop for Appender {
+    /// A closed journal has no filling. After a failure the next open cuts it off.
+    fn drop(&mut self) {
+        if !self.failed && self.file_end > self.end.offset && self.check_fence().is_ok() {
+            self.cut_filling();
+        }
+    }
+}
 
 fn new_segment(
     storage: &dyn Storage,

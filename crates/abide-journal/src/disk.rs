@@ -1,9 +1,10 @@
 //! The real file system.
 
+use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -25,14 +26,20 @@ const NO_FOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
 /// offsets to read and write at.
 const NO_WAIT: i32 = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
 
+/// The file systems that overwrite in place, as `statfs` numbers them: ext2, ext3 and ext4; XFS.
+#[cfg(target_os = "linux")]
+const IN_PLACE: [i128; 2] = [0xEF53, 0x5846_5342];
+
 #[derive(Debug)]
 struct DiskFile(File);
 
 #[derive(Debug)]
 struct DiskLock {
-    path: PathBuf,
-    /// Device and inode of the locked file.
-    inode: (u64, u64),
+    /// The directory of the locked file, so that a check looks up one name and not a whole path.
+    dir: File,
+    name: OsString,
+    /// The locked file when it was locked.
+    locked: rustix::fs::Stat,
     file: File,
 }
 
@@ -119,9 +126,13 @@ fn lock_disk(path: &Path, mode: LockMode) -> io::Result<Option<DiskLock>> {
             Err(rustix::io::Errno::INTR) => continue,
             Err(error) => return Err(error.into()),
         }
-        let held = file.metadata()?;
-        let inode = (held.dev(), held.ino());
-        let lock = DiskLock { path: path.to_owned(), inode, file };
+        let parent = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+        let lock = DiskLock {
+            dir: File::open(parent.unwrap_or(Path::new(".")))?,
+            name: path.file_name().unwrap_or_default().to_owned(),
+            locked: rustix::fs::fstat(&file)?,
+            file,
+        };
         if lock.still_holds()? {
             return Ok(Some(lock));
         }
@@ -191,12 +202,12 @@ impl StorageFile for DiskFile {
         self.0.set_len(len)
     }
 
-    fn reserve(&self, offset: u64, bytes: u64) {
+    fn overwrites_in_place(&self) -> bool {
         #[cfg(target_os = "linux")]
-        let _ =
-            rustix::fs::fallocate(&self.0, rustix::fs::FallocateFlags::KEEP_SIZE, offset, bytes);
+        return rustix::fs::fstatfs(&self.0)
+            .is_ok_and(|found| IN_PLACE.iter().any(|kind| i128::from(found.f_type) == *kind));
         #[cfg(not(target_os = "linux"))]
-        let _ = (offset, bytes);
+        false
     }
 
     /// Uses `fdatasync`; on macOS std uses `F_FULLFSYNC`.
@@ -215,10 +226,12 @@ impl Drop for DiskLock {
 
 impl StorageLock for DiskLock {
     fn still_holds(&self) -> io::Result<bool> {
-        match fs::metadata(&self.path) {
-            Ok(there) => Ok((there.dev(), there.ino()) == self.inode),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(error),
+        match rustix::fs::statat(&self.dir, &self.name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(there) => {
+                Ok((there.st_dev, there.st_ino) == (self.locked.st_dev, self.locked.st_ino))
+            }
+            Err(rustix::io::Errno::NOENT) => Ok(false),
+            Err(error) => Err(error.into()),
         }
     }
 }
@@ -265,7 +278,7 @@ mod tests {
     #[test]
     #[allow(clippy::print_stdout)]
     fn what_root_makes_belongs_to_the_owner_of_the_directory() {
-        use std::os::unix::fs::chown;
+        use std::os::unix::fs::{MetadataExt, chown};
         if !rustix::process::geteuid().is_root() {
             return println!("skipped: only root gives files away");
         }

@@ -248,7 +248,7 @@ impl Journal {
             }
             segment => segment?,
         };
-        let header = segment_header(&segment)?;
+        let header = segment.header()?;
         if let Some(header) = &header
             && header.first == Seq::FIRST
         {
@@ -271,7 +271,18 @@ impl Journal {
 
     /// The header of a segment, if readable.
     pub fn header(&self, number: u64) -> Result<Option<SegmentHeader>, JournalError> {
-        segment_header(&self.open_segment(SegmentName { number, form: SegmentForm::Plain })?)
+        self.open_segment(SegmentName { number, form: SegmentForm::Plain })?.header()
+    }
+
+    /// The version that its segments have: the newest header that is readable tells. If none is, the
+    /// version that every program reads.
+    pub fn version(&self) -> Result<u64, JournalError> {
+        for name in self.segments()?.into_iter().rev() {
+            if let Some(header) = self.open_segment(name)?.header()? {
+                return Ok(header.version);
+            }
+        }
+        Ok(1)
     }
 
     /// Walks the journal from `start` and visits each item in order.
@@ -383,16 +394,6 @@ fn first_journal_line_after(
     Ok(found)
 }
 
-fn segment_header(segment: &Segment) -> Result<Option<SegmentHeader>, JournalError> {
-    let mut bytes = [0; SegmentHeader::MAX];
-    let read = segment.read_at(&mut bytes, 0)?;
-    let start = bytes.get(..read).unwrap_or_default();
-    match memchr::memchr(b'\n', start).and_then(|end| start.get(..end)) {
-        Some(line) if SegmentHeader::is_header(line) => SegmentHeader::read_in(line, segment),
-        _ => Ok(None),
-    }
-}
-
 /// The parent named by the session's first event.
 fn journal_parent_in(segment: &Segment) -> Result<Option<SessionParent>, JournalError> {
     let mut parent = None;
@@ -414,7 +415,7 @@ fn journal_parent_in(segment: &Segment) -> Result<Option<SessionParent>, Journal
 }
 
 fn first_seq(segment: &Segment) -> Result<Option<Seq>, JournalError> {
-    if let Some(header) = segment_header(segment)? {
+    if let Some(header) = segment.header()? {
         return Ok(Some(header.first));
     }
     Ok(first_journal_line_after(segment, 0)?.map(|(_, seq)| seq))

@@ -15,6 +15,7 @@ mod compression;
 mod disk;
 mod environment;
 mod error;
+mod filling;
 mod intake;
 mod journal;
 mod journal_line;
@@ -51,6 +52,7 @@ pub use compression::{Codec, Compression};
 pub use disk::Disk;
 pub use environment::{Environment, RandomSource};
 pub use error::JournalError;
+pub use filling::{FillingPolicy, filling_start};
 pub use intake::{
     Intake, IntakeLines, IntakeOutcome, IntakeSalts, IntakeStateSource, OpeningTiming,
     PreparedEvent,

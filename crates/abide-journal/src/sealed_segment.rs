@@ -13,7 +13,7 @@ use abide_model::Seq;
 
 use crate::{
     Access, JournalError, JournalLine, SegmentForm, SegmentHeader, SegmentName, Storage,
-    StorageFile, read_full, write_full,
+    StorageFile, filling_start, read_full, write_full,
 };
 
 /// Plain bytes per frame, rounded up to the end of a line.
@@ -311,12 +311,13 @@ impl SealPlan<'_> {
     }
 }
 
-/// Packs all of `plain`. Returns the length of the output, or `None` if stopped.
+/// Packs all of `plain` but its filling. Returns the length of the output, or `None` if stopped.
 fn pack(
     plain: &dyn StorageFile,
     packed: &dyn StorageFile,
     stop: &dyn Fn() -> bool,
 ) -> io::Result<Option<u64>> {
+    let plain_end = filling_start(plain)?;
     let mut compressor = zstd::bulk::Compressor::new(LEVEL)?;
     compressor.set_parameter(zstd::zstd_safe::CParameter::ChecksumFlag(true))?;
     let mut table = Vec::new();
@@ -327,7 +328,8 @@ fn pack(
         if stop() {
             return Ok(None);
         }
-        buffer.resize(filled + FRAME, 0);
+        let left = plain_end.saturating_sub(plain_at + filled as u64);
+        buffer.resize(filled + usize::try_from(left).unwrap_or(FRAME).min(FRAME), 0);
         let room = buffer.get_mut(filled..).unwrap_or_default();
         let read = read_full(plain, room, plain_at + filled as u64)?;
         filled += read;
@@ -467,6 +469,17 @@ mod tests {
         assert_eq!(again[FRAME + 100..], plain[FRAME + 100..]);
         assert_ne!(again[..FRAME], plain[..FRAME]);
         assert!(damage.is_some());
+    }
+
+    #[test]
+    fn the_filling_of_a_segment_is_not_sealed() {
+        for filling in [1, 63, 64, 65, 40_000, 300_000] {
+            let mut plain = lines(1000);
+            let end = plain.len();
+            plain.resize(end + filling, b'\n');
+            let (dir, _) = sealed(&plain);
+            assert_eq!(read(dir.path()), (plain[..end].to_vec(), None), "{filling}");
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use abide_model::Seq;
 
 use crate::sealed_segment::SealedSegment;
-use crate::{Access, JournalError, Storage, StorageFile, read_full};
+use crate::{Access, JournalError, SegmentHeader, Storage, StorageFile, filling_start, read_full};
 
 /// Segment numbers stay below this, so there is always a next one.
 const MAX_NUMBER: u64 = 1 << 48;
@@ -114,10 +114,12 @@ impl Segment {
         }
     }
 
-    /// The number of plain bytes.
+    /// The number of plain bytes, without the filling.
     pub fn len(&self) -> Result<u64, JournalError> {
         match &self.bytes {
-            SegmentBytes::Plain(file) => file.len().map_err(JournalError::io("read", &self.path)),
+            SegmentBytes::Plain(file) => {
+                filling_start(&**file).map_err(JournalError::io("read", &self.path))
+            }
             SegmentBytes::Sealed(sealed) => Ok(sealed.len()),
         }
     }
@@ -127,7 +129,7 @@ impl Segment {
         self.len().map(|len| len == 0)
     }
 
-    /// Reads plain bytes, perhaps fewer than fit into `buf`; 0 at the end.
+    /// Reads plain bytes, the filling too, perhaps fewer than fit into `buf`; 0 at the end.
     pub fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, JournalError> {
         let read: io::Result<usize> = match &self.bytes {
             SegmentBytes::Plain(file) => read_full(&**file, buf, offset),
@@ -152,6 +154,17 @@ impl Segment {
         match &self.bytes {
             SegmentBytes::Plain(_) => true,
             SegmentBytes::Sealed(sealed) => sealed.has_table(),
+        }
+    }
+
+    /// Its header, if readable.
+    pub fn header(&self) -> Result<Option<SegmentHeader>, JournalError> {
+        let mut bytes = [0; SegmentHeader::MAX];
+        let read = self.read_at(&mut bytes, 0)?;
+        let start = bytes.get(..read).unwrap_or_default();
+        match memchr::memchr(b'\n', start).and_then(|end| start.get(..end)) {
+            Some(line) if SegmentHeader::is_header(line) => SegmentHeader::read_in(line, self),
+            _ => Ok(None),
         }
     }
 

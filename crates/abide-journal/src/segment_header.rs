@@ -8,14 +8,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::{JournalError, Segment, Sum};
 
-/// The journal format version this program writes, and the newest it reads.
-pub const JOURNAL_VERSION: u64 = 1;
+/// The journal format version of new journals, and the newest that is read. A journal keeps the version
+/// it was started with. Version 2 allows filling.
+pub const JOURNAL_VERSION: u64 = 2;
 
 const SUM_FIELD: &str = ",\"sum\":\"";
 
 /// The header of a segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentHeader {
+    /// The version of the journal.
+    pub version: u64,
     /// The session.
     pub session: SessionId,
     /// The segment number, from 1.
@@ -73,7 +76,7 @@ impl SegmentHeader {
     pub fn write(&self) -> Vec<u8> {
         let wire = SegmentHeaderWire {
             abide: "journal",
-            version: JOURNAL_VERSION,
+            version: self.version,
             session: self.session,
             segment: self.segment,
             first: self.first,
@@ -114,6 +117,7 @@ impl SegmentHeader {
             return Ok(None);
         };
         Ok(Sum::from_ascii(wire.prev.as_bytes()).map(|prev| Self {
+            version,
             session: wire.session,
             segment: wire.segment,
             first: wire.first,
@@ -131,8 +135,17 @@ mod tests {
     #[test]
     fn a_header_comes_back_and_damage_is_noticed() {
         let session = SessionId::new(Timestamp::from_millis(1), [3; 10]);
-        let header =
-            SegmentHeader { session, segment: 2, first: Seq(9), prev: Sum::genesis(session) };
+        let header = SegmentHeader {
+            version: JOURNAL_VERSION,
+            session,
+            segment: 2,
+            first: Seq(9),
+            prev: Sum::genesis(session),
+        };
+        let old = SegmentHeader { version: 1, ..header.clone() };
+        let line = old.write();
+        let line = line.strip_suffix(b"\n").unwrap();
+        assert_eq!(SegmentHeader::read(line, Path::new("x")).unwrap(), Some(old));
         let bytes = header.write();
         let line = bytes.strip_suffix(b"\n").unwrap();
         assert!(SegmentHeader::is_header(line) && line.len() < SegmentHeader::MAX);
@@ -143,11 +156,11 @@ mod tests {
             assert!(!matches!(SegmentHeader::read(&flipped, Path::new("x")), Ok(Some(_))), "{at}");
         }
         let newer =
-            String::from_utf8(line.to_vec()).unwrap().replace("\"version\":1", "\"version\":2");
+            String::from_utf8(line.to_vec()).unwrap().replace("\"version\":2", "\"version\":3");
         let body = newer.split(SUM_FIELD).next().unwrap();
         let newer =
             format!("{body}{SUM_FIELD}{}\"}}", Sum::from_hash(&blake3::hash(body.as_bytes())));
         let refused = SegmentHeader::read(newer.as_bytes(), Path::new("x"));
-        assert!(matches!(refused, Err(JournalError::NewerVersion { found: 2, .. })));
+        assert!(matches!(refused, Err(JournalError::NewerVersion { found: 3, .. })));
     }
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use abide_model::Seq;
 
+use crate::filling::leading_line_feeds;
 use crate::{JournalError, JournalLine, MAX_LINE, RepairSplice, Segment, SegmentHeader};
 
 /// What is wrong with a part of a journal.
@@ -155,18 +156,23 @@ impl<'s> SegmentScan<'s> {
     }
 
     /// Visits every chunk from byte `from` on. Of several empty ones in a row it may visit only the first.
+    ///
+    /// It ends where the lines ended when it began. A writer beside it overwrites filling from the
+    /// front to the back: whoever read on could find filling, and behind it what was written since.
     pub fn chunks(
         &mut self,
         from: u64,
         found: &mut ChunkVisit<'_>,
     ) -> Result<ScanEnd, JournalError> {
+        let end = self.segment.len()?;
         let mut base = from;
         let mut filled = 0;
         // A line that is too long is skipped in pieces.
         let mut searched = 0;
         let mut want = READ.min(16 << 10);
         loop {
-            self.buffer.resize(filled + want, 0);
+            let left = end.saturating_sub(base + filled as u64);
+            self.buffer.resize(filled + usize::try_from(left).unwrap_or(want).min(want), 0);
             let room = self.buffer.get_mut(filled..).unwrap_or_default();
             let read = self.segment.read_at(room, base + filled as u64)?;
             filled += read;
@@ -186,7 +192,7 @@ impl<'s> SegmentScan<'s> {
                 if raw.is_empty() {
                     // A few compressed bytes may stand for millions of these.
                     let rest = self.buffer.get(start..filled).unwrap_or_default();
-                    start += rest.iter().take_while(|byte| **byte == b'\n').count();
+                    start += leading_line_feeds(rest);
                 }
                 searched = start;
             }
@@ -255,7 +261,85 @@ mod tests {
             Ok(())
         }
 
-        fn reserve(&self, _: u64, _: u64) {}
+        fn overwrites_in_place(&self) -> bool {
+            false
+        }
+    }
+
+    /// A file with filling, which a writer overwrites by some lines after each read.
+    #[derive(Debug)]
+    struct FileBesideWriter(std::sync::Mutex<(Vec<u8>, usize, usize)>);
+
+    impl FileBesideWriter {
+        /// The line of a number; they differ in length.
+        fn line(number: usize) -> String {
+            format!("line {number} {}\n", "x".repeat(number % 97))
+        }
+
+        fn new(lines: usize) -> Self {
+            let mut bytes: Vec<u8> = (0..lines).flat_map(|n| Self::line(n).into_bytes()).collect();
+            let end = bytes.len();
+            bytes.resize(end + (64 << 10), b'\n');
+            Self(std::sync::Mutex::new((bytes, end, lines)))
+        }
+    }
+
+    impl StorageFile for FileBesideWriter {
+        fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+            let (bytes, end, lines) = &mut *self.0.lock().unwrap();
+            let from = usize::try_from(offset).unwrap().min(bytes.len());
+            let count = buf.len().min(bytes.len() - from);
+            buf[..count].copy_from_slice(&bytes[from..from + count]);
+            for _ in 0..50 {
+                let line = Self::line(*lines);
+                bytes[*end..*end + line.len()].copy_from_slice(line.as_bytes());
+                (*end, *lines) = (*end + line.len(), *lines + 1);
+            }
+            Ok(count)
+        }
+
+        fn write_at(&self, _: &[u8], _: u64) -> io::Result<usize> {
+            Err(io::ErrorKind::ReadOnlyFilesystem.into())
+        }
+
+        fn len(&self) -> io::Result<u64> {
+            Ok(self.0.lock().unwrap().0.len() as u64)
+        }
+
+        fn truncate(&self, _: u64) -> io::Result<()> {
+            Err(io::ErrorKind::ReadOnlyFilesystem.into())
+        }
+
+        fn sync(&self) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn overwrites_in_place(&self) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn a_reader_beside_a_writer_sees_a_beginning_of_what_is_written() {
+        for lines in [0, 1, 250, 700] {
+            let segment = Segment::over(Arc::new(FileBesideWriter::new(lines)));
+            let mut seen = Vec::new();
+            let mut visit = |_: u64, raw: &[u8], ended: bool| {
+                seen.push((raw.to_vec(), ended));
+                Ok(ControlFlow::Continue(()))
+            };
+            SegmentScan::new(&segment).chunks(0, &mut visit).unwrap();
+            assert!(seen.len() >= lines, "{lines}");
+            let (last, whole) = seen.split_last().map_or((None, &[][..]), |(a, b)| (Some(a), b));
+            for (number, (raw, ended)) in whole.iter().enumerate() {
+                let line = FileBesideWriter::line(number);
+                assert_eq!((String::from_utf8_lossy(raw) + "\n", ended), (line.into(), &true));
+            }
+            // Of the last one it may have seen a part.
+            if let Some((raw, _)) = last {
+                assert!(FileBesideWriter::line(whole.len()).as_bytes().starts_with(raw));
+            }
+        }
     }
 
     #[test]
@@ -276,7 +360,9 @@ mod tests {
             assert_eq!(lines, [(blank, b"{}".to_vec(), true)]);
             // At most one of each buffer.
             assert!(empty <= blank.div_ceil(READ as u64) + 1, "{empty} visits of {blank}");
-            assert_eq!(file.read.load(Ordering::Relaxed), blank + 3);
+            // Where the lines end is seen from the last few bytes.
+            let last = (blank + 3).min(64);
+            assert_eq!(file.read.load(Ordering::Relaxed), blank + 3 + last);
         }
     }
 }

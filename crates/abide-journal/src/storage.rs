@@ -67,8 +67,9 @@ pub trait StorageFile: Debug + Send + Sync {
     fn truncate(&self, len: u64) -> io::Result<()>;
     /// Makes the file's bytes and length durable.
     fn sync(&self) -> io::Result<()>;
-    /// Preallocates space for later writes without changing the length. A hint: it may do nothing.
-    fn reserve(&self, offset: u64, bytes: u64);
+    /// Does a write over existing bytes go to the place where they are? Not on a file system that
+    /// copies on write, nor where nobody knows.
+    fn overwrites_in_place(&self) -> bool;
 
     /// Is the file empty?
     fn is_empty(&self) -> io::Result<bool> {
@@ -78,8 +79,8 @@ pub trait StorageFile: Debug + Send + Sync {
 
 /// A held lock.
 pub trait StorageLock: Debug + Send + Sync {
-    /// Does the path still name the locked file? If not, somebody else may hold a lock on the file
-    /// that is there now.
+    /// Does the name in its directory still mean the locked file? If not, somebody else may hold a
+    /// lock on the file that is there now.
     fn still_holds(&self) -> io::Result<bool>;
 }
 

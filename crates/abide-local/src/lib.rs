@@ -37,12 +37,12 @@ mod user_config;
 mod user_dirs;
 
 pub use abide_journal::CollectionSummary;
-pub use abide_journal::Environment;
 pub use abide_journal::{Access, Disk, Storage, StorageFile, read_full, write_full};
 pub use abide_journal::{
     BUNDLE_VERSION, BundleError, BundleFault, BundleHeader, BundleReader, ExportError, ImportError,
     ImportOutcome, ImportedBundle,
 };
+pub use abide_journal::{Environment, FillingPolicy};
 pub use abide_model::doing::{ActiveTask, OpenCall, OpenTurn, OrphanProcess, SessionLiveness};
 pub use abide_model::{CreatedSession, DeleteError};
 pub use config::{

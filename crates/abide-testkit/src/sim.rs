@@ -652,7 +652,9 @@ impl StorageFile for SimFile {
         Ok(())
     }
 
-    fn reserve(&self, _: u64, _: u64) {}
+    fn overwrites_in_place(&self) -> bool {
+        true
+    }
 
     fn sync(&self) -> io::Result<()> {
         let mut machine = self.disk.machine();

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use abide_journal::{Access, Journal, JournalIdentity, SegmentForm, SegmentName};
+use abide_journal::{Access, Journal, JournalIdentity, SegmentForm, SegmentName, filling_start};
 use abide_model::{SessionId, StoreError};
 
 use crate::error::{storage_error, store_error};
@@ -122,6 +122,6 @@ impl Cleaner<'_> {
     fn unsealed_length(&self, dir: &Path, name: SegmentName) -> Result<u64, StoreError> {
         let path = dir.join(name.file_name());
         let file = self.store.storage().open(&path, Access::Read);
-        file.and_then(|file| file.len()).map_err(storage_error("read", &path))
+        file.and_then(|file| filling_start(&*file)).map_err(storage_error("read", &path))
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use abide_journal::{
     Access, AcknowledgedEnd, Journal, JournalError, JournalItem, JournalLine, JournalWalkStart,
-    Packs, Storage, Watermark,
+    Packs, SegmentForm, SegmentName, Storage, Watermark, filling_start,
 };
 use abide_model::{
     Digest, Event, EventPage, EventRange, LaneId, LaneState, ReadDirection, ReadFinding, Seq,
@@ -104,7 +104,7 @@ impl LocalReader {
         Watermark::read(&*self.storage, &self.watermark)
     }
 
-    /// The total size of the session's files.
+    /// The total size of the session's files, without the filling.
     fn bytes_now(&self) -> Result<u64, JournalError> {
         let mut sum = 0;
         for dir in [self.journal.dir(), &self.state_dir] {
@@ -115,8 +115,14 @@ impl LocalReader {
             };
             for name in names {
                 // A file that was sealed or rotated away meanwhile counts as empty.
-                let file = self.storage.open(&dir.join(name), Access::Read);
-                sum += file.and_then(|file| file.len()).unwrap_or(0);
+                let file = self.storage.open(&dir.join(&name), Access::Read);
+                let plain = SegmentName::parse(&name)
+                    .is_some_and(|segment| segment.form == SegmentForm::Plain);
+                let length = file.and_then(|file| match plain {
+                    true => filling_start(&*file),
+                    false => file.len(),
+                });
+                sum += length.unwrap_or(0);
             }
         }
         Ok(sum)

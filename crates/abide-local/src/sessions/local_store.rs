@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use abide_journal::{
-    Access, AppendTarget, Appender, Disk, Environment, Journal, JournalError, JournalIdentity,
-    LockMode, Packs, SegmentForm, Storage, StorageLock, Sum, Watermark, write_full,
+    Access, AppendTarget, Appender, Disk, Environment, FillingPolicy, Journal, JournalError,
+    JournalIdentity, LockMode, Packs, SegmentForm, Storage, StorageLock, Sum, Watermark,
+    write_full,
 };
 use abide_model::{
     CreatedSession, History, HistoryQuery, Kind, NewEvent, NewSession, Objects, Payload,
@@ -58,6 +59,8 @@ pub struct LocalOptions {
     pub upkeep: Upkeep,
     /// The state is cached after this many events, and when a writer closes.
     pub snapshot_every: u64,
+    /// When and how far a writer fills segments ahead of its lines.
+    pub filling: FillingPolicy,
     /// Called with the progress while an index is built.
     pub progress: IndexProgressCallback,
     /// The session that the parent process passed to this one. If the parent holds it, this process
@@ -75,6 +78,7 @@ impl Default for LocalOptions {
             env: Environment::default(),
             upkeep: Upkeep::default(),
             snapshot_every: 4096,
+            filling: FillingPolicy::default(),
             progress: IndexProgressCallback::default(),
             child_of: None,
             projects: Vec::new(),
@@ -499,6 +503,7 @@ impl LocalStore {
             session,
             watermark: layout.watermark(),
             limit: self.config.journal.segment_bytes,
+            filling: self.options.filling,
         }
     }
 

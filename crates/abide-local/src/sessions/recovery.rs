@@ -1,7 +1,7 @@
 //! Opens a session for writing: finds the end of its journal, recovers the end, folds the state.
 //!
 //! `look` is read-only; `mend` then does what must be done before the next line can be written: cut
-//! a torn tail, end an open line. Nothing acknowledged is destroyed: lost events leave a gap that
+//! a torn tail, end an open line, cut filling. Nothing acknowledged is destroyed: lost events leave a gap that
 //! the next writer names.
 
 use std::ops::ControlFlow;
@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use abide_journal::{
     Access, AcknowledgedEnd, Damage, Journal, JournalEnd, JournalError, JournalItem,
     JournalWalkStart, RepairSplice, SegmentDamageReason, SegmentForm, SegmentName, Storage, Sum,
-    read_full, write_full,
+    filling_start, read_full, write_full,
 };
 use abide_model::{Event, Seq, SessionId, SessionState, Timestamp, fold_lineage, rewind_target};
 
@@ -351,18 +351,20 @@ pub(crate) fn mend_recovered_journal(
     let path = dir.join(active.file_name());
     let io = |action, source| JournalError::Io { action, path: path.clone(), source };
     let file = storage.open(&path, Access::Write).map_err(|error| io("open", error))?;
+    let lines_end = filling_start(&*file).map_err(|error| io("read", error))?;
     if look.end.segment != active.number {
-        look.end = JournalEnd {
-            segment: active.number,
-            offset: file.len().map_err(|error| io("read", error))?,
-            ..look.end
-        };
+        look.end = JournalEnd { segment: active.number, offset: lines_end, ..look.end };
     }
     if !look.ended {
-        let len = file.len().map_err(|error| io("read", error))?;
-        write_full(&*file, b"\n", len).map_err(|error| io("write", error))?;
-        look.end.offset = len + 1;
+        write_full(&*file, b"\n", lines_end).map_err(|error| io("write", error))?;
+        look.end.offset = lines_end + 1;
         look.ended = true;
+    }
+    if file.len().map_err(|error| io("read", error))? > look.end.offset {
+        // Filling. Before the file grows again the cut must be durable: a power cut could bring back
+        // what stood there.
+        file.truncate(look.end.offset).map_err(|error| io("cut", error))?;
+        file.sync().map_err(|error| io("sync", error))?;
     }
     // Unacknowledged lines may exist only in the page cache, marked clean after a failed sync.
     // Writing them again makes the pages dirty, so that the next sync really makes them durable.
@@ -395,6 +397,7 @@ fn begin_recovered_segment(
     number: u64,
 ) -> Result<MendedJournal, JournalError> {
     let header = abide_journal::SegmentHeader {
+        version: journal.version()?,
         session,
         segment: number,
         first: look.end.seq.next(),

@@ -11,7 +11,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use abide_journal::{Access, Journal, JournalError, SealPlan, SegmentForm, SegmentName, Storage};
+use abide_journal::{
+    Access, Journal, JournalError, SealPlan, SegmentForm, SegmentName, Storage, filling_start,
+};
 
 /// Seals full segments while the writer is idle.
 #[derive(Debug, Default)]
@@ -166,8 +168,11 @@ impl<'a> Sealing<'a> {
 
     fn len(&self, name: SegmentName) -> Result<u64, JournalError> {
         let path = self.dir.join(name.file_name());
-        let file = self.storage.open(&path, Access::Read);
-        file.and_then(|file| file.len()).map_err(JournalError::io("read", &path))
+        let length = self.storage.open(&path, Access::Read).and_then(|file| match name.form {
+            SegmentForm::Plain => filling_start(&*file),
+            SegmentForm::Sealed => file.len(),
+        });
+        length.map_err(JournalError::io("read", &path))
     }
 
     /// The bytes of the last segment; `None` if it is sealed, or there is none.

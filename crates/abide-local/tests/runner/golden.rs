@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use abide_journal::{BundleReader, BundleRecord, Slots};
-use abide_local::{ImportOutcome, LocalOptions, LocalStore};
+use abide_journal::{BundleReader, BundleRecord, SegmentHeader, Slots};
+use abide_local::{FillingPolicy, ImportOutcome, LocalOptions, LocalStore};
 use abide_model::{
     AnomalyPolicy, Durability, EventRange, FOLD_VERSION, NewEvent, NewSession, SessionReader,
     SessionRef, SessionWriter, Store, TaskStatus,
@@ -24,8 +24,20 @@ const EVENTS: &[&str] = &[
     r#"{"kind":"x.own","data":{ "spaced" : null , "twice":1,"twice":2}}"#,
 ];
 
-fn dir() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1")
+/// The versions that are read; the last is written.
+const VERSIONS: [&str; 2] = ["v1", "v2"];
+
+fn dir(version: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(version)
+}
+
+/// The directory of the version that is written.
+fn newest() -> PathBuf {
+    dir(VERSIONS[1])
+}
+
+fn writes_golden() -> bool {
+    std::env::var("ABIDE_GOLDEN").is_ok_and(|what| what == "write")
 }
 
 /// A session made of [`EVENTS`] in a world where nothing varies.
@@ -73,15 +85,15 @@ fn frozen(path: &Path) -> bool {
 #[test]
 fn the_same_events_give_the_same_bytes() {
     let (disk, root) = write();
-    let golden = dir().join("store");
-    if std::env::var("ABIDE_GOLDEN").is_ok_and(|what| what == "write") {
+    let golden = newest().join("store");
+    if writes_golden() {
         for path in disk.files() {
             let to = golden.join(path.strip_prefix(&root).unwrap());
             fs::create_dir_all(to.parent().unwrap()).unwrap();
             fs::write(to, disk.bytes(&path).unwrap()).unwrap();
         }
         let store = LocalStore::open(&golden, LocalOptions::default()).unwrap();
-        fs::write(dir().join("export.jsonl"), export(&store)).unwrap();
+        fs::write(newest().join("export.jsonl"), export(&store)).unwrap();
     }
     let mut compared = 0;
     for path in disk.files().iter().filter(|path| frozen(path)) {
@@ -99,21 +111,119 @@ fn the_same_events_give_the_same_bytes() {
 
 #[test]
 fn the_bytes_of_every_version_are_read() {
-    let store = LocalStore::open(&dir().join("store"), LocalOptions::default()).unwrap();
-    let expected = fs::read_to_string(dir().join("export.jsonl")).unwrap();
-    assert_eq!(export(&store), expected);
-    for json in EVENTS {
-        let data = json.split_once("\"data\":").unwrap().1;
-        if !data.contains("LARGE") {
-            let end = data.find('}').unwrap();
-            assert!(expected.contains(&data[..end]), "{data}");
+    for version in VERSIONS {
+        let store = LocalStore::open(&dir(version).join("store"), LocalOptions::default()).unwrap();
+        let expected = fs::read_to_string(dir(version).join("export.jsonl")).unwrap();
+        assert_eq!(export(&store), expected);
+        for json in EVENTS {
+            let data = json.split_once("\"data\":").unwrap().1;
+            if !data.contains("LARGE") {
+                let end = data.find('}').unwrap();
+                assert!(expected.contains(&data[..end]), "{data}");
+            }
+        }
+        let id = store.find(&SessionRef::Latest).unwrap();
+        let checked = store.doctor().examine(id).unwrap();
+        // The files have the permissions that a checkout gave them.
+        let wrong = checked.findings.iter().filter(|finding| finding.rule != "permissions");
+        assert_eq!(wrong.count(), 0, "{:?}", checked.findings);
+    }
+}
+
+/// A session whose writer was killed: its segment has filling behind the last line.
+fn killed() -> (SimDisk, PathBuf) {
+    let disk = SimDisk::new(Path::new("/sim"));
+    let filling = FillingPolicy { after: 1, first: 512, most: 512 };
+    let options = LocalOptions { filling, ..options(&disk, 42) };
+    let store = LocalStore::init(&store_path(), options).unwrap();
+    let id = store.create(NewSession::titled("golden").with_key("golden")).unwrap().id;
+    let writer = store.writer(id, Duration::ZERO).unwrap();
+    for json in &EVENTS[..2] {
+        let event = NewEvent::parse(json).unwrap();
+        writer
+            .append(vec![event], Durability::Synced, AnomalyPolicy::Keep)
+            .unwrap()
+            .wait()
+            .unwrap();
+    }
+    std::mem::forget(writer);
+    disk.kill();
+    let mut segments = disk.files().into_iter();
+    let segment = segments.find(|path| path.ends_with("journal/00000001.jsonl")).unwrap();
+    (disk, segment)
+}
+
+#[test]
+fn filling_is_frozen_too() {
+    let (disk, segment) = killed();
+    let golden = newest().join("filled.jsonl");
+    if writes_golden() {
+        fs::write(&golden, disk.bytes(&segment).unwrap()).unwrap();
+    }
+    let golden = fs::read(golden).unwrap();
+    assert!(golden.ends_with(b"\n\n\n"), "it has filling");
+    assert_eq!(disk.bytes(&segment).unwrap(), golden);
+    let store = LocalStore::open(&store_path(), options(&disk, 43)).unwrap();
+    assert_eq!(export(&store).lines().count(), 4);
+    let id = store.find(&SessionRef::Latest).unwrap();
+    let findings = store.doctor().examine(id).unwrap().findings;
+    assert!(findings.iter().all(|finding| finding.rule == "stale-lock"), "{findings:?}");
+    // The next writer cuts it off and goes on behind the last line.
+    let kept = golden.trim_ascii_end().len() + 1;
+    let writer = store.writer(id, Duration::ZERO).unwrap();
+    assert_eq!(disk.bytes(&segment).unwrap(), golden[..kept]);
+    writer.close().unwrap();
+    assert!(disk.bytes(&segment).unwrap().starts_with(&golden[..kept]));
+}
+
+/// A journal keeps its version, so that the program that started it can go on with it.
+#[test]
+fn a_journal_of_version_1_stays_one() {
+    let disk = SimDisk::new(Path::new("/sim"));
+    let root = store_path();
+    let eager = FillingPolicy { after: 0, first: 512, most: 512 };
+    let options = |seed| LocalOptions { filling: eager, ..options(&disk, seed) };
+    let store = LocalStore::init(&root, options(44)).unwrap();
+    let bundle = fs::read(dir("v1").join("session.abide")).unwrap();
+    store.importer().import(BundleReader::open(&*bundle).unwrap(), Duration::ZERO).unwrap();
+    let id = store.find(&SessionRef::Latest).unwrap();
+    let mut config = store.config().clone();
+    config.journal.segment_bytes = 1400;
+    let store = store.with_config(config);
+    // What is imported is new. Give it the segments that version 1 wrote.
+    let segments = |disk: &SimDisk| -> Vec<PathBuf> {
+        disk.files()
+            .into_iter()
+            .filter(|path| path.to_string_lossy().contains("/journal/"))
+            .collect()
+    };
+    for path in segments(&disk) {
+        let text = String::from_utf8(disk.bytes(&path).unwrap()).unwrap();
+        let (header, lines) = text.split_once('\n').unwrap();
+        let header = SegmentHeader::read(header.as_bytes(), &path).unwrap().unwrap();
+        let old = SegmentHeader { version: 1, ..header }.write();
+        disk.set_bytes(&path, [&old, lines.as_bytes()].concat());
+    }
+    let before = segments(&disk).len();
+    let writer = store.writer(id, Duration::ZERO).unwrap();
+    for count in 0..12 {
+        let event = NewEvent::parse(&format!(r#"{{"kind":"x.own","data":{{"count":{count}}}}}"#));
+        let ticket =
+            writer.append(vec![event.unwrap()], Durability::Synced, AnomalyPolicy::Keep).unwrap();
+        ticket.wait().unwrap();
+        for path in segments(&disk) {
+            assert!(!disk.bytes(&path).unwrap().ends_with(b"\n\n"), "filled: {}", path.display());
         }
     }
-    let id = store.find(&SessionRef::Latest).unwrap();
-    let checked = store.doctor().examine(id).unwrap();
-    // The files have the permissions that a checkout gave them.
-    let wrong = checked.findings.iter().filter(|finding| finding.rule != "permissions");
-    assert_eq!(wrong.count(), 0, "{:?}", checked.findings);
+    writer.close().unwrap();
+    let after = segments(&disk);
+    assert!(after.len() > before, "it has rotated: {after:?}");
+    for path in after {
+        let bytes = disk.bytes(&path).unwrap();
+        let header = bytes.split(|byte| *byte == b'\n').next().unwrap();
+        assert_eq!(SegmentHeader::read(header, &path).unwrap().unwrap().version, 1);
+    }
+    assert_eq!(store.doctor().examine(id).unwrap().findings, []);
 }
 
 /// What is in a bundle, record by record: compression may change with the library.
@@ -137,22 +247,27 @@ fn the_same_session_gives_the_same_bundle() {
     let id = store.find(&SessionRef::Latest).unwrap();
     let mut bundle = Vec::new();
     store.exporter().export(id, &mut bundle).unwrap();
-    let golden = dir().join("session.abide");
-    if std::env::var("ABIDE_GOLDEN").is_ok_and(|what| what == "write") {
-        fs::write(&golden, &bundle).unwrap();
+    if writes_golden() {
+        fs::write(newest().join("session.abide"), &bundle).unwrap();
     }
-    assert!(records(&bundle) == records(&fs::read(golden).unwrap()));
+    // The version of the journal is none of a bundle's business.
+    for version in VERSIONS {
+        let golden = fs::read(dir(version).join("session.abide")).unwrap();
+        assert!(records(&bundle) == records(&golden), "{version}");
+    }
 }
 
 #[test]
 fn the_bundle_of_every_version_is_read() {
-    let bundle = fs::read(dir().join("session.abide")).unwrap();
-    let disk = SimDisk::new(Path::new("/sim"));
-    let store = LocalStore::init(&store_path(), options(&disk, 44)).unwrap();
-    let bundle = BundleReader::open(&*bundle).unwrap();
-    let imported = store.importer().import(bundle, Duration::ZERO).unwrap();
-    assert_eq!(imported.outcome, ImportOutcome::Made);
-    assert_eq!(export(&store), fs::read_to_string(dir().join("export.jsonl")).unwrap());
+    for version in VERSIONS {
+        let bundle = fs::read(dir(version).join("session.abide")).unwrap();
+        let disk = SimDisk::new(Path::new("/sim"));
+        let store = LocalStore::init(&store_path(), options(&disk, 44)).unwrap();
+        let bundle = BundleReader::open(&*bundle).unwrap();
+        let imported = store.importer().import(bundle, Duration::ZERO).unwrap();
+        assert_eq!(imported.outcome, ImportOutcome::Made);
+        assert_eq!(export(&store), fs::read_to_string(dir(version).join("export.jsonl")).unwrap());
+    }
 }
 
 /// Programs of two versions may use a store by turns: neither takes the other's state for its own.

@@ -164,8 +164,8 @@ impl StorageFile for UnwritableFile {
         self.0.sync()
     }
 
-    fn reserve(&self, offset: u64, bytes: u64) {
-        self.0.reserve(offset, bytes);
+    fn overwrites_in_place(&self) -> bool {
+        self.0.overwrites_in_place()
     }
 }
 

@@ -18,6 +18,7 @@ mod deletion;
 mod erase;
 mod faults;
 mod fence;
+mod filling;
 mod fork;
 mod golden;
 mod index;

@@ -58,8 +58,8 @@ fn content(disk: &SimDisk) -> u64 {
 #[test]
 fn nothing_acknowledged_is_lost_in_a_power_cut() {
     let mut cuts = 0;
-    for (name, steps) in scenarios() {
-        let mut run = Run::new(1);
+    for (number, (name, steps)) in (0..).zip(scenarios()) {
+        let mut run = Run::new(number);
         run.disk.keep_history();
         for step in &steps {
             run.step(*step).unwrap();
@@ -86,8 +86,8 @@ fn nothing_acknowledged_is_lost_when_the_power_goes_during_recovery() {
     let mut cuts = 0;
     // The moments of the first cut are fewer in a smaller run, and those of the second as many.
     let seeds = if FaultRun::from_env().size() == FaultSize::Small { 3 } else { 12 };
-    for (name, steps) in scenarios() {
-        let mut run = Run::new(2);
+    for (number, (name, steps)) in (0..).zip(scenarios()) {
+        let mut run = Run::new(number);
         run.disk.keep_history();
         for step in &steps {
             run.step(*step).unwrap();

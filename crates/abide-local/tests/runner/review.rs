@@ -40,7 +40,7 @@ fn a_session_that_cannot_be_read_is_never_made_anew() {
     fs::remove_dir(&segment).unwrap();
     let text = String::from_utf8(bytes).unwrap();
     let (header, rest) = text.split_once('\n').unwrap();
-    let body = header.replace("\"version\":1", "\"version\":9");
+    let body = header.replace("\"version\":2", "\"version\":9");
     let body = body.split(",\"sum\":").next().unwrap();
     let hash = blake3::hash(body.as_bytes());
     let sum = Sum::from_ascii(&base64_of(&hash.as_bytes()[..15])).unwrap();

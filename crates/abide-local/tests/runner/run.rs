@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use abide_local::{
-    Config, Environment, IndexProgressCallback, LocalOptions, LocalStore, LocalWriter,
-    TranscriptPolicy, Upkeep,
+    Config, Environment, FillingPolicy, IndexProgressCallback, LocalOptions, LocalStore,
+    LocalWriter, TranscriptPolicy, Upkeep,
 };
 use abide_model::{
     AnomalyPolicy, Durability, EventRange, Kind, NewEvent, NewSession, ReadFinding, SessionId,
@@ -85,10 +85,16 @@ pub fn options(disk: &SimDisk, seed: u64) -> LocalOptions {
         },
         upkeep: Upkeep::ByHand,
         snapshot_every: 5,
+        filling: filling(seed),
         progress: IndexProgressCallback::default(),
         child_of: None,
         projects: Vec::new(),
     }
+}
+
+/// Filling that few appends meet: none at first, or from the first commit on, in small steps.
+fn filling(seed: u64) -> FillingPolicy {
+    FillingPolicy { after: seed % 3, first: 100 << (seed % 5), most: 3000 }
 }
 
 /// With segments and objects so small that few events make several.

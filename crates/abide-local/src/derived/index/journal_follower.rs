@@ -415,11 +415,12 @@ fn follower_drift(
         Ok(segment) => segment,
         Err(error) => return missing(error).map(|()| JournalDrift::Other),
     };
-    // The last line read ended with its sum, and must still do so.
-    let mut end = [0; Sum::WIDTH + 3];
-    let from = place.offset.saturating_sub(end.len() as u64);
-    let read = segment.read_at(&mut end, from)?;
-    let same = read == end.len() && end.get(..Sum::WIDTH) == Some(sum.as_ascii().as_slice());
+    // The last line read ended with its sum, and must still do so. A line behind it starts at once;
+    // filling does not count.
+    let mut end = [b'\n'; Sum::WIDTH + 4];
+    let line_end = Sum::WIDTH + 3;
+    let read = segment.read_at(&mut end, place.offset.saturating_sub(line_end as u64))?;
+    let same = read >= line_end && end.get(..Sum::WIDTH) == Some(sum.as_ascii().as_slice());
     if !same {
         return Ok(JournalDrift::Other);
     }
@@ -429,7 +430,7 @@ fn follower_drift(
         expected: Some(followed.overview.seq.next()),
         sum: Some(sum),
     };
-    if segment.len()? > place.offset {
+    if end.last() != Some(&b'\n') {
         return Ok(JournalDrift::More(start));
     }
     match journal.open_segment(name(place.segment + 1)) {

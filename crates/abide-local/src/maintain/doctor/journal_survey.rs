@@ -42,6 +42,7 @@ struct SurveyedSegment {
 pub(super) struct JournalSurvey {
     session: SessionId,
     journal: Journal,
+    version: u64,
     /// The event before its first, and what the first line is chained to.
     before: (Seq, Sum),
     mark: Option<AcknowledgedEnd>,
@@ -78,6 +79,8 @@ pub(super) struct JournalRewrite {
     pub(super) end: Option<(Seq, Sum)>,
     /// The number of the next segment.
     pub(super) next: u64,
+    /// The version of the journal.
+    pub(super) version: u64,
 }
 
 /// The most segments that may be missing.
@@ -148,8 +151,8 @@ impl JournalSurvey {
         for number in 1..=last {
             files.entry(number).or_default();
         }
-        let journal = journal.clone();
-        Ok(Self { session, journal, before, mark, files, standing, torn })
+        let (journal, version) = (journal.clone(), journal.version()?);
+        Ok(Self { session, journal, version, before, mark, files, standing, torn })
     }
 
     /// Plans the journal so that it reads without damage, with these events reconstructed where
@@ -210,6 +213,7 @@ impl JournalSurvey {
             again: joining.written,
             end: Some((joining.last.0, joining.last.1.sum())),
             next: self.files.keys().next_back().copied().unwrap_or(1) + 1,
+            version: self.version,
             segments: Vec::new(),
         };
         for (number, file) in &self.files {
@@ -222,6 +226,7 @@ impl JournalSurvey {
             // A header whose `first` is lost would be reported as damage again.
             let header = file.header.clone().filter(|header| header.first == before.next());
             let header = header.unwrap_or(SegmentHeader {
+                version: self.version,
                 session: self.session,
                 segment: *number,
                 first: before.next(),

@@ -336,8 +336,13 @@ impl Doctor<'_> {
         if last.is_some_and(|last| last + 1 == rewrite.next)
             && let Some((seq, sum)) = rewrite.end
         {
-            let header =
-                SegmentHeader { session, segment: rewrite.next, first: seq.next(), prev: sum };
+            let header = SegmentHeader {
+                version: rewrite.version,
+                session,
+                segment: rewrite.next,
+                first: seq.next(),
+                prev: sum,
+            };
             quarantine.put(&dir.join(next.file_name()), &header.write())?;
         }
         sync()?;

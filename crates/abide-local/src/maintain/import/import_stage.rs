@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use abide_journal::{
-    Access, JournalEnd, JournalError, JournalLine, PackWriter, Packs, SegmentForm, SegmentHeader,
-    SegmentName, Storage, StorageFile, StorageLock, write_full,
+    Access, JOURNAL_VERSION, JournalEnd, JournalError, JournalLine, PackWriter, Packs, SegmentForm,
+    SegmentHeader, SegmentName, Storage, StorageFile, StorageLock, write_full,
 };
 use abide_model::{ObjectHash, Seq, SessionId, StoreError};
 
@@ -186,8 +186,13 @@ impl ImportStage {
         let path = self.dir.join(SegmentName { number, form: SegmentForm::Plain }.file_name());
         let file =
             self.storage.open(&path, Access::CreateNew).map_err(storage_error("create", &path))?;
-        let header =
-            SegmentHeader { session: self.session, segment: number, first, prev: self.end.sum };
+        let header = SegmentHeader {
+            version: JOURNAL_VERSION,
+            session: self.session,
+            segment: number,
+            first,
+            prev: self.end.sum,
+        };
         self.buffer.extend_from_slice(&header.write());
         self.end = JournalEnd { segment: number, offset: self.buffer.len() as u64, ..self.end };
         self.segments.push(number);
