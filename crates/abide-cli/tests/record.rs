@@ -1,7 +1,9 @@
 //! `abide record`: what is acknowledged is there, whatever happens then.
 
 use std::io::{BufRead, Write};
+use std::time::Duration;
 
+use abide::{LocalOptions, LocalStore};
 use serde_json::json;
 
 use crate::environment::{Conversation, HELLO, TestEnvironment};
@@ -112,24 +114,28 @@ fn buffered_events_are_there_too() {
     assert!(env.run(&["export"]).success().stdout().contains("hello"));
 }
 
+/// The first is this process, which shares what it holds with nobody.
 #[test]
 fn a_second_writer_is_refused_by_an_error_that_names_the_first() {
     let env = TestEnvironment::new();
-    let mut first = Conversation::start(env.command(&["record"]));
-    let session = first.ask(HELLO)["session"].as_str().unwrap().to_owned();
-    let refused = env.record(&["-s", &session, "--wait", "0"], &[HELLO]).failure(1);
+    let session = env.record(&[], &[HELLO]).success().json_lines()[0]["session"].clone();
+    let session = session.as_str().unwrap();
+    let store = LocalStore::open(&env.store(), LocalOptions::default()).unwrap();
+    let first = store.writer(session.parse().unwrap(), Duration::ZERO).unwrap();
+    let refused = env.record(&["-s", session, "--wait", "0"], &[HELLO]).failure(1);
     let _filters = env.filters();
-    insta::assert_snapshot!(refused.stderr, @r"
+    let program = LocalOptions::default().env.holder.program;
+    insta::assert_snapshot!(refused.stderr.replace(&program, "abide"), @r"
     Error: session [SESSION] is held by abide (process [N] on [HOST]) since [TIME]
     Hint: wait until it is done, give it time with `--wait 30s`, or end that process
     ");
-    let named = format!("(process {} on", first.child.id());
+    let named = format!("(process {} on", std::process::id());
     assert!(refused.stderr.contains(&named), "{}", refused.stderr);
     assert_eq!(refused.stdout(), "");
     // One that waits gets its turn.
-    let mut second = Conversation::start(env.command(&["record", "-s", &session, "--wait", "20s"]));
+    let mut second = Conversation::start(env.command(&["record", "-s", session, "--wait", "20s"]));
     second.send(HELLO);
-    assert_eq!(first.end(), 0);
+    drop(first);
     assert!(second.receive()["seq"].is_u64());
     assert_eq!(second.end(), 0);
 }
