@@ -7,32 +7,44 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::command::tool;
+use crate::command::{limited, run, tool};
 
 /// A file system that abide is tried on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum FileSystem {
     Ext4,
+    /// ext4 without its journal.
+    #[value(name = "ext4-bare")]
+    Ext4Bare,
     Xfs,
     Btrfs,
 }
 
 impl FileSystem {
-    pub(crate) const ALL: [Self; 3] = [Self::Ext4, Self::Xfs, Self::Btrfs];
+    pub(crate) const ALL: [Self; 4] = [Self::Ext4, Self::Ext4Bare, Self::Xfs, Self::Btrfs];
 
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Ext4 => "ext4",
+            Self::Ext4Bare => "ext4-bare",
             Self::Xfs => "xfs",
             Self::Btrfs => "btrfs",
+        }
+    }
+
+    /// What the kernel and `mkfs` call it.
+    const fn kernel_name(self) -> &'static str {
+        match self {
+            Self::Ext4Bare => Self::Ext4.name(),
+            other => other.name(),
         }
     }
 
     /// Near the smallest that `mkfs` makes, so that journals go round.
     const fn bytes(self) -> u64 {
         match self {
-            Self::Ext4 => 96 << 20,
+            Self::Ext4 | Self::Ext4Bare => 96 << 20,
             Self::Xfs => 320 << 20,
             Self::Btrfs => 256 << 20,
         }
@@ -42,6 +54,7 @@ impl FileSystem {
         match self {
             // All of it made at once: nothing is to be done in the background.
             Self::Ext4 => &["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"],
+            Self::Ext4Bare => &["-q", "-F", "-O", "^has_journal", "-E", "lazy_itable_init=0"],
             Self::Xfs => &["-q", "-f"],
             Self::Btrfs => &["-q", "-f"],
         }
@@ -49,7 +62,7 @@ impl FileSystem {
 
     /// Why it cannot be tried here, where it cannot.
     pub(crate) fn missing(self) -> Option<String> {
-        let name = self.name();
+        let name = self.kernel_name();
         let known = || {
             let all = fs::read_to_string("/proc/filesystems").unwrap_or_default();
             all.lines().any(|line| line.split_whitespace().next_back() == Some(name))
@@ -71,7 +84,23 @@ impl FileSystem {
         file.map_err(|error| format!("{}: {error}", path.display()))?;
         let mut args: Vec<&OsStr> = self.options().iter().map(OsStr::new).collect();
         args.push(path.as_os_str());
-        tool(&format!("mkfs.{}", self.name()), &args).map(drop)
+        tool(&format!("mkfs.{}", self.kernel_name()), &args).map(drop)
+    }
+
+    /// What a machine does to it before it mounts it after a power cut.
+    pub(crate) fn check(self, path: &Path) -> Result<(), String> {
+        if self != Self::Ext4Bare {
+            // Its journal does that at the mount.
+            return Ok(());
+        }
+        let mut command = limited("e2fsck");
+        command.args(["-f", "-y"]).arg(path);
+        let done = run(command, b"")?;
+        // 1: errors were corrected. 2: the same, and a machine that had mounted it should boot again.
+        match done.code {
+            Some(0..=2) => Ok(()),
+            code => Err(format!("e2fsck ended with {code:?}: {}", done.errors.trim())),
+        }
     }
 }
 
@@ -108,7 +137,7 @@ impl Mounted {
             Some(device) => device,
             None => tool("losetup", &["--find".as_ref(), "--show".as_ref(), file.as_os_str()])?,
         };
-        let args = ["-t".as_ref(), kind.name().as_ref(), device.as_ref(), at.as_os_str()];
+        let args = ["-t".as_ref(), kind.kernel_name().as_ref(), device.as_ref(), at.as_os_str()];
         let mounted = tool("mount", &args);
         // It stays as long as it is mounted, and no longer.
         let detached = tool("losetup", &["-d".as_ref(), device.as_ref()]);

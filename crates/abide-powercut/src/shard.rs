@@ -213,7 +213,11 @@ impl Lab<'_> {
         let (image, loss) = replay.cut(cut.at, cut.honesty, &mut cut.random.clone());
         let file = self.room.join("left");
         image.store(&file).map_err(|error| format!("{}: {error}", file.display()))?;
-        let mount = match Mounted::mount(head.kind, &file, &head.mounted, self.device) {
+        let mounted = head
+            .kind
+            .check(&file)
+            .and_then(|()| Mounted::mount(head.kind, &file, &head.mounted, self.device));
+        let mount = match mounted {
             Ok(mount) => mount,
             Err(error) => {
                 let found = Err(Fault::Unmountable(error));
