@@ -5,11 +5,13 @@ or the URL of a database of its own; MESSAGES has one JSON string a line. The op
 `append`, `load` and `last`, and `build` and `turns` for those that take turns. Those on a server have
 `setup`, `grow` and `sessions` (with the number of sessions for LAST), too. The answer is one line of JSON.
 The clock runs inside, from opening to the last message, and not while the interpreter starts.
-After it has stopped, what was read is compared with what was written.
+After it has stopped, what was read is compared with what was written. What the device wrote during
+appends is said, too, where the environment variable DEVICE_COUNTERS names its counters.
 """
 
 import itertools
 import json
+import os
 import platform
 import statistics
 import sys
@@ -86,6 +88,16 @@ def take_turns(peer, directory, messages, count, limit, turns):
     print(json.dumps({"ms": statistics.median(whole), "context_ms": statistics.median(contexts)}))
 
 
+def device_counters():
+    """Writes and sectors that the device has written so far, where that can be seen."""
+    path = os.environ.get("DEVICE_COUNTERS")
+    if not path:
+        return None
+    with open(path, encoding="ascii") as counters:
+        fields = counters.read().split()
+    return int(fields[4]), int(fields[6])
+
+
 def run(peer):
     """Does what the command line says."""
     operation = sys.argv[1]
@@ -115,9 +127,13 @@ def run(peer):
         else:
             steps = getattr(peer, operation)(directory, texts)
         next(steps)
+        before = device_counters()
         start = time.perf_counter()
         each = next(steps)
         taken = time.perf_counter() - start
+        if before:
+            writes, sectors = (now - then for now, then in zip(device_counters(), before))
+            answer["device"] = {"bytes": sectors * 512, "writes": writes}
         if each:
             answer["median_ms"] = statistics.median(each) * 1000
         for _ in steps:

@@ -3,12 +3,14 @@
 use std::cell::{OnceCell, RefCell};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use tempfile::TempDir;
 
 use crate::Outcome;
 use crate::figure::{Figure, Row};
 use crate::fixture::Long;
+use crate::machine::mount_of;
 use crate::text::Text;
 
 /// How much is done.
@@ -36,9 +38,12 @@ pub(crate) struct Bench {
     pub(crate) rounds: usize,
     pub(crate) scale: Scale,
     pub(crate) abide: PathBuf,
-    text: OnceCell<Text>,
+    /// Before the names of figures, where another file system is measured.
+    prefix: String,
+    text: Rc<OnceCell<Text>>,
     long: OnceCell<Long>,
-    rows: RefCell<Vec<Row>>,
+    rows: Rc<RefCell<Vec<Row>>>,
+    figures: Rc<RefCell<Vec<Figure>>>,
 }
 
 impl Bench {
@@ -48,10 +53,48 @@ impl Bench {
             rounds,
             scale,
             abide,
-            text: OnceCell::new(),
+            prefix: String::new(),
+            text: Rc::default(),
             long: OnceCell::new(),
-            rows: RefCell::default(),
+            rows: Rc::default(),
+            figures: Rc::default(),
         }
+    }
+
+    /// The same run in another directory. Its figures are named after that.
+    pub(crate) fn on(&self, name: &str, dir: &Path) -> Self {
+        Self {
+            dir: dir.to_owned(),
+            rounds: self.rounds,
+            scale: self.scale,
+            abide: self.abide.clone(),
+            prefix: format!("{name}."),
+            text: Rc::clone(&self.text),
+            long: OnceCell::new(),
+            rows: Rc::clone(&self.rows),
+            figures: Rc::clone(&self.figures),
+        }
+    }
+
+    /// The name of a figure in this directory.
+    pub(crate) fn name(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
+    }
+
+    /// A figure of this directory that was given out, without the prefix of its name.
+    pub(crate) fn figure(&self, name: &str) -> Option<Figure> {
+        let name = self.name(name);
+        self.figures.borrow().iter().find(|figure| figure.name() == name).cloned()
+    }
+
+    /// Where stores are made.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The file system that stores are on, as it is said in tables.
+    pub(crate) fn file_system(&self) -> Outcome<String> {
+        Ok(mount_of(&self.dir)?.describe())
     }
 
     /// A new directory, removed when it is dropped.
@@ -77,6 +120,7 @@ impl Bench {
     pub(crate) fn report(&self, figure: &Figure) -> Outcome {
         println!("{}", figure.to_json()?);
         self.rows.borrow_mut().push(figure.row());
+        self.figures.borrow_mut().push(figure.clone());
         Ok(())
     }
 

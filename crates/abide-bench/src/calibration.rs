@@ -1,7 +1,7 @@
 //! What the machine can do: the same bytes, straight to a file, with nothing around them.
 
 use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
@@ -11,20 +11,51 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::Outcome;
 use crate::text::PIECE;
 
-/// A file that 1 KiB is appended to, followed by an `fdatasync`, again and again.
+/// What a raw file is extended by.
+const AHEAD: usize = 256 << 10;
+static LINE_FEEDS: [u8; AHEAD] = [b'\n'; AHEAD];
+/// What is appended where it does not matter what.
+static BLOCK: [u8; PIECE] = [b'x'; PIECE];
+
+/// How a raw file becomes longer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Growth {
+    /// With every append.
+    Growing,
+    /// By line feeds, 256 KiB at a time, which appends then overwrite. They are written by one
+    /// write, and synced with the first append behind them.
+    Extended,
+}
+
+/// A file that bytes are appended to, followed by an `fdatasync`, again and again.
 #[derive(Debug)]
-pub(crate) struct RawFile(File);
+pub(crate) struct RawFile {
+    file: File,
+    growth: Growth,
+    at: u64,
+    end: u64,
+}
 
 impl RawFile {
-    pub(crate) fn create(path: &Path) -> Outcome<Self> {
-        let file = OpenOptions::new().create_new(true).append(true).open(path)?;
-        Ok(Self(file))
+    pub(crate) fn create(path: &Path, growth: Growth) -> Outcome<Self> {
+        let file = OpenOptions::new().create_new(true).write(true).open(path)?;
+        Ok(Self { file, growth, at: 0, end: 0 })
     }
 
+    /// Appends 1 KiB.
     pub(crate) fn append(&mut self) {
-        let block = [b'x'; PIECE];
-        self.0.write_all(&block).expect("a raw write");
-        self.0.sync_data().expect("a raw sync");
+        self.append_bytes(&BLOCK);
+    }
+
+    pub(crate) fn append_bytes(&mut self, bytes: &[u8]) {
+        let after = self.at + bytes.len() as u64;
+        while self.growth == Growth::Extended && self.end < after {
+            self.file.write_all_at(&LINE_FEEDS, self.end).expect("a raw write ahead");
+            self.end += AHEAD as u64;
+        }
+        self.file.write_all_at(bytes, self.at).expect("a raw write");
+        self.file.sync_data().expect("a raw sync");
+        self.at = after;
     }
 }
 
@@ -95,4 +126,27 @@ pub(crate) fn millis(wall: Duration) -> f64 {
 fn thread_cpu() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_extended_file_holds_the_same_lines_before_its_line_feeds() {
+        let dir = tempfile::tempdir().unwrap();
+        let lines: Vec<String> = (0..600).map(|n| format!("{n} {}\n", "y".repeat(n))).collect();
+        let [growing, extended] = [Growth::Growing, Growth::Extended].map(|growth| {
+            let path = dir.path().join(format!("{growth:?}"));
+            let mut file = RawFile::create(&path, growth).unwrap();
+            lines.iter().for_each(|line| file.append_bytes(line.as_bytes()));
+            std::fs::read(path).unwrap()
+        });
+        assert_eq!(growing, lines.concat().into_bytes());
+        assert_eq!(extended.len() % AHEAD, 0);
+        assert!(extended.len() < growing.len() + AHEAD);
+        let (same, ahead) = extended.split_at(growing.len());
+        assert_eq!(same, growing);
+        assert!(ahead.iter().all(|&byte| byte == b'\n'));
+    }
 }

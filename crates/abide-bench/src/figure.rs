@@ -116,6 +116,10 @@ impl Figure {
         }
     }
 
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// A round with nothing to set it against.
     pub(crate) fn push(&mut self, value: f64) {
         self.values.push(value);

@@ -9,7 +9,7 @@ use abide::{SessionId, maintenance::Upkeep};
 
 use crate::Outcome;
 use crate::bench::Bench;
-use crate::calibration::{RawFile, millis};
+use crate::calibration::{Growth, RawFile, millis};
 use crate::figure::{Better, Figure, Target, median};
 use crate::fixture::Place;
 
@@ -37,7 +37,7 @@ pub(crate) fn measure(bench: &Bench) -> Outcome {
     for _ in 0..bench.rounds {
         let short_id = place.filled(bench.text(), SHORT)?;
         let fresh = bench.fresh()?;
-        let mut file = RawFile::create(&fresh.path().join("raw"))?;
+        let mut file = RawFile::create(&fresh.path().join("raw"), Growth::Growing)?;
         let (mut shorts, mut longs, mut raws) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..count {
             raws.push(millis(raw(&mut file)?));

@@ -18,9 +18,9 @@ fn a_figure_is_one_line_of_json() {
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
     let names: Vec<_> = lines.iter().map(|line| &line["figure"]).collect();
-    assert_eq!(names, ["append.one", "append.one.syncs"]);
+    assert_eq!(names, ["append.one", "append.one.extended", "append.one.syncs"]);
     assert!(lines.iter().all(|line| line["best"].as_f64() > Some(0.0)));
-    assert_eq!(lines[1]["best"], 1.0, "one sync for each acknowledgement");
+    assert_eq!(lines[2]["best"], 1.0, "one sync for each acknowledgement");
     let left = std::fs::read_dir(dir.path()).unwrap().count();
     assert_eq!(left, 0, "nothing is left behind");
 }

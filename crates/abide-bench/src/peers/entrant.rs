@@ -6,6 +6,7 @@ use std::process::Command;
 use clap::ValueEnum;
 
 use crate::Outcome;
+use crate::calibration::Growth;
 use crate::peers::library::Library;
 use crate::peers::raw::Raw;
 use crate::peers::sqlite::Sqlite;
@@ -15,6 +16,7 @@ use crate::peers::work::Peer;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Inside {
     Raw,
+    RawExtended,
     Abide,
     AbideSealed,
     AbideBuffered,
@@ -24,7 +26,8 @@ pub(crate) enum Inside {
 impl Inside {
     pub(crate) fn peer(self) -> &'static dyn Peer {
         match self {
-            Self::Raw => &Raw,
+            Self::Raw => &Raw(Growth::Growing),
+            Self::RawExtended => &Raw(Growth::Extended),
             Self::Abide => &Library::AsItIs,
             Self::AbideSealed => &Library::Sealed,
             Self::AbideBuffered => &Library::Buffered,
@@ -91,12 +94,16 @@ impl Entrant {
     }
 }
 
+/// The title of bare SQLite, to which others are compared.
+pub(crate) const SQLITE: &str = "SQLite WAL FULL, Rust";
+
 /// Everyone, in the order of the table.
-pub(crate) const ENTRANTS: [Entrant; 10] = [
+pub(crate) const ENTRANTS: [Entrant; 11] = [
     Entrant::inside("raw", "raw, Rust", Side::Raw, Inside::Raw),
+    Entrant::inside("raw-extended", "raw, extended, Rust", Side::Raw, Inside::RawExtended),
     Entrant::inside("abide", "**abide**, library", Side::Ours, Inside::Abide),
     Entrant::inside("abide-sealed", "**abide**, sealed", Side::Ours, Inside::AbideSealed),
-    Entrant::inside("sqlite", "SQLite WAL FULL, Rust", Side::Theirs, Inside::Sqlite),
+    Entrant::inside("sqlite", SQLITE, Side::Theirs, Inside::Sqlite),
     Entrant::python("raw-python", "raw, Python", Side::Raw, ["plain", "raw.py"]),
     Entrant::python(
         "abide-pipe",

@@ -1,7 +1,6 @@
 //! abide through its library, as a store is by default.
 
 use std::path::Path;
-use std::time::Instant;
 
 use abide::{
     Durability, Event, EventRange, Message, MessageForm, NewEvent, NewSession, Session, SessionRef,
@@ -12,9 +11,9 @@ use abide::{
 };
 
 use crate::Outcome;
-use crate::calibration::millis;
 use crate::dialogue;
 use crate::fixture::Place;
+use crate::peers::clock::{Appended, Clock};
 use crate::peers::work::{Loaded, Peer, Turns};
 
 /// What becomes of the segments that are full, and of what is appended.
@@ -50,20 +49,20 @@ impl Peer for Library {
         Some(env!("CARGO_PKG_VERSION").to_owned())
     }
 
-    fn append(&self, dir: &Path, texts: &[String]) -> Outcome<f64> {
+    fn append(&self, dir: &Path, texts: &[String]) -> Outcome<Appended> {
         let place = Place::of(dir, Upkeep::Beside)?;
         let session = place.store.create_or_get(KEY, NewSession::default())?;
         let id = session.id();
-        let start = Instant::now();
+        let clock = Clock::start();
         for text in texts {
             session.append(Message::assistant(text.as_str()))?.wait()?;
         }
-        let elapsed = start.elapsed();
+        let appended = clock.stop();
         session.close()?;
         if *self == Self::Sealed {
             place.seal(id)?;
         }
-        Ok(millis(elapsed))
+        Ok(appended)
     }
 
     fn load(&self, dir: &Path) -> Outcome<Vec<String>> {

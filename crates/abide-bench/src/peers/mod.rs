@@ -4,9 +4,12 @@
 //! and are set against both; reading is repeated, everybody in turn, and set against the raw
 //! measure's median of the same round.
 
+mod append_table;
+mod appends;
+mod clock;
 mod entrant;
 mod library;
-mod machine;
+mod many_table;
 mod raw;
 mod sqlite;
 mod syncs;
@@ -21,14 +24,19 @@ use std::time::Instant;
 use clap::{Args, ValueEnum};
 use tempfile::TempDir;
 
-use crate::Outcome;
 use crate::bench::{Bench, Scale, bytes_below, room_below};
 use crate::calibration::millis;
 use crate::figure::{Better, Figure, Target, median};
+use crate::image::{Images, KINDS};
+use crate::machine::measured;
+use crate::page::Page;
+use crate::peers::appends::Appends;
 use crate::peers::entrant::{ENTRANTS, Inside};
 pub(crate) use crate::peers::entrant::{Entrant, Side, Starter};
+use crate::peers::many_table::ManyTable;
 use crate::peers::table::Table;
 pub(crate) use crate::peers::work::{Answer, Operation, ask, write_messages};
+use crate::{Outcome, append, million};
 
 /// How many messages.
 const COUNTS: [usize; 2] = [1000, 10_000];
@@ -50,12 +58,15 @@ pub(crate) struct Arguments {
     /// Where `scripts/bench-peers` made the virtual environments.
     #[arg(long)]
     venv: PathBuf,
-    /// The page whose table is made anew; not with --quick.
+    /// The page whose tables are made anew; not with --quick.
     #[arg(long)]
     table: Option<PathBuf>,
-    /// Only appending and reading a whole session, or only the turns of an agent.
+    /// Only this part; can be given more than once.
     #[arg(long)]
-    only: Option<Part>,
+    only: Vec<Part>,
+    /// Appends and many at once also on ext4, xfs and btrfs of their own, in memory. Needs root.
+    #[arg(long)]
+    images: bool,
     #[command(flatten)]
     pub(crate) setting: crate::Setting,
 }
@@ -63,8 +74,20 @@ pub(crate) struct Arguments {
 /// A part of the comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Part {
+    /// Appends alone, against raw files that grow and that are extended.
+    Appends,
+    /// Many sessions and many threads at once, and a session of a million events.
+    Many,
+    /// Appending and reading a whole session, by everybody.
     Whole,
+    /// The turns of an agent.
     Turns,
+}
+
+impl Arguments {
+    fn wants(&self, part: Part) -> bool {
+        self.only.is_empty() || self.only.contains(&part)
+    }
 }
 
 /// One measurement of one peer, in a process of its own.
@@ -129,23 +152,85 @@ impl Shown {
 pub(crate) fn measure(bench: &Bench, arguments: &Arguments) -> Outcome {
     let starter =
         Starter { environments: arguments.venv.canonicalize()?, abide: bench.abide.clone() };
-    let page = arguments.table.as_deref().filter(|_| bench.scale == Scale::Full);
-    if arguments.only != Some(Part::Turns) {
-        measure_whole(bench, &starter, page)?;
+    // It may start this program anew, so it comes first.
+    let images = arguments.images.then(|| {
+        let program = std::env::current_exe().unwrap_or_default();
+        Images::prepare(&[bench.dir(), &starter.environments, &program, Path::new(".")])
+    });
+    let page = Page::of(bench, arguments.table.as_ref());
+    measure_places(bench, &starter, arguments, images, &page)?;
+    if arguments.wants(Part::Whole) {
+        measure_whole(bench, &starter, &page)?;
     }
-    if arguments.only != Some(Part::Whole) {
+    if arguments.wants(Part::Turns) {
         let (shown, absent) = turns::measure(bench, &starter)?;
-        let table = turn_table::TurnTable::new(bench, absent, &shown)?;
-        match page {
-            Some(page) => table.write_into(page)?,
-            None => eprintln!("\n{}", table.to_markdown()),
-        }
+        page.write("turns", &turn_table::turn_table(bench, &absent, &shown)?)?;
     }
     bench.summarise();
     Ok(())
 }
 
-fn measure_whole(bench: &Bench, starter: &Starter, page: Option<&Path>) -> Outcome {
+/// What is measured on the disk and on the images.
+fn measure_places(
+    bench: &Bench,
+    starter: &Starter,
+    arguments: &Arguments,
+    images: Option<Result<Images, String>>,
+    page: &Page,
+) -> Outcome {
+    let heading = measured(bench)?;
+    let mut appends = vec![format!("{heading} Text: {}.\n", bench.text().describe())];
+    let mut many = ManyTable::new(&heading);
+    let mut on = |place: &str, title: &str, bench: &Bench| -> Outcome {
+        let on_disk = place == DISK;
+        if arguments.wants(Part::Appends) {
+            let rows = Appends { bench, starter, on_disk }.measure()?;
+            appends.push(append_table::append_table(title, &rows));
+        }
+        if arguments.wants(Part::Many) {
+            append::sessions(bench)?;
+            append::shared(bench)?;
+            if on_disk {
+                million::measure(bench)?;
+            }
+            many.add(title, bench);
+        }
+        Ok(())
+    };
+    if !arguments.wants(Part::Appends) && !arguments.wants(Part::Many) {
+        return Ok(());
+    }
+    on(DISK, &format!("the disk, {}", bench.file_system()?), bench)?;
+    let mut absent = Vec::new();
+    match images {
+        None => absent.push("Not run: file systems of its own: without --images.".to_owned()),
+        Some(Err(reason)) => absent.push(format!("Not run: file systems of its own: {reason}.")),
+        Some(Ok(images)) => {
+            for kind in &KINDS {
+                match images.mount(kind) {
+                    Ok(image) => on(kind.name, kind.title, &bench.on(kind.name, image.dir()))?,
+                    Err(reason) => absent.push(format!("Not run: {}: {reason}.", kind.name)),
+                }
+            }
+        }
+    }
+    for line in &absent {
+        bench.skip("peers.images", line);
+    }
+    if arguments.wants(Part::Appends) {
+        appends.extend(absent.iter().map(|line| format!("{line}\n")));
+        page.write("appends", &appends.join("\n"))?;
+    }
+    if arguments.wants(Part::Many) {
+        page.write("many", &many.to_markdown(&absent))?;
+    }
+    Ok(())
+}
+
+/// The name of the disk, among file systems.
+const DISK: &str = "disk";
+
+fn measure_whole(bench: &Bench, starter: &Starter, page: &Page) -> Outcome {
     let scaled = |count: usize| match bench.scale {
         Scale::Full => count,
         Scale::Quick => count / 4,
@@ -153,7 +238,7 @@ fn measure_whole(bench: &Bench, starter: &Starter, page: Option<&Path>) -> Outco
     let dir = bench.fresh()?;
     let race = Race { bench, starter, messages: dir.path().join("messages.jsonl") };
     write_messages(bench.text(), scaled(COUNTS[1]), &race.messages)?;
-    let mut table = Table::new(machine::file_system(dir.path())?, machine::cores()?, bench);
+    let mut table = Table::new(bench)?;
     let present = race.roll_call(&mut table)?;
     for count in COUNTS {
         let taking_part: Vec<&Present> =
@@ -164,13 +249,7 @@ fn measure_whole(bench: &Bench, starter: &Starter, page: Option<&Path>) -> Outco
         }
         table.add(scaled(count), taking_part.into_iter().zip(shown).collect());
     }
-    match page {
-        Some(page) => table.write_into(page),
-        None => {
-            eprintln!("\n{}", table.to_markdown());
-            Ok(())
-        }
-    }
+    page.write("whole", &table.to_markdown())
 }
 
 /// One run of everybody.

@@ -1,17 +1,18 @@
-//! A file of JSON lines, with an `fdatasync` after each: what the disk allows.
+//! A file of JSON lines, with an `fdatasync` after each: what the disk allows. Its lines are made
+//! before the clock starts.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::Path;
-use std::time::Instant;
 
 use crate::Outcome;
-use crate::calibration::millis;
+use crate::calibration::{Growth, RawFile};
+use crate::peers::clock::{Appended, Clock};
 use crate::peers::work::{Loaded, Peer, Turns};
 use crate::text::PIECE;
 
 #[derive(Debug)]
-pub(crate) struct Raw;
+pub(crate) struct Raw(pub(crate) Growth);
 
 const FILE: &str = "raw.jsonl";
 
@@ -20,18 +21,21 @@ impl Peer for Raw {
         None
     }
 
-    fn append(&self, dir: &Path, texts: &[String]) -> Outcome<f64> {
-        let mut file = OpenOptions::new().create_new(true).append(true).open(dir.join(FILE))?;
-        let mut line = Vec::new();
-        let start = Instant::now();
+    fn append(&self, dir: &Path, texts: &[String]) -> Outcome<Appended> {
+        let (mut lines, mut ends) = (Vec::new(), Vec::with_capacity(texts.len()));
         for text in texts {
-            line.clear();
-            serde_json::to_writer(&mut line, text)?;
-            line.push(b'\n');
-            file.write_all(&line)?;
-            file.sync_data()?;
+            serde_json::to_writer(&mut lines, text)?;
+            lines.push(b'\n');
+            ends.push(lines.len());
         }
-        Ok(millis(start.elapsed()))
+        let mut file = RawFile::create(&dir.join(FILE), self.0)?;
+        let mut start = 0;
+        let clock = Clock::start();
+        for end in ends {
+            file.append_bytes(&lines[start..end]);
+            start = end;
+        }
+        Ok(clock.stop())
     }
 
     fn load(&self, dir: &Path) -> Outcome<Vec<String>> {

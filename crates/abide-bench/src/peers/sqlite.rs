@@ -1,12 +1,11 @@
 //! Bare SQLite in WAL mode with `synchronous=FULL`: one table, nothing around it.
 
 use std::path::Path;
-use std::time::Instant;
 
 use rusqlite::Connection;
 
 use crate::Outcome;
-use crate::calibration::millis;
+use crate::peers::clock::{Appended, Clock};
 use crate::peers::work::{Loaded, Peer, Turns};
 
 #[derive(Debug)]
@@ -37,15 +36,15 @@ impl Peer for Sqlite {
         Some(rusqlite::version().to_owned())
     }
 
-    fn append(&self, dir: &Path, texts: &[String]) -> Outcome<f64> {
+    fn append(&self, dir: &Path, texts: &[String]) -> Outcome<Appended> {
         let connection = open(dir)?;
         connection.execute_batch(TABLE)?;
         let mut insert = connection.prepare(INSERT)?;
-        let start = Instant::now();
+        let clock = Clock::start();
         for text in texts {
             insert.execute(["assistant", text.as_str()])?;
         }
-        Ok(millis(start.elapsed()))
+        Ok(clock.stop())
     }
 
     fn load(&self, dir: &Path) -> Outcome<Vec<String>> {

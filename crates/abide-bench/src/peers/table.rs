@@ -1,16 +1,15 @@
 //! The table for people, as it stands in `docs/benchmarks.md`.
 
 use std::fmt::Write;
-use std::path::Path;
 
 use crate::Outcome;
 use crate::bench::Bench;
 use crate::figure::{Figure, median};
+use crate::machine::measured;
+use crate::page::{range_cell, short, table_row};
 use crate::peers::entrant::{Entrant, Side};
 use crate::peers::{Present, Shown};
 
-const BEGIN: &str = "<!-- made by scripts/bench-peers: begin -->";
-const END: &str = "<!-- made by scripts/bench-peers: end -->";
 /// Times that differ by less are called level.
 const NOISE: f64 = 1.05;
 
@@ -24,14 +23,9 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    pub(crate) fn new(file_system: String, cores: usize, bench: &Bench) -> Self {
-        let day = jiff::Timestamp::now().strftime("%Y-%m-%d");
-        let heading = format!(
-            "Measured {day}: {} rounds, {cores} cores, {file_system}. Text: {}.",
-            bench.rounds,
-            bench.text().describe()
-        );
-        Self { heading, absent: Vec::new(), parts: Vec::new(), python: None }
+    pub(crate) fn new(bench: &Bench) -> Outcome<Self> {
+        let heading = format!("{} Text: {}.", measured(bench)?, bench.text().describe());
+        Ok(Self { heading, absent: Vec::new(), parts: Vec::new(), python: None })
     }
 
     pub(crate) fn absent(&mut self, entrant: &Entrant, reason: &str) {
@@ -69,19 +63,6 @@ impl Table {
         }
         text
     }
-
-    /// Replaces what stands between the marks.
-    pub(crate) fn write_into(&self, page: &Path) -> Outcome {
-        between_marks(page, [BEGIN, END], &self.to_markdown())
-    }
-}
-
-/// Puts a table in the place of what stands between two marks of a page.
-pub(crate) fn between_marks(page: &Path, [begin, end]: [&str; 2], table: &str) -> Outcome {
-    let old = std::fs::read_to_string(page)?;
-    let (before, rest) = old.split_once(begin).ok_or("the page has no mark to begin at")?;
-    let (_, after) = rest.split_once(end).ok_or("the page has no mark to end at")?;
-    Ok(std::fs::write(page, format!("{before}{begin}\n\n{table}\n\n{end}{after}"))?)
 }
 
 const HEAD: &str = "\
@@ -93,15 +74,11 @@ fn row(present: &Present, shown: &Shown) -> String {
     let title = present.entrant.title;
     let version = present.about.version.as_deref().map_or(String::new(), |v| format!(" {v}"));
     let syncs = present.syncs.map_or_else(|| "not counted".to_owned(), short);
-    let ratios = shown.append.ratios();
-    let (least, most) = ratios
-        .iter()
-        .fold((f64::INFINITY, 0_f64), |(least, most), &ratio| (least.min(ratio), most.max(ratio)));
     let cells = [
         format!("{title}{version}"),
         syncs,
         short(shown.append.median()),
-        format!("{} ({}–{})", short(median(&ratios)), short(least), short(most)),
+        range_cell(&shown.append.ratios()),
         short(shown.load.median()),
         short(median(&shown.load.ratios())),
         short(shown.last.median()),
@@ -110,21 +87,7 @@ fn row(present: &Present, shown: &Shown) -> String {
         short(shown.room.median()),
         short(shown.whole.median()),
     ];
-    format!("| {} |\n", cells.join(" | "))
-}
-
-/// Three digits that mean something, whole numbers whole, thousands apart.
-pub(crate) fn short(value: f64) -> String {
-    let digits = if value == 0.0 { 0 } else { 2 - value.abs().log10().floor() as i32 };
-    match usize::try_from(digits) {
-        _ if value >= 1000.0 => {
-            let whole = value.round() as u64;
-            format!("{},{:03}", whole / 1000, whole % 1000)
-        }
-        Ok(0) | Err(_) => format!("{value:.0}"),
-        Ok(_) if value.fract() == 0.0 => format!("{value:.0}"),
-        Ok(digits) => format!("{value:.digits$}"),
-    }
+    table_row(&cells)
 }
 
 /// In what who is better than `name`, of those in the same language.
@@ -159,33 +122,4 @@ fn behind(name: &str, rows: &[(&Present, Shown)]) -> String {
         return format!("Ahead of {title}: nobody.\n\n");
     }
     format!("Ahead of {title}:\n\n{text}\n")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_short() {
-        let shown = [0.0, 1.0, 0.012_34, 0.98, 1.234, 45.67, 580.4, 12_345.6].map(short);
-        assert_eq!(shown, ["0", "1", "0.0123", "0.980", "1.23", "45.7", "580", "12,346"]);
-    }
-
-    #[test]
-    fn the_table_takes_the_place_of_the_one_before() {
-        let dir = tempfile::tempdir().unwrap();
-        let page = dir.path().join("page.md");
-        std::fs::write(&page, format!("above\n{BEGIN}\nold\n{END}\nbelow\n")).unwrap();
-        let table = Table {
-            heading: "new".to_owned(),
-            absent: Vec::new(),
-            parts: vec!["part\n\n".to_owned()],
-            python: None,
-        };
-        for _ in 0..2 {
-            table.write_into(&page).unwrap();
-            let text = std::fs::read_to_string(&page).unwrap();
-            assert_eq!(text, format!("above\n{BEGIN}\n\nnew\n\npart\n\n{END}\nbelow\n"));
-        }
-    }
 }

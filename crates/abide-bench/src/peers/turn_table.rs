@@ -1,44 +1,23 @@
 //! The table of the turns, as it stands in `docs/benchmarks.md`.
 
-use std::fmt::Write;
-use std::path::Path;
-
 use crate::Outcome;
 use crate::bench::Bench;
 use crate::figure::median;
+use crate::machine::measured;
+use crate::page::{short, table_row};
 use crate::peers::entrant::Side;
-use crate::peers::machine;
-use crate::peers::table::{between_marks, short};
 use crate::peers::turns::Shown;
 
-const BEGIN: &str = "<!-- made by scripts/bench-peers, turns: begin -->";
-const END: &str = "<!-- made by scripts/bench-peers, turns: end -->";
-
 /// What is said about the turns.
-#[derive(Debug)]
-pub(crate) struct TurnTable(String);
-
-impl TurnTable {
-    pub(crate) fn new(bench: &Bench, absent: Vec<String>, shown: &[Shown]) -> Outcome<Self> {
-        let day = jiff::Timestamp::now().strftime("%Y-%m-%d");
-        let mut text =
-            format!("Measured {day}: {} rounds, {} cores.\n\n", bench.rounds, machine::cores()?);
-        absent.iter().for_each(|line| {
-            let _ = writeln!(text, "{line}\n");
-        });
-        text.push_str(HEAD);
-        let ours = shown.iter().find(|shown| shown.contestant.entrant.name == "abide");
-        shown.iter().for_each(|shown| text.push_str(&row(shown, ours)));
-        Ok(Self(text.trim_end().to_owned()))
+pub(crate) fn turn_table(bench: &Bench, absent: &[String], shown: &[Shown]) -> Outcome<String> {
+    let mut text = format!("{}\n\n", measured(bench)?);
+    for line in absent {
+        text.push_str(&format!("{line}\n\n"));
     }
-
-    pub(crate) fn to_markdown(&self) -> &str {
-        &self.0
-    }
-
-    pub(crate) fn write_into(&self, page: &Path) -> Outcome {
-        between_marks(page, [BEGIN, END], &self.0)
-    }
+    text.push_str(HEAD);
+    let ours = shown.iter().find(|shown| shown.contestant.entrant.name == "abide");
+    shown.iter().for_each(|shown| text.push_str(&row(shown, ours)));
+    Ok(text)
 }
 
 const HEAD: &str = "\
@@ -62,5 +41,5 @@ fn row(shown: &Shown, ours: Option<&Shown>) -> String {
         });
     }
     cells.push(short(shown.growth()));
-    format!("| {} |\n", cells.join(" | "))
+    table_row(&cells)
 }

@@ -14,7 +14,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::Outcome;
 use crate::calibration::millis;
+use crate::device::{self, Device, DeviceWrites};
 use crate::figure::median;
+use crate::peers::clock::Appended;
 use crate::text::Text;
 
 /// What a peer does.
@@ -78,6 +80,8 @@ pub(crate) struct Task {
 #[serde(default)]
 pub(crate) struct Answer {
     pub(crate) ms: f64,
+    /// What the device wrote during appends, where that can be seen.
+    pub(crate) device: Option<DeviceWrites>,
     /// Of a turn, loading the context.
     pub(crate) context_ms: Option<f64>,
     pub(crate) version: Option<String>,
@@ -90,9 +94,9 @@ pub(crate) trait Peer {
     /// Its version, for the table.
     fn version(&self) -> Option<String>;
 
-    /// Opens, appends the texts one at a time, each acknowledged, and closes. Gives the
-    /// milliseconds of the appends alone.
-    fn append(&self, dir: &Path, texts: &[String]) -> Outcome<f64>;
+    /// Opens, appends the texts one at a time, each acknowledged, and closes. The clock runs over
+    /// the appends alone.
+    fn append(&self, dir: &Path, texts: &[String]) -> Outcome<Appended>;
 
     /// Opens and reads every text.
     fn load(&self, dir: &Path) -> Outcome<Vec<String>>;
@@ -161,7 +165,9 @@ impl Task {
                 (Vec::new(), 0)
             }
             Operation::Append | Operation::Turns => {
-                answer.ms = peer.append(&self.dir, &texts)?;
+                let appended = peer.append(&self.dir, &texts)?;
+                answer.ms = appended.ms;
+                answer.device = appended.device;
                 (Vec::new(), 0)
             }
             Operation::Setup | Operation::Grow | Operation::Sessions => {
@@ -224,6 +230,9 @@ pub(crate) fn ask(
 ) -> Outcome<Answer> {
     process.arg(operation.name()).arg(dir).arg(messages);
     process.args(numbers.iter().map(usize::to_string));
+    if let Some(device) = Device::below(dir) {
+        process.env(device::VARIABLE, device.counters());
+    }
     let output = process.stdin(Stdio::null()).output()?;
     if !output.status.success() {
         let errors = String::from_utf8_lossy(&output.stderr);

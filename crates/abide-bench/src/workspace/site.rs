@@ -6,7 +6,7 @@ use abide_workspace::TakenSnapshot;
 
 use crate::Outcome;
 use crate::bench::Bench;
-use crate::calibration::RawFile;
+use crate::calibration::{Growth, RawFile};
 use crate::figure::{Better, Figure, Target, median, rounded};
 use crate::workspace::bare::pack;
 use crate::workspace::keeper::Keeper;
@@ -283,7 +283,7 @@ impl Ten {
 
 /// What one sync of a small file takes now.
 pub(crate) fn sync_ms(tree: &Tree, round: usize) -> Outcome<f64> {
-    let mut file = RawFile::create(&tree.beside(&format!("raw-{round}")))?;
+    let mut file = RawFile::create(&tree.beside(&format!("raw-{round}")), Growth::Growing)?;
     timed(|| {
         file.append();
         Ok(())
