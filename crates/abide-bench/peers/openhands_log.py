@@ -30,8 +30,7 @@ class OpenHandsLog(work.Peer):
         log = self.open(directory)
         yield
         for text in texts:
-            message = Message(role="assistant", content=[TextContent(text=text)])
-            log.append(MessageEvent(source="agent", llm_message=message))
+            log.append(event_of(text))
         yield
 
     def load(self, directory, count):
@@ -39,6 +38,24 @@ class OpenHandsLog(work.Peer):
 
     def last(self, directory, count, wanted):
         return [text_of(event) for event in self.open(directory)[-wanted:]]
+
+    def build(self, directory, texts):
+        log = self.open(directory)
+        for text in texts:
+            log.append(event_of(text))
+
+    def turns(self, directory, limit):
+        log = self.open(directory)
+
+        def append(text):
+            log.append(event_of(text))
+
+        return append, lambda: log[-limit:], lambda events: [text_of(event) for event in events]
+
+
+def event_of(text):
+    message = Message(role="assistant", content=[TextContent(text=text)])
+    return MessageEvent(source="agent", llm_message=message)
 
 
 def text_of(event):

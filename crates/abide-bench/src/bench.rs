@@ -11,6 +11,7 @@ use crate::Outcome;
 use crate::figure::{Figure, Row};
 use crate::fixture::Long;
 use crate::machine::mount_of;
+use crate::page::Page;
 use crate::text::Text;
 
 /// How much is done.
@@ -40,6 +41,7 @@ pub(crate) struct Bench {
     pub(crate) abide: PathBuf,
     /// Before the names of figures, where another file system is measured.
     prefix: String,
+    page: Page,
     text: Rc<OnceCell<Text>>,
     long: OnceCell<Long>,
     rows: Rc<RefCell<Vec<Row>>>,
@@ -47,13 +49,20 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    pub(crate) fn new(dir: PathBuf, rounds: usize, scale: Scale, abide: PathBuf) -> Self {
+    pub(crate) fn new(
+        dir: PathBuf,
+        rounds: usize,
+        scale: Scale,
+        abide: PathBuf,
+        page: Page,
+    ) -> Self {
         Self {
             dir,
             rounds,
             scale,
             abide,
             prefix: String::new(),
+            page,
             text: Rc::default(),
             long: OnceCell::new(),
             rows: Rc::default(),
@@ -69,6 +78,7 @@ impl Bench {
             scale: self.scale,
             abide: self.abide.clone(),
             prefix: format!("{name}."),
+            page: self.page.clone(),
             text: Rc::clone(&self.text),
             long: OnceCell::new(),
             rows: Rc::clone(&self.rows),
@@ -85,6 +95,17 @@ impl Bench {
     pub(crate) fn figure(&self, name: &str) -> Option<Figure> {
         let name = self.name(name);
         self.figures.borrow().iter().find(|figure| figure.name() == name).cloned()
+    }
+
+    /// All figures that were given out and whose names begin so.
+    pub(crate) fn figures(&self, begin: &str) -> Vec<Figure> {
+        let figures = self.figures.borrow();
+        figures.iter().filter(|figure| figure.name().starts_with(begin)).cloned().collect()
+    }
+
+    /// Where tables go.
+    pub(crate) fn page(&self) -> &Page {
+        &self.page
     }
 
     /// Where stores are made.

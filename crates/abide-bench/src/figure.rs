@@ -120,6 +120,10 @@ impl Figure {
         &self.name
     }
 
+    pub(crate) const fn unit(&self) -> &'static str {
+        self.unit
+    }
+
     /// A round with nothing to set it against.
     pub(crate) fn push(&mut self, value: f64) {
         self.values.push(value);
@@ -134,6 +138,25 @@ impl Figure {
     /// Something else worth knowing.
     pub(crate) fn note(&mut self, name: &str, value: impl Into<Value>) {
         self.extra.insert(name.to_owned(), value.into());
+    }
+
+    /// A number that was noted.
+    pub(crate) fn noted(&self, name: &str) -> Option<f64> {
+        self.extra.get(name)?.as_f64()
+    }
+
+    /// What is wanted of the ratio, if something is: `≤ 0.33`.
+    pub(crate) fn aim(&self) -> Option<String> {
+        match self.target {
+            Target::RatioAtLeast(wanted) => Some(format!("≥ {wanted}")),
+            Target::RatioAtMost(wanted) => Some(format!("≤ {wanted}")),
+            _ => None,
+        }
+    }
+
+    /// The raw value in the middle.
+    pub(crate) fn raw_median(&self) -> f64 {
+        median(&self.raws)
     }
 
     /// The value in the middle.

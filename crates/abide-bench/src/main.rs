@@ -25,6 +25,7 @@ mod open;
 mod page;
 mod peers;
 mod projects;
+mod projects_table;
 mod record;
 mod run;
 mod shared;
@@ -40,6 +41,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::bench::{Bench, Scale};
+use crate::page::Page;
 
 /// What a measurement gives, or why it could not be made.
 pub(crate) type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
@@ -71,6 +73,9 @@ pub(crate) struct Setting {
     /// The `abide` program; the one beside this program, unless said otherwise.
     #[arg(long)]
     abide: Option<PathBuf>,
+    /// The page whose tables are made anew; not with --quick. They are shown, unless one is given.
+    #[arg(long)]
+    table: Option<PathBuf>,
 }
 
 impl Setting {
@@ -80,7 +85,8 @@ impl Setting {
         let scale = if self.quick { Scale::Quick } else { Scale::Full };
         let dir = self.dir.clone().unwrap_or_else(|| beside.to_owned());
         let abide = self.abide.clone().unwrap_or_else(|| beside.join("abide"));
-        Ok(Bench::new(dir, self.rounds.max(1), scale, abide))
+        let page = Page::of(scale, self.table.as_ref());
+        Ok(Bench::new(dir, self.rounds.max(1), scale, abide, page))
     }
 }
 

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use crate::Outcome;
-use crate::bench::{Bench, Scale};
+use crate::bench::Scale;
 use crate::figure::{Figure, median};
 
 /// Where tables go.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum Page {
     File(PathBuf),
     /// To people, on stderr.
@@ -16,8 +16,8 @@ pub(crate) enum Page {
 
 impl Page {
     /// A table of a quick run is not for the page.
-    pub(crate) fn of(bench: &Bench, path: Option<&PathBuf>) -> Self {
-        match path.filter(|_| bench.scale == Scale::Full) {
+    pub(crate) fn of(scale: Scale, path: Option<&PathBuf>) -> Self {
+        match path.filter(|_| scale == Scale::Full) {
             Some(path) => Self::File(path.clone()),
             None => Self::Screen,
         }
@@ -65,6 +65,22 @@ pub(crate) fn ratio_cell(figure: Option<&Figure>) -> String {
     figure.map_or_else(|| NOTHING.to_owned(), |figure| short(median(&figure.ratios())))
 }
 
+/// The same, with what is wanted of it.
+pub(crate) fn aim_cell(figure: Option<&Figure>) -> String {
+    figure.map_or_else(
+        || NOTHING.to_owned(),
+        |figure| match figure.aim() {
+            Some(aim) => format!("{} ({aim})", short(median(&figure.ratios()))),
+            None => short(median(&figure.ratios())),
+        },
+    )
+}
+
+/// The median of what a figure is set against.
+pub(crate) fn raw_cell(figure: Option<&Figure>) -> String {
+    figure.map_or_else(|| NOTHING.to_owned(), |figure| short(figure.raw_median()))
+}
+
 /// The median of ratios, and from where to where they go.
 pub(crate) fn range_cell(ratios: &[f64]) -> String {
     let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
@@ -74,6 +90,9 @@ pub(crate) fn range_cell(ratios: &[f64]) -> String {
 
 /// Three digits that mean something, whole numbers whole, thousands apart.
 pub(crate) fn short(value: f64) -> String {
+    if !value.is_finite() {
+        return NOTHING.to_owned();
+    }
     if value >= 999.5 {
         let whole = value.round() as u64;
         let (millions, thousands, ones) = (whole / 1_000_000, whole / 1000 % 1000, whole % 1000);
@@ -96,11 +115,21 @@ mod tests {
 
     #[test]
     fn numbers_are_short() {
-        let shown =
-            [0.0, 1.0, 0.012_34, 0.98, 1.234, 45.67, 580.4, 999.7, 12_345.6, 1e6].map(short);
-        let wanted =
-            ["0", "1", "0.0123", "0.980", "1.23", "45.7", "580", "1,000", "12,346", "1,000,000"];
-        assert_eq!(shown, wanted);
+        let shown = [0.0, 1.0, 0.012_34, 0.98, 1.234, 45.67, 580.4, 999.7, 12_345.6, 1e6, f64::NAN];
+        let wanted = [
+            "0",
+            "1",
+            "0.0123",
+            "0.980",
+            "1.23",
+            "45.7",
+            "580",
+            "1,000",
+            "12,346",
+            "1,000,000",
+            "–",
+        ];
+        assert_eq!(shown.map(short), wanted);
     }
 
     #[test]

@@ -15,12 +15,18 @@ use crate::bench::Bench;
 use crate::calibration::millis;
 use crate::figure::{Better, Figure, Target, median, rounded};
 use crate::history::{Hasty, queries, timed};
+use crate::projects_table::projects_table;
 use crate::record::acknowledged;
 
 /// How many sessions one project has.
 const EACH: usize = 200;
 /// The projects that are asked about.
 const ASKED: usize = 20;
+
+/// What is noted of figures, and shown in the table.
+pub(crate) const ALL_PROJECTS: &str = "of all projects";
+pub(crate) const AFTER: &str = "after sessions were made";
+pub(crate) const AFTER_RAW: &str = "the same, raw";
 
 /// A hundred thousand sessions of five hundred projects, beside stores that hold one project each.
 pub(crate) fn measure(bench: &Bench) -> Outcome {
@@ -52,7 +58,7 @@ pub(crate) fn measure(bench: &Bench) -> Outcome {
     }
     let everything = HistoryQuery { all_projects: true, ..shown.clone() };
     let all = ask_each(&root, projects, &ask_history(&everything))?;
-    history.note("of all projects", rounded(all));
+    history.note(ALL_PROJECTS, rounded(all));
     for mut figure in [history, latest, latest_in] {
         figure.note("raw", "the same of a store that holds the one project alone");
         bench.report(&figure)?;
@@ -60,7 +66,8 @@ pub(crate) fn measure(bench: &Bench) -> Outcome {
 
     search(bench, &root, projects, &alone, &shown)?;
     record(bench, &root, &empty, projects)?;
-    commands(bench, dir.path(), &many, projects * EACH)
+    commands(bench, dir.path(), &many, projects * EACH)?;
+    bench.page().write("projects", &projects_table(bench, projects, EACH)?)
 }
 
 /// A person's home directory.
@@ -146,8 +153,8 @@ fn commands(bench: &Bench, dir: &Path, many: &Home, sessions: usize) -> Outcome 
     recorded.note("the first in the project", rounded(first_of_many));
     recorded.note("the first of all, which makes the store", rounded(first));
     shown.note("raw", "the same with a person's store that holds this project alone");
-    shown.note("after sessions were made", rounded(median(&fresh)));
-    shown.note("the same, raw", rounded(median(&fresh_raw)));
+    shown.note(AFTER, rounded(median(&fresh)));
+    shown.note(AFTER_RAW, rounded(median(&fresh_raw)));
     bench.report(&recorded)?;
     bench.report(&shown)
 }

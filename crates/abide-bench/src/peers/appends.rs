@@ -1,7 +1,7 @@
 //! Durable appends alone, on each file system, against a raw file that grows and against one that
 //! is extended ahead, with what the device wrote.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::Command;
 
 use crate::Outcome;
@@ -121,19 +121,32 @@ impl Appends<'_> {
         write_messages(self.bench.text(), counts.iter().copied().max().unwrap_or(0), &messages)?;
         let mut rows = Vec::new();
         for count in counts {
-            rows.extend(self.measure_count(&messages, count)?);
+            let measured = self.measure_count(&messages, count)?;
+            measured.iter().try_for_each(|row| row.report(self.bench))?;
+            rows.extend(measured);
         }
-        rows.iter().try_for_each(|row| row.report(self.bench))?;
         Ok(rows)
     }
 
-    fn measure_count(&self, messages: &PathBuf, count: usize) -> Outcome<Vec<AppendRow>> {
+    /// A line for each that cannot be run, with the reason.
+    pub(crate) fn lacking(starter: &Starter) -> Outcome<Vec<String>> {
+        let mut lines = Vec::new();
+        for name in NAMES {
+            let entrant = entrant(name)?;
+            if let Err(reason) = entrant.process(starter) {
+                lines.push(format!("Not run: {}: {reason}.", entrant.title));
+            }
+        }
+        Ok(lines)
+    }
+
+    fn measure_count(&self, messages: &Path, count: usize) -> Outcome<Vec<AppendRow>> {
         let [growing, extended] = RAWS.map(entrant);
         let (growing, extended) = (growing?, extended?);
         let mut entrants = Vec::new();
         for name in NAMES {
             let entrant = entrant(name)?;
-            // Whoever is not here was named before.
+            // The table names whoever is not here.
             if entrant.process(self.starter).is_ok() {
                 entrants.push(entrant);
             }
@@ -176,7 +189,7 @@ impl Appends<'_> {
         Ok(raw_rows.into_iter().chain(rows).collect())
     }
 
-    fn run(&self, entrant: &Entrant, messages: &PathBuf, count: usize) -> Outcome<AppendRun> {
+    fn run(&self, entrant: &Entrant, messages: &Path, count: usize) -> Outcome<AppendRun> {
         let dir = self.bench.fresh()?;
         // What others have left to be written is not to be counted here.
         Command::new("sync").arg("-f").arg(dir.path()).status()?;

@@ -10,6 +10,7 @@ mod clock;
 mod entrant;
 mod library;
 mod many_table;
+mod places;
 mod raw;
 mod sqlite;
 mod syncs;
@@ -24,19 +25,15 @@ use std::time::Instant;
 use clap::{Args, ValueEnum};
 use tempfile::TempDir;
 
+use crate::Outcome;
 use crate::bench::{Bench, Scale, bytes_below, room_below};
 use crate::calibration::millis;
 use crate::figure::{Better, Figure, Target, median};
-use crate::image::{Images, KINDS};
-use crate::machine::measured;
-use crate::page::Page;
-use crate::peers::appends::Appends;
+use crate::image::Images;
 use crate::peers::entrant::{ENTRANTS, Inside};
 pub(crate) use crate::peers::entrant::{Entrant, Side, Starter};
-use crate::peers::many_table::ManyTable;
 use crate::peers::table::Table;
 pub(crate) use crate::peers::work::{Answer, Operation, ask, write_messages};
-use crate::{Outcome, append, million};
 
 /// How many messages.
 const COUNTS: [usize; 2] = [1000, 10_000];
@@ -58,9 +55,6 @@ pub(crate) struct Arguments {
     /// Where `scripts/bench-peers` made the virtual environments.
     #[arg(long)]
     venv: PathBuf,
-    /// The page whose tables are made anew; not with --quick.
-    #[arg(long)]
-    table: Option<PathBuf>,
     /// Only this part; can be given more than once.
     #[arg(long)]
     only: Vec<Part>,
@@ -157,80 +151,21 @@ pub(crate) fn measure(bench: &Bench, arguments: &Arguments) -> Outcome {
         let program = std::env::current_exe().unwrap_or_default();
         Images::prepare(&[bench.dir(), &starter.environments, &program, Path::new(".")])
     });
-    let page = Page::of(bench, arguments.table.as_ref());
-    measure_places(bench, &starter, arguments, images, &page)?;
+    if arguments.wants(Part::Appends) || arguments.wants(Part::Many) {
+        places::measure(bench, &starter, arguments, images)?;
+    }
     if arguments.wants(Part::Whole) {
-        measure_whole(bench, &starter, &page)?;
+        measure_whole(bench, &starter)?;
     }
     if arguments.wants(Part::Turns) {
         let (shown, absent) = turns::measure(bench, &starter)?;
-        page.write("turns", &turn_table::turn_table(bench, &absent, &shown)?)?;
+        bench.page().write("turns", &turn_table::turn_table(bench, &absent, &shown)?)?;
     }
     bench.summarise();
     Ok(())
 }
 
-/// What is measured on the disk and on the images.
-fn measure_places(
-    bench: &Bench,
-    starter: &Starter,
-    arguments: &Arguments,
-    images: Option<Result<Images, String>>,
-    page: &Page,
-) -> Outcome {
-    let heading = measured(bench)?;
-    let mut appends = vec![format!("{heading} Text: {}.\n", bench.text().describe())];
-    let mut many = ManyTable::new(&heading);
-    let mut on = |place: &str, title: &str, bench: &Bench| -> Outcome {
-        let on_disk = place == DISK;
-        if arguments.wants(Part::Appends) {
-            let rows = Appends { bench, starter, on_disk }.measure()?;
-            appends.push(append_table::append_table(title, &rows));
-        }
-        if arguments.wants(Part::Many) {
-            append::sessions(bench)?;
-            append::shared(bench)?;
-            if on_disk {
-                million::measure(bench)?;
-            }
-            many.add(title, bench);
-        }
-        Ok(())
-    };
-    if !arguments.wants(Part::Appends) && !arguments.wants(Part::Many) {
-        return Ok(());
-    }
-    on(DISK, &format!("the disk, {}", bench.file_system()?), bench)?;
-    let mut absent = Vec::new();
-    match images {
-        None => absent.push("Not run: file systems of its own: without --images.".to_owned()),
-        Some(Err(reason)) => absent.push(format!("Not run: file systems of its own: {reason}.")),
-        Some(Ok(images)) => {
-            for kind in &KINDS {
-                match images.mount(kind) {
-                    Ok(image) => on(kind.name, kind.title, &bench.on(kind.name, image.dir()))?,
-                    Err(reason) => absent.push(format!("Not run: {}: {reason}.", kind.name)),
-                }
-            }
-        }
-    }
-    for line in &absent {
-        bench.skip("peers.images", line);
-    }
-    if arguments.wants(Part::Appends) {
-        appends.extend(absent.iter().map(|line| format!("{line}\n")));
-        page.write("appends", &appends.join("\n"))?;
-    }
-    if arguments.wants(Part::Many) {
-        page.write("many", &many.to_markdown(&absent))?;
-    }
-    Ok(())
-}
-
-/// The name of the disk, among file systems.
-const DISK: &str = "disk";
-
-fn measure_whole(bench: &Bench, starter: &Starter, page: &Page) -> Outcome {
+fn measure_whole(bench: &Bench, starter: &Starter) -> Outcome {
     let scaled = |count: usize| match bench.scale {
         Scale::Full => count,
         Scale::Quick => count / 4,
@@ -249,7 +184,7 @@ fn measure_whole(bench: &Bench, starter: &Starter, page: &Page) -> Outcome {
         }
         table.add(scaled(count), taking_part.into_iter().zip(shown).collect());
     }
-    page.write("whole", &table.to_markdown())
+    bench.page().write("whole", &table.to_markdown())
 }
 
 /// One run of everybody.

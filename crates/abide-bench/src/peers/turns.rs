@@ -50,7 +50,7 @@ impl Contestant {
 const OPENAI: [&str; 2] = ["openai_agents", "openai_session.py"];
 
 /// Everyone, in the order of the table.
-const CONTESTANTS: [Contestant; 7] = [
+const CONTESTANTS: [Contestant; 8] = [
     Contestant::new(
         Entrant::inside("raw", "raw, Rust", Side::Raw, Inside::Raw),
         "a line, `fdatasync`; reads the end of the file and decodes the last 100 lines",
@@ -82,6 +82,16 @@ const CONTESTANTS: [Contestant; 7] = [
         None,
     )
     .taking([TURNS, TURNS, 3]),
+    Contestant::new(
+        Entrant::python(
+            "openhands",
+            "OpenHands SDK, EventLog",
+            Side::Theirs,
+            ["openhands", "openhands_log.py"],
+        ),
+        "`append` of an event; the last 100 events",
+        Some(CONTEXT),
+    ),
     Contestant::new(
         Entrant::python(
             "langgraph",

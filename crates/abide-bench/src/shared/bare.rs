@@ -46,6 +46,12 @@ impl Bare {
         Ok(self.runtime.block_on(self.client.batch_execute(statement))?)
     }
 
+    /// The version of the server.
+    pub(crate) fn server_version(&self) -> Outcome<String> {
+        let asked = self.client.query_one("SELECT current_setting('server_version')", &[]);
+        Ok(self.runtime.block_on(asked)?.try_get(0)?)
+    }
+
     /// The bytes of the database.
     pub(crate) fn database_bytes(&self) -> Outcome<f64> {
         let asked = self.client.query_one("SELECT pg_database_size(current_database())", &[]);

@@ -5,6 +5,7 @@
 
 mod bare;
 mod ours;
+mod shared_table;
 mod team;
 mod theirs;
 
@@ -24,6 +25,7 @@ use crate::fixture::WAIT;
 use crate::peers::{Starter, write_messages};
 use crate::shared::bare::Bare;
 use crate::shared::ours::Ours;
+use crate::shared::shared_table::SharedTable;
 use crate::shared::theirs::Theirs;
 
 /// How many sessions at once.
@@ -127,9 +129,9 @@ pub(crate) fn measure(bench: &Bench, arguments: &Arguments) -> Outcome {
         None => None,
     };
     let mut ours = Ours::prepare(bench, &server)?;
-    let mut theirs = match &starter {
+    let (mut theirs, absent) = match &starter {
         Some(starter) => Theirs::prepare(bench, &server, starter, &messages)?,
-        None => Vec::new(),
+        None => (Vec::new(), vec!["Not run: the peers: without --venv.".to_owned()]),
     };
     for round in 0..bench.rounds {
         eprintln!("the shared store, round {} of {}", round + 1, bench.rounds);
@@ -141,6 +143,10 @@ pub(crate) fn measure(bench: &Bench, arguments: &Arguments) -> Outcome {
     if !arguments.no_team {
         team::measure(bench, &server)?;
     }
+    let version = Bare::connect(&server.create_database())?.server_version()?;
+    let rows = theirs.iter().map(|theirs| (theirs.title(), theirs.shown())).collect();
+    let table = SharedTable { version, ours: ours.shown(), theirs: rows, absent };
+    bench.page().write("shared", &table.to_markdown(bench)?)?;
     bench.summarise();
     Ok(())
 }

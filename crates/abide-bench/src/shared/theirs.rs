@@ -35,31 +35,36 @@ pub(crate) struct Theirs<'a> {
     messages: &'a Path,
     entrant: &'static Entrant,
     shown: Shown,
+    version: Option<String>,
     loaded: Vec<(String, usize)>,
 }
 
 impl<'a> Theirs<'a> {
-    /// Those that can be run. Who cannot is in the figures, with the reason.
+    /// Those that can be run, and a line for each that cannot, with the reason.
     pub(crate) fn prepare(
         bench: &'a Bench,
         server: &'a Server,
         starter: &'a Starter,
         messages: &'a Path,
-    ) -> Outcome<Vec<Self>> {
-        let mut present = Vec::new();
+    ) -> Outcome<(Vec<Self>, Vec<String>)> {
+        let (mut present, mut absent) = (Vec::new(), Vec::new());
         for entrant in &ENTRANTS {
             eprintln!("looking at {}", entrant.name);
             // Their rate over ours, and their time and room over ours.
             let (slower, more) = (Target::RatioAtMost(1.0), Target::RatioAtLeast(1.0));
             let shown = Shown::new(&format!(".{}", entrant.name), slower, slower, more);
             let loaded = Vec::new();
-            let mut peer = Self { bench, server, starter, messages, entrant, shown, loaded };
+            let mut peer =
+                Self { bench, server, starter, messages, entrant, shown, version: None, loaded };
             match peer.look() {
                 Ok(()) => present.push(peer),
-                Err(reason) => bench.skip(&format!("shared.{}", entrant.name), &reason.to_string()),
+                Err(reason) => {
+                    bench.skip(&format!("shared.{}", entrant.name), &reason.to_string());
+                    absent.push(format!("Not run: {}: {reason}.", entrant.title));
+                }
             }
         }
-        Ok(present)
+        Ok((present, absent))
     }
 
     /// Asks who it is, and has it make the sessions that are loaded.
@@ -70,12 +75,19 @@ impl<'a> Theirs<'a> {
             figure.note("raw", "abide, in the same round");
             figure.note("version", about.version.clone());
         }
+        self.version = about.version;
         for count in LOADED {
             let (url, count) = (self.database()?, self.bench.scale.of(count));
             self.ask(Operation::Build, &url, [count, 0])?;
             self.loaded.push((url, count));
         }
         Ok(())
+    }
+
+    /// Its name and version.
+    pub(crate) fn title(&self) -> String {
+        let version = self.version.as_deref().unwrap_or_default();
+        format!("{} {version}", self.entrant.title).trim_end().to_owned()
     }
 
     pub(crate) fn shown(&self) -> &Shown {

@@ -13,6 +13,7 @@ mod tree;
 mod turn;
 mod turns;
 mod walk;
+mod workspace_table;
 
 use std::path::{Path, PathBuf};
 
@@ -23,6 +24,7 @@ use crate::bench::Bench;
 use crate::figure::Figure;
 use crate::workspace::site::{LARGE, Site};
 use crate::workspace::tree::{Origin, Tree, origins};
+use crate::workspace::workspace_table::workspace_table;
 
 /// What is measured, and on which trees.
 #[derive(Debug, Args)]
@@ -71,6 +73,8 @@ pub(crate) fn measure(bench: &Bench, arguments: &Arguments) -> Outcome {
         eprintln!("measuring checkpoints");
         checkpoints::measure(bench, smallest)?;
     }
+    let names: Vec<&str> = origins.iter().map(|origin| origin.name.as_str()).collect();
+    bench.page().write("workspace", &workspace_table(bench, &names)?)?;
     bench.summarise();
     Ok(())
 }
