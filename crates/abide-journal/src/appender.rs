@@ -75,8 +75,10 @@ pub struct Appender {
     may_fill: Option<bool>,
 }
 
-/// Longer than what two lines may end with by chance.
+/// 13 characters of the sum of the last line, `"}` and its line feed.
 const TAIL: usize = 16;
+/// Filling is written for this many batches or more.
+const LINES: u64 = 3;
 
 impl Appender {
     /// Starts the journal of a new session after `last`: the event it is forked at and its sum, or
@@ -202,6 +204,19 @@ impl Appender {
         Ok(())
     }
 
+    /// Cuts the filling off and makes that, and all lines, durable: what follows says so.
+    pub fn settle(&mut self) -> Result<(), JournalError> {
+        if self.failed {
+            return Err(JournalError::Closed);
+        }
+        let settled = self.check_fence().and_then(|()| {
+            self.cut_filling();
+            self.sync()
+        });
+        self.failed = settled.is_err();
+        settled
+    }
+
     fn sync(&mut self) -> Result<(), JournalError> {
         self.file.sync().map_err(JournalError::io("sync", &self.path))?;
         for dir in std::mem::take(&mut self.new_names) {
@@ -218,16 +233,20 @@ impl Appender {
     }
 
     /// Starts the next segment. Its header states that everything before it is durable, so
-    /// everything is synced first.
+    /// everything is synced first. The file is made by its path, which must still be ours. There is
+    /// no filling to cut off: it does not go beyond the limit.
     fn rotate(&mut self) -> Result<(), JournalError> {
-        self.cut_filling();
+        if !self.lock.still_holds().map_err(JournalError::io("check the lock of", &self.to.dir))? {
+            return Err(JournalError::Fenced { reason: "the lock file was replaced" });
+        }
+        let version = self.version()?;
         if self.unsynced {
             self.sync()?;
         }
         let number = self.end.segment + 1;
         let (path, file) = new_segment(&*self.to.storage, &self.to.dir, number)?;
         let header = SegmentHeader {
-            version: self.version()?,
+            version,
             session: self.to.session,
             segment: number,
             first: self.end.seq.next(),
@@ -255,7 +274,9 @@ impl Appender {
         }
         // The segment is left when it reaches its limit.
         let to = (self.file_end + self.next_filling).min(self.to.limit);
-        if self.end.offset + bytes >= to || !self.may_fill()? {
+        // A few lines must fit, or it is written for nothing.
+        let room = to.saturating_sub(self.end.offset);
+        if bytes.saturating_mul(LINES) > room || !self.may_fill() {
             return Ok(());
         }
         let filled = write_filling(&*self.file, self.file_end, to);
@@ -271,13 +292,12 @@ impl Appender {
     }
 
     /// Whether the segment may be filled: its version allows it, and overwriting saves anything.
-    fn may_fill(&mut self) -> Result<bool, JournalError> {
-        if let Some(may_fill) = self.may_fill {
-            return Ok(may_fill);
-        }
-        let may_fill = self.file.overwrites_in_place() && self.version()? >= 2;
+    fn may_fill(&mut self) -> bool {
+        let may_fill = self.may_fill.unwrap_or_else(|| {
+            self.file.overwrites_in_place() && self.version().is_ok_and(|version| version >= 2)
+        });
         self.may_fill = Some(may_fill);
-        Ok(may_fill)
+        may_fill
     }
 
     fn version(&mut self) -> Result<u64, JournalError> {
@@ -304,7 +324,7 @@ impl Appender {
 
     /// Refuses to write if the lock file was replaced or somebody else has appended.
     fn check_fence(&self) -> Result<(), JournalError> {
-        let holds = self.lock.still_holds();
+        let holds = self.lock.seems_held();
         if !holds.map_err(JournalError::io("check the lock of", &self.to.dir))? {
             return Err(JournalError::Fenced { reason: "the lock file was replaced" });
         }

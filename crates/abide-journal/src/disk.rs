@@ -4,11 +4,13 @@ use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Instant, SystemTime};
 
-use rustix::fs::FlockOperation;
+use rustix::fd::OwnedFd;
+use rustix::fs::{FlockOperation, Mode, OFlags};
 
 use crate::owner_directory::OwnerDirectory;
 use crate::{Access, LockMode, Storage, StorageFile, StorageLock};
@@ -20,11 +22,11 @@ pub struct Disk;
 
 /// Symlinks in a store are not followed: a store may come from somebody else, and nothing in it may
 /// redirect a write outside of it.
-const NO_FOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
+const NO_FOLLOW: i32 = OFlags::NOFOLLOW.bits().cast_signed();
 
 /// Opening a named pipe must not wait for its other end. Later operations on it fail: a pipe has no
 /// offsets to read and write at.
-const NO_WAIT: i32 = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+const NO_WAIT: i32 = OFlags::NONBLOCK.bits().cast_signed();
 
 /// The file systems that overwrite in place, as `statfs` numbers them: ext2, ext3 and ext4; XFS.
 #[cfg(target_os = "linux")]
@@ -35,9 +37,13 @@ struct DiskFile(File);
 
 #[derive(Debug)]
 struct DiskLock {
-    /// The directory of the locked file, so that a check looks up one name and not a whole path.
-    dir: File,
+    path: PathBuf,
+    /// The directory of the locked file: a look at one name in it costs less than one at a path.
+    dir: OwnedFd,
     name: OsString,
+    /// When the path was last looked at, in milliseconds after `since`.
+    looked: AtomicU64,
+    since: Instant,
     /// The locked file when it was locked.
     locked: rustix::fs::Stat,
     file: File,
@@ -128,8 +134,15 @@ fn lock_disk(path: &Path, mode: LockMode) -> io::Result<Option<DiskLock>> {
         }
         let parent = path.parent().filter(|dir| !dir.as_os_str().is_empty());
         let lock = DiskLock {
-            dir: File::open(parent.unwrap_or(Path::new(".")))?,
+            path: path.to_owned(),
+            dir: rustix::fs::open(
+                parent.unwrap_or(Path::new(".")),
+                DIRECTORY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+                Mode::empty(),
+            )?,
             name: path.file_name().unwrap_or_default().to_owned(),
+            looked: AtomicU64::new(0),
+            since: Instant::now(),
             locked: rustix::fs::fstat(&file)?,
             file,
         };
@@ -216,6 +229,31 @@ impl StorageFile for DiskFile {
     }
 }
 
+/// A busy writer looks at the path of its lock after so many milliseconds.
+const LOOK_EVERY: u64 = 100;
+
+/// To look names up in a directory, permission to search it is enough.
+#[cfg(target_os = "linux")]
+const DIRECTORY: OFlags = OFlags::PATH;
+#[cfg(not(target_os = "linux"))]
+const DIRECTORY: OFlags = OFlags::RDONLY;
+
+impl DiskLock {
+    /// Milliseconds since it was locked.
+    fn age(&self) -> u64 {
+        u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn is_locked_file(&self, found: rustix::io::Result<rustix::fs::Stat>) -> io::Result<bool> {
+        let locked = &self.locked;
+        match found {
+            Ok(there) => Ok((there.st_dev, there.st_ino) == (locked.st_dev, locked.st_ino)),
+            Err(rustix::io::Errno::NOENT) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
 impl Drop for DiskLock {
     /// Unlocks rather than only closing the file: a child that another thread has just started
     /// shares the open file until it runs its own program, and would keep the lock until then.
@@ -226,13 +264,19 @@ impl Drop for DiskLock {
 
 impl StorageLock for DiskLock {
     fn still_holds(&self) -> io::Result<bool> {
-        match rustix::fs::statat(&self.dir, &self.name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(there) => {
-                Ok((there.st_dev, there.st_ino) == (self.locked.st_dev, self.locked.st_ino))
-            }
-            Err(rustix::io::Errno::NOENT) => Ok(false),
-            Err(error) => Err(error.into()),
+        self.looked.store(self.age(), Ordering::Relaxed);
+        self.is_locked_file(rustix::fs::lstat(&self.path))
+    }
+
+    fn seems_held(&self) -> io::Result<bool> {
+        if self.age().saturating_sub(self.looked.load(Ordering::Relaxed)) > LOOK_EVERY {
+            return self.still_holds();
         }
+        self.is_locked_file(rustix::fs::statat(
+            &self.dir,
+            &self.name,
+            rustix::fs::AtFlags::SYMLINK_NOFOLLOW,
+        ))
     }
 }
 
@@ -250,9 +294,19 @@ mod tests {
         assert!(held.still_holds().unwrap());
         fs::remove_file(&path).unwrap();
         assert!(!held.still_holds().unwrap());
+        assert!(!held.seems_held().unwrap());
         let second = Disk.lock(&path, LockMode::Exclusive).unwrap().unwrap();
+        assert!(!held.still_holds().unwrap() && !held.seems_held().unwrap());
+        assert!(second.still_holds().unwrap() && second.seems_held().unwrap());
+        // The directory is moved away with its lock, and another one takes its place.
+        let (inner, away) = (dir.path().join("inner"), dir.path().join("away"));
+        fs::create_dir(&inner).unwrap();
+        let held = Disk.lock(&inner.join("lock"), LockMode::Exclusive).unwrap().unwrap();
+        fs::rename(&inner, &away).unwrap();
         assert!(!held.still_holds().unwrap());
-        assert!(second.still_holds().unwrap());
+        fs::create_dir(&inner).unwrap();
+        fs::write(inner.join("lock"), "").unwrap();
+        assert!(!held.still_holds().unwrap());
     }
 
     #[test]

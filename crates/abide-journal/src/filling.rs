@@ -1,8 +1,10 @@
 //! Filling: line feeds that a busy writer puts behind the last line of a segment.
 //!
 //! A sync of a file that grows writes the file's length too. Lines that overwrite line feeds leave the
-//! length alone, so their sync writes data and nothing else. Readers pass over empty lines, and a
-//! close, a rotation and a sealing cut the filling off.
+//! length alone, so their sync writes data and nothing else. Readers pass over empty lines. Filling ends
+//! where a segment is full, and a close and a sealing cut it off. Were it to go further, a rotation would
+//! have to cut it off and sync that: a cut that is lost leaves zeros before the next segment, which read
+//! as damage.
 
 use std::io;
 

@@ -4,7 +4,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use abide_model::Seq;
 
@@ -67,6 +67,8 @@ pub struct Segment {
     number: u64,
     path: PathBuf,
     bytes: SegmentBytes,
+    /// Where the lines of a plain one ended when that was first asked.
+    lines_end: OnceLock<u64>,
 }
 
 impl Segment {
@@ -84,13 +86,14 @@ impl Segment {
                 SealedSegment::open(file).map_err(JournalError::io("read", &path))?,
             ),
         };
-        Ok(Self { number: name.number, path, bytes })
+        Ok(Self { number: name.number, path, bytes, lines_end: OnceLock::new() })
     }
 
     /// A plain segment over an open file.
     #[cfg(test)]
     pub(crate) fn over(file: Arc<dyn StorageFile>) -> Self {
-        Self { number: 1, path: PathBuf::from("segment"), bytes: SegmentBytes::Plain(file) }
+        let bytes = SegmentBytes::Plain(file);
+        Self { number: 1, path: PathBuf::from("segment"), bytes, lines_end: OnceLock::new() }
     }
 
     /// Its number.
@@ -114,14 +117,18 @@ impl Segment {
         }
     }
 
-    /// The number of plain bytes, without the filling.
+    /// The number of plain bytes, without the filling. Later calls give the same: what is read is a
+    /// beginning of what a writer beside it writes.
     pub fn len(&self) -> Result<u64, JournalError> {
-        match &self.bytes {
-            SegmentBytes::Plain(file) => {
-                filling_start(&**file).map_err(JournalError::io("read", &self.path))
-            }
-            SegmentBytes::Sealed(sealed) => Ok(sealed.len()),
+        let file = match &self.bytes {
+            SegmentBytes::Plain(file) => file,
+            SegmentBytes::Sealed(sealed) => return Ok(sealed.len()),
+        };
+        if let Some(end) = self.lines_end.get() {
+            return Ok(*end);
         }
+        let end = filling_start(&**file).map_err(JournalError::io("read", &self.path))?;
+        Ok(*self.lines_end.get_or_init(|| end))
     }
 
     /// Is it empty?

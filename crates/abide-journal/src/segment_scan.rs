@@ -157,7 +157,7 @@ impl<'s> SegmentScan<'s> {
 
     /// Visits every chunk from byte `from` on. Of several empty ones in a row it may visit only the first.
     ///
-    /// It ends where the lines ended when it began. A writer beside it overwrites filling from the
+    /// It ends where the segment's lines ended when it was first asked. A writer beside it overwrites filling from the
     /// front to the back: whoever read on could find filling, and behind it what was written since.
     pub fn chunks(
         &mut self,
@@ -268,7 +268,12 @@ mod tests {
 
     /// A file with filling, which a writer overwrites by some lines after each read.
     #[derive(Debug)]
-    struct FileBesideWriter(std::sync::Mutex<(Vec<u8>, usize, usize)>);
+    struct FileBesideWriter {
+        /// The bytes, where the lines end, how many there are.
+        written: std::sync::Mutex<(Vec<u8>, usize, usize)>,
+        /// How many come after each read.
+        more: usize,
+    }
 
     impl FileBesideWriter {
         /// The line of a number; they differ in length.
@@ -276,22 +281,25 @@ mod tests {
             format!("line {number} {}\n", "x".repeat(number % 97))
         }
 
-        fn new(lines: usize) -> Self {
+        fn new(lines: usize, more: usize) -> Self {
             let mut bytes: Vec<u8> = (0..lines).flat_map(|n| Self::line(n).into_bytes()).collect();
             let end = bytes.len();
             bytes.resize(end + (64 << 10), b'\n');
-            Self(std::sync::Mutex::new((bytes, end, lines)))
+            Self { written: std::sync::Mutex::new((bytes, end, lines)), more }
         }
     }
 
     impl StorageFile for FileBesideWriter {
         fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-            let (bytes, end, lines) = &mut *self.0.lock().unwrap();
+            let (bytes, end, lines) = &mut *self.written.lock().unwrap();
             let from = usize::try_from(offset).unwrap().min(bytes.len());
             let count = buf.len().min(bytes.len() - from);
             buf[..count].copy_from_slice(&bytes[from..from + count]);
-            for _ in 0..50 {
+            for _ in 0..self.more {
                 let line = Self::line(*lines);
+                if *end + line.len() > bytes.len() {
+                    break;
+                }
                 bytes[*end..*end + line.len()].copy_from_slice(line.as_bytes());
                 (*end, *lines) = (*end + line.len(), *lines + 1);
             }
@@ -303,7 +311,7 @@ mod tests {
         }
 
         fn len(&self) -> io::Result<u64> {
-            Ok(self.0.lock().unwrap().0.len() as u64)
+            Ok(self.written.lock().unwrap().0.len() as u64)
         }
 
         fn truncate(&self, _: u64) -> io::Result<()> {
@@ -321,15 +329,16 @@ mod tests {
 
     #[test]
     fn a_reader_beside_a_writer_sees_a_beginning_of_what_is_written() {
-        for lines in [0, 1, 250, 700] {
-            let segment = Segment::over(Arc::new(FileBesideWriter::new(lines)));
+        // Few at a time, and so many that the search for the end is passed by.
+        for (lines, more) in [(1, 50), (250, 50), (700, 50), (1, 900), (250, 700), (700, 900)] {
+            let segment = Segment::over(Arc::new(FileBesideWriter::new(lines, more)));
             let mut seen = Vec::new();
             let mut visit = |_: u64, raw: &[u8], ended: bool| {
                 seen.push((raw.to_vec(), ended));
                 Ok(ControlFlow::Continue(()))
             };
             SegmentScan::new(&segment).chunks(0, &mut visit).unwrap();
-            assert!(seen.len() >= lines, "{lines}");
+            assert!(seen.len() >= lines, "{lines} and {more}");
             let (last, whole) = seen.split_last().map_or((None, &[][..]), |(a, b)| (Some(a), b));
             for (number, (raw, ended)) in whole.iter().enumerate() {
                 let line = FileBesideWriter::line(number);

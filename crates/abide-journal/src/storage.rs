@@ -79,9 +79,15 @@ pub trait StorageFile: Debug + Send + Sync {
 
 /// A held lock.
 pub trait StorageLock: Debug + Send + Sync {
-    /// Does the name in its directory still mean the locked file? If not, somebody else may hold a
-    /// lock on the file that is there now.
+    /// Does the path still name the locked file? If not, somebody else may hold a lock on the file
+    /// that is there now.
     fn still_holds(&self) -> io::Result<bool>;
+
+    /// The same for each commit of a busy writer: cheaper, and perhaps a moment late to notice that
+    /// the directory was moved away.
+    fn seems_held(&self) -> io::Result<bool> {
+        self.still_holds()
+    }
 }
 
 /// Reads until `buf` is full or the file ends. Returns the number of bytes read.

@@ -16,6 +16,7 @@ pub(crate) enum FileSystem {
     Ext4,
     /// ext4 without its journal.
     #[value(name = "ext4-bare")]
+    #[serde(rename = "ext4-bare")]
     Ext4Bare,
     Xfs,
     Btrfs,

@@ -161,10 +161,10 @@ impl LocalCommitter {
     /// Seals what a writer that closes leaves behind. Nobody waits for an acknowledgement any more.
     fn seal(&mut self) -> Result<(), JournalError> {
         let Some(sealer) = self.sealer.take() else { return Ok(()) };
-        let (end, limit) = (self.appender.end(), self.appender.limit());
+        let limit = self.appender.limit();
         let appender = &mut self.appender;
         // The closing event is not synced on its own account.
-        let settled = || appender.commit(&[], (end.seq, end.sum), Durability::Synced);
+        let settled = || appender.settle();
         sealer.finish(&self.storage, &self.journal_dir, limit, settled)
     }
 }

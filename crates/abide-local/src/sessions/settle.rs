@@ -1,7 +1,7 @@
 //! Recovers the end of a session and makes it durable, without opening a writer.
 
 use abide_journal::{Appender, Journal, SegmentForm, StorageLock, Watermark};
-use abide_model::{Durability, SessionId, StoreError};
+use abide_model::{SessionId, StoreError};
 
 use crate::error::{storage_error, store_error};
 use crate::sessions::local_store::LocalStore;
@@ -42,7 +42,6 @@ pub(crate) fn settle_session(
     let to = store.append_to(id, layout);
     let mut appender =
         Appender::resume(to, lock, look.end, mended.durable, new_names).map_err(store_error)?;
-    let last = (look.end.seq, look.end.sum);
-    appender.commit(&[], last, Durability::Synced).map_err(store_error)?;
+    appender.settle().map_err(store_error)?;
     Ok(SessionHold { _lock: None, _appender: Some(appender) })
 }

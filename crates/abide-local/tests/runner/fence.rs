@@ -64,6 +64,38 @@ fn a_writer_does_not_write_over_what_somebody_else_appended() {
 }
 
 #[test]
+fn nothing_is_put_into_a_store_that_took_the_place_of_the_writers() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = store(dir.path());
+    let mut config = first.config().clone();
+    config.journal.segment_bytes = 4096;
+    let first = first.with_config(config);
+    let id = first.create(NewSession::default()).unwrap().id;
+    let writer = first.writer(id, Duration::ZERO).unwrap();
+    append(&writer, 1).unwrap();
+    // Moved away, with a copy in its place.
+    let (here, away) = (dir.path().join(".abide"), dir.path().join("away"));
+    fs::rename(&here, &away).unwrap();
+    let copied = std::process::Command::new("cp").arg("-a").args([&away, &here]).status();
+    assert!(copied.unwrap().success());
+    let journal = session_dir(dir.path()).join("journal");
+    let listed = || {
+        let entries = fs::read_dir(&journal).unwrap().map(|entry| entry.unwrap().path());
+        entries.map(|path| (path.clone(), fs::read(path).unwrap())).collect::<Vec<_>>()
+    };
+    let before = listed();
+    let large = format!(r#"{{"kind":"x.n","data":{{"text":"{}"}}}}"#, "x".repeat(3000));
+    let stopped = (0..1000).find_map(|_| {
+        let event = NewEvent::parse(&large).unwrap();
+        let ticket = writer.append(vec![event], Durability::Synced, AnomalyPolicy::Keep);
+        ticket.and_then(|ticket| ticket.wait()).err()
+    });
+    assert!(matches!(stopped, Some(AppendError::Stopped { .. })), "{stopped:?}");
+    drop(writer);
+    assert_eq!(listed(), before);
+}
+
+#[test]
 fn the_holder_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let store = store(dir.path());

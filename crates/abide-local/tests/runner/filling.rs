@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use abide_local::{BundleReader, FillingPolicy, LocalOptions, LocalStore, LocalWriter};
 use abide_model::{
-    AnomalyPolicy, AppendError, Durability, EventRange, NewEvent, NewSession, ReadFinding,
+    AnomalyPolicy, AppendError, Durability, EventRange, NewEvent, NewSession, ReadFinding, Seq,
     SessionId, SessionWriter, Store,
 };
 use abide_testkit::{Fault, FaultKind, Lasting, SimDisk};
@@ -204,10 +204,11 @@ fn only_line_feeds_are_silent() {
     }
     // The writer cuts to the last line, and what it cut off does not come back.
     for seed in 0..40 {
-        put(end + 700, &[0; 600]);
-        let writer = scene.writer();
-        assert!(scene.bytes().len() <= lines_end(&scene.bytes()) + 4000);
-        std::mem::forget(writer);
+        let scene = Scene::killed();
+        let mut zeroed = whole.clone();
+        zeroed[end + 700..end + 1300].fill(0);
+        scene.disk.set_bytes(&scene.segment, zeroed);
+        std::mem::forget(scene.writer());
         scene.disk.power_cut(seed);
         let bytes = scene.bytes();
         assert!(!bytes.contains(&0), "the cut was not durable, seed {seed}");
@@ -239,6 +240,14 @@ fn what_a_killed_writer_filled_is_sealed_bundled_erased_and_read_without_it() {
     assert_eq!(scene.found(), (3, vec![]));
     closed(&scene).unwrap();
     assert_eq!(scene.found(), (3, vec![]));
+
+    // What is erased is in no byte, and the rest stays.
+    let scene = Scene::killed();
+    let plan = scene.store.eraser().plan(scene.id, &[Seq(4)]).unwrap();
+    assert_eq!(scene.store.eraser().apply(&plan, None, Duration::ZERO).unwrap().payloads, 1);
+    let text = String::from_utf8(scene.bytes()).unwrap();
+    assert!(!text.contains(r#"{"n":1}"#) && text.contains(r#"{"n":2}"#), "{text}");
+    assert_eq!(scene.found().1, []);
 
     // Sought from either end, and page by page.
     let scene = Scene::killed();

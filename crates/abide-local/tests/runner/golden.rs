@@ -8,8 +8,8 @@ use std::time::Duration;
 use abide_journal::{BundleReader, BundleRecord, SegmentHeader, Slots};
 use abide_local::{FillingPolicy, ImportOutcome, LocalOptions, LocalStore};
 use abide_model::{
-    AnomalyPolicy, Durability, EventRange, FOLD_VERSION, NewEvent, NewSession, SessionReader,
-    SessionRef, SessionWriter, Store, TaskStatus,
+    AnomalyPolicy, Durability, EventRange, FOLD_VERSION, NewEvent, NewSession, SessionId,
+    SessionReader, SessionRef, SessionWriter, Store, TaskStatus,
 };
 use abide_testkit::SimDisk;
 
@@ -133,7 +133,7 @@ fn the_bytes_of_every_version_are_read() {
 /// A session whose writer was killed: its segment has filling behind the last line.
 fn killed() -> (SimDisk, PathBuf) {
     let disk = SimDisk::new(Path::new("/sim"));
-    let filling = FillingPolicy { after: 1, first: 512, most: 512 };
+    let filling = FillingPolicy { after: 1, first: 1024, most: 1024 };
     let options = LocalOptions { filling, ..options(&disk, 42) };
     let store = LocalStore::init(&store_path(), options).unwrap();
     let id = store.create(NewSession::titled("golden").with_key("golden")).unwrap().id;
@@ -176,27 +176,21 @@ fn filling_is_frozen_too() {
     assert!(disk.bytes(&segment).unwrap().starts_with(&golden[..kept]));
 }
 
-/// A journal keeps its version, so that the program that started it can go on with it.
-#[test]
-fn a_journal_of_version_1_stays_one() {
+/// The segments on a disk.
+fn segments(disk: &SimDisk) -> Vec<PathBuf> {
+    let files = disk.files().into_iter();
+    files.filter(|path| path.to_string_lossy().contains("/journal/")).collect()
+}
+
+/// A store with the golden session in segments as version 1 wrote them. Its writers fill when they may.
+fn version_1() -> (SimDisk, LocalStore, SessionId) {
     let disk = SimDisk::new(Path::new("/sim"));
-    let root = store_path();
-    let eager = FillingPolicy { after: 0, first: 512, most: 512 };
-    let options = |seed| LocalOptions { filling: eager, ..options(&disk, seed) };
-    let store = LocalStore::init(&root, options(44)).unwrap();
+    let filling = FillingPolicy { after: 0, first: 512, most: 512 };
+    let options = LocalOptions { filling, ..options(&disk, 44) };
+    let store = LocalStore::init(&store_path(), options).unwrap();
     let bundle = fs::read(dir("v1").join("session.abide")).unwrap();
     store.importer().import(BundleReader::open(&*bundle).unwrap(), Duration::ZERO).unwrap();
     let id = store.find(&SessionRef::Latest).unwrap();
-    let mut config = store.config().clone();
-    config.journal.segment_bytes = 1400;
-    let store = store.with_config(config);
-    // What is imported is new. Give it the segments that version 1 wrote.
-    let segments = |disk: &SimDisk| -> Vec<PathBuf> {
-        disk.files()
-            .into_iter()
-            .filter(|path| path.to_string_lossy().contains("/journal/"))
-            .collect()
-    };
     for path in segments(&disk) {
         let text = String::from_utf8(disk.bytes(&path).unwrap()).unwrap();
         let (header, lines) = text.split_once('\n').unwrap();
@@ -204,6 +198,24 @@ fn a_journal_of_version_1_stays_one() {
         let old = SegmentHeader { version: 1, ..header }.write();
         disk.set_bytes(&path, [&old, lines.as_bytes()].concat());
     }
+    let mut config = store.config().clone();
+    config.journal.segment_bytes = 1400;
+    (disk, store.with_config(config), id)
+}
+
+fn assert_all_of_version_1(disk: &SimDisk) {
+    for path in segments(disk) {
+        let bytes = disk.bytes(&path).unwrap();
+        let header = bytes.split(|byte| *byte == b'\n').next().unwrap();
+        assert_eq!(SegmentHeader::read(header, &path).unwrap().unwrap().version, 1);
+        assert!(!bytes.ends_with(b"\n\n"), "filled: {}", path.display());
+    }
+}
+
+/// A journal keeps its version, so that the program that started it can go on with it.
+#[test]
+fn a_journal_of_version_1_stays_one() {
+    let (disk, store, id) = version_1();
     let before = segments(&disk).len();
     let writer = store.writer(id, Duration::ZERO).unwrap();
     for count in 0..12 {
@@ -211,19 +223,22 @@ fn a_journal_of_version_1_stays_one() {
         let ticket =
             writer.append(vec![event.unwrap()], Durability::Synced, AnomalyPolicy::Keep).unwrap();
         ticket.wait().unwrap();
-        for path in segments(&disk) {
-            assert!(!disk.bytes(&path).unwrap().ends_with(b"\n\n"), "filled: {}", path.display());
-        }
+        assert_all_of_version_1(&disk);
     }
     writer.close().unwrap();
-    let after = segments(&disk);
-    assert!(after.len() > before, "it has rotated: {after:?}");
-    for path in after {
-        let bytes = disk.bytes(&path).unwrap();
-        let header = bytes.split(|byte| *byte == b'\n').next().unwrap();
-        assert_eq!(SegmentHeader::read(header, &path).unwrap().unwrap().version, 1);
-    }
+    assert!(segments(&disk).len() > before + 1, "it has rotated");
+    assert_all_of_version_1(&disk);
     assert_eq!(store.doctor().examine(id).unwrap().findings, []);
+
+    // An import that adds events to one leaves it what it is, too.
+    let mut longer = Vec::new();
+    store.exporter().export(id, &mut longer).unwrap();
+    let (disk, store, _) = version_1();
+    let bundle = BundleReader::open(&*longer).unwrap();
+    let imported = store.importer().import(bundle, Duration::ZERO).unwrap();
+    assert!(matches!(imported.outcome, ImportOutcome::Forwarded { .. }), "{imported:?}");
+    assert!(segments(&disk).len() > before, "it has new segments");
+    assert_all_of_version_1(&disk);
 }
 
 /// What is in a bundle, record by record: compression may change with the library.

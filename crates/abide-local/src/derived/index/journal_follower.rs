@@ -317,7 +317,7 @@ impl JournalFollower<'_> {
         let mut failed = Ok(());
         let (reader, mark) = (self.reader, self.reader.mark()?);
         reader.journal().walk(start, mark, &mut |found| {
-            let JournalItem::Event { line, segment, end, .. } = found else {
+            let JournalItem::Event { line, segment, end, ended, .. } = found else {
                 return ControlFlow::Continue(());
             };
             let (Some(event), _) = reader.event(&line) else {
@@ -343,7 +343,8 @@ impl JournalFollower<'_> {
             {
                 *passed = Some(self.delta.overview().clone());
             }
-            let here = (segment, end, line.sum);
+            // A line feed that is not there yet is the next byte.
+            let here = (segment, end + u64::from(!ended), line.sum);
             if self.delta.bytes() >= PIECE_BYTES {
                 let piece = FollowerUpdate::Delta(
                     Box::new(self.delta.split()),

@@ -265,7 +265,8 @@ impl JournalSurvey {
                 _ => return false,
             }
         }
-        at == file.length || self.torn == Some((number, at))
+        // Filling may stand before what is torn.
+        at == file.length || self.torn.is_some_and(|(torn, from)| torn == number && from >= at)
     }
 
     fn written(

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use abide_journal::{
-    Access, JOURNAL_VERSION, JournalEnd, JournalError, JournalLine, PackWriter, Packs, SegmentForm,
-    SegmentHeader, SegmentName, Storage, StorageFile, StorageLock, write_full,
+    Access, JournalEnd, JournalError, JournalLine, PackWriter, Packs, SegmentForm, SegmentHeader,
+    SegmentName, Storage, StorageFile, StorageLock, write_full,
 };
 use abide_model::{ObjectHash, Seq, SessionId, StoreError};
 
@@ -34,6 +34,8 @@ pub(crate) struct ImportStage {
     named: HashSet<ObjectHash>,
     /// A new segment is started when one has this many bytes.
     limit: u64,
+    /// The version of the journal that the segments belong to.
+    version: u64,
     /// The current segment.
     file: Option<(PathBuf, Arc<dyn StorageFile>)>,
     buffer: Vec<u8>,
@@ -75,7 +77,8 @@ impl StagedObjects {
 }
 
 impl ImportStage {
-    /// Starts a stage for what follows `end`, in new segments. `lock` is held on `lock_path`.
+    /// Starts a stage for what follows `end`, in new segments of this version. `lock` is held on
+    /// `lock_path`.
     pub(crate) fn begin(
         storage: Arc<dyn Storage>,
         session: SessionId,
@@ -83,7 +86,7 @@ impl ImportStage {
         (lock_path, lock): (PathBuf, Box<dyn StorageLock>),
         packs: Arc<Packs>,
         limit: u64,
-        end: JournalEnd,
+        (version, end): (u64, JournalEnd),
     ) -> Result<Self, StoreError> {
         storage.make_dir(&dir).map_err(storage_error("create", &dir))?;
         clear_import_stage(&*storage, &dir)?;
@@ -96,6 +99,7 @@ impl ImportStage {
             objects: None,
             named: HashSet::new(),
             limit,
+            version,
             file: None,
             buffer: Vec::new(),
             end,
@@ -187,7 +191,7 @@ impl ImportStage {
         let file =
             self.storage.open(&path, Access::CreateNew).map_err(storage_error("create", &path))?;
         let header = SegmentHeader {
-            version: JOURNAL_VERSION,
+            version: self.version,
             session: self.session,
             segment: number,
             first,

@@ -14,8 +14,9 @@ use std::time::Duration;
 
 use abide_journal::{
     AcknowledgedEnd, BundleHeader, BundleParent, BundleReader, BundleRecord, ImportError,
-    ImportOutcome, ImportedBundle, JournalEnd, JournalIdentity, JournalItem, JournalLine,
-    JournalWalkStart, LinePayload, LockMode, SegmentForm, SegmentName, StorageLock, Sum, Watermark,
+    ImportOutcome, ImportedBundle, JOURNAL_VERSION, Journal, JournalEnd, JournalIdentity,
+    JournalItem, JournalLine, JournalWalkStart, LinePayload, LockMode, SegmentForm, SegmentName,
+    StorageLock, Sum, Watermark,
 };
 use abide_model::{Fact, Kind, ObjectHash, ReadFinding, Seq, SessionFields, SessionId, StoreError};
 
@@ -70,7 +71,7 @@ impl Importer<'_> {
                 self.store.forker().durable_place(parent.session, Some(parent.seq))?;
             }
             self.check_room(bundle.left())?;
-            let stage = self.stage(id, before_import(bundle.header()), wait)?;
+            let stage = self.stage(id, (JOURNAL_VERSION, before_import(bundle.header())), wait)?;
             // Another import may have been first.
             if !self.store.is_made(id)? {
                 return self.import_new(bundle, project, stage);
@@ -212,7 +213,8 @@ impl Importer<'_> {
         let storage = self.store.storage();
         let id = bundle.header().session;
         let end = self.next_segment(id, layout)?;
-        let mut stage = self.stage(id, end, wait)?;
+        let version = Journal::new(storage.clone(), layout.journal()).version();
+        let mut stage = self.stage(id, (version.map_err(store_error)?, end), wait)?;
         // An object of an existing event may be damaged here; the bundle has it.
         let mut compared = self.compare(&mut bundle, id, Some(&mut stage))?;
         if let Some(outcome) = compared.outcome {
@@ -440,10 +442,11 @@ impl Importer<'_> {
         Ok(cleared)
     }
 
+    /// A stage for what follows the end of a journal of this version.
     fn stage(
         &self,
         id: SessionId,
-        end: JournalEnd,
+        journal: (u64, JournalEnd),
         wait: Duration,
     ) -> Result<ImportStage, StoreError> {
         let storage = self.store.storage();
@@ -454,7 +457,7 @@ impl Importer<'_> {
         let dir = imports.join(id.to_string());
         let limit = self.store.config().journal.segment_bytes;
         let packs = self.store.packs().clone();
-        ImportStage::begin(storage.clone(), id, dir, (lock_path, lock), packs, limit, end)
+        ImportStage::begin(storage.clone(), id, dir, (lock_path, lock), packs, limit, journal)
     }
 
     /// Refuses a fork whose parent is not in this store.
