@@ -240,9 +240,8 @@ impl Appender {
             return Err(JournalError::Fenced { reason: "the lock file was replaced" });
         }
         let version = self.version()?;
-        if self.unsynced {
-            self.sync()?;
-        }
+        // Also if all lines are durable: an earlier writer's cut of its filling may not be.
+        self.sync()?;
         let number = self.end.segment + 1;
         let (path, file) = new_segment(&*self.to.storage, &self.to.dir, number)?;
         let header = SegmentHeader {

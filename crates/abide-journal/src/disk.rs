@@ -211,7 +211,11 @@ impl StorageFile for DiskFile {
     /// write, and on ext4 without a journal every sync then writes the inode too. Nobody uses the
     /// position.
     fn len(&self) -> io::Result<u64> {
-        (&self.0).seek(SeekFrom::End(0))
+        match (&self.0).seek(SeekFrom::End(0))? {
+            // The end of a directory is wherever its file system says.
+            end if end >= i64::MAX.cast_unsigned() => Err(io::ErrorKind::IsADirectory.into()),
+            end => Ok(end),
+        }
     }
 
     fn truncate(&self, len: u64) -> io::Result<()> {
@@ -317,6 +321,18 @@ mod tests {
     fn a_file_system_that_does_not_tell_its_size_has_room() {
         assert_eq!(Disk.free_bytes(Path::new("/proc")).unwrap(), u64::MAX);
         assert_ne!(Disk.free_bytes(Path::new("/")).unwrap(), u64::MAX);
+    }
+
+    #[test]
+    fn the_length_is_that_of_the_bytes_and_a_directory_has_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        let file = Disk.open(&path, Access::Create).unwrap();
+        assert_eq!(file.len().unwrap(), 0);
+        fs::write(&path, [1; 4097]).unwrap();
+        assert_eq!(file.len().unwrap(), 4097);
+        let directory = Disk.open(dir.path(), Access::Read).unwrap();
+        assert!(directory.len().map_or(true, |len| len < 1 << 30));
     }
 
     #[test]
