@@ -14,7 +14,8 @@ use crate::command::{limited, run, tool};
 #[serde(rename_all = "lowercase")]
 pub(crate) enum FileSystem {
     Ext4,
-    /// ext4 without its journal.
+    /// ext4 without its journal. Tried only where it is asked for: a power cut among unordered writes of
+    /// metadata takes whole directories with it, those of others too, whatever was synced.
     #[value(name = "ext4-bare")]
     #[serde(rename = "ext4-bare")]
     Ext4Bare,
@@ -23,7 +24,8 @@ pub(crate) enum FileSystem {
 }
 
 impl FileSystem {
-    pub(crate) const ALL: [Self; 4] = [Self::Ext4, Self::Ext4Bare, Self::Xfs, Self::Btrfs];
+    /// Those that keep their own promises.
+    pub(crate) const ALL: [Self; 3] = [Self::Ext4, Self::Xfs, Self::Btrfs];
 
     pub(crate) const fn name(self) -> &'static str {
         match self {
