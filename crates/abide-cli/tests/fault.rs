@@ -80,7 +80,8 @@ pub(crate) fn trace(log: &Path) -> Vec<String> {
     way
 }
 
-/// The calls in a log, those left out that open a file to read it.
+/// The calls in a log, those left out that open a file to read it, unless it is one of the
+/// workspace: those are opened from their directory.
 pub(crate) fn calls(log: &str) -> Vec<Call> {
     let mut counts: HashMap<(&str, &str), usize> = HashMap::new();
     let mut found = BTreeSet::new();
@@ -93,7 +94,7 @@ pub(crate) fn calls(log: &str) -> Vec<Call> {
         let count = counts.entry((thread, name)).or_default();
         *count += 1;
         let changes = ["O_CREAT", "O_WRONLY", "O_RDWR"].iter().any(|way| arguments.contains(way));
-        if name != "openat" || changes {
+        if name != "openat" || changes || !arguments.starts_with("AT_FDCWD") {
             found.insert(Call { name: name.to_owned(), at: *count });
         }
     }

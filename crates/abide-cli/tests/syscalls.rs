@@ -144,6 +144,26 @@ fn nothing_is_acknowledged_when_no_sync_succeeds() {
     }
 }
 
+/// A file of the workspace that cannot be opened for want of space is not one that is closed to us.
+#[test]
+fn a_checkpoint_without_its_files_is_not_made_on_a_full_disk() {
+    if skipped() {
+        return;
+    }
+    let site = Site::new();
+    let mut faults = site.faults(Action::Checkpoint, &mut Random::new(1));
+    faults.retain(|fault| match fault {
+        Fault::Error { call, errno, for_good } => {
+            call.name == "openat" && *errno == "ENOSPC" && !for_good
+        }
+        _ => false,
+    });
+    assert!(faults.len() > 8, "{faults:?}");
+    for fault in faults {
+        site.check(Action::Checkpoint, &fault);
+    }
+}
+
 #[test]
 fn a_write_that_is_cut_short_is_not_taken_for_a_whole_one() {
     if skipped() {

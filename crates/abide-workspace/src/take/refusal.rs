@@ -5,5 +5,8 @@ use rustix::io::Errno;
 /// Returns true if the error comes from the machine or the process, not from this file. Nothing is
 /// known about the file then, and a snapshot without it would be wrong.
 pub(crate) fn is_failure_not_refusal(errno: Errno) -> bool {
-    matches!(errno, Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::IO)
+    matches!(
+        errno,
+        Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::IO | Errno::NOSPC | Errno::DQUOT
+    )
 }
