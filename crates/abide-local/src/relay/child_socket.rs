@@ -109,7 +109,8 @@ impl LocalChildSocket {
 }
 
 impl Drop for LocalChildSocket {
-    /// What has arrived is recorded and answered. Afterwards nothing more is recorded for a child.
+    /// What has arrived is recorded, and answered if its child reads the answers soon. Afterwards
+    /// nothing more is recorded for a child.
     fn drop(&mut self) {
         self.wake.take();
         let accepting = self.accepting.take();
@@ -132,6 +133,11 @@ impl Drop for LocalChildSocket {
 }
 
 impl ChildSocketState {
+    /// Whether the socket is going.
+    pub(super) fn stopped(&self) -> bool {
+        self.children().stopped
+    }
+
     fn children(&self) -> MutexGuard<'_, ConnectedChildren> {
         self.children.lock().unwrap_or_else(PoisonError::into_inner)
     }

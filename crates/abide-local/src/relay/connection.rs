@@ -23,6 +23,10 @@ use super::relay_protocol::{
 const HELLO: Duration = Duration::from_secs(10);
 /// How long a child may take to read the answers to everything it sent at once.
 const READING: Duration = Duration::from_secs(30);
+/// The same once the holder closes the session, which waits for it.
+const READING_AT_CLOSE: Duration = Duration::from_secs(1);
+/// How long a write may be stuck before it is seen whether the holder closes the session.
+const STUCK: Duration = Duration::from_millis(100);
 /// The most bytes per write.
 const PIECE: usize = 32 << 10;
 /// The most batches that are staged before they are answered.
@@ -48,7 +52,8 @@ pub(super) fn serve_relay_connection(
         Some(ChildLine::TooLong) => refused_connection("not_json", "the first line is too long"),
         Some(ChildLine::Whole(line)) => connection_hello(shared, line),
     };
-    say_on_connection(stream, relay_protocol_line(&welcome).as_bytes(), READING)?;
+    let patience = || if shared.stopped() { READING_AT_CLOSE } else { READING };
+    say_on_connection(stream, relay_protocol_line(&welcome).as_bytes(), patience)?;
     if welcome.error.is_some() {
         return Ok(());
     }
@@ -77,7 +82,7 @@ pub(super) fn serve_relay_connection(
             serving &= !stopped;
             // While this child reads its answers, another one may send a long line.
             lines.let_go();
-            match say_on_connection(stream, said.as_bytes(), READING) {
+            match say_on_connection(stream, said.as_bytes(), patience) {
                 // It has disconnected; what it sent before can still be read.
                 Err(error) if is_connection_gone(&error) => {}
                 said => said?,
@@ -92,22 +97,24 @@ fn is_connection_gone(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset)
 }
 
-/// Writes all of `said` within this time.
-fn say_on_connection(mut stream: &UnixStream, said: &[u8], within: Duration) -> io::Result<()> {
+/// Writes all of `said` within this time, which may become less meanwhile.
+fn say_on_connection(
+    mut stream: &UnixStream,
+    said: &[u8],
+    within: impl Fn() -> Duration,
+) -> io::Result<()> {
     let began = Instant::now();
     let mut rest = said;
     while !rest.is_empty() {
-        let left = within.checked_sub(began.elapsed()).filter(|left| !left.is_zero());
-        stream.set_write_timeout(Some(left.ok_or(ErrorKind::TimedOut)?))?;
+        let left = within().checked_sub(began.elapsed()).filter(|left| !left.is_zero());
+        stream.set_write_timeout(Some(left.ok_or(ErrorKind::TimedOut)?.min(STUCK)))?;
         // The system may apply the timeout to each write anew.
         let some = rest.get(..PIECE).unwrap_or(rest);
         match stream.write(some) {
             Ok(0) => return Err(ErrorKind::WriteZero.into()),
             Ok(written) => rest = rest.get(written..).unwrap_or_default(),
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                return Err(ErrorKind::TimedOut.into());
-            }
+            Err(error)
+                if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}
             Err(error) => return Err(error),
         }
     }
@@ -232,7 +239,7 @@ mod tests {
                     std::thread::sleep(Duration::from_millis(2));
                 }
             });
-            let said = say_on_connection(&stream, &answer, Duration::from_millis(100));
+            let said = say_on_connection(&stream, &answer, || Duration::from_millis(100));
             drop(stream);
             assert_eq!(said.unwrap_err().kind(), ErrorKind::TimedOut);
             reading.join().unwrap();
