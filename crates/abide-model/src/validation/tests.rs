@@ -131,8 +131,8 @@ fn a_task_is_not_its_own_ancestor() {
     assert_eq!(told(&findings), [("parent-mismatch", ERROR, 5), ("parent-mismatch", ERROR, 1)]);
     assert!(findings[1].message.contains("a, c, b"), "{}", findings[1].message);
     let chain: Vec<String> =
-        (0..100_000).map(|n| task(&n.to_string(), &format!(r#","parent":"{}""#, n + 1))).collect();
-    assert_eq!(told(&of(&chain)), [("orphaned-task", ERROR, 100_000)]);
+        (0..30_000).map(|n| task(&n.to_string(), &format!(r#","parent":"{}""#, n + 1))).collect();
+    assert_eq!(told(&of(&chain)), [("orphaned-task", ERROR, 30_000)]);
 }
 
 #[test]
@@ -207,13 +207,13 @@ fn cycles_of_dependencies_are_told_once_each() {
 #[test]
 fn long_chains_and_long_cycles_cost_no_stack() {
     let depends = |n: usize, on: usize| task(&n.to_string(), &format!(r#","depends":["{on}"]"#));
-    let mut lines: Vec<String> = (0..100_000).map(|n| depends(n, n + 1)).collect();
-    lines.push(task("100000", ""));
+    let mut lines: Vec<String> = (0..30_000).map(|n| depends(n, n + 1)).collect();
+    lines.push(task("30000", ""));
     assert_eq!(told(&of(&lines)), []);
-    lines[99_999] = depends(99_999, 0);
+    lines[29_999] = depends(29_999, 0);
     let findings = of(&lines);
     assert_eq!(told(&findings), [("dependency-cycle", ERROR, 1)]);
-    assert!(findings[0].message.contains("99980 more") && findings[0].message.len() < 500);
+    assert!(findings[0].message.contains("29980 more") && findings[0].message.len() < 500);
 }
 
 #[test]

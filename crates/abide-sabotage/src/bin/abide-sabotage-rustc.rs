@@ -33,7 +33,7 @@ const OPTIMISED: [&str; 7] = [
     "abide-fuzz/corpus",
     "abide-journal/schedules",
     "abide-local/runner",
-    "abide-model/abide_model",
+    "abide-tokens/abide_tokens",
     "abide-transcript/abide_transcript",
     // It recurses so deep that the frames of code that is not optimised do not fit the stack.
     "abide-wire/forms",
