@@ -16,6 +16,7 @@ mod counting;
 mod device;
 mod dialogue;
 mod figure;
+mod filling;
 mod fixture;
 mod history;
 mod image;
@@ -121,11 +122,12 @@ enum Command {
 type Measure = fn(&Bench) -> Outcome;
 
 /// The groups of figures, in the order they are measured.
-const GROUPS: [(&str, Measure); 20] = [
+const GROUPS: [(&str, Measure); 21] = [
     ("append.one", append::one),
     ("append.sessions64", append::sessions),
     ("append.shared64", append::shared),
     ("append.million", million::measure),
+    ("append.filling", filling::measure),
     ("open.last200", open::measure),
     ("record.start", record::measure),
     ("read.stream", stream::measure),

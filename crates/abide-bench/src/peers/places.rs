@@ -7,7 +7,7 @@ use crate::peers::append_table::append_table;
 use crate::peers::appends::Appends;
 use crate::peers::many_table::ManyTable;
 use crate::peers::{Arguments, Part, Starter};
-use crate::{Outcome, append, million};
+use crate::{Outcome, append, filling, million};
 
 /// The name of the disk, among file systems.
 const DISK: &str = "disk";
@@ -22,6 +22,7 @@ pub(crate) fn measure(
     let heading = measured(bench)?;
     let mut appends = vec![format!("{heading} Text: {}.\n", bench.text().describe())];
     let mut many = ManyTable::new(&heading);
+    let mut filled = vec![format!("{heading}\n")];
     let mut on = |place: &str, title: &str, bench: &Bench| -> Outcome {
         let on_disk = place == DISK;
         if arguments.wants(Part::Appends) {
@@ -35,6 +36,8 @@ pub(crate) fn measure(
                 million::measure(bench)?;
             }
             many.add(title, bench);
+            filling::measure(bench)?;
+            filled.push(filling::table(title, bench));
         }
         Ok(())
     };
@@ -62,6 +65,8 @@ pub(crate) fn measure(
     }
     if arguments.wants(Part::Many) {
         bench.page().write("many", &many.to_markdown(&absent))?;
+        filled.extend(absent.iter().map(|line| format!("{line}\n")));
+        bench.page().write("filling", &filled.join("\n"))?;
     }
     Ok(())
 }
