@@ -80,13 +80,16 @@ pub(crate) fn trace(log: &Path) -> Vec<String> {
     way
 }
 
-/// The calls in a log, those left out that open a file to read it, unless it is one of the
-/// workspace: those are opened from their directory.
+/// The calls in a log, those left out that open a file to read it, unless the first thread opens it
+/// from its directory, as those of the workspace are: another thread's numbers are also those of the
+/// libraries that the first one loads.
 pub(crate) fn calls(log: &str) -> Vec<Call> {
     let mut counts: HashMap<(&str, &str), usize> = HashMap::new();
     let mut found = BTreeSet::new();
+    let mut first = None;
     for line in log.lines() {
         let Some((thread, rest)) = line.split_once(' ') else { continue };
+        let is_first = *first.get_or_insert(thread) == thread;
         let Some((name, arguments)) = rest.trim_start().split_once('(') else { continue };
         if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
             continue;
@@ -94,7 +97,8 @@ pub(crate) fn calls(log: &str) -> Vec<Call> {
         let count = counts.entry((thread, name)).or_default();
         *count += 1;
         let changes = ["O_CREAT", "O_WRONLY", "O_RDWR"].iter().any(|way| arguments.contains(way));
-        if name != "openat" || changes || !arguments.starts_with("AT_FDCWD") {
+        let of_workspace = is_first && !arguments.starts_with("AT_FDCWD");
+        if name != "openat" || changes || of_workspace {
             found.insert(Call { name: name.to_owned(), at: *count });
         }
     }

@@ -158,10 +158,13 @@ fn a_checkpoint_without_its_files_is_not_made_on_a_full_disk() {
         }
         _ => false,
     });
-    assert!(faults.len() > 8, "{faults:?}");
-    for fault in faults {
-        site.check(Action::Checkpoint, &fault);
+    let mut struck = 0;
+    for fault in &faults {
+        println!("{}", name(Action::Checkpoint, fault));
+        struck += usize::from(site.check(Action::Checkpoint, fault));
     }
+    // Which thread opens what is not the same each time.
+    assert!(struck > 8, "{struck} of {faults:?}");
 }
 
 #[test]

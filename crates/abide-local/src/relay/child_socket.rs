@@ -7,7 +7,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use abide_model::{NewEvent, SessionId, SessionWriter, StoreError};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -59,7 +59,8 @@ pub(super) struct ChildSocketState {
 struct ConnectedChildren {
     connected: HashMap<u64, (Arc<UnixStream>, JoinHandle<()>)>,
     next: u64,
-    stopped: bool,
+    /// When the holder began to close the session.
+    stopped: Option<Instant>,
 }
 
 impl LocalChildSocket {
@@ -117,7 +118,7 @@ impl Drop for LocalChildSocket {
         self.shared.long_lines.stop();
         let connected = {
             let mut children = self.shared.children();
-            children.stopped = true;
+            children.stopped = Some(Instant::now());
             std::mem::take(&mut children.connected)
         };
         for (stream, _) in connected.values() {
@@ -133,8 +134,8 @@ impl Drop for LocalChildSocket {
 }
 
 impl ChildSocketState {
-    /// Whether the socket is going.
-    pub(super) fn stopped(&self) -> bool {
+    /// When the holder began to close the session.
+    pub(super) fn stopped(&self) -> Option<Instant> {
         self.children().stopped
     }
 
@@ -186,7 +187,7 @@ impl ChildSocketState {
         let stream = Arc::new(stream);
         // Locked until the thread is in the list; it removes itself.
         let mut children = self.children();
-        if children.stopped {
+        if children.stopped.is_some() {
             return;
         }
         let number = children.next;

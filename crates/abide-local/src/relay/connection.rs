@@ -23,10 +23,12 @@ use super::relay_protocol::{
 const HELLO: Duration = Duration::from_secs(10);
 /// How long a child may take to read the answers to everything it sent at once.
 const READING: Duration = Duration::from_secs(30);
-/// The same once the holder closes the session, which waits for it.
+/// How long after the holder has begun to close the session, which waits for its children.
 const READING_AT_CLOSE: Duration = Duration::from_secs(1);
 /// How long a write may be stuck before it is seen whether the holder closes the session.
 const STUCK: Duration = Duration::from_millis(100);
+/// How long a write that comes too late may be stuck.
+const LATE: Duration = Duration::from_millis(1);
 /// The most bytes per write.
 const PIECE: usize = 32 << 10;
 /// The most batches that are staged before they are answered.
@@ -52,14 +54,18 @@ pub(super) fn serve_relay_connection(
         Some(ChildLine::TooLong) => refused_connection("not_json", "the first line is too long"),
         Some(ChildLine::Whole(line)) => connection_hello(shared, line),
     };
-    let patience = || if shared.stopped() { READING_AT_CLOSE } else { READING };
-    say_on_connection(stream, relay_protocol_line(&welcome).as_bytes(), patience)?;
+    let until = |began: Instant| match shared.stopped() {
+        Some(stopped) => (stopped + READING_AT_CLOSE).min(began + READING),
+        None => began + READING,
+    };
+    say_on_connection(stream, relay_protocol_line(&welcome).as_bytes(), until)?;
     if welcome.error.is_some() {
         return Ok(());
     }
     lines.set_patience(None);
     let (mut taken, mut bytes) = (Vec::new(), 0);
     let (mut serving, mut ended) = (true, Ok(()));
+    let mut answering = true;
     while serving {
         match lines.next() {
             // Whatever was staged is completed, however the connection ends.
@@ -82,9 +88,16 @@ pub(super) fn serve_relay_connection(
             serving &= !stopped;
             // While this child reads its answers, another one may send a long line.
             lines.let_go();
-            match say_on_connection(stream, said.as_bytes(), patience) {
+            if !answering {
+                continue;
+            }
+            match say_on_connection(stream, said.as_bytes(), until) {
                 // It has disconnected; what it sent before can still be read.
                 Err(error) if is_connection_gone(&error) => {}
+                // So it can when the session closes and the child does not read.
+                Err(error) if error.kind() == ErrorKind::TimedOut && shared.stopped().is_some() => {
+                    answering = false;
+                }
                 said => said?,
             }
         }
@@ -97,17 +110,22 @@ fn is_connection_gone(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset)
 }
 
-/// Writes all of `said` within this time, which may become less meanwhile.
+/// Writes all of `said` until a time that may come nearer meanwhile. It is tried once, however late.
 fn say_on_connection(
     mut stream: &UnixStream,
     said: &[u8],
-    within: impl Fn() -> Duration,
+    until: impl Fn(Instant) -> Instant,
 ) -> io::Result<()> {
     let began = Instant::now();
+    let mut tried = false;
     let mut rest = said;
     while !rest.is_empty() {
-        let left = within().checked_sub(began.elapsed()).filter(|left| !left.is_zero());
-        stream.set_write_timeout(Some(left.ok_or(ErrorKind::TimedOut)?.min(STUCK)))?;
+        let left = until(began).saturating_duration_since(Instant::now());
+        if tried && left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        stream.set_write_timeout(Some(left.clamp(LATE, STUCK)))?;
+        tried = true;
         // The system may apply the timeout to each write anew.
         let some = rest.get(..PIECE).unwrap_or(rest);
         match stream.write(some) {
@@ -229,6 +247,34 @@ mod tests {
     use super::*;
 
     #[test]
+    fn who_pauses_and_then_reads_is_answered() {
+        let (mut child, stream) = UnixStream::pair().unwrap();
+        let answer = vec![b'x'; 4 << 20];
+        std::thread::scope(|scope| {
+            let reading = scope.spawn(move || {
+                std::thread::sleep(STUCK * 3);
+                let mut all = Vec::new();
+                child.read_to_end(&mut all).unwrap();
+                all.len()
+            });
+            say_on_connection(&stream, &answer, |began| began + READING).unwrap();
+            drop(stream);
+            assert_eq!(reading.join().unwrap(), answer.len());
+        });
+    }
+
+    #[test]
+    fn an_answer_that_comes_too_late_is_tried_once() {
+        let (mut child, stream) = UnixStream::pair().unwrap();
+        say_on_connection(&stream, b"late\n", |began| began).unwrap();
+        let said = say_on_connection(&stream, &vec![b'x'; 4 << 20], |began| began);
+        assert_eq!(said.unwrap_err().kind(), ErrorKind::TimedOut);
+        let mut heard = [0; 5];
+        child.read_exact(&mut heard).unwrap();
+        assert_eq!(&heard, b"late\n");
+    }
+
+    #[test]
     fn who_reads_a_byte_now_and_then_is_not_written_to_for_ever() {
         let (mut child, stream) = UnixStream::pair().unwrap();
         let answer = vec![b'x'; 4 << 20];
@@ -239,7 +285,8 @@ mod tests {
                     std::thread::sleep(Duration::from_millis(2));
                 }
             });
-            let said = say_on_connection(&stream, &answer, || Duration::from_millis(100));
+            let said =
+                say_on_connection(&stream, &answer, |began| began + Duration::from_millis(100));
             drop(stream);
             assert_eq!(said.unwrap_err().kind(), ErrorKind::TimedOut);
             reading.join().unwrap();

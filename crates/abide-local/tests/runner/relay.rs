@@ -421,6 +421,24 @@ fn one_that_reads_no_answers_holds_nobody_up() {
 }
 
 #[test]
+fn what_has_arrived_at_a_close_is_recorded_although_nobody_reads_the_answers() {
+    let dir = tempfile::tempdir().unwrap();
+    let held = Held::new(dir.path());
+    let mut flooding = held.greeted();
+    flooding.0.get_mut().set_write_timeout(Some(Duration::from_millis(50))).unwrap();
+    let line = format!("{{\"events\":[{}]}}\n", event(0, 1).to_json());
+    let mut sent = 0;
+    // Until neither side takes any more.
+    while flooding.0.get_mut().write_all(line.as_bytes()).is_ok() {
+        sent += 1;
+    }
+    drop(held.socket);
+    let recorded = events(&held.store, held.id).len();
+    // The last line may have arrived in part.
+    assert_eq!(recorded, sent, "lines that have arrived are not recorded");
+}
+
+#[test]
 fn what_a_child_sent_before_it_went_is_recorded_and_seen() {
     let dir = tempfile::tempdir().unwrap();
     let held = Held::new(dir.path());

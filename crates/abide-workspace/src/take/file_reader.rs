@@ -107,7 +107,7 @@ impl<'a> FileReader<'a> {
                     return Ok(FileReading::Done { kind, mode, facts, hash });
                 }
                 ReadAttempt::Refused(Errno::NOENT) => return Ok(FileReading::Gone),
-                ReadAttempt::Refused(Errno::LOOP) | ReadAttempt::Moved => {}
+                ReadAttempt::Refused(Errno::LOOP | Errno::INTR) | ReadAttempt::Moved => {}
                 ReadAttempt::Refused(errno) => return refused_file(errno, facts.size),
             }
             match rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {

@@ -10,3 +10,18 @@ pub(crate) fn is_failure_not_refusal(errno: Errno) -> bool {
         Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::IO | Errno::NOSPC | Errno::DQUOT
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn want_of_something_is_no_refusal() {
+        for errno in [Errno::MFILE, Errno::NOMEM, Errno::IO, Errno::NOSPC, Errno::DQUOT] {
+            assert!(is_failure_not_refusal(errno), "{errno}");
+        }
+        for errno in [Errno::ACCESS, Errno::PERM, Errno::NOENT, Errno::NXIO] {
+            assert!(!is_failure_not_refusal(errno), "{errno}");
+        }
+    }
+}
