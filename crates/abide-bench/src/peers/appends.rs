@@ -13,8 +13,6 @@ use crate::peers::{ATTEMPTS, BETWEEN, STEADY};
 
 /// How many messages are appended.
 const COUNTS: [usize; 3] = [1000, 10_000, 100_000];
-/// The most on the disk, which may be slow.
-const MOST_ON_DISK: usize = 10_000;
 /// The raw measures, and who is set against them.
 const RAWS: [&str; 2] = ["raw", "raw-extended"];
 const NAMES: [&str; 4] = ["abide", "sqlite", "abide-pipe", "sqlite-python"];
@@ -106,8 +104,6 @@ impl AppendRun {
 pub(crate) struct Appends<'a> {
     pub(crate) bench: &'a Bench,
     pub(crate) starter: &'a Starter,
-    /// On the disk everybody works on, or on an image.
-    pub(crate) on_disk: bool,
 }
 
 impl Appends<'_> {
@@ -115,10 +111,8 @@ impl Appends<'_> {
     pub(crate) fn measure(&self) -> Outcome<Vec<AppendRow>> {
         let dir = self.bench.fresh()?;
         let messages = dir.path().join("messages.jsonl");
-        let most = if self.on_disk { MOST_ON_DISK } else { usize::MAX };
-        let counts = COUNTS.into_iter().filter(|count| *count <= most);
-        let counts: Vec<usize> = counts.map(|count| self.bench.scale.of(count)).collect();
-        write_messages(self.bench.text(), counts.iter().copied().max().unwrap_or(0), &messages)?;
+        let counts = COUNTS.map(|count| self.bench.scale.of(count));
+        write_messages(self.bench.text(), counts.into_iter().max().unwrap_or(0), &messages)?;
         let mut rows = Vec::new();
         for count in counts {
             let measured = self.measure_count(&messages, count)?;

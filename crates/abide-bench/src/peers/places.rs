@@ -24,15 +24,14 @@ pub(crate) fn measure(
     let mut many = ManyTable::new(&heading);
     let mut filled = vec![format!("{heading}\n")];
     let mut on = |place: &str, title: &str, bench: &Bench| -> Outcome {
-        let on_disk = place == DISK;
         if arguments.wants(Part::Appends) {
-            let rows = Appends { bench, starter, on_disk }.measure()?;
+            let rows = Appends { bench, starter }.measure()?;
             appends.push(append_table(title, &rows));
         }
         if arguments.wants(Part::Many) {
             append::sessions(bench)?;
             append::shared(bench)?;
-            if on_disk {
+            if place == DISK {
                 million::measure(bench)?;
             }
             many.add(title, bench);
