@@ -37,10 +37,25 @@ pub fn near_names<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -> 
 /// lower case are the same.
 #[must_use]
 pub fn name_distance(one: &str, other: &str) -> usize {
-    let letters = |name: &str| -> String {
+    let letters = |name: &str| -> Vec<char> {
         name.chars().flat_map(char::to_lowercase).take(LONGEST).collect()
     };
-    strsim::levenshtein(&letters(one), &letters(other))
+    let (one, other) = (letters(one), letters(other));
+    // The distances from the letters of `one` read so far to each beginning of `other`.
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (line, letter) in one.iter().enumerate() {
+        let mut diagonal = line;
+        let mut left = line + 1;
+        let mut next = vec![left];
+        for (wanted, above) in other.iter().zip(row.iter().skip(1)) {
+            let here = (diagonal + usize::from(letter != wanted)).min(above + 1).min(left + 1);
+            diagonal = *above;
+            left = here;
+            next.push(here);
+        }
+        row = next;
+    }
+    row.last().copied().unwrap_or_default()
 }
 
 #[cfg(test)]
