@@ -7,6 +7,8 @@
 //! browser or a Markdown viewer.
 
 mod chunk;
+#[cfg_attr(not(test), allow(dead_code, reason = "the renderers come to use it"))]
+mod columns;
 pub mod escape;
 mod escape_dialect;
 mod html;
