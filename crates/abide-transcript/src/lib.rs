@@ -11,6 +11,9 @@ mod chunk;
 mod columns;
 pub mod escape;
 mod escape_dialect;
+#[cfg_attr(not(test), allow(dead_code, reason = "the renderers come to use it"))]
+mod highlight;
+mod highlight_rules;
 mod html;
 mod markdown;
 mod note;
