@@ -7,11 +7,11 @@
 //! browser or a Markdown viewer.
 
 mod chunk;
-#[cfg_attr(not(test), allow(dead_code, reason = "the renderers come to use it"))]
+#[allow(dead_code, reason = "the renderers come to use it")]
 mod columns;
 pub mod escape;
 mod escape_dialect;
-#[cfg_attr(not(test), allow(dead_code, reason = "the renderers come to use it"))]
+#[allow(dead_code, reason = "the renderers come to use it")]
 mod highlight;
 mod highlight_rules;
 mod html;
@@ -19,6 +19,10 @@ mod markdown;
 mod note;
 mod outline;
 mod place_tracker;
+#[allow(dead_code, reason = "the renderers come to use it")]
+mod prose;
+#[allow(dead_code, reason = "the renderers come to use it")]
+mod prose_parser;
 mod readable;
 mod rendering;
 mod resume;
