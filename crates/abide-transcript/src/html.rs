@@ -488,7 +488,7 @@ fn html_full_line(text: &str) -> String {
 }
 
 /// Escapes recorded text for an element or a double-quoted attribute.
-fn html_escaped(text: &str) -> String {
+pub(crate) fn html_escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + text.len() / 16);
     for (at, line) in text.split('\n').enumerate() {
         if at > 0 {

@@ -15,11 +15,12 @@ mod escape_dialect;
 mod highlight;
 mod highlight_rules;
 mod html;
+#[allow(dead_code, reason = "the renderers come to use it")]
+mod html_prose;
 mod markdown;
 mod note;
 mod outline;
 mod place_tracker;
-#[allow(dead_code, reason = "the renderers come to use it")]
 mod prose;
 #[allow(dead_code, reason = "the renderers come to use it")]
 mod prose_parser;
@@ -30,6 +31,8 @@ mod safe_markdown;
 mod session_overview;
 mod short;
 mod target;
+#[allow(dead_code, reason = "the renderers come to use it")]
+mod terminal_prose;
 #[cfg(test)]
 mod tests;
 mod text_renderer;
