@@ -8,15 +8,22 @@ WORDS = Path(__file__).with_name("words.py")
 
 
 class Agent:
-    """What all have: a package, an environment, a way to be asked, and one to be asked again."""
+    """What all have: a package, settings, a way to be asked, and one to be asked again."""
 
     name = package = None
     call_id = staticmethod(lambda number: f"call_{number:02}")
-    environment = {}
 
     def set_up(self, home, project, port, words):
         """Writes its settings into `home` and gives the environment that it needs."""
-        return self.environment
+        raise NotImplementedError
+
+    def command(self, home, prompt):
+        """How it is asked, for a stream of JSON."""
+        raise NotImplementedError
+
+    def again(self, home, prompt):
+        """The arguments of `abide resume` that ask it once more in the same session."""
+        return ["--", *self.command(home, prompt)]
 
 
 class Claude(Agent):
@@ -123,6 +130,10 @@ class Opencode(Agent):
 
     def command(self, home, prompt):
         return ["opencode", "run", "--format", "json", prompt]
+
+    def again(self, home, prompt):
+        """abide does not know how opencode is resumed; so it is told nothing, and resumes itself."""
+        return ["--way", "restart", "--", *self.command(home, prompt), "--continue"]
 
     def acp(self):
         return ["opencode", "acp"]

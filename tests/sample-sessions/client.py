@@ -43,8 +43,9 @@ class Client:
             try:
                 with open(parameters["path"], encoding="utf-8") as file:
                     return {"result": {"content": file.read()}}
-            except OSError as error:
-                return {"error": {"code": -32603, "message": error.strerror}}
+            except OSError:
+                return {"error": {"code": -32002,
+                                  "message": f"Resource not found: {parameters['path']}"}}
         if method == "fs/write_text_file":
             with open(parameters["path"], "w", encoding="utf-8") as file:
                 file.write(parameters["content"])

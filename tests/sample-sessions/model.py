@@ -27,16 +27,18 @@ class Say:
 
 
 class Call:
-    """A call of a tool. `free` arguments are a text instead of JSON, for tools that take one."""
+    """A call of a tool. One that `fails` is a command that ends with the exit code `exit`, or any
+    other. The result of one with `image` is a picture. `free` arguments are a text instead of JSON,
+    for tools that take one."""
 
-    def __init__(self, name, arguments, fails=False, image=False, free=False, changes=()):
+    def __init__(self, name, arguments, fails=False, exit=0, image=False, free=False):
         self.id = None
         self.name = name
         self.arguments = arguments
-        self.fails = fails
+        self.fails = fails or exit != 0
+        self.exit = exit
         self.image = image
         self.free = free
-        self.changes = changes
 
 
 class Turn:
@@ -294,7 +296,7 @@ def chat_whole(pieces, number):
 
 def gemini_part(piece):
     if isinstance(piece, Think):
-        return {"text": piece.text, "thought": True}
+        return {"text": f"**Thinking about it**\n\n{piece.text}", "thought": True}
     if isinstance(piece, Say):
         return {"text": piece.text}
     return {"functionCall": {"id": piece.id, "name": piece.name, "args": piece.arguments}}

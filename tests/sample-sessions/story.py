@@ -4,7 +4,6 @@ The story is one; `TOOLS` says how each agent calls the tool for a step. A step 
 no tool for is left out.
 """
 
-import json
 import struct
 import subprocess
 import zlib
@@ -111,7 +110,7 @@ def story(tools):
          todo("in_progress", "pending", "pending")],
         [Say("Two things at once:"), tools.read("README.md"), tools.glob("**/*.py")],
         [tools.read("greet.py")],
-        [tools.shell("sh check.sh", "Run the check", fails=True)],
+        [tools.shell("sh check.sh", "Run the check", exit=3)],
         [Think("It fails as expected, with exit code 3."), tools.grep("GREETINGS")],
         [todo("completed", "in_progress", "pending"),
          tools.edit("greet.py", '    return f"{GREETINGS[language]}, {name}"',
@@ -174,8 +173,8 @@ class Tools:
 
 
 class ClaudeTools(Tools):
-    def shell(self, command, why, fails=False):
-        return Call("Bash", {"command": command, "description": why}, fails=fails)
+    def shell(self, command, why, exit=0):
+        return Call("Bash", {"command": command, "description": why}, exit=exit)
 
     def read(self, name, fails=False):
         return Call("Read", {"file_path": self.path(name)}, fails=fails)
@@ -208,11 +207,11 @@ class ClaudeTools(Tools):
 
 
 class CodexTools(Tools):
-    def shell(self, command, why, fails=False):
-        return Call("exec_command", {"cmd": command}, fails=fails)
+    def shell(self, command, why, exit=0):
+        return Call("exec_command", {"cmd": command}, exit=exit)
 
     def read(self, name, fails=False):
-        return self.shell(f"sed -n '1,200p' {name}", "", fails)
+        return self.shell(f"sed -n '1,200p' {name}", "", exit=2 if fails else 0)
 
     def glob(self, pattern):
         return self.shell("rg --files -g '*.py' 2>/dev/null || git ls-files '*.py'", "")
@@ -244,8 +243,8 @@ class CodexTools(Tools):
 
 
 class GeminiTools(Tools):
-    def shell(self, command, why, fails=False):
-        return Call("run_shell_command", {"command": command, "description": why}, fails=fails)
+    def shell(self, command, why, exit=0):
+        return Call("run_shell_command", {"command": command, "description": why}, exit=exit)
 
     def read(self, name, fails=False):
         return Call("read_file", {"file_path": self.path(name)}, fails=fails)
@@ -275,8 +274,8 @@ class GeminiTools(Tools):
 
 
 class OpencodeTools(Tools):
-    def shell(self, command, why, fails=False):
-        return Call("bash", {"command": command, "description": why}, fails=fails)
+    def shell(self, command, why, exit=0):
+        return Call("bash", {"command": command, "description": why}, exit=exit)
 
     def read(self, name, fails=False):
         return Call("read", {"filePath": self.path(name)}, fails=fails)
