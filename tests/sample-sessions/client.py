@@ -6,9 +6,9 @@ import threading
 
 
 class Client:
-    """One process that speaks the protocol; `files` says whether the client offers its files."""
+    """One process that speaks the protocol; `writes` says whether the client writes files for it."""
 
-    def __init__(self, command, project, environment, log, files):
+    def __init__(self, command, project, environment, log, writes):
         self.process = subprocess.Popen(command, cwd=project, env=environment, text=True,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
         self.number = 0
@@ -16,7 +16,7 @@ class Client:
         self.ended = False
         self.arrived = threading.Condition()
         threading.Thread(target=self.read, daemon=True).start()
-        fs = {"readTextFile": files, "writeTextFile": files}
+        fs = {"readTextFile": False, "writeTextFile": writes}
         self.abilities = self.ask("initialize", {
             "protocolVersion": 1, "clientCapabilities": {"fs": fs, "terminal": False},
             "clientInfo": {"name": "sample-client", "version": "1.0.0"}})["agentCapabilities"]
@@ -39,13 +39,6 @@ class Client:
             options = {option["kind"]: option["optionId"] for option in parameters["options"]}
             return {"result": {"outcome": {"outcome": "selected",
                                            "optionId": options["allow_once"]}}}
-        if method == "fs/read_text_file":
-            try:
-                with open(parameters["path"], encoding="utf-8") as file:
-                    return {"result": {"content": file.read()}}
-            except OSError:
-                return {"error": {"code": -32002,
-                                  "message": f"Resource not found: {parameters['path']}"}}
         if method == "fs/write_text_file":
             with open(parameters["path"], "w", encoding="utf-8") as file:
                 file.write(parameters["content"])
