@@ -25,6 +25,10 @@ class Agent:
         """The arguments of `abide resume` that ask it once more in the same session."""
         return ["--", *self.command(home, prompt)]
 
+    def last(self):
+        """The command that ends what it leaves running."""
+        return None
+
 
 class Claude(Agent):
     name = "claude"
@@ -139,7 +143,29 @@ class Opencode(Agent):
         return ["opencode", "acp"]
 
 
-AGENTS = {agent.name: agent for agent in (Claude(), Codex(), Gemini(), Opencode())}
+class Cline(Agent):
+    name = "cline"
+    package = "cline@3.0.65"
+
+    def set_up(self, home, project, port, words):
+        settings = {"provider": "cline", "apiKey": "none", "model": "sample-model",
+                    "baseUrl": f"http://127.0.0.1:{port}/v1"}
+        place = home / ".cline/data/settings/providers.json"
+        place.parent.mkdir(parents=True)
+        place.write_text(json.dumps({
+            "version": 1, "lastUsedProvider": "cline", "modes": {},
+            "providers": {"cline": {"settings": settings, "tokenSource": "manual",
+                                    "updatedAt": "2026-01-01T00:00:00.000Z"}}}))
+        return {"CLINE_API_KEY": "none"}
+
+    def acp(self):
+        return ["cline", "--acp"]
+
+    def last(self):
+        return ["cline", "hub", "stop"]  # It leaves a daemon behind.
+
+
+AGENTS = {agent.name: agent for agent in (Claude(), Codex(), Gemini(), Opencode(), Cline())}
 
 
 def words_command(home):

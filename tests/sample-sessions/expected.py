@@ -6,7 +6,7 @@ How much an agent tells of a call depends on the form; that is said here, form b
 from model import Call
 from own import LOST
 
-SHELLS = {"Bash", "exec_command", "run_shell_command", "bash"}
+SHELLS = {"Bash", "exec_command", "run_shell_command", "bash", "run_commands"}
 
 
 class Form:
@@ -70,6 +70,19 @@ class Own(Form):
         facts = super().facts()
         facts.update(calls=facts["calls"] + 1, call_ids=[*facts["call_ids"], LOST["call"]])
         return facts
+
+
+class ClineAcp(Form):
+    """What a subagent does is among the rest, with nothing that tells it apart. A failure is only in
+    the details of a result."""
+
+    prompt_images = 1
+
+    def marks_failed(self, call):
+        return False
+
+    def facts(self):
+        return {**super().facts(), "subagents": 0}
 
 
 class CodexStream(Form):
@@ -162,7 +175,7 @@ class OpencodeOpenai(Form):
 
 
 FORMS = {
-    "claude-anthropic": ClaudeAnthropic, "claude-stream": ClaudeStream,
+    "claude-anthropic": ClaudeAnthropic, "claude-stream": ClaudeStream, "cline-acp": ClineAcp,
     "codex-responses": CodexResponses, "codex-stream": CodexStream,
     "gemini-acp": GeminiAcp, "gemini-stream": GeminiStream,
     "opencode-acp": OpencodeAcp, "opencode-openai": OpencodeOpenai,

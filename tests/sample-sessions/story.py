@@ -306,7 +306,30 @@ class OpencodeTools(Tools):
         return Call("words_translate", arguments)
 
 
-TOOLS = {"claude": ClaudeTools, "codex": CodexTools, "gemini": GeminiTools,
+class ClineTools(Tools):
+    def shell(self, command, why, exit=0):
+        return Call("run_commands", {"commands": [command]}, exit=exit)
+
+    def read(self, name, fails=False):
+        return Call("read_files", {"files": [{"path": self.path(name)}]}, fails=fails)
+
+    def picture(self, name):
+        return Call("read_files", {"files": [{"path": self.path(name)}]}, image=True)
+
+    def grep(self, pattern):
+        return Call("search_codebase", {"queries": [pattern]})
+
+    def edit(self, name, old, new):
+        return Call("editor", {"path": self.path(name), "old_text": old, "new_text": new})
+
+    def write(self, name, text):
+        return Call("editor", {"path": self.path(name), "new_text": text})
+
+    def subagent(self, title, prompt):
+        return Call("spawn_agent", {"systemPrompt": "You count things.", "task": prompt})
+
+
+TOOLS = {"claude": ClaudeTools, "cline": ClineTools, "codex": CodexTools, "gemini": GeminiTools,
          "opencode": OpencodeTools}
 
 
