@@ -5,8 +5,12 @@ import subprocess
 import threading
 
 
+class ClientError(Exception):
+    """The agent refused a request, or did not answer."""
+
+
 class Client:
-    """One process that speaks the protocol; `writes` says whether the client writes files for it."""
+    """One process that speaks the protocol; if the client `writes`, it writes files for it."""
 
     def __init__(self, command, project, environment, log, writes):
         self.process = subprocess.Popen(command, cwd=project, env=environment, text=True,
@@ -57,7 +61,7 @@ class Client:
             self.arrived.wait_for(lambda: number in self.answers or self.ended, timeout=240)
             answer = self.answers.get(number)
         if answer is None or "error" in answer:
-            raise RuntimeError(f"{method}: {answer and answer['error']}")
+            raise ClientError(f"{method}: {answer['error'] if answer else 'no answer'}")
         return answer["result"]
 
     def close(self):

@@ -73,8 +73,8 @@ class Own(Form):
 
 
 class ClineAcp(Form):
-    """What a subagent does is among the rest, with nothing that tells it apart. A failure is only in
-    the details of a result."""
+    """What a subagent does is among the rest, with nothing that tells it apart. A failure is only
+    in the details of a result."""
 
     prompt_images = 1
 

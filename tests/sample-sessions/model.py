@@ -213,9 +213,9 @@ def anthropic_events(pieces, number):
 
 
 def anthropic_whole(pieces, number):
-    return {"id": f"msg_{number:02}", "type": "message", "role": "assistant", "model": "sample-model",
-            "content": [{"type": "text", "text": text_of(pieces)}], "stop_reason": "end_turn",
-            "stop_sequence": None, "usage": anthropic_used()}
+    return {"id": f"msg_{number:02}", "type": "message", "role": "assistant",
+            "model": "sample-model", "content": [{"type": "text", "text": text_of(pieces)}],
+            "stop_reason": "end_turn", "stop_sequence": None, "usage": anthropic_used()}
 
 
 # OpenAI's Responses ----------------------------------------------------------------------------
@@ -223,7 +223,8 @@ def anthropic_whole(pieces, number):
 
 def responses_item(piece, answer, index):
     if isinstance(piece, Think):
-        return {"type": "reasoning", "id": f"rs_{answer:02}_{index}", "encrypted_content": "c2FtcGxl",
+        return {"type": "reasoning", "id": f"rs_{answer:02}_{index}",
+                "encrypted_content": "c2FtcGxl",
                 "summary": [{"type": "summary_text", "text": piece.text}]}
     if isinstance(piece, Say):
         return {"type": "message", "id": f"msg_{answer:02}_{index}", "role": "assistant",

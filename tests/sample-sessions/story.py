@@ -148,7 +148,7 @@ def story(tools):
 
 
 def present(answers):
-    """Without the calls that an agent has no tool for, and without answers that had nothing else."""
+    """Without the calls that an agent has no tool for, and answers that had nothing else."""
     answers = [[piece for piece in answer if piece] for answer in answers]
     *early, last = answers
     return [answer for answer in early if any(isinstance(piece, Call) for piece in answer)] + [last]
