@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use crate::profile::{AgentProfile, Output};
 use crate::profiles::PROFILES;
-use crate::{PromptSlot, command, invocation};
+use crate::{PromptInput, PromptSlot, command, invocation};
 
 /// A form in which an agent prints what it does: a handle for a line in the table of agents.
 #[derive(Clone, Copy)]
@@ -42,7 +42,7 @@ impl AgentKind {
     }
 
     /// Does it print text for people? Any command does of which nothing else is known: what it
-    /// prints is what it says. All others print events.
+    /// prints is what it says. So do agents of which no other form is known.
     #[must_use]
     pub const fn prints_text(self) -> bool {
         matches!(self.0.output, Output::Text(_))
@@ -73,6 +73,13 @@ impl AgentKind {
     #[must_use]
     pub fn prompt_slot(self, command: &[String]) -> Option<PromptSlot> {
         invocation::prompt_slot(self, command)
+    }
+
+    /// What this agent makes of a text on the stdin of its command. `None` where it is no such
+    /// command, or reads no prompt there.
+    #[must_use]
+    pub fn prompt_input(self, command: &[String]) -> Option<PromptInput> {
+        invocation::prompt_input(self, command)
     }
 
     /// The command that goes on in the agent's own session: with the same flags, and with the

@@ -29,10 +29,12 @@
 //! assert_eq!(again.unwrap().join(" "), "codex exec --json resume 0199 -");
 //! ```
 
+mod aider;
 mod claude;
 mod codex;
 mod command;
 mod gemini;
+mod opencode;
 
 mod agent_kind;
 mod invocation;
@@ -42,7 +44,7 @@ mod profile;
 mod profiles;
 
 pub use agent_kind::{AgentKind, UnknownAgent};
-pub use invocation::PromptSlot;
+pub use invocation::{PromptInput, PromptSlot};
 pub use limits::limit_in;
 pub use output::{AgentReader, ObservedFact, OutputObservation, PriorSession, ReachedLimit};
 

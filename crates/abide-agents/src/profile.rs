@@ -1,6 +1,6 @@
 //! All that the rest of the code asks of an agent.
 
-use crate::invocation::{AgentProgram, PromptSlot};
+use crate::invocation::{AgentProgram, PromptInput, PromptSlot};
 use crate::limits::LimitTexts;
 use crate::output::{EventOutputDecoder, OutputReader, PriorSession};
 
@@ -17,6 +17,8 @@ pub(crate) struct AgentProfile {
     pub resume: fn(arguments: &[String], session: &str) -> Option<Vec<String>>,
     /// The place of the prompt in its arguments; `None` where it reads the prompt from stdin.
     pub prompt: fn(arguments: &[String]) -> Option<PromptSlot>,
+    /// What it makes of a text on stdin, by its arguments; `None` where it reads no prompt there.
+    pub input: fn(arguments: &[String]) -> Option<PromptInput>,
     /// What it prints.
     pub output: Output,
     /// Does a call of its shell tool fail where the command fails?
@@ -31,5 +33,5 @@ pub(crate) enum Output {
     /// One JSON object a line, with plain lines between them.
     Events(fn(PriorSession) -> Box<dyn EventOutputDecoder>),
     /// Text for people.
-    Text(fn() -> Box<dyn OutputReader>),
+    Text(fn(PriorSession) -> Box<dyn OutputReader>),
 }

@@ -24,12 +24,14 @@ const ALLOWED: &[(&str, &str, &str)] = &[
     ("abide-agents/src/lib.rs", "mod claude;", "a folder"),
     ("abide-agents/src/lib.rs", "mod codex;", "a folder"),
     ("abide-agents/src/lib.rs", "mod gemini;", "a folder"),
-    ("abide-agents/src/profiles.rs", "use crate::{claude, codex, command, gemini};", "the table"),
     (
         "abide-agents/src/profiles.rs",
-        "&[&claude::PROFILE, &codex::PROFILE, &gemini::PROFILE, &command::PROFILE];",
+        "use crate::{aider, claude, codex, command, gemini, opencode};",
         "the table",
     ),
+    ("abide-agents/src/profiles.rs", "&claude::PROFILE,", "the table"),
+    ("abide-agents/src/profiles.rs", "&codex::PROFILE,", "the table"),
+    ("abide-agents/src/profiles.rs", "&gemini::PROFILE,", "the table"),
     (
         "abide-cli/src/commands/acp.rs",
         "abide acp --checkpoint off -- gemini --acp",
@@ -47,7 +49,7 @@ const ALLOWED: &[(&str, &str, &str)] = &[
     ),
     (
         "abide-cli/src/commands/resume.rs",
-        "/// prompt argument where abide knows the agent (Claude Code, Codex, Gemini CLI), else on stdin, or in",
+        "/// prompt argument where abide knows the agent (Claude Code, Codex, Gemini CLI, opencode, Aider), else",
         "the help tells which agents have a prompt argument",
     ),
     (

@@ -1,9 +1,9 @@
 //! The arguments of Claude Code.
 
-use crate::invocation::PromptSlot;
 use crate::invocation::arguments::{
     ArgumentOptions, arguments_before_dashes, arguments_have_value, arguments_without,
 };
+use crate::invocation::{PromptInput, PromptSlot};
 
 /// Options of Claude Code that have values behind them.
 const TABLE: ArgumentOptions = ArgumentOptions {
@@ -52,6 +52,20 @@ const TABLE: ArgumentOptions = ArgumentOptions {
     ],
 };
 
+/// Commands of Claude Code that take no prompt.
+const SUBCOMMANDS: &[&str] = &[
+    "agents",
+    "auth",
+    "config",
+    "doctor",
+    "install",
+    "mcp",
+    "plugin",
+    "setup-token",
+    "update",
+    "upgrade",
+];
+
 pub(super) fn claude_prints_events(arguments: &[String]) -> bool {
     arguments_have_value(arguments_before_dashes(arguments), &["--output-format"], "stream-json")
 }
@@ -69,7 +83,20 @@ pub(super) fn resume_claude(arguments: &[String], session: &str) -> Option<Vec<S
 /// values would take it for one of them.
 pub(super) fn prompt(arguments: &[String]) -> Option<PromptSlot> {
     match TABLE.words(arguments).find(|word| !word.option) {
+        Some(word) if word.at == 0 && SUBCOMMANDS.contains(&word.text) => None,
         Some(word) => PromptSlot::at(arguments, word.at),
         None => Some(PromptSlot::between(vec![], arguments.to_vec())),
     }
+}
+
+/// A text on stdin comes behind the prompt. Messages as JSON are no text.
+pub(super) fn input(arguments: &[String]) -> Option<PromptInput> {
+    let options = arguments_before_dashes(arguments);
+    if arguments_have_value(options, &["--input-format"], "stream-json") {
+        return None;
+    }
+    Some(match prompt(arguments)?.own() {
+        Some(own) => PromptInput::between(format!("{own}\n"), String::new()),
+        None => PromptInput::alone(),
+    })
 }

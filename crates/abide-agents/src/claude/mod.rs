@@ -19,7 +19,8 @@ pub(crate) static PROFILE: AgentProfile = AgentProfile {
     prints_events: invocation::claude_prints_events,
     resume: invocation::resume_claude,
     prompt: invocation::prompt,
-    output: Output::Events(|_| Box::new(output::ClaudeOutput::default())),
+    input: invocation::input,
+    output: Output::Events(|before| Box::new(output::ClaudeOutput::told(before.prompt))),
     reports_exit: true,
     limits: limits::TEXTS,
 };

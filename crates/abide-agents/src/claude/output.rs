@@ -18,6 +18,8 @@ const MOST: usize = 4096;
 /// The events of Claude Code.
 #[derive(Debug, Default)]
 pub(super) struct ClaudeOutput {
+    /// The prompt, until Claude Code prints it.
+    prompt: Option<String>,
     session: Option<String>,
     model: Option<String>,
     /// Files of open calls.
@@ -77,6 +79,11 @@ impl EventOutputDecoder for ClaudeOutput {
 }
 
 impl ClaudeOutput {
+    /// Starts with a prompt that is recorded already.
+    pub(super) fn told(prompt: Option<String>) -> Self {
+        Self { prompt, ..Self::default() }
+    }
+
     fn system(&mut self, fields: &RawJsonFields<'_>, see: &mut dyn FnMut(OutputObservation)) {
         match fields.decoded("subtype").as_deref() {
             Some("init") => {
@@ -157,6 +164,16 @@ impl ClaudeOutput {
                     });
                     tell(ObservedFact::Step { text });
                 }
+                // The server ran this tool: its result is in the same message.
+                Some(sort) if sort.ends_with("_tool_result") => {
+                    let Some(call) = block.decoded("tool_use_id").map(|id| id.into_owned()) else {
+                        continue;
+                    };
+                    let content = block.get("content");
+                    let ok = !content.is_some_and(is_claude_error);
+                    let result = content.and_then(message::copied_message);
+                    tell(ObservedFact::Finished { call, ok, result });
+                }
                 _ => {}
             }
         }
@@ -191,6 +208,11 @@ impl ClaudeOutput {
             |what: ObservedFact| see(OutputObservation { subagent: subagent.clone(), what });
         // On resuming, earlier messages are printed again and are recorded already.
         if fields.flag("isReplay") == Some(true) {
+            return;
+        }
+        let said = claude_content_text(inner.get("content"));
+        let is_prompt = |known: &mut String| subagent.is_none() && known.trim() == said.trim();
+        if self.prompt.take_if(is_prompt).is_some() {
             return;
         }
         if let Some(data) = message::copied_message(raw).filter(|_| inner.get("content").is_some())
@@ -344,6 +366,12 @@ fn claude_tool_file(name: &str, input: Option<&RawValue>) -> Option<(String, Fil
     let input = RawJsonFields::of(input?.get())?;
     let path = input.decoded("file_path").or_else(|| input.decoded("notebook_path"))?;
     Some((path.into_owned(), op))
+}
+
+/// Whether the result of a tool that the server ran is an error.
+fn is_claude_error(content: &RawValue) -> bool {
+    let sort = RawJsonFields::of(content.get());
+    sort.is_some_and(|content| content.decoded("type").is_some_and(|name| name.ends_with("_error")))
 }
 
 fn claude_content_text(content: Option<&RawValue>) -> String {

@@ -2,8 +2,8 @@
 
 use abide_model::Timestamp;
 
-use crate::tests::{NOW, are_detected, is_not_resumed, kind, told, told_however_cut, words};
-use crate::{AgentKind, AgentReader, ObservedFact};
+use crate::tests::{NOW, are_detected, is_not_resumed, kind, read, told, told_however_cut, words};
+use crate::{AgentKind, AgentReader, ObservedFact, PriorSession};
 
 const KIND: AgentKind = AgentKind::of(&super::PROFILE);
 
@@ -207,6 +207,71 @@ fn the_prompt_has_its_place() {
         assert_eq!(slot.fill("P".to_owned()), words(&command.replace("mend-it", "P")));
     }
     assert_eq!(KIND.prompt_slot(&words("cat -p")), None);
+    assert_eq!(KIND.prompt_slot(&words("claude mcp list")), None);
+    assert_eq!(KIND.prompt_slot(&words("claude -p update")).unwrap().own(), Some("update"));
     assert_eq!(AgentKind::started_by(&words("claude -p")), Some(KIND));
     assert_eq!(AgentKind::started_by(&words("cat")), None);
+}
+
+#[test]
+fn a_text_on_stdin_follows_the_prompt() {
+    let input = |command: &str| KIND.prompt_input(&words(command));
+    let alone = input("claude -p --verbose").unwrap();
+    assert!(alone.is_alone());
+    assert_eq!(alone.prompt("mend it\n"), "mend it\n");
+    let both = input("claude -p mend-it --verbose").unwrap();
+    assert!(!both.is_alone());
+    assert_eq!(both.prompt("a log\n"), "mend-it\na log\n");
+    // Messages as JSON, a command without a prompt, another program.
+    for command in ["claude -p --input-format stream-json", "claude mcp list", "cat"] {
+        assert_eq!(input(command), None, "{command}");
+    }
+}
+
+#[test]
+fn a_prompt_that_is_printed_again_is_told_once() {
+    let user = |content: &str, more: &str| {
+        format!(
+            "{{\"type\":\"user\",\"message\":{{\"role\":\"user\",\"content\":{content}}}{more}}}\n"
+        )
+    };
+    let text = r#"[{"type":"text","text":"mend it"}]"#;
+    let output = [
+        user(text, ",\"parent_tool_use_id\":\"t1\""),
+        user("\"mend it\"", ",\"isReplay\":true"),
+        user(text, ""),
+        user(text, ""),
+    ];
+    let before = PriorSession { prompt: Some("mend it\n".to_owned()), ..PriorSession::default() };
+    let told = read(AgentReader::with(KIND, before), &[output.concat().as_bytes()]);
+    let message = format!("message {{\"role\":\"user\",\"content\":{text}}}");
+    assert_eq!(told, [format!("t1: {message}"), message]);
+}
+
+#[test]
+fn a_tool_that_the_server_ran_has_ended() {
+    let message = |content: &str| {
+        format!(
+            "{{\"type\":\"assistant\",\"message\":{{\"role\":\"assistant\",\"content\":[{content}]}}}}\n"
+        )
+    };
+    let output = [
+        message(
+            r#"{"type":"server_tool_use","id":"s1","name":"web_search","input":{"query":"x"}}"#,
+        ),
+        message(r#"{"type":"web_search_tool_result","tool_use_id":"s1","content":[]}"#),
+        message(
+            r#"{"type":"web_search_tool_result","tool_use_id":"s2","content":{"type":"web_search_tool_result_error","error_code":"unavailable"}}"#,
+        ),
+    ];
+    let mut told = told(KIND, &output.concat());
+    told.retain(|line| line.starts_with("called") || line.starts_with("finished"));
+    assert_eq!(
+        told,
+        [
+            r#"called s1 web_search {"query":"x"}"#,
+            "finished s1 ok []",
+            r#"finished s2 not ok {"type":"web_search_tool_result_error","error_code":"unavailable"}"#,
+        ]
+    );
 }

@@ -1,7 +1,7 @@
 //! The arguments of Codex.
 
-use crate::invocation::PromptSlot;
 use crate::invocation::arguments::{ArgumentOptions, ArgumentWord, arguments_before_dashes};
+use crate::invocation::{PromptInput, PromptSlot};
 
 /// Options of Codex that have values behind them.
 const TABLE: ArgumentOptions = ArgumentOptions { values: VALUES, lists: &["-i", "--image"] };
@@ -84,35 +84,70 @@ pub(super) fn resume_codex(arguments: &[String], session: &str) -> Option<Vec<St
     Some(all)
 }
 
-/// The prompt stands behind `exec`, or behind the session in `exec resume SESSION`. `-` is stdin.
+/// Where the prompt stands in the arguments of Codex.
+enum CodexPrompt {
+    At(usize),
+    /// There is none.
+    Missing,
+    /// The command takes none.
+    Refused,
+}
+
+impl CodexPrompt {
+    /// It stands behind `exec`, or behind the session in `exec resume SESSION`.
+    fn of(arguments: &[String]) -> Self {
+        let said = |first: usize| -> Vec<ArgumentWord<'_>> {
+            let words = TABLE.words(arguments);
+            words.filter(|word| !word.option && word.at >= first).collect()
+        };
+        let place = match codex_exec_position(arguments) {
+            Some(exec) => {
+                let said = said(exec + 1);
+                let last = arguments.iter().any(|argument| argument == "--last");
+                let skipped = match said.first().map(|word| word.text) {
+                    Some("resume") if last => 1,
+                    Some("resume") => 2,
+                    Some("fork" | "review" | "help") => return Self::Refused,
+                    _ => 0,
+                };
+                said.get(skipped).map(|word| word.at)
+            }
+            // A word alone is a subcommand.
+            None => match said(0).first() {
+                Some(word) if word.text.contains(char::is_whitespace) => Some(word.at),
+                Some(_) => return Self::Refused,
+                None => None,
+            },
+        };
+        place.map_or(Self::Missing, Self::At)
+    }
+}
+
+/// `-` is stdin.
 pub(super) fn prompt(arguments: &[String]) -> Option<PromptSlot> {
-    let said = |first: usize| -> Vec<ArgumentWord<'_>> {
-        let words = TABLE.words(arguments);
-        words.filter(|word| !word.option && word.at >= first).collect()
-    };
-    let place = match codex_exec_position(arguments) {
-        Some(exec) => {
-            let said = said(exec + 1);
-            let last = arguments.iter().any(|argument| argument == "--last");
-            let skipped = match said.first().map(|word| word.text) {
-                Some("resume") if last => 1,
-                Some("resume") => 2,
-                Some("fork" | "review" | "help") => return None,
-                _ => 0,
-            };
-            said.get(skipped).map(|word| word.at)
+    match CodexPrompt::of(arguments) {
+        CodexPrompt::At(at) => PromptSlot::at(arguments, at).filter(|slot| slot.own() != Some("-")),
+        CodexPrompt::Missing => {
+            let closed = arguments.iter().any(|argument| argument == "--");
+            let end = if closed { vec![] } else { vec!["--".to_owned()] };
+            Some(PromptSlot::between([arguments, &end].concat(), vec![]))
         }
-        // A word alone is a subcommand.
-        None => match said(0).first() {
-            Some(word) if word.text.contains(char::is_whitespace) => Some(word.at),
-            Some(_) => return None,
-            None => None,
-        },
-    };
-    let Some(at) = place else {
-        let closed = arguments.iter().any(|argument| argument == "--");
-        let end = if closed { vec![] } else { vec!["--".to_owned()] };
-        return Some(PromptSlot::between([arguments, &end].concat(), vec![]));
-    };
-    PromptSlot::at(arguments, at).filter(|slot| slot.own() != Some("-"))
+        CodexPrompt::Refused => None,
+    }
+}
+
+/// `exec` reads its prompt on stdin if it has none, or adds what stands there.
+pub(super) fn input(arguments: &[String]) -> Option<PromptInput> {
+    codex_exec_position(arguments)?;
+    match CodexPrompt::of(arguments) {
+        CodexPrompt::At(at) => Some(match arguments.get(at)?.as_str() {
+            "-" => PromptInput::alone(),
+            own => {
+                let before = format!("{own}\n\n<stdin>\n");
+                PromptInput::between(before, "\n</stdin>".to_owned())
+            }
+        }),
+        CodexPrompt::Missing => Some(PromptInput::alone()),
+        CodexPrompt::Refused => None,
+    }
 }

@@ -15,6 +15,7 @@ pub(crate) static PROFILE: AgentProfile = AgentProfile {
     prints_events: invocation::codex_prints_events,
     resume: invocation::resume_codex,
     prompt: invocation::prompt,
+    input: invocation::input,
     output: Output::Events(|before| {
         Box::new(output::CodexOutput::resuming(before.used, before.calls))
     }),

@@ -232,3 +232,18 @@ fn the_prompt_has_its_place() {
         assert_eq!(KIND.prompt_slot(&words(command)), None, "{command}");
     }
 }
+
+#[test]
+fn a_text_on_stdin_is_the_prompt_or_added_to_it() {
+    let input = |command: &str| KIND.prompt_input(&words(command));
+    for command in ["codex exec --json -", "codex exec --json", "codex exec resume ID -"] {
+        let alone = input(command).unwrap();
+        assert!(alone.is_alone(), "{command}");
+        assert_eq!(alone.prompt("mend it\n"), "mend it\n");
+    }
+    let both = input("codex exec mend-it").unwrap();
+    assert_eq!(both.prompt("a log\n"), "mend-it\n\n<stdin>\na log\n</stdin>");
+    for command in ["codex", "codex exec review", "codex login"] {
+        assert_eq!(input(command), None, "{command}");
+    }
+}

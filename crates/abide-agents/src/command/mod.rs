@@ -5,6 +5,7 @@ mod output;
 mod tests;
 
 use crate::limits::LimitTexts;
+use crate::output::{OutputReader, PriorSession};
 use crate::profile::{AgentProfile, Output};
 
 pub(crate) static PROFILE: AgentProfile = AgentProfile {
@@ -13,7 +14,13 @@ pub(crate) static PROFILE: AgentProfile = AgentProfile {
     prints_events: |_| false,
     resume: |_, _| None,
     prompt: |_| None,
-    output: Output::Text(|| Box::<output::TextOutputReader>::default()),
+    input: |_| None,
+    output: Output::Text(text_output),
     reports_exit: false,
     limits: LimitTexts::NONE,
 };
+
+/// Reads a text for people.
+pub(crate) fn text_output(before: PriorSession) -> Box<dyn OutputReader> {
+    Box::new(output::TextOutputReader::following(before.calls))
+}

@@ -15,9 +15,20 @@ const ALL: u64 = 1 << 20;
 /// The most bytes of a line that are examined.
 const LINE: usize = 2 << 10;
 
+/// Whether a message goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TextEnd {
+    /// More may follow.
+    Open,
+    /// It is complete.
+    Closed,
+}
+
 /// Turns the output of a command into messages.
 ///
-/// A message ends at a line break if possible. Text overwritten after a `\r` is not recorded, so a
+/// All that is printed until somebody writes to the command is one message, up to 32 KiB. What is
+/// recorded before it is complete is a part of it, of whole lines, marked with the message's id. A
+/// message of more ends at a line break if possible. Text overwritten after a `\r` is not recorded, so a
 /// progress bar is one line. Beyond 1 MiB only the end of the output is kept, and the rest is
 /// counted.
 #[derive(Debug, Default)]
@@ -33,6 +44,12 @@ pub(super) struct TextOutputReader {
     last: Vec<u8>,
     /// The last byte was `\r`.
     returned: bool,
+    /// What is put before the numbers of messages.
+    prefix: String,
+    /// The number of the current message.
+    number: u64,
+    /// Bytes of its parts.
+    parts: usize,
     /// Bytes that became messages.
     told: u64,
     /// Bytes that were dropped.
@@ -49,8 +66,15 @@ impl OutputReader for TextOutputReader {
 
     fn flush(&mut self, see: &mut dyn FnMut(OutputObservation)) {
         if self.told < ALL {
+            // The current line may go on, or be overwritten.
+            self.message(self.line, TextEnd::Open, see);
+        }
+    }
+
+    fn entered(&mut self, see: &mut dyn FnMut(OutputObservation)) {
+        if self.told < ALL {
             let end = whole_characters_of_output(&self.buffer);
-            self.message(end, see);
+            self.message(end, TextEnd::Closed, see);
         }
     }
 
@@ -67,7 +91,7 @@ impl OutputReader for TextOutputReader {
             note_observed(see, "warning", text);
             self.left_out = 0;
         }
-        self.message(self.buffer.len(), see);
+        self.message(self.buffer.len(), TextEnd::Closed, see);
         self.line = 0;
         self.returned = false;
         self.plain = EscapeStripper::default();
@@ -75,6 +99,11 @@ impl OutputReader for TextOutputReader {
 }
 
 impl TextOutputReader {
+    /// Puts this before the numbers of its messages.
+    pub(super) fn following(prefix: String) -> Self {
+        Self { prefix, ..Self::default() }
+    }
+
     /// One step a feed, its last line: who prints fast is not shown line by line anyway.
     fn step(&mut self, see: &mut dyn FnMut(OutputObservation)) {
         if let Some(text) = step::short_step(&String::from_utf8_lossy(&self.last)) {
@@ -148,7 +177,7 @@ impl TextOutputReader {
             Some(at) => at + 1,
             None => whole_characters_of_output(&self.buffer),
         };
-        self.message(end, see);
+        self.message(end, TextEnd::Closed, see);
     }
 
     /// Drops all but the last bytes.
@@ -163,11 +192,30 @@ impl TextOutputReader {
         self.line = self.line.saturating_sub(gone);
     }
 
-    /// Makes a message of the first `end` bytes of the buffer.
-    fn message(&mut self, end: usize, see: &mut dyn FnMut(OutputObservation)) {
+    /// Makes a message of the first `end` bytes of the buffer, or a part of one.
+    fn message(&mut self, end: usize, how: TextEnd, see: &mut dyn FnMut(OutputObservation)) {
+        if self.parts > 0 && self.parts.saturating_add(end) > MESSAGE {
+            (self.number, self.parts) = (self.number + 1, 0);
+        }
         let text = String::from_utf8_lossy(self.buffer.get(..end).unwrap_or_default());
-        if let Some(data) = message::assistant_message(text.trim_end()) {
+        let open = how == TextEnd::Open;
+        // Blank lines belong to what follows them.
+        if open && text.trim().is_empty() {
+            return;
+        }
+        let text = if open { &*text } else { text.trim_end() };
+        let data = if open || self.parts > 0 {
+            let answer = format!("{}text-{}", self.prefix, self.number + 1);
+            message::assistant_part(text, &answer)
+        } else {
+            message::assistant_message(text)
+        };
+        if let Some(data) = data {
             tell_observed(see, ObservedFact::Message { data });
+        }
+        match how {
+            TextEnd::Open => self.parts += end,
+            TextEnd::Closed => (self.number, self.parts) = (self.number + 1, 0),
         }
         self.told = self.told.saturating_add(end as u64);
         self.buffer.drain(..end.min(self.buffer.len()));

@@ -3,7 +3,7 @@
 use abide_model::Timestamp;
 
 use crate::tests::{NOW, line, read, told};
-use crate::{AgentKind, AgentReader};
+use crate::{AgentKind, AgentReader, PriorSession};
 
 const KIND: AgentKind = AgentKind::of(&super::PROFILE);
 
@@ -82,19 +82,86 @@ fn of_very_much_text_the_beginning_and_the_end_are_kept() {
     assert_eq!(without_steps(read(AgentReader::new(KIND), &pieces)), told);
 }
 
+/// A text, or the part of one, with the id of the message that it is a part of.
+fn part_of(line: &str) -> String {
+    let data: serde_json::Value =
+        serde_json::from_str(line.strip_prefix("message ").unwrap()).unwrap();
+    format!("{} {}", data["abide"]["answer"].as_str().unwrap_or("-"), data["content"])
+}
+
+/// A reader of the second process of a session.
+fn second() -> AgentReader {
+    let before = PriorSession { calls: "2.".to_owned(), ..PriorSession::default() };
+    AgentReader::with(KIND, before)
+}
+
 #[test]
-fn what_was_printed_can_be_had_at_once() {
-    let mut reader = AgentReader::new(KIND);
-    let mut told = Vec::new();
+fn whole_lines_can_be_had_before_the_message_is_complete() {
+    let (mut reader, mut told) = (second(), Vec::new());
     let now = Timestamp::from_millis(NOW);
-    for piece in [&b"one \xe2\x82"[..], b"\xac two\n", b"three"] {
+    for piece in [&b"one \xe2\x82"[..], b"\xac two\n\nth", b"ree\n\n", b"\n50%\r60%\r", b"70%\n"] {
         reader.feed(piece, now, &mut |_| {});
+        reader.flush(&mut |seen| told.push(line(&seen)));
+    }
+    reader.feed(b"end", now, &mut |_| {});
+    reader.finish(&mut |seen| told.push(line(&seen)));
+    told.retain(|line| line.starts_with("message"));
+    let parts: Vec<String> = told.iter().map(|line| part_of(line)).collect();
+    assert_eq!(
+        parts,
+        [
+            r#"2.text-1 "one € two\n\n""#,
+            r#"2.text-1 "three\n\n""#,
+            r#"2.text-1 "\n70%\n""#,
+            r#"2.text-1 "end""#,
+        ]
+    );
+}
+
+#[test]
+fn what_is_printed_between_two_inputs_is_one_message() {
+    let (mut reader, mut told) = (second(), Vec::new());
+    let now = Timestamp::from_millis(NOW);
+    for burst in ["Hello.\nYour name? ", "", "Hello Bob.\nGo on? "] {
+        for piece in burst.as_bytes().chunks(3) {
+            reader.feed(piece, now, &mut |_| {});
+        }
+        reader.entered(&mut |seen| told.push(line(&seen)));
+    }
+    reader.feed(b"one\n", now, &mut |_| {});
+    reader.flush(&mut |seen| told.push(line(&seen)));
+    reader.feed(b"two\n", now, &mut |_| {});
+    reader.entered(&mut |seen| told.push(line(&seen)));
+    reader.feed(b"three\n", now, &mut |_| {});
+    reader.finish(&mut |seen| told.push(line(&seen)));
+    told.retain(|line| line.starts_with("message"));
+    let parts: Vec<String> = told.iter().map(|line| part_of(line)).collect();
+    assert_eq!(
+        parts,
+        [
+            r#"- "Hello.\nYour name?""#,
+            r#"- "Hello Bob.\nGo on?""#,
+            r#"2.text-4 "one\n""#,
+            r#"2.text-4 "two""#,
+            r#"- "three""#,
+        ]
+    );
+}
+
+#[test]
+fn a_message_in_parts_is_no_longer_than_one_in_one_piece() {
+    let (mut reader, mut told) = (second(), Vec::new());
+    let piece = format!("{}\n", "x".repeat(9_999));
+    for _ in 0..10 {
+        reader.feed(piece.as_bytes(), Timestamp::from_millis(NOW), &mut |_| {});
         reader.flush(&mut |seen| told.push(line(&seen)));
     }
     reader.finish(&mut |seen| told.push(line(&seen)));
     told.retain(|line| line.starts_with("message"));
-    let texts: Vec<String> = told.iter().map(|line| text_of(line)).collect();
-    assert_eq!(texts, ["one", "€ two", "three"]);
+    let ids: Vec<String> = told.iter().map(|line| part_of(line)[..8].to_owned()).collect();
+    let three = |id: &str| vec![id.to_owned(); 3];
+    let last = vec!["2.text-4".to_owned()];
+    assert_eq!(ids, [three("2.text-1"), three("2.text-2"), three("2.text-3"), last].concat());
 }
 
 #[test]

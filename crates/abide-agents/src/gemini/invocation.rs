@@ -1,12 +1,15 @@
 //! The arguments of Gemini CLI.
 
-use crate::invocation::PromptSlot;
 use crate::invocation::arguments::{
     ArgumentOptions, arguments_before_dashes, arguments_have_value, arguments_without,
 };
+use crate::invocation::{PromptInput, PromptSlot};
 
 /// The options that hold the prompt.
 const PROMPTS: &[&str] = &["-p", "--prompt", "-i", "--prompt-interactive"];
+
+/// Commands of Gemini CLI that take no prompt.
+const SUBCOMMANDS: &[&str] = &["extensions", "hooks", "mcp", "skills"];
 
 /// Options of Gemini CLI that have values behind them.
 const TABLE: ArgumentOptions = ArgumentOptions {
@@ -54,15 +57,20 @@ pub(super) fn resume_gemini(arguments: &[String], session: &str) -> Option<Vec<S
 /// The value of `--prompt`, or the first argument that is no option. A new prompt goes first: an
 /// option that has any number of values would take it for one of them.
 pub(super) fn prompt(arguments: &[String]) -> Option<PromptSlot> {
-    let named =
-        arguments_before_dashes(arguments).iter().position(|word| PROMPTS.contains(&word.as_str()));
-    if let Some(named) = named
-        && let Some(slot) = PromptSlot::at(arguments, named + 1)
-    {
+    if let Some(slot) = PromptSlot::named(arguments, PROMPTS) {
         return Some(slot);
     }
     match TABLE.words(arguments).find(|word| !word.option) {
+        Some(word) if word.at == 0 && SUBCOMMANDS.contains(&word.text) => None,
         Some(word) => PromptSlot::at(arguments, word.at),
         None => Some(PromptSlot::between(vec![], arguments.to_vec())),
     }
+}
+
+/// A text on stdin comes before the prompt.
+pub(super) fn input(arguments: &[String]) -> Option<PromptInput> {
+    Some(match prompt(arguments)?.own() {
+        Some(own) => PromptInput::between(String::new(), format!("\n\n{own}")),
+        None => PromptInput::alone(),
+    })
 }

@@ -15,6 +15,7 @@ pub(crate) static PROFILE: AgentProfile = AgentProfile {
     prints_events: invocation::gemini_prints_events,
     resume: invocation::resume_gemini,
     prompt: invocation::prompt,
+    input: invocation::input,
     output: Output::Events(|before| Box::new(output::GeminiOutput::told(before.prompt))),
     reports_exit: false,
     limits: limits::TEXTS,

@@ -157,3 +157,19 @@ fn the_prompt_has_its_place() {
         assert_eq!(slot.fill("P".to_owned()), words(&command.replace("mend-it", "P")));
     }
 }
+
+#[test]
+fn an_option_holds_the_prompt_in_either_spelling() {
+    let slot = KIND.prompt_slot(&words("gemini --prompt=mend-it -y")).unwrap();
+    assert_eq!(slot.own(), Some("mend-it"));
+    assert_eq!(slot.fill("P".to_owned()), words("gemini --prompt P -y"));
+    assert_eq!(KIND.prompt_slot(&words("gemini mcp list")), None);
+}
+
+#[test]
+fn a_text_on_stdin_comes_before_the_prompt() {
+    let input = |command: &str| KIND.prompt_input(&words(command));
+    assert_eq!(input("gemini -p mend-it").unwrap().prompt("a log\n"), "a log\n\nmend-it");
+    assert!(input("gemini -o stream-json").unwrap().is_alone());
+    assert_eq!(input("gemini mcp list"), None);
+}

@@ -2,9 +2,11 @@
 
 pub(crate) mod arguments;
 mod program;
+mod prompt_input;
 mod prompt_slot;
 
 pub(crate) use program::AgentProgram;
+pub use prompt_input::PromptInput;
 pub use prompt_slot::PromptSlot;
 
 use crate::agent_kind::AgentKind;
@@ -26,6 +28,12 @@ pub(crate) fn prompt_slot(kind: AgentKind, command: &[String]) -> Option<PromptS
     let program = program::find_program(command).filter(|program| program.kind == kind)?;
     let (before, arguments) = command.split_at_checked(program.arguments)?;
     Some((kind.profile().prompt)(arguments)?.behind(before))
+}
+
+/// What an agent makes of a text on the stdin of this command of its.
+pub(crate) fn prompt_input(kind: AgentKind, command: &[String]) -> Option<PromptInput> {
+    let program = program::find_program(command).filter(|program| program.kind == kind)?;
+    (kind.profile().input)(command.get(program.arguments..)?)
 }
 
 pub(crate) fn resume_invocation(

@@ -1,5 +1,7 @@
 //! The place of the prompt in an agent's command.
 
+use super::arguments::arguments_before_dashes;
+
 /// The place of the prompt in an agent's command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PromptSlot {
@@ -16,6 +18,37 @@ impl PromptSlot {
             before: arguments.get(..at)?.to_vec(),
             own: Some(own.clone()),
             behind: arguments.get(at + 1..)?.to_vec(),
+        })
+    }
+
+    /// The prompt is the value of the first of these options, behind it or joined to it by `=`.
+    pub(crate) fn named(arguments: &[String], names: &[&str]) -> Option<Self> {
+        for (at, word) in arguments_before_dashes(arguments).iter().enumerate() {
+            if names.contains(&word.as_str()) {
+                return Self::at(arguments, at + 1);
+            }
+            if let Some((name, own)) = word.split_once('=')
+                && names.contains(&name)
+            {
+                let before = [arguments.get(..at)?, &[name.to_owned()]].concat();
+                let behind = arguments.get(at + 1..)?.to_vec();
+                return Some(Self { before, own: Some(own.to_owned()), behind });
+            }
+        }
+        None
+    }
+
+    /// The prompt is these arguments, with a blank between them.
+    pub(crate) fn words(arguments: &[String], words: &[usize]) -> Option<Self> {
+        let first = *words.first()?;
+        let own: Vec<&str> =
+            words.iter().filter_map(|at| Some(arguments.get(*at)?.as_str())).collect();
+        let rest = arguments.iter().enumerate().skip(first);
+        let behind = rest.filter(|(at, _)| !words.contains(at)).map(|(_, word)| word.clone());
+        Some(Self {
+            before: arguments.get(..first)?.to_vec(),
+            own: Some(own.join(" ")),
+            behind: behind.collect(),
         })
     }
 

@@ -15,6 +15,17 @@ pub(crate) fn assistant_message(text: &str) -> Option<Box<RawValue>> {
     role_message("assistant", text)
 }
 
+/// A part of a message of the assistant. The parts with the same `answer` are one message: their
+/// texts follow each other as they are.
+pub(crate) fn assistant_part(text: &str, answer: &str) -> Option<Box<RawValue>> {
+    let mut data = assistant_message(text)?.get().to_owned();
+    data.truncate(data.len().saturating_sub(1));
+    data.push_str(",\"abide\":{\"answer\":");
+    write_string(&mut data, answer);
+    data.push_str("}}");
+    RawValue::from_string(data).ok()
+}
+
 /// A message of one who speaks; `None` where nothing is said.
 pub(crate) fn role_message(role: &str, text: &str) -> Option<Box<RawValue>> {
     if text.trim().is_empty() {

@@ -28,8 +28,8 @@ pub struct PriorSession {
     /// What was told of the usage of the agent's own session, when it goes on in one: some tell
     /// all that their session used, over every process that worked in it.
     pub used: Usage,
-    /// What is put before the ids of calls that are unique in one process alone: something that no
-    /// other process of the session has.
+    /// What is put before the ids of calls and messages that are unique in one process alone:
+    /// something that no other process of the session has.
     pub calls: String,
     /// What the agent was told, where that is recorded already: some print it again.
     pub prompt: Option<String>,
@@ -42,6 +42,9 @@ pub(crate) trait OutputReader: std::fmt::Debug + Send + Sync {
 
     /// Tells what waits for more.
     fn flush(&mut self, see: &mut dyn FnMut(OutputObservation));
+
+    /// Somebody has written to the agent. Events say by themselves where a message ends.
+    fn entered(&mut self, _: &mut dyn FnMut(OutputObservation)) {}
 
     /// The output ended.
     fn finish(&mut self, now: Timestamp, see: &mut dyn FnMut(OutputObservation));
@@ -99,7 +102,7 @@ impl AgentReader {
     pub fn with(kind: AgentKind, before: PriorSession) -> Self {
         let reader = match kind.profile().output {
             Output::Events(events) => Box::new(EventOutput::new(events(before))),
-            Output::Text(reader) => reader(),
+            Output::Text(reader) => reader(before),
         };
         Self { now: Timestamp::from_millis(0), reader }
     }
@@ -110,9 +113,14 @@ impl AgentReader {
         self.reader.feed(bytes, now, see);
     }
 
-    /// Reports text that waits for more as a message now.
+    /// Reports text that waits for more now: as a message, or as the part of one.
     pub fn flush(&mut self, see: &mut dyn FnMut(OutputObservation)) {
         self.reader.flush(see);
+    }
+
+    /// Somebody has written to the agent: what it printed before is a message of its own.
+    pub fn entered(&mut self, see: &mut dyn FnMut(OutputObservation)) {
+        self.reader.entered(see);
     }
 
     /// Ends the output and reports the rest.

@@ -137,7 +137,10 @@ fn kinds_have_names() {
         assert_eq!(kind.to_string(), kind.as_str());
     }
     let unknown = "Claude".parse::<AgentKind>().unwrap_err().to_string();
-    assert_eq!(unknown, "`Claude` is no kind of agent; there are claude, codex, gemini and text");
+    assert_eq!(
+        unknown,
+        "`Claude` is no kind of agent; there are claude, codex, gemini, opencode, aider and text"
+    );
 }
 
 #[test]
@@ -148,7 +151,7 @@ fn kinds_are_told_apart_and_stand_in_order() {
     assert_eq!(apart.len(), all.len());
     let text: Vec<&str> =
         all.iter().filter(|kind| kind.prints_text()).map(|kind| kind.as_str()).collect();
-    assert_eq!(text, ["text"]);
+    assert_eq!(text, ["opencode", "aider", "text"]);
     assert_eq!(format!("{:?}", all[0]), "AgentKind(\"claude\")");
 }
 

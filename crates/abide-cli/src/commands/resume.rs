@@ -44,10 +44,10 @@ use crate::session_args::{SessionArg, tell_latest_session};
 ///
 /// A session that something else recorded needs the agent's command behind `--`. The agent is told
 /// the conversation, the calls whose outcome is unknown, the last decision and the open tasks: as its
-/// prompt argument where abide knows the agent (Claude Code, Codex, Gemini CLI), else on stdin, or in
-/// the place of {prompt} (or {task}) in an argument. A prompt in the command comes after it. An agent
-/// that has worked in the session before goes on in its own. Without a task list the session keeps
-/// its status, whatever becomes of the agent.
+/// prompt argument where abide knows the agent (Claude Code, Codex, Gemini CLI, opencode, Aider), else
+/// on stdin, or in the place of {prompt} (or {task}) in an argument. A prompt in the command or on
+/// stdin comes after it. An agent that has worked in the session before goes on in its own. Without a
+/// task list the session keeps its status, whatever becomes of the agent.
 ///
 /// A run that you began on this machine goes on without a question. Any other one (of a clone, a
 /// bundle, a copied session, another user or machine) is never the latest: it must be named. Its

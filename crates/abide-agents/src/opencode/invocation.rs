@@ -1,0 +1,59 @@
+//! The arguments of opencode.
+
+use crate::invocation::arguments::ArgumentOptions;
+use crate::invocation::{PromptInput, PromptSlot};
+
+/// Options of opencode that have values behind them.
+const TABLE: ArgumentOptions = ArgumentOptions {
+    values: &[
+        "--agent",
+        "--attach",
+        "--command",
+        "--dir",
+        "--file",
+        "-f",
+        "--format",
+        "--hostname",
+        "--log-level",
+        "--model",
+        "-m",
+        "--password",
+        "-p",
+        "--port",
+        "--prompt",
+        "--session",
+        "-s",
+        "--title",
+        "--variant",
+    ],
+    lists: &[],
+};
+
+/// The words behind `run`, or the value of `--prompt` where it is started for a person.
+pub(super) fn prompt(arguments: &[String]) -> Option<PromptSlot> {
+    let mut said = TABLE.words(arguments).filter(|word| !word.option);
+    match said.next() {
+        Some(word) if word.text == "run" => {
+            let words: Vec<usize> = said.map(|word| word.at).collect();
+            PromptSlot::words(arguments, &words).or_else(|| {
+                let closed = arguments.iter().any(|argument| argument == "--");
+                let end = if closed { vec![] } else { vec!["--".to_owned()] };
+                Some(PromptSlot::between([arguments, &end].concat(), vec![]))
+            })
+        }
+        Some(_) => PromptSlot::named(arguments, &["--prompt"]),
+        None => PromptSlot::named(arguments, &["--prompt"]).or_else(|| {
+            let end = ["--prompt".to_owned()];
+            Some(PromptSlot::between([arguments, &end].concat(), vec![]))
+        }),
+    }
+}
+
+/// `run` adds a text on stdin to its prompt.
+pub(super) fn input(arguments: &[String]) -> Option<PromptInput> {
+    TABLE.words(arguments).find(|word| !word.option).filter(|word| word.text == "run")?;
+    Some(match prompt(arguments)?.own() {
+        Some(own) => PromptInput::between(format!("{own}\n"), String::new()),
+        None => PromptInput::alone(),
+    })
+}
