@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use serde_json::Value;
 
-use crate::environment::{Done, TestEnvironment};
+use crate::environment::{Done, TestEnvironment, run};
 
 const TALK: [&str; 8] = [
     r#"{"kind":"message.added","data":{"role":"user","content":"Mend the parser."}}"#,
@@ -175,6 +175,31 @@ fn known_agents_are_told_by_their_prompt_argument() {
     let lab = RecordedLab::new(&[]);
     lab.resume(&["--", "./codex", "exec", "-"]).success();
     is_told(&lab.file("stdin"));
+}
+
+#[test]
+fn a_prompt_on_stdin_comes_after_what_a_known_agent_is_told() {
+    let resumed = |command: &[&str]| {
+        let lab = RecordedLab::new(&[]);
+        let args = [&["resume", &lab.session, "--"][..], command].concat();
+        run(lab.env.command(&args), b"Now the tests.\n").success();
+        let said = lab.events("message.added");
+        assert_eq!(said.len(), 3, "{command:?}");
+        (said[2]["data"]["content"].as_str().unwrap().to_owned(), lab)
+    };
+    for command in [&["./codex", "exec", "-"][..], &["./codex", "exec"], &["./claude", "-p"]] {
+        let (said, lab) = resumed(command);
+        assert_eq!(said, "Now the tests.\n");
+        let told = lab.file("stdin");
+        is_told(&told);
+        assert!(told.ends_with("earlier conversation.\n\nNow the tests.\n\n"), "{told}");
+    }
+    // Beside a prompt it stays what it is.
+    let (said, lab) = resumed(&["./claude", "-p", "Mend these."]);
+    assert_eq!(said, "Mend these.\nNow the tests.\n");
+    is_told(&lab.arguments()[1]);
+    assert!(lab.arguments()[1].ends_with("\n\nMend these.\n"), "{:?}", lab.arguments());
+    assert_eq!(lab.file("stdin"), "Now the tests.\n");
 }
 
 const CODEX: &str = r#"echo '{"type":"thread.started","thread_id":"th-1"}'

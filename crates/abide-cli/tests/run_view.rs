@@ -15,14 +15,15 @@ const PLAN: &str = "# Parser\n\n## Reading\n- [ ] Write the lexer\n- [ ] Write t
 const AGENT: &str = "#!/bin/sh\ncat > /dev/null\necho \"looking at $ABIDE_TASK\"\n\
     until [ -e go ] || [ -e \"go-$ABIDE_TASK\" ]; do sleep 0.05; done\necho \"$ABIDE_TASK\" >> done\n";
 
-struct Terminal {
-    environment: TestEnvironment,
+/// A terminal, with a project.
+pub(crate) struct Terminal {
+    pub(crate) environment: TestEnvironment,
     socket: String,
 }
 
 impl Terminal {
     /// None where there is no tmux.
-    fn new(columns: u32, rows: u32) -> Option<Self> {
+    pub(crate) fn new(columns: u32, rows: u32) -> Option<Self> {
         if Command::new("tmux").arg("-V").output().is_err() {
             eprintln!("skipped: there is no tmux to hold a terminal");
             return None;
@@ -51,13 +52,13 @@ impl Terminal {
         String::from_utf8(done.stdout).unwrap()
     }
 
-    fn type_line(&self, line: &str) {
+    pub(crate) fn type_line(&self, line: &str) {
         self.tmux(&["send-keys", "-l", line]);
         self.tmux(&["send-keys", "Enter"]);
     }
 
     /// The screen, once it shows this.
-    fn until(&self, wanted: &str) -> String {
+    pub(crate) fn until(&self, wanted: &str) -> String {
         let began = Instant::now();
         loop {
             let screen = self.tmux(&["capture-pane", "-p"]);

@@ -49,6 +49,7 @@ mod run_check;
 mod run_children;
 mod run_config;
 mod run_limits;
+mod run_messages;
 mod run_view;
 mod shared_commands;
 mod shared_machines;

@@ -6,6 +6,7 @@ use std::io::{Read, Seek, Write};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::Instant;
 
@@ -13,6 +14,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::run_event::Stream;
 use crate::terminal;
+use crate::typed_input::TypedEcho;
 
 /// The most bytes read at once.
 const CHUNK: usize = 64 << 10;
@@ -21,6 +23,8 @@ const CHUNK: usize = 64 << 10;
 pub(crate) enum ChildEvent {
     /// It printed something.
     Printed { job: u64, stream: Stream, bytes: Vec<u8> },
+    /// The person at its terminal typed something. Told before the agent gets it.
+    Typed { job: u64, bytes: Vec<u8>, echo: TypedEcho },
     /// It closed the stream.
     Closed { job: u64, stream: Stream },
     /// It has exited.
@@ -40,6 +44,8 @@ pub(crate) enum ChildInput {
     Nothing,
     Inherited,
     Text(String),
+    /// This file, from its beginning.
+    File(Arc<File>),
     /// A pseudo-terminal, connected to the terminal of this process.
     Terminal,
 }
@@ -65,7 +71,7 @@ impl AgentChild {
             std::io::Error::new(std::io::ErrorKind::InvalidInput, "there is no command")
         })?;
         if matches!(plan.stdin, ChildInput::Terminal) {
-            let (child, terminal) = terminal::start(program, arguments, &plan)?;
+            let (child, terminal) = terminal::start(program, arguments, &plan, job, tell)?;
             let id = child.id();
             read(terminal, job, Stream::Out, tell.clone());
             wait(child, job, tell.clone());
@@ -85,6 +91,11 @@ impl AgentChild {
             ChildInput::Inherited | ChildInput::Terminal => {}
             ChildInput::Text(text) => {
                 command.stdin(whole(&text)?);
+            }
+            ChildInput::File(file) => {
+                let mut again = file.try_clone()?;
+                again.rewind()?;
+                command.stdin(again);
             }
         }
         let mut child = command.spawn()?;

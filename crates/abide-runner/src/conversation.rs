@@ -25,8 +25,10 @@ pub(crate) struct ConversationBrief {
     pub(crate) text: Option<String>,
     /// The prompt is an argument of the command, or a placeholder in one.
     pub(crate) held: bool,
-    /// What the user says, as the command had it.
+    /// What the user says, as the command or stdin had it.
     pub(crate) own: Option<String>,
+    /// All that the agent is told, as it may print it again.
+    pub(crate) prompt: Option<String>,
 }
 
 /// The agent's own session, as far as it knows this one.
@@ -38,11 +40,13 @@ pub(crate) struct OwnConversation {
 }
 
 impl ConversationBrief {
-    /// The best way that is allowed. `inside` is the agent's own session, if it may be resumed.
+    /// The best way that is allowed. `inside` is the agent's own session, if it may be resumed;
+    /// `input` is what was read on stdin for it.
     pub(crate) fn of(
         session: &Session,
         options: &RunOptions,
         inside: Option<&OwnConversation>,
+        input: Option<&str>,
     ) -> Result<Self, RunError> {
         let agent = AgentKind::started_by(&options.command);
         let resumed = inside.and_then(|own| agent?.resume(&options.command, &own.id));
@@ -65,18 +69,34 @@ impl ConversationBrief {
         let command = resumed.unwrap_or_else(|| options.command.clone());
         if prompt::is_held(&command) {
             let text = told.map(|told| prompt::conversation(&told, None));
-            return Ok(Self { command, way, text, held: true, own: None });
+            let prompt = text.clone();
+            return Ok(Self { command, way, text, held: true, own: None, prompt });
         }
         let slot = agent.and_then(|agent| agent.prompt_slot(&command));
-        let own = slot.as_ref().and_then(|slot| slot.own()).map(str::to_owned);
-        let text = told.map(|told| prompt::conversation(&told, own.as_deref()));
-        Ok(match (slot, &text) {
-            (Some(slot), Some(filled)) => {
-                Self { command: slot.fill(filled.clone()), way, text, held: true, own }
-            }
-            (Some(_), None) => Self { command, way, text, held: true, own },
-            (None, _) => Self { command, way, text, held: false, own },
-        })
+        let argument = slot.as_ref().and_then(|slot| slot.own()).map(str::to_owned);
+        // With a text on stdin the prompt is there, unless the command has one of its own.
+        let slot = slot.filter(|_| argument.is_some() || input.is_none());
+        let Some(slot) = slot else {
+            let own = input.map(str::to_owned);
+            let text = told.map(|told| prompt::conversation(&told, own.as_deref()));
+            let prompt = text.clone().or_else(|| own.clone());
+            return Ok(Self { command, way, text, held: false, own, prompt });
+        };
+        let text = told.map(|told| prompt::conversation(&told, argument.as_deref()));
+        let with_input = |command: &[String], argument: Option<String>| {
+            let read = agent.and_then(|agent| agent.prompt_input(command)).zip(input);
+            read.map(|(read, input)| read.prompt(input)).or(argument)
+        };
+        let own = with_input(&command, argument);
+        let command = match &text {
+            Some(filled) => slot.fill(filled.clone()),
+            None => command,
+        };
+        let prompt = match &text {
+            Some(filled) => with_input(&command, Some(filled.clone())),
+            None => own.clone(),
+        };
+        Ok(Self { command, way, text, held: true, own, prompt })
     }
 }
 

@@ -5,7 +5,7 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use abide::{
-    CallId, Error, Kind, LaneId, NewEvent, Payload, Seq, Timestamp, ToolCall, ToolResult,
+    CallId, Error, Kind, LaneId, Message, NewEvent, Payload, Seq, Timestamp, ToolCall, ToolResult,
     event::{
         AgentObservation, EventLimits, FileTouch, LimitObservation, LogRecord, ModelConfiguration,
         ResourceSample, TurnNumber, Usage, UsageRecord,
@@ -22,12 +22,13 @@ use crate::leftover_work::UnresolvedCall;
 use crate::run_event::{RunEvent, Stream};
 use crate::run_options::ResumeMode;
 use crate::task_check::TaskCheck;
+use crate::typed_input::{TypedEcho, TypedInput};
 
 /// The longest time that events wait to be recorded.
 const LINGER: Duration = Duration::from_millis(100);
 /// The most bytes of events that wait to be recorded.
 const PENDING: usize = 1 << 20;
-/// After this time printed plain text becomes a message.
+/// After this time printed plain text becomes a message, or the part of one.
 const TEXT: Duration = Duration::from_secs(1);
 /// The most bytes of stderr that are recorded.
 const ERRORS: usize = 256 << 10;
@@ -112,6 +113,8 @@ pub(crate) struct Job {
     open: [bool; 2],
     kind: AgentKind,
     reader: AgentReader,
+    /// What the person at its terminal types.
+    typed: TypedInput,
     /// Events to be recorded.
     pending: Vec<NewEvent>,
     pending_bytes: usize,
@@ -182,6 +185,7 @@ impl Job {
             open,
             kind,
             reader: AgentReader::with(kind, before),
+            typed: TypedInput::default(),
             pending: Vec::new(),
             pending_bytes: 0,
             since: None,
@@ -233,6 +237,7 @@ impl Job {
         }
         match stream {
             Stream::Out => {
+                let bytes = self.typed.without_echo(bytes);
                 self.out_tail.push(bytes);
                 self.text_since.get_or_insert_with(Instant::now);
                 let mut seen = Vec::new();
@@ -246,6 +251,23 @@ impl Job {
                 self.errors.extend_from_slice(kept);
                 self.errors_left += (bytes.len() - kept.len()) as u64;
                 self.since.get_or_insert_with(Instant::now);
+            }
+        }
+    }
+
+    /// Handles what the person at its terminal typed: a line that is entered is a message, and ends
+    /// the one of the agent's before it.
+    pub(crate) fn typed(&mut self, bytes: &[u8], echo: TypedEcho, tell: &mut dyn FnMut(&RunEvent)) {
+        if self.checking.is_some() {
+            return;
+        }
+        for line in self.typed.typed(bytes, echo) {
+            let mut seen = Vec::new();
+            self.reader.entered(&mut |one| seen.push(one));
+            self.take(seen, tell);
+            match Message::user(line).try_into() {
+                Ok(event) => self.push(event, None),
+                Err(_) => self.refused += 1,
             }
         }
     }

@@ -28,6 +28,7 @@
 //! ```
 
 mod account;
+mod agent_input;
 mod attempt;
 mod child;
 mod conversation;
@@ -47,6 +48,7 @@ mod stop;
 mod supervisor;
 mod task_check;
 mod terminal;
+mod typed_input;
 
 pub use error::RunError;
 pub use leftover_work::{InterruptedTask, LeftoverWork, UnresolvedCall};

@@ -33,6 +33,7 @@ use abide::{
 use rustix::process::Signal;
 
 use crate::RunError;
+use crate::agent_input::AgentInput;
 use crate::child::ChildEvent;
 use crate::conversation::ConversationBrief;
 use crate::job::Job;
@@ -87,6 +88,8 @@ pub(crate) struct Supervisor<'a> {
     /// The tasks started in this run.
     tried: HashSet<TaskId>,
     decide: &'a mut dyn FnMut(&InterruptedTask) -> Option<RetryDecision>,
+    /// What was read on stdin for the agent.
+    input: AgentInput,
     /// What the agent of a conversation is told first: made before anything is recorded.
     brief: Option<ConversationBrief>,
     /// How the agent of a conversation ended; `None` while it is to be started or at work.
@@ -162,6 +165,7 @@ impl<'a> Supervisor<'a> {
             started: 0,
             tried: HashSet::new(),
             decide,
+            input: AgentInput::default(),
             brief: None,
             conversation: None,
             primer: None,
@@ -401,6 +405,7 @@ impl<'a> Supervisor<'a> {
 
     fn take(&mut self, happening: ChildEvent) {
         let (ChildEvent::Printed { job, .. }
+        | ChildEvent::Typed { job, .. }
         | ChildEvent::Closed { job, .. }
         | ChildEvent::Exited { job, .. }) = &happening;
         let number = *job;
@@ -411,6 +416,7 @@ impl<'a> Supervisor<'a> {
                 let task = job.task.clone();
                 (self.tell)(&RunEvent::Output { task, stream, bytes });
             }
+            ChildEvent::Typed { bytes, echo, .. } => job.typed(&bytes, echo, self.tell),
             ChildEvent::Closed { stream, .. } => job.closed(stream),
             ChildEvent::Exited { status, at, .. } => {
                 job.child.is_gone();

@@ -10,11 +10,12 @@ use abide::{
     process::RUN_VARIABLE,
     tasks::{TaskId, TaskNode},
 };
-use abide_agents::PriorSession;
+use abide_agents::{AgentKind, PriorSession};
 
 use super::checks::FoundCheck;
 use super::{Supervisor, WishOutcome};
 use crate::account::{account, told, used};
+use crate::agent_input::{AgentInput, InputNeed};
 use crate::attempt::LastAttempt;
 use crate::child::{AgentChild, ChildInput, ChildPlan};
 use crate::job::{Job, JobStart};
@@ -128,13 +129,13 @@ impl Supervisor<'_> {
         }
         let planned = self.options.goal == RunGoal::Tasks;
         // The record has the conversation already: only the task is added to it.
-        let asked = text.clone();
+        let said = if planned { Some(text.clone()) } else { self.prompt_of(&command) };
         if let Some(primer) = &self.primer
             && way != Some(ResumeMode::Inside)
         {
             text = prompt::primed(primer, &text);
         }
-        before.prompt = planned.then(|| text.clone());
+        before.prompt = if planned { Some(text.clone()) } else { said.clone() };
         let slot = self.slot();
         let lane = self.lane(slot);
         let begin = JobStart {
@@ -161,8 +162,8 @@ impl Supervisor<'_> {
         };
         let start = TurnStart { turn: Some(turn), agent, ..TurnStart::default() };
         self.tasks.also(placed(start.try_into()?));
-        if planned {
-            self.tasks.also(placed(Message::user(asked).try_into()?));
+        if let Some(said) = said {
+            self.tasks.also(placed(Message::user(said).try_into()?));
         }
         if self.flush()? == WishOutcome::NotAll {
             // Another process has changed the task's status meanwhile.
@@ -216,14 +217,39 @@ impl Supervisor<'_> {
         Ok(())
     }
 
-    /// The stdin of an agent that does not get its prompt there.
-    pub(super) const fn free_input(&self) -> ChildInput {
-        if self.options.interactive {
-            ChildInput::Terminal
-        } else if self.options.inherit_stdin {
-            ChildInput::Inherited
-        } else {
-            ChildInput::Nothing
+    /// The prompt that a command of a known agent has, in its arguments or on stdin.
+    fn prompt_of(&self, command: &[String]) -> Option<String> {
+        let agent = AgentKind::started_by(command)?;
+        let read = agent.prompt_input(command).zip(self.input.text());
+        let own = || agent.prompt_slot(command)?.own().map(str::to_owned);
+        let prompt = read.map(|(input, text)| input.prompt(text)).or_else(own);
+        prompt.filter(|prompt| !prompt.trim().is_empty())
+    }
+
+    /// Reads the stdin of this process, if the agent reads its prompt there.
+    pub(super) fn read_input(&mut self) {
+        if self.options.interactive || !self.options.inherit_stdin {
+            return;
+        }
+        let command = &self.options.command;
+        let input = AgentKind::started_by(command).and_then(|agent| agent.prompt_input(command));
+        let Some(input) = input else { return };
+        // Who goes on with a conversation is told that.
+        let needed = input.is_alone() && self.options.goal == RunGoal::Command;
+        let need = if needed { InputNeed::Needed } else { InputNeed::Welcome };
+        self.input = AgentInput::read(need, self.stop).unwrap_or_else(|error| {
+            self.warn(format!("cannot read stdin: {error}"));
+            AgentInput::Empty
+        });
+    }
+
+    /// The stdin of an agent that is given no other one.
+    pub(super) fn free_input(&self) -> ChildInput {
+        match &self.input {
+            _ if self.options.interactive => ChildInput::Terminal,
+            AgentInput::Read { file, .. } => ChildInput::File(file.clone()),
+            AgentInput::Unread if self.options.inherit_stdin => ChildInput::Inherited,
+            AgentInput::Unread | AgentInput::Empty => ChildInput::Nothing,
         }
     }
 

@@ -35,13 +35,16 @@ impl Supervisor<'_> {
     /// whose outcome is unknown.
     pub(crate) fn prepare(&mut self) -> Result<(), RunError> {
         match self.options.goal {
-            RunGoal::Conversation => self.brief = Some(self.conversation_brief()?),
+            RunGoal::Conversation => {
+                self.read_input();
+                self.brief = Some(self.conversation_brief()?);
+            }
             RunGoal::Tasks if self.options.primed => self.primer = self.session.primer()?,
             RunGoal::Tasks => {
                 let decision = self.session.last_decision()?;
                 self.primer = decision.map(|decision| format!("The last decision: {decision}\n"));
             }
-            RunGoal::Command => {}
+            RunGoal::Command => self.read_input(),
         }
         Ok(())
     }
@@ -54,7 +57,7 @@ impl Supervisor<'_> {
         } else {
             None
         };
-        ConversationBrief::of(&self.session, self.options, own.as_ref())
+        ConversationBrief::of(&self.session, self.options, own.as_ref(), self.input.text())
     }
 
     /// Starts the agent, if it is to be started.
@@ -116,7 +119,7 @@ impl Supervisor<'_> {
         self.tell(&RunEvent::AgentStarted { way: brief.way, process: child.id });
         let before = PriorSession {
             calls: format!("{turn}."),
-            prompt: brief.text,
+            prompt: brief.prompt,
             ..PriorSession::default()
         };
         self.jobs.push(Job::new(begin, self.options.adapter, before, child));

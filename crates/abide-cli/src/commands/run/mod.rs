@@ -31,6 +31,9 @@ use crate::scoped_store::ScopedStore;
 /// end. ABIDE_SESSION, ABIDE_TASK and ABIDE_STORE are in the agent's environment: what it starts can
 /// `abide record` into the same session.
 ///
+/// The prompt in the command of a known agent, or on its stdin, is recorded before the agent is
+/// started, and so is what you type at its terminal, passwords excepted.
+///
 /// A task that was interrupted is run again, inside the agent's own session where it has one, and
 /// does not count as failed. A plan that was edited goes on in a new session: tasks are matched by
 /// their titles, and what was done stays done.
