@@ -174,8 +174,14 @@ class OpencodeOpenai(Form):
         return False
 
 
+class OpencodeOpenaiStream(OpencodeOpenai):
+    def marks_failed(self, call):
+        return False
+
+
 FORMS = {
-    "claude-anthropic": ClaudeAnthropic, "claude-stream": ClaudeStream, "cline-acp": ClineAcp,
+    "claude-anthropic-stream": ClaudeAnthropic, "codex-responses-stream": CodexResponses,
+    "opencode-openai-stream": OpencodeOpenaiStream, "claude-anthropic": ClaudeAnthropic, "claude-stream": ClaudeStream, "cline-acp": ClineAcp,
     "codex-responses": CodexResponses, "codex-stream": CodexStream,
     "gemini-acp": GeminiAcp, "gemini-stream": GeminiStream,
     "opencode-acp": OpencodeAcp, "opencode-openai": OpencodeOpenai,

@@ -134,11 +134,7 @@ class Model:
                 self.send_header("content-type", "text/event-stream")
                 self.send_header("connection", "close")
                 self.end_headers()
-                for event in form["events"](pieces, number):
-                    data = event if isinstance(event, str) else json.dumps(event)
-                    name = event.get("type") if isinstance(event, dict) else None
-                    line = f"event: {name}\n" if name else ""
-                    self.wfile.write(f"{line}data: {data}\n\n".encode())
+                self.wfile.write(streamed(form, pieces, number).encode())
                 self.close_connection = True
 
             def whole(self, answer):
@@ -172,6 +168,17 @@ def said_in(body):
             ids.append((part.get("functionResponse") or {}).get("id"))
         text = "\n".join(part.get("text") or "" for part in parts)
         yield {"text": text, "results": {id for id in ids if id}}
+
+
+def streamed(form, pieces, number):
+    """An answer as server-sent events."""
+    text = ""
+    for event in form["events"](pieces, number):
+        data = event if isinstance(event, str) else json.dumps(event)
+        name = event.get("type") if isinstance(event, dict) else None
+        text += f"event: {name}\n" if name else ""
+        text += f"data: {data}\n\n"
+    return text
 
 
 def text_of(pieces):
