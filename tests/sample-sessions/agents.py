@@ -136,7 +136,7 @@ class Opencode(Agent):
         return ["opencode", "run", "--format", "json", prompt]
 
     def again(self, home, prompt):
-        """abide does not know how opencode is resumed: it tells it nothing, and opencode does it."""
+        """abide does not know how opencode is resumed; so opencode is told to do it itself."""
         return ["--way", "restart", "--", *self.command(home, prompt), "--continue"]
 
     def acp(self):

@@ -180,12 +180,20 @@ class OpencodeOpenaiStream(OpencodeOpenai):
 
 
 FORMS = {
-    "claude-anthropic-stream": ClaudeAnthropic, "codex-responses-stream": CodexResponses,
-    "opencode-openai-stream": OpencodeOpenaiStream, "claude-anthropic": ClaudeAnthropic, "claude-stream": ClaudeStream, "cline-acp": ClineAcp,
-    "codex-responses": CodexResponses, "codex-stream": CodexStream,
-    "gemini-acp": GeminiAcp, "gemini-stream": GeminiStream,
-    "opencode-acp": OpencodeAcp, "opencode-openai": OpencodeOpenai,
-    "opencode-stream": OpencodeStream, "own": Own,
+    "claude-anthropic": ClaudeAnthropic,
+    "claude-anthropic-stream": ClaudeAnthropic,
+    "claude-stream": ClaudeStream,
+    "cline-acp": ClineAcp,
+    "codex-responses": CodexResponses,
+    "codex-responses-stream": CodexResponses,
+    "codex-stream": CodexStream,
+    "gemini-acp": GeminiAcp,
+    "gemini-stream": GeminiStream,
+    "opencode-acp": OpencodeAcp,
+    "opencode-openai": OpencodeOpenai,
+    "opencode-openai-stream": OpencodeOpenaiStream,
+    "opencode-stream": OpencodeStream,
+    "own": Own,
 }
 
 
