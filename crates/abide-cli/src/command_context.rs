@@ -34,7 +34,7 @@ pub(crate) struct CommandContext {
     pub(crate) task: Option<String>,
     /// `ABIDE_LANE`.
     pub(crate) lane: Option<String>,
-    /// `PAGER`.
+    /// `ABIDE_PAGER`, else `PAGER`.
     pub(crate) pager: Option<String>,
     /// Whether a terminal may be given colours.
     pub(crate) colours: bool,

@@ -26,11 +26,13 @@ mod interrupted_rewind;
 mod line_reader;
 mod new_session_args;
 mod pager;
+mod path_shortener;
 mod progress;
 mod project_name;
 mod rewind_report;
 mod scoped_store;
 mod session_args;
+mod session_page;
 mod session_status;
 mod shared_recording;
 mod shell_word;
@@ -138,7 +140,7 @@ fn run(arguments: AbideArgs) -> Result<(), CommandError> {
         session: variable_text("ABIDE_SESSION"),
         task: variable_text("ABIDE_TASK"),
         lane: variable_text("ABIDE_LANE"),
-        pager: variable_text("PAGER"),
+        pager: variable_text("ABIDE_PAGER").or_else(|| variable_text("PAGER")),
         colours: variable_if_set("NO_COLOR").is_none()
             && variable_if_set("TERM").is_none_or(|term| term != "dumb"),
     };

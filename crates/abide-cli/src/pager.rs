@@ -1,7 +1,6 @@
 //! Shows long text on a terminal through the user's pager.
 
 use std::io::{ErrorKind, Write};
-use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 use crate::command_output::CommandOutput;
@@ -16,25 +15,33 @@ pub(crate) enum PagedOutput {
 }
 
 impl PagedOutput {
-    /// Starts the named pager, else `less`. Writes directly to stdout if that is not a terminal or
-    /// the pager cannot be started.
+    /// Starts the named pager, else `less`, as git does: a shell runs it if it is more than words,
+    /// and `less` lets colours through and ends at once if all fits on the screen, unless `LESS`
+    /// says otherwise. Writes directly to stdout if that is not a terminal or the pager cannot be
+    /// started.
     pub(crate) fn start(pager: Option<&str>) -> Self {
         let out = CommandOutput::stdout();
         if !out.is_terminal() {
             return Self::Plain(out);
         }
-        let mut words = pager.unwrap_or("less").split_whitespace();
+        let pager = pager.unwrap_or("less");
+        let mut words = pager.split_whitespace();
         let Some(program) = words.next().filter(|program| *program != "cat") else {
             return Self::Plain(out);
         };
-        let arguments: Vec<_> = words.collect();
-        let mut command = Command::new(program);
-        command.args(&arguments).stdin(Stdio::piped());
-        if arguments.is_empty() && Path::new(program).ends_with("less") {
-            // Let colours through, and do not page what fits on the screen.
-            command.arg("-FRX");
+        let mut command = if pager.contains(|c: char| "|&;<>()$`\\\"' \t\n*?[#~=%".contains(c)) {
+            let mut shell = Command::new("sh");
+            shell.args(["-c", pager]);
+            shell
+        } else {
+            Command::new(program)
+        };
+        for (name, value) in [("LESS", "FRX"), ("LV", "-c")] {
+            if std::env::var_os(name).is_none() {
+                command.env(name, value);
+            }
         }
-        match command.spawn() {
+        match command.stdin(Stdio::piped()).spawn() {
             Ok(mut child) => {
                 let input = child.stdin.take();
                 Self::Pager { child, input }

@@ -62,6 +62,13 @@ impl SessionOption {
 }
 
 impl SessionArg {
+    /// Takes an event, such as @36, that was typed in place of a session.
+    pub(crate) fn take_event(&mut self) -> Option<String> {
+        let event = self.positional.as_deref()?.strip_prefix('@')?;
+        let is_event = !event.is_empty() && event.bytes().all(|byte| byte.is_ascii_digit());
+        self.positional.take_if(|_| is_event)
+    }
+
     /// The session named by an argument or the environment.
     pub(crate) fn named(
         &self,

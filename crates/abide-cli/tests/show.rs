@@ -1,6 +1,7 @@
 //! `show`, and the exports that people read.
 
 use std::fs;
+use std::path::Path;
 
 use abide::EventRange;
 use abide_transcript::parse;
@@ -66,43 +67,40 @@ fn show_tells_the_story() {
       T1 Fix it  complete
         T1.S1 Test it  planned
 
-      Session created: Fix the parser
-      Writer opened: abide (process [N] on [HOST]) since [TIME]
-
-    User  [CLOCK]
+    User  [CLOCK]  @3
       The parser drops
       the last line.
 
-    ━━ Turn 1: arbiter  [CLOCK]
+    ━━ Turn 1: arbiter  [CLOCK]  @4
       Decided: coder, It is a bug.
       Turn: done, [SPAN]
 
       Task T1 created: Fix it
       Task T1.S1 created: Test it
 
-    ━━ Turn 2: coder  [CLOCK]
+    ━━ Turn 2: coder  [CLOCK]  @9
 
-    Assistant  [CLOCK]  task T1
+    Assistant  [CLOCK]  @10  task T1
       (thinking) Hm.
       I run `the tests`.
 
-      ✗ failed bash cargo test
+      ✗ bash cargo test
         1 passed
         1 failed
       File written: src/parser.rs
-      ? web https://e.f  outcome unknown  observed
+      ? web https://e.f  observed, outcome unknown
       Task T1 complete
       Turn: done, [SPAN], 1,200 tokens in, 34 out
 
-    Assistant  [CLOCK]  lane review
-      Good.
+    ┌ review
+    │ Assistant  [CLOCK]  @17
+    │   Good.
+    │
 
-      x.own: {"n":123456789012345678901234567890}
+      x.own: n: 123456789012345678901234567890
 
-    Session completed  [CLOCK]
+    Session completed  [CLOCK]  @19
       Fixed.
-
-      Writer closed
     "#);
     assert!(done.stderr.ends_with(" (the latest)\n"), "{done:?}");
 }
@@ -112,18 +110,18 @@ fn show_tells_one_turn_or_one_task() {
     let env = recorded();
     let _filters = filters(&env);
     insta::assert_snapshot!(env.run(&["show", "--turn", "1"]).success().stdout(), @r#"
-    ━━ Turn 1: arbiter  [CLOCK]
+    ━━ Turn 1: arbiter  [CLOCK]  @4
       Decided: coder, It is a bug.
       Turn: done, [SPAN]
     "#);
     insta::assert_snapshot!(env.run(&["show", "--task", "T1"]).success().stdout(), @r#"
       Task T1 created: Fix it
 
-    Assistant  [CLOCK]  task T1
+    Assistant  [CLOCK]  @10  task T1
       (thinking) Hm.
       I run `the tests`.
 
-      ✗ failed bash cargo test
+      ✗ bash cargo test
         1 passed
         1 failed
       Task T1 complete
@@ -192,8 +190,10 @@ fn what_a_rewind_took_back_is_left_out_or_marked() {
     let all = env.run(&["show", "--all"]).success();
     let marked: Vec<_> =
         all.stdout().lines().filter(|line| line.contains("(taken back by a rewind)")).collect();
-    // The turn, the message, and the writers' coming and going.
-    assert_eq!(marked.len(), 4, "{all:?}");
+    // The turn and the message; with -v the writers' coming and going too.
+    assert_eq!(marked.len(), 2, "{all:?}");
+    let verbose = env.run(&["show", "--all", "-v"]).success();
+    assert_eq!(verbose.stdout().matches("(taken back by a rewind)").count(), 4, "{verbose:?}");
     assert!(all.stdout().contains("wrong way"));
     let gone = env.run(&["show", "--turn", "1"]).failure(1);
     assert!(gone.stderr.contains("`--all` shows what was taken back"), "{gone:?}");
@@ -344,7 +344,7 @@ fn markdown_reads_well() {
 
     File `src/parser.rs` written
 
-    ◌ **web** `https://e.f` (outcome unknown), observed
+    ◌ **web** `https://e.f` (observed, outcome unknown)
 
     Task `T1` complete
 
@@ -358,7 +358,7 @@ fn markdown_reads_well() {
 
     *Main lane*
 
-    x.own: \{"n":123456789012345678901234567890\}
+    x.own: n: 123456789012345678901234567890
 
     **Session completed**
 
@@ -375,15 +375,16 @@ fn a_page_stands_by_itself() {
     assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"));
     for part in [
         "<title>Fix the parser</title>",
-        "id=\"turn-2\"",
-        "href=\"#turn-2\"",
+        "id=\"e9\"",
+        "href=\"#e9\"",
+        "for=\"no-tools\"",
         "&lt;script&gt;",
         "1,200 tokens in, 34 out",
         "<code>src/parser.rs</code>",
     ] {
         assert!(page.contains(part), "{part}");
     }
-    for active in ["<script", "<img", "<link", "<iframe", "src=\"", "@import", "url("] {
+    for active in ["<script", "<img src=x", "<link", "<iframe", "src=\"http", "@import", "url("] {
         assert!(!page.contains(active), "{active}");
     }
 }
@@ -427,4 +428,122 @@ fn on_a_terminal_there_are_colours_and_a_pager() {
     command.args(["-qec", &script, "/dev/null"]);
     let without = crate::environment::run(command, b"");
     assert!(String::from_utf8(without.out).unwrap().contains("Fix the parser"));
+}
+
+/// Runs abide on a terminal of this width, with these variables; `None` where there is none.
+fn on_wide_terminal(env: &TestEnvironment, width: usize, words: &str) -> Option<String> {
+    on_terminal(env, "--version")?;
+    let script = format!("stty cols {width}; {words}");
+    let mut command = env.isolate(std::process::Command::new("script"));
+    command.args(["-qec", &script, "/dev/null"]);
+    Some(String::from_utf8(crate::environment::run(command, b"").out).unwrap())
+}
+
+#[test]
+fn words_are_wrapped_to_the_width_of_the_terminal() {
+    let env = TestEnvironment::new();
+    let prompt = r#"{"kind":"message.added","data":{"role":"user","content":"- Please make every greeting end with an exclamation mark, 谢谢谢谢谢谢谢谢谢谢谢谢谢谢谢谢谢谢谢谢谢谢谢谢谢谢谢谢 👩‍👩‍👧 and say **so** in `docs/README.md`."}}"#;
+    env.record(&["--key", "s"], &[prompt]).success();
+    let abide = crate::environment::ABIDE;
+    for width in [60, 100, 200] {
+        let Some(text) = on_wide_terminal(&env, width, &format!("NO_COLOR=1 {abide} show s"))
+        else {
+            return;
+        };
+        assert!(!text.contains('\u{1b}'), "{text:?}");
+        let lines: Vec<_> = text.lines().map(|line| line.trim_end_matches('\r')).collect();
+        let columns = |line: &str| unicode_width::UnicodeWidthStr::width(line);
+        let widest = lines.iter().map(|line| columns(line)).max().unwrap();
+        assert!(widest <= width, "{width}: {lines:#?}");
+        // The lines of an item hang under its first.
+        let first = lines.iter().position(|line| line.starts_with("  - Please")).unwrap();
+        let hangs = lines[first + 1].starts_with("    ") || lines[first].contains("README.md");
+        assert!(hangs, "{width}: {lines:#?}");
+        assert!(text.contains("👩‍👩‍👧") && text.contains("so in"), "{text}");
+    }
+    // A terminal that can do nothing gets no sequences, and a pipe whole lines.
+    let dumb = on_wide_terminal(&env, 80, &format!("TERM=dumb {abide} show s")).unwrap();
+    assert!(!dumb.contains('\u{1b}'), "{dumb:?}");
+    let piped = env.run(&["show", "s"]).success();
+    assert!(piped.stdout().lines().any(|line| line.ends_with("in `docs/README.md`.")), "{piped:?}");
+}
+
+#[test]
+fn an_event_is_shown_with_what_is_around_it() {
+    let env = recorded();
+    let _filters = filters(&env);
+    // The result of the call is part of its entry.
+    for event in ["@11", "@12", "11"] {
+        let done = env.run(&["show", "s", event, "-C", "1"]).success();
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(done.stdout(), @"");
+        }
+    }
+    let alone = env.run(&["show", "@13", "-C", "0"]).success();
+    insta::assert_snapshot!(alone.stdout(), @"");
+    // What is machinery is shown if it is asked for.
+    let writer = env.run(&["show", "s", "@2", "-C", "0"]).success();
+    assert!(writer.stdout().contains("Writer opened"), "{writer:?}");
+    assert_eq!(env.run(&["show", "s", "@11", "--json"]).success().json_lines()[0]["seq"], 11);
+    let said = |args: &[&str], code| env.run(args).failure(code).stderr;
+    insta::assert_snapshot!(said(&["show", "s", "@99"], 1), @"");
+    insta::assert_snapshot!(said(&["show", "s", "@x"], 2), @"");
+    env.record(&["--key", "s"], &[r#"{"kind":"session.rewound","data":{"to":10}}"#]).success();
+    insta::assert_snapshot!(said(&["show", "s", "@12"], 1), @"");
+    env.run(&["show", "s", "@12", "--all"]).success();
+}
+
+#[test]
+fn calls_are_shown_alone_or_left_out_and_machinery_on_request() {
+    let env = recorded();
+    let shown = |args: &[&str]| env.run(args).success().stdout().to_owned();
+    let (tools, rest) = (shown(&["show", "s", "--tools"]), shown(&["show", "s", "--no-tools"]));
+    assert!(tools.contains("✗ bash cargo test") && !tools.contains("The parser drops"), "{tools}");
+    assert!(!rest.contains("cargo test") && rest.contains("The parser drops"), "{rest}");
+    let verbose = shown(&["show", "s", "-v"]);
+    assert!(verbose.contains("Writer opened") && !rest.contains("Writer opened"), "{verbose}");
+    env.run(&["show", "s", "--tools", "--no-tools"]).failure(2);
+}
+
+#[test]
+fn a_session_is_shared_as_a_page_that_names_no_place_of_this_machine() {
+    let env = recorded();
+    let project = env.project().canonicalize().unwrap();
+    let line = format!(
+        r#"{{"kind":"tool.called","data":{{"call":"c9","name":"read","arguments":{{"path":"{}/src/lib.rs"}}}}}}"#,
+        project.display()
+    );
+    env.record(&["--key", "s"], &[&line]).success();
+    let done = env.run(&["share", "s"]).success();
+    let path = done.stdout().trim_end();
+    let name = Path::new(path).file_name().unwrap().to_str().unwrap();
+    assert!(name.starts_with("fix-the-parser-") && name.ends_with(".html"), "{done:?}");
+    assert!(done.stderr.contains("Nothing was uploaded"), "{done:?}");
+    let page = fs::read_to_string(path).unwrap();
+    assert!(page.contains("<code>src/lib.rs</code>"), "{page}");
+    assert!(!page.contains(&project.display().to_string()), "{page}");
+    env.run(&["share", "s", "-o", "mine.html"]).success();
+    assert_eq!(fs::read_to_string(env.project().join("mine.html")).unwrap(), page);
+    env.run(&["share", "s", "-o", "no/such/dir.html"]).failure(1);
+}
+
+#[test]
+fn a_page_has_the_changes_of_the_files() {
+    let env = TestEnvironment::new();
+    env.record(&["--key", "s"], &[STORY[0]]).success();
+    fs::write(env.project().join("a.txt"), "one\ntwo\n").unwrap();
+    env.run(&["checkpoint", "create", "-s", "s"]).success();
+    fs::write(env.project().join("a.txt"), "one\n2 <b>\n").unwrap();
+    fs::write(env.project().join("b.txt"), "new\n").unwrap();
+    env.run(&["checkpoint", "create", "-s", "s"]).success();
+    let page = env.run(&["export", "s", "--format", "html"]).success();
+    let page = page.stdout();
+    for part in [
+        "2 files +2 −1",
+        "<code>a.txt</code> <small><ins>+1</ins> <del>−1</del></small>",
+        "<del>- two\n</del><ins>+ 2 &lt;b&gt;\n</ins>",
+        "<code>b.txt</code>",
+    ] {
+        assert!(page.contains(part), "{part} in {page}");
+    }
 }

@@ -57,6 +57,6 @@ fn a_terminal_gets_readable_lines() {
         return;
     };
     let text = String::from_utf8(done.out).unwrap();
-    assert!(text.contains("     3  message.added    \\u{1b}]0;owned\\u{7}: \\u{9b}2J"), "{text}");
-    assert!(text.contains("     4  writer.closed\r\n"), "{text}");
+    assert!(text.contains("     @3  \\u{1b}]0;owned\\u{7}: \\u{9b}2J"), "{text}");
+    assert!(text.contains("     @4  Writer closed\r\n"), "{text}");
 }

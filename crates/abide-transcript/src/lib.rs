@@ -6,36 +6,35 @@
 //! session. Recorded text is never trusted: it is shown, and never interpreted by a terminal, a
 //! browser or a Markdown viewer.
 
+mod acp_update;
+mod block_reader;
+mod call_view;
 mod chunk;
-#[allow(dead_code, reason = "the renderers come to use it")]
 mod columns;
 pub mod escape;
 mod escape_dialect;
-#[allow(dead_code, reason = "the renderers come to use it")]
+mod event_sentence;
 mod highlight;
 mod highlight_rules;
 mod html;
-#[allow(dead_code, reason = "the renderers come to use it")]
 mod html_prose;
 mod markdown;
 mod note;
 mod outline;
 mod place_tracker;
 mod prose;
-#[allow(dead_code, reason = "the renderers come to use it")]
 mod prose_parser;
-mod readable;
 mod rendering;
 mod resume;
 mod safe_markdown;
 mod session_overview;
 mod short;
 mod target;
-#[allow(dead_code, reason = "the renderers come to use it")]
 mod terminal_prose;
 #[cfg(test)]
 mod tests;
 mod text_renderer;
+mod tidy;
 mod timeline_builder;
 mod timeline_entry;
 mod transcript_entry;
@@ -44,16 +43,18 @@ mod transcript_writer;
 mod visible;
 
 pub use abide_model::{DurationError, format_duration, parse_duration, parse_duration_or_seconds};
+pub use event_sentence::EventSentences;
 pub use html::HtmlRenderer;
 pub use markdown::MarkdownRenderer;
 pub use place_tracker::{EventPlace, PlaceTracker};
 pub use rendering::TimelineRenderer;
 pub use resume::ResumePoint;
-pub use session_overview::{SessionOverview, TaskSummary, TurnSummary};
-pub use text_renderer::{TextRenderer, TextStyle, TimeFormatter};
+pub use session_overview::{FileChange, SessionOverview, TaskSummary, TurnSummary};
+pub use text_renderer::{TextDetail, TextRenderer, TextStyle, TimeFormatter};
 pub use timeline_builder::TimelineBuilder;
 pub use timeline_entry::{
-    CallOutcome, EntryBody, EntryPart, NoteWeight, TimelineCall, TimelineEntry,
+    CallChange, CallField, CallOutcome, CallOutput, EntryBody, EntryPart, NoteWeight, TimelineCall,
+    TimelineEntry, TimelineImage,
 };
 pub use transcript_parser::{ParseError, ParseReason, TranscriptChunks, parse};
 pub use transcript_writer::TranscriptWriter;

@@ -8,15 +8,16 @@ use std::fmt::Write;
 
 use abide_model::{FileOp, SessionId, TurnRole};
 
+use crate::call_view::{CallBlock, CallSign, CallView, TodoState};
 use crate::note::usage_note;
-use crate::rendering::{TimelineRenderer, clip_rendering};
+use crate::rendering::{
+    TimelineRenderer, call_facts, clip_rendering, diff_text, image_words, late_result_name,
+};
 use crate::safe_markdown::safe_markdown;
 use crate::session_overview::SessionOverview;
 use crate::short;
 use crate::timeline_builder::timeline_task_status;
-use crate::timeline_entry::{
-    CallOutcome, EntryBody, EntryPart, NoteWeight, TimelineCall, TimelineEntry,
-};
+use crate::timeline_entry::{CallField, EntryBody, EntryPart, TimelineEntry};
 use crate::visible;
 
 /// The most bytes shown of a tool's output.
@@ -83,7 +84,10 @@ impl TimelineRenderer for MarkdownRenderer {
     fn item(&mut self, item: &TimelineEntry) -> String {
         let mut out = String::new();
         let rewound = if item.rewound { " (taken back by a rewind)" } else { "" };
-        let lane = item.lane.as_ref().map(|lane| lane.0.clone());
+        if item.is_minor() {
+            return out;
+        }
+        let lane = item.lane_title.clone();
         if lane != self.lane {
             let _ = match &lane {
                 Some(lane) => writeln!(out, "\n*Lane {}*", markdown_inline(lane)),
@@ -133,17 +137,15 @@ impl TimelineRenderer for MarkdownRenderer {
                 }
             }
             EntryBody::Call(call) => {
-                let _ = writeln!(out, "\n{}{rewound}", markdown_call_line(call));
-                markdown_call_body(&mut out, call);
+                let view = CallView::of(call);
+                let _ = writeln!(out, "\n{}{rewound}", markdown_call_line(&view));
+                markdown_call_blocks(&mut out, &view.blocks);
             }
-            EntryBody::LateResult { call, outcome } => {
-                let _ = writeln!(
-                    out,
-                    "\n{} result of {}{rewound}",
-                    markdown_outcome_sign(outcome),
-                    markdown_code(call)
-                );
-                markdown_output(&mut out, outcome);
+            EntryBody::LateResult(call) => {
+                let mut view = CallView::of(call);
+                view.name = late_result_name(call);
+                let _ = writeln!(out, "\n{}{rewound}", markdown_call_line(&view));
+                markdown_call_blocks(&mut out, &view.blocks);
             }
             EntryBody::Status { status, reason, summary } => {
                 let why = reason
@@ -155,13 +157,13 @@ impl TimelineRenderer for MarkdownRenderer {
                     let _ = writeln!(out, "\n{}", safe_markdown(summary));
                 }
             }
-            EntryBody::Task { task, change, text } => {
+            EntryBody::Task { task, change, text, .. } => {
                 let text = text.as_ref().filter(|text| !text.is_empty());
                 let text =
                     text.map(|text| format!(": {}", markdown_inline(text))).unwrap_or_default();
                 let _ = writeln!(out, "\nTask {} {change}{text}{rewound}", markdown_code(&task.0));
             }
-            EntryBody::File { op, path, to } => {
+            EntryBody::File { op, path, to, .. } => {
                 let to =
                     to.as_ref().map(|to| format!(" to {}", markdown_code(to))).unwrap_or_default();
                 let _ = writeln!(
@@ -171,12 +173,11 @@ impl TimelineRenderer for MarkdownRenderer {
                     markdown_done_to(*op)
                 );
             }
-            EntryBody::Note { weight: NoteWeight::Minor, .. } => {}
             EntryBody::Note { label, text, .. } => {
                 let label = markdown_inline(label);
                 if text.len() > 200 || text.contains('\n') {
                     let _ = writeln!(out, "\n{label}{rewound}");
-                    markdown_fenced(&mut out, text);
+                    markdown_fenced(&mut out, "text", text);
                 } else {
                     let _ = writeln!(out, "\n{label}: {}{rewound}", markdown_inline(text));
                 }
@@ -197,64 +198,77 @@ fn markdown_message_part(out: &mut String, part: &EntryPart) {
         }
         EntryPart::Thinking(text) => {
             let _ = writeln!(out, "\n*Thinking*");
-            markdown_fenced(out, text);
+            markdown_fenced(out, "text", text);
         }
-        EntryPart::Asked(call) => {
-            let _ = writeln!(out, "\n{}", markdown_call_line(call));
-            markdown_call_body(out, call);
+        EntryPart::Image(image) => {
+            let _ = writeln!(out, "\n*{}*", markdown_inline(&image_words(image)));
         }
-        EntryPart::Result { call, outcome } => {
-            let _ = writeln!(
-                out,
-                "\n{} result of {}",
-                markdown_outcome_sign(outcome),
-                markdown_code(call)
-            );
-            markdown_output(out, outcome);
+        EntryPart::Attachment(name) => {
+            let _ = writeln!(out, "\n*{}*", markdown_inline(name));
         }
-        EntryPart::Other(json) => markdown_fenced(out, json),
+        EntryPart::Fields(fields) => markdown_fields(out, fields),
     }
 }
 
-fn markdown_call_line(call: &TimelineCall) -> String {
-    let target = short::short_start(&call.target, 200);
+fn markdown_call_line(view: &CallView) -> String {
+    let target = short::short_start(&view.target, 200);
     let target =
         if target.is_empty() { String::new() } else { format!(" {}", markdown_code(&target)) };
-    let took = match &call.outcome {
-        CallOutcome::Ended { millis: Some(millis), .. } if *millis >= short::WORTH_TELLING => {
-            format!(" ({})", short::duration(*millis))
-        }
-        CallOutcome::Ended { .. } => String::new(),
-        CallOutcome::Unknown => " (outcome unknown)".to_owned(),
+    let facts = call_facts(view);
+    let facts = match facts.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", markdown_inline(&facts.join(", "))),
     };
-    let observed = if call.observed { ", observed" } else { "" };
-    format!(
-        "{} **{}**{target}{took}{observed}",
-        markdown_outcome_sign(&call.outcome),
-        markdown_inline(&call.name)
-    )
+    let sign = match view.sign {
+        CallSign::Unknown => "◌",
+        CallSign::Good => "✓",
+        CallSign::Bad => "✗",
+    };
+    format!("{sign} **{}**{target}{facts}", markdown_inline(&view.name))
 }
 
-fn markdown_call_body(out: &mut String, call: &TimelineCall) {
-    if let Some(arguments) = &call.arguments {
-        markdown_fenced(out, arguments);
+fn markdown_call_blocks(out: &mut String, blocks: &[CallBlock]) {
+    for block in blocks {
+        match block {
+            CallBlock::Code { language, text } => markdown_fenced(out, language, text),
+            CallBlock::Diff(diff) => markdown_fenced(out, "diff", &diff_text(diff)),
+            CallBlock::Fields(fields) => markdown_fields(out, fields),
+            CallBlock::Todo(items) => {
+                out.push('\n');
+                for item in items {
+                    let mark = if item.state == TodoState::Done { 'x' } else { ' ' };
+                    let text = markdown_inline(&item.text);
+                    let text = match item.state {
+                        TodoState::Active => format!("**{text}**"),
+                        TodoState::Dropped => format!("~~{text}~~"),
+                        TodoState::Open | TodoState::Done => text,
+                    };
+                    let _ = writeln!(out, "- [{mark}] {text}");
+                }
+            }
+            CallBlock::Output(text) => markdown_fenced(out, "text", text),
+            CallBlock::Aside(_) => {}
+            CallBlock::Prose(text) => {
+                let _ = writeln!(out, "\n{}", safe_markdown(text));
+            }
+            CallBlock::Image(image) => {
+                let _ = writeln!(out, "\n*{}*", markdown_inline(&image_words(image)));
+            }
+        }
     }
-    markdown_output(out, &call.outcome);
 }
 
-fn markdown_output(out: &mut String, outcome: &CallOutcome) {
-    if let CallOutcome::Ended { text, .. } = outcome
-        && !text.is_empty()
-    {
-        markdown_fenced(out, text);
-    }
-}
-
-const fn markdown_outcome_sign(outcome: &CallOutcome) -> &'static str {
-    match outcome {
-        CallOutcome::Unknown => "◌",
-        CallOutcome::Ended { ok: true, .. } => "✓",
-        CallOutcome::Ended { ok: false, .. } => "✗",
+fn markdown_fields(out: &mut String, fields: &[CallField]) {
+    out.push('\n');
+    for CallField { name, value } in fields {
+        let name =
+            if name.is_empty() { String::new() } else { format!("{}: ", markdown_inline(name)) };
+        if value.contains('\n') || value.len() > 200 {
+            let _ = writeln!(out, "- {}", name.trim_end());
+            markdown_fenced(out, "text", value);
+        } else {
+            let _ = writeln!(out, "- {name}{}", markdown_code(value));
+        }
     }
 }
 
@@ -268,11 +282,13 @@ pub(crate) const fn markdown_done_to(op: FileOp) -> &'static str {
 }
 
 /// Writes a code block that nothing in the text can close.
-fn markdown_fenced(out: &mut String, text: &str) {
+fn markdown_fenced(out: &mut String, language: &str, text: &str) {
     let (text, left_out) = clip_rendering(text, OUTPUT);
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat((longest + 1).max(3));
-    let _ = writeln!(out, "\n{fence}text");
+    let plain = language.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let language = if plain && !language.is_empty() { language } else { "text" };
+    let _ = writeln!(out, "\n{fence}{language}");
     for line in text.strip_suffix('\n').unwrap_or(text).split('\n') {
         visible::write_visible(out, line);
         out.push('\n');
@@ -311,7 +327,7 @@ mod tests {
     #[test]
     fn nothing_in_code_ends_it() {
         let mut out = String::new();
-        markdown_fenced(&mut out, "a\n````\nb\u{1b}\n");
+        markdown_fenced(&mut out, "", "a\n````\nb\u{1b}\n");
         assert_eq!(out, "\n`````text\na\n````\nb\\u{1b}\n`````\n");
         assert_eq!(markdown_code("a`b"), "`` a`b ``");
     }

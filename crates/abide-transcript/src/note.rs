@@ -1,9 +1,10 @@
 //! One-line notes for events that are neither messages nor tool calls.
 
-use abide_model::{Event, Fact, SessionCreated, Usage};
+use abide_model::{Event, Fact, SessionCreated, SessionStatus, Usage};
 
 use crate::session_overview::forked_from;
 use crate::short;
+use crate::tidy::tidy_text;
 use crate::timeline_entry::NoteWeight;
 
 /// The label, text and weight of an event's note.
@@ -45,11 +46,11 @@ pub(crate) fn event_note(event: &Event, fact: Option<Fact>) -> (String, String, 
             ("Permission", answered.word().to_owned(), NoteWeight::Normal)
         }
         Some(Fact::Checkpoint(checkpoint)) => {
-            let number = checkpoint.number.map(|number| number.to_string());
-            let words = [number, checkpoint.label, Some(checkpoint.trigger)];
+            let number = checkpoint.number.map(|number| format!(" {number}")).unwrap_or_default();
+            let words = [checkpoint.label, Some(checkpoint.trigger)];
             let words: Vec<_> =
                 words.into_iter().flatten().filter(|word| !word.is_empty()).collect();
-            ("Checkpoint", words.join(", "), NoteWeight::Normal)
+            return (format!("Checkpoint{number}"), words.join(", "), NoteWeight::Normal);
         }
         Some(Fact::Thinning(thinning)) => {
             let numbers: Vec<_> = thinning.checkpoints.iter().map(u64::to_string).collect();
@@ -81,11 +82,19 @@ pub(crate) fn event_note(event: &Event, fact: Option<Fact>) -> (String, String, 
             ("Limit", format!("{}{left}", limit.name), NoteWeight::Minor)
         }
         Some(Fact::Model(model)) => ("Model", model.model, NoteWeight::Normal),
-        Some(Fact::RunStarted(run)) => ("Run started", run.command.join(" "), NoteWeight::Normal),
+        Some(Fact::RunStarted(run)) => ("Run started", run.command.join(" "), NoteWeight::Minor),
         Some(Fact::RunFinished(run)) => {
             let reason = run.reason.map(|reason| format!(": {reason}")).unwrap_or_default();
-            ("Run ended", format!("{}{reason}", run.status.as_str()), NoteWeight::Normal)
+            let weight = match run.status {
+                SessionStatus::Completed => NoteWeight::Minor,
+                _ => NoteWeight::Normal,
+            };
+            ("Run ended", format!("{}{reason}", run.status.as_str()), weight)
         }
+        Some(Fact::SessionStatus(change)) => {
+            ("Session", change.status.as_str().to_owned(), NoteWeight::Minor)
+        }
+        Some(Fact::SessionUpdated(_)) => ("Session updated", data(event), NoteWeight::Minor),
         Some(Fact::AgentObserved(seen)) => {
             let session = seen.session.map(|session| format!("session {session}"));
             let words = [seen.agent, seen.model, session];
@@ -146,11 +155,18 @@ pub(crate) fn event_note(event: &Event, fact: Option<Fact>) -> (String, String, 
             return (event.kind.to_string(), "(erased)".to_owned(), NoteWeight::Normal);
         }
         _ => {
-            let data = event.data.as_ref().map_or("", |data| data.as_str());
-            return (event.kind.to_string(), data.to_owned(), NoteWeight::Normal);
+            // The messages of a protocol beside the conversation.
+            let protocol = event.kind.as_str().starts_with("acp.");
+            let weight = if protocol { NoteWeight::Minor } else { NoteWeight::Normal };
+            return (event.kind.to_string(), data(event), weight);
         }
     };
     (label.to_owned(), text, weight)
+}
+
+/// The data of an event as names and values.
+fn data(event: &Event) -> String {
+    event.data.as_ref().map_or_else(String::new, |data| tidy_text(data.as_str()))
 }
 
 /// `1,200 tokens in, 34 out, $0.12`.

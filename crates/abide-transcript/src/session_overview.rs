@@ -41,8 +41,23 @@ pub struct SessionOverview {
     pub tasks: Vec<TaskSummary>,
     /// Files it changed, with the last operation, by path.
     pub files: Vec<(FileOp, String)>,
+    /// What became of files between the first and the last checkpoint, if that was compared.
+    pub changes: Vec<FileChange>,
     /// Number of turns, tasks and files that are not listed.
     pub unlisted: u64,
+}
+
+/// The change of a file between two checkpoints.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FileChange {
+    /// The path.
+    pub path: String,
+    /// Lines added.
+    pub added: u64,
+    /// Lines removed.
+    pub removed: u64,
+    /// The change as a unified diff; empty if it cannot be shown by lines.
+    pub diff: String,
 }
 
 /// A turn in the overview.
@@ -103,6 +118,15 @@ impl SessionOverview {
         let changed = state.files.iter().filter(|(_, file)| file.op != FileOp::Read);
         let mut files: Vec<_> = changed.map(|(path, file)| (file.op, path.to_owned())).collect();
         let mut tasks = task_summaries(state);
+        // A run without a task list makes a task of its command.
+        let agent = fields.agent.as_deref();
+        let is_command = |task: &TaskSummary| {
+            let program = task.title.split_whitespace().next().unwrap_or_default();
+            agent.is_some() && program.rsplit('/').next() == agent
+        };
+        if core.run.is_some() {
+            tasks.retain(|task| !is_command(task));
+        }
         let mut unlisted = 0;
         let mut cut = |len: usize| {
             unlisted += u64::try_from(len.saturating_sub(LISTED)).unwrap_or(u64::MAX);
@@ -129,6 +153,7 @@ impl SessionOverview {
             turns,
             tasks,
             files,
+            changes: Vec::new(),
             unlisted,
         }
     }
@@ -138,6 +163,24 @@ impl SessionOverview {
         let short = |id: SessionId| format!("Session {}", id.short(SessionId::SHORT));
         let title = self.title.clone().filter(|title| !title.trim().is_empty());
         title.or_else(|| self.id.map(short)).unwrap_or_else(|| "A session".to_owned())
+    }
+
+    /// The line of figures: duration, counts, files with the lines added and removed.
+    pub(crate) fn figures(&self) -> Vec<String> {
+        use crate::short::{short_count, short_duration_between};
+        let mut figures = vec![short_duration_between(self.created, self.last)];
+        figures.extend(self.counts());
+        let files = if self.changes.is_empty() { self.files.len() } else { self.changes.len() };
+        if files > 0 {
+            let mut words = short_count(u64::try_from(files).unwrap_or(u64::MAX), "file");
+            if !self.changes.is_empty() {
+                let added: u64 = self.changes.iter().map(|change| change.added).sum();
+                let removed: u64 = self.changes.iter().map(|change| change.removed).sum();
+                words.push_str(&format!(" +{added} −{removed}"));
+            }
+            figures.push(words);
+        }
+        figures
     }
 
     /// The counts that apply: `3 turns`, `12 messages`, `4 calls (1 failed)`, tokens.

@@ -74,6 +74,15 @@ pub(crate) fn short_count(number: u64, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
+/// A number of bytes: `812 B`, `12 kB`, `3.4 MB`.
+pub(crate) fn short_bytes(bytes: u64) -> String {
+    match bytes {
+        0..1_000 => format!("{bytes} B"),
+        1_000..1_000_000 => format!("{} kB", bytes.div_ceil(1_000)),
+        _ => format!("{}.{} MB", bytes / 1_000_000, bytes / 100_000 % 10),
+    }
+}
+
 /// A number with thousands separators: `12,345`.
 pub(crate) fn short_thousands(number: u64) -> String {
     let digits = number.to_string();

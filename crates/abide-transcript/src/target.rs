@@ -24,6 +24,13 @@ const NAMES: [&str; 14] = [
 /// Arguments longer than this many bytes are not searched.
 const LOOK: usize = 64 << 10;
 
+/// The target of a call with these arguments, JSON or not, on one line; empty if it has none.
+pub(crate) fn call_target_of_text(arguments: &str) -> String {
+    let raw = serde_json::from_str::<&RawValue>(arguments).ok();
+    let target = call_target(raw);
+    target.field.map_or_else(String::new, |_| target.text)
+}
+
 /// The target of a call.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct CallTarget {

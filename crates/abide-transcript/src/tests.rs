@@ -2,5 +2,6 @@
 
 mod generate;
 mod markdown;
+mod samples;
 mod timeline_builder;
 mod transcript;

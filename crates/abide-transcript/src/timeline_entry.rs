@@ -11,16 +11,45 @@ use crate::EventPlace;
 pub struct TimelineEntry {
     /// Its first event.
     pub seq: Seq,
+    /// The other events of a call: those that say that it ran and how it ended.
+    pub events: Vec<Seq>,
     /// When it happened.
     pub at: Timestamp,
     /// Its turn and task.
     pub place: EventPlace,
     /// Its lane; `None` for the main lane.
     pub lane: Option<LaneId>,
+    /// The name of its lane: what the call was about that the lane belongs to, or its id.
+    pub lane_title: Option<String>,
     /// Whether a rewind removed it from the lineage.
     pub rewound: bool,
     /// What happened.
     pub what: EntryBody,
+}
+
+impl TimelineEntry {
+    /// Whether it is machinery, which is shown only on request.
+    #[must_use]
+    pub const fn is_minor(&self) -> bool {
+        matches!(
+            self.what,
+            EntryBody::Note { weight: NoteWeight::Minor, .. }
+                | EntryBody::Task { weight: NoteWeight::Minor, .. }
+                | EntryBody::File { weight: NoteWeight::Minor, .. }
+        )
+    }
+
+    /// Whether it is a tool call or its result.
+    #[must_use]
+    pub const fn is_call(&self) -> bool {
+        matches!(self.what, EntryBody::Call(_) | EntryBody::LateResult(_))
+    }
+
+    /// Whether this event is part of it.
+    #[must_use]
+    pub fn holds(&self, event: Seq) -> bool {
+        self.seq == event || self.events.contains(&event)
+    }
 }
 
 /// The content of an entry: what happened.
@@ -71,13 +100,9 @@ pub enum EntryBody {
     },
     /// A tool call.
     Call(TimelineCall),
-    /// A result whose call came too long before to be joined with it, or never.
-    LateResult {
-        /// The id of the call.
-        call: String,
-        /// How it ended.
-        outcome: CallOutcome,
-    },
+    /// A result whose call came too long before to be joined with it, or never. The name of a call
+    /// that is not remembered is empty.
+    LateResult(TimelineCall),
     /// A task was created or changed.
     Task {
         /// Which one.
@@ -86,6 +111,8 @@ pub enum EntryBody {
         change: String,
         /// Its title, or the reason for the change.
         text: Option<String>,
+        /// How prominent it is: a run makes tasks of its own.
+        weight: NoteWeight,
     },
     /// A file was read or changed.
     File {
@@ -95,6 +122,8 @@ pub enum EntryBody {
         path: String,
         /// The new path, for a rename.
         to: Option<String>,
+        /// How prominent it is: a call may have told of it.
+        weight: NoteWeight,
     },
     /// Anything else, on a line.
     Note {
@@ -112,28 +141,52 @@ pub enum EntryBody {
 pub enum NoteWeight {
     /// Always shown.
     Normal,
-    /// A detail: dimmed or left out.
+    /// Machinery: shown only on request.
     Minor,
 }
 
-/// A part of a message.
+/// A part of a message. Its calls and results are entries of their own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EntryPart {
     /// Text.
     Text(String),
     /// The model's reasoning.
     Thinking(String),
-    /// A call that the model requested, with no event that says it ran.
-    Asked(TimelineCall),
-    /// A tool's result that no other event records.
-    Result {
-        /// The id of the call.
-        call: String,
-        /// How it ended.
-        outcome: CallOutcome,
-    },
-    /// A part of any other type, as JSON.
-    Other(String),
+    /// An image.
+    Image(TimelineImage),
+    /// A document, a recording or another block that holds no text, by its name.
+    Attachment(String),
+    /// A block of an unknown type: its fields.
+    Fields(Vec<CallField>),
+}
+
+/// An image, by its data or its address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TimelineImage {
+    /// Its media type, or empty.
+    pub media_type: String,
+    /// Its bytes in base64, or empty if it is known by its address only.
+    pub base64: String,
+    /// Its address, or empty.
+    pub address: String,
+}
+
+impl TimelineImage {
+    /// The number of bytes of its data.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        let padding = self.base64.bytes().rev().take_while(|byte| *byte == b'=').count();
+        u64::try_from((self.base64.len() / 4 * 3).saturating_sub(padding)).unwrap_or(u64::MAX)
+    }
+}
+
+/// A name with a value, for what no renderer knows better.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallField {
+    /// The name; empty for a value that has none.
+    pub name: String,
+    /// The value; it may have several lines.
+    pub value: String,
 }
 
 /// A tool call.
@@ -143,14 +196,27 @@ pub struct TimelineCall {
     pub call: String,
     /// The tool's name.
     pub name: String,
-    /// Its subject: a command or a path.
-    pub target: String,
-    /// The remaining arguments; `None` where the target says it all.
-    pub arguments: Option<String>,
+    /// The agent's own title for it, where that says more than the name; or empty.
+    pub title: String,
+    /// Its arguments: JSON, or text if the model sent none. Empty if there are none.
+    pub arguments: String,
+    /// The changes of files that the agent reported for it.
+    pub changes: Vec<CallChange>,
     /// Whether it was observed from outside rather than run by the recorder.
     pub observed: bool,
     /// How it ended.
     pub outcome: CallOutcome,
+}
+
+/// The change of a file, as an agent reported it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CallChange {
+    /// The path.
+    pub path: String,
+    /// The text before.
+    pub old: String,
+    /// The text after.
+    pub new: String,
 }
 
 /// How a call ended.
@@ -163,8 +229,19 @@ pub enum CallOutcome {
         /// Whether it succeeded.
         ok: bool,
         /// Its output.
-        text: String,
+        output: CallOutput,
         /// Its duration in milliseconds, if its start is known.
         millis: Option<i64>,
     },
+}
+
+/// The output of a call.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CallOutput {
+    /// Its text: as it was given, or JSON.
+    pub text: String,
+    /// Its images.
+    pub images: Vec<TimelineImage>,
+    /// The exit code of a command, where it is told beside the text.
+    pub exit: Option<i64>,
 }

@@ -22,6 +22,7 @@ mod record;
 mod resume;
 mod rewind;
 mod run;
+mod share;
 mod show;
 mod state;
 mod status;
@@ -53,6 +54,7 @@ pub(crate) enum AbideCommand {
     Checkpoint(checkpoint::CheckpointArgs),
     Rewind(rewind::RewindArgs),
     Undo(rewind::RewindUndoArgs),
+    Share(share::ShareArgs),
     Export(export::ExportArgs),
     Import(import::ImportArgs),
     Copy(copy::CopyArgs),
@@ -95,6 +97,7 @@ impl AbideCommand {
             Self::Checkpoint(checkpoint) => checkpoint.run(surroundings),
             Self::Rewind(rewind) => rewind.run(surroundings),
             Self::Undo(undo) => undo.run(surroundings),
+            Self::Share(share) => share.run(surroundings),
             Self::Export(export) => export.run(surroundings),
             Self::Import(import) => import.run(surroundings),
             Self::Copy(copy) => copy.run(surroundings),

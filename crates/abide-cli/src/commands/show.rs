@@ -1,8 +1,11 @@
-//! `abide show`: shows a session, or one turn or task of it.
+//! `abide show`: shows a session, or one turn, task or event of it.
+
+use std::collections::VecDeque;
 
 use abide::{Event, EventRange, Seq, SessionRef, SessionState, event::TurnNumber, tasks::TaskId};
 use abide_transcript::{
-    PlaceTracker, SessionOverview, TextRenderer, TextStyle, TimelineBuilder, TimelineRenderer,
+    PlaceTracker, SessionOverview, TextDetail, TextRenderer, TextStyle, TimelineBuilder,
+    TimelineEntry, TimelineRenderer,
 };
 use jiff::tz::TimeZone;
 
@@ -14,25 +17,48 @@ use crate::pager::PagedOutput;
 use crate::session_args::{SessionArg, SessionPurpose};
 use crate::session_status::status_of;
 
-/// Show a session as a story: what was said, which tools ran and how that ended
+/// The width where lines are not wrapped: in a pipe or a file.
+const UNWRAPPED: usize = 1 << 20;
+/// How many events before the named one are read for what stands before it.
+const READ_BEFORE: u64 = 2000;
+
+/// Show a session: what was said, which tools ran and how that ended
 ///
-/// On a terminal it is coloured and goes through $PAGER (default: less). Long outputs of tools are
-/// cut; `abide export` has all of everything.
+/// On a terminal it is wrapped and coloured, and goes through $PAGER (default: less). Long outputs
+/// of tools are cut, and machinery is left out; -v shows both. `abide history --search` names the
+/// events that it finds, such as @36: `abide show abc123 @36 -C 3` shows one and what is around it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   abide show                  the latest session
+  abide show abc123 @36 -C 3  event 36, with three entries before and after it
+  abide show --no-tools       what was said
   abide show abc123 --turn 3
   abide show --task P1.M1.T2 --json | jq .kind")]
 pub(crate) struct ShowArgs {
     #[command(flatten)]
     session: SessionArg,
+    /// Only the entry with this event, and what is around it
+    #[arg(value_name = "@EVENT")]
+    event: Option<String>,
+    /// With an event: how many entries before and after it
+    #[arg(short = 'C', long, value_name = "N", default_value_t = 2)]
+    context: usize,
     /// Only this turn
     #[arg(long, value_name = "N")]
     turn: Option<u64>,
     /// Only what belongs to this task, and not to its parts
     #[arg(long, value_name = "TASK")]
     task: Option<String>,
+    /// Only the tool calls
+    #[arg(long, conflicts_with_all = ["no_tools", "json"])]
+    tools: bool,
+    /// Without the tool calls
+    #[arg(long, conflicts_with = "json")]
+    no_tools: bool,
+    /// With machinery (writers, usage, session updates), all thinking and whole outputs
+    #[arg(short, long)]
+    verbose: bool,
     /// With what rewinds have taken back, which is marked
     #[arg(long)]
     all: bool,
@@ -42,7 +68,10 @@ pub(crate) struct ShowArgs {
 }
 
 impl ShowArgs {
-    pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
+    pub(crate) fn run(mut self, surroundings: &CommandContext) -> Result<(), CommandError> {
+        if self.event.is_none() {
+            self.event = self.session.take_event();
+        }
         let opened = surroundings.open_store()?;
         let id = self.session.find(SessionPurpose::Read, &opened, surroundings)?;
         let view = opened.store.view(&SessionRef::Id(id))?;
@@ -52,7 +81,7 @@ impl ShowArgs {
         let shown = if self.json {
             selection.json(&mut events, &state)?
         } else {
-            let whole = self.turn.is_none() && self.task.is_none();
+            let whole = self.turn.is_none() && self.task.is_none() && self.event.is_none();
             let status = status_of(id, &state.core, &opened.store);
             let summary = whole.then(|| SessionOverview { status, ..SessionOverview::of(&state) });
             selection.story(&mut events, &state, summary.as_ref(), surroundings)?
@@ -72,7 +101,88 @@ struct ShowSelection {
     places: PlaceTracker,
     turn: Option<TurnNumber>,
     task: Option<TaskId>,
+    event: Option<Seq>,
+    context: usize,
+    calls: ShownCalls,
+    detail: TextDetail,
     all: bool,
+}
+
+/// Which calls are shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ShownCalls {
+    /// Calls and everything else.
+    Too,
+    /// Nothing else.
+    Only,
+    /// None.
+    None,
+}
+
+/// The entries around the one with the named event.
+struct EntryWindow {
+    event: Seq,
+    context: usize,
+    before: VecDeque<TimelineEntry>,
+    /// How many entries are to follow, once the event was found.
+    after: Option<usize>,
+}
+
+impl EntryWindow {
+    /// The entries to show now, `None` once nothing more is wanted. An event that is no entry of its
+    /// own belongs to the one before it.
+    fn step(&mut self, item: TimelineEntry) -> Option<Vec<WindowEntry>> {
+        let around = |item| WindowEntry { item, named: false };
+        match &mut self.after {
+            Some(0) => return None,
+            Some(left) => {
+                *left -= 1;
+                return Some(vec![around(item)]);
+            }
+            None => {}
+        }
+        let held = item.holds(self.event);
+        if !held && item.seq < self.event {
+            self.before.push_back(item);
+            // One more than is shown: it may be the one.
+            if self.before.len() > self.context + 1 {
+                self.before.pop_front();
+            }
+            return Some(Vec::new());
+        }
+        if held && self.before.len() > self.context {
+            self.before.pop_front();
+        }
+        let mut found: Vec<_> = self.before.drain(..).map(around).collect();
+        if held || found.is_empty() {
+            found.push(WindowEntry { item, named: true });
+            self.after = Some(self.context);
+        } else {
+            found.iter_mut().last().into_iter().for_each(|last| last.named = true);
+            if self.context > 0 {
+                found.push(around(item));
+            }
+            self.after = Some(self.context.saturating_sub(1));
+        }
+        Some(found)
+    }
+
+    /// The entries to show at the end, if the event was not found by then.
+    fn rest(&mut self) -> Vec<WindowEntry> {
+        if self.after.is_some() {
+            return Vec::new();
+        }
+        let last = self.before.len().saturating_sub(1);
+        let entries = self.before.drain(..).enumerate();
+        entries.map(|(at, item)| WindowEntry { item, named: at == last }).collect()
+    }
+}
+
+/// An entry of a window.
+struct WindowEntry {
+    item: TimelineEntry,
+    /// It has the named event, and is shown in full.
+    named: bool,
 }
 
 impl ShowSelection {
@@ -82,8 +192,28 @@ impl ShowSelection {
             places: PlaceTracker::default(),
             turn: show.turn.map(TurnNumber),
             task: show.task.as_deref().map(TaskId::from),
+            event: show.event.as_deref().map(event_number).transpose()?,
+            context: show.context,
+            calls: match (show.tools, show.no_tools) {
+                (true, _) => ShownCalls::Only,
+                (_, true) => ShownCalls::None,
+                _ => ShownCalls::Too,
+            },
+            detail: if show.verbose { TextDetail::Verbose } else { TextDetail::Normal },
             all: show.all,
         };
+        if let Some(event) = selection.event {
+            let last = state.core.seq;
+            if event > last || event == Seq::ZERO {
+                let error = CommandError::failed(format!("there is no event @{event}"));
+                return Err(error.with_hint(format!("the last event of this session is @{last}")));
+            }
+            if !show.all && !state.core.lineage.contains(event) {
+                let error = CommandError::failed(format!("a rewind took event @{event} back"));
+                return Err(error.with_hint("`--all` shows what was taken back"));
+            }
+            selection.first = event.back(READ_BEFORE).max(Seq::FIRST);
+        }
         if let Some(turn) = selection.turn {
             match state.turns.get(&turn.to_string()) {
                 Some(known) => {
@@ -109,6 +239,18 @@ impl ShowSelection {
             && (self.task.is_none() || task == self.task.as_ref())
     }
 
+    /// Is this an entry to show, apart from where it stands?
+    fn takes_entry(&self, item: &TimelineEntry) -> bool {
+        let named = self.event.is_some_and(|event| item.holds(event));
+        let calls = match self.calls {
+            ShownCalls::Too => true,
+            ShownCalls::Only => item.is_call(),
+            ShownCalls::None => !item.is_call(),
+        };
+        let shown = !item.is_minor() || self.detail == TextDetail::Verbose;
+        named || (calls && shown && self.takes(item.place.turn, item.place.task.as_ref()))
+    }
+
     /// Prints events as JSON. Returns whether there were any.
     fn json(&self, events: &mut abide::Events, state: &SessionState) -> Result<bool, CommandError> {
         let mut out = CommandOutput::stdout();
@@ -121,7 +263,11 @@ impl ShowSelection {
                 continue;
             }
             let place = places.next(&event);
-            if self.takes(place.turn, place.task.as_ref()) {
+            if self.event.is_some_and(|named| event.seq > named) {
+                break;
+            }
+            let named = self.event.is_none_or(|named| named == event.seq);
+            if named && self.takes(place.turn, place.task.as_ref()) {
                 shown = true;
                 out.json(&event.to_json())?;
             }
@@ -143,8 +289,17 @@ impl ShowSelection {
         let style = if coloured { TextStyle::Coloured } else { TextStyle::Plain };
         let zone = TimeZone::system();
         let clock = Box::new(move |at| clock_day_and_time(&zone, at));
-        let mut text = TextRenderer::new(style, width.unwrap_or(100), clock);
-        let mut story = TimelineBuilder::new().at(self.places.clone());
+        let mut text =
+            TextRenderer::new(style, width.unwrap_or(UNWRAPPED), clock).with_detail(self.detail);
+        let mut window = self.event.map(|event| EntryWindow {
+            event,
+            context: self.context,
+            before: VecDeque::new(),
+            after: None,
+        });
+        let mut story = TimelineBuilder::new()
+            .at(self.places.clone())
+            .in_workspace(state.core.fields.workspace.as_deref());
         if self.all {
             story = story.with_lineage(state.core.lineage.clone());
         }
@@ -158,15 +313,33 @@ impl ShowSelection {
             Some(summary) => write(&text.begin(summary))?,
             None => true,
         };
-        let mut more = |story: &mut TimelineBuilder| -> Result<bool, CommandError> {
+        let mut more = |story: &mut TimelineBuilder, end: bool| -> Result<bool, CommandError> {
+            let mut show = |entries: Vec<WindowEntry>| -> Result<bool, CommandError> {
+                for WindowEntry { item, named } in entries {
+                    let shown = if named { text.item_in_full(&item) } else { text.item(&item) };
+                    if !shown.is_empty() && !write(&shown)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            };
             while let Some(item) = story.next_item() {
-                if self.takes(item.place.turn, item.place.task.as_ref())
-                    && !write(&text.item(&item))?
-                {
+                if !self.takes_entry(&item) {
+                    continue;
+                }
+                let entries = match &mut window {
+                    Some(window) => window.step(item),
+                    None => Some(vec![WindowEntry { item, named: false }]),
+                };
+                let Some(entries) = entries else { return Ok(false) };
+                if !show(entries)? {
                     return Ok(false);
                 }
             }
-            Ok(true)
+            match window.as_mut().filter(|_| end) {
+                Some(window) => show(window.rest()),
+                None => Ok(true),
+            }
         };
         for event in events {
             let event = event?;
@@ -175,14 +348,14 @@ impl ShowSelection {
             } else {
                 story.push(&event);
             }
-            wanted = wanted && more(&mut story)?;
+            wanted = wanted && more(&mut story, false)?;
             if !wanted {
                 break;
             }
         }
         story.finish();
         if wanted {
-            more(&mut story)?;
+            more(&mut story, true)?;
         }
         let shown = out.is_some();
         out.map_or(Ok(()), PagedOutput::finish)?;
@@ -219,7 +392,20 @@ impl ShowSelection {
                 };
                 CommandError::failed(format!("there is no task {task}")).with_hint(hint)
             }
-            (None, None) => CommandError::failed("there is nothing to show"),
+            (None, None) => match self.event {
+                Some(event) => CommandError::failed(format!("event @{event} cannot be shown"))
+                    .with_hint("`--json` prints it as it was recorded"),
+                None => CommandError::failed("there is nothing to show"),
+            },
         }
     }
+}
+
+/// The number of an event, as it is typed: `@36` or `36`.
+fn event_number(typed: &str) -> Result<Seq, CommandError> {
+    let digits = typed.strip_prefix('@').unwrap_or(typed);
+    digits
+        .parse()
+        .map(Seq)
+        .map_err(|_| CommandError::Usage(format!("invalid event {typed:?} (example: @36)")))
 }

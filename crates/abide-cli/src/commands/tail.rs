@@ -12,7 +12,7 @@ use crate::session_args::{SessionArg, SessionPurpose};
 
 /// Show the last events of a session, and follow it live with -f
 ///
-/// On a terminal an event is one readable line; elsewhere, or with --json, it is one line of
+/// On a terminal an event is a sentence on one line; elsewhere, or with --json, it is one line of
 /// JSON. Following shows the events of other processes as they are acknowledged.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -86,7 +86,7 @@ struct TailPrinter {
 
 impl TailPrinter {
     fn show(&mut self, event: &Event) -> Result<(), CommandError> {
-        match &self.lines {
+        match &mut self.lines {
             Some(lines) => self.out.line(lines.line(event)),
             None => self.out.json(&event.to_json()),
         }

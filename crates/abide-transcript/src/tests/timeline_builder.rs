@@ -6,11 +6,11 @@ use proptest::prelude::*;
 use super::generate::events;
 use super::transcript::session;
 use crate::{
-    CallOutcome, EntryBody, EntryPart, HtmlRenderer, MarkdownRenderer, SessionOverview,
-    TextRenderer, TextStyle, TimelineBuilder, TimelineEntry, TimelineRenderer,
+    CallOutcome, CallOutput, EntryBody, EntryPart, HtmlRenderer, MarkdownRenderer, SessionOverview,
+    TextRenderer, TextStyle, TimelineBuilder, TimelineCall, TimelineEntry, TimelineRenderer,
 };
 
-fn items(events: &[Event]) -> Vec<TimelineEntry> {
+pub(crate) fn items(events: &[Event]) -> Vec<TimelineEntry> {
     let mut story = TimelineBuilder::new();
     let mut items = Vec::new();
     for event in events {
@@ -46,9 +46,12 @@ fn a_call_is_told_once_with_its_outcome() {
     ]));
     assert_eq!(told.len(), 2, "{told:#?}");
     let EntryBody::Call(call) = &told[0].what else { panic!("{told:?}") };
-    assert_eq!((call.target.as_str(), &call.arguments), ("ls", &None));
-    let ended = CallOutcome::Ended { ok: false, text: "no".to_owned(), millis: Some(3000) };
-    assert_eq!(call.outcome, ended);
+    assert_eq!(call.arguments, r#"{"command":"ls"}"#);
+    let output = CallOutput { text: "no".to_owned(), ..CallOutput::default() };
+    // From the event that says that it was called to the one that says that it finished.
+    assert_eq!(call.outcome, CallOutcome::Ended { ok: false, output, millis: Some(3000) });
+    let events: Vec<_> = told[0].events.iter().map(|seq| seq.0).collect();
+    assert_eq!((told[0].seq.0, events), (1, vec![2, 4]));
     assert!(matches!(&told[1].what, EntryBody::Note { label, .. } if label == "x.between"));
 }
 
@@ -73,20 +76,190 @@ fn what_becomes_of_checkpoints_and_files_is_told_in_words() {
     );
 }
 
+/// The same two calls and their results, in each form in which messages are recorded.
+const FORMS: [(&str, &[&str]); 5] = [
+    (
+        "abide",
+        &[
+            r#"{"role":"assistant","content":[{"type":"text","text":"I look."},{"type":"tool_call","call":"c1","name":"bash","arguments":{"command":"ls"}},{"type":"tool_call","call":"c2","name":"read","arguments":{"path":"a.rs"}}]}"#,
+            r#"{"role":"tool","content":[{"type":"tool_result","call":"c1","content":"yes"},{"type":"tool_result","call":"c2","ok":false,"content":"no"}]}"#,
+        ],
+    ),
+    (
+        "anthropic",
+        &[
+            r#"{"role":"assistant","content":[{"type":"text","text":"I look."},{"type":"tool_use","id":"c1","name":"bash","input":{"command":"ls"}},{"type":"tool_use","id":"c2","name":"read","input":{"path":"a.rs"}}]}"#,
+            r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":[{"type":"text","text":"yes"}]},{"type":"tool_result","tool_use_id":"c2","is_error":true,"content":"no"}]}"#,
+        ],
+    ),
+    (
+        "anthropic, block by block",
+        &[
+            r#"{"role":"assistant","content":[{"type":"text","text":"I look."}]}"#,
+            r#"{"role":"assistant","content":[{"type":"tool_use","id":"c1","name":"bash","input":{"command":"ls"}}]}"#,
+            r#"{"role":"assistant","content":[{"type":"tool_use","id":"c2","name":"read","input":{"path":"a.rs"}}]}"#,
+            r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"c2","is_error":true,"content":"no"}]}"#,
+            r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":"yes"}]}"#,
+        ],
+    ),
+    (
+        "openai",
+        &[
+            r#"{"role":"assistant","content":"I look.","tool_calls":[{"id":"c1","type":"function","function":{"name":"bash","arguments":"{\"command\":\"ls\"}"}},{"id":"c2","type":"function","function":{"name":"read","arguments":"{\"path\":\"a.rs\"}"}}]}"#,
+            r#"{"role":"tool","tool_call_id":"c1","content":"yes"}"#,
+            r#"{"role":"tool","tool_call_id":"c2","content":"no"}"#,
+        ],
+    ),
+    (
+        "responses",
+        &[
+            r#"{"type":"message","role":"assistant","content":[{"type":"output_text","text":"I look."}]}"#,
+            r#"{"role":"assistant","content":[{"type":"function_call","call_id":"c1","name":"bash","arguments":"{\"command\":\"ls\"}"}],"abide":{"form":"responses"}}"#,
+            r#"{"role":"assistant","content":[{"type":"function_call","call_id":"c2","name":"read","arguments":"{\"path\":\"a.rs\"}"}],"abide":{"form":"responses"}}"#,
+            r#"{"role":"user","content":[{"type":"function_call_output","call_id":"c1","output":"yes"}],"abide":{"form":"responses"}}"#,
+            r#"{"role":"user","content":[{"type":"function_call_output","call_id":"c2","output":"no"}],"abide":{"form":"responses"}}"#,
+        ],
+    ),
+];
+
 #[test]
-fn what_nothing_ran_is_told_as_it_was_asked_and_answered() {
-    let told = items(&session(&[
-        r#"{"kind":"message.added","data":{"role":"assistant","content":[{"type":"tool_call","call":"c1","name":"bash","arguments":{"command":"ls"}}]}}"#,
-        r#"{"kind":"message.added","data":{"role":"tool","content":[{"type":"tool_result","call":"c1","content":"yes"}]}}"#,
-        r#"{"kind":"tool.finished","data":{"call":"c9","result":"late"}}"#,
-    ]));
-    let parts = |at: usize| match &told[at].what {
-        EntryBody::Message { parts, .. } => parts.clone(),
-        other => panic!("{other:?}"),
+fn a_conversation_is_the_same_in_every_form() {
+    for (form, messages) in FORMS {
+        for beside in [false, true] {
+            let mut lines = Vec::new();
+            for message in messages {
+                lines.push(format!(r#"{{"kind":"message.added","data":{message}}}"#));
+                // What ran may be recorded beside the messages.
+                for (id, name) in [("c1", "bash"), ("c2", "read")] {
+                    let asked = message.contains(id) && message.contains("assistant");
+                    if beside && asked {
+                        lines.push(format!(r#"{{"kind":"tool.called","data":{{"call":"{id}","name":"{name}","observed":true}}}}"#));
+                        let (ok, text) = if id == "c1" { (true, "yes") } else { (false, "no") };
+                        lines.push(format!(r#"{{"kind":"tool.finished","data":{{"call":"{id}","ok":{ok},"result":"{text}"}}}}"#));
+                    }
+                }
+            }
+            lines.push(
+                r#"{"kind":"message.added","data":{"role":"user","content":"And now?"}}"#
+                    .to_owned(),
+            );
+            let lines: Vec<_> = lines.iter().map(String::as_str).collect();
+            let told: Vec<_> = items(&session(&lines))
+                .into_iter()
+                .map(|item| match item.what {
+                    EntryBody::Message { role, parts } => match &parts[..] {
+                        [EntryPart::Text(text)] => format!("{role}: {text}"),
+                        other => panic!("{form}: {other:?}"),
+                    },
+                    EntryBody::Call(call) => {
+                        let CallOutcome::Ended { output, .. } = &call.outcome else {
+                            panic!("{form}: {call:?}")
+                        };
+                        format!("{} {} {}", call.call, call.name, output.text)
+                    }
+                    other => panic!("{form}: {other:?}"),
+                })
+                .collect();
+            let expected = ["assistant: I look.", "c1 bash yes", "c2 read no", "user: And now?"];
+            assert_eq!(told, expected, "{form}, beside: {beside}");
+        }
+    }
+}
+
+#[test]
+fn what_nothing_answered_is_told_so_and_what_nothing_asked_too() {
+    let told = items(&session(
+        &[
+            r#"{"kind":"message.added","data":{"role":"assistant","content":[{"type":"tool_use","id":"c1","name":"bash","input":{"command":"ls"}}]}}"#,
+            r#"{"kind":"message.added","data":{"role":"user","content":"Stop."}}"#,
+            r#"{"kind":"message.added","data":{"role":"tool","tool_call_id":"c1","content":"late"}}"#,
+            r#"{"kind":"tool.finished","data":{"call":"c9","result":"whose?"}}"#,
+            r#"{"kind":"tool.called","data":{"call":"c3","name":"bash"}}"#,
+            r#"{"kind":"tool.finished","data":{"call":"c3","ok":false,"result":"OUTCOME"}}"#
+                .replace("OUTCOME", abide_model::OUTCOME_UNKNOWN)
+                .as_str(),
+        ],
+    ));
+    assert!(matches!(&told[0].what, EntryBody::Call(call) if call.outcome == CallOutcome::Unknown));
+    assert!(matches!(&told[1].what, EntryBody::Message { .. }));
+    // A result that comes later names its call.
+    assert!(
+        matches!(&told[2].what, EntryBody::LateResult(call) if call.name == "bash" && call.title == "ls")
+    );
+    assert!(
+        matches!(&told[3].what, EntryBody::LateResult(call) if call.call == "c9" && call.name.is_empty())
+    );
+    assert!(matches!(&told[4].what, EntryBody::Call(call) if call.outcome == CallOutcome::Unknown));
+    assert_eq!(told.len(), 5);
+}
+
+#[test]
+fn an_id_that_is_used_again_is_another_call() {
+    let call = r#"{"kind":"message.added","data":{"role":"assistant","content":null,"function_call":{"name":"add","arguments":"{}"}}}"#;
+    let result = |text: &str| {
+        format!(
+            r#"{{"kind":"message.added","data":{{"role":"function","name":"add","content":"{text}"}}}}"#
+        )
     };
-    assert!(matches!(&parts(0)[..], [EntryPart::Asked(call)] if call.target == "ls"));
-    assert!(matches!(&parts(1)[..], [EntryPart::Result { call, .. }] if call == "c1"));
-    assert!(matches!(&told[2].what, EntryBody::LateResult { call, .. } if call == "c9"));
+    let told = items(&session(&[call, &result("1"), call, &result("2")]));
+    let outputs: Vec<_> = told
+        .iter()
+        .map(|item| match &item.what {
+            EntryBody::Call(TimelineCall {
+                outcome: CallOutcome::Ended { output, .. }, ..
+            }) => output.text.as_str(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(outputs, ["1", "2"]);
+}
+
+#[test]
+fn a_block_of_every_kind_is_told_in_words() {
+    let told = items(&session(&[
+        r#"{"kind":"message.added","data":{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"aGVsbG8="}},{"type":"document","title":"The plan","source":{"type":"text"}},{"type":"input_audio","input_audio":{"data":"x"}},{"type":"new_thing","a":{"b":1}}]}}"#,
+        r#"{"kind":"message.added","data":{"role":"assistant","content":[{"type":"server_tool_use","id":"s1","name":"web_search","input":{"query":"rust"}},{"type":"web_search_tool_result","tool_use_id":"s1","content":[{"type":"web_search_result","title":"Rust","url":"https://e.f","encrypted_content":"x"}]},{"type":"redacted_thinking","data":"x"},{"type":"text","text":"Found."}]}}"#,
+        r#"{"kind":"message.added","data":{"role":"assistant","content":[{"type":"web_search_call","id":"w1","status":"completed","action":{"type":"search","query":"abide"}}],"abide":{"form":"responses"}}}"#,
+    ]));
+    let EntryBody::Message { parts, .. } = &told[0].what else { panic!("{told:?}") };
+    let [
+        EntryPart::Image(image),
+        EntryPart::Attachment(document),
+        EntryPart::Attachment(audio),
+        EntryPart::Fields(fields),
+    ] = &parts[..]
+    else {
+        panic!("{parts:?}")
+    };
+    assert_eq!(
+        (image.size(), document.as_str(), audio.as_str()),
+        (5, "document The plan", "audio")
+    );
+    assert_eq!(
+        (fields[0].value.as_str(), fields[1].name.as_str(), fields[1].value.as_str()),
+        ("new thing", "a", "b: 1")
+    );
+    let EntryBody::Call(call) = &told[1].what else { panic!("{told:?}") };
+    assert!(
+        matches!(&call.outcome, CallOutcome::Ended { ok: true, output, .. } if output.text == "Rust https://e.f")
+    );
+    assert!(matches!(&told[2].what, EntryBody::Message { .. }));
+    assert!(
+        matches!(&told[3].what, EntryBody::Call(call) if call.name == "web_search" && matches!(call.outcome, CallOutcome::Ended { ok: true, .. }))
+    );
+    assert_eq!(told.len(), 4);
+}
+
+#[test]
+fn a_lane_has_the_name_of_the_call_that_it_belongs_to() {
+    let told = items(&session(&[
+        r#"{"kind":"tool.called","data":{"call":"t1","name":"Task","arguments":{"description":"Find it","prompt":"Find the test"}}}"#,
+        r#"{"kind":"message.added","lane":"t1","data":{"role":"user","content":"Find the test"}}"#,
+        r#"{"kind":"tool.finished","data":{"call":"t1","result":"Found."}}"#,
+        r#"{"kind":"message.added","lane":"other","data":{"role":"assistant","content":"Hm."}}"#,
+    ]));
+    let titles: Vec<_> = told.iter().map(|item| item.lane_title.as_deref()).collect();
+    assert_eq!(titles, [None, Some("Find the test"), Some("other")]);
 }
 
 #[test]
@@ -112,7 +285,7 @@ fn a_call_without_a_result_holds_the_story_up_only_so_long() {
     ]));
     assert_eq!(told.len(), 4, "{told:#?}");
     assert!(matches!(&told[1].what, EntryBody::Call(call) if call.outcome == CallOutcome::Unknown));
-    assert!(matches!(&told[3].what, EntryBody::LateResult { call, .. } if call == "c"));
+    assert!(matches!(&told[3].what, EntryBody::LateResult(call) if call.call == "c"));
 }
 
 const HOSTILE: [&str; 9] = [
@@ -134,7 +307,7 @@ fn tags(page: &str) -> Vec<&str> {
 
 /// Is this one of the tags that a page is made of, with attributes of ours alone?
 fn is_ours(tag: &str) -> bool {
-    const NAMES: &str = "!doctype html head meta title style body header p h1 h2 span dl dt dd div nav table tr th td a section ul li main article details summary b code pre strong time footer";
+    const NAMES: &str = "!doctype html head meta title style body header p h1 h2 h3 h4 h5 h6 span dl dt dd div nav table thead tbody tr th td a section ul ol li main article details summary b i code pre strong em del ins small blockquote hr br img input label footer";
     let name = tag.trim_start_matches('/').split([' ', '\n']).next().unwrap();
     if !NAMES.split(' ').any(|known| known == name) {
         return false;
@@ -154,11 +327,19 @@ fn is_ours(tag: &str) -> bool {
         "http-equiv=",
         "content=",
         "name=",
+        "for=",
+        "type=",
+        "alt=",
+        "src=",
+        "rel=",
+        "start=",
     ];
-    bare.split_whitespace()
-        .skip(1)
-        .all(|attribute| ours.contains(&attribute) || attribute == "html")
-        && tag.split("href=\"").nth(1).is_none_or(|link| link.starts_with("#turn-"))
+    bare.split_whitespace().skip(1).all(|attribute| {
+        let class = attribute.strip_prefix("class=").is_some_and(|class| class.len() == 1);
+        class || ours.contains(&attribute) || attribute == "html"
+    }) && tag.split("href=\"").nth(1).is_none_or(|link| {
+        ["#e", "https://", "http://", "mailto:"].iter().any(|start| link.starts_with(start))
+    }) && tag.split("src=\"").nth(1).is_none_or(|source| source.starts_with("data:image/"))
 }
 
 fn check_page(page: &str) {
@@ -214,10 +395,17 @@ fn the_only_control_sequences_are_our_own() {
     let plain = rendered(TextRenderer::new(TextStyle::Plain, 80, clock()), &events);
     assert!(!plain.contains(|c: char| c.is_control() && c != '\n'), "{plain:?}");
     let coloured = rendered(TextRenderer::new(TextStyle::Coloured, 80, clock()), &events);
-    let mut without = coloured;
-    for code in ["0", "1", "2", "31", "32", "1;32", "1;34", "1;36"] {
-        without = without.replace(&format!("\u{1b}[{code}m"), "");
+    let mut without = String::new();
+    for (at, part) in coloured.split("\u{1b}[").enumerate() {
+        match part.split_once('m') {
+            Some((codes, text)) if at > 0 => {
+                assert!(codes.chars().all(|c| c.is_ascii_digit() || c == ';'), "{codes:?}");
+                without.push_str(text);
+            }
+            _ => without.push_str(part),
+        }
     }
+    assert!(!without.contains('\u{1b}'));
     let lines =
         |text: &str| text.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>();
     assert_eq!(lines(&without), lines(&plain));
@@ -233,9 +421,6 @@ proptest! {
         let plain = rendered(TextRenderer::plain(), &events);
         prop_assert!(!plain.contains(|c: char| c.is_control() && c != '\n' && c != '\t'));
         let told = items(&events);
-        let mut seqs: Vec<_> = told.iter().map(|item| item.seq).collect();
-        prop_assert!(seqs.is_sorted());
-        seqs.dedup();
-        prop_assert_eq!(seqs.len(), told.len());
+        prop_assert!(told.is_sorted_by_key(|item| item.seq));
     }
 }

@@ -26,8 +26,7 @@ use abide::{
 use self::scripted_agent::FATAL_CALL;
 use crate::command_output::CommandOutput;
 use crate::error::{CommandError, at};
-use crate::event_line::excerpt;
-use abide_transcript::escape;
+use abide_transcript::{EventSentences, escape};
 
 /// Watch a session survive a kill -9: a scripted agent, a real SIGKILL, the resumption, and a rewind
 ///
@@ -77,6 +76,7 @@ struct DemoStage {
     pace: u64,
     cancelled: Arc<AtomicBool>,
     out: CommandOutput,
+    sentences: EventSentences,
 }
 
 /// A child process, killed when dropped.
@@ -103,7 +103,9 @@ impl DemoStage {
                 ..SessionFields::default()
             },
         })?;
-        Ok(Self { workspace, store, session, pace, cancelled, out: CommandOutput::stdout() })
+        let out = CommandOutput::stdout();
+        let sentences = EventSentences::default();
+        Ok(Self { workspace, store, session, pace, cancelled, out, sentences })
     }
 
     fn play(&mut self) -> Result<(), CommandError> {
@@ -351,7 +353,8 @@ impl DemoStage {
     }
 
     fn show(&mut self, event: &Event) -> Result<(), CommandError> {
-        let line = format!("{:>5}  {:<16} {}", event.seq, event.kind, excerpt(event));
+        let sentence = self.sentences.of(event);
+        let line = format!("{:>6}  {}", format!("@{}", event.seq), escape::text(&sentence));
         let line: String = line.chars().take(100).collect();
         self.out.line(line.trim_end())?;
         self.out.flush()

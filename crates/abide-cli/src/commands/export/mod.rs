@@ -3,7 +3,6 @@
 mod bundle;
 mod json;
 mod omissions;
-mod page;
 mod wire;
 
 use std::path::PathBuf;
@@ -16,7 +15,9 @@ use crate::command_context::CommandContext;
 use crate::command_output::{status, warning};
 use crate::error::CommandError;
 use crate::export_target::ExportTarget;
+use crate::path_shortener::PathShortener;
 use crate::session_args::{SessionArg, SessionPurpose};
+use crate::session_page::{write_session_page, write_transcript};
 
 /// Write a whole session: for programs, every event as it was recorded; for people, a page
 ///
@@ -107,12 +108,20 @@ impl ExportArgs {
                 return bundle::export_bundle(&opened, id, ExportTarget::of(path)?);
             }
             (ExportFormat::Json, _) => export_whole(json::export_json_document),
-            (ExportFormat::Transcript, _) => export_whole(page::export_transcript),
-            (ExportFormat::Markdown, _) => export_whole(|view, to| {
-                page::export_rendered_page(view, MarkdownRenderer::new(), to)
-            }),
+            (ExportFormat::Transcript, _) => export_whole(write_transcript),
+            (ExportFormat::Markdown, _) => {
+                let objects = opened.store.objects()?;
+                export_whole(move |view, to| {
+                    let paths = PathShortener::default();
+                    write_session_page(view, &objects, MarkdownRenderer::new(), &paths, to)
+                })
+            }
             (ExportFormat::Html, _) => {
-                export_whole(|view, to| page::export_rendered_page(view, HtmlRenderer::new(), to))
+                let objects = opened.store.objects()?;
+                export_whole(move |view, to| {
+                    let paths = PathShortener::default();
+                    write_session_page(view, &objects, HtmlRenderer::new(), &paths, to)
+                })
             }
             _ => export_whole(json::export_json_lines),
         };

@@ -1,0 +1,83 @@
+//! `abide share`: writes a session as a page to send to somebody.
+
+use std::path::PathBuf;
+
+use abide::{SessionId, SessionRef, event::ReadFinding};
+use abide_transcript::HtmlRenderer;
+
+use crate::command_context::CommandContext;
+use crate::command_output::{CommandOutput, status, warning};
+use crate::error::CommandError;
+use crate::export_target::ExportTarget;
+use crate::path_shortener::PathShortener;
+use crate::session_args::{SessionArg, SessionPurpose};
+use crate::session_page::write_session_page;
+
+/// The most characters of a title in the name of a file.
+const NAME: usize = 40;
+
+/// Write a session as one HTML page to send to somebody
+///
+/// The page needs nothing else and has no scripts. Paths in the workspace are relative in it, and
+/// those in your home directory start with `~`. It holds what was said and what tools returned:
+/// secrets in there are not searched for, so read it before you send it. Nothing is uploaded.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  abide share                       the latest session, as a file in this directory
+  abide share abc123 -o page.html")]
+pub(crate) struct ShareArgs {
+    #[command(flatten)]
+    session: SessionArg,
+    /// Write to this file [default: named after the session, in this directory]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+impl ShareArgs {
+    pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
+        let opened = surroundings.open_store()?;
+        let id = self.session.find(SessionPurpose::Read, &opened, surroundings)?;
+        let view = opened.store.view(&SessionRef::Id(id))?;
+        let fields = view.state()?.core.fields;
+        let name = || PathBuf::from(share_file_name(fields.title.as_deref(), id));
+        let path = surroundings.absolute(&self.output.unwrap_or_else(name));
+        let home = surroundings.person.home.as_deref();
+        let paths = PathShortener::new(fields.workspace.as_deref(), home);
+        let objects = opened.store.objects()?;
+        let mut target = ExportTarget::of(Some(path.clone()))?;
+        let notes = write_session_page(&view, &objects, HtmlRenderer::new(), &paths, &mut target)?;
+        target.finish()?;
+        let mut out = CommandOutput::stdout();
+        out.line(abide_transcript::escape::text(&path.to_string_lossy()))?;
+        out.flush()?;
+        status("Read it before you send it: secrets are not masked. Nothing was uploaded.");
+        let damaged = notes.iter().any(|note| matches!(note, ReadFinding::Damage { .. }));
+        notes.iter().for_each(warning);
+        if damaged {
+            return Err(CommandError::failed(format!(
+                "session {id} is damaged; the page has all that can be read"
+            ))
+            .with_hint("`abide doctor` says what is lost"));
+        }
+        Ok(())
+    }
+}
+
+/// The name of a session's page: `fix-the-parser-abc123.html`.
+fn share_file_name(title: Option<&str>, id: SessionId) -> String {
+    let mut name = String::new();
+    for c in title.unwrap_or_default().chars().flat_map(char::to_lowercase) {
+        if c.is_alphanumeric() {
+            name.push(c);
+        } else if !name.is_empty() && !name.ends_with('-') {
+            name.push('-');
+        }
+        if name.chars().count() >= NAME {
+            break;
+        }
+    }
+    let name = name.trim_end_matches('-');
+    let name = if name.is_empty() { "session" } else { name };
+    format!("{name}-{}.html", id.short(SessionId::SHORT))
+}

@@ -1,0 +1,369 @@
+//! What a tool call shows, the same in every renderer: shell commands, edits, reads, searches, to-do
+//! lists, the web, other agents; any other tool as names and values.
+//!
+//! A tool is recognized by its arguments first and by its name second, since agents give the same
+//! tool different names. Nothing here is escaped.
+
+mod arguments;
+mod diff;
+mod edit;
+mod shell;
+mod todo;
+
+pub(crate) use self::diff::{CallDiff, DiffSign};
+use std::borrow::Cow;
+
+use self::arguments::CallArguments;
+pub(crate) use self::todo::{TodoItem, TodoState};
+use crate::short::{short_count, short_start};
+use crate::tidy::{tidy_fields, tidy_text};
+use crate::timeline_entry::{CallField, CallOutcome, CallOutput, TimelineCall, TimelineImage};
+
+/// What a call shows.
+#[derive(Debug, Default)]
+pub(crate) struct CallView {
+    /// The tool's name.
+    pub(crate) name: String,
+    /// Its command, path, pattern or address, on one line; empty if it has none.
+    pub(crate) target: String,
+    /// What else there is to know, in a few words each: `exit 1`, `212 lines`, `+3 −1`.
+    pub(crate) facts: Vec<String>,
+    /// How it ended.
+    pub(crate) sign: CallSign,
+    /// Its duration in milliseconds, if it is known.
+    pub(crate) millis: Option<i64>,
+    /// What stands under it.
+    pub(crate) blocks: Vec<CallBlock>,
+}
+
+/// How a call ended, at a glance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum CallSign {
+    /// No result is recorded.
+    #[default]
+    Unknown,
+    /// It succeeded.
+    Good,
+    /// It failed.
+    Bad,
+}
+
+/// A block under a call.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum CallBlock {
+    /// Code, by its language.
+    Code { language: String, text: String },
+    /// A change of a file.
+    Diff(CallDiff),
+    /// Names and values.
+    Fields(Vec<CallField>),
+    /// A to-do list.
+    Todo(Vec<TodoItem>),
+    /// What the tool printed.
+    Output(String),
+    /// What the tool returned and only somebody who looks closer wants: the content of a file that
+    /// was read, a page of the web.
+    Aside(String),
+    /// Markdown: what another agent was told, and what it answered.
+    Prose(String),
+    /// An image.
+    Image(TimelineImage),
+}
+
+/// The kinds of tools that are shown in their own way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ToolFamily {
+    Shell,
+    Edit,
+    Patch,
+    Write,
+    Read,
+    Search,
+    Todo,
+    Web,
+    Agent,
+    /// The agent reported changes of files.
+    Changes,
+    Other,
+}
+
+const PATHS: [&str; 12] = [
+    "file_path",
+    "filePath",
+    "path",
+    "absolute_path",
+    "target_file",
+    "filename",
+    "file",
+    "notebook_path",
+    "relative_path",
+    "dir_path",
+    "directory",
+    "target_directory",
+];
+const COMMANDS: [&str; 3] = ["command", "cmd", "script"];
+const CONTENTS: [&str; 6] =
+    ["content", "contents", "file_text", "new_source", "code_edit", "insert_text"];
+const QUERIES: [&str; 5] = ["pattern", "query", "regex", "glob_pattern", "glob"];
+
+impl ToolFamily {
+    fn of(name: &str, arguments: &CallArguments) -> Self {
+        let plain: String =
+            name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase();
+        let named = |names: &[&str]| names.iter().any(|one| plain == *one || plain.ends_with(one));
+        let has_path = arguments.any(&PATHS).is_some();
+        if todo::todo_items(arguments).is_some() {
+            return Self::Todo;
+        }
+        if has_path && edit::has_edit(arguments) {
+            return Self::Edit;
+        }
+        if edit::patch_text(&plain, arguments).is_some() {
+            return Self::Patch;
+        }
+        // Anthropic's editor tool has the operation as its command.
+        if has_path {
+            match arguments.text("command").as_deref() {
+                Some("view") => return Self::Read,
+                Some("create" | "insert") => return Self::Write,
+                _ => {}
+            }
+        }
+        if arguments.any(&COMMANDS).is_some()
+            || named(&["bash", "shell", "execcommand", "execute", "terminal"])
+        {
+            return Self::Shell;
+        }
+        if has_path && arguments.any(&CONTENTS).is_some() {
+            return Self::Write;
+        }
+        if arguments.text("url").is_some() || named(&["webfetch", "websearch", "fetch", "webpage"])
+        {
+            return Self::Web;
+        }
+        if arguments.any(&QUERIES).is_some()
+            || named(&["grep", "glob", "ls", "list", "listdirectory"])
+        {
+            return Self::Search;
+        }
+        if has_path && named(&["read", "readfile", "view", "cat", "viewimage", "openfile"]) {
+            return Self::Read;
+        }
+        if arguments.text("prompt").is_some() && named(&["task", "agent", "subagent", "delegate"]) {
+            return Self::Agent;
+        }
+        Self::Other
+    }
+}
+
+impl CallView {
+    /// The view of a call.
+    pub(crate) fn of(call: &TimelineCall) -> Self {
+        let arguments = CallArguments::of(&call.arguments);
+        let family = match call.changes.is_empty() {
+            true => ToolFamily::of(&call.name, &arguments),
+            false => ToolFamily::Changes,
+        };
+        let nothing = CallOutput::default();
+        let (output, ok, millis) = match &call.outcome {
+            CallOutcome::Unknown => (&nothing, None, None),
+            CallOutcome::Ended { ok, output, millis } => (output, Some(*ok), *millis),
+        };
+        let mut view = Self {
+            name: short_start(&call.name, 80),
+            millis,
+            sign: match ok {
+                None => CallSign::Unknown,
+                Some(true) => CallSign::Good,
+                Some(false) => CallSign::Bad,
+            },
+            ..Self::default()
+        };
+        match family {
+            ToolFamily::Shell => shell::shell_view(&mut view, &arguments, &call.title, output),
+            ToolFamily::Changes => edit::changes_view(&mut view, &call.changes, &output.text),
+            ToolFamily::Edit => edit::edit_view(&mut view, &arguments, &output.text),
+            ToolFamily::Patch => edit::patch_view(&mut view, &arguments, &output.text),
+            ToolFamily::Write => edit::write_view(&mut view, &arguments, &output.text),
+            ToolFamily::Todo => todo::todo_view(&mut view, &arguments, &output.text),
+            ToolFamily::Read => view.read(&arguments, &output.text),
+            ToolFamily::Search => view.search(&arguments, &output.text),
+            ToolFamily::Web => view.web(&arguments, &output.text),
+            ToolFamily::Agent => view.agent(&arguments, &output.text),
+            ToolFamily::Other => view.other(&arguments, &output.text),
+        }
+        if view.target.is_empty() && call.title != call.name {
+            view.target = short_start(&call.title, 400);
+        }
+        view.blocks.extend(output.images.iter().cloned().map(CallBlock::Image));
+        if call.observed && view.sign == CallSign::Unknown {
+            view.facts.push("observed".to_owned());
+        }
+        view
+    }
+
+    fn failed(&self) -> bool {
+        self.sign == CallSign::Bad
+    }
+
+    /// Shows the output of a call whose success says nothing.
+    fn output_if_failed(&mut self, output: &str) {
+        if self.failed() {
+            self.output(output);
+        }
+    }
+
+    fn output(&mut self, output: &str) {
+        let text = readable_output(output);
+        if !text.trim().is_empty() {
+            self.blocks.push(CallBlock::Output(text));
+        }
+    }
+
+    /// Shows how much a tool returned, and the content as an aside.
+    fn aside(&mut self, output: &str) {
+        if self.failed() {
+            return self.output(output);
+        }
+        let text = readable_output(output);
+        if !text.trim().is_empty() {
+            self.facts.push(short_count(count_lines(&text), "line"));
+            self.blocks.push(CallBlock::Aside(text));
+        }
+    }
+
+    fn read(&mut self, arguments: &CallArguments, output: &str) {
+        self.target = arguments.any(&PATHS).unwrap_or_default();
+        let number = |names: &[&str]| {
+            names.iter().find_map(|name| arguments.text(name)?.parse::<u64>().ok())
+        };
+        let from = number(&["offset", "start_line", "startLine", "line"]);
+        let to = number(&["end_line", "endLine"]);
+        let count = number(&["limit", "num_lines"]);
+        match (from, to.or_else(|| Some(from.unwrap_or(1) + count?.saturating_sub(1)))) {
+            (None, None) => {}
+            (from, Some(to)) => self.facts.push(format!("lines {}–{to}", from.unwrap_or(1))),
+            (Some(from), None) => self.facts.push(format!("from line {from}")),
+        }
+        self.aside(output);
+    }
+
+    fn search(&mut self, arguments: &CallArguments, output: &str) {
+        let query = arguments.any(&QUERIES);
+        let path = arguments.any(&PATHS);
+        self.target = match (query, path) {
+            (Some(query), Some(path)) => format!("{query} in {path}"),
+            (Some(one), None) | (None, Some(one)) => one,
+            (None, None) => String::new(),
+        };
+        if !self.failed() && !output.trim().is_empty() {
+            self.facts.push(short_count(count_lines(output.trim_end()), "line"));
+        }
+        self.output(output);
+    }
+
+    fn web(&mut self, arguments: &CallArguments, output: &str) {
+        self.target = arguments.any(&["url", "query", "search_term", "prompt"]).unwrap_or_default();
+        self.aside(output);
+    }
+
+    fn agent(&mut self, arguments: &CallArguments, output: &str) {
+        let kind = arguments.any(&["subagent_type", "agent_type", "agent"]);
+        self.target = arguments.any(&["description", "title", "name"]).unwrap_or_default();
+        self.facts.extend(kind);
+        if let Some(prompt) = arguments.text("prompt") {
+            self.blocks.push(CallBlock::Aside(prompt));
+        }
+        let text = readable_output(output);
+        if !text.trim().is_empty() {
+            self.blocks.push(CallBlock::Prose(text));
+        }
+    }
+
+    fn other(&mut self, arguments: &CallArguments, output: &str) {
+        let field = arguments.target();
+        self.target = field.as_deref().and_then(|name| arguments.text(name)).unwrap_or_default();
+        if self.target.contains('\n') {
+            self.target.clear();
+        }
+        let told: &[&str] = match &field {
+            Some(name) if !self.target.is_empty() => &[name.as_str()],
+            _ => &[],
+        };
+        let fields = tidy_fields(arguments.json(), told);
+        match fields.as_slice() {
+            // A short text that is all there is says what the call is about.
+            [CallField { name, value }]
+                if name.is_empty() && self.target.is_empty() && !value.contains('\n') =>
+            {
+                self.target.clone_from(value);
+            }
+            [] => {}
+            _ => self.blocks.push(CallBlock::Fields(fields)),
+        }
+        self.output(output);
+    }
+}
+
+/// What a terminal would show of a text in the end: without colours and other control sequences, and
+/// of a line that was written over the last state.
+fn printed_text(text: &str) -> Cow<'_, str> {
+    if !text.contains(['\u{1b}', '\r']) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    for (at, line) in text.split('\n').enumerate() {
+        if at > 0 {
+            out.push('\n');
+        }
+        let line = line.strip_suffix('\r').unwrap_or(line);
+        let mut rest = line.rsplit('\r').find(|state| !state.is_empty()).unwrap_or_default();
+        while let Some((before, sequence)) = rest.split_once('\u{1b}') {
+            out.push_str(before);
+            rest = behind_sequence(sequence);
+        }
+        out.push_str(rest);
+    }
+    Cow::Owned(out)
+}
+
+/// What follows a control sequence, given without the escape that starts it. What is not one that is
+/// known stays, to be shown.
+fn behind_sequence(sequence: &str) -> &str {
+    if let Some(inner) = sequence.strip_prefix('[') {
+        let end = inner.find(|c: char| !matches!(c, '0'..='?' | ' '..='/')).unwrap_or(inner.len());
+        let mut behind = inner.get(end..).unwrap_or_default().chars();
+        behind.next();
+        return behind.as_str();
+    }
+    match sequence.strip_prefix(']').and_then(|inner| inner.split_once('\u{7}')) {
+        Some((_, behind)) => behind,
+        None => sequence,
+    }
+}
+
+/// An output for reading: JSON as names and values, and no tags that mark an error for a model.
+fn readable_output(output: &str) -> String {
+    let output = printed_text(output);
+    let text = output.trim_matches('\n');
+    for (open, close) in [("<tool_use_error>", "</tool_use_error>"), ("<error>", "</error>")] {
+        let inner = text.strip_prefix(open).and_then(|rest| rest.strip_suffix(close));
+        if let Some(inner) = inner {
+            return inner.trim().to_owned();
+        }
+    }
+    let json = text.trim_start();
+    if json.starts_with(['{', '['])
+        && serde_json::from_str::<&serde_json::value::RawValue>(json).is_ok()
+    {
+        return tidy_text(json);
+    }
+    text.trim_end().to_owned()
+}
+
+fn count_lines(text: &str) -> u64 {
+    u64::try_from(text.lines().count()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests;
