@@ -28,7 +28,7 @@
 //! ```
 
 mod account;
-mod agent_input;
+mod agent_stdin;
 mod attempt;
 mod child;
 mod conversation;

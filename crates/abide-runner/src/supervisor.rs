@@ -33,7 +33,7 @@ use abide::{
 use rustix::process::Signal;
 
 use crate::RunError;
-use crate::agent_input::AgentInput;
+use crate::agent_stdin::AgentStdin;
 use crate::child::ChildEvent;
 use crate::conversation::ConversationBrief;
 use crate::job::Job;
@@ -89,7 +89,7 @@ pub(crate) struct Supervisor<'a> {
     tried: HashSet<TaskId>,
     decide: &'a mut dyn FnMut(&InterruptedTask) -> Option<RetryDecision>,
     /// What was read on stdin for the agent.
-    input: AgentInput,
+    input: AgentStdin,
     /// What the agent of a conversation is told first: made before anything is recorded.
     brief: Option<ConversationBrief>,
     /// How the agent of a conversation ended; `None` while it is to be started or at work.
@@ -165,7 +165,7 @@ impl<'a> Supervisor<'a> {
             started: 0,
             tried: HashSet::new(),
             decide,
-            input: AgentInput::default(),
+            input: AgentStdin::default(),
             brief: None,
             conversation: None,
             primer: None,

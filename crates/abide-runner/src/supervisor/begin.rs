@@ -15,7 +15,7 @@ use abide_agents::{AgentKind, PriorSession};
 use super::checks::FoundCheck;
 use super::{Supervisor, WishOutcome};
 use crate::account::{account, told, used};
-use crate::agent_input::{AgentInput, InputNeed};
+use crate::agent_stdin::{AgentStdin, StdinNeed};
 use crate::attempt::LastAttempt;
 use crate::child::{AgentChild, ChildInput, ChildPlan};
 use crate::job::{Job, JobStart};
@@ -236,10 +236,10 @@ impl Supervisor<'_> {
         let Some(input) = input else { return };
         // Who goes on with a conversation is told that.
         let needed = input.is_alone() && self.options.goal == RunGoal::Command;
-        let need = if needed { InputNeed::Needed } else { InputNeed::Welcome };
-        self.input = AgentInput::read(need, self.stop).unwrap_or_else(|error| {
+        let need = if needed { StdinNeed::Needed } else { StdinNeed::Welcome };
+        self.input = AgentStdin::read(need, self.stop).unwrap_or_else(|error| {
             self.warn(format!("cannot read stdin: {error}"));
-            AgentInput::Empty
+            AgentStdin::Empty
         });
     }
 
@@ -247,9 +247,9 @@ impl Supervisor<'_> {
     pub(super) fn free_input(&self) -> ChildInput {
         match &self.input {
             _ if self.options.interactive => ChildInput::Terminal,
-            AgentInput::Read { file, .. } => ChildInput::File(file.clone()),
-            AgentInput::Unread if self.options.inherit_stdin => ChildInput::Inherited,
-            AgentInput::Unread | AgentInput::Empty => ChildInput::Nothing,
+            AgentStdin::Read { file, .. } => ChildInput::File(file.clone()),
+            AgentStdin::Unread if self.options.inherit_stdin => ChildInput::Inherited,
+            AgentStdin::Unread | AgentStdin::Empty => ChildInput::Nothing,
         }
     }
 

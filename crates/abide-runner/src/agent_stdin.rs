@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The stdin of this process, as far as it was read for the agent.
 #[derive(Debug, Default)]
-pub(crate) enum AgentInput {
+pub(crate) enum AgentStdin {
     /// It was not read: the agent may.
     #[default]
     Unread,
@@ -36,17 +36,17 @@ pub(crate) enum AgentInput {
 
 /// Whether an agent needs what stands on stdin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum InputNeed {
+pub(crate) enum StdinNeed {
     /// It is the whole prompt.
     Needed,
     /// There is another prompt.
     Welcome,
 }
 
-impl AgentInput {
+impl AgentStdin {
     /// Reads stdin to its end. What an agent can do without is waited for three seconds: whoever
     /// starts this process may have left its end of a pipe open.
-    pub(crate) fn read(need: InputNeed, stop: &Stop) -> std::io::Result<Self> {
+    pub(crate) fn read(need: StdinNeed, stop: &Stop) -> std::io::Result<Self> {
         let chunks = chunks_of_stdin();
         let began = Instant::now();
         let mut file = None;
@@ -56,7 +56,7 @@ impl AgentInput {
                 Ok(chunk) => chunk?,
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {
-                    let late = need == InputNeed::Welcome && began.elapsed() >= PATIENCE;
+                    let late = need == StdinNeed::Welcome && began.elapsed() >= PATIENCE;
                     if stop.urgency() > StopUrgency::None || (bytes == 0 && late) {
                         return Ok(Self::Empty);
                     }
