@@ -13,9 +13,7 @@ use abide::{
     event::{AgentObservation, AnomalyPolicy, LogRecord, StatusChange},
 };
 
-use serde_json::value::RawValue;
-
-use crate::record::{RecordDurability, RecordedEvents, Translator, title_of_prompt};
+use crate::record::{RecordDurability, RecordedEvents, Translator};
 
 /// The label that holds the agent's id of the session.
 const INNER: &str = "acp.session";
@@ -32,8 +30,6 @@ pub(crate) struct AcpRecorder {
     place: Option<(Arc<Store>, SessionId)>,
     missed: u64,
     told: bool,
-    /// It has a title, or will get none.
-    entitled: bool,
     closed: bool,
 }
 
@@ -69,7 +65,6 @@ impl AcpRecorder {
             place,
             missed: 0,
             told: false,
-            entitled: false,
             closed: false,
         }
     }
@@ -109,7 +104,6 @@ impl AcpRecorder {
             place: None,
             missed: 0,
             told: false,
-            entitled: false,
             closed: false,
         }
     }
@@ -203,23 +197,6 @@ impl AcpRecorder {
         let events = NewEvent::try_from(gap).map(|event| vec![event]).unwrap_or_default();
         self.write(RecordedEvents { events, weight: RecordDurability::Before }).ok()?;
         Some(format!("abide records this session again; {missed} events were not recorded."))
-    }
-
-    /// Sets the title from the first prompt, if the session has none.
-    pub(crate) fn entitle(&mut self, params: &RawValue) -> Result<(), StoreFailure> {
-        let Some(session) = self.session.as_ref().filter(|_| !self.entitled) else {
-            return Ok(());
-        };
-        self.entitled = true;
-        let title = match session.core() {
-            Ok(core) if core.fields.title.is_none() => title_of_prompt(params),
-            Ok(_) => None,
-            Err(error) => return Err(self.failed(&error)),
-        };
-        let Some(title) = title else { return Ok(()) };
-        let fields = SessionFields { title: Some(title), ..SessionFields::default() };
-        let events = NewEvent::try_from(fields).map(|event| vec![event]).unwrap_or_default();
-        self.write(RecordedEvents { events, weight: RecordDurability::Behind })
     }
 
     /// Makes a checkpoint of the workspace as it is before a prompt.

@@ -38,6 +38,6 @@ pub use options::{CheckpointSchedule, ProxyOptions, StoreConnector, StoreOptions
 pub use protocol::SessionInfo;
 #[cfg(feature = "sdk")]
 pub use proxy_component::Proxy;
-pub use record::{RecordDurability, RecordedEvents, Translator, subagent_lane, title_of_prompt};
+pub use record::{RecordDurability, RecordedEvents, Translator, subagent_lane};
 pub use replay::{ReplayCheck, ReplayCheckReport, ReplayedUpdate, Replayer};
 pub use stdio::run_stdio;

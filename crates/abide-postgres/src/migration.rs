@@ -9,6 +9,7 @@ use crate::error::ServerError;
 const STEPS: &[(&str, &str)] = &[
     ("sessions", include_str!("../migrations/0001_sessions.sql")),
     ("history", include_str!("../migrations/0002_history.sql")),
+    ("names", include_str!("../migrations/0003_names.sql")),
 ];
 
 /// The version of the tables that this program knows.

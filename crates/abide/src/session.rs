@@ -7,6 +7,7 @@ use std::time::Duration;
 use abide_model::{
     AnomalyPolicy, Digest, Durability, Epoch, Event, EventPage, EventRange, NewEvent, ReadFinding,
     Seq, SessionCore, SessionId, SessionReader, SessionState, SessionWriter, Ticket,
+    read_session_name,
 };
 
 use crate::context_cache::ContextPartCache;
@@ -218,5 +219,22 @@ impl SessionView {
     /// The state as of the last readable event.
     pub fn state(&self) -> Result<SessionState, Error> {
         Ok(self.reader.state()?)
+    }
+
+    /// What lists show the session under: the title that it was given, else the first prompt of a
+    /// person, else the command of its run. `None` if it has none of them.
+    ///
+    /// ```
+    /// use abide::{Message, NewSession, Store};
+    ///
+    /// # let dir = tempfile::tempdir()?;
+    /// let store = Store::open_or_init(dir.path())?;
+    /// let session = store.create(NewSession::default())?;
+    /// session.append(Message::user("Fix the parser"))?.wait()?;
+    /// assert_eq!(session.view().name()?.as_deref(), Some("Fix the parser"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn name(&self) -> Result<Option<String>, Error> {
+        Ok(read_session_name(&*self.reader)?)
     }
 }

@@ -18,8 +18,6 @@ use crate::protocol::SessionInfo;
 pub(super) const PAGE: usize = 50;
 /// Entries asked of an index at first; more if few of them are in the directory.
 const ASKED: usize = 4 * PAGE;
-/// The most characters of a title made from the user's request.
-const TITLE: usize = 80;
 
 /// A session in the list.
 struct ListedSession {
@@ -94,7 +92,7 @@ fn session_list_info(entry: &HistoryEntry, cwd: PathBuf) -> SessionInfo {
     SessionInfo {
         session_id: client_id(&overview.fields, entry.id),
         cwd,
-        title: listed_title(overview),
+        title: overview.name(),
         updated_at: Some(overview.updated.to_string()),
     }
 }
@@ -132,21 +130,6 @@ pub(super) fn client_id(fields: &SessionFields, id: SessionId) -> String {
 fn listed_directory(overview: &Overview, open: &OpenStore) -> PathBuf {
     let workspace = overview.fields.workspace.as_deref().map(Path::new);
     workspace.filter(|path| path.is_absolute()).unwrap_or_else(|| open.project()).to_owned()
-}
-
-/// The session's title, else the beginning of the user's request.
-fn listed_title(overview: &Overview) -> Option<String> {
-    let asked = || {
-        let line =
-            overview.request.as_deref()?.lines().map(str::trim).find(|line| !line.is_empty())?;
-        let mut title: String = line.chars().take(TITLE).collect();
-        if title.len() < line.len() {
-            title.push('…');
-        }
-        Some(title)
-    };
-    let own = overview.fields.title.clone().filter(|title| !title.trim().is_empty());
-    own.or_else(asked)
 }
 
 /// Directories with links resolved, each looked up once.

@@ -318,7 +318,7 @@ fn a_list_is_of_a_directory_and_tells_title_place_and_time() {
     assert_eq!(ids(&page), [own.to_string(), "a".to_owned()]);
     assert_eq!(page.next, None);
     assert_eq!(page.sessions[0].title.as_deref(), Some("by hand"));
-    assert_eq!(page.sessions[1].title.as_deref(), Some("Mend the parser"));
+    assert_eq!(page.sessions[1].title.as_deref(), Some("Mend the parser and more"));
     assert_eq!(page.sessions[1].cwd, fixture.project);
     let updated = page.sessions[1].updated_at.clone().unwrap();
     assert!(updated.parse::<jiff::Timestamp>().is_ok(), "{updated}");

@@ -25,7 +25,6 @@ mod update;
 use abide::NewEvent;
 
 pub use lane::subagent_lane;
-pub use prompt::title_of_prompt;
 pub use translator::Translator;
 
 pub(crate) use name::recorded_name;

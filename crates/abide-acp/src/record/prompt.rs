@@ -14,9 +14,6 @@ use super::name::start_of_name;
 use super::record_batch::RecordBatch;
 use super::update::parse_update_object;
 
-/// The most characters of a title made from a prompt.
-const TITLE: usize = 80;
-
 #[derive(Deserialize)]
 struct PromptParams<'a> {
     #[serde(borrow)]
@@ -121,28 +118,5 @@ fn prompt_usage(usage: &Value) -> Option<Usage> {
         cache_write_tokens: tokens("cachedWriteTokens").unwrap_or(0),
         reasoning_tokens: tokens("thoughtTokens").unwrap_or(0),
         cost_micros: 0,
-    })
-}
-
-/// A title for a session from the params of its first `session/prompt`: the first non-blank line of
-/// the first text in it.
-#[must_use]
-pub fn title_of_prompt(params: &RawValue) -> Option<String> {
-    #[derive(Deserialize)]
-    struct PromptBlock<'a> {
-        #[serde(borrow)]
-        r#type: Cow<'a, str>,
-        text: Option<String>,
-    }
-    let params: PromptParams<'_> = parse_update_object(params)?;
-    let blocks: Vec<&RawValue> = serde_json::from_str(params.prompt.get()).ok()?;
-    let text = blocks.iter().find_map(|block| {
-        let block: PromptBlock<'_> = serde_json::from_str(block.get()).ok()?;
-        block.text.filter(|text| block.r#type == "text" && !text.trim().is_empty())
-    })?;
-    let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
-    Some(match start_of_name(line, TITLE) {
-        whole if whole.len() == line.len() => whole.to_owned(),
-        _ => format!("{}…", start_of_name(line, TITLE - 1).trim_end()),
     })
 }

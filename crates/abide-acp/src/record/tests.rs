@@ -8,7 +8,7 @@ use abide::{
 };
 
 use crate::recorded_session::{RecordedSession, chunk, raw};
-use crate::{RecordDurability, Translator, subagent_lane, title_of_prompt};
+use crate::{RecordDurability, Translator, subagent_lane};
 
 const AGENT: &str = "agent_message_chunk";
 const THOUGHT: &str = "agent_thought_chunk";
@@ -670,25 +670,6 @@ fn titles_usage_and_settings() {
     );
     let recorded = story.translator.configured("x", &raw("[]"), &raw("null"));
     assert_eq!(story.write(recorded).0, lines(&[r#"acp.configured {"method":"x","params":[]}"#]));
-}
-
-#[test]
-fn a_prompt_gives_a_title() {
-    let title = |prompt: &str| title_of_prompt(&raw(&format!(r#"{{"prompt":{prompt}}}"#)));
-    assert_eq!(
-        title(r#"[{"type":"image"},{"type":"text","text":"\n  Fix it \nnow"},{"type":"text","text":"b"}]"#)
-            .as_deref(),
-        Some("Fix it")
-    );
-    let long = title(&format!(r#"[{{"type":"text","text":"{}"}}]"#, "é".repeat(81))).unwrap();
-    assert_eq!(long, format!("{}…", "é".repeat(79)));
-    let fits = "é".repeat(80);
-    assert_eq!(title(&format!(r#"[{{"type":"text","text":"{fits}"}}]"#)), Some(fits));
-    for odd in
-        ["[]", "5", r#"[{"type":"text","text":" "}]"#, r#"[{"type":"text","text":"\ud800"}]"#]
-    {
-        assert_eq!(title(odd), None);
-    }
 }
 
 #[test]

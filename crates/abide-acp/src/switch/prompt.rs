@@ -37,7 +37,7 @@ impl Switch {
         let written = {
             let mut book = live.book();
             let recorded = book.translator.prompt(raw);
-            book.entitle(raw).and_then(|()| book.write(recorded))
+            book.write(recorded)
         };
         if let Err(failed) = written {
             self.tell_failed(&live, failed);
@@ -95,7 +95,7 @@ impl Switch {
             let error = member(&line, &["error"]);
             let ended = error.map(|error| book.translator.prompted(Err(error)));
             recorded.events.extend(ended.map(|ended| ended.events).unwrap_or_default());
-            book.entitle(params).and_then(|()| book.write(recorded))
+            book.write(recorded)
         };
         if let Err(failed) = written {
             self.tell_failed(live, failed);

@@ -2,9 +2,7 @@
 //!
 //! A line is a letter that says what it is, and the JSON of it.
 
-use abide_acp::{
-    RecordedEvents, ReplayCheck, Replayer, Translator, subagent_lane, title_of_prompt,
-};
+use abide_acp::{RecordedEvents, ReplayCheck, Replayer, Translator, subagent_lane};
 use abide_model::{Event, EventLimits, Seq, Timestamp};
 use serde_json::value::RawValue;
 
@@ -19,10 +17,7 @@ pub(crate) fn run(data: &[u8]) -> bool {
         let Some((sort, json)) = line.split_at_checked(1) else { continue };
         let Ok(json) = serde_json::from_str::<&RawValue>(json) else { continue };
         let recorded = match sort {
-            "p" => {
-                let _ = title_of_prompt(json);
-                translator.prompt(json)
-            }
+            "p" => translator.prompt(json),
             "r" => translator.prompted(Ok(json)),
             "e" => translator.prompted(Err(json)),
             "i" => translator.interrupted("interrupted"),

@@ -13,7 +13,7 @@ use abide_model::{
     AnomalyPolicy, CheckpointFacts, Durability, Fact, KeepReason, Kind, NewEvent, Payload,
     RemovalReason, Retention, RetentionOverrides, Seq, SessionFacts, SessionFields, SessionId,
     SessionReader, SessionStatus, SessionWriter, StoreError, Thinning, Timestamp, plan_checkpoints,
-    plan_retention,
+    plan_retention, read_session_name,
 };
 
 use crate::config::config_named_for;
@@ -50,6 +50,8 @@ pub struct SessionRemoval {
     pub id: SessionId,
     /// Its title.
     pub title: Option<String>,
+    /// What lists show it under.
+    pub name: Option<String>,
     /// When it was last used.
     pub last_used: Timestamp,
     /// Its last event: a session that has more was used since.
@@ -470,9 +472,13 @@ impl Cleaner<'_> {
         plan.forks = here.iter().filter_map(fork).collect();
         for (id, reason) in &planned.remove {
             if let Some(here) = by_id.get(id) {
+                // What cannot be read has no name.
+                let reader = self.store.reader(*id);
+                let name = reader.and_then(|reader| read_session_name(&reader));
                 plan.sessions.push(SessionRemoval {
                     id: *id,
                     title: here.title.clone(),
+                    name: name.unwrap_or_default(),
                     last_used: here.facts.last_used,
                     last: here.last,
                     bytes: here.facts.bytes,

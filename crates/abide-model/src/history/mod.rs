@@ -3,14 +3,17 @@
 //! Everything here is pure and derived from events. A store keeps it where it can be found quickly.
 
 mod history_delta;
+mod name;
 mod open_turns;
 mod overview;
+mod prompt;
 mod query;
 mod search;
 mod text;
 mod words;
 
 pub use history_delta::{FileDelta, HistoryDelta, TextDelta, TurnDelta, TurnOpening};
+pub use name::read_session_name;
 pub use open_turns::OpenTurns;
 pub use overview::{Overview, OverviewUpdate, rewind_of};
 pub use query::{FileActivity, History, HistoryEntry, HistoryQuery, SearchMatch, TurnEntry};

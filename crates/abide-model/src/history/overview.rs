@@ -3,10 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::fact::{KnownBlock, Message, MessageContent};
 use crate::{
-    Event, Fact, Kind, Lineage, MessageBlock, OpenTurns, Seq, SessionFields, SessionId,
-    SessionStatus, Timestamp, Usage,
+    Event, Fact, Kind, Lineage, OpenTurns, Seq, SessionFields, SessionId, SessionStatus, Timestamp,
+    Usage,
 };
 
 /// Maximum length of a request or a summary in characters.
@@ -35,8 +34,11 @@ pub struct Overview {
     pub reason: Option<String>,
     /// A summary of the outcome.
     pub summary: Option<String>,
-    /// The user's first request.
+    /// The first prompt of a person in the main lane.
     pub request: Option<String>,
+    /// The command of its first run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
     /// Live turns.
     pub turns: u64,
     /// The open turn of each lane.
@@ -126,11 +128,9 @@ impl Overview {
         self.updated = self.updated.max(event.at);
         self.lineage.extend(event.seq);
         self.empty &= event.kind.is_reserved();
+        self.apply_name(event);
         if event.kind == Kind::MESSAGE_ADDED {
             self.messages += 1;
-            if self.request.is_none() {
-                self.request = overview_request(event);
-            }
             return OverviewUpdate::Done;
         }
         let fact = event.fact();
@@ -213,30 +213,8 @@ pub fn rewind_of(event: &Event) -> Option<(Seq, Seq)> {
     }
 }
 
-fn clip_overview_text(text: String) -> String {
+pub(super) fn clip_overview_text(text: String) -> String {
     if text.len() <= CLIP { text } else { text.chars().take(CLIP).collect() }
-}
-
-/// The text of a user message.
-fn overview_request(event: &Event) -> Option<String> {
-    let data = event.data.as_ref()?;
-    if data.field("role") != Some("\"user\"") {
-        return None;
-    }
-    let message: Message = data.decode().ok()?;
-    let text = match message.content {
-        MessageContent::Text(text) => text,
-        MessageContent::Blocks(blocks) => blocks
-            .into_iter()
-            .filter_map(|block| match block {
-                MessageBlock::Known(KnownBlock::Text { text }) => Some(text),
-                _ => None,
-            })
-            .collect::<Vec<_>>()
-            .join("\n"),
-        MessageContent::Other(_) => return None,
-    };
-    (!text.trim().is_empty()).then(|| clip_overview_text(text))
 }
 
 #[cfg(test)]

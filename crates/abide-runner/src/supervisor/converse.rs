@@ -83,8 +83,8 @@ impl Supervisor<'_> {
         self.append(events)?;
         let text = brief.text.clone().unwrap_or_default();
         let command = if prompt::is_held(&self.options.command) {
-            let title = core.fields.title.unwrap_or_default();
-            prompt::fill(&brief.command, &self.session.id().to_string(), &title, &text)
+            let name = self.session.view().name()?.unwrap_or_default();
+            prompt::fill(&brief.command, &self.session.id().to_string(), &name, &text)
         } else {
             brief.command
         };

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use abide_model::{
     FileOp, HistoryQuery, Kind, NewSession, Search, Seq, SessionFields, SessionId, SessionStatus,
+    read_session_name,
 };
 
 use super::{NOW, Subject, append, asked, event, found, message, new_session, told};
@@ -171,4 +172,31 @@ pub(super) fn history_follows_the_events(subject: &dyn Subject) {
     append(&*writer, vec![message("delta")]);
     assert_eq!(found(&*store, "delta"), [id]);
     assert_eq!(asked(&*store, &HistoryQuery::default()).entries[0].overview.messages, 2);
+}
+
+pub(super) fn lists_and_readers_name_a_session_alike(subject: &dyn Subject) {
+    let store = subject.open();
+    let id = store.create(NewSession::default()).unwrap().id;
+    let writer = store.write(id, NOW).unwrap();
+    let named = |name: Option<&str>| {
+        let listed = asked(&*store, &HistoryQuery::default()).entries[0].overview.name();
+        assert_eq!(listed.as_deref(), name, "as listed");
+        let read = read_session_name(&*store.read(id).unwrap()).unwrap();
+        assert_eq!(read.as_deref(), name, "as read");
+    };
+    let machine = append(&*writer, vec![message("<system-reminder>x</system-reminder>")]);
+    named(None);
+    append(&*writer, vec![message("alpha"), message("beta")]);
+    named(Some("alpha"));
+    let back = format!(r#"{{"kind":"session.rewound","data":{{"to":{}}}}}"#, machine[0]);
+    append(&*writer, vec![event(&back)]);
+    named(None);
+    append(&*writer, vec![event(r#"{"kind":"run.started","data":{"command":["agent","-x"]}}"#)]);
+    named(Some("agent -x"));
+    append(&*writer, vec![message("gamma")]);
+    named(Some("gamma"));
+    append(&*writer, vec![event(r#"{"kind":"session.updated","data":{"title":"Given"}}"#)]);
+    named(Some("Given"));
+    writer.close().unwrap();
+    named(Some("Given"));
 }

@@ -62,6 +62,7 @@ pub const PARTS: &[(&str, Part)] = &[
     ("history lists and filters", histories::history_lists_and_filters),
     ("what was said is found", histories::what_was_said_is_found),
     ("history follows the events", histories::history_follows_the_events),
+    ("lists and readers name a session alike", histories::lists_and_readers_name_a_session_alike),
 ];
 
 const NOW: Duration = Duration::ZERO;
