@@ -50,8 +50,8 @@ pub(crate) fn clock_jump_text(jump: ClockJump) -> String {
 /// A removed session, for display.
 pub(crate) fn removed_by_cleanup_name(session: &SessionRemoval) -> String {
     let short = session.id.short(SessionId::SHORT);
-    match &session.title {
-        Some(title) => format!("{short} {title:?}"),
+    match &session.name {
+        Some(name) => format!("{name:?} {short}"),
         None => short,
     }
 }

@@ -1,5 +1,6 @@
 //! An open store, and which of its sessions a command means.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 
 use abide::{
@@ -15,8 +16,17 @@ use crate::project_name::project_name;
 
 /// How many of the newest sessions are searched for one that was just created.
 const NEW: usize = 16;
-/// How many sessions with the same key are named.
+/// How many sessions with the same key or name are listed.
 const CANDIDATES: usize = 8;
+
+/// How much of a session's name must be typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NameMatch {
+    /// All of it: what the command does is not easily undone.
+    Whole,
+    /// All of it, or the beginning if no other begins like it.
+    Beginning,
+}
 
 /// An open store.
 #[derive(Debug)]
@@ -124,28 +134,132 @@ impl ScopedStore {
             ))
     }
 
-    /// The session with this id or short id, a client's key, or a prefix of an id that no other has.
-    /// A prefix is random text: one that is shorter than a short id gives way to a key.
+    /// The session with this id or short id, a client's key, a prefix of an id that no other has, or
+    /// a name. A prefix is random text: one that is shorter than a short id gives way to a key.
     pub(crate) fn find(&self, named: &str) -> Result<SessionId, CommandError> {
+        self.find_by(named, NameMatch::Beginning)
+    }
+
+    /// The same, for as much of a name as the command needs.
+    pub(crate) fn find_by(&self, named: &str, how: NameMatch) -> Result<SessionId, CommandError> {
+        if let Some(found) = self.with_id_or_key(named)? {
+            if how == NameMatch::Whole && named.len() < SessionId::SHORT {
+                self.check_no_other_name(named, found)?;
+            }
+            return Ok(found);
+        }
+        match self.with_name(named, how)? {
+            Some(found) => Ok(found),
+            None => Err(self.unknown_session(named)),
+        }
+    }
+
+    /// The session with this id, prefix of an id, or key.
+    pub(crate) fn with_id_or_key(&self, named: &str) -> Result<Option<SessionId>, CommandError> {
         if named.len() < SessionId::SHORT
             && let Some(found) = self.with_key_here(named)?
         {
-            return Ok(found);
+            return Ok(Some(found));
         }
-        let error = match self.store.find(&SessionRef::parse(named)) {
-            Ok(found) => return Ok(found),
-            Err(error) => error,
+        let ambiguous = match self.store.find(&SessionRef::parse(named)) {
+            Ok(found) => return Ok(Some(found)),
+            Err(abide::Error::Store(StoreError::NoSession { .. })) => None,
+            Err(error @ abide::Error::Store(StoreError::Ambiguous { .. })) => Some(error),
+            Err(error) => return Err(error.into()),
         };
-        let unknown = match &error {
-            abide::Error::Store(StoreError::NoSession { .. }) => true,
-            abide::Error::Store(StoreError::Ambiguous { .. }) => false,
-            _ => return Err(error.into()),
+        let found = match (self.with_key(named)?, &ambiguous) {
+            // The beginning of several ids may be the whole name of one session.
+            (None, Some(_)) => self.with_name(named, NameMatch::Whole).unwrap_or_default(),
+            (found, _) => found,
         };
-        if let Some(found) = self.with_key(named)? {
-            return Ok(found);
+        match (found, ambiguous) {
+            (None, Some(ambiguous)) => Err(ambiguous.into()),
+            (found, _) => Ok(found),
         }
-        let error = CommandError::from(error);
-        Err(if unknown { error.with_hint(self.newest()) } else { error })
+    }
+
+    /// Refuses a few characters that are the start of one session's id and the name of another.
+    fn check_no_other_name(&self, named: &str, found: SessionId) -> Result<(), CommandError> {
+        match self.with_name(named, NameMatch::Whole) {
+            Ok(Some(other)) if other != found => {
+                let [found, other] = [found, other].map(|id| id.short(SessionId::SHORT));
+                let name = escape::text(named);
+                let error = format!(
+                    "\"{name}\" is ambiguous: the start of the id {found}, and the name of {other}"
+                );
+                Err(CommandError::failed(error).with_hint("name one of them by its id"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn unknown_session(&self, named: &str) -> CommandError {
+        let reference = SessionRef::parse(named).to_string();
+        let error = abide::Error::from(StoreError::NoSession { reference });
+        CommandError::from(error).with_hint(self.newest())
+    }
+
+    /// The session in scope that is shown under this name, in any case.
+    fn with_name(&self, named: &str, how: NameMatch) -> Result<Option<SessionId>, CommandError> {
+        let wanted = folded_name(named);
+        if wanted.is_empty() {
+            return Ok(None);
+        }
+        let entries = self.entries()?;
+        let begins: Vec<NamedEntry<'_>> = entries
+            .iter()
+            .filter_map(|entry| Some(NamedEntry { name: entry.overview.name()?, entry }))
+            .filter(|one| folded_name(&one.name).starts_with(&wanted))
+            .collect();
+        let whole: Vec<&NamedEntry<'_>> =
+            begins.iter().filter(|one| folded_name(&one.name) == wanted).collect();
+        let fit = if whole.is_empty() { begins.iter().collect() } else { whole.clone() };
+        match fit.as_slice() {
+            [] => Ok(None),
+            [one] if how == NameMatch::Beginning || !whole.is_empty() => Ok(Some(one.entry.id)),
+            [one] => {
+                let name = escape::text(named);
+                let unknown = format!("there is no session with the name \"{name}\"");
+                Err(CommandError::failed(unknown).with_hint(format!(
+                    "this command needs the whole name, or the id: {}",
+                    one.shown(self.spans_projects())
+                )))
+            }
+            many => {
+                let shown = many.iter().take(CANDIDATES);
+                let mut matches: Vec<String> =
+                    shown.map(|one| one.shown(self.spans_projects())).collect();
+                let more = many.len().saturating_sub(CANDIDATES);
+                if more > 0 {
+                    matches.push(format!("and {more} more"));
+                }
+                let name = escape::text(named);
+                let error = format!("the name \"{name}\" is ambiguous: {}", matches.join(", "));
+                let all = if more > 0 { "; `abide history --limit 0` lists all" } else { "" };
+                Err(CommandError::failed(error)
+                    .with_hint(format!("name one of them by its id{all}")))
+            }
+        }
+    }
+
+    /// Every session in scope, with what the index knows of it.
+    fn entries(&self) -> Result<Vec<HistoryEntry>, CommandError> {
+        let all_projects = self.project.is_none();
+        let all = HistoryQuery { all_projects, limit: None, ..HistoryQuery::default() };
+        Ok(self.store.history(&all)?.entries)
+    }
+
+    /// The names of the sessions in scope. A list without them is better than none.
+    pub(crate) fn names(&self) -> HashMap<SessionId, String> {
+        let entries = self.entries().unwrap_or_default();
+        let named = |entry: HistoryEntry| Some((entry.id, entry.overview.name()?));
+        entries.into_iter().filter_map(named).collect()
+    }
+
+    /// The name of a session, if it can be read and has one.
+    pub(crate) fn name_of(&self, session: SessionId) -> Option<String> {
+        let view = self.store.view(&SessionRef::Id(session)).ok()?;
+        view.name().ok().flatten()
     }
 
     /// The session of this project with this key, or with this id of an ACP client's. `None` if
@@ -170,8 +284,7 @@ impl ScopedStore {
             return self.with_key_here(named);
         }
         let keys = [named.to_owned(), abide_acp::session_key(named)];
-        let all = HistoryQuery { all_projects: true, limit: None, ..HistoryQuery::default() };
-        let entries = self.store.history(&all)?.entries;
+        let entries = self.entries()?;
         for key in &keys {
             let has_it = |entry: &&HistoryEntry| entry.overview.fields.key.as_ref() == Some(key);
             let found: Vec<&HistoryEntry> = entries.iter().filter(has_it).collect();
@@ -197,16 +310,48 @@ impl ScopedStore {
 
     fn newest(&self) -> String {
         let sessions = self.store.sessions().unwrap_or_default();
-        let shorts: Vec<_> =
-            sessions.iter().take(5).map(|session| session.short.as_str()).collect();
-        if shorts.is_empty() {
+        let newest = sessions.iter().take(5).map(|session| match self.name_of(session.id) {
+            Some(name) => shown_session_name(&name, &session.short),
+            None => session.short.clone(),
+        });
+        let newest: Vec<String> = newest.collect();
+        if newest.is_empty() {
             return format!("there are no sessions in {}", self.place());
         }
-        format!("the newest sessions in {} are: {}", self.place(), shorts.join(", "))
+        format!("the newest sessions in {} are: {}", self.place(), newest.join(", "))
     }
 
     /// Creates a session, or finds the one with its key.
     pub(crate) fn make(&self, session: NewSession) -> Result<SessionId, CommandError> {
         Ok(self.store.make(session)?)
     }
+}
+
+/// A session of the index that has a name.
+struct NamedEntry<'a> {
+    name: String,
+    entry: &'a HistoryEntry,
+}
+
+impl NamedEntry<'_> {
+    /// For display, with its project if there are several.
+    fn shown(&self, with_project: bool) -> String {
+        let shown = shown_session_name(&self.name, &self.entry.short);
+        let project = project_name(&self.entry.overview.fields).filter(|_| with_project);
+        match project {
+            Some(project) => format!("{shown} in {}", escape::text(&project)),
+            None => shown,
+        }
+    }
+}
+
+/// A session's name and its id, for display.
+pub(crate) fn shown_session_name(name: &str, short: &str) -> String {
+    format!("\"{}\" ({short})", escape::text(name))
+}
+
+/// A name as names are compared: on one line, in lower case, without the mark of a cut.
+fn folded_name(name: &str) -> String {
+    let words: Vec<&str> = name.split_whitespace().collect();
+    words.join(" ").trim_end_matches('…').trim_end().to_lowercase()
 }

@@ -5,12 +5,13 @@ use abide::SessionId;
 use crate::command_context::CommandContext;
 use crate::command_output::status;
 use crate::error::CommandError;
-use crate::scoped_store::ScopedStore;
+use crate::scoped_store::{NameMatch, ScopedStore};
 
 /// Which session a command is about.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct SessionArg {
-    /// The session: its id, its short id, the start of either, your key, or an ACP client's id
+    /// The session: its name, its id, its short id, the start of any of them, your key, or an ACP
+    /// client's id
     /// [default: $ABIDE_SESSION, else the latest]
     #[arg(value_name = "SESSION")]
     positional: Option<String>,
@@ -22,7 +23,8 @@ pub(crate) struct SessionArg {
 /// Which session a command is about that has other arguments.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct SessionOption {
-    /// The session: its id, its short id, the start of either, your key, or an ACP client's id
+    /// The session: its name, its id, its short id, the start of any of them, your key, or an ACP
+    /// client's id
     /// [default: $ABIDE_SESSION, else the latest]
     #[arg(short, long, value_name = "SESSION")]
     session: Option<String>,
@@ -38,6 +40,9 @@ pub(crate) enum SessionPurpose {
     /// It works on the files of this directory: only a session whose workspace is this directory,
     /// in this clone and worktree, qualifies.
     FilesHere,
+    /// It changes the files of this directory, or takes back what was recorded: the same, and a
+    /// name must be typed as a whole.
+    RewindHere,
     /// It reads the files of the session: the one whose workspace is this directory, else the
     /// latest.
     FilesNear,
@@ -72,11 +77,13 @@ impl SessionArg {
     /// The session named by an argument or the environment.
     pub(crate) fn named(
         &self,
+        how: NameMatch,
         opened: &ScopedStore,
         surroundings: &CommandContext,
     ) -> Result<Option<SessionId>, CommandError> {
         let named = self.positional.as_ref().or(self.session.as_ref());
-        named.or(surroundings.session.as_ref()).map(|named| opened.find(named)).transpose()
+        let named = named.or(surroundings.session.as_ref());
+        named.map(|named| opened.find_by(named, how)).transpose()
     }
 
     /// Finds the session. If none was named, its name is printed on stderr.
@@ -86,7 +93,11 @@ impl SessionArg {
         opened: &ScopedStore,
         surroundings: &CommandContext,
     ) -> Result<SessionId, CommandError> {
-        if let Some(named) = self.named(opened, surroundings)? {
+        let how = match purpose {
+            SessionPurpose::RewindHere => NameMatch::Whole,
+            _ => NameMatch::Beginning,
+        };
+        if let Some(named) = self.named(how, opened, surroundings)? {
             return Ok(named);
         }
         let latest = match purpose {
@@ -95,7 +106,7 @@ impl SessionArg {
                 opened.check_one_project(surroundings)?;
                 opened.latest()?
             }
-            SessionPurpose::FilesHere => {
+            SessionPurpose::FilesHere | SessionPurpose::RewindHere => {
                 let latest = opened.latest_in(surroundings)?;
                 latest.ok_or_else(|| opened.none_here(surroundings))?
             }

@@ -1,5 +1,7 @@
 //! `abide cleanup`: deletes old sessions and checkpoints and reclaims disk space.
 
+use std::collections::HashMap;
+
 use abide::{
     SessionId,
     maintenance::{
@@ -15,6 +17,7 @@ use crate::command_output::{CommandOutput, status, warning};
 use crate::confirm::{confirm, unconfirmed_json_text};
 use crate::daily_cleanup::{clock_jump_text, removed_by_cleanup, removed_by_cleanup_name};
 use crate::error::CommandError;
+use crate::scoped_store::ScopedStore;
 use crate::typed_time::time_ago;
 
 /// Let old sessions and checkpoints go, and free what nothing needs any more
@@ -73,7 +76,7 @@ impl CleanupArgs {
             return out.flush();
         }
         if !self.json {
-            show_cleanup_plan(&plan, &settings, &mut out)?;
+            show_cleanup_plan(&plan, &settings, &opened, &mut out)?;
             out.flush()?;
         }
         let doubted = plan.jumped.filter(|_| !self.trust_clock);
@@ -131,9 +134,16 @@ impl CleanupArgs {
 fn show_cleanup_plan(
     plan: &CleanupPlan,
     settings: &Retention,
+    opened: &ScopedStore,
     out: &mut CommandOutput,
 ) -> Result<(), CommandError> {
     let now = jiff::Timestamp::now();
+    let unnamed = plan.checkpoints.is_empty() && plan.kept.is_empty();
+    let names = if unnamed { HashMap::new() } else { opened.names() };
+    let name = |id: &SessionId| {
+        let short = id.short(SessionId::SHORT);
+        names.get(id).map_or_else(|| short.clone(), |name| format!("{name:?} {short}"))
+    };
     for session in &plan.sessions {
         let line = format!(
             "remove session {}, last used {}, {}: {}",
@@ -145,11 +155,8 @@ fn show_cleanup_plan(
         out.line(escape::text(&line))?;
     }
     for (id, numbers) in &plan.checkpoints {
-        out.line(format_args!(
-            "thin session {}: {} checkpoints",
-            id.short(SessionId::SHORT),
-            numbers.len()
-        ))?;
+        let line = format!("thin session {}: {} checkpoints", name(id), numbers.len());
+        out.line(escape::text(&line))?;
     }
     for (id, reason) in &plan.kept {
         let why = match reason {
@@ -158,7 +165,7 @@ fn show_cleanup_plan(
             KeepReason::Failed => "it failed or was interrupted (keep_failed)",
             KeepReason::Parent => "a session that stays was forked from it",
         };
-        out.line(format_args!("keep session {}: {why}", id.short(SessionId::SHORT)))?;
+        out.line(escape::text(&format!("keep session {}: {why}", name(id))))?;
     }
     if plan.leftovers > 0 {
         out.line(format_args!("delete what is left of {} removed sessions", plan.leftovers))?;
@@ -202,6 +209,7 @@ fn sessions_json(sessions: &[SessionRemoval]) -> Vec<serde_json::Value> {
         json!({
             "session": session.id,
             "title": session.title,
+            "name": session.name,
             "last_used": session.last_used,
             "bytes": session.bytes,
             "reason": session.reason,

@@ -36,7 +36,7 @@ Examples:
   abide copy --from postgres://me@db.example.org/team k3x9ab
   abide copy --from ../old --to . --all --dry-run")]
 pub(crate) struct CopyArgs {
-    /// The sessions: ids, short ids, or the start of either
+    /// The sessions: names, ids, short ids, or the start of any of them
     #[arg(value_name = "SESSION", required_unless_present = "all", conflicts_with = "all")]
     sessions: Vec<String>,
     /// Every session

@@ -19,7 +19,7 @@ use crate::confirm::{confirm, unconfirmed_json_text};
 use crate::command_output::{CommandOutput, status, warning};
 use crate::error::CommandError;
 use crate::event_line::listed;
-use crate::scoped_store::ScopedStore;
+use crate::scoped_store::{NameMatch, ScopedStore};
 
 /// Erase the data of events: a secret that was recorded
 ///
@@ -194,10 +194,10 @@ impl EraseArgs {
                     "`--all` cannot be combined with a session".into(),
                 ));
             }
-            (Some(named), false) => vec![opened.find(named)?],
+            (Some(named), false) => vec![opened.find_by(named, NameMatch::Whole)?],
             (None, true) => opened.store.sessions()?.iter().map(|session| session.id).collect(),
             (None, false) => match &surroundings.session {
-                Some(named) => vec![opened.find(named)?],
+                Some(named) => vec![opened.find_by(named, NameMatch::Whole)?],
                 None => {
                     let latest = opened.store.find(&SessionRef::Latest)?;
                     status(format_args!("Session {} (the latest)", latest.short(SessionId::SHORT)));

@@ -19,6 +19,7 @@ mod new;
 mod plan;
 mod project;
 mod record;
+mod rename;
 mod resume;
 mod rewind;
 mod run;
@@ -59,6 +60,7 @@ pub(crate) enum AbideCommand {
     Import(import::ImportArgs),
     Copy(copy::CopyArgs),
     Fork(fork::ForkArgs),
+    Rename(rename::RenameArgs),
     Status(status::StatusArgs),
     #[command(name = "store")]
     Store(store::StoreArgs),
@@ -102,6 +104,7 @@ impl AbideCommand {
             Self::Import(import) => import.run(surroundings),
             Self::Copy(copy) => copy.run(surroundings),
             Self::Fork(fork) => fork.run(surroundings),
+            Self::Rename(rename) => rename.run(surroundings),
             Self::Status(status) => status.run(surroundings),
             Self::Store(store) => store.run(surroundings),
             Self::Project(project) => project.run(surroundings),

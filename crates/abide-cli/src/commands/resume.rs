@@ -24,7 +24,7 @@ use crate::confirm::confirm;
 use crate::daily_cleanup::run_daily_cleanup;
 use crate::error::{CommandError, on_one_line};
 use crate::interrupted_rewind::finish_rewind;
-use crate::scoped_store::ScopedStore;
+use crate::scoped_store::{NameMatch, ScopedStore};
 use crate::session_args::{SessionArg, tell_latest_session};
 
 /// Go on with a run: in the same directory, with the same command, from where it was
@@ -106,7 +106,7 @@ impl ResumeArgs {
         self.conduct.check_options()?;
         let own_config = own_run_config(surroundings)?;
         let opened = surroundings.open_store()?;
-        let id = match self.session.named(&opened, surroundings)? {
+        let id = match self.session.named(NameMatch::Beginning, &opened, surroundings)? {
             Some(named) => named,
             None => latest(&opened, surroundings)?,
         };

@@ -89,7 +89,7 @@ pub(crate) struct RewindUndoArgs {
 impl RewindArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open_store()?;
-        let id = self.session.find(SessionPurpose::FilesHere, &opened, surroundings)?;
+        let id = self.session.find(SessionPurpose::RewindHere, &opened, surroundings)?;
         let session = opened.store.open_session(&SessionRef::Id(id))?;
         let Some(to) = self.to.clone() else {
             self.act.finish(&session)?;
@@ -130,7 +130,7 @@ impl RewindArgs {
 impl RewindUndoArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open_store()?;
-        let id = self.session.find(SessionPurpose::FilesHere, &opened, surroundings)?;
+        let id = self.session.find(SessionPurpose::RewindHere, &opened, surroundings)?;
         let lane = self.lane.filter(|lane| !lane.is_empty()).map(LaneId);
         let compaction = self.compaction || lane.is_some();
         if !compaction

@@ -48,7 +48,8 @@ Examples:
   du -sh \"$(abide store path)\"
   ls \"$(abide store path k3x9ab)\"")]
 struct StorePathArgs {
-    /// A session of a store of files: its id, its short id, or the start of either
+    /// A session of a store of files: its name, its id, its short id, or the start of any
+    /// of them
     #[arg(value_name = "SESSION")]
     session: Option<String>,
 }

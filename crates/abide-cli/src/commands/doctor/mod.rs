@@ -18,7 +18,7 @@ use crate::command_output::{CommandOutput, status, warning};
 use crate::confirm::confirm;
 use crate::error::{CommandError, on_one_line};
 use crate::interrupted_rewind::finish_rewind;
-use crate::scoped_store::ScopedStore;
+use crate::scoped_store::{NameMatch, ScopedStore};
 
 /// Examine the store: what is damaged, unfinished, orphaned or contradicts itself; and repair it
 ///
@@ -46,7 +46,8 @@ Examples:
   abide doctor abc123 --repair --strategy checkpoint --from 3
   abide doctor abc123 --accept         you have looked at what a partial repair left")]
 pub(crate) struct DoctorArgs {
-    /// The sessions: ids, short ids, or the start of either [default: all]
+    /// The sessions: names, ids, short ids, or the start of any of them; with --repair and --accept
+    /// whole names [default: all]
     #[arg(value_name = "SESSION", conflicts_with = "all")]
     sessions: Vec<String>,
     /// Every session, and what else is in the store
@@ -106,7 +107,7 @@ impl DoctorArgs {
         }
         let mut sessions = Vec::new();
         for named in &self.sessions {
-            sessions.push(opened.find(named)?);
+            sessions.push(opened.find_by(named, self.name_match())?);
         }
         let round = self.examine(&opened, surroundings, &sessions)?;
         if !self.repair {
@@ -138,11 +139,17 @@ impl DoctorArgs {
         Ok(DoctorRound { report, examined, store })
     }
 
+    /// A repair changes the session: its name must be typed as a whole.
+    const fn name_match(&self) -> NameMatch {
+        if self.repair { NameMatch::Whole } else { NameMatch::Beginning }
+    }
+
     fn request(&self, opened: &ScopedStore) -> Result<RepairRequest, CommandError> {
         let mut request =
             RepairRequest { strategy: self.strategy, named: !self.sessions.is_empty(), from: None };
         if let (Some(place), Some(named)) = (&self.from, self.sessions.first()) {
-            let view = opened.store.view(&SessionRef::Id(opened.find(named)?))?;
+            let view =
+                opened.store.view(&SessionRef::Id(opened.find_by(named, NameMatch::Whole)?))?;
             request.from = Some(view.resolve(place)?.seq);
         }
         Ok(request)
@@ -249,7 +256,7 @@ impl DoctorArgs {
     fn accept(&self, opened: &ScopedStore, wait: Duration) -> Result<(), CommandError> {
         let doctor = opened.store.files(WHAT)?.doctor();
         for named in &self.sessions {
-            let session = opened.find(named)?;
+            let session = opened.find_by(named, NameMatch::Whole)?;
             let short = session.short(SessionId::SHORT);
             if doctor.examine(session)?.requires_validation {
                 doctor.accept(session, wait)?;

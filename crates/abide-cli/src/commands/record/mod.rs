@@ -70,7 +70,8 @@ Examples:
   abide record --format openai --title \"Yesterday\" < messages.jsonl
   curl -sN https://…/v1/messages … | abide record --key ticket-42 --format anthropic-stream")]
 pub(crate) struct RecordArgs {
-    /// The session: its id, its short id, the start of either, your key, or an ACP client's id
+    /// The session: its name, its id, its short id, the start of any of them, your key, or an ACP
+    /// client's id
     #[arg(short, long, value_name = "SESSION", group = "target")]
     session: Option<String>,
     /// The session that has this key of yours, made where there is none

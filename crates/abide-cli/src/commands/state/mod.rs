@@ -27,7 +27,7 @@ Examples:
   abide state k3x9ab calls        calls without a result, and counts by tool
   abide state tasks --json | jq '.tasks.list[] | select(.ready).task'")]
 pub(crate) struct StateArgs {
-    /// The session: its id, its short id, or the start of either
+    /// The session: its name, its id, its short id, the start of any of them, or your key
     /// [default: $ABIDE_SESSION, else the latest]
     #[arg(value_name = "ID")]
     first: Option<String>,
