@@ -50,7 +50,7 @@ pub(crate) fn write_session_page(
     to: &mut ExportTarget,
 ) -> Result<Vec<ReadFinding>, CommandError> {
     let state = view.state()?;
-    let mut overview = SessionOverview::of(&state);
+    let mut overview = SessionOverview { title: view.name()?, ..SessionOverview::of(&state) };
     // The changes are an extra: a checkpoint that cannot be read must not keep the page back.
     overview.changes = session_changes(&state, &**objects).unwrap_or_else(|error| {
         warning(format_args!("the changed files are not shown: {error}"));

@@ -1,4 +1,5 @@
-//! A table on a terminal: columns fit their contents, the last one is cut to fit.
+//! A table on a terminal: columns fit their contents. The last one is cut to fit, or the first one if
+//! it holds names.
 
 use unicode_width::UnicodeWidthChar;
 
@@ -70,10 +71,23 @@ pub(crate) struct TextTable<const N: usize> {
     lines: Vec<TableLine<N>>,
     width: usize,
     coloured: bool,
+    cut: CutColumn,
 }
 
-/// The maximum width of every column but the last.
+/// Which column is cut to fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CutColumn {
+    Last,
+    /// The first, which holds names. If the others still do not fit, the last ones are left out.
+    Name,
+}
+
+/// The maximum width of every column but the one that is cut.
 const WIDEST: usize = 24;
+/// The maximum width of a column of names.
+const NAME: usize = 60;
+/// The width below which a column of names is not cut.
+const SHORT_NAME: usize = 30;
 
 impl<const N: usize> TextTable<N> {
     /// A table for the terminal at stdout.
@@ -86,8 +100,14 @@ impl<const N: usize> TextTable<N> {
         Self::of_width(heading, width.unwrap_or(120), coloured)
     }
 
+    /// The same, with names in the first column.
+    pub(crate) fn led_by_name(heading: [&'static str; N]) -> Self {
+        Self { cut: CutColumn::Name, ..Self::new(heading) }
+    }
+
     fn of_width(heading: [&'static str; N], width: usize, coloured: bool) -> Self {
-        Self { heading, right: Vec::new(), hidden: Vec::new(), lines: Vec::new(), width, coloured }
+        let (right, hidden, lines) = (Vec::new(), Vec::new(), Vec::new());
+        Self { heading, right, hidden, lines, width, coloured, cut: CutColumn::Last }
     }
 
     /// Right-aligns these columns (numbers).
@@ -118,10 +138,15 @@ impl<const N: usize> TextTable<N> {
         let mut widths: [usize; N] = self.heading.map(table_width_of);
         for line in &self.lines {
             if let TableLine::Row(cells) = line {
-                for (widest, cell) in widths.iter_mut().zip(cells) {
-                    *widest = (*widest).max(table_width_of(&cell.text)).min(WIDEST);
+                for (column, (widest, cell)) in widths.iter_mut().zip(cells).enumerate() {
+                    let names = column == 0 && self.cut == CutColumn::Name;
+                    let most = if names { NAME } else { WIDEST };
+                    *widest = (*widest).max(table_width_of(&cell.text)).min(most);
                 }
             }
+        }
+        if self.cut == CutColumn::Name {
+            self.fit_name(&mut widths);
         }
         let heading = self.heading.map(|text| TableCell::new(text.to_owned(), TableColour::Dim));
         let mut lines = vec![self.shown_row(&heading, &widths)];
@@ -134,13 +159,27 @@ impl<const N: usize> TextTable<N> {
         lines
     }
 
+    /// Cuts the names so that the other columns fit, but not below a width at which they are read.
+    fn fit_name(&self, widths: &mut [usize; N]) {
+        let shown = widths.iter().enumerate().skip(1).filter(|(at, _)| !self.hidden.contains(at));
+        let others: usize = shown.map(|(_, width)| width + 2).sum();
+        if let Some(name) = widths.first_mut() {
+            *name = (*name).min(self.width.saturating_sub(others).max(SHORT_NAME));
+        }
+    }
+
     fn shown_row(&self, cells: &[TableCell; N], widths: &[usize; N]) -> String {
         let mut parts = Vec::with_capacity(2 * N);
+        let mut used = 0;
         for (column, (cell, wanted)) in cells.iter().zip(widths).enumerate() {
             if self.hidden.contains(&column) {
                 continue;
             }
-            if column + 1 == N {
+            if self.cut == CutColumn::Name && column > 0 && used + wanted > self.width {
+                break;
+            }
+            used += wanted + 2;
+            if column + 1 == N && self.cut == CutColumn::Last {
                 parts.push((cell.text.clone(), cell.colour));
                 break;
             }
@@ -224,5 +263,35 @@ mod tests {
         );
         table.coloured = true;
         assert!(table.lines()[2].contains("\x1b[1;33msome text that is…\x1b[0m"));
+    }
+
+    #[test]
+    fn names_are_cut_and_then_the_last_columns_are_left_out() {
+        let lines = |width: usize| {
+            let mut table = TextTable::of_width(["NAME", "ID", "AGENT", "N"], width, false);
+            table.cut = CutColumn::Name;
+            let mut table = table.right([3]);
+            let plain = |text: &str| TableCell::plain(text.to_owned());
+            let name = "日本語のとても長い名前です、これは長すぎる";
+            table.row([plain(name), plain("k3x9ab"), plain("coder"), plain("7")]);
+            table.row([plain("short"), plain("abcdef"), plain(""), plain("12")]);
+            table.lines()
+        };
+        assert_eq!(
+            lines(100),
+            [
+                "NAME                                        ID      AGENT   N",
+                "日本語のとても長い名前です、これは長すぎる  k3x9ab  coder   7",
+                "short                                       abcdef         12",
+            ]
+        );
+        assert_eq!(
+            lines(40),
+            [
+                "NAME                            ID",
+                "日本語のとても長い名前です、…   k3x9ab",
+                "short                           abcdef",
+            ]
+        );
     }
 }

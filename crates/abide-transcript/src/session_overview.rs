@@ -13,7 +13,7 @@ const LISTED: usize = 2000;
 pub struct SessionOverview {
     /// Its id.
     pub id: Option<SessionId>,
-    /// Its title.
+    /// Its title, or what else it is named by.
     pub title: Option<String>,
     /// Its status.
     pub status: SessionStatus,

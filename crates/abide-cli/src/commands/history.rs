@@ -32,10 +32,13 @@ use crate::typed_time::{TypedTime, time_ago};
 /// must stand in one message, tool call, result or title. A word with punctuation in it, such as
 /// parse_line or src/main.rs, is a phrase of its parts. Case and accents do not matter.
 ///
+/// A session is listed under its name: its title, else the first prompt of a person, else the command
+/// of its run. `abide rename` gives it another. A name or a key names its session in every command.
+///
 /// On a terminal this is a table. Elsewhere it is one line a session, with tabs between: short id,
-/// time of the last event, status, agent, turns, tokens, files changed, title, and the project where
+/// time of the last event, status, agent, turns, tokens, files changed, name, and the project where
 /// sessions of all projects are listed. A client's key and places that were found follow on lines that
-/// begin with a tab. A key names its session in every command.
+/// begin with a tab.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -167,6 +170,7 @@ struct HistoryRow<'a> {
     short: &'a str,
     key: Option<&'a str>,
     title: Option<&'a str>,
+    name: Option<String>,
     status: &'static str,
     agent: Option<&'a str>,
     model: Option<&'a str>,
@@ -203,6 +207,7 @@ impl<'a> HistoryRow<'a> {
             short: &entry.short,
             key: overview.fields.key.as_deref(),
             title: overview.fields.title.as_deref(),
+            name: overview.name(),
             status: overview.status.as_str(),
             agent: overview.fields.agent.as_deref(),
             model: overview.fields.model.as_deref(),
@@ -229,12 +234,9 @@ impl<'a> HistoryRow<'a> {
     }
 }
 
-/// The display name of a session: its title, else the first line of its first prompt.
-fn history_title(entry: &HistoryEntry) -> String {
-    let overview = &entry.overview;
-    let request = || overview.request.as_deref().and_then(|text| text.trim().lines().next());
-    let title = overview.fields.title.as_deref().filter(|title| !title.trim().is_empty());
-    escape::text(title.or_else(request).unwrap_or_default()).into_owned()
+/// The name of a session.
+fn history_name(entry: &HistoryEntry) -> String {
+    escape::text(&entry.overview.name().unwrap_or_default()).into_owned()
 }
 
 /// The display name of a session's project: the name of its directory, else of the workspace.
@@ -297,7 +299,7 @@ fn print_plain_history(
             overview.turns,
             history_tokens(entry),
             entry.files,
-            history_title(entry)
+            history_name(entry)
         ))?;
         if let Some(key) = &overview.fields.key {
             out.line(format_args!("\tkey\t{}", escape::text(key)))?;
@@ -332,17 +334,19 @@ fn print_history_table(
     if entries.is_empty() {
         return Ok(());
     }
-    let names =
-        ["ID", "UPDATED", "STATUS", "AGENT", "TURNS", "TOKENS", "FILES", "PROJECT", "TITLE"];
-    let hidden = (columns == HistoryColumns::OfOneProject).then_some(7);
-    let mut table = TextTable::new(names).right([4, 5, 6]).without(hidden);
+    let headings =
+        ["NAME", "ID", "PROJECT", "UPDATED", "STATUS", "AGENT", "TURNS", "TOKENS", "FILES"];
+    let hidden = (columns == HistoryColumns::OfOneProject).then_some(2);
+    let mut table = TextTable::led_by_name(headings).right([6, 7, 8]).without(hidden);
     for entry in entries {
         let overview = &entry.overview;
         let count =
             |count: u64| if count == 0 { "-".to_owned() } else { short_history_number(count) };
         let project = history_project(entry).unwrap_or_default();
         table.row([
-            TableCell::new(entry.short.clone(), TableColour::Bold),
+            TableCell::new(history_name(entry), TableColour::Bold),
+            TableCell::plain(entry.short.clone()),
+            TableCell::plain(escape::text(&project).into_owned()),
             TableCell::plain(time_ago(overview.updated, now)),
             TableCell::new(
                 overview.status.as_str().to_owned(),
@@ -352,8 +356,6 @@ fn print_history_table(
             TableCell::plain(count(overview.turns)),
             TableCell::plain(count(history_tokens(entry))),
             TableCell::plain(count(entry.files)),
-            TableCell::plain(escape::text(&project).into_owned()),
-            TableCell::plain(history_title(entry)),
         ]);
         if let Some(parent) =
             overview.fields.parent.as_ref().filter(|parent| is_history_fork(parent))

@@ -40,7 +40,8 @@ impl ShareArgs {
         let id = self.session.find(SessionPurpose::Read, &opened, surroundings)?;
         let view = opened.store.view(&SessionRef::Id(id))?;
         let fields = view.state()?.core.fields;
-        let name = || PathBuf::from(share_file_name(fields.title.as_deref(), id));
+        let title = view.name()?;
+        let name = || PathBuf::from(share_file_name(title.as_deref(), id));
         let path = surroundings.absolute(&self.output.unwrap_or_else(name));
         let home = surroundings.person.home.as_deref();
         let paths = PathShortener::new(fields.workspace.as_deref(), home);

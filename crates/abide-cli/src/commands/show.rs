@@ -83,7 +83,9 @@ impl ShowArgs {
         } else {
             let whole = self.turn.is_none() && self.task.is_none() && self.event.is_none();
             let status = status_of(id, &state.core, &opened.store);
-            let summary = whole.then(|| SessionOverview { status, ..SessionOverview::of(&state) });
+            let title = if whole { view.name()? } else { None };
+            let summary =
+                whole.then(|| SessionOverview { status, title, ..SessionOverview::of(&state) });
             selection.story(&mut events, &state, summary.as_ref(), surroundings)?
         };
         events.notes().iter().for_each(warning);

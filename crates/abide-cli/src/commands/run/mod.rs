@@ -73,7 +73,8 @@ pub(crate) struct RunArgs {
     /// Tasks that failed before are run again
     #[arg(long)]
     retry_failed: bool,
-    /// What people call the session [default: the plan's title, or the command]
+    /// What people call the session [default: the plan's title]; without one it is listed under its
+    /// first prompt, or the command
     #[arg(long)]
     title: Option<String>,
     /// The name of an agent that is defined in the configuration
@@ -171,7 +172,7 @@ impl RunArgs {
         surroundings: &CommandContext,
     ) -> Result<abide::SessionId, CommandError> {
         let fields = SessionFields {
-            title: self.title.clone().or_else(|| Some(self.command.join(" "))),
+            title: self.title.clone(),
             workspace: Some(surroundings.current_dir.to_string_lossy().into_owned()),
             ..SessionFields::default()
         };

@@ -61,8 +61,9 @@ pub(super) fn show_disk_use(
     for session in used.sessions.iter().take(NAMED) {
         let short =
             session.session.map_or_else(|| session.name.clone(), |id| id.short(SessionId::SHORT));
-        let title = session.session.and_then(|id| disk_use_title(opened, id)).unwrap_or_default();
-        disk_use_row(out, session.bytes, &escape::text(format!("{short}  {title}").trim_end()))?;
+        let name = session.session.and_then(|id| opened.name_of(id));
+        let name = name.map(|name| format!("{name}  ")).unwrap_or_default();
+        disk_use_row(out, session.bytes, &escape::text(&format!("{name}{short}")))?;
     }
     let rest = used.sessions.get(NAMED..).unwrap_or_default();
     if !rest.is_empty() {
@@ -85,10 +86,6 @@ fn disk_use_project_line(opened: &ScopedStore, used: &DiskUse, project: &Project
 
 fn disk_use_row(out: &mut CommandOutput, bytes: u64, what: &str) -> Result<(), CommandError> {
     out.line(format_args!("{:>10}  {what}", ByteSize(bytes).to_string()))
-}
-
-fn disk_use_title(opened: &ScopedStore, session: SessionId) -> Option<String> {
-    disk_use_session_fields(opened, session)?.title
 }
 
 fn disk_use_session_fields(opened: &ScopedStore, session: SessionId) -> Option<SessionFields> {

@@ -32,7 +32,7 @@ Examples:
   abide status --all --json  every session that is not over, with the evidence
   abide status --disk        the largest sessions, journals, objects, index, leftovers")]
 pub(crate) struct StatusArgs {
-    /// One session: its id, its short id, or the start of either
+    /// One session: its name, its id, its short id, the start of any of them, or your key
     #[arg(value_name = "SESSION", conflicts_with_all = ["disk", "all"])]
     positional: Option<String>,
     /// The same, as an option
@@ -57,7 +57,10 @@ impl StatusArgs {
             let id = opened.find(named)?;
             let short = opened.store.sessions()?.into_iter().find(|one| one.id == id);
             let short = short.map_or_else(|| id.short(abide::SessionId::SHORT), |one| one.short);
-            let row = StatusRow::of(short, opened.store.liveness(id)?, &opened, surroundings);
+            let found = opened.store.liveness(id)?;
+            // What cannot be read has no name.
+            let name = opened.name_of(id);
+            let row = StatusRow::of(short, name, found, &opened, surroundings);
             if self.json {
                 out.json(&row.json().to_string())?;
             } else {

@@ -13,8 +13,10 @@ use crate::typed_time::time_ago;
 
 /// How many calls are named; the others are counted.
 const CALLS: usize = 6;
-/// The maximum width of a title on a terminal.
-const TITLE: usize = 48;
+/// The maximum width of a name on a terminal.
+const NAME: usize = 48;
+/// How far the lines below a name are indented.
+const BELOW: usize = 4;
 /// The line width without a terminal: nothing is cut.
 const ENDLESS: usize = usize::MAX;
 
@@ -49,19 +51,14 @@ impl<'a> StatusPage<'a> {
         self.out.line(line.trim_end())
     }
 
-    /// Writes a line below the title of a session.
-    fn below(
-        &mut self,
-        indent: usize,
-        text: &str,
-        colour: TableColour,
-    ) -> Result<(), CommandError> {
-        self.line(&[(" ".repeat(indent), TableColour::Plain), (text.to_owned(), colour)])
+    /// Writes a line below the name of a session.
+    fn below(&mut self, text: &str, colour: TableColour) -> Result<(), CommandError> {
+        self.line(&[(" ".repeat(BELOW), TableColour::Plain), (text.to_owned(), colour)])
     }
 
     fn row(&mut self, row: &StatusRow, columns: &StatusPageColumns) -> Result<(), CommandError> {
         let found = &row.found;
-        let title = cut_to_column(&page_title(row), columns.title);
+        let name = cut_to_column(&page_name(row), columns.name);
         let pad =
             |text: &str, wide: usize| " ".repeat(wide.saturating_sub(table_width_of(text)) + 2);
         let agent = page_agent(found);
@@ -73,17 +70,16 @@ impl<'a> StatusPage<'a> {
         };
         self.line(&[
             ("  ".to_owned(), TableColour::Plain),
+            (name.clone(), TableColour::Bold),
+            (pad(&name, columns.name), TableColour::Plain),
             (row.short.clone(), colour),
             (pad(&row.short, columns.short), TableColour::Plain),
-            (title.clone(), TableColour::Bold),
-            (pad(&title, columns.title), TableColour::Plain),
             (agent.clone(), TableColour::Cyan),
             (pad(&agent, columns.agent), TableColour::Plain),
             (time_ago(found.at, self.now), TableColour::Dim),
         ])?;
-        let indent = columns.short + 4;
         if let Some(doing) = page_work(found) {
-            self.below(indent, &doing, TableColour::Plain)?;
+            self.below(&doing, TableColour::Plain)?;
         }
         if let Some(calls) = page_calls(found) {
             let colour = if found.liveness == Liveness::Crashed {
@@ -91,21 +87,21 @@ impl<'a> StatusPage<'a> {
             } else {
                 TableColour::Plain
             };
-            self.below(indent, &calls, colour)?;
+            self.below(&calls, colour)?;
         }
         if found.liveness != Liveness::Idle {
             let stale = if found.liveness == Liveness::Stale { "stale: " } else { "" };
             let why = escape::text(&found.explain()).into_owned();
-            self.below(indent, &format!("{stale}{why}"), TableColour::Dim)?;
+            self.below(&format!("{stale}{why}"), TableColour::Dim)?;
         }
         if let Some(orphans) = page_orphans(found) {
-            self.below(indent, &orphans, TableColour::Yellow)?;
+            self.below(&orphans, TableColour::Yellow)?;
         }
         let commands = match &row.resume {
             Some(resume) => [("go on", resume), ("look", &row.show)],
             None => [("watch", &row.follow), ("look", &row.show)],
         };
-        let mut parts = vec![(" ".repeat(indent), TableColour::Plain)];
+        let mut parts = vec![(" ".repeat(BELOW), TableColour::Plain)];
         for (at, (what, command)) in commands.into_iter().enumerate() {
             let gap = if at > 0 { "   " } else { "" };
             parts.push((format!("{gap}{what}: "), TableColour::Dim));
@@ -117,18 +113,18 @@ impl<'a> StatusPage<'a> {
 
 /// The widths of the columns.
 struct StatusPageColumns {
+    name: usize,
     short: usize,
-    title: usize,
     agent: usize,
 }
 
 impl StatusPageColumns {
     fn of(rows: &[StatusRow], page: &StatusPage<'_>) -> Self {
-        let room = if page.width == ENDLESS { ENDLESS } else { TITLE };
+        let room = if page.width == ENDLESS { ENDLESS } else { NAME };
         let widest = |text: &dyn Fn(&StatusRow) -> usize| rows.iter().map(text).max().unwrap_or(0);
         Self {
+            name: widest(&|row| table_width_of(&page_name(row))).min(room),
             short: widest(&|row| table_width_of(&row.short)),
-            title: widest(&|row| table_width_of(&page_title(row))).min(room),
             agent: widest(&|row| table_width_of(&page_agent(&row.found))),
         }
     }
@@ -200,12 +196,11 @@ pub(super) fn show_session_page(
     page.row(row, &columns)
 }
 
-fn page_title(row: &StatusRow) -> String {
-    let title = row.found.fields.title.as_deref().filter(|title| !title.trim().is_empty());
-    let title = escape::text(title.unwrap_or("(no title)"));
+fn page_name(row: &StatusRow) -> String {
+    let name = escape::text(row.name.as_deref().unwrap_or("(no name)"));
     match &row.project {
-        Some(project) => format!("{}: {title}", escape::text(project)),
-        None => title.into_owned(),
+        Some(project) => format!("{name}  ({})", escape::text(project)),
+        None => name.into_owned(),
     }
 }
 

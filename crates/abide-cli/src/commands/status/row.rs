@@ -10,6 +10,8 @@ use crate::shell_word::shell_quoted;
 
 pub(super) struct StatusRow {
     pub(super) short: String,
+    /// What it is shown under.
+    pub(super) name: Option<String>,
     pub(super) found: SessionLiveness,
     /// Its project, if several projects are listed.
     pub(super) project: Option<String>,
@@ -24,6 +26,7 @@ pub(super) struct StatusRow {
 impl StatusRow {
     pub(super) fn of(
         short: String,
+        name: Option<String>,
         found: SessionLiveness,
         opened: &ScopedStore,
         surroundings: &CommandContext,
@@ -40,6 +43,7 @@ impl StatusRow {
             show: format!("{abide} show {short}"),
             follow: format!("{abide} tail -f {short}"),
             short,
+            name,
             found,
             project,
         }
@@ -51,6 +55,7 @@ impl StatusRow {
             "session": found.session.to_string(),
             "short": self.short,
             "title": found.fields.title,
+            "name": self.name,
             "agent": found.fields.agent,
             "project": project_name(&found.fields),
             "status": found.evidence.status.as_str(),

@@ -73,7 +73,8 @@ impl StatusSurvey {
                     if found.liveness == Liveness::Idle
                         && survey.count_finished(found.evidence.status) => {}
                 Ok(found) => {
-                    survey.rows.push(StatusRow::of(entry.short, found, opened, surroundings))
+                    let name = entry.overview.name();
+                    survey.rows.push(StatusRow::of(entry.short, name, found, opened, surroundings));
                 }
             }
         }
