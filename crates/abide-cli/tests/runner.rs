@@ -36,6 +36,7 @@ mod kill_run;
 mod kill_write_back;
 mod lab;
 mod liveness;
+mod names;
 mod persons_store;
 mod places;
 mod plan_command;

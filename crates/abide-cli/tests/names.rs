@@ -1,0 +1,450 @@
+//! The name of a session: what lists show it under, what may be typed for its id, and `abide rename`.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::environment::{Conversation, Done, HELLO, TestEnvironment, run};
+use crate::shared_commands::database;
+use crate::terminal::on_terminal;
+
+/// An event with a message of this role.
+fn message(role: &str, text: &str) -> String {
+    json!({"kind": "message.added", "data": {"role": role, "content": text}}).to_string()
+}
+
+fn asked(text: &str) -> String {
+    message("user", text)
+}
+
+/// Records these lines in a new session; gives its short id.
+#[track_caller]
+fn recorded(env: &TestEnvironment, args: &[&str], lines: &[String]) -> String {
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    let done = env.record(&[&["--new"], args].concat(), &lines).success();
+    let session = done.json_lines()[0]["session"].as_str().unwrap().to_owned();
+    short(env, &session)
+}
+
+fn short(env: &TestEnvironment, session: &str) -> String {
+    let row = rows(env).into_iter().find(|row| row["id"] == session).unwrap();
+    row["short"].as_str().unwrap().to_owned()
+}
+
+fn rows(env: &TestEnvironment) -> Vec<Value> {
+    let done = env.run(&["history", "--json", "--limit", "0"]).success();
+    serde_json::from_str(done.stdout()).unwrap()
+}
+
+/// The name of a session in the history.
+fn name(env: &TestEnvironment, short: &str) -> Value {
+    let row = rows(env).into_iter().find(|row| row["short"] == short);
+    row.unwrap()["name"].clone()
+}
+
+/// The session that a command means.
+#[track_caller]
+fn meant(env: &TestEnvironment, named: &str) -> String {
+    let exported = env.run(&["export", named]).success().json_lines();
+    short(env, exported[0]["data"]["session"].as_str().unwrap())
+}
+
+/// Output with ids in it.
+fn shown(done: &Done, shorts: &[&str]) -> String {
+    let mut text = format!("{}{}", done.stdout(), done.stderr);
+    for (at, short) in shorts.iter().enumerate() {
+        text = text.replace(short, &format!("[ID{}]", at + 1));
+    }
+    text
+}
+
+#[test]
+fn a_session_is_named_by_the_first_prompt_of_a_person_in_every_form() {
+    let env = TestEnvironment::new();
+    let machine = "<system-reminder>\\nBe brief.\\n</system-reminder>";
+    let forms: [(&[&str], Vec<String>); 4] = [
+        (
+            &["--agent", "coder"],
+            vec![asked("<command-name>/clear</command-name>"), asked("Fix the\n  parser"), asked("Now")],
+        ),
+        (
+            &["--format", "anthropic"],
+            vec![
+                format!(r#"{{"role":"user","content":[{{"type":"text","text":"{machine}"}}]}}"#),
+                r#"{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"ls","input":{}}]}"#.to_owned(),
+                r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"c","content":"Not this"}]}"#.to_owned(),
+                format!(r#"{{"role":"user","content":[{{"type":"text","text":"{machine}"}},{{"type":"text","text":"Fix the parser"}}]}}"#),
+            ],
+        ),
+        (
+            &["--format", "openai"],
+            vec![
+                r#"{"role":"system","content":"You are brief."}"#.to_owned(),
+                r#"{"role":"user","content":"This session is being continued from a previous conversation that ran out of context."}"#.to_owned(),
+                format!(r#"{{"role":"user","content":"{machine}\nFix the parser"}}"#),
+            ],
+        ),
+        (
+            &["--format", "responses"],
+            vec![
+                r##"{"type":"message","role":"user","content":[{"type":"input_text","text":"# AGENTS.md instructions for /p\n\n<INSTRUCTIONS>\nBe brief.\n</INSTRUCTIONS>"},{"type":"input_text","text":"<environment_context>\n</environment_context>"}]}"##.to_owned(),
+                r#"{"type":"message","role":"user","content":[{"type":"input_text","text":"Fix the parser"}]}"#.to_owned(),
+            ],
+        ),
+    ];
+    for (args, lines) in forms {
+        let id = recorded(&env, args, &lines);
+        assert_eq!(name(&env, &id), "Fix the parser", "{args:?}");
+        let page = env.run(&["show", &id]).success();
+        assert_eq!(page.stdout().lines().next(), Some("Fix the parser"), "{args:?}");
+        let page = env.run(&["export", &id, "--format", "html"]).success();
+        assert!(page.stdout().contains("<title>Fix the parser</title>"), "{args:?}");
+        let status = &env.run(&["status", &id, "--json"]).success().json_lines()[0];
+        assert_eq!(status["name"], "Fix the parser", "{args:?}");
+        // A title that is given is never overruled.
+        let titled = recorded(&env, &[args, &["--title", "Given"]].concat(), &lines);
+        assert_eq!(name(&env, &titled), "Given", "{args:?}");
+    }
+}
+
+#[test]
+fn what_machines_put_in_names_nothing() {
+    let env = TestEnvironment::new();
+    let machines = [
+        "<local-command-stdout>Bye!</local-command-stdout>",
+        "Caveat: The messages below were generated by the user while running local commands.",
+        "This is the Gemini CLI. We are setting up the context for our chat.\nToday is Monday.",
+        "<user_instructions>\nBe brief.\n</user_instructions>",
+        "<environment_context>\n  <cwd>/p</cwd>\n</environment_context>",
+        " \n ",
+    ];
+    let mut lines: Vec<String> = machines.map(asked).to_vec();
+    lines.push(message("assistant", "Hello"));
+    let mut lane: Value = serde_json::from_str(&asked("Of a subagent")).unwrap();
+    lane["lane"] = "sub".into();
+    lines.push(lane.to_string());
+    let id = recorded(&env, &[], &lines);
+    assert_eq!(name(&env, &id), Value::Null);
+    let page = env.run(&["status", &id]).success();
+    assert!(page.stdout().contains("(no name)"), "{page:?}");
+    let page = env.run(&["show", &id]).success();
+    assert_eq!(page.stdout().lines().next(), Some(format!("Session {id}").as_str()));
+    // What a person says later is its name.
+    env.record(&["-s", &id], &[&asked("Fix it"), &asked("And then")]).success();
+    assert_eq!(name(&env, &id), "Fix it");
+}
+
+#[test]
+fn a_name_is_cut_at_sixty_columns() {
+    let env = TestEnvironment::new();
+    let wide = recorded(&env, &[], &[asked(&"漢字かな".repeat(10))]);
+    let long = recorded(
+        &env,
+        &[],
+        &[asked(
+            "Please look at the parser, which drops the last line of a file without a line feed.",
+        )],
+    );
+    let hostile = recorded(&env, &[], &[asked("\u{1b}[2JFix\u{7} \u{202e}it")]);
+    let listed = env.run(&["history"]).success();
+    let mut names: Vec<&str> =
+        listed.stdout().lines().map(|line| line.rsplit('\t').next().unwrap()).collect();
+    names.reverse();
+    insta::assert_snapshot!(names.join("\n"), @r"
+    漢字かな漢字かな漢字かな漢字かな漢字かな漢字かな漢字かな漢…
+    Please look at the parser, which drops the last line of a f…
+    [2JFix \u{202e}it
+    ");
+    // Typed as it is shown, or a beginning of it.
+    assert_eq!(meant(&env, names[0]), wide);
+    assert_eq!(meant(&env, names[1]), long);
+    assert_eq!(meant(&env, "漢字"), wide);
+    assert_eq!(meant(&env, "[2JFix"), hostile);
+}
+
+#[test]
+fn an_index_of_an_older_program_is_made_anew() {
+    let env = TestEnvironment::new();
+    let id = recorded(&env, &[], &[asked("Fix the parser, now")]);
+    assert_eq!(name(&env, &id), "Fix the parser, now");
+    let index = env.store().join("index.db");
+    let mut bytes = fs::read(&index).unwrap();
+    let (now, before) =
+        (b"\"request\":\"Fix the parser, now\"", b"\"request\":\"<system-reminder>xy\"");
+    assert_eq!(now.len(), before.len());
+    let at = memchr::memmem::find(&bytes, now).unwrap();
+    bytes[at..at + before.len()].copy_from_slice(before);
+    fs::write(&index, &bytes).unwrap();
+    assert_ne!(name(&env, &id), "Fix the parser, now", "the index is what lists read");
+    // The user version of an SQLite file is at byte 60.
+    let mut bytes = fs::read(&index).unwrap();
+    bytes[60..64].copy_from_slice(&3_u32.to_be_bytes());
+    fs::write(&index, bytes).unwrap();
+    assert_eq!(name(&env, &id), "Fix the parser, now");
+}
+
+#[test]
+fn a_prompt_that_was_rewound_names_nothing() {
+    let env = TestEnvironment::new();
+    let id = recorded(
+        &env,
+        &[],
+        &[message("assistant", "Hello"), asked("The first"), asked("The second")],
+    );
+    let seq = |text: &str| {
+        let events = env.run(&["show", &id, "--json"]).success().json_lines();
+        let event = events.iter().find(|event| event["data"]["content"] == text).unwrap();
+        format!("@{}", event["seq"])
+    };
+    let hello = seq("Hello");
+    assert_eq!(name(&env, &id), "The first");
+    env.run(&["rewind", "The first", "--to", &hello, "--conversation", "--yes"]).success();
+    assert_eq!(name(&env, &id), Value::Null);
+    assert!(env.run(&["show", &id]).success().stdout().starts_with("Session "));
+    env.record(&["-s", &id], &[&asked("Another way")]).success();
+    assert_eq!(name(&env, &id), "Another way");
+    assert!(env.run(&["show", &id]).success().stdout().starts_with("Another way\n"));
+    // An index that is made from the beginning says the same.
+    fs::remove_file(env.store().join("index.db")).unwrap();
+    assert_eq!(name(&env, &id), "Another way");
+}
+
+#[test]
+fn a_run_without_a_title_is_named_by_its_prompt_or_its_command() {
+    let env = TestEnvironment::new();
+    env.run(&["run", "--", "sh", "-c", "exit 0"]).success();
+    env.run(&["run", "--title", "Given", "--", "sh", "-c", "exit 0"]).success();
+    let rows = rows(&env);
+    assert_eq!((&rows[0]["name"], &rows[0]["title"]), (&"Given".into(), &"Given".into()));
+    assert_eq!((&rows[1]["name"], &rows[1]["title"]), (&"sh -c exit 0".into(), &Value::Null));
+    let id = rows[1]["short"].as_str().unwrap();
+    assert!(env.run(&["show", id]).success().stdout().starts_with("sh -c exit 0\n"));
+    env.record(&["-s", id], &[&asked("Fix it")]).success();
+    assert_eq!(name(&env, id), "Fix it");
+}
+
+#[test]
+fn a_session_is_renamed() {
+    let env = TestEnvironment::new();
+    let one = recorded(&env, &[], &[asked("The first")]);
+    let two = recorded(&env, &[], &[asked("The second")]);
+    let ids = [one.as_str(), two.as_str()];
+    let say = |args: &[&str]| env.run(&[&["rename"], args].concat());
+    insta::assert_snapshot!(shown(&say(&["  Mend the\nparser "]).success(), &ids), @r#"
+    Renamed [ID2] to "Mend the parser"
+    Session [ID2] (the latest)
+    "#);
+    assert_eq!(name(&env, &two), "Mend the parser");
+    insta::assert_snapshot!(shown(&say(&[&one, "A", "new", "\u{1b}[2Jtitle"]).success(), &ids), @r#"Renamed [ID1] to "A new \u{1b}[2Jtitle""#);
+    insta::assert_snapshot!(shown(&say(&["mend the parser", "Mended"]).success(), &ids), @r#"Renamed [ID2] to "Mended""#);
+    insta::assert_snapshot!(shown(&say(&["-s", &one, "Two", "words"]).success(), &ids), @r#"Renamed [ID1] to "Two words""#);
+    let json = &say(&["--json", &one, "As JSON"]).success().json_lines()[0];
+    assert_eq!((&json["short"], &json["title"]), (&one.as_str().into(), &"As JSON".into()));
+    let last = env.run(&["show", &one, "--json"]).success().json_lines();
+    let event = last.iter().find(|event| event["seq"] == json["seq"]).unwrap();
+    assert_eq!(
+        (&event["kind"], &event["data"]),
+        (&"session.updated".into(), &json!({"title": "As JSON"}))
+    );
+    assert_eq!((name(&env, &one), name(&env, &two)), ("As JSON".into(), "Mended".into()));
+    // Nothing is changed by what is typed wrong.
+    insta::assert_snapshot!(shown(&say(&[" \n"]).failure(2), &ids), @r"
+    Error: the title is empty
+    Hint: see `abide --help`
+    ");
+    insta::assert_snapshot!(shown(&say(&[&one, ""]).failure(2), &ids), @r"
+    Error: the title is empty
+    Hint: see `abide --help`
+    ");
+    insta::assert_snapshot!(shown(&say(&[&one]).failure(1), &ids), @r#"
+    Error: "[ID1]" names the session "As JSON" ([ID1]), and no title follows
+    Hint: if it is the title, name the session with `-s`
+    "#);
+    let unquoted = say(&["No", "quotes", "here"]).failure(1);
+    assert!(unquoted.stderr.contains("there is no session no\n"), "{unquoted:?}");
+    assert!(unquoted.stderr.contains("needs quotes"), "{unquoted:?}");
+    assert!(say(&["x".repeat(201).as_str()]).failure(2).stderr.contains("201 characters"));
+    say(&[]).failure(2);
+    assert_eq!((name(&env, &one), name(&env, &two)), ("As JSON".into(), "Mended".into()));
+}
+
+#[test]
+fn a_session_that_is_held_is_renamed_through_its_holder() {
+    let env = TestEnvironment::new();
+    let mut holder = Conversation::start(env.command(&["record", "--new"]));
+    let session = holder.ask(&asked("The first"))["session"].as_str().unwrap().to_owned();
+    env.run(&["rename", "the first", "Held", "by", "another"]).success();
+    let id = short(&env, &session);
+    assert_eq!(name(&env, &id), "Held by another");
+    holder.ask(HELLO);
+    assert_eq!(holder.end(), 0);
+    assert_eq!(name(&env, &id), "Held by another");
+    let events = env.run(&["export", &id]).success().json_lines();
+    let opened = events.iter().filter(|event| event["kind"] == "writer.opened").count();
+    assert_eq!(opened, 1, "nobody else has opened it");
+}
+
+#[test]
+fn a_name_is_typed_for_an_id() {
+    let env = TestEnvironment::new();
+    let parser = recorded(&env, &[], &[asked("Fix the parser")]);
+    let printer = recorded(&env, &["--title", "Fix the printer"], &[HELLO.to_owned()]);
+    let fix = recorded(&env, &["--title", "FIX"], &[HELLO.to_owned()]);
+    let ids = [parser.as_str(), printer.as_str(), fix.as_str()];
+    for (typed, means) in [
+        ("fix the PARSER", &parser),
+        ("Fix  the pa", &parser),
+        ("Fix the pr", &printer),
+        // A whole name comes before the beginning of others.
+        ("fix", &fix),
+    ] {
+        assert_eq!(meant(&env, typed), **means, "{typed}");
+    }
+    for args in [
+        &["show", "fix the parser"][..],
+        &["context", "fix the parser"],
+        &["tail", "fix the parser"],
+        &["tasks", "add", "Mend it", "-s", "fix the parser"],
+        &["state", "fix the parser"],
+        &["checkpoint", "create", "-s", "fix the parser"],
+        &["doctor", "fix the parser"],
+        &["status", "fix the parser"],
+        &["store", "path", "fix the parser"],
+        &["fork", "fix the parser", "--title", "Elsewhere"],
+        &["rewind", "fix the parser", "--to", "1", "--dry-run"],
+    ] {
+        let done = env.run(args);
+        assert_eq!(done.code, 0, "{args:?}: {done:?}");
+    }
+    insta::assert_snapshot!(shown(&env.run(&["show", "fix the p"]).failure(1), &ids), @r#"
+    Error: the name "fix the p" is ambiguous: "Fix the parser" ([ID1]), "Fix the printer" ([ID2])
+    Hint: name one of them by its id
+    "#);
+    // An id and a key come first.
+    env.run(&["rename", "-s", &parser, &printer]).success();
+    assert_eq!(meant(&env, &printer), printer);
+    env.record(&["--key", "mine"], &[HELLO]).success();
+    env.run(&["rename", &parser, "mine"]).success();
+    assert_ne!(meant(&env, "mine"), parser);
+}
+
+#[test]
+fn what_cannot_be_undone_needs_the_whole_name_of_one_session() {
+    let env = TestEnvironment::new();
+    let id = recorded(&env, &[], &[asked("Fix the parser")]);
+    for args in [
+        &["erase", "fix the", "@3", "--yes"][..],
+        &["rewind", "fix the", "--to", "1", "--yes"],
+        &["undo", "fix the", "--yes"],
+        &["doctor", "--repair", "--yes", "fix the"],
+        &["doctor", "--accept", "fix the"],
+    ] {
+        let refused = env.run(args).failure(1);
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(shown(&refused, &[&id]), @r#"
+            Error: there is no session with the name "fix the"
+            Hint: this command needs the whole name, or the id: "Fix the parser" ([ID1])
+            "#);
+        }
+    }
+    let again = recorded(&env, &["--title", "fix THE parser"], &[HELLO.to_owned()]);
+    let refused = env.run(&["erase", "Fix the parser", "@3", "--yes"]).failure(1);
+    assert!(refused.stderr.contains("is ambiguous"), "{refused:?}");
+    env.run(&["rename", &again, "Another"]).success();
+    env.run(&["erase", "Fix the parser", "@3", "--yes"]).success();
+    // The start of an id that is the name of another session.
+    let start = &id[..5];
+    env.run(&["rename", "-s", &again, start]).success();
+    assert_eq!(meant(&env, start), id);
+    let refused = env.run(&["rewind", start, "--to", "1", "--yes"]).failure(1);
+    insta::assert_snapshot!(shown(&refused, &[&id, &again, start]), @r#"
+    Error: "[ID3]" is ambiguous: the start of the id [ID1], and the name of [ID2]
+    Hint: name one of them by its id
+    "#);
+    // A name that was erased is gone.
+    assert_eq!(name(&env, &id), Value::Null);
+    assert!(!env.run(&["show", &id]).success().stdout().contains("Fix the parser"));
+}
+
+#[test]
+fn many_of_one_name_are_listed_with_their_ids_and_drive_no_terminal() {
+    let env = TestEnvironment::new();
+    for _ in 0..10 {
+        env.record(&["--new", "--title", "\u{1b}[2Jred"], &[HELLO]).success();
+    }
+    let refused = env.run(&["show", "\u{1b}[2JRED"]).failure(1);
+    assert!(!refused.stderr.contains('\u{1b}'), "{refused:?}");
+    assert_eq!(refused.stderr.matches("[2Jred\" (").count(), 8, "{refused:?}");
+    assert!(refused.stderr.contains(", and 2 more\n"), "{refused:?}");
+    assert!(refused.stderr.contains("Hint: name one of them by its id"), "{refused:?}");
+    let unknown = env.run(&["show", "nobody"]).failure(1);
+    assert!(!unknown.stderr.contains('\u{1b}'), "{unknown:?}");
+    assert_eq!(unknown.stderr.matches("[2Jred\" (").count(), 5, "{unknown:?}");
+}
+
+#[test]
+fn the_name_leads_in_every_list() {
+    let env = TestEnvironment::new();
+    let failed = r#"{"kind":"session.status","data":{"status":"failed"}}"#.to_owned();
+    let broken = recorded(&env, &["--title", "Broken"], &[failed]);
+    let one = recorded(&env, &["--agent", "coder"], &[asked("Fix the parser")]);
+    let two = recorded(&env, &[], &[asked("漢字のパーサーを直してください")]);
+    let ids = [one.as_str(), two.as_str(), broken.as_str()];
+    let lines = |done: &Done| {
+        let text = shown(done, &ids);
+        let lines = text.lines().filter(|line| line.contains("[ID") && !line.contains("abide "));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let status = lines(&env.run(&["status"]).success());
+    assert_eq!(status.len(), 2, "{status:?}");
+    assert!(status[0].starts_with("  漢字のパーサーを直してください  [ID2]"), "{status:?}");
+    assert!(
+        status[1].starts_with("  Fix the parser                  [ID1]  coder  "),
+        "{status:?}"
+    );
+    let disk = lines(&env.run(&["status", "--disk"]).success());
+    assert!(disk.iter().any(|line| line.ends_with("  Fix the parser  [ID1]")), "{disk:?}");
+    let dry = ["cleanup", "--keep", "1", "--dry-run"];
+    let plan = lines(&env.run(&dry).success());
+    assert!(plan[0].starts_with("remove session \"Fix the parser\" [ID1], last used "), "{plan:?}");
+    assert!(plan[1].starts_with("keep session \"Broken\" [ID3]: it failed"), "{plan:?}");
+    let plan = &env.run(&[&dry[..], &["--json"]].concat()).success().json_lines()[0];
+    assert_eq!(plan["sessions"][0]["name"], "Fix the parser");
+    let Some(table) = on_terminal(&env, "history") else { return };
+    let table = lines(&table);
+    assert!(table[0].contains("漢字のパーサーを直してください"), "{table:?}");
+    assert!(table[0].find("漢字") < table[0].find("[ID2]"), "{table:?}");
+}
+
+#[test]
+fn on_a_server_names_are_the_same_also_those_of_before() {
+    let Some((server, url)) = database() else { return };
+    let database = url.rsplit('/').next().unwrap().split('?').next().unwrap();
+    let env = TestEnvironment::bare();
+    let shared = |args: &[&str], input: &str| {
+        let mut command = env.command(args);
+        command.env("ABIDE_STORE", &url);
+        run(command, input.as_bytes())
+    };
+    let listed = || -> Vec<Value> {
+        let done = shared(&["history", "--json"], "").success();
+        let rows: Vec<Value> = serde_json::from_str(done.stdout()).unwrap();
+        rows.into_iter().map(|row| row["name"].clone()).collect()
+    };
+    shared(&["store", "init"], "").success();
+    let lines = format!("{}\n{}\n", asked("<system-reminder>x</system-reminder>"), asked("Fix it"));
+    shared(&["record", "--new"], &lines).success();
+    assert_eq!(listed(), ["Fix it"]);
+    // As an older program has left it.
+    server.sql(database, "DELETE FROM abide.migration WHERE version > 2");
+    server.sql(
+        database,
+        "UPDATE abide.overview SET overview = replace(overview, '\"Fix it\"', 'null')",
+    );
+    shared(&["history"], "").failure(1);
+    shared(&["store", "migrate"], "").success();
+    assert_eq!(listed(), ["Fix it"]);
+    shared(&["rename", "fix it", "Mended"], "").success();
+    assert_eq!(listed(), ["Mended"]);
+    assert!(shared(&["show", "MENDED"], "").success().stdout().starts_with("Mended\n"));
+}
