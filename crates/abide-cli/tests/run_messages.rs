@@ -237,10 +237,10 @@ fn a_prompt_is_durable_before_its_agent_is_started() {
 fn of_a_text_that_is_cut_off_all_but_its_end_is_recorded() {
     let environment = TestEnvironment::new();
     let script = format!(
-        "#!/bin/sh\nprintf 'One.\\n\\nTwo.\\nhalf a line'\n\
-         until '{ABIDE}' export | grep -q Two.; do sleep 0.05; done\n\
-         printf ' and the rest\\nThree.\\n'\n\
-         until '{ABIDE}' export | grep -q Three.; do sleep 0.05; done\n\
+        "#!/bin/sh\nrecorded() {{\nn=0\nuntil '{ABIDE}' export | grep -q $1 || [ $n -ge 400 ]\n\
+         do n=$((n + 1)); sleep 0.05; done\n}}\n\
+         printf 'One.\\n\\nTwo.\\nhalf a line'; recorded Two.\n\
+         printf ' and the rest\\nThree.\\n'; recorded Three.\n\
          printf 'lost'\nkill -9 $PPID\n"
     );
     let path = environment.project().join("agent");
