@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use crate::limits::limit_in;
 use crate::output::{
     EventOutputDecoder, ObservedFact, OutputObservation, ReachedLimit, message, note_observed,
-    spent_since, step, tell_observed,
+    spent_micros, spent_since, step, tell_observed,
 };
 
 /// The most calls, models and messages that are remembered, each.
@@ -280,7 +280,7 @@ impl ClaudeOutput {
             else {
                 return;
             };
-            let cost_micros = claude_cost_micros(fields.get("total_cost_usd"));
+            let cost_micros = spent_micros(fields.get("total_cost_usd"));
             let usage = Usage { cost_micros, ..claude_usage(&usage) };
             self.messages.clear();
             if usage != Usage::default() {
@@ -416,13 +416,7 @@ fn claude_usage_by_model(usage: &RawJsonFields<'_>) -> Usage {
         output_tokens: claude_number(usage, "outputTokens"),
         cache_read_tokens,
         cache_write_tokens,
-        cost_micros: claude_cost_micros(usage.get("costUSD")),
+        cost_micros: spent_micros(usage.get("costUSD")),
         ..Usage::default()
     }
-}
-
-fn claude_cost_micros(dollars: Option<&RawValue>) -> u64 {
-    let dollars = dollars.and_then(|raw| raw.get().parse::<f64>().ok()).unwrap_or(0.0);
-    // The conversion saturates at both ends.
-    (dollars * 1e6).round() as u64
 }

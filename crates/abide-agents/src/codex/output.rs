@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use abide_model::{FileOp, Timestamp, Usage};
-use abide_wire::json::{RawJsonFields, list, mend_surrogates, write_string};
+use abide_wire::json::{RawJsonFields, list, write_string};
 use serde_json::value::RawValue;
 
 use crate::limits::limit_in;
@@ -28,6 +28,8 @@ pub(super) struct CodexOutput {
     last: Option<String>,
     /// Its to-do list, as last reported.
     todo: String,
+    /// How many states of its to-do lists were reported.
+    todo_states: u64,
     /// The usage of the thread, as last reported.
     told: Usage,
     /// The limit last reported.
@@ -154,14 +156,14 @@ impl CodexOutput {
                 }
             }
             Some("command_execution") => {
-                let arguments = codex_object(&[("command", item.get("command"))]);
+                let arguments = message::object_message(&[("command", item.get("command"))]);
                 let output = [
                     ("exit_code", item.get("exit_code")),
                     ("output", item.get("aggregated_output")),
                 ];
                 let code = item.get("exit_code").is_none_or(|code| code.get() == "0");
                 let call = CodexCall { id, name: "shell".to_owned(), arguments };
-                self.call(call, stage, !failed && code, || codex_object(&output), see);
+                self.call(call, stage, !failed && code, || message::object_message(&output), see);
             }
             Some("mcp_tool_call") => {
                 let part = |name: &str| item.decoded(name).unwrap_or_default();
@@ -172,17 +174,28 @@ impl CodexOutput {
                 self.call(CodexCall { id, name, arguments }, stage, !failed, result, see);
             }
             Some("web_search") => {
-                let arguments =
-                    codex_object(&[("query", item.get("query")), ("action", item.get("action"))]);
+                let arguments = message::object_message(&[
+                    ("query", item.get("query")),
+                    ("action", item.get("action")),
+                ]);
                 let call = CodexCall { id, name: "web_search".to_owned(), arguments };
-                self.call(call, stage, !failed, || None, see);
-            }
-            Some("file_change") => {
-                if stage == CodexItemStage::Completed {
-                    tell_codex_changes(&item, failed, see);
+                // A search may begin before it is known what is searched for.
+                let is_known = item.decoded("query").is_some_and(|query| !query.is_empty());
+                if is_known || stage == CodexItemStage::Completed {
+                    self.call(call, stage, !failed, || None, see);
                 }
             }
-            Some("todo_list") => self.todo(&item, see),
+            Some("file_change") => {
+                let arguments = message::object_message(&[("changes", item.get("changes"))]);
+                let status = || item.get("status").filter(|_| failed);
+                let result = || status().and_then(message::copied_message);
+                let call = CodexCall { id, name: "file_change".to_owned(), arguments };
+                self.call(call, stage, !failed, result, see);
+                if stage == CodexItemStage::Completed && !failed {
+                    tell_codex_changes(&item, see);
+                }
+            }
+            Some("todo_list") => self.todo(&id, &item, see),
             Some("error") => {
                 note_observed(see, "warning", item.decoded("message").unwrap_or_default());
             }
@@ -226,24 +239,21 @@ impl CodexOutput {
         }
     }
 
-    fn todo(&mut self, item: &RawJsonFields<'_>, see: &mut dyn FnMut(OutputObservation)) {
-        let items = item.get("items").and_then(list).unwrap_or_default();
-        let mut text = String::new();
-        for item in items {
-            let Some(item) = RawJsonFields::of(item.get()) else { continue };
-            let mark = if item.flag("completed") == Some(true) { "[x]" } else { "[ ]" };
-            if !text.is_empty() {
-                text.push('\n');
-            }
-            text.push_str(mark);
-            text.push(' ');
-            text.push_str(&item.decoded("text").unwrap_or_default());
-        }
-        let text = step::head_of_step(&text, LAST).to_owned();
-        if !text.is_empty() && text != self.todo {
-            self.todo.clone_from(&text);
-            note_observed(see, "info", text);
-        }
+    /// Reports a to-do list as a call, once for each state: the item itself stays open for the whole
+    /// turn.
+    fn todo(
+        &mut self,
+        item: &str,
+        fields: &RawJsonFields<'_>,
+        see: &mut dyn FnMut(OutputObservation),
+    ) {
+        let Some(todos) = codex_todos(fields).filter(|todos| *todos != self.todo) else { return };
+        let arguments = RawValue::from_string(format!("{{\"todos\":{todos}}}")).ok();
+        self.todo = todos;
+        self.todo_states += 1;
+        let id = format!("{item}.{}", self.todo_states);
+        let call = CodexCall { id, name: "todo_list".to_owned(), arguments };
+        self.call(call, CodexItemStage::Completed, true, || None, see);
     }
 }
 
@@ -254,18 +264,28 @@ struct CodexCall {
     arguments: Option<Box<RawValue>>,
 }
 
-fn tell_codex_changes(
-    item: &RawJsonFields<'_>,
-    failed: bool,
-    see: &mut dyn FnMut(OutputObservation),
-) {
+/// The entries of a to-do list as JSON; `None` where it has none.
+fn codex_todos(list_item: &RawJsonFields<'_>) -> Option<String> {
+    let mut out = "[".to_owned();
+    for entry in list_item.get("items").and_then(list).unwrap_or_default() {
+        let Some(entry) = RawJsonFields::of(entry.get()) else { continue };
+        if out.len() > 1 {
+            out.push(',');
+        }
+        out.push_str("{\"content\":");
+        write_string(&mut out, &entry.decoded("text").unwrap_or_default());
+        let is_done = entry.flag("completed") == Some(true);
+        let status = if is_done { "completed" } else { "pending" };
+        out.push_str(&format!(",\"status\":\"{status}\"}}"));
+    }
+    out.push(']');
+    (out.len() > 2).then_some(out)
+}
+
+fn tell_codex_changes(item: &RawJsonFields<'_>, see: &mut dyn FnMut(OutputObservation)) {
     for change in item.get("changes").and_then(list).unwrap_or_default() {
         let Some(change) = RawJsonFields::of(change.get()) else { continue };
         let Some(path) = change.decoded("path") else { continue };
-        if failed {
-            note_observed(see, "warning", format!("{path} could not be changed"));
-            continue;
-        }
         let op = match change.decoded("kind").as_deref() {
             Some("delete") => FileOp::Delete,
             _ => FileOp::Write,
@@ -294,23 +314,4 @@ fn codex_usage(usage: &RawValue) -> Usage {
         reasoning_tokens: number("reasoning_output_tokens"),
         ..Usage::default()
     }
-}
-
-/// A JSON object of the fields that are present; `None` if none is.
-fn codex_object(fields: &[(&str, Option<&RawValue>)]) -> Option<Box<RawValue>> {
-    let mut out = "{".to_owned();
-    for (name, value) in fields {
-        let Some(value) = value else { continue };
-        if out.len() > 1 {
-            out.push(',');
-        }
-        write_string(&mut out, name);
-        out.push(':');
-        out.push_str(value.get());
-    }
-    out.push('}');
-    if out.len() == 2 {
-        return None;
-    }
-    RawValue::from_string(mend_surrogates(out)).ok()
 }

@@ -3,13 +3,18 @@
 use abide_model::Usage;
 use proptest::prelude::*;
 
-use crate::tests::{are_detected, is_not_resumed, kind, read, told_bytes, told_however_cut, words};
+use crate::tests::{
+    are_detected, is_not_resumed, kind, read, told, told_as, told_bytes, told_however_cut,
+    told_ids, told_in_pieces, words,
+};
 use crate::{AgentKind, AgentReader, PriorSession};
 
 const KIND: AgentKind = AgentKind::of(&super::PROFILE);
 
 const WHOLE: &str = include_str!("samples/run.jsonl");
 const RESUMED: &str = include_str!("samples/resumed.jsonl");
+const TOOLS: &str = include_str!("samples/tools.jsonl");
+const TOOLS_RESUMED: &str = include_str!("samples/tools-resumed.jsonl");
 const LIMITED: &str = include_str!("samples/limited.jsonl");
 
 const UNKNOWN_MODEL: &str = "warning Model metadata for `stub-1` not found. Defaulting to fallback \
@@ -81,6 +86,58 @@ fn a_limit_ends_the_turn_and_is_told_once() {
     );
 }
 
+/// Commands, a tool of a server, four patches, and a to-do list in three states.
+#[test]
+fn every_tool_it_uses_is_a_call_with_a_result() {
+    let first = told_in_pieces(KIND, TOOLS);
+    let calls = told_ids(&first, "called ");
+    assert_eq!(calls.len(), 15);
+    assert_eq!(told_ids(&first, "finished "), calls);
+    assert_eq!(calls.iter().collect::<std::collections::HashSet<_>>().len(), calls.len());
+    let failed: Vec<_> = first.iter().filter(|line| line.contains(" not ok ")).collect();
+    assert_eq!(failed.len(), 2);
+    assert!(failed[0].starts_with(r#"finished item_7 not ok {"exit_code":3,"#), "{failed:?}");
+    assert!(failed[1].starts_with(r#"finished item_15 not ok {"exit_code":2,"#), "{failed:?}");
+    let lists: Vec<_> = first.iter().filter(|line| line.contains(" todo_list ")).collect();
+    assert_eq!(
+        lists,
+        [
+            r#"called item_2.1 todo_list {"todos":[{"content":"Look at the project","status":"pending"},{"content":"Fix the greeting 🔧","status":"pending"},{"content":"Check it: 検証","status":"pending"}]}"#,
+            r#"called item_2.2 todo_list {"todos":[{"content":"Look at the project","status":"completed"},{"content":"Fix the greeting 🔧","status":"pending"},{"content":"Check it: 検証","status":"pending"}]}"#,
+            r#"called item_2.3 todo_list {"todos":[{"content":"Look at the project","status":"completed"},{"content":"Fix the greeting 🔧","status":"completed"},{"content":"Check it: 検証","status":"completed"}]}"#,
+        ]
+    );
+    let second = told_in_pieces(KIND, TOOLS_RESUMED);
+    assert_eq!(told_ids(&second, "called "), ["item_1", "item_2", "item_3"]);
+    assert_eq!(told_ids(&second, "finished "), ["item_1", "item_2", "item_3"]);
+    let all = [first, second].concat();
+    assert_eq!(all.iter().filter(|line| line.contains(" file_change ")).count(), 4);
+    let place = "/tmp/work-sample/project";
+    let touched = ["greet.py", "test_greet.py", "greet.py", "CHANGES.md"];
+    assert_eq!(told_as(&all, "touched "), touched.map(|file| format!("{place}/{file} write")));
+    // Nothing of it is a mere note.
+    assert!(!all.iter().any(|line| line.starts_with("info ") || line.starts_with("warning ")));
+}
+
+#[test]
+fn a_search_is_called_when_it_is_known_what_is_searched_for() {
+    let output = r#"
+{"type":"item.started","item":{"id":"i1","type":"web_search","query":"","action":{"type":"other"}}}
+{"type":"item.completed","item":{"id":"i1","type":"web_search","query":"rust","action":{"type":"search","query":"rust"}}}
+{"type":"item.started","item":{"id":"i2","type":"web_search","query":"go"}}
+"#;
+    assert_eq!(
+        told(KIND, output),
+        [
+            r#"called i1 web_search {"query":"rust","action":{"type":"search","query":"rust"}}"#,
+            "step web_search: rust",
+            "finished i1 ok -",
+            r#"called i2 web_search {"query":"go"}"#,
+            "step web_search: go",
+        ]
+    );
+}
+
 /// Items after the typings of its software development kit.
 #[test]
 fn items_of_every_sort() {
@@ -114,15 +171,24 @@ fn items_of_every_sort() {
             r#"called i4 web_search {"query":"rust"}"#,
             "step web_search: rust",
             "finished i4 ok -",
+            r#"called i5 file_change {"changes":[{"path":"a","kind":"add"}]}"#,
+            "step file_change",
+            "finished i5 ok -",
             "step edit: a",
             "touched a write",
             "step edit: b",
             "touched b delete",
             "step edit: c",
             "touched c write",
-            "warning d could not be changed",
-            "info [ ] one\n[ ] two",
-            "info [x] one\n[ ] two",
+            r#"called i6 file_change {"changes":[{"path":"d","kind":"update"}]}"#,
+            "step file_change",
+            r#"finished i6 not ok "failed""#,
+            r#"called i7.1 todo_list {"todos":[{"content":"one","status":"pending"},{"content":"two","status":"pending"}]}"#,
+            "step todo_list",
+            "finished i7.1 ok -",
+            r#"called i7.2 todo_list {"todos":[{"content":"one","status":"completed"},{"content":"two","status":"pending"}]}"#,
+            "step todo_list",
+            "finished i7.2 ok -",
             "warning Reconnecting... 1/5 (Rate limit reached. Please try again in 2s.)",
             "limited usage 2025-11-15T10:51:40.000Z You've hit your usage limit. Try again in 1 hour 5 minutes.",
             "outcome not ok You've hit your usage limit. Try again in 1 hour 5 minutes.",

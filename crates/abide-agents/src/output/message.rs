@@ -65,3 +65,22 @@ fn cut_message(text: &str) -> Cow<'_, str> {
 pub(crate) fn copied_message(raw: &RawValue) -> Option<Box<RawValue>> {
     RawValue::from_string(mend_surrogates(raw.get().to_owned())).ok()
 }
+
+/// A JSON object of the fields that are present; `None` if none is.
+pub(crate) fn object_message(fields: &[(&str, Option<&RawValue>)]) -> Option<Box<RawValue>> {
+    let mut out = "{".to_owned();
+    for (name, value) in fields {
+        let Some(value) = value else { continue };
+        if out.len() > 1 {
+            out.push(',');
+        }
+        write_string(&mut out, name);
+        out.push(':');
+        out.push_str(value.get());
+    }
+    out.push('}');
+    if out.len() == 2 {
+        return None;
+    }
+    RawValue::from_string(mend_surrogates(out)).ok()
+}

@@ -15,4 +15,4 @@ pub use output_reader::{AgentReader, PriorSession};
 pub(crate) use observed::{note_observed, tell_observed};
 pub(crate) use output_reader::{EventOutputDecoder, OutputReader};
 pub(crate) use plain::EscapeStripper;
-pub(crate) use spent::{spent_includes, spent_since};
+pub(crate) use spent::{spent_includes, spent_micros, spent_since};

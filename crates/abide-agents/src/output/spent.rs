@@ -1,6 +1,7 @@
-//! Usage since the last report.
+//! Usage since the last report, and what it cost.
 
 use abide_model::Usage;
+use serde_json::value::RawValue;
 
 /// How much more there is now than before.
 pub(crate) fn spent_since(all: &Usage, before: &Usage) -> Usage {
@@ -21,4 +22,11 @@ pub(crate) fn spent_includes(all: &Usage, before: &Usage) -> bool {
         && all.cache_read_tokens >= before.cache_read_tokens
         && all.cache_write_tokens >= before.cache_write_tokens
         && all.reasoning_tokens >= before.reasoning_tokens
+}
+
+/// A cost in millionths of a dollar, where dollars are told.
+pub(crate) fn spent_micros(dollars: Option<&RawValue>) -> u64 {
+    let dollars = dollars.and_then(|raw| raw.get().parse::<f64>().ok()).unwrap_or(0.0);
+    // The conversion saturates at both ends.
+    (dollars * 1e6).round() as u64
 }

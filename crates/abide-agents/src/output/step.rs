@@ -13,6 +13,7 @@ const TELLING: &[&str] = &[
     "command",
     "cmd",
     "file_path",
+    "filePath",
     "absolute_path",
     "path",
     "notebook_path",

@@ -64,6 +64,27 @@ pub(crate) fn told_however_cut(kind: AgentKind, output: &str) -> Vec<String> {
     whole
 }
 
+/// The same, for an output that is too long for every cut: in pieces of some lengths.
+pub(crate) fn told_in_pieces(kind: AgentKind, output: &str) -> Vec<String> {
+    let whole = told(kind, output);
+    for length in [1, 7, 1000] {
+        let pieces: Vec<&[u8]> = output.as_bytes().chunks(length).collect();
+        assert_eq!(read(AgentReader::new(kind), &pieces), whole, "pieces of {length}");
+    }
+    whole
+}
+
+/// The lines that begin so, without that beginning.
+pub(crate) fn told_as<'a>(told: &'a [String], beginning: &str) -> Vec<&'a str> {
+    told.iter().filter_map(|line| line.strip_prefix(beginning)).collect()
+}
+
+/// The ids in lines of the sort that begin so.
+pub(crate) fn told_ids<'a>(told: &'a [String], beginning: &str) -> Vec<&'a str> {
+    let lines = told_as(told, beginning).into_iter();
+    lines.filter_map(|line| line.split(' ').next()).collect()
+}
+
 /// One line for what was seen.
 pub(crate) fn line(seen: &OutputObservation) -> String {
     let said = match &seen.what {
