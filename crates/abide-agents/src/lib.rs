@@ -1,10 +1,10 @@
 //! What agents print, read as they print it, and all else that is known of each. Pure: no I/O, no
 //! clock.
 //!
-//! Feed an [`AgentReader`] the output of Claude Code, Codex, Gemini CLI or any other command, split
-//! anywhere, and it reports its observations ([`ObservedFact`]). Output it does not understand is
-//! skipped, never an error: agents mix plain lines and new event types into their output. Memory is
-//! bounded, whatever the input.
+//! Feed an [`AgentReader`] the output of Claude Code, Codex, Gemini CLI, opencode or any other
+//! command, split anywhere, and it reports its observations ([`ObservedFact`]). Output it does not
+//! understand is skipped, never an error: agents mix plain lines and new event types into their
+//! output. Memory is bounded, whatever the input.
 //!
 //! Each agent has a folder, with its profile in `mod.rs`, and a line in the table of `profiles.rs`.
 //! Nothing outside of these folders names an agent, here or in any other crate, but for what `tests/rooms.rs` lists.

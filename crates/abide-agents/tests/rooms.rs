@@ -24,6 +24,7 @@ const ALLOWED: &[(&str, &str, &str)] = &[
     ("abide-agents/src/lib.rs", "mod claude;", "a folder"),
     ("abide-agents/src/lib.rs", "mod codex;", "a folder"),
     ("abide-agents/src/lib.rs", "mod gemini;", "a folder"),
+    ("abide-agents/src/lib.rs", "mod opencode;", "a folder"),
     (
         "abide-agents/src/profiles.rs",
         "use crate::{aider, claude, codex, command, gemini, opencode};",
@@ -32,6 +33,13 @@ const ALLOWED: &[(&str, &str, &str)] = &[
     ("abide-agents/src/profiles.rs", "&claude::PROFILE,", "the table"),
     ("abide-agents/src/profiles.rs", "&codex::PROFILE,", "the table"),
     ("abide-agents/src/profiles.rs", "&gemini::PROFILE,", "the table"),
+    ("abide-agents/src/profiles.rs", "&opencode::PROFILE,", "the table"),
+    ("abide-cli/src/commands/acp.rs", "abide acp -- opencode acp", "an example in the help"),
+    (
+        "abide-cli/src/commands/acp.rs",
+        r#"let how = "give the agent's command behind `--`, such as `abide acp -- opencode acp`";"#,
+        "an example in a message",
+    ),
     (
         "abide-cli/src/commands/acp.rs",
         "abide acp --checkpoint off -- gemini --acp",
@@ -64,7 +72,7 @@ const ALLOWED: &[(&str, &str, &str)] = &[
     ),
     (
         "abide-cli/src/commands/run/mod.rs",
-        "/// Codex (exec --json) and Gemini CLI (stream-json) as messages, tool calls and usage, any other",
+        "/// Codex (exec --json), Gemini CLI (stream-json) and opencode (run --format json) as messages, tool",
         "the help tells which flags make an agent print events",
     ),
     (

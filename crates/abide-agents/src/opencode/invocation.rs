@@ -1,6 +1,8 @@
 //! The arguments of opencode.
 
-use crate::invocation::arguments::ArgumentOptions;
+use crate::invocation::arguments::{
+    ArgumentOptions, arguments_before_dashes, arguments_have_value, arguments_without,
+};
 use crate::invocation::{PromptInput, PromptSlot};
 
 /// Options of opencode that have values behind them.
@@ -28,6 +30,26 @@ const TABLE: ArgumentOptions = ArgumentOptions {
     ],
     lists: &[],
 };
+
+/// `run` does with `--format json`.
+pub(super) fn opencode_prints_events(arguments: &[String]) -> bool {
+    let first = TABLE.words(arguments).find(|word| !word.option);
+    first.is_some_and(|word| word.text == "run")
+        && arguments_have_value(arguments_before_dashes(arguments), &["--format"], "json")
+}
+
+/// `run` and the program for a person go on in a session; no other subcommand does.
+pub(super) fn resume_opencode(arguments: &[String], session: &str) -> Option<Vec<String>> {
+    let left = arguments_without(arguments, &["--session", "-s"], &["--continue", "-c", "--fork"]);
+    let behind = match TABLE.words(&left).find(|word| !word.option) {
+        Some(word) if word.text == "run" => word.at + 1,
+        Some(_) => return None,
+        None => 0,
+    };
+    let (before, behind) = left.split_at_checked(behind)?;
+    let session = ["--session".to_owned(), session.to_owned()];
+    Some([before, &session, behind].concat())
+}
 
 /// The words behind `run`, or the value of `--prompt` where it is started for a person.
 pub(super) fn prompt(arguments: &[String]) -> Option<PromptSlot> {

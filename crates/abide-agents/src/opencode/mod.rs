@@ -1,22 +1,22 @@
-//! opencode. It prints text.
+//! opencode.
 
 mod invocation;
+mod limits;
+mod output;
 #[cfg(test)]
 mod tests;
 
-use crate::command;
 use crate::invocation::AgentProgram;
-use crate::limits::LimitTexts;
 use crate::profile::{AgentProfile, Output};
 
 pub(crate) static PROFILE: AgentProfile = AgentProfile {
     name: "opencode",
     programs: &[AgentProgram::named("opencode"), AgentProgram::named("opencode-ai")],
-    prints_events: |_| false,
-    resume: |_, _| None,
+    prints_events: invocation::opencode_prints_events,
+    resume: invocation::resume_opencode,
     prompt: invocation::prompt,
     input: invocation::input,
-    output: Output::Text(command::text_output),
-    reports_exit: false,
-    limits: LimitTexts::NONE,
+    output: Output::Events(|_| Box::<output::OpencodeOutput>::default()),
+    reports_exit: true,
+    limits: limits::TEXTS,
 };

@@ -172,7 +172,7 @@ fn kinds_are_told_apart_and_stand_in_order() {
     assert_eq!(apart.len(), all.len());
     let text: Vec<&str> =
         all.iter().filter(|kind| kind.prints_text()).map(|kind| kind.as_str()).collect();
-    assert_eq!(text, ["opencode", "aider", "text"]);
+    assert_eq!(text, ["aider", "text"]);
     assert_eq!(format!("{:?}", all[0]), "AgentKind(\"claude\")");
 }
 

@@ -10,6 +10,7 @@ fn piece() -> impl Strategy<Value = Vec<u8>> {
         include_str!("../codex/samples/run.jsonl"),
         include_str!("../claude/samples/limited.jsonl"),
         include_str!("../gemini/samples/run.jsonl"),
+        include_str!("../opencode/samples/resumed.jsonl"),
         "{\"type\":\"message\",\"role\":\"assistant\",\"content\":\"a\",\"delta\":true}\n",
         "{\"type\":\"item.completed\",\"item\":{\"id\":\"1\",\"type\":\"command_execution\"}}\n",
         "rate limit reached, try again in 5s\n",

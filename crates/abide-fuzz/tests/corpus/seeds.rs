@@ -47,12 +47,14 @@ const OUTPUTS: &[(u8, &str, &str)] = &[
     (1, "codex", sample!("codex", "run")),
     (1, "codex-limited", sample!("codex", "limited")),
     (2, "gemini", sample!("gemini", "run")),
+    (3, "opencode", sample!("opencode", "resumed")),
+    (3, "opencode-limited", sample!("opencode", "limited")),
     (
-        3,
+        5,
         "text",
         "\u{1b}[1mBuilding\u{1b}[0m\r\n 10%\r 50%\nError: rate limit, try again in 1m30s\n",
     ),
-    (3, "limit", "You've hit your limit · resets Nov 20, 3:05pm (UTC)\n"),
+    (5, "limit", "You've hit your limit · resets Nov 20, 3:05pm (UTC)\n"),
     (0, "reached", "Claude AI usage limit reached|1763203600\n"),
     (1, "command", "npx -y @openai/codex exec -m x --json -i a b -- {task}"),
 ];

@@ -26,10 +26,10 @@ use crate::scoped_store::ScopedStore;
 /// {title}) in an argument. Without a plan the command itself is the one task.
 ///
 /// What the agent prints is recorded as it prints it: Claude Code (--output-format stream-json),
-/// Codex (exec --json) and Gemini CLI (stream-json) as messages, tool calls and usage, any other
-/// command as text. A checkpoint is made at the start, at each task's end, at intervals, and at the
-/// end. ABIDE_SESSION, ABIDE_TASK and ABIDE_STORE are in the agent's environment: what it starts can
-/// `abide record` into the same session.
+/// Codex (exec --json), Gemini CLI (stream-json) and opencode (run --format json) as messages, tool
+/// calls and usage, any other command as text. A checkpoint is made at the start, at each task's end,
+/// at intervals, and at the end. ABIDE_SESSION, ABIDE_TASK and ABIDE_STORE are in the agent's
+/// environment: what it starts can `abide record` into the same session.
 ///
 /// The prompt in the command of a known agent, or on its stdin, is recorded before the agent is
 /// started, and so is what you type at its terminal, passwords excepted.
