@@ -13,6 +13,8 @@ use crate::run_view::Terminal;
 
 const CLAUDE: &str = include_str!("../../abide-agents/src/claude/samples/run.jsonl");
 const CODEX: &str = include_str!("../../abide-agents/src/codex/samples/run.jsonl");
+const CODEX_TOOLS: &str = include_str!("../../abide-agents/src/codex/samples/tools.jsonl");
+const OPENCODE: &str = include_str!("../../abide-agents/src/opencode/samples/run.jsonl");
 const GEMINI: &str = include_str!("../../abide-agents/src/gemini/samples/run.jsonl");
 
 /// An agent of this name that keeps what it is given, does this and prints these lines.
@@ -122,6 +124,37 @@ fn the_prompt_of_a_command_is_its_first_message() {
     user: "Mend the parser."
     assistant: "Applied edit to a.py"
     "#);
+}
+
+#[test]
+fn what_an_agent_does_is_recorded_as_calls_and_not_as_text() {
+    let codex: &[&str] = &["./codex", "exec", "--json", "Mend the parser."];
+    let opencode: &[&str] = &["./opencode", "run", "--format", "json", "Mend the parser."];
+    for (command, printed, calls, failed) in [
+        (codex, CODEX_TOOLS, 15, ["1.item_7", "1.item_15"]),
+        (opencode, OPENCODE, 17, ["call_05", "call_14"]),
+    ] {
+        let environment = TestEnvironment::new();
+        agent(&environment, command[0].strip_prefix("./").unwrap(), "", printed);
+        run_with(&environment, command, "").success();
+        let all = events(&environment);
+        let of_kind = |kind: &str| -> Vec<Value> {
+            let found = all.iter().filter(|event| event["kind"] == kind);
+            found.map(|event| event["data"].clone()).collect()
+        };
+        let ids = |data: &[Value]| -> Vec<Value> {
+            data.iter().map(|data| data["call"].clone()).collect()
+        };
+        let (called, finished) = (of_kind("tool.called"), of_kind("tool.finished"));
+        assert_eq!(called.len(), calls, "{command:?}");
+        assert_eq!(ids(&called), ids(&finished), "{command:?}");
+        let not_ok: Vec<Value> = finished.into_iter().filter(|data| data["ok"] == false).collect();
+        assert_eq!(ids(&not_ok), failed, "{command:?}");
+        assert!(of_kind("agent.observed").iter().any(|data| data["session"].is_string()));
+        assert_eq!(of_kind("log.recorded"), Vec::<Value>::new(), "{command:?}");
+        let said = conversation(&environment);
+        assert!(said.contains("## Done ✅") && !said.contains("timestamp"), "{said}");
+    }
 }
 
 #[test]
