@@ -271,39 +271,46 @@ fn tell_opencode_thought(text: &str, see: &mut dyn FnMut(OutputObservation)) {
 
 /// A result that has files, as blocks of content: a text, and a block for each file.
 fn opencode_content(said: Option<&RawValue>, attached: &[&RawValue]) -> Option<Box<RawValue>> {
-    let mut out = "[".to_owned();
-    if let Some(text) = said.and_then(encoded_string) {
-        out.push_str("{\"type\":\"text\",\"text\":");
-        out.push_str(text);
-        out.push('}');
-    }
+    let text = said.and_then(encoded_string);
+    let mut blocks: Vec<String> =
+        text.map(|text| format!("{{\"type\":\"text\",\"text\":{text}}}")).into_iter().collect();
     for file in attached {
-        let Some(file) = RawJsonFields::of(file.get()) else { continue };
-        let Some(url) = file.decoded("url") else { continue };
-        let inline = url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"));
-        let mime = file.decoded("mime").unwrap_or_default();
-        let mime = inline.map_or(&*mime, |(mime, _)| mime);
-        if out.len() > 1 {
-            out.push(',');
-        }
-        let sort = if mime.starts_with("image/") { "image" } else { "document" };
-        out.push_str(&format!("{{\"type\":\"{sort}\",\"source\":{{\"type\":"));
-        match inline {
-            Some((mime, data)) => {
-                out.push_str("\"base64\",\"media_type\":");
-                write_string(&mut out, mime);
-                out.push_str(",\"data\":");
-                write_string(&mut out, data);
-            }
-            None => {
-                out.push_str("\"url\",\"url\":");
-                write_string(&mut out, &url);
-            }
-        }
-        out.push_str("}}");
+        let file = RawJsonFields::of(file.get());
+        blocks.extend(file.and_then(|file| opencode_file(&file)));
     }
-    out.push(']');
-    RawValue::from_string(mend_surrogates(out)).ok()
+    let content = format!("[{}]", blocks.join(","));
+    RawValue::from_string(mend_surrogates(content)).ok()
+}
+
+/// The block of a file: with its bytes, or with its address.
+fn opencode_file(file: &RawJsonFields<'_>) -> Option<String> {
+    let url = file.decoded("url")?;
+    let inline = url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"));
+    let mime = file.decoded("mime").unwrap_or_default();
+    let mime = inline.map_or(&*mime, |(mime, _)| mime);
+    // Half a file is none.
+    if inline.is_some_and(|(_, data)| !data.is_ascii()) {
+        let mut block = "{\"type\":\"text\",\"text\":".to_owned();
+        write_string(&mut block, &format!("a file of the type {mime} was too long to be recorded"));
+        block.push('}');
+        return Some(block);
+    }
+    let sort = if mime.starts_with("image/") { "image" } else { "document" };
+    let mut block = format!("{{\"type\":\"{sort}\",\"source\":{{\"type\":");
+    match inline {
+        Some((mime, data)) => {
+            block.push_str("\"base64\",\"media_type\":");
+            write_string(&mut block, mime);
+            block.push_str(",\"data\":");
+            write_string(&mut block, data);
+        }
+        None => {
+            block.push_str("\"url\",\"url\":");
+            write_string(&mut block, &url);
+        }
+    }
+    block.push_str("}}");
+    Some(block)
 }
 
 /// The usage of a step. Its input tokens exclude cached ones and its output tokens those of

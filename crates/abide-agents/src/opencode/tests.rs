@@ -78,6 +78,20 @@ fn a_picture_that_is_read_is_in_the_result() {
 }
 
 #[test]
+fn of_a_picture_that_is_cut_nothing_is_kept() {
+    let line = format!(
+        r#"{{"type":"tool_use","part":{{"callID":"c","tool":"read","state":{{"status":"completed","input":{{}},"output":"read","attachments":[{{"url":"data:image/png;base64,{}"}}]}}}}}}"#,
+        "A".repeat(9 << 20)
+    );
+    assert_eq!(
+        told_as(&told(KIND, &line), "finished c ok "),
+        [
+            r#"[{"type":"text","text":"read"},{"type":"text","text":"a file of the type image/png was too long to be recorded"}]"#
+        ]
+    );
+}
+
+#[test]
 fn a_limit_ends_the_run() {
     let text = "You exceeded your current quota, please check your plan";
     assert_eq!(
