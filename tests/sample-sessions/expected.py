@@ -73,13 +73,10 @@ class Own(Form):
 
 
 class ClineAcp(Form):
-    """What a subagent does is among the rest, with nothing that tells it apart. A failure is only
-    in the details of a result."""
+    """What a subagent does is among the rest, with nothing that tells it apart. A failure is in
+    the details of a result."""
 
     prompt_images = 1
-
-    def marks_failed(self, call):
-        return False
 
     def facts(self):
         return {**super().facts(), "subagents": 0}

@@ -4,8 +4,7 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-use abide::{Event, Payload};
-use abide_transcript::SessionOverview;
+use abide_transcript::{SessionOverview, TextFilter};
 
 /// Shortens paths in texts and events.
 #[derive(Debug, Default)]
@@ -24,12 +23,20 @@ struct ShortenedPath {
 }
 
 impl PathShortener {
-    /// Shortens paths in this workspace and this home directory.
+    /// Shortens paths in this workspace and this home directory, and in the directories that these
+    /// are links to.
     pub(crate) fn new(workspace: Option<&str>, home: Option<&Path>) -> Self {
-        let workspace = workspace.map(|path| (path.to_owned(), ".", ""));
-        let home = home.map(|path| (path.to_string_lossy().into_owned(), "~", "~/"));
+        let mut directories = Vec::new();
+        let mut add = |path: &Path, itself, inside| {
+            let real = path.canonicalize().ok().filter(|real| real != path);
+            for path in std::iter::once(path).chain(real.as_deref()) {
+                directories.push((path.to_string_lossy().into_owned(), itself, inside));
+            }
+        };
+        workspace.into_iter().for_each(|path| add(Path::new(path), ".", ""));
+        home.into_iter().for_each(|path| add(path, "~", "~/"));
         let mut rules = Vec::new();
-        for (directory, itself, inside) in workspace.into_iter().chain(home) {
+        for (directory, itself, inside) in directories {
             let directory = directory.trim_end_matches('/').to_owned();
             if directory.starts_with('/') && directory.len() > 1 {
                 rules.push(ShortenedPath { directory, itself, inside });
@@ -51,13 +58,13 @@ impl PathShortener {
         text
     }
 
-    /// Shortens the paths in an event's data. A path is the same in JSON, unless it has characters
-    /// that JSON escapes: then it is found as it is escaped.
-    pub(crate) fn event(&self, event: &mut Event) {
-        let Some(data) = &event.data else { return };
-        if let Cow::Owned(text) = self.text(data.as_str()) {
-            event.data = Some(Payload::from_stored(text.into()));
-        }
+    /// The filter that does this to the texts of a page.
+    pub(crate) fn into_filter(self) -> TextFilter {
+        Box::new(move |text| {
+            if let Cow::Owned(short) = self.text(text) {
+                *text = short;
+            }
+        })
     }
 
     /// Shortens the paths in an overview.
@@ -84,12 +91,13 @@ impl PathShortener {
         }
     }
 
+    /// A directory: below the home directory, or its name alone.
     fn home_only(&self, text: &str) -> String {
-        let home = self.rules.iter().find(|rule| rule.itself == "~");
-        match home {
-            Some(home) if text.contains(&home.directory) => home.shorten(text),
-            _ if self.rules.is_empty() => text.to_owned(),
-            _ => text.rsplit('/').next().unwrap_or(text).to_owned(),
+        let homes = self.rules.iter().filter(|rule| rule.itself == "~");
+        let short = homes.fold(text.to_owned(), |text, home| home.shorten(&text));
+        match short.starts_with('/') && !self.rules.is_empty() {
+            true => short.trim_end_matches('/').rsplit('/').next().unwrap_or_default().to_owned(),
+            false => short,
         }
     }
 }
@@ -102,22 +110,57 @@ impl ShortenedPath {
             let (before, found) = rest.split_at(at);
             let behind = found.get(self.directory.len()..).unwrap_or_default();
             out.push_str(before);
-            let part_of_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
-            let begins = !out.ends_with(|c: char| part_of_name(c) || c == '/');
-            if begins && let Some(inner) = behind.strip_prefix('/') {
-                let end = !inner.starts_with(|c: char| part_of_name(c) || !c.is_ascii());
-                out.push_str(if end { self.itself } else { self.inside });
-                rest = inner;
-            } else if begins && !behind.starts_with(part_of_name) {
-                out.push_str(self.itself);
-                rest = behind;
-            } else {
-                out.push_str(&self.directory);
-                rest = behind;
+            let begins = begins_path(&out);
+            match behind.strip_prefix('/') {
+                Some(inner) if begins => {
+                    let ends = inner.chars().next().is_none_or(ends_path);
+                    out.push_str(if ends { self.itself } else { self.inside });
+                    rest = inner;
+                }
+                None if begins && ends_name(behind) => {
+                    out.push_str(self.itself);
+                    rest = behind;
+                }
+                _ => {
+                    out.push_str(&self.directory);
+                    rest = behind;
+                }
             }
         }
         out.push_str(rest);
         out
+    }
+}
+
+/// Whether a path can begin behind this text: not in the middle of another one. An option may stand
+/// right before it, as in `-I/usr`, and two slashes, as in `file:///usr`.
+fn begins_path(before: &str) -> bool {
+    if before.ends_with("//") {
+        return true;
+    }
+    let word =
+        before.trim_end_matches(|c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.'));
+    let name = before.get(word.len()..).unwrap_or_default();
+    !word.ends_with('/') && (name.is_empty() || name.starts_with('-'))
+}
+
+/// Whether a directory ends before this character, rather than going on with a name in it.
+fn ends_path(c: char) -> bool {
+    c.is_whitespace()
+        || matches!(
+            c,
+            '"' | '\'' | '`' | ')' | ']' | '}' | '>' | ',' | ';' | ':' | '|' | '&' | '\\'
+        )
+}
+
+/// Whether the name of a directory ends before this text: not in a longer name.
+fn ends_name(behind: &str) -> bool {
+    let mut rest = behind.chars();
+    match rest.next() {
+        None => true,
+        // The end of a sentence, or of an extension.
+        Some('.') => rest.next().is_none_or(|c| !c.is_alphanumeric()),
+        Some(c) => !(c.is_alphanumeric() || matches!(c, '_' | '-')),
     }
 }
 
@@ -138,6 +181,13 @@ mod tests {
             ("/home/adam/x", "/home/adam/x"),
             ("/mnt/home/ada/x", "/mnt/home/ada/x"),
             ("/home/ada/.ssh", "~/.ssh"),
+            ("a\n/home/ada/work/app/b\t/home/ada/work/app/c", "a\nb\tc"),
+            ("/home/ada/work/app/@types/x", "@types/x"),
+            ("/home/ada/work/app/(group)/[id]", "(group)/[id]"),
+            ("see /home/ada/work/app.", "see .."),
+            ("/home/ada/work/app.old/x", "~/work/app.old/x"),
+            ("file:///home/ada/work/app/x", "file://x"),
+            ("-I/home/ada/work/app/inc", "-Iinc"),
             ("nothing", "nothing"),
         ] {
             assert_eq!(paths.text(text), short, "{text}");

@@ -1,8 +1,6 @@
 //! A session for people to read elsewhere: as a transcript, Markdown or HTML.
 
-use std::sync::Arc;
-
-use abide::workspace::{ChangedPath, diff, unified};
+use abide::workspace::{ChangedPath, diff, stat, unified};
 use abide::{
     EventRange, SessionView,
     backend::Objects,
@@ -16,7 +14,6 @@ use abide_transcript::{
 use crate::command_output::warning;
 use crate::error::CommandError;
 use crate::export_target::ExportTarget;
-use crate::path_shortener::PathShortener;
 
 /// The most files whose changes are shown, and the most bytes of their diffs.
 const CHANGED_FILES: usize = 1000;
@@ -41,32 +38,42 @@ pub(crate) fn write_transcript(
     Ok(events.notes().to_vec())
 }
 
-/// The live part of the session, rendered.
-pub(crate) fn write_session_page(
+/// The overview of a session with the changes of its files.
+pub(crate) fn overview_with_changes(
     view: &SessionView,
-    objects: &Arc<dyn Objects>,
-    mut rendering: impl TimelineRenderer,
-    paths: &PathShortener,
-    to: &mut ExportTarget,
-) -> Result<Vec<ReadFinding>, CommandError> {
-    let state = view.state()?;
-    let mut overview = SessionOverview { title: view.name()?, ..SessionOverview::of(&state) };
+    objects: &dyn Objects,
+) -> Result<SessionOverview, CommandError> {
+    let mut overview = session_overview(view)?;
     // The changes are an extra: a checkpoint that cannot be read must not keep the page back.
-    overview.changes = session_changes(&state, &**objects).unwrap_or_else(|error| {
+    overview.changes = session_changes(&view.state()?, objects).unwrap_or_else(|error| {
         warning(format_args!("the changed files are not shown: {error}"));
         Vec::new()
     });
-    paths.overview(&mut overview);
-    to.text(&rendering.begin(&overview))?;
+    Ok(overview)
+}
+
+/// The overview of a session under its name.
+pub(crate) fn session_overview(view: &SessionView) -> Result<SessionOverview, CommandError> {
+    Ok(SessionOverview { title: view.name()?, ..SessionOverview::of(&view.state()?) })
+}
+
+/// The live part of the session, rendered.
+pub(crate) fn write_session_page(
+    view: &SessionView,
+    overview: &SessionOverview,
+    mut rendering: impl TimelineRenderer,
+    to: &mut ExportTarget,
+) -> Result<Vec<ReadFinding>, CommandError> {
+    let state = view.state()?;
+    to.text(&rendering.begin(overview))?;
     let mut story = TimelineBuilder::new();
     let mut events = view.events(EventRange::ALL);
     for event in &mut events {
-        let mut event = event?;
+        let event = event?;
         if event.seq <= state.core.seq && !state.core.lineage.contains(event.seq) {
             story.pass(&event);
             continue;
         }
-        paths.event(&mut event);
         story.push(&event);
         while let Some(item) = story.next_item() {
             to.text(&rendering.item(&item))?;
@@ -120,6 +127,16 @@ fn file_change(
     changed: &ChangedPath,
     left: &mut usize,
 ) -> Result<FileChange, abide::Error> {
+    if *left == 0 {
+        let stat = stat(objects, changed)?;
+        let path = String::from_utf8_lossy(&changed.path).into_owned();
+        return Ok(FileChange {
+            path,
+            added: stat.insertions,
+            removed: stat.deletions,
+            diff: String::new(),
+        });
+    }
     let found = unified(objects, changed, CONTEXT)?;
     let shown = found.text.len() <= *left && !found.stat.binary;
     if shown {

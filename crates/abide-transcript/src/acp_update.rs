@@ -107,6 +107,7 @@ mod tests {
             title: String::new(),
             arguments: r#"{"title":"Edit a.rs","locations":[{"path":"/w/a.rs"}]}"#.to_owned(),
             changes: Vec::new(),
+            workspace: String::new(),
             observed: true,
             outcome: CallOutcome::Unknown,
         };

@@ -13,8 +13,9 @@ use crate::timeline_entry::{
 pub(crate) enum UnreadBlock {
     /// A part of the message.
     Part(EntryPart),
-    /// A call that the API ran itself, and whether it succeeded, if the block says so.
-    Call { call: TimelineCall, ended: Option<bool> },
+    /// A call that the API ran itself, and whether it succeeded and what it gave, if the block says
+    /// so.
+    Call { call: Box<TimelineCall>, ended: Option<bool>, output: CallOutput },
     /// The result of such a call.
     Result { call: String, ok: bool, output: CallOutput },
 }
@@ -29,18 +30,28 @@ pub(crate) fn read_unread(unread: &UnreadPiece, raw: &str) -> UnreadBlock {
             let name = name.unwrap_or_else(|| sort.trim_end_matches("_call").to_owned());
             let names = ["input", "action", "arguments", "queries", "code", "query"];
             let arguments = names.iter().find_map(|name| fields.get(name));
-            let ended = fields.decoded("status").map(|status| status != "failed");
+            let ended = match fields.decoded("status").as_deref() {
+                Some("completed") => Some(true),
+                Some("failed") => Some(false),
+                _ => None,
+            };
+            let told = ["output", "error", "outputs", "results"];
+            let text =
+                told.iter().find_map(|name| fields.get(name)).map(|raw| tidy_text(raw.get()));
+            let output = CallOutput { text: text.unwrap_or_default(), ..CallOutput::default() };
             UnreadBlock::Call {
-                call: TimelineCall {
+                call: Box::new(TimelineCall {
                     call: id.decoded().into_owned(),
                     name,
                     title: String::new(),
                     changes: Vec::new(),
+                    workspace: String::new(),
                     arguments: arguments.map(|raw| raw.get().to_owned()).unwrap_or_default(),
                     observed: false,
                     outcome: CallOutcome::Unknown,
-                },
+                }),
                 ended,
+                output,
             }
         }
         UnreadPiece::Audio => UnreadBlock::Part(EntryPart::Attachment("audio".to_owned())),
@@ -48,8 +59,10 @@ pub(crate) fn read_unread(unread: &UnreadPiece, raw: &str) -> UnreadBlock {
             Some(call) if sort.ends_with("_tool_result") => {
                 let text = fields.get("content").map(|raw| served_text(raw.get()));
                 let text = text.unwrap_or_default();
-                let ok =
-                    !fields.flag("is_error").unwrap_or_default() && !text.contains("error_code:");
+                let inner = fields.get("content").and_then(|raw| RawJsonFields::of(raw.get()));
+                let error =
+                    inner.and_then(|inner| Some(inner.decoded("type")?.ends_with("_error")));
+                let ok = !fields.flag("is_error").or(error).unwrap_or_default();
                 let output = CallOutput { text, ..CallOutput::default() };
                 UnreadBlock::Result { call: call.into_owned(), ok, output }
             }
@@ -149,6 +162,47 @@ pub(crate) fn output_of_pieces(pieces: &[MessagePiece]) -> CallOutput {
         }
     }
     output
+}
+
+/// What a tool returned, out of the wrapping `{"query":…,"result":…,"success":…}` or a list of such;
+/// and whether all of it succeeded. `None` if it is not wrapped so.
+pub(crate) fn unwrapped_output(text: &str) -> Option<(CallOutput, bool)> {
+    let raw: &serde_json::value::RawValue = serde_json::from_str(text.trim()).ok()?;
+    let items = list(raw).unwrap_or_else(|| vec![raw]);
+    let mut output = CallOutput::default();
+    let mut ok = !items.is_empty();
+    for item in items {
+        let fields = RawJsonFields::of(item.get())?;
+        fields.any("query")?;
+        let (result, success) = (fields.get("result")?, fields.flag("success")?);
+        ok &= success;
+        match list(result) {
+            None => add_text(&mut output, &tidy_text(result.get())),
+            Some(blocks) => {
+                blocks.into_iter().for_each(|block| add_block(&mut output, block.get()))
+            }
+        }
+        if let Some(error) = fields.decoded("error").filter(|_| !success && output.text.is_empty())
+        {
+            add_text(&mut output, &error);
+        }
+    }
+    Some((output, ok))
+}
+
+/// Adds a block of a wrapped result.
+fn add_block(output: &mut CallOutput, raw: &str) {
+    let fields = RawJsonFields::of(raw).unwrap_or_default();
+    let text = |name: &str| fields.decoded(name).unwrap_or_default().into_owned();
+    match fields.decoded("type").as_deref() {
+        Some("text") => add_text(output, &text("text")),
+        Some("image") => output.images.push(TimelineImage {
+            media_type: text("mediaType"),
+            base64: text("data"),
+            address: String::new(),
+        }),
+        _ => add_text(output, &tidy_text(raw)),
+    }
 }
 
 fn add_text(output: &mut CallOutput, text: &str) {

@@ -14,8 +14,9 @@ use crate::timeline_builder::timeline_task_status;
 
 /// The most characters of a text in a sentence.
 const TEXT: usize = 500;
-/// How many calls are remembered.
+/// How many calls are remembered, and the longest id.
 const CALLS: usize = 1024;
+const LONGEST: usize = 1024;
 
 /// Says what happened, an event at a time. It remembers the tools of calls, so that their results
 /// name them.
@@ -140,7 +141,7 @@ impl EventSentences {
     }
 
     fn remember(&mut self, id: &str, tool: &str) {
-        if self.tools.insert(id.to_owned(), short_start(tool, 60)).is_some() {
+        if id.len() > LONGEST || self.tools.insert(id.to_owned(), short_start(tool, 60)).is_some() {
             return;
         }
         self.order.push_back(id.to_owned());

@@ -3,6 +3,7 @@
 //! All recorded text goes through [`html_escaped`]; markup is ours alone. In case that ever fails, the
 //! page's content security policy forbids scripts and requests.
 
+use std::fmt;
 use std::fmt::Write;
 
 use abide_model::{SessionId, Timestamp, TurnRole};
@@ -19,7 +20,9 @@ use crate::rendering::{
 use crate::session_overview::{FileChange, SessionOverview};
 use crate::short;
 use crate::timeline_builder::timeline_task_status;
-use crate::timeline_entry::{CallField, EntryBody, EntryPart, TimelineEntry, TimelineImage};
+use crate::timeline_entry::{
+    CallField, EntryBody, EntryPart, TimelineCall, TimelineEntry, TimelineImage,
+};
 use crate::visible;
 
 /// The most bytes shown of a text.
@@ -34,10 +37,14 @@ const IMAGES: usize = 32 << 20;
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
 const STYLE: &str = include_str!("html.css");
 
+/// Changes a recorded text before it is shown.
+pub type TextFilter = Box<dyn Fn(&mut String)>;
+
 /// Renders an HTML page.
-#[derive(Debug, Default)]
+#[derive(Default)]
 #[non_exhaustive]
 pub struct HtmlRenderer {
+    filter: Option<TextFilter>,
     /// The prompts of a person so far: event and text.
     prompts: Vec<(u64, String)>,
     /// The lane whose section is open.
@@ -50,11 +57,33 @@ pub struct HtmlRenderer {
     images: usize,
 }
 
+impl fmt::Debug for HtmlRenderer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Html").field("prompts", &self.prompts.len()).finish_non_exhaustive()
+    }
+}
+
 impl HtmlRenderer {
     /// Creates a renderer.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Applies a filter to every text of an entry.
+    #[must_use]
+    pub fn with_filter(mut self, filter: TextFilter) -> Self {
+        self.filter = Some(filter);
+        self
+    }
+
+    /// What a call shows, filtered.
+    fn view(&self, call: &TimelineCall) -> CallView {
+        let mut view = CallView::of(call);
+        if let Some(filter) = &self.filter {
+            view.map_texts(filter);
+        }
+        view
     }
 
     /// The attribute that an event is linked by. Of the entries of one event the first has it.
@@ -184,6 +213,7 @@ impl HtmlRenderer {
             CallBlock::Todo(_) | CallBlock::Image(_) => true,
             CallBlock::Prose(text) => short(text),
             CallBlock::Output(text) => view.sign == CallSign::Bad && short(text),
+            CallBlock::Details(_) => true,
             CallBlock::Code { .. } | CallBlock::Fields(_) | CallBlock::Aside(_) => false,
         });
         let open = if open { " open" } else { "" };
@@ -206,7 +236,7 @@ impl HtmlRenderer {
                 let _ = write!(out, "{}</pre>", html_left_out(more));
             }
             CallBlock::Diff(diff) => html_diff(out, diff),
-            CallBlock::Fields(fields) => html_fields(out, fields),
+            CallBlock::Fields(fields) | CallBlock::Details(fields) => html_fields(out, fields),
             CallBlock::Todo(items) => {
                 out.push_str("<ul class=\"todo\">");
                 for item in items {
@@ -292,6 +322,11 @@ impl TimelineRenderer for HtmlRenderer {
         if item.is_minor() {
             return out;
         }
+        let mut filtered = None;
+        if let Some(filter) = &self.filter {
+            filtered.insert(item.clone()).map_texts(filter);
+        }
+        let item = filtered.as_ref().unwrap_or(item);
         self.enter_lane(&mut out, item);
         let rewound = if item.rewound { " rewound" } else { "" };
         match &item.what {
@@ -327,9 +362,12 @@ impl TimelineRenderer for HtmlRenderer {
                 self.note(&mut out, item, &head, "");
             }
             EntryBody::Message { role, parts } => self.message(&mut out, item, role, parts),
-            EntryBody::Call(call) => self.call(&mut out, &CallView::of(call), item),
+            EntryBody::Call(call) => {
+                let view = self.view(call);
+                self.call(&mut out, &view, item);
+            }
             EntryBody::LateResult(call) => {
-                let mut view = CallView::of(call);
+                let mut view = self.view(call);
                 view.name = late_result_name(call);
                 self.call(&mut out, &view, item);
             }

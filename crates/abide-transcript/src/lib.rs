@@ -44,7 +44,7 @@ mod visible;
 
 pub use abide_model::{DurationError, format_duration, parse_duration, parse_duration_or_seconds};
 pub use event_sentence::EventSentences;
-pub use html::HtmlRenderer;
+pub use html::{HtmlRenderer, TextFilter};
 pub use markdown::MarkdownRenderer;
 pub use place_tracker::{EventPlace, PlaceTracker};
 pub use rendering::TimelineRenderer;

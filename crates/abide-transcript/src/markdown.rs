@@ -87,9 +87,9 @@ impl TimelineRenderer for MarkdownRenderer {
         if item.is_minor() {
             return out;
         }
-        let lane = item.lane_title.clone();
+        let lane = item.lane.as_ref().map(|lane| lane.0.clone());
         if lane != self.lane {
-            let _ = match &lane {
+            let _ = match &item.lane_title {
                 Some(lane) => writeln!(out, "\n*Lane {}*", markdown_inline(lane)),
                 None => writeln!(out, "\n*Main lane*"),
             };
@@ -247,7 +247,7 @@ fn markdown_call_blocks(out: &mut String, blocks: &[CallBlock]) {
                 }
             }
             CallBlock::Output(text) => markdown_fenced(out, "text", text),
-            CallBlock::Aside(_) => {}
+            CallBlock::Aside(_) | CallBlock::Details(_) => {}
             CallBlock::Prose(text) => {
                 let _ = writeln!(out, "\n{}", safe_markdown(text));
             }

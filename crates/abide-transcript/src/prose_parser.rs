@@ -461,8 +461,11 @@ fn link_addresses(spans: Vec<ProseSpan>) -> Vec<ProseSpan> {
             let start = at + found;
             let (before, rest) = span.text.split_at(start);
             at = start + 4;
-            let length = typed_address_length(rest);
-            if length > 0 && !before.ends_with(char::is_alphanumeric) {
+            // The end of an address is looked for only where one can start: else every `http` in a
+            // word would be read to the end.
+            let inside = before.ends_with(char::is_alphanumeric);
+            let length = if inside { 0 } else { typed_address_length(rest) };
+            if length > 0 {
                 piece(before.get(taken..).unwrap_or_default(), None);
                 let address = rest.get(..length).unwrap_or_default();
                 piece(address, Some(Rc::from(address)));

@@ -18,6 +18,8 @@ use crate::visible;
 
 /// Text is never wrapped to fewer columns.
 const NARROWEST: usize = 20;
+/// The most columns of a table.
+const WIDEST_TABLE: usize = 400;
 /// The columns that the name of a column takes in a table that is written row by row.
 const NAME: usize = 40;
 
@@ -390,7 +392,10 @@ impl<'a> TerminalWriter<'a> {
             }
         }
         let total = widths.iter().sum::<usize>() + 3 * widths.len().saturating_sub(1);
-        if total > self.room() || all().flatten().any(|cell| cell.text.contains('\n')) {
+        // Every row is as wide as the widest, also where lines are not wrapped.
+        if total > self.room().min(WIDEST_TABLE)
+            || all().flatten().any(|cell| cell.text.contains('\n'))
+        {
             return self.write_row_by_row(&header, &rows);
         }
         self.write_row(&header, &widths, &table.alignments);

@@ -196,6 +196,8 @@ impl TextRenderer {
             CallBlock::Code { language, text } => self.code(out, language, text, item),
             CallBlock::Diff(diff) => self.diff(out, diff, item),
             CallBlock::Fields(fields) => self.fields(out, fields, item),
+            CallBlock::Details(fields) if self.is_verbose() => self.fields(out, fields, item),
+            CallBlock::Details(_) => {}
             CallBlock::Todo(items) => {
                 for todo in items {
                     let look = match todo.state {
@@ -326,7 +328,8 @@ impl TextRenderer {
         look: Option<TextEmphasis>,
         item: &TimelineEntry,
     ) {
-        let (line, more) = crate::rendering::clip_rendering(line, LINE);
+        let most = if self.is_verbose() { usize::MAX } else { LINE };
+        let (line, more) = crate::rendering::clip_rendering(line, most);
         let mut visible = String::new();
         visible::write_visible(&mut visible, line);
         if more > 0 {
@@ -381,7 +384,8 @@ impl TextRenderer {
                 EntryPart::Text(text) if folded => self.folded(out, "", text, item),
                 EntryPart::Text(text) => self.prose(out, "  ", text, item),
                 EntryPart::Thinking(text) if self.is_verbose() => {
-                    self.line(out, item, "", &format!("(thinking) {text}"), TextEmphasis::Faint);
+                    let _ = writeln!(out, "  {}", self.paint(TextEmphasis::Faint, "(thinking)"));
+                    self.prose(out, "  ", text, item);
                 }
                 EntryPart::Thinking(text) => self.folded(out, "(thinking) ", text, item),
                 EntryPart::Image(image) => {

@@ -35,14 +35,20 @@ pub(crate) fn tidy_fields(json: &str, left_out: &[&str]) -> Vec<CallField> {
     let names: Vec<String> = fields.names().map(str::to_owned).collect();
     let mut seen = std::collections::HashSet::new();
     let names = names.into_iter().filter(|name| seen.insert(name.clone()));
-    names
+    let names: Vec<_> = names.filter(|name| !left_out.contains(&name.as_str())).collect();
+    let more = names.len().saturating_sub(FIELDS);
+    let mut found: Vec<_> = names
+        .into_iter()
         .take(FIELDS)
-        .filter(|name| !left_out.contains(&name.as_str()))
         .filter_map(|name| {
             let value = tidy_text(fields.get(&name)?.get());
             (!value.is_empty()).then_some(CallField { name, value })
         })
-        .collect()
+        .collect();
+    if more > 0 {
+        found.push(CallField { name: String::new(), value: format!("… {more} more fields") });
+    }
+    found
 }
 
 /// Writes a value; each line but the first starts with the indentation of `depth`.
@@ -56,14 +62,19 @@ fn tidy_value(out: &mut String, raw: &RawValue, depth: usize) {
     } else if let Some(fields) = RawJsonFields::of(raw.get()) {
         let mut first = true;
         let mut seen = std::collections::HashSet::new();
-        let names = fields.names().filter(|name| seen.insert(*name));
-        for name in names.take(FIELDS) {
+        let names: Vec<_> = fields.names().filter(|name| seen.insert(*name)).collect();
+        let more = names.len().saturating_sub(FIELDS);
+        for name in names.into_iter().take(FIELDS) {
             let Some(value) = fields.any(name) else { continue };
             if !first {
                 tidy_break(out, depth);
             }
             first = false;
             tidy_field(out, name, value, depth);
+        }
+        if more > 0 {
+            tidy_break(out, depth);
+            out.push_str(&format!("… {more} more fields"));
         }
     } else {
         out.push_str(raw.get());

@@ -3,7 +3,8 @@
 //! A call is one entry together with its result, whether messages tell of them, in whatever form, or
 //! `tool.called` and `tool.finished`, or both: they are joined by the id of the call. So a call waits
 //! for its result, and later entries wait behind it. The wait is bounded: at the end of the call's
-//! turn, at the next prompt, or when too much is waiting, the call is emitted without an outcome.
+//! turn, at the next prompt if nothing says that it ran, or when too much is waiting, the call is
+//! emitted without an outcome.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -14,9 +15,12 @@ use abide_model::{
 };
 
 use crate::acp_update::{AcpCallUpdate, sort_acp_details};
-use crate::block_reader::{UnreadBlock, output_of_pieces, read_image, read_unread};
+use crate::block_reader::{
+    UnreadBlock, output_of_pieces, read_image, read_unread, unwrapped_output,
+};
 use crate::note::event_note;
 use crate::place_tracker::{EventPlace, PlaceTracker};
+use crate::short::short_start;
 use crate::target::call_target_of_text;
 use crate::timeline_entry::{
     CallOutcome, CallOutput, EntryBody, EntryPart, NoteWeight, TimelineCall, TimelineEntry,
@@ -27,6 +31,10 @@ const WAITING: usize = 256;
 const WAITING_BYTES: usize = 8 << 20;
 /// How many calls and turn starts are remembered.
 const REMEMBERED: usize = 4096;
+/// Longer ids are not remembered, and longer paths not compared.
+const LONGEST: usize = 1024;
+/// The most characters of a name or target that are remembered.
+const NAME: usize = 200;
 /// How many targets of calls are compared with files that were touched.
 const TARGETS: usize = 64;
 
@@ -39,14 +47,16 @@ pub struct TimelineBuilder {
     bytes: usize,
     /// The start time of each turn.
     turns: VecDeque<(TurnNumber, i64)>,
-    /// The calls by id, and their ids in order.
-    known: BTreeMap<String, KnownCall>,
-    known_in_order: VecDeque<String>,
+    /// The calls, and their keys in order.
+    known: BTreeMap<CallKey, KnownCall>,
+    known_in_order: VecDeque<CallKey>,
+    /// The latest call of each id: a lane may have its id.
+    titled: BTreeMap<String, CallKey>,
     /// What the latest calls were about.
     targets: VecDeque<String>,
     /// The model in use.
     model: Option<String>,
-    /// The workspace, as it starts a path in JSON.
+    /// The workspace of the session.
     workspace: Option<String>,
     /// The tasks are those that a run without a task list makes for its turns.
     unplanned: bool,
@@ -67,6 +77,16 @@ enum ReleaseCondition {
     Now,
     /// The call has its result.
     Result,
+    /// Something else than a further part of this answer follows.
+    Answer(String),
+}
+
+/// What a call is known by. Lanes do not share ids, and what a rewind took back has its own.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct CallKey {
+    id: String,
+    lane: String,
+    rewound: bool,
 }
 
 /// What is known of a call.
@@ -74,6 +94,7 @@ enum ReleaseCondition {
 struct KnownCall {
     name: String,
     target: String,
+    turn: Option<TurnNumber>,
     /// A message requested it.
     requested: bool,
     /// An event says that it was called.
@@ -122,20 +143,8 @@ impl TimelineBuilder {
     }
 
     fn enter_workspace(&mut self, workspace: Option<&str>) {
-        let path = workspace.map(|path| path.trim_end_matches('/')).filter(|path| path.len() > 1);
-        // Without the quote at its end.
-        let start = path.and_then(|path| serde_json::to_string(path).ok()).map(|mut path| {
-            path.pop();
-            path + "/"
-        });
-        self.workspace = start.or_else(|| self.workspace.take());
-    }
-
-    /// Makes paths in the workspace relative where they start a value.
-    fn relative(&self, json: &mut String) {
-        if let Some(start) = self.workspace.as_ref().filter(|start| json.contains(*start)) {
-            *json = json.replace(start, "\"");
-        }
+        let path = workspace.filter(|path| path.starts_with('/') && path.len() <= LONGEST);
+        self.workspace = path.map(str::to_owned).or_else(|| self.workspace.take());
     }
 
     /// Marks entries outside this lineage as rewound.
@@ -153,7 +162,7 @@ impl TimelineBuilder {
         };
         let fact = if message.is_some() { None } else { event.fact().ok() };
         let place = self.places.next_of(event, fact.as_ref());
-        let rewound = self.lineage.as_ref().is_some_and(|lineage| !lineage.contains(event.seq));
+        let rewound = self.is_rewound(event);
         let bytes = event.data.as_ref().map_or(0, |data| data.as_str().len());
         let mut frame = EventFrame { event, place, rewound, bytes };
         match message {
@@ -166,21 +175,20 @@ impl TimelineBuilder {
     fn acp_update(&mut self, event: &Event) -> Option<i64> {
         let update = AcpCallUpdate::of(event.data.as_ref()?.as_str())?;
         let exit = update.exit;
-        let at = self.waiting_call(&update.call)?;
-        let mut item = self.waiting.remove(at)?;
-        if let EntryBody::Call(call) = &mut item.item.what {
+        let rewound = self.is_rewound(event);
+        let at = self.waiting_call(&update.call, event.lane.as_ref(), rewound)?;
+        if let Some(EntryBody::Call(call)) =
+            self.waiting.get_mut(at).map(|waiting| &mut waiting.item.what)
+        {
             update.add_to(call);
-            self.relative(&mut call.arguments);
-            for change in &mut call.changes {
-                let mut path = format!("\"{}", change.path);
-                self.relative(&mut path);
-                path.get(1..).unwrap_or_default().clone_into(&mut change.path);
-            }
-            let target = call_target_of_text(&call.arguments);
-            self.know_target(&call.call, target);
+            let (id, target) = (call.call.clone(), call_target_of_text(&call.arguments));
+            self.know_target(&CallKey::of(&id, event.lane.as_ref(), rewound), &target);
         }
-        self.waiting.insert(at, item);
         exit
+    }
+
+    fn is_rewound(&self, event: &Event) -> bool {
+        self.lineage.as_ref().is_some_and(|lineage| !lineage.contains(event.seq))
     }
 
     fn fact(&mut self, frame: &mut EventFrame<'_>, fact: Option<Fact>) {
@@ -194,6 +202,7 @@ impl TimelineBuilder {
                     title: String::new(),
                     arguments: arguments.unwrap_or_default(),
                     changes: Vec::new(),
+                    workspace: String::new(),
                     observed: fact.observed,
                     outcome: CallOutcome::Unknown,
                 };
@@ -204,8 +213,13 @@ impl TimelineBuilder {
                 let pieces = event.data.as_ref().and_then(ResultPiece::finished);
                 let pieces = pieces.map(|result| result.pieces).unwrap_or_default();
                 let mut output = output_of_pieces(&pieces);
+                let mut ok = Some(result.ok);
+                if let Some((inner, succeeded)) = unwrapped_output(&output.text) {
+                    output = inner;
+                    ok = Some(result.ok && succeeded);
+                }
                 output.exit = self.acp_update(event);
-                return self.result(frame, &result.call.0, result.ok, output, CallSource::Event);
+                return self.result(frame, &result.call.0, ok, output, CallSource::Event);
             }
             Some(Fact::TurnStarted(start)) => {
                 let number = frame.place.turn.unwrap_or_default();
@@ -270,10 +284,8 @@ impl TimelineBuilder {
                     Some(Fact::RunStarted(run)) => self.unplanned = !run.planned,
                     // What was allowed is told by the call that ran.
                     Some(Fact::PermissionAsked(asked)) => {
-                        minor = asked
-                            .call
-                            .as_ref()
-                            .is_some_and(|call| self.known.contains_key(&call.0));
+                        let call = asked.call.as_ref();
+                        minor = call.is_some_and(|call| self.titled.contains_key(&call.0));
                     }
                     Some(Fact::PermissionAnswered(answered)) => {
                         minor = answered.word().starts_with("allow");
@@ -324,6 +336,7 @@ impl TimelineBuilder {
                         title: String::new(),
                         arguments,
                         changes: Vec::new(),
+                        workspace: String::new(),
                         observed: false,
                         outcome: CallOutcome::Unknown,
                     };
@@ -332,26 +345,24 @@ impl TimelineBuilder {
                 }
                 PieceContent::Result(result) => {
                     let output = output_of_pieces(&result.pieces);
-                    let ok = result.ok.unwrap_or(true);
-                    self.result(frame, &result.id, ok, output, CallSource::Message);
+                    self.result(frame, &result.id, result.ok, output, CallSource::Message);
                     continue;
                 }
                 PieceContent::Other(unread) => {
                     let raw = piece.raw.as_ref().map_or("", |raw| raw.get());
                     match read_unread(unread, raw) {
                         UnreadBlock::Part(part) => part,
-                        UnreadBlock::Call { call, ended } => {
+                        UnreadBlock::Call { call, ended, output } => {
                             self.texts(frame, message, std::mem::take(&mut parts));
                             let id = call.call.clone();
-                            self.call(frame, call, CallSource::Message);
-                            if let Some(ok) = ended {
-                                let nothing = CallOutput::default();
-                                self.result(frame, &id, ok, nothing, CallSource::Message);
+                            self.call(frame, *call, CallSource::Message);
+                            if ended.is_some() {
+                                self.result(frame, &id, ended, output, CallSource::Message);
                             }
                             continue;
                         }
                         UnreadBlock::Result { call, ok, output } => {
-                            self.result(frame, &call, ok, output, CallSource::Message);
+                            self.result(frame, &call, Some(ok), output, CallSource::Message);
                             continue;
                         }
                     }
@@ -372,36 +383,75 @@ impl TimelineBuilder {
         if parts.is_empty() {
             return;
         }
-        if message.role == "user" {
-            // What was requested before a prompt and did not run by then will not run.
-            let lane = &frame.event.lane;
-            let known = &self.known;
-            let over = |item: &TimelineEntry| {
-                let EntryBody::Call(call) = &item.what else { return false };
-                item.lane == *lane && known.get(&call.call).is_none_or(|known| !known.called)
-            };
-            for waiting in self.waiting.iter_mut().filter(|waiting| over(&waiting.item)) {
-                waiting.until = ReleaseCondition::Now;
+        let answers = message.pieces.iter().any(|piece| piece.result().is_some());
+        if message.role == "user" && !answers {
+            self.release_requests(frame);
+        }
+        let answer = message.marks.answer.as_ref().filter(|answer| answer.len() <= LONGEST);
+        let until = match answer {
+            Some(answer) => ReleaseCondition::Answer(answer.clone()),
+            None => ReleaseCondition::Now,
+        };
+        // A text that is recorded in parts is one message.
+        if let Some(last) = self.waiting.back_mut()
+            && answer.is_some()
+            && last.until == until
+            && last.item.lane == frame.event.lane
+            && let EntryBody::Message { role, parts: before } = &mut last.item.what
+            && *role == message.role
+        {
+            last.item.events.push(frame.event.seq);
+            let bytes = std::mem::take(&mut frame.bytes);
+            last.bytes += bytes;
+            self.bytes += bytes;
+            for part in parts {
+                match (before.last_mut(), part) {
+                    (Some(EntryPart::Text(text)), EntryPart::Text(more)) => text.push_str(&more),
+                    (_, part) => before.push(part),
+                }
             }
+            return;
         }
         let body = EntryBody::Message { role: message.role.clone(), parts };
-        self.entry(frame, body, ReleaseCondition::Now);
+        self.entry(frame, body, until);
+    }
+
+    /// Releases the calls of a lane that were requested and did not run before its next prompt: they
+    /// will not run.
+    fn release_requests(&mut self, frame: &EventFrame<'_>) {
+        let known = &self.known;
+        let lane = frame.event.lane.as_ref();
+        let over = |item: &TimelineEntry| {
+            let EntryBody::Call(call) = &item.what else { return false };
+            let key = CallKey::of(&call.call, lane, item.rewound);
+            item.lane.as_ref() == lane && known.get(&key).is_none_or(|known| !known.called)
+        };
+        for waiting in self.waiting.iter_mut().filter(|waiting| over(&waiting.item)) {
+            waiting.until = ReleaseCondition::Now;
+        }
     }
 
     /// Adds a call, unless it is there already from the other source.
     fn call(&mut self, frame: &mut EventFrame<'_>, mut call: TimelineCall, source: CallSource) {
-        self.relative(&mut call.arguments);
-        let told = self.known.get_mut(&call.call).is_some_and(|known| {
+        call.workspace = self.workspace.clone().unwrap_or_default();
+        let lane = frame.event.lane.as_ref();
+        let key = CallKey::of(&call.call, lane, frame.rewound);
+        let turn = frame.place.turn;
+        let told = self.known.get_mut(&key).is_some_and(|known| {
+            // An id that is used again in a later turn is another call.
+            if known.has_ended() && known.turn != turn {
+                return false;
+            }
             let seen = match source {
                 CallSource::Message => &mut known.requested,
                 CallSource::Event => &mut known.called,
             };
-            // Told twice by the same source it is another call of the same id.
+            // So is one that the same source tells of twice.
             !std::mem::replace(seen, true)
         });
         if told {
             let start = frame.event.at;
-            let at = self.waiting_call(&call.call);
+            let at = self.waiting_call(&call.call, lane, frame.rewound);
             if let Some(waiting) = at.and_then(|at| self.waiting.get_mut(at))
                 && let EntryBody::Call(waiting_call) = &mut waiting.item.what
             {
@@ -417,29 +467,30 @@ impl TimelineBuilder {
             return;
         }
         let target = call_target_of_text(&call.arguments);
-        self.remember(
-            &call.call,
-            KnownCall {
-                name: call.name.clone(),
-                requested: source == CallSource::Message,
-                called: source == CallSource::Event,
-                ..KnownCall::default()
-            },
-        );
-        self.know_target(&call.call, target);
+        let known = KnownCall {
+            name: short_start(&call.name, NAME),
+            turn,
+            requested: source == CallSource::Message,
+            called: source == CallSource::Event,
+            ..KnownCall::default()
+        };
+        self.remember(key.clone(), known);
+        self.know_target(&key, &target);
         self.entry(frame, EntryBody::Call(call), ReleaseCondition::Result);
     }
 
-    fn know_target(&mut self, id: &str, target: String) {
+    fn know_target(&mut self, key: &CallKey, target: &str) {
         if target.is_empty() {
             return;
         }
-        if let Some(known) = self.known.get_mut(id) {
-            known.target.clone_from(&target);
+        if let Some(known) = self.known.get_mut(key) {
+            known.target = short_start(target, NAME);
         }
-        self.targets.push_back(target);
-        if self.targets.len() > TARGETS {
-            self.targets.pop_front();
+        if target.len() <= LONGEST {
+            self.targets.push_back(target.to_owned());
+            if self.targets.len() > TARGETS {
+                self.targets.pop_front();
+            }
         }
     }
 
@@ -448,11 +499,14 @@ impl TimelineBuilder {
         &mut self,
         frame: &mut EventFrame<'_>,
         id: &str,
-        ok: bool,
+        ok: Option<bool>,
         output: CallOutput,
         source: CallSource,
     ) {
-        let told = self.known.get_mut(id).is_some_and(|known| {
+        let event = frame.event;
+        let lane = event.lane.as_ref();
+        let key = CallKey::of(id, lane, frame.rewound);
+        let told = self.known.get_mut(&key).is_some_and(|known| {
             let other = match source {
                 CallSource::Message => known.finished && !known.answered,
                 CallSource::Event => known.answered && !known.finished,
@@ -466,13 +520,12 @@ impl TimelineBuilder {
         if told {
             return;
         }
-        let event = frame.event;
-        let unknown = !ok && output.text == OUTCOME_UNKNOWN;
+        let unknown = ok != Some(true) && output.text == OUTCOME_UNKNOWN;
         let ended = |millis| match unknown {
             true => CallOutcome::Unknown,
-            false => CallOutcome::Ended { ok, output, millis },
+            false => CallOutcome::Ended { ok: ok.unwrap_or(true), output, millis },
         };
-        if let Some(at) = self.waiting_call(id) {
+        if let Some(at) = self.waiting_call(id, lane, frame.rewound) {
             if let Some(waiting) = self.waiting.get_mut(at) {
                 waiting.until = ReleaseCondition::Now;
                 waiting.ended = true;
@@ -487,13 +540,14 @@ impl TimelineBuilder {
             }
             return;
         }
-        let known = self.known.get(id);
+        let known = self.known.get(&key);
         let call = TimelineCall {
             call: id.to_owned(),
             name: known.map(|known| known.name.clone()).unwrap_or_default(),
             title: known.map(|known| known.target.clone()).unwrap_or_default(),
             arguments: String::new(),
             changes: Vec::new(),
+            workspace: String::new(),
             observed: false,
             outcome: ended(None),
         };
@@ -502,6 +556,12 @@ impl TimelineBuilder {
 
     fn entry(&mut self, frame: &mut EventFrame<'_>, what: EntryBody, until: ReleaseCondition) {
         let event = frame.event;
+        // What follows ends a text that is recorded in parts.
+        if let Some(last) = self.waiting.back_mut()
+            && matches!(last.until, ReleaseCondition::Answer(_))
+        {
+            last.until = ReleaseCondition::Now;
+        }
         // The bytes of an event count once, however many entries it makes.
         let bytes = std::mem::take(&mut frame.bytes);
         self.bytes += bytes;
@@ -525,7 +585,7 @@ impl TimelineBuilder {
 
     /// The name of a lane: what the call was about that it belongs to, or its id.
     fn lane_title(&self, lane: &LaneId) -> String {
-        let known = self.known.get(lane.as_str());
+        let known = self.titled.get(lane.as_str()).and_then(|key| self.known.get(key));
         let title = known.map(|known| match known.target.as_str() {
             "" => known.name.clone(),
             target => target.to_owned(),
@@ -567,23 +627,45 @@ impl TimelineBuilder {
     }
 
     /// The waiting entry of a call without a result.
-    fn waiting_call(&self, id: &str) -> Option<usize> {
+    fn waiting_call(&self, id: &str, lane: Option<&LaneId>, rewound: bool) -> Option<usize> {
         self.waiting.iter().rposition(|waiting| {
             matches!(&waiting.item.what, EntryBody::Call(call)
                 if call.call == id && !waiting.ended)
+                && waiting.item.lane.as_ref() == lane
+                && waiting.item.rewound == rewound
         })
     }
 
-    fn remember(&mut self, id: &str, call: KnownCall) {
-        if self.known.insert(id.to_owned(), call).is_some() {
+    fn remember(&mut self, key: CallKey, call: KnownCall) {
+        if key.id.len() > LONGEST || key.lane.len() > LONGEST {
             return;
         }
-        self.known_in_order.push_back(id.to_owned());
+        self.titled.insert(key.id.clone(), key.clone());
+        if self.known.insert(key.clone(), call).is_some() {
+            return;
+        }
+        self.known_in_order.push_back(key);
         if self.known_in_order.len() > REMEMBERED
             && let Some(oldest) = self.known_in_order.pop_front()
         {
             self.known.remove(&oldest);
+            if self.titled.get(&oldest.id) == Some(&oldest) {
+                self.titled.remove(&oldest.id);
+            }
         }
+    }
+}
+
+impl CallKey {
+    fn of(id: &str, lane: Option<&LaneId>, rewound: bool) -> Self {
+        let lane = lane.map(LaneId::as_str).unwrap_or_default().to_owned();
+        Self { lane, id: id.to_owned(), rewound }
+    }
+}
+
+impl KnownCall {
+    const fn has_ended(&self) -> bool {
+        self.answered || self.finished
     }
 }
 

@@ -39,6 +39,41 @@ impl TimelineEntry {
         )
     }
 
+    /// Changes every text of it; of a call, its title and its lane's.
+    pub(crate) fn map_texts(&mut self, change: &dyn Fn(&mut String)) {
+        self.lane_title.iter_mut().for_each(change);
+        match &mut self.what {
+            EntryBody::Message { parts, .. } => {
+                for part in parts {
+                    match part {
+                        EntryPart::Text(text)
+                        | EntryPart::Thinking(text)
+                        | EntryPart::Attachment(text) => change(text),
+                        EntryPart::Image(image) => change(&mut image.address),
+                        EntryPart::Fields(fields) => {
+                            fields.iter_mut().for_each(|field| change(&mut field.value));
+                        }
+                    }
+                }
+            }
+            EntryBody::Call(call) | EntryBody::LateResult(call) => change(&mut call.title),
+            EntryBody::Status { reason, summary, .. } => {
+                reason.iter_mut().chain(summary).for_each(change);
+            }
+            EntryBody::Decided { choice, reason } => {
+                change(choice);
+                reason.iter_mut().for_each(change);
+            }
+            EntryBody::Task { text, .. } => text.iter_mut().for_each(change),
+            EntryBody::File { path, to, .. } => {
+                change(path);
+                to.iter_mut().for_each(change);
+            }
+            EntryBody::Note { text, .. } => change(text),
+            EntryBody::TurnStarted { .. } | EntryBody::TurnFinished { .. } => {}
+        }
+    }
+
     /// Whether it is a tool call or its result.
     #[must_use]
     pub const fn is_call(&self) -> bool {
@@ -202,6 +237,8 @@ pub struct TimelineCall {
     pub arguments: String,
     /// The changes of files that the agent reported for it.
     pub changes: Vec<CallChange>,
+    /// The directory that paths are shown relative to, or empty.
+    pub workspace: String,
     /// Whether it was observed from outside rather than run by the recorder.
     pub observed: bool,
     /// How it ended.

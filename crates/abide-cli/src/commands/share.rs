@@ -11,7 +11,7 @@ use crate::error::CommandError;
 use crate::export_target::ExportTarget;
 use crate::path_shortener::PathShortener;
 use crate::session_args::{SessionArg, SessionPurpose};
-use crate::session_page::write_session_page;
+use crate::session_page::{overview_with_changes, write_session_page};
 
 /// The most characters of a title in the name of a file.
 const NAME: usize = 40;
@@ -40,14 +40,15 @@ impl ShareArgs {
         let id = self.session.find(SessionPurpose::Read, &opened, surroundings)?;
         let view = opened.store.view(&SessionRef::Id(id))?;
         let fields = view.state()?.core.fields;
-        let title = view.name()?;
-        let name = || PathBuf::from(share_file_name(title.as_deref(), id));
+        let paths =
+            PathShortener::new(fields.workspace.as_deref(), surroundings.person.home.as_deref());
+        let mut overview = overview_with_changes(&view, &*opened.store.objects()?)?;
+        paths.overview(&mut overview);
+        let name = || PathBuf::from(share_file_name(overview.title.as_deref(), id));
         let path = surroundings.absolute(&self.output.unwrap_or_else(name));
-        let home = surroundings.person.home.as_deref();
-        let paths = PathShortener::new(fields.workspace.as_deref(), home);
-        let objects = opened.store.objects()?;
         let mut target = ExportTarget::of(Some(path.clone()))?;
-        let notes = write_session_page(&view, &objects, HtmlRenderer::new(), &paths, &mut target)?;
+        let page = HtmlRenderer::new().with_filter(paths.into_filter());
+        let notes = write_session_page(&view, &overview, page, &mut target)?;
         target.finish()?;
         let mut out = CommandOutput::stdout();
         out.line(abide_transcript::escape::text(&path.to_string_lossy()))?;

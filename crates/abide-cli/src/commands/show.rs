@@ -39,7 +39,7 @@ pub(crate) struct ShowArgs {
     #[command(flatten)]
     session: SessionArg,
     /// Only the entry with this event, and what is around it
-    #[arg(value_name = "@EVENT")]
+    #[arg(value_name = "@EVENT", conflicts_with_all = ["turn", "task"])]
     event: Option<String>,
     /// With an event: how many entries before and after it
     #[arg(short = 'C', long, value_name = "N", default_value_t = 2)]
@@ -136,6 +136,10 @@ impl EntryWindow {
     fn step(&mut self, item: TimelineEntry) -> Option<Vec<WindowEntry>> {
         let around = |item| WindowEntry { item, named: false };
         match &mut self.after {
+            // An event may have several entries.
+            Some(_) if item.holds(self.event) => {
+                return Some(vec![WindowEntry { item, named: true }]);
+            }
             Some(0) => return None,
             Some(left) => {
                 *left -= 1;

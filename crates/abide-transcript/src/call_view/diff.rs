@@ -64,7 +64,8 @@ impl CallDiff {
         let mut changes = Diff::compute(Algorithm::Histogram, &input);
         changes.postprocess_lines(&input);
         let end = u32::try_from(input.before.len()).unwrap_or(u32::MAX);
-        let mut at = 0;
+        // The line of the old text behind the change before, if there was one.
+        let mut last: Option<u32> = None;
         let side = |diff: &mut Self, sign, side: &[Token], from: u32, to: u32| {
             for token in side.get(from as usize..to as usize).unwrap_or_default() {
                 diff.push(sign, input.interner[*token]);
@@ -72,23 +73,25 @@ impl CallDiff {
         };
         for change in changes.hunks() {
             let start = change.before.start;
-            if at == 0 || start.saturating_sub(at) > 2 * AROUND {
-                // The lines behind the change before, then those before this one.
-                let behind = if at == 0 { 0 } else { (at + AROUND).min(start) };
-                side(&mut diff, DiffSign::Same, &input.before, at.min(behind), behind);
-                let from = start.saturating_sub(AROUND).max(behind);
-                if from > behind {
-                    diff.push(DiffSign::Gap, "");
+            match last {
+                Some(at) if start.saturating_sub(at) <= 2 * AROUND => {
+                    side(&mut diff, DiffSign::Same, &input.before, at, start);
                 }
-                side(&mut diff, DiffSign::Same, &input.before, from, start);
-            } else {
-                side(&mut diff, DiffSign::Same, &input.before, at, start);
+                _ => {
+                    let behind = last.map_or(0, |at| (at + AROUND).min(start));
+                    side(&mut diff, DiffSign::Same, &input.before, last.unwrap_or(0), behind);
+                    let from = start.saturating_sub(AROUND).max(behind);
+                    if from > behind {
+                        diff.push(DiffSign::Gap, "");
+                    }
+                    side(&mut diff, DiffSign::Same, &input.before, from, start);
+                }
             }
             side(&mut diff, DiffSign::Removed, &input.before, start, change.before.end);
             side(&mut diff, DiffSign::Added, &input.after, change.after.start, change.after.end);
-            at = change.before.end.max(1);
+            last = Some(change.before.end);
         }
-        if !diff.lines.is_empty() {
+        if let Some(at) = last {
             let until = at.saturating_add(AROUND).min(end);
             side(&mut diff, DiffSign::Same, &input.before, at, until);
         }
@@ -98,48 +101,67 @@ impl CallDiff {
     /// The changes in a patch: a unified diff, or the form that `apply_patch` takes.
     pub(crate) fn of_patch(patch: &str) -> Vec<Self> {
         let mut files: Vec<Self> = Vec::new();
-        let begin = |files: &mut Vec<Self>, path: &str| {
-            files.push(Self { path: path.trim().to_owned(), lines: Vec::new() });
-        };
+        let own_form = patch.contains("*** Begin Patch");
+        let mut hunk = PatchHunk::default();
         for line in patch.lines() {
+            // Within a hunk a line such as `--- x` is one that was removed.
+            if hunk.takes(line) {
+                if let Some(file) = files.last_mut() {
+                    file.push_signed(line);
+                }
+                continue;
+            }
             let named = ["*** Update File: ", "*** Add File: ", "*** Delete File: "]
                 .iter()
                 .find_map(|name| line.strip_prefix(name));
             if let Some(path) = named {
-                begin(&mut files, path);
-            } else if let Some(path) = line.strip_prefix("+++ ") {
-                let path = path.split('\t').next().unwrap_or_default();
-                let path = path.strip_prefix("b/").unwrap_or(path);
+                files.push(Self::of_path(path));
+            } else if let Some(path) = line.strip_prefix("--- ").filter(|_| !own_form) {
+                files.push(Self::of_path(path));
+            } else if let Some(path) = line.strip_prefix("+++ ").filter(|_| !own_form) {
+                let named = Self::of_path(path);
                 match files.last_mut().filter(|file| file.lines.is_empty()) {
-                    Some(_) if path == "/dev/null" => {}
-                    Some(file) => file.path = path.to_owned(),
-                    None => begin(&mut files, path),
+                    Some(_) if named.path == "/dev/null" => {}
+                    Some(file) => file.path = named.path,
+                    None => files.push(named),
                 }
-            } else if let Some(path) = line.strip_prefix("--- ") {
-                let path = path.split('\t').next().unwrap_or_default();
-                begin(&mut files, path.strip_prefix("a/").unwrap_or(path));
             } else if let Some(to) = line.strip_prefix("*** Move to: ") {
-                if let Some(file) = files.last_mut() {
+                if let Some(file) = files.last_mut().filter(|file| !file.path.contains(" → ")) {
                     file.path = format!("{} → {}", file.path, to.trim());
                 }
             } else if let Some(file) = files.last_mut() {
                 if let Some(heading) = line.strip_prefix("@@") {
+                    hunk = PatchHunk::of(heading);
                     let heading = heading.rsplit("@@").next().unwrap_or_default().trim();
                     if !file.lines.is_empty() || !heading.is_empty() {
                         file.push(DiffSign::Gap, heading);
                     }
-                } else if let Some(text) = line.strip_prefix('+') {
-                    file.push(DiffSign::Added, text);
-                } else if let Some(text) = line.strip_prefix('-') {
-                    file.push(DiffSign::Removed, text);
-                } else if let Some(text) = line.strip_prefix(' ') {
-                    file.push(DiffSign::Same, text);
-                } else if line.is_empty() && !file.lines.is_empty() {
-                    file.push(DiffSign::Same, "");
+                } else {
+                    file.push_signed(line);
                 }
             }
         }
         files
+    }
+
+    /// A file without changes yet, by its path in a header.
+    fn of_path(path: &str) -> Self {
+        let path = path.split('\t').next().unwrap_or_default().trim();
+        let path = path.strip_prefix("a/").or_else(|| path.strip_prefix("b/")).unwrap_or(path);
+        Self { path: path.to_owned(), lines: Vec::new() }
+    }
+
+    /// Adds a line that starts with its sign.
+    fn push_signed(&mut self, line: &str) {
+        if let Some(text) = line.strip_prefix('+') {
+            self.push(DiffSign::Added, text);
+        } else if let Some(text) = line.strip_prefix('-') {
+            self.push(DiffSign::Removed, text);
+        } else if let Some(text) = line.strip_prefix(' ') {
+            self.push(DiffSign::Same, text);
+        } else if line.is_empty() && !self.lines.is_empty() {
+            self.push(DiffSign::Same, "");
+        }
     }
 
     fn push(&mut self, sign: DiffSign, line: &str) {
@@ -151,6 +173,49 @@ impl CallDiff {
     /// The number of lines of this sign.
     pub(crate) fn count(&self, sign: DiffSign) -> usize {
         self.lines.iter().filter(|line| line.sign == sign).count()
+    }
+}
+
+/// The lines that a hunk of a unified diff has left, by its heading.
+#[derive(Debug, Default)]
+struct PatchHunk {
+    old: u64,
+    new: u64,
+}
+
+impl PatchHunk {
+    /// Reads ` -1,2 +1,3 @@`; a heading without numbers announces no lines.
+    fn of(heading: &str) -> Self {
+        let mut words = heading.split_whitespace();
+        let mut count = |sign: char| {
+            let range = words.next()?.strip_prefix(sign)?;
+            range.split_once(',').map_or(Some(1), |(_, count)| count.parse().ok())
+        };
+        match (count('-'), count('+')) {
+            (Some(old), Some(new)) => Self { old, new },
+            _ => Self::default(),
+        }
+    }
+
+    /// Whether the line belongs to the hunk.
+    fn takes(&mut self, line: &str) -> bool {
+        if self.old == 0 && self.new == 0 {
+            return false;
+        }
+        match line.as_bytes().first() {
+            Some(b'+') => self.new = self.new.saturating_sub(1),
+            Some(b'-') => self.old = self.old.saturating_sub(1),
+            Some(b' ') | None => {
+                self.old = self.old.saturating_sub(1);
+                self.new = self.new.saturating_sub(1);
+            }
+            Some(b'\\') => {}
+            _ => {
+                *self = Self::default();
+                return false;
+            }
+        }
+        true
     }
 }
 
@@ -179,6 +244,7 @@ mod tests {
             [" a", "-b", "+B", " c"]
         );
         assert_eq!(shown(&CallDiff::between("a", "a\nb\n", "A\nb\nc\n")), ["-a", "+A", " b", "+c"]);
+        assert_eq!(shown(&CallDiff::between("a", "a\nb\n", "X\na\nb\n")), ["+X", " a", " b"]);
         assert!(CallDiff::between("a", "same\n", "same\n").lines.is_empty());
     }
 
@@ -201,5 +267,11 @@ mod tests {
         let told: Vec<_> =
             files.iter().map(|file| (file.path.as_str(), shown(file).join("|"))).collect();
         assert_eq!(told, [("x", "…mod| a|-b|+c".to_owned()), ("y", "-gone".to_owned())]);
+        let comments = "--- a/q.sql\n+++ b/q.sql\n@@ -1,2 +1,2 @@\n--- drop\n+++ add\n x\n";
+        let files = CallDiff::of_patch(comments);
+        assert_eq!(
+            (files.len(), shown(&files[0]).join("|")),
+            (1, "--- drop|+++ add| x".to_owned())
+        );
     }
 }

@@ -1,8 +1,9 @@
 //! Edits, patches and written files.
 
 use super::arguments::CallArguments;
-use super::diff::{CallDiff, DiffSign};
-use super::{CONTENTS, CallBlock, CallView, PATHS, count_lines};
+use super::diff::{CallDiff, DiffLine, DiffSign};
+use super::shell::ShellOutcome;
+use super::{CONTENTS, CallBlock, CallSign, CallView, count_lines};
 use crate::short::short_count;
 use crate::timeline_entry::CallChange;
 
@@ -20,21 +21,25 @@ pub(super) fn has_edit(arguments: &CallArguments) -> bool {
 }
 
 /// The patch that a call applies.
-pub(super) fn patch_text(name: &str, arguments: &CallArguments) -> Option<String> {
+pub(super) fn patch_text(arguments: &CallArguments) -> Option<String> {
     let is_patch = |text: &str| {
         text.contains("*** Begin Patch") || (text.contains("\n+++ ") && text.contains("\n@@"))
     };
     let named = ["patch", "patchText", "patch_text", "diff", "input", "command", "cmd"];
+    let whole = || Some(arguments.json().to_owned()).filter(|text| !text.starts_with(['{', '[']));
     named
         .iter()
-        .filter_map(|name| arguments.text(name))
+        .filter_map(|name| {
+            // A command may print a patch, or apply it.
+            let command = matches!(*name, "command" | "cmd");
+            arguments.text(name).filter(|text| !command || text.contains("apply_patch"))
+        })
         .find(|text| is_patch(text))
-        .or_else(|| Some(arguments.json().to_owned()).filter(|text| is_patch(text)))
-        .filter(|_| !name.ends_with("bash") || arguments.json().contains("apply_patch"))
+        .or_else(|| whole().filter(|text| is_patch(text)))
 }
 
 pub(super) fn edit_view(view: &mut CallView, arguments: &CallArguments, output: &str) {
-    view.target = arguments.any(&PATHS).unwrap_or_default();
+    view.target = arguments.path().unwrap_or_default();
     let side = |edit: &CallArguments, names: &[&str]| {
         names.iter().find_map(|name| edit.text(name)).unwrap_or_default()
     };
@@ -56,7 +61,7 @@ pub(super) fn edit_view(view: &mut CallView, arguments: &CallArguments, output: 
 }
 
 pub(super) fn patch_view(view: &mut CallView, arguments: &CallArguments, output: &str) {
-    let patch = patch_text("", arguments).unwrap_or_default();
+    let patch = patch_text(arguments).unwrap_or_default();
     let diffs = CallDiff::of_patch(&patch);
     match diffs.as_slice() {
         [] => view.blocks.push(CallBlock::Output(patch)),
@@ -67,15 +72,27 @@ pub(super) fn patch_view(view: &mut CallView, arguments: &CallArguments, output:
         }
     }
     show_diffs(view, diffs);
-    view.output_if_failed(output);
+    let ended = ShellOutcome::of(output);
+    if ended.exit.is_some_and(|exit| exit != 0) {
+        view.sign = CallSign::Bad;
+    }
+    view.output_if_failed(&ended.text);
 }
 
-pub(super) fn changes_view(view: &mut CallView, changes: &[CallChange], output: &str) {
+pub(super) fn changes_view(
+    view: &mut CallView,
+    arguments: &CallArguments,
+    changes: &[CallChange],
+    output: &str,
+) {
     let diffs: Vec<_> = changes
         .iter()
-        .map(|change| CallDiff::between(&change.path, &change.old, &change.new))
+        .map(|change| {
+            let path = arguments.relative(change.path.clone());
+            CallDiff::between(&path, &change.old, &change.new)
+        })
         .collect();
-    view.target = match changes {
+    view.target = match diffs.as_slice() {
         [one] => one.path.clone(),
         several => short_count(u64::try_from(several.len()).unwrap_or(u64::MAX), "file"),
     };
@@ -84,7 +101,7 @@ pub(super) fn changes_view(view: &mut CallView, changes: &[CallChange], output: 
 }
 
 pub(super) fn write_view(view: &mut CallView, arguments: &CallArguments, output: &str) {
-    view.target = arguments.any(&PATHS).unwrap_or_default();
+    view.target = arguments.path().unwrap_or_default();
     let content =
         arguments.any(&CONTENTS).or_else(|| arguments.text("new_str")).unwrap_or_default();
     view.facts.push(short_count(count_lines(&content), "line"));
@@ -98,5 +115,12 @@ pub(super) fn write_view(view: &mut CallView, arguments: &CallArguments, output:
 fn show_diffs(view: &mut CallView, diffs: Vec<CallDiff>) {
     let count = |sign| diffs.iter().map(|diff| diff.count(sign)).sum::<usize>();
     view.facts.push(format!("+{} −{}", count(DiffSign::Added), count(DiffSign::Removed)));
-    view.blocks.extend(diffs.into_iter().map(CallBlock::Diff));
+    let several = diffs.len() > 1;
+    for mut diff in diffs {
+        if several {
+            let path = diff.path.clone();
+            diff.lines.insert(0, DiffLine { sign: DiffSign::Gap, text: path });
+        }
+        view.blocks.push(CallBlock::Diff(diff));
+    }
 }

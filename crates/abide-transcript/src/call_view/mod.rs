@@ -10,10 +10,10 @@ mod edit;
 mod shell;
 mod todo;
 
-pub(crate) use self::diff::{CallDiff, DiffSign};
 use std::borrow::Cow;
 
 use self::arguments::CallArguments;
+pub(crate) use self::diff::{CallDiff, DiffSign};
 pub(crate) use self::todo::{TodoItem, TodoState};
 use crate::short::{short_count, short_start};
 use crate::tidy::{tidy_fields, tidy_text};
@@ -57,6 +57,8 @@ pub(crate) enum CallBlock {
     Diff(CallDiff),
     /// Names and values.
     Fields(Vec<CallField>),
+    /// Arguments that only somebody who looks closer wants.
+    Details(Vec<CallField>),
     /// A to-do list.
     Todo(Vec<TodoItem>),
     /// What the tool printed.
@@ -108,17 +110,20 @@ const QUERIES: [&str; 5] = ["pattern", "query", "regex", "glob_pattern", "glob"]
 
 impl ToolFamily {
     fn of(name: &str, arguments: &CallArguments) -> Self {
+        // The name of a tool behind that of its server, without case and punctuation.
+        let last = name.rsplit("__").next().unwrap_or_default();
+        let last = last.rsplit(['.', '/', ':']).next().unwrap_or_default();
         let plain: String =
-            name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase();
-        let named = |names: &[&str]| names.iter().any(|one| plain == *one || plain.ends_with(one));
-        let has_path = arguments.any(&PATHS).is_some();
+            last.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase();
+        let named = |names: &[&str]| names.contains(&plain.as_str());
+        let has_path = arguments.path().is_some();
         if todo::todo_items(arguments).is_some() {
             return Self::Todo;
         }
         if has_path && edit::has_edit(arguments) {
             return Self::Edit;
         }
-        if edit::patch_text(&plain, arguments).is_some() {
+        if edit::patch_text(arguments).is_some() {
             return Self::Patch;
         }
         // Anthropic's editor tool has the operation as its command.
@@ -130,23 +135,40 @@ impl ToolFamily {
             }
         }
         if arguments.any(&COMMANDS).is_some()
-            || named(&["bash", "shell", "execcommand", "execute", "terminal"])
+            || named(&[
+                "bash",
+                "shell",
+                "execcommand",
+                "execute",
+                "terminal",
+                "runshellcommand",
+                "localshellcall",
+                "shellcall",
+            ])
         {
             return Self::Shell;
         }
         if has_path && arguments.any(&CONTENTS).is_some() {
             return Self::Write;
         }
-        if arguments.text("url").is_some() || named(&["webfetch", "websearch", "fetch", "webpage"])
-        {
+        if arguments.text("url").is_some() || named(&["webfetch", "websearch", "fetch"]) {
             return Self::Web;
         }
         if arguments.any(&QUERIES).is_some()
-            || named(&["grep", "glob", "ls", "list", "listdirectory"])
+            || named(&[
+                "grep",
+                "glob",
+                "ls",
+                "list",
+                "listdirectory",
+                "listfiles",
+                "search",
+                "find",
+            ])
         {
             return Self::Search;
         }
-        if has_path && named(&["read", "readfile", "view", "cat", "viewimage", "openfile"]) {
+        if has_path && named(&["read", "readfile", "view", "viewimage", "openfile"]) {
             return Self::Read;
         }
         if arguments.text("prompt").is_some() && named(&["task", "agent", "subagent", "delegate"]) {
@@ -156,10 +178,119 @@ impl ToolFamily {
     }
 }
 
+impl ToolFamily {
+    /// Whether a call of this sort says nothing without its target.
+    const fn needs_target(self) -> bool {
+        matches!(self, Self::Shell | Self::Read | Self::Search | Self::Web)
+    }
+
+    /// The arguments that are shown already, or that say nothing to a reader.
+    fn shown_arguments(self) -> &'static [&'static str] {
+        const SHELL: [&str; 8] =
+            ["command", "cmd", "script", "description", "cwd", "workdir", "timeout", "title"];
+        const READ: [&str; 18] = [
+            "file_path",
+            "filePath",
+            "path",
+            "absolute_path",
+            "target_file",
+            "filename",
+            "file",
+            "notebook_path",
+            "relative_path",
+            "command",
+            "offset",
+            "limit",
+            "start_line",
+            "startLine",
+            "end_line",
+            "endLine",
+            "line",
+            "num_lines",
+        ];
+        const SEARCH: [&str; 11] = [
+            "pattern",
+            "query",
+            "regex",
+            "glob_pattern",
+            "glob",
+            "path",
+            "dir_path",
+            "directory",
+            "target_directory",
+            "file_path",
+            "description",
+        ];
+        const EDIT: [&str; 30] = [
+            "file_path",
+            "filePath",
+            "path",
+            "absolute_path",
+            "target_file",
+            "filename",
+            "file",
+            "notebook_path",
+            "relative_path",
+            "command",
+            "old_string",
+            "oldString",
+            "old_str",
+            "oldText",
+            "old_text",
+            "old",
+            "new_string",
+            "newString",
+            "new_str",
+            "newText",
+            "new_text",
+            "new",
+            "edits",
+            "replace_all",
+            "replaceAll",
+            "patch",
+            "patchText",
+            "patch_text",
+            "diff",
+            "input",
+        ];
+        const WRITE: [&str; 16] = [
+            "file_path",
+            "filePath",
+            "path",
+            "absolute_path",
+            "target_file",
+            "filename",
+            "file",
+            "notebook_path",
+            "relative_path",
+            "command",
+            "content",
+            "contents",
+            "file_text",
+            "new_source",
+            "code_edit",
+            "insert_text",
+        ];
+        match self {
+            Self::Shell => &SHELL,
+            Self::Edit | Self::Patch | Self::Changes => &EDIT,
+            Self::Write => &WRITE,
+            Self::Read => &READ,
+            Self::Search => &SEARCH,
+            Self::Todo => &["todos", "plan", "entries", "explanation"],
+            Self::Web => &["url", "query", "search_term"],
+            Self::Agent => {
+                &["description", "title", "name", "prompt", "subagent_type", "agent_type", "agent"]
+            }
+            Self::Other => &[],
+        }
+    }
+}
+
 impl CallView {
     /// The view of a call.
     pub(crate) fn of(call: &TimelineCall) -> Self {
-        let arguments = CallArguments::of(&call.arguments);
+        let arguments = CallArguments::of(&call.arguments, &call.workspace);
         let family = match call.changes.is_empty() {
             true => ToolFamily::of(&call.name, &arguments),
             false => ToolFamily::Changes,
@@ -179,18 +310,16 @@ impl CallView {
             },
             ..Self::default()
         };
-        match family {
-            ToolFamily::Shell => shell::shell_view(&mut view, &arguments, &call.title, output),
-            ToolFamily::Changes => edit::changes_view(&mut view, &call.changes, &output.text),
-            ToolFamily::Edit => edit::edit_view(&mut view, &arguments, &output.text),
-            ToolFamily::Patch => edit::patch_view(&mut view, &arguments, &output.text),
-            ToolFamily::Write => edit::write_view(&mut view, &arguments, &output.text),
-            ToolFamily::Todo => todo::todo_view(&mut view, &arguments, &output.text),
-            ToolFamily::Read => view.read(&arguments, &output.text),
-            ToolFamily::Search => view.search(&arguments, &output.text),
-            ToolFamily::Web => view.web(&arguments, &output.text),
-            ToolFamily::Agent => view.agent(&arguments, &output.text),
-            ToolFamily::Other => view.other(&arguments, &output.text),
+        view.fill(family, call, &arguments, output);
+        // A tool that only has the name of one that is known.
+        if view.target.is_empty() && call.title.is_empty() && family.needs_target() {
+            view.facts.clear();
+            view.blocks.clear();
+            view.other(&arguments, &output.text);
+        }
+        let rest = tidy_fields(arguments.json(), family.shown_arguments());
+        if !rest.is_empty() && family != ToolFamily::Other && arguments.json().starts_with('{') {
+            view.blocks.push(CallBlock::Details(rest));
         }
         if view.target.is_empty() && call.title != call.name {
             view.target = short_start(&call.title, 400);
@@ -200,6 +329,54 @@ impl CallView {
             view.facts.push("observed".to_owned());
         }
         view
+    }
+
+    fn fill(
+        &mut self,
+        family: ToolFamily,
+        call: &TimelineCall,
+        arguments: &CallArguments,
+        output: &CallOutput,
+    ) {
+        let view = self;
+        match family {
+            ToolFamily::Shell => shell::shell_view(view, arguments, &call.title, output),
+            ToolFamily::Changes => {
+                edit::changes_view(view, arguments, &call.changes, &output.text);
+            }
+            ToolFamily::Edit => edit::edit_view(view, arguments, &output.text),
+            ToolFamily::Patch => edit::patch_view(view, arguments, &output.text),
+            ToolFamily::Write => edit::write_view(view, arguments, &output.text),
+            ToolFamily::Todo => todo::todo_view(view, arguments, &output.text),
+            ToolFamily::Read => view.read(arguments, &output.text),
+            ToolFamily::Search => view.search(arguments, &output.text),
+            ToolFamily::Web => view.web(arguments, &output.text),
+            ToolFamily::Agent => view.agent(arguments, &output.text),
+            ToolFamily::Other => view.other(arguments, &output.text),
+        }
+    }
+
+    /// Changes every text of it.
+    pub(crate) fn map_texts(&mut self, change: &dyn Fn(&mut String)) {
+        change(&mut self.target);
+        self.facts.iter_mut().for_each(change);
+        for block in &mut self.blocks {
+            match block {
+                CallBlock::Code { text, .. }
+                | CallBlock::Output(text)
+                | CallBlock::Aside(text)
+                | CallBlock::Prose(text) => change(text),
+                CallBlock::Diff(diff) => {
+                    change(&mut diff.path);
+                    diff.lines.iter_mut().for_each(|line| change(&mut line.text));
+                }
+                CallBlock::Fields(fields) | CallBlock::Details(fields) => {
+                    fields.iter_mut().for_each(|field| change(&mut field.value));
+                }
+                CallBlock::Todo(items) => items.iter_mut().for_each(|item| change(&mut item.text)),
+                CallBlock::Image(image) => change(&mut image.address),
+            }
+        }
     }
 
     fn failed(&self) -> bool {
@@ -233,14 +410,15 @@ impl CallView {
     }
 
     fn read(&mut self, arguments: &CallArguments, output: &str) {
-        self.target = arguments.any(&PATHS).unwrap_or_default();
+        self.target = arguments.path().unwrap_or_default();
         let number = |names: &[&str]| {
             names.iter().find_map(|name| arguments.text(name)?.parse::<u64>().ok())
         };
         let from = number(&["offset", "start_line", "startLine", "line"]);
         let to = number(&["end_line", "endLine"]);
         let count = number(&["limit", "num_lines"]);
-        match (from, to.or_else(|| Some(from.unwrap_or(1) + count?.saturating_sub(1)))) {
+        let last = |count: u64| from.unwrap_or(1).saturating_add(count.saturating_sub(1));
+        match (from, to.or_else(|| count.map(last))) {
             (None, None) => {}
             (from, Some(to)) => self.facts.push(format!("lines {}–{to}", from.unwrap_or(1))),
             (Some(from), None) => self.facts.push(format!("from line {from}")),
@@ -250,7 +428,7 @@ impl CallView {
 
     fn search(&mut self, arguments: &CallArguments, output: &str) {
         let query = arguments.any(&QUERIES);
-        let path = arguments.any(&PATHS);
+        let path = arguments.path();
         self.target = match (query, path) {
             (Some(query), Some(path)) => format!("{query} in {path}"),
             (Some(one), None) | (None, Some(one)) => one,
@@ -318,28 +496,34 @@ fn printed_text(text: &str) -> Cow<'_, str> {
         }
         let line = line.strip_suffix('\r').unwrap_or(line);
         let mut rest = line.rsplit('\r').find(|state| !state.is_empty()).unwrap_or_default();
+        // Where titles that do not end would each be looked through to the end of the line.
+        let mut titles = true;
         while let Some((before, sequence)) = rest.split_once('\u{1b}') {
             out.push_str(before);
-            rest = behind_sequence(sequence);
+            rest = match sequence.strip_prefix(']').filter(|_| titles) {
+                None => behind_sequence(sequence),
+                Some(title) => match title.split_once('\u{7}') {
+                    Some((_, behind)) => behind,
+                    None => {
+                        titles = false;
+                        sequence
+                    }
+                },
+            };
         }
         out.push_str(rest);
     }
     Cow::Owned(out)
 }
 
-/// What follows a control sequence, given without the escape that starts it. What is not one that is
-/// known stays, to be shown.
+/// What follows a control sequence, given without the escape that starts it. Of what is not one that
+/// is known, the escape alone is left out.
 fn behind_sequence(sequence: &str) -> &str {
-    if let Some(inner) = sequence.strip_prefix('[') {
-        let end = inner.find(|c: char| !matches!(c, '0'..='?' | ' '..='/')).unwrap_or(inner.len());
-        let mut behind = inner.get(end..).unwrap_or_default().chars();
-        behind.next();
-        return behind.as_str();
-    }
-    match sequence.strip_prefix(']').and_then(|inner| inner.split_once('\u{7}')) {
-        Some((_, behind)) => behind,
-        None => sequence,
-    }
+    let Some(inner) = sequence.strip_prefix('[') else { return sequence };
+    let end = inner.find(|c: char| !matches!(c, '0'..='?' | ' '..='/')).unwrap_or(inner.len());
+    let mut behind = inner.get(end..).unwrap_or_default().chars();
+    behind.next();
+    behind.as_str()
 }
 
 /// An output for reading: JSON as names and values, and no tags that mark an error for a model.

@@ -7,6 +7,24 @@ use super::arguments::CallArguments;
 use super::{COMMANDS, CallBlock, CallSign, CallView};
 use crate::timeline_entry::CallOutput;
 
+/// What agents tell of a command beside its output.
+const AROUND_OUTPUT: [&str; 14] = [
+    "metadata",
+    "exit_code",
+    "exitCode",
+    "exit",
+    "returncode",
+    "duration",
+    "duration_ms",
+    "duration_seconds",
+    "signal",
+    "interrupted",
+    "isImage",
+    "timed_out",
+    "truncated",
+    "noOutputExpected",
+];
+
 /// The exit code and output of a command.
 #[derive(Debug, PartialEq, Eq, Default)]
 pub(super) struct ShellOutcome {
@@ -76,7 +94,7 @@ impl ShellOutcome {
         let fields = RawJsonFields::of(text)?;
         let inner = fields.get("metadata").and_then(|raw| RawJsonFields::of(raw.get()));
         let number = |fields: &RawJsonFields<'_>| {
-            let names = ["exit_code", "exitCode", "exit", "code", "returncode"];
+            let names = ["exit_code", "exitCode", "exit", "returncode"];
             names.iter().find_map(|name| fields.get(name)?.get().parse::<i64>().ok())
         };
         let exit = number(&fields).or_else(|| inner.as_ref().and_then(number));
@@ -86,8 +104,11 @@ impl ShellOutcome {
             .filter_map(|name| fields.decoded(name))
             .filter(|text| !text.trim().is_empty())
             .collect();
+        // A command may print JSON of its own: only what has no other field is a wrapping.
+        let ours =
+            fields.names().all(|name| names.contains(&name) || AROUND_OUTPUT.contains(&name));
         let known = exit.is_some() || names.iter().any(|name| fields.encoded(name).is_some());
-        known.then(|| Self { exit, text: texts.join("\n").trim_end().to_owned() })
+        (known && ours).then(|| Self { exit, text: texts.join("\n").trim_end().to_owned() })
     }
 
     /// Lines of facts, then `Output:` and the output.
@@ -147,7 +168,11 @@ impl ShellOutcome {
         let mut found = Self::default();
         let mut shown = false;
         for line in text.lines() {
-            let section = SECTIONS.iter().find(|name| line.starts_with(**name));
+            // The output may have lines that look like the first sections.
+            let section = SECTIONS.iter().find(|name| {
+                line.starts_with(**name)
+                    && !(shown && matches!(**name, "Command: " | "Directory: "))
+            });
             let line = match section {
                 None => line,
                 Some(name) => {
@@ -168,12 +193,15 @@ impl ShellOutcome {
         Some(found)
     }
 
-    /// `Exit code 1`, and the output behind it.
+    /// `Exit code 1` or `[Command exited with code 1]`, and the output behind it.
     fn behind_code(text: &str) -> Option<Self> {
         let rest = text.strip_prefix("Error: ").unwrap_or(text);
-        let rest = rest.strip_prefix("Exit code ")?;
-        let (code, text) = rest.split_once('\n').unwrap_or((rest, ""));
-        Some(Self { exit: Some(code.trim().parse().ok()?), text: text.trim_end().to_owned() })
+        let code = rest.strip_prefix("Exit code ");
+        let code = code.or_else(|| rest.strip_prefix("[Command exited with code "))?;
+        let (code, text) = code.split_once('\n').unwrap_or((code, ""));
+        let code = code.trim().trim_end_matches(']');
+        let text = text.trim_matches('\n').trim_end();
+        Some(Self { exit: Some(code.parse().ok()?), text: text.to_owned() })
     }
 }
 

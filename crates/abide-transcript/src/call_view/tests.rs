@@ -10,6 +10,7 @@ fn view(name: &str, arguments: &str, ok: bool, output: &str) -> CallView {
         title: String::new(),
         arguments: arguments.to_owned(),
         changes: Vec::new(),
+        workspace: "/w".to_owned(),
         observed: false,
         outcome: CallOutcome::Ended { ok, output, millis: None },
     })
@@ -34,6 +35,7 @@ fn told(view: &CallView) -> String {
                 .map(|item| format!("{} {}", item.state.mark(), item.text))
                 .collect::<Vec<_>>()
                 .join(" "),
+            CallBlock::Details(fields) => format!("+ {}", fields.len()),
             CallBlock::Output(text) => format!("> {text}"),
             CallBlock::Aside(text) => format!("({text})"),
             CallBlock::Prose(text) => format!("# {text}"),
@@ -54,7 +56,9 @@ fn commands_show_what_ran_and_how_it_ended() {
         ("execute", r#"{"title":"cargo test"}"#),
     ] {
         let view = view(name, arguments, true, "Exit code 101\n1 failed");
-        assert_eq!(told(&view), "Bad cargo test | exit 101\n> 1 failed", "{name}");
+        let told = told(&view);
+        let told = told.strip_suffix("\n+ 1").unwrap_or(&told);
+        assert_eq!(told, "Bad cargo test | exit 101\n> 1 failed", "{name}");
     }
     assert_eq!(
         told(&view("Bash", r#"{"command":"cat <<E\na\nE"}"#, true, "a\n")),
@@ -136,7 +140,7 @@ fn other_tools_show_what_they_are_about() {
     );
     assert_eq!(
         told(&view("WebFetch", r#"{"url":"https://e.f","prompt":"?"}"#, true, "page")),
-        "Good https://e.f | 1 line\n(page)"
+        "Good https://e.f | 1 line\n(page)\n+ 1"
     );
     assert_eq!(
         told(&view(
@@ -172,4 +176,22 @@ fn an_output_is_shown_as_a_terminal_leaves_it() {
     ] {
         assert_eq!(printed_text(printed), shown, "{printed:?}");
     }
+}
+
+#[test]
+fn a_tool_that_only_sounds_like_one_that_is_known_shows_its_arguments() {
+    for (name, arguments, told_of) in [
+        ("db_execute", r#"{"sql":"DROP TABLE users"}"#, "Good DROP TABLE users | "),
+        ("send_emails", r#"{"to":"a","body":"b"}"#, "Good  | \nto=a body=b"),
+        ("git_fetch", r#"{"remote":"origin"}"#, "Good origin | "),
+        ("execute", r#"{"sql":"x","n":1}"#, "Good  | \nsql=x n=1\n+ 2"),
+    ] {
+        assert_eq!(told(&view(name, arguments, true, "")), told_of, "{name}");
+    }
+    // What a command prints as JSON is its own.
+    let printed = view("Bash", r#"{"command":"curl x"}"#, true, r#"{"code":404,"message":"x"}"#);
+    assert_eq!(told(&printed), "Good curl x | \n> code: 404⏎message: x");
+    // Only paths are shortened.
+    let edit = r#"{"file_path":"/w/a.py","old_string":"\"/w/a\"","new_string":"\"a\""}"#;
+    assert_eq!(told(&view("Edit", edit, true, "")), "Good a.py | +1 −1\na.py: -\"/w/a\"⏎+\"a\"");
 }

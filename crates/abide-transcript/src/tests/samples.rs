@@ -134,8 +134,8 @@ fn every_rendering_shows_every_call_once_and_no_json() {
         let bare = terminal.replace("\u{1b}[0m", "");
         let sign = |line: &str| {
             let line = line.trim_start_matches(['│', ' ']);
-            let line =
-                line.strip_prefix("\u{1b}[32m").or(line.strip_prefix("\u{1b}[31m")).unwrap_or(line);
+            let colours = ["\u{1b}[32m", "\u{1b}[31m", "\u{1b}[2m"];
+            let line = colours.iter().find_map(|colour| line.strip_prefix(colour)).unwrap_or(line);
             line.starts_with("✓ ") || line.starts_with("✗ ") || line.starts_with("? ")
         };
         let counts = [

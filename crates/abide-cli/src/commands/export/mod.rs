@@ -15,9 +15,10 @@ use crate::command_context::CommandContext;
 use crate::command_output::{status, warning};
 use crate::error::CommandError;
 use crate::export_target::ExportTarget;
-use crate::path_shortener::PathShortener;
 use crate::session_args::{SessionArg, SessionPurpose};
-use crate::session_page::{write_session_page, write_transcript};
+use crate::session_page::{
+    overview_with_changes, session_overview, write_session_page, write_transcript,
+};
 
 /// Write a whole session: for programs, every event as it was recorded; for people, a page
 ///
@@ -109,18 +110,14 @@ impl ExportArgs {
             }
             (ExportFormat::Json, _) => export_whole(json::export_json_document),
             (ExportFormat::Transcript, _) => export_whole(write_transcript),
-            (ExportFormat::Markdown, _) => {
-                let objects = opened.store.objects()?;
-                export_whole(move |view, to| {
-                    let paths = PathShortener::default();
-                    write_session_page(view, &objects, MarkdownRenderer::new(), &paths, to)
-                })
-            }
+            (ExportFormat::Markdown, _) => export_whole(|view, to| {
+                write_session_page(view, &session_overview(view)?, MarkdownRenderer::new(), to)
+            }),
             (ExportFormat::Html, _) => {
                 let objects = opened.store.objects()?;
                 export_whole(move |view, to| {
-                    let paths = PathShortener::default();
-                    write_session_page(view, &objects, HtmlRenderer::new(), &paths, to)
+                    let overview = overview_with_changes(view, &*objects)?;
+                    write_session_page(view, &overview, HtmlRenderer::new(), to)
                 })
             }
             _ => export_whole(json::export_json_lines),
