@@ -212,6 +212,96 @@ fn an_id_that_is_used_again_is_another_call() {
         })
         .collect();
     assert_eq!(outputs, ["1", "2"]);
+    // In another lane, in a later turn, or taken back, it is another one too.
+    let asked = |lane: &str, command: &str| {
+        format!(
+            r#"{{"kind":"message.added"{lane},"data":{{"role":"assistant","content":[{{"type":"tool_use","id":"c1","name":"bash","input":{{"command":"{command}"}}}}]}}}}"#
+        )
+    };
+    let answered = |lane: &str, text: &str| {
+        format!(
+            r#"{{"kind":"message.added"{lane},"data":{{"role":"tool","tool_call_id":"c1","content":"{text}"}}}}"#
+        )
+    };
+    let (a, b) = (r#","lane":"a""#, r#","lane":"b""#);
+    let told = items(&session(&[
+        &asked(a, "in a"),
+        &asked(b, "in b"),
+        &answered(a, "of a"),
+        &answered(b, "of b"),
+        r#"{"kind":"turn.started","data":{}}"#,
+        &asked("", "first"),
+        &answered("", "of first"),
+        r#"{"kind":"turn.finished","data":{}}"#,
+        r#"{"kind":"turn.started","data":{}}"#,
+        r#"{"kind":"tool.called","data":{"call":"c1","name":"bash","arguments":{"command":"second"}}}"#,
+        r#"{"kind":"tool.finished","data":{"call":"c1","result":"of second"}}"#,
+    ]));
+    let calls: Vec<_> = told
+        .iter()
+        .filter_map(|item| match &item.what {
+            EntryBody::Call(call) => match &call.outcome {
+                CallOutcome::Ended { output, .. } => {
+                    Some((call.arguments.as_str(), output.text.as_str()))
+                }
+                CallOutcome::Unknown => panic!("{call:?}"),
+            },
+            EntryBody::LateResult(call) => panic!("{call:?}"),
+            _ => None,
+        })
+        .collect();
+    let expected = [
+        (r#"{"command":"in a"}"#, "of a"),
+        (r#"{"command":"in b"}"#, "of b"),
+        (r#"{"command":"first"}"#, "of first"),
+        (r#"{"command":"second"}"#, "of second"),
+    ];
+    assert_eq!(calls, expected);
+}
+
+#[test]
+fn a_text_that_is_recorded_in_parts_is_one_message() {
+    let part = |text: &str, answer: &str| {
+        format!(
+            r#"{{"kind":"message.added","data":{{"role":"assistant","content":"{text}","abide":{{"answer":"{answer}"}}}}}}"#
+        )
+    };
+    let told = items(&session(&[&part("one ", "1"), &part("two", "1"), &part("three", "2")]));
+    let texts: Vec<_> = told
+        .iter()
+        .map(|item| match &item.what {
+            EntryBody::Message { parts, .. } => match &parts[..] {
+                [EntryPart::Text(text)] => text.as_str(),
+                other => panic!("{other:?}"),
+            },
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(texts, ["one two", "three"]);
+}
+
+#[test]
+fn an_image_cannot_act() {
+    let image = |media_type: &str, data: &str| {
+        format!(
+            r#"{{"kind":"message.added","data":{{"role":"user","content":[{{"type":"image","source":{{"type":"base64","media_type":"{media_type}","data":"{data}"}}}}]}}}}"#
+        )
+    };
+    let shown = |media_type: &str, data: &str| {
+        let page = rendered(HtmlRenderer::new(), &session(&[&image(media_type, data)]));
+        check_page(&page);
+        page.contains("<img ")
+    };
+    assert!(shown("image/png", "aGVsbG8="));
+    for (media_type, data) in [
+        ("image/svg+xml", "PHN2Zz4="),
+        ("text/html", "aGVsbG8="),
+        ("image/png\\\" onload=\\\"x", "aGVsbG8="),
+        ("image/png", "aGV\\\"sbG8="),
+        ("image/png", ""),
+    ] {
+        assert!(!shown(media_type, data), "{media_type} {data}");
+    }
 }
 
 #[test]
