@@ -476,20 +476,39 @@ fn an_event_is_shown_with_what_is_around_it() {
     for event in ["@11", "@12", "11"] {
         let done = env.run(&["show", "s", event, "-C", "1"]).success();
         insta::allow_duplicates! {
-            insta::assert_snapshot!(done.stdout(), @"");
+            insta::assert_snapshot!(done.stdout(), @r"
+            Assistant  [CLOCK]  @10  task T1
+              (thinking) Hm.
+              I run `the tests`.
+
+              ✗ bash cargo test
+                1 passed
+                1 failed
+              File written: src/parser.rs
+            ");
         }
     }
     let alone = env.run(&["show", "@13", "-C", "0"]).success();
-    insta::assert_snapshot!(alone.stdout(), @"");
+    assert_eq!(alone.stdout(), "  File written: src/parser.rs\n");
     // What is machinery is shown if it is asked for.
     let writer = env.run(&["show", "s", "@2", "-C", "0"]).success();
     assert!(writer.stdout().contains("Writer opened"), "{writer:?}");
     assert_eq!(env.run(&["show", "s", "@11", "--json"]).success().json_lines()[0]["seq"], 11);
     let said = |args: &[&str], code| env.run(args).failure(code).stderr;
-    insta::assert_snapshot!(said(&["show", "s", "@99"], 1), @"");
-    insta::assert_snapshot!(said(&["show", "s", "@x"], 2), @"");
+    insta::assert_snapshot!(said(&["show", "s", "@99"], 1), @r"
+    Error: there is no event @99
+    Hint: the last event of this session is @20
+    ");
+    insta::assert_snapshot!(said(&["show", "s", "@x"], 2), @r#"
+    Error: invalid event "@x" (example: @36)
+    Hint: see `abide --help`
+    "#);
+    said(&["show", "s", "@12", "--turn", "2"], 2);
     env.record(&["--key", "s"], &[r#"{"kind":"session.rewound","data":{"to":10}}"#]).success();
-    insta::assert_snapshot!(said(&["show", "s", "@12"], 1), @"");
+    insta::assert_snapshot!(said(&["show", "s", "@12"], 1), @r"
+    Error: a rewind took event @12 back
+    Hint: `--all` shows what was taken back
+    ");
     env.run(&["show", "s", "@12", "--all"]).success();
 }
 

@@ -368,7 +368,12 @@ fn print_history_table(
             table.note("", &[(format!("key {}", escape::text(key)), TableColour::Dim)]);
         }
         for found in &entry.matches {
-            table.note(&format!("{}: ", history_match_place(found)), &history_excerpt(found));
+            // `abide show SESSION @36` takes it from there.
+            let place = match (found.turn, found.live) {
+                (None, true) => format!("@{}: ", found.seq),
+                _ => format!("@{}, {}: ", found.seq, history_match_place(found)),
+            };
+            table.note(&place, &history_excerpt(found));
         }
         let left = entry.match_count.saturating_sub(entry.matches.len() as u64);
         if left > 0 && !entry.matches.is_empty() {
