@@ -83,7 +83,7 @@ pub use history::{
     Excerpt, FileActivity, FileDelta, History, HistoryDelta, HistoryEntry, HistoryQuery, OpenTurns,
     Overview, OverviewUpdate, Search, SearchError, SearchMatch, SearchTerm, TEXT_BYTES, TextDelta,
     TurnDelta, TurnEntry, TurnOpening, Word, folded_words, read_session_name, rewind_of,
-    searchable_text, words,
+    searchable_text, split_machine_text, words,
 };
 pub use id::{CallId, Epoch, IdError, LaneId, ObjectHash, Seq, SessionId, TaskId, TurnNumber};
 pub use kind::Kind;

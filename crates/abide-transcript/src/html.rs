@@ -158,6 +158,12 @@ impl HtmlRenderer {
                 html_text(out, text);
                 out.push_str("</details>\n");
             }
+            EntryPart::Context(text) => {
+                let start = html_line(&short::short_start(text, 100));
+                let _ = write!(out, "<details class=\"context\"><summary>{start}</summary>");
+                html_pre(out, text);
+                out.push_str("</details>\n");
+            }
             EntryPart::Image(image) => self.image(out, image),
             EntryPart::Attachment(name) => {
                 let _ = writeln!(out, "<p class=\"note\">{}</p>", html_full_line(name));

@@ -200,6 +200,10 @@ fn markdown_message_part(out: &mut String, part: &EntryPart) {
             let _ = writeln!(out, "\n*Thinking*");
             markdown_fenced(out, "text", text);
         }
+        EntryPart::Context(text) => {
+            let _ = writeln!(out, "\n*Context*");
+            markdown_fenced(out, "text", text);
+        }
         EntryPart::Image(image) => {
             let _ = writeln!(out, "\n*{}*", markdown_inline(&image_words(image)));
         }

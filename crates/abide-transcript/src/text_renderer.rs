@@ -388,6 +388,10 @@ impl TextRenderer {
                     self.prose(out, "  ", text, item);
                 }
                 EntryPart::Thinking(text) => self.folded(out, "(thinking) ", text, item),
+                EntryPart::Context(text) if self.is_verbose() => {
+                    self.prose(out, "  ", text, item);
+                }
+                EntryPart::Context(text) => self.folded(out, "(context) ", text, item),
                 EntryPart::Image(image) => {
                     let words = format!("[{}]", image_words(image));
                     self.wrapped(out, "  ", "  ", &words, Some(TextEmphasis::Faint), item);

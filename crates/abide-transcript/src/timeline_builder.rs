@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 use abide_model::message::{CallPieceArguments, PieceContent, ResultPiece};
 use abide_model::{
     Event, Fact, Kind, LaneId, Lineage, OUTCOME_UNKNOWN, RecordedMessage, SessionStatus,
-    TaskStatus, TurnNumber,
+    TaskStatus, TurnNumber, split_machine_text,
 };
 
 use crate::acp_update::{AcpCallUpdate, sort_acp_details};
@@ -315,6 +315,17 @@ impl TimelineBuilder {
             let part = match &piece.sort {
                 PieceContent::Text(text) | PieceContent::Refusal(text) if text.is_blank() => {
                     continue;
+                }
+                PieceContent::Text(text) if message.role == "user" => {
+                    let text = text.decoded();
+                    let (machine, words) = split_machine_text(&text);
+                    if !machine.is_empty() {
+                        parts.push(EntryPart::Context(machine.trim().to_owned()));
+                    }
+                    if words.trim().is_empty() {
+                        continue;
+                    }
+                    EntryPart::Text(words.trim_start_matches('\n').to_owned())
                 }
                 PieceContent::Text(text) | PieceContent::Refusal(text) => {
                     EntryPart::Text(text.decoded().into_owned())

@@ -48,6 +48,7 @@ impl TimelineEntry {
                     match part {
                         EntryPart::Text(text)
                         | EntryPart::Thinking(text)
+                        | EntryPart::Context(text)
                         | EntryPart::Attachment(text) => change(text),
                         EntryPart::Image(image) => change(&mut image.address),
                         EntryPart::Fields(fields) => {
@@ -187,6 +188,8 @@ pub enum EntryPart {
     Text(String),
     /// The model's reasoning.
     Thinking(String),
+    /// What an agent put before the words of a person: reminders, the environment.
+    Context(String),
     /// An image.
     Image(TimelineImage),
     /// A document, a recording or another block that holds no text, by its name.

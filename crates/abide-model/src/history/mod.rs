@@ -16,6 +16,7 @@ pub use history_delta::{FileDelta, HistoryDelta, TextDelta, TurnDelta, TurnOpeni
 pub use name::read_session_name;
 pub use open_turns::OpenTurns;
 pub use overview::{Overview, OverviewUpdate, rewind_of};
+pub use prompt::split_machine_text;
 pub use query::{FileActivity, History, HistoryEntry, HistoryQuery, SearchMatch, TurnEntry};
 pub use search::{Excerpt, Search, SearchError, SearchTerm};
 pub use text::{TEXT_BYTES, searchable_text};

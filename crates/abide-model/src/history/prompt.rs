@@ -87,6 +87,17 @@ fn person_words(text: &str) -> String {
     words.trim().to_owned()
 }
 
+/// The text that an agent put before the words of a person in a user message, and these words. Either
+/// may be empty.
+#[must_use]
+pub fn split_machine_text(text: &str) -> (&str, &str) {
+    let mut rest = text;
+    while let Some(after) = after_machine_text(rest.trim_start()) {
+        rest = after;
+    }
+    text.split_at(text.len() - rest.len())
+}
+
 /// What follows the text of an agent at the beginning; `None` if a person's words begin here.
 fn after_machine_text(text: &str) -> Option<&str> {
     if let Some(name) = machine_element(text) {

@@ -95,7 +95,10 @@ fn every_call_of_a_real_agent_is_an_entry_with_its_result() {
                 }
                 EntryBody::LateResult(call) => panic!("{name}: {call:?}"),
                 EntryBody::Message { role, parts } => {
-                    prompts += usize::from(role == "user" && item.lane.is_none());
+                    let said = |part: &EntryPart| matches!(part, EntryPart::Text(_));
+                    prompts += usize::from(
+                        role == "user" && item.lane.is_none() && parts.iter().any(said),
+                    );
                     for part in parts {
                         images += usize::from(matches!(part, EntryPart::Image(_)));
                         assert!(!matches!(part, EntryPart::Fields(_)), "{name}: {part:?}");
