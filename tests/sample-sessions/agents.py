@@ -135,10 +135,6 @@ class Opencode(Agent):
     def command(self, home, prompt):
         return ["opencode", "run", "--format", "json", prompt]
 
-    def again(self, home, prompt):
-        """abide does not know how opencode is resumed; so opencode is told to do it itself."""
-        return ["--way", "restart", "--", *self.command(home, prompt), "--continue"]
-
     def acp(self):
         return ["opencode", "acp"]
 

@@ -14,7 +14,6 @@ class Form:
 
     subagents = True
     prompt_images = 0
-    unrecorded_prompts = 0  # Of those that only the command of the run has.
 
     def __init__(self, turns):
         self.turns = [turn for turn in turns if self.subagents or not turn.subagent]
@@ -46,17 +45,12 @@ class Form:
             "results": len(calls),
             "failed": len(failed),
             "prompts": sum(not turn.subagent for turn in self.turns),
-            "unrecorded_prompts": self.unrecorded_prompts,
             "images": images + self.prompt_images,
             "subagents": sum(turn.subagent for turn in self.turns),
             "call_ids": [id for id, _ in calls],
             "failed_ids": failed,
             "exit_codes": exits,
         }
-
-
-class ClaudeStream(Form):
-    unrecorded_prompts = 1
 
 
 class ClaudeAnthropic(Form):
@@ -84,29 +78,27 @@ class ClineAcp(Form):
 
 class CodexStream(Form):
     """Its items are numbered in each run anew, and abide puts the number of the turn before them.
-    A change of files and a to-do list are items, but abide does not record them as calls; a
+    All states of a to-do list are one item, which abide records as a call for each state; a
     picture that the model looks at is no item at all."""
-
-    unrecorded_prompts = 1
 
     def calls(self):
         calls = []
         for run, turn in enumerate(self.turns, 1):
-            number, listed = 0, False
+            number, plan, states = 0, None, 0
             for piece in (piece for answer in turn.answers for piece in answer):
                 name = piece.name if isinstance(piece, Call) else None
-                if name == "view_image" or (name == "update_plan" and listed):
+                if name == "view_image":
                     continue
-                listed = listed or name == "update_plan"
-                if name not in (None, "update_plan", "apply_patch"):
+                if name == "update_plan":
+                    if plan is None:
+                        plan, number = number, number + 1
+                    states += 1
+                    calls.append((f"{run}.item_{plan}.{states}", piece))
+                    continue
+                if name is not None:
                     calls.append((f"{run}.item_{number}", piece))
                 number += 1
         return calls
-
-    def facts(self):
-        names = [call.name for turn in self.turns for call in turn.calls()]
-        return {**super().facts(), "changes": names.count("apply_patch"),
-                "todo_lists": names.count("update_plan")}
 
 
 class CodexResponses(Form):
@@ -137,26 +129,18 @@ class GeminiAcp(GeminiStream):
 
 
 class OpencodeStream(Form):
-    """abide records it as text: each line of JSON is a part of what the agent said."""
+    """It tells nothing of what a subagent does."""
 
     subagents = False
-    unrecorded_prompts = 2
-
-    def marks_failed(self, call):
-        return call.name not in SHELLS
-
-    def facts(self):
-        return {**super().facts(), "recorded_as_text": True}
 
 
 class OpencodeAcp(OpencodeStream):
-    """It tells nothing of what a subagent does; an exit code is in the details of a result."""
+    """An exit code is in the details of a result, which is no failure."""
 
     prompt_images = 1
-    unrecorded_prompts = 0
 
-    def facts(self):
-        return Form.facts(self)
+    def marks_failed(self, call):
+        return call.name not in SHELLS
 
 
 class OpencodeOpenai(Form):
@@ -179,7 +163,7 @@ class OpencodeOpenaiStream(OpencodeOpenai):
 FORMS = {
     "claude-anthropic": ClaudeAnthropic,
     "claude-anthropic-stream": ClaudeAnthropic,
-    "claude-stream": ClaudeStream,
+    "claude-stream": Form,
     "cline-acp": ClineAcp,
     "codex-responses": CodexResponses,
     "codex-responses-stream": CodexResponses,
