@@ -140,6 +140,11 @@ impl ScopedStore {
         self.find_by(named, NameMatch::Beginning)
     }
 
+    /// The session with this id, prefix of an id, or key.
+    pub(crate) fn find_unnamed(&self, id: &str) -> Result<SessionId, CommandError> {
+        self.with_id_or_key(id)?.ok_or_else(|| self.unknown_session(id))
+    }
+
     /// The same, for as much of a name as the command needs.
     pub(crate) fn find_by(&self, named: &str, how: NameMatch) -> Result<SessionId, CommandError> {
         if let Some(found) = self.with_id_or_key(named)? {
@@ -180,17 +185,19 @@ impl ScopedStore {
 
     /// Refuses a few characters that are the start of one session's id and the name of another.
     fn check_no_other_name(&self, named: &str, found: SessionId) -> Result<(), CommandError> {
-        match self.with_name(named, NameMatch::Whole) {
-            Ok(Some(other)) if other != found => {
-                let [found, other] = [found, other].map(|id| id.short(SessionId::SHORT));
-                let name = escape::text(named);
-                let error = format!(
-                    "\"{name}\" is ambiguous: the start of the id {found}, and the name of {other}"
-                );
-                Err(CommandError::failed(error).with_hint("name one of them by its id"))
-            }
-            _ => Ok(()),
-        }
+        let wanted = folded_name(named);
+        let entries = self.entries()?;
+        let is_named = |entry: &&HistoryEntry| {
+            let name = entry.overview.name();
+            entry.id != found && name.is_some_and(|name| folded_name(&name) == wanted)
+        };
+        let Some(other) = entries.iter().find(is_named) else { return Ok(()) };
+        let [found, other] = [found, other.id].map(|id| id.short(SessionId::SHORT));
+        let name = escape::text(named);
+        let error = format!(
+            "\"{name}\" is ambiguous: the start of the id {found}, and the name of {other}"
+        );
+        Err(CommandError::failed(error).with_hint("name one of them by its id"))
     }
 
     fn unknown_session(&self, named: &str) -> CommandError {

@@ -81,9 +81,11 @@ impl SessionArg {
         opened: &ScopedStore,
         surroundings: &CommandContext,
     ) -> Result<Option<SessionId>, CommandError> {
-        let named = self.positional.as_ref().or(self.session.as_ref());
-        let named = named.or(surroundings.session.as_ref());
-        named.map(|named| opened.find_by(named, how)).transpose()
+        match self.positional.as_ref().or(self.session.as_ref()) {
+            Some(named) => opened.find_by(named, how).map(Some),
+            // A program set it: it is an id or a key.
+            None => surroundings.session.as_ref().map(|id| opened.find_unnamed(id)).transpose(),
+        }
     }
 
     /// Finds the session. If none was named, its name is printed on stderr.
@@ -94,7 +96,7 @@ impl SessionArg {
         surroundings: &CommandContext,
     ) -> Result<SessionId, CommandError> {
         let how = match purpose {
-            SessionPurpose::RewindHere => NameMatch::Whole,
+            SessionPurpose::Write | SessionPurpose::RewindHere => NameMatch::Whole,
             _ => NameMatch::Beginning,
         };
         if let Some(named) = self.named(how, opened, surroundings)? {

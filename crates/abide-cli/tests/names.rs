@@ -449,3 +449,27 @@ fn on_a_server_names_are_the_same_also_those_of_before() {
     assert_eq!(listed(), ["Mended"]);
     assert!(shared(&["show", "MENDED"], "").success().stdout().starts_with("Mended\n"));
 }
+
+#[test]
+fn a_command_that_writes_takes_a_whole_name_alone() {
+    let env = TestEnvironment::new();
+    let prompt =
+        r#"{"kind":"message.added","data":{"role":"user","content":"build-42 is red, fix it"}}"#;
+    env.record(&["--key", "a"], &[prompt]).success();
+    let before = env.run(&["export", "a"]).success().json_lines().len();
+    for args in [
+        &["record", "-s", "build-42"][..],
+        &["rename", "build-42", "is", "green"],
+        &["tasks", "add", "Mend it", "-s", "build-42"],
+    ] {
+        let refused = env.run(args).failure(1);
+        assert!(refused.stderr.contains("build-42"), "{refused:?}");
+    }
+    // A program's variable is an id or a key, never a name.
+    let mut command = env.command(&["show"]);
+    command.env("ABIDE_SESSION", "build-42 is red, fix it");
+    crate::environment::run(command, b"").failure(1);
+    assert_eq!(env.run(&["export", "a"]).success().json_lines().len(), before);
+    env.run(&["show", "build-42"]).success();
+    env.run(&["tasks", "add", "Mend it", "-s", "BUILD-42 is red, fix it"]).success();
+}

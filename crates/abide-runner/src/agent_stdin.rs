@@ -10,6 +10,8 @@ use crate::stop::{Stop, StopUrgency};
 
 /// The most bytes that are recorded.
 const MOST: usize = 8 << 20;
+/// The most bytes that are kept for the agent.
+const LARGEST: usize = 1 << 30;
 /// The most bytes read at once.
 const CHUNK: usize = 64 << 10;
 /// How often a request to stop is looked for.
@@ -25,6 +27,8 @@ pub(crate) enum AgentStdin {
     Unread,
     /// There is nothing on it.
     Empty,
+    /// Nothing came in time.
+    Late,
     /// It was read to its end.
     Read {
         /// All of it. Each attempt of the agent's gets it from its beginning.
@@ -52,17 +56,23 @@ impl AgentStdin {
         let mut file = None;
         let (mut head, mut bytes) = (Vec::new(), 0_usize);
         loop {
+            if stop.urgency() > StopUrgency::None {
+                return Ok(Self::Empty);
+            }
             let chunk = match chunks.recv_timeout(LOOK) {
                 Ok(chunk) => chunk?,
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {
                     let late = need == StdinNeed::Welcome && began.elapsed() >= PATIENCE;
-                    if stop.urgency() > StopUrgency::None || (bytes == 0 && late) {
-                        return Ok(Self::Empty);
+                    if bytes == 0 && late {
+                        return Ok(Self::Late);
                     }
                     continue;
                 }
             };
+            if bytes.saturating_add(chunk.len()) > LARGEST {
+                return Err(std::io::Error::other("more than 1 GiB stands on it"));
+            }
             let file = match &mut file {
                 Some(file) => file,
                 None => file.insert(tempfile::tempfile()?),

@@ -15,6 +15,9 @@ pub enum RunError {
         #[source]
         source: std::io::Error,
     },
+    /// What stands on stdin for the agent could not be read or kept.
+    #[error("cannot read stdin for the agent")]
+    Stdin(#[source] std::io::Error),
     /// A task was interrupted in the middle of calls, and `decide` did not say what to do with it.
     #[error("task {0} was interrupted in the middle of calls whose outcome is unknown")]
     Undecided(abide::tasks::TaskId),

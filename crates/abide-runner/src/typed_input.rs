@@ -43,9 +43,17 @@ enum KeyState {
     Sequence(Vec<u8>),
     /// After `ESC O`.
     Function,
+    /// In an answer of the terminal's, `ESC ]`, `ESC P`, `ESC _`, `ESC ^` or `ESC X`, with the number
+    /// of its bytes; `ended` after an escape, which may end it.
+    Answer { bytes: usize, ended: bool },
+    /// In the three bytes of an old mouse report, with how many are left.
+    Mouse(u8),
 }
 
 const ESCAPE: u8 = 0x1b;
+const BELL: u8 = 0x07;
+/// The most bytes of an answer of the terminal's.
+const LONGEST_ANSWER: usize = 4096;
 const PASTE: &[u8] = b"200~";
 const PASTE_END: &[u8] = b"201~";
 
@@ -88,6 +96,9 @@ impl TypedInput {
             KeyState::Escape => match byte {
                 b'[' => self.state = KeyState::Sequence(Vec::new()),
                 b'O' => self.state = KeyState::Function,
+                b']' | b'P' | b'_' | b'^' | b'X' => {
+                    self.state = KeyState::Answer { bytes: 0, ended: false };
+                }
                 // Alt-Enter.
                 b'\r' | b'\n' => self.push(b'\n'),
                 ESCAPE => self.state = KeyState::Escape,
@@ -96,6 +107,7 @@ impl TypedInput {
             KeyState::Sequence(mut all) => {
                 all.push(byte);
                 match byte {
+                    b'M' if all.len() == 1 => self.state = KeyState::Mouse(3),
                     b'@'..=b'~' if all == PASTE => self.pasting = true,
                     b'@'..=b'~' if all == PASTE_END => self.pasting = false,
                     b'@'..=b'~' => {}
@@ -104,6 +116,14 @@ impl TypedInput {
                 }
             }
             KeyState::Function => {}
+            KeyState::Answer { ended: true, .. } if byte == b'\\' => {}
+            KeyState::Answer { .. } if byte == BELL => {}
+            KeyState::Answer { bytes, .. } if bytes < LONGEST_ANSWER => {
+                self.state = KeyState::Answer { bytes: bytes + 1, ended: byte == ESCAPE };
+            }
+            KeyState::Answer { .. } => {}
+            KeyState::Mouse(left) if left > 1 => self.state = KeyState::Mouse(left - 1),
+            KeyState::Mouse(_) => {}
         }
         None
     }
@@ -194,6 +214,8 @@ mod tests {
             ("a\u{1b}[Db\u{1b}OA\u{1b}[1;5Cc\r", &["abc"]),
             ("\u{1b}[200~one\rtwo\u{1b}[201~ three\r", &["one\ntwo three"]),
             ("one\u{1b}\rtwo\r", &["one\ntwo"]),
+            ("\u{1b}]11;rgb:1e1e/1e1e/2e2e\u{1b}\\fix it\r", &["fix it"]),
+            ("\u{1b}]11;rgb:1e1e\u{7}\u{1b}P>|x\u{1b}\\\u{1b}[M !!go\r", &["go"]),
             ("not entered", &[]),
         ] {
             for echo in [TypedEcho::Terminal, TypedEcho::Agent] {

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::command_context::CommandContext;
 use crate::command_output::CommandOutput;
 use crate::error::CommandError;
-use crate::scoped_store::{ScopedStore, shown_session_name};
+use crate::scoped_store::{NameMatch, ScopedStore, shown_session_name};
 use crate::session_args::{SessionOption, SessionPurpose};
 
 /// The most characters of a title.
@@ -59,7 +59,8 @@ impl RenameArgs {
         let title = checked_title(others)?;
         let opened = surroundings.open_store()?;
         let id = match first {
-            Some(named) => opened.find(named).map_err(|error| {
+            // The first word of an unquoted title may begin the name of another session.
+            Some(named) => opened.find_by(named, NameMatch::Whole).map_err(|error| {
                 error.with_hint("a title of several words for the latest session needs quotes")
             })?,
             None => self.unnamed(&title, &opened, surroundings)?,

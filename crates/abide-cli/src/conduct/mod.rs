@@ -548,6 +548,8 @@ impl From<RunError> for CommandError {
             RunError::Session(error) => error.into(),
             error @ RunError::Start { .. } => Self::because(error)
                 .with_hint("is it installed, and on the PATH? The command stands behind `--`"),
+            error @ RunError::Stdin(_) => Self::because(error)
+                .with_hint("the agent was not started; TMPDIR names where stdin is kept for it"),
             error @ RunError::Undecided(_) => Self::because(error).with_hint(
                 "`abide resume --on-unknown ask` asks on a terminal; `retry` runs it again, `skip` leaves it",
             ),

@@ -227,20 +227,29 @@ impl Supervisor<'_> {
     }
 
     /// Reads the stdin of this process, if the agent reads its prompt there.
-    pub(super) fn read_input(&mut self) {
+    pub(super) fn read_input(&mut self) -> Result<(), RunError> {
         if self.options.interactive || !self.options.inherit_stdin {
-            return;
+            return Ok(());
         }
         let command = &self.options.command;
+        // What only prints something, or speaks a protocol on stdin, takes no prompt there.
+        let promptless = ["--help", "-h", "--version", "--acp", "--experimental-acp"];
+        if command.iter().skip(1).any(|word| promptless.contains(&word.as_str())) {
+            return Ok(());
+        }
         let input = AgentKind::started_by(command).and_then(|agent| agent.prompt_input(command));
-        let Some(input) = input else { return };
+        let Some(input) = input else { return Ok(()) };
         // Who goes on with a conversation is told that.
         let needed = input.is_alone() && self.options.goal == RunGoal::Command;
         let need = if needed { StdinNeed::Needed } else { StdinNeed::Welcome };
-        self.input = AgentStdin::read(need, self.stop).unwrap_or_else(|error| {
-            self.warn(format!("cannot read stdin: {error}"));
-            AgentStdin::Empty
-        });
+        // An agent is not started with half of what it was told.
+        self.input = AgentStdin::read(need, self.stop).map_err(RunError::Stdin)?;
+        if matches!(self.input, AgentStdin::Late) {
+            self.warn(
+                "nothing came on stdin within 3 s: the agent is started without it".to_owned(),
+            );
+        }
+        Ok(())
     }
 
     /// The stdin of an agent that is given no other one.
@@ -249,7 +258,7 @@ impl Supervisor<'_> {
             _ if self.options.interactive => ChildInput::Terminal,
             AgentStdin::Read { file, .. } => ChildInput::File(file.clone()),
             AgentStdin::Unread if self.options.inherit_stdin => ChildInput::Inherited,
-            AgentStdin::Unread | AgentStdin::Empty => ChildInput::Nothing,
+            AgentStdin::Unread | AgentStdin::Empty | AgentStdin::Late => ChildInput::Nothing,
         }
     }
 

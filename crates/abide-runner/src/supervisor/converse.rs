@@ -36,7 +36,7 @@ impl Supervisor<'_> {
     pub(crate) fn prepare(&mut self) -> Result<(), RunError> {
         match self.options.goal {
             RunGoal::Conversation => {
-                self.read_input();
+                self.read_input()?;
                 self.brief = Some(self.conversation_brief()?);
             }
             RunGoal::Tasks if self.options.primed => self.primer = self.session.primer()?,
@@ -44,7 +44,7 @@ impl Supervisor<'_> {
                 let decision = self.session.last_decision()?;
                 self.primer = decision.map(|decision| format!("The last decision: {decision}\n"));
             }
-            RunGoal::Command => self.read_input(),
+            RunGoal::Command => self.read_input()?,
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use crate::command_output::{status, warning};
 use crate::daily_cleanup::run_daily_cleanup;
 use crate::error::CommandError;
 use crate::interrupted_rewind::tell_interrupted_rewind;
-use crate::scoped_store::ScopedStore;
+use crate::scoped_store::{NameMatch, ScopedStore};
 use crate::shared_recording::{RecordingJobs, SharedRecording};
 
 /// Where a recording goes.
@@ -95,7 +95,7 @@ impl RecordingSession {
         let whole = named.parse::<SessionId>().is_ok();
         let opened =
             if whole { surroundings.open_any_store()? } else { surroundings.open_store()? };
-        let id = opened.find(named)?;
+        let id = opened.find_by(named, NameMatch::Whole)?;
         Self::opened(&opened, id, jobs)
     }
 

@@ -32,7 +32,7 @@ use crate::scoped_store::ScopedStore;
 /// environment: what it starts can `abide record` into the same session.
 ///
 /// The prompt in the command of a known agent, or on its stdin, is recorded before the agent is
-/// started, and so is what you type at its terminal, passwords excepted.
+/// started, and so is what you type at its terminal, but for lines that the terminal does not echo.
 ///
 /// A task that was interrupted is run again, inside the agent's own session where it has one, and
 /// does not count as failed. A plan that was edited goes on in a new session: tasks are matched by

@@ -19,7 +19,7 @@ use crate::command_context::CommandContext;
 use crate::command_output::{CommandOutput, status};
 use crate::daily_cleanup::run_daily_cleanup;
 use crate::error::{CommandError, at};
-use crate::scoped_store::ScopedStore;
+use crate::scoped_store::{NameMatch, ScopedStore};
 
 /// No plan is larger than this.
 const MOST_BYTES: u64 = (64 << 20) + 1;
@@ -131,7 +131,7 @@ impl TasksImportArgs {
         surroundings: &CommandContext,
     ) -> Result<(), CommandError> {
         let opened = surroundings.open_store()?;
-        let id = opened.find(named)?;
+        let id = opened.find_by(named, NameMatch::Whole)?;
         let delta = if self.dry_run {
             opened.store.view(&SessionRef::Id(id))?.import_delta(document.plan)?
         } else {
