@@ -2,7 +2,7 @@
 
 use abide::workspace::{ChangedPath, diff, stat, unified};
 use abide::{
-    EventRange, SessionView,
+    EventRange, SessionState, SessionView,
     backend::Objects,
     checkpoint::Snapshot,
     event::{ObjectHash, ReadFinding},
@@ -41,11 +41,12 @@ pub(crate) fn write_transcript(
 /// The overview of a session with the changes of its files.
 pub(crate) fn overview_with_changes(
     view: &SessionView,
+    state: &SessionState,
     objects: &dyn Objects,
 ) -> Result<SessionOverview, CommandError> {
-    let mut overview = session_overview(view)?;
+    let mut overview = session_overview(view, state)?;
     // The changes are an extra: a checkpoint that cannot be read must not keep the page back.
-    overview.changes = session_changes(&view.state()?, objects).unwrap_or_else(|error| {
+    overview.changes = session_changes(state, objects).unwrap_or_else(|error| {
         warning(format_args!("the changed files are not shown: {error}"));
         Vec::new()
     });
@@ -53,18 +54,21 @@ pub(crate) fn overview_with_changes(
 }
 
 /// The overview of a session under its name.
-pub(crate) fn session_overview(view: &SessionView) -> Result<SessionOverview, CommandError> {
-    Ok(SessionOverview { title: view.name()?, ..SessionOverview::of(&view.state()?) })
+pub(crate) fn session_overview(
+    view: &SessionView,
+    state: &SessionState,
+) -> Result<SessionOverview, CommandError> {
+    Ok(SessionOverview { title: view.name()?, ..SessionOverview::of(state) })
 }
 
 /// The live part of the session, rendered.
 pub(crate) fn write_session_page(
     view: &SessionView,
+    state: &SessionState,
     overview: &SessionOverview,
     mut rendering: impl TimelineRenderer,
     to: &mut ExportTarget,
 ) -> Result<Vec<ReadFinding>, CommandError> {
-    let state = view.state()?;
     to.text(&rendering.begin(overview))?;
     let mut story = TimelineBuilder::new();
     let mut events = view.events(EventRange::ALL);
@@ -89,7 +93,7 @@ pub(crate) fn write_session_page(
 
 /// What became of the files between the first and the last checkpoint that has them.
 fn session_changes(
-    state: &abide::SessionState,
+    state: &SessionState,
     objects: &dyn Objects,
 ) -> Result<Vec<FileChange>, abide::Error> {
     let mut snapshots: Vec<_> = state

@@ -97,20 +97,11 @@ pub(crate) fn sort_acp_details(call: &mut TimelineCall) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::CallOutcome;
 
     #[test]
     fn what_came_later_is_part_of_the_call() {
-        let mut call = TimelineCall {
-            call: "c".to_owned(),
-            name: "edit".to_owned(),
-            title: String::new(),
-            arguments: r#"{"title":"Edit a.rs","locations":[{"path":"/w/a.rs"}]}"#.to_owned(),
-            changes: Vec::new(),
-            workspace: String::new(),
-            observed: true,
-            outcome: CallOutcome::Unknown,
-        };
+        let details = r#"{"title":"Edit a.rs","locations":[{"path":"/w/a.rs"}]}"#;
+        let mut call = TimelineCall::new("c".to_owned(), "edit".to_owned(), details.to_owned());
         sort_acp_details(&mut call);
         assert_eq!(
             (call.title.as_str(), call.arguments.as_str()),

@@ -5,9 +5,7 @@ use abide_model::json::{RawJsonFields, list};
 use abide_model::message::{ImagePiece, MessagePiece, PieceContent, UnreadPiece};
 
 use crate::tidy::{tidy_fields, tidy_text};
-use crate::timeline_entry::{
-    CallField, CallOutcome, CallOutput, EntryPart, TimelineCall, TimelineImage,
-};
+use crate::timeline_entry::{CallField, CallOutput, EntryPart, TimelineCall, TimelineImage};
 
 /// What a block says that the model's reader does not read.
 pub(crate) enum UnreadBlock {
@@ -40,16 +38,11 @@ pub(crate) fn read_unread(unread: &UnreadPiece, raw: &str) -> UnreadBlock {
                 told.iter().find_map(|name| fields.get(name)).map(|raw| tidy_text(raw.get()));
             let output = CallOutput { text: text.unwrap_or_default(), ..CallOutput::default() };
             UnreadBlock::Call {
-                call: Box::new(TimelineCall {
-                    call: id.decoded().into_owned(),
+                call: Box::new(TimelineCall::new(
+                    id.decoded().into_owned(),
                     name,
-                    title: String::new(),
-                    changes: Vec::new(),
-                    workspace: String::new(),
-                    arguments: arguments.map(|raw| raw.get().to_owned()).unwrap_or_default(),
-                    observed: false,
-                    outcome: CallOutcome::Unknown,
-                }),
+                    arguments.map(|raw| raw.get().to_owned()).unwrap_or_default(),
+                )),
                 ended,
                 output,
             }

@@ -126,7 +126,7 @@ pub(crate) fn wrapped_ranges(text: &str, width: usize) -> impl Iterator<Item = R
 
 /// A place where a line may end.
 #[derive(Debug, Clone, Copy)]
-struct LineEnd {
+struct WrappedLineEnd {
     /// The end of the line.
     end: usize,
     /// The start of the next line, behind the blanks.
@@ -145,7 +145,7 @@ struct WrappedLine<'a> {
     at: usize,
     width: usize,
     last: Option<TextCluster<'a>>,
-    end: Option<LineEnd>,
+    end: Option<WrappedLineEnd>,
 }
 
 impl<'a> WrappedLine<'a> {
@@ -169,17 +169,18 @@ impl Iterator for WrappedLine<'_> {
                 let width = self.width + cluster.width;
                 self.end = match self.end {
                     Some(end) if end.next == self.at => {
-                        Some(LineEnd { next: behind, width, ..end })
+                        Some(WrappedLineEnd { next: behind, width, ..end })
                     }
-                    _ => Some(LineEnd { end: self.at, next: behind, width }),
+                    _ => Some(WrappedLineEnd { end: self.at, next: behind, width }),
                 };
             } else {
                 if self.last.is_some_and(|last| last.may_break_before(&cluster)) {
-                    self.end = Some(LineEnd { end: self.at, next: self.at, width: self.width });
+                    self.end =
+                        Some(WrappedLineEnd { end: self.at, next: self.at, width: self.width });
                 }
                 if self.width + cluster.width > self.limit && self.at > start {
-                    let whole = LineEnd { end: self.at, next: self.at, width: self.width };
-                    let LineEnd { end, next, width } = self.end.take().unwrap_or(whole);
+                    let whole = WrappedLineEnd { end: self.at, next: self.at, width: self.width };
+                    let WrappedLineEnd { end, next, width } = self.end.take().unwrap_or(whole);
                     self.start = Some(next);
                     self.width -= width;
                     if next == self.at {

@@ -56,7 +56,11 @@ impl EventSentences {
                 PieceContent::Image(_) => words.push(format!("{speaker} shows an image")),
                 PieceContent::Call(call) => {
                     self.remember(&call.id, &call.name);
-                    words.push(sentence_of_call("calls", &call.name, &call.arguments.text()));
+                    words.push(format!(
+                        "Calls {}{}",
+                        call.name,
+                        behind_tool(&call.arguments.text())
+                    ));
                 }
                 PieceContent::Result(result) => {
                     let output = output_of_pieces(&result.pieces);
@@ -67,7 +71,11 @@ impl EventSentences {
                     match read_unread(unread, raw) {
                         UnreadBlock::Call { call, .. } => {
                             self.remember(&call.call, &call.name);
-                            words.push(sentence_of_call("calls", &call.name, &call.arguments));
+                            words.push(format!(
+                                "Calls {}{}",
+                                call.name,
+                                behind_tool(&call.arguments)
+                            ));
                         }
                         UnreadBlock::Result { call, ok, output } => {
                             words.push(self.result(&call, Some(ok), &output.text));
@@ -86,7 +94,7 @@ impl EventSentences {
             Some(Fact::ToolCall(call)) => {
                 self.remember(&call.call.0, &call.name);
                 let arguments = call.arguments.as_deref().map_or("", |raw| raw.get());
-                sentence_of_call("runs", &call.name, arguments)
+                format!("{} runs{}", call.name, behind_tool(arguments))
             }
             Some(Fact::ToolResult(result)) => {
                 let pieces =
@@ -153,12 +161,11 @@ impl EventSentences {
     }
 }
 
-fn sentence_of_call(verb: &str, tool: &str, arguments: &str) -> String {
-    let target = call_target_of_text(arguments);
-    let target = if target.is_empty() { String::new() } else { format!(": {target}") };
-    match verb {
-        "runs" => format!("{tool} runs{target}"),
-        _ => format!("Calls {tool}{target}"),
+/// `: cargo test`, or nothing for a call without a target.
+fn behind_tool(arguments: &str) -> String {
+    match call_target_of_text(arguments) {
+        target if target.is_empty() => target,
+        target => format!(": {target}"),
     }
 }
 

@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 use abide_model::{SessionId, Timestamp, TurnRole};
 
-use crate::call_view::{CallBlock, CallDiff, CallSign, CallView, DiffSign, TodoState};
+use crate::call_view::{CallDiff, CallSign, CallView, CallViewBlock, DiffSign, TodoState};
 use crate::highlight::language_of_path;
 use crate::html_prose::{write_html_code, write_html_prose};
 use crate::markdown::markdown_done_to;
@@ -215,12 +215,14 @@ impl HtmlRenderer {
         }
         let short = |text: &str| text.lines().nth(SHORT_LINES).is_none();
         let open = view.blocks.iter().all(|block| match block {
-            CallBlock::Diff(diff) => diff.lines.len() <= SHORT_LINES,
-            CallBlock::Todo(_) | CallBlock::Image(_) => true,
-            CallBlock::Prose(text) => short(text),
-            CallBlock::Output(text) => view.sign == CallSign::Bad && short(text),
-            CallBlock::Details(_) => true,
-            CallBlock::Code { .. } | CallBlock::Fields(_) | CallBlock::Aside(_) => false,
+            CallViewBlock::Diff(diff) => diff.lines.len() <= SHORT_LINES,
+            CallViewBlock::Todo(_) | CallViewBlock::Image(_) => true,
+            CallViewBlock::Prose(text) => short(text),
+            CallViewBlock::Output(text) => view.sign == CallSign::Bad && short(text),
+            CallViewBlock::Details(_) => true,
+            CallViewBlock::Code { .. } | CallViewBlock::Fields(_) | CallViewBlock::Aside(_) => {
+                false
+            }
         });
         let open = if open { " open" } else { "" };
         let _ = write!(
@@ -233,17 +235,19 @@ impl HtmlRenderer {
         out.push_str("</details>\n");
     }
 
-    fn block(&mut self, out: &mut String, block: &CallBlock) {
+    fn block(&mut self, out: &mut String, block: &CallViewBlock) {
         match block {
-            CallBlock::Code { language, text } => {
+            CallViewBlock::Code { language, text } => {
                 let (text, more) = clip_rendering(text.trim_end_matches('\n'), TEXT);
                 out.push_str("<pre>");
                 write_html_code(out, language, text);
                 let _ = write!(out, "{}</pre>", html_left_out(more));
             }
-            CallBlock::Diff(diff) => html_diff(out, diff),
-            CallBlock::Fields(fields) | CallBlock::Details(fields) => html_fields(out, fields),
-            CallBlock::Todo(items) => {
+            CallViewBlock::Diff(diff) => html_diff(out, diff),
+            CallViewBlock::Fields(fields) | CallViewBlock::Details(fields) => {
+                html_fields(out, fields)
+            }
+            CallViewBlock::Todo(items) => {
                 out.push_str("<ul class=\"todo\">");
                 for item in items {
                     let class = match item.state {
@@ -257,9 +261,9 @@ impl HtmlRenderer {
                 }
                 out.push_str("</ul>\n");
             }
-            CallBlock::Output(text) | CallBlock::Aside(text) => html_pre(out, text),
-            CallBlock::Prose(text) => html_text(out, text),
-            CallBlock::Image(image) => self.image(out, image),
+            CallViewBlock::Output(text) | CallViewBlock::Aside(text) => html_pre(out, text),
+            CallViewBlock::Prose(text) => html_text(out, text),
+            CallViewBlock::Image(image) => self.image(out, image),
         }
     }
 

@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 use abide_model::{FileOp, SessionId, TurnRole};
 
-use crate::call_view::{CallBlock, CallSign, CallView, TodoState};
+use crate::call_view::{CallSign, CallView, CallViewBlock, TodoState};
 use crate::note::usage_note;
 use crate::rendering::{
     TimelineRenderer, call_facts, clip_rendering, diff_text, image_words, late_result_name,
@@ -231,13 +231,13 @@ fn markdown_call_line(view: &CallView) -> String {
     format!("{sign} **{}**{target}{facts}", markdown_inline(&view.name))
 }
 
-fn markdown_call_blocks(out: &mut String, blocks: &[CallBlock]) {
+fn markdown_call_blocks(out: &mut String, blocks: &[CallViewBlock]) {
     for block in blocks {
         match block {
-            CallBlock::Code { language, text } => markdown_fenced(out, language, text),
-            CallBlock::Diff(diff) => markdown_fenced(out, "diff", &diff_text(diff)),
-            CallBlock::Fields(fields) => markdown_fields(out, fields),
-            CallBlock::Todo(items) => {
+            CallViewBlock::Code { language, text } => markdown_fenced(out, language, text),
+            CallViewBlock::Diff(diff) => markdown_fenced(out, "diff", &diff_text(diff)),
+            CallViewBlock::Fields(fields) => markdown_fields(out, fields),
+            CallViewBlock::Todo(items) => {
                 out.push('\n');
                 for item in items {
                     let mark = if item.state == TodoState::Done { 'x' } else { ' ' };
@@ -250,12 +250,12 @@ fn markdown_call_blocks(out: &mut String, blocks: &[CallBlock]) {
                     let _ = writeln!(out, "- [{mark}] {text}");
                 }
             }
-            CallBlock::Output(text) => markdown_fenced(out, "text", text),
-            CallBlock::Aside(_) | CallBlock::Details(_) => {}
-            CallBlock::Prose(text) => {
+            CallViewBlock::Output(text) => markdown_fenced(out, "text", text),
+            CallViewBlock::Aside(_) | CallViewBlock::Details(_) => {}
+            CallViewBlock::Prose(text) => {
                 let _ = writeln!(out, "\n{}", safe_markdown(text));
             }
-            CallBlock::Image(image) => {
+            CallViewBlock::Image(image) => {
                 let _ = writeln!(out, "\n*{}*", markdown_inline(&image_words(image)));
             }
         }

@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use abide_model::{SessionId, SessionStatus, Timestamp, TurnRole};
 
-use crate::call_view::{CallBlock, CallDiff, CallSign, CallView, DiffSign, TodoState};
+use crate::call_view::{CallDiff, CallSign, CallView, CallViewBlock, DiffSign, TodoState};
 use crate::columns::{cut_columns, expand_tabs, wrap_columns};
 use crate::markdown::markdown_done_to;
 use crate::note::usage_note;
@@ -191,14 +191,14 @@ impl TextRenderer {
         }
     }
 
-    fn block(&self, out: &mut String, block: &CallBlock, item: &TimelineEntry) {
+    fn block(&self, out: &mut String, block: &CallViewBlock, item: &TimelineEntry) {
         match block {
-            CallBlock::Code { language, text } => self.code(out, language, text, item),
-            CallBlock::Diff(diff) => self.diff(out, diff, item),
-            CallBlock::Fields(fields) => self.fields(out, fields, item),
-            CallBlock::Details(fields) if self.is_verbose() => self.fields(out, fields, item),
-            CallBlock::Details(_) => {}
-            CallBlock::Todo(items) => {
+            CallViewBlock::Code { language, text } => self.code(out, language, text, item),
+            CallViewBlock::Diff(diff) => self.diff(out, diff, item),
+            CallViewBlock::Fields(fields) => self.fields(out, fields, item),
+            CallViewBlock::Details(fields) if self.is_verbose() => self.fields(out, fields, item),
+            CallViewBlock::Details(_) => {}
+            CallViewBlock::Todo(items) => {
                 for todo in items {
                     let look = match todo.state {
                         TodoState::Open => None,
@@ -209,11 +209,11 @@ impl TextRenderer {
                     self.wrapped(out, "    ", "        ", &text, look, item);
                 }
             }
-            CallBlock::Output(text) => self.output(out, text, item),
-            CallBlock::Aside(text) if self.is_verbose() => self.output(out, text, item),
-            CallBlock::Aside(_) => {}
-            CallBlock::Prose(text) => self.prose(out, "    ", text, item),
-            CallBlock::Image(image) => {
+            CallViewBlock::Output(text) => self.output(out, text, item),
+            CallViewBlock::Aside(text) if self.is_verbose() => self.output(out, text, item),
+            CallViewBlock::Aside(_) => {}
+            CallViewBlock::Prose(text) => self.prose(out, "    ", text, item),
+            CallViewBlock::Image(image) => {
                 let words = format!("[{}]", image_words(image));
                 self.wrapped(out, "    ", "    ", &words, Some(TextEmphasis::Faint), item);
             }
@@ -250,15 +250,16 @@ impl TextRenderer {
             text.match_indices('\n').nth(shown.saturating_sub(1)).map_or(text.len(), |at| at.0);
         let start = text.get(..end).unwrap_or(text);
         write_terminal_code(out, language, start, self.layout("    ", item));
-        self.left_out(out, text, end);
+        let rest = text.get(end..).unwrap_or_default();
+        self.more_lines(out, "    ", rest.matches('\n').count());
     }
 
-    fn left_out(&self, out: &mut String, text: &str, end: usize) {
-        let rest = text.get(end..).unwrap_or_default();
-        let lines = rest.matches('\n').count();
-        if lines > 0 {
-            let more = short::short_count(u64::try_from(lines).unwrap_or(u64::MAX), "more line");
-            let _ = writeln!(out, "    {}", self.paint(TextEmphasis::Strong, &format!("… {more}")));
+    /// Says how many lines are not shown, if there are any.
+    fn more_lines(&self, out: &mut String, indent: &str, count: usize) {
+        if count > 0 {
+            let more = short::short_count(u64::try_from(count).unwrap_or(u64::MAX), "more line");
+            let more = self.paint(TextEmphasis::Strong, &format!("… {more}"));
+            let _ = writeln!(out, "{indent}{more}");
         }
     }
 
@@ -274,10 +275,7 @@ impl TextRenderer {
             let text = format!("{} {}", line.sign.mark(), line.text);
             self.wrapped(out, "    ", "      ", &text, look, item);
         }
-        if let Some(more) = diff.lines.len().checked_sub(shown).filter(|more| *more > 0) {
-            let more = short::short_count(u64::try_from(more).unwrap_or(u64::MAX), "more line");
-            let _ = writeln!(out, "    {}", self.paint(TextEmphasis::Strong, &format!("… {more}")));
-        }
+        self.more_lines(out, "    ", diff.lines.len().saturating_sub(shown));
     }
 
     fn fields(&self, out: &mut String, fields: &[CallField], item: &TimelineEntry) {
@@ -292,16 +290,7 @@ impl TextRenderer {
                 for line in value.split('\n').take(shown) {
                     self.wrapped(out, "      ", "      ", line, faint, item);
                 }
-                if let Some(more) = value.split('\n').count().checked_sub(shown).filter(|n| *n > 0)
-                {
-                    let more =
-                        short::short_count(u64::try_from(more).unwrap_or(u64::MAX), "more line");
-                    let _ = writeln!(
-                        out,
-                        "      {}",
-                        self.paint(TextEmphasis::Strong, &format!("… {more}"))
-                    );
-                }
+                self.more_lines(out, "      ", value.split('\n').count().saturating_sub(shown));
             } else {
                 let line = format!("{name}: {value}");
                 self.wrapped(out, "    ", "      ", &line, Some(TextEmphasis::Faint), item);

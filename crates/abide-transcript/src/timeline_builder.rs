@@ -196,16 +196,9 @@ impl TimelineBuilder {
         let what = match fact {
             Some(Fact::ToolCall(fact)) => {
                 let arguments = fact.arguments.as_deref().map(|raw| raw.get().to_owned());
-                let mut call = TimelineCall {
-                    call: fact.call.0,
-                    name: fact.name,
-                    title: String::new(),
-                    arguments: arguments.unwrap_or_default(),
-                    changes: Vec::new(),
-                    workspace: String::new(),
-                    observed: fact.observed,
-                    outcome: CallOutcome::Unknown,
-                };
+                let arguments = arguments.unwrap_or_default();
+                let mut call = TimelineCall::new(fact.call.0, fact.name, arguments);
+                call.observed = fact.observed;
                 sort_acp_details(&mut call);
                 return self.call(frame, call, CallSource::Event);
             }
@@ -341,16 +334,7 @@ impl TimelineBuilder {
                         CallPieceArguments::None => String::new(),
                         some => some.text().into_owned(),
                     };
-                    let call = TimelineCall {
-                        call: call.id.clone(),
-                        name: call.name.clone(),
-                        title: String::new(),
-                        arguments,
-                        changes: Vec::new(),
-                        workspace: String::new(),
-                        observed: false,
-                        outcome: CallOutcome::Unknown,
-                    };
+                    let call = TimelineCall::new(call.id.clone(), call.name.clone(), arguments);
                     self.call(frame, call, CallSource::Message);
                     continue;
                 }
@@ -552,15 +536,11 @@ impl TimelineBuilder {
             return;
         }
         let known = self.known.get(&key);
+        let name = known.map(|known| known.name.clone()).unwrap_or_default();
         let call = TimelineCall {
-            call: id.to_owned(),
-            name: known.map(|known| known.name.clone()).unwrap_or_default(),
             title: known.map(|known| known.target.clone()).unwrap_or_default(),
-            arguments: String::new(),
-            changes: Vec::new(),
-            workspace: String::new(),
-            observed: false,
             outcome: ended(None),
+            ..TimelineCall::new(id.to_owned(), name, String::new())
         };
         self.entry(frame, EntryBody::LateResult(call), ReleaseCondition::Now);
     }

@@ -248,6 +248,22 @@ pub struct TimelineCall {
     pub outcome: CallOutcome,
 }
 
+impl TimelineCall {
+    /// A call of which no more is known than who was called with what.
+    pub(crate) fn new(call: String, name: String, arguments: String) -> Self {
+        Self {
+            call,
+            name,
+            title: String::new(),
+            arguments,
+            changes: Vec::new(),
+            workspace: String::new(),
+            observed: false,
+            outcome: CallOutcome::Unknown,
+        }
+    }
+}
+
 /// The change of a file, as an agent reported it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CallChange {

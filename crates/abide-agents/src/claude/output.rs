@@ -6,7 +6,7 @@ use abide_model::{FileOp, Timestamp, Usage};
 use abide_wire::json::{RawJsonFields, decode_string, encoded_string, list};
 use serde_json::value::RawValue;
 
-use crate::limits::limit_in;
+use crate::limits::limit_of_error;
 use crate::output::{
     EventOutputDecoder, ObservedFact, OutputObservation, ReachedLimit, message, note_observed,
     spent_micros, spent_since, step, tell_observed,
@@ -328,12 +328,7 @@ impl ClaudeOutput {
         now: Timestamp,
         see: &mut dyn FnMut(OutputObservation),
     ) {
-        let said = || ReachedLimit {
-            name: "rate".to_owned(),
-            resets: None,
-            text: step::short_step(text).unwrap_or_default(),
-        };
-        let Some(mut limited) = limit_in(text, now).or_else(|| rate.then(said)) else { return };
+        let Some(mut limited) = limit_of_error(text, rate, now) else { return };
         let ahead = self.resets.filter(|resets| *resets > now);
         limited.resets = limited.resets.or(ahead);
         self.tell_limit(limited, see);

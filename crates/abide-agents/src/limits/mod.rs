@@ -9,7 +9,7 @@ mod reset_time;
 use abide_model::Timestamp;
 
 use self::reset_time::limit_reset_time;
-use crate::output::step::head_of_step;
+use crate::output::step::{head_of_step, short_step};
 use crate::output::{EscapeStripper, ReachedLimit};
 use crate::profiles::PROFILES;
 
@@ -136,6 +136,17 @@ const ERRORS: &[&str] = &[
     "quota exceeded",
     "we've hit",
 ];
+
+/// The limit that an error states, or that its status tells: a rate limit without a reset time.
+#[must_use]
+pub(crate) fn limit_of_error(text: &str, is_rate: bool, now: Timestamp) -> Option<ReachedLimit> {
+    let told = || ReachedLimit {
+        name: "rate".to_owned(),
+        resets: None,
+        text: short_step(text).unwrap_or_default(),
+    };
+    limit_in(text, now).or_else(|| is_rate.then(told))
+}
 
 /// The limit that this text states as an error would; `None` if it only mentions one.
 #[must_use]

@@ -6,7 +6,7 @@ use abide_model::{FileOp, Timestamp, Usage};
 use abide_wire::json::{RawJsonFields, encoded_string, list, mend_surrogates, write_string};
 use serde_json::value::RawValue;
 
-use crate::limits::limit_in;
+use crate::limits::limit_of_error;
 use crate::output::{
     EventOutputDecoder, ObservedFact, OutputObservation, ReachedLimit, message, note_observed,
     spent_micros, step, tell_observed,
@@ -154,12 +154,7 @@ impl OpencodeOutput {
         now: Timestamp,
         see: &mut dyn FnMut(OutputObservation),
     ) {
-        let said = || ReachedLimit {
-            name: "rate".to_owned(),
-            resets: None,
-            text: step::short_step(text).unwrap_or_default(),
-        };
-        let Some(limited) = limit_in(text, now).or_else(|| rate.then(said)) else { return };
+        let Some(limited) = limit_of_error(text, rate, now) else { return };
         if self.limited.as_ref() != Some(&limited) {
             self.limited = Some(limited.clone());
             tell_observed(see, ObservedFact::Limited(limited));

@@ -39,16 +39,18 @@ impl ShareArgs {
         let opened = surroundings.open_store()?;
         let id = self.session.find(SessionPurpose::Read, &opened, surroundings)?;
         let view = opened.store.view(&SessionRef::Id(id))?;
-        let fields = view.state()?.core.fields;
-        let paths =
-            PathShortener::new(fields.workspace.as_deref(), surroundings.person.home.as_deref());
-        let mut overview = overview_with_changes(&view, &*opened.store.objects()?)?;
+        let state = view.state()?;
+        let paths = PathShortener::new(
+            state.core.fields.workspace.as_deref(),
+            surroundings.person.home.as_deref(),
+        );
+        let mut overview = overview_with_changes(&view, &state, &*opened.store.objects()?)?;
         paths.overview(&mut overview);
         let name = || PathBuf::from(share_file_name(overview.title.as_deref(), id));
         let path = surroundings.absolute(&self.output.unwrap_or_else(name));
         let mut target = ExportTarget::of(Some(path.clone()))?;
         let page = HtmlRenderer::new().with_filter(paths.into_filter());
-        let notes = write_session_page(&view, &overview, page, &mut target)?;
+        let notes = write_session_page(&view, &state, &overview, page, &mut target)?;
         target.finish()?;
         let mut out = CommandOutput::stdout();
         out.line(abide_transcript::escape::text(&path.to_string_lossy()))?;

@@ -3,7 +3,7 @@
 use abide_model::json::{RawJsonFields, decode_string, encoded_string, list};
 use serde_json::value::RawValue;
 
-use super::PATHS;
+use super::{DIRECTORIES, FILES};
 
 /// Argument names that can hold the target of an unknown tool, best first.
 const TARGETS: [&str; 10] =
@@ -61,7 +61,8 @@ impl CallArguments {
 
     /// The path that the call names.
     pub(super) fn path(&self) -> Option<String> {
-        self.any(&PATHS).map(|path| self.relative(path))
+        let path = self.any(&FILES).or_else(|| self.any(&DIRECTORIES));
+        path.map(|path| self.relative(path))
     }
 
     /// A path, relative to the workspace if it is in there.

@@ -3,12 +3,14 @@
 use super::arguments::CallArguments;
 use super::diff::{CallDiff, DiffLine, DiffSign};
 use super::shell::ShellOutcome;
-use super::{CONTENTS, CallBlock, CallSign, CallView, count_lines};
+use super::{CONTENTS, CallSign, CallView, CallViewBlock, count_lines};
 use crate::short::short_count;
 use crate::timeline_entry::CallChange;
 
-const OLD: [&str; 6] = ["old_string", "oldString", "old_str", "oldText", "old_text", "old"];
-const NEW: [&str; 6] = ["new_string", "newString", "new_str", "newText", "new_text", "new"];
+pub(super) const OLD: [&str; 6] =
+    ["old_string", "oldString", "old_str", "oldText", "old_text", "old"];
+pub(super) const NEW: [&str; 6] =
+    ["new_string", "newString", "new_str", "newText", "new_text", "new"];
 
 /// Whether the arguments have a text and what replaces it, or a list of such pairs.
 pub(super) fn has_edit(arguments: &CallArguments) -> bool {
@@ -64,7 +66,7 @@ pub(super) fn patch_view(view: &mut CallView, arguments: &CallArguments, output:
     let patch = patch_text(arguments).unwrap_or_default();
     let diffs = CallDiff::of_patch(&patch);
     match diffs.as_slice() {
-        [] => view.blocks.push(CallBlock::Output(patch)),
+        [] => view.blocks.push(CallViewBlock::Output(patch)),
         [one] => view.target.clone_from(&one.path),
         several => {
             let count = u64::try_from(several.len()).unwrap_or(u64::MAX);
@@ -107,7 +109,7 @@ pub(super) fn write_view(view: &mut CallView, arguments: &CallArguments, output:
     view.facts.push(short_count(count_lines(&content), "line"));
     let language = crate::highlight::language_of_path(&view.target).to_owned();
     if !content.is_empty() {
-        view.blocks.push(CallBlock::Code { language, text: content });
+        view.blocks.push(CallViewBlock::Code { language, text: content });
     }
     view.output_if_failed(output);
 }
@@ -121,6 +123,6 @@ fn show_diffs(view: &mut CallView, diffs: Vec<CallDiff>) {
             let path = diff.path.clone();
             diff.lines.insert(0, DiffLine { sign: DiffSign::Gap, text: path });
         }
-        view.blocks.push(CallBlock::Diff(diff));
+        view.blocks.push(CallViewBlock::Diff(diff));
     }
 }

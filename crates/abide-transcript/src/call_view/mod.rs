@@ -33,7 +33,7 @@ pub(crate) struct CallView {
     /// Its duration in milliseconds, if it is known.
     pub(crate) millis: Option<i64>,
     /// What stands under it.
-    pub(crate) blocks: Vec<CallBlock>,
+    pub(crate) blocks: Vec<CallViewBlock>,
 }
 
 /// How a call ended, at a glance.
@@ -50,7 +50,7 @@ pub(crate) enum CallSign {
 
 /// A block under a call.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum CallBlock {
+pub(crate) enum CallViewBlock {
     /// Code, by its language.
     Code { language: String, text: String },
     /// A change of a file.
@@ -89,7 +89,7 @@ enum ToolFamily {
     Other,
 }
 
-const PATHS: [&str; 12] = [
+const FILES: [&str; 9] = [
     "file_path",
     "filePath",
     "path",
@@ -99,10 +99,8 @@ const PATHS: [&str; 12] = [
     "file",
     "notebook_path",
     "relative_path",
-    "dir_path",
-    "directory",
-    "target_directory",
 ];
+const DIRECTORIES: [&str; 3] = ["dir_path", "directory", "target_directory"];
 const COMMANDS: [&str; 3] = ["command", "cmd", "script"];
 const CONTENTS: [&str; 6] =
     ["content", "contents", "file_text", "new_source", "code_edit", "insert_text"];
@@ -185,65 +183,8 @@ impl ToolFamily {
     }
 
     /// The arguments that are shown already, or that say nothing to a reader.
-    fn shown_arguments(self) -> &'static [&'static str] {
-        const SHELL: [&str; 8] =
-            ["command", "cmd", "script", "description", "cwd", "workdir", "timeout", "title"];
-        const READ: [&str; 18] = [
-            "file_path",
-            "filePath",
-            "path",
-            "absolute_path",
-            "target_file",
-            "filename",
-            "file",
-            "notebook_path",
-            "relative_path",
-            "command",
-            "offset",
-            "limit",
-            "start_line",
-            "startLine",
-            "end_line",
-            "endLine",
-            "line",
-            "num_lines",
-        ];
-        const SEARCH: [&str; 11] = [
-            "pattern",
-            "query",
-            "regex",
-            "glob_pattern",
-            "glob",
-            "path",
-            "dir_path",
-            "directory",
-            "target_directory",
-            "file_path",
-            "description",
-        ];
-        const EDIT: [&str; 30] = [
-            "file_path",
-            "filePath",
-            "path",
-            "absolute_path",
-            "target_file",
-            "filename",
-            "file",
-            "notebook_path",
-            "relative_path",
-            "command",
-            "old_string",
-            "oldString",
-            "old_str",
-            "oldText",
-            "old_text",
-            "old",
-            "new_string",
-            "newString",
-            "new_str",
-            "newText",
-            "new_text",
-            "new",
+    fn shown_arguments(self) -> Vec<&'static str> {
+        const PATCHES: [&str; 8] = [
             "edits",
             "replace_all",
             "replaceAll",
@@ -253,36 +194,45 @@ impl ToolFamily {
             "diff",
             "input",
         ];
-        const WRITE: [&str; 16] = [
-            "file_path",
-            "filePath",
-            "path",
-            "absolute_path",
-            "target_file",
-            "filename",
-            "file",
-            "notebook_path",
-            "relative_path",
-            "command",
-            "content",
-            "contents",
-            "file_text",
-            "new_source",
-            "code_edit",
-            "insert_text",
+        const LINES: [&str; 8] = [
+            "offset",
+            "limit",
+            "start_line",
+            "startLine",
+            "end_line",
+            "endLine",
+            "line",
+            "num_lines",
         ];
+        // Anthropic's editor tool has the operation as its command.
+        let on_files = [FILES.as_slice(), &["command"]].concat();
         match self {
-            Self::Shell => &SHELL,
-            Self::Edit | Self::Patch | Self::Changes => &EDIT,
-            Self::Write => &WRITE,
-            Self::Read => &READ,
-            Self::Search => &SEARCH,
-            Self::Todo => &["todos", "plan", "entries", "explanation"],
-            Self::Web => &["url", "query", "search_term"],
-            Self::Agent => {
-                &["description", "title", "name", "prompt", "subagent_type", "agent_type", "agent"]
+            Self::Shell => {
+                [COMMANDS.as_slice(), &["description", "cwd", "workdir", "timeout", "title"]]
+                    .concat()
             }
-            Self::Other => &[],
+            Self::Edit | Self::Patch | Self::Changes => {
+                [on_files.as_slice(), &edit::OLD, &edit::NEW, &PATCHES].concat()
+            }
+            Self::Write => [on_files.as_slice(), &CONTENTS].concat(),
+            Self::Read => [on_files.as_slice(), &LINES].concat(),
+            Self::Search => {
+                [QUERIES.as_slice(), &DIRECTORIES, &["path", "file_path", "description"]].concat()
+            }
+            Self::Todo => vec!["todos", "plan", "entries", "explanation"],
+            Self::Web => vec!["url", "query", "search_term"],
+            Self::Agent => {
+                vec![
+                    "description",
+                    "title",
+                    "name",
+                    "prompt",
+                    "subagent_type",
+                    "agent_type",
+                    "agent",
+                ]
+            }
+            Self::Other => Vec::new(),
         }
     }
 }
@@ -317,14 +267,14 @@ impl CallView {
             view.blocks.clear();
             view.other(&arguments, &output.text);
         }
-        let rest = tidy_fields(arguments.json(), family.shown_arguments());
+        let rest = tidy_fields(arguments.json(), &family.shown_arguments());
         if !rest.is_empty() && family != ToolFamily::Other && arguments.json().starts_with('{') {
-            view.blocks.push(CallBlock::Details(rest));
+            view.blocks.push(CallViewBlock::Details(rest));
         }
         if view.target.is_empty() && call.title != call.name {
             view.target = short_start(&call.title, 400);
         }
-        view.blocks.extend(output.images.iter().cloned().map(CallBlock::Image));
+        view.blocks.extend(output.images.iter().cloned().map(CallViewBlock::Image));
         if call.observed && view.sign == CallSign::Unknown {
             view.facts.push("observed".to_owned());
         }
@@ -362,19 +312,21 @@ impl CallView {
         self.facts.iter_mut().for_each(change);
         for block in &mut self.blocks {
             match block {
-                CallBlock::Code { text, .. }
-                | CallBlock::Output(text)
-                | CallBlock::Aside(text)
-                | CallBlock::Prose(text) => change(text),
-                CallBlock::Diff(diff) => {
+                CallViewBlock::Code { text, .. }
+                | CallViewBlock::Output(text)
+                | CallViewBlock::Aside(text)
+                | CallViewBlock::Prose(text) => change(text),
+                CallViewBlock::Diff(diff) => {
                     change(&mut diff.path);
                     diff.lines.iter_mut().for_each(|line| change(&mut line.text));
                 }
-                CallBlock::Fields(fields) | CallBlock::Details(fields) => {
+                CallViewBlock::Fields(fields) | CallViewBlock::Details(fields) => {
                     fields.iter_mut().for_each(|field| change(&mut field.value));
                 }
-                CallBlock::Todo(items) => items.iter_mut().for_each(|item| change(&mut item.text)),
-                CallBlock::Image(image) => change(&mut image.address),
+                CallViewBlock::Todo(items) => {
+                    items.iter_mut().for_each(|item| change(&mut item.text))
+                }
+                CallViewBlock::Image(image) => change(&mut image.address),
             }
         }
     }
@@ -393,7 +345,7 @@ impl CallView {
     fn output(&mut self, output: &str) {
         let text = readable_output(output);
         if !text.trim().is_empty() {
-            self.blocks.push(CallBlock::Output(text));
+            self.blocks.push(CallViewBlock::Output(text));
         }
     }
 
@@ -405,7 +357,7 @@ impl CallView {
         let text = readable_output(output);
         if !text.trim().is_empty() {
             self.facts.push(short_count(count_lines(&text), "line"));
-            self.blocks.push(CallBlock::Aside(text));
+            self.blocks.push(CallViewBlock::Aside(text));
         }
     }
 
@@ -450,11 +402,11 @@ impl CallView {
         self.target = arguments.any(&["description", "title", "name"]).unwrap_or_default();
         self.facts.extend(kind);
         if let Some(prompt) = arguments.text("prompt") {
-            self.blocks.push(CallBlock::Aside(prompt));
+            self.blocks.push(CallViewBlock::Aside(prompt));
         }
         let text = readable_output(output);
         if !text.trim().is_empty() {
-            self.blocks.push(CallBlock::Prose(text));
+            self.blocks.push(CallViewBlock::Prose(text));
         }
     }
 
@@ -477,7 +429,7 @@ impl CallView {
                 self.target.clone_from(value);
             }
             [] => {}
-            _ => self.blocks.push(CallBlock::Fields(fields)),
+            _ => self.blocks.push(CallViewBlock::Fields(fields)),
         }
         self.output(output);
     }

@@ -4,7 +4,7 @@
 use abide_model::json::RawJsonFields;
 
 use super::arguments::CallArguments;
-use super::{COMMANDS, CallBlock, CallSign, CallView};
+use super::{COMMANDS, CallSign, CallView, CallViewBlock};
 use crate::timeline_entry::CallOutput;
 
 /// What agents tell of a command beside its output.
@@ -50,7 +50,7 @@ pub(super) fn shell_view(
     if command.contains('\n') {
         view.target.push_str(" …");
         view.blocks
-            .push(CallBlock::Code { language: "sh".to_owned(), text: format!("$ {command}") });
+            .push(CallViewBlock::Code { language: "sh".to_owned(), text: format!("$ {command}") });
     }
     if let Some(exit) = ended.exit {
         if exit != 0 && view.sign != CallSign::Unknown {
@@ -62,7 +62,7 @@ pub(super) fn shell_view(
     }
     let text = super::printed_text(&ended.text);
     if !text.trim().is_empty() {
-        view.blocks.push(CallBlock::Output(text.into_owned()));
+        view.blocks.push(CallViewBlock::Output(text.into_owned()));
     }
 }
 

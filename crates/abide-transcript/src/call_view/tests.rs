@@ -5,14 +5,9 @@ use super::*;
 fn view(name: &str, arguments: &str, ok: bool, output: &str) -> CallView {
     let output = CallOutput { text: output.to_owned(), ..CallOutput::default() };
     CallView::of(&TimelineCall {
-        call: "c".to_owned(),
-        name: name.to_owned(),
-        title: String::new(),
-        arguments: arguments.to_owned(),
-        changes: Vec::new(),
         workspace: "/w".to_owned(),
-        observed: false,
         outcome: CallOutcome::Ended { ok, output, millis: None },
+        ..TimelineCall::new("c".to_owned(), name.to_owned(), arguments.to_owned())
     })
 }
 
@@ -21,25 +16,25 @@ fn told(view: &CallView) -> String {
     let mut out = format!("{:?} {} | {}", view.sign, view.target, view.facts.join(", "));
     for block in &view.blocks {
         let text = match block {
-            CallBlock::Code { language, text } => format!("{language}: {text}"),
-            CallBlock::Diff(diff) => {
+            CallViewBlock::Code { language, text } => format!("{language}: {text}"),
+            CallViewBlock::Diff(diff) => {
                 format!("{}: {}", diff.path, crate::rendering::diff_text(diff))
             }
-            CallBlock::Fields(fields) => fields
+            CallViewBlock::Fields(fields) => fields
                 .iter()
                 .map(|field| format!("{}={}", field.name, field.value))
                 .collect::<Vec<_>>()
                 .join(" "),
-            CallBlock::Todo(items) => items
+            CallViewBlock::Todo(items) => items
                 .iter()
                 .map(|item| format!("{} {}", item.state.mark(), item.text))
                 .collect::<Vec<_>>()
                 .join(" "),
-            CallBlock::Details(fields) => format!("+ {}", fields.len()),
-            CallBlock::Output(text) => format!("> {text}"),
-            CallBlock::Aside(text) => format!("({text})"),
-            CallBlock::Prose(text) => format!("# {text}"),
-            CallBlock::Image(_) => "image".to_owned(),
+            CallViewBlock::Details(fields) => format!("+ {}", fields.len()),
+            CallViewBlock::Output(text) => format!("> {text}"),
+            CallViewBlock::Aside(text) => format!("({text})"),
+            CallViewBlock::Prose(text) => format!("# {text}"),
+            CallViewBlock::Image(_) => "image".to_owned(),
         };
         out.push_str(&format!("\n{}", text.trim_end().replace('\n', "⏎")));
     }

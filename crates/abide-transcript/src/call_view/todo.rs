@@ -1,7 +1,7 @@
 //! To-do lists and plans of agents.
 
 use super::arguments::CallArguments;
-use super::{CallBlock, CallView};
+use super::{CallView, CallViewBlock};
 use crate::short::short_count;
 
 /// An item of a to-do list.
@@ -68,8 +68,8 @@ pub(super) fn todo_view(view: &mut CallView, arguments: &CallArguments, output: 
         short_count(u64::try_from(items.len()).unwrap_or(u64::MAX), "item")
     ));
     if let Some(why) = arguments.text("explanation").filter(|why| !why.is_empty()) {
-        view.blocks.push(CallBlock::Prose(why));
+        view.blocks.push(CallViewBlock::Prose(why));
     }
-    view.blocks.push(CallBlock::Todo(items));
+    view.blocks.push(CallViewBlock::Todo(items));
     view.output_if_failed(output);
 }

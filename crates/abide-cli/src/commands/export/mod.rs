@@ -111,13 +111,16 @@ impl ExportArgs {
             (ExportFormat::Json, _) => export_whole(json::export_json_document),
             (ExportFormat::Transcript, _) => export_whole(write_transcript),
             (ExportFormat::Markdown, _) => export_whole(|view, to| {
-                write_session_page(view, &session_overview(view)?, MarkdownRenderer::new(), to)
+                let state = view.state()?;
+                let overview = session_overview(view, &state)?;
+                write_session_page(view, &state, &overview, MarkdownRenderer::new(), to)
             }),
             (ExportFormat::Html, _) => {
                 let objects = opened.store.objects()?;
                 export_whole(move |view, to| {
-                    let overview = overview_with_changes(view, &*objects)?;
-                    write_session_page(view, &overview, HtmlRenderer::new(), to)
+                    let state = view.state()?;
+                    let overview = overview_with_changes(view, &state, &*objects)?;
+                    write_session_page(view, &state, &overview, HtmlRenderer::new(), to)
                 })
             }
             _ => export_whole(json::export_json_lines),
