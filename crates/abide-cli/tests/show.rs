@@ -532,7 +532,11 @@ fn a_session_is_shared_as_a_page_that_names_no_place_of_this_machine() {
         r#"{{"kind":"tool.called","data":{{"call":"c9","name":"read","arguments":{{"path":"{}/src/lib.rs"}}}}}}"#,
         project.display()
     );
-    env.record(&["--key", "s"], &[&line]).success();
+    let said = format!(
+        r#"{{"kind":"message.added","data":{{"role":"user","content":"Look at {}/src/lib.rs"}}}}"#,
+        project.display()
+    );
+    env.record(&["--key", "s"], &[&line, &said]).success();
     let done = env.run(&["share", "s"]).success();
     let path = done.stdout().trim_end();
     let name = Path::new(path).file_name().unwrap().to_str().unwrap();
@@ -540,6 +544,7 @@ fn a_session_is_shared_as_a_page_that_names_no_place_of_this_machine() {
     assert!(done.stderr.contains("Nothing was uploaded"), "{done:?}");
     let page = fs::read_to_string(path).unwrap();
     assert!(page.contains("<code>src/lib.rs</code>"), "{page}");
+    assert!(page.contains("Look at src/lib.rs"), "{page}");
     assert!(!page.contains(&project.display().to_string()), "{page}");
     env.run(&["share", "s", "-o", "mine.html"]).success();
     assert_eq!(fs::read_to_string(env.project().join("mine.html")).unwrap(), page);
