@@ -199,7 +199,7 @@ impl AcpRecorder {
         Some(format!("abide records this session again; {missed} events were not recorded."))
     }
 
-    /// Makes a checkpoint of the workspace as it is before a prompt.
+    /// Makes a checkpoint of the workspace as it is before a prompt, if it has changed.
     pub(crate) fn checkpoint(
         session: &Session,
         cancelled: Arc<AtomicBool>,
@@ -210,7 +210,7 @@ impl AcpRecorder {
             watch: Watch { cancel: Some(cancelled), ..Watch::default() },
             ..CheckpointRequest::default()
         };
-        session.checkpoint(&request).map(drop)
+        session.checkpoint_changes(&request).map(drop)
     }
 
     /// Records which of the agent's sessions this is.

@@ -77,18 +77,29 @@ const ALLOWED: &[(&str, &str, &str)] = &[
     ),
     (
         "abide-cli/src/commands/run/mod.rs",
-        r#"abide run -- codex exec --json \"fix the failing test\""#,
+        r#"abide run codex exec --json \"fix the failing test\""#,
         "an example in the help",
     ),
     (
         "abide-cli/src/commands/run/mod.rs",
-        "abide run --plan PLAN.md --continue -- codex exec --json --full-auto -",
+        "abide run --plan PLAN.md --continue codex exec --json --full-auto -",
         "an example in the help",
     ),
     (
         "abide-cli/src/commands/run/mod.rs",
         "claude -p {task} --output-format stream-json --verbose",
         "an example in the help",
+    ),
+    ("abide-cli/src/commands/run/mod.rs", "abide run claude", "an example in the help"),
+    (
+        "abide-cli/src/main.rs",
+        "abide run claude               run an agent; everything it does is kept",
+        "an example in the help",
+    ),
+    (
+        "abide-cli/src/commands/demo/mod.rs",
+        r#""Next: abide run claude      run an agent of your own; everything it does is kept","#,
+        "the next command for a newcomer",
     ),
 ];
 

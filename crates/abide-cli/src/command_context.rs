@@ -1,10 +1,12 @@
 //! What a command knows besides its own arguments: directories, variables, global options.
 
+use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use abide::{
     Consent, LaneId, NewEvent, SessionId,
+    backend::DEFAULT_WAIT,
     locate::{StoreLocation, TrustPolicy, UserDirs, find_checkout},
     tasks::TaskId,
 };
@@ -38,9 +40,37 @@ pub(crate) struct CommandContext {
     pub(crate) pager: Option<String>,
     /// Whether a terminal may be given colours.
     pub(crate) colours: bool,
+    /// Whether a question may be asked where there is a terminal.
+    pub(crate) asks: bool,
 }
 
 impl CommandContext {
+    /// What a command knows without any option.
+    pub(crate) fn of_process() -> Result<Self, CommandError> {
+        let person = UserDirs::of_process();
+        Ok(Self {
+            current_dir: std::env::current_dir().map_err(abide::Error::CurrentDir)?,
+            store: variable_if_set("ABIDE_STORE").map(PathBuf::from).map(StoreLocation::from),
+            take_over: false,
+            all_projects: false,
+            wait: DEFAULT_WAIT,
+            consent: Consent::at(person.state.clone()),
+            person,
+            session: variable_text("ABIDE_SESSION"),
+            task: variable_text("ABIDE_TASK"),
+            lane: variable_text("ABIDE_LANE"),
+            pager: variable_text("ABIDE_PAGER").or_else(|| variable_text("PAGER")),
+            colours: variable_if_set("NO_COLOR").is_none()
+                && variable_if_set("TERM").is_none_or(|term| term != "dumb"),
+            asks: true,
+        })
+    }
+
+    /// The same, for a shell that asks for completions: no question is asked.
+    pub(crate) fn of_completion() -> Option<Self> {
+        Some(Self { asks: false, ..Self::of_process().ok()? })
+    }
+
     pub(crate) fn child_of(&self) -> Option<SessionId> {
         self.session.as_ref().and_then(|session| session.parse().ok())
     }
@@ -95,7 +125,16 @@ impl CommandContext {
 
     /// A path given by the user, relative to the root of a workspace; empty for the root.
     pub(crate) fn within(&self, path: &str, root: Option<&Path>) -> Result<String, CommandError> {
-        let absolute = self.absolute(Path::new(path));
+        let typed = self.current_dir.join(path);
+        let absolute = match (typed.parent(), typed.file_name()) {
+            // The file itself may be gone, or be a link.
+            (Some(above), Some(name))
+                if typed.components().any(|part| part == Component::ParentDir) =>
+            {
+                self.absolute(above).join(name)
+            }
+            _ => self.absolute(&typed),
+        };
         let real = root.and_then(|root| root.canonicalize().ok());
         let roots = [root, real.as_deref()];
         let inside = roots.into_iter().flatten().find_map(|root| absolute.strip_prefix(root).ok());
@@ -121,4 +160,14 @@ impl CommandContext {
         // Without `.` and doubled slashes.
         joined.components().collect()
     }
+}
+
+/// An environment variable as text.
+fn variable_text(name: &str) -> Option<String> {
+    variable_if_set(name).map(|value| value.to_string_lossy().into_owned())
+}
+
+/// An environment variable; an empty one counts as unset.
+fn variable_if_set(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
 }

@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 
+use crate::answer_json::numbered;
 use crate::error::CommandError;
 use abide_transcript::escape;
 
@@ -29,8 +30,15 @@ impl CommandOutput {
         Ok(writeln!(self.out, "{line}")?)
     }
 
-    /// Writes a line of JSON: verbatim, or escaped for a terminal.
+    /// Writes an answer of abide's own as a line of JSON, with the number of its schema. Escaped for
+    /// a terminal.
     pub(crate) fn json(&mut self, json: &str) -> Result<(), CommandError> {
+        self.verbatim_json(&numbered(json))
+    }
+
+    /// Writes JSON that is not abide's own as a line: a recorded event, a request to a model. As it
+    /// is, or escaped for a terminal.
+    pub(crate) fn verbatim_json(&mut self, json: &str) -> Result<(), CommandError> {
         if self.terminal {
             return self.line(escape::json(json));
         }

@@ -133,7 +133,7 @@ impl CommandContext {
         question: &str,
         refused: abide::Error,
     ) -> Result<(), CommandError> {
-        if !on_terminal() {
+        if !self.asks || !on_terminal() {
             return Err(refused.into());
         }
         confirm(&escape::text(question), false, None)?;

@@ -18,18 +18,50 @@ pub(crate) fn confirm(
     yes: bool,
     interrupted: Option<&AtomicBool>,
 ) -> Result<(), CommandError> {
-    let interrupted = || interrupted.is_some_and(|flag| flag.load(Ordering::Relaxed));
-    if interrupted() {
-        return confirmation_refused();
+    let answer = match begin_confirmation(yes, interrupted)? {
+        ConfirmationNeed::Given => return Ok(()),
+        ConfirmationNeed::Asked => ask_line(&format!("{question} [y/N] "), interrupted)?,
+    };
+    if matches!(answer.as_str(), "y" | "yes") {
+        return Ok(());
+    }
+    confirmation_refused()
+}
+
+/// Whether a question has to be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ConfirmationNeed {
+    /// `--yes` answers it.
+    Given,
+    /// There is a terminal to ask on.
+    Asked,
+}
+
+/// Whether to ask: not with `--yes`, and not without a terminal, which is an error.
+pub(crate) fn begin_confirmation(
+    yes: bool,
+    interrupted: Option<&AtomicBool>,
+) -> Result<ConfirmationNeed, CommandError> {
+    if is_confirmation_interrupted(interrupted) {
+        confirmation_refused()?;
     }
     if yes {
-        return Ok(());
+        return Ok(ConfirmationNeed::Given);
     }
     if !on_terminal() {
         return Err(CommandError::failed("there is no terminal to ask on; nothing was done")
             .with_hint("`--yes` does it without asking, `--dry-run` only shows it"));
     }
-    let _ = write!(io::stderr(), "{question} [y/N] ");
+    Ok(ConfirmationNeed::Asked)
+}
+
+/// Reads an answer from the terminal, in lower case. Where Ctrl-C only sets a flag, it ends the
+/// command.
+pub(crate) fn ask_line(
+    question: &str,
+    interrupted: Option<&AtomicBool>,
+) -> Result<String, CommandError> {
+    let _ = write!(io::stderr(), "{question}");
     // A signal does not interrupt the read, so a thread reads; it ends with the process.
     let (sender, answers) = channel();
     std::thread::spawn(move || {
@@ -39,17 +71,21 @@ pub(crate) fn confirm(
     let answer = loop {
         match answers.recv_timeout(PAUSE) {
             Ok(answer) => break answer?,
-            Err(RecvTimeoutError::Timeout) if !interrupted() => {}
+            Err(RecvTimeoutError::Timeout) if !is_confirmation_interrupted(interrupted) => {}
             Err(_) => {
                 let _ = writeln!(io::stderr());
-                return confirmation_refused();
+                break String::new();
             }
         }
     };
-    if !interrupted() && matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {
-        return Ok(());
+    if is_confirmation_interrupted(interrupted) {
+        confirmation_refused()?;
     }
-    confirmation_refused()
+    Ok(answer.trim().to_lowercase())
+}
+
+fn is_confirmation_interrupted(interrupted: Option<&AtomicBool>) -> bool {
+    interrupted.is_some_and(|flag| flag.load(Ordering::Relaxed))
 }
 
 /// `--json` without `--yes` or `--dry-run`: there would be no plan to confirm.
@@ -62,7 +98,8 @@ pub(crate) fn on_terminal() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
-fn confirmation_refused() -> Result<(), CommandError> {
+/// Says that nothing was done, and ends the command.
+pub(crate) fn confirmation_refused() -> Result<(), CommandError> {
     status("Nothing was done");
     Err(CommandError::Cancelled)
 }

@@ -16,8 +16,12 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     Ok(duration)
 }
 
-/// The time between two checkpoints.
+/// The time between two checkpoints. A bare number could be seconds or minutes, so it needs a unit.
 pub(crate) fn checkpoint_interval(text: &str) -> Result<Duration, String> {
+    let bare = text.trim();
+    if !bare.is_empty() && bare.chars().all(|c| c.is_ascii_digit() || c == '.') {
+        return Err(format!("a time needs a unit, such as `{bare}m` or `{bare}s`"));
+    }
     let interval = duration(text)?;
     if interval < Duration::from_secs(1) {
         return Err("at least 1s".to_owned());
@@ -28,6 +32,14 @@ pub(crate) fn checkpoint_interval(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_interval_needs_a_unit() {
+        assert_eq!(checkpoint_interval("5m"), Ok(Duration::from_secs(300)));
+        let bare = "a time needs a unit, such as `5m` or `5s`";
+        assert_eq!(checkpoint_interval("5"), Err(bare.to_owned()));
+        assert_eq!(checkpoint_interval("0s"), Err("at least 1s".to_owned()));
+    }
 
     #[test]
     fn durations_are_read() {

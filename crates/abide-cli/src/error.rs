@@ -1,12 +1,17 @@
-//! How a command fails: what the user reads, and the exit code. The only place for both.
+//! How a command fails: what the user reads, what a program reads with `--json`, and the exit code. The
+//! only place for all three.
 //!
-//! An error says what happened and where; its causes follow; a hint says what to do.
+//! An error says what happened and where; its causes follow; a hint says what to do. With `--json` the
+//! same is printed on stdout as an object, with a code from a closed list.
+
+mod failure_code;
 
 use std::error::Error as StdError;
 use std::fmt;
 use std::io::{self, ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use abide::{
     StoreError, TaskStatus,
@@ -17,6 +22,14 @@ use abide::{
 };
 
 use abide_transcript::escape;
+use clap::ArgMatches;
+use serde_json::json;
+
+pub(crate) use self::failure_code::FailureCode;
+use crate::answer_json::{SCHEMA, data_line};
+
+/// Whether the command was asked for JSON.
+static ANSWERS_JSON: AtomicBool = AtomicBool::new(false);
 
 /// Why a command failed.
 #[derive(Debug)]
@@ -38,6 +51,7 @@ pub(crate) enum CommandError {
 /// An error with its causes and hints.
 #[derive(Debug)]
 pub(crate) struct CommandFailure {
+    code: FailureCode,
     error: Box<dyn StdError + Send + Sync>,
     hints: Vec<String>,
 }
@@ -72,21 +86,34 @@ pub(crate) fn at(
 impl CommandError {
     /// A failure with just a message.
     pub(crate) fn failed(message: impl Into<String>) -> Self {
-        Self::Failed(CommandFailure { error: message.into().into(), hints: Vec::new() })
+        Self::Failed(CommandFailure {
+            code: FailureCode::Failed,
+            error: message.into().into(),
+            hints: Vec::new(),
+        })
     }
 
     /// A failure with the causes of an error.
     pub(crate) fn because(error: impl StdError + Send + Sync + 'static) -> Self {
         let hints = cause_hint(&error).into_iter().collect();
-        Self::Failed(CommandFailure { error: Box::new(error), hints })
+        let code = FailureCode::behind(&error);
+        Self::Failed(CommandFailure { code, error: Box::new(error), hints })
+    }
+
+    /// Says what sort of failure it is.
+    pub(crate) fn coded(mut self, code: FailureCode) -> Self {
+        if let Self::Failed(failure) = &mut self {
+            failure.code = code;
+        }
+        self
     }
 
     /// Puts the context in front of the error.
     pub(crate) fn on(self, what: impl Into<String>) -> Self {
         match self {
-            Self::Failed(CommandFailure { error, hints }) => {
+            Self::Failed(CommandFailure { code, error, hints }) => {
                 let error = Box::new(ContextError { what: what.into(), source: error });
-                Self::Failed(CommandFailure { error, hints })
+                Self::Failed(CommandFailure { code, error, hints })
             }
             other => other,
         }
@@ -119,9 +146,68 @@ impl CommandError {
                 return ExitCode::from(self.code());
             }
         };
+        if let Some(object) = self.object() {
+            print_object(&object);
+        }
         // If stderr is gone, the exit code still tells.
         let _ = writeln!(io::stderr(), "{}", escape::lines(&text));
         ExitCode::from(self.code())
+    }
+
+    /// The error for programs, if the output does not say it yet.
+    fn object(&self) -> Option<serde_json::Value> {
+        match self {
+            Self::Failed(failure) => {
+                let hint = Some(failure.hints.join("; ")).filter(|hint| !hint.is_empty());
+                Some(error_object(failure.code, &on_one_line(&*failure.error), hint.as_deref()))
+            }
+            Self::Usage(message) => {
+                Some(error_object(FailureCode::Usage, message, Some("see `abide --help`")))
+            }
+            Self::Cancelled => Some(error_object(FailureCode::Cancelled, "cancelled", None)),
+            Self::Reported | Self::Interrupted | Self::BrokenPipe => None,
+        }
+    }
+}
+
+/// Notes whether the command was asked for JSON, so that its errors are JSON, too.
+pub(crate) fn note_json(matches: &ArgMatches) {
+    fn asked(matches: &ArgMatches) -> bool {
+        let here = matches.try_get_one::<bool>("json").ok().flatten();
+        here.is_some_and(|json| *json)
+            || matches.subcommand().is_some_and(|(_, inner)| asked(inner))
+    }
+    ANSWERS_JSON.store(asked(matches), Ordering::Relaxed);
+}
+
+/// Prints what is wrong with the arguments, or the help or version that was asked for, and exits.
+pub(crate) fn exit_usage(error: &clap::Error) -> ! {
+    if error.use_stderr() {
+        // Arguments behind `--` are those of another program.
+        let mut own = std::env::args_os().skip(1).take_while(|argument| argument != "--");
+        ANSWERS_JSON.store(own.any(|argument| argument == "--json"), Ordering::Relaxed);
+        let text = error.render().to_string();
+        let said = text.lines().map(str::trim).take_while(|line| !line.is_empty());
+        let said = said.collect::<Vec<_>>().join(" ");
+        let message = said.strip_prefix("error: ").unwrap_or(&said);
+        print_object(&error_object(FailureCode::Usage, message, Some("see `abide --help`")));
+    }
+    error.exit()
+}
+
+fn error_object(code: FailureCode, message: &str, hint: Option<&str>) -> serde_json::Value {
+    let mut error = json!({ "code": code.as_str(), "message": message });
+    if let (Some(hint), Some(fields)) = (hint, error.as_object_mut()) {
+        fields.insert("hint".to_owned(), hint.into());
+    }
+    json!({ "schema": SCHEMA, "error": error })
+}
+
+/// Prints an error on stdout if the command was asked for JSON.
+fn print_object(object: &serde_json::Value) {
+    if ANSWERS_JSON.load(Ordering::Relaxed) {
+        // If stdout is gone, stderr and the exit code still tell.
+        let _ = writeln!(io::stdout(), "{}", data_line(&object.to_string()));
     }
 }
 
@@ -158,7 +244,8 @@ impl From<abide::Error> for CommandError {
             return Self::Cancelled;
         }
         let hints = hint(&error).into_iter().collect();
-        Self::Failed(CommandFailure { error: Box::new(error), hints })
+        let code = FailureCode::of(&error);
+        Self::Failed(CommandFailure { code, error: Box::new(error), hints })
     }
 }
 
@@ -171,7 +258,8 @@ impl From<StoreError> for CommandError {
 impl From<PathError> for CommandError {
     fn from(error: PathError) -> Self {
         let hints = storage_hint(&error.source).into_iter().collect();
-        Self::Failed(CommandFailure { error: Box::new(error), hints })
+        let code = FailureCode::of_io(&error.source);
+        Self::Failed(CommandFailure { code, error: Box::new(error), hints })
     }
 }
 
@@ -181,7 +269,8 @@ impl From<io::Error> for CommandError {
         if error.kind() == ErrorKind::BrokenPipe {
             return Self::BrokenPipe;
         }
-        Self::Failed(CommandFailure { error: Box::new(OutputError(error)), hints: Vec::new() })
+        let (code, error) = (FailureCode::of_io(&error), Box::new(OutputError(error)));
+        Self::Failed(CommandFailure { code, error, hints: Vec::new() })
     }
 }
 
@@ -196,7 +285,7 @@ fn hint(error: &abide::Error) -> Option<String> {
                 .to_owned(),
         ),
         abide::Error::NothingRecorded { .. } => Some(
-            "the first `abide record`, `abide run` or `abide acp` makes it; `abide init` makes one for this \
+            "`abide run AGENT` and `abide record` make it, and `abide save` does with a checkpoint of the files here; `abide init` makes one for this \
              project alone, `--store DIR` names another"
                 .to_owned(),
         ),
@@ -286,6 +375,9 @@ fn hint(error: &abide::Error) -> Option<String> {
         }
         abide::Error::CancelledHalfWay { .. } => {
             Some("`abide checkpoint diff` shows what is otherwise".to_owned())
+        }
+        abide::Error::NothingToRedo => {
+            Some("only what `abide undo` took back can be done again".to_owned())
         }
         abide::Error::NothingToUndo
         | abide::Error::Cancelled
@@ -484,6 +576,9 @@ pub(crate) const BUG: u8 = 255;
 /// Reports a panic as a bug, in the form of other errors.
 pub(crate) fn set_panic_hook() {
     std::panic::set_hook(Box::new(|panic| {
+        let message = format!("this is a bug in abide {}: {panic}", env!("CARGO_PKG_VERSION"));
+        let hint = "what was acknowledged is safe; please report this message";
+        print_object(&error_object(FailureCode::Bug, &message, Some(hint)));
         let _ = writeln!(
             io::stderr(),
             "Error: this is a bug in abide {}: {}\nHint: what was acknowledged is safe; please report this message",

@@ -6,13 +6,16 @@
 // Doc comments on arguments are help texts.
 #![allow(rustdoc::broken_intra_doc_links)]
 
+mod answer_json;
 mod apply_args;
+mod checkpoint_lookup;
 mod clock;
 mod command_context;
 mod command_output;
 mod command_place;
 mod command_store;
 mod commands;
+mod completion_candidates;
 mod conduct;
 mod confirm;
 mod container;
@@ -21,11 +24,15 @@ mod duration;
 mod error;
 mod event_line;
 mod export_target;
+mod help_groups;
+mod help_topics;
 mod interrupt;
 mod interrupted_rewind;
 mod line_reader;
 mod new_session_args;
+mod next_step;
 mod pager;
+mod patch_output;
 mod path_shortener;
 mod progress;
 mod project_name;
@@ -40,60 +47,58 @@ mod summarizer_choice;
 mod task_mark;
 mod text_table;
 mod typed_time;
+mod verb_tips;
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use abide::{
-    Consent,
-    backend::DEFAULT_WAIT,
-    locate::{StoreLocation, UserDirs},
-};
+use abide::{backend::DEFAULT_WAIT, locate::StoreLocation};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser};
+use clap_complete::CompleteEnv;
 
 use crate::command_context::CommandContext;
-use crate::commands::AbideCommand;
+use crate::commands::{AbideCommand, OverviewArgs};
+use crate::completion_candidates::COMPLETION_VARIABLE;
 use crate::duration::duration;
 use crate::error::CommandError;
+use crate::help_groups::with_grouped_help;
+use crate::verb_tips::with_verb_tip;
 
-/// Durable sessions for AI coding agents: every message, tool call, task and file change, safe
-/// before it is acknowledged.
+/// Durable sessions for AI coding agents
 ///
-/// A session outlives the process that runs it. What is recorded goes to your own store under your
-/// home, for all projects, unless a project has one of its own: `.abide/`, made by `abide init` and
-/// found upward from where you stand. Commands mean the sessions of this project.
+/// abide keeps every message, tool call, task and file change, safe on disk before it is
+/// acknowledged. A session outlives the process that runs it: resume it, search it, take it back.
 #[derive(Debug, Parser)]
-#[command(name = "abide", version, after_help = EXAMPLES)]
+#[command(name = "abide", version, after_help = EXAMPLES, disable_help_subcommand = true)]
 struct AbideArgs {
-    /// The store, a project that has one, or the URL of a shared one: postgres://USER@HOST/DATABASE
-    /// [env: ABIDE_STORE] [default: `.abide` here or above, else your own store]
-    #[arg(long, global = true, value_name = "DIR|URL")]
+    /// The store: a directory, or postgres://USER@HOST/DATABASE (`abide help store`)
+    #[arg(long, global = true, value_name = "DIR|URL", help_heading = GLOBAL)]
     store: Option<PathBuf>,
-    /// Read sessions of all projects in the store, not only of this one
-    #[arg(short = 'A', long, global = true)]
+    /// Sessions of all projects in the store, not only of this one
+    #[arg(short = 'A', long, global = true, help_heading = GLOBAL)]
     all_projects: bool,
-    /// Take a session of a shared store even from a writer that lives elsewhere; its next write is
-    /// refused
-    #[arg(long, global = true)]
+    /// Take a session over from a writer on another machine, whose next write is then refused
+    #[arg(long, global = true, help_heading = GLOBAL)]
     take_over: bool,
-    /// How long to wait for a session that another process holds and does not share (`2s`, `500ms`,
-    /// `0`) [default: 2s]
-    #[arg(long, global = true, value_name = "TIME", value_parser = duration)]
+    /// How long to wait for a session whose writer does not answer (500ms, 2s) [default: 2s]
+    #[arg(long, global = true, value_name = "TIME", value_parser = duration, help_heading = GLOBAL)]
     wait: Option<Duration>,
     #[command(subcommand)]
-    command: AbideCommand,
+    command: Option<AbideCommand>,
 }
+
+/// The heading of the options that every command has.
+const GLOBAL: &str = "Options of every command";
 
 const EXAMPLES: &str = "\
 Examples:
-  abide demo                     see a session survive a kill -9
-  echo '{\"kind\":\"message.added\",\"data\":{\"role\":\"user\",\"content\":\"hello\"}}' | abide record
-  abide show                     the session as a story
-  abide tail                     what was recorded last
-  abide doctor                   is everything as it was recorded?";
+  abide run claude               run an agent; everything it does is kept
+  abide search \"retry limit\"     find where that was said
+  abide save -m \"it works\"       a checkpoint of files and conversation
+  abide rewind                   choose a checkpoint to go back to
+  abide help places              more help, by topic; `abide help` lists the topics";
 
 fn main() -> ExitCode {
     error::set_panic_hook();
@@ -109,8 +114,11 @@ fn main() -> ExitCode {
 /// Only the chosen command is built: building the arguments of all commands takes longer than most
 /// commands. Help and errors mention the others too, so they build all.
 fn parse_main_arguments() -> AbideArgs {
+    // A shell asks for completions by a variable.
+    CompleteEnv::with_factory(AbideArgs::command).var(COMPLETION_VARIABLE).complete();
     let read = AbideArgs::command()
         .try_get_matches()
+        .inspect(error::note_json)
         .and_then(|matches| AbideArgs::from_arg_matches(&matches));
     match read {
         Ok(arguments) => arguments,
@@ -118,41 +126,25 @@ fn parse_main_arguments() -> AbideArgs {
         Err(_) => {
             let mut command = AbideArgs::command();
             command.build();
-            let matches = command.get_matches();
-            AbideArgs::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+            let read = with_grouped_help(command)
+                .try_get_matches()
+                .and_then(|matches| AbideArgs::from_arg_matches(&matches));
+            read.unwrap_or_else(|error| error::exit_usage(&with_verb_tip(error)))
         }
     }
 }
 
 fn run(arguments: AbideArgs) -> Result<(), CommandError> {
-    let person = UserDirs::of_process();
+    let process = CommandContext::of_process()?;
     let surroundings = CommandContext {
-        current_dir: std::env::current_dir().map_err(abide::Error::CurrentDir)?,
-        store: arguments
-            .store
-            .or_else(|| variable_if_set("ABIDE_STORE").map(PathBuf::from))
-            .map(StoreLocation::from),
+        store: arguments.store.map(StoreLocation::from).or(process.store),
         take_over: arguments.take_over,
         all_projects: arguments.all_projects,
         wait: arguments.wait.unwrap_or(DEFAULT_WAIT),
-        consent: Consent::at(person.state.clone()),
-        person,
-        session: variable_text("ABIDE_SESSION"),
-        task: variable_text("ABIDE_TASK"),
-        lane: variable_text("ABIDE_LANE"),
-        pager: variable_text("ABIDE_PAGER").or_else(|| variable_text("PAGER")),
-        colours: variable_if_set("NO_COLOR").is_none()
-            && variable_if_set("TERM").is_none_or(|term| term != "dumb"),
+        ..process
     };
-    arguments.command.run(&surroundings, AbideArgs::command)
-}
-
-/// An environment variable as text.
-fn variable_text(name: &str) -> Option<String> {
-    variable_if_set(name).map(|value| value.to_string_lossy().into_owned())
-}
-
-/// An environment variable; an empty one counts as unset.
-fn variable_if_set(name: &str) -> Option<OsString> {
-    std::env::var_os(name).filter(|value| !value.is_empty())
+    match arguments.command {
+        Some(command) => command.run(&surroundings, AbideArgs::command),
+        None => OverviewArgs.run(&surroundings),
+    }
 }

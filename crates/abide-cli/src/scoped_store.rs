@@ -11,7 +11,7 @@ use abide::{
 use abide_transcript::escape;
 
 use crate::command_context::CommandContext;
-use crate::error::CommandError;
+use crate::error::{CommandError, FailureCode};
 use crate::project_name::project_name;
 
 /// How many of the newest sessions are searched for one that was just created.
@@ -63,6 +63,7 @@ impl ScopedStore {
         }
         let dir = surroundings.current_dir.to_string_lossy();
         Err(CommandError::failed(format!("nothing was recorded in {}", escape::text(&dir)))
+            .coded(FailureCode::NotFound)
             .with_hint("name a session, or mean all projects with `--all-projects`"))
     }
 
@@ -87,6 +88,7 @@ impl ScopedStore {
             _ => (String::new(), ""),
         };
         CommandError::failed(format!("there is no session{of} yet in {}", self.place()))
+            .coded(FailureCode::NotFound)
             .with_hint(format!("`abide new` makes one, and so does `abide record`{more}"))
     }
 
@@ -128,8 +130,9 @@ impl ScopedStore {
         let its = fields.ok().and_then(|fields| fields.workspace);
         let its = its.map(|its| format!(", which works in {}", escape::text(&its)));
         CommandError::failed(format!("no session has its workspace in {}", escape::text(&dir)))
+            .coded(FailureCode::NotFound)
             .with_hint(format!(
-                "name one: the latest is {short}{}; `abide history` shows the others",
+                "name one: the latest is {short}{}; `abide ls` shows the others",
                 its.unwrap_or_default()
             ))
     }
@@ -197,7 +200,9 @@ impl ScopedStore {
         let error = format!(
             "\"{name}\" is ambiguous: the start of the id {found}, and the name of {other}"
         );
-        Err(CommandError::failed(error).with_hint("name one of them by its id"))
+        Err(CommandError::failed(error)
+            .coded(FailureCode::Ambiguous)
+            .with_hint("name one of them by its id"))
     }
 
     fn unknown_session(&self, named: &str) -> CommandError {
@@ -227,7 +232,7 @@ impl ScopedStore {
             [one] => {
                 let name = escape::text(named);
                 let unknown = format!("there is no session with the name \"{name}\"");
-                Err(CommandError::failed(unknown).with_hint(format!(
+                Err(CommandError::failed(unknown).coded(FailureCode::NotFound).with_hint(format!(
                     "this command needs the whole name, or the id: {}",
                     one.shown(self.spans_projects())
                 )))
@@ -242,8 +247,9 @@ impl ScopedStore {
                 }
                 let name = escape::text(named);
                 let error = format!("the name \"{name}\" is ambiguous: {}", matches.join(", "));
-                let all = if more > 0 { "; `abide history --limit 0` lists all" } else { "" };
+                let all = if more > 0 { "; `abide ls --limit 0` lists all" } else { "" };
                 Err(CommandError::failed(error)
+                    .coded(FailureCode::Ambiguous)
                     .with_hint(format!("name one of them by its id{all}")))
             }
         }
@@ -267,6 +273,17 @@ impl ScopedStore {
     pub(crate) fn name_of(&self, session: SessionId) -> Option<String> {
         let view = self.store.view(&SessionRef::Id(session)).ok()?;
         view.name().ok().flatten()
+    }
+
+    /// The short id of a session; one that is longer than needed if the others cannot be listed.
+    pub(crate) fn short(&self, session: SessionId) -> String {
+        self.store.short_id(session).unwrap_or_else(|_| session.short(SessionId::SHORT))
+    }
+
+    /// The short ids of all sessions.
+    pub(crate) fn shorts(&self) -> HashMap<SessionId, String> {
+        let sessions = self.store.sessions().unwrap_or_default();
+        sessions.into_iter().map(|session| (session.id, session.short)).collect()
     }
 
     /// The session of this project with this key, or with this id of an ACP client's. `None` if

@@ -1,32 +1,37 @@
 //! The arguments that name a session, the same for every command.
 
 use abide::SessionId;
+use clap_complete::ArgValueCandidates;
 
 use crate::command_context::CommandContext;
 use crate::command_output::status;
+use crate::completion_candidates::session_candidates;
 use crate::error::CommandError;
 use crate::scoped_store::{NameMatch, ScopedStore};
 
 /// Which session a command is about.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct SessionArg {
-    /// The session: its name, its id, its short id, the start of any of them, your key, or an ACP
-    /// client's id
+    /// The session, by its id, name or key; `abide help sessions` has more
     /// [default: $ABIDE_SESSION, else the latest]
-    #[arg(value_name = "SESSION")]
+    #[arg(value_name = "SESSION", add = ArgValueCandidates::new(session_candidates))]
     positional: Option<String>,
     /// The same, as an option
-    #[arg(short, long, value_name = "SESSION", conflicts_with = "positional")]
+    #[arg(
+        short, long, value_name = "SESSION", conflicts_with = "positional",
+        add = ArgValueCandidates::new(session_candidates)
+    )]
     session: Option<String>,
 }
 
 /// Which session a command is about that has other arguments.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct SessionOption {
-    /// The session: its name, its id, its short id, the start of any of them, your key, or an ACP
-    /// client's id
+    /// The session, by its id, name or key; `abide help sessions` has more
     /// [default: $ABIDE_SESSION, else the latest]
-    #[arg(short, long, value_name = "SESSION")]
+    #[arg(
+        short, long, value_name = "SESSION", add = ArgValueCandidates::new(session_candidates)
+    )]
     session: Option<String>,
 }
 

@@ -154,7 +154,9 @@ impl RecordingCheckpoints {
     fn report(&mut self) {
         while let Ok(event) = self.events.try_recv() {
             match event {
-                CheckpointerEvent::Checkpoint(_) => self.failure = None,
+                CheckpointerEvent::Checkpoint(_) | CheckpointerEvent::Unchanged(_) => {
+                    self.failure = None;
+                }
                 CheckpointerEvent::Failed(error) => {
                     let failure = on_one_line(&error);
                     if self.failure.as_ref() != Some(&failure) {

@@ -105,6 +105,12 @@ impl<const N: usize> TextTable<N> {
         Self { cut: CutColumn::Name, ..Self::new(heading) }
     }
 
+    /// A table of this width, with names in the first column, without colours.
+    #[cfg(test)]
+    pub(crate) fn led_by_name_of_width(heading: [&'static str; N], width: usize) -> Self {
+        Self { cut: CutColumn::Name, ..Self::of_width(heading, width, false) }
+    }
+
     fn of_width(heading: [&'static str; N], width: usize, coloured: bool) -> Self {
         let (right, hidden, lines) = (Vec::new(), Vec::new(), Vec::new());
         Self { heading, right, hidden, lines, width, coloured, cut: CutColumn::Last }
@@ -160,12 +166,21 @@ impl<const N: usize> TextTable<N> {
     }
 
     /// Cuts the names so that the other columns fit, but not below a width at which they are read.
+    /// Where the last columns are left out, the names have their place.
     fn fit_name(&self, widths: &mut [usize; N]) {
         let shown = widths.iter().enumerate().skip(1).filter(|(at, _)| !self.hidden.contains(at));
-        let others: usize = shown.map(|(_, width)| width + 2).sum();
-        if let Some(name) = widths.first_mut() {
-            *name = (*name).min(self.width.saturating_sub(others).max(SHORT_NAME));
+        let others: Vec<usize> = shown.map(|(_, width)| width + 2).collect();
+        let Some(name) = widths.first_mut() else { return };
+        let least = (*name).min(SHORT_NAME);
+        let room = self.width.saturating_sub(least);
+        let mut kept = 0;
+        for width in others {
+            if kept + width > room {
+                break;
+            }
+            kept += width;
         }
+        *name = (*name).min(self.width.saturating_sub(kept).max(least));
     }
 
     fn shown_row(&self, cells: &[TableCell; N], widths: &[usize; N]) -> String {
@@ -193,6 +208,10 @@ impl<const N: usize> TextTable<N> {
                 parts.push((text, cell.colour));
                 parts.push((format!("{room}  "), TableColour::Plain));
             }
+        }
+        // The gap behind the last column is not cut: there is nothing in it.
+        while parts.last().is_some_and(|(text, _)| text.trim().is_empty()) {
+            parts.pop();
         }
         self.shown_parts(&parts)
     }
@@ -288,9 +307,9 @@ mod tests {
         assert_eq!(
             lines(40),
             [
-                "NAME                            ID",
-                "日本語のとても長い名前です、…   k3x9ab",
-                "short                           abcdef",
+                "NAME                              ID",
+                "日本語のとても長い名前です、こ…   k3x9ab",
+                "short                             abcdef",
             ]
         );
     }

@@ -82,9 +82,9 @@ fn a_rewind_shows_its_plan_asks_and_is_undone() {
     Back to checkpoint 1 "tests pass" (just now)
     Conversation: 4 events leave it, 1 of them messages; `abide show --all` still shows them
     Files in [TEMP]/project:
-      delete  new.txt
-      create  notes.txt
-      change  src/main.rs
+      create  notes.txt    +1
+      change  src/main.rs  +1 -1
+      delete  new.txt      -1
       1 to create, 1 to change, 1 to delete; everything else is kept
     "#);
     assert_eq!(lab.read("notes.txt"), None);
@@ -185,7 +185,10 @@ fn asked(lab: &Lab, args: &str) -> Option<(Child, String)> {
     let mut child = command.spawn().unwrap();
     let (mut shown, mut byte) = (Vec::new(), [0]);
     let out = child.stdout.as_mut().unwrap();
-    while !shown.ends_with(b"[y/N] ") && out.read(&mut byte).unwrap() > 0 {
+    let is_asked = |shown: &[u8]| {
+        shown.ends_with(b": ") && String::from_utf8_lossy(shown).contains("Go back? ")
+    };
+    while !is_asked(&shown) && out.read(&mut byte).unwrap() > 0 {
         shown.extend(byte);
     }
     Some((child, String::from_utf8(shown).unwrap()))
@@ -201,7 +204,7 @@ fn the_question_is_answered_with_yes_or_nothing_is_done() {
         lab.run(&["checkpoint", "create"]).success();
         lab.write("a", "2");
         let Some((mut child, shown)) = asked(&lab, "rewind --to 1") else { return };
-        assert!(shown.contains("change  a\r\n"), "{shown}");
+        assert!(shown.contains("change  a  +1 -1\r\n"), "{shown}");
         let mut input = child.stdin.take().unwrap();
         input.write_all(answer).unwrap();
         let done = child.wait_with_output().unwrap();
@@ -227,7 +230,7 @@ fn a_moved_head_is_told_and_left() {
     lab.git(&["commit", "-q", "-a", "-m", "two"]);
     let head = lab.git(&["rev-parse", "HEAD"]);
     let done = lab.run(&["rewind", "--to", "1", "--yes"]).success();
-    assert!(done.stdout().contains("Git's HEAD has moved since then, from "), "{done:?}");
+    assert!(done.stdout().contains("Git's HEAD has moved since then, on "), "{done:?}");
     assert_eq!(lab.read("a").unwrap(), "1");
     assert_eq!(lab.git(&["rev-parse", "HEAD"]), head);
     assert_eq!(lab.git(&["status", "--porcelain"]), " M a\n");
@@ -237,7 +240,7 @@ fn a_moved_head_is_told_and_left() {
 fn what_is_not_there_is_said() {
     let lab = Lab::new();
     let none = lab.run(&["undo"]).failure(1);
-    assert_eq!(none.stderr, "Error: there is no rewind to undo\n");
+    assert_eq!(none.stderr, "Error: there is nothing to undo\n");
     lab.run(&["checkpoint", "create", "--no-files"]).success();
     let nothing = lab.run(&["rewind", "--to", "1", "--yes"]).failure(1);
     assert!(nothing.stderr.contains("checkpoint 1 holds no files"), "{nothing:?}");
@@ -257,9 +260,14 @@ fn checkpoints_are_made_at_intervals_until_the_session_ends() {
     let mut every = lab.command(&["checkpoint", "every", "1s", "--json"]);
     let every = every.stdout(std::process::Stdio::piped()).spawn().unwrap();
     let count = || lab.run(&["checkpoint", "list"]).success().stdout().lines().count();
-    while count() < 2 {
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
+    let until = |checkpoints: usize| {
+        while count() < checkpoints {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+    };
+    until(1);
+    lab.write("b", "1");
+    until(2);
     lab.write("a", "2");
     let ended = r#"{"kind":"session.status","data":{"status":"completed"}}"#.to_owned() + "\n";
     run(lab.command(&["record"]), ended.as_bytes()).success();
@@ -270,13 +278,17 @@ fn checkpoints_are_made_at_intervals_until_the_session_ends() {
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let [started, made @ .., stopped] = lines.as_slice() else { panic!("{text}") };
     assert_eq!((&started["event"], &started["interval_ms"]), (&"started".into(), &1000.into()));
-    assert_eq!(made.last().unwrap()["trigger"], "shutdown");
+    assert!(
+        made.iter().all(
+            |one| one["changes"] != serde_json::json!({"added": 0, "changed": 0, "removed": 0})
+        )
+    );
     assert_eq!((&stopped["event"], &stopped["total"]), (&"stopped".into(), &made.len().into()));
-    assert_eq!(stopped["files"], serde_json::json!(["a"]));
+    assert_eq!(stopped["files"], serde_json::json!(["a", "b"]));
     let summary = lab.run(&["checkpoint", "summary", "--json"]).success();
     let summary = &summary.json_lines()[0];
     assert_eq!(summary["total"].as_u64().unwrap(), made.len() as u64);
-    assert_eq!(summary["files"], serde_json::json!(["a"]));
+    assert_eq!(summary["files"], serde_json::json!(["a", "b"]));
 }
 
 #[test]
@@ -307,6 +319,7 @@ fn checkpoints_end_with_the_process_that_they_accompany() {
     assert!(out.next().unwrap().unwrap().contains("\"event\":\"started\""));
     assert!(out.next().unwrap().unwrap().contains("\"trigger\":\"interval\""));
     assert_eq!(every.try_wait().unwrap(), None);
+    lab.write("a", "2");
     agent.kill().unwrap();
     agent.wait().unwrap();
     assert!(out.next().unwrap().unwrap().contains("\"trigger\":\"shutdown\""));

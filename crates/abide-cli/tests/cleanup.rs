@@ -187,10 +187,11 @@ fn status_tells_where_the_space_went() {
     env.record(&["--title", "large"], &[&long, &long]).success();
     env.run(&["history"]).success();
     let line = env.run(&["status"]).success();
-    assert!(line.stdout().contains(": 2 sessions, "), "{line:?}");
+    assert!(line.stdout().contains(": 2 sessions\n"), "{line:?}");
     assert!(!line.stdout().contains("journals"), "{line:?}");
     let disk = env.run(&["status", "--disk"]).success();
     let text = disk.stdout();
+    assert!(text.contains(": 2 sessions, "), "{text}");
     for word in ["journals", "transcripts", "index", "the largest sessions"] {
         assert!(text.contains(word), "{word}: {text}");
     }

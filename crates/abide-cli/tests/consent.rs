@@ -60,7 +60,7 @@ fn a_run_begun_here_goes_on_without_a_question() {
     env.run(&["resume", &id, "--retry-failed"]).failure(1);
     assert_eq!(runs(&env.project()), 3);
     // So does a fork of it, and a fork that is made on the way.
-    let fork = env.run(&["fork", &id, "--at", "turn:1"]).success().stdout().trim().to_owned();
+    let fork = env.run(&["fork", "turn:1", "-s", &id]).success().stdout().trim().to_owned();
     let done = env.run(&["resume", &fork, "--retry-failed"]).failure(1);
     assert!(!done.stderr.contains("not begun by you"), "{done:?}");
     let done = env.run(&["resume", &id, "--at", "turn:1", "--retry-failed"]).failure(1);
@@ -216,14 +216,14 @@ fn a_half_finished_rewind_of_a_cloned_store_is_offered_and_not_finished() {
     let shown = format!("Files in {}:\n  create  planted\n", env.project().display());
     // Another session is the latest by now.
     assert!(done.stderr.contains("There is no rewind to finish"), "{done:?}");
-    let done = clone.run(&["rewind", &id, "--finish"]);
+    let done = clone.run(&["rewind", "-s", &id, "--finish"]);
     assert!(done.stdout().contains(&shown) && !planted.exists(), "{done:?}");
     refused(done);
-    clone.run(&["rewind", &id, "--finish", "--dry-run"]).success();
+    clone.run(&["rewind", "-s", &id, "--finish", "--dry-run"]).success();
     assert!(!planted.exists());
-    clone.run(&["rewind", &id, "--finish", "--yes"]).success();
+    clone.run(&["rewind", "-s", &id, "--finish", "--yes"]).success();
     assert_eq!(fs::read_to_string(&planted).unwrap(), "evil\n");
-    let done = clone.run(&["rewind", &id, "--finish", "--json"]).success();
+    let done = clone.run(&["rewind", "-s", &id, "--finish", "--json"]).success();
     assert!(done.stderr.contains("There is no rewind to finish"), "{done:?}");
 }
 
@@ -233,7 +233,7 @@ fn finishing_goes_with_no_place_to_go_to() {
     env.run(&["new"]).success();
     let done = env.run(&["rewind", "--finish", "--to", "1"]).failure(2);
     assert!(done.stderr.contains("--finish"), "{done:?}");
-    assert!(env.run(&["rewind"]).failure(2).stderr.contains("--to"));
+    assert!(env.run(&["rewind"]).failure(2).stderr.contains("WHERE is missing"));
 }
 
 #[test]

@@ -218,7 +218,7 @@ fn a_compaction_shrinks_one_prompt_with_many_calls_and_can_be_taken_back() {
     env.run(&["undo"]).success();
     assert_eq!(messages(&env, &[]).len(), 123);
     let nothing = env.run(&["undo"]).failure(1);
-    assert!(nothing.stderr.contains("there is no rewind to undo"), "{nothing:?}");
+    assert!(nothing.stderr.contains("there is nothing to undo"), "{nothing:?}");
     let nothing = env.run(&["undo", "--compaction"]).failure(1);
     assert!(nothing.stderr.contains("there is no compaction to undo"), "{nothing:?}");
     let list = env.run(&["compact", "--list"]).success();

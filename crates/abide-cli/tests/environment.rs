@@ -200,6 +200,7 @@ impl TestEnvironment {
         );
         settings.add_filter(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", "[TIME]");
         settings.add_filter(r"\(process \d+ on [^)]+\)", "(process [N] on [HOST])");
+        settings.add_filter(r#","who":"[^"]+""#, "");
         settings.bind_to_scope()
     }
 }

@@ -188,7 +188,7 @@ fn rewound() -> (TestEnvironment, String) {
     env.run(&["checkpoint", "create", "--session", &session]).success();
     file("config", format!("{}\nkey = none\n", "line\n".repeat(2000)).as_bytes());
     env.run(&["checkpoint", "create", "--session", &session]).success();
-    env.run(&["rewind", &session, "--to", "1", "--files", "--yes"]).success();
+    env.run(&["rewind", "-s", &session, "--to", "1", "--files", "--yes"]).success();
     (env, session)
 }
 
@@ -210,7 +210,7 @@ fn the_files_of_an_erased_checkpoint_are_nowhere() {
     let doctor = env.run(&["doctor"]).success();
     assert!(doctor.stdout().ends_with("no findings\n"), "{doctor:?}");
     // The other checkpoint is whole.
-    env.run(&["rewind", &session, "--to", "2", "--files", "--yes"]).success();
+    env.run(&["rewind", "-s", &session, "--to", "2", "--files", "--yes"]).success();
     assert_eq!(fs::read(env.project().join("large")).unwrap(), noise(400_000));
     let config = fs::read_to_string(env.project().join("config")).unwrap();
     assert!(config.ends_with("key = none\n"));
@@ -246,7 +246,7 @@ fn what_a_fork_shows_is_erased_where_it_is() {
         env.record(&[], &[&message("before"), &secret, &message("after")]).success();
         let name = env.session_dir().file_name().unwrap().to_string_lossy().into_owned();
         let parent = name.rsplit('-').next().unwrap().to_owned();
-        let fork = env.run(&["fork", &parent]).success().stdout().trim().to_owned();
+        let fork = env.run(&["fork", "-s", &parent]).success().stdout().trim().to_owned();
         let shown = env.run(&["show", &fork, "--all"]).success();
         assert!(shown.stdout().contains(SECRET), "{shown:?}");
         let args: &[&str] = if by_text { &["--match", SECRET] } else { &["@4"] };

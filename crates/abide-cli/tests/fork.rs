@@ -35,26 +35,26 @@ fn forked(env: &TestEnvironment, args: &[&str]) -> Value {
 fn every_way_to_name_a_place_is_understood() {
     let (env, short) = recorded();
     for (place, seq) in [("@4", 4), ("turn:1", 6), ("1", 5), ("primed", 5), ("turn:2", 9)] {
-        let fork = forked(&env, &[&short, "--at", place]);
+        let fork = forked(&env, &["-s", &short, place]);
         assert_eq!(fork["at"], seq, "{place}");
     }
-    let unknown = env.run(&["fork", &short, "--at", "primed2"]).failure(1);
+    let unknown = env.run(&["fork", "-s", &short, "--at", "primed2"]).failure(1);
     assert!(
         unknown
             .stderr
             .contains("has no checkpoint \"primed2\"; the nearest checkpoints are 1 (primed)"),
         "{unknown:?}"
     );
-    let unknown = env.run(&["fork", &short, "--at", "turn:7"]).failure(1);
+    let unknown = env.run(&["fork", "-s", &short, "turn:7"]).failure(1);
     assert!(unknown.stderr.contains("the nearest turns are turn:2, turn:1"), "{unknown:?}");
-    let unknown = env.run(&["fork", &short, "--at", "@77"]).failure(1);
+    let unknown = env.run(&["fork", "-s", &short, "@77"]).failure(1);
     assert!(unknown.stderr.contains("its events are @1 to @10"), "{unknown:?}");
 }
 
 #[test]
 fn a_fork_shows_its_past_and_goes_its_own_way() {
     let (env, short) = recorded();
-    let done = env.run(&["fork", &short, "--at", "turn:1", "--title", "Green"]).success();
+    let done = env.run(&["fork", "turn:1", "-s", &short, "--title", "Green"]).success();
     let fork = done.stdout().trim().to_owned();
     assert!(done.stderr.contains(&format!("Forked from {short} at @6.")), "{done:?}");
     env.record(&["--session", &fork], &[GREEN]).success();
@@ -94,9 +94,9 @@ fn a_fork_shows_its_past_and_goes_its_own_way() {
 #[test]
 fn a_fork_travels_behind_its_parent() {
     let (env, short) = recorded();
-    let fork = forked(&env, &[&short, "--at", "@6", "--key", "mine"]);
+    let fork = forked(&env, &["-s", &short, "--at", "@6", "--key", "mine"]);
     let fork_short = fork["short"].as_str().unwrap();
-    assert_eq!(forked(&env, &[&short, "--key", "mine"])["session"], fork["session"]);
+    assert_eq!(forked(&env, &["-s", &short, "--key", "mine"])["session"], fork["session"]);
     let told = env.run(&["export", fork_short, "--format", "bundle", "-o", "f.abide"]).success();
     assert!(told.stderr.contains("It goes on from event @6 of session"), "{told:?}");
     env.run(&["export", &short, "--format", "bundle", "-o", "p.abide"]).success();
@@ -128,7 +128,7 @@ fn a_fork_travels_behind_its_parent() {
 fn without_its_parent_a_fork_is_read_and_the_loss_is_told() {
     let (env, short) = recorded();
     let dir = env.session_dir();
-    let fork = forked(&env, &[&short, "--at", "@6"]);
+    let fork = forked(&env, &["-s", &short, "@6"]);
     let fork = fork["short"].as_str().unwrap();
     env.record(&["--session", fork], &[GREEN]).success();
     fs::remove_dir_all(dir).unwrap();
@@ -150,7 +150,7 @@ fn without_its_parent_a_fork_is_read_and_the_loss_is_told() {
 #[test]
 fn a_repair_of_the_parent_leaves_nothing_to_be_said_of_its_forks() {
     let (env, short) = recorded();
-    let fork = forked(&env, &[&short, "--at", "@4"]);
+    let fork = forked(&env, &["-s", &short, "@4"]);
     let fork = fork["short"].as_str().unwrap();
     env.record(&["--session", fork], &[GREEN]).success();
     let dirs = fs::read_dir(env.project().join(".abide/sessions")).unwrap();
@@ -165,7 +165,7 @@ fn a_repair_of_the_parent_leaves_nothing_to_be_said_of_its_forks() {
         let done = env.run(&["doctor", "--repair", "--yes"]).success();
         assert!(done.stdout().ends_with("no findings\n"), "{done:?}");
         assert!(env.run(&["doctor"]).success().stdout().ends_with("no findings\n"));
-        env.run(&["undo", &short, "--yes"]).success();
+        env.run(&["undo", "--repair", "-s", &short, "-y"]).success();
         env.run(&["doctor"]).failure(1);
     }
     env.run(&["doctor", "--repair", "--yes"]).success();

@@ -114,7 +114,7 @@ fn a_search_shows_the_text_and_the_turn() {
 fn what_is_typed_wrong_is_told() {
     let env = recorded();
     for (args, told) in [
-        (["--status", "done"], "expected one of: pending, running"),
+        (["--status", "done"], "expected one of: running, unclear"),
         (["--since", "soon"], "expected 2026-11-15"),
         (["--search", "++"], "no word to search for in \"++\""),
         (["--limit", "-1"], "unexpected argument"),

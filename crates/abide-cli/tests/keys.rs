@@ -52,11 +52,11 @@ fn a_key_names_its_session_in_every_command() {
             &["tasks", "--session", KEY],
             &["checkpoint", "create", "--session", KEY],
             &["checkpoint", "list", KEY],
-            &["fork", KEY],
+            &["fork", "-s", KEY],
             &["doctor", KEY],
             &["status", KEY],
             &["store", "path", KEY],
-            &["rewind", KEY, "--to", "1", "--dry-run"],
+            &["rewind", "1", "-s", KEY, "--dry-run"],
             &["resume", KEY, "--", "true"],
         ] {
             let done = env.run(args);

@@ -87,7 +87,9 @@ fn a_writer_that_lives_is_alive_also_when_it_was_stopped() {
         (Some("stale"), Some("stopped"))
     );
     let listed = env.run(&["status"]).success();
-    assert!(listed.stdout().contains("stale: its process"), "{listed:?}");
+    assert!(listed.stdout().contains("\nUnclear\n"), "{listed:?}");
+    assert!(listed.stdout().contains("    its process"), "{listed:?}");
+    assert_eq!(seen["state"], "unclear");
     kill_process(pid, Signal::CONT).unwrap();
     assert_eq!(conversation.end(), 0);
     assert_eq!(one(&env, &session)["liveness"], "idle");
@@ -120,9 +122,12 @@ fn one_killed_in_the_middle_of_a_call_has_crashed_and_the_call_is_listed() {
         assert!(text.contains(part), "{part}: {text}");
     }
     assert_eq!(files(&env.session_dir()), before, "nothing is written");
-    // The command that is named goes on.
+    // A person reads it, or has an agent go on; a program goes on recording.
+    let short = seen["short"].as_str().unwrap();
+    let next = format!("next: abide show {short}   go on: abide resume {short} -- AGENT\n");
+    assert!(text.contains(&next), "{text}");
+    assert!(!text.contains("abide record"), "{text}");
     let resume = seen["resume"].as_str().unwrap();
-    assert!(text.contains(&format!("go on: {resume}")), "{text}");
     let args: Vec<_> = resume.split(' ').skip(1).collect();
     assert_eq!(args[0], "record");
     env.record(&args[1..], &[HELLO]).success();
@@ -144,13 +149,19 @@ fn one_that_closed_is_idle_and_one_that_is_over_is_counted() {
     assert_eq!(one(&env, &session)["reason"], "over");
     let listed = env.run(&["status"]).success();
     let text = listed.stdout();
-    assert!(text.contains("\nIdle\n") && text.contains("rests"), "{text}");
+    let line = |name: &str| text.lines().find(|line| line.contains(name)).unwrap();
+    assert!(line("rests").contains("  idle    abide show "), "{text}");
+    assert!(line("is over").contains("  ended   abide show "), "{text}");
+    assert!(text.contains("\nFailed\n  Port the lexer"), "{text}");
     assert!(!text.contains("Running") && !text.contains("Crashed"), "{text}");
-    assert!(!text.contains("is over") && text.contains("1 completed, 1 failed"), "{text}");
     let report = &env.run(&["status", "--json"]).success().json_lines()[0];
     assert_eq!(report["sessions"], 3);
     assert_eq!(report["counts"]["idle"], 1, "{report}");
+    assert_eq!(report["counts"]["completed"], 1, "{report}");
+    assert_eq!(report["counts"]["failed"], 1, "{report}");
     assert_eq!(report["listed"][0]["liveness"], "idle");
+    let states = report["listed"].as_array().unwrap().iter().map(|row| row["state"].clone());
+    assert_eq!(states.collect::<Vec<_>>(), ["failed", "ended", "idle"]);
 }
 
 #[test]
@@ -346,7 +357,7 @@ if touch "$1/x" 2>/dev/null; then exit 77; fi
     assert_eq!(seen["liveness"], "crashed", "{seen}");
     assert_eq!(seen["evidence"]["lock"], "free", "{seen}");
     assert!(done.stdout().contains("\nCrashed\n"), "{done:?}");
-    assert!(done.stdout().contains("go on: abide --store /"), "{done:?}");
+    assert!(done.stdout().contains("next: abide --store /"), "{done:?}");
 }
 
 #[test]
@@ -378,13 +389,14 @@ fn nonsense_is_refused_and_what_was_recorded_drives_no_terminal() {
 #[test]
 fn of_many_sessions_the_newest_are_listed_and_the_rest_counted() {
     let env = TestEnvironment::new();
-    for n in 0..8 {
+    for n in 0..14 {
         env.record(&["--title", &format!("number {n}")], &[HELLO]).success();
     }
     let listed = env.run(&["status"]).success();
     let text = listed.stdout();
-    assert!(text.contains("number 7") && text.contains("number 3") && !text.contains("number 2"));
-    assert!(text.contains("3 more idle; `abide status --all` lists them"), "{text}");
+    assert!(text.contains("number 13") && text.contains("number 4") && !text.contains("number 3"));
+    assert!(text.contains(": 14 sessions\n"), "{text}");
+    assert!(text.ends_with("\n4 more; `abide ls` lists them\n"), "{text}");
     let all = env.run(&["status", "--all"]).success();
-    assert_eq!(all.stdout().matches("number ").count(), 8, "{all:?}");
+    assert_eq!(all.stdout().matches("number ").count(), 14, "{all:?}");
 }

@@ -132,7 +132,7 @@ fn a_project_sees_its_own_sessions_and_all_of_them_when_asked() {
     assert_eq!(listed(&env, &outside, &[]), [second.clone(), first.clone()]);
     let told = env.run_in(&outside, &["history"]).success();
     let projects: Vec<&str> =
-        told.stdout().lines().map(|line| line.rsplit('\t').next().unwrap()).collect();
+        told.stdout().lines().map(|line| line.split('\t').nth(8).unwrap()).collect();
     assert_eq!(projects, ["two", "one"]);
     let told = env.run_in(&one, &["history"]).success();
     assert_eq!(told.stdout().trim_end().split('\t').count(), 8, "{told:?}");
@@ -416,7 +416,7 @@ fn nothing_recorded_yet_says_what_to_do() {
         insta::allow_duplicates! {
             insta::assert_snapshot!(done.stderr, @r"
             Error: nothing is recorded yet: there is no store in [TEMP]/home/.local/share/abide/store
-            Hint: the first `abide record`, `abide run` or `abide acp` makes it; `abide init` makes one for this project alone, `--store DIR` names another
+            Hint: `abide run AGENT` and `abide record` make it, and `abide save` does with a checkpoint of the files here; `abide init` makes one for this project alone, `--store DIR` names another
             ");
         }
     }

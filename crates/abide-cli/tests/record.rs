@@ -7,6 +7,7 @@ use abide::{LocalOptions, LocalStore};
 use serde_json::json;
 
 use crate::environment::{Conversation, HELLO, TestEnvironment};
+use crate::terminal::on_terminal;
 
 #[test]
 fn the_smallest_recording_makes_store_and_session() {
@@ -105,6 +106,93 @@ fn odd_facts_are_kept_and_marked_or_refused() {
     assert_eq!(answers[0]["error"]["code"], "odd");
     assert!(answers[1]["seq"].is_u64());
     assert_eq!(done.stderr, "1 of 2 lines were not recorded\n");
+}
+
+#[test]
+fn unknown_names_are_kept_and_named_in_the_answer() {
+    let env = TestEnvironment::new();
+    let lines = [
+        r#"{"kind":"mesage.added","data":{"role":"user","content":"a"}}"#,
+        r#"{"kind":"message.added","data":{"role":"user","content":"b","contents":1,"zzz":2}}"#,
+        r#"{"kind":"nothing.like.it","data":{}}"#,
+        r#"{"kind":"x.mine","data":{"contents":1}}"#,
+        r#"{"kind":"message.added","data":{"role":"tool","content":"c","tool_call_id":"1"}}"#,
+    ];
+    let answers = env.record(&[], &lines).success().json_lines();
+    let unknown: Vec<_> = answers.iter().map(|answer| answer["unknown"].clone()).collect();
+    assert_eq!(
+        unknown,
+        [
+            json!({"kind":"mesage.added","did_you_mean":"message.added"}),
+            json!({"fields":["contents","zzz"],"did_you_mean":{"contents":"content"}}),
+            json!({"kind":"nothing.like.it"}),
+            json!(null),
+            json!(null),
+        ]
+    );
+    let seqs: Vec<_> = answers.iter().map(|answer| answer["seq"].as_u64().unwrap()).collect();
+    assert_eq!(seqs, [3, 4, 5, 6, 7]);
+    let kept = env.run(&["export"]).success();
+    assert!(kept.stdout().contains(r#""data":{"role":"user","content":"b","contents":1,"zzz":2}"#));
+    // What an API has in a message is its own.
+    let line = r#"{"role":"user","content":"hi","my_own":1}"#;
+    let answer = env.record(&["--format", "openai"], &[line]).success().json_lines();
+    assert_eq!(answer[0]["unknown"], json!(null));
+}
+
+#[test]
+fn what_is_malformed_is_told_by_its_field() {
+    let env = TestEnvironment::new();
+    let line = r#"{"kind":"message.added","data":{"role":5,"content":"x"}}"#;
+    let kept = env.record(&["--key", "s"], &[line]).success().json_lines();
+    assert_eq!(kept[0]["anomaly"], "malformed");
+    assert_eq!(kept[0]["malformed"], "data.role: expected a string, not 5");
+    let refused = env.record(&["--key", "s", "--strict"], &[line]).failure(1).json_lines();
+    let error = json!({"code":"odd","message":"data.role: expected a string, not 5","line":1});
+    assert_eq!(refused[0]["error"], error);
+    for (line, told) in [
+        (r#"{"kind":5,"data":{}}"#, "invalid event: `kind`: expected a string, not 5"),
+        (r#"{"kind":"x.y"}"#, "invalid event: `data`: missing"),
+        (
+            r#"{"kind":"x.y","data":{},"taks":"a"}"#,
+            "invalid event: `taks`: no such field, did you mean `task`?",
+        ),
+        (
+            r#"{"kind":"x.y","data":{},"turn":"1"}"#,
+            r#"invalid event: `turn`: expected a whole number, not "1""#,
+        ),
+    ] {
+        let refused = env.record(&["--key", "s"], &[line]).failure(1).json_lines();
+        assert_eq!(refused[0]["error"]["message"], told);
+    }
+}
+
+#[test]
+fn a_bare_message_gets_the_hint_how_it_is_recorded() {
+    let env = TestEnvironment::new();
+    let message = r#"{"role":"user","content":"hi"}"#;
+    let refused = env.record(&[], &[message]).failure(1).json_lines();
+    let error = &refused[0]["error"];
+    assert_eq!(error["code"], "not_json");
+    assert_eq!(error["message"], "this is a message, not an event");
+    let hint = error["hint"].as_str().unwrap();
+    assert!(hint.contains("`--format openai`"), "{hint}");
+    let wrapped = &hint[hint.find("{\"kind\"").unwrap()..];
+    let answers = env.record(&[], &[wrapped]).success().json_lines();
+    assert_eq!(answers[0]["unknown"], json!(null));
+    env.record(&["--format", "openai"], &[message]).success();
+}
+
+#[test]
+fn on_a_terminal_it_says_what_it_waits_for() {
+    let env = TestEnvironment::new();
+    let Some(done) = on_terminal(&env, "record") else { return };
+    let text = String::from_utf8(done.out).unwrap();
+    assert!(text.contains("Waiting for events, one line of JSON each, for example:"), "{text}");
+    assert!(text.contains(r#"{"kind":"message.added","data":{"role":"user","content":"hello"}}"#));
+    assert!(text.contains("Ctrl-D ends."));
+    let piped = env.record(&[], &[HELLO]).success();
+    assert_eq!(piped.stderr, "");
 }
 
 #[test]

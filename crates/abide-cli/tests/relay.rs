@@ -176,10 +176,16 @@ fn a_recording_makes_checkpoints_at_intervals_where_that_is_asked_for() {
     let environment = TestEnvironment::bare();
     fs::write(environment.project().join("notes"), "one").unwrap();
     let args = ["--checkpoint-every", "1h"];
-    let done = environment.record(&args, &[HELLO]).success();
-    let id = done.json_lines()[0]["session"].as_str().unwrap().to_owned();
-    let made = kinds(&environment, &id).iter().filter(|kind| *kind == "checkpoint.created").count();
-    assert_eq!(made, 2, "one at the start, one at the end");
+    let mut recording =
+        Conversation::start(environment.command(&[&["record"], &args[..]].concat()));
+    let id = recording.ask(HELLO)["session"].as_str().unwrap().to_owned();
+    fs::write(environment.project().join("notes"), "two").unwrap();
+    assert_eq!(recording.end(), 0);
+    let made =
+        || kinds(&environment, &id).iter().filter(|kind| *kind == "checkpoint.created").count();
+    assert_eq!(made(), 2, "one at the start, one at the end");
+    environment.record(&[&args[..], &["-s", &id]].concat(), &[HELLO]).success();
+    assert_eq!(made(), 2, "no file has changed");
     let wrong = environment.record(&["--checkpoint-every", "1ms"], &[HELLO]).failure(2);
     assert!(wrong.stderr.contains("at least 1s"), "{wrong:?}");
 }
@@ -216,7 +222,7 @@ fn a_socket_in_a_session_is_no_damage_to_anybody() {
     };
     assert!(path.exists());
     look();
-    environment.run(&["fork", &id]).success();
+    environment.run(&["fork", "-s", &id]).success();
     assert!(path.exists());
     let Supervised { ref environment, session, socket, .. } = supervised;
     drop(socket);
@@ -229,7 +235,7 @@ fn a_socket_in_a_session_is_no_damage_to_anybody() {
     assert!(!checked.stdout().contains("socket"), "{checked:?}");
     look(&["export", "--format", "bundle", "-o", "../c.abide", &id]);
     look(&["record", "-s", &id]);
-    let fork = look(&["fork", &id]).stdout().trim().to_owned();
+    let fork = look(&["fork", "-s", &id]).stdout().trim().to_owned();
     assert_ne!(fork, id);
     look(&["cleanup", "--keep", "0", "--yes"]);
     assert!(!path.exists(), "it goes with its session");

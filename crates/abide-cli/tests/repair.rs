@@ -155,7 +155,7 @@ impl Patient {
 
     /// The damage is back after an undo, and repaired once more.
     fn undo_and_repair(&self, rule: &str) {
-        let undone = self.env.run(&["undo", "--yes"]).success();
+        let undone = self.env.run(&["undo", "--repair", "--yes"]).success();
         assert!(undone.stdout().contains("Undo the repair"), "{undone:?}");
         let report = self.doctor(1);
         assert!(self.rules(&report).contains(&rule), "{report}");
@@ -308,7 +308,7 @@ fn a_torn_tail_is_cut_and_nothing_is_lost() {
     patient.goes_on();
     // What was recorded since stays when the repair is taken back.
     let before = patient.export();
-    patient.env.run(&["undo", "--yes"]).success();
+    patient.env.run(&["undo", "--repair", "--yes"]).success();
     let after = patient.export();
     assert!(before.iter().all(|line| after.contains(line)));
     patient.goes_on();
@@ -374,7 +374,7 @@ fn what_is_erased_is_not_kept_in_the_quarantine() {
     patient.env.run(&["erase", "--match", "question 5", "--yes"]).success();
     assert!(!kept(), "and goes with what is erased from it");
     // There is nothing left to undo.
-    patient.env.run(&["undo", "--yes"]).failure(1);
+    patient.env.run(&["undo", "--repair", "--yes"]).failure(1);
 }
 
 #[test]
@@ -439,7 +439,7 @@ fn the_last_segment_that_is_gone_is_written_again() {
     assert_eq!(missing, [""; 0]);
     patient.goes_on();
     // What came later is in a segment of its own, and stays when the repair is taken back.
-    patient.env.run(&["undo", "--yes"]).success();
+    patient.env.run(&["undo", "--repair", "--yes"]).success();
     assert!(patient.export().iter().any(|line| line.contains("and on")));
     patient.env.run(&["doctor", "--repair", "--yes"]).success();
     patient.goes_on();
@@ -457,7 +457,7 @@ fn what_is_recorded_behind_a_repair_of_the_last_segment_stays_when_it_is_undone(
     patient.heal("journal-damage", "error", "rewrite_segment");
     patient.keeps_all_but(&[]);
     patient.goes_on();
-    patient.env.run(&["undo", "--yes"]).success();
+    patient.env.run(&["undo", "--repair", "--yes"]).success();
     let stands = |text: &str| patient.export().iter().any(|line| line.contains(text));
     assert!(stands("and on") && stands(r#""strategy":"reconstruct""#));
     patient.env.run(&["doctor", "--repair", "--yes"]).success();
@@ -806,7 +806,7 @@ fn a_call_whose_outcome_nobody_knows_gets_a_result_that_says_so() {
     assert_eq!(export.iter().filter(result).count(), 1);
     patient.keeps_all_but(&[]);
     // Taken back, it is open again.
-    patient.env.run(&["undo", "--yes"]).success();
+    patient.env.run(&["undo", "--repair", "--yes"]).success();
     finding(&patient.doctor(1), "message-order");
 }
 
@@ -833,7 +833,7 @@ fn a_session_that_contradicts_itself_goes_back_to_a_checkpoint_when_asked() {
     assert!(actions(&done).contains(&"go_back"), "{done}");
     assert_eq!(patient.rules(&patient.doctor(0)), [""; 0]);
     patient.keeps_all_but(&[]);
-    patient.env.run(&["undo", "--yes"]).success();
+    patient.env.run(&["undo", "--repair", "--yes"]).success();
     finding(&patient.doctor(1), "dependency-cycle");
     let id = session_of(&patient.events[0]);
     let from = patient.env.run(&["doctor", &id, "--repair", "--from", "1", "--yes"]).success();
@@ -914,7 +914,7 @@ fn a_store_under_a_path_that_is_not_utf_8_is_repaired_and_the_repair_undone() {
         assert_ne!(fs::read(&segment).unwrap(), damaged);
         let kept = files(&project.join(".abide/quarantine"));
         assert!(kept.iter().any(|(_, bytes)| *bytes == damaged), "the original is kept");
-        let undone = abide(&["undo", "--yes"], "").success();
+        let undone = abide(&["undo", "--repair", "--yes"], "").success();
         assert!(undone.stdout().contains("journal/00000001.jsonl as it was"), "{undone:?}");
         assert_eq!(fs::read(&segment).unwrap(), damaged, "the original is back");
     }

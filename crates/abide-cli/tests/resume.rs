@@ -350,7 +350,7 @@ fn the_files_of_a_turn_are_those_that_a_rewind_takes() {
     write("later\n");
     turn("finished");
     checkpoint();
-    let planned = lab.env.run(&["rewind", &lab.session, "--to", "turn:2", "--dry-run"]).success();
+    let planned = lab.env.run(&["rewind", "turn:2", "-s", &lab.session, "--dry-run"]).success();
     assert!(planned.stdout().contains("checkpoint 2"), "{planned:?}");
     let done = lab.resume(&["--at", "turn:2", "--files", "--yes", "--", "./agent"]).success();
     assert!(done.stdout().contains("checkpoint 2"), "{done:?}");
@@ -378,12 +378,12 @@ fn a_decision_is_a_place() {
     assert!(told.contains("Something else.") && !told.contains("After it."), "{told}");
     let context = lab.env.run(&["context", &lab.session, "--at", "decision"]).success();
     assert!(!context.stdout().contains("After it."), "{context:?}");
-    let forked = lab.env.run(&["fork", &lab.session, "--at", "decision", "--json"]).success();
+    let forked = lab.env.run(&["fork", "decision", "-s", &lab.session, "--json"]).success();
     let at = forked.json_lines()[0]["at"].as_u64().unwrap();
     let events = lab.env.run(&["show", &lab.session, "--json", "--all"]).success().json_lines();
     let decided = events.iter().rfind(|event| event["kind"] == "turn.decided").unwrap();
     assert_eq!(decided["seq"], at);
-    let rewound = ["rewind", &lab.session, "--to", "decision", "--conversation", "--yes"];
+    let rewound = ["rewind", "decision", "-s", &lab.session, "--conversation", "--yes"];
     lab.env.run(&rewound).success();
     assert!(
         lab.events("message.added").iter().all(|event| event["data"]["content"] != "After it.")

@@ -44,7 +44,7 @@ fn a_run_warns_near_its_token_limit_and_stops_at_it() {
     let said = &done.stderr;
     assert!(said.contains("the run is near the token limit: 850 of 1000 tokens"), "{said}");
     assert!(said.contains("the run has reached the token limit: 1700 of 1000 tokens"), "{said}");
-    assert!(said.contains("Interrupted (it reached the token limit): 1 of 3"), "{said}");
+    assert!(said.contains("Stopped (it reached the token limit): 1 of 3"), "{said}");
     assert!(said.contains("P1  codex: ") && said.contains("P2  codex: "), "{said}");
     assert!(said.contains("700 tokens in, 150 out"), "{said}");
     assert!(said.contains("Limits: 1700 of 1000 tokens"), "{said}");
@@ -118,7 +118,7 @@ fn a_run_that_is_done_at_its_limit_is_complete() {
     let environment = lab(REPORT);
     let limited = ["run", "--plan", "PLAN.md", "--max-tokens", "2550"];
     let done = environment.run(&[&limited[..], &CODEX].concat()).success();
-    assert!(done.stderr.contains("Completed: 3 of 3 tasks done"), "{}", done.stderr);
+    assert!(done.stderr.contains("Ended: 3 of 3 tasks done"), "{}", done.stderr);
     assert!(done.stderr.contains("Limits: 2550 of 2550 tokens"), "{}", done.stderr);
 }
 
@@ -142,7 +142,7 @@ fn a_conversation_has_limits() {
     environment.record(&["--key", "talk"], &[said]).success();
     let limited = ["resume", "talk", "--max-duration", "1s", "--grace", "1s", "--yes"];
     let done = environment.run(&[&limited[..], &["--", "./codex"]].concat()).failure(4);
-    assert!(done.stderr.contains("Interrupted (its time is up)"), "{}", done.stderr);
+    assert!(done.stderr.contains("Stopped (its time is up)"), "{}", done.stderr);
     let summary = summary(&environment);
     assert_eq!(
         (&summary["finish"], &summary["used"][0]["task"]),

@@ -142,7 +142,7 @@ fn the_tree_is_drawn_once_whatever_the_window() {
     terminal.until("looking at P1.M2");
     terminal.go("go");
     let screen = terminal.until("ended 0");
-    assert!(screen.contains("Completed: 3 of 3 tasks done"), "{screen}");
+    assert!(screen.contains("Ended: 3 of 3 tasks done"), "{screen}");
     assert!(!screen.contains("[~]"), "the tree is gone: {screen}");
 }
 
@@ -211,6 +211,13 @@ fn an_agent_that_talks_has_a_terminal_of_its_own() {
     terminal.until("ended 0");
     let shown = terminal.environment.run(&["export"]).success();
     assert!(shown.stdout().contains("a terminal"), "{}", shown.stdout());
+    // A talk is not done: it has ended, and can go on.
+    let screen = terminal.until("Read it with: abide show");
+    assert!(screen.replace('\n', "").contains(": endedRead it with"), "{screen}");
+    assert!(!screen.contains("tasks done"), "{screen}");
+    terminal.type_line(&format!("clear; PS1='ag''ent> ' '{ABIDE}' resume; echo resumed $?"));
+    let screen = terminal.until("resumed ");
+    assert!(!screen.contains("Everything is done"), "{screen}");
 }
 
 #[test]

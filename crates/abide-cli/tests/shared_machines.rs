@@ -116,7 +116,7 @@ fn a_session_begun_on_one_machine_goes_on_on_another() {
     let asked = second.run(&resume).failure(1);
     assert!(asked.stderr.contains("there is no terminal to ask on"), "{asked:?}");
     let plan = format!(
-        "Files in {}:\n  change  README\n  create  notes.txt\n  delete  old.txt\n  create  parser.rs\n",
+        "Files in {}:\n  create  notes.txt  +1\n  create  parser.rs  +1\n  change  README     +1 -1\n  delete  old.txt    -1\n",
         second.env.project().display()
     );
     assert!(asked.stdout().contains(&plan), "{asked:?}");

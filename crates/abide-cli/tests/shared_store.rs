@@ -82,7 +82,7 @@ fn no_command_shows_a_password() {
         &["rewind", "--to", "1"],
         &["undo"],
         &["export", session],
-        &["fork", session],
+        &["fork", "-s", session],
         &["status", "--json"],
         &["doctor"],
         &["cleanup", "--dry-run"],

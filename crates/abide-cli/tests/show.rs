@@ -48,8 +48,9 @@ fn filters(env: &TestEnvironment) -> insta::internals::SettingsBindDropGuard {
     settings.add_filter(r"\d\d:\d\d:\d\d", "[CLOCK]");
     settings.add_filter(r"\(process \d+ on [^)]+\)", "(process [N] on [HOST])");
     settings.add_filter(r"\b\d+(\.\d)?s\b", "[SPAN]");
+    settings.add_filter(r#","who":"[^"]+""#, "");
     settings.add_filter(r"TASK \w{6}", "TASK [SHORT]");
-    settings.add_filter(r"(completed · |\()[0-9a-z]{6}\b", "$1[SHORT]");
+    settings.add_filter(r"(ended · |\()[0-9a-z]{6}\b", "$1[SHORT]");
     settings.add_filter(r" [A-Za-z0-9_-]{20}\n", " [SUM]\n");
     settings.add_filter(r" [A-Za-z0-9_-]{20}$", " [SUM]");
     settings.bind_to_scope()
@@ -62,7 +63,7 @@ fn show_tells_the_story() {
     let done = env.run(&["show"]).success();
     insta::assert_snapshot!(done.stdout(), @r#"
     Fix the parser
-    completed · [SHORT] · [DAY] [CLOCK] · [SPAN]
+    ended · [SHORT] · [DAY] [CLOCK] · [SPAN]
     2 turns · 3 messages · 2 calls (1 failed) · 1,200 tokens in, 34 out
       T1 Fix it  complete
         T1.S1 Test it  planned
@@ -144,7 +145,10 @@ fn what_is_not_there_is_said_with_what_there_is() {
     let env = recorded();
     let said = |args: &[&str]| {
         let done = env.run(args).failure(1);
-        assert_eq!(done.stdout(), "");
+        match args.contains(&"--json") {
+            true => assert!(done.json_lines()[0]["error"]["code"].is_string(), "{done:?}"),
+            false => assert_eq!(done.stdout(), ""),
+        }
         done.stderr.lines().skip(1).collect::<Vec<_>>().join("\n")
     };
     insta::assert_snapshot!(said(&["show", "--turn", "7"]), @r#"

@@ -144,7 +144,7 @@ impl Site {
             Action::Checkpoint => vec!["checkpoint", "create", "-m", "two"],
             Action::Rewind => vec!["rewind", "--to", "one", "--yes"],
             Action::Undo => vec!["undo", "--yes"],
-            Action::Fork => vec!["fork", &self.lab.session, "--at", "one"],
+            Action::Fork => vec!["fork", "one", "-s", &self.lab.session],
             Action::Import => vec!["import", "../b.abide"],
             Action::Cleanup => vec!["cleanup", "--keep", "2", "--yes"],
             Action::Erase => vec!["erase", &self.secret, "@4", "@5", "--yes"],
@@ -199,11 +199,12 @@ impl Site {
         if back && self.settled(action, fault) {
             return struck;
         }
-        let again = run(self.lab.command(&args), &input);
-        if action == Action::Undo && self.lab.files() == self.first {
-            // It took back the one that could not put back every file. What that was to bring
-            // is in the checkpoint that the rewind made.
-            self.lab.must(&["rewind", "--to", "2", "--files", "--yes"]);
+        let mut again = run(self.lab.command(&args), &input);
+        if action == Action::Undo && again.stderr.contains("there is nothing to undo") {
+            // The one that could not put back every file was done all the same. It can be taken back,
+            // and what it was to bring is in the checkpoint that the rewind made.
+            self.lab.must(&["redo", "--yes"]);
+            again = run(self.lab.command(&["rewind", "--to", "2", "--files", "--yes"]), &input);
         }
         assert_eq!(again.code, 0, "the same command again: {again:?}, after {done:?}");
         self.effect(action, &again);

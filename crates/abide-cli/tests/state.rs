@@ -140,7 +140,9 @@ fn what_was_rewound_is_not_in_it() {
     assert_eq!(lab.json(&["calls"])["calls"]["tools"]["gone"]["calls"], 1);
     assert_eq!(lab.json(&["files"])["files"]["list"][0]["path"], "gone.rs");
     let back = format!("@{last}");
-    lab.env.run(&["rewind", &lab.session, "--to", &back, "--conversation", "--yes"]).success();
+    lab.env
+        .run(&["rewind", "-s", &lab.session, "--to", &back, "--conversation", "--yes"])
+        .success();
     let report = lab.json(&[]);
     assert_eq!(report["health"]["rewinds"], 1);
     assert_eq!(report["files"]["list"][0]["path"], "README.md");

@@ -411,6 +411,8 @@ fn a_stream_and_other_commands_write_to_a_session_at_the_same_time() {
     other.env("ABIDE_SESSION", first["session"].as_str().unwrap()).env("ABIDE_LANE", "other");
     let other = run(other, anthropic("\n").replace("call_a", "call_b").as_bytes()).success();
     assert_eq!(other.json_lines()[2]["complete"], true);
+    // Files that have not changed since the first checkpoint would make no second one.
+    std::fs::write(env.project().join("made meanwhile"), "").unwrap();
     streaming.send(&stream(&ANTHROPIC[6..], "\n"));
     let [_, end] = [streaming.receive(), streaming.receive()];
     assert_eq!(end["complete"], true, "{end}");

@@ -113,7 +113,7 @@ fn tasks_are_added_done_and_seen() {
     ");
     // What is done again when it gets another part.
     let done = lab.tasks(&["add", "Printer", "--parent", "P1", "--json"]).success();
-    insta::assert_snapshot!(done.stdout(), @r#"{"items":2,"writes_saved":1,"tasks":[{"task":"P1.M3","status":"planned"},{"task":"P1","status":"planned","reason":"a part of it is to be done"}]}"#);
+    insta::assert_snapshot!(done.stdout(), @r#"{"schema":1,"items":2,"writes_saved":1,"tasks":[{"task":"P1.M3","status":"planned"},{"task":"P1","status":"planned","reason":"a part of it is to be done"}]}"#);
     assert_eq!(
         lab.tasks(&["--ready", "--table"]).success().stdout(),
         "P1.M3\tplanned\tready\t0\t0\tPrinter\n"

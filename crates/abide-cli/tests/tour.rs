@@ -1,5 +1,5 @@
-//! What the documentation shows is what happens: the tour of the README is run, its library
-//! example is the library's own, the sums of the worked example are computed again, and every
+//! What the documentation shows is what happens: the tour is run, the commands of the README exist,
+//! the library's example is its own, the sums of the worked example are computed again, and every
 //! test that a page names exists.
 //!
 //! In a `console` block a line after `$ ` is a command; what follows is its output, stderr
@@ -45,7 +45,7 @@ struct Shown {
 
 fn tour() -> Vec<Shown> {
     let mut tour: Vec<Shown> = Vec::new();
-    for line in blocks(&page("README.md"), "console").iter().flat_map(|block| block.lines()) {
+    for line in blocks(&page("docs/tour.md"), "console").iter().flat_map(|block| block.lines()) {
         match (line.strip_prefix("$ "), tour.last_mut()) {
             (Some(command), _) => {
                 tour.push(Shown { command: command.to_owned(), output: Vec::new() });
@@ -83,7 +83,7 @@ fn fits(pattern: &[String], lines: &[&str]) -> bool {
 }
 
 #[test]
-fn the_tour_of_the_readme_is_what_happens() {
+fn the_tour_is_what_happens() {
     const MARK: char = '\u{1e}';
     let env = TestEnvironment::bare();
     // Made here, since in a container its first recording would warn.
@@ -118,7 +118,27 @@ fn the_tour_of_the_readme_is_what_happens() {
 }
 
 #[test]
-fn the_library_example_of_the_readme_is_the_librarys_own() {
+fn the_readme_is_short_and_its_commands_exist() {
+    let env = TestEnvironment::bare();
+    let page = page("README.md");
+    assert!(page.lines().count() <= 120);
+    let blocks = blocks(&page, "sh");
+    let commands = blocks.iter().flat_map(|block| block.lines());
+    let named: Vec<_> = commands.filter_map(|line| line.split("abide ").nth(1)).collect();
+    assert!(named.len() > 6, "{named:?}");
+    for command in named {
+        let verb = command.split(' ').next().unwrap();
+        let help = env.run(&[verb, "--help"]);
+        assert_eq!(help.code, 0, "{command}");
+    }
+    let known = page.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    for link in known.filter(|link| !link.starts_with("http")) {
+        assert!(root().join(link).is_file(), "{link}");
+    }
+}
+
+#[test]
+fn the_library_example_is_the_librarys_own() {
     let own = page("crates/abide/src/lib.rs");
     let own: Vec<_> = own
         .lines()
@@ -130,7 +150,7 @@ fn the_library_example_of_the_readme_is_the_librarys_own() {
         .filter(|line| !line.starts_with("# "))
         .collect();
     assert!(own.len() > 10);
-    assert_eq!(blocks(&page("README.md"), "rust")[0], own.join("\n"));
+    assert_eq!(blocks(&page("docs/library.md"), "rust")[0], own.join("\n"));
 }
 
 /// Every `module::a_test_by_its_name` that the pages mention.
@@ -150,7 +170,8 @@ fn every_test_that_a_page_names_exists() {
     let mut sources = Vec::new();
     collect(&root().join("crates"), &mut sources);
     let mut named = 0;
-    for name in ["README.md", "docs/architecture.md", "docs/format.md", "docs/recovery.md"] {
+    for name in ["docs/guarantees.md", "docs/architecture.md", "docs/format.md", "docs/recovery.md"]
+    {
         let page = page(name);
         let words = page.split('`').skip(1).step_by(2);
         for (module, test) in words.filter_map(|word| word.split_once("::")) {

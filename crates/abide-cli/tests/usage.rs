@@ -3,13 +3,14 @@
 use std::io::Read;
 use std::process::Stdio;
 
-use crate::environment::{HELLO, TestEnvironment};
+use crate::environment::{HELLO, TestEnvironment, run};
 
-const COMMANDS: [&str; 16] = [
+const COMMANDS: [&str; 17] = [
     "init",
     "new",
     "record",
-    "history",
+    "ls",
+    "search",
     "show",
     "tail",
     "plan",
@@ -46,7 +47,6 @@ fn wrong_usage_is_2() {
     let env = TestEnvironment::new();
     for args in [
         &["no-such-command"][..],
-        &[],
         &["tail", "-n", "x"],
         &["show", "--turn", "x"],
         &["export", "--format", "x"],
@@ -60,13 +60,130 @@ fn wrong_usage_is_2() {
     }
 }
 
-#[test]
-fn completions_name_the_commands() {
-    let env = TestEnvironment::new();
-    for shell in ["bash", "zsh", "fish"] {
-        let script = env.run(&["completions", shell]).success();
-        assert!(COMMANDS.iter().all(|command| script.stdout().contains(command)), "{shell}");
+/// Asks for completions of the last word, as the script does in a shell.
+fn completed(env: &TestEnvironment, words: &[&str]) -> Vec<String> {
+    let word = words.last().unwrap();
+    let mut command = env.command(&[]);
+    command
+        .env("ABIDE_COMPLETE", "bash")
+        .env("_CLAP_IFS", "\n")
+        .env("_CLAP_COMPLETE_SPACE", "true");
+    command.env("_CLAP_COMPLETE_INDEX", words.len().to_string()).arg("--").arg("abide").args(words);
+    let done = run(command, b"").success();
+    assert_eq!(done.stderr, "");
+    let words = done.stdout().lines().map(|line| line.trim().to_owned());
+    let option = words.clone().filter(|word| word.starts_with('-'));
+    if word.starts_with('-') {
+        option.collect()
+    } else {
+        words.filter(|word| !word.starts_with('-')).collect()
     }
+}
+
+#[test]
+fn completions_know_commands_sessions_and_options() {
+    let env = TestEnvironment::new();
+    for shell in ["bash", "zsh", "fish", "elvish"] {
+        let script = env.run(&["completions", shell]).success();
+        assert!(script.stdout().contains("ABIDE_COMPLETE"), "{shell}");
+    }
+    assert_eq!(completed(&env, &["show", ""]), Vec::<String>::new(), "nothing is recorded");
+    let id = env.run(&["new", "--title", "Fix it", "--json"]).success().json_lines()[0].clone();
+    let short = id["short"].as_str().unwrap().to_owned();
+    env.record(&["-s", &short], &[HELLO]).success();
+    let commands = completed(&env, &[""]);
+    for command in COMMANDS {
+        assert!(commands.contains(&command.to_owned()), "{command}: {commands:?}");
+    }
+    assert!(!commands.contains(&"demo-agent".to_owned()));
+    assert_eq!(completed(&env, &["show", ""]), [short.as_str()]);
+    assert_eq!(completed(&env, &["tail", "-s", &short[..2]]), [short]);
+    assert!(completed(&env, &["show", "--no-t"]).contains(&"--no-tools".to_owned()));
+}
+
+#[test]
+fn help_is_grouped_and_has_topics() {
+    let env = TestEnvironment::new();
+    let all = env.run(&["--help"]).success();
+    let headings: Vec<_> =
+        all.stdout().lines().filter(|line| line.ends_with(':') && !line.starts_with(' ')).collect();
+    assert_eq!(
+        headings,
+        [
+            "Start:",
+            "Look:",
+            "Go back:",
+            "Plan:",
+            "Programs:",
+            "Store:",
+            "Options of every command:",
+            "Examples:",
+        ]
+    );
+    // The options of every command stand behind those of the command itself.
+    let show = env.run(&["show", "--help"]).success();
+    let own = show.stdout().find("--no-tools").unwrap();
+    assert!(own < show.stdout().find("--take-over").unwrap());
+    let topics = env.run(&["help"]).success();
+    for topic in ["sessions", "places", "store", "environment", "exit-codes", "held"] {
+        assert!(topics.stdout().contains(&format!("\n  {topic:<12} ")), "{topic}");
+        let told = env.run(&["help", topic]).success();
+        assert!(told.stdout().lines().count() > 5, "{topic}");
+        assert!(told.stdout().lines().all(|line| line.chars().count() <= 100), "{topic}");
+    }
+    assert_eq!(
+        env.run(&["help", "show"]).success().stdout().trim(),
+        env.run(&["show", "--help"]).success().stdout().trim()
+    );
+    let unknown = env.run(&["help", "nonsense"]).failure(1);
+    assert!(unknown.stderr.contains("there is no command and no topic `nonsense`"));
+}
+
+#[test]
+fn a_word_that_is_no_command_gets_a_tip_by_its_meaning() {
+    let env = TestEnvironment::new();
+    for (word, tip) in [
+        ("log", "`abide tail -f` follows a session"),
+        ("restore", "`abide rewind` goes back"),
+        ("claude", "`abide run claude` runs it and records it"),
+        ("sh", "`abide run sh` runs it and records it"),
+        ("sho", "a similar subcommand exists: 'show'"),
+    ] {
+        let done = env.run(&[word]).failure(2);
+        assert!(done.stderr.contains(tip), "{word}: {}", done.stderr);
+    }
+}
+
+#[test]
+fn manual_pages_are_written_for_every_command() {
+    let env = TestEnvironment::new();
+    let page = env.run(&["man", "show"]).success();
+    assert!(page.stdout().contains(".TH abide-show 1"), "{}", page.stdout());
+    env.run(&["man", "--all", "pages"]).success();
+    for command in COMMANDS {
+        let page = env.project().join(format!("pages/abide-{command}.1"));
+        assert!(page.is_file(), "{command}");
+    }
+    assert!(env.project().join("pages/abide.1").is_file());
+    env.run(&["man", "nonsense"]).failure(1);
+}
+
+#[test]
+fn abide_by_itself_says_what_runs_and_what_to_type() {
+    let env = TestEnvironment::bare();
+    let first = env.run(&[]).success();
+    assert!(first.stdout().contains("abide run AGENT"), "{}", first.stdout());
+    assert!(!env.store().exists(), "looking makes no store");
+    for n in 0..9 {
+        env.run(&["new", "--title", &format!("Session {n}")]).success();
+    }
+    env.record(&["--key", "k", "--title", "The last one"], &[HELLO]).success();
+    let shown = env.run(&[]).success();
+    let lines: Vec<_> = shown.stdout().lines().collect();
+    assert!(lines.len() <= 15, "{lines:#?}");
+    assert!(lines[1].ends_with("The last one"), "{lines:#?}");
+    assert!(lines.iter().any(|line| line.contains("abide show")), "{lines:#?}");
+    assert_eq!(shown.stderr, "");
 }
 
 #[test]

@@ -423,6 +423,9 @@ fn query_filter(query: &HistoryQuery, projects: &[String]) -> (String, Vec<Value
         parts.push(format!("status IN ({marks})"));
         values.extend(query.status.iter().map(|s| Value::Text(s.as_str().to_owned())));
     }
+    if query.maybe_held {
+        parts.push("watched".to_owned());
+    }
     if let Some(agent) = &query.agent {
         parts.push("row IN (SELECT session FROM agents WHERE agent = ?)".to_owned());
         values.push(Value::Text(agent.clone()));

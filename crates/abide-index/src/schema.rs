@@ -7,7 +7,7 @@
 /// The SQLite application id, "abid".
 pub(crate) const APPLICATION: i32 = 0x6162_6964;
 /// The version of the tables and their contents.
-pub(crate) const VERSION: i32 = 4;
+pub(crate) const VERSION: i32 = 5;
 
 pub(crate) const TABLES: &str = "
 CREATE TABLE meta (

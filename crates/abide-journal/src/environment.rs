@@ -50,6 +50,7 @@ static PROCESS: LazyLock<WriterHolder> = LazyLock::new(|| {
         process: std::process::id(),
         program,
         host,
+        user: process::user_name(),
         boot: boot_id(),
         started: process::process_started(),
         ..WriterHolder::default()

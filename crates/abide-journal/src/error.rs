@@ -68,9 +68,8 @@ pub enum JournalError {
 }
 
 impl JournalError {
-    /// Wraps an I/O error with the operation and the path.
+    /// Wraps an I/O error with the operation and the path, which is copied only then.
     pub fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
-        let path = path.to_owned();
-        move |source| Self::Io { action, path, source }
+        move |source| Self::Io { action, path: path.to_owned(), source }
     }
 }

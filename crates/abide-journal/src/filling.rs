@@ -27,13 +27,21 @@ impl Default for FillingPolicy {
     }
 }
 
+/// What is written at once. A writer that fills need not make its line feeds first.
+static LINE_FEEDS: [u8; 16 << 10] = [b'\n'; 16 << 10];
+
 /// Writes filling from `from` to `to`. If that fails, the file ends at `from` again.
 pub(crate) fn write_filling(file: &dyn StorageFile, from: u64, to: u64) -> io::Result<bool> {
-    let bytes = usize::try_from(to.saturating_sub(from)).unwrap_or(0);
-    match write_full(file, &vec![b'\n'; bytes], from) {
-        Ok(()) => Ok(true),
-        Err(_) => file.truncate(from).map(|()| false),
+    let mut at = from;
+    while at < to {
+        let bytes = usize::try_from(to - at).unwrap_or(usize::MAX).min(LINE_FEEDS.len());
+        let written = write_full(file, LINE_FEEDS.get(..bytes).unwrap_or_default(), at);
+        if written.is_err() {
+            return file.truncate(from).map(|()| false);
+        }
+        at += bytes as u64;
     }
+    Ok(true)
 }
 
 /// Where the filling of a file starts: behind the line feed that ends its last line. Without filling,

@@ -9,6 +9,8 @@
 //! line. It does not cover the body itself, so a body can be replaced by its digest (erased) and
 //! the chain still holds. Sums are always computed over the bytes as read.
 
+use std::cell::RefCell;
+
 use abide_model::{
     Event, Kind, LaneId, LeafEncoding, ObjectHash, Payload, PayloadLeaf, Seq, TaskId, Timestamp,
     TurnNumber,
@@ -23,6 +25,8 @@ use crate::{Link, Salt, Sum};
 pub const MAX_LINE: usize = (64 << 20) + (64 << 10);
 
 const TRAILER: usize = SUM_FIELD.len() + Salt::WIDTH + 1 + Link::WIDTH + 1 + Sum::WIDTH + END.len();
+/// Most lines have no more bytes than this and their data.
+const MOST_HEADS: usize = 256;
 const SUM_FIELD: &[u8] = b",\"sum\":\"";
 const END: &[u8] = b"\"}";
 
@@ -108,38 +112,50 @@ pub enum LinePayload<'a> {
     },
 }
 
-/// The part of a line that does not depend on its seq. It is prepared before the seq is known.
+/// The part of a line that does not depend on its seq. It is prepared before the seq is known. The data
+/// itself stays in its event.
 #[derive(Debug, Clone)]
 pub struct LineBody {
-    bytes: Vec<u8>,
+    /// The field with the objects and a comma; empty if there are none.
+    objects: Vec<u8>,
     salt: Salt,
     digest: [u8; 32],
-    has_objects: bool,
 }
 
 impl LineBody {
     /// Prepares the body of an event.
     #[must_use]
     pub fn prepare(event: &Event, objects: &[LineObjectRef], salt: Salt) -> Self {
-        let data = event.data.as_ref().map_or("{}", Payload::as_str);
-        let mut bytes = Vec::with_capacity(data.len() + 16 + objects.len() * 160);
-        if !objects.is_empty() {
-            bytes.extend_from_slice(b"\"objects\":");
-            // A list of plain structs always serialises.
-            bytes.extend_from_slice(&serde_json::to_vec(objects).unwrap_or_default());
-            bytes.push(b',');
-        }
-        bytes.extend_from_slice(b"\"data\":");
-        bytes.extend_from_slice(data.as_bytes());
-        let digest = line_body_digest(&salt.0, &bytes);
-        Self { bytes, salt, digest, has_objects: !objects.is_empty() }
+        let objects = match objects {
+            [] => Vec::new(),
+            objects => {
+                let mut field = b"\"objects\":".to_vec();
+                // A list of plain structs always serialises.
+                field.extend_from_slice(&serde_json::to_vec(objects).unwrap_or_default());
+                field.push(b',');
+                field
+            }
+        };
+        let [list, field, data] = body_parts(&objects, line_data(event));
+        let digest = *line_hash(&[&salt.0, list, field, data]).as_bytes();
+        Self { objects, salt, digest }
     }
 
     /// Does it refer to objects?
     #[must_use]
     pub const fn has_objects(&self) -> bool {
-        self.has_objects
+        !self.objects.is_empty()
     }
+}
+
+/// The data of an event as it is written.
+fn line_data(event: &Event) -> &str {
+    event.data.as_ref().map_or("{}", Payload::as_str)
+}
+
+/// The parts that a body consists of, in order.
+const fn body_parts<'a>(objects: &'a [u8], data: &'a str) -> [&'a [u8]; 3] {
+    [objects, b"\"data\":", data.as_bytes()]
 }
 
 /// A parsed line that borrows its bytes.
@@ -329,7 +345,7 @@ impl<'a> JournalLine<'a> {
         Self::write_prepared(out, event, &LineBody::prepare(event, objects, salt), lag, prev)
     }
 
-    /// [`JournalLine::write`] with a prepared body.
+    /// [`JournalLine::write`] with the body that was prepared for this event.
     pub fn write_prepared(
         out: &mut Vec<u8>,
         event: &Event,
@@ -337,10 +353,11 @@ impl<'a> JournalLine<'a> {
         lag: u64,
         prev: Link,
     ) -> Sum {
-        let start = out.len();
+        let (start, data) = (out.len(), line_data(event));
+        out.reserve(MOST_HEADS + body.objects.len() + data.len());
         write_line_head(out, event, lag);
         let sum = journal_line_sum(out.get(start..).unwrap_or_default(), &body.digest, &prev);
-        out.extend_from_slice(&body.bytes);
+        body_parts(&body.objects, data).iter().for_each(|part| out.extend_from_slice(part));
         write_line_trailer(out, body.salt, prev, sum);
         sum
     }
@@ -423,18 +440,39 @@ fn write_line_number(out: &mut Vec<u8>, number: u64) {
 }
 
 fn line_body_digest(salt: &[u8], body: &[u8]) -> [u8; 32] {
-    let mut hasher = blake3::Hasher::new();
-    hasher.update(salt);
-    hasher.update(body);
-    *hasher.finalize().as_bytes()
+    *line_hash(&[salt, body]).as_bytes()
 }
 
 fn journal_line_sum(head: &[u8], digest: &[u8; 32], prev: &Link) -> Sum {
+    Sum::from_hash(&line_hash(&[head, digest, &prev.0]))
+}
+
+/// What has no more bytes than this is gathered to be hashed.
+const GATHERED: usize = 16 << 10;
+
+thread_local! {
+    static GATHERED_BYTES: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The hash of these parts, one behind the other. Unless they are large, copying them and hashing one
+/// piece costs less than hashing part by part.
+fn line_hash(parts: &[&[u8]]) -> blake3::Hash {
+    let gathered = |bytes: &RefCell<Vec<u8>>| {
+        let mut bytes = bytes.try_borrow_mut().ok()?;
+        bytes.clear();
+        parts.iter().for_each(|part| bytes.extend_from_slice(part));
+        Some(blake3::hash(&bytes))
+    };
+    if parts.iter().map(|part| part.len()).sum::<usize>() <= GATHERED
+        && let Ok(Some(hash)) = GATHERED_BYTES.try_with(gathered)
+    {
+        return hash;
+    }
     let mut hasher = blake3::Hasher::new();
-    hasher.update(head);
-    hasher.update(digest);
-    hasher.update(&prev.0);
-    Sum::from_hash(&hasher.finalize())
+    parts.iter().for_each(|part| {
+        hasher.update(part);
+    });
+    hasher.finalize()
 }
 
 fn line_text(bytes: &[u8]) -> Option<&str> {

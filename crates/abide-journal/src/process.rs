@@ -16,6 +16,9 @@ const SESSION: &[u8] = b"ABIDE_SESSION=";
 /// Bounds the walk to the ancestors. There should be no loop, but that is not trusted.
 const ANCESTORS: usize = 1024;
 
+/// The most characters of a user's name that are kept.
+const USER: usize = 64;
+
 /// The relevant fields of `/proc/PID/stat`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct ProcessStat {
@@ -46,6 +49,26 @@ impl ProcessStat {
     const fn is_gone(&self) -> bool {
         matches!(self.state, 'Z' | 'X' | 'x')
     }
+}
+
+/// The name of the user of this process: as the environment says, else as the system's list of users
+/// does. It only informs people.
+pub(crate) fn user_name() -> Option<String> {
+    let named = ["USER", "LOGNAME"].into_iter().filter_map(|name| std::env::var(name).ok());
+    let listed = || user_in(&std::fs::read_to_string("/etc/passwd").ok()?, getuid().as_raw());
+    let name = named.into_iter().find(|name| !name.is_empty()).or_else(listed)?;
+    Some(name.chars().filter(|c| !c.is_control()).take(USER).collect())
+}
+
+/// The user with this number in a list of users: `name:x:number:…` in each line.
+fn user_in(list: &str, number: u32) -> Option<String> {
+    let number = number.to_string();
+    let named = |line: &str| {
+        let mut fields = line.split(':');
+        let name = fields.next()?.to_owned();
+        (fields.nth(1) == Some(number.as_str())).then_some(name)
+    };
+    list.lines().find_map(named).filter(|name| !name.is_empty())
 }
 
 /// When this process started, in clock ticks after boot.
@@ -195,6 +218,14 @@ mod tests {
         assert_eq!(process_seen(child.id(), began), ProcessObservation::Gone);
         child.wait().unwrap();
         assert_eq!(process_seen(child.id(), began), ProcessObservation::Gone);
+    }
+
+    #[test]
+    fn a_user_is_found_in_the_list_by_number() {
+        let list = "root:x:0:0:root:/root:/bin/sh\nana:x:1000:100::/home/ana:\n:x:7::\nbad\n";
+        assert_eq!(user_in(list, 1000).as_deref(), Some("ana"));
+        assert_eq!(user_in(list, 0).as_deref(), Some("root"));
+        assert_eq!((user_in(list, 100), user_in(list, 7)), (None, None));
     }
 
     #[cfg(target_os = "linux")]

@@ -2,9 +2,6 @@
 
 use std::fmt;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-
 use abide_model::SessionId;
 
 /// The sum of a line: the first 120 bits of a BLAKE3 hash, as 20 characters.
@@ -25,11 +22,7 @@ impl Sum {
     }
 
     pub(crate) fn from_hash(hash: &blake3::Hash) -> Self {
-        let mut text = [b'A'; Self::WIDTH];
-        let bits = hash.as_bytes().get(..15).unwrap_or_default();
-        // Fifteen bytes encode to exactly twenty characters, so this cannot fail.
-        let _ = URL_SAFE_NO_PAD.encode_slice(bits, &mut text);
-        Self(text)
+        Self(base64url(hash.as_bytes()))
     }
 
     /// Parses the written form.
@@ -102,10 +95,44 @@ impl Salt {
     /// Derives the salt of an event from a secret that is never stored.
     #[must_use]
     pub fn derive(secret: &[u8; 32], count: u64) -> Self {
-        let hash = blake3::keyed_hash(secret, &count.to_le_bytes());
-        let mut text = [b'A'; Self::WIDTH];
-        let _ =
-            URL_SAFE_NO_PAD.encode_slice(hash.as_bytes().get(..9).unwrap_or_default(), &mut text);
-        Self(text)
+        Self(base64url(blake3::keyed_hash(secret, &count.to_le_bytes()).as_bytes()))
+    }
+}
+
+/// The first characters of bytes in base64url, four for three bytes. On the append path.
+fn base64url<const WIDTH: usize>(bytes: &[u8; 32]) -> [u8; WIDTH] {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let letter = |bits: u32| ALPHABET.get((bits & 63) as usize).copied().unwrap_or_default();
+    let mut text = [b'A'; WIDTH];
+    let (fours, _) = text.as_chunks_mut::<4>();
+    let (threes, _) = bytes.as_chunks::<3>();
+    for (four, [a, b, c]) in fours.iter_mut().zip(threes) {
+        let bits = u32::from_be_bytes([0, *a, *b, *c]);
+        *four = [letter(bits >> 18), letter(bits >> 12), letter(bits >> 6), letter(bits)];
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+    use super::*;
+
+    #[test]
+    fn sums_and_salts_are_base64url() {
+        for number in 0..1000_u32 {
+            let hash = blake3::hash(&number.to_le_bytes());
+            let expected = URL_SAFE_NO_PAD.encode(&hash.as_bytes()[..15]);
+            assert_eq!(Sum::from_hash(&hash).to_string(), expected);
+            let secret = *hash.as_bytes();
+            let derived = blake3::keyed_hash(&secret, &u64::from(number).to_le_bytes());
+            let salt = Salt::derive(&secret, number.into());
+            assert_eq!(
+                salt.0.as_slice(),
+                URL_SAFE_NO_PAD.encode(&derived.as_bytes()[..9]).as_bytes()
+            );
+        }
     }
 }

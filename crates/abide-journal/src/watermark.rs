@@ -84,25 +84,26 @@ fn read_watermark_slots(file: &dyn StorageFile) -> io::Result<[Option<Acknowledg
 /// on the append path, so it avoids the formatting machinery.
 fn format_watermark(mark: AcknowledgedEnd) -> [u8; SLOT] {
     let mut slot = [b' '; SLOT];
-    let numbers = [(0, 16, mark.seq.0), (17, 8, mark.segment), (26, 10, mark.offset)];
-    for (start, width, number) in numbers {
-        let mut rest = number;
-        for place in slot.iter_mut().skip(start).take(width).rev() {
-            *place = *b"0123456789abcdef".get((rest & 15) as usize).unwrap_or(&b'0');
-            rest >>= 4;
-        }
-    }
-    for (place, byte) in slot.iter_mut().skip(37).zip(mark.sum.as_ascii()) {
-        *place = *byte;
-    }
-    let check = Sum::from_hash(&blake3::hash(slot.get(..CHECKED).unwrap_or_default()));
-    for (place, byte) in slot.iter_mut().skip(CHECKED).zip(check.as_ascii().iter().take(5)) {
-        *place = *byte;
-    }
-    if let Some(last) = slot.last_mut() {
-        *last = b'\n';
-    }
+    slot[..16].copy_from_slice(&hexadecimal::<16>(mark.seq.0));
+    slot[17..25].copy_from_slice(&hexadecimal::<8>(mark.segment));
+    slot[26..36].copy_from_slice(&hexadecimal::<10>(mark.offset));
+    slot[37..57].copy_from_slice(mark.sum.as_ascii());
+    let check = Sum::from_hash(&blake3::hash(&slot[..CHECKED]));
+    let [c1, c2, c3, c4, c5, ..] = *check.as_ascii();
+    slot[CHECKED..].copy_from_slice(&[c1, c2, c3, c4, c5, b'\n']);
     slot
+}
+
+/// The last digits of a number.
+fn hexadecimal<const WIDTH: usize>(number: u64) -> [u8; WIDTH] {
+    let mut digits = [b'0'; WIDTH];
+    let mut rest = number;
+    for place in digits.iter_mut().rev() {
+        let digit = (rest & 15) as u8;
+        *place = digit + if digit < 10 { b'0' } else { b'a' - 10 };
+        rest >>= 4;
+    }
+    digits
 }
 
 fn parse_watermark(slot: &[u8]) -> Option<AcknowledgedEnd> {

@@ -5,9 +5,10 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::json::RawJsonFields;
 use crate::{
     EventLimits, Fact, FactError, InputError, Kind, LaneId, Payload, Seq, TaskId, Timestamp,
-    TurnNumber,
+    TurnNumber, UnknownNames, near_names,
 };
 
 /// A recorded fact, as it stands in the journal.
@@ -104,6 +105,9 @@ pub struct NewEvent {
     pub key: Option<String>,
 }
 
+/// The fields of the JSON form of [`NewEvent`].
+const FIELDS: [&str; 7] = ["kind", "data", "key", "occurred", "turn", "task", "lane"];
+
 /// The JSON form of [`NewEvent`].
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -138,17 +142,42 @@ impl NewEvent {
 
     /// [`NewEvent::parse`] of bytes that may not be UTF-8.
     pub fn parse_bytes(line: &[u8], limits: &EventLimits) -> Result<Self, InputError> {
-        let text = std::str::from_utf8(line)
-            .map_err(|error| InputError::NotUtf8 { at: error.valid_up_to() })?;
-        Self::parse_within(text, limits)
+        Self::parse_within(utf8(line)?, limits)
+    }
+
+    /// [`NewEvent::parse_bytes`], with the names in it that this version does not know, if any.
+    pub fn parse_naming(
+        line: &[u8],
+        limits: &EventLimits,
+    ) -> Result<(Self, Option<Box<UnknownNames>>), InputError> {
+        let mut unknown = UnknownNames::default();
+        let event = Self::read(utf8(line)?, limits, |kind, data| match unknown.note_kind(kind) {
+            Some(described) => {
+                let note = |name: &str| unknown.note_field(described, name);
+                Payload::from_raw_naming(data, limits, note)
+            }
+            None => Payload::from_raw(data, limits),
+        })?;
+        let unknown = (!unknown.is_empty()).then(|| Box::new(unknown));
+        Ok((event, unknown))
     }
 
     /// [`NewEvent::parse`] with other limits.
     pub fn parse_within(text: &str, limits: &EventLimits) -> Result<Self, InputError> {
+        Self::read(text, limits, |_, data| Payload::from_raw(data, limits))
+    }
+
+    /// Reads the envelope, and the data by `payload`.
+    fn read(
+        text: &str,
+        limits: &EventLimits,
+        payload: impl FnOnce(&Kind, &RawValue) -> Result<Payload, InputError>,
+    ) -> Result<Self, InputError> {
         if text.len() > limits.event_bytes {
             return Err(InputError::TooLarge { limit: limits.event_bytes });
         }
-        let wire: NewEventJson<'_> = serde_json::from_str(text).map_err(InputError::json)?;
+        let wire: NewEventJson<'_> = serde_json::from_str(text)
+            .map_err(|error| InputError::NotJson { reason: envelope_reason(text, &error) })?;
         let kind = Kind::new(&wire.kind)
             .ok_or_else(|| InputError::BadKind { kind: wire.kind.chars().take(80).collect() })?;
         let name = |field, value: Option<Cow<'_, str>>| match value {
@@ -157,9 +186,10 @@ impl NewEvent {
             }
             value => Ok(value.map(Cow::into_owned)),
         };
+        let data = payload(&kind, wire.data)?;
         Ok(Self {
             kind,
-            data: Payload::from_raw(wire.data, limits)?,
+            data,
             occurred: wire
                 .occurred
                 .map(|text| text.parse().map_err(InputError::BadTime))
@@ -246,6 +276,42 @@ impl NewEvent {
             data: Some(self.data),
         }
     }
+}
+
+fn utf8(line: &[u8]) -> Result<&str, InputError> {
+    std::str::from_utf8(line).map_err(|error| InputError::NotUtf8 { at: error.valid_up_to() })
+}
+
+/// Why a line is no event: which field is missing, unknown or of the wrong type. What is not an
+/// object at all is told in the parser's words.
+#[cold]
+fn envelope_reason(text: &str, error: &serde_json::Error) -> String {
+    let parser = || error.to_string();
+    let Some(fields) = RawJsonFields::of(text) else { return parser() };
+    for (name, value) in fields.entries() {
+        if fields.all(name).count() > 1 {
+            return format!("`{name}`: given twice");
+        }
+        let value = value.get();
+        let is_text = value.starts_with('"');
+        let wanted = match name {
+            "kind" if !is_text => "a string",
+            "occurred" if !is_text && value != "null" => "an RFC 3339 time in a string",
+            "task" | "lane" | "key" if !is_text && value != "null" => "a string",
+            "turn" if value != "null" && value.parse::<u64>().is_err() => "a whole number",
+            "kind" | "data" | "occurred" | "task" | "lane" | "key" | "turn" => continue,
+            _ => {
+                let near = near_names(name, FIELDS)
+                    .first()
+                    .map(|near| format!(", did you mean `{near}`?"));
+                return format!("`{name}`: no such field{}", near.unwrap_or_default());
+            }
+        };
+        let value: String = value.chars().take(40).collect();
+        return format!("`{name}`: expected {wanted}, not {value}");
+    }
+    let missing = ["kind", "data"].into_iter().find(|name| fields.any(name).is_none());
+    missing.map_or_else(parser, |name| format!("`{name}`: missing"))
 }
 
 #[cfg(test)]

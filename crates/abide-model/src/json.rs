@@ -34,6 +34,16 @@ impl<'a> RawJsonFields<'a> {
         self.0.iter().rev().find(|(key, _)| key == name).map(|(_, raw)| *raw)
     }
 
+    /// Every value of a field, in order.
+    pub fn all(&self, name: &str) -> impl Iterator<Item = &'a RawValue> {
+        self.0.iter().filter(move |(key, _)| key == name).map(|(_, raw)| *raw)
+    }
+
+    /// The fields with their values, in order.
+    pub fn entries(&self) -> impl Iterator<Item = (&str, &'a RawValue)> {
+        self.0.iter().map(|(key, raw)| (&**key, *raw))
+    }
+
     /// The value of a string field, still encoded.
     #[must_use]
     #[inline]
@@ -168,29 +178,73 @@ pub fn decode_string(json: &str) -> Cow<'_, str> {
         .map_or(Cow::Borrowed(inner), |LossyJsonText(text)| text)
 }
 
-/// Encodes text as a JSON string.
+/// Encodes text as a JSON string, as `serde_json` does, which looks at one byte after the other. It is
+/// on the append path.
 pub fn write_string(out: &mut String, text: &str) {
+    // Some room for escapes, so that it rarely has to grow.
+    out.reserve(text.len() + text.len() / 16 + 2);
     out.push('"');
-    let mut rest = text;
-    while let Some(at) = rest.find(|c: char| c < ' ' || c == '"' || c == '\\') {
-        let (plain, from) = rest.split_at(at);
-        out.push_str(plain);
-        let mut left = from.chars();
-        match left.next() {
-            Some('\n') => out.push_str("\\n"),
-            Some('\r') => out.push_str("\\r"),
-            Some('\t') => out.push_str("\\t"),
-            Some(c @ ('"' | '\\')) => {
-                out.push('\\');
-                out.push(c);
-            }
-            Some(c) => out.push_str(&format!("\\u{:04x}", u32::from(c))),
-            None => {}
+    let bytes = text.as_bytes();
+    let rare = has_rare_control(bytes);
+    let mut done = 0;
+    while let Some((found, byte)) = next_escaped(bytes, done, rare) {
+        out.push_str(text.get(done..found).unwrap_or_default());
+        match byte {
+            b'\n' => out.push_str("\\n"),
+            b'"' => out.push_str("\\\""),
+            b'\\' => out.push_str("\\\\"),
+            b'\t' => out.push_str("\\t"),
+            b'\r' => out.push_str("\\r"),
+            0x08 => out.push_str("\\b"),
+            0x0c => out.push_str("\\f"),
+            byte => out.push_str(&format!("\\u{byte:04x}")),
         }
-        rest = left.as_str();
+        done = found + 1;
     }
-    out.push_str(rest);
+    out.push_str(text.get(done..).unwrap_or_default());
     out.push('"');
+}
+
+/// Is there a control character other than a line feed? Many bytes are looked at side by side.
+fn has_rare_control(bytes: &[u8]) -> bool {
+    let rare = |byte: &u8| u8::from(*byte < b' ') & u8::from(*byte != b'\n');
+    let (blocks, end) = bytes.as_chunks::<64>();
+    let mut found = 0;
+    for block in blocks {
+        for byte in block {
+            found |= rare(byte);
+        }
+    }
+    found != 0 || end.iter().any(|byte| rare(byte) != 0)
+}
+
+/// The next byte that a JSON string must escape, and where it is.
+fn next_escaped(bytes: &[u8], from: usize, rare: bool) -> Option<(usize, u8)> {
+    let rest = bytes.get(from..)?;
+    if !rare {
+        let place = memchr::memchr3(b'"', b'\\', b'\n', rest)?;
+        return Some((from + place, *rest.get(place)?));
+    }
+    let (words, end) = rest.as_chunks::<8>();
+    for (index, word) in words.iter().enumerate() {
+        let marks = escaped_bytes(u64::from_le_bytes(*word));
+        if marks != 0 {
+            let place = (marks.trailing_zeros() / 8) as usize;
+            return Some((from + index * 8 + place, *word.get(place)?));
+        }
+    }
+    let place = end.iter().position(|byte| *byte < b' ' || matches!(byte, b'"' | b'\\'))?;
+    Some((from + words.len() * 8 + place, *end.get(place)?))
+}
+
+/// Marks the highest bit of the first of eight bytes that must be escaped, and perhaps of some behind it;
+/// 0 if there is none. A subtraction borrows only from the bytes behind one that is found.
+const fn escaped_bytes(word: u64) -> u64 {
+    const EACH: u64 = u64::from_ne_bytes([1; 8]);
+    let control = word.wrapping_sub(EACH * b' ' as u64);
+    let quote = (word ^ (EACH * b'"' as u64)).wrapping_sub(EACH);
+    let backslash = (word ^ (EACH * b'\\' as u64)).wrapping_sub(EACH);
+    (control | quote | backslash) & !word & (EACH << 7)
 }
 
 /// Replaces the escape of an unpaired surrogate, which no string can hold and strict parsers
@@ -251,6 +305,23 @@ mod tests {
             assert_eq!(decode_string(&out), text);
         }
         assert_eq!(decode_string(r#""a\ud800b""#), "a\u{fffd}\u{fffd}\u{fffd}b");
+    }
+
+    #[test]
+    fn every_character_is_escaped_as_serde_does_wherever_it_stands() {
+        let characters = (0..=0x100).chain([0x7ff, 0x800, 0x2028, 0xffff, 0x1_0000, 0x10_ffff]);
+        for character in characters.filter_map(char::from_u32) {
+            for place in 0..20 {
+                for times in [1, 2, 9] {
+                    let mut text = "~".repeat(place);
+                    text.extend(std::iter::repeat_n(character, times));
+                    text.push_str("!\u{7f}é");
+                    let mut out = String::new();
+                    write_string(&mut out, &text);
+                    assert_eq!(out, serde_json::to_string(&text).unwrap());
+                }
+            }
+        }
     }
 
     #[test]

@@ -95,14 +95,14 @@ impl Kind {
     /// Is it written by the store only, never by a caller?
     #[must_use]
     pub fn is_reserved(&self) -> bool {
-        [
-            Self::SESSION_CREATED,
-            Self::WRITER_OPENED,
-            Self::WRITER_CLOSED,
-            Self::RECOVERY_PERFORMED,
-            Self::PAYLOAD_ERASED,
-        ]
-        .contains(self)
+        matches!(
+            self.as_str(),
+            "session.created"
+                | "writer.opened"
+                | "writer.closed"
+                | "recovery.performed"
+                | "payload.erased"
+        )
     }
 
     /// Does it determine how other events are read? If so, its data cannot be erased.

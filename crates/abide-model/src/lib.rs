@@ -40,6 +40,7 @@ mod object;
 pub mod path_text;
 mod payload;
 mod retention;
+mod schema;
 mod session_ref;
 mod session_store;
 mod state;
@@ -81,9 +82,9 @@ pub use fact::{
 pub use finding::{Finding, FindingPlace, FindingType, Repair, RepairCommand, Severity};
 pub use history::{
     Excerpt, FileActivity, FileDelta, History, HistoryDelta, HistoryEntry, HistoryQuery, OpenTurns,
-    Overview, OverviewUpdate, Search, SearchError, SearchMatch, SearchTerm, TEXT_BYTES, TextDelta,
-    TurnDelta, TurnEntry, TurnOpening, Word, folded_words, read_session_name, rewind_of,
-    searchable_text, split_machine_text, words,
+    Overview, OverviewUpdate, RunOutline, Search, SearchError, SearchMatch, SearchTerm, TEXT_BYTES,
+    TextDelta, TurnDelta, TurnEntry, TurnOpening, Word, folded_words, prompt_line,
+    read_session_name, rewind_of, searchable_text, split_machine_text, words,
 };
 pub use id::{CallId, Epoch, IdError, LaneId, ObjectHash, Seq, SessionId, TaskId, TurnNumber};
 pub use kind::Kind;
@@ -99,6 +100,10 @@ pub use payload::{LeafEncoding, Payload, PayloadLeaf, PayloadLeaves, payload_str
 pub use retention::{
     CheckpointFacts, KeepReason, RemovalReason, Retention, RetentionOverrides, RetentionPlan,
     SessionFacts, plan_checkpoints, plan_retention, plan_thinning,
+};
+pub use schema::{
+    FieldDescription, FieldPresence, KIND_DESCRIPTIONS, KindDescription, KindWriter,
+    RecordDescription, UnknownNames, ValueType, data_mismatch,
 };
 pub use session_ref::SessionRef;
 pub use session_store::{

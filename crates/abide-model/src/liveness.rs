@@ -342,6 +342,7 @@ mod tests {
             process: 123,
             program: "agent".to_owned(),
             host: host.to_owned(),
+            user: None,
             boot: boot.map(str::to_owned),
             started: Some(5),
             since: Timestamp::from_millis(NOW - 3_600_000),

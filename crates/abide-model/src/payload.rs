@@ -79,37 +79,66 @@ impl Payload {
 
     /// Takes JSON that serde has already parsed, and checks it against `limits`.
     pub fn from_raw(raw: &RawValue, limits: &EventLimits) -> Result<Self, InputError> {
-        Self::checked(raw.get().to_owned(), limits)
+        Self::checked(raw.get().to_owned(), limits, None::<fn(&str)>)
     }
 
+    /// The same, and visits the name of each top-level field, verbatim and with quotes.
+    pub(crate) fn from_raw_naming(
+        raw: &RawValue,
+        limits: &EventLimits,
+        name: impl FnMut(&str),
+    ) -> Result<Self, InputError> {
+        Self::checked(raw.get().to_owned(), limits, Some(name))
+    }
+
+    /// Gives back what the text does not need, unless it is less than copying is worth.
     fn owned(mut text: String) -> Self {
-        text.shrink_to_fit();
+        if text.capacity() - text.len() > text.len() / 8 + 64 {
+            text.shrink_to_fit();
+        }
         Self(Arc::new(text))
     }
 
-    /// Checks well-formed JSON against `limits`.
-    fn checked(text: String, limits: &EventLimits) -> Result<Self, InputError> {
+    /// Checks well-formed JSON against `limits`. Visits the names of its top-level fields, if wanted.
+    fn checked(
+        text: String,
+        limits: &EventLimits,
+        name: Option<impl FnMut(&str)>,
+    ) -> Result<Self, InputError> {
         if text.len() > limits.event_bytes {
             return Err(InputError::TooLarge { limit: limits.event_bytes });
         }
         if !text.starts_with('{') {
             return Err(InputError::NotAnObject);
         }
-        let depth = payload_leaves(&text, usize::MAX).depth;
+        let glance = PayloadGlance::at(text.as_bytes(), limits.depth);
+        // The text is walked only for the names, or if its brackets are not few enough.
+        let depth = match name {
+            Some(name) => payload_leaves(&text, usize::MAX, name).depth,
+            None if glance.brackets > limits.depth => {
+                payload_leaves(&text, usize::MAX, |_| ()).depth
+            }
+            None => glance.brackets,
+        };
         if depth > limits.depth {
             return Err(InputError::TooDeep { limit: limits.depth });
         }
-        let broken = memchr::memchr2(b'\n', b'\r', text.as_bytes()).is_some();
         // A string cannot contain a raw line break, so every one here is between tokens.
-        let text = if broken { text.replace(['\n', '\r'], " ") } else { text };
+        let text = if glance.broken { text.replace(['\n', '\r'], " ") } else { text };
         Ok(Self::owned(text))
+    }
+
+    /// Takes JSON that we have just written: an object of little depth, on one line.
+    pub(crate) fn of_own(text: String) -> Result<Self, InputError> {
+        let limit = EventLimits::default().event_bytes;
+        if text.len() > limit { Err(InputError::TooLarge { limit }) } else { Ok(Self::owned(text)) }
     }
 
     /// Serialises a value of one of our own types.
     pub fn of<T: Serialize>(value: &T) -> Result<Self, InputError> {
         // serde writes well-formed JSON, so only size and shape are checked.
         let text = serde_json::to_string(value).map_err(InputError::json)?;
-        Self::checked(text, &EventLimits::default())
+        Self::checked(text, &EventLimits::default(), None::<fn(&str)>)
     }
 
     /// Takes a payload read from a store. The caller has verified its checksum. Its JSON was
@@ -135,33 +164,55 @@ impl Payload {
     #[must_use]
     pub fn field(&self, name: &str) -> Option<&str> {
         let bytes = self.0.as_bytes();
+        let start = self.field_start(&[name])?;
+        let mut depth = 1_usize;
+        let mut at = start;
+        while let Some(&byte) = bytes.get(at) {
+            match byte {
+                b'"' => {
+                    at = payload_string_end(bytes, at);
+                    continue;
+                }
+                b'{' | b'[' => depth += 1,
+                b'}' | b']' | b',' if depth == 1 => return self.0.get(start..at).map(str::trim),
+                b'}' | b']' => depth -= 1,
+                _ => {}
+            }
+            at += 1;
+        }
+        None
+    }
+
+    /// Is there a top-level field of one of these names? Reads up to its value.
+    #[must_use]
+    pub fn has_any_field(&self, names: &[&str]) -> bool {
+        self.field_start(names).is_some()
+    }
+
+    /// Where the value of the first top-level field of one of these names starts.
+    fn field_start(&self, names: &[&str]) -> Option<usize> {
+        let bytes = self.0.as_bytes();
         let mut depth = 0_usize;
         let mut at = 0;
-        // Start and end of the last top-level string, and the start of the wanted value.
+        // Start and end of the last top-level string.
         let mut key = (0, 0);
-        let mut value: Option<usize> = None;
         while let Some(&byte) = bytes.get(at) {
             match byte {
                 b'"' => {
                     let end = payload_string_end(bytes, at);
-                    if depth == 1 && value.is_none() {
+                    if depth == 1 {
                         key = (at + 1, end.saturating_sub(1));
                     }
                     at = end;
                     continue;
                 }
                 b'{' | b'[' => depth += 1,
-                b':' if depth == 1
-                    && value.is_none()
-                    && bytes.get(key.0..key.1) == Some(name.as_bytes()) =>
-                {
-                    value = Some(at + 1);
-                }
-                b'}' | b']' | b',' => {
-                    if let (1, Some(start)) = (depth, value) {
-                        return self.0.get(start..at).map(str::trim);
+                b'}' | b']' => depth = depth.saturating_sub(1),
+                b':' if depth == 1 => {
+                    let name = bytes.get(key.0..key.1).unwrap_or_default();
+                    if names.iter().any(|wanted| wanted.as_bytes() == name) {
+                        return Some(at + 1);
                     }
-                    depth = if byte == b',' { depth } else { depth.saturating_sub(1) };
                 }
                 _ => {}
             }
@@ -218,7 +269,7 @@ impl Payload {
         if self.0.len() <= threshold {
             return (self, Vec::new());
         }
-        let found = payload_leaves(&self.0, threshold).large;
+        let found = payload_leaves(&self.0, threshold, |_| ()).large;
         if found.is_empty() {
             return (self, Vec::new());
         }
@@ -275,8 +326,40 @@ enum PointerStep {
     Index(usize),
 }
 
-/// Walks well-formed JSON once without allocating values.
-fn payload_leaves(text: &str, threshold: usize) -> PayloadLeaves {
+/// What many bytes at a time tell of a payload.
+struct PayloadGlance {
+    /// Opening brackets, those in strings too: no payload is nested deeper. Counted while there are few.
+    brackets: usize,
+    /// There is a line break.
+    broken: bool,
+}
+
+impl PayloadGlance {
+    /// Counts up to `few` brackets, or some more.
+    fn at(bytes: &[u8], few: usize) -> Self {
+        let mut seen = Self { brackets: 0, broken: false };
+        // Few enough for the counts of a block to fit into bytes, which the compiler adds side by side.
+        let (blocks, end) = bytes.as_chunks::<128>();
+        for block in blocks {
+            let (mut brackets, mut breaks) = (0_u8, 0_u8);
+            for byte in block {
+                // `[` and `{` differ in one bit.
+                brackets += u8::from(byte | 0x20 == b'{');
+                breaks |= u8::from(*byte == b'\n') | u8::from(*byte == b'\r');
+            }
+            seen.broken |= breaks != 0;
+            if seen.brackets <= few {
+                seen.brackets += usize::from(brackets);
+            }
+        }
+        seen.brackets += end.iter().filter(|byte| **byte | 0x20 == b'{').count();
+        seen.broken |= end.iter().any(|byte| matches!(byte, b'\n' | b'\r'));
+        seen
+    }
+}
+
+/// Walks well-formed JSON once without allocating values. Visits the names of the top-level fields.
+fn payload_leaves(text: &str, threshold: usize, mut name: impl FnMut(&str)) -> PayloadLeaves {
     let bytes = text.as_bytes();
     let mut found = PayloadLeaves::default();
     let mut path: Vec<PointerStep> = Vec::new();
@@ -288,6 +371,9 @@ fn payload_leaves(text: &str, threshold: usize) -> PayloadLeaves {
             b'"' => {
                 let end = payload_string_end(bytes, at);
                 if key_next {
+                    if path.len() == 1 {
+                        name(text.get(at..end).unwrap_or_default());
+                    }
                     if let Some(PointerStep::Key(start, stop)) = path.last_mut() {
                         (*start, *stop) = (at, end);
                     }
@@ -394,6 +480,8 @@ mod tests {
         assert_eq!(payload.field("a"), Some(r#"{"role":1}"#));
         assert_eq!(payload.field("last"), Some("[1,2]"));
         assert_eq!(payload.field("x"), None);
+        assert!(payload.has_any_field(&["x", "last"]) && !payload.has_any_field(&["x", "y"]));
+        assert!(!Payload::from_stored("{\"role\"".into()).has_any_field(&["role"]));
         assert_eq!(Payload::from_stored("{\"role\"".into()).field("role"), None);
     }
 
@@ -417,12 +505,22 @@ mod tests {
             Err(InputError::TooDeep { .. })
         ));
         assert!(Payload::new(&deep(1_000_000), &limits).is_err());
+        // Brackets in a string nest nothing, however many there are.
+        let flat = format!("{{\"a\":\"{}\"}}", "[{".repeat(1000));
+        assert_eq!(Payload::new(&flat, &limits).unwrap().as_str(), flat);
     }
 
     #[test]
     fn line_breaks_between_tokens_become_spaces() {
         let payload = Payload::new("{\n\"a\":\r\n1}", &EventLimits::default()).unwrap();
         assert_eq!(payload.as_str(), "{ \"a\":  1}");
+        for place in 0..300 {
+            for line_break in ["\n", "\r"] {
+                let text = format!("{{\"a\":{}{line_break}1}}", " ".repeat(place));
+                let payload = Payload::new(&text, &EventLimits::default()).unwrap();
+                assert_eq!(payload.as_str(), text.replace(line_break, " "));
+            }
+        }
     }
 
     proptest! {

@@ -42,6 +42,9 @@ pub struct WriterHolder {
     pub program: String,
     /// Host name.
     pub host: String,
+    /// User name; `None` if unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
     /// When it opened the session.
     pub since: Timestamp,
     /// Boot id of its machine; `None` if unknown.
@@ -54,6 +57,14 @@ pub struct WriterHolder {
     /// Its last sign of life.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub beat: Option<Timestamp>,
+}
+
+impl WriterHolder {
+    /// The person and the machine: `user@host`. `None` if the user is not known.
+    #[must_use]
+    pub fn who(&self) -> Option<String> {
+        self.user.as_ref().map(|user| format!("{user}@{}", self.host))
+    }
 }
 
 impl fmt::Display for WriterHolder {

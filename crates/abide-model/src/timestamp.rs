@@ -71,25 +71,27 @@ impl Timestamp {
         let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
         let year = year_of_era + era * 400 + i64::from(month <= 2);
 
-        let mut out = *b"0000-00-00T00:00:00.000Z";
-        let fields = [
-            (0, 4, year),
-            (5, 2, month),
-            (8, 2, day),
-            (11, 2, millis / 3_600_000),
-            (14, 2, millis / 60_000 % 60),
-            (17, 2, millis / 1000 % 60),
-            (20, 3, millis % 1000),
-        ];
-        for (start, width, value) in fields {
-            let mut rest = value;
-            for place in out.iter_mut().skip(start).take(width).rev() {
-                *place = b'0' + u8::try_from(rest % 10).unwrap_or(0);
-                rest /= 10;
-            }
-        }
-        out
+        // Both are in range: a time has a year of four digits.
+        let (year, millis) = (year as u32, millis as u32);
+        let [y1, y2] = two_digits(year / 100);
+        let [y3, y4] = two_digits(year % 100);
+        let [m1, m2] = two_digits(month as u32);
+        let [d1, d2] = two_digits(day as u32);
+        let [h1, h2] = two_digits(millis / 3_600_000);
+        let [n1, n2] = two_digits(millis / 60_000 % 60);
+        let [s1, s2] = two_digits(millis / 1000 % 60);
+        let [_, f1] = two_digits(millis / 100 % 10);
+        let [f2, f3] = two_digits(millis % 100);
+        [
+            y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2, b'T', h1, h2, b':', n1, n2, b':', s1, s2,
+            b'.', f1, f2, f3, b'Z',
+        ]
     }
+}
+
+/// The digits of a number below 100.
+const fn two_digits(number: u32) -> [u8; 2] {
+    [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8]
 }
 
 impl fmt::Display for Timestamp {

@@ -10,6 +10,7 @@ const STEPS: &[(&str, &str)] = &[
     ("sessions", include_str!("../migrations/0001_sessions.sql")),
     ("history", include_str!("../migrations/0002_history.sql")),
     ("names", include_str!("../migrations/0003_names.sql")),
+    ("states", include_str!("../migrations/0004_states.sql")),
 ];
 
 /// The version of the tables that this program knows.

@@ -471,9 +471,9 @@ async fn latest_session_in_store(
     let sql = "SELECT session.id FROM session JOIN overview USING (sid)
         WHERE (cardinality($1::text[]) = 0 OR session.project = ANY($1))
             AND (session.parent IS NOT NULL OR overview.indexed > 1)
-            AND CASE WHEN $3::text IS NOT NULL AND strpos(overview.overview, $3) = 0 THEN false
-                ELSE coalesce(overview.overview::json ->> 'empty', 'false') = 'false'
-                    AND ($2::text IS NULL OR overview.overview::json #>> '{fields,workspace}' = $2)
+            AND CASE WHEN $3::text IS NOT NULL AND strpos(overview.outline, $3) = 0 THEN false
+                ELSE coalesce(overview.outline::json ->> 'empty', 'false') = 'false'
+                    AND ($2::text IS NULL OR overview.outline::json #>> '{fields,workspace}' = $2)
                 END
         ORDER BY session.id DESC LIMIT 1";
     // As it is written in the overview, which is JSON.

@@ -132,7 +132,8 @@ impl PostgresWriter {
         end: StateAtEnd,
     ) -> Result<Self, StoreError> {
         let salts = IntakeSalts::new(env);
-        let fact = WriterOpened { epoch: lease.epoch, by: env.holder.to_string() };
+        let fact =
+            WriterOpened { epoch: lease.epoch, by: env.holder.to_string(), who: env.holder.who() };
         let opening = vec![salts.prepare_fact(Kind::WRITER_OPENED, &fact)?];
         let at = end.state.core.at;
         let past = WriterLookup { reader: reader.clone(), pages: end.pages.of_writer(lease.epoch) };

@@ -112,7 +112,7 @@ fn reason(job: &Job, status: Option<&ExitStatus>) -> String {
     let how = match (status.and_then(ExitStatus::code), status.and_then(ExitStatusExt::signal)) {
         (Some(0), _) => "the agent says that it failed".to_owned(),
         (Some(code), _) => format!("exit code {code}"),
-        (_, Some(signal)) => format!("signal {signal}"),
+        (_, Some(signal)) => format!("killed by signal {signal}"),
         _ => "unknown exit status".to_owned(),
     };
     let told = job.outcome.as_ref().and_then(|(_, text)| text.clone());

@@ -28,6 +28,7 @@
 //! ```
 
 mod account;
+mod agent_program;
 mod agent_stdin;
 mod attempt;
 mod child;
@@ -50,6 +51,7 @@ mod task_check;
 mod terminal;
 mod typed_input;
 
+pub use agent_program::check_agent_program;
 pub use error::RunError;
 pub use leftover_work::{InterruptedTask, LeftoverWork, UnresolvedCall};
 pub use limits::{LimitLevel, LimitUse, LimitedResource, RunLimits};

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use abide::{
-    NewEvent, Session, SessionFields, SessionStatus,
+    NewEvent, Session, SessionFields, SessionStatus, TaskStatus,
     event::{RunEnd, RunStart, SessionCore, StatusChange},
     tasks::TaskCreated,
 };
 
 use crate::RunError;
+use crate::account::last_reason;
 use crate::leftover_work::InterruptedTask;
 use crate::limits::LimitedResource;
 use crate::plan_keeper::{PlanKeeper, told_error};
@@ -197,19 +198,28 @@ fn finish(
         return over(resource);
     }
     if supervisor.failed {
-        return (RunFinish::Failed, Some(tasks(progress.failed, "failed")));
+        return (RunFinish::Failed, Some(failure(supervisor, options, progress.failed)));
     }
     if stop.urgency() > StopUrgency::None {
         return (RunFinish::Stopped, Some("it was asked to stop".to_owned()));
     }
     if progress.failed > 0 {
-        return (RunFinish::Failed, Some(tasks(progress.failed, "failed")));
+        return (RunFinish::Failed, Some(failure(supervisor, options, progress.failed)));
     }
     if supervisor.is_enough() {
         let reason = "as many tasks as were asked for are done";
         return (RunFinish::EnoughTasks, Some(reason.to_owned()));
     }
     (RunFinish::Stuck, Some(tasks(open, "cannot be begun")))
+}
+
+/// Why a run failed: how its command ended, or how many tasks failed.
+fn failure(supervisor: &Supervisor<'_>, options: &RunOptions, failed: u64) -> String {
+    let of_command = options.goal == RunGoal::Command;
+    let reason =
+        of_command.then(|| last_reason(&supervisor.session, &ONLY.into(), TaskStatus::Failed));
+    let reason = reason.and_then(|reason| reason.ok().flatten());
+    reason.unwrap_or_else(|| tasks(failed, "failed"))
 }
 
 /// The end of a run that reached a limit, and why.

@@ -215,6 +215,9 @@ pub struct RecordedOptions {
     /// See [`RunOptions::primed`].
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub primed: bool,
+    /// See [`RunOptions::interactive`].
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub interactive: bool,
 }
 
 impl RecordedOptions {
@@ -233,6 +236,7 @@ impl RecordedOptions {
             compact_over: options.compaction.as_ref().and_then(|settings| settings.asked),
             write_back: options.write_back,
             primed: options.primed,
+            interactive: options.interactive,
         }
     }
 }

@@ -14,7 +14,8 @@
 //! is not affected in any way: the sources hold no switch, so that a released binary cannot have one.
 //!
 //! ```sh
-//! export RUSTC_WORKSPACE_WRAPPER=$(scripts/sabotage --wrapper)
+//! wrapper=$(scripts/sabotage --wrapper)
+//! export PATH=${wrapper%/*}:$PATH RUSTC_WORKSPACE_WRAPPER=${wrapper##*/}
 //! cargo test --workspace --all-features --locked    # the ordinary tests
 //! scripts/sabotage                                  # every break, same build
 //! ```

@@ -4,6 +4,8 @@
 //! mirror of the workspace with the edits made ([`Mirror`]). Cargo compiles a package anew when its
 //! file of edits changes, and only that one.
 
+use std::env::JoinPathsError;
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -55,7 +57,18 @@ impl Workshop {
 
     /// The wrapper.
     pub fn wrapper(&self) -> PathBuf {
-        self.dir.join("abide-sabotage-rustc")
+        self.dir.join(Self::WRAPPER)
+    }
+
+    /// The name of the wrapper, under which cargo finds it on the path. Cargo makes what it is told a
+    /// part of the hash of each crate: with a directory in it, the same sources would be compiled
+    /// differently elsewhere.
+    pub const WRAPPER: &str = "abide-sabotage-rustc";
+
+    /// The path on which programs are searched for, with the wrapper's directory first.
+    pub fn path_variable(&self) -> Result<OsString, JoinPathsError> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        std::env::join_paths(std::iter::once(self.dir.clone()).chain(std::env::split_paths(&path)))
     }
 
     /// The file of the edits to a package.

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use abide_sabotage::Workshop;
+
 const LIB: &str = "\
 pub fn add(a: u32, b: u32) -> u32 {
     let sum = a + b;
@@ -87,7 +89,8 @@ impl Lab {
             .args(arguments)
             .current_dir(&self.0)
             .env("CARGO_TARGET_DIR", self.0.join("target"))
-            .env("RUSTC_WORKSPACE_WRAPPER", self.0.join("workshop/abide-sabotage-rustc"))
+            .env("PATH", Workshop::at(&self.0.join("workshop")).path_variable().unwrap())
+            .env("RUSTC_WORKSPACE_WRAPPER", Workshop::WRAPPER)
             .env_remove("ABIDE_BREAK")
             .env_remove("ABIDE_SHARE")
             .envs(broken.map(|name| ("ABIDE_BREAK", name)));

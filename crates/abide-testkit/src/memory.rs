@@ -347,7 +347,7 @@ impl MemoryWriter {
     /// Says that it writes, once.
     fn open(&self, opened: &mut bool, inner: &mut Inner) -> Result<(), AppendError> {
         if !std::mem::replace(opened, true) {
-            let fact = WriterOpened { epoch: self.epoch, by: "memory".into() };
+            let fact = WriterOpened { epoch: self.epoch, by: "memory".into(), who: None };
             let data = Payload::of(&fact)
                 .map_err(|source| AppendError::Input { index: 0, source: Arc::new(source) })?;
             inner.push(self.session, NewEvent::new(Kind::WRITER_OPENED, data)).map_err(gone)?;

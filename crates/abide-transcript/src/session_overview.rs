@@ -17,6 +17,8 @@ pub struct SessionOverview {
     pub title: Option<String>,
     /// Its status.
     pub status: SessionStatus,
+    /// What it does now, in the word that people read for it; `None` shows the status.
+    pub state: Option<&'static str>,
     /// The reason for its status.
     pub reason: Option<String>,
     /// The summary of its outcome.
@@ -141,6 +143,7 @@ impl SessionOverview {
             id: core.id,
             title: fields.title.clone(),
             status: core.status,
+            state: None,
             reason: core.reason.clone(),
             summary: core.summary.clone(),
             fields: named.chain(labels).collect(),

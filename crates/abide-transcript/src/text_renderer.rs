@@ -419,7 +419,8 @@ impl TimelineRenderer for TextRenderer {
             SessionStatus::Failed | SessionStatus::Interrupted => TextEmphasis::Bad,
             _ => TextEmphasis::Strong,
         };
-        let mut facts = vec![self.paint(look, summary.status.as_str())];
+        let state = summary.state.unwrap_or(summary.status.as_str());
+        let mut facts = vec![self.paint(look, state)];
         if let Some(id) = summary.id {
             facts.push(id.short(SessionId::SHORT));
         }

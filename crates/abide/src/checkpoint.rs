@@ -1,7 +1,9 @@
 //! Checkpoints: numbered positions in a session, with the state at that point.
 
 pub use crate::checkpointer::{CheckpointerEvent, CheckpointerOptions};
+pub use crate::git_comparison::GitComparison;
 pub use crate::rewind::{FinishPlan, RewindPlan, RewindReport, RewindWatch, UnfinishedRewind};
+pub use crate::undo_history::{ReversibleAct, ReversibleActKind, UndoHistory};
 pub use abide_model::{
     Checkpoint, CheckpointState, FileChanges, Manifest, ManifestTask, TaskDependency,
 };
@@ -18,7 +20,7 @@ use abide_model::{
     EventRange, FOLD_VERSION, Fact, FileOp, NewEvent, ObjectHash, Objects, Seq, SessionCore,
     SessionFields, SessionId, SessionState, TaskStatus, Thinning, Timestamp, WorkspaceCounts,
 };
-use abide_workspace::{ChangeKind, Reach, TakenSnapshot, Watch, Workspace, diff};
+use abide_workspace::{ChangeKind, ChangedPath, Reach, TakenSnapshot, Watch, Workspace, diff};
 
 use crate::lock_file::changed_dependencies;
 use crate::{Error, Session, SessionView, Store, event::git_state, process::process_tree};
@@ -124,6 +126,46 @@ pub struct RecordedCheckpoint {
     pub dropped: Vec<u64>,
     /// What looks like state of the project and is not in the snapshot because it is ignored: paths
     /// that were not reported for this workspace before. Empty unless the request asks for it.
+    pub ignored_state: Vec<String>,
+    /// Large files that the checkpoint before does not hold and that git does not track.
+    pub large_files: Vec<LargeFile>,
+}
+
+/// A large file that a checkpoint took in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LargeFile {
+    /// Its path in the workspace.
+    pub path: String,
+    /// Its size in bytes.
+    pub bytes: u64,
+}
+
+impl LargeFile {
+    /// Larger files are reported, in bytes.
+    pub const LEAST: u64 = 10_000_000;
+    /// Maximum number that is reported.
+    const MOST: usize = 20;
+}
+
+/// What came of a request for a checkpoint of what changed.
+#[derive(Debug, Clone)]
+pub enum CheckpointOutcome {
+    /// A checkpoint was made.
+    Recorded(Box<RecordedCheckpoint>),
+    /// None was made: the files are those of this one.
+    Unchanged(UnchangedCheckpoint),
+}
+
+/// The checkpoint that holds the present files already.
+#[derive(Debug, Clone)]
+pub struct UnchangedCheckpoint {
+    /// Its number.
+    pub number: u64,
+    /// Its event.
+    pub seq: Seq,
+    /// Its snapshot.
+    pub snapshot: Snapshot,
+    /// See [`RecordedCheckpoint::ignored_state`].
     pub ignored_state: Vec<String>,
 }
 
@@ -294,6 +336,52 @@ fn is_within(dir: &Path, root: &Path) -> bool {
     real(dir).starts_with(real(root))
 }
 
+impl CapturedCheckpoint {
+    /// The newest checkpoint with files, if it holds the captured files already. `None` if this one
+    /// is to be made all the same.
+    pub(crate) fn held_by(
+        &self,
+        core: &SessionCore,
+        state: impl FnOnce() -> Result<SessionState, Error>,
+    ) -> Result<Option<UnchangedCheckpoint>, Error> {
+        let is_wanted = self.checkpoint.label.is_some() || self.checkpoint.pinned;
+        // What could not be captured may have changed.
+        let is_whole = |taken: &&TakenSnapshot| !is_wanted && taken.snapshot.omissions == 0;
+        let Some(taken) = self.taken.as_ref().filter(is_whole) else { return Ok(None) };
+        if core.checkpoints.snapshot != Some(taken.hash) {
+            return Ok(None);
+        }
+        let state = state()?;
+        let with_files = state.checkpoints.iter().filter(|(_, known)| known.snapshot.is_some());
+        let newest = with_files.max_by_key(|(_, known)| known.seq);
+        let held = newest.and_then(|(number, known)| {
+            let number = number.parse().ok()?;
+            let is_there = !state.core.checkpoints.is_thinned(number);
+            // After a rewind the session goes on from its target, not from the checkpoint before it.
+            let is_current = state.core.last_rewind.is_none_or(|rewind| known.seq > rewind);
+            (is_there && is_current && known.snapshot == Some(taken.hash)).then(|| {
+                UnchangedCheckpoint {
+                    number,
+                    seq: known.seq,
+                    snapshot: taken.snapshot.clone(),
+                    ignored_state: self.ignored_state.clone(),
+                }
+            })
+        });
+        Ok(held)
+    }
+
+    /// Does git track this path of the workspace? `None` if that is not known.
+    fn is_tracked(&self, path: &str) -> Option<bool> {
+        let Some(git) = &self.checkpoint.git else { return Some(false) };
+        let root = self.root.as_deref().filter(|_| git.error.is_none())?;
+        let repository = root.ancestors().find(|dir| dir.join(".git").exists())?;
+        let path = root.strip_prefix(repository).ok()?.join(path);
+        // A directory of which nothing is tracked is listed in place of its files.
+        Some(!git.untracked.iter().any(|untracked| path.starts_with(untracked)))
+    }
+}
+
 /// Reads a snapshot.
 pub(crate) fn read_snapshot(objects: &dyn Objects, hash: ObjectHash) -> Result<Snapshot, Error> {
     let missing =
@@ -308,6 +396,24 @@ impl Session {
         let core = self.core()?;
         let captured = self.store().capture_for_checkpoint(self.id(), &core.fields, request)?;
         self.put_checkpoint(&captured)
+    }
+
+    /// Makes a checkpoint unless the newest one with files holds the present files already. One that
+    /// has a label or is pinned is always made.
+    pub fn checkpoint_changes(
+        &self,
+        request: &CheckpointRequest,
+    ) -> Result<CheckpointOutcome, Error> {
+        let core = self.core()?;
+        let captured = self.store().capture_for_checkpoint(self.id(), &core.fields, request)?;
+        // The same files in another directory are no checkpoint of that directory.
+        if request.workspace.is_none()
+            && let Some(held) = captured.held_by(&self.core()?, || self.state())?
+        {
+            self.note_files(held.seq)?;
+            return Ok(CheckpointOutcome::Unchanged(held));
+        }
+        Ok(CheckpointOutcome::Recorded(Box::new(self.put_checkpoint(&captured)?)))
     }
 
     /// Appends the checkpoint event for a captured state. If another process makes a checkpoint at
@@ -371,8 +477,15 @@ impl Session {
             // The checkpoint is made; what cannot be dropped now is dropped by the next one.
             self.drop_checkpoints(&core).unwrap_or_default()
         };
-        let ignored_state = captured.ignored_state.clone();
-        Ok(RecordedCheckpoint { number, seq, checkpoint, snapshot, dropped, ignored_state })
+        Ok(RecordedCheckpoint {
+            number,
+            seq,
+            checkpoint,
+            snapshot,
+            dropped,
+            ignored_state: captured.ignored_state.clone(),
+            large_files: changes.large.clone(),
+        })
     }
 
     /// Drops the checkpoints that retention does not keep. `before` is the state before the newest.
@@ -482,13 +595,28 @@ struct SnapshotChanges {
     counts: Option<FileChanges>,
     /// What the lock files among them resolve to.
     dependencies: Vec<NewEvent>,
+    /// The large files among them that are new and that git does not track.
+    large: Vec<LargeFile>,
 }
 
 impl SnapshotChanges {
     fn since(before: Option<ObjectHash>, captured: &CapturedCheckpoint) -> Self {
-        let none = Self { before, paths: Vec::new(), counts: None, dependencies: Vec::new() };
-        let (Some(taken), Some(hash)) = (&captured.taken, before) else { return none };
+        let none = Self {
+            before,
+            paths: Vec::new(),
+            counts: None,
+            dependencies: Vec::new(),
+            large: Vec::new(),
+        };
         let objects = &*captured.objects;
+        let Some(taken) = &captured.taken else { return none };
+        let Some(hash) = before else {
+            if taken.snapshot.bytes <= LargeFile::LEAST {
+                return none;
+            }
+            let all = diff(objects, None, taken.snapshot.tree, false).unwrap_or_default();
+            return Self { large: large_files(&all, captured), ..none };
+        };
         let changed = if hash == taken.hash {
             Vec::new()
         } else {
@@ -511,11 +639,23 @@ impl SnapshotChanges {
         let events = resolved.filter_map(|found| NewEvent::try_from(found).ok());
         let dependencies =
             events.filter(|event| event.check(&EventLimits::default()).is_ok()).collect();
+        let large = large_files(&changed, captured);
         let paths = changed.into_iter().take(MOST_PATHS);
         let paths =
             paths.map(|changed| String::from_utf8_lossy(&changed.path).into_owned()).collect();
-        Self { before, paths, counts: Some(counts), dependencies }
+        Self { before, paths, counts: Some(counts), dependencies, large }
     }
+}
+
+/// The large ones of the files that are new and that git does not track.
+fn large_files(changed: &[ChangedPath], captured: &CapturedCheckpoint) -> Vec<LargeFile> {
+    let new = changed.iter().filter(|one| one.change == ChangeKind::Created);
+    let large = new.filter_map(|one| {
+        let bytes = one.new.as_ref().map(|entry| entry.size).filter(|b| *b > LargeFile::LEAST)?;
+        let path = String::from_utf8_lossy(&one.path).into_owned();
+        (captured.is_tracked(&path) == Some(false)).then_some(LargeFile { path, bytes })
+    });
+    large.take(LargeFile::MOST).collect()
 }
 
 /// A checkpoint of a session.

@@ -12,7 +12,10 @@ use abide_workspace::WorkspaceError;
 use crate::checkpoint::CapturedCheckpoint;
 use crate::{
     CheckpointRequest, Error, Session, Store,
-    checkpoint::{CheckpointEntry, CheckpointSummary, RecordedCheckpoint, Trigger, summarize},
+    checkpoint::{
+        CheckpointEntry, CheckpointOutcome, CheckpointSummary, RecordedCheckpoint, Trigger,
+        UnchangedCheckpoint, summarize,
+    },
 };
 
 /// A checkpoint that another process prevents is retried after this time, or after the interval if
@@ -57,6 +60,8 @@ pub enum CheckpointerEvent {
     },
     /// A checkpoint was made.
     Checkpoint(Box<RecordedCheckpoint>),
+    /// A checkpoint was due and none was made: the files are those of the last one.
+    Unchanged(UnchangedCheckpoint),
     /// A checkpoint failed. The next one is made on schedule, or soon if another process holds the
     /// session or a rewind is unfinished.
     Failed(Error),
@@ -75,12 +80,12 @@ enum Subject {
 
 /// The result of one capture.
 enum Attempt {
-    Made(Box<RecordedCheckpoint>),
+    Ended(CheckpointOutcome),
     /// A rewind is moving the files of this directory, or did so meanwhile.
     Moved(Option<PathBuf>),
 }
 
-/// Makes a checkpoint from a capture, unless a rewind happened since `before`.
+/// Makes a checkpoint from a capture, unless a rewind happened since `before` or nothing changed.
 fn put_captured_checkpoint(
     session: &Session,
     before: &SessionCore,
@@ -90,7 +95,14 @@ fn put_captured_checkpoint(
     if now.restoring.is_some() || now.last_rewind != before.last_rewind {
         return Ok(Attempt::Moved(captured.root));
     }
-    Ok(Attempt::Made(Box::new(session.put_checkpoint(&captured)?)))
+    let outcome = match captured.held_by(&now, || session.state())? {
+        Some(held) => {
+            session.note_files(held.seq)?;
+            CheckpointOutcome::Unchanged(held)
+        }
+        None => CheckpointOutcome::Recorded(Box::new(session.put_checkpoint(&captured)?)),
+    };
+    Ok(Attempt::Ended(outcome))
 }
 
 /// Returns true if the error goes away once another process is done.
@@ -102,7 +114,7 @@ fn is_passing_checkpoint_error(error: &Error) -> bool {
     }
 }
 
-/// Makes checkpoints at intervals until it is stopped.
+/// Makes checkpoints at intervals until it is stopped, each time the files have changed.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -114,6 +126,7 @@ fn is_passing_checkpoint_error(error: &Error) -> bool {
 /// let session = Arc::new(store.create(NewSession::titled("a long run"))?);
 /// let (checkpointer, events) = Checkpointer::start(session, CheckpointerOptions::default())?;
 /// // … hours of work …
+/// # std::fs::write(dir.path().join("notes.txt"), "second")?;
 /// let summary = checkpointer.stop()?;
 /// assert_eq!(summary.total, 2, "one at the start, one at the end");
 /// assert!(matches!(events.recv(), Ok(CheckpointerEvent::Started { .. })));
@@ -214,8 +227,9 @@ impl Checkpointer {
         let _ = self.events.send(event);
     }
 
-    /// Makes a checkpoint now. Files that a rewind moves meanwhile are captured again.
-    pub fn capture(&self, trigger: Trigger) -> Result<RecordedCheckpoint, Error> {
+    /// Makes a checkpoint now, unless the files are those of the last one. Files that a rewind moves
+    /// meanwhile are captured again.
+    pub fn capture(&self, trigger: Trigger) -> Result<CheckpointOutcome, Error> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let request = CheckpointRequest { trigger, ..self.request.clone() };
         let mut root = None;
@@ -224,9 +238,12 @@ impl Checkpointer {
                 std::thread::sleep(PAUSE);
             }
             match self.attempt(&request)? {
-                Attempt::Made(made) => {
-                    self.tell(CheckpointerEvent::Checkpoint(made.clone()));
-                    return Ok(*made);
+                Attempt::Ended(outcome) => {
+                    self.tell(match outcome.clone() {
+                        CheckpointOutcome::Recorded(made) => CheckpointerEvent::Checkpoint(made),
+                        CheckpointOutcome::Unchanged(held) => CheckpointerEvent::Unchanged(held),
+                    });
+                    return Ok(outcome);
                 }
                 Attempt::Moved(seen) => root = seen,
             }
@@ -259,6 +276,15 @@ impl Checkpointer {
                     return Ok(Attempt::Moved(store.workspace_root(*id, &before.fields).ok()));
                 }
                 let captured = store.capture_for_checkpoint(*id, &before.fields, request)?;
+                // Nobody is disturbed, and nothing is written, where nothing changed.
+                let now = store.view(&reference)?.state()?;
+                let has_moved = now.core.last_rewind != before.last_rewind;
+                if now.core.restoring.is_none() && !has_moved {
+                    let core = now.core.clone();
+                    if let Some(held) = captured.held_by(&core, || Ok(now))? {
+                        return Ok(Attempt::Ended(CheckpointOutcome::Unchanged(held)));
+                    }
+                }
                 let session = store.open_session(&reference)?;
                 let attempt = put_captured_checkpoint(&session, &before, captured)?;
                 session.close()?;
@@ -290,7 +316,7 @@ impl Checkpointer {
         Ok(summarize(&self.list()?))
     }
 
-    /// Makes a last checkpoint, stops, and returns the totals. The totals are reported as an event
+    /// Makes a last checkpoint if the files have changed, stops, and returns the totals. The totals are reported as an event
     /// even if that checkpoint fails.
     pub fn stop(mut self) -> Result<CheckpointSummary, Error> {
         self.end_thread();
@@ -387,10 +413,37 @@ mod tests {
                 Err(error) => assert!(is_passing_checkpoint_error(&error), "{error:?}"),
             }
         };
+        lab.write("2");
         let error = checkpointer.stop().unwrap_err();
         assert!(matches!(error, Error::Store(StoreError::Held { .. })), "{error:?}");
         assert!(matches!(events.iter().last(), Some(CheckpointerEvent::Stopped(_))));
         held.close().unwrap();
+    }
+
+    #[test]
+    fn files_that_did_not_change_are_not_captured_again() {
+        let lab = Lab::new();
+        let (checkpointer, events) = lab.start(Watch::default());
+        assert_eq!(first_made(&events).number, 1);
+        let end = lab.store.view(&SessionRef::Id(lab.id)).unwrap().acknowledged().unwrap();
+        assert!(
+            matches!(events.recv().unwrap(), CheckpointerEvent::Unchanged(held) if held.number == 1)
+        );
+        let same = checkpointer.capture(Trigger::Turn).unwrap();
+        assert!(matches!(same, CheckpointOutcome::Unchanged(held) if held.number == 1));
+        let now = lab.store.view(&SessionRef::Id(lab.id)).unwrap().acknowledged().unwrap();
+        assert_eq!(now, end, "the session is not even opened");
+        lab.write("2");
+        assert_eq!(checkpointer.stop().unwrap().total, 2);
+        // A label names a place, whatever the files.
+        let session = lab.open();
+        let unnamed = session.checkpoint_changes(&CheckpointRequest::default()).unwrap();
+        assert!(matches!(unnamed, CheckpointOutcome::Unchanged(held) if held.number == 2));
+        let label = Some("here".to_owned());
+        let named = CheckpointRequest { label, ..CheckpointRequest::default() };
+        let named = session.checkpoint_changes(&named).unwrap();
+        assert!(matches!(named, CheckpointOutcome::Recorded(made) if made.number == 3));
+        session.close().unwrap();
     }
 
     #[test]

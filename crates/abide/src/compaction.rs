@@ -4,9 +4,9 @@ use std::cell::Cell;
 use std::fmt;
 
 use abide_model::{
-    Compaction, CompactionPlan, ContextPin, ContextRestored, Event, EventRange, Fact, InputError,
-    Kind, LaneId, LaneState, NewEvent, NothingToCompact, Seq, SessionState, TaskId, TaskState,
-    Threshold, Timestamp,
+    AnomalyPolicy, Compaction, CompactionPlan, ContextPin, ContextRestored, Durability, Event,
+    EventRange, Fact, InputError, Kind, LaneId, LaneState, NewEvent, NothingToCompact, Seq,
+    SessionState, TaskId, TaskState, Threshold, Timestamp,
 };
 
 use crate::summary::{OpenTask, Summarizer, SummaryError, SummaryRequest};
@@ -289,6 +289,22 @@ impl Session {
         let event = NewEvent::try_from(ContextRestored { compaction: standing })?;
         self.append(NewEvent { lane: lane.cloned(), ..event })?.wait()?;
         Ok(standing)
+    }
+
+    /// Does a compaction again that was undone: with the same summary, for the same messages. Refused
+    /// if it no longer fits the context. Returns the new compaction's event.
+    pub fn redo_compaction(&self, compaction: Seq) -> Result<Seq, Error> {
+        let range = EventRange { first: compaction, last: compaction, ..EventRange::ALL };
+        let event = self.view().page(range)?.events.into_iter().next();
+        let Some((lane, Ok(Fact::Compaction(before)))) =
+            event.map(|event| (event.lane.clone(), event.fact()))
+        else {
+            return Err(Error::NothingToRedo);
+        };
+        let again = Compaction { redoes: Some(compaction), ..before };
+        let event = NewEvent { lane, ..NewEvent::try_from(again)? };
+        let done = self.append_with(vec![event], Durability::Synced, AnomalyPolicy::Refuse)?;
+        Ok(done.wait()?.first().map(|done| done.seq).unwrap_or_default())
     }
 
     /// Keeps a message in the context through compactions, with the results of its calls. Returns

@@ -131,9 +131,12 @@ pub enum Error {
         /// Why it has no files.
         reason: Option<String>,
     },
-    /// The session was never rewound.
-    #[error("there is no rewind to undo")]
+    /// Nothing that was done is left to undo.
+    #[error("there is nothing to undo")]
     NothingToUndo,
+    /// Nothing that was undone is left to do again.
+    #[error("there is nothing to redo")]
+    NothingToRedo,
     /// The checkpoint was taken in another directory.
     #[error("checkpoint {number} holds the files of {then}, but the session's files are in {now}")]
     OtherWorkspace {

@@ -39,6 +39,7 @@ mod answer_recorder;
 mod artifact;
 pub mod backend;
 pub mod checkpoint;
+mod checkpoint_subjects;
 mod checkpointer;
 mod compaction;
 mod compactor;
@@ -51,6 +52,7 @@ mod events;
 mod files_note;
 mod follow;
 mod git;
+mod git_comparison;
 mod ignored_state;
 mod last_run;
 mod lock_file;
@@ -68,6 +70,7 @@ mod store;
 mod summary;
 pub mod tasks;
 mod tokenizer;
+mod undo_history;
 mod workspace_lock;
 
 #[cfg(feature = "shared")]
@@ -112,6 +115,14 @@ pub mod config {
 
 /// The rest of what a journal holds: kinds of events, what they say, and the state they make.
 pub mod event {
+    /// What each kind of event means: its fields, and who may write it.
+    pub mod schema {
+        pub use abide_model::{
+            FieldDescription, FieldPresence, KIND_DESCRIPTIONS, KindDescription, KindWriter,
+            RecordDescription, UnknownNames, ValueType, data_mismatch,
+        };
+    }
+
     pub use crate::artifact::{ArtifactCommand, CommandOutcome, OutcomeReport};
     pub use crate::git::git_state;
     pub use crate::position::{PositionError, ResolvedPosition};
@@ -131,7 +142,8 @@ pub mod event {
 pub mod history {
     pub use abide_local::{IndexProgress, IndexProgressCallback};
     pub use abide_model::{
-        Excerpt, FileActivity, History, HistoryEntry, Overview, Search, SearchError, SearchMatch,
+        Excerpt, FileActivity, History, HistoryEntry, Overview, RunOutline, Search, SearchError,
+        SearchMatch,
     };
 }
 

@@ -6,20 +6,21 @@
 //! it, and it can be undone. Only a rewind that this machine started is finished without asking,
 //! and only in the directory named in its note: a journal may come from anybody.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use abide_model::{
-    Event, EventRange, Fact, FilesRestored, GitState, Kind, NewEvent, ObjectHash, Objects, Rewind,
-    Seq,
+    Event, EventRange, Fact, FilesRestored, Kind, NewEvent, ObjectHash, Objects, Rewind, Seq,
 };
 use abide_workspace::{
-    RestoreError, RestorePlan, RestoreReport, RestoreWatch, Snapshot, Watch, restore,
+    ChangedPath, RestoreError, RestorePlan, RestoreReport, RestoreWatch, Snapshot, Watch, restore,
 };
 
 use crate::checkpoint::{CapturedCheckpoint, read_snapshot};
 use crate::consent::RewindConsent;
+use crate::git_comparison::GitComparison;
 use crate::workspace_lock::WorkspaceLock;
 use crate::{
     CheckpointRequest, Error, Session, SessionView,
@@ -50,8 +51,8 @@ pub struct RewindPlan {
     pub checkpoint: Option<CheckpointEntry>,
     /// The steps for the files.
     pub files: RestorePlan,
-    /// The commit at HEAD then and now, if it differs. HEAD is not moved back.
-    pub head: Option<(Option<String>, Option<String>)>,
+    /// Git at the checkpoint and now, if both are known. Neither HEAD nor the index is changed.
+    pub git: Option<GitComparison>,
     /// Number of events that leave the lineage, and how many of them are messages.
     pub left: (u64, u64),
     /// The captured present files, and their directory.
@@ -59,6 +60,38 @@ pub struct RewindPlan {
     talk: ConversationEffect,
     /// The last rewind when it was planned.
     last_rewind: Option<Seq>,
+}
+
+impl RewindPlan {
+    /// What will be done to the files, for display: renames as such, a directory only if it is empty.
+    pub fn changes(&self) -> Result<Vec<ChangedPath>, Error> {
+        match &self.present {
+            Some((present, _)) => Ok(self.files.changes(&*present.objects)?),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// The objects that [`RewindPlan::changes`] names; `None` if no file is restored.
+    #[must_use]
+    pub fn objects(&self) -> Option<&dyn Objects> {
+        self.present.as_ref().map(|(present, _)| &*present.objects)
+    }
+
+    /// The paths that were staged in git at the checkpoint and will not be: git's index stays as it
+    /// is. Those within the rewind, relative to the root of the repository.
+    #[must_use]
+    pub fn unstaged(&self) -> Vec<String> {
+        let Some(git) = self.git.as_ref().filter(|_| self.rewind.files) else { return Vec::new() };
+        let is_meant = |path: &str| {
+            let paths = &self.rewind.paths;
+            paths.is_empty()
+                || paths.iter().any(|above| is_below_rewound_path(path.as_bytes(), above))
+        };
+        let steps: HashSet<&[u8]> =
+            self.files.steps.iter().map(|step| step.path.as_slice()).collect();
+        let changes = |path: &str| steps.contains(path.as_bytes());
+        git.unstaged(is_meant, changes)
+    }
 }
 
 /// What happens to the conversation.
@@ -191,15 +224,23 @@ impl Session {
         rewind.snapshot = checkpoint.checkpoint.snapshot;
         let then = checkpoint.checkpoint.git.clone();
         let mut plan = self.plan_snapshot_rewind(rewind, talk, watch)?;
-        plan.head = moved_head_of_rewind(then, plan.present.as_ref().map(|(present, _)| present));
+        let now =
+            plan.present.as_ref().map(|(present, root)| (present.checkpoint.git.clone(), root));
+        plan.git = now.and_then(|(now, root)| GitComparison::of(then, now, root));
         plan.checkpoint = Some(checkpoint);
         Ok(plan)
     }
 
-    /// Plans to undo the last rewind.
+    /// Plans to undo the last rewind, which may itself have undone one.
     pub fn plan_undo(&self, watch: &RewindWatch) -> Result<RewindPlan, Error> {
+        let last = self.core()?.last_rewind.ok_or(Error::NothingToUndo)?;
+        self.plan_undo_of(last, watch)
+    }
+
+    /// Plans to undo the rewind recorded by an event, so that all is as it was before it. Undoing what
+    /// undid a rewind does that rewind again: see [`Session::next_undo`] and [`Session::next_redo`].
+    pub fn plan_undo_of(&self, seq: Seq, watch: &RewindWatch) -> Result<RewindPlan, Error> {
         let core = self.core()?;
-        let seq = core.last_rewind.ok_or(Error::NothingToUndo)?;
         let undone = self.rewind_at(seq)?;
         let talk = ConversationEffect::of(&undone, seq);
         self.refuse_held_rewind(talk)?;
@@ -241,7 +282,7 @@ impl Session {
             rewind,
             checkpoint: None,
             files,
-            head: None,
+            git: None,
             left,
             present: None,
             talk,
@@ -293,7 +334,7 @@ impl Session {
             rewind,
             checkpoint: None,
             files,
-            head: None,
+            git: None,
             left,
             present,
             talk,
@@ -611,16 +652,6 @@ fn snapshots_of_rewind(
         None => Err(Error::NoFiles { checkpoint: None, reason: None }),
     };
     Ok((read(rewind.safety)?, read(rewind.snapshot)?))
-}
-
-fn moved_head_of_rewind(
-    then: Option<GitState>,
-    present: Option<&CapturedCheckpoint>,
-) -> Option<(Option<String>, Option<String>)> {
-    let now = present?.checkpoint.git.as_ref()?;
-    let then = then?;
-    let known = then.error.is_none() && now.error.is_none();
-    (known && then.head != now.head).then(|| (then.head, now.head.clone()))
 }
 
 fn rewind_restored_fact(rewind: Seq, restored: &RestoreReport) -> FilesRestored {

@@ -16,7 +16,7 @@ use crate::container;
 use crate::duration::duration;
 use crate::error::CommandError;
 
-/// Stand between an editor and an agent that speak ACP: every session durable and resumable
+/// Record what passes between an editor and an agent over ACP
 ///
 /// The Agent Client Protocol goes over stdin and stdout: put `abide acp --` before the agent's command
 /// in the editor's settings. What passes is byte for byte what was sent. Prompts, tool calls,

@@ -20,7 +20,7 @@ use crate::error::CommandError;
 use crate::scoped_store::ScopedStore;
 use crate::typed_time::time_ago;
 
-/// Let old sessions and checkpoints go, and free what nothing needs any more
+/// Delete old sessions and checkpoints and reclaim disk space
 ///
 /// Full segments of journals are compressed, and sessions that were not written for a day whole;
 /// nothing is lost by that.
@@ -71,8 +71,10 @@ impl CleanupArgs {
         let settings = rules.retention.clone();
         let plan = files.cleaner().plan(&rules)?;
         let mut out = CommandOutput::stdout();
+        // What is removed has no short id any more.
+        let shorts = if self.json { opened.shorts() } else { HashMap::new() };
         if self.json && self.dry_run {
-            out.json(&cleanup_plan_json(&plan))?;
+            out.json(&cleanup_plan_json(&plan, &shorts))?;
             return out.flush();
         }
         if !self.json {
@@ -100,7 +102,7 @@ impl CleanupArgs {
             warning(note);
         }
         if self.json {
-            out.json(&cleaned_json(&cleaned))?;
+            out.json(&cleaned_json(&cleaned, &shorts))?;
         } else if !plan.is_empty() {
             out.line(removed_by_cleanup(&cleaned))?;
         }
@@ -204,10 +206,18 @@ fn show_cleanup_plan(
     Ok(())
 }
 
-fn sessions_json(sessions: &[SessionRemoval]) -> Vec<serde_json::Value> {
+fn short_among(shorts: &HashMap<SessionId, String>, id: SessionId) -> String {
+    shorts.get(&id).cloned().unwrap_or_else(|| id.short(SessionId::SHORT))
+}
+
+fn sessions_json(
+    sessions: &[SessionRemoval],
+    shorts: &HashMap<SessionId, String>,
+) -> Vec<serde_json::Value> {
     let json = |session: &SessionRemoval| {
         json!({
             "session": session.id,
+            "short": short_among(shorts, session.id),
             "title": session.title,
             "name": session.name,
             "last_used": session.last_used,
@@ -218,15 +228,20 @@ fn sessions_json(sessions: &[SessionRemoval]) -> Vec<serde_json::Value> {
     sessions.iter().map(json).collect()
 }
 
-fn cleanup_plan_json(plan: &CleanupPlan) -> String {
+fn cleanup_plan_json(plan: &CleanupPlan, shorts: &HashMap<SessionId, String>) -> String {
+    let short = |id: SessionId| short_among(shorts, id);
     let checkpoints = plan.checkpoints.iter();
     let kept = plan.kept.iter();
     json!({
-        "sessions": sessions_json(&plan.sessions),
+        "sessions": sessions_json(&plan.sessions, shorts),
         "checkpoints": checkpoints
-            .map(|(id, numbers)| json!({"session": id, "checkpoints": numbers}))
+            .map(|(id, numbers)| {
+                json!({"session": id, "short": short(*id), "checkpoints": numbers})
+            })
             .collect::<Vec<_>>(),
-        "kept": kept.map(|(id, reason)| json!({"session": id, "reason": reason})).collect::<Vec<_>>(),
+        "kept": kept
+            .map(|(id, reason)| json!({"session": id, "short": short(*id), "reason": reason}))
+            .collect::<Vec<_>>(),
         "leftovers": plan.leftovers,
         "objects": plan.objects.map(|objects| objects.objects_removed),
         "object_bytes": plan.objects.map(|objects| objects.bytes_freed),
@@ -238,9 +253,9 @@ fn cleanup_plan_json(plan: &CleanupPlan) -> String {
     .to_string()
 }
 
-fn cleaned_json(cleaned: &CleanupOutcome) -> String {
+fn cleaned_json(cleaned: &CleanupOutcome, shorts: &HashMap<SessionId, String>) -> String {
     json!({
-        "sessions": sessions_json(&cleaned.sessions),
+        "sessions": sessions_json(&cleaned.sessions, shorts),
         "checkpoints": cleaned.checkpoints,
         "objects": cleaned.objects.objects_removed,
         "object_bytes": cleaned.objects.bytes_freed,

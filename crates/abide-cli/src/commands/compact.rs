@@ -17,7 +17,7 @@ use crate::error::CommandError;
 use crate::session_args::{SessionArg, SessionPurpose};
 use crate::summarizer_choice::SummarizerChoice;
 
-/// Put a summary in the place of all but the last messages of the context
+/// Replace the older messages of the context by a summary
 ///
 /// The messages stay in the journal: `abide show` shows them, `abide context --at WHERE` what the
 /// model saw, and `abide undo` takes the compaction back. A call is never split from its result;

@@ -1,11 +1,14 @@
-//! `abide completions`: prints shell completions.
+//! `abide completions`: prints the script by which a shell asks abide for completions.
 
-use clap_complete::Shell;
+use clap_complete::env::Shells;
 
 use crate::command_output::CommandOutput;
+use crate::completion_candidates::COMPLETION_VARIABLE;
 use crate::error::CommandError;
 
-/// Print a script that teaches your shell to complete abide's commands and options
+/// Print the script for completions in your shell
+///
+/// The shell then asks abide itself, which knows the sessions and checkpoints too.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -14,13 +17,18 @@ Examples:
   abide completions fish > ~/.config/fish/completions/abide.fish")]
 pub(crate) struct CompletionsArgs {
     /// Which shell
-    shell: Shell,
+    #[arg(value_parser = ["bash", "elvish", "fish", "powershell", "zsh"])]
+    shell: String,
 }
 
 impl CompletionsArgs {
-    pub(crate) fn run(self, mut whole: clap::Command) -> Result<(), CommandError> {
+    pub(crate) fn run(self) -> Result<(), CommandError> {
+        let shells = Shells::builtins();
+        let Some(shell) = shells.completer(&self.shell) else {
+            return Err(CommandError::Usage(format!("no completions for {}", self.shell)));
+        };
         let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut whole, "abide", &mut script);
+        shell.write_registration(COMPLETION_VARIABLE, "abide", "abide", "abide", &mut script)?;
         let mut out = CommandOutput::stdout();
         out.bytes(&script)?;
         out.flush()

@@ -18,7 +18,7 @@ use crate::error::{CommandError, on_one_line};
 use crate::event_line::listed;
 use crate::scoped_store::ScopedStore;
 
-/// Copy sessions from one store to another: files or shared, either way
+/// Copy sessions from one store to another
 ///
 /// A session keeps its id, and comes with all its events and the files of its checkpoints. Every
 /// line and sum is checked. One that is there already and shorter gets what is new; one that has

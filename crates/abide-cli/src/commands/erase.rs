@@ -21,7 +21,7 @@ use crate::error::CommandError;
 use crate::event_line::listed;
 use crate::scoped_store::{NameMatch, ScopedStore};
 
-/// Erase the data of events: a secret that was recorded
+/// Erase recorded data, such as a secret
 ///
 /// The data leaves the journal, the objects, the index, the state and the transcript. The event
 /// stays with its number, time and kind, and the chain stays valid. What was exported, copied or
@@ -108,7 +108,7 @@ impl EraseArgs {
         }
         let mut out = CommandOutput::stdout();
         if !self.json || self.dry_run {
-            self.show(&plans, &held, &mut out)?;
+            self.show(&plans, &held, &opened, &mut out)?;
         }
         if plans.is_empty() && held.unnamed == 0 {
             return match (held.held.is_empty(), structural.is_empty()) {
@@ -128,7 +128,7 @@ impl EraseArgs {
             let erased =
                 files.eraser().apply(plan, self.reason.as_deref(), wait).map_err(erase_failure)?;
             if self.json {
-                out.json(&erased_json(plan, &erased))?;
+                out.json(&erased_json(plan, &erased, &opened.short(plan.session)))?;
             } else {
                 out.line(erase_report(plan, &erased))?;
             }
@@ -285,11 +285,16 @@ impl EraseArgs {
         &self,
         plans: &[ErasePlan],
         held: &FileMatches,
+        opened: &ScopedStore,
         out: &mut CommandOutput,
     ) -> Result<(), CommandError> {
         for plan in plans {
             if self.json {
-                out.json(&serde_json::to_string(plan).unwrap_or_default())?;
+                let mut line = json!(plan);
+                if let Some(fields) = line.as_object_mut() {
+                    fields.insert("short".to_owned(), opened.short(plan.session).into());
+                }
+                out.json(&line.to_string())?;
             } else {
                 show_erase_plan(plan, out)?;
             }
@@ -483,9 +488,10 @@ fn erase_report(plan: &ErasePlan, erased: &EraseOutcome) -> String {
     said
 }
 
-fn erased_json(plan: &ErasePlan, erased: &EraseOutcome) -> String {
+fn erased_json(plan: &ErasePlan, erased: &EraseOutcome, short: &str) -> String {
     json!({
         "session": plan.session,
+        "short": short,
         "events": plan.lines.iter().map(|line| line.seq).collect::<Vec<_>>(),
         "payloads": erased.payloads,
         "objects": erased.objects,

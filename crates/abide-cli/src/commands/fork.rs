@@ -1,17 +1,19 @@
 //! `abide fork`: starts a new session from a point in another one's past.
 
 use abide::{NewSession, Seq, SessionFields, SessionId, SessionRef};
+use clap_complete::ArgValueCandidates;
 use serde::Serialize;
 
 use crate::command_context::CommandContext;
 use crate::command_output::{CommandOutput, status};
+use crate::completion_candidates::place_candidates;
 use crate::error::CommandError;
-use crate::session_args::{SessionArg, SessionPurpose};
+use crate::session_args::{SessionOption, SessionPurpose};
 
 /// Start a new session from a place in another one's past
 ///
 /// The new session shares the past up to there: nothing is copied, and neither of the two sees
-/// what the other does from then on. Without --at it goes on from the last acknowledged event.
+/// what the other does from then on. Without WHERE it goes on from the last acknowledged event.
 /// Files in the workspace are left as they are.
 ///
 /// WHERE is one of: @41, right behind that event; turn:3, where that turn has ended (of a turn
@@ -21,15 +23,18 @@ use crate::session_args::{SessionArg, SessionPurpose};
 #[command(after_help = "\
 Examples:
   abide fork                            another way from here
-  abide fork abc123 --at turn:3
-  abide fork --at before-refactor --title \"Without the refactoring\"
-  export ABIDE_SESSION=$(abide fork --at @41)")]
+  abide fork turn:3 -s abc123
+  abide fork before-refactor --title \"Without the refactoring\"
+  export ABIDE_SESSION=$(abide fork @41)")]
 pub(crate) struct ForkArgs {
-    #[command(flatten)]
-    session: SessionArg,
     /// Where: @41, turn:3, decision, or a checkpoint [default: the last event]
-    #[arg(long, value_name = "WHERE")]
+    #[arg(value_name = "WHERE", conflicts_with = "at", add = ArgValueCandidates::new(place_candidates))]
+    place: Option<String>,
+    /// Where
+    #[arg(long, value_name = "WHERE", hide = true)]
     at: Option<String>,
+    #[command(flatten)]
+    session: SessionOption,
     /// What people call it [default: the other one's title]
     #[arg(long)]
     title: Option<String>,
@@ -54,7 +59,8 @@ impl ForkArgs {
         let opened = surroundings.open_store()?;
         let parent = self.session.find(SessionPurpose::Write, &opened, surroundings)?;
         let view = opened.store.view(&SessionRef::Id(parent))?;
-        let at = self.at.as_deref().map(|place| view.resolve(place)).transpose()?;
+        let place = self.place.or(self.at);
+        let at = place.as_deref().map(|place| view.resolve(place)).transpose()?;
         let fields = SessionFields { title: self.title, key: self.key, ..SessionFields::default() };
         let at = at.map(|place| place.seq);
         let id = opened.store.fork(&SessionRef::Id(parent), at, NewSession { fields })?;

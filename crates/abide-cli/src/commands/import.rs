@@ -16,7 +16,7 @@ use crate::command_output::{CommandOutput, warning};
 use crate::error::{CommandError, at};
 use crate::event_line::listed;
 
-/// Take sessions in that were exported with `abide export --format bundle`
+/// Import sessions from bundles
 ///
 /// Everything is checked before any of it can be seen: every line, every sum, the chain, every
 /// object. A session keeps its id. One that is here already and shorter gets what is new; one that

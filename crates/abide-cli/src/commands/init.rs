@@ -21,7 +21,7 @@ use crate::command_place::{NAME, checked_url, is_store_name};
 use crate::error::{CommandError, at};
 use abide_transcript::escape;
 
-/// Make a store in this project
+/// Create a store in this project
 ///
 /// Without one, sessions go to your own store, which holds those of all projects and is made by the first
 /// recording. A project's store is the directory `.abide` at the root of the git checkout, or right here

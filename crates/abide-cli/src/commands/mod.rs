@@ -12,10 +12,13 @@ mod doctor;
 mod erase;
 mod export;
 mod fork;
+mod help;
 mod history;
 mod import;
 mod init;
+mod man;
 mod new;
+mod overview;
 mod plan;
 mod project;
 mod record;
@@ -23,6 +26,7 @@ mod rename;
 mod resume;
 mod rewind;
 mod run;
+mod schema;
 mod share;
 mod show;
 mod state;
@@ -30,7 +34,9 @@ mod status;
 mod store;
 mod tail;
 mod tasks;
+mod undo;
 
+pub(crate) use self::overview::OverviewArgs;
 use crate::command_context::CommandContext;
 use crate::error::CommandError;
 
@@ -41,7 +47,9 @@ pub(crate) enum AbideCommand {
     Init(init::InitArgs),
     New(new::NewArgs),
     Record(record::RecordArgs),
-    History(history::HistoryArgs),
+    #[command(alias = "history")]
+    Ls(history::HistoryArgs),
+    Search(history::SearchArgs),
     Show(show::ShowArgs),
     Context(context::ContextArgs),
     Compact(compact::CompactArgs),
@@ -52,9 +60,11 @@ pub(crate) enum AbideCommand {
     Acp(acp::AcpArgs),
     State(state::StateArgs),
     Tasks(tasks::TasksArgs),
+    #[command(hide = true)]
     Checkpoint(checkpoint::CheckpointArgs),
     Rewind(rewind::RewindArgs),
-    Undo(rewind::RewindUndoArgs),
+    Schema(schema::SchemaArgs),
+    Undo(undo::UndoArgs),
     Share(share::ShareArgs),
     Export(export::ExportArgs),
     Import(import::ImportArgs),
@@ -72,10 +82,16 @@ pub(crate) enum AbideCommand {
     #[command(hide = true)]
     DemoAgent(demo::DemoAgentArgs),
     Completions(completions::CompletionsArgs),
+    Man(man::ManArgs),
+    Help(help::HelpArgs),
+    Save(checkpoint::SaveArgs),
+    Saves(checkpoint::SavesArgs),
+    Diff(checkpoint::DiffArgs),
+    Redo(undo::RedoArgs),
 }
 
 impl AbideCommand {
-    /// Runs the command. `whole` builds the whole command line, for completions.
+    /// Runs the command. `whole` builds the whole command line, for help and manual pages.
     pub(crate) fn run(
         self,
         surroundings: &CommandContext,
@@ -85,7 +101,8 @@ impl AbideCommand {
             Self::Init(init) => init.run(surroundings),
             Self::New(new) => new.run(surroundings),
             Self::Record(record) => record.run(surroundings),
-            Self::History(history) => history.run(surroundings),
+            Self::Ls(list) => list.run(surroundings),
+            Self::Search(search) => search.run(surroundings),
             Self::Show(show) => show.run(surroundings),
             Self::Context(context) => context.run(surroundings),
             Self::Compact(compact) => compact.run(surroundings),
@@ -99,6 +116,7 @@ impl AbideCommand {
             Self::Checkpoint(checkpoint) => checkpoint.run(surroundings),
             Self::Rewind(rewind) => rewind.run(surroundings),
             Self::Undo(undo) => undo.run(surroundings),
+            Self::Schema(schema) => schema.run(surroundings),
             Self::Share(share) => share.run(surroundings),
             Self::Export(export) => export.run(surroundings),
             Self::Import(import) => import.run(surroundings),
@@ -113,7 +131,13 @@ impl AbideCommand {
             Self::Erase(erase) => erase.run(surroundings),
             Self::Demo(demo) => demo.run(),
             Self::DemoAgent(agent) => agent.run(surroundings),
-            Self::Completions(completions) => completions.run(whole()),
+            Self::Completions(completions) => completions.run(),
+            Self::Man(man) => man.run(surroundings, whole()),
+            Self::Help(help) => help.run(surroundings, whole()),
+            Self::Save(save) => save.run(surroundings),
+            Self::Saves(saves) => saves.run(surroundings),
+            Self::Diff(diff) => diff.run(surroundings),
+            Self::Redo(redo) => redo.run(surroundings),
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::daily_cleanup::run_daily_cleanup;
 use crate::error::CommandError;
 use crate::new_session_args::NewSessionArgs;
 
-/// Make a session and print its id
+/// Create a session and print its id
 ///
 /// With --key, a session that has the key already is taken instead of a new one.
 #[derive(Debug, clap::Args)]

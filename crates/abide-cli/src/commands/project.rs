@@ -8,7 +8,7 @@ use crate::command_context::CommandContext;
 use crate::command_output::CommandOutput;
 use crate::error::CommandError;
 
-/// Tell that a project was moved
+/// Tell abide that a project has moved
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

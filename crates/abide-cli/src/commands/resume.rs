@@ -10,7 +10,7 @@ use abide::{
     liveness::LastRun,
     tasks::PlanFile,
 };
-use abide_runner::{LeftoverWork, RecordedOptions, RunGoal};
+use abide_runner::{AgentKind, LeftoverWork, RecordedOptions, RunGoal};
 use abide_transcript::escape;
 
 use crate::apply_args::apply_files_back;
@@ -18,7 +18,7 @@ use crate::command_context::CommandContext;
 use crate::command_output::{status, warning};
 use crate::conduct::{
     ConductArgs, ConfigRequest, ConfiguredRun, DefaultsUse, EarlierRun, ProjectConfigUse,
-    RequestedAgent, RunWork, accepted_check, open, own_run_config,
+    RequestedAgent, RunWork, accepted_check, check_program, open, own_run_config,
 };
 use crate::confirm::confirm;
 use crate::daily_cleanup::run_daily_cleanup;
@@ -27,7 +27,7 @@ use crate::interrupted_rewind::finish_rewind;
 use crate::scoped_store::{NameMatch, ScopedStore};
 use crate::session_args::{SessionArg, tell_latest_session};
 
-/// Go on with a run: in the same directory, with the same command, from where it was
+/// Go on with a session where it stopped
 ///
 /// What is done is not done again. A task that was interrupted goes on inside the agent's own
 /// session where it has one (`codex exec resume`, `claude --resume`), else with a prompt that says
@@ -86,7 +86,7 @@ pub(crate) struct ResumeArgs {
     no_project_config: bool,
     /// Run a command that was recorded elsewhere or that the project's abide.toml names, accept the
     /// checks of tasks, put files back or bring them here, without asking
-    #[arg(long)]
+    #[arg(short, long)]
     yes: bool,
     /// In another clone of the project: go on with the files that are there
     #[arg(long, conflicts_with = "at")]
@@ -121,6 +121,7 @@ impl ResumeArgs {
         let files = files.map(|place| view.files_at(place)).transpose()?;
         let id = match &place {
             Some(place) => {
+                self.check_program(&opened, &view, run.as_ref(), surroundings)?;
                 if let Some(run) = strange {
                     self.ask(&opened, &view, run, surroundings)?;
                 }
@@ -135,8 +136,11 @@ impl ResumeArgs {
         if goal == RunGoal::Tasks {
             self.bring_plan_up_to_date(&session, run.as_ref());
         }
-        if goal != RunGoal::Conversation && self.nothing_left(&session)? {
+        if goal != RunGoal::Conversation && self.nothing_left(&session, goal)? {
             return Arc::into_inner(session).map_or(Ok(()), |session| Ok(session.close()?));
+        }
+        if place.is_none() {
+            self.check_program(&opened, &view, run.as_ref(), surroundings)?;
         }
         if let Some(run) = strange.filter(|_| place.is_none()) {
             self.ask(&opened, &view, run, surroundings)?;
@@ -214,6 +218,25 @@ impl ResumeArgs {
         self.conduct = self.conduct.clone().configured(&configured);
         self.command = configured.agent.map(|agent| agent.command).unwrap_or_default();
         Ok(Some(directory))
+    }
+
+    /// Refuses a command whose program is not there. One that is not known is refused later.
+    fn check_program(
+        &self,
+        opened: &ScopedStore,
+        view: &SessionView,
+        run: Option<&LastRun>,
+        surroundings: &CommandContext,
+    ) -> Result<(), CommandError> {
+        let start = run.map(|run| &run.start);
+        let Ok(command) = self.command(start) else { return Ok(()) };
+        let core = view.state()?.core;
+        let directory = directory(&opened.store, view.id(), &core, start, surroundings)?;
+        // A directory that is gone is told as such.
+        if !directory.is_dir() {
+            return Ok(());
+        }
+        check_program(&command, &directory, surroundings)
     }
 
     /// Asks before running a command that this machine has no record of: a store, a bundle or a
@@ -294,13 +317,19 @@ impl ResumeArgs {
     }
 
     /// Reports if everything is done. While a turn is open, its task may still have to be checked.
-    fn nothing_left(&self, session: &Session) -> Result<bool, CommandError> {
+    fn nothing_left(&self, session: &Session, goal: RunGoal) -> Result<bool, CommandError> {
         let tree = session.view().tasks()?;
         let progress = tree.progress(None);
         let done = progress.all > 0 && progress.complete + progress.obsolete == progress.all;
         // A task that its agent completed may not have been checked.
         let done = done && LeftoverWork::of(&session.state()?).turns.is_empty();
-        if done {
+        if done && goal == RunGoal::Command {
+            let short = session.id().short(SessionId::SHORT);
+            status(format_args!(
+                "Its command has ended, and nothing is left of it; `abide resume {short} -- AGENT` goes \
+                 on with what was said, `--at` from an earlier place"
+            ));
+        } else if done {
             status(format_args!(
                 "Everything is done: {} of {} tasks; `--at` goes on from an earlier place",
                 progress.complete,
@@ -309,11 +338,16 @@ impl ResumeArgs {
         }
         let failed = progress.failed > 0 && !self.retry_failed;
         if failed && progress.complete + progress.obsolete + progress.failed == progress.all {
-            return Err(CommandError::failed(format!(
-                "{} of {} tasks failed, and the others are done",
-                progress.failed, progress.all
-            ))
-            .with_hint("`--retry-failed` runs them again"));
+            let what = match goal {
+                RunGoal::Command => "its command failed".to_owned(),
+                RunGoal::Tasks | RunGoal::Conversation => format!(
+                    "{} of {} tasks failed, and the others are done",
+                    progress.failed, progress.all
+                ),
+            };
+            let short = session.id().short(SessionId::SHORT);
+            let again = format!("`abide resume {short} --retry-failed` tries again");
+            return Err(CommandError::failed(what).with_hint(again));
         }
         Ok(done)
     }
@@ -361,6 +395,15 @@ impl ResumeArgs {
         }
         Ok(match run.map(|run| run.start) {
             Some(run) if run.planned => RunGoal::Tasks,
+            // Somebody talked with the agent, and can go on with that. Any other program might take
+            // what it is told for commands.
+            Some(run)
+                if recorded(Some(&run)).interactive
+                    && AgentKind::started_by(&run.command).is_some()
+                    && is_over(session)? =>
+            {
+                RunGoal::Conversation
+            }
             Some(run) if !talked && (self.command.is_empty() || self.command == run.command) => {
                 RunGoal::Command
             }
@@ -368,6 +411,12 @@ impl ResumeArgs {
             Some(_) | None => RunGoal::Conversation,
         })
     }
+}
+
+/// Whether all tasks of a session are done.
+fn is_over(session: &Session) -> Result<bool, CommandError> {
+    let progress = session.view().tasks()?.progress(None);
+    Ok(progress.complete + progress.obsolete == progress.all)
 }
 
 /// The options of a run, as they were recorded.

@@ -1,37 +1,42 @@
-//! `abide rewind`: goes back to an earlier point. `abide undo`: reverts that.
+//! `abide rewind`: goes back to an earlier point.
 
-use std::time::Duration;
+mod place_choice;
+
+use std::path::Path;
 
 use abide::workspace::RestoreReport;
-use abide::{
-    LaneId, RewindRequest, Session, SessionRef,
-    checkpoint::RewindWatch,
-    context::{CompactionError, LiveCompaction},
-    maintenance::{Doctor, UndoPlan},
-};
-use abide_transcript::escape;
+use abide::{RewindRequest, Session, SessionRef, checkpoint::RewindWatch};
+use clap_complete::ArgValueCandidates;
 
-use crate::apply_args::{ApplyArgs, capture_watch};
+use self::place_choice::choose_place;
+use crate::apply_args::{ApplyArgs, PlanDialog, capture_watch};
 use crate::command_context::CommandContext;
 use crate::command_output::{CommandOutput, status, warning};
+use crate::completion_candidates::place_candidates;
 use crate::confirm::confirm;
 use crate::error::CommandError;
 use crate::interrupt::interrupt_flag;
 use crate::interrupted_rewind::{finish_rewind, tell_interrupted_rewind};
 use crate::progress;
 use crate::rewind_report::{
-    LISTED, checkpoint_in_report, report_files_left, report_files_told, report_finish_json,
-    report_path_reasons,
+    named_checkpoint, report_files_left, report_files_told, report_finish_json, report_path_reasons,
 };
-use crate::session_args::{SessionArg, SessionPurpose};
+use crate::session_args::{SessionOption, SessionPurpose};
+use crate::shell_word::shell_quoted;
 
 /// Go back to a checkpoint or a turn: the files, the conversation, or both
+///
+/// Without WHERE, the last checkpoints are listed to choose from. With paths, only these files go
+/// back, and the conversation stays.
 ///
 /// The plan is shown before anything is done, and a checkpoint of the present is made first: `abide
 /// undo` takes the rewind back. What abide has not stored (ignored files, files over the cap) stays
 /// as it is. What came after stays readable (`abide show --all`), and one can go forward to it.
 /// A place that has no checkpoint of its own gets the files of the nearest one that fits: the plan
 /// says which, and how far from the place it is.
+///
+/// While another process holds the session, the files go back (--files, or paths); the conversation
+/// does only when that process has ended.
 ///
 /// A rewind that was cut off is finished by the next command where this machine has begun it. Any
 /// other one, as in a clone of a store, is only offered: --finish shows what is left and asks.
@@ -41,20 +46,27 @@ WHERE is a checkpoint (its number, label or id), the end of a turn (turn:3), an 
 `decision`: the last decision of an arbiter, or `latest`: the newest checkpoint that is whole.
 
 Examples:
-  abide rewind --to 3 --dry-run
-  abide rewind --to turn:4 --both
-  abide rewind --to \"tests pass\" --files src/parser.rs
+  abide rewind                             choose among the last checkpoints
+  abide rewind 3 --dry-run
+  abide rewind \"tests pass\" src/parser.rs  this file alone
+  abide rewind turn:4 --files              all files, and not the conversation
   abide rewind --finish")]
 pub(crate) struct RewindArgs {
-    #[command(flatten)]
-    session: SessionArg,
+    /// Where to [default: asks, on a terminal]
+    #[arg(value_name = "WHERE", add = ArgValueCandidates::new(place_candidates))]
+    place: Option<String>,
+    /// Only these files and directories, and not the conversation (`.` in the root: all files)
+    #[arg(value_name = "PATH", conflicts_with_all = ["conversation", "both"])]
+    paths: Vec<String>,
     /// Where to
-    #[arg(long, value_name = "WHERE", required_unless_present = "finish")]
+    #[arg(long, value_name = "WHERE", hide = true)]
     to: Option<String>,
+    #[command(flatten)]
+    session: SessionOption,
     /// Finish a rewind that was cut off
-    #[arg(long, conflicts_with_all = ["to", "files", "conversation", "both"])]
+    #[arg(long, conflicts_with_all = ["place", "to", "files", "conversation", "both"])]
     finish: bool,
-    /// The files; with paths, only these files and directories (`.` in the root: all)
+    /// The files, and not the conversation
     #[arg(long, value_name = "PATH", num_args = 0.., conflicts_with_all = ["conversation", "both"])]
     files: Option<Vec<String>>,
     /// The conversation, with tasks and all else that the session knows, and no file
@@ -67,99 +79,88 @@ pub(crate) struct RewindArgs {
     act: ApplyArgs,
 }
 
-/// Take the last rewind, compaction or repair back
-///
-/// The undo of a rewind is a rewind itself, and can be undone. That of a compaction shows the model
-/// again what the summary stood for. That of a repair puts the journal's files back as they were,
-/// damage and all; `abide doctor --repair` does it again.
-#[derive(Debug, clap::Args)]
-pub(crate) struct RewindUndoArgs {
-    #[command(flatten)]
-    session: SessionArg,
-    /// The newest compaction, though a rewind came after it
-    #[arg(long)]
-    compaction: bool,
-    /// A compaction of this lane rather than of the main one
-    #[arg(long, value_name = "LANE")]
-    lane: Option<String>,
-    #[command(flatten)]
-    act: ApplyArgs,
-}
-
 impl RewindArgs {
-    pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
+    pub(crate) fn run(mut self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open_store()?;
         let id = self.session.find(SessionPurpose::RewindHere, &opened, surroundings)?;
-        let session = opened.store.open_session(&SessionRef::Id(id))?;
-        let Some(to) = self.to.clone() else {
+        if self.finish {
+            let session = opened.store.open_session(&SessionRef::Id(id))?;
             self.act.finish(&session)?;
             return Ok(session.close()?);
+        }
+        if let Some(to) = self.to.take() {
+            // The place is known, so what stands in its place is a path.
+            self.paths.extend(self.place.replace(to));
+        }
+        let asked = interrupt_flag()?;
+        let place = match self.place.take() {
+            Some(place) => place,
+            None => choose_place(&opened, id, &asked)?,
         };
+        let session = opened.store.open_session(&SessionRef::Id(id))?;
         if self.act.dry_run {
             tell_interrupted_rewind(&session)?;
         } else {
             finish_rewind(&session)?;
         }
-        let asked = interrupt_flag()?;
-        let to = if to == "latest" { latest_rewind_target(&session)? } else { to };
-        let to = session.view().resolve(&to)?;
+        let only_files = self.files.is_some() || !self.paths.is_empty();
+        self.paths.extend(self.files.take().into_iter().flatten());
+        let place = if place == "latest" { latest_rewind_target(&session)? } else { place };
         let base = session.store().workspace_root(id, &session.core()?.fields).ok();
+        let to = session.view().resolve(&place).map_err(|error| {
+            let error = CommandError::from(error);
+            if self.paths.is_empty() && is_file_here(&place, base.as_deref(), surroundings) {
+                return error.with_hint(format!(
+                    "the place comes first: `abide rewind latest {}`",
+                    shell_quoted(&place)
+                ));
+            }
+            error
+        })?;
         let mut paths = Vec::new();
-        for path in self.files.iter().flatten() {
+        for path in &self.paths {
+            if path.is_empty() {
+                let empty = "a path must not be empty; `.` means all files".to_owned();
+                return Err(CommandError::Usage(empty));
+            }
             paths.push(surroundings.within(path, base.as_deref())?);
         }
         if paths.iter().any(String::is_empty) {
             // The root means everything in it.
             paths.clear();
         }
-        let request =
-            RewindRequest { files: !self.conversation, conversation: self.files.is_none(), paths };
-        let plan = {
+        let request = RewindRequest { files: !self.conversation, conversation: !only_files, paths };
+        let plan_for = |request: &RewindRequest| {
             let (watch, _line) = capture_watch(&asked);
-            session.plan_rewind(&to, &request, &watch)?
+            session.plan_rewind(&to, request, &watch)
         };
+        let plan = plan_for(&request)?;
         let heading = match &plan.checkpoint {
-            Some(entry) if entry.seq == to.seq => checkpoint_in_report(entry),
+            Some(entry) if entry.seq == to.seq => {
+                let subjects = session.view().checkpoint_subjects(std::slice::from_ref(entry))?;
+                named_checkpoint(entry, subjects.get(&entry.seq).map(String::as_str))
+            }
             _ => format!("event @{}", to.seq),
         };
-        self.act.carry_out(&session, plan, &heading, Some(to.seq), &asked)?;
+        let choose = |paths: Vec<String>| {
+            let some = RewindRequest { files: true, conversation: false, paths };
+            Ok(plan_for(&some)?)
+        };
+        let dialog = PlanDialog {
+            heading,
+            to: Some(to.seq),
+            surroundings: Some(surroundings),
+            choose: Some(&choose),
+            inverse: "abide undo",
+        };
+        self.act.carry_out(&session, plan, &dialog, &asked)?;
         Ok(session.close()?)
     }
 }
 
-impl RewindUndoArgs {
-    pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
-        let opened = surroundings.open_store()?;
-        let id = self.session.find(SessionPurpose::RewindHere, &opened, surroundings)?;
-        let lane = self.lane.filter(|lane| !lane.is_empty()).map(LaneId);
-        let compaction = self.compaction || lane.is_some();
-        if !compaction
-            && let Some(doctor) = opened.store.doctor()
-            && let Some(plan) = doctor.plan_undo(id)?
-        {
-            return self.act.undo_repair(&doctor, &plan, surroundings.wait);
-        }
-        let session = opened.store.open_session(&SessionRef::Id(id))?;
-        let context = session.context_of(lane.as_ref())?;
-        // The newest operation that can be undone.
-        let rewound = context.core.last_rewind.filter(|_| !compaction);
-        if let Some(standing) = context.lane.compacted()
-            && rewound.is_none_or(|rewind| rewind < standing.at)
-        {
-            self.act.undo_compaction(&session, lane.as_ref(), standing)?;
-            return Ok(session.close()?);
-        }
-        if compaction {
-            return Err(abide::Error::from(CompactionError::NothingToUndo).into());
-        }
-        let asked = interrupt_flag()?;
-        let plan = {
-            let (watch, _line) = capture_watch(&asked);
-            session.plan_undo(&watch)?
-        };
-        self.act.carry_out(&session, plan, "where it was before the last rewind", None, &asked)?;
-        Ok(session.close()?)
-    }
+/// Is it a file, typed where a place belongs?
+fn is_file_here(place: &str, base: Option<&Path>, surroundings: &CommandContext) -> bool {
+    surroundings.absolute(Path::new(place)).exists() && surroundings.within(place, base).is_ok()
 }
 
 /// The newest intact checkpoint; damaged ones are reported.
@@ -171,38 +172,12 @@ fn latest_rewind_target(session: &Session) -> Result<String, CommandError> {
     }
     let found = found.ok_or_else(|| {
         CommandError::failed("there is no intact checkpoint")
-            .with_hint("`abide checkpoint list` shows those that there are")
+            .with_hint("`abide saves` shows those that there are")
     })?;
     Ok(found.number.to_string())
 }
 
 impl ApplyArgs {
-    /// Undoes a compaction. Nothing is overwritten or deleted, so nothing is asked.
-    fn undo_compaction(
-        &self,
-        session: &Session,
-        lane: Option<&LaneId>,
-        standing: &LiveCompaction,
-    ) -> Result<(), CommandError> {
-        let mut out = CommandOutput::stdout();
-        let (at, first, last) = (standing.at, standing.first, standing.last);
-        if !self.dry_run {
-            session.undo_compaction(lane)?;
-        }
-        if self.json {
-            let done = !self.dry_run;
-            let line =
-                serde_json::json!({"compaction": at, "first": first, "last": last, "undone": done});
-            out.json(&line.to_string())?;
-        } else {
-            let done = if self.dry_run { "Would take back" } else { "Took back" };
-            out.line(format_args!(
-                "{done} the compaction @{at}: the model sees @{first} to @{last} as they were"
-            ))?;
-        }
-        out.flush()
-    }
-
     /// Finishes an interrupted rewind.
     fn finish(&self, session: &Session) -> Result<(), CommandError> {
         let Some(plan) = session.plan_finish()? else {
@@ -251,42 +226,5 @@ impl ApplyArgs {
         }
         out.flush()?;
         report_files_left(&done.files)
-    }
-
-    /// Undoes a repair.
-    fn undo_repair(
-        &self,
-        doctor: &Doctor<'_>,
-        plan: &UndoPlan,
-        wait: Duration,
-    ) -> Result<(), CommandError> {
-        let mut out = CommandOutput::stdout();
-        if self.json {
-            out.json(&serde_json::to_string(plan).unwrap_or_default())?;
-        } else {
-            out.line(format_args!("Undo the repair of {}", plan.at))?;
-            for file in plan.files.iter().take(LISTED) {
-                out.line(format_args!("  {} as it was", escape::text(file)))?;
-            }
-            for file in plan.removed.iter().take(LISTED) {
-                out.line(format_args!("  {} goes: it was not there", escape::text(file)))?;
-            }
-            if let Some(to) = plan.to {
-                out.line(format_args!(
-                    "  the session goes back to event @{to}; {} events leave its view and stay in the journal",
-                    plan.left_out
-                ))?;
-            }
-        }
-        out.flush()?;
-        if self.dry_run {
-            return Ok(());
-        }
-        confirm("Undo the repair?", self.yes, None)?;
-        doctor.undo(plan, wait)?;
-        if !self.json {
-            out.line("Done: `abide doctor` says what is wrong, `abide doctor --repair` mends it")?;
-        }
-        out.flush()
     }
 }

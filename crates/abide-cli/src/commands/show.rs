@@ -12,20 +12,20 @@ use jiff::tz::TimeZone;
 use crate::clock::clock_day_and_time;
 use crate::command_context::CommandContext;
 use crate::command_output::{CommandOutput, terminal_width, warning};
-use crate::error::CommandError;
+use crate::error::{CommandError, FailureCode};
 use crate::pager::PagedOutput;
 use crate::session_args::{SessionArg, SessionPurpose};
-use crate::session_status::status_of;
+use crate::session_status::CurrentStatus;
 
 /// The width where lines are not wrapped: in a pipe or a file.
 const UNWRAPPED: usize = 1 << 20;
 /// How many events before the named one are read for what stands before it.
 const READ_BEFORE: u64 = 2000;
 
-/// Show a session: what was said, which tools ran and how that ended
+/// Show a session: what was said and what tools did
 ///
 /// On a terminal it is wrapped and coloured, and goes through $PAGER (default: less). Long outputs
-/// of tools are cut, and machinery is left out; -v shows both. `abide history --search` names the
+/// of tools are cut, and machinery is left out; -v shows both. `abide search` names the
 /// events that it finds, such as @36: `abide show abc123 @36 -C 3` shows one and what is around it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -82,10 +82,15 @@ impl ShowArgs {
             selection.json(&mut events, &state)?
         } else {
             let whole = self.turn.is_none() && self.task.is_none() && self.event.is_none();
-            let status = status_of(id, &state.core, &opened.store);
+            let now = CurrentStatus::of_session(id, &state.core, &opened.store);
+            let (status, shown) = (now.status, Some(now.state.as_str()));
             let title = if whole { view.name()? } else { None };
-            let summary =
-                whole.then(|| SessionOverview { status, title, ..SessionOverview::of(&state) });
+            let summary = whole.then(|| SessionOverview {
+                status,
+                state: shown,
+                title,
+                ..SessionOverview::of(&state)
+            });
             selection.story(&mut events, &state, summary.as_ref(), surroundings)?
         };
         events.notes().iter().for_each(warning);
@@ -211,7 +216,8 @@ impl ShowSelection {
         if let Some(event) = selection.event {
             let last = state.core.seq;
             if event > last || event == Seq::ZERO {
-                let error = CommandError::failed(format!("there is no event @{event}"));
+                let error = CommandError::failed(format!("there is no event @{event}"))
+                    .coded(FailureCode::NotFound);
                 return Err(error.with_hint(format!("the last event of this session is @{last}")));
             }
             if !show.all && !state.core.lineage.contains(event) {
@@ -275,7 +281,7 @@ impl ShowSelection {
             let named = self.event.is_none_or(|named| named == event.seq);
             if named && self.takes(place.turn, place.task.as_ref()) {
                 shown = true;
-                out.json(&event.to_json())?;
+                out.verbatim_json(&event.to_json())?;
             }
         }
         out.flush()?;
@@ -373,6 +379,7 @@ impl ShowSelection {
         match (self.turn, &self.task) {
             (Some(turn), Some(task)) => {
                 CommandError::failed(format!("task {task} has nothing in turn {turn}"))
+                    .coded(FailureCode::NotFound)
             }
             (Some(turn), None) => {
                 let last = state.core.turns.last;
@@ -384,7 +391,9 @@ impl ShowSelection {
                 } else {
                     format!("the last turn of this session is {last}")
                 };
-                CommandError::failed(format!("there is no turn {turn}")).with_hint(hint)
+                CommandError::failed(format!("there is no turn {turn}"))
+                    .coded(FailureCode::NotFound)
+                    .with_hint(hint)
             }
             (None, Some(task)) => {
                 let known = state.tasks.iter().filter(|(_, task)| task.known).map(|(id, _)| id);
@@ -396,7 +405,9 @@ impl ShowSelection {
                     }
                     _ => format!("the tasks are {}", known.join(", ")),
                 };
-                CommandError::failed(format!("there is no task {task}")).with_hint(hint)
+                CommandError::failed(format!("there is no task {task}"))
+                    .coded(FailureCode::NotFound)
+                    .with_hint(hint)
             }
             (None, None) => match self.event {
                 Some(event) => CommandError::failed(format!("event @{event} cannot be shown"))

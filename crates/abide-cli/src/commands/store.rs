@@ -12,7 +12,7 @@ use crate::command_output::{CommandOutput, warning};
 use crate::command_place::checked_url;
 use crate::error::CommandError;
 
-/// Show where the store is and how it is; make a shared one, and bring it up to date
+/// Show the store, or set up a shared one
 ///
 /// The store is the one that `--store`, ABIDE_STORE, the project or your configuration names, else your
 /// own. A store of files is made by the first recording, and `migrate` has nothing to do there.

@@ -88,7 +88,7 @@ impl TailPrinter {
     fn show(&mut self, event: &Event) -> Result<(), CommandError> {
         match &mut self.lines {
             Some(lines) => self.out.line(lines.line(event)),
-            None => self.out.json(&event.to_json()),
+            None => self.out.verbatim_json(&event.to_json()),
         }
     }
 }

@@ -1,12 +1,13 @@
 //! Shows a run as lines of JSON.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 
-use abide_runner::{RunEvent, StopUrgency, Stream};
-use abide_transcript::escape;
+use abide_runner::{RunEvent, RunFinish, StopUrgency, Stream};
 use serde_json::{Value, json};
 
 use super::view::RunView;
+use crate::answer_json::{data_line, numbered};
+use crate::session_status::DisplayedState;
 
 /// Prints each event as a line of JSON.
 #[derive(Debug, Default)]
@@ -20,13 +21,27 @@ impl RunView for JsonView {
         if self.gone {
             return;
         }
-        let mut line = run_event_json(event).to_string();
-        if std::io::stdout().is_terminal() {
-            line = escape::json(&line).to_string();
-        }
+        let line = run_event_json(event).to_string();
+        let mut line = data_line(&numbered(&line)).into_owned();
         line.push('\n');
         let mut out = std::io::stdout().lock();
         self.gone = out.write_all(line.as_bytes()).and_then(|()| out.flush()).is_err();
+    }
+}
+
+/// The state of the session behind a run. A conversation leaves it as it was: it can go on.
+const fn run_state(finish: RunFinish) -> DisplayedState {
+    match finish {
+        RunFinish::Done => DisplayedState::Ended,
+        RunFinish::Ended => DisplayedState::Idle,
+        RunFinish::Failed => DisplayedState::Failed,
+        RunFinish::ScopeDone
+        | RunFinish::EnoughTasks
+        | RunFinish::Stuck
+        | RunFinish::Stopped
+        | RunFinish::TimeUp
+        | RunFinish::LimitReached
+        | RunFinish::Broken => DisplayedState::Stopped,
     }
 }
 
@@ -107,6 +122,7 @@ fn run_event_json(event: &RunEvent) -> Value {
             let mut value = serde_json::to_value(summary).unwrap_or(Value::Null);
             if let Value::Object(fields) = &mut value {
                 fields.insert("event".to_owned(), Value::from("stopped"));
+                fields.insert("state".to_owned(), Value::from(run_state(summary.finish).as_str()));
             }
             value
         }

@@ -3,8 +3,10 @@
 mod amount;
 mod checks;
 mod configured;
+mod ending;
 mod json;
 mod plain;
+mod program;
 mod report;
 mod signals;
 mod terminal;
@@ -29,7 +31,7 @@ use abide::{
 };
 use abide_runner::{
     AgentKind, InterruptedTask, LeftoverWork, RecordedOptions, ResumeMode, RetryDecision, RunError,
-    RunEvent, RunFinish, RunGoal, RunLimits, RunOptions, RunSummary, Stop, Stream,
+    RunEvent, RunGoal, RunLimits, RunOptions, RunSummary, Stop, Stream,
 };
 use abide_transcript::escape;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -38,13 +40,14 @@ pub(crate) use self::checks::accepted_check;
 pub(crate) use self::configured::{
     ConfigRequest, ConfiguredRun, DefaultsUse, ProjectConfigUse, RequestedAgent, own_run_config,
 };
+pub(crate) use self::program::check_program;
 pub(crate) use self::signals::heed_run_signals;
 use self::terminal::TerminalGuard;
 use self::view_kind::RunViewKind;
 use crate::command_context::CommandContext;
 use crate::command_output::{status, warning};
-use crate::duration::duration;
-use crate::error::CommandError;
+use crate::duration::{checkpoint_interval, duration};
+use crate::error::{CommandError, FailureCode};
 use crate::scoped_store::ScopedStore;
 
 /// The agents whose output is understood.
@@ -110,7 +113,7 @@ pub(crate) struct ConductArgs {
     #[arg(long, value_name = "on|off", value_parser = checkpoint_switch())]
     checkpoint: Option<CheckpointSwitch>,
     /// The time between two checkpoints [default: by --max-duration, else 30m]
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "TIME", value_parser = checkpoint_interval)]
     checkpoint_every: Option<Duration>,
     /// Write the statuses of the tasks back into the plan's document, and nothing else
     /// [default: false; `abide resume`: as the run before]
@@ -337,6 +340,7 @@ impl ConductArgs {
     ) -> Result<(), CommandError> {
         let id = session.id();
         let yes = work.yes;
+        let goal = work.goal;
         let mut options = self.options(opened, work);
         options.compaction = surroundings.compaction(self.compact_over);
         // A conversation works on no task, so no check is run.
@@ -391,37 +395,34 @@ impl ConductArgs {
         let ended = done.map_err(CommandError::from);
         // Release the session before saying that it can be resumed.
         drop(session);
-        self.tell(id, ended)
+        self.tell(opened, id, goal, ended, surroundings)
     }
 
+    /// Says how the run ended, which session it is, and what comes next.
     fn tell(
         &self,
+        opened: &ScopedStore,
         id: SessionId,
+        goal: RunGoal,
         ended: Result<RunSummary, CommandError>,
+        surroundings: &CommandContext,
     ) -> Result<(), CommandError> {
-        let short = id.short(SessionId::SHORT);
-        let resume = || {
+        let tell_next = || {
             if !self.json {
-                status(format_args!("Go on with: abide resume {short}"));
+                ending::tell_next_steps(opened, id, goal, surroundings);
             }
         };
         let summary = match ended {
             Ok(summary) => summary,
             Err(error) => {
-                resume();
+                tell_next();
                 return Err(error);
             }
         };
         if !self.json {
-            report::tell_run_report(&summary);
+            report::tell_run_report(&summary, goal);
         }
-        match summary.finish {
-            RunFinish::Done | RunFinish::Ended | RunFinish::ScopeDone => {}
-            RunFinish::Failed if !self.json && summary.tasks.failed > 0 => status(format_args!(
-                "Try what failed again with: abide resume {short} --retry-failed"
-            )),
-            _ => resume(),
-        }
+        tell_next();
         report::exit_by_run_finish(summary.finish)
     }
 }
@@ -494,6 +495,12 @@ pub(crate) fn open(opened: &ScopedStore, id: SessionId) -> Result<Session, Comma
             }
             return Ok(store.open_session(&session)?);
         }
+        let short = id.short(SessionId::SHORT);
+        let held = format!("session {short} is held by {holder}");
+        return Err(CommandError::failed(held).coded(FailureCode::Held).with_hint(format!(
+            "one agent works in a session at a time: `abide tail -f {short}` watches it, `--wait 30s` \
+             gives it time; other commands work meanwhile"
+        )));
     }
     Err(error.into())
 }
@@ -547,7 +554,7 @@ impl From<RunError> for CommandError {
         match error {
             RunError::Session(error) => error.into(),
             error @ RunError::Start { .. } => Self::because(error)
-                .with_hint("is it installed, and on the PATH? The command stands behind `--`"),
+                .with_hint("is it installed, and on the PATH?"),
             error @ RunError::Stdin(_) => Self::because(error)
                 .with_hint("the agent was not started; TMPDIR names where stdin is kept for it"),
             error @ RunError::Undecided(_) => Self::because(error).with_hint(

@@ -1,7 +1,7 @@
 //! The summary at the end of a run.
 
 use abide::{maintenance::ByteSize, tasks::TaskId};
-use abide_runner::{RunFinish, RunSummary, TaskUse};
+use abide_runner::{RunFinish, RunGoal, RunSummary, TaskUse};
 use abide_transcript::{escape, format_duration};
 
 use super::amount::money_amount;
@@ -13,18 +13,23 @@ use crate::error::CommandError;
 const LISTED: usize = 20;
 
 /// Prints the outcome of a run.
-pub(super) fn tell_run_report(summary: &RunSummary) {
+pub(super) fn tell_run_report(summary: &RunSummary, goal: RunGoal) {
     let tasks = &summary.tasks;
     let done = || format!("{} of {} tasks done", tasks.complete, tasks.all - tasks.obsolete);
-    let mut words = Vec::from_iter((tasks.all > 0).then(done));
-    words.extend((tasks.failed > 0).then(|| format!("{} failed", tasks.failed)));
-    words.extend((tasks.blocked > 0).then(|| format!("{} blocked", tasks.blocked)));
+    let mut words = Vec::new();
+    // A command or a conversation is not done: it has come to its end.
+    if goal == RunGoal::Tasks {
+        words.extend((tasks.all > 0).then(done));
+        words.extend((tasks.failed > 0).then(|| format!("{} failed", tasks.failed)));
+        words.extend((tasks.blocked > 0).then(|| format!("{} blocked", tasks.blocked)));
+    }
     let words = if words.is_empty() { String::new() } else { format!(": {}", words.join(", ")) };
     let reason = summary.reason.as_deref().map(|reason| format!(" ({})", escape::text(reason)));
     status(format_args!(
-        "{}{}{words} in {}, {} started",
+        "{}{}{words} {} {}, {} started",
         run_finish_word(summary.finish),
         reason.unwrap_or_default(),
+        if goal == RunGoal::Tasks { "in" } else { "after" },
         format_duration(summary.duration),
         match summary.started {
             1 => "1 agent".to_owned(),
@@ -103,14 +108,13 @@ fn used(tasks: &[TaskUse]) {
 
 const fn run_finish_word(finish: RunFinish) -> &'static str {
     match finish {
-        RunFinish::Done => "Completed",
-        RunFinish::Failed => "Failed",
-        RunFinish::Ended | RunFinish::ScopeDone | RunFinish::EnoughTasks => "Ended",
-        RunFinish::Stuck
-        | RunFinish::Stopped
-        | RunFinish::TimeUp
-        | RunFinish::LimitReached
-        | RunFinish::Broken => "Interrupted",
+        RunFinish::Failed | RunFinish::Broken => "Failed",
+        RunFinish::Done | RunFinish::Ended | RunFinish::ScopeDone | RunFinish::EnoughTasks => {
+            "Ended"
+        }
+        RunFinish::Stuck | RunFinish::Stopped | RunFinish::TimeUp | RunFinish::LimitReached => {
+            "Stopped"
+        }
     }
 }
 

@@ -37,16 +37,24 @@ impl Drop for TerminalGuard {
     }
 }
 
-/// Shows only the agent's own output.
+/// Shows only the agent's own output, behind a line that says how it goes on with earlier work.
 #[derive(Debug)]
 pub(super) struct TerminalPassthrough;
 
 impl RunView for TerminalPassthrough {
     fn show(&mut self, event: &RunEvent) {
-        if let RunEvent::Output { bytes, .. } = event {
-            let mut out = std::io::stdout().lock();
-            // If the terminal is gone, the run still goes on to its end.
-            let _ = out.write_all(bytes).and_then(|()| out.flush());
+        match event {
+            RunEvent::Output { bytes, .. } => {
+                let mut out = std::io::stdout().lock();
+                // If the terminal is gone, the run still goes on to its end.
+                let _ = out.write_all(bytes).and_then(|()| out.flush());
+            }
+            RunEvent::TaskStarted { way: Some(way), .. }
+            | RunEvent::AgentStarted { way: Some(way), .. } => {
+                // The terminal is raw: a line feed alone would not go to the left.
+                let _ = write!(std::io::stderr(), "The agent goes on {}\r\n", way.told());
+            }
+            _ => {}
         }
     }
 }

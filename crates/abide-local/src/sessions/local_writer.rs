@@ -213,9 +213,9 @@ impl LocalWriter {
         let epoch = opened.state.core.epoch.next();
         let end: JournalEnd = opened.appender.end();
         let salts = IntakeSalts::new(&opened.env);
-        let holder = opened.env.holder.to_string();
-        let mut opening =
-            vec![salts.prepare_fact(Kind::WRITER_OPENED, &WriterOpened { epoch, by: holder })?];
+        let holder = &opened.env.holder;
+        let fact = WriterOpened { epoch, by: holder.to_string(), who: holder.who() };
+        let mut opening = vec![salts.prepare_fact(Kind::WRITER_OPENED, &fact)?];
         let mend_now = opened.recovered.is_some();
         if let Some(recovered) = &opened.recovered {
             opening.push(salts.prepare_fact(Kind::RECOVERY_PERFORMED, recovered)?);

@@ -36,6 +36,9 @@ pub struct Compaction {
     /// How these tokens were counted; `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<TokenBasis>,
+    /// The compaction that was undone and that this one repeats.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub redoes: Option<Seq>,
 }
 
 /// `context.pinned`: compactions keep this message in the context, or no longer do.

@@ -4,7 +4,8 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
-use crate::CallId;
+use crate::json::write_string;
+use crate::{CallId, InputError, Kind, NewEvent, Payload};
 
 /// `message.added`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -146,6 +147,19 @@ impl Message {
         Self { role: role.to_owned(), content: MessageContent::Text(text.into()) }
     }
 
+    /// The data of an event. Plain text, which most messages are, needs nothing of serde.
+    fn payload(&self) -> Result<Payload, InputError> {
+        let MessageContent::Text(text) = &self.content else { return Payload::of(self) };
+        let around = self.role.len() + 32;
+        let mut json = String::with_capacity(around + text.len() + text.len() / 16);
+        json.push_str("{\"role\":");
+        write_string(&mut json, &self.role);
+        json.push_str(",\"content\":");
+        write_string(&mut json, text);
+        json.push('}');
+        Payload::of_own(json)
+    }
+
     /// What the user says.
     #[must_use]
     pub fn user(text: impl Into<String>) -> Self {
@@ -159,9 +173,26 @@ impl Message {
     }
 }
 
+impl TryFrom<Message> for NewEvent {
+    type Error = InputError;
+
+    fn try_from(message: Message) -> Result<Self, InputError> {
+        Ok(Self::new(Kind::MESSAGE_ADDED, message.payload()?))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn plain_text_is_written_as_serde_writes_it() {
+        for (role, text) in [("user", ""), ("ro\"le", "a\n\"b\" \\ \u{1}\u{8}é"), ("", "x")] {
+            let message = Message::text(role, text);
+            let expected = Payload::of(&message).unwrap();
+            assert_eq!(NewEvent::try_from(message).unwrap().data, expected);
+        }
+    }
 
     #[test]
     fn every_sort_of_content_is_read_and_written_as_it_was() {

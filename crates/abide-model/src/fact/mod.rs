@@ -182,7 +182,6 @@ macro_rules! new_events {
 }
 
 new_events! {
-    Message => MESSAGE_ADDED,
     ToolCall => TOOL_CALLED,
     ToolResult => TOOL_FINISHED,
     StatusChange => SESSION_STATUS,

@@ -178,4 +178,7 @@ pub struct WriterOpened {
     /// The writer: process, program, host.
     #[serde(default)]
     pub by: String,
+    /// The person and the machine, for lists: `user@host`. `None` if the user is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub who: Option<String>,
 }

@@ -13,9 +13,9 @@ mod text;
 mod words;
 
 pub use history_delta::{FileDelta, HistoryDelta, TextDelta, TurnDelta, TurnOpening};
-pub use name::read_session_name;
+pub use name::{prompt_line, read_session_name};
 pub use open_turns::OpenTurns;
-pub use overview::{Overview, OverviewUpdate, rewind_of};
+pub use overview::{Overview, OverviewUpdate, RunOutline, rewind_of};
 pub use prompt::split_machine_text;
 pub use query::{FileActivity, History, HistoryEntry, HistoryQuery, SearchMatch, TurnEntry};
 pub use search::{Excerpt, Search, SearchError, SearchTerm};

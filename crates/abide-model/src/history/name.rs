@@ -64,6 +64,17 @@ pub fn read_session_name(reader: &dyn SessionReader) -> Result<Option<String>, S
     Ok(overview.name())
 }
 
+/// The first line of what a person asked for in the main conversation, cut like a name; `None` if the
+/// event is no such message.
+#[must_use]
+pub fn prompt_line(event: &Event) -> Option<String> {
+    if event.kind != Kind::MESSAGE_ADDED || event.lane.is_some() {
+        return None;
+    }
+    let prompt = event.data.as_ref().and_then(person_prompt)?;
+    prompt.lines().map(name_line).find(|line| !line.is_empty())
+}
+
 /// The title that a session was given, on one line.
 fn given_title(fields: &SessionFields) -> Option<String> {
     let words: Vec<&str> = fields.title.as_deref()?.split_whitespace().collect();

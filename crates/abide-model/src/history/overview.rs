@@ -4,8 +4,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Event, Fact, Kind, Lineage, OpenTurns, Seq, SessionFields, SessionId, SessionStatus, Timestamp,
-    Usage,
+    Event, Fact, Kind, Lineage, OpenTurns, RunStart, Seq, SessionFields, SessionId, SessionStatus,
+    Timestamp, Usage, WriterOpened,
 };
 
 /// Maximum length of a request or a summary in characters.
@@ -55,8 +55,27 @@ pub struct Overview {
     pub empty: bool,
     /// A writer has it open, or died with it open.
     pub writing: bool,
+    /// Who wrote to it last: `user@host`, as far as it was recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub who: Option<String>,
+    /// Its last run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunOutline>,
     /// The live events.
     pub lineage: Lineage,
+}
+
+/// What a list needs to know of the last run of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RunOutline {
+    /// It works on a task list, or goes on with the conversation of a session that such a run has.
+    pub planned: bool,
+    /// It goes on with a conversation: it says nothing about the session's status.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub conversation: bool,
+    /// It has ended.
+    pub finished: bool,
 }
 
 /// The effect of applying an event.
@@ -117,6 +136,7 @@ impl Overview {
             usage: self.usage.clone(),
             empty: self.empty,
             writing: self.writing,
+            who: self.who.clone(),
             lineage,
             ..before.clone()
         }
@@ -160,7 +180,9 @@ impl Overview {
             Ok(Fact::TurnFinished(fact)) => self.usage.add(&fact.usage.unwrap_or_default()),
             Ok(Fact::ApiResult(fact)) => self.usage.add(&fact.usage.unwrap_or_default()),
             Ok(Fact::Usage(fact)) => self.usage.add(&fact.usage),
-            Ok(Fact::WriterOpened(_)) => self.writing = true,
+            Ok(Fact::RunStarted(start)) => self.begin_run(&start),
+            Ok(Fact::RunFinished(_)) => self.run.iter_mut().for_each(|run| run.finished = true),
+            Ok(Fact::WriterOpened(opened)) => self.open_writer(opened),
             Ok(Fact::WriterClosed) => self.writing = false,
             Ok(Fact::Rewind(_)) if rewind_of(event).is_some() => return OverviewUpdate::Rewound,
             _ => {}
@@ -192,10 +214,21 @@ impl Overview {
             Ok(Fact::TurnFinished(fact)) => self.usage.add(&fact.usage.unwrap_or_default()),
             Ok(Fact::ApiResult(fact)) => self.usage.add(&fact.usage.unwrap_or_default()),
             Ok(Fact::Usage(fact)) => self.usage.add(&fact.usage),
-            Ok(Fact::WriterOpened(_)) => self.writing = true,
+            Ok(Fact::WriterOpened(opened)) => self.open_writer(opened),
             Ok(Fact::WriterClosed) => self.writing = false,
             _ => {}
         }
+    }
+
+    fn open_writer(&mut self, opened: WriterOpened) {
+        self.writing = true;
+        self.who = opened.who.map(clip_overview_text).or(self.who.take());
+    }
+
+    fn begin_run(&mut self, start: &RunStart) {
+        let before = self.run.is_some_and(|run| run.planned);
+        let planned = if start.conversation { before } else { start.planned };
+        self.run = Some(RunOutline { planned, conversation: start.conversation, finished: false });
     }
 }
 
@@ -231,6 +264,33 @@ mod tests {
             NewEvent::parse(line).unwrap().into_event(seq, Timestamp::from_millis(at as i64))
         };
         lines.iter().enumerate().map(event).collect()
+    }
+
+    #[test]
+    fn the_last_run_and_the_last_writer_are_told() {
+        let mut overview = Overview::default();
+        let mut told = |line: &str| {
+            let event = NewEvent::parse(line).unwrap();
+            overview.apply(&event.into_event(overview.seq.next(), Timestamp::from_millis(0)));
+            (overview.who.clone(), overview.run)
+        };
+        let run =
+            |planned, conversation, finished| Some(RunOutline { planned, conversation, finished });
+        let ana = Some("ana@box".to_owned());
+        let opened = r#"{"kind":"writer.opened","data":{"epoch":1,"who":"ana@box"}}"#;
+        assert_eq!(told(opened), (ana.clone(), None));
+        let planned = r#"{"kind":"run.started","data":{"command":["a"],"planned":true}}"#;
+        assert_eq!(told(planned).1, run(true, false, false));
+        let finished = r#"{"kind":"run.finished","data":{"status":"failed"}}"#;
+        assert_eq!(told(finished).1, run(true, false, true));
+        // A conversation does not make another session of it.
+        let talk = r#"{"kind":"run.started","data":{"command":["a"],"conversation":true}}"#;
+        assert_eq!(told(talk).1, run(true, true, false));
+        let command = r#"{"kind":"run.started","data":{"command":["b"]}}"#;
+        assert_eq!(told(command).1, run(false, false, false));
+        assert_eq!(told(talk).1, run(false, true, false));
+        // A writer that does not say who it is leaves the last one that did.
+        assert_eq!(told(r#"{"kind":"writer.opened","data":{"epoch":2}}"#).0, ana);
     }
 
     /// What the whole state says and the overview says must be the same.

@@ -26,6 +26,9 @@ pub struct HistoryQuery {
     pub until: Option<Timestamp>,
     /// Without activity after this time.
     pub unchanged_since: Option<Timestamp>,
+    /// Only those that a writer may have open now: all that have a live one, and maybe some whose
+    /// writer died.
+    pub maybe_held: bool,
     /// Of any project; otherwise of the project that the store was opened for, if any.
     pub all_projects: bool,
 }
@@ -131,6 +134,7 @@ impl HistoryQuery {
             None => overview.fields.labels.contains_key(wanted),
         };
         (self.status.is_empty() || self.status.contains(&overview.status))
+            && (!self.maybe_held || overview.writing)
             && self.label.as_ref().is_none_or(label)
             && self.since.is_none_or(|since| overview.updated >= since)
             && self.until.is_none_or(|until| overview.created <= until)

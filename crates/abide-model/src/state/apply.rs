@@ -223,9 +223,8 @@ impl SessionState {
         add_to_core_count(&mut self.core.messages.total, 1);
         self.core.messages.last = Some(event.seq);
         // The fold needs only the role. A message may be long, so it is not parsed completely.
-        let role = event.data.as_ref().and_then(|data| {
-            data.field("role").and_then(|role| serde_json::from_str::<Cow<'_, str>>(role).ok())
-        });
+        let role =
+            event.data.as_ref().and_then(|data| data.field("role")).and_then(plain_or_parsed);
         let instructs = matches!(role.as_deref(), Some("system" | "developer"));
         self.apply_to_lane(event, |lane| {
             lane.first.get_or_insert(event.seq);
@@ -237,7 +236,7 @@ impl SessionState {
         });
         let data = event.data.as_ref()?;
         match role {
-            Some(role) if ["content", "tool_calls"].iter().any(|key| data.field(key).is_some()) => {
+            Some(role) if data.has_any_field(&["content", "tool_calls"]) => {
                 apply_count(&mut self.core.messages.by_role, &role);
                 None
             }
@@ -481,6 +480,16 @@ impl SessionState {
             lane.reported = lane.reported.filter(|(seq, _)| *seq < fact.compaction);
         });
         None
+    }
+}
+
+/// The text of a JSON string. Most have no escape and are not parsed.
+fn plain_or_parsed(json: &str) -> Option<Cow<'_, str>> {
+    let inner = json.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    let plain = |inner: &&str| inner.bytes().all(|b| b >= b' ' && b != b'"' && b != b'\\');
+    match inner.filter(plain) {
+        Some(inner) => Some(Cow::Borrowed(inner)),
+        None => serde_json::from_str(json).ok(),
     }
 }
 

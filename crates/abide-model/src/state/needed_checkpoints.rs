@@ -33,6 +33,8 @@ impl SessionState {
         if let Some(run) = self.core.run.filter(|run| run.finished.is_none()) {
             let first = with_files.iter().find(|(at, _)| *at > run.started);
             needed.extend(first.map(|(_, number)| *number));
+            // Where nothing had changed, the one before it is what the run started from.
+            needed.extend(last_until(run.started).map(|(_, number)| *number));
         }
         for (_, task) in self.tasks.iter().filter(|(_, task)| task.status.is_active()) {
             needed.extend(last_until(task.changed).map(|(_, number)| *number));

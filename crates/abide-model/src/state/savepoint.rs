@@ -28,7 +28,8 @@ impl SessionState {
         let mut keyed = keys.len();
         let mut replaces = false;
         for event in events {
-            keyed += u64::from(event.key.is_some());
+            // The count may come from a state cache, which can hold any number.
+            keyed = keyed.saturating_add(u64::from(event.key.is_some()));
             // A rewind and a fork replace the state, and a full table of keys is set aside.
             replaces |= event.kind == Kind::SESSION_REWOUND
                 || event.kind == Kind::SESSION_CREATED

@@ -105,7 +105,7 @@ impl SessionState {
         add_to_core_count(counts.entry(now).or_default(), 1);
         if was.is_done() != now.is_done() {
             let step = |count: u64| {
-                if now.is_done() { count + 1 } else { count.saturating_sub(1) }
+                if now.is_done() { count.saturating_add(1) } else { count.saturating_sub(1) }
             };
             if let Some(parent) = &before.parent {
                 self.change_task(parent.as_str(), |task| task.children.1 = step(task.children.1));
@@ -180,7 +180,8 @@ impl SessionState {
         };
         let waits = wanted.iter().filter(open).count() as u64;
         let edges = &mut self.core.tasks.dependencies;
-        *edges = edges.saturating_sub(before.len() as u64) + wanted.len() as u64;
+        *edges =
+            edges.saturating_sub(before.len() as u64).saturating_add(wanted.len() as u64);
         self.change_task(id.as_str(), |task| {
             task.depends = wanted;
             task.dependency_types = types;

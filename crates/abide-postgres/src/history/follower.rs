@@ -78,7 +78,7 @@ async fn follow_progress(reader: &PostgresReader) -> Result<FollowProgress, Serv
     let sid = reader.known.sid;
     let asked = reader.server.once(|client| {
         Box::pin(async move {
-            let sql = "SELECT overview.indexed, overview.overview,
+            let sql = "SELECT overview.indexed, overview.outline,
                     coalesce((SELECT max(seq) FROM event WHERE sid = $1), 0)
                 FROM session LEFT JOIN overview USING (sid) WHERE sid = $1";
             let statement = client.prepare_cached(sql).await?;

@@ -76,12 +76,12 @@ async fn put_overview(
         [&work.sid, &work.upto, &work.short, &status, &created, &updated, &agents, &labels, &json];
     let Some(from) = work.from else {
         let sql = "INSERT INTO overview
-                (sid, indexed, short, status, created, updated, agents, labels, overview)
+                (sid, indexed, short, status, created, updated, agents, labels, outline)
             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING";
         return Ok(execute_put(transaction, sql, &given).await? == 1);
     };
     let sql = "UPDATE overview SET indexed = $2, short = $3, status = $4, created = $5,
-            updated = $6, labels = $8, overview = $9,
+            updated = $6, labels = $8, outline = $9,
             agents = CASE WHEN agents @> $7 THEN agents
                 ELSE ARRAY(SELECT DISTINCT agent COLLATE \"C\" FROM unnest(agents || $7) AS agent
                     ORDER BY 1) END

@@ -112,6 +112,10 @@ fn query_filter(
         let names: Vec<&str> = query.status.iter().map(|status| status.as_str()).collect();
         and(format!("overview.status = ANY({})", values.put(names)));
     }
+    if query.maybe_held {
+        and("overview.sid IN (SELECT sid FROM lease WHERE NOT at_rest AND holder IS NOT NULL)"
+            .to_owned());
+    }
     if let Some(agent) = &query.agent {
         let agent = vec![storable_place_text(&agent.to_ascii_lowercase())];
         and(format!("overview.agents @> {}", values.put(agent)));
@@ -136,7 +140,7 @@ fn query_filter(
 }
 
 /// The details of the sessions in `top`, with the neighbouring short ids.
-const TOLD: &str = "SELECT top.*, overview.short, overview.files, overview.overview,
+const TOLD: &str = "SELECT top.*, overview.short, overview.files, overview.outline,
         (SELECT max(near.short) FROM overview AS near WHERE near.short < overview.short) AS before,
         (SELECT min(near.short) FROM overview AS near WHERE near.short > overview.short) AS after
     FROM top JOIN overview USING (sid)";
@@ -206,7 +210,7 @@ fn queried_session(row: &Row) -> Result<IndexMatch, ServerError> {
         other.bytes().zip(whole.bytes()).take_while(|(one, other)| one == other).count()
     };
     let shared = near.iter().flatten().map(shared).max().unwrap_or(0);
-    let mut overview = overview_of(row.try_get("overview")?)?;
+    let mut overview = overview_of(row.try_get("outline")?)?;
     // The first event of a session may lack it: the store has it.
     let project: String = row.try_get("project")?;
     overview.fields.project_id = Some(project).filter(|project| !project.is_empty());

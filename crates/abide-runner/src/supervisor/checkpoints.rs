@@ -50,6 +50,10 @@ impl Supervisor<'_> {
                     }
                     self.tell(&RunEvent::Checkpoint(made));
                 }
+                CheckpointerEvent::Unchanged(held) => {
+                    self.first.get_or_insert_with(|| held.snapshot.clone());
+                    self.last = Some(held.snapshot);
+                }
                 CheckpointerEvent::Failed(error) => self.warn(format!("no checkpoint: {error}")),
                 CheckpointerEvent::Started { .. } | CheckpointerEvent::Stopped(_) => {}
             }
@@ -73,9 +77,13 @@ impl Supervisor<'_> {
         if let Some((checkpointer, events)) = self.checkpoints.take() {
             let stopped = checkpointer.stop();
             for event in events.try_iter() {
-                if let CheckpointerEvent::Checkpoint(made) = event {
-                    self.last = made.snapshot.clone().or(self.last.take());
-                    self.tell(&RunEvent::Checkpoint(made));
+                match event {
+                    CheckpointerEvent::Checkpoint(made) => {
+                        self.last = made.snapshot.clone().or(self.last.take());
+                        self.tell(&RunEvent::Checkpoint(made));
+                    }
+                    CheckpointerEvent::Unchanged(held) => self.last = Some(held.snapshot),
+                    _ => {}
                 }
             }
             match stopped {

@@ -159,7 +159,8 @@ impl Tests {
             .args(["test", "--no-run", "--message-format", "json-render-diagnostics"])
             .args(arguments)
             .current_dir(root)
-            .env("RUSTC_WORKSPACE_WRAPPER", workshop.wrapper())
+            .env("PATH", workshop.path_variable()?)
+            .env("RUSTC_WORKSPACE_WRAPPER", Workshop::WRAPPER)
             .stderr(Stdio::inherit())
             .output()?;
         if !built.status.success() {

@@ -88,6 +88,14 @@ pub(super) fn history_lists_and_filters(subject: &dyn Subject) {
     assert_eq!(ids(HistoryQuery { unchanged_since: Some(until), ..all() }), [second, first]);
     let before = overview.updated;
     assert_eq!(ids(HistoryQuery { unchanged_since: Some(before), ..all() }), [first]);
+    // A live writer is found; one that closed its session is not.
+    let held = || ids(HistoryQuery { maybe_held: true, ..all() });
+    assert_eq!(held(), []);
+    let writer = again.write(second, NOW).unwrap();
+    append(&*writer, vec![message("still here")]);
+    assert_eq!(held(), [second]);
+    writer.close().unwrap();
+    assert_eq!(held(), []);
 }
 
 pub(super) fn what_was_said_is_found(subject: &dyn Subject) {

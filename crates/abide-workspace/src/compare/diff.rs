@@ -79,7 +79,8 @@ fn diff_of_pair(pair: &EntryPair<'_>) -> Option<ChangedPath> {
     Some(ChangedPath { path, change, old: pair.old.cloned(), new: pair.new.cloned() })
 }
 
-fn is_told_in_diff(entry: &TreeEntry) -> bool {
+/// A directory is listed only if it is empty.
+pub(crate) fn is_told_in_diff(entry: &TreeEntry) -> bool {
     entry.kind != EntryKind::Directory || entry.hash == ObjectHash::of(&Tree::default().write())
 }
 

@@ -7,12 +7,13 @@ use std::collections::BTreeMap;
 
 use abide_model::{ObjectHash, Objects};
 
-use crate::compare::diff::{diff_same_kind, same_content};
+use crate::compare::diff::{diff_same_kind, is_told_in_diff, same_content};
 use crate::compare::read::{ReadError, read_trees};
+use crate::compare::rename::find_renames;
 use crate::compare::walk::{Descent, EntryPair, split_walked_path, walk_differences};
 use crate::reserved::is_reserved;
 use crate::snapshot::{OmissionReason, Snapshot};
-use crate::{EntryKind, TreeEntry};
+use crate::{ChangeKind, ChangedPath, EntryKind, TreeEntry};
 
 /// What a step does with its path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -59,6 +60,39 @@ pub struct RestorePlan {
     /// Parent directories whose mode locks their owner out, with that mode. It is set again if this
     /// restore, or an interrupted one, had to open them.
     pub closed: Vec<(Vec<u8>, u16)>,
+}
+
+impl RestorePlan {
+    /// What the steps do to the files, for display: from the present to the target, sorted by path,
+    /// with renames as such. A directory is listed only if it is empty or if it stays.
+    pub fn changes(&self, objects: &dyn Objects) -> Result<Vec<ChangedPath>, ReadError> {
+        let mut changes: Vec<ChangedPath> =
+            self.steps.iter().filter_map(RestoreStep::change).collect();
+        find_renames(objects, &mut changes)?;
+        Ok(changes)
+    }
+}
+
+impl RestoreStep {
+    fn change(&self) -> Option<ChangedPath> {
+        let (old, new) = (&self.was, &self.entry);
+        let change = match self.action {
+            RestoreAction::Create => {
+                new.as_ref().filter(|new| is_told_in_diff(new)).map(|_| ChangeKind::Created)?
+            }
+            RestoreAction::Delete => {
+                old.as_ref().filter(|old| is_told_in_diff(old)).map(|_| ChangeKind::Deleted)?
+            }
+            RestoreAction::Chmod => ChangeKind::ModeChanged,
+            RestoreAction::Change => match (old, new) {
+                (Some(old), Some(new)) if diff_same_kind(old.kind, new.kind) => {
+                    ChangeKind::Modified
+                }
+                _ => ChangeKind::KindChanged,
+            },
+        };
+        Some(ChangedPath { path: self.path.clone(), change, old: old.clone(), new: new.clone() })
+    }
 }
 
 pub(crate) const RESERVED: &str = "its name is reserved for a repository or a store";

@@ -12,3 +12,4 @@ mod plan;
 mod rewind;
 mod root_names;
 mod tasks;
+mod undo_redo;

@@ -10,7 +10,7 @@ use abide::{
 };
 use abide_transcript::escape;
 
-use super::lookup::{find_checkpoint, snapshot_of};
+use crate::checkpoint_lookup::{find_checkpoint, snapshot_of};
 use crate::command_context::CommandContext;
 use crate::command_output::CommandOutput;
 use crate::error::CommandError;

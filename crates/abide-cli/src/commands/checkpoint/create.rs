@@ -1,10 +1,10 @@
-//! `abide checkpoint create`: creates a checkpoint.
+//! `abide save` and `abide checkpoint create`: make a checkpoint.
 
 use std::path::{Path, PathBuf};
 
 use abide::{
-    CheckpointRequest, SessionId, SessionRef,
-    checkpoint::{RecordedCheckpoint, Trigger},
+    CheckpointRequest, NewSession, SessionFields, SessionId, SessionRef,
+    checkpoint::{CheckpointOutcome, LargeFile, RecordedCheckpoint, Trigger, UnchangedCheckpoint},
     maintenance::ByteSize,
 };
 use abide_transcript::escape;
@@ -17,7 +17,7 @@ use crate::interrupt::interrupt_flag;
 use crate::interrupted_rewind::finish_rewind;
 use crate::progress;
 use crate::scoped_store::ScopedStore;
-use crate::session_args::{SessionArg, SessionPurpose};
+use crate::session_args::{SessionArg, SessionOption, SessionPurpose};
 use crate::shell_word::shell_quoted;
 
 /// Make a checkpoint: the place in the session, and the files of the workspace as they are
@@ -37,6 +37,39 @@ Examples:
 pub(crate) struct CheckpointCreateArgs {
     #[command(flatten)]
     session: SessionArg,
+    #[command(flatten)]
+    options: CheckpointOptions,
+}
+
+/// Make a checkpoint of the files here, to go back to
+///
+/// A checkpoint holds every file of the workspace, whether git knows it or not; `abide rewind` goes
+/// back to it. Where nothing was recorded yet, a session is made for it. Without -m, files that have
+/// not changed since the last checkpoint make no new one.
+///
+/// What git ignores is left out; `[workspace]` in the store's config.toml says what is taken all the
+/// same, and --include adds to it. What looks like state (data/, state/, db/, *.db, *.sqlite) and is
+/// left out is named once, and so is a large new file that git does not track. `[retention]` may let
+/// old checkpoints go. Git is asked for the state of its repository, and runs no hook, filter or
+/// monitor for it. The checkpoint is durable when the command ends. Ctrl-C stops it, with nothing
+/// changed.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  abide save
+  abide save -m \"tests pass\"
+  abide save --include /data/            the ignored directory too, from now on
+  abide save --trigger risk && rm -rf build/")]
+pub(crate) struct SaveArgs {
+    #[command(flatten)]
+    session: SessionOption,
+    #[command(flatten)]
+    options: CheckpointOptions,
+}
+
+/// What a checkpoint holds, and what people call it.
+#[derive(Debug, clap::Args)]
+struct CheckpointOptions {
     /// What people call it
     #[arg(short = 'm', long, value_name = "LABEL")]
     label: Option<String>,
@@ -65,6 +98,13 @@ pub(crate) struct CheckpointCreateArgs {
     json: bool,
 }
 
+/// Whether files that have not changed make another checkpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum UnchangedPolicy {
+    Record,
+    Report,
+}
+
 pub(super) fn trigger(text: &str) -> Result<Trigger, String> {
     let found = Trigger::ALL.into_iter().find(|trigger| trigger.as_str() == text);
     found.ok_or_else(|| {
@@ -81,8 +121,49 @@ pub(super) fn parent() -> Option<u32> {
 
 impl CheckpointCreateArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
-        let mut opened = surroundings.open_store()?;
+        let opened = surroundings.open_store()?;
         let id = self.session.find(SessionPurpose::FilesHere, &opened, surroundings)?;
+        self.options.make(opened, id, UnchangedPolicy::Record, surroundings)
+    }
+}
+
+impl SaveArgs {
+    pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
+        let opened = surroundings.open_or_init_store()?;
+        let is_named = self.session.is_named() || surroundings.session.is_some();
+        let id = if is_named || opened.latest_in(surroundings)?.is_some() {
+            self.session.find(SessionPurpose::FilesHere, &opened, surroundings)?
+        } else {
+            self.options.new_session(&opened, surroundings)?
+        };
+        self.options.make(opened, id, UnchangedPolicy::Report, surroundings)
+    }
+}
+
+impl CheckpointOptions {
+    /// Makes a session for a directory in which nothing was recorded.
+    fn new_session(
+        &self,
+        opened: &ScopedStore,
+        surroundings: &CommandContext,
+    ) -> Result<SessionId, CommandError> {
+        let root = surroundings.absolute(self.workspace.as_deref().unwrap_or(Path::new("")));
+        // Refuses a directory that cannot be a workspace, before there is a session for it.
+        opened.store.workspace(&root)?;
+        let workspace = Some(root.to_string_lossy().into_owned());
+        let fields = SessionFields { workspace, ..SessionFields::default() };
+        let id = opened.make(NewSession { fields })?;
+        status(format_args!("Session {} (new)", id.short(SessionId::SHORT)));
+        Ok(id)
+    }
+
+    fn make(
+        self,
+        mut opened: ScopedStore,
+        id: SessionId,
+        unchanged: UnchangedPolicy,
+        surroundings: &CommandContext,
+    ) -> Result<(), CommandError> {
         let workspace = self.workspace.map(|dir| surroundings.absolute(&dir));
         if !self.include.is_empty() {
             include(&opened, id, workspace.as_deref(), &self.include)?;
@@ -103,16 +184,36 @@ impl CheckpointCreateArgs {
             watch,
             ..CheckpointRequest::default()
         };
-        let made = session.checkpoint(&request)?;
+        let outcome = match unchanged {
+            UnchangedPolicy::Report => session.checkpoint_changes(&request)?,
+            UnchangedPolicy::Record => {
+                CheckpointOutcome::Recorded(Box::new(session.checkpoint(&request)?))
+            }
+        };
         session.close()?;
         drop(line);
         let mut out = CommandOutput::stdout();
-        if self.json {
-            out.json(&json(&made))?;
-        } else {
-            out.line(told(&made))?;
+        match outcome {
+            CheckpointOutcome::Recorded(made) => {
+                if self.json {
+                    out.json(&json(&made))?;
+                } else {
+                    out.line(told(&made))?;
+                }
+                tell_omissions(&made);
+            }
+            CheckpointOutcome::Unchanged(held) => {
+                let UnchangedCheckpoint { number, seq, .. } = held;
+                if self.json {
+                    let line = serde_json::json!({"unchanged": true, "number": number, "seq": seq});
+                    out.json(&line.to_string())?;
+                } else {
+                    out.line(format_args!("No file has changed since checkpoint {number}"))?;
+                    status("`abide save -m NAME` makes one all the same");
+                }
+                tell_ignored_state(&held.ignored_state);
+            }
         }
-        tell_omissions(&made);
         out.flush()
     }
 }
@@ -165,13 +266,26 @@ fn include_pattern(path: &str) -> String {
     pattern
 }
 
-pub(super) fn tell_omissions(made: &RecordedCheckpoint) {
-    if let Some(first) = made.ignored_state.first() {
-        let paths = escape::text(&made.ignored_state.join(", ")).into_owned();
+/// Names what looks like state of the project and is not captured.
+pub(super) fn tell_ignored_state(ignored_state: &[String]) {
+    if let Some(first) = ignored_state.first() {
+        let paths = escape::text(&ignored_state.join(", ")).into_owned();
         status(format_args!(
             "Note: ignored, so not in the checkpoint: {paths}; `abide checkpoint create --include {}` \
              takes it in from now on (workspace.include)",
             escape::text(&shell_quoted(&include_pattern(first)))
+        ));
+    }
+}
+
+pub(super) fn tell_omissions(made: &RecordedCheckpoint) {
+    tell_ignored_state(&made.ignored_state);
+    for LargeFile { path, bytes } in &made.large_files {
+        status(format_args!(
+            "Note: {} ({}) is in the checkpoint, and git does not track it; a line in .abideignore \
+             leaves it out from now on",
+            escape::text(path),
+            ByteSize(*bytes)
         ));
     }
     match made.dropped.len() {

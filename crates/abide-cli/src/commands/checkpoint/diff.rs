@@ -1,22 +1,18 @@
-//! `abide checkpoint diff`: shows the changes between two checkpoints, or since one.
+//! `abide diff` and `abide checkpoint diff`: show the changes between two checkpoints, or since one.
 
 use std::sync::Arc;
 
-use abide::workspace::{ChangeKind, ChangedPath, DiffStat, diff, stat, unified};
+use abide::workspace::{ChangeKind, ChangedPath, DiffStat, diff, stat};
 use abide::{SessionRef, SessionView, backend::Objects, checkpoint::Snapshot, event::ObjectHash};
-use abide_transcript::escape;
+use clap_complete::ArgValueCandidates;
 
+use crate::checkpoint_lookup::{present_tree, snapshot_of};
 use crate::command_context::CommandContext;
 use crate::command_output::{CommandOutput, shown, terminal_width};
+use crate::completion_candidates::place_candidates;
 use crate::error::CommandError;
-use crate::interrupt::interrupt_flag;
-use crate::pager::PagedOutput;
-use crate::progress;
-use crate::scoped_store::ScopedStore;
+use crate::patch_output::write_patch;
 use crate::session_args::{SessionOption, SessionPurpose};
-
-/// Context lines around a change.
-const CONTEXT: usize = 3;
 
 /// Show what changed between two checkpoints, or between one and the files as they are now
 #[derive(Debug, clap::Args)]
@@ -32,6 +28,42 @@ pub(crate) struct CheckpointDiffArgs {
     /// The checkpoint to compare with [default: the files as they are now]
     #[arg(value_name = "B")]
     to: Option<String>,
+    #[command(flatten)]
+    form: DiffOptions,
+    #[command(flatten)]
+    session: SessionOption,
+}
+
+/// Show what changed since a checkpoint, or between two
+///
+/// Without A and B: from the last checkpoint to the files as they are now. Each is a checkpoint (its
+/// number, label or id), the end of a turn (turn:3) or an event (@41).
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  abide diff                     since the last checkpoint
+  abide diff 3 -p -- src         since checkpoint 3, line by line, in src alone
+  abide diff 3 5 --stat
+  abide diff 3 -p | git apply -R")]
+pub(crate) struct DiffArgs {
+    /// Where to start from [default: the last checkpoint]
+    #[arg(value_name = "A", add = ArgValueCandidates::new(place_candidates))]
+    from: Option<String>,
+    /// What to compare with [default: the files as they are now]
+    #[arg(value_name = "B", add = ArgValueCandidates::new(place_candidates))]
+    to: Option<String>,
+    /// Only these files and directories
+    #[arg(value_name = "PATH", last = true)]
+    paths: Vec<String>,
+    #[command(flatten)]
+    form: DiffOptions,
+    #[command(flatten)]
+    session: SessionOption,
+}
+
+/// How changes are shown.
+#[derive(Debug, clap::Args)]
+struct DiffOptions {
     /// How many lines came and went, by file
     #[arg(long, conflicts_with = "patch")]
     stat: bool,
@@ -41,39 +73,88 @@ pub(crate) struct CheckpointDiffArgs {
     /// Each changed file as a line of JSON
     #[arg(long, conflicts_with_all = ["stat", "patch"])]
     json: bool,
-    #[command(flatten)]
-    session: SessionOption,
 }
 
 impl CheckpointDiffArgs {
+    pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
+        let Self { from, to, form, session } = self;
+        let whole = DiffArgs { from: Some(from), to, paths: Vec::new(), form, session };
+        whole.run(surroundings)
+    }
+}
+
+impl DiffArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open_store()?;
         let id = self.session.find(SessionPurpose::FilesHere, &opened, surroundings)?;
         let view = opened.store.view(&SessionRef::Id(id))?;
         let objects = opened.store.objects()?;
-        let from = tree_of(&view, &self.from, &objects)?;
+        let from = match &self.from {
+            Some(from) => tree_of(&view, from, &objects)?,
+            None => last_tree(&view, &*objects)?,
+        };
         let to = match &self.to {
             Some(to) => tree_of(&view, to, &objects)?,
-            None => present(&opened, &view, &*objects)?,
+            None => present_tree(&opened, &view, &*objects)?,
         };
-        let changed = diff(&*objects, Some(from), to, true).map_err(abide::Error::from)?;
+        let root = opened.store.workspace_root(id, &view.state()?.core.fields).ok();
+        let within = |path: &String| surroundings.within(path, root.as_deref());
+        let paths = self.paths.iter().map(within).collect::<Result<Vec<String>, _>>()?;
+        let mut changed = diff(&*objects, Some(from), to, true).map_err(abide::Error::from)?;
+        changed.retain(|changed| is_meant(changed, &paths));
+        self.form.show(&changed, &*objects, surroundings)
+    }
+}
+
+impl DiffOptions {
+    fn show(
+        &self,
+        changed: &[ChangedPath],
+        objects: &dyn Objects,
+        surroundings: &CommandContext,
+    ) -> Result<(), CommandError> {
         if self.patch {
-            return patch(&changed, &*objects, surroundings);
+            return write_patch(changed, objects, surroundings);
         }
         let mut out = CommandOutput::stdout();
         if self.json {
-            for changed in &changed {
+            for changed in changed {
                 out.json(&json(changed))?;
             }
         } else if self.stat {
-            stats(&mut out, &changed, &*objects)?;
+            stats(&mut out, changed, objects)?;
         } else {
-            for changed in &changed {
+            for changed in changed {
                 out.line(told(changed))?;
             }
         }
         out.flush()
     }
+}
+
+/// Is it one of these paths, or below one of them? Without any, everything is meant.
+fn is_meant(changed: &ChangedPath, paths: &[String]) -> bool {
+    let is_below = |path: &[u8], above: &str| {
+        let rest = path.strip_prefix(above.as_bytes());
+        above.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+    };
+    let from = match &changed.change {
+        ChangeKind::Renamed { from } => Some(from.as_slice()),
+        _ => None,
+    };
+    let mut sides = std::iter::once(changed.path.as_slice()).chain(from);
+    paths.is_empty() || sides.any(|side| paths.iter().any(|above| is_below(side, above)))
+}
+
+/// The files of the last checkpoint that has some.
+fn last_tree(view: &SessionView, objects: &dyn Objects) -> Result<ObjectHash, CommandError> {
+    let entries = view.checkpoints()?;
+    let last = entries.iter().rfind(|entry| entry.checkpoint.snapshot.is_some());
+    let last = last.ok_or_else(|| {
+        CommandError::failed("there is no checkpoint with files to compare with")
+            .with_hint("`abide save` makes one")
+    })?;
+    Ok(snapshot_of(last, objects)?.tree)
 }
 
 /// The files of a checkpoint.
@@ -83,10 +164,13 @@ fn tree_of(
     objects: &Arc<dyn Objects>,
 ) -> Result<ObjectHash, CommandError> {
     let at = view.resolve(name)?;
-    let found = at.checkpoint.and_then(|(_, state)| state.snapshot);
+    let found = match &at.checkpoint {
+        Some((_, state)) => state.snapshot,
+        None => view.files_at(&at)?.checkpoint.snapshot,
+    };
     let snapshot = found.ok_or_else(|| {
         CommandError::failed(format!("{name:?} is not a checkpoint with files"))
-            .with_hint("`abide checkpoint list` shows those that there are")
+            .with_hint("`abide saves` shows those that there are")
     })?;
     let bytes = objects.read(snapshot).map_err(abide::Error::from)?;
     let read = bytes.and_then(|bytes| Snapshot::read(&bytes).ok());
@@ -94,19 +178,6 @@ fn tree_of(
         let reason = "it is missing from the store or damaged".to_owned();
         abide::Error::Snapshot { hash: snapshot, reason }.into()
     })
-}
-
-/// The current files.
-fn present(
-    opened: &ScopedStore,
-    view: &SessionView,
-    objects: &dyn Objects,
-) -> Result<ObjectHash, CommandError> {
-    let root = opened.store.workspace_root(view.id(), &view.state()?.core.fields)?;
-    let workspace = opened.store.workspace(&root)?;
-    let (watch, _line) = progress::capturing_progress(interrupt_flag()?);
-    let taken = workspace.snapshot(objects, &watch).map_err(abide::Error::from)?;
-    Ok(taken.snapshot.tree)
 }
 
 fn letter(change: &ChangeKind) -> &'static str {
@@ -183,43 +254,4 @@ fn stats(
         "{} files changed, {insertions} lines came, {deletions} went",
         rows.len()
     ))
-}
-
-fn patch(
-    changed: &[ChangedPath],
-    objects: &dyn Objects,
-    surroundings: &CommandContext,
-) -> Result<(), CommandError> {
-    let mut out = CommandOutput::stdout();
-    if !out.is_terminal() {
-        // Byte for byte, so that the patch applies.
-        for changed in changed {
-            let text = unified(objects, changed, CONTEXT).map_err(abide::Error::from)?.text;
-            out.bytes(&text)?;
-        }
-        return out.flush();
-    }
-    let mut paged = PagedOutput::start(surroundings.pager.as_deref());
-    for changed in changed {
-        let text = unified(objects, changed, CONTEXT).map_err(abide::Error::from)?.text;
-        for line in String::from_utf8_lossy(&text).lines() {
-            let line = coloured(&escape::text(line), surroundings.colours);
-            if !paged.write(&format!("{line}\n"))? {
-                return paged.finish();
-            }
-        }
-    }
-    paged.finish()
-}
-
-fn coloured(line: &str, colours: bool) -> String {
-    let code = match line.as_bytes().first() {
-        _ if !colours => None,
-        Some(b'+') if !line.starts_with("+++") => Some("32"),
-        Some(b'-') if !line.starts_with("---") => Some("31"),
-        Some(b'@') => Some("36"),
-        Some(b'd') if line.starts_with("diff ") => Some("1"),
-        _ => None,
-    };
-    code.map_or_else(|| line.to_owned(), |code| format!("\x1b[{code}m{line}\x1b[0m"))
 }

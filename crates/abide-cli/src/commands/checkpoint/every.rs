@@ -13,7 +13,7 @@ use abide_transcript::format_duration;
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
-use super::create::{json, parent, tell_omissions, told};
+use super::create::{json, parent, tell_ignored_state, tell_omissions, told};
 use crate::command_context::CommandContext;
 use crate::command_output::{CommandOutput, status, warning};
 use crate::duration::checkpoint_interval;
@@ -24,7 +24,7 @@ use crate::session_args::{SessionArg, SessionPurpose};
 /// How often to check whether the session has ended.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Make a checkpoint at intervals, until the session ends
+/// Make a checkpoint at intervals if files have changed, until the session ends
 ///
 /// It runs in the background of any agent. If another process holds the session, such as a long
 /// `abide record`, the checkpoint is written through it; otherwise the session is taken for the
@@ -33,7 +33,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// that a rewind moves while they are captured are captured anew.
 ///
 /// It ends when the session is completed or has failed, when the process given by --pid is gone, and
-/// at Ctrl-C; each time with a last checkpoint and a summary. Where the last checkpoint cannot be
+/// at Ctrl-C; each time with a last checkpoint, if files have changed, and a summary. Where the last checkpoint cannot be
 /// made, the command fails.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -170,6 +170,10 @@ impl CheckpointEveryReporter {
                     self.out.line(told(made))?;
                 }
                 tell_omissions(made);
+            }
+            CheckpointerEvent::Unchanged(held) => {
+                self.failure = None;
+                tell_ignored_state(&held.ignored_state);
             }
             CheckpointerEvent::Failed(error) => {
                 let failure = format!("no checkpoint: {}", crate::error::on_one_line(error));

@@ -3,7 +3,7 @@
 use abide::workspace::{ChangedPath, EntryKind, diff};
 use abide::{SessionRef, maintenance::ByteSize};
 
-use super::lookup::{find_checkpoint, snapshot_of};
+use crate::checkpoint_lookup::{find_checkpoint, snapshot_of};
 use crate::command_context::CommandContext;
 use crate::command_output::{CommandOutput, shown, status};
 use crate::error::CommandError;

@@ -1,30 +1,54 @@
-//! `abide checkpoint list`: lists the checkpoints of a session.
+//! `abide saves` and `abide checkpoint list`: list the checkpoints of a session.
 
 use abide::{
-    SessionRef,
-    checkpoint::{CheckpointEntry, FileChanges},
-    event::GitState,
-    maintenance::ByteSize,
+    SessionId, SessionRef, checkpoint::CheckpointEntry, event::GitState, maintenance::ByteSize,
 };
 use abide_transcript::{escape, format_duration};
 use std::time::Duration;
 
+use crate::checkpoint_lookup::changes_text;
 use crate::command_context::CommandContext;
 use crate::command_output::{CommandOutput, status};
 use crate::error::CommandError;
-use crate::session_args::{SessionArg, SessionPurpose};
+use crate::scoped_store::ScopedStore;
+use crate::session_args::{SessionArg, SessionOption, SessionPurpose};
 use crate::text_table::{TableCell, TableColour, TextTable};
 use crate::typed_time::time_ago;
 
 /// List the checkpoints of a session, oldest first
 ///
-/// Without a terminal each is a line of fields with tabs between: number, time, trigger, files,
-/// bytes, files changed since the one before, label, git branch, commit, files added, changed and
-/// removed since the one before.
+/// One without a label is shown by the prompt or the task that it follows. Without a terminal each is
+/// a line of fields with tabs between: number, time, trigger, files, bytes, files changed since the
+/// one before, label, git branch, commit, files added, changed and removed since the one before, the
+/// prompt or the task that it follows.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CheckpointListArgs {
     #[command(flatten)]
     session: SessionArg,
+    #[command(flatten)]
+    options: CheckpointListOptions,
+}
+
+/// List the checkpoints of a session, oldest first
+///
+/// One without a label is shown by the prompt or the task that it follows. Without a terminal each is
+/// a line of fields with tabs between: number, time, trigger, files, bytes, files changed since the
+/// one before, label, git branch, commit, files added, changed and removed since the one before, the
+/// prompt or the task that it follows.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+`abide diff N` shows what has changed since one, `abide rewind N` goes back to it. `abide checkpoint
+--help` has more: all that one holds, its files, one of its files.")]
+pub(crate) struct SavesArgs {
+    #[command(flatten)]
+    session: SessionOption,
+    #[command(flatten)]
+    options: CheckpointListOptions,
+}
+
+/// Which checkpoints are listed, and how.
+#[derive(Debug, clap::Args)]
+struct CheckpointListOptions {
     /// With those that rewinds took back, and those that retention let go
     #[arg(long)]
     all: bool,
@@ -40,14 +64,17 @@ pub(super) struct ListedCheckpoint<'a> {
     at: abide::Timestamp,
     live: bool,
     thinned: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    follows: Option<&'a str>,
     #[serde(flatten)]
     checkpoint: &'a abide::checkpoint::Checkpoint,
 }
 
 impl<'a> ListedCheckpoint<'a> {
-    pub(super) fn json(entry: &'a CheckpointEntry) -> String {
+    pub(super) fn json(entry: &'a CheckpointEntry, follows: Option<&'a str>) -> String {
         let CheckpointEntry { seq, at, live, thinned, checkpoint, .. } = entry;
-        let listed = Self { seq: *seq, at: *at, live: *live, thinned: *thinned, checkpoint };
+        let listed =
+            Self { seq: *seq, at: *at, live: *live, thinned: *thinned, follows, checkpoint };
         serde_json::to_string(&listed).unwrap_or_default()
     }
 }
@@ -56,39 +83,62 @@ impl CheckpointListArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open_store()?;
         let id = self.session.find(SessionPurpose::FilesNear, &opened, surroundings)?;
+        self.options.list(&opened, id)
+    }
+}
+
+impl SavesArgs {
+    pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
+        let opened = surroundings.open_store()?;
+        let id = self.session.find(SessionPurpose::FilesNear, &opened, surroundings)?;
+        self.options.list(&opened, id)
+    }
+}
+
+impl CheckpointListOptions {
+    fn list(&self, opened: &ScopedStore, id: SessionId) -> Result<(), CommandError> {
         let view = opened.store.view(&SessionRef::Id(id))?;
         let entries = if self.all { view.all_checkpoints()? } else { view.checkpoints()? };
+        let subjects = view.checkpoint_subjects(&entries)?;
+        let follows = |entry: &CheckpointEntry| subjects.get(&entry.seq).map(String::as_str);
         let mut out = CommandOutput::stdout();
         if self.json {
             for entry in &entries {
-                out.json(&ListedCheckpoint::json(entry))?;
+                out.json(&ListedCheckpoint::json(entry, follows(entry)))?;
             }
         } else if out.is_terminal() {
-            for line in table(&entries) {
+            for line in table(&entries, &follows) {
                 out.line(line)?;
             }
         } else {
             for entry in &entries {
-                out.line(fields(entry))?;
+                out.line(fields(entry, follows(entry)))?;
             }
         }
         out.flush()?;
         if entries.is_empty() {
-            status("There is no checkpoint yet; `abide checkpoint create` makes one");
+            status("There is no checkpoint yet; `abide save` makes one");
         }
         Ok(())
     }
 }
 
-fn table(entries: &[CheckpointEntry]) -> Vec<String> {
+fn table<'a>(
+    entries: &[CheckpointEntry],
+    follows: &dyn Fn(&CheckpointEntry) -> Option<&'a str>,
+) -> Vec<String> {
     let now = jiff::Timestamp::now();
-    let heading = ["NO", "WHEN", "AFTER", "BY", "FILES", "SIZE", "CHANGED", "GIT", "LABEL"];
+    let heading = ["NO", "WHEN", "AFTER", "BY", "FILES", "SIZE", "CHANGED", "GIT", "NAME"];
     let mut table = TextTable::new(heading).right([0, 4, 5, 6]);
     for entry in entries {
         let checkpoint = &entry.checkpoint;
         let counts = checkpoint.workspace.as_ref();
         let count = |count: Option<u64>| count.map(|n| n.to_string()).unwrap_or_default();
-        let mut label = checkpoint.label.clone().unwrap_or_default();
+        let mut label = match (&checkpoint.label, follows(entry)) {
+            (Some(label), _) => label.clone(),
+            (None, Some(subject)) => format!("after \"{subject}\""),
+            (None, None) => String::new(),
+        };
         if checkpoint.pinned {
             label.push_str(" (pinned)");
         }
@@ -127,11 +177,6 @@ fn table(entries: &[CheckpointEntry]) -> Vec<String> {
     table.lines()
 }
 
-/// How files differ from those of the checkpoint before: `+2 ~1 -0`.
-pub(super) fn changes_text(changes: &FileChanges) -> String {
-    format!("+{} ~{} -{}", changes.added, changes.changed, changes.removed)
-}
-
 /// The characters of a commit that are shown.
 const COMMIT: usize = 7;
 
@@ -147,14 +192,14 @@ pub(super) fn git_text(git: Option<&GitState>) -> String {
     format!("{branch} {}", short_commit(git)).trim_end().to_owned()
 }
 
-fn fields(entry: &CheckpointEntry) -> String {
+fn fields(entry: &CheckpointEntry, follows: Option<&str>) -> String {
     let checkpoint = &entry.checkpoint;
     let counts = checkpoint.workspace.clone().unwrap_or_default();
     let label = checkpoint.label.as_deref().unwrap_or_default();
     let git = checkpoint.git.clone().unwrap_or_default();
     let changes = checkpoint.changes.unwrap_or_default();
     format!(
-        "{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}",
+        "{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}",
         entry.number,
         entry.at,
         escape::text(&checkpoint.trigger),
@@ -166,6 +211,7 @@ fn fields(entry: &CheckpointEntry) -> String {
         escape::text(short_commit(&git)),
         changes.added,
         changes.changed,
-        changes.removed
+        changes.removed,
+        escape::text(follows.unwrap_or_default())
     )
 }

@@ -1,4 +1,5 @@
-//! `abide checkpoint`: creates, lists and compares checkpoints.
+//! `abide save`, `abide saves`, `abide diff`, and `abide checkpoint` with all that can be asked of
+//! checkpoints.
 
 mod cat;
 mod create;
@@ -6,9 +7,12 @@ mod diff;
 mod every;
 mod files;
 mod list;
-mod lookup;
 mod show;
 mod summary;
+
+pub(crate) use create::SaveArgs;
+pub(crate) use diff::DiffArgs;
+pub(crate) use list::SavesArgs;
 
 use crate::command_context::CommandContext;
 use crate::error::CommandError;

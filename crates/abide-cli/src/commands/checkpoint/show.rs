@@ -12,8 +12,8 @@ use abide::{
 use abide_transcript::{escape, format_duration};
 use jiff::tz::TimeZone;
 
-use super::list::{ListedCheckpoint, changes_text};
-use super::lookup::find_checkpoint;
+use super::list::ListedCheckpoint;
+use crate::checkpoint_lookup::{changes_text, find_checkpoint};
 use crate::clock::clock_day_and_time;
 use crate::command_context::CommandContext;
 use crate::command_output::CommandOutput;
@@ -44,25 +44,30 @@ impl CheckpointShowArgs {
         let id = self.session.find(SessionPurpose::FilesNear, &opened, surroundings)?;
         let view = opened.store.view(&SessionRef::Id(id))?;
         let entry = find_checkpoint(&view, self.checkpoint.as_deref())?;
+        let subjects = view.checkpoint_subjects(std::slice::from_ref(&entry))?;
+        let follows = subjects.get(&entry.seq).map(String::as_str);
         let mut out = CommandOutput::stdout();
         if self.json {
-            out.json(&ListedCheckpoint::json(&entry))?;
+            out.json(&ListedCheckpoint::json(&entry, follows))?;
             return out.flush();
         }
         let objects = opened.store.objects()?;
-        for line in lines(&entry, &*objects) {
+        for line in lines(&entry, follows, &*objects) {
             out.line(line)?;
         }
         out.flush()
     }
 }
 
-fn lines(entry: &CheckpointEntry, objects: &dyn Objects) -> Vec<String> {
+fn lines(entry: &CheckpointEntry, follows: Option<&str>, objects: &dyn Objects) -> Vec<String> {
     let checkpoint = &entry.checkpoint;
     let mut lines = Vec::new();
     let mut field = |name: &str, value: String| lines.push(format!("{name:<12} {value}"));
     let label = checkpoint.label.as_deref().map(|label| format!(" {:?}", escape::text(label)));
     field("Checkpoint", format!("{}{}", entry.number, label.unwrap_or_default()));
+    if let Some(subject) = follows {
+        field("Follows", format!("\"{}\"", escape::text(subject)));
+    }
     if let Some(id) = &checkpoint.id {
         field("Id", escape::text(id).into_owned());
     }

@@ -9,7 +9,8 @@ use abide::{
 };
 use abide_transcript::{escape, format_duration};
 
-use super::list::{changes_text, git_text};
+use super::list::git_text;
+use crate::checkpoint_lookup::changes_text;
 use crate::command_context::CommandContext;
 use crate::command_output::CommandOutput;
 use crate::error::CommandError;

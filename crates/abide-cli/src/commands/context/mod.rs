@@ -4,13 +4,15 @@ mod stats;
 mod text;
 
 use abide::{LaneId, MessageForm, Seq, SessionRef, context::SessionContext, event::ReadFinding};
+use clap_complete::ArgValueCandidates;
 
 use crate::command_context::CommandContext;
 use crate::command_output::{CommandOutput, status, warning};
+use crate::completion_candidates::place_candidates;
 use crate::error::CommandError;
 use crate::session_args::{SessionArg, SessionPurpose};
 
-/// Show what the model would see now, as a request to its API has it
+/// Print the current model context as an API request body
 ///
 /// Compacted parts are summaries, each call has its one result, and an outcome that nobody knows is
 /// said to be unknown. It is read from the store and costs what the context is long, however long
@@ -34,7 +36,7 @@ pub(crate) struct ContextArgs {
     #[arg(long, value_name = "LANE")]
     lane: Option<String>,
     /// As it was right behind this place
-    #[arg(long, value_name = "WHERE")]
+    #[arg(long, value_name = "WHERE", add = ArgValueCandidates::new(place_candidates))]
     at: Option<String>,
     /// Tokens, window, usage, cost and limits, as of now, instead
     #[arg(long, conflicts_with = "at")]
@@ -117,7 +119,7 @@ impl ContextArgs {
             ContextFormat::Anthropic => MessageForm::Anthropic,
             ContextFormat::Text => return text::tell_context_text(context, out),
         };
-        out.json(&context.render(form).to_json())
+        out.verbatim_json(&context.render(form).to_json())
     }
 }
 

@@ -28,7 +28,7 @@ use crate::command_output::CommandOutput;
 use crate::error::{CommandError, at};
 use abide_transcript::{EventSentences, escape};
 
-/// Watch a session survive a kill -9: a scripted agent, a real SIGKILL, the resumption, and a rewind
+/// Watch a session survive a kill -9
 ///
 /// It takes a few seconds, needs no network, and works in a temporary directory.
 #[derive(Debug, clap::Args)]
@@ -169,10 +169,9 @@ impl DemoStage {
             }
         }
         let state = view.state()?;
-        self.fact("acknowledged", &format!("{acknowledged} events, as the agent was told"))?;
         self.fact(
-            "in the journal",
-            &format!("{found} events; {missing} acknowledged ones are missing"),
+            "acknowledged",
+            &format!("{acknowledged} events; {missing} of them are missing in the journal"),
         )?;
         if missing > 0 {
             return Err(CommandError::failed("acknowledged events are missing"));
@@ -181,17 +180,6 @@ impl DemoStage {
             let outcome = format!("of {call} ({}, event {})", open.name, open.seq);
             self.fact("outcome unknown", &outcome)?;
         }
-        let mut tasks: Vec<_> = state.tasks.iter().collect();
-        tasks.sort_by_key(|(_, task)| task.order);
-        for (id, task) in tasks {
-            let status = serde_json::to_string(&task.status).unwrap_or_default();
-            let status = status.trim_matches('"');
-            self.fact(&format!("task {id}"), &format!("{status:<12}  {}", task.title))?;
-        }
-        let script = self.workspace.join("count.sh");
-        let half = std::fs::read_to_string(&script).map_err(at("read", &script))?;
-        let half = half.lines().collect::<Vec<_>>().join(" / ");
-        self.fact("count.sh", &format!("holds: {half}"))?;
         Ok(found)
     }
 
@@ -220,10 +208,9 @@ impl DemoStage {
         let session = self.store.open_session(&SessionRef::Id(self.session))?;
         let label = Some("it works".to_owned());
         let made = session.checkpoint(&CheckpointRequest { label, ..Default::default() })?;
-        self.heading("A checkpoint, and an agent that goes wrong")?;
         let counts = made.checkpoint.workspace.clone().unwrap_or_default();
-        let held = format!("{} {:?} holds {} files", made.number, "it works", counts.files);
-        self.fact("checkpoint", &held)?;
+        let files = counts.files;
+        self.heading(&format!("A checkpoint of {files} files; then the agent goes wrong"))?;
         let before = self.files()?;
         let script = self.workspace.join("count.sh");
         std::fs::remove_file(&script).map_err(at("remove", &script))?;
@@ -237,16 +224,15 @@ impl DemoStage {
         let to = session.view().resolve("it works")?;
         let request = RewindRequest { files: true, conversation: true, ..Default::default() };
         let plan = session.plan_rewind(&to, &request, &watch)?;
-        for step in &plan.files.steps {
+        let steps = plan.files.steps.iter().map(|step| {
             let action = format!("{:?}", step.action).to_lowercase();
-            self.fact(&format!("would {action}"), &String::from_utf8_lossy(&step.path))?;
-        }
+            format!("{action} {}", String::from_utf8_lossy(&step.path))
+        });
+        self.fact("rewind would", &steps.collect::<Vec<_>>().join(", "))?;
         session.rewind(plan, &watch)?;
-        self.heading("Rewound")?;
         if self.files()? != before {
             return Err(CommandError::failed("the files are not as they were"));
         }
-        self.fact("files", "as they were at the checkpoint")?;
         let undo = session.plan_undo(&watch)?;
         session.rewind(undo, &watch)?;
         if self.files()? != ruined {
@@ -257,7 +243,10 @@ impl DemoStage {
         if self.files()? != before {
             return Err(CommandError::failed("the files are not as they were"));
         }
-        self.fact("undo", "brought back what was ruined, and a second undo put it right again")?;
+        self.fact(
+            "rewound",
+            "files as they were; an undo brought the mess back, a second one took it away",
+        )?;
         Ok(session.close()?)
     }
 
@@ -286,17 +275,13 @@ impl DemoStage {
         let checked = self.store.files("`abide demo`")?.doctor().examine(self.session)?;
         let state = self.view()?.state()?;
         let complete = state.core.tasks.by_status.get(&TaskStatus::Complete);
-        self.heading("Done")?;
-        self.fact(
-            "tasks",
-            &format!("{} of {} complete", complete.unwrap_or(&0), state.core.tasks.total),
-        )?;
-        self.fact("open calls", &state.calls.iter().count().to_string())?;
         let findings = checked.findings.len();
-        self.fact(
-            "journal",
-            &format!("{} events, every sum and link checked, {findings} findings", checked.events),
-        )?;
+        self.heading(&format!(
+            "Done: {} of {} tasks complete; {} events, every sum and link checked, {findings} findings",
+            complete.unwrap_or(&0),
+            state.core.tasks.total,
+            checked.events
+        ))?;
         if findings > 0 {
             return Err(CommandError::failed("the journal is not as it should be"));
         }
@@ -304,19 +289,17 @@ impl DemoStage {
     }
 
     fn look_further(&mut self, kept: Option<&Path>) -> Result<(), CommandError> {
-        self.heading("Look further")?;
         if let Some(dir) = kept {
             let dir = dir.display().to_string();
-            let dir = escape::text(&dir).into_owned();
-            let short = self.session.short(SessionId::SHORT);
-            self.out.line(format_args!("  cd {dir}"))?;
-            self.out.line(format_args!("  abide tail {short} -n 50"))?;
-            self.out.line(format_args!("  abide export {short} --format json"))?;
-            self.out.line("  abide doctor")?;
+            self.out.line(format_args!("  cd {}", escape::text(&dir)))?;
+            self.out.line("  abide show")?;
             return self.out.line("  cat .abide/sessions/*/journal/*.jsonl");
         }
-        self.out.line("  abide demo --keep     keeps the files and the journal to look at")?;
-        self.out.line("  abide record --help   records the events of an agent of your own")
+        self.out.line(
+            "Next: abide run claude      run an agent of your own; everything it does is kept",
+        )?;
+        self.out.line("      abide search TEXT     find anything that was said")?;
+        self.out.line("      abide rewind          go back to a checkpoint, files and all")
     }
 
     fn start(&self) -> Result<DemoAgentChild, CommandError> {
@@ -354,14 +337,17 @@ impl DemoStage {
 
     fn show(&mut self, event: &Event) -> Result<(), CommandError> {
         let sentence = self.sentences.of(event);
+        // Every event is told to the sentences; a call is what a person wants to see.
+        if !matches!(event.fact(), Ok(Fact::ToolCall(_))) {
+            return Ok(());
+        }
         let line = format!("{:>6}  {}", format!("@{}", event.seq), escape::text(&sentence));
-        let line: String = line.chars().take(100).collect();
+        let line: String = line.chars().take(90).collect();
         self.out.line(line.trim_end())?;
         self.out.flush()
     }
 
     fn heading(&mut self, heading: &str) -> Result<(), CommandError> {
-        self.out.line("")?;
         if self.out.is_terminal() {
             self.out.line(format_args!("\u{1b}[1m{heading}\u{1b}[0m"))?;
         } else {

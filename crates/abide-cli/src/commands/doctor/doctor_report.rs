@@ -186,7 +186,8 @@ impl DoctorReport {
             };
             let undo = match session {
                 Some(session) => {
-                    format!("; `abide undo {}` takes it back", session.short(SessionId::SHORT))
+                    let short = session.short(SessionId::SHORT);
+                    format!("; `abide undo --repair -s {short}` takes it back")
                 }
                 None => String::new(),
             };

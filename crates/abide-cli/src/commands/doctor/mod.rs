@@ -20,12 +20,13 @@ use crate::error::{CommandError, on_one_line};
 use crate::interrupted_rewind::finish_rewind;
 use crate::scoped_store::{NameMatch, ScopedStore};
 
-/// Examine the store: what is damaged, unfinished, orphaned or contradicts itself; and repair it
+/// Check the store for damage, and repair it
 ///
 /// Every line, sum, link of the chain and object is read, and the rules of tasks, calls and
 /// conversations are checked. Without `--repair` nothing is written: a store that cannot be written
 /// can be examined all the same. A repair shows its plan first. What it replaces goes to
-/// `.abide/quarantine`, what it did is an event in the journal, and `abide undo` takes it back.
+/// `.abide/quarantine`, what it did is an event in the journal, and `abide undo
+/// --repair` takes it back.
 ///
 /// Where tasks contradict each other (a part of a task that is not there, a dependency that is not
 /// there, tasks that wait for each other) the finding has commands that repair it.
@@ -69,7 +70,7 @@ pub(crate) struct DoctorArgs {
     #[arg(long, requires = "repair")]
     dry_run: bool,
     /// Repair without asking
-    #[arg(long, requires = "repair")]
+    #[arg(short, long, requires = "repair")]
     yes: bool,
     /// You have looked at these sessions: take the mark off that a partial repair left
     #[arg(long, conflicts_with_all = ["repair", "all"], requires = "sessions")]

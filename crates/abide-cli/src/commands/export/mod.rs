@@ -20,7 +20,7 @@ use crate::session_page::{
     overview_with_changes, session_overview, write_session_page, write_transcript,
 };
 
-/// Write a whole session: for programs, every event as it was recorded; for people, a page
+/// Write a session to a file: JSON, Markdown, HTML or a bundle
 ///
 /// Where something is damaged, all that can be read is written, a warning says what is lost, and
 /// the exit code is 1. So it is with a message that the form of an API has no place for. A bundle is

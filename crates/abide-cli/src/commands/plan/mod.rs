@@ -16,7 +16,9 @@ use self::planner::{PlannedTasks, Planner};
 use self::preview::{PlanPreview, PlannedMatch};
 use crate::command_context::CommandContext;
 use crate::command_output::status;
-use crate::conduct::{ConfigRequest, ConfiguredRun, DefaultsUse, ProjectConfigUse, RequestedAgent};
+use crate::conduct::{
+    ConfigRequest, ConfiguredRun, DefaultsUse, ProjectConfigUse, RequestedAgent, check_program,
+};
 use crate::confirm::{confirm, on_terminal};
 use crate::daily_cleanup::run_daily_cleanup;
 use crate::error::{CommandError, at};
@@ -27,7 +29,7 @@ use crate::shell_word::shell_quoted;
 /// The largest text.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// Let an agent break a text into tasks
+/// Have an agent break a text into tasks
 ///
 /// The agent is told the text of FILE and the JSON schema of a task tree, on stdin or in the place of
 /// {task} in an argument. It is run and recorded as by `abide run`, in a session of its own, without
@@ -63,7 +65,7 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_name = "SESSION", conflicts_with_all = ["agent", "command", "attempts"])]
     from: Option<String>,
     /// Import the tasks, and use what the project's abide.toml says, without asking
-    #[arg(long)]
+    #[arg(short, long)]
     yes: bool,
     /// Only show the tasks
     #[arg(long, conflicts_with = "yes")]
@@ -88,6 +90,9 @@ impl PlanArgs {
             None => {
                 // Before anything is made: the user may say no.
                 let configured = self.configured(surroundings)?;
+                let agent = configured.agent.as_ref();
+                let command = agent.map_or(&self.command, |agent| &agent.command);
+                check_program(command, &surroundings.current_dir, surroundings)?;
                 let opened = surroundings.open_or_init_store()?;
                 let planner = Planner::new(&opened, surroundings, configured, &self.command)?;
                 let planned = planner.plan(&document, &text, self.attempts)?;

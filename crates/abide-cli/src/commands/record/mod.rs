@@ -4,8 +4,11 @@
 //! more input, so a program may send one line and wait for its answer.
 
 mod acknowledgement;
+mod format_arg;
+mod input_notice;
 mod refusal;
 mod server_event;
+mod staged_line;
 mod stream_recorder;
 mod target;
 
@@ -14,14 +17,17 @@ use std::time::{Duration, Instant};
 use abide::{
     Durability, Kind, MessageForm, NewEvent, Payload, Ticket,
     context::AutoCompaction,
+    event::schema::UnknownNames,
     event::{AnomalyPolicy, EventLimits, InputError},
 };
 use abide_wire::WireError;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use self::acknowledgement::acknowledgement_line;
+use self::format_arg::FormatArg;
+use self::input_notice::{bare_message_hint, tell_waiting};
 use self::refusal::{RecordLineRefusal, STDIN, STOPPED};
+use self::staged_line::StagedLine;
 use self::stream_recorder::StreamRecorder;
 use self::target::{RecordingSession, RecordingTarget};
 use crate::command_context::CommandContext;
@@ -46,7 +52,9 @@ const LONG: Duration = Duration::from_secs(1);
 /// A line is {"kind":…,"data":{…}}, and where they apply "key" (recorded once, however often it
 /// is sent), "occurred", "turn", "task" and "lane". Its answer comes when the event is on stable
 /// storage: {"session":…,"seq":…}, or {"error":{"code":…,"message":…,"line":…}} when nothing was
-/// written for it. The other lines are recorded all the same; the exit code is then 1.
+/// written for it. The other lines are recorded all the same; the exit code is then 1. `abide schema`
+/// prints the kinds and their fields. A kind or a field that is not among them is kept, and named in
+/// the answer: "unknown". Kinds that begin with x. are your own.
 ///
 /// With --format a line may also be a message as an API takes and gives it, recorded as it is by
 /// `message.added`; one that has a field "kind" is an event all the same.
@@ -106,43 +114,6 @@ pub(crate) struct RecordArgs {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum FormatArg {
-    /// An event: {"kind":…,"data":{…}}
-    Events,
-    /// A message of OpenAI's Chat Completions: {"role":…,"content":…}
-    Openai,
-    /// An item of OpenAI's Responses: {"type":…}, or a message
-    Responses,
-    /// A message of Anthropic's Messages: {"role":…,"content":…}
-    Anthropic,
-    /// A streamed answer of OpenAI's Chat Completions, or of whoever speaks it
-    OpenaiStream,
-    /// A streamed answer of OpenAI's Responses
-    ResponsesStream,
-    /// A streamed answer of Anthropic's Messages
-    AnthropicStream,
-}
-
-impl FormatArg {
-    const fn form(self) -> Option<MessageForm> {
-        match self {
-            Self::Events => None,
-            Self::Openai | Self::OpenaiStream => Some(MessageForm::OpenAi),
-            Self::Responses | Self::ResponsesStream => Some(MessageForm::Responses),
-            Self::Anthropic | Self::AnthropicStream => Some(MessageForm::Anthropic),
-        }
-    }
-
-    /// The form of the streamed answers, if the input is a stream of them.
-    const fn streamed(self) -> Option<MessageForm> {
-        match self {
-            Self::OpenaiStream | Self::ResponsesStream | Self::AnthropicStream => self.form(),
-            Self::Events | Self::Openai | Self::Responses | Self::Anthropic => None,
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum DurabilityArg {
     /// On stable storage: survives a power cut
     Synced,
@@ -174,6 +145,7 @@ impl RecordArgs {
         };
         let surroundings = &known;
         let (new, complete) = (self.about.into_session(self.key, surroundings), self.complete);
+        tell_waiting(self.format);
         let most = if streamed.is_some() { server_event::MOST } else { limits.event_bytes };
         let input = LineReader::stdin(most).map_err(at("read", STDIN));
         if let Some(form) = streamed {
@@ -213,7 +185,7 @@ impl RecordArgs {
 
 /// A line of the batch, staged or refused.
 enum InputLineOutcome {
-    Waiting { ticket: Ticket, line: u64 },
+    Waiting { ticket: Ticket, event: StagedLine },
     Refused(RecordLineRefusal),
 }
 
@@ -297,7 +269,7 @@ impl Recorder {
                 }
                 Some(InputLine::TooLong) => {
                     let limit = self.limits.event_bytes;
-                    self.refuse(&InputError::TooLarge { limit }.into(), number);
+                    self.refuse(&InputError::TooLarge { limit }.into(), None, number);
                     false
                 }
             };
@@ -317,26 +289,29 @@ impl Recorder {
         number: u64,
         surroundings: &CommandContext,
     ) -> Result<bool, CommandError> {
-        let mut event = match self.event(line) {
-            Ok(event) => event,
+        let (mut event, unknown) = match self.event(line) {
+            Ok(read) => read,
             Err(error) => {
-                self.refuse(&error, number);
+                let is_event = matches!(error, BadRecordLine::Event(InputError::NotJson { .. }));
+                let hint = if is_event { bare_message_hint(line) } else { None };
+                self.refuse(&error, hint, number);
                 return Ok(false);
             }
         };
         let open = self.target.open(surroundings)?;
         surroundings.place(&mut event, open.id);
         self.has_turn_end = event.kind == Kind::TURN_FINISHED;
+        let staged = StagedLine::of(&event, unknown, number);
         let appended = open
             .session()
             .and_then(|session| session.append_with(vec![event], self.durability, self.odd));
         match appended {
             Ok(ticket) => {
-                self.taken.push(InputLineOutcome::Waiting { ticket, line: number });
+                self.taken.push(InputLineOutcome::Waiting { ticket, event: staged });
                 Ok(false)
             }
             Err(error) => {
-                let refusal = RecordLineRefusal::of(&error, number);
+                let refusal = staged.refusal(&error);
                 let stopped = refusal.code == STOPPED;
                 self.taken.push(InputLineOutcome::Refused(refusal));
                 Ok(stopped)
@@ -345,22 +320,26 @@ impl Recorder {
     }
 
     /// The event of a line: the line itself, or the event that records the message.
-    fn event(&self, line: &[u8]) -> Result<NewEvent, BadRecordLine> {
+    fn event(&self, line: &[u8]) -> Result<(NewEvent, Option<Box<UnknownNames>>), BadRecordLine> {
         let Some(form) = self.form.filter(|_| !line_has_kind(line)) else {
-            return Ok(NewEvent::parse_bytes(line, &self.limits)?);
+            return Ok(NewEvent::parse_naming(line, &self.limits)?);
         };
         let text = std::str::from_utf8(line)
             .map_err(|error| InputError::NotUtf8 { at: error.valid_up_to() })?;
         let data = Payload::new(&abide_wire::record(form, text)?, &self.limits)?;
-        Ok(NewEvent::new(Kind::MESSAGE_ADDED, data))
+        // A message is recorded as its API has it.
+        Ok((NewEvent::new(Kind::MESSAGE_ADDED, data), None))
     }
 
-    fn refuse(&mut self, error: &BadRecordLine, line: u64) {
+    fn refuse(&mut self, error: &BadRecordLine, hint: Option<String>, line: u64) {
         let (code, message) = match error {
             BadRecordLine::Event(error) => (error.code(), on_one_line(error)),
             BadRecordLine::Message(error) => (error.code(), on_one_line(error)),
         };
-        self.taken.push(InputLineOutcome::Refused(RecordLineRefusal { code, message, line }));
+        let bare = "this is a message, not an event".to_owned();
+        let message = if hint.is_some() { bare } else { message };
+        let refusal = RecordLineRefusal { code, message, hint, line };
+        self.taken.push(InputLineOutcome::Refused(refusal));
     }
 
     /// Waits for everything staged and answers each line.
@@ -370,26 +349,24 @@ impl Recorder {
         for taken in std::mem::take(&mut self.taken) {
             self.lines += 1;
             let waited = match taken {
-                InputLineOutcome::Waiting { ticket, line } => {
-                    ticket.wait().map_err(|error| RecordLineRefusal::of(&error.into(), line))
-                }
+                InputLineOutcome::Waiting { ticket, event: staged } => match ticket.wait() {
+                    Ok(acknowledged) => Ok((staged, acknowledged)),
+                    Err(error) => Err(staged.refusal(&error.into())),
+                },
                 InputLineOutcome::Refused(refusal) => Err(refusal),
             };
             match waited {
-                Ok(acknowledged) => {
+                Ok((staged, acknowledged)) => {
                     for event in &acknowledged {
-                        let line = self
-                            .target
-                            .open
-                            .as_ref()
-                            .map(|open| acknowledgement_line(open.id, event));
-                        self.out.json(&line.unwrap_or_default())?;
+                        let open = self.target.open.as_ref();
+                        let line = open.map(|open| staged.answer(open.id, event));
+                        self.out.verbatim_json(&line.unwrap_or_default())?;
                     }
                 }
                 Err(refusal) => {
                     stopped |= refusal.code == STOPPED;
                     self.refused += 1;
-                    self.out.json(&refusal.to_json())?;
+                    self.out.verbatim_json(&refusal.to_json())?;
                 }
             }
         }

@@ -106,7 +106,7 @@ impl<'a> StreamRecorder<'a> {
             match self.input.recv() {
                 Ok(StreamInput::Read(EventInput::Event(event))) => return Ok(Some(event)),
                 Ok(StreamInput::Read(EventInput::Refused { code, message, line })) => {
-                    self.refuse(RecordLineRefusal { code, message, line })?;
+                    self.refuse(RecordLineRefusal { code, message, hint: None, line })?;
                 }
                 Ok(StreamInput::Failed(error)) => {
                     self.ended = Some(InputEnd::Exhausted);
@@ -129,7 +129,8 @@ impl<'a> StreamRecorder<'a> {
             Ok(()) if begins_answer(self.form, name, data) => return Ok(true),
             Ok(()) => {
                 let message = "not an event of an answer in this format".to_owned();
-                self.refuse(RecordLineRefusal { code: "malformed", message, line: event.line })?;
+                let (code, line) = ("malformed", event.line);
+                self.refuse(RecordLineRefusal { code, message, hint: None, line })?;
             }
             Err(_) if event.is_cut => self.cut_off += 1,
             Err(error) => self.refuse(refusal(&error, event.line))?,
@@ -297,12 +298,12 @@ impl<'a> StreamRecorder<'a> {
     ) -> Result<(), CommandError> {
         let line = acknowledgement_line(session, event);
         let line = line.strip_suffix('}').unwrap_or(&line);
-        self.out.json(&format!("{line}{more}}}"))
+        self.out.verbatim_json(&format!("{line}{more}}}"))
     }
 
     fn refuse(&mut self, refusal: RecordLineRefusal) -> Result<(), CommandError> {
         self.refused += 1;
-        self.out.json(&refusal.to_json())?;
+        self.out.verbatim_json(&refusal.to_json())?;
         self.out.flush()
     }
 
@@ -353,7 +354,7 @@ fn refusal(error: &StreamError, line: u64) -> RecordLineRefusal {
         }
         error => ("too_large", on_one_line(error)),
     };
-    RecordLineRefusal { code, message, line }
+    RecordLineRefusal { code, message, hint: None, line }
 }
 
 /// Reads events until the end of the input.

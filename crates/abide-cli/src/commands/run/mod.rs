@@ -12,14 +12,14 @@ use self::plan::MatchedPlan;
 use crate::command_context::CommandContext;
 use crate::conduct::{
     ConductArgs, ConfigRequest, ConfiguredRun, DefaultsUse, ProjectConfigUse, RequestedAgent,
-    RunWork, open,
+    RunWork, check_program, open,
 };
 use crate::daily_cleanup::run_daily_cleanup;
 use crate::error::CommandError;
 use crate::interrupted_rewind::finish_rewind;
 use crate::scoped_store::ScopedStore;
 
-/// Run an agent through a plan, or a command as one task: recorded, supervised, resumable
+/// Run an agent, or one agent run for each task of a plan; keep it all
 ///
 /// With --plan the agent is started once for each task that is ready, in the order of the
 /// dependencies. The task is told on stdin, or in the place of {task} (or {prompt}; also {id} and
@@ -45,10 +45,10 @@ use crate::scoped_store::ScopedStore;
 /// With --check, or a `check` of the task itself, that command decides whether a task is done once
 /// its agent says so. What it printed is told to the agent at the next attempt.
 ///
-/// The agent's command follows `--`. --agent runs an agent that is defined as [agents.NAME] in your
-/// abide/config.toml or in the project's abide.toml, with its check and its limits; without either,
-/// the agent that [run] names there is run. [run] also has defaults for other options, which the
-/// options given here override. abide shows what it would take from the project's file and asks
+/// The agent's command stands last, with its own arguments: options of abide stand before it. --agent
+/// runs an agent that is defined as [agents.NAME] in your abide/config.toml or in the project's
+/// abide.toml, with its check and its limits; without either, the agent that [run] names there is run.
+/// [run] also has defaults for other options, which the options given here override. abide shows what it would take from the project's file and asks
 /// before it uses it.
 ///
 /// Ctrl-C or SIGTERM lets what is under way end; asked again, it stops the agent. The exit code is 0
@@ -56,11 +56,12 @@ use crate::scoped_store::ScopedStore;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  abide run -- codex exec --json \"fix the failing test\"
-  abide run --plan PLAN.md --continue -- codex exec --json --full-auto -
-  abide run --plan tasks.json --jobs 2 --retries 1 -- \\
+  abide run claude
+  abide run codex exec --json \"fix the failing test\"
+  abide run --plan PLAN.md --continue codex exec --json --full-auto -
+  abide run --plan tasks.json --jobs 2 --retries 1 \\
     claude -p {task} --output-format stream-json --verbose
-  abide run --plan PLAN.md --check 'cargo test' -- my-agent
+  abide run --plan PLAN.md --check 'cargo test' my-agent
   abide run --plan PLAN.md --write-back --agent reviewer
   abide run --plan PLAN.md --dry-run")]
 pub(crate) struct RunArgs {
@@ -84,15 +85,16 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     no_project_config: bool,
     /// Run the checks that the tasks name, and use what the project's abide.toml says, without asking
-    #[arg(long)]
+    #[arg(short, long)]
     yes: bool,
     /// Only show which tasks would be run, in which order
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
     conduct: ConductArgs,
-    /// The agent's command [default: the one of --agent, or of the agent that [run] names]
-    #[arg(last = true, value_name = "AGENT")]
+    /// The agent's program and all its arguments [default: the command of --agent, or of the agent that
+    /// [run] names]
+    #[arg(trailing_var_arg = true, value_name = "AGENT")]
     command: Vec<String>,
 }
 
@@ -116,6 +118,7 @@ impl RunArgs {
         if let Some(agent) = configured.agent {
             self.command = agent.command;
         }
+        check_program(&self.command, &surroundings.current_dir, surroundings)?;
         let opened = surroundings.open_or_init_store()?;
         let goal = if document.is_some() { RunGoal::Tasks } else { RunGoal::Command };
         let id = match document {
@@ -157,8 +160,8 @@ impl RunArgs {
         let configured = ConfiguredRun::find(surroundings, request)?;
         if configured.agent.is_none() && self.command.is_empty() {
             return Err(CommandError::Usage(
-                "which agent? give its command after `--` (abide run -- AGENT ARGS…) or its name \
-                 with --agent"
+                "which agent? give its command (abide run AGENT ARGS…), or its name in the \
+                 configuration with --agent"
                     .to_owned(),
             ));
         }

@@ -14,7 +14,7 @@ use crate::error::CommandError;
 use crate::scoped_store::ScopedStore;
 use crate::session_args::{SessionOption, SessionPurpose};
 
-/// Show what a session's events add up to: tasks, calls, files, usage, artifacts and more
+/// Show what a session adds up to: tasks, files, usage, results
 ///
 /// Without a part it tells of every part in a line or two. The parts are: tasks, calls, files,
 /// usage, artifacts, dependencies, git, resources, health. It reads only, also while an agent
@@ -56,7 +56,11 @@ impl StateArgs {
         let report = opened.store.view(&SessionRef::Id(id))?.state_report(&wanted)?;
         let mut out = CommandOutput::stdout();
         if self.json {
-            out.json(&serde_json::to_string(&report).unwrap_or_default())?;
+            let mut line = serde_json::json!(report);
+            if let Some(fields) = line.as_object_mut() {
+                fields.insert("short".to_owned(), opened.short(id).into());
+            }
+            out.json(&line.to_string())?;
         } else {
             let lines = match question.part {
                 Some(part) => list::lines(&report, part),
@@ -115,7 +119,7 @@ fn part_names() -> String {
 }
 
 fn overview_lines(id: SessionId, opened: &ScopedStore, report: &StateReport) -> Vec<String> {
-    let short = opened.store.short_id(id).unwrap_or_else(|_| id.short(SessionId::SHORT));
+    let short = opened.short(id);
     let mut lines = vec![format!("Session {short} after event {}", report.seq)];
     lines.extend(overview::lines(report));
     lines

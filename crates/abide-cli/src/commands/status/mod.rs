@@ -1,4 +1,4 @@
-//! `abide status`: shows running, crashed and idle sessions, or disk usage. Read-only.
+//! `abide status`: what runs, what crashed or failed, and what comes next; or disk usage. Read-only.
 
 mod disk;
 mod page;
@@ -6,30 +6,39 @@ mod row;
 mod survey;
 
 use abide::{
+    SessionId, SessionRef, SessionStatus, SessionView,
+    event::SessionCore,
+    history::RunOutline,
     liveness::Liveness,
     maintenance::{ByteSize, DiskUse},
 };
 use abide_transcript::escape;
 
-use self::row::StatusRow;
-use self::survey::{StatusSurvey, SurveyExtent};
+use self::row::{RecordedRow, StatusRow};
+use self::survey::{StatusSurvey, SurveyDepth, SurveyExtent, count_recorded};
 use crate::command_context::CommandContext;
 use crate::command_output::{CommandOutput, status, warning};
 use crate::error::CommandError;
+use crate::next_step::CommandWords;
 use crate::scoped_store::ScopedStore;
+use crate::session_status::{CurrentStatus, RecordedOutcome};
 
-/// Say which sessions run, which crashed and which rest, or where the space went
+/// Show what runs, what crashed or failed, and which command comes next
 ///
-/// A session whose writer lives is running. One whose writer died with it open has crashed: what
-/// it was doing is listed, with the calls whose outcome is unknown, how it is known, and the
-/// command that goes on. One that was closed is idle. Stale is what cannot be told: a writer on
-/// another machine that was not heard of for a minute, one that was stopped.
+/// A session is `running` while a live process has it open, `crashed` if that process died, `failed`
+/// or `stopped` as its run ended, `idle` if it was closed and can go on, `ended` if it came to its end,
+/// and `new` if nothing has happened in it. It is `unclear` where the writer cannot be seen: it is on
+/// another machine and was not heard of for a minute, or it was stopped (SIGSTOP).
+///
+/// Listed are the sessions that run, those that crashed, failed or were stopped in the last days, and
+/// the ten last others. For a crashed one, what it was doing is listed, with the calls whose outcome is
+/// unknown. Each has the command that comes next.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  abide status               how much there is, and what runs, crashed or rests
+  abide status               what runs, what broke, and the last others
   abide status k3x9ab        one session
-  abide status --all --json  every session that is not over, with the evidence
+  abide status --all --json  every session that has not ended, with the evidence
   abide status --disk        the largest sessions, journals, objects, index, leftovers")]
 pub(crate) struct StatusArgs {
     /// One session: its name, its id, its short id, the start of any of them, or your key
@@ -38,7 +47,7 @@ pub(crate) struct StatusArgs {
     /// The same, as an option
     #[arg(short, long, value_name = "SESSION", conflicts_with_all = ["positional", "disk", "all"])]
     session: Option<String>,
-    /// List every session that is not over, not the newest alone
+    /// List every session that has not ended
     #[arg(long, conflicts_with = "disk")]
     all: bool,
     /// Show where the space went
@@ -52,15 +61,10 @@ pub(crate) struct StatusArgs {
 impl StatusArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open_store()?;
+        let words = CommandWords::of(surroundings);
         let mut out = CommandOutput::stdout();
         if let Some(named) = self.positional.as_ref().or(self.session.as_ref()) {
-            let id = opened.find(named)?;
-            let short = opened.store.sessions()?.into_iter().find(|one| one.id == id);
-            let short = short.map_or_else(|| id.short(abide::SessionId::SHORT), |one| one.short);
-            let found = opened.store.liveness(id)?;
-            // What cannot be read has no name.
-            let name = opened.name_of(id);
-            let row = StatusRow::of(short, name, found, &opened, surroundings);
+            let row = one_session(opened.find(named)?, &opened, &words)?;
             if self.json {
                 out.json(&row.json().to_string())?;
             } else {
@@ -68,62 +72,119 @@ impl StatusArgs {
             }
             return out.flush();
         }
-        let used = opened.store.disk_use()?;
-        let extent = if self.all { SurveyExtent::All } else { SurveyExtent::Newest };
-        let survey =
-            (!self.disk).then(|| StatusSurvey::take(&opened, extent, surroundings)).transpose()?;
-        if self.json {
-            out.json(&status_json(&opened, &used, survey.as_ref()))?;
-        } else {
-            let sessions = used.sessions.len();
-            let plural = if sessions == 1 { "" } else { "s" };
-            out.line(format_args!(
-                "{}: {sessions} session{plural}, {}",
-                escape::text(&opened.place()),
-                ByteSize(used.total)
-            ))?;
-            match &survey {
-                None => disk::show_disk_use(&opened, &used, &mut out)?,
-                Some(survey) => page::show_status_page(survey, surroundings, &mut out)?,
+        if self.disk {
+            let used = opened.store.disk_use()?;
+            if self.json {
+                out.json(&disk_json(&opened, &used))?;
+            } else {
+                let place = status_place(&opened, used.sessions.len() as u64);
+                out.line(format_args!("{place}, {}", ByteSize(used.total)))?;
+                disk::show_disk_use(&opened, &used, &mut out)?;
             }
+            return out.flush();
+        }
+        let extent = if self.all { SurveyExtent::All } else { SurveyExtent::Newest };
+        let depth = if self.json { SurveyDepth::Listed } else { SurveyDepth::Open };
+        let survey = StatusSurvey::take(&opened, extent, depth, &words)?;
+        if self.json {
+            out.json(&status_json(&opened, &survey)?)?;
+        } else {
+            out.line(status_place(&opened, survey.sessions))?;
+            page::show_status_page(&survey, surroundings, &mut out)?;
         }
         out.flush()?;
-        if let Some(survey) = survey {
-            survey.notes.iter().for_each(|note| status(format_args!("Note: {note}")));
-            survey.unreadable.iter().for_each(|(short, error)| {
-                warning(format_args!("session {short} cannot be looked at: {error}"));
-            });
-        }
+        survey.notes.iter().for_each(|note| status(format_args!("Note: {note}")));
+        survey.unreadable.iter().for_each(|(short, error)| {
+            warning(format_args!("session {short} cannot be looked at: {error}"));
+        });
         Ok(())
     }
 }
 
-fn status_json(opened: &ScopedStore, used: &DiskUse, survey: Option<&StatusSurvey>) -> String {
-    let mut report = serde_json::json!({
+/// One session, looked at as it is now. The index is not asked: it knows less.
+fn one_session(
+    id: SessionId,
+    opened: &ScopedStore,
+    words: &CommandWords,
+) -> Result<StatusRow, CommandError> {
+    let short = opened.store.sessions()?.into_iter().find(|one| one.id == id);
+    let short = short.map_or_else(|| id.short(SessionId::SHORT), |one| one.short);
+    let found = opened.store.liveness(id)?;
+    let view = opened.store.view(&SessionRef::Id(id))?;
+    let core = view.state()?.core;
+    let recorded = RecordedRow {
+        session: id,
+        short,
+        // What cannot be read has no name.
+        name: view.name().ok().flatten(),
+        fields: found.fields.clone(),
+        at: found.at,
+        ending: core.reason.clone(),
+        run: run_outline(opened, &view, &core)?,
+    };
+    let outcome =
+        RecordedOutcome { status: found.evidence.status, ..RecordedOutcome::of_core(&core) };
+    let now = CurrentStatus::seen(outcome, &found);
+    Ok(StatusRow::of(recorded, now, Some(found), opened, words))
+}
+
+/// The last run of a session, as the index would have it.
+fn run_outline(
+    opened: &ScopedStore,
+    view: &SessionView,
+    core: &SessionCore,
+) -> Result<Option<RunOutline>, CommandError> {
+    let Some(last) = opened.store.last_run(view, None)? else { return Ok(None) };
+    let finished = core.run.is_some_and(|run| run.finished.is_some());
+    let conversation = last.start.conversation;
+    // The run before a conversation tells what the session is about.
+    let mut first = Some(last);
+    while let Some(talk) = first.as_ref().filter(|run| run.start.conversation) {
+        first = opened.store.last_run(view, Some(talk.seq.back(1)))?;
+    }
+    let planned = first.is_some_and(|run| run.start.planned);
+    Ok(Some(RunOutline { planned, conversation, finished }))
+}
+
+/// The first line: where the store is, and how many sessions it has in scope.
+fn status_place(opened: &ScopedStore, sessions: u64) -> String {
+    let plural = if sessions == 1 { "" } else { "s" };
+    format!("{}: {sessions} session{plural}", escape::text(&opened.place()))
+}
+
+fn disk_json(opened: &ScopedStore, used: &DiskUse) -> String {
+    serde_json::json!({
         "store": opened.place(),
         "sessions": used.sessions.len(),
         "bytes": used.total,
+        "disk": serde_json::to_value(used).unwrap_or_default(),
+    })
+    .to_string()
+}
+
+fn status_json(opened: &ScopedStore, survey: &StatusSurvey) -> Result<String, CommandError> {
+    let completed = count_recorded(opened, SessionStatus::Completed)?;
+    let failed = count_recorded(opened, SessionStatus::Failed)?;
+    let [alive, stale, crashed] =
+        [Liveness::Alive, Liveness::Stale, Liveness::Crashed].map(|of| survey.count(of));
+    let unclosed = survey.not_closed + survey.unreadable.len();
+    let open = (alive + stale + crashed + unclosed) as u64;
+    let rows: Vec<_> = survey.rows.iter().map(StatusRow::json).collect();
+    let report = serde_json::json!({
+        "store": opened.place(),
+        "sessions": survey.sessions,
+        "listed": rows,
+        "more": survey.more(),
+        "counts": {
+            "alive": alive,
+            "stale": stale,
+            "crashed": crashed,
+            "idle": survey.sessions.saturating_sub(open + completed + failed),
+            "not_closed": survey.not_closed,
+            "completed": completed,
+            "failed": failed,
+            "unreadable": survey.unreadable.len(),
+        },
     });
-    let Some(fields) = report.as_object_mut() else { return report.to_string() };
-    match survey {
-        None => {
-            fields.insert("disk".to_owned(), serde_json::to_value(used).unwrap_or_default());
-        }
-        Some(survey) => {
-            let rows: Vec<_> = survey.rows.iter().map(StatusRow::json).collect();
-            fields.insert("listed".to_owned(), rows.into());
-            let counts = serde_json::json!({
-                "alive": survey.count(Liveness::Alive),
-                "stale": survey.count(Liveness::Stale),
-                "crashed": survey.count(Liveness::Crashed),
-                "idle": survey.count(Liveness::Idle) + survey.more_idle,
-                "not_closed": survey.more_open,
-                "completed": survey.completed,
-                "failed": survey.failed,
-                "unreadable": survey.unreadable.len(),
-            });
-            fields.insert("counts".to_owned(), counts);
-        }
-    }
-    report.to_string()
+    Ok(report.to_string())
 }

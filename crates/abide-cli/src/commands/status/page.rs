@@ -1,4 +1,4 @@
-//! The status as text: a section for each kind of session, coloured on a terminal.
+//! The status as text: a part for each state, coloured on a terminal.
 
 use abide::liveness::{Liveness, SessionLiveness};
 use abide_transcript::escape;
@@ -8,6 +8,7 @@ use super::survey::StatusSurvey;
 use crate::command_context::CommandContext;
 use crate::command_output::{CommandOutput, terminal_width};
 use crate::error::CommandError;
+use crate::session_status::DisplayedState;
 use crate::text_table::{TableColour, cut_to_column, table_width_of};
 use crate::typed_time::time_ago;
 
@@ -56,56 +57,96 @@ impl<'a> StatusPage<'a> {
         self.line(&[(" ".repeat(BELOW), TableColour::Plain), (text.to_owned(), colour)])
     }
 
+    /// A session with all that is known of it.
     fn row(&mut self, row: &StatusRow, columns: &StatusPageColumns) -> Result<(), CommandError> {
-        let found = &row.found;
+        self.first_line(row, columns, &[])?;
+        let state = row.now.state;
+        if let Some(found) = &row.found {
+            if let Some(doing) = page_work(found) {
+                self.below(&doing, TableColour::Plain)?;
+            }
+            if let Some(calls) = page_calls(found) {
+                let crashed = found.liveness == Liveness::Crashed;
+                let colour = if crashed { TableColour::Yellow } else { TableColour::Plain };
+                self.below(&calls, colour)?;
+            }
+            if found.liveness != Liveness::Idle {
+                self.below(&escape::text(&found.explain()), TableColour::Dim)?;
+            }
+            if let Some(orphans) = page_orphans(found) {
+                self.below(&orphans, TableColour::Yellow)?;
+            }
+        }
+        if matches!(state, DisplayedState::Failed | DisplayedState::Stopped)
+            && let Some(ending) = &row.ending
+        {
+            self.below(&escape::text(ending), TableColour::Dim)?;
+        }
+        let mut commands = vec![("next", &row.next)];
+        commands.extend(row.with_agent.as_ref().map(|command| ("go on", command)));
+        commands.extend((row.next != row.show).then_some(("look", &row.show)));
+        let mut parts = vec![(" ".repeat(BELOW), TableColour::Plain)];
+        let mut used = BELOW;
+        for (at, (what, command)) in commands.into_iter().enumerate() {
+            let gap = if at > 0 { "   " } else { "" };
+            let (what, command) = (format!("{gap}{what}: "), escape::text(command).into_owned());
+            used += table_width_of(&what) + table_width_of(&command);
+            // Half a command is none.
+            if at > 0 && used > self.width {
+                break;
+            }
+            parts.push((what, TableColour::Dim));
+            parts.push((command, TableColour::Plain));
+        }
+        self.line(&parts)
+    }
+
+    /// A session on one line, with its state and the command that comes next.
+    fn short_row(
+        &mut self,
+        row: &StatusRow,
+        columns: &StatusPageColumns,
+    ) -> Result<(), CommandError> {
+        let state = row.now.state;
+        let pad = |text: &str, wide: usize| " ".repeat(wide.saturating_sub(text.len()) + 2);
+        let ago = time_ago(row.at, self.now);
+        self.first_line(
+            row,
+            columns,
+            &[
+                (pad(&ago, columns.ago), TableColour::Plain),
+                (state.as_str().to_owned(), state.colour()),
+                (pad(state.as_str(), columns.state), TableColour::Plain),
+                (escape::text(&row.next).into_owned(), TableColour::Dim),
+            ],
+        )
+    }
+
+    fn first_line(
+        &mut self,
+        row: &StatusRow,
+        columns: &StatusPageColumns,
+        more: &[(String, TableColour)],
+    ) -> Result<(), CommandError> {
         let name = cut_to_column(&page_name(row), columns.name);
         let pad =
             |text: &str, wide: usize| " ".repeat(wide.saturating_sub(table_width_of(text)) + 2);
-        let agent = page_agent(found);
-        let colour = match found.liveness {
-            Liveness::Alive => TableColour::Green,
-            Liveness::Stale => TableColour::Yellow,
-            Liveness::Crashed => TableColour::Red,
-            Liveness::Idle => TableColour::Bold,
-        };
-        self.line(&[
+        let agent = page_agent(row);
+        let mut parts = vec![
             ("  ".to_owned(), TableColour::Plain),
             (name.clone(), TableColour::Bold),
             (pad(&name, columns.name), TableColour::Plain),
-            (row.short.clone(), colour),
+            (row.short.clone(), row.now.state.colour()),
             (pad(&row.short, columns.short), TableColour::Plain),
             (agent.clone(), TableColour::Cyan),
             (pad(&agent, columns.agent), TableColour::Plain),
-            (time_ago(found.at, self.now), TableColour::Dim),
-        ])?;
-        if let Some(doing) = page_work(found) {
-            self.below(&doing, TableColour::Plain)?;
-        }
-        if let Some(calls) = page_calls(found) {
-            let colour = if found.liveness == Liveness::Crashed {
-                TableColour::Yellow
-            } else {
-                TableColour::Plain
-            };
-            self.below(&calls, colour)?;
-        }
-        if found.liveness != Liveness::Idle {
-            let stale = if found.liveness == Liveness::Stale { "stale: " } else { "" };
-            let why = escape::text(&found.explain()).into_owned();
-            self.below(&format!("{stale}{why}"), TableColour::Dim)?;
-        }
-        if let Some(orphans) = page_orphans(found) {
-            self.below(&orphans, TableColour::Yellow)?;
-        }
-        let commands = match &row.resume {
-            Some(resume) => [("go on", resume), ("look", &row.show)],
-            None => [("watch", &row.follow), ("look", &row.show)],
-        };
-        let mut parts = vec![(" ".repeat(BELOW), TableColour::Plain)];
-        for (at, (what, command)) in commands.into_iter().enumerate() {
-            let gap = if at > 0 { "   " } else { "" };
-            parts.push((format!("{gap}{what}: "), TableColour::Dim));
-            parts.push((escape::text(command).into_owned(), TableColour::Plain));
+            (time_ago(row.at, self.now), TableColour::Dim),
+        ];
+        parts.extend(more.iter().cloned());
+        // The last is a command: half of it is none.
+        let width: usize = parts.iter().map(|(text, _)| table_width_of(text)).sum();
+        if !more.is_empty() && width > self.width {
+            parts.pop();
         }
         self.line(&parts)
     }
@@ -116,6 +157,8 @@ struct StatusPageColumns {
     name: usize,
     short: usize,
     agent: usize,
+    ago: usize,
+    state: usize,
 }
 
 impl StatusPageColumns {
@@ -125,10 +168,21 @@ impl StatusPageColumns {
         Self {
             name: widest(&|row| table_width_of(&page_name(row))).min(room),
             short: widest(&|row| table_width_of(&row.short)),
-            agent: widest(&|row| table_width_of(&page_agent(&row.found))),
+            agent: widest(&|row| table_width_of(&page_agent(row))),
+            ago: widest(&|row| time_ago(row.at, page.now).len()),
+            state: widest(&|row| row.now.state.as_str().len()),
         }
     }
 }
+
+/// The states that have a part of their own, with all that is known of their sessions.
+const PARTS: [DisplayedState; 5] = [
+    DisplayedState::Running,
+    DisplayedState::Unclear,
+    DisplayedState::Crashed,
+    DisplayedState::Failed,
+    DisplayedState::Stopped,
+];
 
 /// Every listed session, and how many are not listed.
 pub(super) fn show_status_page(
@@ -138,38 +192,25 @@ pub(super) fn show_status_page(
 ) -> Result<(), CommandError> {
     let mut page = StatusPage::new(surroundings, out);
     let columns = StatusPageColumns::of(&survey.rows, &page);
-    let parts: [(&str, &[Liveness], TableColour); 3] = [
-        ("Running", &[Liveness::Alive, Liveness::Stale], TableColour::Green),
-        ("Crashed", &[Liveness::Crashed], TableColour::Red),
-        ("Idle", &[Liveness::Idle], TableColour::Bold),
-    ];
-    for (name, states, colour) in parts {
-        let rows = || survey.rows.iter().filter(|row| states.contains(&row.found.liveness));
-        if rows().next().is_none() {
+    for state in PARTS {
+        let mut rows = survey.rows.iter().filter(|row| row.now.state == state).peekable();
+        if rows.peek().is_none() {
             continue;
         }
         page.line(&[])?;
-        page.line(&[(name.to_owned(), colour)])?;
-        rows().try_for_each(|row| page.row(row, &columns))?;
+        page.line(&[(state.heading().to_owned(), state.colour())])?;
+        rows.try_for_each(|row| page.row(row, &columns))?;
     }
-    let mut rest = Vec::new();
-    let counted = [
-        (survey.more_open, "more not closed"),
-        (survey.more_idle, "more idle"),
-        (survey.completed, "completed"),
-        (survey.failed, "failed"),
-    ];
-    rest.extend(
-        counted
-            .iter()
-            .filter(|(count, _)| *count > 0)
-            .map(|(count, what)| format!("{count} {what}")),
-    );
-    if !rest.is_empty() {
-        let more = survey.more_open + survey.more_idle > 0;
-        let hint = if more { "; `abide status --all` lists them" } else { "" };
+    let others = || survey.rows.iter().filter(|row| !PARTS.contains(&row.now.state));
+    if others().next().is_some() {
         page.line(&[])?;
-        page.line(&[(format!("{}{hint}", rest.join(", ")), TableColour::Dim)])?;
+        page.line(&[("Last".to_owned(), TableColour::Bold)])?;
+        others().try_for_each(|row| page.short_row(row, &columns))?;
+    }
+    let more = survey.more();
+    if more > 0 {
+        page.line(&[])?;
+        page.line(&[(format!("{more} more; `abide ls` lists them"), TableColour::Dim)])?;
     }
     Ok(())
 }
@@ -181,16 +222,11 @@ pub(super) fn show_session_page(
     out: &mut CommandOutput,
 ) -> Result<(), CommandError> {
     let mut page = StatusPage::new(surroundings, out);
-    let name = match row.found.liveness {
-        Liveness::Alive => ("Running", TableColour::Green),
-        Liveness::Stale => ("Stale", TableColour::Yellow),
-        Liveness::Crashed => ("Crashed", TableColour::Red),
-        Liveness::Idle => ("Idle", TableColour::Bold),
-    };
-    let status = row.found.evidence.status.as_str();
+    let state = row.now.state;
+    let recorded = row.found.as_ref().map_or(row.now.status, |found| found.evidence.status);
     page.line(&[
-        (name.0.to_owned(), name.1),
-        (format!("  recorded as {status}"), TableColour::Dim),
+        (state.heading().to_owned(), state.colour()),
+        (format!("  recorded as {}", recorded.as_str()), TableColour::Dim),
     ])?;
     let columns = StatusPageColumns::of(std::slice::from_ref(row), &page);
     page.row(row, &columns)
@@ -204,8 +240,8 @@ fn page_name(row: &StatusRow) -> String {
     }
 }
 
-fn page_agent(found: &SessionLiveness) -> String {
-    escape::text(found.fields.agent.as_deref().unwrap_or_default()).into_owned()
+fn page_agent(row: &StatusRow) -> String {
+    escape::text(row.fields.agent.as_deref().unwrap_or_default()).into_owned()
 }
 
 /// The open turns and tasks.

@@ -77,7 +77,8 @@ impl TasksDocumentArgs {
         let TaskDocuments { names, texts } = view.documents_of(node)?;
         let mut out = CommandOutput::stdout();
         if self.json {
-            out.json(&serde_json::to_string(&texts).unwrap_or_default())?;
+            // An object by the caller's names: a number of ours would be one of them.
+            out.verbatim_json(&serde_json::to_string(&texts).unwrap_or_default())?;
             return out.flush();
         }
         if texts.is_empty() {

@@ -1,15 +1,19 @@
-//! Finds a checkpoint that the user names, and its snapshot.
+//! Finds a checkpoint that the user names, its snapshot, and what has changed since.
 
 use abide::{
     SessionView,
     backend::Objects,
-    checkpoint::{CheckpointEntry, Snapshot},
+    checkpoint::{CheckpointEntry, FileChanges, Snapshot},
+    event::ObjectHash,
 };
 
 use crate::error::CommandError;
+use crate::interrupt::interrupt_flag;
+use crate::progress;
+use crate::scoped_store::ScopedStore;
 
 /// The checkpoint with this number, label or id; without a name the newest.
-pub(super) fn find_checkpoint(
+pub(crate) fn find_checkpoint(
     view: &SessionView,
     name: Option<&str>,
 ) -> Result<CheckpointEntry, CommandError> {
@@ -23,12 +27,12 @@ pub(super) fn find_checkpoint(
     };
     entry.ok_or_else(|| {
         CommandError::failed("there is no such checkpoint")
-            .with_hint("`abide checkpoint list` shows those that there are")
+            .with_hint("`abide saves` shows those that there are")
     })
 }
 
 /// The snapshot of a checkpoint.
-pub(super) fn snapshot_of(
+pub(crate) fn snapshot_of(
     entry: &CheckpointEntry,
     objects: &dyn Objects,
 ) -> Result<Snapshot, CommandError> {
@@ -48,4 +52,22 @@ pub(super) fn snapshot_of(
         let reason = "it is missing from the store or damaged".to_owned();
         abide::Error::Snapshot { hash, reason }.into()
     })
+}
+
+/// The current files.
+pub(crate) fn present_tree(
+    opened: &ScopedStore,
+    view: &SessionView,
+    objects: &dyn Objects,
+) -> Result<ObjectHash, CommandError> {
+    let root = opened.store.workspace_root(view.id(), &view.state()?.core.fields)?;
+    let workspace = opened.store.workspace(&root)?;
+    let (watch, _line) = progress::capturing_progress(interrupt_flag()?);
+    let taken = workspace.snapshot(objects, &watch).map_err(abide::Error::from)?;
+    Ok(taken.snapshot.tree)
+}
+
+/// How files differ: `+2 ~1 -0`.
+pub(crate) fn changes_text(changes: &FileChanges) -> String {
+    format!("+{} ~{} -{}", changes.added, changes.changed, changes.removed)
 }

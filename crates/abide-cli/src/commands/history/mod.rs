@@ -1,0 +1,196 @@
+//! `abide ls` and `abide search`: list, filter and search the sessions of a store.
+
+mod row;
+mod table;
+
+use abide::{HistoryQuery, history::Search, locate::StoreLocation};
+use abide_transcript::escape;
+
+use self::row::HistoryRow;
+use self::table::{HistoryColumns, print_history_table, print_plain_history};
+use crate::command_context::CommandContext;
+use crate::command_output::{CommandOutput, status};
+use crate::error::CommandError;
+use crate::scoped_store::ScopedStore;
+use crate::session_status::{CurrentStatus, StatusWord, recorded_statuses};
+use crate::typed_time::TypedTime;
+
+/// List sessions
+///
+/// The sessions in which something happened last come first. Filters combine: a session is listed
+/// when all of them fit. `abide search TEXT` finds what was said in them.
+///
+/// Listed are the sessions of this project. With --all-projects, and outside of a project, those of all
+/// projects in the store are. Then, and in a shared store, each is listed with who wrote to it last, its
+/// project and its directory.
+///
+/// A session is listed under its name: its title, else the first prompt of a person, else the command
+/// of its run. `abide rename` gives it another. A name or a key names its session in every command.
+///
+/// On a terminal this is a table. Elsewhere it is one line a session, with tabs between: short id,
+/// time of the last event, status, agent, turns, tokens, files changed, name, and where the table has
+/// them project, who and directory. A client's key and places that were found follow on lines that
+/// begin with a tab.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  abide ls                             the latest sessions of this project
+  abide ls -A                          those of every project
+  abide ls --file src/main.rs          who touched that file
+  abide ls --status failed --since 7d --json")]
+pub(crate) struct HistoryArgs {
+    /// In which this was said
+    #[arg(long, value_name = "TEXT", value_parser = Search::parse)]
+    search: Option<Search>,
+    #[command(flatten)]
+    filter: SessionFilter,
+}
+
+/// Find anything ever said in any session
+///
+/// The sessions that fit best come first, each with the text around what was found and the turn in
+/// which it stands. `abide show SESSION @36` shows the place with what stands around it.
+///
+/// A search is made of words, beginnings of words (`pars*`) and phrases ('"in quotes"'); all of them
+/// must stand in one message, tool call, result or title. A word with punctuation in it, such as
+/// parse_line or src/main.rs, is a phrase of its parts. Case and accents do not matter.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  abide search connection reset             where was that, in this project
+  abide search -A 'pars* \"last line\"'       in any project, who said that and where
+  abide search panic --file src/main.rs --since 7d")]
+pub(crate) struct SearchArgs {
+    /// What was said: words, beginnings (`pars*`), phrases ('"last line"')
+    #[arg(required = true, value_name = "TEXT")]
+    text: Vec<String>,
+    #[command(flatten)]
+    filter: SessionFilter,
+}
+
+/// Which sessions are listed, and how.
+#[derive(Debug, clap::Args)]
+struct SessionFilter {
+    /// At most so many; 0 for all
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
+    limit: usize,
+    /// In this state now: running, unclear, crashed, failed, stopped, idle, new or ended; may be given
+    /// more than once. The statuses of --json (pending, interrupted, completed) can be given as well
+    #[arg(long, value_name = "STATE", value_parser = StatusWord::parse)]
+    status: Vec<StatusWord>,
+    /// Which touched this file: its path, the end of its path, or a directory
+    #[arg(long, value_name = "PATH")]
+    file: Option<String>,
+    /// In which this agent worked
+    #[arg(long, value_name = "AGENT")]
+    agent: Option<String>,
+    /// With this label: NAME or NAME=VALUE
+    #[arg(long, value_name = "LABEL")]
+    label: Option<String>,
+    /// In which something happened since: 2026-11-15, 2026-11-15T01:20:00Z, 90m, 3d, 2w, yesterday
+    #[arg(long, value_name = "TIME")]
+    since: Option<TypedTime>,
+    /// Which were made until then; a day counts to its end
+    #[arg(long, value_name = "TIME")]
+    until: Option<TypedTime>,
+    /// A JSON array of objects
+    #[arg(long)]
+    json: bool,
+}
+
+impl HistoryArgs {
+    pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
+        self.filter.list(self.search, surroundings)
+    }
+}
+
+impl SearchArgs {
+    pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
+        let search = Search::parse(&self.text.join(" "))
+            .map_err(|error| CommandError::Usage(error.to_string()))?;
+        self.filter.list(Some(search), surroundings)
+    }
+}
+
+impl SessionFilter {
+    fn list(
+        self,
+        search: Option<Search>,
+        surroundings: &CommandContext,
+    ) -> Result<(), CommandError> {
+        let opened = surroundings.open_store()?;
+        let now = jiff::Timestamp::now();
+        let limit = (self.limit > 0).then_some(self.limit);
+        let is_plain = search.is_none()
+            && self.status.is_empty()
+            && (&self.file, &self.agent, &self.label) == (&None, &None, &None)
+            && self.since.is_none()
+            && self.until.is_none();
+        let query = HistoryQuery {
+            // What a session's status is now, the index alone does not know.
+            limit: limit.filter(|_| self.status.is_empty()),
+            status: recorded_statuses(&self.status),
+            search,
+            file: self.file,
+            agent: self.agent,
+            label: self.label,
+            since: self.since.map(|since| since.first(now)),
+            until: self.until.map(|until| until.last(now)),
+            all_projects: surroundings.all_projects,
+            ..HistoryQuery::default()
+        };
+        let mut found = opened.store.history(&query)?;
+        let mut statuses = CurrentStatus::of_entries(&found.entries, &opened.store);
+        if !self.status.is_empty() {
+            let fits = |now: &CurrentStatus| self.status.iter().any(|word| word.fits(*now));
+            let mut all = statuses.iter();
+            found.entries.retain(|_| all.next().is_some_and(fits));
+            statuses.retain(fits);
+            let count = found.entries.len();
+            found.entries.truncate(limit.unwrap_or(count));
+            found.more = Some((count - found.entries.len()) as u64);
+        }
+        let is_shared = matches!(opened.at, StoreLocation::Shared(_));
+        let columns = if opened.spans_projects() || surroundings.all_projects || is_shared {
+            HistoryColumns::WithPlace
+        } else {
+            HistoryColumns::OfOneProject
+        };
+        let mut out = CommandOutput::stdout();
+        if self.json {
+            let rows = found.entries.iter().zip(&statuses);
+            let rows: Vec<HistoryRow<'_>> =
+                rows.map(|(entry, now)| HistoryRow::of(entry, *now)).collect();
+            let json = serde_json::to_string_pretty(&rows).unwrap_or_default();
+            json.lines().try_for_each(|line| out.json(line))?;
+        } else if out.is_terminal() {
+            print_history_table(&found.entries, &statuses, columns, now, &mut out)?;
+        } else {
+            print_plain_history(&found.entries, &statuses, columns, &mut out)?;
+        }
+        out.flush()?;
+        found.notes.iter().for_each(|note| status(format_args!("Note: {note}")));
+        if found.entries.is_empty() {
+            status(empty_history_text(is_plain, &opened));
+        } else if let Some(more @ 1..) = found.more {
+            let plural = if more == 1 { "" } else { "s" };
+            status(format_args!("{more} more session{plural}; `--limit 0` shows all"));
+        }
+        Ok(())
+    }
+}
+
+/// Why nothing is listed. `is_plain`: nothing was asked for but the list.
+fn empty_history_text(is_plain: bool, opened: &ScopedStore) -> String {
+    let place = opened.place();
+    let of = opened.project.as_ref().map(|project| escape::text(&project.name));
+    let (of, more) = match of {
+        Some(name) => (format!(" of {name}"), "; `--all-projects` lists those of other projects"),
+        None => (String::new(), ""),
+    };
+    if is_plain {
+        format!("There is no session{of} yet in {place}{more}")
+    } else {
+        format!("No session{of} in {place} fits{more}")
+    }
+}

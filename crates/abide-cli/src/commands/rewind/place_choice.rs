@@ -1,0 +1,125 @@
+//! Lets the user choose where to go back to, among the last checkpoints.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use abide::workspace::{ChangeKind, diff};
+use abide::{
+    SessionId, SessionRef, SessionView,
+    backend::Objects,
+    checkpoint::{CheckpointEntry, FileChanges},
+    event::ObjectHash,
+};
+use abide_transcript::escape;
+
+use crate::checkpoint_lookup::{changes_text, present_tree, snapshot_of};
+use crate::command_output::status;
+use crate::confirm::{ask_line, confirmation_refused, on_terminal};
+use crate::error::CommandError;
+use crate::scoped_store::ScopedStore;
+use crate::typed_time::time_ago;
+
+/// How many checkpoints are offered, and how many an error names.
+const OFFERED: usize = 10;
+const NAMED: usize = 3;
+
+/// The place that the user chooses. Without a terminal it must be an argument.
+pub(super) fn choose_place(
+    opened: &ScopedStore,
+    id: SessionId,
+    asked: &Arc<AtomicBool>,
+) -> Result<String, CommandError> {
+    let view = opened.store.view(&SessionRef::Id(id))?;
+    let mut entries = view.checkpoints()?;
+    entries.reverse();
+    entries.truncate(OFFERED);
+    if !on_terminal() {
+        entries.truncate(NAMED);
+        let last: Vec<String> = entry_lines(&view, &entries, &[])?;
+        let known = match last.as_slice() {
+            [] => "there is no checkpoint yet".to_owned(),
+            last => format!("the last checkpoints are:\n{}", last.join("\n")),
+        };
+        return Err(CommandError::Usage(format!(
+            "WHERE is missing in `abide rewind WHERE`; {known}"
+        )));
+    }
+    if entries.is_empty() {
+        return Err(CommandError::failed("there is no checkpoint to go back to")
+            .with_hint("`abide save` makes one; `abide rewind turn:2` goes back to a turn"));
+    }
+    let objects = opened.store.objects()?;
+    let present = present_tree(opened, &view, &*objects).ok();
+    let since: Vec<Option<FileChanges>> =
+        entries.iter().map(|entry| changes_since(entry, present?, &*objects)).collect();
+    status("The last checkpoints, and what has changed since each:");
+    for line in entry_lines(&view, &entries, &since)? {
+        status(line);
+    }
+    let question = "Go back to (a number, turn:3, @41; Enter: nowhere)? ";
+    let place = ask_line(question, Some(asked))?;
+    if place.is_empty() {
+        confirmation_refused()?;
+    }
+    Ok(place)
+}
+
+/// How the files differ from those of a checkpoint. `None` if that cannot be told.
+fn changes_since(
+    entry: &CheckpointEntry,
+    present: ObjectHash,
+    objects: &dyn Objects,
+) -> Option<FileChanges> {
+    let then = snapshot_of(entry, objects).ok()?;
+    let mut changes = FileChanges::default();
+    for one in diff(objects, Some(then.tree), present, false).ok()? {
+        match one.change {
+            ChangeKind::Created => changes.added += 1,
+            ChangeKind::Deleted => changes.removed += 1,
+            _ => changes.changed += 1,
+        }
+    }
+    Some(changes)
+}
+
+/// A line for each checkpoint: number, age, what has changed since, and its name.
+fn entry_lines(
+    view: &SessionView,
+    entries: &[CheckpointEntry],
+    since: &[Option<FileChanges>],
+) -> Result<Vec<String>, CommandError> {
+    let subjects = view.checkpoint_subjects(entries)?;
+    let now = jiff::Timestamp::now();
+    let rows: Vec<PlaceRow> = entries
+        .iter()
+        .enumerate()
+        .map(|(place, entry)| PlaceRow {
+            number: entry.number,
+            when: time_ago(entry.at, now),
+            since: since.get(place).and_then(Option::as_ref).map(changes_text).unwrap_or_default(),
+            name: match (&entry.checkpoint.label, subjects.get(&entry.seq)) {
+                (Some(label), _) => format!("{:?}", escape::text(label)),
+                (None, Some(subject)) => format!("after \"{}\"", escape::text(subject)),
+                (None, None) => String::new(),
+            },
+        })
+        .collect();
+    let widest = |of: fn(&PlaceRow) -> &str| {
+        rows.iter().map(|row| of(row).chars().count()).max().unwrap_or(0)
+    };
+    let (ago, changed) = (widest(|row| &row.when), widest(|row| &row.since));
+    let gap = if changed > 0 { "  " } else { "" };
+    let line = |row: &PlaceRow| {
+        let PlaceRow { number, when, since, name } = row;
+        format!("{number:>4}  {when:<ago$}{gap}{since:<changed$}  {name}").trim_end().to_owned()
+    };
+    Ok(rows.iter().map(line).collect())
+}
+
+/// A checkpoint that is offered.
+struct PlaceRow {
+    number: u64,
+    when: String,
+    since: String,
+    name: String,
+}

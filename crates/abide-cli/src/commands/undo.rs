@@ -1,0 +1,240 @@
+//! `abide undo` and `abide redo`: take back what was done to a session, and do it again.
+
+use std::time::Duration;
+
+use abide::{
+    LaneId, Session, SessionRef,
+    checkpoint::{ReversibleAct, ReversibleActKind},
+    context::{CompactionError, LiveCompaction},
+    maintenance::{Doctor, UndoPlan},
+};
+use abide_transcript::escape;
+
+use crate::apply_args::{ApplyArgs, PlanDialog, capture_watch};
+use crate::command_context::CommandContext;
+use crate::command_output::CommandOutput;
+use crate::confirm::confirm;
+use crate::error::CommandError;
+use crate::interrupt::interrupt_flag;
+use crate::interrupted_rewind::{finish_rewind, tell_interrupted_rewind};
+use crate::rewind_report::LISTED;
+use crate::session_args::{SessionOption, SessionPurpose};
+
+/// Take back the newest rewind or compaction that is not taken back yet
+///
+/// Again and again it goes further back; `abide redo` does again what it took back. A new rewind or
+/// compaction ends that, messages do not. The undo of a rewind restores what was before it, and makes
+/// a checkpoint of the present first. That of a compaction shows the model again what the summary
+/// stood for.
+///
+/// A repair is taken back only with --repair: the journal's files are put back as they were, damage
+/// and all; `abide doctor --repair` does it again.
+#[derive(Debug, clap::Args)]
+pub(crate) struct UndoArgs {
+    #[command(flatten)]
+    session: SessionOption,
+    /// The newest compaction, though a rewind came after it
+    #[arg(long)]
+    compaction: bool,
+    /// A compaction of this lane rather than of the main one
+    #[arg(long, value_name = "LANE")]
+    lane: Option<String>,
+    /// The last repair
+    #[arg(long, conflicts_with_all = ["compaction", "lane"])]
+    repair: bool,
+    #[command(flatten)]
+    act: ApplyArgs,
+}
+
+/// Do again what the last undo took back
+///
+/// As often as something was undone, until the next rewind or compaction. What was recorded since the
+/// undo stays readable, and `abide undo` goes back to it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RedoArgs {
+    #[command(flatten)]
+    session: SessionOption,
+    #[command(flatten)]
+    act: ApplyArgs,
+}
+
+impl UndoArgs {
+    pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
+        let opened = surroundings.open_store()?;
+        let id = self.session.find(SessionPurpose::RewindHere, &opened, surroundings)?;
+        let doctor = opened.store.doctor();
+        if self.repair {
+            let plan = doctor.as_ref().map(|doctor| doctor.plan_undo(id)).transpose()?.flatten();
+            return match (doctor, plan) {
+                (Some(doctor), Some(plan)) => {
+                    self.act.undo_repair(&doctor, &plan, surroundings.wait)
+                }
+                _ => Err(CommandError::failed("there is no repair to undo")),
+            };
+        }
+        let lane = self.lane.filter(|lane| !lane.is_empty()).map(LaneId);
+        let session = opened.store.open_session(&SessionRef::Id(id))?;
+        self.act.finish_first(&session)?;
+        let by_name = self.compaction || lane.is_some();
+        // One that cannot be finished here is what is taken back, whatever came before it.
+        if !by_name && let Some(at) = session.core()?.restoring {
+            let heading = format!("where it was before the rewind @{at}, which was cut off");
+            self.act.undo_rewind(&session, at, (heading, "abide redo"), surroundings)?;
+            return Ok(session.close()?);
+        }
+        let act = if by_name { None } else { session.next_undo(None)? };
+        match act {
+            Some(ReversibleAct { kind: ReversibleActKind::Rewind, at, first, .. }) => {
+                let heading = format!("where it was before the rewind @{first}");
+                self.act.undo_rewind(&session, at, (heading, "abide redo"), surroundings)?;
+            }
+            Some(_) => self.act.undo_compaction(&session, None)?,
+            None if by_name => self.act.undo_compaction(&session, lane.as_ref())?,
+            None => {
+                let error = CommandError::from(abide::Error::NothingToUndo);
+                let repair = doctor.map(|doctor| doctor.plan_undo(id)).transpose()?.flatten();
+                return Err(match repair {
+                    Some(repair) => error.with_hint(format!(
+                        "`abide undo --repair` takes back the repair of {}",
+                        repair.at
+                    )),
+                    None => error,
+                });
+            }
+        }
+        Ok(session.close()?)
+    }
+}
+
+impl RedoArgs {
+    pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
+        let opened = surroundings.open_store()?;
+        let id = self.session.find(SessionPurpose::RewindHere, &opened, surroundings)?;
+        let session = opened.store.open_session(&SessionRef::Id(id))?;
+        self.act.finish_first(&session)?;
+        let Some(act) = session.next_redo()? else {
+            return Err(abide::Error::NothingToRedo.into());
+        };
+        match act.kind {
+            ReversibleActKind::Rewind => {
+                let heading = format!("where it was before the rewind @{} was undone", act.first);
+                self.act.undo_rewind(&session, act.at, (heading, "abide undo"), surroundings)?;
+            }
+            ReversibleActKind::Compaction => self.act.redo_compaction(&session, &act)?,
+        }
+        Ok(session.close()?)
+    }
+}
+
+impl ApplyArgs {
+    /// Finishes a rewind that was cut off: a half-way state must not become what redo goes back to.
+    fn finish_first(&self, session: &Session) -> Result<(), CommandError> {
+        if self.dry_run { tell_interrupted_rewind(session) } else { finish_rewind(session) }
+    }
+
+    /// Undoes the rewind that an event records, which may itself have undone one.
+    fn undo_rewind(
+        &self,
+        session: &Session,
+        at: abide::Seq,
+        (heading, inverse): (String, &'static str),
+        surroundings: &CommandContext,
+    ) -> Result<(), CommandError> {
+        let asked = interrupt_flag()?;
+        let plan = {
+            let (watch, _line) = capture_watch(&asked);
+            session.plan_undo_of(at, &watch)?
+        };
+        let dialog = PlanDialog {
+            heading,
+            to: None,
+            surroundings: Some(surroundings),
+            choose: None,
+            inverse,
+        };
+        self.carry_out(session, plan, &dialog, &asked)
+    }
+
+    /// Undoes the newest compaction of a lane. Nothing is overwritten or deleted, so nothing is asked.
+    fn undo_compaction(
+        &self,
+        session: &Session,
+        lane: Option<&LaneId>,
+    ) -> Result<(), CommandError> {
+        let context = session.context_of(lane)?;
+        let Some(&LiveCompaction { at, first, last, .. }) = context.lane.compacted() else {
+            return Err(abide::Error::from(CompactionError::NothingToUndo).into());
+        };
+        if !self.dry_run {
+            session.undo_compaction(lane)?;
+        }
+        let mut out = CommandOutput::stdout();
+        if self.json {
+            let done = !self.dry_run;
+            let line =
+                serde_json::json!({"compaction": at, "first": first, "last": last, "undone": done});
+            out.json(&line.to_string())?;
+        } else {
+            let done = if self.dry_run { "Would take back" } else { "Took back" };
+            out.line(format_args!(
+                "{done} the compaction @{at}: the model sees @{first} to @{last} as they were"
+            ))?;
+        }
+        out.flush()
+    }
+
+    /// Does a compaction again.
+    fn redo_compaction(&self, session: &Session, act: &ReversibleAct) -> Result<(), CommandError> {
+        let done = if self.dry_run { None } else { Some(session.redo_compaction(act.at)?) };
+        let mut out = CommandOutput::stdout();
+        if self.json {
+            let line =
+                serde_json::json!({"compaction": done, "redoes": act.at, "redone": done.is_some()});
+            out.json(&line.to_string())?;
+        } else {
+            let (verb, again) = match done {
+                Some(seq) => ("Did", format!(", as @{seq}")),
+                None => ("Would do", String::new()),
+            };
+            out.line(format_args!("{verb} the compaction @{} again{again}", act.first))?;
+        }
+        out.flush()
+    }
+
+    /// Undoes a repair.
+    fn undo_repair(
+        &self,
+        doctor: &Doctor<'_>,
+        plan: &UndoPlan,
+        wait: Duration,
+    ) -> Result<(), CommandError> {
+        let mut out = CommandOutput::stdout();
+        if self.json {
+            out.json(&serde_json::to_string(plan).unwrap_or_default())?;
+        } else {
+            out.line(format_args!("Undo the repair of {}", plan.at))?;
+            for file in plan.files.iter().take(LISTED) {
+                out.line(format_args!("  {} as it was", escape::text(file)))?;
+            }
+            for file in plan.removed.iter().take(LISTED) {
+                out.line(format_args!("  {} goes: it was not there", escape::text(file)))?;
+            }
+            if let Some(to) = plan.to {
+                out.line(format_args!(
+                    "  the session goes back to event @{to}; {} events leave its view and stay in the journal",
+                    plan.left_out
+                ))?;
+            }
+        }
+        out.flush()?;
+        if self.dry_run {
+            return Ok(());
+        }
+        confirm("Undo the repair?", self.yes, None)?;
+        doctor.undo(plan, wait)?;
+        if !self.json {
+            out.line("Done: `abide doctor` says what is wrong, `abide doctor --repair` mends it")?;
+        }
+        out.flush()
+    }
+}
