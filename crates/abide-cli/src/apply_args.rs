@@ -218,7 +218,7 @@ impl ApplyArgs {
             out.line(format_args!("Done: {files}{safety}"))?;
         }
         out.flush()?;
-        report_files_left(&done.files)
+        report_files_left(&done.files, dialog.inverse)
     }
 }
 

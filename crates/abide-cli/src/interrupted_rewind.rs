@@ -30,7 +30,7 @@ pub(crate) fn finish_rewind(session: &Session) -> Result<(), CommandError> {
                 "A rewind was cut off; its files are put back now: {} created, {} changed, {} deleted",
                 files.created, files.changed, files.deleted
             ));
-            report_files_left(files)
+            report_files_left(files, "abide undo")
         }
         UnfinishedRewind::Left { seq, why } => {
             warning(format_args!(

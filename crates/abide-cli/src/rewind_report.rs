@@ -61,8 +61,9 @@ pub(crate) fn report_path_reasons(paths: &[(Vec<u8>, String)]) -> Vec<serde_json
     paths.iter().map(pair).collect()
 }
 
-/// Reports what was left unchanged; a file that could not be restored is an error.
-pub(crate) fn report_files_left(files: &RestoreReport) -> Result<(), CommandError> {
+/// Reports what was left unchanged; a file that could not be restored is an error. `inverse` is the
+/// command that takes it back.
+pub(crate) fn report_files_left(files: &RestoreReport, inverse: &str) -> Result<(), CommandError> {
     for (path, why) in files.kept.iter().take(LISTED) {
         warning(format_args!("{} was left as it is: {why}", shown(path)));
     }
@@ -73,7 +74,7 @@ pub(crate) fn report_files_left(files: &RestoreReport) -> Result<(), CommandErro
         warning(format_args!("{} could not be put back: {why}", shown(path)));
     }
     Err(CommandError::failed(format!("{} files could not be restored", files.failed.len()))
-        .with_hint("`abide undo` takes the rewind back"))
+        .with_hint(format!("`{inverse}` takes back what was done")))
 }
 
 /// A checkpoint, for display, with what it follows if it has no label.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 use abide::{
-    HistoryQuery, NewSession, SessionId, SessionRef, Store, StoreError,
+    HistoryQuery, NewSession, SessionId, SessionRef, Store, StoreError, Timestamp,
     history::HistoryEntry,
     locate::{ProjectIdentity, SessionScope, StoreLocation},
 };
@@ -16,6 +16,8 @@ use crate::project_name::project_name;
 
 /// How many of the newest sessions are searched for one that was just created.
 const NEW: usize = 16;
+/// How many sessions of a directory are searched for a checkpoint or for what can be undone.
+const RECENT: usize = 50;
 /// How many sessions with the same key or name are listed.
 const CANDIDATES: usize = 8;
 
@@ -108,6 +110,25 @@ impl ScopedStore {
         let here = surroundings.workspaces();
         let mut newest = self.store.sessions()?.into_iter().take(NEW).map(|session| session.id);
         Ok(newest.find(|id| self.is_in(*id, &here)))
+    }
+
+    /// The sessions that work in this directory or one above it in the same checkout, the latest
+    /// activity first, and when that was.
+    pub(crate) fn recent_in(
+        &self,
+        surroundings: &CommandContext,
+    ) -> Result<Vec<(SessionId, Timestamp)>, CommandError> {
+        let here = surroundings.workspaces();
+        let is_here = |entry: &HistoryEntry| {
+            let workspace = entry.overview.fields.workspace.as_deref();
+            workspace.is_some_and(|workspace| here.iter().any(|dir| *dir == *workspace))
+        };
+        let entries = self.entries()?.into_iter().filter(is_here);
+        let mut recent: Vec<(SessionId, Timestamp)> =
+            entries.map(|entry| (entry.id, entry.overview.updated)).collect();
+        recent.sort_by_key(|(_, updated)| std::cmp::Reverse(*updated));
+        recent.truncate(RECENT);
+        Ok(recent)
     }
 
     /// Is the workspace of a session one of these directories?

@@ -1,6 +1,6 @@
 //! The arguments that name a session, the same for every command.
 
-use abide::SessionId;
+use abide::{SessionId, SessionRef, SessionView, Timestamp};
 use clap_complete::ArgValueCandidates;
 
 use crate::command_context::CommandContext;
@@ -57,6 +57,70 @@ impl SessionOption {
     /// Was a session named?
     pub(crate) const fn is_named(&self) -> bool {
         self.session.is_some()
+    }
+
+    /// Finds the session with this place in its past. A checkpoint's label may be in any session that
+    /// works here: if none was named, the latest one that has it is meant.
+    pub(crate) fn find_with_place(
+        &self,
+        purpose: SessionPurpose,
+        place: Option<&str>,
+        opened: &ScopedStore,
+        surroundings: &CommandContext,
+    ) -> Result<SessionId, CommandError> {
+        let label = place.filter(|place| is_label(place) && !self.is_chosen(surroundings));
+        let Some(label) = label else { return self.find(purpose, opened, surroundings) };
+        for (session, _) in opened.recent_in(surroundings)? {
+            let state = opened.store.view(&SessionRef::Id(session)).and_then(|view| view.state());
+            // One that cannot be read is none that was meant.
+            let Ok(state) = state else { continue };
+            if state.checkpoints.iter().any(|(_, known)| known.label.as_deref() == Some(label)) {
+                let short = session.short(SessionId::SHORT);
+                status(format_args!("Session {short}, the latest here with such a checkpoint"));
+                return Ok(session);
+            }
+        }
+        self.find(purpose, opened, surroundings)
+    }
+
+    /// Finds the session in which an act was the latest of all sessions that work here: `act` tells
+    /// the time of a session's latest. Without any, the latest session is meant.
+    pub(crate) fn find_latest_act(
+        &self,
+        opened: &ScopedStore,
+        surroundings: &CommandContext,
+        act: impl Fn(&SessionView) -> Result<Option<Timestamp>, abide::Error>,
+    ) -> Result<SessionId, CommandError> {
+        if self.is_chosen(surroundings) {
+            return self.find(SessionPurpose::RewindHere, opened, surroundings);
+        }
+        let mut latest: Option<(Timestamp, SessionId)> = None;
+        for (session, active) in opened.recent_in(surroundings)? {
+            // No act is later than the last activity.
+            if latest.is_some_and(|(at, _)| at >= active) {
+                break;
+            }
+            let found = opened.store.view(&SessionRef::Id(session)).and_then(|view| act(&view));
+            // What cannot be read has its own error when it is opened.
+            if let Ok(Some(at)) = found
+                && latest.is_none_or(|(before, _)| at > before)
+            {
+                latest = Some((at, session));
+            }
+        }
+        match latest {
+            Some((_, session)) => {
+                let short = session.short(SessionId::SHORT);
+                status(format_args!("Session {short}, the latest here with something to go back"));
+                Ok(session)
+            }
+            None => self.find(SessionPurpose::RewindHere, opened, surroundings),
+        }
+    }
+
+    /// Does an argument or the environment say which session is meant?
+    fn is_chosen(&self, surroundings: &CommandContext) -> bool {
+        self.is_named() || surroundings.session.is_some()
     }
 
     /// Finds the session. If none was named, its name is printed on stderr.
@@ -125,6 +189,12 @@ impl SessionArg {
         tell_latest_session(latest);
         Ok(latest)
     }
+}
+
+/// Can a place be nothing but the label of a checkpoint? The others mean something in every session.
+fn is_label(place: &str) -> bool {
+    let is_number = place.bytes().all(|byte| byte.is_ascii_digit());
+    !is_number && !place.starts_with(['@']) && !place.starts_with("turn:") && place != "latest"
 }
 
 /// Prints which session was chosen.

@@ -441,6 +441,105 @@ fn a_held_session_goes_back_with_its_files() {
 }
 
 #[test]
+fn on_a_terminal_only_the_files_of_a_held_session_go_back() {
+    let lab = BackLab::new();
+    lab.write("a", "1");
+    lab.run(&["save"]).success();
+    let mut record = Conversation::start(lab.env.command(&["record", "-s", &lab.session]));
+    record.ask(HELLO);
+    lab.write("a", "2");
+    let Some(mut talk) = lab.on_terminal("rewind") else { return };
+    let offered = talk.answer("nowhere)? ", "1\n");
+    assert!(offered.contains("Another process runs this session: only files go back"), "{offered}");
+    let plan = talk.answer("[d]iff: ", "y\n");
+    assert!(!plan.contains("Conversation: "), "{plan}");
+    assert_eq!((talk.end().0, lab.read("a").unwrap()), (0, "1".into()));
+    // Who asks for both is told why not, before anything is chosen.
+    let Some(talk) = lab.on_terminal("rewind 1 --both") else { return };
+    let (code, shown) = talk.end();
+    assert!(code == 1 && shown.contains("`--files` rewinds the files alone"), "{shown}");
+    assert_eq!(record.end(), 0);
+}
+
+#[test]
+fn a_label_is_found_in_every_session_that_works_here() {
+    let lab = BackLab::new();
+    lab.write("a", "1");
+    lab.run(&["save", "-m", "first"]).success();
+    let other = lab.run(&["new"]).success().stdout().trim().to_owned();
+    let say = |text: &str| {
+        let line = serde_json::json!({
+            "kind": "message.added", "data": {"role": "user", "content": text},
+        });
+        lab.env.record(&["-s", &other], &[&line.to_string()]).success();
+    };
+    say("Break it.");
+    lab.write("a", "2");
+    lab.run(&["save", "-m", "second"]).success();
+    lab.write("a", "3");
+    assert_eq!(lab.run(&["diff", "first"]).success().stdout(), "M  a\n");
+    let back = lab.run(&["rewind", "first", "-y"]).success();
+    assert!(back.stderr.contains(", the latest here with such a checkpoint"), "{back:?}");
+    assert_eq!(lab.read("a").unwrap(), "1");
+    // The other session goes on; what is undone is the latest rewind all the same.
+    say("It is whole again.");
+    let undone = lab.run(&["undo", "-y"]).success();
+    assert!(undone.stderr.contains(", the latest here with something to go back"), "{undone:?}");
+    assert_eq!(lab.read("a").unwrap(), "3");
+    say("And broken.");
+    lab.run(&["redo", "-y"]).success();
+    assert_eq!(lab.read("a").unwrap(), "1");
+    // A later rewind of the other one comes first.
+    lab.run(&["rewind", "second", "-y"]).success();
+    assert_eq!(lab.read("a").unwrap(), "2");
+    for text in ["1", "3"] {
+        lab.run(&["undo", "-y"]).success();
+        assert_eq!(lab.read("a").unwrap(), text);
+    }
+    let nothing = lab.run(&["rewind", "third", "-y"]).failure(1);
+    assert!(nothing.stderr.contains(" has no checkpoint \"third\""), "{nothing:?}");
+    let fork = lab.run(&["fork", "first", "--json"]).success().json_lines();
+    assert_eq!(fork[0]["parent"], lab.session.as_str());
+    // A session that was named is the only one.
+    lab.run(&["rewind", "first", "-y", "-s", &other]).failure(1);
+}
+
+#[test]
+fn a_turn_without_a_checkpoint_of_its_own_is_not_that_of_a_later_save() {
+    let lab = BackLab::new();
+    let turn = |kind: &str| {
+        let line = serde_json::json!({"kind": kind, "data": {"agent": "a", "status": "done"}});
+        lab.env.record(&["-s", &lab.session], &[&line.to_string()]).success();
+    };
+    lab.write("a", "1");
+    turn("turn.started");
+    turn("turn.finished");
+    lab.run(&["save", "--trigger", "turn"]).success();
+    turn("turn.started");
+    turn("turn.finished");
+    let same = lab.run(&["save", "--trigger", "turn"]).success();
+    assert!(same.stdout().starts_with("No file has changed"), "{same:?}");
+    lab.write("a", "2");
+    lab.run(&["save"]).success();
+    lab.write("a", "3");
+    lab.run(&["rewind", "turn:2", "--files", "-y"]).success();
+    assert_eq!(lab.read("a").unwrap(), "1");
+    // Where nothing makes them by itself, a save right behind a turn holds what it left.
+    let lab = BackLab::new();
+    lab.write("a", "1");
+    lab.run(&["save"]).success();
+    for kind in ["turn.started", "turn.finished"] {
+        let line = serde_json::json!({"kind": kind, "data": {"agent": "a", "status": "done"}});
+        lab.env.record(&["-s", &lab.session], &[&line.to_string()]).success();
+    }
+    lab.write("a", "2");
+    lab.run(&["save"]).success();
+    lab.write("a", "3");
+    lab.run(&["rewind", "turn:1", "--files", "-y"]).success();
+    assert_eq!(lab.read("a").unwrap(), "2");
+}
+
+#[test]
 fn an_interval_needs_a_unit() {
     let lab = BackLab::new();
     for args in [

@@ -57,9 +57,11 @@ struct ForkedSession<'a> {
 impl ForkArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open_store()?;
-        let parent = self.session.find(SessionPurpose::Write, &opened, surroundings)?;
-        let view = opened.store.view(&SessionRef::Id(parent))?;
         let place = self.place.or(self.at);
+        let purpose = SessionPurpose::Write;
+        let parent =
+            self.session.find_with_place(purpose, place.as_deref(), &opened, surroundings)?;
+        let view = opened.store.view(&SessionRef::Id(parent))?;
         let at = place.as_deref().map(|place| view.resolve(place)).transpose()?;
         let fields = SessionFields { title: self.title, key: self.key, ..SessionFields::default() };
         let at = at.map(|place| place.seq);

@@ -8,12 +8,12 @@ use abide::workspace::RestoreReport;
 use abide::{RewindRequest, Session, SessionRef, checkpoint::RewindWatch};
 use clap_complete::ArgValueCandidates;
 
-use self::place_choice::choose_place;
+use self::place_choice::{choose_place, missing_place};
 use crate::apply_args::{ApplyArgs, PlanDialog, capture_watch};
 use crate::command_context::CommandContext;
 use crate::command_output::{CommandOutput, status, warning};
 use crate::completion_candidates::place_candidates;
-use crate::confirm::confirm;
+use crate::confirm::{confirm, on_terminal};
 use crate::error::CommandError;
 use crate::interrupt::interrupt_flag;
 use crate::interrupted_rewind::{finish_rewind, tell_interrupted_rewind};
@@ -35,8 +35,8 @@ use crate::shell_word::shell_quoted;
 /// A place that has no checkpoint of its own gets the files of the nearest one that fits: the plan
 /// says which, and how far from the place it is.
 ///
-/// While another process holds the session, the files go back (--files, or paths); the conversation
-/// does only when that process has ended.
+/// While another process runs the session, only its files go back, and the conversation does when that
+/// process has ended. Without a terminal, say so: --files, or paths.
 ///
 /// A rewind that was cut off is finished by the next command where this machine has begun it. Any
 /// other one, as in a clone of a store, is only offered: --finish shows what is left and asks.
@@ -82,7 +82,9 @@ pub(crate) struct RewindArgs {
 impl RewindArgs {
     pub(crate) fn run(mut self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open_store()?;
-        let id = self.session.find(SessionPurpose::RewindHere, &opened, surroundings)?;
+        let typed = self.to.as_deref().or(self.place.as_deref());
+        let purpose = SessionPurpose::RewindHere;
+        let id = self.session.find_with_place(purpose, typed, &opened, surroundings)?;
         if self.finish {
             let session = opened.store.open_session(&SessionRef::Id(id))?;
             self.act.finish(&session)?;
@@ -93,17 +95,25 @@ impl RewindArgs {
             self.paths.extend(self.place.replace(to));
         }
         let asked = interrupt_flag()?;
-        let place = match self.place.take() {
-            Some(place) => place,
-            None => choose_place(&opened, id, &asked)?,
-        };
+        let place = self.place.take();
+        if place.is_none() && !on_terminal() {
+            return Err(missing_place(&opened, id)?);
+        }
         let session = opened.store.open_session(&SessionRef::Id(id))?;
+        let mut only_files = self.files.is_some() || !self.paths.is_empty();
+        if session.is_relayed() && !only_files && !self.conversation && !self.both && self.asks() {
+            status("Another process runs this session: only files go back until it has ended");
+            only_files = true;
+        }
         if self.act.dry_run {
             tell_interrupted_rewind(&session)?;
         } else {
             finish_rewind(&session)?;
         }
-        let only_files = self.files.is_some() || !self.paths.is_empty();
+        let place = match place {
+            Some(place) => place,
+            None => choose_place(&opened, id, &asked)?,
+        };
         self.paths.extend(self.files.take().into_iter().flatten());
         let place = if place == "latest" { latest_rewind_target(&session)? } else { place };
         let base = session.store().workspace_root(id, &session.core()?.fields).ok();
@@ -155,6 +165,13 @@ impl RewindArgs {
         };
         self.act.carry_out(&session, plan, &dialog, &asked)?;
         Ok(session.close()?)
+    }
+}
+
+impl RewindArgs {
+    /// Will a person see the plan and be asked?
+    fn asks(&self) -> bool {
+        on_terminal() && !self.act.yes && !self.act.json
     }
 }
 
@@ -225,6 +242,6 @@ impl ApplyArgs {
             ))?;
         }
         out.flush()?;
-        report_files_left(&done.files)
+        report_files_left(&done.files, "abide undo")
     }
 }

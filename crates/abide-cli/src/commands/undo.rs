@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use abide::{
-    LaneId, Session, SessionRef,
+    EventRange, LaneId, Seq, Session, SessionRef, SessionView, Timestamp,
     checkpoint::{ReversibleAct, ReversibleActKind},
     context::{CompactionError, LiveCompaction},
     maintenance::{Doctor, UndoPlan},
@@ -61,7 +61,10 @@ pub(crate) struct RedoArgs {
 impl UndoArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open_store()?;
-        let id = self.session.find(SessionPurpose::RewindHere, &opened, surroundings)?;
+        let id = match self.repair {
+            true => self.session.find(SessionPurpose::RewindHere, &opened, surroundings)?,
+            false => self.session.find_latest_act(&opened, surroundings, latest_done)?,
+        };
         let doctor = opened.store.doctor();
         if self.repair {
             let plan = doctor.as_ref().map(|doctor| doctor.plan_undo(id)).transpose()?.flatten();
@@ -109,7 +112,7 @@ impl UndoArgs {
 impl RedoArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open_store()?;
-        let id = self.session.find(SessionPurpose::RewindHere, &opened, surroundings)?;
+        let id = self.session.find_latest_act(&opened, surroundings, latest_undone)?;
         let session = opened.store.open_session(&SessionRef::Id(id))?;
         self.act.finish_first(&session)?;
         let Some(act) = session.next_redo()? else {
@@ -126,6 +129,30 @@ impl RedoArgs {
     }
 }
 
+/// When the latest act of a session that can be undone was done.
+fn latest_done(view: &SessionView) -> Result<Option<Timestamp>, abide::Error> {
+    match view.state()?.core.restoring {
+        Some(at) => time_of(view, at),
+        None => match view.undo_history()?.done().last() {
+            Some(act) => time_of(view, act.at),
+            None => Ok(None),
+        },
+    }
+}
+
+/// When the latest act of a session that can be done again was taken back.
+fn latest_undone(view: &SessionView) -> Result<Option<Timestamp>, abide::Error> {
+    match view.undo_history()?.undone().last() {
+        Some(act) => time_of(view, act.at),
+        None => Ok(None),
+    }
+}
+
+fn time_of(view: &SessionView, seq: Seq) -> Result<Option<Timestamp>, abide::Error> {
+    let page = view.page(EventRange { first: seq, last: seq, ..EventRange::ALL })?;
+    Ok(page.events.first().map(|event| event.at))
+}
+
 impl ApplyArgs {
     /// Finishes a rewind that was cut off: a half-way state must not become what redo goes back to.
     fn finish_first(&self, session: &Session) -> Result<(), CommandError> {
@@ -136,7 +163,7 @@ impl ApplyArgs {
     fn undo_rewind(
         &self,
         session: &Session,
-        at: abide::Seq,
+        at: Seq,
         (heading, inverse): (String, &'static str),
         surroundings: &CommandContext,
     ) -> Result<(), CommandError> {

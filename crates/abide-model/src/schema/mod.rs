@@ -6,6 +6,7 @@
 
 mod data_mismatch;
 mod kinds;
+mod meant_names;
 mod records;
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,7 @@
 //! Names in an event that this version does not know.
 
 use super::KindDescription;
+use super::meant_names::{meant_field, meant_kind};
 use crate::json::decode_string;
 use crate::{Kind, near_names};
 
@@ -34,8 +35,9 @@ impl UnknownNames {
         let described = KindDescription::of(name);
         if described.is_none() {
             self.kind = Some(name.to_owned());
-            let near = near_names(name, Kind::VOCABULARY.iter().copied());
-            self.meant.extend(near.first().map(|meant| (name.to_owned(), *meant)));
+            let near = || near_names(name, Kind::VOCABULARY.iter().copied()).first().copied();
+            let meant = meant_kind(name).or_else(near);
+            self.meant.extend(meant.map(|meant| (name.to_owned(), meant)));
         }
         described
     }
@@ -56,8 +58,10 @@ impl UnknownNames {
         if kind.has_field(&name) || self.fields.contains(&name) || self.fields.len() == MOST {
             return;
         }
-        let near = near_names(&name, kind.read_fields().map(|field| field.name));
-        self.meant.extend(near.first().map(|meant| (name.clone(), *meant)));
+        let near =
+            || near_names(&name, kind.read_fields().map(|field| field.name)).first().copied();
+        let meant = meant_field(kind, &name).or_else(near);
+        self.meant.extend(meant.map(|meant| (name.clone(), meant)));
         self.fields.push(name);
     }
 }

@@ -180,8 +180,7 @@ impl SessionState {
         };
         let waits = wanted.iter().filter(open).count() as u64;
         let edges = &mut self.core.tasks.dependencies;
-        *edges =
-            edges.saturating_sub(before.len() as u64).saturating_add(wanted.len() as u64);
+        *edges = edges.saturating_sub(before.len() as u64).saturating_add(wanted.len() as u64);
         self.change_task(id.as_str(), |task| {
             task.depends = wanted;
             task.dependency_types = types;

@@ -86,7 +86,8 @@ impl CheckpointDiffArgs {
 impl DiffArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open_store()?;
-        let id = self.session.find(SessionPurpose::FilesHere, &opened, surroundings)?;
+        let (purpose, from) = (SessionPurpose::FilesHere, self.from.as_deref());
+        let id = self.session.find_with_place(purpose, from, &opened, surroundings)?;
         let view = opened.store.view(&SessionRef::Id(id))?;
         let objects = opened.store.objects()?;
         let from = match &self.from {

@@ -14,7 +14,7 @@ use abide_transcript::escape;
 
 use crate::checkpoint_lookup::{changes_text, present_tree, snapshot_of};
 use crate::command_output::status;
-use crate::confirm::{ask_line, confirmation_refused, on_terminal};
+use crate::confirm::{ask_line, confirmation_refused};
 use crate::error::CommandError;
 use crate::scoped_store::ScopedStore;
 use crate::typed_time::time_ago;
@@ -23,27 +23,36 @@ use crate::typed_time::time_ago;
 const OFFERED: usize = 10;
 const NAMED: usize = 3;
 
-/// The place that the user chooses. Without a terminal it must be an argument.
+/// The error that WHERE is missing, with the last checkpoints.
+pub(super) fn missing_place(
+    opened: &ScopedStore,
+    id: SessionId,
+) -> Result<CommandError, CommandError> {
+    let view = opened.store.view(&SessionRef::Id(id))?;
+    let entries = last_entries(&view, NAMED)?;
+    let known = match entry_lines(&view, &entries, &[])?.as_slice() {
+        [] => "there is no checkpoint yet".to_owned(),
+        last => format!("the last checkpoints are:\n{}", last.join("\n")),
+    };
+    Ok(CommandError::Usage(format!("WHERE is missing in `abide rewind WHERE`; {known}")))
+}
+
+/// The last checkpoints, newest first.
+fn last_entries(view: &SessionView, most: usize) -> Result<Vec<CheckpointEntry>, CommandError> {
+    let mut entries = view.checkpoints()?;
+    entries.reverse();
+    entries.truncate(most);
+    Ok(entries)
+}
+
+/// The place that the user of a terminal chooses.
 pub(super) fn choose_place(
     opened: &ScopedStore,
     id: SessionId,
     asked: &Arc<AtomicBool>,
 ) -> Result<String, CommandError> {
     let view = opened.store.view(&SessionRef::Id(id))?;
-    let mut entries = view.checkpoints()?;
-    entries.reverse();
-    entries.truncate(OFFERED);
-    if !on_terminal() {
-        entries.truncate(NAMED);
-        let last: Vec<String> = entry_lines(&view, &entries, &[])?;
-        let known = match last.as_slice() {
-            [] => "there is no checkpoint yet".to_owned(),
-            last => format!("the last checkpoints are:\n{}", last.join("\n")),
-        };
-        return Err(CommandError::Usage(format!(
-            "WHERE is missing in `abide rewind WHERE`; {known}"
-        )));
-    }
+    let entries = last_entries(&view, OFFERED)?;
     if entries.is_empty() {
         return Err(CommandError::failed("there is no checkpoint to go back to")
             .with_hint("`abide save` makes one; `abide rewind turn:2` goes back to a turn"));
