@@ -70,13 +70,12 @@ impl SessionOption {
     ) -> Result<SessionId, CommandError> {
         let label = place.filter(|place| is_label(place) && !self.is_chosen(surroundings));
         let Some(label) = label else { return self.find(purpose, opened, surroundings) };
-        for (session, _) in opened.recent_in(surroundings)? {
+        for (place, (session, _)) in opened.recent_in(surroundings)?.into_iter().enumerate() {
             let state = opened.store.view(&SessionRef::Id(session)).and_then(|view| view.state());
             // One that cannot be read is none that was meant.
             let Ok(state) = state else { continue };
             if state.checkpoints.iter().any(|(_, known)| known.label.as_deref() == Some(label)) {
-                let short = session.short(SessionId::SHORT);
-                status(format_args!("Session {short}, the latest here with such a checkpoint"));
+                tell_session_here(session, place, "the latest here with such a checkpoint");
                 return Ok(session);
             }
         }
@@ -94,24 +93,23 @@ impl SessionOption {
         if self.is_chosen(surroundings) {
             return self.find(SessionPurpose::RewindHere, opened, surroundings);
         }
-        let mut latest: Option<(Timestamp, SessionId)> = None;
-        for (session, active) in opened.recent_in(surroundings)? {
+        let mut latest: Option<(Timestamp, usize, SessionId)> = None;
+        for (place, (session, active)) in opened.recent_in(surroundings)?.into_iter().enumerate() {
             // No act is later than the last activity.
-            if latest.is_some_and(|(at, _)| at >= active) {
+            if latest.is_some_and(|(at, ..)| at >= active) {
                 break;
             }
             let found = opened.store.view(&SessionRef::Id(session)).and_then(|view| act(&view));
             // What cannot be read has its own error when it is opened.
             if let Ok(Some(at)) = found
-                && latest.is_none_or(|(before, _)| at > before)
+                && latest.is_none_or(|(before, ..)| at > before)
             {
-                latest = Some((at, session));
+                latest = Some((at, place, session));
             }
         }
         match latest {
-            Some((_, session)) => {
-                let short = session.short(SessionId::SHORT);
-                status(format_args!("Session {short}, the latest here with something to go back"));
+            Some((_, place, session)) => {
+                tell_session_here(session, place, "in which something was done last");
                 Ok(session)
             }
             None => self.find(SessionPurpose::RewindHere, opened, surroundings),
@@ -195,6 +193,14 @@ impl SessionArg {
 fn is_label(place: &str) -> bool {
     let is_number = place.bytes().all(|byte| byte.is_ascii_digit());
     !is_number && !place.starts_with(['@']) && !place.starts_with("turn:") && place != "latest"
+}
+
+/// Prints which of the sessions that work here was chosen, and why if it is not the first of them.
+fn tell_session_here(session: SessionId, place: usize, why: &str) {
+    match place {
+        0 => tell_latest_session(session),
+        _ => status(format_args!("Session {}, {why}", session.short(SessionId::SHORT))),
+    }
 }
 
 /// Prints which session was chosen.
