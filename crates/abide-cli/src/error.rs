@@ -11,6 +11,7 @@ use std::fmt;
 use std::io::{self, ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use abide::{
@@ -30,6 +31,8 @@ use crate::answer_json::{SCHEMA, data_line};
 
 /// Whether the command was asked for JSON.
 static ANSWERS_JSON: AtomicBool = AtomicBool::new(false);
+/// The command that was typed, such as `tasks add`.
+static TYPED_COMMAND: OnceLock<String> = OnceLock::new();
 
 /// Why a command failed.
 #[derive(Debug)]
@@ -140,7 +143,7 @@ impl CommandError {
     pub(crate) fn report(&self) -> ExitCode {
         let text = match self {
             Self::Failed(failure) => failure.to_string(),
-            Self::Usage(message) => format!("Error: {message}\nHint: see `abide --help`"),
+            Self::Usage(message) => format!("Error: {message}\nHint: see {}", help_command()),
             Self::Cancelled => "Cancelled".to_owned(),
             Self::Reported | Self::Interrupted | Self::BrokenPipe => {
                 return ExitCode::from(self.code());
@@ -162,7 +165,8 @@ impl CommandError {
                 Some(error_object(failure.code, &on_one_line(&*failure.error), hint.as_deref()))
             }
             Self::Usage(message) => {
-                Some(error_object(FailureCode::Usage, message, Some("see `abide --help`")))
+                let hint = format!("see {}", help_command());
+                Some(error_object(FailureCode::Usage, message, Some(&hint)))
             }
             Self::Cancelled => Some(error_object(FailureCode::Cancelled, "cancelled", None)),
             Self::Reported | Self::Interrupted | Self::BrokenPipe => None,
@@ -170,8 +174,28 @@ impl CommandError {
     }
 }
 
-/// Notes whether the command was asked for JSON, so that its errors are JSON, too.
-pub(crate) fn note_json(matches: &ArgMatches) {
+/// The command that prints the help of the command that was typed.
+fn help_command() -> String {
+    let typed = TYPED_COMMAND.get().map(|words| format!(" {words}")).unwrap_or_default();
+    format!("`abide{typed} --help`")
+}
+
+/// Notes which command was typed, for hints, and whether it was asked for JSON, so that its errors are
+/// JSON, too.
+pub(crate) fn note_command(matches: &ArgMatches) {
+    let mut words = Vec::new();
+    let mut here = matches;
+    while let Some((word, inner)) = here.subcommand() {
+        words.push(word);
+        here = inner;
+    }
+    if !words.is_empty() {
+        let _ = TYPED_COMMAND.set(words.join(" "));
+    }
+    note_json(matches);
+}
+
+fn note_json(matches: &ArgMatches) {
     fn asked(matches: &ArgMatches) -> bool {
         let here = matches.try_get_one::<bool>("json").ok().flatten();
         here.is_some_and(|json| *json)
@@ -190,7 +214,9 @@ pub(crate) fn exit_usage(error: &clap::Error) -> ! {
         let said = text.lines().map(str::trim).take_while(|line| !line.is_empty());
         let said = said.collect::<Vec<_>>().join(" ");
         let message = said.strip_prefix("error: ").unwrap_or(&said);
-        print_object(&error_object(FailureCode::Usage, message, Some("see `abide --help`")));
+        let tip = text.lines().find_map(|line| line.trim().strip_prefix("tip: "));
+        let hint = tip.map_or_else(|| format!("see {}", help_command()), str::to_owned);
+        print_object(&error_object(FailureCode::Usage, message, Some(&hint)));
     }
     error.exit()
 }

@@ -118,7 +118,7 @@ fn parse_main_arguments() -> AbideArgs {
     CompleteEnv::with_factory(AbideArgs::command).var(COMPLETION_VARIABLE).complete();
     let read = AbideArgs::command()
         .try_get_matches()
-        .inspect(error::note_json)
+        .inspect(error::note_command)
         .and_then(|matches| AbideArgs::from_arg_matches(&matches));
     match read {
         Ok(arguments) => arguments,

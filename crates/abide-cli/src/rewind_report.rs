@@ -100,9 +100,12 @@ pub(crate) fn rewind_report_lines(
     let mut lines = vec![format!("Back to {heading}")];
     let (events, messages) = plan.left;
     if events > 0 {
+        let s = |count: u64| if count == 1 { "" } else { "s" };
         lines.push(format!(
-            "Conversation: {events} events leave it, {messages} of them messages; \
-             `abide show --all` still shows them"
+            "Conversation: {events} event{} taken back, {messages} message{} among them; \
+             `abide show --all` still shows them",
+            s(events),
+            s(messages)
         ));
     }
     if !plan.rewind.files {

@@ -11,6 +11,7 @@ use abide::{
 use abide_transcript::escape;
 
 use crate::command_context::CommandContext;
+use crate::command_output::warning;
 use crate::error::{CommandError, FailureCode};
 use crate::project_name::project_name;
 
@@ -129,6 +130,51 @@ impl ScopedStore {
         recent.sort_by_key(|(_, updated)| std::cmp::Reverse(*updated));
         recent.truncate(RECENT);
         Ok(recent)
+    }
+
+    /// The latest session that works here and has a checkpoint with this label, or any if `None`, and
+    /// its place among the sessions that work here.
+    pub(crate) fn latest_with_checkpoint(
+        &self,
+        surroundings: &CommandContext,
+        label: Option<&str>,
+    ) -> Result<Option<(SessionId, usize)>, CommandError> {
+        for (place, (session, _)) in self.recent_in(surroundings)?.into_iter().enumerate() {
+            let state = self.store.view(&SessionRef::Id(session)).and_then(|view| view.state());
+            // One that cannot be read is none that was meant.
+            let Ok(state) = state else { continue };
+            let mut known = state.checkpoints.iter().map(|(_, known)| known.label.as_deref());
+            if known.any(|known| label.is_none() || known == label) {
+                return Ok(Some((session, place)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Warns of what may change the files here while they go back: processes that a crashed run of the
+    /// session has left, and other sessions that run here.
+    pub(crate) fn warn_of_others_here(
+        &self,
+        session: SessionId,
+        surroundings: &CommandContext,
+    ) -> Result<(), CommandError> {
+        if let Ok(found) = self.store.liveness(session) {
+            for orphan in found.orphans.iter().take(CANDIDATES) {
+                warning(format_args!(
+                    "{} ({}) of this session still runs, and may change files again",
+                    escape::text(&orphan.program),
+                    orphan.process
+                ));
+            }
+        }
+        let others = self.recent_in(surroundings)?.into_iter().map(|(other, _)| other);
+        for other in others.filter(|other| *other != session && self.store.is_held(*other)) {
+            warning(format_args!(
+                "session {} runs in this directory, and may change files again",
+                self.short(other)
+            ));
+        }
+        Ok(())
     }
 
     /// Is the workspace of a session one of these directories?

@@ -48,8 +48,8 @@ pub(crate) enum SessionPurpose {
     /// It changes the files of this directory, or takes back what was recorded: the same, and a
     /// name must be typed as a whole.
     RewindHere,
-    /// It reads the files of the session: the one whose workspace is this directory, else the
-    /// latest.
+    /// It reads checkpoints: of the session whose workspace is this directory and that has some, else
+    /// of the latest.
     FilesNear,
 }
 
@@ -59,8 +59,8 @@ impl SessionOption {
         self.session.is_some()
     }
 
-    /// Finds the session with this place in its past. A checkpoint's label may be in any session that
-    /// works here: if none was named, the latest one that has it is meant.
+    /// Finds the session with this place in its past. A checkpoint may be in any session that works
+    /// here: if none was named, the latest one that has it is meant.
     pub(crate) fn find_with_place(
         &self,
         purpose: SessionPurpose,
@@ -68,18 +68,20 @@ impl SessionOption {
         opened: &ScopedStore,
         surroundings: &CommandContext,
     ) -> Result<SessionId, CommandError> {
-        let label = place.filter(|place| is_label(place) && !self.is_chosen(surroundings));
-        let Some(label) = label else { return self.find(purpose, opened, surroundings) };
-        for (place, (session, _)) in opened.recent_in(surroundings)?.into_iter().enumerate() {
-            let state = opened.store.view(&SessionRef::Id(session)).and_then(|view| view.state());
-            // One that cannot be read is none that was meant.
-            let Ok(state) = state else { continue };
-            if state.checkpoints.iter().any(|(_, known)| known.label.as_deref() == Some(label)) {
-                tell_session_here(session, place, "the latest here with such a checkpoint");
-                return Ok(session);
-            }
+        let names_checkpoint = match place {
+            Some(place) => is_label(place) || is_number(place),
+            None => purpose != SessionPurpose::Write,
+        };
+        if self.is_chosen(surroundings) || !names_checkpoint {
+            return self.find(purpose, opened, surroundings);
         }
-        self.find(purpose, opened, surroundings)
+        match opened.latest_with_checkpoint(surroundings, place.filter(|place| is_label(place)))? {
+            Some((session, place)) => {
+                tell_session_here(session, place, "the latest here with such a checkpoint");
+                Ok(session)
+            }
+            None => self.find(purpose, opened, surroundings),
+        }
     }
 
     /// Finds the session in which an act was the latest of all sessions that work here: `act` tells
@@ -179,10 +181,15 @@ impl SessionArg {
                 let latest = opened.latest_in(surroundings)?;
                 latest.ok_or_else(|| opened.none_here(surroundings))?
             }
-            SessionPurpose::FilesNear => match opened.latest_in(surroundings)? {
-                Some(latest) => latest,
-                None => opened.latest()?,
-            },
+            SessionPurpose::FilesNear => {
+                match opened.latest_with_checkpoint(surroundings, None)? {
+                    Some((latest, _)) => latest,
+                    None => match opened.latest_in(surroundings)? {
+                        Some(latest) => latest,
+                        None => opened.latest()?,
+                    },
+                }
+            }
         };
         tell_latest_session(latest);
         Ok(latest)
@@ -190,9 +197,13 @@ impl SessionArg {
 }
 
 /// Can a place be nothing but the label of a checkpoint? The others mean something in every session.
-fn is_label(place: &str) -> bool {
-    let is_number = place.bytes().all(|byte| byte.is_ascii_digit());
-    !is_number && !place.starts_with(['@']) && !place.starts_with("turn:") && place != "latest"
+pub(crate) fn is_label(place: &str) -> bool {
+    let means_more = place.starts_with('@') || place.starts_with("turn:");
+    !place.is_empty() && !is_number(place) && !means_more && place != "latest"
+}
+
+fn is_number(place: &str) -> bool {
+    !place.is_empty() && place.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Prints which of the sessions that work here was chosen, and why if it is not the first of them.

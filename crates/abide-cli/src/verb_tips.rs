@@ -12,7 +12,8 @@ const MEANINGS: [(&[&str], &str); 19] = [
     (&["ps", "top", "jobs", "running"], "`abide status` shows what runs"),
     (
         &["kill", "stop", "cancel", "end"],
-        "Ctrl-C in the terminal of `abide run` stops it, SIGTERM to its process elsewhere",
+        "Ctrl-C in the terminal of `abide run` stops it after what is under way, twice at once; \
+         SIGTERM does the same from elsewhere",
     ),
     (&["version"], "`abide --version` prints the version"),
     (

@@ -80,7 +80,7 @@ fn a_rewind_shows_its_plan_asks_and_is_undone() {
     let plan = lab.run(&["rewind", "--to", "1", "--dry-run"]).success();
     insta::assert_snapshot!(plan.stdout(), @r#"
     Back to checkpoint 1 "tests pass" (just now)
-    Conversation: 4 events leave it, 1 of them messages; `abide show --all` still shows them
+    Conversation: 4 events taken back, 1 message among them; `abide show --all` still shows them
     Files in [TEMP]/project:
       create  notes.txt    +1
       change  src/main.rs  +1 -1

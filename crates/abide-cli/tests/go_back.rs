@@ -505,6 +505,78 @@ fn a_label_is_found_in_every_session_that_works_here() {
 }
 
 #[test]
+fn a_session_without_checkpoints_hides_none() {
+    let lab = BackLab::new();
+    lab.write("a", "1");
+    lab.run(&["save", "-m", "first"]).success();
+    lab.write("a", "2");
+    // What was recorded aside is the latest session, and has no checkpoint.
+    lab.env.record(&["--new"], &[HELLO]).success();
+    assert_eq!(lab.run(&["saves"]).success().stdout().lines().count(), 1);
+    let diff = lab.run(&["diff"]).success();
+    assert_eq!(diff.stdout(), "M  a\n");
+    assert!(diff.stderr.contains("Since checkpoint 1 \"first\" (just now)"), "{diff:?}");
+    lab.run(&["rewind", "1", "-y"]).success();
+    assert_eq!(lab.read("a").unwrap(), "1");
+    assert!(lab.run(&["diff", "first"]).success().stderr.contains("No file differs"));
+    // A session is not a place.
+    let short = lab.run(&["ls", "--json"]).success();
+    let rows: serde_json::Value = serde_json::from_str(short.stdout()).unwrap();
+    let short = rows[0]["short"].as_str().unwrap();
+    let typed = lab.run(&["rewind", short]).failure(1);
+    assert!(typed.stderr.contains(&format!("`abide rewind -s {short} WHERE`")), "{typed:?}");
+    for name in ["1", "latest", "@4", "turn:2"] {
+        let refused = lab.run(&["save", "-m", name]).failure(2);
+        assert!(refused.stderr.contains("cannot be the name of a checkpoint"), "{refused:?}");
+        assert!(refused.stderr.contains("see `abide save --help`"), "{refused:?}");
+    }
+}
+
+#[test]
+fn the_choice_leaves_out_what_was_made_before_rewinds_and_asks_again() {
+    let lab = BackLab::new();
+    lab.write("a", "0");
+    lab.run(&["save"]).success();
+    for text in ["1", "2", "3"] {
+        lab.write("a", text);
+        lab.run(&["rewind", "1", "--files", "-y"]).success();
+    }
+    lab.run(&["save", "-m", "here"]).success();
+    let other = lab.run(&["new"]).success().stdout().trim().to_owned();
+    lab.run(&["save", "-m", "elsewhere", "-s", &other]).success();
+    let args = format!("rewind -s {}", lab.session);
+    let Some(mut talk) = lab.on_terminal(&args) else { return };
+    let offered = talk.answer("nowhere)? ", "elsewhere\n");
+    assert!(offered.contains("before the last rewind\r\n"), "{offered}");
+    assert_eq!(offered.matches("  just now").count(), 3, "{offered}");
+    assert!(offered.contains("… of 5; `abide saves` lists them all"), "{offered}");
+    let again = talk.answer("nowhere)? ", "7\n");
+    assert!(again.contains("has it: `abide rewind -s "), "{again}");
+    let again = talk.answer("nowhere)? ", "\n");
+    assert!(again.contains("has no checkpoint \"7\""), "{again}");
+    assert_eq!(talk.end().0, 4);
+}
+
+#[test]
+fn what_may_change_the_files_again_is_told() {
+    let lab = BackLab::new();
+    lab.write("a", "1");
+    lab.run(&["save", "-m", "first"]).success();
+    let other = lab.run(&["new"]).success().stdout().trim().to_owned();
+    let mut record = Conversation::start(lab.env.command(&["record", "-s", &other]));
+    record.ask(HELLO);
+    lab.write("a", "2");
+    let back = lab.run(&["rewind", "first", "--files", "-y"]).success();
+    assert!(
+        back.stderr.contains(" runs in this directory, and may change files again"),
+        "{back:?}"
+    );
+    assert_eq!(record.end(), 0);
+    let undone = lab.run(&["undo", "-y"]).success();
+    assert!(!undone.stderr.contains("Warning"), "{undone:?}");
+}
+
+#[test]
 fn a_turn_without_a_checkpoint_of_its_own_is_not_that_of_a_later_save() {
     let lab = BackLab::new();
     let turn = |kind: &str| {

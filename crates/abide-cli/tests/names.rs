@@ -251,11 +251,11 @@ fn a_session_is_renamed() {
     // Nothing is changed by what is typed wrong.
     insta::assert_snapshot!(shown(&say(&[" \n"]).failure(2), &ids), @r"
     Error: the title is empty
-    Hint: see `abide --help`
+    Hint: see `abide rename --help`
     ");
     insta::assert_snapshot!(shown(&say(&[&one, ""]).failure(2), &ids), @r"
     Error: the title is empty
-    Hint: see `abide --help`
+    Hint: see `abide rename --help`
     ");
     insta::assert_snapshot!(shown(&say(&[&one]).failure(1), &ids), @r#"
     Error: "[ID1]" names the session "As JSON" ([ID1]), and no title follows

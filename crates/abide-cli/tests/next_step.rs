@@ -119,6 +119,8 @@ fn a_command_that_failed_says_how_it_ended() {
     for (script, how) in [
         ("exit 3", "exit code 3"),
         ("kill -SEGV $$", "killed by signal 11"),
+        // Whoever killed a command that would begin anew did not mean that.
+        ("echo begun >> begun; kill -9 $$", "the agent was killed by signal 9"),
         ("echo nonsense >&2; exit 1", "exit code 1: nonsense"),
     ] {
         let done = env.run(&["run", "--title", how, "sh", "-c", script]).failure(1);
@@ -131,6 +133,8 @@ fn a_command_that_failed_says_how_it_ended() {
         assert!(named.stdout().starts_with("Failed  recorded as failed\n"), "{named:?}");
         assert!(named.stdout().contains(&told), "{named:?}");
     }
+    let begun = std::fs::read_to_string(env.project().join("begun")).unwrap();
+    assert_eq!(begun, "begun\n");
 }
 
 #[test]

@@ -280,7 +280,7 @@ fn what_is_wrong_is_said() {
     ");
     insta::assert_snapshot!(lab.tasks(&["import", "-"]).failure(2).stderr, @"
     Error: a plan from stdin needs --format
-    Hint: see `abide --help`
+    Hint: see `abide tasks import --help`
     ");
     fs::write(lab.env.project().join("bad.md"), b"- [ ] a\xff\n").unwrap();
     insta::assert_snapshot!(lab.tasks(&["import", "bad.md"]).failure(1).stderr, @"

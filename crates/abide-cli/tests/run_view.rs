@@ -254,8 +254,12 @@ fn what_is_typed_wrong_is_said() {
     assert!(done.stderr.contains("--retry-failed"), "{}", done.stderr);
     let done = run(&["run", "--plan", "PLAN.md", "--", "true"]).failure(1);
     assert!(done.stderr.contains("--continue"), "{}", done.stderr);
-    lab.environment.record(&["--new"], &["{\"kind\":\"x.y\",\"data\":{}}"]).success();
+    let line = "{\"kind\":\"x.y\",\"data\":{}}";
+    let recorded = lab.environment.record(&["--new"], &[line]).success().json_lines();
+    // The latest that has an agent to go on with is meant, unless another one is named.
     let done = run(&["resume"]).failure(1);
+    assert!(done.stderr.contains(", the latest here that `abide run` started"), "{}", done.stderr);
+    let done = run(&["resume", recorded[0]["session"].as_str().unwrap()]).failure(1);
     assert!(done.stderr.contains("not started by `abide run`"), "{}", done.stderr);
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use abide::EventRange;
 use abide_transcript::parse;
 
-use crate::environment::TestEnvironment;
+use crate::environment::{HELLO, TestEnvironment};
 use crate::terminal::on_terminal;
 
 const STORY: [&str; 17] = [
@@ -505,7 +505,7 @@ fn an_event_is_shown_with_what_is_around_it() {
     ");
     insta::assert_snapshot!(said(&["show", "s", "@x"], 2), @r#"
     Error: invalid event "@x" (example: @36)
-    Hint: see `abide --help`
+    Hint: see `abide show --help`
     "#);
     said(&["show", "s", "@12", "--turn", "2"], 2);
     env.record(&["--key", "s"], &[r#"{"kind":"session.rewound","data":{"to":10}}"#]).success();
@@ -574,4 +574,39 @@ fn a_page_has_the_changes_of_the_files() {
     ] {
         assert!(page.contains(part), "{part} in {page}");
     }
+}
+
+#[test]
+fn what_was_mistyped_and_what_went_back_is_shown() {
+    let env = TestEnvironment::new();
+    let id = env.run(&["new"]).success().stdout().trim().to_owned();
+    let mistyped = r#"{"kind":"message.added","data":{"role":"user","contents":"a typing error"}}"#;
+    env.record(&["-s", &id], &[mistyped]).success();
+    std::fs::write(env.project().join("a"), "1").unwrap();
+    env.run(&["save"]).success();
+    std::fs::write(env.project().join("a"), "2").unwrap();
+    env.run(&["rewind", "1", "a", "-y"]).success();
+    let shown = env.run(&["show", &id]).success();
+    assert!(shown.stdout().contains("contents: a typing error"), "{shown:?}");
+    assert!(shown.stdout().contains("Files put back: a\n"), "{shown:?}");
+    assert!(!shown.stdout().contains("Rewound"), "{shown:?}");
+}
+
+#[test]
+fn a_file_is_exported_as_it_is_named() {
+    let env = TestEnvironment::new();
+    env.record(&["--key", "k"], &[HELLO]).success();
+    for (name, begins) in [
+        ("a.html", "<!doctype html>"),
+        ("a.md", "# "),
+        ("a.json", "{\"session\":"),
+        ("a.txt", "{\"seq\":1"),
+    ] {
+        env.run(&["export", "k", "-o", name]).success();
+        let text = std::fs::read_to_string(env.project().join(name)).unwrap();
+        assert!(text.to_lowercase().starts_with(begins), "{name}: {text:.40}");
+    }
+    // A form that was asked for is what it is.
+    env.run(&["export", "k", "-o", "b.html", "--format", "md"]).success();
+    assert!(std::fs::read_to_string(env.project().join("b.html")).unwrap().starts_with("# "));
 }

@@ -193,11 +193,11 @@ fn the_session_and_the_part_come_in_any_order_and_wrong_words_are_named() {
     let usage = |args: &[&str]| lab.state(args).failure(2).stderr;
     insta::assert_snapshot!(usage(&[&lab.session, "taks"]), @r#"
     Error: there is no part "taks" (parts: tasks, calls, files, usage, artifacts, dependencies, git, resources, health)
-    Hint: see `abide --help`
+    Hint: see `abide state --help`
     "#);
     insta::assert_snapshot!(usage(&["tasks", "calls"]), @"
     Error: one part at a time: tasks and calls are named
-    Hint: see `abide --help`
+    Hint: see `abide state --help`
     ");
     assert!(usage(&[&lab.session, "--session", &lab.session]).contains("named twice"));
     let unknown = lab.state(&["taks"]).failure(1).stderr;

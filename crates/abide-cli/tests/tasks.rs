@@ -234,15 +234,15 @@ fn what_cannot_be_is_refused_and_nothing_is_written() {
     let usage = |args: &[&str]| lab.tasks(args).failure(2).stderr;
     insta::assert_snapshot!(usage(&["set", "P1.M2", "done"]), @r#"
     Error: invalid status "done" (one of: planned, researching, implementing, retrying, complete, failed, blocked, obsolete)
-    Hint: see `abide --help`
+    Hint: see `abide tasks set --help`
     "#);
     insta::assert_snapshot!(usage(&["set", "P1.M2"]), @"
     Error: nothing to change: give a status, --title, --priority, --details, --document or --check
-    Hint: see `abide --help`
+    Hint: see `abide tasks set --help`
     ");
     insta::assert_snapshot!(usage(&["set", "P1.M2=complete", "P2.docs"]), @r#"
     Error: expected ID=STATUS, not "P2.docs"
-    Hint: see `abide --help`
+    Hint: see `abide tasks set --help`
     "#);
     insta::assert_snapshot!(usage(&["--status", "done"]), @r#"
     error: invalid value 'done' for '--status <STATUS>': invalid status "done" (one of: planned, researching, implementing, retrying, complete, failed, blocked, obsolete)

@@ -21,6 +21,14 @@ pub(crate) fn event_note(event: &Event, fact: Option<Fact>) -> (String, String, 
         }
         Some(Fact::WriterOpened(writer)) => ("Writer opened", writer.by, NoteWeight::Minor),
         Some(Fact::WriterClosed) => ("Writer closed", String::new(), NoteWeight::Minor),
+        // The conversation stays, and the event just before is the safety checkpoint.
+        Some(Fact::Rewind(rewind)) if rewind.to.next() == event.seq => {
+            let paths = match rewind.paths.as_slice() {
+                [] => "all".to_owned(),
+                paths => paths.join(", "),
+            };
+            ("Files put back", paths, NoteWeight::Normal)
+        }
         Some(Fact::Rewind(rewind)) => {
             let files = if rewind.files { ", files too" } else { "" };
             ("Rewound", format!("to event {}{files}", rewind.to), NoteWeight::Normal)

@@ -365,7 +365,16 @@ impl TimelineBuilder {
             };
             parts.push(part);
         }
+        if message.pieces.is_empty() && self.lacks_content(frame) {
+            return self.fact(frame, None);
+        }
         self.texts(frame, message, parts);
+    }
+
+    /// Is it a message with none of the fields that hold what was said? Then a mistyped one may.
+    fn lacks_content(&self, frame: &EventFrame<'_>) -> bool {
+        let known = ["content", "tool_calls", "parts", "output", "summary", "refusal", "reasoning"];
+        frame.event.data.as_ref().is_some_and(|data| !data.has_any_field(&known))
     }
 
     /// Adds an entry for parts of a message, if there are any.

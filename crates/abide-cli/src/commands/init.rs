@@ -16,9 +16,10 @@ use abide::{
 };
 
 use crate::command_context::CommandContext;
-use crate::command_output::CommandOutput;
+use crate::command_output::{CommandOutput, status};
 use crate::command_place::{NAME, checked_url, is_store_name};
 use crate::error::{CommandError, at};
+use crate::shell_word::shell_quoted;
 use abide_transcript::escape;
 
 /// Create a store in this project
@@ -75,6 +76,7 @@ impl InitArgs {
             }
         };
         let existed = store.join("config.toml").exists();
+        let left = if existed { None } else { sessions_left(surroundings) };
         if !existed && is_store_name(&store) {
             check_not_root(store.parent().unwrap_or(&store)).map_err(abide::Error::from)?;
         }
@@ -90,8 +92,25 @@ impl InitArgs {
             if existed { "The store is in" } else { "Made a store in" },
             escape::text(&shown)
         ))?;
-        out.flush()
+        out.flush()?;
+        if let Some((count, place)) = left {
+            let s =
+                if count == 1 { " of this directory stays" } else { "s of this directory stay" };
+            status(format_args!(
+                "{count} session{s} in {}; `abide copy --all --from {}` copies what is there",
+                escape::text(&place),
+                escape::text(&shell_quoted(&place))
+            ));
+        }
+        Ok(())
     }
+}
+
+/// How many sessions work here in the store that was used so far, and where that is.
+fn sessions_left(surroundings: &CommandContext) -> Option<(usize, String)> {
+    let opened = surroundings.find_store().ok().flatten()?;
+    let count = opened.recent_in(surroundings).ok()?.len();
+    (count > 0).then(|| (count, opened.place()))
 }
 
 fn init_over_store_error(place: &Path) -> CommandError {

@@ -108,7 +108,7 @@ impl ResumeArgs {
         let opened = surroundings.open_store()?;
         let id = match self.session.named(NameMatch::Beginning, &opened, surroundings)? {
             Some(named) => named,
-            None => latest(&opened, surroundings)?,
+            None => latest(&opened, self.needs_run(), surroundings)?,
         };
         let view = opened.store.view(&SessionRef::Id(id))?;
         let place = self.at.as_deref().map(|at| view.resolve(at)).transpose()?;
@@ -192,6 +192,11 @@ impl ResumeArgs {
         };
         let conduct = self.conduct.configured_again(&own_config, &earlier).like(&earlier, adapter);
         conduct.run(&opened, session, work, surroundings)
+    }
+
+    /// Is the command that of an earlier run?
+    const fn needs_run(&self) -> bool {
+        self.command.is_empty() && self.agent.is_none()
     }
 
     /// Uses the agent of `--agent`, and asks about it if the project defines it. Returns where that
@@ -462,9 +467,23 @@ fn existing_directory(
 
 /// The newest session of this workspace that never ran or whose last run was started here. Runs
 /// that others started are skipped, and named.
-fn latest(opened: &ScopedStore, surroundings: &CommandContext) -> Result<SessionId, CommandError> {
+fn latest(
+    opened: &ScopedStore,
+    needs_run: bool,
+    surroundings: &CommandContext,
+) -> Result<SessionId, CommandError> {
     let latest = opened.latest_in(surroundings)?;
     let latest = latest.ok_or_else(|| opened.none_here(surroundings))?;
+    // What was only recorded, or saved by hand, has no agent to go on with.
+    if needs_run && !was_run(opened, latest)? {
+        for (id, _) in opened.recent_in(surroundings)? {
+            if was_run(opened, id).unwrap_or(false) && is_eligible(opened, id).unwrap_or(false) {
+                let short = id.short(SessionId::SHORT);
+                status(format_args!("Session {short}, the latest here that `abide run` started"));
+                return Ok(id);
+            }
+        }
+    }
     if is_eligible(opened, latest)? {
         tell_latest_session(latest);
         return Ok(latest);
@@ -487,6 +506,12 @@ fn latest(opened: &ScopedStore, surroundings: &CommandContext) -> Result<Session
     .with_hint(format!(
         "`abide resume {short}` shows the command of the newest one and asks before it runs it"
     )))
+}
+
+/// Has it a run?
+fn was_run(opened: &ScopedStore, id: SessionId) -> Result<bool, CommandError> {
+    let view = opened.store.view(&SessionRef::Id(id))?;
+    Ok(opened.store.last_run(&view, None)?.is_some())
 }
 
 /// May it be resumed without being named?

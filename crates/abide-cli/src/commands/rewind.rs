@@ -84,7 +84,10 @@ impl RewindArgs {
         let opened = surroundings.open_store()?;
         let typed = self.to.as_deref().or(self.place.as_deref());
         let purpose = SessionPurpose::RewindHere;
-        let id = self.session.find_with_place(purpose, typed, &opened, surroundings)?;
+        let id = match self.finish {
+            true => self.session.find(purpose, &opened, surroundings)?,
+            false => self.session.find_with_place(purpose, typed, &opened, surroundings)?,
+        };
         if self.finish {
             let session = opened.store.open_session(&SessionRef::Id(id))?;
             self.act.finish(&session)?;
@@ -99,6 +102,9 @@ impl RewindArgs {
         if place.is_none() && !on_terminal() {
             return Err(missing_place(&opened, id)?);
         }
+        if !self.conversation {
+            opened.warn_of_others_here(id, surroundings)?;
+        }
         let session = opened.store.open_session(&SessionRef::Id(id))?;
         let mut only_files = self.files.is_some() || !self.paths.is_empty();
         if session.is_relayed() && !only_files && !self.conversation && !self.both && self.asks() {
@@ -112,7 +118,7 @@ impl RewindArgs {
         }
         let place = match place {
             Some(place) => place,
-            None => choose_place(&opened, id, &asked)?,
+            None => choose_place(&opened, &session, surroundings, &asked)?,
         };
         self.paths.extend(self.files.take().into_iter().flatten());
         let place = if place == "latest" { latest_rewind_target(&session)? } else { place };
@@ -123,6 +129,12 @@ impl RewindArgs {
                 return error.with_hint(format!(
                     "the place comes first: `abide rewind latest {}`",
                     shell_quoted(&place)
+                ));
+            }
+            if let Ok(Some(other)) = opened.with_id_or_key(&place) {
+                let other = opened.short(other);
+                return error.with_hint(format!(
+                    "a session is named by -s: `abide rewind -s {other} WHERE`"
                 ));
             }
             error

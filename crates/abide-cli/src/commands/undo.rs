@@ -76,6 +76,7 @@ impl UndoArgs {
             };
         }
         let lane = self.lane.filter(|lane| !lane.is_empty()).map(LaneId);
+        opened.warn_of_others_here(id, surroundings)?;
         let session = opened.store.open_session(&SessionRef::Id(id))?;
         self.act.finish_first(&session)?;
         let by_name = self.compaction || lane.is_some();
@@ -113,6 +114,7 @@ impl RedoArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open_store()?;
         let id = self.session.find_latest_act(&opened, surroundings, latest_undone)?;
+        opened.warn_of_others_here(id, surroundings)?;
         let session = opened.store.open_session(&SessionRef::Id(id))?;
         self.act.finish_first(&session)?;
         let Some(act) = session.next_redo()? else {

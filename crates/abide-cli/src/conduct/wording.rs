@@ -81,10 +81,10 @@ pub(super) fn run_event_wording(event: &RunEvent) -> Option<String> {
             format!("{lane}{result}; `{}` takes it back", escape::text(&undo))
         }
         RunEvent::Stopping(StopUrgency::AfterStep) => {
-            "Stopping after what is under way; Ctrl-C again stops it now".to_owned()
+            "Stopping after what is under way; another Ctrl-C or SIGTERM stops it now".to_owned()
         }
         RunEvent::Stopping(StopUrgency::Now) => {
-            "Stopping now; Ctrl-C again kills the agent".to_owned()
+            "Stopping now; another Ctrl-C or SIGTERM kills the agent".to_owned()
         }
         RunEvent::Stopping(StopUrgency::Kill) => "Killing the agent".to_owned(),
         _ => return None,

@@ -15,7 +15,7 @@ use crate::job_ending::{AgentWord, JobEnding, result};
 use crate::leftover_work::{InterruptedTask, end_calls};
 use crate::marked_processes::end_marked;
 use crate::run_event::RunEvent;
-use crate::run_options::RetryDecision;
+use crate::run_options::{RetryDecision, RunGoal};
 use crate::run_summary::TaskUse;
 use crate::stop::StopUrgency;
 
@@ -104,6 +104,14 @@ impl Supervisor<'_> {
         ending: JobEnding,
     ) -> JobEnding {
         let (counts, most) = match &ending {
+            // A lone command that keeps no session of its own would begin anew: whoever killed it did
+            // not mean that.
+            JobEnding::Interrupted(reason) if self.is_lone(task) => {
+                return match self.stopping() < StopUrgency::Now {
+                    true => JobEnding::Failed(reason.clone()),
+                    false => ending,
+                };
+            }
             JobEnding::Interrupted(_) if self.stopping() < StopUrgency::Now => {
                 (&mut self.kills, KILLS)
             }
@@ -121,6 +129,16 @@ impl Supervisor<'_> {
             }
             ending => ending,
         }
+    }
+
+    /// Is it the one command of a run, without a session of its own to go on with?
+    fn is_lone(&self, task: Option<&TaskId>) -> bool {
+        let Some(task) = task.filter(|_| self.options.goal == RunGoal::Command) else {
+            return false;
+        };
+        let tree = self.tasks.tree();
+        let known = tree.get(task.as_str()).is_some_and(|node| node.agent_session.is_some());
+        !known && !self.agent_sessions.contains_key(task)
     }
 
     /// What to do with a task whose agent ended in the middle of calls. Decided now, unless the run

@@ -17,7 +17,7 @@ use crate::interrupt::interrupt_flag;
 use crate::interrupted_rewind::finish_rewind;
 use crate::progress;
 use crate::scoped_store::ScopedStore;
-use crate::session_args::{SessionArg, SessionOption, SessionPurpose};
+use crate::session_args::{SessionArg, SessionOption, SessionPurpose, is_label};
 use crate::shell_word::shell_quoted;
 
 /// Make a checkpoint: the place in the session, and the files of the workspace as they are
@@ -150,8 +150,9 @@ impl CheckpointOptions {
         let root = surroundings.absolute(self.workspace.as_deref().unwrap_or(Path::new("")));
         // Refuses a directory that cannot be a workspace, before there is a session for it.
         opened.store.workspace(&root)?;
+        let title = root.file_name().map(|name| format!("files of {}", name.to_string_lossy()));
         let workspace = Some(root.to_string_lossy().into_owned());
-        let fields = SessionFields { workspace, ..SessionFields::default() };
+        let fields = SessionFields { title, workspace, ..SessionFields::default() };
         let id = opened.make(NewSession { fields })?;
         status(format_args!("Session {} (new)", id.short(SessionId::SHORT)));
         Ok(id)
@@ -164,6 +165,11 @@ impl CheckpointOptions {
         unchanged: UnchangedPolicy,
         surroundings: &CommandContext,
     ) -> Result<(), CommandError> {
+        if let Some(label) = self.label.as_deref().filter(|label| !is_label(label)) {
+            return Err(CommandError::Usage(format!(
+                "{label:?} cannot be the name of a checkpoint: as a place it means something else"
+            )));
+        }
         let workspace = self.workspace.map(|dir| surroundings.absolute(&dir));
         if !self.include.is_empty() {
             include(&opened, id, workspace.as_deref(), &self.include)?;

@@ -3,15 +3,21 @@
 use std::sync::Arc;
 
 use abide::workspace::{ChangeKind, ChangedPath, DiffStat, diff, stat};
-use abide::{SessionRef, SessionView, backend::Objects, checkpoint::Snapshot, event::ObjectHash};
+use abide::{
+    SessionRef, SessionView,
+    backend::Objects,
+    checkpoint::{CheckpointEntry, Snapshot},
+    event::ObjectHash,
+};
 use clap_complete::ArgValueCandidates;
 
 use crate::checkpoint_lookup::{present_tree, snapshot_of};
 use crate::command_context::CommandContext;
-use crate::command_output::{CommandOutput, shown, terminal_width};
+use crate::command_output::{CommandOutput, shown, status, terminal_width};
 use crate::completion_candidates::place_candidates;
 use crate::error::CommandError;
 use crate::patch_output::write_patch;
+use crate::rewind_report::checkpoint_in_report;
 use crate::session_args::{SessionOption, SessionPurpose};
 
 /// Show what changed between two checkpoints, or between one and the files as they are now
@@ -92,7 +98,11 @@ impl DiffArgs {
         let objects = opened.store.objects()?;
         let from = match &self.from {
             Some(from) => tree_of(&view, from, &objects)?,
-            None => last_tree(&view, &*objects)?,
+            None => {
+                let last = last_checkpoint(&view)?;
+                status(format_args!("Since {}", checkpoint_in_report(&last)));
+                snapshot_of(&last, &*objects)?.tree
+            }
         };
         let to = match &self.to {
             Some(to) => tree_of(&view, to, &objects)?,
@@ -103,6 +113,9 @@ impl DiffArgs {
         let paths = self.paths.iter().map(within).collect::<Result<Vec<String>, _>>()?;
         let mut changed = diff(&*objects, Some(from), to, true).map_err(abide::Error::from)?;
         changed.retain(|changed| is_meant(changed, &paths));
+        if changed.is_empty() && !self.form.json {
+            status("No file differs");
+        }
         self.form.show(&changed, &*objects, surroundings)
     }
 }
@@ -147,15 +160,14 @@ fn is_meant(changed: &ChangedPath, paths: &[String]) -> bool {
     paths.is_empty() || sides.any(|side| paths.iter().any(|above| is_below(side, above)))
 }
 
-/// The files of the last checkpoint that has some.
-fn last_tree(view: &SessionView, objects: &dyn Objects) -> Result<ObjectHash, CommandError> {
-    let entries = view.checkpoints()?;
-    let last = entries.iter().rfind(|entry| entry.checkpoint.snapshot.is_some());
-    let last = last.ok_or_else(|| {
+/// The last checkpoint that has files.
+fn last_checkpoint(view: &SessionView) -> Result<CheckpointEntry, CommandError> {
+    let mut entries = view.checkpoints()?.into_iter();
+    let last = entries.rfind(|entry| entry.checkpoint.snapshot.is_some());
+    last.ok_or_else(|| {
         CommandError::failed("there is no checkpoint with files to compare with")
             .with_hint("`abide save` makes one")
-    })?;
-    Ok(snapshot_of(last, objects)?.tree)
+    })
 }
 
 /// The files of a checkpoint.

@@ -5,7 +5,7 @@ mod json;
 mod omissions;
 mod wire;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use abide::{LaneId, MessageForm, SessionRef, SessionView, event::ReadFinding};
 use abide_transcript::{HtmlRenderer, MarkdownRenderer};
@@ -29,17 +29,17 @@ use crate::session_page::{
 #[command(after_help = "\
 Examples:
   abide export | jq 'select(.kind == \"message.added\") | .data'
-  abide export abc123 --format json -o session.json
-  abide export --format html -o session.html
+  abide export abc123 -o session.json
+  abide export -o session.html
   abide export --format markdown | less
   abide export --format anthropic > messages.jsonl
-  abide export abc123 --format bundle -o session.abide")]
+  abide export abc123 -o session.abide")]
 pub(crate) struct ExportArgs {
     #[command(flatten)]
     session: SessionArg,
-    /// In which form
-    #[arg(long, value_enum, default_value_t = ExportFormat::Jsonl)]
-    format: ExportFormat,
+    /// In which form [default: as the file is named: .html, .md, .json, .jsonl or .abide; else jsonl]
+    #[arg(long, value_enum)]
+    format: Option<ExportFormat>,
     /// The messages of this lane, for openai, responses and anthropic [default: the main one]
     #[arg(long, value_name = "LANE")]
     lane: Option<String>,
@@ -57,6 +57,7 @@ enum ExportFormat {
     /// Text that reads well and from which every event can be read back
     Transcript,
     /// Markdown; what a rewind took back is left out, as in html
+    #[value(alias = "md")]
     Markdown,
     /// One page that needs nothing else, without scripts
     Html,
@@ -72,6 +73,17 @@ enum ExportFormat {
 }
 
 impl ExportFormat {
+    /// As the name of a file says it.
+    fn of_name(file: &Path) -> Option<Self> {
+        match file.extension()?.to_str()?.to_ascii_lowercase().as_str() {
+            "html" | "htm" => Some(Self::Html),
+            "md" | "markdown" => Some(Self::Markdown),
+            "json" => Some(Self::Json),
+            "abide" => Some(Self::Bundle),
+            _ => None,
+        }
+    }
+
     /// The message format, if it is one.
     const fn form(self) -> Option<MessageForm> {
         match self {
@@ -96,7 +108,9 @@ impl ExportArgs {
         let id = self.session.find(SessionPurpose::Read, &opened, surroundings)?;
         let path = self.output.map(|path| surroundings.absolute(&path));
         let lane = self.lane.map(LaneId);
-        let write: ExportWriter = match (self.format, self.format.form()) {
+        let named = || path.as_deref().and_then(ExportFormat::of_name);
+        let format = self.format.or_else(named).unwrap_or(ExportFormat::Jsonl);
+        let write: ExportWriter = match (format, format.form()) {
             (_, Some(form)) => {
                 Box::new(move |view, to| wire::export_wire_messages(view, form, &lane, to))
             }

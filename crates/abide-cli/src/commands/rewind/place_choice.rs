@@ -5,18 +5,21 @@ use std::sync::atomic::AtomicBool;
 
 use abide::workspace::{ChangeKind, diff};
 use abide::{
-    SessionId, SessionRef, SessionView,
+    Session, SessionId, SessionRef, SessionView,
     backend::Objects,
-    checkpoint::{CheckpointEntry, FileChanges},
+    checkpoint::{CheckpointEntry, FileChanges, Trigger},
     event::ObjectHash,
 };
 use abide_transcript::escape;
 
 use crate::checkpoint_lookup::{changes_text, present_tree, snapshot_of};
+use crate::command_context::CommandContext;
 use crate::command_output::status;
 use crate::confirm::{ask_line, confirmation_refused};
 use crate::error::CommandError;
 use crate::scoped_store::ScopedStore;
+use crate::session_args::is_label;
+use crate::shell_word::shell_quoted;
 use crate::typed_time::time_ago;
 
 /// How many checkpoints are offered, and how many an error names.
@@ -37,40 +40,71 @@ pub(super) fn missing_place(
     Ok(CommandError::Usage(format!("WHERE is missing in `abide rewind WHERE`; {known}")))
 }
 
-/// The last checkpoints, newest first.
+/// The last checkpoints, newest first: of those that were made before a rewind only the newest, and
+/// always the first of all.
 fn last_entries(view: &SessionView, most: usize) -> Result<Vec<CheckpointEntry>, CommandError> {
     let mut entries = view.checkpoints()?;
+    let first = entries.first().cloned();
+    let is_safety = |entry: &CheckpointEntry| {
+        entry.checkpoint.trigger == Trigger::Rewind.as_str() && entry.checkpoint.label.is_none()
+    };
+    let newest_safety = entries.iter().rfind(|entry| is_safety(entry)).map(|entry| entry.seq);
+    entries.retain(|entry| !is_safety(entry) || Some(entry.seq) == newest_safety);
     entries.reverse();
     entries.truncate(most);
+    if let Some(first) = first
+        && entries.last().is_some_and(|last| last.seq > first.seq)
+    {
+        entries.truncate(most - 1);
+        entries.push(first);
+    }
     Ok(entries)
 }
 
 /// The place that the user of a terminal chooses.
 pub(super) fn choose_place(
     opened: &ScopedStore,
-    id: SessionId,
+    session: &Session,
+    surroundings: &CommandContext,
     asked: &Arc<AtomicBool>,
 ) -> Result<String, CommandError> {
-    let view = opened.store.view(&SessionRef::Id(id))?;
-    let entries = last_entries(&view, OFFERED)?;
+    let view = session.view();
+    let entries = last_entries(view, OFFERED)?;
     if entries.is_empty() {
         return Err(CommandError::failed("there is no checkpoint to go back to")
             .with_hint("`abide save` makes one; `abide rewind turn:2` goes back to a turn"));
     }
     let objects = opened.store.objects()?;
-    let present = present_tree(opened, &view, &*objects).ok();
+    let present = present_tree(opened, view, &*objects).ok();
     let since: Vec<Option<FileChanges>> =
         entries.iter().map(|entry| changes_since(entry, present?, &*objects)).collect();
     status("The last checkpoints, and what has changed since each:");
-    for line in entry_lines(&view, &entries, &since)? {
+    for line in entry_lines(view, &entries, &since)? {
         status(line);
     }
-    let question = "Go back to (a number, turn:3, @41; Enter: nowhere)? ";
-    let place = ask_line(question, Some(asked))?;
-    if place.is_empty() {
-        confirmation_refused()?;
+    let all = view.checkpoints()?.len();
+    if all > entries.len() {
+        status(format_args!("      … of {all}; `abide saves` lists them all"));
     }
-    Ok(place)
+    let question = "Go back to (a number, turn:3, @41; Enter: nowhere)? ";
+    loop {
+        let place = ask_line(question, Some(asked))?;
+        if place.is_empty() {
+            confirmation_refused()?;
+        }
+        match view.resolve(&place) {
+            Ok(_) => return Ok(place),
+            Err(_) if place == "latest" => return Ok(place),
+            Err(error) => status(error),
+        }
+        if is_label(&place)
+            && let Some((other, _)) = opened.latest_with_checkpoint(surroundings, Some(&place))?
+        {
+            let other = opened.short(other);
+            let place = shell_quoted(&place);
+            status(format_args!("Session {other} has it: `abide rewind -s {other} {place}`"));
+        }
+    }
 }
 
 /// How the files differ from those of a checkpoint. `None` if that cannot be told.
@@ -108,6 +142,9 @@ fn entry_lines(
             since: since.get(place).and_then(Option::as_ref).map(changes_text).unwrap_or_default(),
             name: match (&entry.checkpoint.label, subjects.get(&entry.seq)) {
                 (Some(label), _) => format!("{:?}", escape::text(label)),
+                _ if entry.checkpoint.trigger == Trigger::Rewind.as_str() => {
+                    "before the last rewind".to_owned()
+                }
                 (None, Some(subject)) => format!("after \"{}\"", escape::text(subject)),
                 (None, None) => String::new(),
             },
