@@ -26,10 +26,10 @@ pub(crate) struct ApplyArgs {
     /// Only show what would be done
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Do it without asking
+    /// Proceed without asking
     #[arg(short, long)]
     pub(crate) yes: bool,
-    /// Print the plan, and what was done, as JSON
+    /// Print the plan and the result as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -68,18 +68,19 @@ use crate::verb_tips::with_verb_tip;
 
 /// Durable sessions for AI coding agents
 ///
-/// abide keeps every message, tool call, task and file change, safe on disk before it is
-/// acknowledged. A session outlives the process that runs it: resume it, search it, take it back.
+/// abide records every message, tool call, task and file change, and acknowledges each only when it
+/// is safe on disk. A session outlives the process that runs it: you can resume, search and rewind
+/// it.
 #[derive(Debug, Parser)]
 #[command(name = "abide", version, after_help = EXAMPLES, disable_help_subcommand = true)]
 struct AbideArgs {
     /// The store: a directory, or postgres://USER@HOST/DATABASE (`abide help store`)
     #[arg(long, global = true, value_name = "DIR|URL", help_heading = GLOBAL)]
     store: Option<PathBuf>,
-    /// Sessions of all projects in the store, not only of this one
+    /// Include sessions of all projects in the store, not only this one
     #[arg(short = 'A', long, global = true, help_heading = GLOBAL)]
     all_projects: bool,
-    /// Take a session over from a writer on another machine, whose next write is then refused
+    /// Take over a session from a writer on another machine; its next write is refused
     #[arg(long, global = true, help_heading = GLOBAL)]
     take_over: bool,
     /// How long to wait for a session whose writer does not answer (500ms, 2s) [default: 2s]

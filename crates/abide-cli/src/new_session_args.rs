@@ -9,13 +9,13 @@ use crate::command_context::CommandContext;
 /// What a new session is.
 #[derive(Debug, clap::Args)]
 pub(crate) struct NewSessionArgs {
-    /// What people call it
+    /// Title of the session
     #[arg(long)]
     title: Option<String>,
-    /// The agent that works in it
+    /// The agent that works in the session
     #[arg(long)]
     agent: Option<String>,
-    /// Where its files are [default: the current directory]
+    /// Directory of the session's files [default: the current directory]
     #[arg(long, value_name = "DIR")]
     workspace: Option<PathBuf>,
 }

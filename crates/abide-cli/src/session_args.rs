@@ -16,7 +16,7 @@ pub(crate) struct SessionArg {
     /// [default: $ABIDE_SESSION, else the latest]
     #[arg(value_name = "SESSION", add = ArgValueCandidates::new(session_candidates))]
     positional: Option<String>,
-    /// The same, as an option
+    /// The session, as an option
     #[arg(
         short, long, value_name = "SESSION", conflicts_with = "positional",
         add = ArgValueCandidates::new(session_candidates)

@@ -16,15 +16,16 @@ use crate::container;
 use crate::duration::duration;
 use crate::error::CommandError;
 
-/// Record what passes between an editor and an agent over ACP
+/// Record the traffic between an editor and an agent over ACP
 ///
-/// The Agent Client Protocol goes over stdin and stdout: put `abide acp --` before the agent's command
-/// in the editor's settings. What passes is byte for byte what was sent. Prompts, tool calls,
-/// permissions and results are on stable storage before they are passed on; what the agent lacks
-/// (loading, listing, resuming, deleting and forking of sessions) is answered from the store.
+/// The Agent Client Protocol uses stdin and stdout: put `abide acp --` before the agent's command
+/// in the editor's settings. Messages are forwarded byte for byte. Prompts, tool calls, permissions
+/// and results are on stable storage before they are forwarded. Where the agent cannot load, list,
+/// resume, delete or fork sessions, abide answers from the store.
 ///
-/// A session is in your own store, or in that of its directory's project where it has one (`.abide/`), or in
-/// that of --store, which `abide init` makes; every other command of abide works on it.
+/// A session is recorded in your own store, in that of its directory's project if there is one
+/// (`.abide/`), or in that of --store, which `abide init` creates; every other command of abide
+/// works on it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -35,7 +36,7 @@ Examples:
 In an editor's settings, \"abide\" is the command and \"acp\", \"--\" come before the agent's own
 arguments; docs/acp.md shows it for each.")]
 pub(crate) struct AcpArgs {
-    /// When the files of the workspace are kept, for `abide rewind` to go back to
+    /// When to make checkpoints of the workspace, to which `abide rewind` can return
     #[arg(long, value_enum, default_value_t = AcpCheckpointArg::Turn)]
     checkpoint: AcpCheckpointArg,
     /// Compact the context of a session by itself once a prompt has ended and it exceeds this part
@@ -43,7 +44,7 @@ pub(crate) struct AcpArgs {
     /// [default: compact_over in the settings, else off]
     #[arg(long, value_name = "SHARE|TOKENS")]
     compact_over: Option<AutoCompaction>,
-    /// How long the agent has for an answer; prompts and logins may take as long as they do
+    /// How long to wait for an answer of the agent; prompts and logins have no limit
     #[arg(
         long,
         value_name = "SECONDS",

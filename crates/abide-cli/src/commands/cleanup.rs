@@ -22,13 +22,12 @@ use crate::typed_time::time_ago;
 
 /// Delete old sessions and checkpoints and reclaim disk space
 ///
-/// Full segments of journals are compressed, and sessions that were not written for a day whole;
-/// nothing is lost by that.
-/// What goes is said by `[retention]` in the store's `config.toml`, or by the options below, which
-/// then count alone. In any case these stay: sessions in use, the newest `min_keep`, those that
-/// failed or were interrupted (`keep_failed`), and those that another one was forked from.
-/// The plan is shown first. Without a terminal nothing is done unless `--yes` says so. When the clock
-/// seems to have jumped forward, `--yes` needs `--trust-clock` beside it.
+/// Full segments of journals are compressed, and sessions without a write for a day are compressed
+/// whole; nothing is lost by that. `[retention]` in the store's `config.toml` sets what is deleted;
+/// if one of the limits below is given, only these count. Sessions in use, the newest `min_keep`,
+/// failed and interrupted ones (`keep_failed`), and those that another session was forked from are
+/// always kept. The plan is shown first. Without a terminal, nothing is done without `--yes`. If
+/// the clock seems to have jumped forward, `--yes` also needs `--trust-clock`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -36,19 +35,19 @@ Examples:
   abide cleanup --older-than 30d
   abide cleanup --keep 100 --yes     all but the newest hundred")]
 pub(crate) struct CleanupArgs {
-    /// Sessions that were not used for so long go (`30d`, `12h`, `2w`)
+    /// Delete sessions that were not used for this long (`30d`, `12h`, `2w`)
     #[arg(long, value_name = "TIME")]
     older_than: Option<TimeSpan>,
-    /// The newest N stay; without another limit, the others go
+    /// Keep the newest N sessions; without another limit, delete the others
     #[arg(long, value_name = "N")]
     keep: Option<u64>,
     /// Only show what would be done
     #[arg(long)]
     dry_run: bool,
-    /// Do it without asking
+    /// Proceed without asking
     #[arg(short, long)]
     yes: bool,
-    /// The clock is right, though it is far from where the store last saw it
+    /// Trust the clock, though it is far from where the store last saw it
     #[arg(long)]
     trust_clock: bool,
     /// Print one JSON object: the plan with `--dry-run`, what was done with `--yes`

@@ -17,12 +17,12 @@ use crate::error::CommandError;
 use crate::session_args::{SessionArg, SessionPurpose};
 use crate::summarizer_choice::SummarizerChoice;
 
-/// Replace the older messages of the context by a summary
+/// Replace older messages of the context with a summary
 ///
-/// The messages stay in the journal: `abide show` shows them, `abide context --at WHERE` what the
-/// model saw, and `abide undo` takes the compaction back. A call is never split from its result;
-/// pinned messages (`abide context --pin`) and the instructions at the beginning stay. Where no
-/// summary comes about, or it would be no shorter, the context stays as it was.
+/// The messages stay in the journal: `abide show` shows them, `abide context --at WHERE` shows what
+/// the model saw, and `abide undo` undoes the compaction. A call is never split from its result;
+/// pinned messages (`abide context --pin`) and the instructions at the beginning are kept. If no
+/// summary is made, or it would not be shorter, the context is unchanged.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -34,29 +34,30 @@ Examples:
 pub(crate) struct CompactArgs {
     #[command(flatten)]
     session: SessionArg,
-    /// How many of the last messages stay; more, where a call would be split from its result
+    /// Keep this many of the last messages, or more if a call would be split from its result
     #[arg(long, value_name = "N", default_value_t = abide::context::KEEP)]
     keep: usize,
-    /// Only where the context has more tokens than this (100k), or more than this part of the
-    /// model's window (80%)
+    /// Compact only if the context exceeds this many tokens (100k) or this share of the model's
+    /// window (80%)
     #[arg(long, value_name = "TOKENS|SHARE")]
     over: Option<Threshold>,
-    /// Of this lane rather than the main one
+    /// Use this lane instead of the main lane
     #[arg(long, value_name = "LANE")]
     lane: Option<String>,
-    /// The most tokens of the summary [default: a quarter of what it stands for, at most 4000]
+    /// Maximum length of the summary in tokens [default: a quarter of what it replaces, at most
+    /// 4000]
     #[arg(long, value_name = "TOKENS")]
     most: Option<u64>,
-    /// Who makes the summary [default: that of your settings, else extractive]
+    /// What makes the summary [default: that of your settings, else extractive]
     #[arg(long, value_enum)]
     summarizer: Option<SummarizerArg>,
-    /// This command does: it gets the messages as JSON lines and prints the summary
+    /// Command that makes the summary: it reads the messages as JSON lines and prints the summary
     #[arg(long, value_name = "COMMAND", conflicts_with = "summarizer")]
     summarizer_cmd: Option<String>,
-    /// Which model an endpoint is asked for
+    /// Model to request from an endpoint
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
-    /// Where the endpoint is [default: the provider's own]
+    /// URL of the endpoint [default: the provider's own]
     #[arg(long, value_name = "URL")]
     url: Option<String>,
     /// The environment variable that holds the endpoint's key
@@ -69,17 +70,18 @@ pub(crate) struct CompactArgs {
     /// Only show what would be done
     #[arg(long)]
     dry_run: bool,
-    /// The compactions so far
+    /// List the compactions so far
     #[arg(long, conflicts_with_all = ["dry_run", "over", "summarizer_cmd"])]
     list: bool,
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum SummarizerArg {
-    /// Built in: takes goal, decisions, files, tasks, errors and the last state out of the messages
+    /// Built in: extracts the goal, decisions, files, tasks, errors and the last state from the
+    /// messages
     Extractive,
     /// An OpenAI-compatible endpoint
     Openai,

@@ -6,9 +6,9 @@ use crate::command_output::CommandOutput;
 use crate::completion_candidates::COMPLETION_VARIABLE;
 use crate::error::CommandError;
 
-/// Print the script for completions in your shell
+/// Print the completion script for your shell
 ///
-/// The shell then asks abide itself, which knows the sessions and checkpoints too.
+/// The script calls abide, which completes sessions and checkpoints too.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -16,7 +16,7 @@ Examples:
   abide completions zsh > \"${fpath[1]}/_abide\"
   abide completions fish > ~/.config/fish/completions/abide.fish")]
 pub(crate) struct CompletionsArgs {
-    /// Which shell
+    /// The shell
     #[arg(value_parser = ["bash", "elvish", "fish", "powershell", "zsh"])]
     shell: String,
 }

@@ -20,15 +20,16 @@ use crate::scoped_store::ScopedStore;
 
 /// Copy sessions from one store to another
 ///
-/// A session keeps its id, and comes with all its events and the files of its checkpoints. Every
-/// line and sum is checked. One that is there already and shorter gets what is new; one that has
-/// gone another way is refused and named, and the others go on. What a fork goes on from is copied
-/// before it, named or not. Stopped anywhere and run again, it does what is left.
-/// Data that is erased here and still stands there is told of, and with --erase it is erased there too.
+/// A session keeps its id and is copied with all its events and the files of its checkpoints. Every
+/// line and checksum is checked. A session that is shorter in the destination is fast-forwarded; a
+/// diverged one is refused and reported, and the others are still copied. The session that a fork
+/// continues is copied before it, named or not. An interrupted copy can be run again and copies the
+/// rest. Data that is erased here but not in the destination is reported; --erase erases it there
+/// too.
 ///
-/// With --all it copies every session of the store it copies from; of a shared one and of your own, those
-/// of the project of the current directory, or all where there is no project (or with --all-projects).
-/// What is copied into such a store belongs to the project that it comes from.
+/// --all copies every session of the source store. From a shared store or your own, it copies the
+/// sessions of the current project, or all if there is no project (or with --all-projects).
+/// Sessions copied into such a store belong to the project that they come from.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -36,23 +37,23 @@ Examples:
   abide copy --from postgres://me@db.example.org/team k3x9ab
   abide copy --from ../old --to . --all --dry-run")]
 pub(crate) struct CopyArgs {
-    /// The sessions: names, ids, short ids, or the start of any of them
+    /// The sessions, by id or name or the start of one
     #[arg(value_name = "SESSION", required_unless_present = "all", conflicts_with = "all")]
     sessions: Vec<String>,
-    /// Every session
+    /// Copy every session
     #[arg(long)]
     all: bool,
     /// The store to copy from: a URL, a project, or its store [default: the store here]
     #[arg(long, value_name = "DIR|URL", required_unless_present = "to")]
     from: Option<PathBuf>,
-    /// The store to copy to, made where there is none: a free path becomes the store, a directory gets
-    /// one [default: the store here]
+    /// The store to copy to, created if there is none: at a new path, or inside an existing
+    /// directory [default: the store here]
     #[arg(long, value_name = "DIR|URL")]
     to: Option<PathBuf>,
-    /// Erase there what is erased here
+    /// Erase in the destination what is erased in the source
     #[arg(long)]
     erase: bool,
-    /// Check everything and say what would be done, and do nothing
+    /// Check everything and only show what would be done
     #[arg(long)]
     dry_run: bool,
     /// Print one JSON object for each session

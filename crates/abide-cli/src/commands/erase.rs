@@ -23,13 +23,12 @@ use crate::scoped_store::{NameMatch, ScopedStore};
 
 /// Erase recorded data, such as a secret
 ///
-/// The data leaves the journal, the objects, the index, the state and the transcript. The event
-/// stays with its number, time and kind, and the chain stays valid. What was exported, copied or
-/// backed up is not reached, and neither are the blocks that the disk has freed.
-/// With a checkpoint go the files that no other checkpoint holds. A rewind stays as an event, and
-/// its files go.
-/// `--match` looks into the files of checkpoints too, and with `--files` erases the checkpoints that
-/// hold the text. Of a fork it finds the past that it shares, and erases there.
+/// The data is removed from the journal, the objects, the index, the state and the transcript. The
+/// event keeps its number, time and kind, and the chain stays valid. Exports, copies, backups and
+/// freed blocks of the disk are not changed. Erasing a checkpoint deletes the files that no other
+/// checkpoint holds. Erasing a rewind keeps the event and deletes its files. `--match` also
+/// searches the files of checkpoints, and with `--files` erases the checkpoints that contain the
+/// text. In a fork, it also searches the history shared with the other session, and erases there.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -43,22 +42,22 @@ pub(crate) struct EraseArgs {
     /// The session, as an option
     #[arg(short, long, value_name = "SESSION", conflicts_with = "all")]
     session: Option<String>,
-    /// Every event whose data has this text
+    /// Erase every event whose data contains this text
     #[arg(long = "match", value_name = "TEXT")]
     text: Option<String>,
-    /// In every session of this project; with `-A`, of all projects in the store
+    /// Search every session of this project; with `-A`, of all projects in the store
     #[arg(long, requires = "text")]
     all: bool,
-    /// Checkpoints, too, whose files hold the text
+    /// Also erase checkpoints whose files contain the text
     #[arg(long, requires = "text")]
     files: bool,
-    /// Why; it is recorded
+    /// Reason, which is recorded
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
     /// Only show what would be erased
     #[arg(long)]
     dry_run: bool,
-    /// Do it without asking
+    /// Proceed without asking
     #[arg(short, long)]
     yes: bool,
     /// Print one JSON object for each session: the plan with `--dry-run`, what was done with `--yes`

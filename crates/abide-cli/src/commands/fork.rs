@@ -10,15 +10,15 @@ use crate::completion_candidates::place_candidates;
 use crate::error::CommandError;
 use crate::session_args::{SessionOption, SessionPurpose};
 
-/// Start a new session from a place in another one's past
+/// Start a new session from an earlier place in another one
 ///
-/// The new session shares the past up to there: nothing is copied, and neither of the two sees
-/// what the other does from then on. Without WHERE it goes on from the last acknowledged event.
-/// Files in the workspace are left as they are.
+/// The new session shares the history up to that place; nothing is copied. From then on, neither
+/// session sees the other's events. Without WHERE, the fork starts after the last acknowledged
+/// event. Files in the workspace are unchanged.
 ///
-/// WHERE is one of: @41, right behind that event; turn:3, where that turn has ended (of a turn
-/// that has not: its last event); decision, right behind the last decision of an arbiter; a
-/// checkpoint, by its number, its label or its id. What a rewind took back is found too.
+/// WHERE is one of: @41, after that event; turn:3, the end of that turn (or its last event, if it
+/// has not ended); decision, after the last decision of an arbiter; or a checkpoint, by its number,
+/// label or id. Rewound places are found too.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -27,7 +27,7 @@ Examples:
   abide fork before-refactor --title \"Without the refactoring\"
   export ABIDE_SESSION=$(abide fork @41)")]
 pub(crate) struct ForkArgs {
-    /// Where: @41, turn:3, decision, or a checkpoint [default: the last event]
+    /// The place to fork from: @41, turn:3, decision, or a checkpoint [default: the last event]
     #[arg(value_name = "WHERE", conflicts_with = "at", add = ArgValueCandidates::new(place_candidates))]
     place: Option<String>,
     /// Where
@@ -35,10 +35,10 @@ pub(crate) struct ForkArgs {
     at: Option<String>,
     #[command(flatten)]
     session: SessionOption,
-    /// What people call it [default: the other one's title]
+    /// Title of the new session [default: the original's title]
     #[arg(long)]
     title: Option<String>,
-    /// Your own key for it: with a key that is known, that session is taken
+    /// Your own key for the session; if a session has this key, it is used instead
     #[arg(long, value_name = "NAME")]
     key: Option<String>,
     /// Print {"session":…,"short":…,"parent":…,"at":…}

@@ -11,7 +11,7 @@ use crate::pager::PagedOutput;
 
 /// Explain a command, or a topic: `abide help places`
 ///
-/// Without a word it lists the commands, then the topics.
+/// Without an argument, the commands and the topics are listed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -18,10 +18,10 @@ use crate::event_line::listed;
 
 /// Import sessions from bundles
 ///
-/// Everything is checked before any of it can be seen: every line, every sum, the chain, every
-/// object. A session keeps its id. One that is here already and shorter gets what is new; one that
-/// has gone another way is refused, and so is one whose key another session here has. A bundle
-/// for which there is no room is refused before it is unpacked.
+/// Every line, checksum, link of the chain and object is checked before anything becomes visible. A
+/// session keeps its id. An existing session is fast-forwarded; a diverged one is refused, and so
+/// is one whose key belongs to another session here. A bundle that does not fit on the disk is
+/// refused before it is unpacked.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -32,10 +32,10 @@ pub(crate) struct ImportArgs {
     /// The bundles; `-` is stdin
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// Check everything and say what would be done, and do nothing
+    /// Check everything and only show what would be done
     #[arg(long)]
     dry_run: bool,
-    /// Unpack a bundle even to more than 64 MiB and 200 times its own size
+    /// Unpack a bundle even if it grows to more than 64 MiB and 200 times its own size
     #[arg(long)]
     large: bool,
     /// Print one JSON object for each bundle

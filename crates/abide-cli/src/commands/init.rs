@@ -24,13 +24,14 @@ use abide_transcript::escape;
 
 /// Create a store in this project
 ///
-/// Without one, sessions go to your own store, which holds those of all projects and is made by the first
-/// recording. A project's store is the directory `.abide` at the root of the git checkout, or right here
-/// where there is none; it is used in the project from then on. Sessions that were recorded before are
-/// brought there by `abide copy`. Where a store is already, nothing changes.
+/// Without a store in the project, sessions go to your own store, which holds the sessions of all
+/// projects and is created by the first recording. A project's store is the directory `.abide` at
+/// the root of the git checkout, or in the given directory if it is not in a checkout; from then
+/// on, the project uses it. `abide copy` copies earlier sessions into it. An existing store is not
+/// changed.
 ///
-/// With --store it is the one that is named, which no other command makes. Where the file `.abide` of
-/// this project points to that very place, you accept that with it.
+/// With --store, the named store is created; no other command does that. If the file `.abide` of
+/// this project points to that store, you accept the file with this command.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -19,7 +19,7 @@ pub(crate) struct ManArgs {
     /// The command [default: abide itself]
     #[arg(value_name = "COMMAND", conflicts_with = "all")]
     command: Option<String>,
-    /// Write the pages of all commands to this directory, which is made if it is not there
+    /// Write the pages of all commands to this directory, which is created if needed
     #[arg(long, value_name = "DIR")]
     all: Option<PathBuf>,
 }

@@ -12,7 +12,7 @@ use crate::new_session_args::NewSessionArgs;
 
 /// Create a session and print its id
 ///
-/// With --key, a session that has the key already is taken instead of a new one.
+/// With --key, a session that already has this key is used instead of a new one.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -21,13 +21,13 @@ Examples:
 pub(crate) struct NewArgs {
     #[command(flatten)]
     about: NewSessionArgs,
-    /// The model
+    /// The model that the session uses
     #[arg(long)]
     model: Option<String>,
-    /// A name and a value to find it by; can be given more than once
+    /// Label to find the session by; can be given several times
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = parse_new_label)]
     labels: Vec<(String, String)>,
-    /// Your own key for it: with a key that is known, that session is taken
+    /// Your own key for the session; if a session has this key, it is used instead
     #[arg(long, value_name = "NAME")]
     key: Option<String>,
     /// Print {"session":…,"short":…}

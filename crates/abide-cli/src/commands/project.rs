@@ -24,20 +24,20 @@ enum ProjectSubcommand {
     Move(ProjectMoveArgs),
 }
 
-/// Tell that the sessions of one directory belong to the project of another
+/// Assign the sessions of one directory to the project of another
 ///
-/// A git repository is known by its remote and its first commit, so that moving, renaming or cloning it
-/// needs nothing. A directory without git, and a repository without a commit, is known by its path: after
-/// moving it, this brings its history along. A repository whose remote was changed after it was moved is
-/// told the same way. The sessions themselves stay as they are.
+/// A git repository is identified by its remote and its first commit, so it can be moved, renamed
+/// or cloned without this command. A directory without git, or a repository without a commit, is
+/// identified by its path: run this command after moving it to keep its sessions, and also if a
+/// repository was moved and its remote changed. The sessions themselves are unchanged.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   mv ~/notes ~/Documents/notes && abide project move ~/notes ~/Documents/notes")]
 struct ProjectMoveArgs {
-    /// Where it was; need not be there any more
+    /// The old path, which need not exist any more
     old: PathBuf,
-    /// Where it is
+    /// The new path
     new: PathBuf,
 }
 

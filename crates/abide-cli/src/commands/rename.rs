@@ -13,11 +13,12 @@ use crate::session_args::{SessionOption, SessionPurpose};
 /// The most characters of a title.
 const LONGEST: usize = 200;
 
-/// Give a session another title
+/// Change the title of a session
 ///
-/// A title is what lists show a session under, and what may be typed for its id. Without one it is
-/// listed under the first prompt of a person. One argument is the title of the latest session. Of
-/// several, the first names the session and the others are its title; with -s all of them are.
+/// Lists show a session by its title, and commands accept the title in place of the id. A session
+/// without a title is listed by the first prompt of a person. A single argument is the new title of
+/// the latest session. Of several, the first names the session and the rest is the title; with -s,
+/// all of them are the title.
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "abide rename [OPTIONS] TITLE\n       \
@@ -30,7 +31,7 @@ Examples:
   abide rename -s \"Fix the parser\" Fix the parser and the printer"
 )]
 pub(crate) struct RenameArgs {
-    /// The session, if it is not the latest, and its title
+    /// The session, unless it is the latest, and its new title
     #[arg(value_name = "TITLE", required = true)]
     words: Vec<String>,
     #[command(flatten)]

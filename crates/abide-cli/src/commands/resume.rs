@@ -27,38 +27,39 @@ use crate::interrupted_rewind::finish_rewind;
 use crate::scoped_store::{NameMatch, ScopedStore};
 use crate::session_args::{SessionArg, tell_latest_session};
 
-/// Go on with a session where it stopped
+/// Resume a session where it stopped
 ///
-/// What is done is not done again. A task that was interrupted goes on inside the agent's own
-/// session where it has one (`codex exec resume`, `claude --resume`), else with a prompt that says
-/// what was done before, else from the start; which of them is said. Calls whose outcome nobody
-/// knows are shown first.
+/// Completed tasks are not repeated. An interrupted task continues in the agent's own session if it
+/// has one (`codex exec resume`, `claude --resume`), else with a prompt that describes what was
+/// done before, else from the start; abide says which. Calls whose outcome is unknown are shown
+/// first.
 ///
-/// With --at it goes on from an earlier place, in a fork: the session itself stays as it is. With
-/// --files the workspace goes back to that place too, as `abide rewind` would take it there; the plan
-/// of it is shown before.
+/// With --at, the session continues from an earlier place, in a fork; the original session is
+/// unchanged. With --files, the workspace is rewound to that place too, as by `abide rewind`, after
+/// the plan is shown.
 ///
-/// In another clone of the project, on this machine or another, a session of a shared store goes on
-/// there: the files of its last checkpoint are brought into that clone, after the plan of it is
-/// shown. --keep-files leaves them as they are.
+/// A session in a shared store can be resumed in another clone of the project, on this machine or
+/// another. The files of its last checkpoint are restored into that clone, after the plan is shown;
+/// --keep-files leaves the clone's files unchanged.
 ///
-/// A session that something else recorded needs the agent's command behind `--`. The agent is told
-/// the conversation, the calls whose outcome is unknown, the last decision and the open tasks: as its
-/// prompt argument where abide knows the agent (Claude Code, Codex, Gemini CLI, opencode, Aider), else
-/// on stdin, or in the place of {prompt} (or {task}) in an argument. A prompt in the command or on
-/// stdin comes after it. An agent that has worked in the session before goes on in its own. Without a
-/// task list the session keeps its status, whatever becomes of the agent.
+/// A session that was not started by `abide run` needs the agent's command after `--`. The agent is
+/// given the conversation, the calls whose outcome is unknown, the last decision and the open
+/// tasks: as its prompt argument if abide knows the agent (Claude Code, Codex, Gemini CLI,
+/// opencode, Aider), else on stdin, or in an argument that contains {prompt} (or {task}). A prompt
+/// in the command or on stdin is added at the end. An agent that has worked in the session before
+/// continues its own. Without a task list, the session keeps its status whatever the agent's result
+/// is.
 ///
-/// A run that you began on this machine goes on without a question. Any other one (of a clone, a
-/// bundle, a copied session, another user or machine) is never the latest: it must be named. Its
-/// command, its directory and its origin are shown, and you are asked; --yes, a command after `--` or
-/// --agent is the answer. With another command the recorded check is asked about by itself, and
-/// without a terminal it is left out. Whether checkpoints are made is then up to your options and your
-/// configuration, not to that run.
+/// A run that you started on this machine is resumed without a question. Any other run (from a
+/// clone, a bundle, a copied session, another user or machine) is never chosen as the latest and
+/// must be named. abide shows its command, directory and origin, and asks; --yes, a command after
+/// `--` or --agent answers the question. With another command, abide asks about the recorded check
+/// separately, and skips it without a terminal. Your options and your configuration, not that run,
+/// then decide whether checkpoints are made.
 ///
-/// --agent runs an agent that is defined in your abide/config.toml or in the project's abide.toml.
-/// abide shows what it would take from the project's file and asks before it uses it. Limits given to
-/// the run before counted for that run; max_duration and grace of your configuration count here too.
+/// --agent runs an agent defined in your abide/config.toml or in the project's abide.toml. abide
+/// shows what it would use from the project's file and asks first. The limits of the previous run
+/// do not apply; max_duration and grace of your configuration do.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 WHERE is a checkpoint (its number, label or id), the end of a turn (turn:3), an event (@41), or
@@ -72,26 +73,26 @@ Examples:
 pub(crate) struct ResumeArgs {
     #[command(flatten)]
     session: SessionArg,
-    /// From an earlier place, in a fork
+    /// Continue from an earlier place, in a fork
     #[arg(long, value_name = "WHERE")]
     at: Option<String>,
-    /// The workspace goes back to that place too
+    /// Rewind the workspace to that place too
     #[arg(long, requires = "at")]
     files: bool,
-    /// The name of another agent that is defined in the configuration
+    /// Run another agent of the configuration
     #[arg(long, value_name = "NAME", conflicts_with = "command")]
     agent: Option<String>,
     /// Ignore the project's abide.toml
     #[arg(long)]
     no_project_config: bool,
-    /// Run a command that was recorded elsewhere or that the project's abide.toml names, accept the
-    /// checks of tasks, put files back or bring them here, without asking
+    /// Do not ask before running a command that was recorded elsewhere or is named by the project's
+    /// abide.toml, running checks of tasks, or restoring files
     #[arg(short, long)]
     yes: bool,
-    /// In another clone of the project: go on with the files that are there
+    /// In another clone of the project, keep the files that are there
     #[arg(long, conflicts_with = "at")]
     keep_files: bool,
-    /// Tasks that failed are run again
+    /// Run failed tasks again
     #[arg(long)]
     retry_failed: bool,
     #[command(flatten)]

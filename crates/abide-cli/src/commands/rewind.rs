@@ -24,22 +24,22 @@ use crate::rewind_report::{
 use crate::session_args::{SessionOption, SessionPurpose};
 use crate::shell_word::shell_quoted;
 
-/// Go back to a checkpoint or a turn: the files, the conversation, or both
+/// Rewind the files, the conversation, or both to a checkpoint or a turn
 ///
-/// Without WHERE, the last checkpoints are listed to choose from. With paths, only these files go
-/// back, and the conversation stays.
+/// Without WHERE, you choose one of the last checkpoints. With paths, only these files are
+/// restored, and the conversation is unchanged.
 ///
-/// The plan is shown before anything is done, and a checkpoint of the present is made first: `abide
-/// undo` takes the rewind back. What abide has not stored (ignored files, files over the cap) stays
-/// as it is. What came after stays readable (`abide show --all`), and one can go forward to it.
-/// A place that has no checkpoint of its own gets the files of the nearest one that fits: the plan
-/// says which, and how far from the place it is.
+/// The plan is shown first, and a checkpoint of the present state is made, so that `abide undo` can
+/// undo the rewind. Files that abide has not stored (ignored files, files over the size limit) are
+/// unchanged. Later events stay readable (`abide show --all`), and you can rewind forward to them.
+/// A place without its own checkpoint gets the files of the nearest suitable one; the plan says
+/// which, and how far away it is.
 ///
-/// While another process runs the session, only its files go back, and the conversation does when that
-/// process has ended. Without a terminal, say so: --files, or paths.
+/// While another process runs the session, only its files can be rewound; without a terminal, this
+/// needs --files or paths. The conversation can be rewound when that process has ended.
 ///
-/// A rewind that was cut off is finished by the next command where this machine has begun it. Any
-/// other one, as in a clone of a store, is only offered: --finish shows what is left and asks.
+/// An interrupted rewind is finished by the next command if it was started on this machine. Any
+/// other, such as one in a clone of a store, needs --finish, which shows what is left and asks.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 WHERE is a checkpoint (its number, label or id), the end of a turn (turn:3), an event (@41),
@@ -52,10 +52,10 @@ Examples:
   abide rewind turn:4 --files              all files, and not the conversation
   abide rewind --finish")]
 pub(crate) struct RewindArgs {
-    /// Where to [default: asks, on a terminal]
+    /// The place to rewind to [default: ask, on a terminal]
     #[arg(value_name = "WHERE", add = ArgValueCandidates::new(place_candidates))]
     place: Option<String>,
-    /// Only these files and directories, and not the conversation (`.` in the root: all files)
+    /// Rewind only these files and directories, not the conversation (`.` in the root: all files)
     #[arg(value_name = "PATH", conflicts_with_all = ["conversation", "both"])]
     paths: Vec<String>,
     /// Where to
@@ -63,16 +63,16 @@ pub(crate) struct RewindArgs {
     to: Option<String>,
     #[command(flatten)]
     session: SessionOption,
-    /// Finish a rewind that was cut off
+    /// Finish an interrupted rewind
     #[arg(long, conflicts_with_all = ["place", "to", "files", "conversation", "both"])]
     finish: bool,
-    /// The files, and not the conversation
+    /// Rewind only the files
     #[arg(long, value_name = "PATH", num_args = 0.., conflicts_with_all = ["conversation", "both"])]
     files: Option<Vec<String>>,
-    /// The conversation, with tasks and all else that the session knows, and no file
+    /// Rewind only the conversation, the tasks and the rest of the session's state
     #[arg(long, conflicts_with = "both")]
     conversation: bool,
-    /// The files and the conversation [default]
+    /// Rewind the files and the conversation [default]
     #[arg(long)]
     both: bool,
     #[command(flatten)]

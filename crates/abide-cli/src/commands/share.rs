@@ -16,11 +16,11 @@ use crate::session_page::{overview_with_changes, write_session_page};
 /// The most characters of a title in the name of a file.
 const NAME: usize = 40;
 
-/// Write a session as one HTML page to send to somebody
+/// Write a session as one HTML page to send to someone
 ///
-/// The page needs nothing else and has no scripts. Paths in the workspace are relative in it, and
-/// those in your home directory start with `~`. It holds what was said and what tools returned:
-/// secrets in there are not searched for, so read it before you send it. Nothing is uploaded.
+/// The page is self-contained and has no scripts. Workspace paths are relative in it, and paths in
+/// your home directory start with `~`. It contains messages and tool results, and abide does not
+/// remove secrets from them: read the page before you send it. Nothing is uploaded.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

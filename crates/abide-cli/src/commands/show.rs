@@ -22,11 +22,11 @@ const UNWRAPPED: usize = 1 << 20;
 /// How many events before the named one are read for what stands before it.
 const READ_BEFORE: u64 = 2000;
 
-/// Show a session: what was said and what tools did
+/// Show the messages and tool calls of a session
 ///
-/// On a terminal it is wrapped and coloured, and goes through $PAGER (default: less). Long outputs
-/// of tools are cut, and machinery is left out; -v shows both. `abide search` names the
-/// events that it finds, such as @36: `abide show abc123 @36 -C 3` shows one and what is around it.
+/// On a terminal the output is wrapped and coloured, and shown in $PAGER (default: less). Long tool
+/// outputs are cut and bookkeeping events are left out; -v shows both. `abide search` prints event
+/// numbers such as @36; `abide show abc123 @36 -C 3` shows that event and the entries around it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -38,31 +38,31 @@ Examples:
 pub(crate) struct ShowArgs {
     #[command(flatten)]
     session: SessionArg,
-    /// Only the entry with this event, and what is around it
+    /// Show only the entry with this event and the entries around it
     #[arg(value_name = "@EVENT", conflicts_with_all = ["turn", "task"])]
     event: Option<String>,
-    /// With an event: how many entries before and after it
+    /// With an event, the number of entries before and after it
     #[arg(short = 'C', long, value_name = "N", default_value_t = 2)]
     context: usize,
     /// Only this turn
     #[arg(long, value_name = "N")]
     turn: Option<u64>,
-    /// Only what belongs to this task, and not to its parts
+    /// Only this task, without its parts
     #[arg(long, value_name = "TASK")]
     task: Option<String>,
     /// Only the tool calls
     #[arg(long, conflicts_with_all = ["no_tools", "json"])]
     tools: bool,
-    /// Without the tool calls
+    /// Leave out the tool calls
     #[arg(long, conflicts_with = "json")]
     no_tools: bool,
-    /// With machinery (writers, usage, session updates), all thinking and whole outputs
+    /// Show bookkeeping events (writers, usage, session updates), all thinking and full outputs
     #[arg(short, long)]
     verbose: bool,
-    /// With what rewinds have taken back, which is marked
+    /// Include what was rewound, marked as such
     #[arg(long)]
     all: bool,
-    /// The events as JSON lines, as they were recorded
+    /// Print the events as JSON lines, as they were recorded
     #[arg(long)]
     json: bool,
 }

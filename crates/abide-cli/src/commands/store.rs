@@ -14,8 +14,8 @@ use crate::error::CommandError;
 
 /// Show the store, or set up a shared one
 ///
-/// The store is the one that `--store`, ABIDE_STORE, the project or your configuration names, else your
-/// own. A store of files is made by the first recording, and `migrate` has nothing to do there.
+/// The store is the one named by `--store`, ABIDE_STORE, the project or your configuration, else
+/// your own. A store of files is created by the first recording and needs no `migrate`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -40,7 +40,7 @@ enum StoreSubcommand {
 
 /// Print the path or the URL of the store, or the directory of a session in it
 ///
-/// The store need not be made yet. A URL is printed without its password.
+/// The store need not exist yet. A URL is printed without its password.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -48,29 +48,28 @@ Examples:
   du -sh \"$(abide store path)\"
   ls \"$(abide store path k3x9ab)\"")]
 struct StorePathArgs {
-    /// A session of a store of files: its name, its id, its short id, or the start of any
-    /// of them
+    /// A session in a store of files, by its id or name or the start of one
     #[arg(value_name = "SESSION")]
     session: Option<String>,
 }
 
-/// Make the tables of a shared store, or bring those that are there up to date
+/// Create the tables of a shared store, or update existing ones
 ///
-/// The database must be there; the user must be allowed to make tables in it. Done again, or by
-/// several at once, it changes nothing.
+/// The database must exist, and the user must be allowed to create tables in it. Running the
+/// command again, or several times at once, changes nothing.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   abide --store postgres://me@db.example.org/team store init
   abide --store postgres://me@db.example.org/team store init --objects s3://bucket/prefix")]
 struct StoreInitArgs {
-    /// Keep objects (files, long texts) there; endpoint and credentials are in the AWS_… variables
-    /// [default: in the database]
+    /// Keep objects (files, long texts) at this URL; endpoint and credentials are in the AWS_…
+    /// variables [default: in the database]
     #[arg(long, value_name = "URL")]
     objects: Option<String>,
 }
 
-/// Say where the store is, of which version, how much is in it, and what endangers it
+/// Show where the store is, its version, its size and what endangers it
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -82,9 +81,9 @@ struct StoreStatusArgs {
     json: bool,
 }
 
-/// Bring the tables of a shared store up to the version of this program
+/// Update the tables of a shared store to the version of this program
 ///
-/// Older programs cannot use the store then. A store of files needs no migration.
+/// Older versions of abide cannot use the store afterwards. A store of files needs no migration.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -12,8 +12,8 @@ use crate::session_args::{SessionArg, SessionPurpose};
 
 /// Show the last events of a session, and follow it live with -f
 ///
-/// On a terminal an event is a sentence on one line; elsewhere, or with --json, it is one line of
-/// JSON. Following shows the events of other processes as they are acknowledged.
+/// On a terminal, each event is described on one line; elsewhere, or with --json, it is a line of
+/// JSON. With -f, events of other processes appear as they are acknowledged.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -23,13 +23,13 @@ Examples:
 pub(crate) struct TailArgs {
     #[command(flatten)]
     session: SessionArg,
-    /// How many events
+    /// Number of events
     #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
     lines: u64,
-    /// Go on with the events that come, until interrupted
+    /// Show new events as they come, until interrupted
     #[arg(short, long)]
     follow: bool,
-    /// JSON lines on a terminal too
+    /// Print JSON lines on a terminal too
     #[arg(long)]
     json: bool,
 }

@@ -20,36 +20,36 @@ use crate::interrupted_rewind::{finish_rewind, tell_interrupted_rewind};
 use crate::rewind_report::LISTED;
 use crate::session_args::{SessionOption, SessionPurpose};
 
-/// Take back the newest rewind or compaction that is not taken back yet
+/// Undo the last rewind or compaction
 ///
-/// Again and again it goes further back; `abide redo` does again what it took back. A new rewind or
-/// compaction ends that, messages do not. The undo of a rewind restores what was before it, and makes
-/// a checkpoint of the present first. That of a compaction shows the model again what the summary
-/// stood for.
+/// Repeat the command to undo earlier ones. `abide redo` redoes them until the next rewind or
+/// compaction; new messages do not prevent it. Undoing a rewind restores the state before it, after
+/// making a checkpoint of the present state. Undoing a compaction gives the model the original
+/// messages again in place of the summary.
 ///
-/// A repair is taken back only with --repair: the journal's files are put back as they were, damage
-/// and all; `abide doctor --repair` does it again.
+/// A repair is undone only with --repair: the journal's files are restored as they were, with the
+/// damage; `abide doctor --repair` repairs them again.
 #[derive(Debug, clap::Args)]
 pub(crate) struct UndoArgs {
     #[command(flatten)]
     session: SessionOption,
-    /// The newest compaction, though a rewind came after it
+    /// Undo the last compaction, even if a rewind came after it
     #[arg(long)]
     compaction: bool,
-    /// A compaction of this lane rather than of the main one
+    /// Undo a compaction of this lane instead of the main lane
     #[arg(long, value_name = "LANE")]
     lane: Option<String>,
-    /// The last repair
+    /// Undo the last repair
     #[arg(long, conflicts_with_all = ["compaction", "lane"])]
     repair: bool,
     #[command(flatten)]
     act: ApplyArgs,
 }
 
-/// Do again what the last undo took back
+/// Redo what was last undone
 ///
-/// As often as something was undone, until the next rewind or compaction. What was recorded since the
-/// undo stays readable, and `abide undo` goes back to it.
+/// The command can be repeated until everything is redone, or until the next rewind or compaction.
+/// Events recorded since the undo stay readable, and `abide undo` returns to them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RedoArgs {
     #[command(flatten)]

@@ -67,7 +67,7 @@ pub(crate) struct ConductArgs {
     /// Only this task and its parts
     #[arg(long, value_name = "ID")]
     scope: Option<String>,
-    /// Go on with other tasks when one fails
+    /// Continue with other tasks when one fails
     #[arg(
         long,
         value_name = "true|false",
@@ -76,47 +76,48 @@ pub(crate) struct ConductArgs {
         default_missing_value = "true"
     )]
     continue_on_error: Option<bool>,
-    /// What becomes of a task that was interrupted in the middle of calls whose outcome is unknown
+    /// What to do with a task that was interrupted during calls whose outcome is unknown
     #[arg(long, value_enum, default_value_t = OnUnknown::Retry)]
     on_unknown: OnUnknown,
-    /// How a task that was interrupted goes on
+    /// How to resume an interrupted task
     #[arg(long, value_enum, default_value_t = ResumeWayArg::Auto)]
     way: ResumeWayArg,
-    /// Begin at most so many tasks
+    /// Start at most this many tasks
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_tasks: Option<u64>,
-    /// End after this time; a task that is under way is interrupted (`90m`, `8h`)
+    /// Stop after this time and interrupt the tasks in progress (`90m`, `8h`)
     #[arg(long, value_name = "TIME", value_parser = amount::parse_limited_time, allow_negative_numbers = true)]
     max_duration: Option<Duration>,
-    /// End when the agents have reported this cost, in US dollars (`5`, `2.50`)
+    /// Stop when the agents have reported this cost in US dollars (`5`, `2.50`)
     #[arg(long, value_name = "DOLLARS", value_parser = amount::parse_cost, allow_negative_numbers = true)]
     max_cost: Option<u64>,
-    /// End when the agents have reported so many tokens, input and output (`200000`, `200k`, `2M`)
+    /// Stop when the agents have reported this many input and output tokens (`200000`, `200k`,
+    /// `2M`)
     #[arg(long, value_name = "N", value_parser = amount::parse_token_limit, allow_negative_numbers = true)]
     max_tokens: Option<u64>,
-    /// End when the agents' processes use so much memory together (`500MB`, `2GB`)
+    /// Stop when the agents' processes together use this much memory (`500MB`, `2GB`)
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
     max_memory: Option<ByteSize>,
-    /// A shell command that decides whether a task is done, for tasks without a check of their own
+    /// Shell command that decides whether a task is done, for tasks without their own check
     #[arg(long, value_name = "COMMAND")]
     check: Option<String>,
-    /// Try a task so often before it has failed [default: 3 with a check, else 1]
+    /// Attempts at a task before it counts as failed [default: 3 with a check, else 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     attempts: Option<u64>,
-    /// Do a task that fails again, so often: one less than --attempts
+    /// Retries of a failed task: one less than --attempts
     #[arg(long, value_name = "N", conflicts_with = "attempts")]
     retries: Option<u64>,
-    /// So many tasks at the same time, each in a lane of its own
+    /// Run this many tasks at the same time, each in its own lane
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=64))]
     jobs: Option<u64>,
-    /// Whether checkpoints are made [default: on]
+    /// Whether to make checkpoints [default: on]
     #[arg(long, value_name = "on|off", value_parser = checkpoint_switch())]
     checkpoint: Option<CheckpointSwitch>,
-    /// The time between two checkpoints [default: by --max-duration, else 30m]
+    /// Time between checkpoints [default: depends on --max-duration, else 30m]
     #[arg(long, value_name = "TIME", value_parser = checkpoint_interval)]
     checkpoint_every: Option<Duration>,
-    /// Write the statuses of the tasks back into the plan's document, and nothing else
-    /// [default: false; `abide resume`: as the run before]
+    /// Write task statuses back into the plan document, and nothing else [default: false; with
+    /// `abide resume`, as in the previous run]
     #[arg(
         long,
         value_name = "true|false",
@@ -130,40 +131,40 @@ pub(crate) struct ConductArgs {
     /// [default: that of the run before, else compact_over in the settings, else off]
     #[arg(long, value_name = "SHARE|TOKENS")]
     compact_over: Option<AutoCompaction>,
-    /// An agent that is to end may take so long before it is killed [default: 10s]
+    /// How long an agent may take to stop before it is killed [default: 10s]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     grace: Option<Duration>,
-    /// How the agent's output is read [default: by its command]
+    /// How to read the agent's output [default: by its command]
     #[arg(long, value_name = "NAME", value_parser = agent_names())]
     adapter: Option<String>,
     /// The name of the agent in the configuration.
     #[arg(skip)]
     agent_name: Option<String>,
-    /// Plain lines, also on a terminal
+    /// Print plain lines, even on a terminal
     #[arg(long, conflicts_with = "json")]
     plain: bool,
-    /// One line of JSON for each thing that happens
+    /// Print one line of JSON for each event of the run
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum OnUnknown {
-    /// It is run again
+    /// Run it again
     Retry,
-    /// You are asked
+    /// Ask
     Ask,
-    /// It is left aside, as blocked
+    /// Skip it and mark it as blocked
     Skip,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum ResumeWayArg {
-    /// By what is possible: inside, else outside, else from the start
+    /// The first of inside, outside and restart that is possible
     Auto,
-    /// Inside the agent's own session
+    /// In the agent's own session
     Inside,
-    /// With a prompt that says what was done before
+    /// With a prompt that describes what was done before
     Outside,
     /// From the start
     Restart,

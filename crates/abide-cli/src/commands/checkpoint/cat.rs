@@ -16,9 +16,9 @@ use crate::command_output::CommandOutput;
 use crate::error::CommandError;
 use crate::session_args::{SessionOption, SessionPurpose};
 
-/// Write a file as it was at a checkpoint to stdout, byte for byte
+/// Print a file as it was at a checkpoint, byte for byte
 ///
-/// Of a symbolic link its target is written. Binary data is not written to a terminal.
+/// For a symbolic link, its target is printed. Binary data is not written to a terminal.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

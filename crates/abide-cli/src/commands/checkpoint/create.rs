@@ -20,13 +20,13 @@ use crate::scoped_store::ScopedStore;
 use crate::session_args::{SessionArg, SessionOption, SessionPurpose, is_label};
 use crate::shell_word::shell_quoted;
 
-/// Make a checkpoint: the place in the session, and the files of the workspace as they are
+/// Make a checkpoint of the session and the files of the workspace
 ///
-/// What git ignores is left out; `[workspace]` in the store's config.toml says what is taken all the
-/// same, and --include adds to it. What looks like state (data/, state/, db/, *.db, *.sqlite) and is
-/// left out is named once. `[retention]` may let old checkpoints go when one is made. Git is asked for
-/// the state of its repository, and runs no hook, filter or monitor for it.
-/// The session is held while the files are captured; `abide checkpoint every` holds it only to write.
+/// Files that git ignores are left out, except those that `[workspace]` in the store's config.toml
+/// includes; --include adds to it. abide warns once when it leaves out files that look like state
+/// (data/, state/, db/, *.db, *.sqlite). `[retention]` may delete the files of old checkpoints. Git
+/// is asked for the state of its repository without running hooks, filters or monitors. The session
+/// is held while the files are captured; `abide checkpoint every` holds it only while it writes.
 /// The checkpoint is durable when the command ends. Ctrl-C stops it, with nothing changed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -41,18 +41,18 @@ pub(crate) struct CheckpointCreateArgs {
     options: CheckpointOptions,
 }
 
-/// Make a checkpoint of the files here, to go back to
+/// Make a checkpoint of the files here
 ///
-/// A checkpoint holds every file of the workspace, whether git knows it or not; `abide rewind` goes
-/// back to it. Where nothing was recorded yet, a session is made for it. Without -m, files that have
-/// not changed since the last checkpoint make no new one.
+/// A checkpoint holds every file of the workspace, whether git tracks it or not; `abide rewind`
+/// restores it. If there is no session yet, one is created. Without -m, no checkpoint is made if no
+/// file has changed since the last one.
 ///
-/// What git ignores is left out; `[workspace]` in the store's config.toml says what is taken all the
-/// same, and --include adds to it. What looks like state (data/, state/, db/, *.db, *.sqlite) and is
-/// left out is named once, and so is a large new file that git does not track. `[retention]` may let
-/// old checkpoints go. Git is asked for the state of its repository, and runs no hook, filter or
-/// monitor for it. The checkpoint is durable when the command ends. Ctrl-C stops it, with nothing
-/// changed.
+/// Files that git ignores are left out, except those that `[workspace]` in the store's config.toml
+/// includes; --include adds to it. abide warns once when it leaves out files that look like state
+/// (data/, state/, db/, *.db, *.sqlite), and when it captures a large new file that git does not
+/// track. `[retention]` may delete the files of old checkpoints. Git is asked for the state of its
+/// repository without running hooks, filters or monitors. The checkpoint is durable when the
+/// command ends. Ctrl-C stops it, with nothing changed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -70,27 +70,28 @@ pub(crate) struct SaveArgs {
 /// What a checkpoint holds, and what people call it.
 #[derive(Debug, clap::Args)]
 struct CheckpointOptions {
-    /// What people call it
+    /// Label of the checkpoint
     #[arg(short = 'm', long, value_name = "LABEL")]
     label: Option<String>,
-    /// What brings it about
+    /// Why the checkpoint is made
     #[arg(long, value_name = "WHAT", default_value = "hand", value_parser = trigger)]
     trigger: Trigger,
-    /// It stays when checkpoints are thinned
+    /// Never thin this checkpoint
     #[arg(long)]
     pin: bool,
-    /// Without the files
+    /// Do not capture the files
     #[arg(long)]
     no_files: bool,
-    /// Where the files are [default: the session's workspace]
+    /// Directory of the files [default: the session's workspace]
     #[arg(long, value_name = "DIR")]
     workspace: Option<PathBuf>,
-    /// Capture what this pattern names although git ignores it, now and from now on: it is added to
-    /// `workspace.include` in the store's settings; can be given several times
+    /// Capture files that match this pattern even if git ignores them, now and in later
+    /// checkpoints: the pattern is added to `workspace.include` in the store's settings; can be
+    /// given several times
     #[arg(long, value_name = "PATTERN", conflicts_with = "no_files")]
     include: Vec<String>,
-    /// The agent's process, whose memory and processor time are noted [default: the one that runs
-    /// this command]
+    /// The agent's process, whose memory and processor time are recorded [default: the process that
+    /// runs this command]
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
     /// Print the checkpoint as JSON

@@ -20,7 +20,7 @@ use crate::patch_output::write_patch;
 use crate::rewind_report::checkpoint_in_report;
 use crate::session_args::{SessionOption, SessionPurpose};
 
-/// Show what changed between two checkpoints, or between one and the files as they are now
+/// Show what changed between two checkpoints, or between one and the current files
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -31,7 +31,7 @@ pub(crate) struct CheckpointDiffArgs {
     /// The checkpoint to start from: its number, its label or its id
     #[arg(value_name = "A")]
     from: String,
-    /// The checkpoint to compare with [default: the files as they are now]
+    /// The checkpoint to compare with [default: the current files]
     #[arg(value_name = "B")]
     to: Option<String>,
     #[command(flatten)]
@@ -42,8 +42,8 @@ pub(crate) struct CheckpointDiffArgs {
 
 /// Show what changed since a checkpoint, or between two
 ///
-/// Without A and B: from the last checkpoint to the files as they are now. Each is a checkpoint (its
-/// number, label or id), the end of a turn (turn:3) or an event (@41).
+/// Without A and B, the last checkpoint is compared with the current files. A and B are each a
+/// checkpoint (its number, label or id), the end of a turn (turn:3) or an event (@41).
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -52,10 +52,10 @@ Examples:
   abide diff 3 5 --stat
   abide diff 3 -p | git apply -R")]
 pub(crate) struct DiffArgs {
-    /// Where to start from [default: the last checkpoint]
+    /// Compare from here [default: the last checkpoint]
     #[arg(value_name = "A", add = ArgValueCandidates::new(place_candidates))]
     from: Option<String>,
-    /// What to compare with [default: the files as they are now]
+    /// Compare to here [default: the current files]
     #[arg(value_name = "B", add = ArgValueCandidates::new(place_candidates))]
     to: Option<String>,
     /// Only these files and directories
@@ -70,13 +70,13 @@ pub(crate) struct DiffArgs {
 /// How changes are shown.
 #[derive(Debug, clap::Args)]
 struct DiffOptions {
-    /// How many lines came and went, by file
+    /// Show how many lines were added and removed in each file
     #[arg(long, conflicts_with = "patch")]
     stat: bool,
-    /// The lines themselves, as a patch
+    /// Show the changed lines as a patch
     #[arg(short, long)]
     patch: bool,
-    /// Each changed file as a line of JSON
+    /// Print each changed file as a line of JSON
     #[arg(long, conflicts_with_all = ["stat", "patch"])]
     json: bool,
 }

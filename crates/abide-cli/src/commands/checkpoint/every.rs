@@ -26,15 +26,15 @@ const PAUSE: Duration = Duration::from_millis(500);
 
 /// Make a checkpoint at intervals if files have changed, until the session ends
 ///
-/// It runs in the background of any agent. If another process holds the session, such as a long
-/// `abide record`, the checkpoint is written through it; otherwise the session is taken for the
-/// moment in which a checkpoint is written. While a rewind is half-way, no checkpoint can be written:
-/// this is said once, and tried again every 30 seconds, or at each interval if that is shorter. Files
-/// that a rewind moves while they are captured are captured anew.
+/// It runs in the background, beside any agent. If another process holds the session, such as a
+/// long `abide record`, the checkpoint is written through that process; otherwise the session is
+/// held only while a checkpoint is written. No checkpoint can be written during a rewind: abide
+/// reports this once and tries again every 30 seconds, or at each interval if that is shorter.
+/// Files that a rewind changes during the capture are captured again.
 ///
-/// It ends when the session is completed or has failed, when the process given by --pid is gone, and
-/// at Ctrl-C; each time with a last checkpoint, if files have changed, and a summary. Where the last checkpoint cannot be
-/// made, the command fails.
+/// It ends when the session is completed or has failed, when the process of --pid ends, or at
+/// Ctrl-C, each time with a last checkpoint if files have changed, and a summary. If the last
+/// checkpoint cannot be made, the command fails.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Sessions of under an hour do well with 10 to 15 minutes, up to three hours with 15 to 20, up to six
@@ -44,15 +44,16 @@ Examples:
   abide checkpoint every 15m &
   abide checkpoint every 30m --pid $AGENT_PID")]
 pub(crate) struct CheckpointEveryArgs {
-    /// The time between two checkpoints
+    /// Time between two checkpoints
     #[arg(value_name = "INTERVAL", default_value = "30m", value_parser = checkpoint_interval)]
     interval: Duration,
     #[command(flatten)]
     session: SessionArg,
-    /// Where the files are [default: the session's workspace]
+    /// Directory of the files [default: the session's workspace]
     #[arg(long, value_name = "DIR")]
     workspace: Option<PathBuf>,
-    /// The agent's process: what it uses is noted, and its end ends this command
+    /// The agent's process: its memory and processor time are recorded, and this command ends with
+    /// it
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pid: Option<u32>,
     /// Print each checkpoint as a line of JSON, after a line {"event":"started",…} and before a line

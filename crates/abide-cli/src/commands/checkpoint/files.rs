@@ -24,7 +24,7 @@ pub(crate) struct CheckpointFilesArgs {
     checkpoint: Option<String>,
     #[command(flatten)]
     session: SessionOption,
-    /// Each file as a line of JSON
+    /// Print each file as a line of JSON
     #[arg(long)]
     json: bool,
 }

@@ -17,10 +17,10 @@ use crate::typed_time::time_ago;
 
 /// List the checkpoints of a session, oldest first
 ///
-/// One without a label is shown by the prompt or the task that it follows. Without a terminal each is
-/// a line of fields with tabs between: number, time, trigger, files, bytes, files changed since the
-/// one before, label, git branch, commit, files added, changed and removed since the one before, the
-/// prompt or the task that it follows.
+/// A checkpoint without a label is shown with the prompt or the task it follows. Without a
+/// terminal, each checkpoint is a line of tab-separated fields: number, time, trigger, files,
+/// bytes, files changed since the previous checkpoint, label, git branch, commit, files added,
+/// changed and removed since the previous checkpoint, and the prompt or task it follows.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CheckpointListArgs {
     #[command(flatten)]
@@ -31,10 +31,10 @@ pub(crate) struct CheckpointListArgs {
 
 /// List the checkpoints of a session, oldest first
 ///
-/// One without a label is shown by the prompt or the task that it follows. Without a terminal each is
-/// a line of fields with tabs between: number, time, trigger, files, bytes, files changed since the
-/// one before, label, git branch, commit, files added, changed and removed since the one before, the
-/// prompt or the task that it follows.
+/// A checkpoint without a label is shown with the prompt or the task it follows. Without a
+/// terminal, each checkpoint is a line of tab-separated fields: number, time, trigger, files,
+/// bytes, files changed since the previous checkpoint, label, git branch, commit, files added,
+/// changed and removed since the previous checkpoint, and the prompt or task it follows.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 `abide diff N` shows what has changed since one, `abide rewind N` goes back to it. `abide checkpoint
@@ -49,10 +49,10 @@ pub(crate) struct SavesArgs {
 /// Which checkpoints are listed, and how.
 #[derive(Debug, clap::Args)]
 struct CheckpointListOptions {
-    /// With those that rewinds took back, and those that retention let go
+    /// Include checkpoints that were rewound or whose files retention deleted
     #[arg(long)]
     all: bool,
-    /// Each as a line of JSON
+    /// Print each checkpoint as a line of JSON
     #[arg(long)]
     json: bool,
 }

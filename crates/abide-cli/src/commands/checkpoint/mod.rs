@@ -17,7 +17,7 @@ pub(crate) use list::SavesArgs;
 use crate::command_context::CommandContext;
 use crate::error::CommandError;
 
-/// Make, list and compare checkpoints: places in a session to go back to, files and all
+/// Make, list and compare checkpoints
 #[derive(Debug, clap::Args)]
 pub(crate) struct CheckpointArgs {
     #[command(subcommand)]

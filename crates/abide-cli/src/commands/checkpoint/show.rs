@@ -20,7 +20,7 @@ use crate::command_output::CommandOutput;
 use crate::error::CommandError;
 use crate::session_args::{SessionOption, SessionPurpose};
 
-/// Show all that a checkpoint holds
+/// Show the details of a checkpoint
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

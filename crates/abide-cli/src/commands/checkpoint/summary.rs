@@ -16,7 +16,7 @@ use crate::command_output::CommandOutput;
 use crate::error::CommandError;
 use crate::session_args::{SessionArg, SessionPurpose};
 
-/// Sum the checkpoints of a session up: how many, over what time, which files changed
+/// Summarize the checkpoints of a session: number, time span, changed files
 #[derive(Debug, clap::Args)]
 pub(crate) struct CheckpointSummaryArgs {
     #[command(flatten)]

@@ -14,9 +14,9 @@ use crate::session_args::{SessionArg, SessionPurpose};
 
 /// Print the current model context as an API request body
 ///
-/// Compacted parts are summaries, each call has its one result, and an outcome that nobody knows is
-/// said to be unknown. It is read from the store and costs what the context is long, however long
-/// the session is.
+/// Compacted parts appear as their summaries, each call has exactly one result, and unknown
+/// outcomes are stated as such. The time taken depends on the length of the context, not of the
+/// session.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 WHERE is a checkpoint (its number, label or id), the end of a turn (turn:3), an event (@41), or
@@ -29,25 +29,25 @@ Examples:
 pub(crate) struct ContextArgs {
     #[command(flatten)]
     session: SessionArg,
-    /// In which form
+    /// Output format
     #[arg(long, value_enum, default_value_t = ContextFormat::Openai)]
     format: ContextFormat,
-    /// Of this lane rather than the main one
+    /// Use this lane instead of the main lane
     #[arg(long, value_name = "LANE")]
     lane: Option<String>,
-    /// As it was right behind this place
+    /// Print the context as it was at this place
     #[arg(long, value_name = "WHERE", add = ArgValueCandidates::new(place_candidates))]
     at: Option<String>,
-    /// Tokens, window, usage, cost and limits, as of now, instead
+    /// Print the current tokens, window, usage, cost and limits instead
     #[arg(long, conflicts_with = "at")]
     stats: bool,
-    /// With --stats: as JSON. The context is JSON anyway, unless it is text
+    /// With --stats, print JSON; the context itself is JSON except with `--format text`
     #[arg(long)]
     json: bool,
-    /// Keep this message (@41) when the rest is compacted, with the outcomes of its calls
+    /// Keep this message (@41) and the results of its calls when the rest is compacted
     #[arg(long, value_name = "@SEQ", conflicts_with_all = ["at", "stats", "json"])]
     pin: Vec<String>,
-    /// Keep it no longer
+    /// Remove the pin of this message
     #[arg(long, value_name = "@SEQ", conflicts_with_all = ["at", "stats", "json"])]
     unpin: Vec<String>,
 }
@@ -60,7 +60,7 @@ enum ContextFormat {
     Responses,
     /// {"system":…,"messages":[…]}, for Messages
     Anthropic,
-    /// For people
+    /// Readable text
     Text,
 }
 

@@ -22,14 +22,13 @@ use crate::scoped_store::{NameMatch, ScopedStore};
 
 /// Check the store for damage, and repair it
 ///
-/// Every line, sum, link of the chain and object is read, and the rules of tasks, calls and
-/// conversations are checked. Without `--repair` nothing is written: a store that cannot be written
-/// can be examined all the same. A repair shows its plan first. What it replaces goes to
-/// `.abide/quarantine`, what it did is an event in the journal, and `abide undo
-/// --repair` takes it back.
+/// Every line, checksum, link of the chain and object is read, and the rules of tasks, calls and
+/// conversations are checked. Without `--repair` nothing is written, so that a read-only store can
+/// be examined too. A repair shows its plan first. Replaced files are moved to `.abide/quarantine`,
+/// the repair is recorded as an event in the journal, and `abide undo --repair` undoes it.
 ///
-/// Where tasks contradict each other (a part of a task that is not there, a dependency that is not
-/// there, tasks that wait for each other) the finding has commands that repair it.
+/// If tasks contradict each other (a missing parent, a missing dependency, tasks that wait for each
+/// other), the finding shows the commands that repair them.
 ///
 /// The exit code is 1 while errors or critical findings remain, and 0 with warnings only.
 #[derive(Debug, clap::Args)]
@@ -47,11 +46,11 @@ Examples:
   abide doctor abc123 --repair --strategy checkpoint --from 3
   abide doctor abc123 --accept         you have looked at what a partial repair left")]
 pub(crate) struct DoctorArgs {
-    /// The sessions: names, ids, short ids, or the start of any of them; with --repair and --accept
-    /// whole names [default: all]
+    /// The sessions, by id or name or the start of one; --repair and --accept need whole names
+    /// [default: all]
     #[arg(value_name = "SESSION", conflicts_with = "all")]
     sessions: Vec<String>,
-    /// Every session, and what else is in the store
+    /// Check every session and everything else in the store
     #[arg(long)]
     all: bool,
     /// Print one JSON object
@@ -60,10 +59,10 @@ pub(crate) struct DoctorArgs {
     /// Repair what can be repaired; the plan is shown first
     #[arg(long)]
     repair: bool,
-    /// How to go on where events are lost
+    /// How to repair a journal that has lost events
     #[arg(long, value_name = "STRATEGY", requires = "repair")]
     strategy: Option<RepairStrategy>,
-    /// Go back to this place: a checkpoint's number, label or id, turn:3, @41
+    /// Rewind to this place: a checkpoint's number, label or id, turn:3, @41
     #[arg(long, value_name = "WHERE", requires = "repair")]
     from: Option<String>,
     /// Only show the plan
@@ -72,7 +71,7 @@ pub(crate) struct DoctorArgs {
     /// Repair without asking
     #[arg(short, long, requires = "repair")]
     yes: bool,
-    /// You have looked at these sessions: take the mark off that a partial repair left
+    /// Accept these sessions as a partial repair left them: they need no more review
     #[arg(long, conflicts_with_all = ["repair", "all"], requires = "sessions")]
     accept: bool,
 }

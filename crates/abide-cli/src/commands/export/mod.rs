@@ -22,9 +22,9 @@ use crate::session_page::{
 
 /// Write a session to a file: JSON, Markdown, HTML or a bundle
 ///
-/// Where something is damaged, all that can be read is written, a warning says what is lost, and
-/// the exit code is 1. So it is with a message that the form of an API has no place for. A bundle is
-/// refused then: it holds a whole session.
+/// If the session is damaged, everything readable is written, a warning says what is lost, and the
+/// exit code is 1. The same happens with a message that an API format cannot represent. A bundle
+/// must hold a whole session, so a damaged session cannot be exported as one.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -37,13 +37,14 @@ Examples:
 pub(crate) struct ExportArgs {
     #[command(flatten)]
     session: SessionArg,
-    /// In which form [default: as the file is named: .html, .md, .json, .jsonl or .abide; else jsonl]
+    /// Output format [default: by the name of the file: .html, .md, .json, .jsonl or .abide; else jsonl]
     #[arg(long, value_enum)]
     format: Option<ExportFormat>,
-    /// The messages of this lane, for openai, responses and anthropic [default: the main one]
+    /// Export this lane, with openai, responses or anthropic [default: the main lane]
     #[arg(long, value_name = "LANE")]
     lane: Option<String>,
-    /// Write to this file, which appears when it is whole, or into a pipe or device [default: stdout]
+    /// Write to this file, pipe or device; a file appears only when it is complete [default:
+    /// stdout]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -54,21 +55,21 @@ enum ExportFormat {
     Json,
     /// {"seq":…,"at":…,"kind":…,"data":{…}}, one a line
     Jsonl,
-    /// Text that reads well and from which every event can be read back
+    /// Readable text from which every event can be read back
     Transcript,
-    /// Markdown; what a rewind took back is left out, as in html
+    /// Markdown without rewound events, as in html
     #[value(alias = "md")]
     Markdown,
-    /// One page that needs nothing else, without scripts
+    /// One self-contained page without scripts
     Html,
     /// One file with the session and all its objects, for `abide import`
     Bundle,
-    /// The messages as OpenAI's Chat Completions takes them, one a line; what a rewind took back is
-    /// left out, as in responses and anthropic, and what a compaction covers is not
+    /// Messages for OpenAI's Chat Completions, one per line; as in responses and anthropic, rewound
+    /// messages are left out and compacted ones are not
     Openai,
-    /// The messages as items of OpenAI's Responses, one a line
+    /// Messages as items of OpenAI's Responses, one per line
     Responses,
-    /// The messages as Anthropic's Messages takes them, one a line
+    /// Messages for Anthropic's Messages, one per line
     Anthropic,
 }
 

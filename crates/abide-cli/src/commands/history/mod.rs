@@ -17,20 +17,20 @@ use crate::typed_time::TypedTime;
 
 /// List sessions
 ///
-/// The sessions in which something happened last come first. Filters combine: a session is listed
-/// when all of them fit. `abide search TEXT` finds what was said in them.
+/// The most recently active sessions come first. A session is listed if it matches all filters.
+/// `abide search TEXT` searches the text of sessions.
 ///
-/// Listed are the sessions of this project. With --all-projects, and outside of a project, those of all
-/// projects in the store are. Then, and in a shared store, each is listed with who wrote to it last, its
-/// project and its directory.
+/// By default, only sessions of this project are listed. Outside a project, or with --all-projects,
+/// sessions of all projects in the store are listed. Then, and in a shared store, each row also
+/// shows the last writer, the project and the directory.
 ///
-/// A session is listed under its name: its title, else the first prompt of a person, else the command
-/// of its run. `abide rename` gives it another. A name or a key names its session in every command.
+/// A session's name is its title, else the first prompt of a person, else the command of its run.
+/// `abide rename` changes it. Every command accepts a name or a key in place of an id.
 ///
-/// On a terminal this is a table. Elsewhere it is one line a session, with tabs between: short id,
-/// time of the last event, status, agent, turns, tokens, files changed, name, and where the table has
-/// them project, who and directory. A client's key and places that were found follow on lines that
-/// begin with a tab.
+/// On a terminal the output is a table. Elsewhere each session is a line of tab-separated fields:
+/// short id, time of the last event, status, agent, turns, tokens, files changed, name and, where
+/// the table has them, project, who and directory. The session's key and the matches of a search
+/// follow on lines that begin with a tab.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -39,21 +39,21 @@ Examples:
   abide ls --file src/main.rs          who touched that file
   abide ls --status failed --since 7d --json")]
 pub(crate) struct HistoryArgs {
-    /// In which this was said
+    /// Only sessions that contain this text
     #[arg(long, value_name = "TEXT", value_parser = Search::parse)]
     search: Option<Search>,
     #[command(flatten)]
     filter: SessionFilter,
 }
 
-/// Find anything ever said in any session
+/// Search messages, tool calls, results and titles
 ///
-/// The sessions that fit best come first, each with the text around what was found and the turn in
-/// which it stands. `abide show SESSION @36` shows the place with what stands around it.
+/// The best matches come first, each with the text around it and its turn. `abide show SESSION @36`
+/// shows a match with the entries around it.
 ///
-/// A search is made of words, beginnings of words (`pars*`) and phrases ('"in quotes"'); all of them
-/// must stand in one message, tool call, result or title. A word with punctuation in it, such as
-/// parse_line or src/main.rs, is a phrase of its parts. Case and accents do not matter.
+/// A query consists of words, prefixes (`pars*`) and phrases ('"in quotes"'); all of them must
+/// occur in one message, tool call, result or title. A word with punctuation, such as parse_line or
+/// src/main.rs, is a phrase of its parts. Case and accents are ignored.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -61,7 +61,7 @@ Examples:
   abide search -A 'pars* \"last line\"'       in any project, who said that and where
   abide search panic --file src/main.rs --since 7d")]
 pub(crate) struct SearchArgs {
-    /// What was said: words, beginnings (`pars*`), phrases ('"last line"')
+    /// Words, prefixes (`pars*`) and phrases ('"last line"')
     #[arg(required = true, value_name = "TEXT")]
     text: Vec<String>,
     #[command(flatten)]
@@ -71,29 +71,31 @@ pub(crate) struct SearchArgs {
 /// Which sessions are listed, and how.
 #[derive(Debug, clap::Args)]
 struct SessionFilter {
-    /// At most so many; 0 for all
+    /// Show at most this many; 0 shows all
     #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
     limit: usize,
-    /// In this state now: running, unclear, crashed, failed, stopped, idle, new or ended; may be given
-    /// more than once. The statuses of --json (pending, interrupted, completed) can be given as well
+    /// Only sessions in this state: running, unclear, crashed, failed, stopped, idle, new or ended;
+    /// can be given several times. The statuses of --json (pending, interrupted, completed) are
+    /// accepted too
     #[arg(long, value_name = "STATE", value_parser = StatusWord::parse)]
     status: Vec<StatusWord>,
-    /// Which touched this file: its path, the end of its path, or a directory
+    /// Only sessions that touched this file: its path, the end of its path, or a directory
     #[arg(long, value_name = "PATH")]
     file: Option<String>,
-    /// In which this agent worked
+    /// Only sessions in which this agent worked
     #[arg(long, value_name = "AGENT")]
     agent: Option<String>,
-    /// With this label: NAME or NAME=VALUE
+    /// Only sessions with this label: NAME or NAME=VALUE
     #[arg(long, value_name = "LABEL")]
     label: Option<String>,
-    /// In which something happened since: 2026-11-15, 2026-11-15T01:20:00Z, 90m, 3d, 2w, yesterday
+    /// Only sessions active since this time: 2026-11-15, 2026-11-15T01:20:00Z, 90m, 3d, 2w,
+    /// yesterday
     #[arg(long, value_name = "TIME")]
     since: Option<TypedTime>,
-    /// Which were made until then; a day counts to its end
+    /// Only sessions created until this time; a date includes the whole day
     #[arg(long, value_name = "TIME")]
     until: Option<TypedTime>,
-    /// A JSON array of objects
+    /// Print a JSON array of objects
     #[arg(long)]
     json: bool,
 }

@@ -31,15 +31,16 @@ const MOST_BYTES: u64 = 1 << 20;
 
 /// Have an agent break a text into tasks
 ///
-/// The agent is told the text of FILE and the JSON schema of a task tree, on stdin or in the place of
-/// {task} in an argument. It is run and recorded as by `abide run`, in a session of its own, without
-/// checkpoints. What is wrong with its answer is told to it, and it may answer again.
+/// The agent gets the text of FILE and the JSON schema of a task tree, on stdin or in an argument
+/// that contains {task}. It is run and recorded as by `abide run`, in its own session, without
+/// checkpoints. If its answer is invalid, the agent is told why and may answer again.
 ///
-/// The tasks are shown, and you are asked. Once you accept them they are the plan of FILE: `abide run
-/// --plan FILE -- AGENT` works through them. When FILE was edited, or was planned before, the new plan
-/// goes on from the old one: tasks with the same title that are as they were keep their results.
+/// The tasks are shown, and you are asked whether to import them. They are then the plan of FILE:
+/// `abide run --plan FILE -- AGENT` works through them. If FILE was planned before, even if it was
+/// edited since, the new plan continues from the old one: unchanged tasks with the same title keep
+/// their results.
 ///
-/// Without a terminal the tasks are only shown, unless there is --yes. --from imports them later,
+/// Without a terminal, the tasks are only shown, unless --yes is given. --from imports them later,
 /// without running the agent again.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -49,22 +50,22 @@ Examples:
   abide plan IDEA.md --json --dry-run -- my-agent -
   abide plan IDEA.md --from 1a2b3c --yes")]
 pub(crate) struct PlanArgs {
-    /// The text
+    /// The text to plan from
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// An agent of the configuration, by its name
+    /// Run the agent of this name in the configuration
     #[arg(long, value_name = "NAME", conflicts_with = "command")]
     agent: Option<String>,
-    /// Leave the project's abide.toml aside
+    /// Ignore the project's abide.toml
     #[arg(long)]
     no_project_config: bool,
-    /// The agent may answer so often
+    /// How often the agent may answer
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=20))]
     attempts: u64,
-    /// Take the answer that was recorded in this session, and run no agent
+    /// Use the answer recorded in this session instead of running an agent
     #[arg(long, value_name = "SESSION", conflicts_with_all = ["agent", "command", "attempts"])]
     from: Option<String>,
-    /// Import the tasks, and use what the project's abide.toml says, without asking
+    /// Import the tasks and use the project's abide.toml without asking
     #[arg(short, long)]
     yes: bool,
     /// Only show the tasks

@@ -2,22 +2,22 @@
 
 use abide::MessageForm;
 
-/// What a line is, or what the input is a stream of.
+/// Format of the input
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum FormatArg {
-    /// An event: {"kind":…,"data":{…}}
+    /// Events: {"kind":…,"data":{…}}
     Events,
-    /// A message of OpenAI's Chat Completions: {"role":…,"content":…}
+    /// Messages of OpenAI's Chat Completions: {"role":…,"content":…}
     Openai,
-    /// An item of OpenAI's Responses: {"type":…}, or a message
+    /// Items of OpenAI's Responses: {"type":…}, or messages
     Responses,
-    /// A message of Anthropic's Messages: {"role":…,"content":…}
+    /// Messages of Anthropic's Messages: {"role":…,"content":…}
     Anthropic,
-    /// A streamed answer of OpenAI's Chat Completions, or of whoever speaks it
+    /// Streamed answers of OpenAI's Chat Completions or a compatible API
     OpenaiStream,
-    /// A streamed answer of OpenAI's Responses
+    /// Streamed answers of OpenAI's Responses
     ResponsesStream,
-    /// A streamed answer of Anthropic's Messages
+    /// Streamed answers of Anthropic's Messages
     AnthropicStream,
 }
 

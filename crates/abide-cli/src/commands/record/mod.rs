@@ -47,29 +47,29 @@ const BATCH_BYTES: usize = 1 << 20;
 const QUIET: Duration = Duration::from_millis(20);
 const LONG: Duration = Duration::from_secs(1);
 
-/// Record events: JSON lines on stdin, one answer a line on stdout
+/// Record events: JSON lines on stdin, one reply per line on stdout
 ///
-/// A line is {"kind":…,"data":{…}}, and where they apply "key" (recorded once, however often it
-/// is sent), "occurred", "turn", "task" and "lane". Its answer comes when the event is on stable
-/// storage: {"session":…,"seq":…}, or {"error":{"code":…,"message":…,"line":…}} when nothing was
-/// written for it. The other lines are recorded all the same; the exit code is then 1. `abide schema`
-/// prints the kinds and their fields. A kind or a field that is not among them is kept, and named in
-/// the answer: "unknown". Kinds that begin with x. are your own.
+/// Each line is {"kind":…,"data":{…}}, with the optional fields "key" (an event with the same key
+/// is recorded only once), "occurred", "turn", "task" and "lane". Its reply comes when the event is
+/// on stable storage: {"session":…,"seq":…}, or {"error":{"code":…,"message":…,"line":…}} if it was
+/// not recorded. The other lines are recorded even so, and the exit code is then 1. `abide schema`
+/// prints the kinds and their fields. Unknown kinds and fields are kept, and the reply lists them
+/// in "unknown". Kinds that begin with x. are your own.
 ///
-/// With --format a line may also be a message as an API takes and gives it, recorded as it is by
-/// `message.added`; one that has a field "kind" is an event all the same.
+/// With --format, a line can also be a message in the format of an API, which is recorded verbatim
+/// by `message.added`; a line with a field "kind" is still an event.
 ///
-/// With a format that ends in -stream the input is what a provider sends while a model answers:
-/// server-sent events (`data: {…}`), as they come, of one answer or of several after each other. Each
-/// block of an answer (a text, a thought, a call) is recorded when it ends and has its line on stdout
-/// then; a line with "complete" ends an answer. What was cut off, by the end of the input or by
-/// SIGTERM, is recorded and marked: "partial". A bad event is refused with its line, and the rest goes
-/// on; an answer that misses one is not complete.
+/// With a format that ends in -stream, the input is what a provider sends while a model answers:
+/// server-sent events (`data: {…}`) of one or more answers. Each block of an answer (a text, a
+/// thought, a call) is recorded when it ends, and its reply is printed then; a reply with
+/// "complete" ends an answer. A block that is cut off by the end of the input or by SIGTERM is
+/// recorded and marked "partial". A bad event is refused with an error reply and the rest is
+/// recorded, but the answer is not complete.
 ///
-/// The session is the one of -s, --key or $ABIDE_SESSION, else a new one. The store is made where
-/// there is none. If another process of yours holds the session, events are recorded through it, and
-/// during a long recording other commands work on the session in the same way. An event of that session that has no "task" or no "lane" gets the one
-/// of $ABIDE_TASK and of $ABIDE_LANE.
+/// The session is that of -s, --key or $ABIDE_SESSION, else a new one. The store is created if
+/// there is none. If another process of yours holds the session, events are recorded through it;
+/// other commands can use the session in the same way during a long recording. In the session of
+/// $ABIDE_SESSION, an event without "task" or "lane" gets that of $ABIDE_TASK or $ABIDE_LANE.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -78,14 +78,13 @@ Examples:
   abide record --format openai --title \"Yesterday\" < messages.jsonl
   curl -sN https://…/v1/messages … | abide record --key ticket-42 --format anthropic-stream")]
 pub(crate) struct RecordArgs {
-    /// The session: its name, its id, its short id, the start of any of them, your key, or an ACP
-    /// client's id
+    /// The session, by its id, name, key or ACP client's id; see `abide help sessions`
     #[arg(short, long, value_name = "SESSION", group = "target")]
     session: Option<String>,
-    /// The session that has this key of yours, made where there is none
+    /// The session with this key of yours, created if there is none
     #[arg(long, value_name = "NAME", group = "target")]
     key: Option<String>,
-    /// A new session, whatever $ABIDE_SESSION says
+    /// Create a new session, whatever $ABIDE_SESSION says
     #[arg(long, group = "target")]
     new: bool,
     #[command(flatten)]
@@ -94,13 +93,13 @@ pub(crate) struct RecordArgs {
     /// was cut off
     #[arg(long)]
     complete: bool,
-    /// Refuse events that do not fit what came before them, such as a result for an unknown call
+    /// Refuse events that contradict earlier ones, such as a result for an unknown call
     #[arg(long)]
     strict: bool,
     /// When an event counts as recorded
     #[arg(long, value_enum, default_value_t = DurabilityArg::Synced)]
     durability: DurabilityArg,
-    /// What a line is, or what the input is a stream of
+    /// Format of the input
     #[arg(long, value_enum, default_value_t = FormatArg::Events)]
     format: FormatArg,
     /// Make a checkpoint of the files at the start, at this interval, and at the end
@@ -117,7 +116,7 @@ pub(crate) struct RecordArgs {
 enum DurabilityArg {
     /// On stable storage: survives a power cut
     Synced,
-    /// With the operating system: survives the death of abide, not a power cut
+    /// Given to the operating system: survives a crash of abide, but not a power cut
     Buffered,
 }
 

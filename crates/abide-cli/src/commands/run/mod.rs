@@ -19,40 +19,41 @@ use crate::error::CommandError;
 use crate::interrupted_rewind::finish_rewind;
 use crate::scoped_store::ScopedStore;
 
-/// Run an agent, or one agent run for each task of a plan; keep it all
+/// Run an agent and record it, once or for each task of a plan
 ///
-/// With --plan the agent is started once for each task that is ready, in the order of the
-/// dependencies. The task is told on stdin, or in the place of {task} (or {prompt}; also {id} and
-/// {title}) in an argument. Without a plan the command itself is the one task.
+/// With --plan, the agent is started once for each ready task, in dependency order. It gets the
+/// task on stdin, or in an argument that contains {task} (or {prompt}; also {id} and {title}).
+/// Without a plan, the command itself is the only task.
 ///
-/// What the agent prints is recorded as it prints it: Claude Code (--output-format stream-json),
-/// Codex (exec --json), Gemini CLI (stream-json) and opencode (run --format json) as messages, tool
-/// calls and usage, any other command as text. A checkpoint is made at the start, at each task's end,
-/// at intervals, and at the end. ABIDE_SESSION, ABIDE_TASK and ABIDE_STORE are in the agent's
-/// environment: what it starts can `abide record` into the same session.
+/// The agent's output is recorded as it is printed: that of Claude Code (--output-format
+/// stream-json), Codex (exec --json), Gemini CLI (stream-json) and opencode (run --format json) as
+/// messages, tool calls and usage, that of any other command as text. Checkpoints are made at the
+/// start, after each task, at intervals and at the end. ABIDE_SESSION, ABIDE_TASK and ABIDE_STORE
+/// are set for the agent, so that programs it starts can `abide record` into the same session.
 ///
-/// The prompt in the command of a known agent, or on its stdin, is recorded before the agent is
-/// started, and so is what you type at its terminal, but for lines that the terminal does not echo.
+/// A prompt in the command of a known agent, or on its stdin, is recorded before the agent starts.
+/// What you type at its terminal is recorded too, except lines that the terminal does not echo.
 ///
-/// A task that was interrupted is run again, inside the agent's own session where it has one, and
-/// does not count as failed. A plan that was edited goes on in a new session: tasks are matched by
-/// their titles, and what was done stays done.
+/// An interrupted task is run again, in the agent's own session if it has one, and does not count
+/// as failed. An edited plan continues in a new session: tasks are matched by title, and completed
+/// tasks stay complete.
 ///
-/// With --write-back the statuses of the tasks are written into the plan's document as they change:
-/// a box is checked, a line `status: failed` comes and goes, every other byte stays. What you edit in
-/// the document meanwhile is kept, and read by the next run.
+/// With --write-back, task statuses are written into the plan document as they change: boxes are
+/// checked, and `status: failed` lines are added and removed; no other byte changes. Your own edits
+/// during the run are kept, and the next run reads them.
 ///
-/// With --check, or a `check` of the task itself, that command decides whether a task is done once
-/// its agent says so. What it printed is told to the agent at the next attempt.
+/// With --check, or with a `check` in the task, that command decides whether a task is done after
+/// its agent says so. Its output is passed to the agent on the next attempt.
 ///
-/// The agent's command stands last, with its own arguments: options of abide stand before it. --agent
-/// runs an agent that is defined as [agents.NAME] in your abide/config.toml or in the project's
-/// abide.toml, with its check and its limits; without either, the agent that [run] names there is run.
-/// [run] also has defaults for other options, which the options given here override. abide shows what it would take from the project's file and asks
-/// before it uses it.
+/// The agent's command comes last, with its own arguments; options of abide come before it. --agent
+/// runs an agent defined as [agents.NAME] in your abide/config.toml or in the project's abide.toml,
+/// with its check and limits. Without a command and without --agent, abide runs the agent that
+/// [run] names. [run] can also set defaults for other options; options on the command line override
+/// them. abide shows what it would use from the project's file and asks first.
 ///
-/// Ctrl-C or SIGTERM lets what is under way end; asked again, it stops the agent. The exit code is 0
-/// when everything is done, 1 when tasks failed or cannot be begun, 4 when it was interrupted.
+/// The first Ctrl-C or SIGTERM stops the run after the tasks in progress; the second stops the
+/// agent too. The exit code is 0 when everything is done, 1 when tasks failed or cannot be started,
+/// and 4 when the run was interrupted.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -68,26 +69,26 @@ pub(crate) struct RunArgs {
     /// The plan: a Markdown list, tasks.json, TOML or JSON
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
-    /// Go on with the plan's session, or start it where there is none
+    /// Continue the plan's session, or start one if there is none
     #[arg(long = "continue", requires = "plan")]
     go_on: bool,
-    /// Tasks that failed before are run again
+    /// Run failed tasks again
     #[arg(long)]
     retry_failed: bool,
-    /// What people call the session [default: the plan's title]; without one it is listed under its
-    /// first prompt, or the command
+    /// Title of the session [default: the plan's title]; without one, lists show its first prompt
+    /// or its command
     #[arg(long)]
     title: Option<String>,
-    /// The name of an agent that is defined in the configuration
+    /// Run the agent of this name in the configuration
     #[arg(long, value_name = "NAME", conflicts_with = "command")]
     agent: Option<String>,
     /// Ignore the project's abide.toml
     #[arg(long)]
     no_project_config: bool,
-    /// Run the checks that the tasks name, and use what the project's abide.toml says, without asking
+    /// Run the checks of tasks and use the project's abide.toml without asking
     #[arg(short, long)]
     yes: bool,
-    /// Only show which tasks would be run, in which order
+    /// Only show which tasks would run, in order
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]

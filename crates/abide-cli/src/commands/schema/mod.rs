@@ -18,11 +18,11 @@ use crate::command_output::CommandOutput;
 use crate::error::{CommandError, FailureCode};
 use crate::pager::PagedOutput;
 
-/// Print every kind of event with its fields
+/// Print the kinds of events with their fields
 ///
-/// An event is a line of JSON: {"kind":…,"data":{…}}. What `data` may hold depends on the kind; this
-/// prints it, with who may write the kind. With --json it is a JSON Schema (draft 2020-12) of such a
-/// line, with an entry in `$defs` for each kind.
+/// An event is a line of JSON: {"kind":…,"data":{…}}. The fields of `data` depend on the kind; this
+/// command prints them, and who may write the kind. With --json, it prints a JSON Schema (draft
+/// 2020-12) of such a line, with an entry in `$defs` for each kind.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

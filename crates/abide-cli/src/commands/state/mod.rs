@@ -14,11 +14,11 @@ use crate::error::CommandError;
 use crate::scoped_store::ScopedStore;
 use crate::session_args::{SessionOption, SessionPurpose};
 
-/// Show what a session adds up to: tasks, files, usage, results
+/// Show the state of a session: tasks, files, usage, results
 ///
-/// Without a part it tells of every part in a line or two. The parts are: tasks, calls, files,
-/// usage, artifacts, dependencies, git, resources, health. It reads only, also while an agent
-/// writes to the session.
+/// Without PART, every part is summarized in a line or two. The parts are: tasks, calls, files,
+/// usage, artifacts, dependencies, git, resources, health. The command only reads, and works while
+/// an agent writes to the session.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -36,7 +36,7 @@ pub(crate) struct StateArgs {
     second: Option<String>,
     #[command(flatten)]
     session: SessionOption,
-    /// Print one JSON object with all of the part, or of every part
+    /// Print one JSON object with all of the part, or of all parts
     #[arg(long)]
     json: bool,
 }

@@ -23,16 +23,17 @@ use crate::next_step::CommandWords;
 use crate::scoped_store::ScopedStore;
 use crate::session_status::{CurrentStatus, RecordedOutcome};
 
-/// Show what runs, what crashed or failed, and which command comes next
+/// Show running, crashed and failed sessions, and what to do next
 ///
-/// A session is `running` while a live process has it open, `crashed` if that process died, `failed`
-/// or `stopped` as its run ended, `idle` if it was closed and can go on, `ended` if it came to its end,
-/// and `new` if nothing has happened in it. It is `unclear` where the writer cannot be seen: it is on
-/// another machine and was not heard of for a minute, or it was stopped (SIGSTOP).
+/// A session is `running` while a live process has it open, `crashed` if that process died,
+/// `failed` or `stopped` if its run ended that way, `idle` if it was closed and can be resumed,
+/// `ended` if it was completed, and `new` if nothing has happened in it. It is `unclear` if its
+/// writer cannot be observed: the writer is on another machine and gave no sign of life for a
+/// minute, or it is suspended (SIGSTOP).
 ///
-/// Listed are the sessions that run, those that crashed, failed or were stopped in the last days, and
-/// the ten last others. For a crashed one, what it was doing is listed, with the calls whose outcome is
-/// unknown. Each has the command that comes next.
+/// The list has the running sessions, those that crashed, failed or were stopped in the last days,
+/// and the ten most recent others, each with the command to run next. A crashed session also shows
+/// what it was doing and the calls whose outcome is unknown.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -41,16 +42,16 @@ Examples:
   abide status --all --json  every session that has not ended, with the evidence
   abide status --disk        the largest sessions, journals, objects, index, leftovers")]
 pub(crate) struct StatusArgs {
-    /// One session: its name, its id, its short id, the start of any of them, or your key
+    /// Show only this session, given by its id, name or key
     #[arg(value_name = "SESSION", conflicts_with_all = ["disk", "all"])]
     positional: Option<String>,
-    /// The same, as an option
+    /// The session, as an option
     #[arg(short, long, value_name = "SESSION", conflicts_with_all = ["positional", "disk", "all"])]
     session: Option<String>,
     /// List every session that has not ended
     #[arg(long, conflicts_with = "disk")]
     all: bool,
-    /// Show where the space went
+    /// Show disk usage
     #[arg(long)]
     disk: bool,
     /// Print one JSON object

@@ -10,40 +10,40 @@ use crate::session_args::SessionOption;
 
 /// Add a task
 ///
-/// Without --id it gets the next free one: P1, P2 … for what is a part of nothing, then
-/// P1.M1, P1.M1.T1, P1.M1.T1.S1 by depth.
+/// Without --id, the task gets the next free id: P1, P2 … at the top level, then P1.M1, P1.M1.T1,
+/// P1.M1.T1.S1 by depth.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TasksAddArgs {
-    /// What is to be done, in a line
+    /// What to do, in one line
     #[arg(value_name = "TITLE")]
     title: String,
     #[command(flatten)]
     session: SessionOption,
-    /// Its id
+    /// Id of the task
     #[arg(long, value_name = "ID")]
     id: Option<String>,
-    /// The task it is a part of
+    /// The task that this one is a part of
     #[arg(long, value_name = "ID")]
     parent: Option<String>,
-    /// What must be done before, or obsolete; can be given several times
+    /// A task that must be complete or obsolete first; can be given several times
     #[arg(long, value_name = "ID")]
     depends: Vec<String>,
-    /// What must be complete before, because its result is used; can be given several times
+    /// A task that must be complete first, because its result is used; can be given several times
     #[arg(long, value_name = "ID")]
     needs_result: Vec<String>,
-    /// What is useful to know and holds nothing up; can be given several times
+    /// A related task that need not be done first; can be given several times
     #[arg(long, value_name = "ID")]
     soft: Vec<String>,
-    /// Greater goes first
+    /// Priority; a higher number goes first
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     priority: i64,
-    /// What is to be done, at length
+    /// What to do, in detail
     #[arg(long, value_name = "TEXT")]
     details: Option<String>,
-    /// A document that belongs to it, a path or an address; can be given several times
+    /// Path or URL of a document for the task; can be given several times
     #[arg(long, value_name = "PATH")]
     document: Vec<String>,
-    /// A shell command that decides whether it is done; `abide run` asks before it runs it
+    /// Shell command that decides whether the task is done; `abide run` asks before running it
     #[arg(long, value_name = "COMMAND")]
     check: Option<String>,
     /// Print {"items":…,"writes_saved":…,"tasks":[…]}

@@ -7,12 +7,11 @@ use crate::command_context::CommandContext;
 use crate::error::CommandError;
 use crate::session_args::SessionOption;
 
-/// Say what a task depends on
+/// Set what a task depends on
 ///
-/// A task waits until all that it depends on is complete or obsolete, and so do its parts. With
-/// --needs-result it waits until the other is complete, with --soft it does not wait. Each of these
-/// also changes the type of a dependency that is there. Tasks that would wait for each other are
-/// refused.
+/// A task and its parts wait until all tasks that it depends on are complete or obsolete. With
+/// --needs-result it waits until the other task is complete; with --soft it does not wait. Each
+/// option also changes the type of an existing dependency. Circular dependencies are refused.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TasksDependArgs {
     /// The task
@@ -20,20 +19,20 @@ pub(crate) struct TasksDependArgs {
     id: String,
     #[command(flatten)]
     session: SessionOption,
-    /// It depends on this; can be given several times
+    /// Depend on this task; can be given several times
     #[arg(
         long,
         value_name = "ID",
         required_unless_present_any = ["off", "needs_result", "soft"]
     )]
     on: Vec<String>,
-    /// It uses the result of this, which must be complete; can be given several times
+    /// Depend on the result of this task, which must be complete; can be given several times
     #[arg(long, value_name = "ID")]
     needs_result: Vec<String>,
-    /// This is useful to know and holds nothing up; can be given several times
+    /// Note this task as related, without waiting for it; can be given several times
     #[arg(long, value_name = "ID")]
     soft: Vec<String>,
-    /// It does not depend on this any more; can be given several times
+    /// Remove the dependency on this task; can be given several times
     #[arg(long, value_name = "ID")]
     off: Vec<String>,
     /// Print {"items":…,"writes_saved":…,"tasks":[…]}

@@ -20,9 +20,9 @@ const MOST_BYTES: u64 = 1 << 20;
 
 /// Store a document with a task, or print the stored ones
 ///
-/// The text of FILE is recorded with the task as it is now; later changes of the file do not matter.
-/// `abide run` gives it to the agent, and `abide tasks export` writes it, except as Markdown. Storing
-/// the same FILE again replaces its text. Without FILE the stored texts are printed.
+/// The current text of FILE is recorded with the task; later changes of the file have no effect.
+/// `abide run` gives the text to the agent, and `abide tasks export` writes it, except as Markdown.
+/// Storing the same FILE again replaces its text. Without FILE, the stored texts are printed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -32,7 +32,7 @@ pub(crate) struct TasksDocumentArgs {
     /// The task
     #[arg(value_name = "ID")]
     task: String,
-    /// A UTF-8 text file of at most 1 MiB; the document is named like the file
+    /// A UTF-8 text file of at most 1 MiB; the document gets the name of the file
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
     #[command(flatten)]

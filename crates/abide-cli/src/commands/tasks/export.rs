@@ -16,8 +16,8 @@ use crate::session_args::{SessionArg, SessionPurpose};
 
 /// Write a session's tasks as a plan document
 ///
-/// In the form that the plan was imported from, all that it said is written again; what another
-/// form has no place for is left out of that one.
+/// In the format of the imported plan, everything that the plan said is written again; any other
+/// format leaves out what it cannot represent.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -26,13 +26,14 @@ Examples:
 pub(crate) struct TasksExportArgs {
     #[command(flatten)]
     session: SessionArg,
-    /// Which form: prp, markdown, toml or json [default: that of the plan, else json]
+    /// Output format: prp, markdown, toml or json [default: that of the plan, else json]
     #[arg(long, value_name = "FORM")]
     format: Option<TaskListForm>,
-    /// Write to this file, which appears when it is whole, or into a pipe or device [default: stdout]
+    /// Write to this file, pipe or device; a file appears only when it is complete [default:
+    /// stdout]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Only this task with its parts and what it is a part of
+    /// Only this task, its parts and the tasks that contain it
     #[arg(long, value_name = "ID")]
     scope: Option<String>,
 }

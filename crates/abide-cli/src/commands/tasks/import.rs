@@ -24,13 +24,13 @@ use crate::scoped_store::{NameMatch, ScopedStore};
 /// No plan is larger than this.
 const MOST_BYTES: u64 = (64 << 20) + 1;
 
-/// Take the tasks of a plan document in
+/// Import the tasks of a plan document
 ///
-/// A document finds its session again by its SHA-256. When it was edited since, a new session
-/// begins that goes on from the old one: tasks are matched by their titles from the root, so that
-/// those that are as they were keep their results, changed and new ones are planned, and those
-/// that are gone become obsolete. With --session the tasks go into that session instead, and
-/// nothing is taken out of it. Prints the session.
+/// A document is matched to its session by its SHA-256. If it was edited since, a new session
+/// continues from the old one: tasks are matched by their titles from the root; unchanged tasks
+/// keep their results, changed and new tasks are planned, and removed tasks become obsolete. With
+/// --session, the tasks are imported into that session instead, and none is removed from it. Prints
+/// the session.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -41,13 +41,13 @@ pub(crate) struct TasksImportArgs {
     /// The document: .md, .toml, .json (with a `backlog`: PRP), or - for stdin
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Its form: prp, markdown, toml or json [default: as its name tells]
+    /// Format of the document: prp, markdown, toml or json [default: by its file name]
     #[arg(long, value_name = "FORM")]
     format: Option<TaskListForm>,
-    /// Into this session
+    /// Import into this session
     #[arg(short, long, value_name = "SESSION")]
     session: Option<String>,
-    /// Say what would be new, changed, obsolete and kept, and change nothing
+    /// Only show which tasks would be new, changed, obsolete and kept
     #[arg(long)]
     dry_run: bool,
     /// Print {"session":…,"outcome":…,"kept":[…],"changed":[…],"added":[…],"removed":[…]}

@@ -22,23 +22,23 @@ use crate::text_table::{TableCell, TableColour, TextTable, cut_to_column, table_
 pub(crate) struct TasksListArgs {
     #[command(flatten)]
     session: SessionArg,
-    /// As a tree, which is so anyway
+    /// Show a tree (the default)
     #[arg(long, conflicts_with_all = ["table", "json"])]
     tree: bool,
-    /// As a table; without a terminal each is a line of fields with tabs between: id, status,
+    /// Show a table; without a terminal, each task is a line of tab-separated fields: id, status,
     /// ready or waiting, priority, attempts, title
     #[arg(long, conflicts_with = "json")]
     table: bool,
-    /// One line of JSON for each task, with everything that `abide tasks show` shows
+    /// Print one line of JSON for each task, with everything that `abide tasks show` shows
     #[arg(long)]
     json: bool,
     /// Only this task and its parts
     #[arg(long, value_name = "ID")]
     scope: Option<String>,
-    /// Only those of this status; can be given several times
+    /// Only tasks with this status; can be given several times
     #[arg(long, value_name = "STATUS", value_parser = parse_status)]
     status: Vec<TaskStatus>,
-    /// Only those that can be begun now
+    /// Only tasks that can be started now
     #[arg(long)]
     ready: bool,
 }

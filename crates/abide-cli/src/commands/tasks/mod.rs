@@ -14,11 +14,11 @@ mod writing;
 use crate::command_context::CommandContext;
 use crate::error::CommandError;
 
-/// See and change the tasks of a session
+/// Show and change the tasks of a session
 ///
-/// Without a command it shows them as a tree, in the order in which they are to be done: by
-/// priority, then as they were created. `[ ]` is planned, `[~]` somebody is at it, `[x]` complete,
-/// `[!]` failed, `[#]` blocked, `[-]` obsolete.
+/// Without a command, the tasks are shown as a tree in the order in which they will be done: by
+/// priority, then by creation. `[ ]` is planned, `[~]` in progress, `[x]` complete, `[!]` failed,
+/// `[#]` blocked, `[-]` obsolete.
 #[derive(Debug, clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,

@@ -11,11 +11,11 @@ use crate::command_context::CommandContext;
 use crate::error::CommandError;
 use crate::session_args::SessionOption;
 
-/// Set the status of tasks, or what they are called
+/// Set the status of tasks, or other properties of one
 ///
 /// A status is one of planned, researching, implementing, retrying, complete, failed, blocked,
-/// obsolete. All that is given is recorded in one durable write, or nothing where something in it
-/// is not possible. A task with parts is complete when all of them are done.
+/// obsolete. All changes are recorded in one durable write; if one of them is invalid, nothing is
+/// recorded. A task with parts becomes complete when all of them are done.
 #[derive(Debug, clap::Args)]
 #[command(override_usage = "abide tasks set [OPTIONS] ID [STATUS]\n       \
                             abide tasks set [OPTIONS] ID=STATUS...")]
@@ -25,25 +25,25 @@ pub(crate) struct TasksSetArgs {
     what: Vec<String>,
     #[command(flatten)]
     session: SessionOption,
-    /// Why
+    /// Reason for the change
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// What came of it: JSON, or text
+    /// Result of the task: JSON, or text
     #[arg(long, value_name = "JSON|TEXT")]
     result: Option<String>,
-    /// What is to be done, in a line
+    /// What to do, in one line
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
-    /// Greater goes first
+    /// Priority; a higher number goes first
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     priority: Option<i64>,
-    /// What is to be done, at length
+    /// What to do, in detail
     #[arg(long, value_name = "TEXT")]
     details: Option<String>,
-    /// A document that belongs to it; all that are given replace all there were
+    /// Path or URL of a document for the task; the given documents replace all earlier ones
     #[arg(long, value_name = "PATH")]
     document: Vec<String>,
-    /// A shell command that decides whether it is done; '' for none
+    /// Shell command that decides whether the task is done; '' removes it
     #[arg(long, value_name = "COMMAND")]
     check: Option<String>,
     /// Print {"items":…,"writes_saved":…,"tasks":[…]}
