@@ -165,7 +165,7 @@ impl AcpRecorder {
             source = error.source();
         }
         StoreFailure(Some(format!(
-            "abide cannot record this session: {why}. The conversation goes on, unrecorded; \
+            "abide cannot record this session: {why}. The conversation continues unrecorded; \
              abide tries again at the next prompt."
         )))
     }

@@ -37,7 +37,7 @@ const ALLOWED: &[(&str, &str, &str)] = &[
     ("abide-cli/src/commands/acp.rs", "abide acp -- opencode acp", "an example in the help"),
     (
         "abide-cli/src/commands/acp.rs",
-        r#"let how = "give the agent's command behind `--`, such as `abide acp -- opencode acp`";"#,
+        r#"let how = "give the agent's command after `--`, such as `abide acp -- opencode acp`";"#,
         "an example in a message",
     ),
     (

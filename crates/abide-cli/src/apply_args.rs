@@ -196,7 +196,7 @@ impl ApplyArgs {
             watch.restore = Some(restore);
             session.rewind(plan, &watch).inspect_err(|error| {
                 if error.is_cancelled() {
-                    status("Stopped; everything is as it was");
+                    status("Stopped; nothing was changed");
                 }
             })?
         };
@@ -212,9 +212,9 @@ impl ApplyArgs {
             let files = format!("{created} created, {changed} changed, {deleted} deleted");
             let inverse = dialog.inverse;
             let safety = done.safety.map(|number| {
-                format!("; checkpoint {number} holds what was before, `{inverse}` goes back to it")
+                format!("; checkpoint {number} holds the state before, `{inverse}` returns to it")
             });
-            let safety = safety.unwrap_or_else(|| format!("; `{inverse}` takes it back"));
+            let safety = safety.unwrap_or_else(|| format!("; `{inverse}` undoes it"));
             out.line(format_args!("Done: {files}{safety}"))?;
         }
         out.flush()?;
@@ -228,7 +228,7 @@ fn choose_paths(changes: &[ChangedPath], asked: &AtomicBool) -> Result<Vec<Strin
         status(format_args!("{number:>4}  {}", change_told(changed)));
     }
     if changes.len() > LISTED {
-        status("      …; the others are named as paths: `abide rewind WHERE PATH`");
+        status("      …; name the others as paths: `abide rewind WHERE PATH`");
     }
     loop {
         let answer = ask_line("Which files (such as 1 3-5; Enter: none)? ", Some(asked))?;
@@ -238,14 +238,12 @@ fn choose_paths(changes: &[ChangedPath], asked: &AtomicBool) -> Result<Vec<Strin
                 let (text, other): (Vec<_>, Vec<_>) = chosen.partition(|changed| is_text(changed));
                 for changed in other {
                     let told = change_told(changed);
-                    status(format_args!(
-                        "{told} has a name that is no text, and cannot be chosen alone"
-                    ));
+                    status(format_args!("{told} cannot be chosen alone: its name is not UTF-8"));
                 }
                 return Ok(text.into_iter().flat_map(paths_of_change).collect());
             }
             Err(wrong) => {
-                status(format_args!("`{wrong}` is none of the numbers"));
+                status(format_args!("`{wrong}` is not one of the numbers"));
             }
         }
     }

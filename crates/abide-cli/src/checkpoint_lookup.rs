@@ -27,7 +27,7 @@ pub(crate) fn find_checkpoint(
     };
     entry.ok_or_else(|| {
         CommandError::failed("there is no such checkpoint")
-            .with_hint("`abide saves` shows those that there are")
+            .with_hint("`abide saves` lists the checkpoints")
     })
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn snapshot_of(
     read.ok_or_else(|| {
         if entry.thinned {
             return CommandError::failed(format!(
-                "retention has let the files of checkpoint {number} go"
+                "retention has deleted the files of checkpoint {number}"
             ));
         }
         let reason = "it is missing from the store or damaged".to_owned();

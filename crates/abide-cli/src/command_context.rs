@@ -144,7 +144,7 @@ impl CommandContext {
         inside.ok_or_else(|| {
             let root = root.map(|root| root.display().to_string()).unwrap_or_default();
             CommandError::failed(format!("{path} is not within the workspace {root}"))
-                .with_hint("`--files` without a path takes all of them")
+                .with_hint("`--files` without a path rewinds all files")
         })
     }
 

@@ -148,7 +148,7 @@ impl CommandContext {
     ) -> Result<(), CommandError> {
         if !self.consent.accept(project, place)? {
             warning(
-                "there is no place to note that: set HOME or XDG_STATE_HOME; it is asked again",
+                "your answer cannot be stored, so abide will ask again: set HOME or XDG_STATE_HOME",
             );
         }
         Ok(())

@@ -50,7 +50,7 @@ pub(crate) fn begin_confirmation(
     }
     if !on_terminal() {
         return Err(CommandError::failed("there is no terminal to ask on; nothing was done")
-            .with_hint("`--yes` does it without asking, `--dry-run` only shows it"));
+            .with_hint("`--yes` proceeds without asking, `--dry-run` only shows the plan"));
     }
     Ok(ConfirmationNeed::Asked)
 }

@@ -14,8 +14,9 @@ pub(crate) fn warn_of_container(root: &Path) {
         || std::env::var_os("container").is_some_and(|name| !name.is_empty());
     if inside && same_disk(root, Path::new("/")) {
         warning(format_args!(
-            "this is a container, and your sessions go with it: {} is not on a volume. `abide init` \
-             keeps those of this project in it; `ABIDE_STORE` or a volume for your home keeps all",
+            "your sessions will be lost with this container: {} is not on a volume. `abide init` \
+            keeps the sessions of this project in the project; `ABIDE_STORE` or a volume for your \
+            home keeps all",
             root.display()
         ));
     }

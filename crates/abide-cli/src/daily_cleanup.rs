@@ -15,7 +15,8 @@ pub(crate) fn run_daily_cleanup(opened: &ScopedStore, about: SessionId) {
         Ok(DailyCleanup::NotDue) => {}
         Ok(DailyCleanup::Doubted(jump)) => {
             warning(format_args!(
-                "no cleanup: {}; `abide cleanup` asks, and `abide cleanup --yes --trust-clock` goes on",
+                "no cleanup: {}; `abide cleanup` asks, and `abide cleanup --yes --trust-clock` \
+                proceeds",
                 clock_jump_text(jump)
             ));
         }

@@ -311,8 +311,8 @@ fn hint(error: &abide::Error) -> Option<String> {
                 .to_owned(),
         ),
         abide::Error::NothingRecorded { .. } => Some(
-            "`abide run AGENT` and `abide record` make it, and `abide save` does with a checkpoint of the files here; `abide init` makes one for this \
-             project alone, `--store DIR` names another"
+            "`abide run AGENT`, `abide record` and `abide save` create it; `abide init` creates \
+            one for this project alone, `--store DIR` names another"
                 .to_owned(),
         ),
         abide::Error::HeldConversation { .. } => Some(
@@ -337,7 +337,8 @@ fn hint(error: &abide::Error) -> Option<String> {
         | abide::Error::Export(ExportError::Store(error))
         | abide::Error::Import(ImportError::Store(error)) => match error {
             StoreError::TakenOver { .. } => Some(
-                "everything acknowledged is there; open the session anew, or let the other one go on"
+                "everything acknowledged is safe; open the session again, or let the other process \
+                continue"
                     .to_owned(),
             ),
             // The caller lists the sessions there are.
@@ -346,11 +347,12 @@ fn hint(error: &abide::Error) -> Option<String> {
                 Some("`abide show --json` has every event with its number".to_owned())
             }
             StoreError::NoParent { parent, .. } => Some(format!(
-                "bring session {parent} back, from a backup or with `abide import`; `abide show` reads what is here"
+                "restore session {parent} from a backup or with `abide import`; `abide show` shows \
+                what is here"
             )),
             StoreError::Ambiguous { .. } => Some("give more characters of the id".to_owned()),
             StoreError::Held { .. } => Some(
-                "wait until it is done, give it time with `--wait 30s`, or end that process"
+                "wait until it has ended, wait longer with `--wait 30s`, or end that process"
                     .to_owned(),
             ),
             StoreError::NewerVersion { .. } => {
@@ -358,7 +360,8 @@ fn hint(error: &abide::Error) -> Option<String> {
             }
             StoreError::NotMade { .. } => Some("`abide store init` makes one".to_owned()),
             StoreError::OlderVersion { .. } => Some(
-                "`abide store migrate` brings it up to date; programs as old as it cannot use it then"
+                "`abide store migrate` updates it; older versions of abide cannot use it \
+                afterwards"
                     .to_owned(),
             ),
             StoreError::ObjectsElsewhere { .. } => {
@@ -375,7 +378,8 @@ fn hint(error: &abide::Error) -> Option<String> {
         },
         abide::Error::Append(error) => cause_hint(error),
         abide::Error::Export(ExportError::Damaged { .. }) => Some(
-            "`abide export --format jsonl` writes all that can be read; `abide doctor` says what is lost"
+            "`abide export --format jsonl` writes everything readable; `abide doctor` says what is \
+            lost"
                 .to_owned(),
         ),
         abide::Error::Export(ExportError::Changed { .. }) => {
@@ -384,26 +388,27 @@ fn hint(error: &abide::Error) -> Option<String> {
         abide::Error::Export(error @ ExportError::Bundle { .. }) => cause_hint(error),
         abide::Error::Import(error) => import_hint(error),
         abide::Error::NoWorkspace { .. } => {
-            Some("`--workspace DIR` names the directory whose files are meant".to_owned())
+            Some("name the directory with `--workspace DIR`".to_owned())
         }
         abide::Error::Workspace(error) => cause_hint(error),
         abide::Error::Restore(error) => Some(cause_hint(error).unwrap_or_else(|| {
-            "the next command finishes it, and `abide undo` takes it back".to_owned()
+            "the next command finishes it, and `abide undo` undoes it".to_owned()
         })),
         abide::Error::Snapshot { .. } | abide::Error::Content(_) => {
             Some("`abide checkpoint list` shows the others; `abide doctor` says what is damaged".to_owned())
         }
         abide::Error::NoFiles { .. } => {
-            Some("`abide checkpoint list` shows which have files; `--conversation` goes back without them".to_owned())
+            Some("`abide checkpoint list` shows which have files; `--conversation` rewinds without \
+            files".to_owned())
         }
         abide::Error::OtherWorkspace { .. } => {
-            Some("go back there with a session of that directory".to_owned())
+            Some("rewind with a session of that directory".to_owned())
         }
         abide::Error::CancelledHalfWay { .. } => {
-            Some("`abide checkpoint diff` shows what is otherwise".to_owned())
+            Some("`abide checkpoint diff` shows the differences".to_owned())
         }
         abide::Error::NothingToRedo => {
-            Some("only what `abide undo` took back can be done again".to_owned())
+            Some("`abide redo` redoes only what `abide undo` undid".to_owned())
         }
         abide::Error::NothingToUndo
         | abide::Error::Cancelled
@@ -412,7 +417,7 @@ fn hint(error: &abide::Error) -> Option<String> {
         | abide::Error::Project { .. }
         | abide::Error::Lacking { .. } => None,
         abide::Error::OnlyFiles { .. } => Some(
-            "`--store DIR` names a store of files; a shared one is looked after on its server"
+            "`--store DIR` names a store of files; a shared store is maintained on its server"
                 .to_owned(),
         ),
         abide::Error::Objects(ObjectsError::WithoutS3 { .. }) => Some(
@@ -440,7 +445,7 @@ fn hint(error: &abide::Error) -> Option<String> {
         },
         abide::Error::Task(error) => Some(task_hint(error).to_owned()),
         abide::Error::Plan(TaskListError::UnknownForm { .. }) => {
-            Some("`--format prp`, `markdown`, `toml` or `json` says it".to_owned())
+            Some("give it with `--format prp`, `markdown`, `toml` or `json`".to_owned())
         }
         abide::Error::Plan(TaskListError::Unwritable { .. }) => {
             Some("`--format json` writes any plan".to_owned())
@@ -456,7 +461,7 @@ fn hint(error: &abide::Error) -> Option<String> {
         abide::Error::NoTasksInFile { .. } => {
             Some("`abide tasks export` writes the tasks of a session as a document".to_owned())
         }
-        abide::Error::BusyFile { .. } => Some("the next run brings it up to date".to_owned()),
+        abide::Error::BusyFile { .. } => Some("the next run updates it".to_owned()),
     }
 }
 
@@ -495,19 +500,21 @@ fn place_hint(error: &StorePlaceError) -> Option<String> {
 const fn server_hint(obstacle: ServerErrorKind) -> Option<&'static str> {
     Some(match obstacle {
         ServerErrorKind::Unreachable => {
-            "see that the server runs and that host and port are right; what was acknowledged is safe"
+            "check that the server runs and that host and port are right; acknowledged events are \
+            safe"
         }
         ServerErrorKind::Credentials => {
             "user and password can be in the URL, in PGUSER and PGPASSWORD, or in ~/.pgpass"
         }
         ServerErrorKind::ClearPassword => {
-            "`sslmode=require` in the URL encrypts the connection; or let the server ask for scram-sha-256"
+            "`sslmode=require` in the URL encrypts the connection; or make the server use \
+            scram-sha-256"
         }
         ServerErrorKind::NoDatabase => {
             "`createdb` makes a database, and `abide store init` a store in it"
         }
         ServerErrorKind::Forbidden => {
-            "the owner of the database grants what is missing to this user"
+            "ask the owner of the database to grant this user what is missing"
         }
         ServerErrorKind::Other => return None,
     })
@@ -517,22 +524,25 @@ const fn task_hint(error: &TaskError) -> &'static str {
     match error {
         TaskError::Unknown { .. }
         | TaskError::UnknownParent { .. }
-        | TaskError::UnknownDependency { .. } => "`abide tasks` shows which there are",
+        | TaskError::UnknownDependency { .. } => "`abide tasks` lists the tasks",
         TaskError::Exists { .. } => {
-            "leave `--id` out for the next free one; `abide tasks set` changes what is there"
+            "omit `--id` to get the next free one; `abide tasks set` changes an existing task"
         }
-        TaskError::BadId { .. } => "leave `--id` out for the next free one",
+        TaskError::BadId { .. } => "omit `--id` to get the next free one",
         TaskError::IllegalTransition { from: TaskStatus::Complete, .. } => {
-            "what is complete stays so, unless it becomes obsolete; `abide tasks add` makes a new task"
+            "a complete task can only become obsolete; `abide tasks add` makes a new task"
         }
         TaskError::IllegalTransition { from: TaskStatus::Obsolete, .. } => {
-            "plan it anew first: `abide tasks set ID planned`"
+            "plan it again first: `abide tasks set ID planned`"
         }
-        TaskError::IllegalTransition { .. } => "begin it anew first: `abide tasks set ID retrying`",
+        TaskError::IllegalTransition { .. } => {
+            "start it again first: `abide tasks set ID \
+        retrying`"
+        }
         TaskError::OpenParts { .. } => {
             "it becomes complete by itself when its parts are complete or obsolete"
         }
-        TaskError::Cycle { .. } => "`abide tasks depend ID --off ID` takes a dependency out",
+        TaskError::Cycle { .. } => "`abide tasks depend ID --off ID` removes a dependency",
     }
 }
 
@@ -546,17 +556,18 @@ fn import_hint(error: &ImportError) -> Option<String> {
         }
         ImportError::Bundle(BundleError::Read(_)) => return None,
         ImportError::Bundle(BundleError::Ratio { .. }) => {
-            "nothing was changed; `--large` takes it in, if you trust who made it"
+            "nothing was changed; `--large` imports it, if you trust who made it"
         }
         ImportError::NoRoom { .. } => {
             "nothing was changed; free some space, or name a store on another disk with `--store DIR`"
         }
-        ImportError::Bundle(_) => "nothing was changed; copy the file again, or make it anew",
+        ImportError::Bundle(_) => "nothing was changed; copy the file again, or export it again",
         ImportError::Diverged { .. } => {
-            "nothing was changed; `--store DIR` takes it into another store, beside this one"
+            "nothing was changed; `--store DIR` imports it into another store"
         }
         ImportError::KeyTaken { .. } => {
-            "nothing was changed; a key leads to one session: `--store DIR` takes it into another store"
+            "nothing was changed; a key names one session: `--store DIR` imports it into another \
+            store"
         }
         ImportError::NoParent { parent, .. } => {
             return Some(format!(
@@ -583,13 +594,13 @@ fn cause_hint(error: &(dyn StdError + 'static)) -> Option<String> {
 fn storage_hint(error: &io::Error) -> Option<String> {
     let hint = match error.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
-            "free some space and run the same command again; what was acknowledged is safe"
+            "free some space and run the same command again; acknowledged events are safe"
         }
         ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied => {
             "this place cannot be written; `--store DIR` names another, made by `abide init --store DIR`"
         }
         ErrorKind::NotADirectory => {
-            "a file stands where a directory should be; `--store DIR` names another place"
+            "there is a file where a directory is needed; `--store DIR` names another place"
         }
         _ => return None,
     };
@@ -603,11 +614,12 @@ pub(crate) const BUG: u8 = 255;
 pub(crate) fn set_panic_hook() {
     std::panic::set_hook(Box::new(|panic| {
         let message = format!("this is a bug in abide {}: {panic}", env!("CARGO_PKG_VERSION"));
-        let hint = "what was acknowledged is safe; please report this message";
+        let hint = "acknowledged events are safe; please report this message";
         print_object(&error_object(FailureCode::Bug, &message, Some(hint)));
         let _ = writeln!(
             io::stderr(),
-            "Error: this is a bug in abide {}: {}\nHint: what was acknowledged is safe; please report this message",
+            "Error: this is a bug in abide {}: {}\nHint: acknowledged events are safe; please \
+            report this message",
             env!("CARGO_PKG_VERSION"),
             escape::lines(&panic.to_string()),
         );
@@ -626,7 +638,8 @@ mod tests {
         };
         assert_eq!(
             failure.to_string(),
-            "Error: cannot write /x/y\nCaused by: no storage space\nHint: free some space and run the same command again; what was acknowledged is safe"
+            "Error: cannot write /x/y\nCaused by: no storage space\nHint: free some space and run \
+            the same command again; acknowledged events are safe"
         );
     }
 

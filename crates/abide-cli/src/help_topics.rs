@@ -12,22 +12,22 @@ pub(crate) struct HelpTopic {
 pub(crate) const HELP_TOPICS: [HelpTopic; 6] = [
     HelpTopic {
         name: "sessions",
-        about: "How a session is named, and which one is meant if none is",
+        about: "How to name a session, and which one is used by default",
         text: "\
-A session is one line of work: a conversation with its tool calls, tasks and file changes. It keeps
-its id for ever, whichever process works on it.
+A session is one line of work: a conversation with its tool calls, tasks and file changes. Its id
+never changes, whichever process works on it.
 
-Commands that look at a session, and `resume`, take it as their first argument; every command takes
-it with -s. It can be named by
-  - its short id, as lists show it: k3x9ab, or the beginning of it
+Commands that show a session, and `resume`, take it as their first argument; every command takes it
+with -s. You can name it by
+  - its short id, as shown in lists: k3x9ab, or the start of it
   - its whole id
-  - its name: the title, else the first prompt, or the beginning of it
+  - its name: the title, else the first prompt, or the start of it
   - your own key: my-agent/ticket-42
 Commands that write to a session or change files need the whole name.
 
-Without a name, a command means $ABIDE_SESSION, else the latest session of this project; the choice
-is printed on stderr. Commands about files (save, diff, rewind, undo, redo) mean the latest session
-that works in this directory. -A means the sessions of all projects.
+Without a name, a command uses $ABIDE_SESSION, else the latest session of this project, and prints
+its choice on stderr. Commands about files (save, diff, rewind, undo, redo) use the latest session
+that works in this directory. -A includes the sessions of all projects.
 ",
     },
     HelpTopic {
@@ -37,13 +37,13 @@ that works in this directory. -A means the sessions of all projects.
 WHERE, in `rewind`, `diff`, `fork` and `context --at`, is one of
   3            checkpoint 3, as `abide saves` numbers them
   \"it works\"   the checkpoint with this label
-  latest       the newest checkpoint that is whole
+  latest       the newest intact checkpoint
   turn:3       the end of turn 3
-  @41          right behind event 41, as `abide search` and `abide tail` number them
-  decision     right behind the last decision of an arbiter
+  @41          after event 41, as `abide search` and `abide tail` number them
+  decision     after the last decision of an arbiter
 
-A place without a checkpoint of its own gets the files of the nearest checkpoint before it. The
-preview says which one that is.
+For a place without its own checkpoint, the files of the nearest checkpoint before it are used. The
+preview says which one.
 ",
     },
     HelpTopic {
@@ -54,33 +54,35 @@ A command uses the first of these stores:
   1. --store DIR or --store postgres://USER@HOST/DATABASE
   2. $ABIDE_STORE
   3. .abide here or above, up to the root of the git checkout; `abide init` creates it
-  4. store = \"…\" in abide/config.toml among your settings
+  4. store = \"…\" in abide/config.toml in your settings directory
   5. your own store, $XDG_DATA_HOME/abide/store (~/.local/share/abide/store)
 
-Your own store holds the sessions of all your projects. The first recording makes it. A project is
-known by its git remote and first commit, so that clones and worktrees share their sessions.
-`abide store path` prints where the store is. `abide copy` copies sessions to another store.
+Your own store holds the sessions of all your projects, and is created by the first recording. A
+project is identified by its git remote and first commit, so its clones and worktrees share their
+sessions. `abide store path` prints where the store is. `abide copy` copies sessions to another
+store.
 ",
     },
     HelpTopic {
         name: "environment",
-        about: "The variables that abide reads, and those it sets for an agent",
+        about: "The variables that abide reads and those it sets for agents",
         text: "\
 Read:
   ABIDE_STORE      the store, as --store
-  ABIDE_SESSION    the session that commands mean if none is named
+  ABIDE_SESSION    the session that commands use by default
   ABIDE_TASK, ABIDE_LANE
                    the task and the lane that recorded events belong to
   ABIDE_PAGER, PAGER
                    the program that shows long text (default: less)
   NO_COLOR, TERM   no colours if NO_COLOR is set or TERM is dumb
   XDG_DATA_HOME, XDG_STATE_HOME, XDG_CACHE_HOME, XDG_CONFIG_HOME
-                   where stores, notes, caches and settings are
+                   the directories of stores, notes, caches and settings
   PGUSER, PGPASSWORD, AWS_…
                    the credentials of a shared store
 
 Set by `abide run`, `abide resume` and `abide acp` for the agent they start: ABIDE_STORE,
-ABIDE_SESSION, ABIDE_TASK and ABIDE_LANE. What the agent starts records into the same session.
+ABIDE_SESSION, ABIDE_TASK and ABIDE_LANE, so that programs which the agent starts record into the
+same session.
 ",
     },
     HelpTopic {
@@ -89,27 +91,28 @@ ABIDE_SESSION, ABIDE_TASK and ABIDE_LANE. What the agent starts records into the
         text: "\
   0    done
   1    failed; the error says why. `run`: a task failed or cannot be started.
-       `doctor`: something is wrong. `record`: a line was refused
-  2    the command line makes no sense
-  3    the reader of the output has gone (a broken pipe)
+       `doctor`: errors were found. `record`: a line was refused
+  2    the command line is invalid
+  3    the reader of the output closed it (broken pipe)
   4    cancelled: by Ctrl-C, SIGTERM, or \"no\" to a question
   255  a bug in abide; please report it
 
-With --json an error is one line of JSON on stdout:
+With --json, an error is one line of JSON on stdout:
 {\"error\":{\"code\":…,\"message\":…,\"hint\":…}}. The exit codes are the same.
 ",
     },
     HelpTopic {
         name: "held",
-        about: "What can be done while an agent works on a session",
+        about: "What you can do while an agent works on a session",
         text: "\
-One process at a time writes to a session: `abide run`, `abide resume`, `abide acp` or a long
-`abide record` holds it. Other commands need not wait for it:
-  - everything that looks (ls, search, show, status, tail, diff, export, share, context) works
-  - save, tasks, rename, record and rewind of files are handed to the process that holds the session
-  - a rewind of the conversation is refused: the agent has it in memory. End the agent first
+Only one process at a time writes to a session: `abide run`, `abide resume`, `abide acp` or a long
+`abide record` holds it. Meanwhile:
+  - commands that only read (ls, search, show, status, tail, diff, export, share, context) work
+  - save, tasks, rename, record and rewinds of files go through the process that holds the session
+  - a rewind of the conversation is refused, because the agent has it in memory. End the agent first
 
-A session whose writer does not answer is waited for: 2 seconds, or as long as --wait says.
+If the process that holds the session does not answer, commands wait for 2 seconds, or as long as
+--wait says.
 ",
     },
 ];

@@ -11,8 +11,8 @@ use crate::rewind_report::report_files_left;
 pub(crate) fn tell_interrupted_rewind(session: &Session) -> Result<(), CommandError> {
     if session.core()?.restoring.is_some() {
         warning(
-            "a rewind is running or was cut off, and the files may be half-way: `abide rewind --finish` \
-             finishes one that was cut off, `abide undo` takes it back",
+            "a rewind is running or was interrupted, and the files may be partly restored: `abide \
+            rewind --finish` finishes an interrupted rewind, `abide undo` undoes it",
         );
     }
     Ok(())
@@ -27,15 +27,17 @@ pub(crate) fn finish_rewind(session: &Session) -> Result<(), CommandError> {
         UnfinishedRewind::Finished(done) => {
             let files = &done.files;
             status(format_args!(
-                "A rewind was cut off; its files are put back now: {} created, {} changed, {} deleted",
+                "Finished restoring the files of an interrupted rewind: {} created, {} changed, {} \
+                deleted",
                 files.created, files.changed, files.deleted
             ));
             report_files_left(files, "abide undo")
         }
         UnfinishedRewind::Left { seq, why } => {
             warning(format_args!(
-                "the rewind at event {seq} was cut off, and its files may be half-way: {why}; \
-                 `abide rewind --finish` shows what is left and finishes it, `abide undo` takes it back",
+                "the rewind at event {seq} was interrupted, and its files may be partly restored: \
+                {why}; `abide rewind --finish` shows what is left and finishes it, `abide undo` \
+                undoes it",
                 why = escape::text(&why)
             ));
             Ok(())

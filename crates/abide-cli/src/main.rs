@@ -95,10 +95,10 @@ const GLOBAL: &str = "Options of every command";
 
 const EXAMPLES: &str = "\
 Examples:
-  abide run claude               run an agent; everything it does is kept
-  abide search \"retry limit\"     find where that was said
-  abide save -m \"it works\"       a checkpoint of files and conversation
-  abide rewind                   choose a checkpoint to go back to
+  abide run claude               run an agent and record everything it does
+  abide search \"retry limit\"     search messages and tool calls
+  abide save -m \"it works\"       make a checkpoint of files and conversation
+  abide rewind                   choose a checkpoint to rewind to
   abide help places              more help, by topic; `abide help` lists the topics";
 
 fn main() -> ExitCode {

@@ -89,7 +89,7 @@ pub(crate) fn restoring_progress() -> (Arc<dyn Fn(u64, u64) + Send + Sync>, Prog
         }
         let bar = bar.get_or_init(|| {
             let bar = ProgressBar::new(all);
-            let style = "Putting files back {bar:30} {pos} of {len}";
+            let style = "Restoring files {bar:30} {pos} of {len}";
             bar.set_style(
                 ProgressStyle::with_template(style)
                     .unwrap_or_else(|_| ProgressStyle::default_bar()),

@@ -71,10 +71,10 @@ pub(crate) fn report_files_left(files: &RestoreReport, inverse: &str) -> Result<
         return Ok(());
     }
     for (path, why) in files.failed.iter().take(LISTED) {
-        warning(format_args!("{} could not be put back: {why}", shown(path)));
+        warning(format_args!("{} could not be restored: {why}", shown(path)));
     }
     Err(CommandError::failed(format!("{} files could not be restored", files.failed.len()))
-        .with_hint(format!("`{inverse}` takes back what was done")))
+        .with_hint(format!("`{inverse}` undoes what was done")))
 }
 
 /// A checkpoint, for display, with what it follows if it has no label.

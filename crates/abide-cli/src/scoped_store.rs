@@ -67,7 +67,7 @@ impl ScopedStore {
         let dir = surroundings.current_dir.to_string_lossy();
         Err(CommandError::failed(format!("nothing was recorded in {}", escape::text(&dir)))
             .coded(FailureCode::NotFound)
-            .with_hint("name a session, or mean all projects with `--all-projects`"))
+            .with_hint("name a session, or include all projects with `--all-projects`"))
     }
 
     /// The session with the latest activity.
@@ -86,13 +86,13 @@ impl ScopedStore {
         let (of, more) = match &self.project {
             Some(project) => (
                 format!(" of {}", escape::text(&project.name)),
-                "; `--all-projects` looks at those of other projects",
+                "; `--all-projects` includes other projects",
             ),
             _ => (String::new(), ""),
         };
         CommandError::failed(format!("there is no session{of} yet in {}", self.place()))
             .coded(FailureCode::NotFound)
-            .with_hint(format!("`abide new` makes one, and so does `abide record`{more}"))
+            .with_hint(format!("`abide new` and `abide record` create one{more}"))
     }
 
     /// The session with the latest activity whose workspace is the current directory, or the
@@ -391,8 +391,10 @@ impl ScopedStore {
                     let matches = told.collect();
                     let reference = format!("key {key:?}");
                     let error = StoreError::Ambiguous { reference, matches };
-                    return Err(CommandError::from(abide::Error::from(error))
-                        .with_hint("a key counts per project: name one of them by its id"));
+                    return Err(CommandError::from(abide::Error::from(error)).with_hint(
+                        "a key is unique only within a project: name one of them by its \
+                        id",
+                    ));
                 }
             }
         }

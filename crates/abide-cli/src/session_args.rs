@@ -12,8 +12,8 @@ use crate::scoped_store::{NameMatch, ScopedStore};
 /// Which session a command is about.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct SessionArg {
-    /// The session, by its id, name or key; `abide help sessions` has more
-    /// [default: $ABIDE_SESSION, else the latest]
+    /// The session, by its id, name or key; see `abide help sessions` [default: $ABIDE_SESSION, else
+    /// the latest]
     #[arg(value_name = "SESSION", add = ArgValueCandidates::new(session_candidates))]
     positional: Option<String>,
     /// The session, as an option
@@ -27,8 +27,8 @@ pub(crate) struct SessionArg {
 /// Which session a command is about that has other arguments.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct SessionOption {
-    /// The session, by its id, name or key; `abide help sessions` has more
-    /// [default: $ABIDE_SESSION, else the latest]
+    /// The session, by its id, name or key; see `abide help sessions` [default: $ABIDE_SESSION, else
+    /// the latest]
     #[arg(
         short, long, value_name = "SESSION", add = ArgValueCandidates::new(session_candidates)
     )]
@@ -77,7 +77,7 @@ impl SessionOption {
         }
         match opened.latest_with_checkpoint(surroundings, place.filter(|place| is_label(place)))? {
             Some((session, place)) => {
-                tell_session_here(session, place, "the latest here with such a checkpoint");
+                tell_session_here(session, place, "the latest here with this checkpoint");
                 Ok(session)
             }
             None => self.find(purpose, opened, surroundings),
@@ -111,7 +111,7 @@ impl SessionOption {
         }
         match latest {
             Some((_, place, session)) => {
-                tell_session_here(session, place, "in which something was done last");
+                tell_session_here(session, place, "the latest here with something to undo or redo");
                 Ok(session)
             }
             None => self.find(SessionPurpose::RewindHere, opened, surroundings),

@@ -137,7 +137,7 @@ fn tell_compaction(event: CompactorEvent) {
     match event {
         CompactorEvent::Compacted { ref lane, .. } => {
             let undo = undo_of_compaction(lane.as_ref());
-            status(format_args!("{event}; `{undo}` takes it back"));
+            status(format_args!("{event}; `{undo}` undoes it"));
         }
         CompactorEvent::Failed(_) => warning(event),
     }
@@ -160,7 +160,7 @@ impl RecordingCheckpoints {
                 CheckpointerEvent::Failed(error) => {
                     let failure = on_one_line(&error);
                     if self.failure.as_ref() != Some(&failure) {
-                        warning(format_args!("no checkpoint: {failure}; it is tried again"));
+                        warning(format_args!("no checkpoint: {failure}; abide will try again"));
                         self.failure = Some(failure);
                     }
                 }

@@ -53,7 +53,8 @@ impl SummarizerChoice {
         let for_endpoint = [&self.model, &self.url, &self.key_variable];
         if !is_endpoint && for_endpoint.iter().any(|option| option.is_some()) {
             return Err(
-                "a model, a URL and a key variable are for an endpoint: the summarizer openai or anthropic",
+                "a model, a URL and a key variable need an endpoint: the summarizer openai or \
+                anthropic",
             );
         }
         if let Some(command) = &self.command {
@@ -104,7 +105,7 @@ impl CommandContext {
             Ok(CompactionSettings { asked, usual, summarizer })
         });
         made.inspect_err(|why| {
-            warning(format_args!("contexts are not compacted by themselves: {why}"));
+            warning(format_args!("contexts are not compacted automatically: {why}"));
         })
         .ok()
     }

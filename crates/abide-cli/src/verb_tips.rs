@@ -9,7 +9,7 @@ use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 
 /// Words that people try, and what they mean here.
 const MEANINGS: [(&[&str], &str); 19] = [
-    (&["ps", "top", "jobs", "running"], "`abide status` shows what runs"),
+    (&["ps", "top", "jobs", "running"], "`abide status` shows running sessions"),
     (
         &["kill", "stop", "cancel", "end"],
         "Ctrl-C in the terminal of `abide run` stops it after what is under way, twice at once; \
@@ -22,21 +22,21 @@ const MEANINGS: [(&[&str], &str); 19] = [
     ),
     (
         &["restore", "revert", "rollback", "reset", "checkout", "back"],
-        "`abide rewind` goes back to a checkpoint, files and all",
+        "`abide rewind` returns to a checkpoint",
     ),
     (&["snapshot", "commit", "stash", "backup", "mark"], "`abide save -m NAME` makes a checkpoint"),
     (&["checkpoints", "snapshots"], "`abide saves` lists the checkpoints"),
     (&["sessions", "list", "recent"], "`abide ls` lists the sessions"),
-    (&["find", "grep", "query"], "`abide search TEXT` finds anything that was said"),
+    (&["find", "grep", "query"], "`abide search TEXT` searches messages and tool calls"),
     (&["view", "cat", "open", "read", "get", "story"], "`abide show` shows a session"),
     (
         &["continue", "recover", "restart", "attach"],
-        "`abide resume` goes on with a session that stopped",
+        "`abide resume` resumes a session that stopped",
     ),
     (&["start", "exec", "launch", "wrap"], "`abide run AGENT …` runs an agent and records it"),
     (
         &["create", "begin"],
-        "`abide new` makes a session, `abide run AGENT …` runs an agent in a new one",
+        "`abide new` creates a session, `abide run AGENT …` runs an agent in a new one",
     ),
     (
         &["delete", "remove", "rm", "prune", "gc", "purge", "clean"],
@@ -76,7 +76,7 @@ fn tip_for(word: &str, is_program: impl Fn(&str) -> bool) -> Option<String> {
     }
     let is_agent = AgentKind::started_by(&[word.to_owned()]).is_some();
     (is_agent || is_program(word)).then(|| {
-        format!("`abide run {word}` runs it and records it; options of abide stand before {word}")
+        format!("`abide run {word}` runs it and records it; options of abide go before {word}")
     })
 }
 

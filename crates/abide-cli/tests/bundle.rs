@@ -77,7 +77,7 @@ fn a_session_goes_there_and_comes_back() {
     assert_eq!((&back["outcome"], &back["from"]), (&"forwarded".into(), &6.into()));
     assert_eq!(there(&env, &["export"]).out, env.run(&["export"]).out);
     let behind = env.run(&["import", "s.abide"]).success();
-    assert!(behind.stdout().starts_with("Already here, and further: session "), "{behind:?}");
+    assert!(behind.stdout().starts_with("Already here, and longer: session "), "{behind:?}");
     let doctor = env.run(&["doctor"]).success();
     assert!(doctor.stdout().ends_with("no findings\n"), "{doctor:?}");
     // No trace is left of an import.
@@ -123,7 +123,7 @@ fn what_cannot_be_imported_says_why() {
     Error: cannot import longer
     Caused by: it is inconsistent at unpacked byte ######
     Caused by: there is data after the end record
-    Hint: nothing was changed; copy the file again, or make it anew
+    Hint: nothing was changed; copy the file again, or export it again
     ");
     fs::create_dir(env.project().join("dir")).unwrap();
     insta::assert_snapshot!(there(&env, &["import", "dir"]).failure(1).stderr, @"
@@ -173,7 +173,7 @@ fn what_is_here_already_is_never_harmed() {
             insta::assert_snapshot!(diverged.stderr, @"
             Error: cannot import more.abide
             Caused by: session [SESSION] has diverged: event 7 differs from the bundle
-            Hint: nothing was changed; `--store DIR` takes it into another store, beside this one
+            Hint: nothing was changed; `--store DIR` imports it into another store
             ");
         }
     }
@@ -206,7 +206,7 @@ fn a_damaged_session_makes_no_bundle() {
     let refused = env.run(&["export", "--format", "bundle", "-o", "out"]).failure(1);
     assert!(refused.stderr.contains("is damaged, and a bundle holds whole sessions only: "));
     assert!(
-        refused.stderr.contains("Hint: `abide export --format jsonl` writes all that can be read")
+        refused.stderr.contains("Hint: `abide export --format jsonl` writes everything readable")
     );
     assert!(!env.project().join("out").exists());
     // Nothing half-made is left about.

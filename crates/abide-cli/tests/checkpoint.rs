@@ -75,7 +75,7 @@ fn a_rewind_shows_its_plan_asks_and_is_undone() {
     A  new.txt     |     1 +
     D  notes.txt   |     1 -
     M  src/main.rs |     2 +-
-    3 files changed, 2 lines came, 2 went
+    3 files changed, 2 lines added, 2 removed
     ");
     let plan = lab.run(&["rewind", "--to", "1", "--dry-run"]).success();
     insta::assert_snapshot!(plan.stdout(), @r#"

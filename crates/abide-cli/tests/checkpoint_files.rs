@@ -110,15 +110,15 @@ fn what_cannot_be_written_is_said() {
     let failed = |args: &[&str]| lab.run(args).failure(1).stderr;
     insta::assert_snapshot!(failed(&["cat", "1", "src/mian.rs"]), @r#"
     Error: there is no "src/mian.rs" in checkpoint 1
-    Hint: near it are: src/main.rs
+    Hint: similar paths: src/main.rs
     "#);
     insta::assert_snapshot!(failed(&["cat", "1", "x"]), @r#"
     Error: there is no "x" in checkpoint 1
-    Hint: `abide checkpoint files 1` lists what there is
+    Hint: `abide checkpoint files 1` lists its files
     "#);
     insta::assert_snapshot!(failed(&["cat", "1", "src"]), @r#"
     Error: "src" is a directory
-    Hint: `abide checkpoint files 1` lists what is in it
+    Hint: `abide checkpoint files 1` lists its files
     "#);
     insta::assert_snapshot!(failed(&["cat", "2", "src/main.rs"]), @"
     Error: checkpoint 2 was made without files

@@ -100,7 +100,7 @@ fn a_context_over_the_threshold_is_compacted_once_and_the_undo_is_respected() {
     assert_eq!(compactions(&env).len(), 0);
     let over = recorded(&env, &["--compact-over", "3k"], &turns(10));
     assert!(over.stderr.contains("Compacted "), "{over:?}");
-    assert!(over.stderr.contains("`abide undo` takes it back"), "{over:?}");
+    assert!(over.stderr.contains("`abide undo` undoes it"), "{over:?}");
     let made = compactions(&env);
     assert_eq!(made.len(), 1);
     assert!(made[0]["before_tokens"].as_u64().unwrap() > 3000, "{made:?}");

@@ -62,9 +62,9 @@ fn a_run_begun_here_goes_on_without_a_question() {
     // So does a fork of it, and a fork that is made on the way.
     let fork = env.run(&["fork", "turn:1", "-s", &id]).success().stdout().trim().to_owned();
     let done = env.run(&["resume", &fork, "--retry-failed"]).failure(1);
-    assert!(!done.stderr.contains("not begun by you"), "{done:?}");
+    assert!(!done.stderr.contains("you did not start"), "{done:?}");
     let done = env.run(&["resume", &id, "--at", "turn:1", "--retry-failed"]).failure(1);
-    assert!(!done.stderr.contains("not begun by you"), "{done:?}");
+    assert!(!done.stderr.contains("you did not start"), "{done:?}");
     assert_eq!(runs(&env.project()), 5);
 }
 
@@ -84,7 +84,7 @@ fn the_command_of_a_cloned_store_is_shown_and_not_run() {
     // Named, it is shown.
     let done = clone.run(&["resume", &id, "--retry-failed"]);
     for part in [
-        "not begun by you on this machine",
+        "you did not start the run of session",
         r#"command    sh -c 'echo ran >> "$PWD/ran"; exit 3'"#,
         &format!("directory  {}", env.project().display()),
         "by abide (process ",
@@ -129,7 +129,7 @@ fn an_imported_session_is_passed_over_and_its_command_not_run() {
     mine.run(&["import", theirs.path("bundle").to_str().unwrap()]).success();
     assert_eq!(session(&mine), id, "it is the newest");
     let done = mine.run(&AGAIN).failure(1);
-    assert!(done.stderr.contains("is passed over: its run was not begun here"), "{done:?}");
+    assert!(done.stderr.contains("is skipped: its run was not started here"), "{done:?}");
     assert_eq!(runs(&mine.project()), 3, "both begun, and {own} again: {done:?}");
     refused(mine.run(&["resume", &id, "--retry-failed"]));
     assert_eq!(runs(&mine.project()), 3);

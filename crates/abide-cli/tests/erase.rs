@@ -152,7 +152,7 @@ fn an_object_that_another_event_names_stays() {
     env.record(&[], &[&large, &large]).success();
     let done = env.run(&["erase", "@3", "--yes"]).success();
     assert!(done.stdout().contains("0 objects"), "{done:?}");
-    assert!(done.stdout().contains("1 objects stay"), "{done:?}");
+    assert!(done.stdout().contains("1 objects are kept"), "{done:?}");
     env.run(&["doctor"]).success();
     let done = env.run(&["erase", "@4", "--yes", "--json"]).success();
     assert_eq!(done.json_lines()[0]["objects"], 1);
@@ -201,11 +201,11 @@ fn the_files_of_an_erased_checkpoint_are_nowhere() {
     let shown = env.run(&["erase", &session, &checkpoints[0], "--dry-run"]).success();
     assert!(shown.stdout().contains("checkpoint.created, "), "{shown:?}");
     assert!(shown.stdout().contains("with its files"), "{shown:?}");
-    let stays = format!("{rewind} session.rewound stays, its files go");
+    let stays = format!("{rewind} session.rewound is kept, its files are deleted");
     assert!(shown.stdout().contains(&stays), "{shown:?}");
     let done = env.run(&["erase", &session, &checkpoints[0], "--yes"]).success();
     assert!(done.stdout().contains("Erased 1 payloads and 3 objects"), "{done:?}");
-    assert!(done.stdout().contains("1 of its files stay"), "{done:?}");
+    assert!(done.stdout().contains("1 of its files are kept"), "{done:?}");
     assert_eq!(holding(&env, SECRET), [""; 0]);
     let doctor = env.run(&["doctor"]).success();
     assert!(doctor.stdout().ends_with("no findings\n"), "{doctor:?}");

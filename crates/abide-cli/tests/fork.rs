@@ -98,7 +98,7 @@ fn a_fork_travels_behind_its_parent() {
     let fork_short = fork["short"].as_str().unwrap();
     assert_eq!(forked(&env, &["-s", &short, "--key", "mine"])["session"], fork["session"]);
     let told = env.run(&["export", fork_short, "--format", "bundle", "-o", "f.abide"]).success();
-    assert!(told.stderr.contains("It goes on from event @6 of session"), "{told:?}");
+    assert!(told.stderr.contains("It continues from event @6 of session"), "{told:?}");
     env.run(&["export", &short, "--format", "bundle", "-o", "p.abide"]).success();
     let there = |args: &[&str]| env.run(&[args, &["--store", "../there"]].concat());
     there(&["init"]);

@@ -354,12 +354,12 @@ fn undo_goes_further_back_and_redo_forward() {
     lab.write("a", "3");
     lab.run(&["rewind", "two", "-y"]).success();
     let done = lab.run(&["rewind", "one", "-y"]).success();
-    assert!(done.stdout().contains("`abide undo` goes back to it"), "{done:?}");
+    assert!(done.stdout().contains("`abide undo` returns to it"), "{done:?}");
     assert_eq!(lab.read("a").unwrap(), "1");
     let read = || lab.read("a").unwrap();
     let said = |text: &str| lab.run(&["show"]).success().stdout().contains(text);
     let undone = lab.run(&["undo", "-y"]).success();
-    assert!(undone.stdout().contains("`abide redo` goes back to it"), "{undone:?}");
+    assert!(undone.stdout().contains("`abide redo` returns to it"), "{undone:?}");
     assert_eq!((read().as_str(), said("Two."), said("Three.")), ("2", true, false));
     lab.run(&["undo", "-y"]).success();
     assert_eq!((read().as_str(), said("Three.")), ("3", true));
@@ -404,7 +404,7 @@ fn a_compaction_is_undone_and_done_again() {
     lab.run(&["undo"]).success();
     assert_eq!(messages(), 4);
     let redone = lab.run(&["redo"]).success();
-    assert!(redone.stdout().starts_with("Did the compaction @"), "{redone:?}");
+    assert!(redone.stdout().starts_with("Redid the compaction @"), "{redone:?}");
     assert_eq!((lab.read("a").unwrap(), messages()), ("2".into(), compacted));
     lab.run(&["redo", "-y"]).success();
     assert_eq!(lab.read("a").unwrap(), "1");
@@ -450,7 +450,12 @@ fn on_a_terminal_only_the_files_of_a_held_session_go_back() {
     lab.write("a", "2");
     let Some(mut talk) = lab.on_terminal("rewind") else { return };
     let offered = talk.answer("nowhere)? ", "1\n");
-    assert!(offered.contains("Another process runs this session: only files go back"), "{offered}");
+    assert!(
+        offered.contains(
+            "Another process runs this session: until it ends, only files can be rewound"
+        ),
+        "{offered}"
+    );
     let plan = talk.answer("[d]iff: ", "y\n");
     assert!(!plan.contains("Conversation: "), "{plan}");
     assert_eq!((talk.end().0, lab.read("a").unwrap()), (0, "1".into()));
@@ -479,12 +484,12 @@ fn a_label_is_found_in_every_session_that_works_here() {
     lab.write("a", "3");
     assert_eq!(lab.run(&["diff", "first"]).success().stdout(), "M  a\n");
     let back = lab.run(&["rewind", "first", "-y"]).success();
-    assert!(back.stderr.contains(", the latest here with such a checkpoint"), "{back:?}");
+    assert!(back.stderr.contains(", the latest here with this checkpoint"), "{back:?}");
     assert_eq!(lab.read("a").unwrap(), "1");
     // The other session goes on; what is undone is the latest rewind all the same.
     say("It is whole again.");
     let undone = lab.run(&["undo", "-y"]).success();
-    assert!(undone.stderr.contains(", in which something was done last"), "{undone:?}");
+    assert!(undone.stderr.contains(", the latest here with something to undo or redo"), "{undone:?}");
     assert_eq!(lab.read("a").unwrap(), "3");
     say("And broken.");
     lab.run(&["redo", "-y"]).success();

@@ -82,7 +82,7 @@ fn filters_combine() {
     assert_eq!(titles(&env, &["--until", "today"]), [haiku, fix]);
     let none = env.run(&["history", "--agent", "nobody"]).success();
     assert_eq!(none.stdout(), "");
-    assert!(none.stderr.ends_with("fits\n"), "{none:?}");
+    assert!(none.stderr.ends_with("matches\n"), "{none:?}");
 }
 
 #[test]

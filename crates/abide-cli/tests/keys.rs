@@ -115,7 +115,7 @@ fn a_key_of_this_project_comes_first_and_one_of_several_must_be_told_apart() {
         let done = env.run_in(&one, &args).failure(1);
         assert!(done.stderr.contains(r#"key "build" is ambiguous: "#), "{done:?}");
         assert!(done.stderr.contains("(one)") && done.stderr.contains("(two)"), "{done:?}");
-        assert!(done.stderr.contains("a key counts per project"), "{done:?}");
+        assert!(done.stderr.contains("a key is unique only within a project"), "{done:?}");
     }
     assert_eq!(meant(&env, &two, &["-A", "only"]), only);
     // A short key is not taken for the beginning of some id: one of these begins with it.

@@ -124,7 +124,7 @@ fn one_killed_in_the_middle_of_a_call_has_crashed_and_the_call_is_listed() {
     assert_eq!(files(&env.session_dir()), before, "nothing is written");
     // A person reads it, or has an agent go on; a program goes on recording.
     let short = seen["short"].as_str().unwrap();
-    let next = format!("next: abide show {short}   go on: abide resume {short} -- AGENT\n");
+    let next = format!("next: abide show {short}   continue: abide resume {short} -- AGENT\n");
     assert!(text.contains(&next), "{text}");
     assert!(!text.contains("abide record"), "{text}");
     let resume = seen["resume"].as_str().unwrap();

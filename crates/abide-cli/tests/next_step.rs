@@ -107,7 +107,7 @@ fn tasks_that_failed_are_tried_again_by_the_command_that_status_names() {
     let row = lab.row();
     let next = format!("abide resume {} --retry-failed", row["short"].as_str().unwrap());
     assert_eq!((&row["state"], &row["next"]), (&"failed".into(), &next.clone().into()), "{row}");
-    assert!(done.stderr.contains(&format!("Try what failed again with: {next}\n")), "{done:?}");
+    assert!(done.stderr.contains(&format!("Retry the failed tasks with: {next}\n")), "{done:?}");
     lab.agent("#!/bin/sh\ntouch good\n");
     lab.run_next().success();
     assert_eq!(lab.row()["state"], "ended");

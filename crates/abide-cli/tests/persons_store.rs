@@ -249,7 +249,7 @@ fn a_renamed_repository_keeps_its_history_and_a_plain_directory_when_that_is_tol
     );
     fs::remove_dir(&plain).unwrap();
     let told = env.run_in(&moved, &["project", "move", "../plain", "."]).success();
-    assert!(told.stdout().contains("is of moved now"), "{told:?}");
+    assert!(told.stdout().contains("now belong to moved"), "{told:?}");
     assert_eq!(listed(&env, &moved, &[]), [other, session]);
     env.run_in(&moved, &["project", "move", "../plain", "."]).failure(1);
     env.run_in(&moved, &["project", "move", "../never", "."]).failure(1);
@@ -416,7 +416,7 @@ fn nothing_recorded_yet_says_what_to_do() {
         insta::allow_duplicates! {
             insta::assert_snapshot!(done.stderr, @r"
             Error: nothing is recorded yet: there is no store in [TEMP]/home/.local/share/abide/store
-            Hint: `abide run AGENT` and `abide record` make it, and `abide save` does with a checkpoint of the files here; `abide init` makes one for this project alone, `--store DIR` names another
+            Hint: `abide run AGENT`, `abide record` and `abide save` create it; `abide init` creates one for this project alone, `--store DIR` names another
             ");
         }
     }

@@ -96,7 +96,7 @@ fn a_text_becomes_tasks_that_are_run() {
     // The text is the plan's document: the same text goes on with its session.
     let again = lab.environment.run(&["run", "--plan", "IDEA.md", "--", "true"]).failure(1);
     assert!(again.stderr.contains("already uses this plan"), "{}", again.stderr);
-    assert!(again.stderr.contains("`--continue` goes on with it"), "{}", again.stderr);
+    assert!(again.stderr.contains("`--continue` continues it"), "{}", again.stderr);
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn without_a_terminal_the_tasks_are_shown_and_imported_later() {
     // The answer is about that text only.
     lab.write("IDEA.md", "Something else.\n");
     let other = lab.environment.run(&later).failure(1);
-    assert!(other.stderr.contains("is about another text"), "{}", other.stderr);
+    assert!(other.stderr.contains("is a plan of another text"), "{}", other.stderr);
     let stale = lab.environment.run(&["run", "--plan", "IDEA.md", "--", "true"]).failure(1);
     assert!(stale.stderr.contains("was edited since it was planned"), "{}", stale.stderr);
     let named = lab.environment.run(&["new"]).success().stdout().trim().to_owned();
@@ -139,7 +139,7 @@ fn a_bad_answer_is_told_to_the_agent() {
     // As often as it may.
     let lab = Lab::new(&[bad, bad, ANSWER]);
     let done = lab.plan(&["--yes"]).failure(1);
-    assert!(done.stderr.contains("gave no answer that can be used"), "{}", done.stderr);
+    assert!(done.stderr.contains("gave no usable answer"), "{}", done.stderr);
     assert!(done.stderr.contains(&format!("Caused by: {wrong}")), "{}", done.stderr);
     assert_eq!((lab.imported(), lab.starts()), (0, 2));
     let lab = Lab::new(&[bad, bad, ANSWER]);
@@ -226,7 +226,7 @@ fn on_a_terminal_the_user_is_asked() {
 fn only_a_text_is_planned_and_an_agent_is_needed() {
     let lab = Lab::new(&[ANSWER]);
     let none = lab.environment.run(&["plan", "IDEA.md"]).failure(2);
-    assert!(none.stderr.contains("no agent: give its command behind `--`"), "{}", none.stderr);
+    assert!(none.stderr.contains("no agent: give its command after `--`"), "{}", none.stderr);
     for (name, text, wanted) in [
         ("PLAN.md", "- [ ] One\n", "PLAN.md is a plan already"),
         ("plan.json", "{\"tasks\":[]}", "plan.json is a plan already"),

@@ -136,7 +136,7 @@ fn an_edit_in_the_middle_is_one_task() {
         kept     complete    P1.M2 Ends
         obsolete obsolete    P2 Writing
         obsolete obsolete    P2.M1 Out
-        Would begin a session that goes on from PARENT: 1 new, 0 changed, 2 obsolete, 3 kept
+        Would begin a session that continues from PARENT: 1 new, 0 changed, 2 obsolete, 3 kept
         ");
     });
     assert_eq!(lab.sessions(), 1);
@@ -254,7 +254,7 @@ fn a_plan_goes_into_a_session_that_is_named() {
     let unknown = lab.tasks(&["export", &id, "--scope", "zzz"]).failure(1);
     insta::assert_snapshot!(unknown.stderr, @"
     Error: there is no task zzz
-    Hint: `abide tasks` shows which there are
+    Hint: `abide tasks` lists the tasks
     ");
 }
 
@@ -272,7 +272,7 @@ fn what_is_wrong_is_said() {
     insta::assert_snapshot!(lab.tasks(&["import", "plan.txt"]).failure(1).stderr, @r#"
     Error: cannot import plan.txt
     Caused by: cannot tell the format of "plan.txt" (expected .md, .json or .toml)
-    Hint: `--format prp`, `markdown`, `toml` or `json` says it
+    Hint: give it with `--format prp`, `markdown`, `toml` or `json`
     "#);
     insta::assert_snapshot!(lab.tasks(&["import", "nowhere.md"]).failure(1).stderr, @"
     Error: cannot open nowhere.md

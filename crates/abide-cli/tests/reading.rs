@@ -191,7 +191,7 @@ fn damage_costs_only_itself_and_is_told() {
         "{exported:?}"
     );
     let to_file = env.run(&["export", "-o", "../out"]).failure(1);
-    assert!(to_file.stderr.contains("all that can be read was exported"), "{to_file:?}");
+    assert!(to_file.stderr.contains("everything readable was exported"), "{to_file:?}");
     assert_eq!(fs::read(env.path("out")).unwrap(), exported.out);
     let doctor = env.run(&["doctor"]).failure(1);
     assert!(doctor.stdout().contains("error[journal-damage]: "), "{doctor:?}");

@@ -215,7 +215,7 @@ fn a_second_writer_is_refused_by_an_error_that_names_the_first() {
     let program = LocalOptions::default().env.holder.program;
     insta::assert_snapshot!(refused.stderr.replace(&program, "abide"), @r"
     Error: session [SESSION] is held by abide (process [N] on [HOST]) since [TIME]
-    Hint: wait until it is done, give it time with `--wait 30s`, or end that process
+    Hint: wait until it has ended, wait longer with `--wait 30s`, or end that process
     ");
     let named = format!("(process {} on", std::process::id());
     assert!(refused.stderr.contains(&named), "{}", refused.stderr);

@@ -92,7 +92,7 @@ fn any_other_command_is_told_the_conversation_on_stdin_and_completes_nothing() {
     let lab = RecordedLab::new(&[]);
     let before = lab.status();
     let done = lab.resume(&["--", "./agent", "one"]).success();
-    assert!(done.stderr.contains("nobody knows how the call of deploy ended"), "{done:?}");
+    assert!(done.stderr.contains("the outcome of the call of deploy is unknown"), "{done:?}");
     assert!(done.stderr.contains("The last decision: coder (It is a bug.)"), "{done:?}");
     is_told(&lab.file("stdin"));
     assert!(lab.file("stdin").ends_with("then go on with what is open.\n"));

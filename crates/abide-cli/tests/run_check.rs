@@ -270,7 +270,7 @@ fn an_interactive_run_whose_check_fails_has_failed() {
     };
     let shown = String::from_utf8_lossy(&done.out).into_owned();
     assert!(shown.contains("The task failed: the check failed: exit code 3: no"), "{shown}");
-    assert!(!shown.contains("cannot be begun"), "{shown}");
+    assert!(!shown.contains("cannot be started"), "{shown}");
     assert_eq!(file(&environment, "begun"), "a\n");
     assert_eq!(statuses(&environment), ["failed"]);
 }

@@ -65,7 +65,7 @@ fn what_an_agent_left_behind_does_not_keep_the_session() {
     run.kill().unwrap();
     run.wait().unwrap();
     let done = environment.run(&["resume", "--grace", "1s"]).success();
-    assert!(done.stderr.contains("of an earlier run"), "{}", done.stderr);
+    assert!(done.stderr.contains("from an earlier run"), "{}", done.stderr);
     let tasks = environment.run(&["tasks", "--json"]).success().json_lines();
     assert!(tasks.iter().all(|task| task["status"] == "complete"), "{tasks:?}");
 }

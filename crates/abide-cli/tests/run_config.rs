@@ -309,7 +309,7 @@ fn a_mistake_is_named_with_its_file_and_line() {
     );
     assert!(said.contains("`--no-project-config`"), "{said}");
     let said = environment.run(&["run", "--no-project-config"]).failure(2).stderr;
-    assert!(said.contains("which agent? give its command (abide run AGENT ARGS…)"), "{said}");
+    assert!(said.contains("no agent: give its command (abide run AGENT ARGS…)"), "{said}");
     // A pipe is not waited for.
     fs::remove_file(environment.project().join("abide.toml")).unwrap();
     let made =

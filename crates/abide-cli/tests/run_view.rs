@@ -152,11 +152,11 @@ fn ctrl_c_once_lets_the_step_end() {
     terminal.start();
     terminal.until("looking at P1.M1");
     terminal.tmux(&["send-keys", "C-c"]);
-    let screen = terminal.until("Stopping after what is under way");
+    let screen = terminal.until("Stopping after the work in progress");
     assert_eq!(count(&screen, "P1 Reading"), 1, "{screen}");
     terminal.go("go");
     let screen = terminal.until("ended 4");
-    assert!(screen.contains("Go on with: abide resume"), "{screen}");
+    assert!(screen.contains("Continue with: abide resume"), "{screen}");
     assert_eq!(terminal.status("P1.M1"), "complete");
     assert_eq!(terminal.status("P1.M2"), "planned");
     terminal.type_line(&format!("clear; '{ABIDE}' resume; echo resumed $?"));
@@ -170,7 +170,7 @@ fn ctrl_c_twice_stops_the_agent() {
     terminal.start();
     terminal.until("looking at P1.M1");
     terminal.tmux(&["send-keys", "C-c"]);
-    terminal.until("Stopping after what is under way");
+    terminal.until("Stopping after the work in progress");
     terminal.tmux(&["send-keys", "C-c"]);
     let screen = terminal.until("ended 4");
     assert!(screen.contains("P1.M1 interrupted"), "{screen}");
@@ -272,7 +272,7 @@ fn a_run_goes_on_from_an_earlier_place_in_a_fork() {
     assert_eq!(done, "P1.M1\nP1.M2\nP2.M1\n");
     // Checkpoint 2 is that of the first task's end.
     let resumed = lab.environment.run(&["resume", "--at", "2", "--files", "--yes"]).success();
-    assert!(resumed.stderr.contains("goes on from @"), "{}", resumed.stderr);
+    assert!(resumed.stderr.contains("continues from @"), "{}", resumed.stderr);
     let done = fs::read_to_string(lab.environment.project().join("done")).unwrap();
     assert_eq!(done, "P1.M1\nP1.M2\nP2.M1\n", "the files went back, and the rest was done again");
     assert_eq!(sessions(&lab.environment.run(&["history", "--json"]).success()).len(), 2);

@@ -129,11 +129,11 @@ fn tables_of_another_version_are_told_apart_and_not_touched() {
         older.stderr,
         format!(
             "Error: {url} is of version 0; this program works with {known}\n\
-             Hint: `abide store migrate` brings it up to date; programs as old as it cannot use it then\n"
+             Hint: `abide store migrate` updates it; older versions of abide cannot use it afterwards\n"
         )
     );
     let found = store(&env, &url, &["status"]).success();
-    assert!(found.stdout().contains("`abide store migrate` brings it up to date"), "{found:?}");
+    assert!(found.stdout().contains("`abide store migrate` updates it"), "{found:?}");
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn a_server_that_cannot_be_used_is_named_with_the_cause_and_what_to_do() {
     };
     for (host, cause) in [("127.0.0.1:1", "Connection refused"), ("nowhere.invalid", "")] {
         let url = format!("postgres://me:secret@{host}/db?connect_timeout=0.05");
-        told(&url, cause, "see that the server runs");
+        told(&url, cause, "check that the server runs");
     }
     told(&server.url("nothing"), "database \"nothing\" does not exist", "`createdb`");
 
@@ -161,7 +161,7 @@ fn a_server_that_cannot_be_used_is_named_with_the_cause_and_what_to_do() {
     let theirs = url.replace("postgres@", &format!("{role}:secret@"));
     let refused = store(&env, &theirs, &["init"]).failure(1);
     assert!(refused.stderr.contains("permission denied"), "{refused:?}");
-    assert!(refused.stderr.contains("\nHint: the owner of the database grants"), "{refused:?}");
+    assert!(refused.stderr.contains("\nHint: ask the owner of the database"), "{refused:?}");
     server.sql(database, &format!("ALTER ROLE {role} NOLOGIN"));
     told(&theirs, "is not permitted to log in", "user and password can be in the URL");
 }

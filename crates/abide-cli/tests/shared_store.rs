@@ -149,7 +149,7 @@ fn what_looks_after_files_says_so() {
         let done = env.run(&[args, &["--store", &url]].concat()).failure(1);
         let said = format!(
             "Error: `abide {command}` works on local stores only; {} is not one\n\
-             Hint: `--store DIR` names a store of files; a shared one is looked after on its server\n",
+             Hint: `--store DIR` names a store of files; a shared store is maintained on its server\n",
             shown("user")
         );
         assert_eq!(done.stderr, said);
@@ -176,7 +176,7 @@ fn a_project_points_to_a_shared_store_without_a_password() {
     for _ in 0..2 {
         let done = env.run(&["init", "a/b", "--store", plain]).success();
         insta::allow_duplicates! {
-            insta::assert_snapshot!(done.stdout(), @"The store is postgres://user@127.0.0.1:1/db: [TEMP]/project/.abide says so");
+            insta::assert_snapshot!(done.stdout(), @"The store is postgres://user@127.0.0.1:1/db, as set in [TEMP]/project/.abide");
         }
         assert_eq!(fs::read_to_string(&pointer).unwrap(), format!("{plain}\n"));
     }
@@ -360,7 +360,7 @@ fn what_a_project_points_to_is_asked_about_once() {
     let mut command = env.command(&["init", "--store", "../four"]);
     command.env("HOME", "/nonexistent");
     let told = run(command, b"").success();
-    assert!(told.stderr.contains("there is no place to note that"), "{told:?}");
+    assert!(told.stderr.contains("your answer cannot be stored"), "{told:?}");
     env.run(&["history"]).failure(1);
 }
 

@@ -200,7 +200,7 @@ fn what_a_rewind_took_back_is_left_out_or_marked() {
     assert_eq!(verbose.stdout().matches("(taken back by a rewind)").count(), 4, "{verbose:?}");
     assert!(all.stdout().contains("wrong way"));
     let gone = env.run(&["show", "--turn", "1"]).failure(1);
-    assert!(gone.stderr.contains("`--all` shows what was taken back"), "{gone:?}");
+    assert!(gone.stderr.contains("`--all` shows rewound events"), "{gone:?}");
     let gone = env.run(&["show", "--turn", "1", "--all"]).success();
     assert!(
         gone.stdout().contains("wrong way") && !gone.stdout().contains("right way"),
@@ -510,8 +510,8 @@ fn an_event_is_shown_with_what_is_around_it() {
     said(&["show", "s", "@12", "--turn", "2"], 2);
     env.record(&["--key", "s"], &[r#"{"kind":"session.rewound","data":{"to":10}}"#]).success();
     insta::assert_snapshot!(said(&["show", "s", "@12"], 1), @r"
-    Error: a rewind took event @12 back
-    Hint: `--all` shows what was taken back
+    Error: event @12 was rewound
+    Hint: `--all` shows rewound events
     ");
     env.run(&["show", "s", "@12", "--all"]).success();
 }

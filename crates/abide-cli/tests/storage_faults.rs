@@ -177,5 +177,5 @@ fn a_file_where_a_directory_should_be_is_an_error_with_its_place() {
             && done.stderr.contains("project/file/below"),
         "{done:?}"
     );
-    assert!(done.stderr.contains("Hint: a file stands where"), "{done:?}");
+    assert!(done.stderr.contains("Hint: there is a file where"), "{done:?}");
 }

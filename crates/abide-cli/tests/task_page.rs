@@ -264,7 +264,7 @@ fn prose_is_no_plan() {
         let run = [&["run", "--plan", "PLAN.md"], more].concat();
         let done = environment.run(&run).failure(1);
         assert!(done.stderr.contains("no task was found in "), "{}", done.stderr);
-        assert!(done.stderr.contains("Hint: a task is a checkbox"), "{}", done.stderr);
+        assert!(done.stderr.contains("Hint: write each task as a checkbox"), "{}", done.stderr);
     }
     assert!(!environment.project().join("begun").exists());
     assert_eq!(environment.run(&["history", "--json"]).success().stdout().trim(), "[]");
@@ -275,7 +275,7 @@ fn prose_is_no_plan() {
     ] {
         fs::write(environment.project().join(name), text).unwrap();
         let done = environment.run(&["run", "--plan", name, "--", "true"]).failure(1);
-        assert!(done.stderr.contains("Hint: a task is "), "{}", done.stderr);
+        assert!(done.stderr.contains("Hint: write each task as "), "{}", done.stderr);
     }
 }
 

@@ -187,11 +187,11 @@ fn what_cannot_be_is_refused_and_nothing_is_written() {
     let failed = |args: &[&str]| lab.tasks(args).failure(1).stderr;
     insta::assert_snapshot!(failed(&["set", "P9", "complete"]), @"
     Error: there is no task P9
-    Hint: `abide tasks` shows which there are
+    Hint: `abide tasks` lists the tasks
     ");
     insta::assert_snapshot!(failed(&["set", "P1.M1", "planned"]), @"
     Error: task P1.M1 is complete and cannot become planned
-    Hint: what is complete stays so, unless it becomes obsolete; `abide tasks add` makes a new task
+    Hint: a complete task can only become obsolete; `abide tasks add` makes a new task
     ");
     insta::assert_snapshot!(failed(&["set", "P2", "complete"]), @"
     Error: task P2 cannot be complete: 2 of its parts are not done, P2.M1 among them
@@ -203,33 +203,33 @@ fn what_cannot_be_is_refused_and_nothing_is_written() {
     ");
     insta::assert_snapshot!(failed(&["depend", "P1.M2", "--on", "P2.docs"]), @"
     Error: tasks would wait for each other: P1.M2 → P2.docs → P2 → P1 → P1.M2
-    Hint: `abide tasks depend ID --off ID` takes a dependency out
+    Hint: `abide tasks depend ID --off ID` removes a dependency
     ");
     insta::assert_snapshot!(failed(&["depend", "P1", "--on", "P1.M1"]), @"
     Error: tasks would wait for each other: P1 → P1.M1 → P1
-    Hint: `abide tasks depend ID --off ID` takes a dependency out
+    Hint: `abide tasks depend ID --off ID` removes a dependency
     ");
     insta::assert_snapshot!(failed(&["depend", "P1", "--on", "nothing"]), @"
     Error: task P1 cannot depend on nothing, which does not exist
-    Hint: `abide tasks` shows which there are
+    Hint: `abide tasks` lists the tasks
     ");
     insta::assert_snapshot!(failed(&["depend", "P1", "--off", "P2"]), @"Error: task P1 does not depend on P2");
     insta::assert_snapshot!(failed(&["depend", "nothing", "--on", "P2"]), @"
     Error: there is no task nothing
-    Hint: `abide tasks` shows which there are
+    Hint: `abide tasks` lists the tasks
     ");
     insta::assert_snapshot!(failed(&["add", "Twice", "--id", "P1"]), @"
     Error: task P1 already exists
-    Hint: leave `--id` out for the next free one; `abide tasks set` changes what is there
+    Hint: omit `--id` to get the next free one; `abide tasks set` changes an existing task
     ");
     insta::assert_snapshot!(failed(&["add", "Lost", "--parent", "P7"]), @"
     Error: there is no task P7
-    Hint: `abide tasks` shows which there are
+    Hint: `abide tasks` lists the tasks
     ");
     insta::assert_snapshot!(failed(&["add", "Unnamed", "--id", ""]), @"Error: `task` must have 1 to 512 bytes");
     insta::assert_snapshot!(failed(&["--scope", "P7"]), @"
     Error: there is no task P7
-    Hint: `abide tasks` shows which there are
+    Hint: `abide tasks` lists the tasks
     ");
     let usage = |args: &[&str]| lab.tasks(args).failure(2).stderr;
     insta::assert_snapshot!(usage(&["set", "P1.M2", "done"]), @r#"

@@ -144,7 +144,7 @@ fn a_word_that_is_no_command_gets_a_tip_by_its_meaning() {
     let env = TestEnvironment::new();
     for (word, tip) in [
         ("log", "`abide tail -f` follows a session"),
-        ("restore", "`abide rewind` goes back"),
+        ("restore", "`abide rewind` returns to a checkpoint"),
         ("claude", "`abide run claude` runs it and records it"),
         ("sh", "`abide run sh` runs it and records it"),
         ("sho", "a similar subcommand exists: 'show'"),

@@ -132,7 +132,7 @@ fn begin(supervisor: &mut Supervisor<'_>, options: &RunOptions) -> Result<(), Ru
     };
     // Before the run has any effect. It goes on without this note, but then resuming it asks first.
     if let Err(error) = session.store().note_run(session.id(), &start) {
-        supervisor.warn(format!("`abide resume` will ask before it goes on: {error}"));
+        supervisor.warn(format!("`abide resume` will ask before it continues: {error}"));
     }
     let running = StatusChange { status: SessionStatus::Running, reason: None, summary: None };
     let mut events: Vec<NewEvent> = vec![start.try_into()?, running.try_into()?];
@@ -210,7 +210,7 @@ fn finish(
         let reason = "as many tasks as were asked for are done";
         return (RunFinish::EnoughTasks, Some(reason.to_owned()));
     }
-    (RunFinish::Stuck, Some(tasks(open, "cannot be begun")))
+    (RunFinish::Stuck, Some(tasks(open, "cannot be started")))
 }
 
 /// Why a run failed: how its command ended, or how many tasks failed.

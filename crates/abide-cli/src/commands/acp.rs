@@ -34,14 +34,14 @@ Examples:
   abide acp --store ~/sessions -- codex-acp
 
 In an editor's settings, \"abide\" is the command and \"acp\", \"--\" come before the agent's own
-arguments; docs/acp.md shows it for each.")]
+arguments; docs/acp.md has an example for each editor.")]
 pub(crate) struct AcpArgs {
     /// When to make checkpoints of the workspace, to which `abide rewind` can return
     #[arg(long, value_enum, default_value_t = AcpCheckpointArg::Turn)]
     checkpoint: AcpCheckpointArg,
-    /// Compact the context of a session by itself once a prompt has ended and it exceeds this part
-    /// of the model's window (80%) or this many tokens (120k); `off` for never
-    /// [default: compact_over in the settings, else off]
+    /// Compact the context of a session automatically when it exceeds this share of the model's
+    /// window (80%) or this many tokens (120k) at the end of a prompt; `off` for never [default:
+    /// compact_over in the settings, else off]
     #[arg(long, value_name = "SHARE|TOKENS")]
     compact_over: Option<AutoCompaction>,
     /// How long to wait for an answer of the agent; prompts and logins have no limit
@@ -81,8 +81,8 @@ impl AcpArgs {
         }
         if io::stdin().is_terminal() {
             status(
-                "abide acp speaks the Agent Client Protocol on stdin and stdout and is started by an \
-                 editor; `abide acp --help` and docs/acp.md show how. Ctrl-C ends it",
+                "abide acp speaks the Agent Client Protocol on stdin and stdout, and an editor \
+                starts it; `abide acp --help` and docs/acp.md show how. Ctrl-C ends it",
             );
         }
         let stores = acp_stores(surroundings)?;
@@ -137,7 +137,7 @@ fn acp_stores(surroundings: &CommandContext) -> Result<StoreOptions, CommandErro
 }
 
 fn no_acp_command() -> CommandError {
-    let how = "give the agent's command behind `--`, such as `abide acp -- opencode acp`";
+    let how = "give the agent's command after `--`, such as `abide acp -- opencode acp`";
     CommandError::Usage(how.to_owned())
 }
 
@@ -149,8 +149,8 @@ impl From<ProxyError> for CommandError {
                 Self::BrokenPipe
             }
             error @ ProxyError::NoAgent { .. } => Self::because(error).with_hint(
-                "behind `--` stands the agent's command as it is started without abide; an editor \
-                 may have another PATH than your shell: give the program's whole path",
+                "after `--` comes the agent's command as it is without abide; an editor's PATH can \
+                differ from your shell's: give the program's full path",
             ),
             error => Self::because(error),
         }

@@ -33,7 +33,7 @@ use crate::typed_time::time_ago;
 Examples:
   abide cleanup --dry-run
   abide cleanup --older-than 30d
-  abide cleanup --keep 100 --yes     all but the newest hundred")]
+  abide cleanup --keep 100 --yes     delete all but the newest hundred")]
 pub(crate) struct CleanupArgs {
     /// Delete sessions that were not used for this long (`30d`, `12h`, `2w`)
     #[arg(long, value_name = "TIME")]
@@ -83,9 +83,8 @@ impl CleanupArgs {
         let doubted = plan.jumped.filter(|_| !self.trust_clock);
         if let Some(jump) = doubted {
             if self.yes && !self.dry_run {
-                return Err(CommandError::failed(clock_jump_text(jump)).with_hint(
-                    "nothing was done; where that is the time, `--trust-clock` says so",
-                ));
+                return Err(CommandError::failed(clock_jump_text(jump))
+                    .with_hint("nothing was done; if the clock is right, add `--trust-clock`"));
             }
             warning(clock_jump_text(jump));
         }
@@ -94,7 +93,7 @@ impl CleanupArgs {
         }
         // Any cleanup, even of nothing, sets the time the store relies on.
         if !plan.is_empty() || doubted.is_some() {
-            confirm("Do this? What is removed cannot be brought back.", self.yes, None)?;
+            confirm("Proceed? Removed data cannot be restored.", self.yes, None)?;
         }
         let cleaned = files.cleaner().apply(&plan, &rules)?;
         for note in &cleaned.notes {
@@ -164,12 +163,12 @@ fn show_cleanup_plan(
             KeepReason::InUse => "it is in use or damaged",
             KeepReason::MinKeep => "it is one of the newest (min_keep)",
             KeepReason::Failed => "it failed or was interrupted (keep_failed)",
-            KeepReason::Parent => "a session that stays was forked from it",
+            KeepReason::Parent => "a session that is kept was forked from it",
         };
         out.line(escape::text(&format!("keep session {}: {why}", name(id))))?;
     }
     if plan.leftovers > 0 {
-        out.line(format_args!("delete what is left of {} removed sessions", plan.leftovers))?;
+        out.line(format_args!("delete the remains of {} removed sessions", plan.leftovers))?;
     }
     if let Some(objects) = plan.objects.filter(|objects| objects.objects_removed > 0) {
         out.line(format_args!(
@@ -198,7 +197,8 @@ fn show_cleanup_plan(
         }
         if !settings.is_set() {
             status(
-                "No limit is set: `--older-than` and `--keep` name one, `[retention]` in config.toml sets it for good",
+                "No limit is set: give one with `--older-than` or `--keep`, or set it permanently \
+                with `[retention]` in config.toml",
             );
         }
     }

@@ -223,7 +223,7 @@ impl CompactArgs {
             out.line(escape::lines(&one.summary))?;
         }
         if made.seq.is_some() {
-            status("`abide undo` takes it back; `abide show` has everything");
+            status("`abide undo` undoes it; `abide show` shows all messages");
         }
         out.flush()
     }
@@ -245,7 +245,7 @@ impl CompactArgs {
             }
             let lane =
                 entry.lane.as_ref().map(|lane| format!(" lane {}", escape::text(lane.as_str())));
-            let undone = if entry.undone { ", taken back" } else { "" };
+            let undone = if entry.undone { ", undone" } else { "" };
             out.line(format_args!(
                 "@{} {}{} @{} to @{}, messages {} → {}, tokens {} → {}, by {}{undone}",
                 entry.seq,

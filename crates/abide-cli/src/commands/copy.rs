@@ -84,7 +84,10 @@ impl CopyArgs {
                 "{} is both source and destination",
                 to.place()
             ))
-            .with_hint("`--from` and `--to` name the two; one of them may be the store here"));
+            .with_hint(
+                "give two different stores with `--from` and `--to`; without one of them, \
+            it is the store here",
+            ));
         }
         let named = self.named(&from)?;
         let to: Option<Store> = to.map(|to| to.store);
@@ -156,7 +159,7 @@ impl CopyArgs {
                         unerased += 1;
                         let still = listed(&copied.unerased);
                         noted(&format!(
-                            "the data of {still} is erased here and still stands there"
+                            "the data of {still} is erased here but not in the destination"
                         ));
                     }
                 }
@@ -184,9 +187,9 @@ impl CopyArgs {
         }
         if unerased > 0 && !(self.dry_run && self.erase) {
             return Err(CommandError::failed(format!(
-                "{unerased} sessions still have data there that is erased here"
+                "{unerased} sessions still have data in the destination that is erased here"
             ))
-            .with_hint("`--erase` erases it there; nobody can undo that"));
+            .with_hint("`--erase` erases it there; this cannot be undone"));
         }
         if sessions.is_empty() && !self.json {
             out.line(format_args!("There are no sessions to copy in {}", from.place()))?;
@@ -222,9 +225,9 @@ impl CopyArgs {
                 let verb = if dry_run { "would be forwarded" } else { "forwarded" };
                 format!("{verb} from event @{seq} to @{}", bundle.last())
             }
-            (ImportOutcome::Same, _) => format!("the same there, {} events", bundle.events),
+            (ImportOutcome::Same, _) => format!("already there, {} events", bundle.events),
             (ImportOutcome::Behind { .. }, _) => {
-                format!("further there: event @{seq}, and @{} here", bundle.last())
+                format!("longer there: event @{seq}, but @{} here", bundle.last())
             }
         };
         let files = match (copied.objects, copied.bytes) {

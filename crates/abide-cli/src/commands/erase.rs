@@ -137,7 +137,7 @@ impl EraseArgs {
         if held.unnamed > 0 {
             let erased = files.eraser().erase_unnamed(wait).map_err(erase_failure)?;
             // The objects the plans were about may have gone with them.
-            status(format_args!("Erased {} more objects that nothing named", erased.objects));
+            status(format_args!("Erased {} more unreferenced objects", erased.objects));
             erased.notes.iter().for_each(warning);
         }
         self.look_again(files, &parts)
@@ -146,17 +146,15 @@ impl EraseArgs {
     /// Finishes an interrupted erasure and deletes its remains.
     fn tidy(&self, files: &LocalStore, wait: Duration) -> Result<(), CommandError> {
         if files.eraser().finish(wait).map_err(erase_failure)?.is_some() {
-            status("Finished an erasure that was cut short");
+            status("Finished an interrupted erasure");
         }
         if files.eraser().is_erasing() {
-            warning(
-                "an erasure that was cut short cannot be finished yet; `abide doctor` tells more",
-            );
+            warning("an interrupted erasure cannot be finished yet; `abide doctor` shows why");
         }
         let left = files.eraser().clear_leftovers()?;
         if left.sessions + left.imports > 0 {
             status(format_args!(
-                "Deleted what was left of {} removed sessions and {} imports",
+                "Deleted the remains of {} removed sessions and {} imports",
                 left.sessions, left.imports
             ));
         }
@@ -305,7 +303,7 @@ impl EraseArgs {
             return Ok(());
         }
         if held.unnamed > 0 {
-            out.line(format_args!("{} objects that nothing names", held.unnamed))?;
+            out.line(format_args!("{} unreferenced objects", held.unnamed))?;
         }
         held.held.iter().map(name_of_text_holder).for_each(warning);
         Ok(())
@@ -354,7 +352,7 @@ impl EraseArgs {
                 "the text is still in {} unreferenced objects",
                 left.unnamed
             ))
-            .with_hint("run it again; `abide doctor` tells what is damaged"));
+            .with_hint("run the command again; `abide doctor` shows what is damaged"));
         }
         if fixed.is_empty() { Ok(()) } else { Err(unerasable_error(&fixed)) }
     }
@@ -381,7 +379,7 @@ fn unerasable_error(events: &EventsToErase) -> CommandError {
     });
     let named: Vec<String> = named.collect();
     CommandError::failed(format!("the text is still in the data of {}", named.join("; ")))
-        .with_hint("they say how the session is to be read; `abide cleanup` removes whole sessions")
+        .with_hint("they determine how the session is read; `abide cleanup` removes whole sessions")
 }
 
 /// Says which session holds the events of a fork.
@@ -408,8 +406,10 @@ fn still_in_files_error(held: &[FileMatch]) -> CommandError {
         0 | 1 => String::new(),
         count => format!(", and {} more", count - 1),
     };
-    CommandError::failed(format!("the text is still in files: {first}{more}"))
-        .with_hint("`--files` erases these checkpoints too; files cannot go back to them then")
+    CommandError::failed(format!("the text is still in files: {first}{more}")).with_hint(
+        "`--files` erases these checkpoints too; their files can then no longer be \
+        restored",
+    )
 }
 
 fn erase_failure(error: EraseError) -> CommandError {
@@ -417,20 +417,25 @@ fn erase_failure(error: EraseError) -> CommandError {
         EraseError::Store(error) => error.into(),
         error => {
             let hint = match &error {
-                EraseError::NoEvent { .. } => "`abide show --all` tells the events",
+                EraseError::NoEvent { .. } => "`abide show --all` shows the events",
                 EraseError::Structural { .. } => "nothing was erased",
-                EraseError::Damaged { .. } => "nothing was erased; `abide doctor` tells more",
+                EraseError::Damaged { .. } => {
+                    "nothing was erased; `abide doctor` shows what is \
+                damaged"
+                }
                 EraseError::NotBegun(CollectError::Busy) => {
-                    "let the agents that write come to their end, and run it again"
+                    "wait until the agents that write have ended, and run the command again"
                 }
                 EraseError::NotBegun(_) => {
-                    "`abide doctor --repair` mends damage; then run it again"
+                    "repair the damage with `abide doctor --repair`, then run the command again"
                 }
                 EraseError::Unnamed(_) => {
-                    "`abide doctor --repair` mends damage that is in its way, and a full disk needs space; then run it again"
+                    "repair damage with `abide doctor --repair`, or free space on a full disk; \
+                    then run the command again"
                 }
                 EraseError::Objects(_) => {
-                    "`abide doctor --repair` mends damage that is in its way, and a full disk needs space; the next `abide erase` finishes it"
+                    "repair damage with `abide doctor --repair`, or free space on a full disk; the \
+                    next `abide erase` finishes it"
                 }
                 EraseError::Store(_) => "",
             };
@@ -459,7 +464,7 @@ fn show_erase_plan(plan: &ErasePlan, out: &mut CommandOutput) -> Result<(), Comm
     }
     for seq in &plan.rewinds {
         let session = plan.session.short(SessionId::SHORT);
-        out.line(format_args!("{session} @{seq} session.rewound stays, its files go"))?;
+        out.line(format_args!("{session} @{seq} session.rewound is kept, its files are deleted"))?;
     }
     Ok(())
 }
@@ -478,11 +483,16 @@ fn erase_report(plan: &ErasePlan, erased: &EraseOutcome) -> String {
         });
         let named: Vec<String> = named.collect();
         let count = erased.shared.len();
-        said.push_str(&format!("; {count} objects stay, since {} names them", named.join(", ")));
+        said.push_str(&format!(
+            "; {count} objects are kept, since {} refers to them",
+            named.join(", ")
+        ));
     }
     if erased.shared_files > 0 {
         let count = erased.shared_files;
-        said.push_str(&format!("; {count} of its files stay, since other checkpoints hold them"));
+        said.push_str(&format!(
+            "; {count} of its files are kept, since other checkpoints hold them"
+        ));
     }
     said
 }

@@ -22,7 +22,7 @@ use crate::session_args::{SessionOption, SessionPurpose};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  abide fork                            another way from here
+  abide fork                            from the last event
   abide fork turn:3 -s abc123
   abide fork before-refactor --title \"Without the refactoring\"
   export ABIDE_SESSION=$(abide fork @41)")]
@@ -81,7 +81,8 @@ impl ForkArgs {
             out.line(&short)?;
             if let Some(link) = link {
                 status(format_args!(
-                    "Forked from {} at @{}. Go on with `abide record --session {short}`; `abide show {short}` shows it",
+                    "Forked from {} at @{}. Continue with `abide record --session {short}`; `abide \
+                    show {short}` shows it",
                     link.session.short(SessionId::SHORT),
                     link.seq
                 ));

@@ -129,7 +129,7 @@ impl ImportArgs {
         };
         if !imported.unerased.is_empty() {
             warning(format_args!(
-                "the data of {} is erased in the bundle and still stands here; `abide erase` erases it",
+                "the data of {} is erased in the bundle but not here; `abide erase` erases it",
                 listed(&imported.unerased)
             ));
         }
@@ -180,7 +180,8 @@ impl ImportArgs {
             (ImportOutcome::Same, _) => format!("Already here: {session}: {content}"),
             (ImportOutcome::Behind { here }, _) => {
                 format!(
-                    "Already here, and further: {session}: event {here} here, {content} in the bundle"
+                    "Already here, and longer: {session}: event {here} here, {content} in the \
+                    bundle"
                 )
             }
         }

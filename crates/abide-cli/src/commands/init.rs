@@ -57,7 +57,7 @@ impl InitArgs {
             init_shared(&pointer, url)?;
             surroundings.accept_pointed_place(&project, shared)?;
             let pointer = pointer.display().to_string();
-            out.line(format_args!("The store is {url}: {} says so", escape::text(&pointer)))?;
+            out.line(format_args!("The store is {url}, as set in {}", escape::text(&pointer)))?;
             return out.flush();
         }
         let place = match &surroundings.store {
@@ -125,9 +125,7 @@ fn init_shared(pointer: &Path, url: &StoreUrl) -> Result<(), CommandError> {
     if url.has_password() {
         let why = format!("{} is shared with everybody who has the project", pointer.display());
         return Err(CommandError::failed(format!("{why}; no password may be written to it"))
-            .with_hint(
-                "leave it out of the URL; PGPASSWORD or ~/.pgpass has it for those who may",
-            ));
+            .with_hint("leave it out of the URL, and set it in PGPASSWORD or ~/.pgpass"));
     }
     if pointer.is_dir() {
         return Err(init_over_store_error(pointer));
@@ -150,7 +148,7 @@ fn write_store_pointer(pointer: &Path, store: &OsStr) -> Result<(), CommandError
     match write() {
         Err(error) if error.kind() == ErrorKind::AlreadyExists && there() => Ok(()),
         written => written.map_err(at("create", pointer)).map_err(|error| {
-            error.with_hint("where the file points to another store, remove it first")
+            error.with_hint("if the file points to another store, remove it first")
         }),
     }
 }

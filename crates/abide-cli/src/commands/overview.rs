@@ -39,8 +39,8 @@ fn first_steps() -> Vec<String> {
         "abide: durable sessions for AI coding agents. Nothing is recorded here yet.",
         "",
         "  abide demo              watch a session survive a kill -9, in a few seconds",
-        "  abide run AGENT …       run an agent; everything it says and does is kept",
-        "  abide save -m NAME      a checkpoint of the files here, to go back to",
+        "  abide run AGENT …       run an agent and record everything it says and does",
+        "  abide save -m NAME      make a checkpoint of the files here",
         "  abide help              all commands, and topics",
     ]
     .map(str::to_owned)
@@ -80,15 +80,15 @@ fn overview_lines(opened: &ScopedStore, words: &CommandWords) -> Result<Vec<Stri
         stopped.contains(state) && next_step(*state, entry.overview.run) == NextStep::Resume
     });
     if let Some((entry, _)) = resumable {
-        lines.push(told(words, NextStep::Resume, entry, "go on with the one that stopped"));
+        lines.push(told(words, NextStep::Resume, entry, "resume the stopped session"));
     }
     let running = rows.iter().find(|(_, state)| *state == DisplayedState::Running);
     if let Some((entry, _)) = running {
-        lines.push(told(words, NextStep::Follow, entry, "follow the one that runs"));
+        lines.push(told(words, NextStep::Follow, entry, "follow the running session"));
     }
-    lines.push(told(words, NextStep::Show, latest, "read one"));
-    lines.push("  abide search TEXT       find anything that was said".to_owned());
-    lines.push("  abide rewind            go back to a checkpoint, files and all".to_owned());
+    lines.push(told(words, NextStep::Show, latest, "show a session"));
+    lines.push("  abide search TEXT       search messages and tool calls".to_owned());
+    lines.push("  abide rewind            rewind to a checkpoint".to_owned());
     lines.push("  abide help              all commands, and topics".to_owned());
     Ok(lines)
 }

@@ -47,13 +47,13 @@ impl ProjectArgs {
         let (old, new) = (surroundings.absolute(&old), surroundings.absolute(&new));
         if !new.is_dir() {
             return Err(CommandError::failed(format!("{} is not a directory", new.display()))
-                .with_hint("give the place where it was first, then the one where it is"));
+                .with_hint("give the old path first, then the new one"));
         }
         let place = surroundings.place_in(&new)?;
         let project = surroundings.projects_of_place(&place).moved(&old, &new)?;
         let mut out = CommandOutput::stdout();
         out.line(format_args!(
-            "What was recorded in {} is of {} now",
+            "The sessions of {} now belong to {}",
             escape::text(&old.to_string_lossy()),
             escape::text(&project.name)
         ))?;

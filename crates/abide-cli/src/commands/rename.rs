@@ -114,7 +114,7 @@ fn checked_title(words: &[String]) -> Result<String, CommandError> {
     match title.chars().count() {
         0 => Err(CommandError::Usage("the title is empty".to_owned())),
         long if long > LONGEST => {
-            let most = format!("the title has {long} characters, at most {LONGEST} are possible");
+            let most = format!("the title has {long} characters; the limit is {LONGEST}");
             Err(CommandError::Usage(most))
         }
         _ => Ok(title),

@@ -260,7 +260,7 @@ impl ResumeArgs {
         let core = view.state()?.core;
         let directory = directory(&opened.store, view.id(), &core, Some(&run.start), surroundings)?;
         status(format_args!(
-            "The run of session {short} was not begun by you on this machine, as far as is known here"
+            "As far as abide knows, you did not start the run of session {short} on this machine"
         ));
         if !given {
             status(format_args!("  command    {}", command_line(&run.start.command)));
@@ -270,8 +270,8 @@ impl ResumeArgs {
         }
         let directory = directory.to_string_lossy();
         status(format_args!("  directory  {}", escape::text(&directory)));
-        let by = run.by.as_deref().unwrap_or("nobody knows whom");
-        status(format_args!("  begun      {} by {}, as it says", run.at, escape::text(by)));
+        let by = run.by.as_deref().unwrap_or("unknown");
+        status(format_args!("  started    {} by {}, as recorded", run.at, escape::text(by)));
         status(format_args!("  store      {}", escape::text(&opened.place())));
         if given || self.yes {
             return Ok(());
@@ -281,8 +281,8 @@ impl ResumeArgs {
                 "there is no terminal to ask on; the recorded command was not run",
             )
             .with_hint(format!(
-                "`abide resume {short} --yes` runs it as it is shown, `abide resume {short} -- \
-                 COMMAND` another one"
+                "`abide resume {short} --yes` runs it as shown, `abide resume {short} -- COMMAND` \
+                runs another one"
             )));
         }
         confirm("Run it?", false, None)
@@ -312,7 +312,7 @@ impl ResumeArgs {
         if !self.keep_files {
             let then = last.checkpoint.workspace.as_ref().map(|counts| counts.root.as_str());
             status(format_args!(
-                "The session's files were last in {}; they are brought here",
+                "The session's files were last in {}; they are restored here",
                 escape::text(then.unwrap_or("another clone"))
             ));
             let place = session.view().resolve(&last.number.to_string())?;
@@ -332,12 +332,12 @@ impl ResumeArgs {
         if done && goal == RunGoal::Command {
             let short = session.id().short(SessionId::SHORT);
             status(format_args!(
-                "Its command has ended, and nothing is left of it; `abide resume {short} -- AGENT` goes \
-                 on with what was said, `--at` from an earlier place"
+                "Its command has ended, and nothing is left to do; `abide resume {short} -- AGENT` \
+                continues the conversation, `--at` continues from an earlier place"
             ));
         } else if done {
             status(format_args!(
-                "Everything is done: {} of {} tasks; `--at` goes on from an earlier place",
+                "Everything is done: {} of {} tasks; `--at` continues from an earlier place",
                 progress.complete,
                 progress.all - progress.obsolete
             ));
@@ -368,7 +368,7 @@ impl ResumeArgs {
         let fork =
             opened.store.fork(&SessionRef::Id(id), Some(place.seq), NewSession::default())?;
         status(format_args!(
-            "Session {} goes on from @{} of session {}",
+            "Session {} continues from @{} of session {}",
             fork.short(SessionId::SHORT),
             place.seq,
             id.short(SessionId::SHORT)
@@ -384,7 +384,7 @@ impl ResumeArgs {
             (None, true) => Err(CommandError::failed(
                 "this session was not started by `abide run`, so its agent's command is unknown",
             )
-            .with_hint("give it behind `--`: abide resume SESSION -- AGENT ARGS…")),
+            .with_hint("give it after `--`: abide resume SESSION -- AGENT ARGS…")),
         }
     }
 
@@ -495,7 +495,7 @@ fn latest(
         // Skip one that cannot be read.
         let id = session.id;
         if id != latest && opened.is_in(id, &here) && is_eligible(opened, id).unwrap_or(false) {
-            status(format_args!("Session {short} is passed over: its run was not begun here"));
+            status(format_args!("Session {short} is skipped: its run was not started here"));
             tell_latest_session(id);
             return Ok(id);
         }
@@ -505,7 +505,7 @@ fn latest(
         opened.place()
     ))
     .with_hint(format!(
-        "`abide resume {short}` shows the command of the newest one and asks before it runs it"
+        "`abide resume {short}` shows the command of the newest one and asks before running it"
     )))
 }
 
@@ -540,7 +540,7 @@ fn tell(session: &Session) -> Result<(), CommandError> {
     let left = LeftoverWork::of(&state);
     for call in &left.unknown {
         warning(format_args!(
-            "nobody knows how the call of {} ended ({})",
+            "the outcome of the call of {} is unknown ({})",
             escape::text(&call.name),
             call.call
         ));

@@ -43,13 +43,13 @@ use crate::shell_word::shell_quoted;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 WHERE is a checkpoint (its number, label or id), the end of a turn (turn:3), an event (@41),
-`decision`: the last decision of an arbiter, or `latest`: the newest checkpoint that is whole.
+`decision`: the last decision of an arbiter, or `latest`: the newest intact checkpoint.
 
 Examples:
   abide rewind                             choose among the last checkpoints
   abide rewind 3 --dry-run
-  abide rewind \"tests pass\" src/parser.rs  this file alone
-  abide rewind turn:4 --files              all files, and not the conversation
+  abide rewind \"tests pass\" src/parser.rs  only this file
+  abide rewind turn:4 --files              all files, not the conversation
   abide rewind --finish")]
 pub(crate) struct RewindArgs {
     /// The place to rewind to [default: ask, on a terminal]
@@ -108,7 +108,7 @@ impl RewindArgs {
         let session = opened.store.open_session(&SessionRef::Id(id))?;
         let mut only_files = self.files.is_some() || !self.paths.is_empty();
         if session.is_relayed() && !only_files && !self.conversation && !self.both && self.asks() {
-            status("Another process runs this session: only files go back until it has ended");
+            status("Another process runs this session: until it ends, only files can be rewound");
             only_files = true;
         }
         if self.act.dry_run {
@@ -197,11 +197,11 @@ fn latest_rewind_target(session: &Session) -> Result<String, CommandError> {
     let objects = session.store().objects()?;
     let (found, damaged) = session.view().latest_checkpoint(&*objects)?;
     for entry in &damaged {
-        warning(format_args!("checkpoint {} is damaged; the one before it is taken", entry.number));
+        warning(format_args!("checkpoint {} is damaged; the one before it is used", entry.number));
     }
     let found = found.ok_or_else(|| {
         CommandError::failed("there is no intact checkpoint")
-            .with_hint("`abide saves` shows those that there are")
+            .with_hint("`abide saves` lists the checkpoints")
     })?;
     Ok(found.number.to_string())
 }
@@ -220,7 +220,7 @@ impl ApplyArgs {
         } else {
             out.line(format_args!("Finish the rewind at event @{}", plan.seq))?;
             if !plan.own {
-                out.line("It was not begun by you on this machine, as far as is known here")?;
+                out.line("As far as abide knows, you did not start it on this machine")?;
             }
             for line in report_files_told(&root, &plan.files) {
                 out.line(line)?;
@@ -249,8 +249,8 @@ impl ApplyArgs {
             out.json(&wire.to_string())?;
         } else {
             out.line(format_args!(
-                "Done: {created} created, {changed} changed, {deleted} deleted; `abide undo` takes the \
-                 rewind back"
+                "Done: {created} created, {changed} changed, {deleted} deleted; `abide undo` \
+                undoes the rewind"
             ))?;
         }
         out.flush()?;

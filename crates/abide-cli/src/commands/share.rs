@@ -60,7 +60,7 @@ impl ShareArgs {
         notes.iter().for_each(warning);
         if damaged {
             return Err(CommandError::failed(format!(
-                "session {id} is damaged; the page has all that can be read"
+                "session {id} is damaged; the page has everything readable"
             ))
             .with_hint("`abide doctor` says what is lost"));
         }

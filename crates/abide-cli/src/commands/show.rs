@@ -32,7 +32,7 @@ const READ_BEFORE: u64 = 2000;
 Examples:
   abide show                  the latest session
   abide show abc123 @36 -C 3  event 36, with three entries before and after it
-  abide show --no-tools       what was said
+  abide show --no-tools       only the messages
   abide show abc123 --turn 3
   abide show --task P1.M1.T2 --json | jq .kind")]
 pub(crate) struct ShowArgs {
@@ -221,8 +221,8 @@ impl ShowSelection {
                 return Err(error.with_hint(format!("the last event of this session is @{last}")));
             }
             if !show.all && !state.core.lineage.contains(event) {
-                let error = CommandError::failed(format!("a rewind took event @{event} back"));
-                return Err(error.with_hint("`--all` shows what was taken back"));
+                let error = CommandError::failed(format!("event @{event} was rewound"));
+                return Err(error.with_hint("`--all` shows rewound events"));
             }
             selection.first = event.back(READ_BEFORE).max(Seq::FIRST);
         }
@@ -386,8 +386,7 @@ impl ShowSelection {
                 let hint = if last.0 == 0 {
                     "this session has no turns".to_owned()
                 } else if turn <= last && !self.all {
-                    "a rewind took it back, or it never was; `--all` shows what was taken back"
-                        .to_owned()
+                    "it was rewound, or it never existed; `--all` shows rewound events".to_owned()
                 } else {
                     format!("the last turn of this session is {last}")
                 };

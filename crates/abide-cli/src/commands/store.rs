@@ -24,7 +24,7 @@ Examples:
   abide --store postgres://me@db.example.org/team store init
   abide --store postgres://me@db.example.org/team store init --objects s3://bucket/prefix
   abide store status
-  abide store migrate          after an update of abide that says so")]
+  abide store migrate          when a new version of abide asks for it")]
 pub(crate) struct StoreArgs {
     #[command(subcommand)]
     command: StoreSubcommand,
@@ -174,7 +174,7 @@ impl StoreMigrateArgs {
 }
 
 fn store_upgraded_text(url: &StoreUrl, from: i32, to: i32) -> String {
-    format!("Brought {url} from version {from} to version {to}")
+    format!("Updated {url} from version {from} to version {to}")
 }
 
 fn store_objects_text(found: &StoreStatus) -> String {
@@ -241,7 +241,7 @@ impl StoreStatusArgs {
         let version = match (found.version, fits) {
             (None, _) => "no store yet: `abide store init` makes one".to_owned(),
             (Some(version), "older") => format!(
-                "{version}; this program's is {SCHEMA_VERSION}: `abide store migrate` brings it up to date"
+                "{version}; this program's is {SCHEMA_VERSION}: `abide store migrate` updates it"
             ),
             (Some(version), "newer") => {
                 format!("{version}; this program knows {SCHEMA_VERSION}: update abide")

@@ -82,14 +82,14 @@ impl UndoArgs {
         let by_name = self.compaction || lane.is_some();
         // One that cannot be finished here is what is taken back, whatever came before it.
         if !by_name && let Some(at) = session.core()?.restoring {
-            let heading = format!("where it was before the rewind @{at}, which was cut off");
+            let heading = format!("the state before the interrupted rewind @{at}");
             self.act.undo_rewind(&session, at, (heading, "abide redo"), surroundings)?;
             return Ok(session.close()?);
         }
         let act = if by_name { None } else { session.next_undo(None)? };
         match act {
             Some(ReversibleAct { kind: ReversibleActKind::Rewind, at, first, .. }) => {
-                let heading = format!("where it was before the rewind @{first}");
+                let heading = format!("the state before the rewind @{first}");
                 self.act.undo_rewind(&session, at, (heading, "abide redo"), surroundings)?;
             }
             Some(_) => self.act.undo_compaction(&session, None)?,
@@ -99,7 +99,7 @@ impl UndoArgs {
                 let repair = doctor.map(|doctor| doctor.plan_undo(id)).transpose()?.flatten();
                 return Err(match repair {
                     Some(repair) => error.with_hint(format!(
-                        "`abide undo --repair` takes back the repair of {}",
+                        "`abide undo --repair` undoes the repair of {}",
                         repair.at
                     )),
                     None => error,
@@ -122,7 +122,7 @@ impl RedoArgs {
         };
         match act.kind {
             ReversibleActKind::Rewind => {
-                let heading = format!("where it was before the rewind @{} was undone", act.first);
+                let heading = format!("the state before the rewind @{} was undone", act.first);
                 self.act.undo_rewind(&session, act.at, (heading, "abide undo"), surroundings)?;
             }
             ReversibleActKind::Compaction => self.act.redo_compaction(&session, &act)?,
@@ -204,7 +204,7 @@ impl ApplyArgs {
                 serde_json::json!({"compaction": at, "first": first, "last": last, "undone": done});
             out.json(&line.to_string())?;
         } else {
-            let done = if self.dry_run { "Would take back" } else { "Took back" };
+            let done = if self.dry_run { "Would undo" } else { "Undid" };
             out.line(format_args!(
                 "{done} the compaction @{at}: the model sees @{first} to @{last} as they were"
             ))?;
@@ -222,10 +222,10 @@ impl ApplyArgs {
             out.json(&line.to_string())?;
         } else {
             let (verb, again) = match done {
-                Some(seq) => ("Did", format!(", as @{seq}")),
-                None => ("Would do", String::new()),
+                Some(seq) => ("Redid", format!(", as @{seq}")),
+                None => ("Would redo", String::new()),
             };
-            out.line(format_args!("{verb} the compaction @{} again{again}", act.first))?;
+            out.line(format_args!("{verb} the compaction @{}{again}", act.first))?;
         }
         out.flush()
     }
@@ -246,11 +246,11 @@ impl ApplyArgs {
                 out.line(format_args!("  {} as it was", escape::text(file)))?;
             }
             for file in plan.removed.iter().take(LISTED) {
-                out.line(format_args!("  {} goes: it was not there", escape::text(file)))?;
+                out.line(format_args!("  {} is deleted: it did not exist", escape::text(file)))?;
             }
             if let Some(to) = plan.to {
                 out.line(format_args!(
-                    "  the session goes back to event @{to}; {} events leave its view and stay in the journal",
+                    "  the session is rewound to event @{to}; {} later events stay in the journal",
                     plan.left_out
                 ))?;
             }
@@ -262,7 +262,9 @@ impl ApplyArgs {
         confirm("Undo the repair?", self.yes, None)?;
         doctor.undo(plan, wait)?;
         if !self.json {
-            out.line("Done: `abide doctor` says what is wrong, `abide doctor --repair` mends it")?;
+            out.line(
+                "Done: `abide doctor` shows what is wrong, `abide doctor --repair` repairs it",
+            )?;
         }
         out.flush()
     }

@@ -44,7 +44,7 @@ pub(super) fn accepted(
     if !new.is_empty() {
         let shown = directory.to_string_lossy();
         status(format_args!(
-            "The tasks name checks that you have not accepted in {}:",
+            "The tasks have checks that you have not accepted in {}:",
             escape::text(&shown)
         ));
         for (check, task) in &new {

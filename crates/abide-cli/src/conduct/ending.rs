@@ -40,9 +40,9 @@ pub(super) fn tell_next_steps(
     status(format_args!("Session {named}{state}"));
     let command = |step| escape::text(&words.step(step, &short)).into_owned();
     match step {
-        NextStep::Resume => status(format_args!("Go on with: {}", command(step))),
+        NextStep::Resume => status(format_args!("Continue with: {}", command(step))),
         NextStep::RetryFailed => {
-            status(format_args!("Try what failed again with: {}", command(step)));
+            status(format_args!("Retry the failed tasks with: {}", command(step)));
         }
         NextStep::Follow | NextStep::Show => {}
     }

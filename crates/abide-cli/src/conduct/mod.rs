@@ -126,9 +126,9 @@ pub(crate) struct ConductArgs {
         default_missing_value = "true"
     )]
     write_back: Option<bool>,
-    /// Compact the context by itself once a turn has ended and it exceeds this part of the model's
-    /// window (80%) or this many tokens (120k); `off` for never
-    /// [default: that of the run before, else compact_over in the settings, else off]
+    /// Compact the context automatically when it exceeds this share of the model's window (80%) or
+    /// this many tokens (120k) at the end of a turn; `off` for never [default: that of the previous
+    /// run, else compact_over in the settings, else off]
     #[arg(long, value_name = "SHARE|TOKENS")]
     compact_over: Option<AutoCompaction>,
     /// How long an agent may take to stop before it is killed [default: 10s]
@@ -499,8 +499,8 @@ pub(crate) fn open(opened: &ScopedStore, id: SessionId) -> Result<Session, Comma
         let short = id.short(SessionId::SHORT);
         let held = format!("session {short} is held by {holder}");
         return Err(CommandError::failed(held).coded(FailureCode::Held).with_hint(format!(
-            "one agent works in a session at a time: `abide tail -f {short}` watches it, `--wait 30s` \
-             gives it time; other commands work meanwhile"
+            "only one agent can work in a session at a time: `abide tail -f {short}` follows it, \
+            `--wait 30s` waits for it; other commands still work"
         )));
     }
     Err(error.into())
@@ -524,7 +524,7 @@ fn ask(left: &InterruptedTask) -> Result<RetryDecision, CommandError> {
     let mut err = std::io::stderr();
     let title = escape::text(&left.title).into_owned();
     warning(format_args!(
-        "task {} ({title}) was interrupted; nobody knows how these ended:",
+        "task {} ({title}) was interrupted; the outcome of these calls is unknown:",
         left.task
     ));
     for unknown in &left.unknown {
@@ -533,7 +533,7 @@ fn ask(left: &InterruptedTask) -> Result<RetryDecision, CommandError> {
     if !std::io::stdin().is_terminal() || !err.is_terminal() {
         return Err(CommandError::failed("there is no terminal to ask on; nothing was started")
             .with_hint(
-                "`--on-unknown retry` runs such a task again, `--on-unknown skip` leaves it",
+                "`--on-unknown retry` runs such a task again, `--on-unknown skip` skips it",
             ));
     }
     loop {
@@ -554,12 +554,14 @@ impl From<RunError> for CommandError {
     fn from(error: RunError) -> Self {
         match error {
             RunError::Session(error) => error.into(),
-            error @ RunError::Start { .. } => Self::because(error)
-                .with_hint("is it installed, and on the PATH?"),
+            error @ RunError::Start { .. } => {
+                Self::because(error).with_hint("is it installed, and on the PATH?")
+            }
             error @ RunError::Stdin(_) => Self::because(error)
-                .with_hint("the agent was not started; TMPDIR names where stdin is kept for it"),
+                .with_hint("the agent was not started; its stdin is stored in TMPDIR"),
             error @ RunError::Undecided(_) => Self::because(error).with_hint(
-                "`abide resume --on-unknown ask` asks on a terminal; `retry` runs it again, `skip` leaves it",
+                "`abide resume --on-unknown ask` asks on a terminal; `retry` runs it again, `skip` \
+                skips it",
             ),
             error @ RunError::NoScope(_) => {
                 Self::because(error).with_hint("`abide tasks` shows the tasks with their ids")

@@ -82,7 +82,7 @@ impl RunView for PlainView {
             RunEvent::TaskEnded { task, status: now, reason, took, .. } => {
                 let word = wording::task_status_wording(*now);
                 let reason = reason.as_deref().map(|reason| format!(": {}", escape::text(reason)));
-                let again = if *now == TaskStatus::Planned { ", to be done again" } else { "" };
+                let again = if *now == TaskStatus::Planned { ", will be retried" } else { "" };
                 status(format_args!(
                     "{task} {word} after {}{}{again}",
                     format_duration(*took),

@@ -52,7 +52,7 @@ impl RunView for TerminalPassthrough {
             RunEvent::TaskStarted { way: Some(way), .. }
             | RunEvent::AgentStarted { way: Some(way), .. } => {
                 // The terminal is raw: a line feed alone would not go to the left.
-                let _ = write!(std::io::stderr(), "The agent goes on {}\r\n", way.told());
+                let _ = write!(std::io::stderr(), "The agent continues {}\r\n", way.told());
             }
             _ => {}
         }

@@ -133,7 +133,7 @@ impl RunView for TreeView {
         let mut line = None;
         match event {
             RunEvent::TaskStarted { task, way, .. } => {
-                let step = way.map(|way| format!("goes on {}", way.told())).unwrap_or_default();
+                let step = way.map(|way| format!("continues {}", way.told())).unwrap_or_default();
                 scene.active.insert(task.clone(), (Instant::now(), step));
                 scene.waiting = None;
                 scene.stale = true;

@@ -22,10 +22,10 @@ pub(super) fn run_event_wording(event: &RunEvent) -> Option<String> {
             }
         }
         RunEvent::LeftBehind { task: None, processes } => {
-            format!("{processes} processes of an earlier run were still there, and were ended")
+            format!("ended {processes} processes left over from an earlier run")
         }
         RunEvent::LeftBehind { task: Some(task), processes } => {
-            format!("{task}: {processes} processes that the agent left behind were ended")
+            format!("{task}: ended {processes} processes that the agent left behind")
         }
         RunEvent::Interrupted { left, decision } => {
             let title = escape::text(&left.title).into_owned();
@@ -33,11 +33,14 @@ pub(super) fn run_event_wording(event: &RunEvent) -> Option<String> {
             if !left.unknown.is_empty() {
                 let names: Vec<_> =
                     left.unknown.iter().map(|call| escape::text(&call.name).into_owned()).collect();
-                line.push_str(&format!("; nobody knows how these ended: {}", names.join(", ")));
+                line.push_str(&format!(
+                    "; the outcome of these calls is unknown: {}",
+                    names.join(", ")
+                ));
             }
             line.push_str(match decision {
                 RetryDecision::Retry => "; it is run again",
-                RetryDecision::Skip => "; it is left aside",
+                RetryDecision::Skip => "; it is skipped",
             });
             line
         }
@@ -61,10 +64,10 @@ pub(super) fn run_event_wording(event: &RunEvent) -> Option<String> {
             )
         }
         RunEvent::AgentStarted { way: Some(way), .. } => {
-            format!("The agent goes on {}", way.told())
+            format!("The agent continues {}", way.told())
         }
         RunEvent::AgentStarted { way: None, .. } => {
-            "The agent begins: there is nothing to tell it".to_owned()
+            "The agent starts: there is nothing to tell it".to_owned()
         }
         RunEvent::AgentEnded { turn, reason, took } => {
             let reason = reason.as_deref().map(|reason| format!(": {}", escape::text(reason)));
@@ -78,10 +81,10 @@ pub(super) fn run_event_wording(event: &RunEvent) -> Option<String> {
             let undo = undo_of_compaction(lane.as_ref());
             let lane = lane.as_ref().map(|lane| format!("{}: ", escape::text(lane.as_str())));
             let lane = lane.unwrap_or_default();
-            format!("{lane}{result}; `{}` takes it back", escape::text(&undo))
+            format!("{lane}{result}; `{}` undoes it", escape::text(&undo))
         }
         RunEvent::Stopping(StopUrgency::AfterStep) => {
-            "Stopping after what is under way; another Ctrl-C or SIGTERM stops it now".to_owned()
+            "Stopping after the work in progress; another Ctrl-C or SIGTERM stops it now".to_owned()
         }
         RunEvent::Stopping(StopUrgency::Now) => {
             "Stopping now; another Ctrl-C or SIGTERM kills the agent".to_owned()

@@ -54,7 +54,7 @@ impl CheckpointCatArgs {
         if entry.kind == EntryKind::Directory {
             let number = checkpoint.number;
             return Err(CommandError::failed(format!("{:?} is a directory", self.path))
-                .with_hint(format!("`abide checkpoint files {number}` lists what is in it")));
+                .with_hint(format!("`abide checkpoint files {number}` lists its files")));
         }
         self.write(&entry, &*objects)
     }
@@ -124,8 +124,8 @@ fn missing(
         files.iter().map(|file| String::from_utf8_lossy(&file.path).into_owned()).collect();
     let near = near_names(path, names.iter().map(String::as_str));
     if near.is_empty() {
-        return error.with_hint(format!("`abide checkpoint files {number}` lists what there is"));
+        return error.with_hint(format!("`abide checkpoint files {number}` lists its files"));
     }
     let near: Vec<_> = near.into_iter().map(|name| escape::text(name).into_owned()).collect();
-    error.with_hint(format!("near it are: {}", near.join(", ")))
+    error.with_hint(format!("similar paths: {}", near.join(", ")))
 }

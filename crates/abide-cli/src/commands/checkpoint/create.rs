@@ -32,7 +32,7 @@ use crate::shell_word::shell_quoted;
 #[command(after_help = "\
 Examples:
   abide checkpoint create -m \"tests pass\"
-  abide checkpoint create --include /data/     the ignored directory too, from now on
+  abide checkpoint create --include /data/     include an ignored directory from now on
   abide checkpoint create --trigger risk && rm -rf build/")]
 pub(crate) struct CheckpointCreateArgs {
     #[command(flatten)]
@@ -58,7 +58,7 @@ pub(crate) struct CheckpointCreateArgs {
 Examples:
   abide save
   abide save -m \"tests pass\"
-  abide save --include /data/            the ignored directory too, from now on
+  abide save --include /data/            include an ignored directory from now on
   abide save --trigger risk && rm -rf build/")]
 pub(crate) struct SaveArgs {
     #[command(flatten)]
@@ -90,8 +90,8 @@ struct CheckpointOptions {
     /// given several times
     #[arg(long, value_name = "PATTERN", conflicts_with = "no_files")]
     include: Vec<String>,
-    /// The agent's process, whose memory and processor time are recorded [default: the process that
-    /// runs this command]
+    /// The agent's process, whose memory and processor time are recorded [default: the
+    /// parent process]
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
     /// Print the checkpoint as JSON
@@ -216,7 +216,7 @@ impl CheckpointOptions {
                     out.json(&line.to_string())?;
                 } else {
                     out.line(format_args!("No file has changed since checkpoint {number}"))?;
-                    status("`abide save -m NAME` makes one all the same");
+                    status("`abide save -m NAME` makes one anyway");
                 }
                 tell_ignored_state(&held.ignored_state);
             }
@@ -278,8 +278,8 @@ pub(super) fn tell_ignored_state(ignored_state: &[String]) {
     if let Some(first) = ignored_state.first() {
         let paths = escape::text(&ignored_state.join(", ")).into_owned();
         status(format_args!(
-            "Note: ignored, so not in the checkpoint: {paths}; `abide checkpoint create --include {}` \
-             takes it in from now on (workspace.include)",
+            "Note: ignored, so not in the checkpoint: {paths}; `abide checkpoint create --include \
+            {}` includes it from now on (workspace.include)",
             escape::text(&shell_quoted(&include_pattern(first)))
         ));
     }
@@ -297,8 +297,8 @@ pub(super) fn tell_omissions(made: &RecordedCheckpoint) {
     }
     match made.dropped.len() {
         0 => {}
-        1 => status("1 old checkpoint was let go, as [retention] says"),
-        count => status(format_args!("{count} old checkpoints were let go, as [retention] says")),
+        1 => status("[retention] deleted the files of 1 old checkpoint"),
+        count => status(format_args!("[retention] deleted the files of {count} old checkpoints")),
     }
     if let Some(error) = &made.checkpoint.error {
         warning(format_args!("the files were not captured: {error}"));

@@ -183,7 +183,7 @@ fn tree_of(
     };
     let snapshot = found.ok_or_else(|| {
         CommandError::failed(format!("{name:?} is not a checkpoint with files"))
-            .with_hint("`abide saves` shows those that there are")
+            .with_hint("`abide saves` lists the checkpoints")
     })?;
     let bytes = objects.read(snapshot).map_err(abide::Error::from)?;
     let read = bytes.and_then(|bytes| Snapshot::read(&bytes).ok());
@@ -264,7 +264,7 @@ fn stats(
         deletions += stat.deletions;
     }
     out.line(format_args!(
-        "{} files changed, {insertions} lines came, {deletions} went",
+        "{} files changed, {insertions} lines added, {deletions} removed",
         rows.len()
     ))
 }

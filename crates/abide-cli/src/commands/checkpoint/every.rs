@@ -37,8 +37,8 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// checkpoint cannot be made, the command fails.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Sessions of under an hour do well with 10 to 15 minutes, up to three hours with 15 to 20, up to six
-with 20 to 30, longer ones with 30.
+Suggested intervals: 10 to 15 minutes for sessions under an hour, 15 to 20 for up to three hours, 20
+to 30 for up to six, 30 for longer ones.
 
 Examples:
   abide checkpoint every 15m &
@@ -179,7 +179,7 @@ impl CheckpointEveryReporter {
             CheckpointerEvent::Failed(error) => {
                 let failure = format!("no checkpoint: {}", crate::error::on_one_line(error));
                 if self.failure.as_ref() != Some(&failure) {
-                    warning(format_args!("{failure}; it is tried again"));
+                    warning(format_args!("{failure}; abide will try again"));
                     self.failure = Some(failure);
                 }
             }

@@ -37,8 +37,8 @@ pub(crate) struct CheckpointListArgs {
 /// changed and removed since the previous checkpoint, and the prompt or task it follows.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-`abide diff N` shows what has changed since one, `abide rewind N` goes back to it. `abide checkpoint
---help` has more: all that one holds, its files, one of its files.")]
+`abide diff N` shows what has changed since checkpoint N, `abide rewind N` returns to it. `abide
+checkpoint --help` lists the commands that show its details and its files.")]
 pub(crate) struct SavesArgs {
     #[command(flatten)]
     session: SessionOption,
@@ -143,10 +143,10 @@ fn table<'a>(
             label.push_str(" (pinned)");
         }
         if !entry.live {
-            label.push_str(" (taken back)");
+            label.push_str(" (rewound)");
         }
         if entry.thinned {
-            label.push_str(" (let go)");
+            label.push_str(" (files deleted)");
         }
         if checkpoint.error.is_some() {
             label.push_str(" (without files)");

@@ -74,7 +74,7 @@ fn lines(entry: &CheckpointEntry, follows: Option<&str>, objects: &dyn Objects) 
     field("Made", clock_day_and_time(&TimeZone::system(), entry.at));
     field("After", format_duration(Duration::from_millis(checkpoint.duration_ms)));
     field("By", escape::text(&checkpoint.trigger).into_owned());
-    field("Place", format!("@{}{}", entry.seq, if entry.live { "" } else { " (taken back)" }));
+    field("Place", format!("@{}{}", entry.seq, if entry.live { "" } else { " (rewound)" }));
     let manifest = &checkpoint.manifest;
     field(
         "Session",
@@ -141,7 +141,7 @@ fn lines(entry: &CheckpointEntry, follows: Option<&str>, objects: &dyn Objects) 
         field("No files", escape::text(error).into_owned());
     }
     if entry.thinned {
-        field("Let go", "retention has let its files go".to_owned());
+        field("Deleted", "by retention".to_owned());
     }
     if let Some(hash) = checkpoint.snapshot {
         let bytes = objects.read(hash).ok().flatten();

@@ -132,7 +132,8 @@ fn context_seq(text: &str) -> Result<Seq, CommandError> {
     let digits = text.strip_prefix('@').unwrap_or(text);
     digits.parse().map(Seq).map_err(|_| {
         CommandError::failed(format!("{text:?} is not an event")).with_hint(
-            "an event goes by its number, such as @41; `abide context --format text` shows them",
+            "an event is named by its number, such as @41; `abide context --format text` shows \
+            them",
         )
     })
 }

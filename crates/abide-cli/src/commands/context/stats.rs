@@ -50,7 +50,7 @@ pub(super) fn tell_context_stats(
         return out.json(&figures.to_string());
     }
     let total = tokens.total();
-    let model = context.model().unwrap_or("not known");
+    let model = context.model().unwrap_or("unknown");
     out.line(format_args!("Model     {}", escape::text(model)))?;
     out.line(format_args!("Messages  {}", context.len()))?;
     let known = [
@@ -74,7 +74,7 @@ pub(super) fn tell_context_stats(
             let share = share_of_window(total, window) * 100.0;
             out.line(format_args!("Window    {window}, {share:.0}% of it in use"))?;
         }
-        None => out.line("Window    not known: record `model.configured` with its window")?,
+        None => out.line("Window    unknown: record `model.configured` with its window")?,
     }
     out.line(format_args!("Compacted {} times", context.core.compactions))?;
     if !context.lane.pins.is_empty() {
@@ -82,7 +82,7 @@ pub(super) fn tell_context_stats(
         out.line(format_args!("Pinned    {}", pins.join(" ")))?;
     }
     for call in &context.pending {
-        let begun = if call.begun { "begun, its outcome is unknown" } else { "not begun" };
+        let begun = if call.begun { "started, outcome unknown" } else { "not started" };
         let (name, id) = (escape::text(&call.name), escape::text(call.call.as_str()));
         out.line(format_args!("Pending   {name} {id}: {begun}"))?;
     }
@@ -105,7 +105,7 @@ pub(super) fn tell_context_stats(
     }
     for (name, limit) in &context.core.limits {
         let number = |number: Option<u64>| number.map_or("?".to_owned(), |n| n.to_string());
-        let resets = limit.resets.map(|at| format!(", whole again at {at}")).unwrap_or_default();
+        let resets = limit.resets.map(|at| format!(", full again at {at}")).unwrap_or_default();
         let (left, all) = (number(limit.remaining), number(limit.limit));
         out.line(format_args!("Limit     {}: {left} of {all} left{resets}", escape::text(name)))?;
     }

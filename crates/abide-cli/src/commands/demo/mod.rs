@@ -35,7 +35,7 @@ use abide_transcript::{EventSentences, escape};
 #[command(after_help = "\
 Examples:
   abide demo
-  abide demo --keep      and look around in what is left")]
+  abide demo --keep      keep the files to look at")]
 pub(crate) struct DemoArgs {
     /// Keep the workspace and its store
     #[arg(long)]
@@ -187,7 +187,7 @@ impl DemoStage {
     fn second_act(&mut self, follow: &mut EventFollower) -> Result<(), CommandError> {
         let mut agent = self.start()?;
         let process = agent.0.id();
-        self.heading(&format!("Another agent goes on (process {process})"))?;
+        self.heading(&format!("Another agent continues (process {process})"))?;
         let until = Instant::now() + PATIENCE;
         loop {
             let ended = agent.0.try_wait().map_err(at("wait for", "the agent"))?;
@@ -236,7 +236,7 @@ impl DemoStage {
         let undo = session.plan_undo(&watch)?;
         session.rewind(undo, &watch)?;
         if self.files()? != ruined {
-            return Err(CommandError::failed("the undo did not bring back what was"));
+            return Err(CommandError::failed("the undo did not restore the earlier files"));
         }
         let again = session.plan_undo(&watch)?;
         session.rewind(again, &watch)?;
@@ -245,7 +245,7 @@ impl DemoStage {
         }
         self.fact(
             "rewound",
-            "files as they were; an undo brought the mess back, a second one took it away",
+            "files restored; an undo brought the damage back, and a second one removed it",
         )?;
         Ok(session.close()?)
     }
@@ -283,7 +283,7 @@ impl DemoStage {
             checked.events
         ))?;
         if findings > 0 {
-            return Err(CommandError::failed("the journal is not as it should be"));
+            return Err(CommandError::failed("the journal has findings"));
         }
         Ok(())
     }
@@ -295,11 +295,10 @@ impl DemoStage {
             self.out.line("  abide show")?;
             return self.out.line("  cat .abide/sessions/*/journal/*.jsonl");
         }
-        self.out.line(
-            "Next: abide run claude      run an agent of your own; everything it does is kept",
-        )?;
-        self.out.line("      abide search TEXT     find anything that was said")?;
-        self.out.line("      abide rewind          go back to a checkpoint, files and all")
+        self.out
+            .line("Next: abide run claude      run your own agent and record everything it does")?;
+        self.out.line("      abide search TEXT     search messages and tool calls")?;
+        self.out.line("      abide rewind          rewind to a checkpoint")
     }
 
     fn start(&self) -> Result<DemoAgentChild, CommandError> {

@@ -124,7 +124,7 @@ impl DoctorReport {
         let repair = if newer {
             Repair::by_hand("use the version of abide that wrote it, or a newer one")
         } else {
-            Repair::by_hand("make it readable, or put it back from a backup")
+            Repair::by_hand("make it readable, or restore it from a backup")
         };
         let finding = Finding::new(
             if newer { "store-version" } else { "session-unreadable" },
@@ -187,7 +187,7 @@ impl DoctorReport {
             let undo = match session {
                 Some(session) => {
                     let short = session.short(SessionId::SHORT);
-                    format!("; `abide undo --repair -s {short}` takes it back")
+                    format!("; `abide undo --repair -s {short}` undoes it")
                 }
                 None => String::new(),
             };
@@ -280,7 +280,8 @@ impl SessionToReview {
     fn told(&self) -> Vec<String> {
         let short = self.session.short(SessionId::SHORT);
         let mut lines = vec![format!(
-            "Session {short} was repaired in part and wants a look; `abide doctor {short} --accept` says that you had one"
+            "Session {short} was repaired in part and needs review; `abide doctor {short} \
+            --accept` accepts it after your review"
         )];
         let events = self.missing.events.iter().map(|(first, last)| {
             if first == last {
@@ -309,9 +310,9 @@ pub(super) fn repair_plan_report(plan: &RepairPlan) -> Vec<String> {
     });
     if let Some(strategy) = plan.strategy {
         for considered in &plan.considered {
-            let taken = if considered.strategy == strategy { "taken" } else { "not taken" };
+            let taken = if considered.strategy == strategy { "chosen" } else { "not chosen" };
             lines.push(format!(
-                "  {} ({taken}): {}; {} events lost, {} written again, {} left out",
+                "  {} ({taken}): {}; {} events lost, {} rewritten, {} left out",
                 considered.strategy.as_str(),
                 considered.why,
                 considered.lost,
@@ -322,7 +323,8 @@ pub(super) fn repair_plan_report(plan: &RepairPlan) -> Vec<String> {
     }
     lines.extend(plan.actions.iter().map(|action| format!("  - {action}")));
     for left in &plan.left {
-        lines.push(format!("  not mended: {}: {} ({})", left.rule, left.message, left.repair.how));
+        lines
+            .push(format!("  not repaired: {}: {} ({})", left.rule, left.message, left.repair.how));
     }
     lines
 }

@@ -33,18 +33,18 @@ use crate::scoped_store::{NameMatch, ScopedStore};
 /// The exit code is 1 while errors or critical findings remain, and 0 with warnings only.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Strategies, where a journal has lost events (the default loses least and says why it was taken):
-  reconstruct   write them again, from the transcript and the index
-  partial       keep all that can be read on both sides of the damage, name the rest as lost, and
-                mark the session as one to look at until `--accept`
-  checkpoint    go back to the latest checkpoint before the damage, or to --from WHERE
+Strategies for a journal that has lost events (the default loses least and says why it was chosen):
+  reconstruct   rewrite them from the transcript and the index
+  partial       keep everything readable on both sides of the damage, report the rest as lost, and
+                mark the session for review until `--accept`
+  checkpoint    rewind to the latest checkpoint before the damage, or to --from WHERE
 
 Examples:
   abide doctor                         every session of this store
   abide doctor abc123 --json
   abide doctor --repair --dry-run      show the plan
   abide doctor abc123 --repair --strategy checkpoint --from 3
-  abide doctor abc123 --accept         you have looked at what a partial repair left")]
+  abide doctor abc123 --accept         accept the result of a partial repair")]
 pub(crate) struct DoctorArgs {
     /// The sessions, by id or name or the start of one; --repair and --accept need whole names
     /// [default: all]
@@ -102,7 +102,8 @@ impl DoctorArgs {
                 || !matches!(self.strategy, None | Some(RepairStrategy::Checkpoint)))
         {
             return Err(CommandError::Usage(
-                "--from needs exactly one session and no strategy but checkpoint".to_owned(),
+                "--from needs exactly one session, and works only with the strategy checkpoint"
+                    .to_owned(),
             ));
         }
         let mut sessions = Vec::new();
@@ -181,9 +182,9 @@ impl DoctorArgs {
             if plans.is_empty() && !self.json {
                 let by_command = |found: &Finding| !found.repair.commands.is_empty();
                 status(if round.report.findings.iter().any(by_command) {
-                    "There is nothing that a repair does by itself; run the commands that are shown"
+                    "Nothing can be repaired automatically; run the commands that are shown"
                 } else {
-                    "There is nothing that a repair would do"
+                    "There is nothing to repair"
                 });
             }
             return self.end(round.report);
@@ -260,9 +261,9 @@ impl DoctorArgs {
             let short = session.short(SessionId::SHORT);
             if doctor.examine(session)?.requires_validation {
                 doctor.accept(session, wait)?;
-                status(format_args!("Session {short} is accepted as it is"));
+                status(format_args!("Session {short} is accepted"));
             } else {
-                status(format_args!("Session {short} wants no look"));
+                status(format_args!("Session {short} needs no review"));
             }
         }
         Ok(())

@@ -26,7 +26,8 @@ pub(super) fn export_bundle(
         Ok(bundle) => {
             if let Some(parent) = bundle.parent {
                 status(format_args!(
-                    "It goes on from event @{} of session {}, which is not in the bundle: where it is imported, that one must be",
+                    "It continues from event @{} of session {}, which is not in the bundle: that \
+                    session must be imported first",
                     parent.seq, parent.session
                 ));
             }

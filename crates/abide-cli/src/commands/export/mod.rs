@@ -117,7 +117,7 @@ impl ExportArgs {
             }
             _ if lane.is_some() => {
                 return Err(CommandError::Usage(
-                    "--lane goes with --format openai, responses or anthropic".to_owned(),
+                    "--lane needs --format openai, responses or anthropic".to_owned(),
                 ));
             }
             (ExportFormat::Bundle, _) => {
@@ -156,7 +156,7 @@ impl ExportArgs {
         }
         if damaged {
             return Err(CommandError::failed(format!(
-                "session {id} is damaged; all that can be read was exported"
+                "session {id} is damaged; everything readable was exported"
             ))
             .with_hint("`abide doctor` says what is lost"));
         }

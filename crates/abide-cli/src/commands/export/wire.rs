@@ -58,7 +58,7 @@ pub(super) fn export_wire_messages(
     if silent > 0 {
         let s = if silent == 1 { " holds" } else { "s hold" };
         status(format_args!(
-            "Note: {silent} message{s} nothing, or thoughts that another API would not take back"
+            "Note: {silent} message{s} nothing, or thoughts that another API would not accept"
         ));
     }
     Ok(ExportOmissions { notes: events.notes().to_vec(), refused })

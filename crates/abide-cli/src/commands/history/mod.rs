@@ -35,8 +35,8 @@ use crate::typed_time::TypedTime;
 #[command(after_help = "\
 Examples:
   abide ls                             the latest sessions of this project
-  abide ls -A                          those of every project
-  abide ls --file src/main.rs          who touched that file
+  abide ls -A                          the latest sessions of all projects
+  abide ls --file src/main.rs          the sessions that touched that file
   abide ls --status failed --since 7d --json")]
 pub(crate) struct HistoryArgs {
     /// Only sessions that contain this text
@@ -57,8 +57,8 @@ pub(crate) struct HistoryArgs {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  abide search connection reset             where was that, in this project
-  abide search -A 'pars* \"last line\"'       in any project, who said that and where
+  abide search connection reset             in this project
+  abide search -A 'pars* \"last line\"'       in all projects
   abide search panic --file src/main.rs --since 7d")]
 pub(crate) struct SearchArgs {
     /// Words, prefixes (`pars*`) and phrases ('"last line"')
@@ -193,6 +193,6 @@ fn empty_history_text(is_plain: bool, opened: &ScopedStore) -> String {
     if is_plain {
         format!("There is no session{of} yet in {place}{more}")
     } else {
-        format!("No session{of} in {place} fits{more}")
+        format!("No session{of} in {place} matches{more}")
     }
 }

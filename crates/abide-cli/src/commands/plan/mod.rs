@@ -180,8 +180,8 @@ impl PlanArgs {
         let configured = ConfiguredRun::find(surroundings, request)?;
         if configured.agent.is_none() && self.command.is_empty() {
             return Err(CommandError::Usage(
-                "no agent: give its command behind `--` (abide plan FILE -- AGENT ARGS…), or its \
-                 name with --agent"
+                "no agent: give its command after `--` (abide plan FILE -- AGENT ARGS…), or its \
+                name with --agent"
                     .to_owned(),
             ));
         }

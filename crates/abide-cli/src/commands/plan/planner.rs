@@ -133,12 +133,10 @@ impl<'a> Planner<'a> {
             Some(wrong) => CommandError::because(wrong),
             None => CommandError::failed("it was not asked"),
         };
-        Err(error.on("the agent gave no answer that can be used; nothing was imported").with_hint(
-            format!(
-                "`abide show {short}` has its answers; `--attempts {}` asks more often",
-                attempts + 1
-            ),
-        ))
+        Err(error.on("the agent gave no usable answer; nothing was imported").with_hint(format!(
+            "`abide show {short}` shows its answers; `--attempts {}` allows more",
+            attempts + 1
+        )))
     }
 
     /// Runs the agent on one task.
@@ -159,7 +157,7 @@ impl<'a> Planner<'a> {
                 let reason = failure_reason(session.view())?.or(ended.reason).unwrap_or_default();
                 let said = format!("the agent failed, and nothing was imported: {reason}");
                 Err(CommandError::failed(said)
-                    .with_hint(format!("`abide show {short}` has what it said")))
+                    .with_hint(format!("`abide show {short}` shows what it said")))
             }
         }
     }
@@ -185,11 +183,11 @@ pub(super) fn recorded_plan(
     let tree = view.tasks()?;
     let Some(last) = tree.walk(None).last().map(|(task, _)| task.id.clone()) else {
         return Err(CommandError::failed(format!("session {short} has no answer of an agent"))
-            .with_hint("`--from` names a session that `abide plan` has made"));
+            .with_hint("`--from` needs a session that `abide plan` made"));
     };
     if source.is_none_or(|source| source.sha256 != document.sha256) {
-        return Err(CommandError::failed(format!("session {short} is about another text"))
-            .with_hint("a text that was edited is planned anew: abide plan FILE -- AGENT"));
+        return Err(CommandError::failed(format!("session {short} is a plan of another text"))
+            .with_hint("plan an edited text again: abide plan FILE -- AGENT"));
     }
     match recorded_answer(&view, &last)? {
         Ok(list) => Ok(PlannedTasks { list, session }),

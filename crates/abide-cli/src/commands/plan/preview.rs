@@ -99,8 +99,8 @@ impl PlanPreview {
         let count = self.tasks.len();
         let tasks = if count == 1 { "1 task".to_owned() } else { format!("{count} tasks") };
         status(match self.outcome {
-            "delta" => format!("{tasks}; the plan before goes on in a new session"),
-            "same" => format!("{tasks}, as they are planned already"),
+            "delta" => format!("{tasks}; the earlier plan continues in a new session"),
+            "same" => format!("{tasks}, all planned already"),
             _ => tasks,
         });
         Ok(())

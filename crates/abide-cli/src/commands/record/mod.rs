@@ -105,9 +105,9 @@ pub(crate) struct RecordArgs {
     /// Make a checkpoint of the files at the start, at this interval, and at the end
     #[arg(long, value_name = "INTERVAL", value_parser = checkpoint_interval)]
     checkpoint_every: Option<Duration>,
-    /// Compact the context by itself once a turn has ended and it exceeds this part of the model's
-    /// window (80%) or this many tokens (120k); `off` for never
-    /// [default: compact_over in the settings, else off]
+    /// Compact the context automatically when it exceeds this share of the model's window (80%) or
+    /// this many tokens (120k) at the end of a turn; `off` for never [default: compact_over in the
+    /// settings, else off]
     #[arg(long, value_name = "SHARE|TOKENS")]
     compact_over: Option<AutoCompaction>,
 }
@@ -174,7 +174,7 @@ impl RecordArgs {
     /// Refuses options that mean nothing for a stream.
     fn check_streamed(&self) -> Result<(), CommandError> {
         let told = match (self.strict, self.durability) {
-            (true, _) => "--strict is about events; a stream has none",
+            (true, _) => "--strict cannot be used with a stream",
             (false, DurabilityArg::Buffered) => "a stream is always recorded synced",
             (false, DurabilityArg::Synced) => return Ok(()),
         };

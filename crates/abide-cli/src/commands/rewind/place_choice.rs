@@ -71,8 +71,8 @@ pub(super) fn choose_place(
     let view = session.view();
     let entries = last_entries(view, OFFERED)?;
     if entries.is_empty() {
-        return Err(CommandError::failed("there is no checkpoint to go back to")
-            .with_hint("`abide save` makes one; `abide rewind turn:2` goes back to a turn"));
+        return Err(CommandError::failed("there is no checkpoint to rewind to")
+            .with_hint("`abide save` makes one; `abide rewind turn:2` rewinds to a turn"));
     }
     let objects = opened.store.objects()?;
     let present = present_tree(opened, view, &*objects).ok();

@@ -51,9 +51,9 @@ use crate::scoped_store::ScopedStore;
 /// [run] names. [run] can also set defaults for other options; options on the command line override
 /// them. abide shows what it would use from the project's file and asks first.
 ///
-/// The first Ctrl-C or SIGTERM stops the run after the tasks in progress; the second stops the
-/// agent too. The exit code is 0 when everything is done, 1 when tasks failed or cannot be started,
-/// and 4 when the run was interrupted.
+/// The first Ctrl-C or SIGTERM ends the run after the work in progress; the second stops the agent.
+/// The exit code is 0 when everything is done, 1 when tasks failed or cannot be started, and 4 when
+/// the run was interrupted.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -161,8 +161,8 @@ impl RunArgs {
         let configured = ConfiguredRun::find(surroundings, request)?;
         if configured.agent.is_none() && self.command.is_empty() {
             return Err(CommandError::Usage(
-                "which agent? give its command (abide run AGENT ARGS…), or its name in the \
-                 configuration with --agent"
+                "no agent: give its command (abide run AGENT ARGS…), or its name in the \
+                configuration with --agent"
                     .to_owned(),
             ));
         }

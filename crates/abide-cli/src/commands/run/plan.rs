@@ -46,15 +46,15 @@ fn check_planned(
                 "no task was found in {path}, and its text was edited since it was planned"
             );
             return Err(CommandError::failed(error)
-                .with_hint("`abide plan FILE -- AGENT` has an agent break it into tasks anew"));
+                .with_hint("`abide plan FILE -- AGENT` has an agent break it into tasks again"));
         }
         (_, TaskListForm::Markdown) => {
-            "a task is a checkbox in it: `- [ ] What is to be done`; `abide plan FILE -- AGENT` has \
-             an agent break a text into tasks; a text as a whole is one task for `abide run -- AGENT`"
+            "write each task as a checkbox: `- [ ] What to do`; `abide plan FILE -- AGENT` has an \
+            agent break a text into tasks; `abide run -- AGENT` takes a text as one task"
         }
-        (_, TaskListForm::Toml) => "a task is a table in it: [[task]] with a title",
-        (_, TaskListForm::Json) => "a task is an object in `tasks`, with a title",
-        (_, TaskListForm::Prp) => "a task is an object in `backlog`",
+        (_, TaskListForm::Toml) => "write each task as a table: [[task]] with a title",
+        (_, TaskListForm::Json) => "write each task as an object in `tasks`, with a title",
+        (_, TaskListForm::Prp) => "write each task as an object in `backlog`",
     };
     Err(CommandError::failed(format!("no task was found in {path}")).with_hint(hint))
 }
@@ -102,7 +102,8 @@ impl MatchedPlan {
         match &self.matched {
             TaskListMatch::Same(_) | TaskListMatch::New => {}
             TaskListMatch::Edited { parent, delta } => status(format_args!(
-                "The plan was edited since session {}: {} tasks unchanged, {} changed, {} new, {} gone",
+                "The plan was edited since session {}: {} tasks unchanged, {} changed, {} new, {} \
+                removed",
                 parent.short(SessionId::SHORT),
                 delta.kept.len(),
                 delta.changed.len(),
@@ -134,7 +135,7 @@ impl MatchedPlan {
                     progress.complete,
                     progress.all - progress.obsolete
                 ))
-                .with_hint("`--continue` goes on with it"));
+                .with_hint("`--continue` continues it"));
             }
         }
         let workspace = surroundings.current_dir.to_string_lossy().into_owned();
@@ -200,7 +201,7 @@ pub(super) fn dry_run(
     let stuck = progress.all - progress.complete - progress.obsolete;
     if stuck > 0 {
         status(format_args!(
-            "{stuck} tasks would not be run: they failed, are blocked, or wait for such"
+            "{stuck} tasks would not be run: they failed, are blocked, or wait for such tasks"
         ));
     }
     let tasks = if count == 1 { "1 task".to_owned() } else { format!("{count} tasks") };

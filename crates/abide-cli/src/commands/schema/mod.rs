@@ -59,8 +59,8 @@ impl SchemaArgs {
 fn unknown_kind(kind: &str) -> CommandError {
     let shown = escape::text(kind);
     if kind.starts_with("x.") && Kind::new(kind).is_some() {
-        let text = format!("\"{shown}\" is a kind of your own: its data is any object");
-        return CommandError::failed(text).with_hint("`abide schema` prints those of abide");
+        let text = format!("\"{shown}\" is a kind of your own: its data can be any object");
+        return CommandError::failed(text).with_hint("`abide schema` prints the kinds of abide");
     }
     let near = near_names(kind, Kind::VOCABULARY.iter().copied());
     let hint = match near.first() {

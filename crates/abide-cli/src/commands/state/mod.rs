@@ -27,8 +27,7 @@ Examples:
   abide state k3x9ab calls        calls without a result, and counts by tool
   abide state tasks --json | jq '.tasks.list[] | select(.ready).task'")]
 pub(crate) struct StateArgs {
-    /// The session: its name, its id, its short id, the start of any of them, or your key
-    /// [default: $ABIDE_SESSION, else the latest]
+    /// The session, by its id, name or key [default: $ABIDE_SESSION, else the latest]
     #[arg(value_name = "ID")]
     first: Option<String>,
     /// The part: tasks, calls, files, usage, artifacts, dependencies, git, resources or health

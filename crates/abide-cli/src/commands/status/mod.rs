@@ -37,7 +37,7 @@ use crate::session_status::{CurrentStatus, RecordedOutcome};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  abide status               what runs, what broke, and the last others
+  abide status               running, broken and recent sessions
   abide status k3x9ab        one session
   abide status --all --json  every session that has not ended, with the evidence
   abide status --disk        the largest sessions, journals, objects, index, leftovers")]
@@ -96,7 +96,7 @@ impl StatusArgs {
         out.flush()?;
         survey.notes.iter().for_each(|note| status(format_args!("Note: {note}")));
         survey.unreadable.iter().for_each(|(short, error)| {
-            warning(format_args!("session {short} cannot be looked at: {error}"));
+            warning(format_args!("cannot examine session {short}: {error}"));
         });
         Ok(())
     }

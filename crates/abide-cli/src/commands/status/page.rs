@@ -83,7 +83,7 @@ impl<'a> StatusPage<'a> {
             self.below(&escape::text(ending), TableColour::Dim)?;
         }
         let mut commands = vec![("next", &row.next)];
-        commands.extend(row.with_agent.as_ref().map(|command| ("go on", command)));
+        commands.extend(row.with_agent.as_ref().map(|command| ("continue", command)));
         commands.extend((row.next != row.show).then_some(("look", &row.show)));
         let mut parts = vec![(" ".repeat(BELOW), TableColour::Plain)];
         let mut used = BELOW;

@@ -203,7 +203,7 @@ impl TasksImportArgs {
                 } else {
                     format!("Began session {short}")
                 };
-                format!("{verb} that goes on from {}: {counts}", parent.unwrap_or_default())
+                format!("{verb} that continues from {}: {counts}", parent.unwrap_or_default())
             }
             (_, true) => format!("Would change session {short}: {counts}"),
             (_, false) => format!("Session {short}: {counts}"),

@@ -25,14 +25,14 @@ use crate::error::CommandError;
     after_help = "\
 Examples:
   abide tasks                            the tree
-  abide tasks --ready                    what can be begun now
+  abide tasks --ready                    tasks that can be started now
   abide tasks --scope P1.M2 --status failed
   abide tasks show P1.M2                 everything about one task
   abide tasks add \"Write the parser\" --parent P1.M1 --depends P1.M1.T1
   abide tasks set P1.M1.T2 complete --result '{\"commit\":\"1a2b3c\"}'
   abide tasks set P1.T1=complete P1.T2=obsolete
   abide tasks depend P1.T3 --on P1.T2 --soft P1.T1
-  abide tasks import plan.md --dry-run   what an edited plan means
+  abide tasks import plan.md --dry-run   what an import would change
   abide tasks export --format markdown"
 )]
 pub(crate) struct TasksArgs {
