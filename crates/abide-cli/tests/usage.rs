@@ -139,6 +139,59 @@ fn help_is_grouped_and_has_topics() {
     assert!(unknown.stderr.contains("there is no command and no topic `nonsense`"));
 }
 
+/// Phrases that were found in help texts and read as riddles or as translated.
+const BANNED: [&str; 18] = [
+    " anew",
+    " begun",
+    " behind ",
+    " goes back",
+    " goes on",
+    " of one's own",
+    " so many",
+    " so often",
+    " stands",
+    " takes it back",
+    " went",
+    "at most so",
+    "go on with",
+    "is not there",
+    "let go",
+    "nobody knows",
+    "what people call",
+    "where there is none",
+];
+
+/// The banned phrases in a text, whose lines may break anywhere.
+fn banned_phrases(text: &str) -> Vec<&'static str> {
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
+    BANNED.into_iter().filter(|phrase| text.contains(phrase)).collect()
+}
+
+#[test]
+fn help_is_in_plain_english() {
+    assert_eq!(banned_phrases("Go on\n  with it: it\nStands here."), [" stands", "go on with"]);
+    let env = TestEnvironment::new();
+    let listed = env.run(&["help"]).success();
+    let names = listed.stdout().lines().filter_map(|line| line.strip_prefix("  "));
+    let names = names.filter(|line| line.starts_with(|first: char| first.is_ascii_lowercase()));
+    let mut names: Vec<_> = names.filter_map(|line| line.split(' ').next()).collect();
+    names.retain(|name| *name != "abide");
+    assert!(names.len() > 40, "commands and topics: {names:?}");
+    let mut pages: Vec<Vec<&str>> = names.into_iter().map(|name| vec![name]).collect();
+    for (command, parts) in [
+        ("checkpoint", &["create", "every", "list", "show", "summary", "diff", "files", "cat"][..]),
+        ("project", &["move"][..]),
+        ("store", &["path", "init", "status", "migrate"][..]),
+        ("tasks", &["add", "set", "depend", "show", "document", "import", "export"][..]),
+    ] {
+        pages.extend(parts.iter().map(|part| vec![command, *part]));
+    }
+    for page in pages {
+        let help = env.run(&[&["help"][..], page.as_slice()].concat()).success();
+        assert_eq!(banned_phrases(help.stdout()), Vec::<&str>::new(), "abide help {page:?}");
+    }
+}
+
 #[test]
 fn a_word_that_is_no_command_gets_a_tip_by_its_meaning() {
     let env = TestEnvironment::new();
