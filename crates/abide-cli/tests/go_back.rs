@@ -489,7 +489,10 @@ fn a_label_is_found_in_every_session_that_works_here() {
     // The other session goes on; what is undone is the latest rewind all the same.
     say("It is whole again.");
     let undone = lab.run(&["undo", "-y"]).success();
-    assert!(undone.stderr.contains(", the latest here with something to undo or redo"), "{undone:?}");
+    assert!(
+        undone.stderr.contains(", the latest here with something to undo or redo"),
+        "{undone:?}"
+    );
     assert_eq!(lab.read("a").unwrap(), "3");
     say("And broken.");
     lab.run(&["redo", "-y"]).success();
