@@ -1,0 +1,99 @@
+//! JSON strings decoded, with the way back from the decoded text to the bytes of the document.
+
+use std::borrow::Cow;
+
+/// A string's content, decoded.
+pub(crate) struct DecodedString<'d> {
+    /// The text. A surrogate without its partner is U+FFFD in it.
+    pub text: Cow<'d, str>,
+    /// The escapes, in order.
+    escapes: Vec<EscapePlace>,
+}
+
+struct EscapePlace {
+    text_start: usize,
+    text_end: usize,
+    raw_start: usize,
+    raw_end: usize,
+}
+
+impl<'d> DecodedString<'d> {
+    /// Decodes what stands between the quotes. Nothing if it has an escape that JSON has not.
+    pub(crate) fn new(raw: &'d str) -> Option<Self> {
+        let bytes = raw.as_bytes();
+        let Some(first) = memchr::memchr(b'\\', bytes) else {
+            return Some(Self { text: Cow::Borrowed(raw), escapes: Vec::new() });
+        };
+        let mut text = String::with_capacity(raw.len());
+        let mut escapes = Vec::new();
+        let (mut done, mut next) = (0, Some(first));
+        while let Some(raw_start) = next {
+            text.push_str(raw.get(done..raw_start)?);
+            let (character, length) = read_escape(bytes.get(raw_start..)?)?;
+            let text_start = text.len();
+            text.push(character);
+            done = raw_start + length;
+            escapes.push(EscapePlace { text_start, text_end: text.len(), raw_start, raw_end: done });
+            next = memchr::memchr(b'\\', bytes.get(done..)?).map(|found| done + found);
+        }
+        text.push_str(raw.get(done..)?);
+        Some(Self { text: Cow::Owned(text), escapes })
+    }
+
+    /// Where in the raw content a place between two characters of the text stands.
+    pub(crate) fn raw_place(&self, place: usize) -> usize {
+        let after = self.escapes.partition_point(|escape| escape.text_start < place);
+        match after.checked_sub(1).and_then(|last| self.escapes.get(last)) {
+            Some(escape) => escape.raw_end + place.saturating_sub(escape.text_end),
+            None => self.escapes.first().map_or(place, |first| place.min(first.raw_start)),
+        }
+    }
+}
+
+/// The character of the escape that begins here, and the escape's length.
+fn read_escape(bytes: &[u8]) -> Option<(char, usize)> {
+    let character = match *bytes.get(1)? {
+        byte @ (b'"' | b'\\' | b'/') => char::from(byte),
+        b'b' => '\u{8}',
+        b'f' => '\u{c}',
+        b'n' => '\n',
+        b'r' => '\r',
+        b't' => '\t',
+        b'u' => {
+            let unit = read_unit(bytes)?;
+            if (0xd800..0xdc00).contains(&unit) {
+                if let Some(low) = bytes.get(6..).and_then(read_unit).filter(|low| (0xdc00..0xe000).contains(low)) {
+                    let code = 0x1_0000 + ((unit - 0xd800) << 10) + (low - 0xdc00);
+                    return Some((char::from_u32(code)?, 12));
+                }
+            }
+            return Some((char::from_u32(unit).unwrap_or('\u{fffd}'), 6));
+        }
+        _ => return None,
+    };
+    Some((character, 2))
+}
+
+fn read_unit(bytes: &[u8]) -> Option<u32> {
+    let digits = bytes.strip_prefix(b"\\u")?.get(..4)?;
+    digits.iter().try_fold(0, |unit, digit| Some(unit << 4 | char::from(*digit).to_digit(16)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_place_leads_back_to_its_bytes() {
+        let raw = r#"a\nb\u00e9\ud83d\ude00c\ud800d\/"#;
+        let decoded = DecodedString::new(raw).unwrap();
+        assert_eq!(decoded.text, "a\nbé😀c\u{fffd}d/");
+        let places = [(0, 0), (1, 1), (2, 3), (3, 4), (5, 10), (9, 22), (10, 23), (13, 29), (14, 30), (15, 32)];
+        for (text, raw_place) in places {
+            assert_eq!(decoded.raw_place(text), raw_place, "{text}");
+        }
+        assert!(DecodedString::new(r"\x").is_none());
+        assert!(DecodedString::new(r"\u12").is_none());
+        assert_eq!(DecodedString::new("plain").unwrap().raw_place(3), 3);
+    }
+}
