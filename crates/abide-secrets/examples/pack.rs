@@ -155,8 +155,11 @@ fn pack(rule: &PackedRule, out: &mut String) -> Result<(), Box<dyn Error>> {
         && !starts.is_empty()
         && starts.iter().all(|start| keywords.iter().any(|(_, word)| start.starts_with(&word.to_ascii_lowercase())));
     let longest = hir.properties().maximum_len().unwrap_or(LONGEST).min(LONGEST);
-    let after = rule.after.unwrap_or(longest + 1);
-    let before = if anchored { 0 } else { rule.before.unwrap_or_else(|| BEFORE.min(longest)) };
+    // A keyword that is no part of the secret's pattern stands somewhere near it.
+    let plain = regex.replace('\\', "").to_ascii_lowercase();
+    let near = if keywords.iter().any(|(_, word)| plain.contains(&word.to_ascii_lowercase())) { 0 } else { BEFORE };
+    let after = rule.after.unwrap_or(longest + 1 + near);
+    let before = if anchored { 0 } else { rule.before.unwrap_or_else(|| BEFORE.min(longest) + near) };
     let shortest = secret_lengths(&hir).unwrap_or(0);
     let mut flags = String::new();
     for (flag, is_set) in [
@@ -191,20 +194,13 @@ fn cased(word: &str, regex: &str) -> (bool, String) {
     let plain: String = regex.replace('\\', "");
     let folded = plain.to_ascii_lowercase();
     let Some(place) = folded.find(&lower) else {
-        // An alternation of first letters, as in `gh[pousr]_`: as it is given, where case counts.
-        let exact = !regex.contains("(?i") && word.chars().any(|c| !c.is_lowercase() || c.is_ascii_digit()) || !regex.contains("(?i");
-        return (exact && is_own_case(word, regex), if exact { word.to_owned() } else { lower });
+        let exact = word.chars().any(|c| c.is_ascii_uppercase());
+        return (exact, if exact { word.to_owned() } else { lower });
     };
     if plain[..place].contains("(?i") {
         return (false, lower);
     }
     (true, plain[place..place + lower.len()].to_owned())
-}
-
-/// Whether a keyword that the pattern does not spell out may be compared with its case: only where the
-/// keyword has capitals or the pattern has none at all.
-fn is_own_case(word: &str, regex: &str) -> bool {
-    word.chars().any(|c| c.is_ascii_uppercase()) || !regex.contains("(?i") && !regex.contains("[A-Z]")
 }
 
 /// The texts in small letters with which a match may begin. False if they are too many to tell.

@@ -70,7 +70,13 @@ pub(crate) fn is_placeholder(bytes: &[u8]) -> bool {
     {
         return true;
     }
-    matches!(lower.as_slice(), [b'$', ..] | [b'<', .., b'>'] | [b'{', b'{', ..] | [b'%', .., b'%'] | [b'@', .., b'@'])
+    // A variable: `$NAME`, `${NAME}`, `$(command)`.
+    if let [b'$', rest @ ..] = bytes
+        && (matches!(rest, [b'{' | b'(', ..]) || rest.iter().all(|byte| byte.is_ascii_alphabetic() || *byte == b'_'))
+    {
+        return true;
+    }
+    matches!(lower.as_slice(), [b'<', .., b'>'] | [b'{', b'{', ..] | [b'%', .., b'%'] | [b'@', .., b'@'])
         || matches!(lower.as_slice(), b"true" | b"false" | b"null" | b"none" | b"undefined")
 }
 

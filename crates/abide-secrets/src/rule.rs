@@ -87,13 +87,13 @@ impl Rule {
 
     /// Compiles the pattern now, to see whether it can be.
     pub(crate) fn check(&self) -> Result<PatternShape, Box<regex_automata::meta::BuildError>> {
-        let regex = compile(&self.pattern).map_err(Box::new)?;
+        let regex = compile(&self.pattern, &self.limits).map_err(Box::new)?;
         Ok(PatternShape { groups: regex.captures_len(), matches_empty: regex.is_match("") })
     }
 
     /// The first match in a range of `bytes` that is likely to be a secret.
     pub(crate) fn find(&self, bytes: &[u8], start: usize, end: usize) -> Result<Option<SecretMatch>, BrokenPattern> {
-        let compiled = self.compiled.get_or_init(|| compile(&self.pattern).ok());
+        let compiled = self.compiled.get_or_init(|| compile(&self.pattern, &self.limits).ok());
         let regex = compiled.as_ref().ok_or(BrokenPattern)?;
         let anchored = if self.limits.anchored { Anchored::Yes } else { Anchored::No };
         let mut captures = regex.create_captures();
@@ -129,11 +129,19 @@ impl Rule {
     }
 }
 
-/// Compiles a pattern for backtracking and simulation only: windows are short, and the automata that
-/// would be faster on long texts take far longer to make, and megabytes.
-fn compile(pattern: &str) -> Result<Regex, regex_automata::meta::BuildError> {
-    Regex::builder()
-        .syntax(syntax::Config::new().unicode(false).utf8(false))
-        .configure(Regex::config().utf8_empty(false).hybrid(false).dfa(false).onepass(false).nfa_size_limit(Some(4 << 20)))
-        .build(pattern)
+/// In a longer window, an automaton is worth its making.
+const SHORT_WINDOW: usize = 200;
+
+/// Compiles a pattern. What begins at its keyword is tried there once, by backtracking, for which nothing
+/// has to be made first. What is searched for in a window, or in a long one, gets an automaton made as it goes, so that
+/// its time is in proportion to the window and not to the pattern.
+fn compile(pattern: &str, limits: &RuleLimits) -> Result<Regex, regex_automata::meta::BuildError> {
+    let config = Regex::config()
+        .utf8_empty(false)
+        .hybrid(!limits.anchored || limits.after > SHORT_WINDOW)
+        .hybrid_cache_capacity(256 * 1024)
+        .dfa(false)
+        .onepass(false)
+        .nfa_size_limit(Some(4 << 20));
+    Regex::builder().syntax(syntax::Config::new().unicode(false).utf8(false)).configure(config).build(pattern)
 }

@@ -6,9 +6,9 @@
 
 use crate::keyword_table::{KeywordMatch, KeywordTarget};
 use crate::mark::{LONGEST_MARK, MarkReading, first_mark, read_mark};
-use crate::pem::{PemReading, read_private_key};
+use crate::pem::{LONGEST_KEY, PemReading, read_private_key};
 use crate::redactor::ScanRules;
-use crate::rule::Rule;
+use crate::rule::{Rule, SecretMatch};
 
 /// A scan was given up, because it took more work than its text may cost. The text must not be kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -35,7 +35,7 @@ pub(crate) enum FindingRule {
 }
 
 /// How much work each byte of a text may cost, in bytes of windows, and how much any text may.
-pub(crate) const WORK_PER_BYTE: u64 = 32;
+pub(crate) const WORK_PER_BYTE: u64 = 16;
 pub(crate) const WORK_PER_TEXT: u64 = 256 * 1024;
 /// Beyond this, a window ends at white space or a quote: no secret that long has one.
 const LONG_WINDOW: usize = 512;
@@ -68,11 +68,6 @@ pub(crate) struct Scanner {
     pub work: u64,
     /// Whether a keyword of a rule was met.
     pub met_keyword: bool,
-}
-
-enum Judgement {
-    Done,
-    Waits,
 }
 
 impl Scanner {
@@ -130,6 +125,11 @@ impl Scanner {
                         }
                     }
                     KeywordTarget::Pem => {
+                        // Its end is looked for within the longest key.
+                        self.work += (rest.len().min(LONGEST_KEY) / 4) as u64;
+                        if self.work > allowed {
+                            return Err(ScanOverrun { bytes: (view.offset + bytes.len()) as u64 });
+                        }
                         if let PemReading::Key(length) = read_private_key(rest, view.ended) {
                             let end = first_mark(bytes, found, found + length).unwrap_or(found + length);
                             self.position = self.position.max(view.offset + end);
@@ -186,28 +186,28 @@ impl Scanner {
         Some((start, end.min(bytes.len())))
     }
 
-    fn judge(&mut self, rules: &ScanRules, number: u16, rule: &Rule, view: ScanView<'_>, found: usize, out: &mut Vec<Finding>) -> Judgement {
+    fn judge(&mut self, rules: &ScanRules, number: u16, rule: &Rule, view: ScanView<'_>, found: usize, out: &mut Vec<Finding>) {
         let bytes = view.bytes;
         let place = view.offset + found;
         if place < self.floor || self.ends.iter().any(|(rule, end)| *rule == number && place < *end) {
-            return Judgement::Done;
+            return;
         }
         let preceding = found.checked_sub(1).and_then(|before| bytes.get(before)).copied().unwrap_or(b' ');
         if rule.limits.at_word && (is_word(preceding) || self.after_mark && place == self.floor) {
-            return Judgement::Done;
+            return;
         }
-        let Some((start, end)) = self.window_of(rule, view, found) else { return Judgement::Waits };
+        let Some((start, end)) = self.window_of(rule, view, found) else { return };
         let window = bytes.get(start..end).unwrap_or_default();
         if !has_run(window, rule.limits.shortest) {
             self.work += 4;
-            return Judgement::Done;
+            return;
         }
         self.work += (window.len() + 16) as u64;
         let cut = first_mark(bytes, start, end);
         let touches = self.after_mark && view.offset + start == self.floor || cut.is_some();
         let matched = if touches {
-            // A mark counts as a word next to what it touches, so that a mark makes nothing a secret
-            // that was none beside the text it stands for.
+            // A mark counts as a word next to what it touches, and what it touches is no secret. Else a second
+            // scan would find what the first took for a part of something longer.
             let inner = bytes.get(start..cut.unwrap_or(end)).unwrap_or_default();
             let mut apart = vec![b'_'];
             if self.after_mark && view.offset + start == self.floor {
@@ -218,12 +218,12 @@ impl Scanner {
             }
             let inner_end = apart.len();
             apart.push(if cut.is_some() { b'_' } else { bytes.get(end).copied().unwrap_or(b'\n') });
+            let begins_apart = self.after_mark && view.offset + start == self.floor;
             rule.find(&apart, 1, inner_end).map(|matched| {
-                matched.map(|mut matched| {
-                    let shift = |place: usize| start + place - 1;
-                    (matched.start, matched.end, matched.match_end) = (shift(matched.start), shift(matched.end), shift(matched.match_end));
-                    matched
-                })
+                let shift = |place: usize| start + place - 1;
+                matched
+                    .filter(|matched| !(cut.is_some() && matched.end == inner_end || begins_apart && matched.start == 1))
+                    .map(|matched| SecretMatch { start: shift(matched.start), end: shift(matched.end), match_end: shift(matched.match_end) })
             })
         } else {
             rule.find(bytes, start, end)
@@ -248,7 +248,6 @@ impl Scanner {
                 }
             }
         }
-        Judgement::Done
     }
 }
 

@@ -43,7 +43,8 @@ impl FalseMarks {
         self.messages += text.len().div_ceil(MESSAGE);
         self.bytes += text.len();
         for (line, shown) in redactor.redact_text(text).unwrap().text().lines().zip(text.lines()) {
-            if line != shown {
+            // A URL with a password is none of these: the tests of the code that hides them have some.
+            if line != shown && !(line.contains("://") && line.contains("‹redacted:url-password:")) {
                 self.marks.push(format!("{from}: {} → {}", shown.chars().take(200).collect::<String>(), line.chars().take(200).collect::<String>()));
             }
         }
@@ -65,7 +66,6 @@ fn sources_and_sessions_and_noise_get_no_marks() {
         count.look_at(&redactor, &text, &name);
     }
     println!("{} messages ({} bytes) of this repository: {} lines with a mark", count.messages, count.bytes, count.marks.len());
-    let of_repository = count.marks.len();
     let mut random = RandomText(0xfa15e);
     let words = ["const", "function", "return", "secret", "token", "key", "api", "linear", "segment", "discord", "password", "=>", "this.state", "access", "monday", "notion", "vault"];
     for number in 0..NOISE {
@@ -93,6 +93,5 @@ fn sources_and_sessions_and_noise_get_no_marks() {
     for mark in count.marks.iter().take(60) {
         println!("  {mark}");
     }
-    let _ = of_repository;
     assert!(count.marks.len() * 10_000 <= count.messages.max(10_000), "{} lines with a mark", count.marks.len());
 }
