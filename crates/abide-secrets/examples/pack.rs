@@ -113,7 +113,11 @@ fn from_upstream(rule: &UpstreamRule) -> Result<PackedRule, Box<dyn Error>> {
     let entropy = rule
         .filter
         .split_once("entropy(finding[\"secret\"])")
-        .and_then(|(_, rest)| rest.trim_start_matches([' ', '<', '=']).split(|c: char| !c.is_ascii_digit() && c != '.').next())
+        .and_then(|(_, rest)| {
+            rest.trim_start_matches([' ', '<', '='])
+                .split(|c: char| !c.is_ascii_digit() && c != '.')
+                .next()
+        })
         .map_or(Ok(0.0), str::parse::<f64>)?;
     let hir = parse(&rule.regex)?;
     let length = secret_lengths(&hir).unwrap_or(0).max(4);
@@ -141,9 +145,11 @@ fn parse(regex: &str) -> Result<Hir, Box<dyn Error>> {
 
 fn pack(rule: &PackedRule, out: &mut String) -> Result<(), Box<dyn Error>> {
     // A value may be followed by more than upstream thinks of in texts that are no source files.
-    let regex = rule.regex.replace(r#"(?:\\?['"\x60]|[\s;]|\\[nr]|$)"#, r#"(?:[^A-Za-z0-9_+/=-]|$)"#);
+    let regex =
+        rule.regex.replace(r#"(?:\\?['"\x60]|[\s;]|\\[nr]|$)"#, r#"(?:[^A-Za-z0-9_+/=-]|$)"#);
     let hir = parse(&regex)?;
-    let keywords: Vec<(bool, String)> = rule.keywords.iter().map(|word| cased(word, &regex)).collect();
+    let keywords: Vec<(bool, String)> =
+        rule.keywords.iter().map(|word| cased(word, &regex)).collect();
     for (_, word) in &keywords {
         if word.len() < 3 || word.contains(['\t', '\u{1f}', '\n']) {
             return Err(format!("keyword {word:?}").into());
@@ -153,13 +159,20 @@ fn pack(rule: &PackedRule, out: &mut String) -> Result<(), Box<dyn Error>> {
     let complete = prefixes(&hir, &mut starts);
     let anchored = complete
         && !starts.is_empty()
-        && starts.iter().all(|start| keywords.iter().any(|(_, word)| start.starts_with(&word.to_ascii_lowercase())));
+        && starts.iter().all(|start| {
+            keywords.iter().any(|(_, word)| start.starts_with(&word.to_ascii_lowercase()))
+        });
     let longest = hir.properties().maximum_len().unwrap_or(LONGEST).min(LONGEST);
     // A keyword that is no part of the secret's pattern stands somewhere near it.
     let plain = regex.replace('\\', "").to_ascii_lowercase();
-    let near = if keywords.iter().any(|(_, word)| plain.contains(&word.to_ascii_lowercase())) { 0 } else { BEFORE };
+    let near = if keywords.iter().any(|(_, word)| plain.contains(&word.to_ascii_lowercase())) {
+        0
+    } else {
+        BEFORE
+    };
     let after = rule.after.unwrap_or(longest + 1 + near);
-    let before = if anchored { 0 } else { rule.before.unwrap_or_else(|| BEFORE.min(longest) + near) };
+    let before =
+        if anchored { 0 } else { rule.before.unwrap_or_else(|| BEFORE.min(longest) + near) };
     let shortest = secret_lengths(&hir).unwrap_or(0);
     let mut flags = String::new();
     for (flag, is_set) in [
@@ -177,11 +190,20 @@ fn pack(rule: &PackedRule, out: &mut String) -> Result<(), Box<dyn Error>> {
     if flags.is_empty() {
         flags.push('-');
     }
-    let words: Vec<String> = keywords.iter().map(|(exact, word)| format!("{}{word}", if *exact { '=' } else { '~' })).collect();
+    let words: Vec<String> = keywords
+        .iter()
+        .map(|(exact, word)| format!("{}{word}", if *exact { '=' } else { '~' }))
+        .collect();
     if regex.contains(['\t', '\n']) {
         return Err("the pattern has a tab or a line end".into());
     }
-    writeln!(out, "{}\t{flags}\t{before}\t{after}\t{shortest}\t{}\t{}\t{regex}", rule.id, rule.entropy, words.join("\u{1f}"))?;
+    writeln!(
+        out,
+        "{}\t{flags}\t{before}\t{after}\t{shortest}\t{}\t{}\t{regex}",
+        rule.id,
+        rule.entropy,
+        words.join("\u{1f}")
+    )?;
     if !anchored {
         println!("floating: {} {:?} before {before} after {after}", rule.id, rule.keywords);
     }
@@ -274,7 +296,9 @@ fn folded(class: &Class) -> BTreeSet<char> {
     match class {
         Class::Bytes(bytes) => {
             for range in bytes.ranges() {
-                letters.extend((range.start()..=range.end()).map(|byte| char::from(byte).to_ascii_lowercase()));
+                letters.extend(
+                    (range.start()..=range.end()).map(|byte| char::from(byte).to_ascii_lowercase()),
+                );
             }
         }
         Class::Unicode(unicode) => {
@@ -282,7 +306,9 @@ fn folded(class: &Class) -> BTreeSet<char> {
                 if u32::from(range.end()) - u32::from(range.start()) > 64 {
                     letters.extend('a'..='z');
                 } else {
-                    letters.extend((range.start()..=range.end()).map(|letter| letter.to_ascii_lowercase()));
+                    letters.extend(
+                        (range.start()..=range.end()).map(|letter| letter.to_ascii_lowercase()),
+                    );
                 }
             }
         }
@@ -300,13 +326,19 @@ fn secret_lengths(hir: &Hir) -> Option<usize> {
     if groups.iter().any(|group| may_break(group)) {
         return None;
     }
-    groups.iter().filter_map(|group| group.properties().minimum_len()).filter(|length| *length > 0).min()
+    groups
+        .iter()
+        .filter_map(|group| group.properties().minimum_len())
+        .filter(|length| *length > 0)
+        .min()
 }
 
 fn collect_groups<'h>(hir: &'h Hir, out: &mut Vec<&'h Hir>) {
     match hir.kind() {
         HirKind::Capture(capture) => out.push(&capture.sub),
-        HirKind::Concat(parts) | HirKind::Alternation(parts) => parts.iter().for_each(|part| collect_groups(part, out)),
+        HirKind::Concat(parts) | HirKind::Alternation(parts) => {
+            parts.iter().for_each(|part| collect_groups(part, out))
+        }
         HirKind::Repetition(repetition) => collect_groups(&repetition.sub, out),
         _ => {}
     }

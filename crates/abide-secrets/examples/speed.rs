@@ -32,7 +32,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let redactor = Redactor::new(RuleSet::load()?, Literals::default(), MarkKey::new([7; 32]));
     let start = begun.elapsed();
     let begun = Instant::now();
-    let _ = redactor.redact_json(r#"{"role":"user","content":"Please fix the tests of the parser."}"#)?;
+    let _ = redactor
+        .redact_json(r#"{"role":"user","content":"Please fix the tests of the parser."}"#)?;
     println!("start {start:.1?}, first message {:.1?}", begun.elapsed());
 
     let (mut bytes, mut marks, mut not_json) = (0, 0, 0);

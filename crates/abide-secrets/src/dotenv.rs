@@ -22,7 +22,11 @@ pub fn read_dotenv(text: &str) -> Vec<EnvAssignment> {
         let line = line.strip_prefix("export ").unwrap_or(line).trim_start();
         let Some((name, raw)) = line.split_once('=') else { continue };
         let name = name.trim_end();
-        if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-')) {
+        if name.is_empty()
+            || !name
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-'))
+        {
             continue;
         }
         let raw = raw.trim_start();
@@ -31,10 +35,14 @@ pub fn read_dotenv(text: &str) -> Vec<EnvAssignment> {
                 let opened = raw.get(1..).unwrap_or_default();
                 if let Some((value, _)) = read_quoted(opened, quote) {
                     value
-                } else if let Some((value, used)) = read_quoted(&format!("{opened}\n{rest}"), quote) {
+                } else if let Some((value, used)) = read_quoted(&format!("{opened}\n{rest}"), quote)
+                {
                     // The value goes on over several lines.
                     let taken = used.saturating_sub(opened.len() + 1);
-                    let end = rest.get(taken..).and_then(|tail| tail.find('\n')).map_or(rest.len(), |end| taken + end + 1);
+                    let end = rest
+                        .get(taken..)
+                        .and_then(|tail| tail.find('\n'))
+                        .map_or(rest.len(), |end| taken + end + 1);
                     rest = rest.get(end..).unwrap_or_default();
                     value
                 } else {

@@ -10,7 +10,7 @@ use crate::json_string::DecodedString;
 use crate::mark::unscanned_mark;
 use crate::opaque::{OpaqueField, opaque_field, says_media};
 use crate::redactor::{RedactedText, Redactor, allowed_work};
-use crate::scanner::Finding;
+use crate::scanner::SecretFinding;
 use crate::tally::RedactionTally;
 
 /// How deep JSON in strings of JSON is gone into.
@@ -36,7 +36,12 @@ impl Redactor {
     ///
     /// If the text is not JSON. Nothing is known of its secrets then.
     pub fn redact_json<'t>(&self, document: &'t str) -> Result<RedactedText<'t>, NotJson> {
-        let mut pass = JsonPass { redactor: self, work_left: allowed_work(document.len()), findings: Vec::new(), buffer: String::new() };
+        let mut pass = JsonPass {
+            redactor: self,
+            work_left: allowed_work(document.len()),
+            findings: Vec::new(),
+            buffer: String::new(),
+        };
         let mut edits = Vec::new();
         pass.redact_document(document, 0, &mut edits)?;
         let mut tally = RedactionTally::default();
@@ -66,7 +71,7 @@ struct MarkEdit {
 }
 
 /// An object or an array that is open.
-struct OpenContainer<'d> {
+struct OpenJsonContainer<'d> {
     is_object: bool,
     key: Option<ContextKey<'d>>,
     says_media: bool,
@@ -85,14 +90,19 @@ struct ContextKey<'d> {
 struct JsonPass<'r> {
     redactor: &'r Redactor,
     work_left: u64,
-    findings: Vec<Finding>,
+    findings: Vec<SecretFinding>,
     buffer: String,
 }
 
 impl JsonPass<'_> {
-    fn redact_document<'d>(&mut self, document: &'d str, nesting: usize, edits: &mut Vec<MarkEdit>) -> Result<(), NotJson> {
+    fn redact_document<'d>(
+        &mut self,
+        document: &'d str,
+        nesting: usize,
+        edits: &mut Vec<MarkEdit>,
+    ) -> Result<(), NotJson> {
         let bytes = document.as_bytes();
-        let mut open: Vec<OpenContainer<'d>> = Vec::new();
+        let mut open: Vec<OpenJsonContainer<'d>> = Vec::new();
         let mut at = 0;
         while let Some(byte) = bytes.get(at).copied() {
             match byte {
@@ -100,16 +110,24 @@ impl JsonPass<'_> {
                     let start = at + 1;
                     let end = string_end(bytes, start).ok_or(NotJson { offset: at })?;
                     at = end + 1;
-                    let is_key = open.last().is_some_and(|container| container.is_object && container.key.is_none());
+                    let is_key = open
+                        .last()
+                        .is_some_and(|container| container.is_object && container.key.is_none());
                     let raw = document.get(start..end).ok_or(NotJson { offset: start })?;
                     if is_key {
                         let decoded = DecodedString::new(raw).ok_or(NotJson { offset: start })?;
-                        let met_keyword = self.redact_string(&decoded, None, start, end, nesting, edits);
+                        let met_keyword =
+                            self.redact_string(&decoded, None, start, end, nesting, edits);
                         let key = ContextKey { text: decoded.text, met_keyword };
                         if let Some(container) = open.last_mut() {
                             container.key = Some(key);
                         }
-                        at += bytes.get(at..).unwrap_or_default().iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+                        at += bytes
+                            .get(at..)
+                            .unwrap_or_default()
+                            .iter()
+                            .take_while(|byte| byte.is_ascii_whitespace())
+                            .count();
                         if bytes.get(at) != Some(&b':') {
                             return Err(NotJson { offset: at });
                         }
@@ -126,11 +144,19 @@ impl JsonPass<'_> {
                     if let Some(container) = open.last_mut() {
                         container.key = None;
                     }
-                    open.push(OpenContainer { is_object: byte == b'{', key: None, says_media: false, undecided: Vec::new() });
+                    open.push(OpenJsonContainer {
+                        is_object: byte == b'{',
+                        key: None,
+                        says_media: false,
+                        undecided: Vec::new(),
+                    });
                     at += 1;
                 }
                 b'}' | b']' => {
-                    let closed = open.pop().filter(|container| container.is_object == (byte == b'}')).ok_or(NotJson { offset: at })?;
+                    let closed = open
+                        .pop()
+                        .filter(|container| container.is_object == (byte == b'}'))
+                        .ok_or(NotJson { offset: at })?;
                     if !closed.says_media {
                         for (key, start, end) in closed.undecided {
                             self.redact_raw(document, Some(&key), start, end, nesting, edits)?;
@@ -144,7 +170,16 @@ impl JsonPass<'_> {
                     }
                     at += 1;
                 }
-                b' ' | b'\t' | b'\n' | b'\r' | b'-' | b'+' | b'.' | b'0'..=b'9' | b'a'..=b'z' | b'E' => at += 1,
+                b' '
+                | b'\t'
+                | b'\n'
+                | b'\r'
+                | b'-'
+                | b'+'
+                | b'.'
+                | b'0'..=b'9'
+                | b'a'..=b'z'
+                | b'E' => at += 1,
                 _ => return Err(NotJson { offset: at }),
             }
         }
@@ -159,7 +194,7 @@ impl JsonPass<'_> {
         start: usize,
         end: usize,
         nesting: usize,
-        open: &mut [OpenContainer<'d>],
+        open: &mut [OpenJsonContainer<'d>],
         edits: &mut Vec<MarkEdit>,
     ) -> Result<(), NotJson> {
         let raw = document.get(start..end).unwrap_or_default();
@@ -202,7 +237,10 @@ impl JsonPass<'_> {
         edits: &mut Vec<MarkEdit>,
     ) -> bool {
         let text = decoded.text.as_ref();
-        if nesting < NESTING && matches!(text.as_bytes().first(), Some(b'{' | b'[')) && memchr::memchr(b'\\', text.as_bytes()).is_some() {
+        if nesting < NESTING
+            && matches!(text.as_bytes().first(), Some(b'{' | b'['))
+            && memchr::memchr(b'\\', text.as_bytes()).is_some()
+        {
             let mut inner = Vec::new();
             if self.redact_document(text, nesting + 1, &mut inner).is_ok() {
                 edits.extend(inner.into_iter().map(|edit| MarkEdit {
@@ -222,7 +260,11 @@ impl JsonPass<'_> {
                 for part in [&key.text, "\":\"", text, "\""] {
                     self.buffer.push_str(part);
                 }
-                self.redactor.scan_within(self.buffer.as_bytes(), self.work_left, &mut self.findings)
+                self.redactor.scan_within(
+                    self.buffer.as_bytes(),
+                    self.work_left,
+                    &mut self.findings,
+                )
             }
             None => self.redactor.scan_within(text.as_bytes(), self.work_left, &mut self.findings),
         };
@@ -248,7 +290,7 @@ impl JsonPass<'_> {
                 tally: RedactionTally::default(),
             };
             let secret = text.get(from..to).unwrap_or_default();
-            let whole = Finding { start: 0, end: secret.len(), ..*finding };
+            let whole = SecretFinding { start: 0, end: secret.len(), ..*finding };
             self.redactor.write_redacted(secret, &[whole], &mut edit.tally, &mut edit.mark);
             edits.push(edit);
         }

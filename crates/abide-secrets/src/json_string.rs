@@ -33,7 +33,12 @@ impl<'d> DecodedString<'d> {
             let text_start = text.len();
             text.push(character);
             done = raw_start + length;
-            escapes.push(EscapePlace { text_start, text_end: text.len(), raw_start, raw_end: done });
+            escapes.push(EscapePlace {
+                text_start,
+                text_end: text.len(),
+                raw_start,
+                raw_end: done,
+            });
             next = memchr::memchr(b'\\', bytes.get(done..)?).map(|found| done + found);
         }
         text.push_str(raw.get(done..)?);
@@ -61,11 +66,12 @@ fn read_escape(bytes: &[u8]) -> Option<(char, usize)> {
         b't' => '\t',
         b'u' => {
             let unit = read_unit(bytes)?;
-            if (0xd800..0xdc00).contains(&unit) {
-                if let Some(low) = bytes.get(6..).and_then(read_unit).filter(|low| (0xdc00..0xe000).contains(low)) {
-                    let code = 0x1_0000 + ((unit - 0xd800) << 10) + (low - 0xdc00);
-                    return Some((char::from_u32(code)?, 12));
-                }
+            if (0xd800..0xdc00).contains(&unit)
+                && let Some(low) =
+                    bytes.get(6..).and_then(read_unit).filter(|low| (0xdc00..0xe000).contains(low))
+            {
+                let code = 0x1_0000 + ((unit - 0xd800) << 10) + (low - 0xdc00);
+                return Some((char::from_u32(code)?, 12));
             }
             return Some((char::from_u32(unit).unwrap_or('\u{fffd}'), 6));
         }
@@ -88,7 +94,18 @@ mod tests {
         let raw = r#"a\nb\u00e9\ud83d\ude00c\ud800d\/"#;
         let decoded = DecodedString::new(raw).unwrap();
         assert_eq!(decoded.text, "a\nbé😀c\u{fffd}d/");
-        let places = [(0, 0), (1, 1), (2, 3), (3, 4), (5, 10), (9, 22), (10, 23), (13, 29), (14, 30), (15, 32)];
+        let places = [
+            (0, 0),
+            (1, 1),
+            (2, 3),
+            (3, 4),
+            (5, 10),
+            (9, 22),
+            (10, 23),
+            (13, 29),
+            (14, 30),
+            (15, 32),
+        ];
         for (text, raw_place) in places {
             assert_eq!(decoded.raw_place(text), raw_place, "{text}");
         }

@@ -4,6 +4,8 @@
 //! of a text; only where a bit is set is a keyword compared. Making the tables costs a few microseconds,
 //! which an automaton for so many words does not, and a pass over a text reads each byte once.
 
+use std::borrow::Cow;
+
 /// What a keyword stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KeywordTarget {
@@ -23,7 +25,7 @@ pub(crate) enum KeywordTarget {
 #[derive(Debug, Clone)]
 pub(crate) struct Keyword {
     /// Its bytes; in lower case unless `exact`.
-    pub text: Box<[u8]>,
+    pub text: Cow<'static, [u8]>,
     /// Whether case counts.
     pub exact: bool,
     /// What it stands for.
@@ -83,8 +85,8 @@ impl KeywordTable {
     /// A table of keywords, each of at least three bytes.
     pub(crate) fn new(mut keywords: Vec<Keyword>) -> Self {
         keywords.retain(|keyword| keyword.text.len() >= 3);
-        keywords.sort_by_cached_key(|keyword| prefix_of(&keyword.text));
-        let size = (keywords.len() * 4).next_power_of_two().max(16);
+        keywords.sort_unstable_by_key(|keyword| prefix_of(&keyword.text));
+        let size = (keywords.len() * 2).next_power_of_two().max(16);
         let mut table = Self {
             four: Box::new([0; WORDS]),
             three: Box::new([0; WORDS]),
@@ -142,7 +144,10 @@ impl KeywordTable {
         let mut slot = slot_of(prefix, self.slots.len());
         while let Some(found) = self.slots.get(slot).filter(|found| found.prefix != 0) {
             if found.prefix == prefix {
-                return self.keywords.get(found.first as usize..found.end as usize).unwrap_or_default();
+                return self
+                    .keywords
+                    .get(found.first as usize..found.end as usize)
+                    .unwrap_or_default();
             }
             slot = (slot + 1) & (self.slots.len() - 1);
         }
@@ -179,7 +184,7 @@ mod tests {
             .iter()
             .enumerate()
             .map(|(number, word)| Keyword {
-                text: word.as_bytes().into(),
+                text: Cow::Borrowed(word.as_bytes()),
                 exact: word.chars().any(char::is_uppercase),
                 target: KeywordTarget::Rule(number as u16),
             })
@@ -200,7 +205,16 @@ mod tests {
         found.sort_unstable();
         assert_eq!(
             found,
-            [(2, "abc"), (6, "Abcd"), (6, "abc"), (11, "abc"), (16, "token_"), (22, "xyz-"), (31, "SG."), (36, "‹redacted:")]
+            [
+                (2, "abc"),
+                (6, "Abcd"),
+                (6, "abc"),
+                (11, "abc"),
+                (16, "token_"),
+                (22, "xyz-"),
+                (31, "SG."),
+                (36, "‹redacted:")
+            ]
         );
     }
 }

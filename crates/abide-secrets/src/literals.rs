@@ -45,7 +45,11 @@ impl Literals {
             }
         }
         let target = KeywordTarget::Literal(number);
-        self.keywords.extend(forms.into_iter().map(|form| Keyword { text: form.into(), exact: true, target }));
+        self.keywords.extend(forms.into_iter().map(|form| Keyword {
+            text: form.into(),
+            exact: true,
+            target,
+        }));
         true
     }
 
@@ -89,8 +93,14 @@ mod tests {
                 let mut text = vec![b'~'; shift];
                 text.extend_from_slice(value);
                 text.extend(vec![b'!'; tail]);
-                for (alphabet, encoded) in [STANDARD_NO_PAD.encode(&text), URL_SAFE_NO_PAD.encode(&text)].iter().enumerate() {
-                    let piece = String::from_utf8(base64_pieces(value, shift % 3)[alphabet].clone()).unwrap();
+                for (alphabet, encoded) in
+                    [STANDARD_NO_PAD.encode(&text), URL_SAFE_NO_PAD.encode(&text)]
+                        .iter()
+                        .enumerate()
+                {
+                    let piece =
+                        String::from_utf8(base64_pieces(value, shift % 3)[alphabet].clone())
+                            .unwrap();
                     assert!(encoded.contains(&piece), "{shift} {tail}: {piece} in {encoded}");
                     assert!(piece.len() >= value.len());
                 }

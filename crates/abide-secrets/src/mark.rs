@@ -73,12 +73,20 @@ pub(crate) enum MarkReading {
 pub(crate) fn read_mark(bytes: &[u8]) -> MarkReading {
     let opening = OPENING.as_bytes();
     let Some(after) = bytes.strip_prefix(opening) else {
-        return if opening.starts_with(bytes) { MarkReading::Unfinished } else { MarkReading::Other };
+        return if opening.starts_with(bytes) {
+            MarkReading::Unfinished
+        } else {
+            MarkReading::Other
+        };
     };
     let id_length = after.iter().take_while(|byte| is_id_byte(**byte)).count();
     let Some((id, rest)) = after.split_at_checked(id_length) else { return MarkReading::Other };
     if id.is_empty() || id.len() > LONGEST_RULE {
-        return if rest.is_empty() && id.is_empty() { MarkReading::Unfinished } else { MarkReading::Other };
+        return if rest.is_empty() && id.is_empty() {
+            MarkReading::Unfinished
+        } else {
+            MarkReading::Other
+        };
     }
     let Some((colon, rest)) = rest.split_first() else { return MarkReading::Unfinished };
     if *colon != b':' {
@@ -90,7 +98,8 @@ pub(crate) fn read_mark(bytes: &[u8]) -> MarkReading {
         rest.iter().take(8).take_while(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')).count()
     };
     let tail = rest.get(digits..).unwrap_or_default();
-    let wanted: &[u8] = if id == b"unscanned" { " bytes›".as_bytes() } else { CLOSING.as_bytes() };
+    let wanted: &[u8] =
+        if id == b"unscanned" { " bytes›".as_bytes() } else { CLOSING.as_bytes() };
     let enough = if id == b"unscanned" { digits > 0 } else { digits == 8 };
     if tail.is_empty() {
         MarkReading::Unfinished
@@ -108,8 +117,9 @@ pub(crate) fn read_mark(bytes: &[u8]) -> MarkReading {
 /// The first mark at or after `from` that begins before `end`.
 pub(crate) fn first_mark(bytes: &[u8], from: usize, end: usize) -> Option<usize> {
     let mut start = from;
-    while let Some(found) =
-        bytes.get(start..(end + 2).min(bytes.len())).and_then(|part| memchr::memmem::find(part, "‹".as_bytes()))
+    while let Some(found) = bytes
+        .get(start..(end + 2).min(bytes.len()))
+        .and_then(|part| memchr::memmem::find(part, "‹".as_bytes()))
     {
         let place = start + found;
         if place >= end {
@@ -138,7 +148,12 @@ mod tests {
         let unscanned = unscanned_mark(12_345);
         assert_eq!(read_mark(unscanned.as_bytes()), MarkReading::Mark(unscanned.len()));
         assert!(unscanned.len() < LONGEST_MARK);
-        for other in ["‹redacted:github token:7f3a91c2›", "‹redacted:a:7f3a91c›", "‹redacted::7f3a91c2›", "redacted"] {
+        for other in [
+            "‹redacted:github token:7f3a91c2›",
+            "‹redacted:a:7f3a91c›",
+            "‹redacted::7f3a91c2›",
+            "redacted",
+        ] {
             assert_eq!(read_mark(other.as_bytes()), MarkReading::Other, "{other}");
         }
         assert_eq!(first_mark(format!("ab‹ {mark}").as_bytes(), 0, 20), Some(6));

@@ -23,11 +23,19 @@ pub(crate) fn opaque_field(key: &str, value: &str) -> OpaqueField {
         return OpaqueField::Never;
     }
     match key {
-        "signature" | "thoughtSignature" | "thought_signature" if is_base64(value, Alphabet::Standard) => OpaqueField::Always,
-        "encrypted_content" | "encryptedContent" | "encrypted_index" | "redacted_thinking" if is_base64(value, Alphabet::Both) => {
+        "signature" | "thoughtSignature" | "thought_signature"
+            if is_base64(value, Alphabet::Standard) =>
+        {
             OpaqueField::Always
         }
-        "data" | "blob" | "b64_json" | "bytes" if is_base64(value, Alphabet::Both) => OpaqueField::BesideMedia,
+        "encrypted_content" | "encryptedContent" | "encrypted_index" | "redacted_thinking"
+            if is_base64(value, Alphabet::Both) =>
+        {
+            OpaqueField::Always
+        }
+        "data" | "blob" | "b64_json" | "bytes" if is_base64(value, Alphabet::Both) => {
+            OpaqueField::BesideMedia
+        }
         _ => OpaqueField::Never,
     }
 }
@@ -36,8 +44,19 @@ pub(crate) fn opaque_field(key: &str, value: &str) -> OpaqueField {
 pub(crate) fn says_media(key: &str, value: &str) -> bool {
     match key {
         "media_type" | "mediaType" | "mimeType" | "mime_type" => value.contains('/'),
-        "type" => matches!(value, "base64" | "redacted_thinking" | "reasoning.encrypted" | "image" | "input_audio" | "audio"),
-        "format" => matches!(value, "wav" | "mp3" | "flac" | "opus" | "pcm16" | "png" | "jpeg" | "webp" | "base64"),
+        "type" => matches!(
+            value,
+            "base64"
+                | "redacted_thinking"
+                | "reasoning.encrypted"
+                | "image"
+                | "input_audio"
+                | "audio"
+        ),
+        "format" => matches!(
+            value,
+            "wav" | "mp3" | "flac" | "opus" | "pcm16" | "png" | "jpeg" | "webp" | "base64"
+        ),
         _ => false,
     }
 }
@@ -50,7 +69,9 @@ enum Alphabet {
 
 fn is_base64(value: &str, alphabet: Alphabet) -> bool {
     value.trim_end_matches('=').bytes().all(|byte| {
-        byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/') || alphabet == Alphabet::Both && matches!(byte, b'-' | b'_')
+        byte.is_ascii_alphanumeric()
+            || matches!(byte, b'+' | b'/')
+            || alphabet == Alphabet::Both && matches!(byte, b'-' | b'_')
     })
 }
 

@@ -106,9 +106,15 @@ const REACH: usize = 512;
 
 /// Reads and checks own rules. Their numbers go on from `taken`.
 pub(crate) fn read_own_rules(text: &str, taken: &[Rule]) -> Result<ReadOwnRules, OwnRuleError> {
-    let list: OwnRuleList = toml::from_str(text).map_err(|error| OwnRuleError::Toml(Box::new(error)))?;
+    let list: OwnRuleList =
+        toml::from_str(text).map_err(|error| OwnRuleError::Toml(Box::new(error)))?;
     let allowed = list.allow.values.into_iter().map(String::into_bytes).collect();
-    let mut read = ReadOwnRules { rules: Vec::new(), keywords: Vec::new(), allowed, disabled: list.allow.rules };
+    let mut read = ReadOwnRules {
+        rules: Vec::new(),
+        keywords: Vec::new(),
+        allowed,
+        disabled: list.allow.rules,
+    };
     for own in list.rule {
         let OwnRule { id, regex, keywords, secret_group, entropy } = own;
         if !crate::mark::is_rule_id(&id) {
@@ -120,13 +126,21 @@ pub(crate) fn read_own_rules(text: &str, taken: &[Rule]) -> Result<ReadOwnRules,
         if keywords.is_empty() || keywords.iter().any(|word| word.len() < 3 || word.len() > 64) {
             return Err(OwnRuleError::Keywords { id });
         }
-        let number = u16::try_from(taken.len() + read.rules.len()).map_err(|_| OwnRuleError::TooMany)?;
+        let number =
+            u16::try_from(taken.len() + read.rules.len()).map_err(|_| OwnRuleError::TooMany)?;
         for word in keywords {
-            let text = word.to_ascii_lowercase().into_bytes().into();
+            let text = Cow::Owned(word.to_ascii_lowercase().into_bytes());
             read.keywords.push(Keyword { text, exact: false, target: KeywordTarget::Rule(number) });
         }
-        let limits = RuleLimits { before: REACH, after: REACH, wide: true, entropy, ..RuleLimits::default() };
-        let rule = Rule::new(Cow::Owned(id.clone()), Cow::Owned(regex), limits).with_group(secret_group);
+        let limits = RuleLimits {
+            before: REACH,
+            after: REACH,
+            wide: true,
+            entropy,
+            ..RuleLimits::default()
+        };
+        let rule =
+            Rule::new(Cow::Owned(id.clone()), Cow::Owned(regex), limits).with_group(secret_group);
         match rule.check() {
             Err(source) => return Err(OwnRuleError::Pattern { id, source }),
             Ok(pattern) if pattern.matches_empty => return Err(OwnRuleError::EmptyMatch { id }),

@@ -81,7 +81,11 @@ fn read_rule(line: &'static str, rules: &mut Vec<Rule>, keywords: &mut Vec<Keywo
         if text.len() < 3 {
             return None;
         }
-        keywords.push(Keyword { text: text.as_bytes().into(), exact, target: KeywordTarget::Rule(number) });
+        keywords.push(Keyword {
+            text: Cow::Borrowed(text.as_bytes()),
+            exact,
+            target: KeywordTarget::Rule(number),
+        });
     }
     rules.push(Rule::new(Cow::Borrowed(id), Cow::Borrowed(pattern), limits));
     Some(())
@@ -106,7 +110,12 @@ mod tests {
     #[test]
     fn a_damaged_list_is_an_error_and_not_a_shorter_list() {
         assert_eq!(read("").unwrap_err(), PackedRulesError { line: 1 });
-        for bad in ["x\ta\t0", "x\t?\t0\t9\t0\t0\t=abc\tabc", "x\ta\t0\t9\t0\t0\t=ab\tabc", "X y\ta\t0\t9\t0\t0\t=abc\tabc"] {
+        for bad in [
+            "x\ta\t0",
+            "x\t?\t0\t9\t0\t0\t=abc\tabc",
+            "x\ta\t0\t9\t0\t0\t=ab\tabc",
+            "X y\ta\t0\t9\t0\t0\t=abc\tabc",
+        ] {
             let text: &'static str = format!("{HEAD}1\n{bad}\n").leak();
             assert_eq!(read(text).unwrap_err(), PackedRulesError { line: 2 }, "{bad}");
         }

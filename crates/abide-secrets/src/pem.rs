@@ -40,32 +40,69 @@ pub(crate) fn read_private_key(bytes: &[u8], ended: bool) -> PemReading {
     let body = bytes.get(head..body_limit).unwrap_or_default();
     if let Some(end) = memchr::memmem::find(body, b"-----END") {
         let tail = body.get(end + 8..).unwrap_or_default();
-        let label = tail.iter().take(LONGEST_LABEL + 20).take_while(|byte| **byte != b'-' && **byte != b'\n').count();
-        let dashes = tail.get(label..).unwrap_or_default().iter().take(5).take_while(|byte| **byte == b'-').count();
+        let label = tail
+            .iter()
+            .take(LONGEST_LABEL + 20)
+            .take_while(|byte| **byte != b'-' && **byte != b'\n')
+            .count();
+        let dashes = tail
+            .get(label..)
+            .unwrap_or_default()
+            .iter()
+            .take(5)
+            .take_while(|byte| **byte == b'-')
+            .count();
         if dashes < 5 && !ended && bytes.len() < LONGEST_KEY && label + dashes == tail.len() {
             return PemReading::Unfinished;
         }
         let length = head + end + 8 + label + dashes;
-        return if is_key_body(body.get(..end).unwrap_or_default()) { PemReading::Key(length) } else { PemReading::Other };
+        return if is_key_body(body.get(..end).unwrap_or_default()) {
+            PemReading::Key(length)
+        } else {
+            PemReading::Other
+        };
     }
     if !ended && bytes.len() < LONGEST_KEY {
         return PemReading::Unfinished;
     }
     let length = body.iter().take_while(|byte| is_body_byte(**byte)).count();
-    if is_key_body(body.get(..length).unwrap_or_default()) { PemReading::Key(head + length) } else { PemReading::Other }
+    if is_key_body(body.get(..length).unwrap_or_default()) {
+        PemReading::Key(head + length)
+    } else {
+        PemReading::Other
+    }
 }
 
 /// Bytes of base64, its headers, and escaped or quoted line ends.
 const fn is_body_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
-        || matches!(byte, b'+' | b'/' | b'=' | b'\\' | b'"' | b'\'' | b',' | b':' | b'-' | b'_' | b' ' | b'\t' | b'\r' | b'\n')
+        || matches!(
+            byte,
+            b'+' | b'/'
+                | b'='
+                | b'\\'
+                | b'"'
+                | b'\''
+                | b','
+                | b':'
+                | b'-'
+                | b'_'
+                | b' '
+                | b'\t'
+                | b'\r'
+                | b'\n'
+        )
 }
 
 /// Whether it has enough of a key: 40 bytes of base64 in a run.
 fn is_key_body(body: &[u8]) -> bool {
     let mut run = 0;
     body.iter().any(|byte| {
-        run = if byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=') { run + 1 } else { 0 };
+        run = if byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=') {
+            run + 1
+        } else {
+            0
+        };
         run >= 40
     })
 }
@@ -81,18 +118,33 @@ mod tests {
 
     #[test]
     fn keys_are_found_whole_and_certificates_are_not() {
-        for label in ["PRIVATE KEY", "RSA PRIVATE KEY", "OPENSSH PRIVATE KEY", "PGP PRIVATE KEY BLOCK"] {
+        for label in
+            ["PRIVATE KEY", "RSA PRIVATE KEY", "OPENSSH PRIVATE KEY", "PGP PRIVATE KEY BLOCK"]
+        {
             for line_end in ["\n", "\\n", "\r\n", "\\\\n"] {
                 let key = block(label, line_end);
                 let text = format!("{key}\nand more");
-                assert_eq!(read_private_key(text.as_bytes(), true), PemReading::Key(key.len()), "{key}");
+                assert_eq!(
+                    read_private_key(text.as_bytes(), true),
+                    PemReading::Key(key.len()),
+                    "{key}"
+                );
                 for cut in 11..key.len() {
-                    assert_eq!(read_private_key(&key.as_bytes()[..cut], false), PemReading::Unfinished);
+                    assert_eq!(
+                        read_private_key(&key.as_bytes()[..cut], false),
+                        PemReading::Unfinished
+                    );
                 }
             }
         }
-        assert_eq!(read_private_key(block("CERTIFICATE", "\n").as_bytes(), true), PemReading::Other);
-        assert_eq!(read_private_key(b"-----BEGIN PRIVATE KEY-----\n...\n-----END PRIVATE KEY-----", true), PemReading::Other);
+        assert_eq!(
+            read_private_key(block("CERTIFICATE", "\n").as_bytes(), true),
+            PemReading::Other
+        );
+        assert_eq!(
+            read_private_key(b"-----BEGIN PRIVATE KEY-----\n...\n-----END PRIVATE KEY-----", true),
+            PemReading::Other
+        );
     }
 
     #[test]

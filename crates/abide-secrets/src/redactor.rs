@@ -10,7 +10,9 @@ use crate::mark::{MarkKey, OPENING};
 use crate::pem::BEGINNING;
 use crate::rule::Rule;
 use crate::rule_set::RuleSet;
-use crate::scanner::{Finding, FindingRule, ScanOverrun, ScanView, Scanner, WORK_PER_BYTE, WORK_PER_TEXT};
+use crate::scanner::{
+    FindingRule, ScanOverrun, ScanView, Scanner, SecretFinding, WORK_PER_BYTE, WORK_PER_TEXT,
+};
 use crate::stream_redactor::StreamRedactor;
 use crate::tally::RedactionTally;
 
@@ -31,7 +33,9 @@ impl ScanRules {
 
     fn id_of(&self, target: FindingRule) -> &str {
         match target {
-            FindingRule::Literal(number) => self.labels.get(number as usize).map_or("literal", String::as_str),
+            FindingRule::Literal(number) => {
+                self.labels.get(number as usize).map_or("literal", String::as_str)
+            }
             FindingRule::PrivateKey => "private-key",
             FindingRule::Rule(number) => self.rule(number).map_or("rule", |rule| &rule.id),
         }
@@ -47,7 +51,12 @@ pub struct Redactor {
 
 impl std::fmt::Debug for Redactor {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "Redactor({} rules, {} literals)", self.scan_rules.rules.len(), self.scan_rules.labels.len())
+        write!(
+            formatter,
+            "Redactor({} rules, {} literals)",
+            self.scan_rules.rules.len(),
+            self.scan_rules.labels.len()
+        )
     }
 }
 
@@ -96,8 +105,8 @@ impl<'t> RedactedText<'t> {
 }
 
 impl Redactor {
-    /// A redactor by these rules and literals. Costs a tenth of a millisecond: patterns are compiled when
-    /// they are first needed.
+    /// A redactor by these rules and literals. Patterns are compiled when they are
+    /// first needed.
     #[must_use]
     pub fn new(rules: RuleSet, literals: Literals, key: MarkKey) -> Self {
         let RuleSet { rules, mut keywords, allowed, disabled } = rules;
@@ -106,10 +115,19 @@ impl Redactor {
         }
         let (labels, literal_keywords) = literals.into_parts();
         keywords.extend(literal_keywords);
-        for (text, target) in [(OPENING, KeywordTarget::Mark), (";base64,", KeywordTarget::DataUrl), (BEGINNING, KeywordTarget::Pem)] {
-            keywords.push(Keyword { text: text.as_bytes().into(), exact: true, target });
+        for (text, target) in [
+            (OPENING, KeywordTarget::Mark),
+            (";base64,", KeywordTarget::DataUrl),
+            (BEGINNING, KeywordTarget::Pem),
+        ] {
+            keywords.push(Keyword { text: Cow::Borrowed(text.as_bytes()), exact: true, target });
         }
-        let lookbehind = rules.iter().filter(|rule| !rule.limits.anchored).map(|rule| rule.limits.before).max().unwrap_or(0);
+        let lookbehind = rules
+            .iter()
+            .filter(|rule| !rule.limits.anchored)
+            .map(|rule| rule.limits.before)
+            .max()
+            .unwrap_or(0);
         let table = KeywordTable::new(keywords);
         Self { scan_rules: Arc::new(ScanRules { rules, labels, table, allowed, lookbehind }), key }
     }
@@ -141,12 +159,21 @@ impl Redactor {
     }
 
     /// Scans all of a text. The findings are in order and do not overlap. Says whether a keyword was met.
-    pub(crate) fn scan(&self, bytes: &[u8], findings: &mut Vec<Finding>) -> Result<ScanCost, ScanOverrun> {
+    pub(crate) fn scan(
+        &self,
+        bytes: &[u8],
+        findings: &mut Vec<SecretFinding>,
+    ) -> Result<ScanCost, ScanOverrun> {
         self.scan_within(bytes, allowed_work(bytes.len()), findings)
     }
 
     /// As `scan`, with this bound on its work.
-    pub(crate) fn scan_within(&self, bytes: &[u8], allowed: u64, findings: &mut Vec<Finding>) -> Result<ScanCost, ScanOverrun> {
+    pub(crate) fn scan_within(
+        &self,
+        bytes: &[u8],
+        allowed: u64,
+        findings: &mut Vec<SecretFinding>,
+    ) -> Result<ScanCost, ScanOverrun> {
         let mut scanner = Scanner::default();
         let view = ScanView { bytes, offset: 0, ended: true };
         scanner.advance(&self.scan_rules, view, allowed, findings)?;
@@ -155,7 +182,13 @@ impl Redactor {
     }
 
     /// Appends a text with marks in the place of findings, which are in order and do not overlap.
-    pub(crate) fn write_redacted(&self, text: &str, findings: &[Finding], tally: &mut RedactionTally, out: &mut String) {
+    pub(crate) fn write_redacted(
+        &self,
+        text: &str,
+        findings: &[SecretFinding],
+        tally: &mut RedactionTally,
+        out: &mut String,
+    ) {
         let mut done = 0;
         for finding in findings {
             out.push_str(text.get(done..finding.start).unwrap_or_default());
@@ -182,9 +215,9 @@ pub(crate) const fn allowed_work(length: usize) -> u64 {
 }
 
 /// Joins findings that overlap. The longest names the mark, and of equals the most telling.
-pub(crate) fn merge_findings(findings: &mut Vec<Finding>) {
+pub(crate) fn merge_findings(findings: &mut Vec<SecretFinding>) {
     findings.sort_unstable();
-    let mut merged: Vec<(Finding, usize)> = Vec::with_capacity(findings.len());
+    let mut merged: Vec<(SecretFinding, usize)> = Vec::with_capacity(findings.len());
     for finding in findings.drain(..) {
         let length = finding.end - finding.start;
         match merged.last_mut() {

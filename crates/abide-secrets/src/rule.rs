@@ -10,7 +10,9 @@ use regex_automata::meta::Regex;
 use regex_automata::util::syntax;
 use regex_automata::{Anchored, Input};
 
-use crate::plausibility::{entropy, has_digit, is_placeholder, is_placeholder_password, is_wordlike};
+use crate::plausibility::{
+    entropy, has_digit_or_cases, is_placeholder, is_placeholder_password, is_wordlike,
+};
 
 /// Where a match may stand, seen from its keyword, and what else must hold of it.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -23,7 +25,7 @@ pub(crate) struct RuleLimits {
     pub wide: bool,
     /// Words are no secrets.
     pub refuses_words: bool,
-    /// A secret has a digit.
+    /// A secret has a digit, or is long and of both cases.
     pub needs_digit: bool,
     /// It is a password, of which documents have many that are none.
     pub is_password: bool,
@@ -76,7 +78,11 @@ pub(crate) struct BrokenPattern;
 
 impl Rule {
     /// A rule whose pattern is compiled later.
-    pub(crate) fn new(id: Cow<'static, str>, pattern: Cow<'static, str>, limits: RuleLimits) -> Self {
+    pub(crate) fn new(
+        id: Cow<'static, str>,
+        pattern: Cow<'static, str>,
+        limits: RuleLimits,
+    ) -> Self {
         Self { id, pattern, limits, group: None, compiled: OnceLock::new() }
     }
 
@@ -87,19 +93,27 @@ impl Rule {
 
     /// Compiles the pattern now, to see whether it can be.
     pub(crate) fn check(&self) -> Result<PatternShape, Box<regex_automata::meta::BuildError>> {
-        let regex = compile(&self.pattern, &self.limits).map_err(Box::new)?;
+        let regex = compile(&self.pattern, &self.limits)?;
         Ok(PatternShape { groups: regex.captures_len(), matches_empty: regex.is_match("") })
     }
 
     /// The first match in a range of `bytes` that is likely to be a secret.
-    pub(crate) fn find(&self, bytes: &[u8], start: usize, end: usize) -> Result<Option<SecretMatch>, BrokenPattern> {
+    pub(crate) fn find(
+        &self,
+        bytes: &[u8],
+        start: usize,
+        end: usize,
+    ) -> Result<Option<SecretMatch>, BrokenPattern> {
         let compiled = self.compiled.get_or_init(|| compile(&self.pattern, &self.limits).ok());
         let regex = compiled.as_ref().ok_or(BrokenPattern)?;
         let anchored = if self.limits.anchored { Anchored::Yes } else { Anchored::No };
         let mut captures = regex.create_captures();
         let mut from = start;
         while from < end {
-            regex.search_captures(&Input::new(bytes).range(from..end).anchored(anchored), &mut captures);
+            regex.search_captures(
+                &Input::new(bytes).range(from..end).anchored(anchored),
+                &mut captures,
+            );
             let Some(whole) = captures.get_match() else { return Ok(None) };
             let secret = match self.group {
                 Some(group) => captures.get_group(group),
@@ -107,7 +121,11 @@ impl Rule {
             };
             let secret = secret.unwrap_or_else(|| whole.span());
             if bytes.get(secret.start..secret.end).is_some_and(|secret| self.is_plausible(secret)) {
-                return Ok(Some(SecretMatch { start: secret.start, end: secret.end, match_end: whole.end() }));
+                return Ok(Some(SecretMatch {
+                    start: secret.start,
+                    end: secret.end,
+                    match_end: whole.end(),
+                }));
             }
             if self.limits.anchored {
                 return Ok(None);
@@ -122,7 +140,9 @@ impl Rule {
         if limits.entropy > 0.0 && entropy(secret) <= limits.entropy {
             return false;
         }
-        if limits.needs_digit && !has_digit(secret) || limits.refuses_words && is_wordlike(secret) {
+        if limits.needs_digit && !has_digit_or_cases(secret)
+            || limits.refuses_words && is_wordlike(secret)
+        {
             return false;
         }
         if limits.is_password { !is_placeholder_password(secret) } else { !is_placeholder(secret) }
@@ -135,7 +155,10 @@ const SHORT_WINDOW: usize = 200;
 /// Compiles a pattern. What begins at its keyword is tried there once, by backtracking, for which nothing
 /// has to be made first. What is searched for in a window, or in a long one, gets an automaton made as it goes, so that
 /// its time is in proportion to the window and not to the pattern.
-fn compile(pattern: &str, limits: &RuleLimits) -> Result<Regex, regex_automata::meta::BuildError> {
+fn compile(
+    pattern: &str,
+    limits: &RuleLimits,
+) -> Result<Regex, Box<regex_automata::meta::BuildError>> {
     let config = Regex::config()
         .utf8_empty(false)
         .hybrid(!limits.anchored || limits.after > SHORT_WINDOW)
@@ -143,5 +166,9 @@ fn compile(pattern: &str, limits: &RuleLimits) -> Result<Regex, regex_automata::
         .dfa(false)
         .onepass(false)
         .nfa_size_limit(Some(4 << 20));
-    Regex::builder().syntax(syntax::Config::new().unicode(false).utf8(false)).configure(config).build(pattern)
+    Regex::builder()
+        .syntax(syntax::Config::new().unicode(false).utf8(false))
+        .configure(config)
+        .build(pattern)
+        .map_err(Box::new)
 }

@@ -20,7 +20,7 @@ pub struct ScanOverrun {
 
 /// A secret: where it stands, counted from the beginning of the text, and the rule that found it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Finding {
+pub(crate) struct SecretFinding {
     pub start: usize,
     pub end: usize,
     pub target: FindingRule,
@@ -72,12 +72,23 @@ pub(crate) struct Scanner {
 
 impl Scanner {
     /// Goes on as far as the bytes reach, and appends what it finds.
-    pub(crate) fn advance(&mut self, rules: &ScanRules, view: ScanView<'_>, allowed: u64, out: &mut Vec<Finding>) -> Result<(), ScanOverrun> {
+    pub(crate) fn advance(
+        &mut self,
+        rules: &ScanRules,
+        view: ScanView<'_>,
+        allowed: u64,
+        out: &mut Vec<SecretFinding>,
+    ) -> Result<(), ScanOverrun> {
         let bytes = view.bytes;
         loop {
             let mut at = self.position.saturating_sub(view.offset);
             if self.in_data {
-                at += bytes.get(at..).unwrap_or_default().iter().take_while(|byte| is_base64(**byte)).count();
+                at += bytes
+                    .get(at..)
+                    .unwrap_or_default()
+                    .iter()
+                    .take_while(|byte| is_base64(**byte))
+                    .count();
                 self.position = view.offset + at;
                 if at >= bytes.len() && !view.ended {
                     return Ok(());
@@ -93,21 +104,25 @@ impl Scanner {
             };
             self.position = view.offset + found;
             let rest = bytes.get(found..).unwrap_or_default();
-            for keyword in rules.table.candidates(rest) {
+            for keyword in rules.table.candidates(rest).filter(|_| !view.ended) {
                 let waits = match keyword.compare(rest) {
                     KeywordMatch::Not => continue,
                     KeywordMatch::Cut => true,
                     KeywordMatch::Whole => match keyword.target {
                         KeywordTarget::Mark => read_mark(rest) == MarkReading::Unfinished,
-                        KeywordTarget::Pem => read_private_key(rest, view.ended) == PemReading::Unfinished,
+                        KeywordTarget::Pem => {
+                            read_private_key(rest, view.ended) == PemReading::Unfinished
+                        }
                         KeywordTarget::Rule(number) => match rules.rule(number) {
-                            Some(rule) => self.window_of(rule, view, found).is_none(),
-                            None => false,
+                            Some(rule) if !self.passes_over(number, rule, view, found) => {
+                                self.window_of(rule, view, found).is_none()
+                            }
+                            _ => false,
                         },
                         KeywordTarget::Literal(_) | KeywordTarget::DataUrl => false,
                     },
                 };
-                if waits && !view.ended {
+                if waits {
                     return Ok(());
                 }
             }
@@ -126,26 +141,38 @@ impl Scanner {
                     }
                     KeywordTarget::Pem => {
                         // Its end is looked for within the longest key.
-                        self.work += (rest.len().min(LONGEST_KEY) / 4) as u64;
+                        self.work += rest.len().min(LONGEST_KEY) as u64;
                         if self.work > allowed {
                             return Err(ScanOverrun { bytes: (view.offset + bytes.len()) as u64 });
                         }
                         if let PemReading::Key(length) = read_private_key(rest, view.ended) {
-                            let end = first_mark(bytes, found, found + length).unwrap_or(found + length);
+                            let end =
+                                first_mark(bytes, found, found + length).unwrap_or(found + length);
                             self.position = self.position.max(view.offset + end);
-                            out.push(Finding { start: view.offset + found, end: view.offset + end, target: FindingRule::PrivateKey });
+                            out.push(SecretFinding {
+                                start: view.offset + found,
+                                end: view.offset + end,
+                                target: FindingRule::PrivateKey,
+                            });
                         }
                     }
                     KeywordTarget::DataUrl => {
-                        if is_media_head(bytes.get(found.saturating_sub(80)..found).unwrap_or_default()) {
+                        if is_media_head(
+                            bytes.get(found.saturating_sub(80)..found).unwrap_or_default(),
+                        ) {
                             self.in_data = true;
-                            self.position = self.position.max(view.offset + found + keyword.text.len());
+                            self.position =
+                                self.position.max(view.offset + found + keyword.text.len());
                         }
                     }
                     KeywordTarget::Literal(number) => {
                         let start = view.offset + found;
                         if start >= self.floor {
-                            out.push(Finding { start, end: start + keyword.text.len(), target: FindingRule::Literal(number) });
+                            out.push(SecretFinding {
+                                start,
+                                end: start + keyword.text.len(),
+                                target: FindingRule::Literal(number),
+                            });
                         }
                     }
                     KeywordTarget::Rule(number) => {
@@ -153,7 +180,9 @@ impl Scanner {
                         if let Some(rule) = rules.rule(number) {
                             self.judge(rules, number, rule, view, found, out);
                             if self.work > allowed {
-                                return Err(ScanOverrun { bytes: (view.offset + bytes.len()) as u64 });
+                                return Err(ScanOverrun {
+                                    bytes: (view.offset + bytes.len()) as u64,
+                                });
                             }
                         }
                     }
@@ -186,14 +215,28 @@ impl Scanner {
         Some((start, end.min(bytes.len())))
     }
 
-    fn judge(&mut self, rules: &ScanRules, number: u16, rule: &Rule, view: ScanView<'_>, found: usize, out: &mut Vec<Finding>) {
-        let bytes = view.bytes;
+    /// Whether a keyword is of no interest to a rule: it stands in a match, or within a word.
+    fn passes_over(&self, number: u16, rule: &Rule, view: ScanView<'_>, found: usize) -> bool {
         let place = view.offset + found;
-        if place < self.floor || self.ends.iter().any(|(rule, end)| *rule == number && place < *end) {
-            return;
-        }
-        let preceding = found.checked_sub(1).and_then(|before| bytes.get(before)).copied().unwrap_or(b' ');
-        if rule.limits.at_word && (is_word(preceding) || self.after_mark && place == self.floor) {
+        let preceding =
+            found.checked_sub(1).and_then(|before| view.bytes.get(before)).copied().unwrap_or(b' ');
+        place < self.floor
+            || rule.limits.at_word && (is_word(preceding) || self.after_mark && place == self.floor)
+            || self.ends.iter().any(|(rule, end)| *rule == number && place < *end)
+    }
+
+    /// Looks closer at a keyword.
+    fn judge(
+        &mut self,
+        rules: &ScanRules,
+        number: u16,
+        rule: &Rule,
+        view: ScanView<'_>,
+        found: usize,
+        out: &mut Vec<SecretFinding>,
+    ) {
+        let bytes = view.bytes;
+        if self.passes_over(number, rule, view, found) {
             return;
         }
         let Some((start, end)) = self.window_of(rule, view, found) else { return };
@@ -213,7 +256,13 @@ impl Scanner {
             if self.after_mark && view.offset + start == self.floor {
                 apart.extend_from_slice(inner);
             } else {
-                apart = vec![start.checked_sub(1).and_then(|before| bytes.get(before)).copied().unwrap_or(b'\n')];
+                apart = vec![
+                    start
+                        .checked_sub(1)
+                        .and_then(|before| bytes.get(before))
+                        .copied()
+                        .unwrap_or(b'\n'),
+                ];
                 apart.extend_from_slice(inner);
             }
             let inner_end = apart.len();
@@ -222,8 +271,15 @@ impl Scanner {
             rule.find(&apart, 1, inner_end).map(|matched| {
                 let shift = |place: usize| start + place - 1;
                 matched
-                    .filter(|matched| !(cut.is_some() && matched.end == inner_end || begins_apart && matched.start == 1))
-                    .map(|matched| SecretMatch { start: shift(matched.start), end: shift(matched.end), match_end: shift(matched.match_end) })
+                    .filter(|matched| {
+                        !(cut.is_some() && matched.end == inner_end
+                            || begins_apart && matched.start == 1)
+                    })
+                    .map(|matched| SecretMatch {
+                        start: shift(matched.start),
+                        end: shift(matched.end),
+                        match_end: shift(matched.match_end),
+                    })
             })
         } else {
             rule.find(bytes, start, end)
@@ -244,7 +300,11 @@ impl Scanner {
                 self.ends.push((number, view.offset + matched.match_end));
                 let secret = bytes.get(from..to).unwrap_or_default();
                 if !rules.allowed.contains(secret) {
-                    out.push(Finding { start: view.offset + from, end: view.offset + to, target: FindingRule::Rule(number) });
+                    out.push(SecretFinding {
+                        start: view.offset + from,
+                        end: view.offset + to,
+                        target: FindingRule::Rule(number),
+                    });
                 }
             }
         }
@@ -280,11 +340,24 @@ const fn is_base64(byte: u8) -> bool {
 fn is_media_head(bytes: &[u8]) -> bool {
     let Some(place) = memchr::memmem::rfind(bytes, b"data:") else { return false };
     // What a secret or a mark runs into is no head, whether it stands there still or its mark.
-    if place.checked_sub(1).and_then(|before| bytes.get(before)).is_some_and(|before| is_base64(*before) || *before >= 0x80) {
+    if place
+        .checked_sub(1)
+        .and_then(|before| bytes.get(before))
+        .is_some_and(|before| is_base64(*before) || *before >= 0x80)
+    {
         return false;
     }
     let head = bytes.get(place + 5..).unwrap_or_default();
-    let media: [&[u8]; 6] = [b"image/", b"audio/", b"video/", b"font/", b"application/pdf", b"application/octet-stream"];
+    let media: [&[u8]; 6] = [
+        b"image/",
+        b"audio/",
+        b"video/",
+        b"font/",
+        b"application/pdf",
+        b"application/octet-stream",
+    ];
     media.iter().any(|kind| head.starts_with(kind))
-        && head.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'+' | b'-' | b'.' | b';' | b'='))
+        && head.iter().all(|byte| {
+            byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'+' | b'-' | b'.' | b';' | b'=')
+        })
 }

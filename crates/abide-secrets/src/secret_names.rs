@@ -3,14 +3,75 @@
 use crate::plausibility::{is_placeholder, is_wordlike};
 
 const SECRET_WORDS: [&str; 22] = [
-    "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "PASSCODE", "APIKEY", "CREDENTIAL", "CREDENTIALS", "CREDS", "PWD",
-    "PAT", "SECRETKEY", "ACCESSKEY", "AUTHTOKEN", "ACCESSTOKEN", "PRIVATEKEY", "CLIENTSECRET", "CONNSTR", "DSN", "SIGNINGKEY", "MNEMONIC",
+    "TOKEN",
+    "SECRET",
+    "PASSWORD",
+    "PASSWD",
+    "PASSPHRASE",
+    "PASSCODE",
+    "APIKEY",
+    "CREDENTIAL",
+    "CREDENTIALS",
+    "CREDS",
+    "PWD",
+    "PAT",
+    "SECRETKEY",
+    "ACCESSKEY",
+    "AUTHTOKEN",
+    "ACCESSTOKEN",
+    "PRIVATEKEY",
+    "CLIENTSECRET",
+    "CONNSTR",
+    "DSN",
+    "SIGNINGKEY",
+    "MNEMONIC",
 ];
 /// Words that say something about a secret without being it, where they end a name.
 const ABOUT_WORDS: [&str; 44] = [
-    "ID", "NAME", "PATH", "FILE", "FILENAME", "DIR", "DIRECTORY", "HOST", "PORT", "TTL", "EXPIRY", "EXPIRES", "EXPIRATION", "LENGTH",
-    "COUNT", "LIMIT", "MAX", "MIN", "TYPE", "ALGORITHM", "ALG", "USER", "USERNAME", "TIMEOUT", "ENABLED", "POLICY", "PREFIX", "SOCK",
-    "VERSION", "URL", "URI", "ENDPOINT", "REGION", "HEADER", "ISSUER", "AUDIENCE", "SCOPE", "SCOPES", "STORE", "PROVIDER", "FORMAT", "SIZE", "HINT", "COMMAND",
+    "ID",
+    "NAME",
+    "PATH",
+    "FILE",
+    "FILENAME",
+    "DIR",
+    "DIRECTORY",
+    "HOST",
+    "PORT",
+    "TTL",
+    "EXPIRY",
+    "EXPIRES",
+    "EXPIRATION",
+    "LENGTH",
+    "COUNT",
+    "LIMIT",
+    "MAX",
+    "MIN",
+    "TYPE",
+    "ALGORITHM",
+    "ALG",
+    "USER",
+    "USERNAME",
+    "TIMEOUT",
+    "ENABLED",
+    "POLICY",
+    "PREFIX",
+    "SOCK",
+    "VERSION",
+    "URL",
+    "URI",
+    "ENDPOINT",
+    "REGION",
+    "HEADER",
+    "ISSUER",
+    "AUDIENCE",
+    "SCOPE",
+    "SCOPES",
+    "STORE",
+    "PROVIDER",
+    "FORMAT",
+    "SIZE",
+    "HINT",
+    "COMMAND",
 ];
 
 /// Whether a variable of this name holds a secret: `GITHUB_TOKEN`, `apiKey`, `DB_PASSWORD_PROD`, but not
@@ -27,10 +88,16 @@ pub fn is_secret_name(name: &str) -> bool {
         return false;
     }
     if ABOUT_WORDS.contains(last) {
-        return words.iter().any(|word| matches!(*word, "DATABASE" | "WEBHOOK" | "REDIS" | "MONGO" | "MONGODB" | "POSTGRES" | "AMQP"))
-            && matches!(*last, "URL" | "URI");
+        return words.iter().any(|word| {
+            matches!(
+                *word,
+                "DATABASE" | "WEBHOOK" | "REDIS" | "MONGO" | "MONGODB" | "POSTGRES" | "AMQP"
+            )
+        }) && matches!(*last, "URL" | "URI");
     }
-    let ends_secret = |word: &str| ["PASSWORD", "PASSWD", "SECRET", "TOKEN", "APIKEY"].iter().any(|end| word.ends_with(end));
+    let ends_secret = |word: &str| {
+        ["PASSWORD", "PASSWD", "SECRET", "TOKEN", "APIKEY"].iter().any(|end| word.ends_with(end))
+    };
     if words.iter().any(|word| SECRET_WORDS.contains(word) || ends_secret(word)) {
         return true;
     }
@@ -39,10 +106,24 @@ pub fn is_secret_name(name: &str) -> bool {
     key.is_some_and(|place| {
         words.len() > 1
             && words.iter().skip(place + 1).all(|word| {
-                matches!(*word, "BASE" | "PROD" | "PRODUCTION" | "DEV" | "STAGING" | "TEST" | "LIVE" | "OLD" | "NEW" | "PRIMARY" | "SECONDARY")
-                    || word.bytes().all(|byte| byte.is_ascii_digit())
+                matches!(
+                    *word,
+                    "BASE"
+                        | "PROD"
+                        | "PRODUCTION"
+                        | "DEV"
+                        | "STAGING"
+                        | "TEST"
+                        | "LIVE"
+                        | "OLD"
+                        | "NEW"
+                        | "PRIMARY"
+                        | "SECONDARY"
+                ) || word.bytes().all(|byte| byte.is_ascii_digit())
             })
-            && !words.iter().any(|word| matches!(*word, "FOREIGN" | "SORT" | "PARTITION" | "PRESS" | "HOT" | "CACHE"))
+            && !words.iter().any(|word| {
+                matches!(*word, "FOREIGN" | "SORT" | "PARTITION" | "PRESS" | "HOT" | "CACHE")
+            })
     }) || (*last == "AUTH" && words.len() > 1)
         || (words.contains(&"CONNECTION") && *last == "STRING")
 }
@@ -69,9 +150,30 @@ fn words_of(name: &str) -> Vec<String> {
 }
 
 const COMMON_VALUES: [&str; 24] = [
-    "password", "changeme", "changeit", "postgres", "mysql", "default", "development", "production", "disabled", "enabled",
-    "required", "localhost", "password123", "passw0rd", "password1", "admin123", "minioadmin", "administrator", "keyring", "optional",
-    "undefined", "anonymous", "none", "secret",
+    "password",
+    "changeme",
+    "changeit",
+    "postgres",
+    "mysql",
+    "default",
+    "development",
+    "production",
+    "disabled",
+    "enabled",
+    "required",
+    "localhost",
+    "password123",
+    "passw0rd",
+    "password1",
+    "admin123",
+    "minioadmin",
+    "administrator",
+    "keyring",
+    "optional",
+    "undefined",
+    "anonymous",
+    "none",
+    "secret",
 ];
 
 /// Whether a value may be looked for as a literal: it is long enough, and no word, path, number or placeholder
@@ -83,23 +185,31 @@ pub fn is_secret_value(value: &str) -> bool {
         return false;
     }
     let lower = value.to_ascii_lowercase();
-    let is_path = value.starts_with('/') && !value.contains('=') && value.bytes().filter(|byte| *byte == b'/').count() > 1
+    let is_path = value.starts_with('/')
+        && !value.contains('=')
+        && value.bytes().filter(|byte| *byte == b'/').count() > 1
         || value.starts_with("./")
         || value.starts_with("../")
         || value.starts_with("~/")
         || value.as_bytes().get(1..3) == Some(b":\\");
-    let is_plain_url = value.contains("://") && !value.contains('@') && !value.contains('?') && value.len() < 60;
+    let is_plain_url =
+        value.contains("://") && !value.contains('@') && !value.contains('?') && value.len() < 60;
     if COMMON_VALUES.contains(&lower.as_str()) || is_path || is_plain_url || is_placeholder(bytes) {
         return false;
     }
-    let is_number = bytes.iter().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b':'));
+    let is_number =
+        bytes.iter().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b':'));
     if is_number {
         return value.len() >= 12;
     }
     let one_case = !bytes.iter().any(u8::is_ascii_digit)
-        && bytes.iter().all(|byte| byte.is_ascii_lowercase() || matches!(byte, b'-' | b'_' | b'.' | b' '))
+        && bytes
+            .iter()
+            .all(|byte| byte.is_ascii_lowercase() || matches!(byte, b'-' | b'_' | b'.' | b' '))
         || bytes.iter().all(|byte| byte.is_ascii_uppercase() || matches!(byte, b'-' | b'_' | b'.'));
-    !(one_case && (value.len() < 16 && !value.contains(['-', '_', '.', ' ']) || is_wordlike(bytes) && value.len() < 20))
+    !(one_case
+        && (value.len() < 16 && !value.contains(['-', '_', '.', ' '])
+            || is_wordlike(bytes) && value.len() < 20))
 }
 
 #[cfg(test)]
@@ -109,15 +219,47 @@ mod tests {
     #[test]
     fn names_of_secrets_are_told_from_names_about_them() {
         for name in [
-            "GITHUB_TOKEN", "OPENAI_API_KEY", "apiKey", "client_secret", "DB_PASSWORD_PROD", "SECRET_KEY_BASE", "npm_config_authToken",
-            "AWS_SECRET_ACCESS_KEY", "PGPASSWORD_1", "SENTRY_DSN", "DATABASE_URL", "STRIPE_KEY_LIVE", "GH_PAT", "REDIS_AUTH", "PASSPHRASE",
-            "AZURE_STORAGE_CONNECTION_STRING", "SLACK_WEBHOOK_URL", "DB_PASS_WORD_SECRET",
+            "GITHUB_TOKEN",
+            "OPENAI_API_KEY",
+            "apiKey",
+            "client_secret",
+            "DB_PASSWORD_PROD",
+            "SECRET_KEY_BASE",
+            "npm_config_authToken",
+            "AWS_SECRET_ACCESS_KEY",
+            "PGPASSWORD_1",
+            "SENTRY_DSN",
+            "DATABASE_URL",
+            "STRIPE_KEY_LIVE",
+            "GH_PAT",
+            "REDIS_AUTH",
+            "PASSPHRASE",
+            "AZURE_STORAGE_CONNECTION_STRING",
+            "SLACK_WEBHOOK_URL",
+            "DB_PASS_WORD_SECRET",
         ] {
             assert!(is_secret_name(name), "{name}");
         }
         for name in [
-            "PATH", "HOME", "PWD", "OLDPWD", "PUBLIC_KEY", "AWS_ACCESS_KEY_ID", "SSH_AUTH_SOCK", "KEY_PATH", "MAX_TOKENS", "TOKEN_TTL", "KEYBOARD",
-            "KEY", "MONKEY", "TOKENIZERS_PARALLELISM", "SSL_KEY_FILE", "FOREIGN_KEY", "NEXT_PUBLIC_API_KEY", "API_URL", "",
+            "PATH",
+            "HOME",
+            "PWD",
+            "OLDPWD",
+            "PUBLIC_KEY",
+            "AWS_ACCESS_KEY_ID",
+            "SSH_AUTH_SOCK",
+            "KEY_PATH",
+            "MAX_TOKENS",
+            "TOKEN_TTL",
+            "KEYBOARD",
+            "KEY",
+            "MONKEY",
+            "TOKENIZERS_PARALLELISM",
+            "SSL_KEY_FILE",
+            "FOREIGN_KEY",
+            "NEXT_PUBLIC_API_KEY",
+            "API_URL",
+            "",
         ] {
             assert!(!is_secret_name(name), "{name}");
         }
@@ -125,10 +267,31 @@ mod tests {
 
     #[test]
     fn values_that_stand_in_texts_for_other_reasons_are_no_literals() {
-        for value in ["hunter22", "correct-horse-battery", "k3J9xQz7", "123456789012", "postgres://u:p4ss@h/db", "tr0ub4dor&3"] {
+        for value in [
+            "hunter22",
+            "correct-horse-battery",
+            "k3J9xQz7",
+            "123456789012",
+            "postgres://u:p4ss@h/db",
+            "tr0ub4dor&3",
+        ] {
             assert!(is_secret_value(value), "{value}");
         }
-        for value in ["short", "password", "12345678", "/home/me/key.pem", "~/.ssh/id_rsa", "https://api.acme.test", "${TOKEN_VALUE}", "disabled", "production", "xxxxxxxxxx", "your_token_here", "1.2.3.4:80", "C:\\keys\\a"] {
+        for value in [
+            "short",
+            "password",
+            "12345678",
+            "/home/me/key.pem",
+            "~/.ssh/id_rsa",
+            "https://api.acme.test",
+            "${TOKEN_VALUE}",
+            "disabled",
+            "production",
+            "xxxxxxxxxx",
+            "your_token_here",
+            "1.2.3.4:80",
+            "C:\\keys\\a",
+        ] {
             assert!(!is_secret_value(value), "{value}");
         }
     }

@@ -5,7 +5,7 @@
 
 use crate::mark::unscanned_mark;
 use crate::redactor::{Redactor, allowed_work, merge_findings};
-use crate::scanner::{Finding, ScanView, Scanner};
+use crate::scanner::{ScanView, Scanner, SecretFinding};
 use crate::tally::RedactionTally;
 
 /// Bytes before what is held back that a pattern may look at.
@@ -21,13 +21,21 @@ pub struct StreamRedactor {
     offset: usize,
     /// How much of the text was released.
     released: usize,
-    findings: Vec<Finding>,
+    findings: Vec<SecretFinding>,
     tally: RedactionTally,
 }
 
 impl StreamRedactor {
     pub(crate) fn new(redactor: Redactor) -> Self {
-        Self { redactor, scanner: Scanner::default(), kept: Vec::new(), offset: 0, released: 0, findings: Vec::new(), tally: RedactionTally::default() }
+        Self {
+            redactor,
+            scanner: Scanner::default(),
+            kept: Vec::new(),
+            offset: 0,
+            released: 0,
+            findings: Vec::new(),
+            tally: RedactionTally::default(),
+        }
     }
 
     /// Takes the next piece, and gives what may be released.
@@ -64,23 +72,34 @@ impl StreamRedactor {
         if self.scanner.advance(rules, view, allowed_work(length), &mut self.findings).is_err() {
             return self.give_up();
         }
-        let mut until = if ended { length } else { self.scanner.position.saturating_sub(rules.lookbehind).max(self.released) };
+        let mut until = if ended {
+            length
+        } else {
+            self.scanner.position.saturating_sub(rules.lookbehind).max(self.released)
+        };
         merge_findings(&mut self.findings);
         while until > self.released && self.byte_at(until).is_some_and(|byte| byte & 0xc0 == 0x80) {
             until -= 1;
         }
-        if let Some(across) = self.findings.iter().find(|finding| finding.start < until && until < finding.end) {
+        if let Some(across) =
+            self.findings.iter().find(|finding| finding.start < until && until < finding.end)
+        {
             until = across.start;
         }
         let ready = self.findings.partition_point(|finding| finding.end <= until);
         let mut out = String::new();
         let from = self.released.saturating_sub(self.offset);
         let to = until.saturating_sub(self.offset);
-        let text = String::from_utf8_lossy(self.kept.get(from..to).unwrap_or_default()).into_owned();
-        let findings: Vec<Finding> = self
+        let text =
+            String::from_utf8_lossy(self.kept.get(from..to).unwrap_or_default()).into_owned();
+        let findings: Vec<SecretFinding> = self
             .findings
             .drain(..ready)
-            .map(|finding| Finding { start: finding.start - self.released, end: finding.end - self.released, ..finding })
+            .map(|finding| SecretFinding {
+                start: finding.start - self.released,
+                end: finding.end - self.released,
+                ..finding
+            })
             .collect();
         self.redactor.write_redacted(&text, &findings, &mut self.tally, &mut out);
         self.released = until;

@@ -18,7 +18,8 @@ fn root() -> PathBuf {
 
 /// The texts of the repository.
 fn files(directory: &Path, out: &mut Vec<PathBuf>) {
-    let mut entries: Vec<_> = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut entries: Vec<_> =
+        std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
     entries.sort();
     for path in entries {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
@@ -26,7 +27,10 @@ fn files(directory: &Path, out: &mut Vec<PathBuf>) {
             if name != "target" && !name.starts_with('.') {
                 files(&path, out);
             }
-        } else if [".rs", ".md", ".lock", ".toml", ".jsonl", ".json", ".sh", ".py", ".yml"].iter().any(|end| name.ends_with(end)) {
+        } else if [".rs", ".md", ".lock", ".toml", ".jsonl", ".json", ".sh", ".py", ".yml"]
+            .iter()
+            .any(|end| name.ends_with(end))
+        {
             out.push(path);
         }
     }
@@ -44,8 +48,13 @@ impl FalseMarks {
         self.bytes += text.len();
         for (line, shown) in redactor.redact_text(text).unwrap().text().lines().zip(text.lines()) {
             // A URL with a password is none of these: the tests of the code that hides them have some.
-            if line != shown && !(line.contains("://") && line.contains("‹redacted:url-password:")) {
-                self.marks.push(format!("{from}: {} → {}", shown.chars().take(200).collect::<String>(), line.chars().take(200).collect::<String>()));
+            if line != shown && !(line.contains("://") && line.contains("‹redacted:url-password:"))
+            {
+                self.marks.push(format!(
+                    "{from}: {} → {}",
+                    shown.chars().take(200).collect::<String>(),
+                    line.chars().take(200).collect::<String>()
+                ));
             }
         }
     }
@@ -59,15 +68,41 @@ fn sources_and_sessions_and_noise_get_no_marks() {
     for part in ["crates", "docs", "scripts"] {
         files(&root().join(part), &mut paths);
     }
-    paths.extend(["Cargo.lock", "README.md", "CHANGELOG.md", "CONTRIBUTING.md"].map(|name| root().join(name)));
+    paths.extend(
+        ["Cargo.lock", "README.md", "CHANGELOG.md", "CONTRIBUTING.md"]
+            .map(|name| root().join(name)),
+    );
     for path in paths {
         let Ok(text) = std::fs::read_to_string(&path) else { continue };
         let name = path.strip_prefix(root()).unwrap_or(&path).display().to_string();
         count.look_at(&redactor, &text, &name);
     }
-    println!("{} messages ({} bytes) of this repository: {} lines with a mark", count.messages, count.bytes, count.marks.len());
+    println!(
+        "{} messages ({} bytes) of this repository: {} lines with a mark",
+        count.messages,
+        count.bytes,
+        count.marks.len()
+    );
     let mut random = RandomText(0xfa15e);
-    let words = ["const", "function", "return", "secret", "token", "key", "api", "linear", "segment", "discord", "password", "=>", "this.state", "access", "monday", "notion", "vault"];
+    let words = [
+        "const",
+        "function",
+        "return",
+        "secret",
+        "token",
+        "key",
+        "api",
+        "linear",
+        "segment",
+        "discord",
+        "password",
+        "=>",
+        "this.state",
+        "access",
+        "monday",
+        "notion",
+        "vault",
+    ];
     for number in 0..NOISE {
         let mut text = String::with_capacity(MESSAGE + 200);
         while text.len() < MESSAGE {
@@ -79,19 +114,38 @@ fn sources_and_sessions_and_noise_get_no_marks() {
                 4 => {
                     let word = random.pick(&words);
                     let letters = 1 + random.below(3);
-                    text.push_str(&format!("{word}({},{}){{{}}}", random.from_set(b"abcdefghijklmnopqrstuvwxyz", letters), random.below(9), random.pick(&words)));
+                    text.push_str(&format!(
+                        "{word}({},{}){{{}}}",
+                        random.draw(b"abcdefghijklmnopqrstuvwxyz", letters),
+                        random.below(9),
+                        random.pick(&words)
+                    ));
                 }
                 _ => {
                     let word = random.pick(&words);
-                    text.push_str(&format!("commit {}\n    {word} {}: {}\n", random.hex(40), random.pick(&words), random.pick(&words)));
+                    text.push_str(&format!(
+                        "commit {}\n    {word} {}: {}\n",
+                        random.hex(40),
+                        random.pick(&words),
+                        random.pick(&words)
+                    ));
                 }
             }
         }
         count.look_at(&redactor, &text, "noise");
     }
-    println!("{} messages ({} bytes) in all: {} lines with a mark", count.messages, count.bytes, count.marks.len());
+    println!(
+        "{} messages ({} bytes) in all: {} lines with a mark",
+        count.messages,
+        count.bytes,
+        count.marks.len()
+    );
     for mark in count.marks.iter().take(60) {
         println!("  {mark}");
     }
-    assert!(count.marks.len() * 10_000 <= count.messages.max(10_000), "{} lines with a mark", count.marks.len());
+    assert!(
+        count.marks.len() * 10_000 <= count.messages.max(10_000),
+        "{} lines with a mark",
+        count.marks.len()
+    );
 }

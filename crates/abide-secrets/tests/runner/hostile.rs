@@ -7,7 +7,21 @@ use crate::redactor;
 #[test]
 fn a_hostile_text_is_scanned_in_bounded_work_or_not_given_back() {
     let redactor = redactor();
-    let patterns = ["eyJ", "twilio", "discord ", "t3blbkfj", "https://a:", "-----BEGIN PRIVATE KEY-----\n", "api_key", "curl -u ", "sk-", "://", "linear=", ";base64,", "‹redacted:"];
+    let patterns = [
+        "eyJ",
+        "twilio",
+        "discord ",
+        "t3blbkfj",
+        "https://a:",
+        "-----BEGIN PRIVATE KEY-----\n",
+        "api_key",
+        "curl -u ",
+        "sk-",
+        "://",
+        "linear=",
+        ";base64,",
+        "‹redacted:",
+    ];
     for pattern in patterns {
         let text = pattern.repeat((1 << 20) / pattern.len());
         // The bound counts bytes of windows, so that no clock is needed: within it or not at all.
@@ -40,23 +54,41 @@ fn a_text_that_overruns_is_not_given_back() {
     assert_eq!(overrun.bytes as usize, text.len());
     let document = serde_json::to_string(&serde_json::json!({"a": text, "b": "fine"})).unwrap();
     let redacted = redactor.redact_json(&document).unwrap();
-    assert_eq!(redacted.text(), format!(r#"{{"a":"{}","b":"fine"}}"#, unscanned_mark(text.len() as u64)));
-    assert_eq!(redacted.tally().by_rule().map(|(rule, tally)| (rule.to_owned(), tally.bytes)).collect::<Vec<_>>(), [("unscanned".to_owned(), text.len() as u64)]);
+    assert_eq!(
+        redacted.text(),
+        format!(r#"{{"a":"{}","b":"fine"}}"#, unscanned_mark(text.len() as u64))
+    );
+    assert_eq!(
+        redacted
+            .tally()
+            .by_rule()
+            .map(|(rule, tally)| (rule.to_owned(), tally.bytes))
+            .collect::<Vec<_>>(),
+        [("unscanned".to_owned(), text.len() as u64)]
+    );
     let mut stream = redactor.stream();
     let mut out = stream.push(&text);
     out.push_str(&stream.finish());
-    assert!(out.contains("‹redacted:unscanned:") && !out.contains("slowslowslowslow"), "{}", &out[..200.min(out.len())]);
+    assert!(
+        out.contains("‹redacted:unscanned:") && !out.contains("slowslowslowslow"),
+        "{}",
+        &out[..200.min(out.len())]
+    );
 }
 
 #[test]
 fn rules_that_cannot_be_used_are_errors() {
-    let load = |toml: &str| RuleSet::load().unwrap().with_own(toml).map(|_| ()).unwrap_err().to_string();
+    let load =
+        |toml: &str| RuleSet::load().unwrap().with_own(toml).map(|_| ()).unwrap_err().to_string();
     assert!(load("nonsense").contains("cannot be read"));
     assert!(load("[[rule]]\nid='a'\nregex='('\nkeywords=['abc']").contains("pattern of rule `a`"));
     assert!(load("[[rule]]\nid='a'\nregex='x*'\nkeywords=['abc']").contains("empty"));
     assert!(load("[[rule]]\nid='a'\nregex='x'\nkeywords=['ab']").contains("keywords"));
     assert!(load("[[rule]]\nid='A b'\nregex='x'\nkeywords=['abc']").contains("id of a rule"));
     assert!(load("[[rule]]\nid='jwt'\nregex='x'\nkeywords=['abc']").contains("already"));
-    assert!(load("[[rule]]\nid='a'\nregex='x(y)'\nkeywords=['abc']\nsecret_group=2").contains("no group 2"));
+    assert!(
+        load("[[rule]]\nid='a'\nregex='x(y)'\nkeywords=['abc']\nsecret_group=2")
+            .contains("no group 2")
+    );
     assert!(load("[[rule]]\nid='a'\nregex='x'\nkeyword=['abc']").contains("cannot be read"));
 }

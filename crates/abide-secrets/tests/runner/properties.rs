@@ -110,11 +110,20 @@ fn keys_give_context_and_opaque_fields_stay() {
     let hex = random.hex(32);
     let document = format!(r#"{{ "mixpanel_api_secret" : "{hex}", "other": "{hex}" }}"#);
     let redacted = redactor.redact_json(&document).unwrap();
-    assert!(redacted.text().starts_with(r#"{ "mixpanel_api_secret" : "‹redacted:"#), "{}", redacted.text());
+    assert!(
+        redacted.text().starts_with(r#"{ "mixpanel_api_secret" : "‹redacted:"#),
+        "{}",
+        redacted.text()
+    );
     assert!(redacted.text().ends_with(&format!(r#""other": "{hex}" }}"#)), "{}", redacted.text());
 
-    let token = format!("ghp_{}", random.from_set(b"abcdefghijkLMNOPQRSTUVWXYZ0123456789", 36));
-    let data = format!("{}AKIA{}{}", random.base64(200), random.from_set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", 16), "/".repeat(2));
+    let token = format!("ghp_{}", random.draw(b"abcdefghijkLMNOPQRSTUVWXYZ0123456789", 36));
+    let data = format!(
+        "{}AKIA{}{}",
+        random.base64(200),
+        random.draw(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", 16),
+        "/".repeat(2)
+    );
     for opaque in [
         format!(r#"{{"type":"thinking","thinking":"","signature":"{data}"}}"#),
         format!(r#"{{"thoughtSignature":"{data}"}}"#),
@@ -146,13 +155,17 @@ fn keys_give_context_and_opaque_fields_stay() {
 fn marks_tell_the_rule_and_the_counts_the_bytes() {
     let redactor = with_literals();
     let mut random = RandomText(6);
-    let token = format!("ghp_{}", random.from_set(b"abcdefghijkLMNOPQRSTUVWXYZ0123456789", 36));
+    let token = format!("ghp_{}", random.draw(b"abcdefghijkLMNOPQRSTUVWXYZ0123456789", 36));
     let text = format!("{token} and {token}, correct-horse-42");
     let redacted = redactor.redact_text(&text).unwrap();
     let marks: Vec<&str> = redacted.text().split(" and ").collect();
     assert!(marks[0].starts_with("‹redacted:github-"), "{}", redacted.text());
     assert!(marks[1].starts_with(marks[0]));
-    let counts: Vec<_> = redacted.tally().by_rule().map(|(rule, tally)| (rule.to_owned(), tally.marks, tally.bytes)).collect();
+    let counts: Vec<_> = redacted
+        .tally()
+        .by_rule()
+        .map(|(rule, tally)| (rule.to_owned(), tally.marks, tally.bytes))
+        .collect();
     assert_eq!(counts[0], ("env".to_owned(), 1, 16));
     assert_eq!((counts[1].1, counts[1].2), (2, 80));
     assert_eq!(redacted.original_length(), text.len());
@@ -163,11 +176,17 @@ fn marks_tell_the_rule_and_the_counts_the_bytes() {
 fn a_user_adds_rules_and_allows_values() {
     let mut random = RandomText(8);
     let (mine, allowed) = (format!("acme_{}", random.hex(32)), format!("acme_{}", random.hex(32)));
-    let own = format!("[[rule]]\nid = 'acme'\nregex = 'acme_([0-9a-f]{{32}})'\nkeywords = ['acme_']\nsecret_group = 0\n[allow]\nvalues = ['{allowed}']\nrules = ['jwt']\n");
+    let own = format!(
+        "[[rule]]\nid = 'acme'\nregex = 'acme_([0-9a-f]{{32}})'\nkeywords = ['acme_']\nsecret_group = 0\n[allow]\nvalues = ['{allowed}']\nrules = ['jwt']\n"
+    );
     let rules = RuleSet::load().unwrap().with_own(&own).unwrap();
     assert!(rules.rules().any(|rule| rule.id == "jwt" && !rule.is_enabled));
     let redactor = Redactor::new(rules, Literals::default(), MarkKey::new([7; 32]));
     let text = format!("{mine} {allowed}");
     let redacted = redactor.redact_text(&text).unwrap();
-    assert!(redacted.text().starts_with("‹redacted:acme:") && redacted.text().ends_with(&allowed), "{}", redacted.text());
+    assert!(
+        redacted.text().starts_with("‹redacted:acme:") && redacted.text().ends_with(&allowed),
+        "{}",
+        redacted.text()
+    );
 }

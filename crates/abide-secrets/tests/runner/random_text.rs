@@ -16,7 +16,7 @@ impl RandomText {
         (self.next() % bound as u64) as usize
     }
 
-    pub fn from_set(&mut self, set: &[u8], length: usize) -> String {
+    pub fn draw(&mut self, set: &[u8], length: usize) -> String {
         (0..length).map(|_| char::from(set[self.below(set.len())])).collect()
     }
 
@@ -25,11 +25,11 @@ impl RandomText {
     }
 
     pub fn base64(&mut self, length: usize) -> String {
-        self.from_set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", length)
+        self.draw(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", length)
     }
 
     pub fn hex(&mut self, length: usize) -> String {
-        self.from_set(b"0123456789abcdef", length)
+        self.draw(b"0123456789abcdef", length)
     }
 
     pub fn uuid(&mut self) -> String {
