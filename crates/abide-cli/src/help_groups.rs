@@ -31,6 +31,7 @@ const GROUPS: [HelpGroup; 6] = [
             "doctor",
             "cleanup",
             "erase",
+            "secrets",
             "copy",
             "import",
             "store",

@@ -38,6 +38,7 @@ mod progress;
 mod project_name;
 mod rewind_report;
 mod scoped_store;
+mod secret_masking;
 mod session_args;
 mod session_page;
 mod session_status;

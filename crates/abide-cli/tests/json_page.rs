@@ -351,6 +351,10 @@ fn outputs() -> Vec<(&'static str, Vec<Value>)> {
 
     add("abide run", &["run", "--json", "--", "sh", "-c", "echo hi; echo no >&2"]);
     add("abide doctor", &["doctor", "--json"]);
+    let token = format!("ghp_{}", "R7kQ2mZx9LbT4vWc8NdY1sHf6JgP3aUe5KoX");
+    let kept = env.project().join("kept");
+    fs::write(&kept, format!("export GITHUB_TOKEN={token}\n")).unwrap();
+    add("abide secrets scan", &["secrets", "scan", kept.to_str().unwrap(), "--json"]);
     add("abide erase --dry-run", &["erase", "-s", id, "@5", "--json", "--dry-run"]);
     add("abide erase", &["erase", "-s", id, "@5", "--json", "--yes"]);
     add("abide cleanup --dry-run", &["cleanup", "--keep", "1", "--dry-run", "--json"]);

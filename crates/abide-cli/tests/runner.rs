@@ -57,6 +57,7 @@ mod run_limits;
 mod run_messages;
 mod run_view;
 mod schema;
+mod secrets;
 mod shared_commands;
 mod shared_machines;
 mod shared_run;

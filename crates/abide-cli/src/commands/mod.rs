@@ -27,6 +27,7 @@ mod resume;
 mod rewind;
 mod run;
 mod schema;
+mod secrets;
 mod share;
 mod show;
 mod state;
@@ -78,6 +79,7 @@ pub(crate) enum AbideCommand {
     Doctor(doctor::DoctorArgs),
     Cleanup(cleanup::CleanupArgs),
     Erase(erase::EraseArgs),
+    Secrets(secrets::SecretsArgs),
     Demo(demo::DemoArgs),
     #[command(hide = true)]
     DemoAgent(demo::DemoAgentArgs),
@@ -129,6 +131,7 @@ impl AbideCommand {
             Self::Doctor(doctor) => doctor.run(surroundings),
             Self::Cleanup(cleanup) => cleanup.run(surroundings),
             Self::Erase(erase) => erase.run(surroundings),
+            Self::Secrets(secrets) => secrets.run(surroundings),
             Self::Demo(demo) => demo.run(),
             Self::DemoAgent(agent) => agent.run(surroundings),
             Self::Completions(completions) => completions.run(),

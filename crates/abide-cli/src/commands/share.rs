@@ -1,6 +1,6 @@
 //! `abide share`: writes a session as a page to send to somebody.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use abide::{SessionId, SessionRef, event::ReadFinding};
 use abide_transcript::HtmlRenderer;
@@ -10,6 +10,7 @@ use crate::command_output::{CommandOutput, status, warning};
 use crate::error::CommandError;
 use crate::export_target::ExportTarget;
 use crate::path_shortener::PathShortener;
+use crate::secret_masking::{PageMask, secret_redactor};
 use crate::session_args::{SessionArg, SessionPurpose};
 use crate::session_page::{overview_with_changes, write_session_page};
 
@@ -19,8 +20,8 @@ const NAME: usize = 40;
 /// Write a session as one HTML page to send to someone
 ///
 /// The page is self-contained and has no scripts. Workspace paths are relative in it, and paths in
-/// your home directory start with `~`. It contains messages and tool results, and abide does not
-/// remove secrets from them: read the page before you send it. Nothing is uploaded.
+/// your home directory start with `~`. Secrets are masked as far as `abide secrets` knows their form
+/// or finds their value in your environment: read the page before you send it. Nothing is uploaded.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -44,18 +45,24 @@ impl ShareArgs {
             state.core.fields.workspace.as_deref(),
             surroundings.person.home.as_deref(),
         );
+        let workspace = state.core.fields.workspace.as_deref().map(Path::new);
+        let mask = PageMask::new(secret_redactor(workspace)?);
         let mut overview = overview_with_changes(&view, &state, &*opened.store.objects()?)?;
+        mask.overview(&mut overview);
         paths.overview(&mut overview);
         let name = || PathBuf::from(share_file_name(overview.title.as_deref(), id));
         let path = surroundings.absolute(&self.output.unwrap_or_else(name));
         let mut target = ExportTarget::of(Some(path.clone()))?;
-        let page = HtmlRenderer::new().with_filter(paths.into_filter());
+        let page = HtmlRenderer::new().with_filter(mask.before(paths.into_filter()));
         let notes = write_session_page(&view, &state, &overview, page, &mut target)?;
         target.finish()?;
         let mut out = CommandOutput::stdout();
         out.line(abide_transcript::escape::text(&path.to_string_lossy()))?;
         out.flush()?;
-        status("Read it before you send it: secrets are not masked. Nothing was uploaded.");
+        mask.report().iter().for_each(status);
+        status(
+            "Read it before you send it: masking finds secrets by their form. Nothing was uploaded.",
+        );
         let damaged = notes.iter().any(|note| matches!(note, ReadFinding::Damage { .. }));
         notes.iter().for_each(warning);
         if damaged {

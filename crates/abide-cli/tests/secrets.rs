@@ -1,0 +1,91 @@
+//! Secrets: found in files, masked in a text and in a page that is shared.
+
+use std::fs;
+
+use crate::environment::{TestEnvironment, run};
+
+/// Made here, so that no scanner takes this file for a leak.
+fn token() -> String {
+    format!("ghp_{}", "R7kQ2mZx9LbT4vWc8NdY1sHf6JgP3aUe5KoX")
+}
+
+#[test]
+fn a_shared_page_has_no_secret_that_is_known_by_its_form_or_its_value() {
+    let env = TestEnvironment::new();
+    let value = "correct-horse-battery-42";
+    let project = env.project();
+    fs::write(project.join(".env"), format!("DB_PASSWORD={value}\n")).unwrap();
+    fs::write(project.join("deploy.sh"), "echo\n").unwrap();
+    let id =
+        env.run(&["new", "--title", &format!("use {}", token())]).success().stdout().to_owned();
+    let id = id.trim();
+    env.run(&["save", "-s", id]).success();
+    fs::write(project.join("deploy.sh"), format!("curl -H 'X: {}'\n", token())).unwrap();
+    env.run(&["save", "-s", id]).success();
+    let said = |text: &str| {
+        serde_json::json!({"kind": "message.added", "data": {"role": "user", "content": text}})
+            .to_string()
+    };
+    let call = serde_json::json!({"kind": "tool.called", "data": {
+        "call": "a", "name": "bash", "arguments": {"command": format!("psql -p {value}")}}});
+    let result = serde_json::json!({"kind": "tool.finished", "data": {
+        "call": "a", "ok": true, "result": format!("token: {}", token())}});
+    let lines = [said(&format!("it is {}", token())), call.to_string(), result.to_string()];
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    env.record(&["-s", id], &lines).success();
+    let shared = env.run(&["share", id, "-o", "page.html"]).success();
+    let page = fs::read_to_string(project.join("page.html")).unwrap();
+    assert!(!page.contains(&token()[4..]) && !page.contains(value), "{page}");
+    assert!(page.contains("‹redacted:env:") && page.contains("psql -p"), "{page}");
+    assert!(shared.stderr.contains(" secrets were masked: env "), "{shared:?}");
+    // What is recorded stays as it is, and one text with a secret has the same mark throughout.
+    assert!(env.run(&["export", id]).success().stdout().contains(&token()));
+    let marks: std::collections::BTreeSet<&str> = page
+        .split("‹redacted:github")
+        .skip(1)
+        .map(|rest| rest.split('›').next().unwrap())
+        .collect();
+    assert_eq!(marks.len(), 1, "{marks:?}");
+}
+
+#[test]
+fn files_are_scanned_and_no_secret_is_printed() {
+    let env = TestEnvironment::new();
+    let project = env.project();
+    let write = |path: &str, bytes: &[u8]| {
+        let path = project.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    };
+    write("log/a.txt", format!("x{}x\n one {} two\n", " ".repeat(70_000), token()).as_bytes());
+    let escaped = token().replace('g', "\\u0067");
+    write("log/b.jsonl", format!("{{\"a\":\"{escaped}\"}}\nnot json {}\n", token()).as_bytes());
+    write("log/c.bin", &[0xff, 0xfe, 0, 1]);
+    write(".git/config", token().as_bytes());
+    let found = env.run(&["secrets", "scan", "."]).failure(1);
+    let out = found.stdout();
+    assert_eq!(out.lines().count(), 2, "{out}");
+    assert!(out.contains("a.txt: github") && out.contains("b.jsonl: github"), "{out}");
+    assert!(out.lines().nth(1).unwrap().ends_with(" 2"), "{out}");
+    assert!(!format!("{found:?}").contains(&token()), "{found:?}");
+    assert!(found.stderr.contains("2 of 5 files with secrets"), "{found:?}");
+    let json = env.run(&["secrets", "scan", "log", "--json"]).failure(1).json_lines();
+    assert_eq!((&json[1]["secrets"], &json[0]["schema"]), (&2.into(), &1.into()));
+    env.run(&["secrets", "scan", "log/c.bin"]).success();
+    env.run(&["secrets", "scan", "none"]).failure(1);
+    env.run(&["secrets", "scan"]).failure(2);
+}
+
+#[test]
+fn a_text_is_masked_and_the_rules_are_listed() {
+    let env = TestEnvironment::new();
+    let text = format!("export GITHUB_TOKEN={}\nls -l\n", token());
+    let masked = run(env.command(&["secrets", "test"]), text.as_bytes()).success();
+    assert!(masked.stdout().starts_with("export GITHUB_TOKEN=‹redacted:github"), "{masked:?}");
+    assert!(masked.stdout().ends_with("›\nls -l\n"), "{masked:?}");
+    let none = run(env.command(&["secrets", "test"]), b"ls -l\n").success();
+    assert_eq!((none.stdout(), none.stderr.trim()), ("ls -l\n", "No secret found"));
+    let rules = env.run(&["secrets", "rules"]).success();
+    assert!(rules.stdout().lines().count() > 300 && rules.stdout().contains("github"));
+    assert!(rules.stdout().lines().all(|line| line.split('\t').count() == 2));
+}
