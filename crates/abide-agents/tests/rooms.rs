@@ -52,12 +52,17 @@ const ALLOWED: &[(&str, &str, &str)] = &[
     ),
     (
         "abide-cli/src/commands/resume.rs",
-        "/// session where it has one (`codex exec resume`, `claude --resume`), else with a prompt that says",
+        "/// has one (`codex exec resume`, `claude --resume`), else with a prompt that describes what was",
         "an example in the help",
     ),
     (
         "abide-cli/src/commands/resume.rs",
-        "/// prompt argument where abide knows the agent (Claude Code, Codex, Gemini CLI, opencode, Aider), else",
+        "/// tasks: as its prompt argument if abide knows the agent (Claude Code, Codex, Gemini CLI,",
+        "the help tells which agents have a prompt argument",
+    ),
+    (
+        "abide-cli/src/commands/resume.rs",
+        "/// opencode, Aider), else on stdin, or in an argument that contains {prompt} (or {task}). A prompt",
         "the help tells which agents have a prompt argument",
     ),
     (
@@ -67,12 +72,12 @@ const ALLOWED: &[(&str, &str, &str)] = &[
     ),
     (
         "abide-cli/src/commands/run/mod.rs",
-        "/// What the agent prints is recorded as it prints it: Claude Code (--output-format stream-json),",
+        "/// The agent's output is recorded as it is printed: that of Claude Code (--output-format",
         "the help tells which flags make an agent print events",
     ),
     (
         "abide-cli/src/commands/run/mod.rs",
-        "/// Codex (exec --json), Gemini CLI (stream-json) and opencode (run --format json) as messages, tool",
+        "/// stream-json), Codex (exec --json), Gemini CLI (stream-json) and opencode (run --format json) as",
         "the help tells which flags make an agent print events",
     ),
     (
@@ -93,12 +98,12 @@ const ALLOWED: &[(&str, &str, &str)] = &[
     ("abide-cli/src/commands/run/mod.rs", "abide run claude", "an example in the help"),
     (
         "abide-cli/src/main.rs",
-        "abide run claude               run an agent; everything it does is kept",
+        "abide run claude               run an agent and record everything it does",
         "an example in the help",
     ),
     (
         "abide-cli/src/commands/demo/mod.rs",
-        r#""Next: abide run claude      run an agent of your own; everything it does is kept","#,
+        r#".line("Next: abide run claude      run your own agent and record everything it does")?;"#,
         "the next command for a newcomer",
     ),
 ];

@@ -19,6 +19,8 @@ use crate::project_name::project_name;
 const NEW: usize = 16;
 /// How many sessions of a directory are searched for a checkpoint or for what can be undone.
 const RECENT: usize = 50;
+/// Among how many of the latest sessions they are looked for.
+const SEARCHED: usize = 500;
 /// How many sessions with the same key or name are listed.
 const CANDIDATES: usize = 8;
 
@@ -124,7 +126,8 @@ impl ScopedStore {
             let workspace = entry.overview.fields.workspace.as_deref();
             workspace.is_some_and(|workspace| here.iter().any(|dir| *dir == *workspace))
         };
-        let entries = self.entries()?.into_iter().filter(is_here);
+        let query = HistoryQuery { limit: Some(SEARCHED), ..HistoryQuery::default() };
+        let entries = self.store.history(&query)?.entries.into_iter().filter(is_here);
         let mut recent: Vec<(SessionId, Timestamp)> =
             entries.map(|entry| (entry.id, entry.overview.updated)).collect();
         recent.sort_by_key(|(_, updated)| std::cmp::Reverse(*updated));
@@ -132,19 +135,22 @@ impl ScopedStore {
         Ok(recent)
     }
 
-    /// The latest session that works here and has a checkpoint with this label, or any if `None`, and
-    /// its place among the sessions that work here.
+    /// The latest session that works here and has this checkpoint (by number, label or id), or any if
+    /// `None`, and its place among the sessions that work here.
     pub(crate) fn latest_with_checkpoint(
         &self,
         surroundings: &CommandContext,
-        label: Option<&str>,
+        wanted: Option<&str>,
     ) -> Result<Option<(SessionId, usize)>, CommandError> {
         for (place, (session, _)) in self.recent_in(surroundings)?.into_iter().enumerate() {
             let state = self.store.view(&SessionRef::Id(session)).and_then(|view| view.state());
             // One that cannot be read is none that was meant.
             let Ok(state) = state else { continue };
-            let mut known = state.checkpoints.iter().map(|(_, known)| known.label.as_deref());
-            if known.any(|known| label.is_none() || known == label) {
+            let mut known = state.checkpoints.iter();
+            if known.any(|(number, known)| {
+                let names = [Some(number), known.label.as_deref(), known.id.as_deref()];
+                wanted.is_none() || names.contains(&wanted)
+            }) {
                 return Ok(Some((session, place)));
             }
         }
@@ -153,11 +159,7 @@ impl ScopedStore {
 
     /// Warns of what may change the files here while they go back: processes that a crashed run of the
     /// session has left, and other sessions that run here.
-    pub(crate) fn warn_of_others_here(
-        &self,
-        session: SessionId,
-        surroundings: &CommandContext,
-    ) -> Result<(), CommandError> {
+    pub(crate) fn warn_of_others_here(&self, session: SessionId, surroundings: &CommandContext) {
         if let Ok(found) = self.store.liveness(session) {
             for orphan in found.orphans.iter().take(CANDIDATES) {
                 warning(format_args!(
@@ -167,14 +169,14 @@ impl ScopedStore {
                 ));
             }
         }
-        let others = self.recent_in(surroundings)?.into_iter().map(|(other, _)| other);
+        let others = self.recent_in(surroundings).unwrap_or_default();
+        let others = others.into_iter().map(|(other, _)| other);
         for other in others.filter(|other| *other != session && self.store.is_held(*other)) {
             warning(format_args!(
                 "session {} runs in this directory, and may change files again",
                 self.short(other)
             ));
         }
-        Ok(())
     }
 
     /// Is the workspace of a session one of these directories?

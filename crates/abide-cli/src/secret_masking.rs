@@ -1,18 +1,20 @@
 //! Masks secrets in what leaves this machine: the built-in rules, and the values of this environment
 //! and of the workspace's `.env` files.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
 use std::rc::Rc;
 
+use abide::{Event, Payload};
 use abide_secrets::{
     Literals, MarkKey, RedactionTally, Redactor, RuleSet, is_secret_name, is_secret_value,
     read_dotenv, unscanned_mark,
 };
-use abide_transcript::{SessionOverview, TextFilter};
+use abide_transcript::{SessionOverview, TextFilter, escape};
 
+use crate::command_output::warning;
 use crate::error::{CommandError, at};
 
 /// Larger `.env` files are not read.
@@ -53,10 +55,21 @@ fn dotenv_texts(dir: &Path) -> Vec<String> {
     let is_dotenv = |entry: &fs::DirEntry| {
         let name = entry.file_name();
         let name = name.to_string_lossy();
-        let small = |data: fs::Metadata| data.is_file() && data.len() <= DOTENV_BYTES;
-        (name == ".env" || name.starts_with(".env.")) && entry.metadata().is_ok_and(small)
+        name == ".env" || name.starts_with(".env.")
     };
-    entries.filter(is_dotenv).filter_map(|entry| fs::read_to_string(entry.path()).ok()).collect()
+    let read = |entry: fs::DirEntry| {
+        let path = entry.path();
+        // A link leads to it.
+        let small =
+            fs::metadata(&path).is_ok_and(|data| data.is_file() && data.len() <= DOTENV_BYTES);
+        let text = if small { fs::read(&path).ok() } else { None };
+        if text.is_none() {
+            let path = path.to_string_lossy();
+            warning(format_args!("{} was not read for secrets", escape::text(&path)));
+        }
+        text.map(|text| String::from_utf8_lossy(&text).into_owned())
+    };
+    entries.filter(is_dotenv).filter_map(read).collect()
 }
 
 /// Masks the texts of a page, and counts what it masks.
@@ -64,11 +77,13 @@ fn dotenv_texts(dir: &Path) -> Vec<String> {
 pub(crate) struct PageMask {
     redactor: Rc<Redactor>,
     tally: Rc<RefCell<RedactionTally>>,
+    /// How many texts were left out because they would take too long to scan.
+    unscanned: Rc<Cell<u64>>,
 }
 
 impl PageMask {
     pub(crate) fn new(redactor: Redactor) -> Self {
-        Self { redactor: Rc::new(redactor), tally: Rc::default() }
+        Self { redactor: Rc::new(redactor), tally: Rc::default(), unscanned: Rc::default() }
     }
 
     /// Masks a text. What takes too long to scan is left out.
@@ -79,9 +94,34 @@ impl PageMask {
                 self.tally.borrow_mut().merge(redacted.tally());
                 redacted.into_text().into_owned()
             }
-            Err(overrun) => unscanned_mark(overrun.bytes),
+            Err(overrun) => {
+                self.unscanned.set(self.unscanned.get() + 1);
+                unscanned_mark(overrun.bytes)
+            }
         };
         *text = masked;
+    }
+
+    /// Masks the data of an event, each string as a whole and with its name. Without data that can be
+    /// read it has none.
+    pub(crate) fn event(&self, event: &mut Event) {
+        let Some(data) = &event.data else { return };
+        match self.redactor.redact_json(data.as_str()) {
+            Ok(redacted) if redacted.is_unchanged() => {}
+            Ok(redacted) => {
+                self.tally.borrow_mut().merge(redacted.tally());
+                event.data = Some(Payload::from_stored(redacted.into_text().into_owned().into()));
+            }
+            Err(_) => event.data = None,
+        }
+    }
+
+    /// Would anything be masked in this event?
+    pub(crate) fn touches(&self, event: &Event) -> bool {
+        let clean = |data: &Payload| {
+            self.redactor.redact_json(data.as_str()).is_ok_and(|redacted| redacted.is_unchanged())
+        };
+        !event.data.as_ref().is_none_or(clean)
     }
 
     /// Masks the texts of an overview.
@@ -91,7 +131,10 @@ impl PageMask {
         overview.fields.iter_mut().for_each(|(_, value)| self.mask(value));
         overview.files.iter_mut().for_each(|(_, path)| self.mask(path));
         overview.tasks.iter_mut().for_each(|task| self.mask(&mut task.title));
-        overview.changes.iter_mut().for_each(|change| self.mask(&mut change.diff));
+        for change in &mut overview.changes {
+            self.mask(&mut change.path);
+            self.mask(&mut change.diff);
+        }
     }
 
     /// The filter that masks a text before the next filter sees it.
@@ -103,13 +146,16 @@ impl PageMask {
         })
     }
 
-    /// What was masked, as a sentence; `None` if nothing was.
-    pub(crate) fn report(&self) -> Option<String> {
+    /// What was masked and what was left out, a sentence each.
+    pub(crate) fn report(&self) -> Vec<String> {
         let tally = self.tally.borrow();
-        (!tally.is_empty()).then(|| {
+        let masked = (!tally.is_empty()).then(|| {
             let s = if tally.total() == 1 { " was" } else { "s were" };
             format!("{} secret{s} masked: {}", tally.total(), tally_text(&tally))
-        })
+        });
+        let left = self.unscanned.get();
+        let left = (left > 0).then(|| format!("{left} texts were left out: too much to scan"));
+        masked.into_iter().chain(left).collect()
     }
 }
 

@@ -53,6 +53,15 @@ pub(crate) enum SessionPurpose {
     FilesNear,
 }
 
+/// Which acts of a session count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ActSearch {
+    /// Rewinds, and compactions of the main lane.
+    All,
+    /// Rewinds alone.
+    Rewinds,
+}
+
 impl SessionOption {
     /// Was a session named?
     pub(crate) const fn is_named(&self) -> bool {
@@ -75,9 +84,13 @@ impl SessionOption {
         if self.is_chosen(surroundings) || !names_checkpoint {
             return self.find(purpose, opened, surroundings);
         }
-        match opened.latest_with_checkpoint(surroundings, place.filter(|place| is_label(place)))? {
-            Some((session, place)) => {
-                tell_session_here(session, place, "the latest here with this checkpoint");
+        match opened.latest_with_checkpoint(surroundings, place)? {
+            Some((session, at)) => {
+                let why = match place {
+                    Some(_) => "the latest here with this checkpoint",
+                    None => "the latest here with checkpoints",
+                };
+                tell_session_here(session, at, why);
                 Ok(session)
             }
             None => self.find(purpose, opened, surroundings),
@@ -90,7 +103,7 @@ impl SessionOption {
         &self,
         opened: &ScopedStore,
         surroundings: &CommandContext,
-        act: impl Fn(&SessionView) -> Result<Option<Timestamp>, abide::Error>,
+        act: impl Fn(&SessionView, ActSearch) -> Result<Option<Timestamp>, abide::Error>,
     ) -> Result<SessionId, CommandError> {
         if self.is_chosen(surroundings) {
             return self.find(SessionPurpose::RewindHere, opened, surroundings);
@@ -101,7 +114,10 @@ impl SessionOption {
             if latest.is_some_and(|(at, ..)| at >= active) {
                 break;
             }
-            let found = opened.store.view(&SessionRef::Id(session)).and_then(|view| act(&view));
+            // In another session than the latest, only files that went back are a reason to choose it.
+            let search = if place == 0 { ActSearch::All } else { ActSearch::Rewinds };
+            let found =
+                opened.store.view(&SessionRef::Id(session)).and_then(|view| act(&view, search));
             // What cannot be read has its own error when it is opened.
             if let Ok(Some(at)) = found
                 && latest.is_none_or(|(before, ..)| at > before)
@@ -199,7 +215,8 @@ impl SessionArg {
 /// Can a place be nothing but the label of a checkpoint? The others mean something in every session.
 pub(crate) fn is_label(place: &str) -> bool {
     let means_more = place.starts_with('@') || place.starts_with("turn:");
-    !place.is_empty() && !is_number(place) && !means_more && place != "latest"
+    let is_word = ["latest", "decision"].contains(&place);
+    !place.is_empty() && !is_number(place) && !means_more && !is_word
 }
 
 fn is_number(place: &str) -> bool {

@@ -14,6 +14,7 @@ use abide_transcript::{
 use crate::command_output::warning;
 use crate::error::CommandError;
 use crate::export_target::ExportTarget;
+use crate::secret_masking::PageMask;
 
 /// The most files whose changes are shown, and the most bytes of their diffs.
 const CHANGED_FILES: usize = 1000;
@@ -61,19 +62,23 @@ pub(crate) fn session_overview(
     Ok(SessionOverview { title: view.name()?, ..SessionOverview::of(state) })
 }
 
-/// The live part of the session, rendered.
+/// The live part of the session, rendered, with its secrets masked.
 pub(crate) fn write_session_page(
     view: &SessionView,
     state: &SessionState,
     overview: &SessionOverview,
     mut rendering: impl TimelineRenderer,
+    mask: Option<&PageMask>,
     to: &mut ExportTarget,
 ) -> Result<Vec<ReadFinding>, CommandError> {
     to.text(&rendering.begin(overview))?;
     let mut story = TimelineBuilder::new();
     let mut events = view.events(EventRange::ALL);
     for event in &mut events {
-        let event = event?;
+        let mut event = event?;
+        if let Some(mask) = mask {
+            mask.event(&mut event);
+        }
         if event.seq <= state.core.seq && !state.core.lineage.contains(event.seq) {
             story.pass(&event);
             continue;

@@ -30,12 +30,27 @@ fn a_shared_page_has_no_secret_that_is_known_by_its_form_or_its_value() {
         "call": "a", "name": "bash", "arguments": {"command": format!("psql -p {value}")}}});
     let result = serde_json::json!({"kind": "tool.finished", "data": {
         "call": "a", "ok": true, "result": format!("token: {}", token())}});
-    let lines = [said(&format!("it is {}", token())), call.to_string(), result.to_string()];
+    // A key of several lines in an edit, a value that only its name tells of, a name cut from a prompt.
+    let body = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7";
+    let key = format!("-----BEGIN PRIVATE KEY-----\n{body}\n{body}\n-----END PRIVATE KEY-----\n");
+    let hex = "3f9a1c7be42d5086a1f3c9e07b6d2458";
+    let edit = serde_json::json!({"kind": "tool.called", "data": {"call": "b", "name": "Edit",
+        "arguments": {"file_path": "k.pem", "old_string": "x", "new_string": key}}});
+    let named = serde_json::json!({"kind": "tool.called", "data": {"call": "c", "name": "deploy",
+        "arguments": {"datadog_api_key": hex}}});
+    let lines = [
+        said(&format!("it is {}", token())),
+        call.to_string(),
+        result.to_string(),
+        edit.to_string(),
+        named.to_string(),
+    ];
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
     env.record(&["-s", id], &lines).success();
     let shared = env.run(&["share", id, "-o", "page.html"]).success();
     let page = fs::read_to_string(project.join("page.html")).unwrap();
     assert!(!page.contains(&token()[4..]) && !page.contains(value), "{page}");
+    assert!(!page.contains(body) && !page.contains(hex), "{page}");
     assert!(page.contains("‹redacted:env:") && page.contains("psql -p"), "{page}");
     assert!(shared.stderr.contains(" secrets were masked: env "), "{shared:?}");
     // What is recorded stays as it is, and one text with a secret has the same mark throughout.
@@ -46,6 +61,19 @@ fn a_shared_page_has_no_secret_that_is_known_by_its_form_or_its_value() {
         .map(|rest| rest.split('›').next().unwrap())
         .collect();
     assert_eq!(marks.len(), 1, "{marks:?}");
+}
+
+#[test]
+fn a_page_named_after_a_prompt_with_a_secret_has_no_part_of_it() {
+    let env = TestEnvironment::new();
+    let long = format!("sk-ant-api03-{}AA", "xK9".repeat(31));
+    let prompt = serde_json::json!({"kind": "message.added", "data": {"role": "user",
+        "content": format!("use {long} please")}});
+    env.record(&["--key", "k"], &[&prompt.to_string()]).success();
+    let shared = env.run(&["share", "k"]).success();
+    assert!(!shared.stdout().contains("sk-ant"), "{shared:?}");
+    let page = fs::read_to_string(shared.stdout().trim()).unwrap();
+    assert!(!page.contains("sk-ant-api03-xK9") && page.contains("‹redacted:"), "{page}");
 }
 
 #[test]

@@ -170,17 +170,11 @@ impl JsonPass<'_> {
                     }
                     at += 1;
                 }
-                b' '
-                | b'\t'
-                | b'\n'
-                | b'\r'
-                | b'-'
-                | b'+'
-                | b'.'
-                | b'0'..=b'9'
-                | b'a'..=b'z'
-                | b'E' => at += 1,
-                _ => return Err(NotJson { offset: at }),
+                b' ' | b'\t' | b'\n' | b'\r' => at += 1,
+                _ => {
+                    at += bare_word(bytes.get(at..).unwrap_or_default())
+                        .ok_or(NotJson { offset: at })?
+                }
             }
         }
         if open.is_empty() { Ok(()) } else { Err(NotJson { offset: bytes.len() }) }
@@ -307,5 +301,31 @@ fn string_end(bytes: &[u8], from: usize) -> Option<usize> {
             return Some(found);
         }
         at = found + 2;
+    }
+}
+
+/// The length of the number, `true`, `false` or `null` that begins here.
+fn bare_word(bytes: &[u8]) -> Option<usize> {
+    let is_word = |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'+' | b'.');
+    let length = bytes.iter().take_while(is_word).count();
+    let word = bytes.get(..length)?;
+    let is_digit =
+        |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E');
+    let is_number = word.iter().all(is_digit) && word.iter().any(u8::is_ascii_digit);
+    (is_number || matches!(word, b"true" | b"false" | b"null")).then_some(length)
+}
+
+#[cfg(test)]
+mod bare_word_tests {
+    use super::bare_word;
+
+    #[test]
+    fn only_what_json_has_outside_of_strings_is_passed_over() {
+        for (text, length) in [("true]", 4), ("null", 4), ("-1.5e+3,", 7), ("0}", 1), ("12 ", 2)] {
+            assert_eq!(bare_word(text.as_bytes()), Some(length), "{text}");
+        }
+        for text in ["glpat-abc", "truetrue", "e", "", "-", "nul", "0x1f", "_"] {
+            assert_eq!(bare_word(text.as_bytes()), None, "{text}");
+        }
     }
 }

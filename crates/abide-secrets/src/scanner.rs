@@ -62,8 +62,8 @@ pub(crate) struct Scanner {
     after_mark: bool,
     /// Whether the text goes on in the data of a data URL.
     in_data: bool,
-    /// Where the last match of each rule ended, for the rules that matched.
-    ends: Vec<(u16, usize)>,
+    /// Where the last match of each rule ended, and its secret, for the rules that matched.
+    ends: Vec<(u16, usize, usize)>,
     /// Bytes of windows so far.
     pub work: u64,
     /// Whether a keyword of a rule was met.
@@ -222,7 +222,7 @@ impl Scanner {
             found.checked_sub(1).and_then(|before| view.bytes.get(before)).copied().unwrap_or(b' ');
         place < self.floor
             || rule.limits.at_word && (is_word(preceding) || self.after_mark && place == self.floor)
-            || self.ends.iter().any(|(rule, end)| *rule == number && place < *end)
+            || self.ends.iter().any(|(rule, end, _)| *rule == number && place < *end)
     }
 
     /// Looks closer at a keyword.
@@ -240,6 +240,11 @@ impl Scanner {
             return;
         }
         let Some((start, end)) = self.window_of(rule, view, found) else { return };
+        // What the rule has found already would be found again, and hide what comes after it.
+        let found_before = self.ends.iter().find(|(rule, ..)| *rule == number);
+        let start = found_before
+            .map_or(start, |(_, _, secret)| start.max(secret.saturating_sub(view.offset)))
+            .min(end);
         let window = bytes.get(start..end).unwrap_or_default();
         if !has_run(window, rule.limits.shortest) {
             self.work += 4;
@@ -296,8 +301,8 @@ impl Scanner {
                 while bytes.get(to).is_some_and(|byte| byte & 0xc0 == 0x80) {
                     to += 1;
                 }
-                self.ends.retain(|(rule, _)| *rule != number);
-                self.ends.push((number, view.offset + matched.match_end));
+                self.ends.retain(|(rule, ..)| *rule != number);
+                self.ends.push((number, view.offset + matched.match_end, view.offset + to));
                 let secret = bytes.get(from..to).unwrap_or_default();
                 if !rules.allowed.contains(secret) {
                     out.push(SecretFinding {

@@ -2,7 +2,8 @@
 
 use crate::plausibility::{is_placeholder, is_wordlike};
 
-const SECRET_WORDS: [&str; 22] = [
+const SECRET_WORDS: [&str; 23] = [
+    "PASS",
     "TOKEN",
     "SECRET",
     "PASSWORD",

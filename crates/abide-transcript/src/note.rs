@@ -22,7 +22,7 @@ pub(crate) fn event_note(event: &Event, fact: Option<Fact>) -> (String, String, 
         Some(Fact::WriterOpened(writer)) => ("Writer opened", writer.by, NoteWeight::Minor),
         Some(Fact::WriterClosed) => ("Writer closed", String::new(), NoteWeight::Minor),
         // The conversation stays, and the event just before is the safety checkpoint.
-        Some(Fact::Rewind(rewind)) if rewind.to.next() == event.seq => {
+        Some(Fact::Rewind(rewind)) if rewind.files && rewind.to.next() == event.seq => {
             let paths = match rewind.paths.as_slice() {
                 [] => "all".to_owned(),
                 paths => paths.join(", "),

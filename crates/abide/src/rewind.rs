@@ -576,8 +576,8 @@ impl Session {
 
 impl SessionView {
     /// The checkpoint with the files of a position: its own, the one made right after it, or else
-    /// the last one before it. In a session that makes checkpoints by itself, one that a person made
-    /// right after it is not taken: none of its own means that no file had changed.
+    /// the last one before it. Where the one before was made at the end of a turn, one that a person made
+    /// right after it is not taken: none at the end of this turn means that no file had changed.
     pub fn files_at(&self, to: &ResolvedPosition) -> Result<CheckpointEntry, Error> {
         let all = self.all_checkpoints()?;
         if let Some((number, _)) = &to.checkpoint {
@@ -597,11 +597,13 @@ impl SessionView {
         let usable = |entry: &&CheckpointEntry| {
             entry.checkpoint.snapshot.is_some() && !entry.thinned && entry.live >= to.live
         };
-        let by_hand = |entry: &CheckpointEntry| entry.checkpoint.trigger == Trigger::Hand.as_str();
+        let is = |entry: &CheckpointEntry, trigger: Trigger| {
+            entry.checkpoint.trigger == trigger.as_str()
+        };
         let after = all.iter().filter(usable).find(|entry| entry.seq > to.seq);
         let before = all.iter().filter(usable).rev().find(|entry| entry.seq <= to.seq);
         if let Some(after) = after
-            && !(by_hand(after) && before.is_some_and(|before| !by_hand(before)))
+            && !(is(after, Trigger::Hand) && before.is_some_and(|before| is(before, Trigger::Turn)))
             && !self.acted_between(to.seq, after.seq)?
         {
             return Ok(after.clone());

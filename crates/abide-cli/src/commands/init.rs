@@ -77,7 +77,7 @@ impl InitArgs {
             }
         };
         let existed = store.join("config.toml").exists();
-        let left = if existed { None } else { sessions_left(surroundings) };
+        let left = if existed { None } else { sessions_left(&dir, surroundings) };
         if !existed && is_store_name(&store) {
             check_not_root(store.parent().unwrap_or(&store)).map_err(abide::Error::from)?;
         }
@@ -98,7 +98,7 @@ impl InitArgs {
             let s =
                 if count == 1 { " of this directory stays" } else { "s of this directory stay" };
             status(format_args!(
-                "{count} session{s} in {}; `abide copy --all --from {}` copies what is there",
+                "At least {count} session{s} in {}; `abide copy --all --from {}` copies what is there",
                 escape::text(&place),
                 escape::text(&shell_quoted(&place))
             ));
@@ -107,10 +107,11 @@ impl InitArgs {
     }
 }
 
-/// How many sessions work here in the store that was used so far, and where that is.
-fn sessions_left(surroundings: &CommandContext) -> Option<(usize, String)> {
-    let opened = surroundings.find_store().ok().flatten()?;
-    let count = opened.recent_in(surroundings).ok()?.len();
+/// How many sessions of a directory are found in the store that was used so far, and where that is.
+fn sessions_left(dir: &Path, surroundings: &CommandContext) -> Option<(usize, String)> {
+    let there = CommandContext { current_dir: dir.to_owned(), ..surroundings.clone() };
+    let opened = there.find_store().ok().flatten()?;
+    let count = opened.recent_in(&there).ok()?.len();
     (count > 0).then(|| (count, opened.place()))
 }
 

@@ -103,7 +103,7 @@ impl RewindArgs {
             return Err(missing_place(&opened, id)?);
         }
         if !self.conversation {
-            opened.warn_of_others_here(id, surroundings)?;
+            opened.warn_of_others_here(id, surroundings);
         }
         let session = opened.store.open_session(&SessionRef::Id(id))?;
         let mut only_files = self.files.is_some() || !self.paths.is_empty();

@@ -21,8 +21,8 @@ const JSON_NAMES: [&str; 4] = ["json", "jsonl", "ndjson", "ipynb"];
 
 /// Find secrets in files, or mask them in a text
 ///
-/// Secrets are found by the forms that vendors give them, and by the values of your environment
-/// variables whose names say that they are secret. `abide share` masks what these rules find. What
+/// Secrets are found by the forms that vendors give them, and by the values of environment variables,
+/// and of `.env` files in the current directory, whose names say that they are secret. `abide share` masks what these rules find. What
 /// abide records is kept as it is: to remove a secret from the store, use `abide erase`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SecretsArgs {
@@ -44,8 +44,8 @@ enum SecretsCommand {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  abide secrets scan ~/.claude ~/.codex     what agents have kept
-  abide secrets scan . --json")]
+  abide secrets scan .
+  abide secrets scan ~/notes log.txt --json")]
 struct ScanArgs {
     /// The files and directories
     #[arg(value_name = "PATH", required = true)]
@@ -85,7 +85,7 @@ impl ScanArgs {
         };
         for path in &self.paths {
             let path = surroundings.absolute(path);
-            let data = fs::symlink_metadata(&path).map_err(at("find", &path))?;
+            let data = fs::metadata(&path).map_err(at("find", &path))?;
             match data.is_dir() {
                 true => scan.directory(&path)?,
                 false => scan.file(&path)?,
@@ -245,7 +245,8 @@ fn mask_stdin(surroundings: &CommandContext) -> Result<(), CommandError> {
         }
         Err(overrun) => {
             out.line(unscanned_mark(overrun.bytes))?;
-            "too much to scan".to_owned()
+            out.flush()?;
+            return Err(CommandError::failed("the text would take too long to scan"));
         }
     };
     out.flush()?;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use abide::{SessionId, SessionRef, event::ReadFinding};
+use abide::{EventRange, Kind, SessionId, SessionRef, SessionView, event::ReadFinding};
 use abide_transcript::HtmlRenderer;
 
 use crate::command_context::CommandContext;
@@ -14,6 +14,8 @@ use crate::secret_masking::{PageMask, secret_redactor};
 use crate::session_args::{SessionArg, SessionPurpose};
 use crate::session_page::{overview_with_changes, write_session_page};
 
+/// A session is named after a message among so many events.
+const NAMING: usize = 1000;
 /// The most characters of a title in the name of a file.
 const NAME: usize = 40;
 
@@ -21,7 +23,7 @@ const NAME: usize = 40;
 ///
 /// The page is self-contained and has no scripts. Workspace paths are relative in it, and paths in
 /// your home directory start with `~`. Secrets are masked as far as `abide secrets` knows their form
-/// or finds their value in your environment: read the page before you send it. Nothing is uploaded.
+/// or finds their value in your environment or in `.env`: read the page before you send it. Nothing is uploaded.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -48,13 +50,17 @@ impl ShareArgs {
         let workspace = state.core.fields.workspace.as_deref().map(Path::new);
         let mask = PageMask::new(secret_redactor(workspace)?);
         let mut overview = overview_with_changes(&view, &state, &*opened.store.objects()?)?;
+        // A name that was cut from a prompt may hold a part of a secret.
+        if state.core.fields.title.is_none() && first_prompts_touched(&view, &mask)? {
+            overview.title = None;
+        }
         mask.overview(&mut overview);
         paths.overview(&mut overview);
         let name = || PathBuf::from(share_file_name(overview.title.as_deref(), id));
         let path = surroundings.absolute(&self.output.unwrap_or_else(name));
         let mut target = ExportTarget::of(Some(path.clone()))?;
         let page = HtmlRenderer::new().with_filter(mask.before(paths.into_filter()));
-        let notes = write_session_page(&view, &state, &overview, page, &mut target)?;
+        let notes = write_session_page(&view, &state, &overview, page, Some(&mask), &mut target)?;
         target.finish()?;
         let mut out = CommandOutput::stdout();
         out.line(abide_transcript::escape::text(&path.to_string_lossy()))?;
@@ -73,6 +79,17 @@ impl ShareArgs {
         }
         Ok(())
     }
+}
+
+/// Has one of the prompts that a session is named after a secret?
+fn first_prompts_touched(view: &SessionView, mask: &PageMask) -> Result<bool, CommandError> {
+    for event in view.events(EventRange::ALL).take(NAMING) {
+        let event = event?;
+        if event.kind == Kind::MESSAGE_ADDED && mask.touches(&event) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// The name of a session's page: `fix-the-parser-abc123.html`.

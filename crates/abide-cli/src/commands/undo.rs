@@ -18,11 +18,12 @@ use crate::error::CommandError;
 use crate::interrupt::interrupt_flag;
 use crate::interrupted_rewind::{finish_rewind, tell_interrupted_rewind};
 use crate::rewind_report::LISTED;
-use crate::session_args::{SessionOption, SessionPurpose};
+use crate::session_args::{ActSearch, SessionOption, SessionPurpose};
 
 /// Undo the last rewind or compaction
 ///
-/// Repeat the command to undo earlier ones. `abide redo` redoes them until the next rewind or
+/// Without a session, the latest rewind of all sessions in this directory is meant, or the latest
+/// compaction of the latest session. Repeat the command to undo earlier ones. `abide redo` redoes them until the next rewind or
 /// compaction; new messages do not prevent it. Undoing a rewind restores the state before it, after
 /// making a checkpoint of the present state. Undoing a compaction gives the model the original
 /// messages again in place of the summary.
@@ -61,7 +62,8 @@ pub(crate) struct RedoArgs {
 impl UndoArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open_store()?;
-        let id = match self.repair {
+        // A compaction or a repair that was asked for by name is that of the latest session.
+        let id = match self.repair || self.compaction || self.lane.is_some() {
             true => self.session.find(SessionPurpose::RewindHere, &opened, surroundings)?,
             false => self.session.find_latest_act(&opened, surroundings, latest_done)?,
         };
@@ -76,7 +78,7 @@ impl UndoArgs {
             };
         }
         let lane = self.lane.filter(|lane| !lane.is_empty()).map(LaneId);
-        opened.warn_of_others_here(id, surroundings)?;
+        opened.warn_of_others_here(id, surroundings);
         let session = opened.store.open_session(&SessionRef::Id(id))?;
         self.act.finish_first(&session)?;
         let by_name = self.compaction || lane.is_some();
@@ -114,7 +116,7 @@ impl RedoArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open_store()?;
         let id = self.session.find_latest_act(&opened, surroundings, latest_undone)?;
-        opened.warn_of_others_here(id, surroundings)?;
+        opened.warn_of_others_here(id, surroundings);
         let session = opened.store.open_session(&SessionRef::Id(id))?;
         self.act.finish_first(&session)?;
         let Some(act) = session.next_redo()? else {
@@ -132,19 +134,35 @@ impl RedoArgs {
 }
 
 /// When the latest act of a session that can be undone was done.
-fn latest_done(view: &SessionView) -> Result<Option<Timestamp>, abide::Error> {
-    match view.state()?.core.restoring {
-        Some(at) => time_of(view, at),
-        None => match view.undo_history()?.done().last() {
-            Some(act) => time_of(view, act.at),
-            None => Ok(None),
-        },
+fn latest_done(view: &SessionView, search: ActSearch) -> Result<Option<Timestamp>, abide::Error> {
+    let core = view.state()?.core;
+    if let Some(at) = core.restoring {
+        return time_of(view, at);
     }
+    if search == ActSearch::Rewinds && core.last_rewind.is_none() {
+        return Ok(None);
+    }
+    latest_act(view, view.undo_history()?.done(), search)
 }
 
-/// When the latest act of a session that can be done again was taken back.
-fn latest_undone(view: &SessionView) -> Result<Option<Timestamp>, abide::Error> {
-    match view.undo_history()?.undone().last() {
+/// When the latest act of a session that can be done again was undone.
+fn latest_undone(view: &SessionView, search: ActSearch) -> Result<Option<Timestamp>, abide::Error> {
+    if search == ActSearch::Rewinds && view.state()?.core.last_rewind.is_none() {
+        return Ok(None);
+    }
+    latest_act(view, view.undo_history()?.undone(), search)
+}
+
+fn latest_act(
+    view: &SessionView,
+    acts: &[ReversibleAct],
+    search: ActSearch,
+) -> Result<Option<Timestamp>, abide::Error> {
+    let counts = |act: &&ReversibleAct| match act.kind {
+        ReversibleActKind::Rewind => true,
+        ReversibleActKind::Compaction => search == ActSearch::All && act.lane.is_none(),
+    };
+    match acts.iter().rev().find(counts) {
         Some(act) => time_of(view, act.at),
         None => Ok(None),
     }

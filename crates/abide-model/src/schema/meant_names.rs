@@ -32,7 +32,6 @@ const FIELDS: &[(&str, &[&str])] = &[
     ("file", &["path"]),
     ("id", &["call", "task", "number"]),
     ("input", &["arguments"]),
-    ("is_error", &["ok"]),
     ("message", &["content", "text", "reason"]),
     ("name", &["title", "label"]),
     ("output", &["result"]),

@@ -168,3 +168,27 @@ fn a_secret_is_found_wherever_a_stream_is_cut() {
         }
     }
 }
+
+#[test]
+fn two_of_a_kind_beside_each_other_are_both_found() {
+    let redactor = redactor();
+    let mut missed = BTreeMap::new();
+    for (kind, shape) in SHAPES {
+        let mut random = RandomText(11);
+        let (first, secret) = plant(shape, &mut random);
+        let (second, other) = plant(shape, &mut random);
+        let one = redactor.redact_text(&first).unwrap();
+        let alone = redactor.redact_text(&second).unwrap();
+        if one.text().contains(&first[secret.clone()])
+            || alone.text().contains(&second[other.clone()])
+        {
+            continue;
+        }
+        let both = format!("{first}\n{second}\n");
+        let masked = redactor.redact_text(&both).unwrap().into_text().into_owned();
+        if masked.contains(&first[secret]) || masked.contains(&second[other]) {
+            missed.insert(kind, masked);
+        }
+    }
+    assert!(missed.is_empty(), "{missed:#?}");
+}

@@ -122,6 +122,7 @@ pub(super) fn parent() -> Option<u32> {
 
 impl CheckpointCreateArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
+        self.options.check_label()?;
         let opened = surroundings.open_store()?;
         let id = self.session.find(SessionPurpose::FilesHere, &opened, surroundings)?;
         self.options.make(opened, id, UnchangedPolicy::Record, surroundings)
@@ -130,6 +131,7 @@ impl CheckpointCreateArgs {
 
 impl SaveArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
+        self.options.check_label()?;
         let opened = surroundings.open_or_init_store()?;
         let is_named = self.session.is_named() || surroundings.session.is_some();
         let id = if is_named || opened.latest_in(surroundings)?.is_some() {
@@ -142,6 +144,16 @@ impl SaveArgs {
 }
 
 impl CheckpointOptions {
+    /// Refuses a label that means something else as a place.
+    fn check_label(&self) -> Result<(), CommandError> {
+        if let Some(label) = self.label.as_deref().filter(|label| !is_label(label)) {
+            return Err(CommandError::Usage(format!(
+                "{label:?} cannot be the name of a checkpoint: as a place it means something else"
+            )));
+        }
+        Ok(())
+    }
+
     /// Makes a session for a directory in which nothing was recorded.
     fn new_session(
         &self,
@@ -166,11 +178,6 @@ impl CheckpointOptions {
         unchanged: UnchangedPolicy,
         surroundings: &CommandContext,
     ) -> Result<(), CommandError> {
-        if let Some(label) = self.label.as_deref().filter(|label| !is_label(label)) {
-            return Err(CommandError::Usage(format!(
-                "{label:?} cannot be the name of a checkpoint: as a place it means something else"
-            )));
-        }
         let workspace = self.workspace.map(|dir| surroundings.absolute(&dir));
         if !self.include.is_empty() {
             include(&opened, id, workspace.as_deref(), &self.include)?;

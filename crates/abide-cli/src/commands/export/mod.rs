@@ -128,14 +128,14 @@ impl ExportArgs {
             (ExportFormat::Markdown, _) => export_whole(|view, to| {
                 let state = view.state()?;
                 let overview = session_overview(view, &state)?;
-                write_session_page(view, &state, &overview, MarkdownRenderer::new(), to)
+                write_session_page(view, &state, &overview, MarkdownRenderer::new(), None, to)
             }),
             (ExportFormat::Html, _) => {
                 let objects = opened.store.objects()?;
                 export_whole(move |view, to| {
                     let state = view.state()?;
                     let overview = overview_with_changes(view, &state, &*objects)?;
-                    write_session_page(view, &state, &overview, HtmlRenderer::new(), to)
+                    write_session_page(view, &state, &overview, HtmlRenderer::new(), None, to)
                 })
             }
             _ => export_whole(json::export_json_lines),

@@ -44,12 +44,12 @@ pub(super) fn missing_place(
 /// always the first of all.
 fn last_entries(view: &SessionView, most: usize) -> Result<Vec<CheckpointEntry>, CommandError> {
     let mut entries = view.checkpoints()?;
-    let first = entries.first().cloned();
     let is_safety = |entry: &CheckpointEntry| {
         entry.checkpoint.trigger == Trigger::Rewind.as_str() && entry.checkpoint.label.is_none()
     };
     let newest_safety = entries.iter().rfind(|entry| is_safety(entry)).map(|entry| entry.seq);
     entries.retain(|entry| !is_safety(entry) || Some(entry.seq) == newest_safety);
+    let first = entries.first().cloned();
     entries.reverse();
     entries.truncate(most);
     if let Some(first) = first
