@@ -52,7 +52,10 @@ fn a_shared_page_has_no_secret_that_is_known_by_its_form_or_its_value() {
     assert!(!page.contains(&token()[4..]) && !page.contains(value), "{page}");
     assert!(!page.contains(body) && !page.contains(hex), "{page}");
     assert!(page.contains("‹redacted:env:") && page.contains("psql -p"), "{page}");
-    assert!(shared.stderr.contains(" secrets were masked: env "), "{shared:?}");
+    assert!(
+        shared.stderr.contains(" secrets were masked: ") && shared.stderr.contains("env 1"),
+        "{shared:?}"
+    );
     // What is recorded stays as it is, and one text with a secret has the same mark throughout.
     assert!(env.run(&["export", id]).success().stdout().contains(&token()));
     let marks: std::collections::BTreeSet<&str> = page
@@ -66,14 +69,16 @@ fn a_shared_page_has_no_secret_that_is_known_by_its_form_or_its_value() {
 #[test]
 fn a_page_named_after_a_prompt_with_a_secret_has_no_part_of_it() {
     let env = TestEnvironment::new();
-    let long = format!("sk-ant-api03-{}AA", "xK9".repeat(31));
+    // Nothing repeats in it: what repeats is taken for a placeholder.
+    let digits = "q7Rk2ZtW9bXc4LmN8vPs3HdF6gJy1TeUaQoBi5MwCzKxV0rEnSlGhDpYuAfOj";
+    let long = format!("sk-ant-api03-{}AA", &format!("{digits}{}", digits.to_uppercase())[..93]);
     let prompt = serde_json::json!({"kind": "message.added", "data": {"role": "user",
         "content": format!("use {long} please")}});
     env.record(&["--key", "k"], &[&prompt.to_string()]).success();
     let shared = env.run(&["share", "k"]).success();
     assert!(!shared.stdout().contains("sk-ant"), "{shared:?}");
     let page = fs::read_to_string(shared.stdout().trim()).unwrap();
-    assert!(!page.contains("sk-ant-api03-xK9") && page.contains("‹redacted:"), "{page}");
+    assert!(!page.contains(&long[..24]) && page.contains("‹redacted:"), "{page}");
 }
 
 #[test]
