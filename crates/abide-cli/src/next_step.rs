@@ -62,6 +62,11 @@ impl CommandWords {
         }
     }
 
+    /// The command that offers the checkpoints to go back to.
+    pub(crate) fn rewind(&self, short: &str) -> String {
+        format!("{} rewind -s {short}", self.abide)
+    }
+
     /// The command by which a program goes on recording.
     pub(crate) fn record(&self, short: &str) -> String {
         format!("{} record -s {short}", self.abide)

@@ -94,7 +94,9 @@ fn a_run_that_crashed_is_gone_on_with_by_the_command_that_status_names() {
     let done = lab.run_next().success();
     assert!(done.stderr.contains("Ended: 2 of 2 tasks done"), "{done:?}");
     let said = format!("Session \"PLAN\" ({short}): ended\nRead it with: abide show {short}\n");
-    assert!(done.stderr.ends_with(&said), "{done:?}");
+    assert!(done.stderr.contains(&said), "{done:?}");
+    let back = format!("Take its files back with: abide rewind -s {short}\n");
+    assert!(done.stderr.ends_with(&back), "{done:?}");
     let row = lab.row();
     let show = format!("abide show {short}");
     assert_eq!((&row["state"], &row["next"]), (&"ended".into(), &show.into()), "{row}");

@@ -3,7 +3,7 @@
 use abide::history::RunOutline;
 use abide::liveness::Liveness;
 use abide::{SessionId, SessionRef};
-use abide_runner::RunGoal;
+use abide_runner::{RunGoal, RunSummary, SummaryDifference};
 use abide_transcript::escape;
 
 use crate::command_context::CommandContext;
@@ -12,11 +12,33 @@ use crate::next_step::{CommandWords, NextStep, next_step};
 use crate::scoped_store::{ScopedStore, shown_session_name};
 use crate::session_status::{RecordedOutcome, displayed_state};
 
+/// Whether a run has changed files, as far as is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RunChanges {
+    /// None, or none that is known.
+    None,
+    /// Some.
+    Some,
+}
+
+impl RunChanges {
+    pub(super) fn of(summary: &RunSummary) -> Self {
+        let count = |change: &SummaryDifference| {
+            change.created + change.changed + change.deleted
+        };
+        match summary.difference.as_ref().map_or(0, count) {
+            0 => Self::None,
+            _ => Self::Some,
+        }
+    }
+}
+
 /// Names the session and the commands that come next. What cannot be read is left out.
 pub(super) fn tell_next_steps(
     opened: &ScopedStore,
     id: SessionId,
     goal: RunGoal,
+    changed: RunChanges,
     surroundings: &CommandContext,
 ) {
     let short = id.short(SessionId::SHORT);
@@ -47,4 +69,8 @@ pub(super) fn tell_next_steps(
         NextStep::Follow | NextStep::Show => {}
     }
     status(format_args!("Read it with: {}", command(NextStep::Show)));
+    if changed == RunChanges::Some {
+        let words = words.rewind(&short);
+        status(format_args!("Take its files back with: {}", escape::text(&words)));
+    }
 }

@@ -42,6 +42,7 @@ pub(crate) use self::configured::{
 };
 pub(crate) use self::program::check_program;
 pub(crate) use self::signals::heed_run_signals;
+use self::ending::RunChanges;
 use self::terminal::TerminalGuard;
 use self::view_kind::RunViewKind;
 use crate::command_context::CommandContext;
@@ -408,22 +409,22 @@ impl ConductArgs {
         ended: Result<RunSummary, CommandError>,
         surroundings: &CommandContext,
     ) -> Result<(), CommandError> {
-        let tell_next = || {
+        let tell_next = |changed| {
             if !self.json {
-                ending::tell_next_steps(opened, id, goal, surroundings);
+                ending::tell_next_steps(opened, id, goal, changed, surroundings);
             }
         };
         let summary = match ended {
             Ok(summary) => summary,
             Err(error) => {
-                tell_next();
+                tell_next(RunChanges::None);
                 return Err(error);
             }
         };
         if !self.json {
             report::tell_run_report(&summary, goal);
         }
-        tell_next();
+        tell_next(RunChanges::of(&summary));
         report::exit_by_run_finish(summary.finish)
     }
 }

@@ -52,7 +52,8 @@ pub(super) fn tell_run_report(summary: &RunSummary, goal: RunGoal) {
         let limits: Vec<_> = summary.limits.iter().map(wording::limit_figures).collect();
         status(format_args!("Limits: {}", limits.join(", ")));
     }
-    let mut kept = vec![format!("{} checkpoints", summary.checkpoints.total)];
+    let total = summary.checkpoints.total;
+    let mut kept = vec![format!("{total} checkpoint{}", if total == 1 { "" } else { "s" })];
     kept.extend(
         (summary.peak_rss_bytes > 0)
             .then(|| format!("peak memory {}", ByteSize(summary.peak_rss_bytes))),

@@ -50,7 +50,7 @@ fn check_planned(
         }
         (_, TaskListForm::Markdown) => {
             "write each task as a checkbox: `- [ ] What to do`; `abide plan FILE -- AGENT` has an \
-            agent break a text into tasks; `abide run -- AGENT` takes a text as one task"
+            agent break a text into tasks; `abide run AGENT` takes a text as one task"
         }
         (_, TaskListForm::Toml) => "write each task as a table: [[task]] with a title",
         (_, TaskListForm::Json) => "write each task as an object in `tasks`, with a title",
