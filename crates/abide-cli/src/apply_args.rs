@@ -11,7 +11,9 @@ use abide::{
 
 use crate::command_context::CommandContext;
 use crate::command_output::{CommandOutput, status};
-use crate::confirm::{ConfirmationNeed, ask_line, begin_confirmation, confirmation_refused};
+use crate::confirm::{
+    ConfirmationNeed, ask_line, begin_confirmation, confirmation_refused, is_refusal,
+};
 use crate::error::CommandError;
 use crate::patch_output::write_patch;
 use crate::progress;
@@ -100,9 +102,9 @@ impl PlanDialog<'_> {
     fn ask(&self, changes: &[ChangedPath], asked: &AtomicBool) -> Result<PlanAnswer, CommandError> {
         let question = self.question(changes);
         loop {
-            match ask_line(&question, Some(asked))?.as_str() {
+            match ask_line(&question, Some(asked))?.to_lowercase().as_str() {
                 "y" | "yes" => return Ok(PlanAnswer::Apply),
-                "" | "n" | "no" => confirmation_refused()?,
+                "" | "n" | "no" | "q" => confirmation_refused()?,
                 "d" | "diff" if question.contains("[d]") => return Ok(PlanAnswer::Diff),
                 "c" | "choose" if question.contains("[c]") => return Ok(PlanAnswer::Choose),
                 _ => status("Answer with one of these letters; Enter alone means no"),
@@ -232,6 +234,7 @@ fn choose_paths(changes: &[ChangedPath], asked: &AtomicBool) -> Result<Vec<Strin
     }
     loop {
         let answer = ask_line("Which files (such as 1 3-5; Enter: none)? ", Some(asked))?;
+        let answer = if is_refusal(&answer) { String::new() } else { answer };
         match chosen_numbers(&answer, changes.len().min(LISTED)) {
             Ok(numbers) => {
                 let chosen = numbers.iter().filter_map(|number| changes.get(number - 1));

@@ -3,7 +3,7 @@
 use abide::{
     SessionView,
     backend::Objects,
-    checkpoint::{CheckpointEntry, FileChanges, Snapshot},
+    checkpoint::{CheckpointEntry, FileChanges, Snapshot, Trigger},
     event::ObjectHash,
 };
 
@@ -29,6 +29,11 @@ pub(crate) fn find_checkpoint(
         CommandError::failed("there is no such checkpoint")
             .with_hint("`abide saves` lists the checkpoints")
     })
+}
+
+/// Was a checkpoint made by a rewind or an undo, of what it was about to change?
+pub(crate) fn is_safety_checkpoint(entry: &CheckpointEntry) -> bool {
+    entry.checkpoint.trigger == Trigger::Rewind.as_str() && entry.checkpoint.label.is_none()
 }
 
 /// The snapshot of a checkpoint.

@@ -22,7 +22,7 @@ pub(crate) fn confirm(
         ConfirmationNeed::Given => return Ok(()),
         ConfirmationNeed::Asked => ask_line(&format!("{question} [y/N] "), interrupted)?,
     };
-    if matches!(answer.as_str(), "y" | "yes") {
+    if matches!(answer.to_lowercase().as_str(), "y" | "yes") {
         return Ok(());
     }
     confirmation_refused()
@@ -55,7 +55,7 @@ pub(crate) fn begin_confirmation(
     Ok(ConfirmationNeed::Asked)
 }
 
-/// Reads an answer from the terminal, in lower case. Where Ctrl-C only sets a flag, it ends the
+/// Reads an answer from the terminal. Where Ctrl-C only sets a flag, it ends the
 /// command.
 pub(crate) fn ask_line(
     question: &str,
@@ -81,7 +81,12 @@ pub(crate) fn ask_line(
     if is_confirmation_interrupted(interrupted) {
         confirmation_refused()?;
     }
-    Ok(answer.trim().to_lowercase())
+    Ok(answer.trim().to_owned())
+}
+
+/// Is it an answer that means no?
+pub(crate) fn is_refusal(answer: &str) -> bool {
+    matches!(answer.to_lowercase().as_str(), "n" | "no" | "q" | "quit")
 }
 
 fn is_confirmation_interrupted(interrupted: Option<&AtomicBool>) -> bool {

@@ -26,8 +26,9 @@ with -s. You can name it by
 Commands that write to a session or change files need the whole name.
 
 Without a name, a command uses $ABIDE_SESSION, else the latest session of this project, and prints
-its choice on stderr. Commands about files (save, diff, rewind, undo, redo) use the latest session
-that works in this directory. -A includes the sessions of all projects.
+its choice on stderr. The latest is the one with the latest activity, the first of `abide ls`.
+Commands about files (save, diff, rewind, undo, redo) use the latest that works in this directory.
+-A includes the sessions of all projects.
 ",
     },
     HelpTopic {

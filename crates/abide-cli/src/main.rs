@@ -28,6 +28,7 @@ mod help_groups;
 mod help_topics;
 mod interrupt;
 mod interrupted_rewind;
+mod labelled_lines;
 mod line_reader;
 mod new_session_args;
 mod next_step;

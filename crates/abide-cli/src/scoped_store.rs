@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use abide::{
     HistoryQuery, NewSession, SessionId, SessionRef, Store, StoreError, Timestamp,
+    checkpoint::CheckpointEntry,
     history::HistoryEntry,
     locate::{ProjectIdentity, SessionScope, StoreLocation},
 };
@@ -15,7 +16,7 @@ use crate::command_output::warning;
 use crate::error::{CommandError, FailureCode};
 use crate::project_name::project_name;
 
-/// How many of the newest sessions are searched for one that was just created.
+/// Among how many of the latest sessions one is looked for in which anything has happened.
 const NEW: usize = 16;
 /// How many sessions of a directory are searched for a checkpoint or for what can be undone.
 const RECENT: usize = 50;
@@ -31,6 +32,13 @@ pub(crate) enum NameMatch {
     Whole,
     /// All of it, or the beginning if no other begins like it.
     Beginning,
+}
+
+/// A checkpoint with a label, of a session that works here.
+#[derive(Debug)]
+pub(crate) struct LabelledCheckpoint {
+    pub(crate) session: SessionId,
+    pub(crate) entry: CheckpointEntry,
 }
 
 /// An open store.
@@ -72,16 +80,12 @@ impl ScopedStore {
             .with_hint("name a session, or include all projects with `--all-projects`"))
     }
 
-    /// The session with the latest activity.
+    /// The session with the latest activity: the first of `abide ls` in which anything has happened.
     pub(crate) fn latest(&self) -> Result<SessionId, CommandError> {
-        match self.store.find(&SessionRef::Latest) {
-            // Without any activity, it is the session created last.
-            Err(abide::Error::Store(StoreError::NoSession { .. })) => {
-                let sessions = self.store.sessions()?;
-                sessions.first().map(|newest| newest.id).ok_or_else(|| self.no_session())
-            }
-            found => Ok(found?),
-        }
+        let query = HistoryQuery { limit: Some(NEW), ..HistoryQuery::default() };
+        let entries = self.store.history(&query)?.entries;
+        let latest = entries.iter().find(|entry| !entry.overview.empty).or(entries.first());
+        latest.map(|latest| latest.id).ok_or_else(|| self.no_session())
     }
 
     fn no_session(&self) -> CommandError {
@@ -97,22 +101,23 @@ impl ScopedStore {
             .with_hint(format!("`abide new` and `abide record` create one{more}"))
     }
 
-    /// The session with the latest activity whose workspace is the current directory, or the
-    /// nearest directory above it in the same checkout that has one.
+    /// The session with the latest activity whose workspace is the current directory, or one above it
+    /// in the same checkout.
     pub(crate) fn latest_in(
         &self,
         surroundings: &CommandContext,
     ) -> Result<Option<SessionId>, CommandError> {
+        if let Some((latest, _)) = self.recent_in(surroundings)?.first() {
+            return Ok(Some(*latest));
+        }
+        // One that is far behind the latest of other directories.
         for dir in surroundings.workspaces() {
             match self.store.find(&SessionRef::LatestIn(dir)) {
                 Err(abide::Error::Store(StoreError::NoSession { .. })) => {}
                 found => return Ok(Some(found?)),
             }
         }
-        // One that was just created here and has no activity yet.
-        let here = surroundings.workspaces();
-        let mut newest = self.store.sessions()?.into_iter().take(NEW).map(|session| session.id);
-        Ok(newest.find(|id| self.is_in(*id, &here)))
+        Ok(None)
     }
 
     /// The sessions that work in this directory or one above it in the same checkout, the latest
@@ -128,15 +133,15 @@ impl ScopedStore {
         };
         let query = HistoryQuery { limit: Some(SEARCHED), ..HistoryQuery::default() };
         let entries = self.store.history(&query)?.entries.into_iter().filter(is_here);
-        let mut recent: Vec<(SessionId, Timestamp)> =
-            entries.map(|entry| (entry.id, entry.overview.updated)).collect();
-        recent.sort_by_key(|(_, updated)| std::cmp::Reverse(*updated));
+        // The newest first. Where nothing has happened yet, nobody means it.
+        let (empty, mut recent): (Vec<_>, Vec<_>) = entries.partition(|entry| entry.overview.empty);
+        recent.extend(empty);
         recent.truncate(RECENT);
-        Ok(recent)
+        Ok(recent.into_iter().map(|entry| (entry.id, entry.overview.updated)).collect())
     }
 
-    /// The latest session that works here and has this checkpoint (by number, label or id), or any if
-    /// `None`, and its place among the sessions that work here.
+    /// The latest session that works here and has a checkpoint with this label or id, or any with files
+    /// if `None`, and its place among the sessions that work here.
     pub(crate) fn latest_with_checkpoint(
         &self,
         surroundings: &CommandContext,
@@ -147,14 +152,40 @@ impl ScopedStore {
             // One that cannot be read is none that was meant.
             let Ok(state) = state else { continue };
             let mut known = state.checkpoints.iter();
-            if known.any(|(number, known)| {
-                let names = [Some(number), known.label.as_deref(), known.id.as_deref()];
-                wanted.is_none() || names.contains(&wanted)
+            if known.any(|(_, known)| match wanted {
+                Some(_) => [known.label.as_deref(), known.id.as_deref()].contains(&wanted),
+                None => known.snapshot.is_some(),
             }) {
                 return Ok(Some((session, place)));
             }
         }
         Ok(None)
+    }
+
+    /// The checkpoints with a label of the sessions that work here, but for one session: the latest
+    /// first, of each label the newest.
+    pub(crate) fn labelled_elsewhere(
+        &self,
+        except: SessionId,
+        surroundings: &CommandContext,
+    ) -> Result<Vec<LabelledCheckpoint>, CommandError> {
+        let mut found: Vec<LabelledCheckpoint> = Vec::new();
+        for (session, _) in self.recent_in(surroundings)? {
+            if session == except {
+                continue;
+            }
+            let entries =
+                self.store.view(&SessionRef::Id(session)).and_then(|view| view.checkpoints());
+            // What cannot be read has its own error when it is opened.
+            for entry in entries.unwrap_or_default().into_iter().rev() {
+                let Some(label) = &entry.checkpoint.label else { continue };
+                if found.iter().all(|known| known.entry.checkpoint.label.as_ref() != Some(label)) {
+                    found.push(LabelledCheckpoint { session, entry });
+                }
+            }
+        }
+        found.sort_by_key(|found| std::cmp::Reverse(found.entry.at));
+        Ok(found)
     }
 
     /// Warns of what may change the files here while they go back: processes that a crashed run of the

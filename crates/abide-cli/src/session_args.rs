@@ -6,8 +6,9 @@ use clap_complete::ArgValueCandidates;
 use crate::command_context::CommandContext;
 use crate::command_output::status;
 use crate::completion_candidates::session_candidates;
-use crate::error::CommandError;
-use crate::scoped_store::{NameMatch, ScopedStore};
+use crate::error::{CommandError, FailureCode};
+use crate::scoped_store::{NameMatch, ScopedStore, shown_session_name};
+use crate::typed_time::time_ago;
 
 /// Which session a command is about.
 #[derive(Debug, Clone, clap::Args)]
@@ -68,8 +69,9 @@ impl SessionOption {
         self.session.is_some()
     }
 
-    /// Finds the session with this place in its past. A checkpoint may be in any session that works
-    /// here: if none was named, the latest one that has it is meant.
+    /// Finds the session with this place in its past. A label may be in any session that works here: if
+    /// none was named, the latest one that has it is meant. A number is one of the latest session that
+    /// has checkpoints.
     pub(crate) fn find_with_place(
         &self,
         purpose: SessionPurpose,
@@ -78,64 +80,77 @@ impl SessionOption {
         surroundings: &CommandContext,
     ) -> Result<SessionId, CommandError> {
         let names_checkpoint = match place {
-            Some(place) => is_label(place) || is_number(place),
+            Some(place) => is_label(place) || is_number(place) || place == "latest",
             None => purpose != SessionPurpose::Write,
         };
         if self.is_chosen(surroundings) || !names_checkpoint {
             return self.find(purpose, opened, surroundings);
         }
-        match opened.latest_with_checkpoint(surroundings, place)? {
+        let label = place.filter(|place| is_label(place));
+        if label.is_some()
+            && let Some((session, at)) = opened.latest_with_checkpoint(surroundings, label)?
+        {
+            tell_session_here(session, at, "the latest here with this checkpoint");
+            return Ok(session);
+        }
+        match opened.latest_with_checkpoint(surroundings, None)? {
             Some((session, at)) => {
-                let why = match place {
-                    Some(_) => "the latest here with this checkpoint",
-                    None => "the latest here with checkpoints",
-                };
-                tell_session_here(session, at, why);
+                tell_session_here(session, at, "the latest here with checkpoints");
                 Ok(session)
             }
             None => self.find(purpose, opened, surroundings),
         }
     }
 
-    /// Finds the session in which an act was the latest of all sessions that work here: `act` tells
-    /// the time of a session's latest. Without any, the latest session is meant.
+    /// Finds the session whose latest act is undone or redone: the latest that works here. `act` tells
+    /// the time of a session's latest act. If another session has a later one, the error names it:
+    /// going back there would take back what came since.
     pub(crate) fn find_latest_act(
         &self,
+        verb: &str,
         opened: &ScopedStore,
         surroundings: &CommandContext,
         act: impl Fn(&SessionView, ActSearch) -> Result<Option<Timestamp>, abide::Error>,
     ) -> Result<SessionId, CommandError> {
-        if self.is_chosen(surroundings) {
-            return self.find(SessionPurpose::RewindHere, opened, surroundings);
+        let latest = self.find(SessionPurpose::RewindHere, opened, surroundings)?;
+        let view = opened.store.view(&SessionRef::Id(latest))?;
+        // What cannot be read has its own error when it is opened.
+        let has_act = !matches!(act(&view, ActSearch::All), Ok(None));
+        if has_act || self.is_chosen(surroundings) {
+            return Ok(latest);
         }
-        let mut latest: Option<(Timestamp, usize, SessionId)> = None;
-        for (place, (session, active)) in opened.recent_in(surroundings)?.into_iter().enumerate() {
+        let mut found: Option<(Timestamp, SessionId)> = None;
+        for (session, active) in opened.recent_in(surroundings)? {
             // No act is later than the last activity.
-            if latest.is_some_and(|(at, ..)| at >= active) {
+            if found.is_some_and(|(at, _)| at >= active) {
                 break;
             }
-            // In another session than the latest, only files that went back are a reason to choose it.
-            let search = if place == 0 { ActSearch::All } else { ActSearch::Rewinds };
-            let found =
-                opened.store.view(&SessionRef::Id(session)).and_then(|view| act(&view, search));
-            // What cannot be read has its own error when it is opened.
-            if let Ok(Some(at)) = found
-                && latest.is_none_or(|(before, ..)| at > before)
+            let view = opened.store.view(&SessionRef::Id(session));
+            // Of others, only files that went back are of interest here.
+            if let Ok(Some(at)) = view.and_then(|view| act(&view, ActSearch::Rewinds))
+                && found.is_none_or(|(before, _)| at > before)
             {
-                latest = Some((at, place, session));
+                found = Some((at, session));
             }
         }
-        match latest {
-            Some((_, place, session)) => {
-                tell_session_here(session, place, "the latest here with something to undo or redo");
-                Ok(session)
-            }
-            None => self.find(SessionPurpose::RewindHere, opened, surroundings),
-        }
+        let Some((at, session)) = found else { return Ok(latest) };
+        let short = opened.short(session);
+        let name = opened.store.view(&SessionRef::Id(session)).and_then(|view| view.name());
+        let name = name
+            .ok()
+            .flatten()
+            .map_or_else(|| short.clone(), |name| shown_session_name(&name, &short));
+        let ago = time_ago(at, jiff::Timestamp::now());
+        Err(CommandError::failed(format!("there is nothing to {verb} in the latest session"))
+            .coded(FailureCode::NothingToDo)
+            .with_hint(format!(
+                "the last rewind here was {ago}, in session {name}: `abide {verb} -s {short}` shows \
+                 what would change"
+            )))
     }
 
     /// Does an argument or the environment say which session is meant?
-    fn is_chosen(&self, surroundings: &CommandContext) -> bool {
+    pub(crate) fn is_chosen(&self, surroundings: &CommandContext) -> bool {
         self.is_named() || surroundings.session.is_some()
     }
 
@@ -198,12 +213,13 @@ impl SessionArg {
                 latest.ok_or_else(|| opened.none_here(surroundings))?
             }
             SessionPurpose::FilesNear => {
-                match opened.latest_with_checkpoint(surroundings, None)? {
-                    Some((latest, _)) => latest,
-                    None => match opened.latest_in(surroundings)? {
-                        Some(latest) => latest,
-                        None => opened.latest()?,
-                    },
+                if let Some((session, at)) = opened.latest_with_checkpoint(surroundings, None)? {
+                    tell_session_here(session, at, "the latest here with checkpoints");
+                    return Ok(session);
+                }
+                match opened.latest_in(surroundings)? {
+                    Some(latest) => latest,
+                    None => opened.latest()?,
                 }
             }
         };

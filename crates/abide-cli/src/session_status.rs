@@ -9,7 +9,7 @@ use std::fmt;
 
 use abide::{
     SessionId, SessionStatus, Store,
-    event::{Epoch, SessionCore},
+    event::{Epoch, RunState, SessionCore},
     history::{HistoryEntry, Overview, RunOutline},
     liveness::{Liveness, LockObservation, SessionLiveness},
 };
@@ -110,13 +110,15 @@ impl RecordedOutcome {
     /// As the index has it.
     pub(crate) fn of_overview(overview: &Overview) -> Self {
         let is_open = |run: RunOutline| !run.finished;
-        let open_run = overview.run.is_some_and(is_open);
+        let open_run = overview.standing_run().is_some_and(is_open);
         Self { status: overview.status, empty: overview.empty, open_run }
     }
 
     /// As its state has it.
     pub(crate) fn of_core(core: &SessionCore) -> Self {
-        let open_run = core.run.is_some_and(|run| run.finished.is_none());
+        let is_open =
+            |run: RunState| run.finished.is_none() && !core.lineage.is_rewound_after(run.started);
+        let open_run = core.run.is_some_and(is_open);
         Self { status: core.status, empty: core.epoch == Epoch::default(), open_run }
     }
 }

@@ -220,7 +220,7 @@ fn without_a_place_the_last_ones_are_named() {
 
     lab.write("b", "new");
     let Some(mut talk) = lab.on_terminal("rewind") else { return };
-    let offered = talk.answer("nowhere)? ", "1\n");
+    let offered = talk.answer("cancel)? ", "1\n");
     assert!(
         offered.contains("   2  just now  +1 ~0 -0  after \"Mend the parser.\"\r\n"),
         "{offered}"
@@ -231,7 +231,7 @@ fn without_a_place_the_last_ones_are_named() {
     assert_eq!(code, 0, "{shown}");
     assert_eq!((lab.read("a").unwrap(), lab.read("b")), ("1".into(), None));
     let Some(mut talk) = lab.on_terminal("rewind") else { return };
-    talk.answer("nowhere)? ", "\n");
+    talk.answer("cancel)? ", "\n");
     assert_eq!(talk.end().0, 4);
 }
 
@@ -364,7 +364,8 @@ fn undo_goes_further_back_and_redo_forward() {
     lab.run(&["undo", "-y"]).success();
     assert_eq!((read().as_str(), said("Three.")), ("3", true));
     let nothing = lab.run(&["undo", "-y"]).failure(1);
-    assert_eq!(nothing.stderr.lines().last(), Some("Error: there is nothing to undo"));
+    let told = "Error: there is nothing to undo\nHint: to take back what an agent did, ";
+    assert!(nothing.stderr.contains(told), "{nothing:?}");
     // A message ends nothing.
     lab.ask("By the way.");
     lab.run(&["redo", "-y"]).success();
@@ -449,7 +450,7 @@ fn on_a_terminal_only_the_files_of_a_held_session_go_back() {
     record.ask(HELLO);
     lab.write("a", "2");
     let Some(mut talk) = lab.on_terminal("rewind") else { return };
-    let offered = talk.answer("nowhere)? ", "1\n");
+    let offered = talk.answer("cancel)? ", "1\n");
     assert!(
         offered.contains(
             "Another process runs this session: until it ends, only files can be rewound"
@@ -486,24 +487,30 @@ fn a_label_is_found_in_every_session_that_works_here() {
     let back = lab.run(&["rewind", "first", "-y"]).success();
     assert!(back.stderr.contains(", the latest here with this checkpoint"), "{back:?}");
     assert_eq!(lab.read("a").unwrap(), "1");
-    // The other session goes on; what is undone is the latest rewind all the same.
-    say("It is whole again.");
-    let undone = lab.run(&["undo", "-y"]).success();
-    assert!(
-        undone.stderr.contains(", the latest here with something to undo or redo"),
-        "{undone:?}"
-    );
+    lab.run(&["undo", "-y"]).success();
     assert_eq!(lab.read("a").unwrap(), "3");
-    say("And broken.");
     lab.run(&["redo", "-y"]).success();
-    assert_eq!(lab.read("a").unwrap(), "1");
-    // A later rewind of the other one comes first.
+    // The other session goes on: it is the latest now, and nothing is undone behind its back.
+    say("It is whole again.");
+    let in_session = |verb: &str| lab.run(&[verb, "-y", "-s", &lab.session]).success();
+    for (verb, text) in [("undo", "3"), ("redo", "1")] {
+        let refused = lab.run(&[verb, "-y"]).failure(1);
+        let told = format!(
+            "there is nothing to {verb} in the latest session\nHint: the last rewind here was "
+        );
+        assert!(refused.stderr.contains(&told), "{refused:?}");
+        assert!(refused.stderr.contains(&format!("`abide {verb} -s ")), "{refused:?}");
+        in_session(verb);
+        assert_eq!(lab.read("a").unwrap(), text);
+        say("And broken.");
+    }
     lab.run(&["rewind", "second", "-y"]).success();
     assert_eq!(lab.read("a").unwrap(), "2");
-    for text in ["1", "3"] {
-        lab.run(&["undo", "-y"]).success();
-        assert_eq!(lab.read("a").unwrap(), text);
-    }
+    lab.run(&["undo", "-y"]).success();
+    assert_eq!(lab.read("a").unwrap(), "1");
+    lab.run(&["undo", "-y"]).failure(1);
+    in_session("undo");
+    assert_eq!(lab.read("a").unwrap(), "3");
     let nothing = lab.run(&["rewind", "third", "-y"]).failure(1);
     assert!(nothing.stderr.contains(" has no checkpoint \"third\""), "{nothing:?}");
     let fork = lab.run(&["fork", "first", "--json"]).success().json_lines();
@@ -541,28 +548,56 @@ fn a_session_without_checkpoints_hides_none() {
 }
 
 #[test]
-fn the_choice_leaves_out_what_was_made_before_rewinds_and_asks_again() {
+fn the_choice_leaves_out_what_was_made_before_rewinds_and_has_names_of_other_sessions() {
     let lab = BackLab::new();
+    let other = lab.run(&["new"]).success().stdout().trim().to_owned();
+    lab.write("a", "7");
+    lab.run(&["save", "-m", "It works", "-s", &other]).success();
     lab.write("a", "0");
-    lab.run(&["save"]).success();
+    lab.run(&["save", "-s", &lab.session]).success();
     for text in ["1", "2", "3"] {
         lab.write("a", text);
         lab.run(&["rewind", "1", "--files", "-y"]).success();
     }
     lab.run(&["save", "-m", "here"]).success();
-    let other = lab.run(&["new"]).success().stdout().trim().to_owned();
-    lab.run(&["save", "-m", "elsewhere", "-s", &other]).success();
+    let saves = lab.run(&["saves"]).success();
+    assert!(saves.stderr.contains("Saved by name in other sessions here:\n"), "{saves:?}");
+    let named = lab.run(&["saves", "-s", &lab.session]).success();
+    assert!(!named.stderr.contains("other sessions"), "{named:?}");
+    let Some(mut talk) = lab.on_terminal("rewind") else { return };
+    let offered = talk.answer("cancel)? ", "9\n");
+    assert!(offered.contains("before the last rewind\r\n"), "{offered}");
+    assert_eq!(offered.matches("  just now").count(), 4, "{offered}");
+    assert!(offered.contains("… of 5; `abide saves` lists them all"), "{offered}");
+    assert!(offered.contains("just now  \"It works\"  (session "), "{offered}");
+    let again = talk.answer("cancel)? ", "\"It works\"\n");
+    assert!(again.contains("has no checkpoint \"9\""), "{again}");
+    talk.answer("Go back? ", "y\n");
+    let (code, shown) = talk.end();
+    assert_eq!((code, lab.read("a").unwrap()), (0, "7".into()), "{shown}");
+    // A session that was named is the only one.
     let args = format!("rewind -s {}", lab.session);
     let Some(mut talk) = lab.on_terminal(&args) else { return };
-    let offered = talk.answer("nowhere)? ", "elsewhere\n");
-    assert!(offered.contains("before the last rewind\r\n"), "{offered}");
-    assert_eq!(offered.matches("  just now").count(), 3, "{offered}");
-    assert!(offered.contains("… of 5; `abide saves` lists them all"), "{offered}");
-    let again = talk.answer("nowhere)? ", "7\n");
-    assert!(again.contains("has it: `abide rewind -s "), "{again}");
-    let again = talk.answer("nowhere)? ", "\n");
-    assert!(again.contains("has no checkpoint \"7\""), "{again}");
+    let offered = talk.answer("cancel)? ", "It works\n");
+    assert!(!offered.contains("other sessions"), "{offered}");
+    let again = talk.answer("cancel)? ", "q\n");
+    assert!(again.contains("has no checkpoint \"It works\""), "{again}");
     assert_eq!(talk.end().0, 4);
+}
+
+#[test]
+fn what_a_rewind_took_back_is_not_what_a_diff_starts_from() {
+    let lab = BackLab::new();
+    lab.write("a", "1");
+    lab.write("b", "1");
+    lab.run(&["save"]).success();
+    lab.write("a", "2");
+    lab.write("b", "2");
+    lab.run(&["rewind", "latest", "a", "-y"]).success();
+    assert_eq!(lab.run(&["diff"]).success().stdout(), "M  b\n");
+    lab.run(&["rewind", "latest", "b", "-y"]).success();
+    assert_eq!((lab.read("a").unwrap(), lab.read("b").unwrap()), ("1".into(), "1".into()));
+    assert!(lab.run(&["diff"]).success().stderr.contains("No file differs"));
 }
 
 #[test]
@@ -580,7 +615,7 @@ fn what_may_change_the_files_again_is_told() {
         "{back:?}"
     );
     assert_eq!(record.end(), 0);
-    let undone = lab.run(&["undo", "-y"]).success();
+    let undone = lab.run(&["undo", "-y", "-s", &lab.session]).success();
     assert!(!undone.stderr.contains("Warning"), "{undone:?}");
 }
 

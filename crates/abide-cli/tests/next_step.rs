@@ -103,6 +103,21 @@ fn a_run_that_crashed_is_gone_on_with_by_the_command_that_status_names() {
 }
 
 #[test]
+fn a_run_that_was_taken_back_is_not_resumed() {
+    let lab = PlannedLab::new("#!/bin/sh\necho changed >> file\n");
+    lab.env.run(&["run", "./agent"]).success();
+    assert_eq!(lab.row()["state"], "ended");
+    lab.env.run(&["rewind", "1", "-y"]).success();
+    let row = lab.row();
+    let show = format!("abide show {}", row["short"].as_str().unwrap());
+    assert_eq!((&row["state"], &row["next"]), (&"idle".into(), &show.into()), "{row}");
+    let alone = lab.env.run(&[]).success();
+    assert!(!alone.stdout().contains("abide resume"), "{alone:?}");
+    lab.env.run(&["undo", "-y"]).success();
+    assert_eq!(lab.row()["state"], "ended");
+}
+
+#[test]
 fn tasks_that_failed_are_tried_again_by_the_command_that_status_names() {
     let lab = PlannedLab::new("#!/bin/sh\necho broken >&2\nexit 3\n");
     let done = lab.env.run(&["run", "--plan", "PLAN.md", "./agent"]).failure(1);

@@ -183,6 +183,8 @@ fn damage_costs_only_itself_and_is_told() {
     let text = fs::read_to_string(&segment).unwrap();
     assert!(text.contains(r#"{"n":7}"#));
     fs::write(&segment, text.replace(r#"{"n":7}"#, r#"{"n":8}"#)).unwrap();
+    // Which session is the latest is read from the index, which this brings up to date.
+    env.run(&["ls"]).success();
     let before = files(&env.project());
     let exported = env.run(&["export"]).failure(1);
     assert_eq!(exported.json_lines().len(), 22);

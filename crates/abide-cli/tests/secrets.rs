@@ -38,7 +38,17 @@ fn a_shared_page_has_no_secret_that_is_known_by_its_form_or_its_value() {
         "arguments": {"file_path": "k.pem", "old_string": "x", "new_string": key}}});
     let named = serde_json::json!({"kind": "tool.called", "data": {"call": "c", "name": "deploy",
         "arguments": {"datadog_api_key": hex}}});
+    // One text that was recorded in parts: neither part has all of it.
+    let part = |text: &str| {
+        let answer = serde_json::json!({"answer": "a1"});
+        let data = serde_json::json!({"role": "assistant", "content": text, "abide": answer});
+        serde_json::json!({"kind": "message.added", "data": data}).to_string()
+    };
+    let cut = token();
+    let (begun, ended) = cut.split_at(20);
     let lines = [
+        part(&format!("so {begun}")),
+        part(&format!("{ended} it is")),
         said(&format!("it is {}", token())),
         call.to_string(),
         result.to_string(),

@@ -53,6 +53,13 @@ impl Lineage {
         after.checked_sub(1).and_then(|at| self.ranges.get(at)).is_some_and(|(_, end)| seq <= *end)
     }
 
+    /// Was anything after this event taken back?
+    #[must_use]
+    pub fn is_rewound_after(&self, seq: Seq) -> bool {
+        let before_the_last = self.ranges.split_last().map_or(&[][..], |(_, before)| before);
+        before_the_last.iter().any(|(_, end)| *end >= seq)
+    }
+
     /// The live ranges, in order.
     #[must_use]
     pub fn ranges(&self) -> &[(Seq, Seq)] {
@@ -109,6 +116,8 @@ mod tests {
         assert!(
             !lineage.contains(Seq(5)) && !lineage.contains(Seq(13)) && !lineage.contains(Seq(0))
         );
+        assert!(lineage.is_rewound_after(Seq(4)) && lineage.is_rewound_after(Seq(1)));
+        assert!(!lineage.is_rewound_after(Seq(11)) && !Lineage::default().is_rewound_after(Seq(1)));
         let back = Lineage::at(Seq(13), &[first[0], (Seq(13), Seq(2))]);
         assert_eq!(back.ranges(), [(Seq(1), Seq(2)), (Seq(13), Seq(13))]);
         assert_eq!(Lineage::at(Seq(6), &[(Seq(6), Seq(5))]), Lineage::at(Seq(6), &[]));

@@ -5,11 +5,12 @@ mod place_choice;
 use std::path::Path;
 
 use abide::workspace::RestoreReport;
-use abide::{RewindRequest, Session, SessionRef, checkpoint::RewindWatch};
+use abide::{RewindRequest, Session, SessionId, SessionRef, checkpoint::RewindWatch};
 use clap_complete::ArgValueCandidates;
 
 use self::place_choice::{choose_place, missing_place};
 use crate::apply_args::{ApplyArgs, PlanDialog, capture_watch};
+use crate::checkpoint_lookup::{is_safety_checkpoint, snapshot_of};
 use crate::command_context::CommandContext;
 use crate::command_output::{CommandOutput, status, warning};
 use crate::completion_candidates::place_candidates;
@@ -21,6 +22,7 @@ use crate::progress;
 use crate::rewind_report::{
     named_checkpoint, report_files_left, report_files_told, report_finish_json, report_path_reasons,
 };
+use crate::scoped_store::ScopedStore;
 use crate::session_args::{SessionOption, SessionPurpose};
 use crate::shell_word::shell_quoted;
 
@@ -31,19 +33,20 @@ use crate::shell_word::shell_quoted;
 ///
 /// The plan is shown first, and a checkpoint of the present state is made, so that `abide undo` can
 /// undo the rewind. Files that abide has not stored (ignored files, files over the size limit) are
-/// unchanged. Later events stay readable (`abide show --all`), and you can rewind forward to them.
-/// A place without its own checkpoint gets the files of the nearest suitable one; the plan says
-/// which, and how far away it is.
+/// unchanged. Later events stay readable (`abide show --all`), and you can go forward to them again.
+/// A place without its own checkpoint gets the files of the last one before it; the plan says which.
+///
+/// Without -s, a number is one of the latest session here. A label is looked up in all sessions here.
 ///
 /// While another process runs the session, only its files can be rewound; without a terminal, this
 /// needs --files or paths. The conversation can be rewound when that process has ended.
 ///
-/// An interrupted rewind is finished by the next command if it was started on this machine. Any
-/// other, such as one in a clone of a store, needs --finish, which shows what is left and asks.
+/// An interrupted rewind is finished by the next command. One that was started on another machine needs
+/// --finish, which shows what is left and asks.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-WHERE is a checkpoint (its number, label or id), the end of a turn (turn:3), an event (@41),
-`decision`: the last decision of an arbiter, or `latest`: the newest intact checkpoint.
+WHERE is a checkpoint (its number, label or id), the end of a turn (turn:3), an event (@41), or
+`latest`: the newest checkpoint that can be read, but for those that rewinds made.
 
 Examples:
   abide rewind                             choose among the last checkpoints
@@ -66,7 +69,7 @@ pub(crate) struct RewindArgs {
     /// Finish an interrupted rewind
     #[arg(long, conflicts_with_all = ["place", "to", "files", "conversation", "both"])]
     finish: bool,
-    /// Rewind only the files
+    /// Rewind only the files: all, or these
     #[arg(long, value_name = "PATH", num_args = 0.., conflicts_with_all = ["conversation", "both"])]
     files: Option<Vec<String>>,
     /// Rewind only the conversation, the tasks and the rest of the session's state
@@ -84,7 +87,7 @@ impl RewindArgs {
         let opened = surroundings.open_store()?;
         let typed = self.to.as_deref().or(self.place.as_deref());
         let purpose = SessionPurpose::RewindHere;
-        let id = match self.finish {
+        let mut id = match self.finish {
             true => self.session.find(purpose, &opened, surroundings)?,
             false => self.session.find_with_place(purpose, typed, &opened, surroundings)?,
         };
@@ -105,20 +108,20 @@ impl RewindArgs {
         if !self.conversation {
             opened.warn_of_others_here(id, surroundings);
         }
-        let session = opened.store.open_session(&SessionRef::Id(id))?;
-        let mut only_files = self.files.is_some() || !self.paths.is_empty();
-        if session.is_relayed() && !only_files && !self.conversation && !self.both && self.asks() {
-            status("Another process runs this session: until it ends, only files can be rewound");
-            only_files = true;
-        }
-        if self.act.dry_run {
-            tell_interrupted_rewind(&session)?;
-        } else {
-            finish_rewind(&session)?;
-        }
+        let (mut session, mut only_files) = self.open(&opened, id)?;
         let place = match place {
             Some(place) => place,
-            None => choose_place(&opened, &session, surroundings, &asked)?,
+            None => {
+                let is_free = !self.session.is_chosen(surroundings);
+                let others = is_free.then_some(surroundings);
+                let chosen = choose_place(&opened, &session, others, &asked)?;
+                if chosen.session != id {
+                    session.close()?;
+                    id = chosen.session;
+                    (session, only_files) = self.open(&opened, id)?;
+                }
+                chosen.place
+            }
         };
         self.paths.extend(self.files.take().into_iter().flatten());
         let place = if place == "latest" { latest_rewind_target(&session)? } else { place };
@@ -181,6 +184,23 @@ impl RewindArgs {
 }
 
 impl RewindArgs {
+    /// Opens the session, and finishes a rewind that was cut off. Also says whether only files are
+    /// meant: those of a session that another process runs, or those that were named.
+    fn open(&self, opened: &ScopedStore, id: SessionId) -> Result<(Session, bool), CommandError> {
+        let session = opened.store.open_session(&SessionRef::Id(id))?;
+        let mut only_files = self.files.is_some() || !self.paths.is_empty();
+        if session.is_relayed() && !only_files && !self.conversation && !self.both && self.asks() {
+            status("Another process runs this session: until it ends, only files can be rewound");
+            only_files = true;
+        }
+        if self.act.dry_run {
+            tell_interrupted_rewind(&session)?;
+        } else {
+            finish_rewind(&session)?;
+        }
+        Ok((session, only_files))
+    }
+
     /// Will a person see the plan and be asked?
     fn asks(&self) -> bool {
         on_terminal() && !self.act.yes && !self.act.json
@@ -192,12 +212,20 @@ fn is_file_here(place: &str, base: Option<&Path>, surroundings: &CommandContext)
     surroundings.absolute(Path::new(place)).exists() && surroundings.within(place, base).is_ok()
 }
 
-/// The newest intact checkpoint; damaged ones are reported.
+/// The newest intact checkpoint, but for those that rewinds made of what they took back; damaged ones are
+/// reported.
 fn latest_rewind_target(session: &Session) -> Result<String, CommandError> {
     let objects = session.store().objects()?;
-    let (found, damaged) = session.view().latest_checkpoint(&*objects)?;
+    let (mut found, damaged) = session.view().latest_checkpoint(&*objects)?;
     for entry in &damaged {
         warning(format_args!("checkpoint {} is damaged; the one before it is used", entry.number));
+    }
+    if found.as_ref().is_some_and(is_safety_checkpoint) {
+        let before =
+            session.view().checkpoints()?.into_iter().rev().find(|entry| {
+                !is_safety_checkpoint(entry) && snapshot_of(entry, &*objects).is_ok()
+            });
+        found = before.or(found);
     }
     let found = found.ok_or_else(|| {
         CommandError::failed("there is no intact checkpoint")

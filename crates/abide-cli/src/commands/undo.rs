@@ -22,11 +22,12 @@ use crate::session_args::{ActSearch, SessionOption, SessionPurpose};
 
 /// Undo the last rewind or compaction
 ///
-/// Without a session, the latest rewind of all sessions in this directory is meant, or the latest
-/// compaction of the latest session. Repeat the command to undo earlier ones. `abide redo` redoes them until the next rewind or
-/// compaction; new messages do not prevent it. Undoing a rewind restores the state before it, after
-/// making a checkpoint of the present state. Undoing a compaction gives the model the original
-/// messages again in place of the summary.
+/// Repeat the command to undo earlier ones of the session. `abide redo` does them again, until the
+/// next rewind or compaction. Undoing a rewind brings back the files and the conversation as they were before
+/// it; a checkpoint of the present state is made first. Undoing a compaction gives the model the
+/// original messages again in place of the summary.
+///
+/// What an agent did is taken back by `abide rewind`.
 ///
 /// A repair is undone only with --repair: the journal's files are restored as they were, with the
 /// damage; `abide doctor --repair` repairs them again.
@@ -49,8 +50,8 @@ pub(crate) struct UndoArgs {
 
 /// Redo what was last undone
 ///
-/// The command can be repeated until everything is redone, or until the next rewind or compaction.
-/// Events recorded since the undo stay readable, and `abide undo` returns to them.
+/// Repeat the command until everything is redone. After a new rewind or compaction there is nothing to
+/// redo. Events recorded since the undo stay readable, and `abide undo` returns to them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RedoArgs {
     #[command(flatten)]
@@ -65,7 +66,7 @@ impl UndoArgs {
         // A compaction or a repair that was asked for by name is that of the latest session.
         let id = match self.repair || self.compaction || self.lane.is_some() {
             true => self.session.find(SessionPurpose::RewindHere, &opened, surroundings)?,
-            false => self.session.find_latest_act(&opened, surroundings, latest_done)?,
+            false => self.session.find_latest_act("undo", &opened, surroundings, latest_done)?,
         };
         let doctor = opened.store.doctor();
         if self.repair {
@@ -99,6 +100,9 @@ impl UndoArgs {
             None => {
                 let error = CommandError::from(abide::Error::NothingToUndo);
                 let repair = doctor.map(|doctor| doctor.plan_undo(id)).transpose()?.flatten();
+                let error = error.with_hint(
+                    "to take back what an agent did, choose a checkpoint: `abide rewind`",
+                );
                 return Err(match repair {
                     Some(repair) => error.with_hint(format!(
                         "`abide undo --repair` undoes the repair of {}",
@@ -115,7 +119,7 @@ impl UndoArgs {
 impl RedoArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open_store()?;
-        let id = self.session.find_latest_act(&opened, surroundings, latest_undone)?;
+        let id = self.session.find_latest_act("redo", &opened, surroundings, latest_undone)?;
         opened.warn_of_others_here(id, surroundings);
         let session = opened.store.open_session(&SessionRef::Id(id))?;
         self.act.finish_first(&session)?;

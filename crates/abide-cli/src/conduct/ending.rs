@@ -23,9 +23,7 @@ pub(super) enum RunChanges {
 
 impl RunChanges {
     pub(super) fn of(summary: &RunSummary) -> Self {
-        let count = |change: &SummaryDifference| {
-            change.created + change.changed + change.deleted
-        };
+        let count = |change: &SummaryDifference| change.created + change.changed + change.deleted;
         match summary.difference.as_ref().map_or(0, count) {
             0 => Self::None,
             _ => Self::Some,
@@ -50,6 +48,7 @@ pub(super) fn tell_next_steps(
         planned: goal == RunGoal::Tasks,
         conversation: goal == RunGoal::Conversation,
         finished: true,
+        ..RunOutline::default()
     };
     let named = name.map_or_else(|| short.clone(), |name| shown_session_name(&name, &short));
     let (state, step) = match core {

@@ -40,9 +40,9 @@ pub(crate) use self::checks::accepted_check;
 pub(crate) use self::configured::{
     ConfigRequest, ConfiguredRun, DefaultsUse, ProjectConfigUse, RequestedAgent, own_run_config,
 };
+use self::ending::RunChanges;
 pub(crate) use self::program::check_program;
 pub(crate) use self::signals::heed_run_signals;
-use self::ending::RunChanges;
 use self::terminal::TerminalGuard;
 use self::view_kind::RunViewKind;
 use crate::command_context::CommandContext;

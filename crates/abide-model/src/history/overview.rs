@@ -76,6 +76,8 @@ pub struct RunOutline {
     pub conversation: bool,
     /// It has ended.
     pub finished: bool,
+    /// The event that began it.
+    pub started: Seq,
 }
 
 /// The effect of applying an event.
@@ -180,7 +182,7 @@ impl Overview {
             Ok(Fact::TurnFinished(fact)) => self.usage.add(&fact.usage.unwrap_or_default()),
             Ok(Fact::ApiResult(fact)) => self.usage.add(&fact.usage.unwrap_or_default()),
             Ok(Fact::Usage(fact)) => self.usage.add(&fact.usage),
-            Ok(Fact::RunStarted(start)) => self.begin_run(&start),
+            Ok(Fact::RunStarted(start)) => self.begin_run(event.seq, &start),
             Ok(Fact::RunFinished(_)) => self.run.iter_mut().for_each(|run| run.finished = true),
             Ok(Fact::WriterOpened(opened)) => self.open_writer(opened),
             Ok(Fact::WriterClosed) => self.writing = false,
@@ -225,10 +227,17 @@ impl Overview {
         self.who = opened.who.map(clip_overview_text).or(self.who.take());
     }
 
-    fn begin_run(&mut self, start: &RunStart) {
+    fn begin_run(&mut self, started: Seq, start: &RunStart) {
         let before = self.run.is_some_and(|run| run.planned);
         let planned = if start.conversation { before } else { start.planned };
-        self.run = Some(RunOutline { planned, conversation: start.conversation, finished: false });
+        let conversation = start.conversation;
+        self.run = Some(RunOutline { planned, conversation, finished: false, started });
+    }
+
+    /// The last run, unless some of it was taken back: there is nothing to go on with then.
+    #[must_use]
+    pub fn standing_run(&self) -> Option<RunOutline> {
+        self.run.filter(|run| !self.lineage.is_rewound_after(run.started))
     }
 }
 
@@ -272,10 +281,12 @@ mod tests {
         let mut told = |line: &str| {
             let event = NewEvent::parse(line).unwrap();
             overview.apply(&event.into_event(overview.seq.next(), Timestamp::from_millis(0)));
-            (overview.who.clone(), overview.run)
+            let run = overview.run.map(|run| RunOutline { started: Seq::ZERO, ..run });
+            (overview.who.clone(), run)
         };
-        let run =
-            |planned, conversation, finished| Some(RunOutline { planned, conversation, finished });
+        let run = |planned, conversation, finished| {
+            Some(RunOutline { planned, conversation, finished, started: Seq::ZERO })
+        };
         let ana = Some("ana@box".to_owned());
         let opened = r#"{"kind":"writer.opened","data":{"epoch":1,"who":"ana@box"}}"#;
         assert_eq!(told(opened), (ana.clone(), None));
@@ -291,6 +302,25 @@ mod tests {
         assert_eq!(told(talk).1, run(false, true, false));
         // A writer that does not say who it is leaves the last one that did.
         assert_eq!(told(r#"{"kind":"writer.opened","data":{"epoch":2}}"#).0, ana);
+    }
+
+    #[test]
+    fn a_run_that_was_taken_back_does_not_stand() {
+        let mut lines = vec![
+            r#"{"kind":"run.started","data":{"command":["a"]}}"#,
+            r#"{"kind":"turn.started","data":{}}"#,
+            r#"{"kind":"run.finished","data":{"status":"done"}}"#,
+            r#"{"kind":"session.rewound","data":{"to":1}}"#,
+        ];
+        let standing = |lines: &[&str]| {
+            let events = events(lines);
+            let of = Overview::of(|| events.iter().cloned().map(Ok::<_, Infallible>)).unwrap();
+            of.standing_run().map(|run| run.started)
+        };
+        assert_eq!(standing(&lines[..3]), Some(Seq(1)));
+        assert_eq!(standing(&lines), None);
+        lines.push(r#"{"kind":"run.started","data":{"command":["a"]}}"#);
+        assert_eq!(standing(&lines), Some(Seq(5)));
     }
 
     /// What the whole state says and the overview says must be the same.

@@ -11,7 +11,7 @@ use abide::{
 };
 use clap_complete::ArgValueCandidates;
 
-use crate::checkpoint_lookup::{present_tree, snapshot_of};
+use crate::checkpoint_lookup::{is_safety_checkpoint, present_tree, snapshot_of};
 use crate::command_context::CommandContext;
 use crate::command_output::{CommandOutput, shown, status, terminal_width};
 use crate::completion_candidates::place_candidates;
@@ -42,7 +42,8 @@ pub(crate) struct CheckpointDiffArgs {
 
 /// Show what changed since a checkpoint, or between two
 ///
-/// Without A and B, the last checkpoint is compared with the current files. A and B are each a
+/// Without A and B, the last checkpoint is compared with the current files; those that rewinds make of
+/// what they take back do not count. A and B are each a
 /// checkpoint (its number, label or id), the end of a turn (turn:3) or an event (@41).
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -160,10 +161,12 @@ fn is_meant(changed: &ChangedPath, paths: &[String]) -> bool {
     paths.is_empty() || sides.any(|side| paths.iter().any(|above| is_below(side, above)))
 }
 
-/// The last checkpoint that has files.
+/// The last checkpoint that has files, but for those that rewinds made of what they took back.
 fn last_checkpoint(view: &SessionView) -> Result<CheckpointEntry, CommandError> {
-    let mut entries = view.checkpoints()?.into_iter();
-    let last = entries.rfind(|entry| entry.checkpoint.snapshot.is_some());
+    let mut entries = view.checkpoints()?;
+    entries.retain(|entry| entry.checkpoint.snapshot.is_some());
+    let last = entries.iter().rposition(|entry| !is_safety_checkpoint(entry));
+    let last = last.or_else(|| entries.len().checked_sub(1)).map(|last| entries.swap_remove(last));
     last.ok_or_else(|| {
         CommandError::failed("there is no checkpoint with files to compare with")
             .with_hint("`abide save` makes one")

@@ -10,6 +10,7 @@ use crate::checkpoint_lookup::changes_text;
 use crate::command_context::CommandContext;
 use crate::command_output::{CommandOutput, status};
 use crate::error::CommandError;
+use crate::labelled_lines::labelled_lines;
 use crate::scoped_store::ScopedStore;
 use crate::session_args::{SessionArg, SessionOption, SessionPurpose};
 use crate::text_table::{TableCell, TableColour, TextTable};
@@ -91,7 +92,13 @@ impl SavesArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open_store()?;
         let id = self.session.find(SessionPurpose::FilesNear, &opened, surroundings)?;
-        self.options.list(&opened, id)
+        self.options.list(&opened, id)?;
+        // What was saved by name is found from every session here.
+        if !self.session.is_chosen(surroundings) && !self.options.json {
+            let labelled = opened.labelled_elsewhere(id, surroundings)?;
+            labelled_lines(&labelled, &opened).iter().for_each(status);
+        }
+        Ok(())
     }
 }
 

@@ -12,14 +12,14 @@ use abide::{
 };
 use abide_transcript::escape;
 
-use crate::checkpoint_lookup::{changes_text, present_tree, snapshot_of};
+use crate::checkpoint_lookup::{changes_text, is_safety_checkpoint, present_tree, snapshot_of};
 use crate::command_context::CommandContext;
 use crate::command_output::status;
-use crate::confirm::{ask_line, confirmation_refused};
+use crate::confirm::{ask_line, confirmation_refused, is_refusal};
 use crate::error::CommandError;
+use crate::labelled_lines::labelled_lines;
 use crate::scoped_store::ScopedStore;
 use crate::session_args::is_label;
-use crate::shell_word::shell_quoted;
 use crate::typed_time::time_ago;
 
 /// How many checkpoints are offered, and how many an error names.
@@ -44,11 +44,9 @@ pub(super) fn missing_place(
 /// always the first of all.
 fn last_entries(view: &SessionView, most: usize) -> Result<Vec<CheckpointEntry>, CommandError> {
     let mut entries = view.checkpoints()?;
-    let is_safety = |entry: &CheckpointEntry| {
-        entry.checkpoint.trigger == Trigger::Rewind.as_str() && entry.checkpoint.label.is_none()
-    };
-    let newest_safety = entries.iter().rfind(|entry| is_safety(entry)).map(|entry| entry.seq);
-    entries.retain(|entry| !is_safety(entry) || Some(entry.seq) == newest_safety);
+    let newest_safety =
+        entries.iter().rfind(|entry| is_safety_checkpoint(entry)).map(|entry| entry.seq);
+    entries.retain(|entry| !is_safety_checkpoint(entry) || Some(entry.seq) == newest_safety);
     let first = entries.first().cloned();
     entries.reverse();
     entries.truncate(most);
@@ -61,13 +59,21 @@ fn last_entries(view: &SessionView, most: usize) -> Result<Vec<CheckpointEntry>,
     Ok(entries)
 }
 
-/// The place that the user of a terminal chooses.
+/// A place in the past of a session.
+#[derive(Debug)]
+pub(super) struct ChosenPlace {
+    pub(super) session: SessionId,
+    pub(super) place: String,
+}
+
+/// The place that the user of a terminal chooses: of the session or, if `others` says where, a label of
+/// another one that works here.
 pub(super) fn choose_place(
     opened: &ScopedStore,
     session: &Session,
-    surroundings: &CommandContext,
+    others: Option<&CommandContext>,
     asked: &Arc<AtomicBool>,
-) -> Result<String, CommandError> {
+) -> Result<ChosenPlace, CommandError> {
     let view = session.view();
     let entries = last_entries(view, OFFERED)?;
     if entries.is_empty() {
@@ -86,24 +92,32 @@ pub(super) fn choose_place(
     if all > entries.len() {
         status(format_args!("      … of {all}; `abide saves` lists them all"));
     }
-    let question = "Go back to (a number, turn:3, @41; Enter: nowhere)? ";
+    if let Some(surroundings) = others {
+        let labelled = opened.labelled_elsewhere(session.id(), surroundings)?;
+        labelled_lines(&labelled, opened).iter().for_each(status);
+    }
+    let question = "Go back to (a number, a name, turn:3, @41; Enter: cancel)? ";
     loop {
         let place = ask_line(question, Some(asked))?;
-        if place.is_empty() {
+        if place.is_empty() || is_refusal(&place) {
             confirmation_refused()?;
         }
-        match view.resolve(&place) {
-            Ok(_) => return Ok(place),
-            Err(_) if place == "latest" => return Ok(place),
-            Err(error) => status(error),
-        }
+        // As it is shown.
+        let place = place.trim_matches('"').to_owned();
+        let error = match view.resolve(&place) {
+            Ok(_) => return Ok(ChosenPlace { session: session.id(), place }),
+            Err(_) if place == "latest" => {
+                return Ok(ChosenPlace { session: session.id(), place });
+            }
+            Err(error) => error,
+        };
         if is_label(&place)
+            && let Some(surroundings) = others
             && let Some((other, _)) = opened.latest_with_checkpoint(surroundings, Some(&place))?
         {
-            let other = opened.short(other);
-            let place = shell_quoted(&place);
-            status(format_args!("Session {other} has it: `abide rewind -s {other} {place}`"));
+            return Ok(ChosenPlace { session: other, place });
         }
+        status(error);
     }
 }
 

@@ -136,6 +136,10 @@ fn run_outline(
     core: &SessionCore,
 ) -> Result<Option<RunOutline>, CommandError> {
     let Some(last) = opened.store.last_run(view, None)? else { return Ok(None) };
+    let started = last.seq;
+    if core.lineage.is_rewound_after(started) {
+        return Ok(None);
+    }
     let finished = core.run.is_some_and(|run| run.finished.is_some());
     let conversation = last.start.conversation;
     // The run before a conversation tells what the session is about.
@@ -144,7 +148,7 @@ fn run_outline(
         first = opened.store.last_run(view, Some(talk.seq.back(1)))?;
     }
     let planned = first.is_some_and(|run| run.start.planned);
-    Ok(Some(RunOutline { planned, conversation, finished }))
+    Ok(Some(RunOutline { planned, conversation, finished, started }))
 }
 
 /// The first line: where the store is, and how many sessions it has in scope.

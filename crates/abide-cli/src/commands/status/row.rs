@@ -49,7 +49,8 @@ pub(super) struct RecordedRow {
 impl From<HistoryEntry> for RecordedRow {
     fn from(entry: HistoryEntry) -> Self {
         let name = entry.overview.name();
-        let Overview { updated, reason, run, fields, .. } = entry.overview;
+        let run = entry.overview.standing_run();
+        let Overview { updated, reason, fields, .. } = entry.overview;
         let HistoryEntry { id, short, .. } = entry;
         Self { session: id, short, name, fields, at: updated, ending: reason, run }
     }
