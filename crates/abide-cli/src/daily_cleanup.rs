@@ -6,6 +6,7 @@ use abide::{
 };
 
 use crate::command_output::{status, warning};
+use crate::noun_count::noun_count;
 use crate::scoped_store::ScopedStore;
 
 /// The cleanup at the start of a writing command. It never fails the command.
@@ -43,8 +44,10 @@ pub(crate) fn run_daily_cleanup(opened: &ScopedStore, about: SessionId) {
 pub(crate) fn clock_jump_text(jump: ClockJump) -> String {
     let days = (jump.now.as_millis() - jump.seen.as_millis()) / 86_400_000;
     format!(
-        "the clock says {}, {days} days after the store was last seen ({}); it may have jumped",
-        jump.now, jump.seen
+        "the clock says {}, {} after the store was last seen ({}); it may have jumped",
+        jump.now,
+        noun_count(days.unsigned_abs(), "day"),
+        jump.seen
     )
 }
 
@@ -61,11 +64,11 @@ pub(crate) fn removed_by_cleanup_name(session: &SessionRemoval) -> String {
 pub(crate) fn removed_by_cleanup(cleaned: &CleanupOutcome) -> String {
     let bytes: u64 = cleaned.sessions.iter().map(|session| session.bytes).sum();
     format!(
-        "Removed {} sessions ({}), {} checkpoints, {} objects ({})",
-        cleaned.sessions.len(),
+        "Removed {} ({}), {}, {} ({})",
+        noun_count(cleaned.sessions.len(), "session"),
         ByteSize(bytes),
-        cleaned.checkpoints,
-        cleaned.objects.objects_removed,
+        noun_count(cleaned.checkpoints, "checkpoint"),
+        noun_count(cleaned.objects.objects_removed, "object"),
         ByteSize(cleaned.objects.bytes_freed)
     )
 }

@@ -32,6 +32,7 @@ mod labelled_lines;
 mod line_reader;
 mod new_session_args;
 mod next_step;
+mod noun_count;
 mod pager;
 mod patch_output;
 mod path_shortener;

@@ -8,6 +8,8 @@ use abide::workspace::Watch;
 use abide::{history::IndexProgressCallback, maintenance::ByteSize};
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::noun_count::noun_count;
+
 /// Anything faster than this gets no progress line.
 const PATIENCE: Duration = Duration::from_millis(400);
 
@@ -70,7 +72,8 @@ pub(crate) fn capturing_progress(asked: Arc<AtomicBool>) -> (Watch, ProgressLine
         });
         let (seen, read) = (step.files_seen, step.files_read);
         bar.set_message(format!(
-            "{seen} files, {read} of them read ({})",
+            "{}, {read} of them read ({})",
+            noun_count(seen, "file"),
             ByteSize(step.bytes_read)
         ));
         bar.tick();

@@ -13,6 +13,7 @@ use abide_transcript::escape;
 
 use crate::command_output::{shown, warning};
 use crate::error::CommandError;
+use crate::noun_count::noun_count;
 use crate::shell_word::shell_quoted;
 use crate::typed_time::time_ago;
 
@@ -73,8 +74,11 @@ pub(crate) fn report_files_left(files: &RestoreReport, inverse: &str) -> Result<
     for (path, why) in files.failed.iter().take(LISTED) {
         warning(format_args!("{} could not be restored: {why}", shown(path)));
     }
-    Err(CommandError::failed(format!("{} files could not be restored", files.failed.len()))
-        .with_hint(format!("`{inverse}` undoes what was done")))
+    Err(CommandError::failed(format!(
+        "{} could not be restored",
+        noun_count(files.failed.len(), "file")
+    ))
+    .with_hint(format!("`{inverse}` undoes what was done")))
 }
 
 /// A checkpoint, for display, with what it follows if it has no label.
@@ -100,12 +104,14 @@ pub(crate) fn rewind_report_lines(
     let mut lines = vec![format!("Back to {heading}")];
     let (events, messages) = plan.left;
     if events > 0 {
-        let s = |count: u64| if count == 1 { "" } else { "s" };
+        let among = match messages {
+            0 => String::new(),
+            messages => format!(", {} among them", noun_count(messages, "message")),
+        };
+        let them = if events == 1 { "it" } else { "them" };
         lines.push(format!(
-            "Conversation: {events} event{} taken back, {messages} message{} among them; \
-             `abide show --all` still shows them",
-            s(events),
-            s(messages)
+            "Conversation: {} taken back{among}; `abide show --all` still shows {them}",
+            noun_count(events, "event")
         ));
     }
     if !plan.rewind.files {

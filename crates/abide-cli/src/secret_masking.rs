@@ -154,7 +154,11 @@ impl PageMask {
             format!("{} secret{s} masked: {}", tally.total(), tally_text(&tally))
         });
         let left = self.unscanned.get();
-        let left = (left > 0).then(|| format!("{left} texts were left out: too much to scan"));
+        let left = (left > 0).then(|| {
+            let texts =
+                if left == 1 { "1 text was".to_owned() } else { format!("{left} texts were") };
+            format!("{texts} left out: too much to scan")
+        });
         masked.into_iter().chain(left).collect()
     }
 }

@@ -8,6 +8,8 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{ToSpan, Zoned};
 
+use crate::noun_count::noun_count;
+
 /// A time given by the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TypedTime {
@@ -97,8 +99,7 @@ pub(crate) fn time_ago(at: Timestamp, now: jiff::Timestamp) -> String {
     let ago = now.as_millisecond().saturating_sub(at.as_millis());
     let count = |unit: i64, name: &str| {
         let count = ago / unit;
-        let plural = if count == 1 { "" } else { "s" };
-        format!("{count} {name}{plural} ago")
+        format!("{} ago", noun_count(count, name))
     };
     match ago {
         i64::MIN..-5000 => "in the future".to_owned(),

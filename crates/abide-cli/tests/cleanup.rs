@@ -46,7 +46,7 @@ fn a_cleanup_shows_its_plan_asks_and_says_what_it_removed() {
     assert_eq!(files(&env.project().join(".abide/sessions")), before);
 
     let done = env.run(&["cleanup", "--keep", "2", "--yes"]).success();
-    assert!(done.stdout().contains("Removed 1 sessions"), "{done:?}");
+    assert!(done.stdout().contains("Removed 1 session"), "{done:?}");
     assert_eq!(sessions(&env), 2);
     assert_eq!(files(&env.project().join(".abide/removed")), []);
     let history = env.run(&["history", "--json"]).success();

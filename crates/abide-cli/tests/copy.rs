@@ -165,7 +165,7 @@ fn assert_erased_there(to: &str, shown: &dyn Fn(&str) -> String) {
     assert!(shown(&session).contains(SECRET));
     let done = near.run(&["copy", "--to", to, &session, "--erase"]).success();
     assert!(done.stdout().contains("already there"), "{done:?}");
-    assert!(done.stdout().contains("1 payloads erased there"), "{done:?}");
+    assert!(done.stdout().contains("1 payload erased there"), "{done:?}");
     assert!(!shown(&session).contains(SECRET));
     let same = near.run(&["copy", "--to", to, &session, "--json"]).success();
     assert_eq!(same.json_lines()[0]["unerased"], serde_json::json!([]));
@@ -205,7 +205,7 @@ fn what_has_gone_another_way_is_named_and_the_others_are_copied() {
     let done = near.run(&["copy", "--to", &to, "--all", "--json"]).failure(1);
     let expected = [(session.clone(), "diverged".to_owned()), (other, "copied".to_owned())];
     assert_eq!(copied(&done), expected);
-    assert!(done.stderr.contains("1 of 2 sessions were not copied"), "{done:?}");
+    assert!(done.stderr.contains("1 of 2 sessions was not copied"), "{done:?}");
     assert_eq!(far.run(&["show", &session, "--json"]).success().out, before);
     let told = near.run(&["copy", "--to", &to, "--all"]).failure(1);
     assert!(told.stderr.contains("was not copied\nCaused by: "), "{told:?}");

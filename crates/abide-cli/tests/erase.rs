@@ -83,7 +83,7 @@ fn what_is_erased_is_nowhere_and_the_chain_is_whole() {
     assert!(!holding(&env, SECRET).is_empty());
 
     let done = env.run(&["erase", "--match", SECRET, "--reason", "a password", "--yes"]).success();
-    assert!(done.stdout().contains("Erased 4 payloads and 1 objects"), "{done:?}");
+    assert!(done.stdout().contains("Erased 4 payloads and 1 object "), "{done:?}");
     assert_eq!(holding(&env, SECRET), [""; 0]);
     // The call of the conversation was never answered.
     let clean = env.run(&["doctor"]).success();
@@ -135,7 +135,7 @@ fn what_cannot_be_erased_is_told_and_the_rest_is_erased() {
     let dry = env.run(&["erase", "--match", SECRET, "--dry-run"]).success();
     assert_eq!(dry.stdout().lines().count(), 1, "{dry:?}");
     let left = env.run(&["erase", "--match", SECRET, "--yes"]).failure(1);
-    assert!(left.stdout().contains("Erased 1 payloads"), "{left:?}");
+    assert!(left.stdout().contains("Erased 1 payload"), "{left:?}");
     assert!(left.stderr.contains("Error: the text is still in the data of @"), "{left:?}");
     let shown = env.run(&["show", "--json"]).success();
     assert!(!shown.stdout().contains(&format!(r#""content":"{SECRET}""#)), "{shown:?}");
@@ -152,7 +152,7 @@ fn an_object_that_another_event_names_stays() {
     env.record(&[], &[&large, &large]).success();
     let done = env.run(&["erase", "@3", "--yes"]).success();
     assert!(done.stdout().contains("0 objects"), "{done:?}");
-    assert!(done.stdout().contains("1 objects are kept"), "{done:?}");
+    assert!(done.stdout().contains("1 object is kept"), "{done:?}");
     env.run(&["doctor"]).success();
     let done = env.run(&["erase", "@4", "--yes", "--json"]).success();
     assert_eq!(done.json_lines()[0]["objects"], 1);
@@ -204,8 +204,8 @@ fn the_files_of_an_erased_checkpoint_are_nowhere() {
     let stays = format!("{rewind} session.rewound is kept, its files are deleted");
     assert!(shown.stdout().contains(&stays), "{shown:?}");
     let done = env.run(&["erase", &session, &checkpoints[0], "--yes"]).success();
-    assert!(done.stdout().contains("Erased 1 payloads and 3 objects"), "{done:?}");
-    assert!(done.stdout().contains("1 of its files are kept"), "{done:?}");
+    assert!(done.stdout().contains("Erased 1 payload and 3 objects"), "{done:?}");
+    assert!(done.stdout().contains("1 of its files is kept"), "{done:?}");
     assert_eq!(holding(&env, SECRET), [""; 0]);
     let doctor = env.run(&["doctor"]).success();
     assert!(doctor.stdout().ends_with("no findings\n"), "{doctor:?}");
@@ -221,7 +221,7 @@ fn a_text_in_files_is_told_and_it_does_not_sound_finished() {
     let (env, session) = rewound();
     env.record(&["--session", &session], &[&message(&format!("it is {SECRET}"))]).success();
     let left = env.run(&["erase", &session, "--match", SECRET, "--yes"]).failure(1);
-    assert!(left.stdout().contains("Erased 1 payloads"), "{left:?}");
+    assert!(left.stdout().contains("Erased 1 payload"), "{left:?}");
     assert!(left.stderr.contains("Error: the text is still in files: checkpoint 1 (@"));
     assert!(left.stderr.contains("holds the text in config"), "{left:?}");
     assert!(left.stderr.contains("Hint: `--files` erases these checkpoints too"), "{left:?}");
@@ -231,7 +231,7 @@ fn a_text_in_files_is_told_and_it_does_not_sound_finished() {
     assert!(left.stderr.contains("Error: the text is still in files"), "{left:?}");
     assert_eq!(left.stdout(), "");
     let done = env.run(&["erase", "--all", "--match", SECRET, "--files", "--yes"]).success();
-    assert!(done.stdout().contains("Erased 1 payloads"), "{done:?}");
+    assert!(done.stdout().contains("Erased 1 payload"), "{done:?}");
     assert_eq!(holding(&env, SECRET), [""; 0]);
     let nothing = env.run(&["erase", "--all", "--match", SECRET, "--files", "--yes"]).failure(1);
     assert!(nothing.stderr.contains("no event and no file contains this text"));

@@ -96,7 +96,7 @@ fn a_save_makes_the_store_and_the_session_that_it_needs() {
     let env = TestEnvironment::bare();
     fs::write(env.project().join("a"), "1").unwrap();
     let made = env.run(&["save", "-m", "at first"]).success();
-    assert!(made.stdout().starts_with("Checkpoint 1 \"at first\": 1 files, 1 B; "), "{made:?}");
+    assert!(made.stdout().starts_with("Checkpoint 1 \"at first\": 1 file, 1 B; "), "{made:?}");
     assert!(made.stderr.contains(" (new)"), "{made:?}");
     fs::write(env.project().join("a"), "2").unwrap();
     let again = env.run(&["save"]).success();

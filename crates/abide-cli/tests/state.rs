@@ -60,10 +60,10 @@ fn every_part_is_told_in_brief() {
     insta::assert_snapshot!(without_id, @"
     Tasks         0 of 2 done, 1 active
     Calls         2 tool calls, 1 failed, 1 without a result
-    Files         2 files: 1 writes, 1 reads
+    Files         2 files: 1 write, 1 read
     Usage         100 tokens in, 20 out, $0.0123 (m-1)
     Artifacts     test unit: ok, just now; 1 more
-    Dependencies  1 packages in Cargo.lock
+    Dependencies  1 package in Cargo.lock
     Git           main at 0123456789ab: 1 modified
     Resources     2 processes, 4.0 kB of memory, 4.0 kB at most
     Health        pending, 1 logged errors

@@ -17,6 +17,7 @@ use crate::command_output::{CommandOutput, status, warning};
 use crate::confirm::{confirm, unconfirmed_json_text};
 use crate::daily_cleanup::{clock_jump_text, removed_by_cleanup, removed_by_cleanup_name};
 use crate::error::CommandError;
+use crate::noun_count::noun_count;
 use crate::scoped_store::ScopedStore;
 use crate::typed_time::time_ago;
 
@@ -106,8 +107,8 @@ impl CleanupArgs {
         }
         if !self.json && cleaned.sealed.segments > 0 {
             out.line(format_args!(
-                "Compressed {} segments: {} freed",
-                cleaned.sealed.segments,
+                "Compressed {}: {} freed",
+                noun_count(cleaned.sealed.segments, "segment"),
                 ByteSize(cleaned.sealed.freed())
             ))?;
         }
@@ -155,7 +156,8 @@ fn show_cleanup_plan(
         out.line(escape::text(&line))?;
     }
     for (id, numbers) in &plan.checkpoints {
-        let line = format!("thin session {}: {} checkpoints", name(id), numbers.len());
+        let line =
+            format!("thin session {}: {}", name(id), noun_count(numbers.len(), "checkpoint"));
         out.line(escape::text(&line))?;
     }
     for (id, reason) in &plan.kept {
@@ -168,21 +170,22 @@ fn show_cleanup_plan(
         out.line(escape::text(&format!("keep session {}: {why}", name(id))))?;
     }
     if plan.leftovers > 0 {
-        out.line(format_args!("delete the remains of {} removed sessions", plan.leftovers))?;
+        let removed = noun_count(plan.leftovers, "removed session");
+        out.line(format_args!("delete the remains of {removed}"))?;
     }
     if let Some(objects) = plan.objects.filter(|objects| objects.objects_removed > 0) {
         out.line(format_args!(
-            "collect {} objects, {}",
-            objects.objects_removed,
+            "collect {}, {}",
+            noun_count(objects.objects_removed, "object"),
             ByteSize(objects.bytes_freed)
         ))?;
     }
     let unsealed = plan.unsealed;
     if unsealed.segments > 0 {
         out.line(format_args!(
-            "compress {} segments of {} sessions, {}",
-            unsealed.segments,
-            unsealed.sessions,
+            "compress {} of {}, {}",
+            noun_count(unsealed.segments, "segment"),
+            noun_count(unsealed.sessions, "session"),
             ByteSize(unsealed.bytes)
         ))?;
     }

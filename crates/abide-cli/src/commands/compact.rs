@@ -14,6 +14,7 @@ use serde_json::json;
 use crate::command_context::CommandContext;
 use crate::command_output::{CommandOutput, status};
 use crate::error::CommandError;
+use crate::noun_count::noun_count;
 use crate::session_args::{SessionArg, SessionPurpose};
 use crate::summarizer_choice::SummarizerChoice;
 
@@ -200,15 +201,22 @@ impl CompactArgs {
         let kept = if one.keeps.is_empty() {
             String::new()
         } else {
-            format!("; {} pinned events stay", one.keeps.len())
+            match one.keeps.len() {
+                1 => "; 1 pinned event stays".to_owned(),
+                count => format!("; {count} pinned events stay"),
+            }
         };
         if made.seq.is_none() {
             out.line(format_args!(
-                "Would cover {covered} of {} messages, @{first} to @{last}{kept}; {} tokens now{how}",
-                one.before_messages, one.before_tokens
+                "Would cover {covered} of {}, @{first} to @{last}{kept}; {} now{how}",
+                noun_count(one.before_messages, "message"),
+                noun_count(one.before_tokens, "token")
             ))?;
         } else {
-            out.line(format_args!("Compacted {covered} messages, @{first} to @{last}{kept}"))?;
+            out.line(format_args!(
+                "Compacted {}, @{first} to @{last}{kept}",
+                noun_count(covered, "message")
+            ))?;
         }
         if !one.summary.is_empty() {
             out.line(format_args!(

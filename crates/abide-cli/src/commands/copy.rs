@@ -16,6 +16,7 @@ use crate::command_output::{CommandOutput, warning};
 use crate::command_place::NAME;
 use crate::error::{CommandError, on_one_line};
 use crate::event_line::listed;
+use crate::noun_count::noun_count;
 use crate::scoped_store::ScopedStore;
 
 /// Copy sessions from one store to another
@@ -180,14 +181,17 @@ impl CopyArgs {
             }
         }
         if failed > 0 {
-            let all = sessions.len();
-            return Err(CommandError::failed(format!(
-                "{failed} of {all} sessions were not copied"
-            )));
+            let (all, were) =
+                (noun_count(sessions.len(), "session"), if failed == 1 { "was" } else { "were" });
+            return Err(CommandError::failed(format!("{failed} of {all} {were} not copied")));
         }
         if unerased > 0 && !(self.dry_run && self.erase) {
+            let sessions = match unerased {
+                1 => "1 session still has".to_owned(),
+                count => format!("{count} sessions still have"),
+            };
             return Err(CommandError::failed(format!(
-                "{unerased} sessions still have data in the destination that is erased here"
+                "{sessions} data in the destination that is erased here"
             ))
             .with_hint("`--erase` erases it there; this cannot be undone"));
         }
@@ -218,26 +222,29 @@ impl CopyArgs {
             .to_string();
         }
         let seq = seq.unwrap_or_default();
+        let events = noun_count(bundle.events, "event");
         let what = match (copied.imported.outcome, self.dry_run) {
-            (ImportOutcome::Made, false) => format!("copied, {} events", bundle.events),
-            (ImportOutcome::Made, true) => format!("would be copied, {} events", bundle.events),
+            (ImportOutcome::Made, false) => format!("copied, {events}"),
+            (ImportOutcome::Made, true) => format!("would be copied, {events}"),
             (ImportOutcome::Forwarded { .. }, dry_run) => {
                 let verb = if dry_run { "would be forwarded" } else { "forwarded" };
                 format!("{verb} from event @{seq} to @{}", bundle.last())
             }
-            (ImportOutcome::Same, _) => format!("already there, {} events", bundle.events),
+            (ImportOutcome::Same, _) => format!("already there, {events}"),
             (ImportOutcome::Behind { .. }, _) => {
                 format!("longer there: event @{seq}, but @{} here", bundle.last())
             }
         };
         let files = match (copied.objects, copied.bytes) {
             (0, _) => String::new(),
-            (objects, 0) => format!("; {objects} objects of files"),
-            (objects, bytes) => format!("; {objects} objects of files, {}", ByteSize(bytes)),
+            (objects, 0) => format!("; {} of files", noun_count(objects, "object")),
+            (objects, bytes) => {
+                format!("; {} of files, {}", noun_count(objects, "object"), ByteSize(bytes))
+            }
         };
         let erased = match copied.erased {
             0 => String::new(),
-            count => format!("; {count} payloads erased there"),
+            count => format!("; {} erased there", noun_count(count, "payload")),
         };
         format!("session {short}  {what}{files}{erased}")
     }

@@ -19,6 +19,7 @@ use crate::confirm::{confirm, unconfirmed_json_text};
 use crate::command_output::{CommandOutput, status, warning};
 use crate::error::CommandError;
 use crate::event_line::listed;
+use crate::noun_count::noun_count;
 use crate::scoped_store::{NameMatch, ScopedStore};
 
 /// Erase recorded data, such as a secret
@@ -137,7 +138,8 @@ impl EraseArgs {
         if held.unnamed > 0 {
             let erased = files.eraser().erase_unnamed(wait).map_err(erase_failure)?;
             // The objects the plans were about may have gone with them.
-            status(format_args!("Erased {} more unreferenced objects", erased.objects));
+            let objects = noun_count(erased.objects, "more unreferenced object");
+            status(format_args!("Erased {objects}"));
             erased.notes.iter().for_each(warning);
         }
         self.look_again(files, &parts)
@@ -448,18 +450,17 @@ fn show_erase_plan(plan: &ErasePlan, out: &mut CommandOutput) -> Result<(), Comm
     for line in &plan.lines {
         let objects = match line.objects.len() {
             0 => String::new(),
-            1 => ", 1 object".to_owned(),
-            count => format!(", {count} objects"),
+            count => format!(", {}", noun_count(count, "object")),
         };
         let files = if line.snapshot.is_some() { ", with its files" } else { "" };
         let erased = if line.erased { ", erased before" } else { "" };
         out.line(format_args!(
-            "{} @{} {} {}, {} bytes{objects}{files}{erased}",
+            "{} @{} {} {}, {}{objects}{files}{erased}",
             plan.session.short(SessionId::SHORT),
             line.seq,
             line.at,
             line.kind,
-            line.bytes
+            noun_count(line.bytes, "byte")
         ))?;
     }
     for seq in &plan.rewinds {
@@ -471,9 +472,9 @@ fn show_erase_plan(plan: &ErasePlan, out: &mut CommandOutput) -> Result<(), Comm
 
 fn erase_report(plan: &ErasePlan, erased: &EraseOutcome) -> String {
     let mut said = format!(
-        "Erased {} payloads and {} objects of session {}",
-        erased.payloads,
-        erased.objects,
+        "Erased {} and {} of session {}",
+        noun_count(erased.payloads, "payload"),
+        noun_count(erased.objects, "object"),
         plan.session.short(SessionId::SHORT)
     );
     if !erased.shared.is_empty() {
@@ -482,17 +483,19 @@ fn erase_report(plan: &ErasePlan, erased: &EraseOutcome) -> String {
             false => format!("{} @{seq}", session.short(SessionId::SHORT)),
         });
         let named: Vec<String> = named.collect();
-        let count = erased.shared.len();
-        said.push_str(&format!(
-            "; {count} objects are kept, since {} refers to them",
-            named.join(", ")
-        ));
+        let (objects, them) = match erased.shared.len() {
+            1 => ("1 object is".to_owned(), "it"),
+            count => (format!("{count} objects are"), "them"),
+        };
+        let refer = if named.len() == 1 { "refers" } else { "refer" };
+        said.push_str(&format!("; {objects} kept, since {} {refer} to {them}", named.join(", ")));
     }
     if erased.shared_files > 0 {
-        let count = erased.shared_files;
-        said.push_str(&format!(
-            "; {count} of its files are kept, since other checkpoints hold them"
-        ));
+        let (files, them) = match erased.shared_files {
+            1 => ("1 of its files is".to_owned(), "it"),
+            count => (format!("{count} of its files are"), "them"),
+        };
+        said.push_str(&format!("; {files} kept, since other checkpoints hold {them}"));
     }
     said
 }

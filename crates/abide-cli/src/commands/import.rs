@@ -15,6 +15,7 @@ use crate::command_context::CommandContext;
 use crate::command_output::{CommandOutput, warning};
 use crate::error::{CommandError, at};
 use crate::event_line::listed;
+use crate::noun_count::noun_count;
 
 /// Import sessions from bundles
 ///
@@ -79,9 +80,9 @@ impl ImportArgs {
             }
         }
         if failed > 0 {
+            let (all, were) = (self.files.len(), if failed == 1 { "was" } else { "were" });
             return Err(CommandError::failed(format!(
-                "{failed} of {} bundles were not imported",
-                self.files.len()
+                "{failed} of {all} bundles {were} not imported"
             )));
         }
         Ok(())
@@ -167,8 +168,8 @@ impl ImportArgs {
         let session = format!("session {short} ({})", bundle.session);
         let content = format!(
             "{}, {}",
-            counted_imports(bundle.events, "event"),
-            counted_imports(bundle.objects, "object")
+            noun_count(bundle.events, "event"),
+            noun_count(bundle.objects, "object")
         );
         match (imported.outcome, self.dry_run) {
             (ImportOutcome::Made, false) => format!("Imported {session}: {content}"),
@@ -186,8 +187,4 @@ impl ImportArgs {
             }
         }
     }
-}
-
-fn counted_imports(count: u64, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }

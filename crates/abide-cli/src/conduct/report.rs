@@ -8,6 +8,7 @@ use super::amount::money_amount;
 use super::wording;
 use crate::command_output::status;
 use crate::error::CommandError;
+use crate::noun_count::noun_count;
 
 /// How many files and tasks are named.
 const LISTED: usize = 20;
@@ -31,10 +32,7 @@ pub(super) fn tell_run_report(summary: &RunSummary, goal: RunGoal) {
         reason.unwrap_or_default(),
         if goal == RunGoal::Tasks { "in" } else { "after" },
         format_duration(summary.duration),
-        match summary.started {
-            1 => "1 agent".to_owned(),
-            count => format!("{count} agents"),
-        }
+        noun_count(summary.started, "agent")
     ));
     let usage = &summary.usage;
     if usage.input_tokens + usage.output_tokens > 0 {
@@ -53,7 +51,7 @@ pub(super) fn tell_run_report(summary: &RunSummary, goal: RunGoal) {
         status(format_args!("Limits: {}", limits.join(", ")));
     }
     let total = summary.checkpoints.total;
-    let mut kept = vec![format!("{total} checkpoint{}", if total == 1 { "" } else { "s" })];
+    let mut kept = vec![noun_count(total, "checkpoint")];
     kept.extend(
         (summary.peak_rss_bytes > 0)
             .then(|| format!("peak memory {}", ByteSize(summary.peak_rss_bytes))),
@@ -103,7 +101,7 @@ fn used(tasks: &[TaskUse]) {
         status(format_args!("  {task}  {agent}: {}", words.join(", ")));
     }
     if tasks.len() > LISTED {
-        status(format_args!("  and {} more tasks", tasks.len() - LISTED));
+        status(format_args!("  and {}", noun_count(tasks.len() - LISTED, "more task")));
     }
 }
 

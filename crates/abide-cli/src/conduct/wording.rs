@@ -8,6 +8,8 @@ use abide_transcript::{escape, format_duration};
 
 use super::amount::money_amount;
 
+use crate::noun_count::noun_count;
+
 /// The line of an event that all views share; `None` if there is nothing to say.
 pub(super) fn run_event_wording(event: &RunEvent) -> Option<String> {
     Some(match event {
@@ -22,10 +24,11 @@ pub(super) fn run_event_wording(event: &RunEvent) -> Option<String> {
             }
         }
         RunEvent::LeftBehind { task: None, processes } => {
-            format!("ended {processes} processes left over from an earlier run")
+            format!("ended {} left over from an earlier run", noun_count(*processes, "process"))
         }
         RunEvent::LeftBehind { task: Some(task), processes } => {
-            format!("{task}: ended {processes} processes that the agent left behind")
+            let processes = noun_count(*processes, "process");
+            format!("{task}: ended {processes} that the agent left behind")
         }
         RunEvent::Interrupted { left, decision } => {
             let title = escape::text(&left.title).into_owned();

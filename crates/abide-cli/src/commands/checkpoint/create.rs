@@ -15,6 +15,7 @@ use crate::daily_cleanup::run_daily_cleanup;
 use crate::error::CommandError;
 use crate::interrupt::interrupt_flag;
 use crate::interrupted_rewind::finish_rewind;
+use crate::noun_count::noun_count;
 use crate::progress;
 use crate::scoped_store::ScopedStore;
 use crate::session_args::{SessionArg, SessionOption, SessionPurpose, is_label};
@@ -258,8 +259,8 @@ pub(super) fn told(made: &RecordedCheckpoint) -> String {
     let label = label.map(|label| format!(" {label:?}")).unwrap_or_default();
     let files = match &made.checkpoint.workspace {
         Some(counts) => format!(
-            ": {} files, {}; {} stored",
-            counts.files,
+            ": {}, {}; {} stored",
+            noun_count(counts.files, "file"),
             ByteSize(counts.bytes),
             ByteSize(counts.stored.1)
         ),

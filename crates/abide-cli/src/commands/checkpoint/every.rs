@@ -19,6 +19,7 @@ use crate::command_output::{CommandOutput, status, warning};
 use crate::duration::checkpoint_interval;
 use crate::error::CommandError;
 use crate::interrupt::interrupt_flag;
+use crate::noun_count::noun_count;
 use crate::session_args::{SessionArg, SessionPurpose};
 
 /// How often to check whether the session has ended.
@@ -196,10 +197,10 @@ impl CheckpointEveryReporter {
                     self.out.json(&stopped.to_string())?;
                 }
                 status(format_args!(
-                    "{} checkpoints in {}, {} files changed",
-                    summary.total,
+                    "{} in {}, {} changed",
+                    noun_count(summary.total, "checkpoint"),
                     format_duration(summary.duration),
-                    summary.files.len()
+                    noun_count(summary.files.len(), "file")
                 ));
             }
         }

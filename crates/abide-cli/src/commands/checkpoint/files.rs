@@ -7,6 +7,7 @@ use crate::checkpoint_lookup::{find_checkpoint, snapshot_of};
 use crate::command_context::CommandContext;
 use crate::command_output::{CommandOutput, shown, status};
 use crate::error::CommandError;
+use crate::noun_count::noun_count;
 use crate::session_args::{SessionOption, SessionPurpose};
 
 /// List the files of a checkpoint, with their modes and sizes
@@ -62,8 +63,8 @@ impl CheckpointFilesArgs {
         }
         out.flush()?;
         if !self.json {
-            let (files, bytes) = (snapshot.files, ByteSize(snapshot.bytes));
-            status(format_args!("Checkpoint {}: {files} files, {bytes}", entry.number));
+            let (files, bytes) = (noun_count(snapshot.files, "file"), ByteSize(snapshot.bytes));
+            status(format_args!("Checkpoint {}: {files}, {bytes}", entry.number));
         }
         Ok(())
     }

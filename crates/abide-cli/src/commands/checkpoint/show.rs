@@ -18,6 +18,7 @@ use crate::clock::clock_day_and_time;
 use crate::command_context::CommandContext;
 use crate::command_output::CommandOutput;
 use crate::error::CommandError;
+use crate::noun_count::noun_count;
 use crate::session_args::{SessionOption, SessionPurpose};
 
 /// Show the details of a checkpoint
@@ -79,12 +80,12 @@ fn lines(entry: &CheckpointEntry, follows: Option<&str>, objects: &dyn Objects) 
     field(
         "Session",
         format!(
-            "{} messages, {} tasks ({} done, {} under way), {} file operations, {}",
-            manifest.messages,
-            manifest.total_tasks,
+            "{}, {} ({} done, {} under way), {}, {}",
+            noun_count(manifest.messages, "message"),
+            noun_count(manifest.total_tasks, "task"),
             manifest.completed_tasks,
             manifest.active_tasks,
-            manifest.file_modifications,
+            noun_count(manifest.file_modifications, "file operation"),
             ByteSize(manifest.storage_bytes)
         ),
     );

@@ -14,6 +14,7 @@ use crate::checkpoint_lookup::changes_text;
 use crate::command_context::CommandContext;
 use crate::command_output::CommandOutput;
 use crate::error::CommandError;
+use crate::noun_count::noun_count;
 use crate::session_args::{SessionArg, SessionPurpose};
 
 /// Summarize the checkpoints of a session: number, time span, changed files
@@ -114,9 +115,10 @@ fn lines(
     for entry in entries {
         let brief = brief(entry);
         let after = format_duration(Duration::from_millis(brief.duration_ms));
+        let files = noun_count(brief.files, "file");
         let mut words = vec![match &brief.changes {
-            Some(changes) => format!("{} files changed ({})", brief.files, changes_text(changes)),
-            None => format!("{} files changed", brief.files),
+            Some(changes) => format!("{files} changed ({})", changes_text(changes)),
+            None => format!("{files} changed"),
         }];
         let git = git_text(entry.checkpoint.git.as_ref());
         words.extend((!git.is_empty()).then(|| format!("on {}", escape::text(&git))));

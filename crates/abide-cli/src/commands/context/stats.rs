@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::command_output::CommandOutput;
 use crate::error::CommandError;
+use crate::noun_count::noun_count;
 
 /// How many turns are shown, the newest.
 const TURNS: usize = 10;
@@ -76,7 +77,7 @@ pub(super) fn tell_context_stats(
         }
         None => out.line("Window    unknown: record `model.configured` with its window")?,
     }
-    out.line(format_args!("Compacted {} times", context.core.compactions))?;
+    out.line(format_args!("Compacted {}", noun_count(context.core.compactions, "time")))?;
     if !context.lane.pins.is_empty() {
         let pins: Vec<String> = context.lane.pins.iter().map(|seq| format!("@{seq}")).collect();
         out.line(format_args!("Pinned    {}", pins.join(" ")))?;

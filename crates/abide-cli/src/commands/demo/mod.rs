@@ -26,6 +26,7 @@ use abide::{
 use self::scripted_agent::FATAL_CALL;
 use crate::command_output::CommandOutput;
 use crate::error::{CommandError, at};
+use crate::noun_count::noun_count;
 use abide_transcript::{EventSentences, escape};
 
 /// Watch a session survive a kill -9
@@ -210,7 +211,10 @@ impl DemoStage {
         let made = session.checkpoint(&CheckpointRequest { label, ..Default::default() })?;
         let counts = made.checkpoint.workspace.clone().unwrap_or_default();
         let files = counts.files;
-        self.heading(&format!("A checkpoint of {files} files; then the agent goes wrong"))?;
+        self.heading(&format!(
+            "A checkpoint of {}; then the agent goes wrong",
+            noun_count(files, "file")
+        ))?;
         let before = self.files()?;
         let script = self.workspace.join("count.sh");
         std::fs::remove_file(&script).map_err(at("remove", &script))?;

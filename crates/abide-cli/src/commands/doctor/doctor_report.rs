@@ -16,6 +16,7 @@ use serde::Serialize;
 use crate::command_context::CommandContext;
 use crate::command_output::CommandOutput;
 use crate::error::{CommandError, on_one_line};
+use crate::noun_count::noun_count;
 use crate::scoped_store::ScopedStore;
 
 /// A session whose repair needs review by a person.
@@ -261,15 +262,15 @@ impl DoctorReport {
         let counts: Vec<String> = counts
             .iter()
             .filter(|(count, _)| *count > 0)
-            .map(|(count, noun)| counted_findings(*count as u64, noun))
+            .map(|(count, noun)| noun_count(*count as u64, noun))
             .collect();
         let findings = if counts.is_empty() { "no findings".to_owned() } else { counts.join(", ") };
         // In tenths of a megabyte, rounded up, so that a small journal does not show as 0.
         let tenths = self.bytes.div_ceil(100_000);
         out.line(format_args!(
             "{}, {}, {}.{} MB checked; {findings}",
-            counted_findings(self.sessions, "session"),
-            counted_findings(self.events, "event"),
+            noun_count(self.sessions, "session"),
+            noun_count(self.events, "event"),
             tenths / 10,
             tenths % 10
         ))
@@ -297,10 +298,6 @@ impl SessionToReview {
     }
 }
 
-fn counted_findings(count: u64, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
-}
-
 /// The plan of a repair, for people.
 pub(super) fn repair_plan_report(plan: &RepairPlan) -> Vec<String> {
     let mut lines = Vec::new();
@@ -312,10 +309,10 @@ pub(super) fn repair_plan_report(plan: &RepairPlan) -> Vec<String> {
         for considered in &plan.considered {
             let taken = if considered.strategy == strategy { "chosen" } else { "not chosen" };
             lines.push(format!(
-                "  {} ({taken}): {}; {} events lost, {} rewritten, {} left out",
+                "  {} ({taken}): {}; {} lost, {} rewritten, {} left out",
                 considered.strategy.as_str(),
                 considered.why,
-                considered.lost,
+                noun_count(considered.lost, "event"),
                 considered.reconstructed,
                 considered.left_out
             ));

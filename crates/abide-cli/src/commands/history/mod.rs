@@ -11,6 +11,7 @@ use self::table::{HistoryColumns, print_history_table, print_plain_history};
 use crate::command_context::CommandContext;
 use crate::command_output::{CommandOutput, status};
 use crate::error::CommandError;
+use crate::noun_count::noun_count;
 use crate::scoped_store::ScopedStore;
 use crate::session_status::{CurrentStatus, StatusWord, recorded_statuses};
 use crate::typed_time::TypedTime;
@@ -175,8 +176,8 @@ impl SessionFilter {
         if found.entries.is_empty() {
             status(empty_history_text(is_plain, &opened));
         } else if let Some(more @ 1..) = found.more {
-            let plural = if more == 1 { "" } else { "s" };
-            status(format_args!("{more} more session{plural}; `--limit 0` shows all"));
+            let more = noun_count(more, "more session");
+            status(format_args!("{more}; `--limit 0` shows all"));
         }
         Ok(())
     }

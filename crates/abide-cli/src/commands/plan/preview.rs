@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::command_output::{CommandOutput, status};
 use crate::error::CommandError;
+use crate::noun_count::noun_count;
 use crate::task_mark::task_mark;
 
 /// How a plan relates to the sessions of its document.
@@ -97,7 +98,7 @@ impl PlanPreview {
         }
         out.flush()?;
         let count = self.tasks.len();
-        let tasks = if count == 1 { "1 task".to_owned() } else { format!("{count} tasks") };
+        let tasks = noun_count(count, "task");
         status(match self.outcome {
             "delta" => format!("{tasks}; the earlier plan continues in a new session"),
             "same" => format!("{tasks}, all planned already"),

@@ -11,6 +11,7 @@ use abide_transcript::escape;
 use crate::command_context::CommandContext;
 use crate::command_output::{CommandOutput, status};
 use crate::error::{CommandError, at};
+use crate::noun_count::noun_count;
 use crate::scoped_store::ScopedStore;
 
 /// Reads a plan.
@@ -102,10 +103,10 @@ impl MatchedPlan {
         match &self.matched {
             TaskListMatch::Same(_) | TaskListMatch::New => {}
             TaskListMatch::Edited { parent, delta } => status(format_args!(
-                "The plan was edited since session {}: {} tasks unchanged, {} changed, {} new, {} \
+                "The plan was edited since session {}: {} unchanged, {} changed, {} new, {} \
                 removed",
                 parent.short(SessionId::SHORT),
-                delta.kept.len(),
+                noun_count(delta.kept.len(), "task"),
                 delta.changed.len(),
                 delta.added.len(),
                 delta.removed.len()
@@ -200,11 +201,13 @@ pub(super) fn dry_run(
     let progress = tree.progress(scope);
     let stuck = progress.all - progress.complete - progress.obsolete;
     if stuck > 0 {
-        status(format_args!(
-            "{stuck} tasks would not be run: they failed, are blocked, or wait for such tasks"
-        ));
+        let why = match stuck {
+            1 => "it failed, is blocked, or waits for such tasks",
+            _ => "they failed, are blocked, or wait for such tasks",
+        };
+        status(format_args!("{} would not be run: {why}", noun_count(stuck, "task")));
     }
-    let tasks = if count == 1 { "1 task".to_owned() } else { format!("{count} tasks") };
+    let tasks = noun_count(count, "task");
     status(format_args!("{tasks} would be run; nothing was done"));
     Ok(())
 }

@@ -9,6 +9,7 @@ use jiff::tz::TimeZone;
 
 use super::overview;
 use crate::clock::clock_day_and_time;
+use crate::noun_count::noun_count;
 use crate::task_mark::task_mark;
 
 /// All of a part.
@@ -36,7 +37,9 @@ fn tasks(report: &StateReport) -> Vec<String> {
         let mut notes = vec![task.status.as_str().to_owned()];
         notes.extend(task.ready.then(|| "ready".to_owned()));
         notes.extend((task.attempts > 1).then(|| format!("attempt {}", task.attempts)));
-        notes.extend((task.failures > 0).then(|| format!("failed {} times", task.failures)));
+        notes.extend(
+            (task.failures > 0).then(|| format!("failed {}", noun_count(task.failures, "time"))),
+        );
         if !task.waits_for.is_empty() {
             let names: Vec<&str> = task.waits_for.iter().map(|id| id.as_str()).collect();
             notes.push(format!("after {}", names.join(", ")));
@@ -134,7 +137,8 @@ fn dependencies(report: &StateReport) -> Vec<String> {
         let lock = resolved.lockfile.as_deref().map(|lock| format!(" ({lock})"));
         let name = format!("{}{}", resolved.manager, lock.unwrap_or_default());
         let count = resolved.packages.len();
-        lines.push(format!("{}: {count} packages, {}", escape::text(&name), time(Some(entry.at))));
+        let count = noun_count(count, "package");
+        lines.push(format!("{}: {count}, {}", escape::text(&name), time(Some(entry.at))));
         if let Some(note) = &resolved.note {
             lines.push(format!("  not read: {}", escape::text(note)));
         }

@@ -9,6 +9,7 @@ use abide::{
 };
 use abide_transcript::escape;
 
+use crate::noun_count::noun_count;
 use crate::typed_time::time_ago;
 
 /// A line for each part of the report.
@@ -69,8 +70,11 @@ pub(super) fn calls(calls: &CallsReport) -> String {
         (calls.counts.tools, if calls.counts.tools == 1 { "tool call" } else { "tool calls" }),
         (calls.counts.failed, "failed"),
         (calls.open.len() as u64, "without a result"),
-        (calls.counts.requests, "requests"),
-        (calls.counts.errors, "requests failed"),
+        (calls.counts.requests, if calls.counts.requests == 1 { "request" } else { "requests" }),
+        (
+            calls.counts.errors,
+            if calls.counts.errors == 1 { "request failed" } else { "requests failed" },
+        ),
     ])
 }
 
@@ -80,15 +84,17 @@ pub(super) fn files(files: &FilesReport) -> String {
     };
     let known = match files.list.len() {
         0 => return "none".to_owned(),
-        1 => "1 file".to_owned(),
-        count => format!("{count} files"),
+        count => noun_count(count, "file"),
     };
-    let operations = counted([
-        (done("write"), "writes"),
-        (done("delete"), "deletions"),
-        (done("rename"), "renames"),
-        (done("read"), "reads"),
-    ]);
+    let operations =
+        [("write", "write"), ("delete", "deletion"), ("rename", "rename"), ("read", "read")];
+    let operations: Vec<String> = operations
+        .into_iter()
+        .map(|(op, noun)| (done(op), noun))
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, noun)| noun_count(count, noun))
+        .collect();
+    let operations = if operations.is_empty() { "none".to_owned() } else { operations.join(", ") };
     format!("{known}: {operations}")
 }
 
@@ -142,7 +148,8 @@ fn dependencies(dependencies: &DependenciesReport) -> String {
         .iter()
         .map(|entry| {
             let lock = entry.resolved.lockfile.as_deref().unwrap_or(&entry.resolved.manager);
-            format!("{} packages in {}", entry.resolved.packages.len(), escape::text(lock))
+            let packages = noun_count(entry.resolved.packages.len(), "package");
+            format!("{packages} in {}", escape::text(lock))
         })
         .collect();
     if words.is_empty() { "none".to_owned() } else { words.join(", ") }

@@ -9,6 +9,7 @@ use abide_transcript::escape;
 
 use crate::command_output::CommandOutput;
 use crate::error::CommandError;
+use crate::noun_count::noun_count;
 use crate::project_name::project_name;
 use crate::scoped_store::ScopedStore;
 
@@ -20,7 +21,7 @@ pub(super) fn show_disk_use(
     used: &DiskUse,
     out: &mut CommandOutput,
 ) -> Result<(), CommandError> {
-    let packs = format!("objects in {} packs", used.packs);
+    let packs = format!("objects in {}", noun_count(used.packs, "pack"));
     let rows = [
         ("journals", used.journals),
         ("state", used.state),
@@ -79,9 +80,8 @@ fn disk_use_project_line(opened: &ScopedStore, used: &DiskUse, project: &Project
     let name =
         of_it.find_map(|session| project_name(&disk_use_session_fields(opened, session.session?)?));
     let name = name.filter(|_| project.project.is_some());
-    let plural = if project.sessions == 1 { "" } else { "s" };
     let name = name.unwrap_or_else(|| "no project".to_owned());
-    format!("{name}  {} session{plural}", project.sessions)
+    format!("{name}  {}", noun_count(project.sessions, "session"))
 }
 
 fn disk_use_row(out: &mut CommandOutput, bytes: u64, what: &str) -> Result<(), CommandError> {

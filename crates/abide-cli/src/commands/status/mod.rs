@@ -20,6 +20,7 @@ use crate::command_context::CommandContext;
 use crate::command_output::{CommandOutput, status, warning};
 use crate::error::CommandError;
 use crate::next_step::CommandWords;
+use crate::noun_count::noun_count;
 use crate::scoped_store::ScopedStore;
 use crate::session_status::{CurrentStatus, RecordedOutcome};
 
@@ -153,8 +154,7 @@ fn run_outline(
 
 /// The first line: where the store is, and how many sessions it has in scope.
 fn status_place(opened: &ScopedStore, sessions: u64) -> String {
-    let plural = if sessions == 1 { "" } else { "s" };
-    format!("{}: {sessions} session{plural}", escape::text(&opened.place()))
+    format!("{}: {}", escape::text(&opened.place()), noun_count(sessions, "session"))
 }
 
 fn disk_json(opened: &ScopedStore, used: &DiskUse) -> String {

@@ -13,6 +13,7 @@ use crate::clock::local_clock;
 use crate::command_context::CommandContext;
 use crate::command_output::CommandOutput;
 use crate::error::CommandError;
+use crate::noun_count::noun_count;
 use crate::session_args::{SessionOption, SessionPurpose};
 
 /// Show everything about one task
@@ -161,7 +162,7 @@ fn task_time_fields(history: &TaskHistory) -> Vec<(&'static str, String)> {
 
 fn task_content_fields(document: &DocumentTask) -> Vec<(&'static str, String)> {
     let name = |name: &String| match document.document_texts.get(name) {
-        Some(text) => format!("{name} (stored, {} bytes)", text.len()),
+        Some(text) => format!("{name} (stored, {})", noun_count(text.len(), "byte")),
         None => name.clone(),
     };
     let names: Vec<String> = document.documents.iter().map(name).collect();
