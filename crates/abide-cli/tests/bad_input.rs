@@ -35,6 +35,8 @@ fn kept(data: &str) -> String {
 fn what_is_no_event_is_refused_with_its_line() {
     assert_eq!(refused(b"{\"kind\":\"x.y\",\"data\":{\"a\":"), "not_json");
     assert_eq!(refused(b"hello"), "not_json");
+    assert_eq!(refused(b"[]"), "not_an_event");
+    assert_eq!(refused(b"{\"kind\":\"x.y\"}"), "not_an_event");
     assert_eq!(refused(b"{\"kind\":\"x.y\",\"data\":{\"a\":\"\xff\xfe\"}}"), "not_utf8");
     assert_eq!(refused(b"{\"kind\":\"x.y\",\"data\":{\"a\":\"\0\"}}"), "not_json");
     assert_eq!(refused(b"\0\0\0"), "not_json");

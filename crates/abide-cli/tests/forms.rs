@@ -122,7 +122,7 @@ fn a_line_that_is_no_message_is_refused_and_the_next_is_recorded() {
         ("responses", b"{\"content\":\"x\"}", "no_type"),
         ("responses", b"{\"type\":\"message\",\"content\":\"x\"}", "no_role"),
         ("responses", b"{\"type\":\"input_text\",\"text\":\"x\"}", "not_an_item"),
-        ("events", b"{\"role\":\"user\",\"content\":\"x\"}", "not_json"),
+        ("events", b"{\"role\":\"user\",\"content\":\"x\"}", "not_an_event"),
     ] {
         let env = TestEnvironment::new();
         let input = [line, HELLO.as_bytes()].join(&b'\n');

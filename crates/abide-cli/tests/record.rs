@@ -105,7 +105,7 @@ fn odd_facts_are_kept_and_marked_or_refused() {
     let answers = done.json_lines();
     assert_eq!(answers[0]["error"]["code"], "odd");
     assert!(answers[1]["seq"].is_u64());
-    assert_eq!(done.stderr, "1 of 2 lines were not recorded\n");
+    assert_eq!(done.stderr, "1 of 2 lines was not recorded\n");
 }
 
 #[test]
@@ -138,6 +138,13 @@ fn unknown_names_are_kept_and_named_in_the_answer() {
     let line = r#"{"role":"user","content":"hi","my_own":1}"#;
     let answer = env.record(&["--format", "openai"], &[line]).success().json_lines();
     assert_eq!(answer[0]["unknown"], json!(null));
+    let malformed = r#"{"kind":"message.added","data":{"role":5,"content":"x"}}"#;
+    let told = env.record(&["--key", "m"], &[lines[0], malformed, HELLO]).success();
+    assert_eq!(
+        told.stderr,
+        "1 of 3 events was recorded but does not fit its kind, and has no effect; 1 is of an unknown \
+         kind (see \"malformed\" and \"unknown\" in the replies)\n"
+    );
 }
 
 #[test]
@@ -158,6 +165,12 @@ fn what_is_malformed_is_told_by_its_field() {
             "invalid event: `taks`: no such field, did you mean `task`?",
         ),
         (
+            r#"{"kind":"x.y","data":{},"truns":1}"#,
+            "invalid event: `truns`: no such field, did you mean `turn`?",
+        ),
+        ("[]", "invalid event: an event is a JSON object"),
+        ("{", "invalid JSON: EOF while parsing an object at column 1"),
+        (
             r#"{"kind":"x.y","data":{},"turn":"1"}"#,
             r#"invalid event: `turn`: expected a whole number, not "1""#,
         ),
@@ -173,7 +186,7 @@ fn a_bare_message_gets_the_hint_how_it_is_recorded() {
     let message = r#"{"role":"user","content":"hi"}"#;
     let refused = env.record(&[], &[message]).failure(1).json_lines();
     let error = &refused[0]["error"];
-    assert_eq!(error["code"], "not_json");
+    assert_eq!(error["code"], "not_an_event");
     assert_eq!(error["message"], "this is a message, not an event");
     let hint = error["hint"].as_str().unwrap();
     assert!(hint.contains("`--format openai`"), "{hint}");

@@ -12,7 +12,7 @@ pub enum Anomaly {
     Malformed,
     /// A second `session.created`.
     SessionCreatedTwice,
-    /// A result for a call that was never made or that already has a result.
+    /// A result for a call that is not open: it was never made, or it already has a result.
     UnknownCall,
     /// A call with the id of a call that is still open.
     DuplicateCall,

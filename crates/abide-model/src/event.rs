@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use crate::json::RawJsonFields;
+use crate::json::{RawJsonFields, parser_reason};
 use crate::{
     EventLimits, Fact, FactError, InputError, Kind, LaneId, Payload, Seq, TaskId, Timestamp,
     TurnNumber, UnknownNames, near_names,
@@ -176,8 +177,12 @@ impl NewEvent {
         if text.len() > limits.event_bytes {
             return Err(InputError::TooLarge { limit: limits.event_bytes });
         }
-        let wire: NewEventJson<'_> = serde_json::from_str(text)
-            .map_err(|error| InputError::NotJson { reason: envelope_reason(text, &error) })?;
+        // serde would read a list as the fields in their order.
+        if !text.trim_ascii_start().starts_with('{') {
+            return Err(no_object_error(text));
+        }
+        let wire: NewEventJson<'_> =
+            serde_json::from_str(text).map_err(|error| envelope_error(text, &error))?;
         let kind = Kind::new(&wire.kind)
             .ok_or_else(|| InputError::BadKind { kind: wire.kind.chars().take(80).collect() })?;
         let name = |field, value: Option<Cow<'_, str>>| match value {
@@ -282,12 +287,26 @@ fn utf8(line: &[u8]) -> Result<&str, InputError> {
     std::str::from_utf8(line).map_err(|error| InputError::NotUtf8 { at: error.valid_up_to() })
 }
 
-/// Why a line is no event: which field is missing, unknown or of the wrong type. What is not an
-/// object at all is told in the parser's words.
+/// Why a line is no event.
 #[cold]
-fn envelope_reason(text: &str, error: &serde_json::Error) -> String {
-    let parser = || error.to_string();
-    let Some(fields) = RawJsonFields::of(text) else { return parser() };
+fn envelope_error(text: &str, error: &serde_json::Error) -> InputError {
+    match RawJsonFields::of(text) {
+        Some(fields) => InputError::NotAnEvent { reason: envelope_reason(&fields, error) },
+        None => no_object_error(text),
+    }
+}
+
+/// Why a line is no object. What is not JSON at all is told in the parser's words.
+#[cold]
+fn no_object_error(text: &str) -> InputError {
+    match serde_json::from_str::<IgnoredAny>(text) {
+        Ok(_) => InputError::NotAnEvent { reason: "an event is a JSON object".to_owned() },
+        Err(error) => InputError::NotJson { reason: parser_reason(&error) },
+    }
+}
+
+/// Which field of the envelope is missing, unknown or of the wrong type.
+fn envelope_reason(fields: &RawJsonFields<'_>, error: &serde_json::Error) -> String {
     for (name, value) in fields.entries() {
         if fields.all(name).count() > 1 {
             return format!("`{name}`: given twice");
@@ -311,7 +330,7 @@ fn envelope_reason(text: &str, error: &serde_json::Error) -> String {
         return format!("`{name}`: expected {wanted}, not {value}");
     }
     let missing = ["kind", "data"].into_iter().find(|name| fields.any(name).is_none());
-    missing.map_or_else(parser, |name| format!("`{name}`: missing"))
+    missing.map_or_else(|| parser_reason(error), |name| format!("`{name}`: missing"))
 }
 
 #[cfg(test)]
@@ -345,13 +364,30 @@ mod tests {
     fn what_is_not_an_event_is_refused_with_its_reason() {
         let code = |text: &str| NewEvent::parse(text).unwrap_err().code();
         assert_eq!(code("{"), "not_json");
-        assert_eq!(code(r#"{"kind":"a"}"#), "not_json");
-        assert_eq!(code(r#"{"kind":"a","kind":"b","data":{}}"#), "not_json");
-        assert_eq!(code(r#"{"kind":"a","data":{},"seq":1}"#), "not_json");
+        for text in [
+            "[]",
+            "5",
+            r#""kind""#,
+            r#"["a",{},null,null,null,null,null]"#,
+            "{}",
+            r#"{"kind":"a"}"#,
+            r#"{"kind":"a","kind":"b","data":{}}"#,
+            r#"{"kind":"a","data":{},"seq":1}"#,
+            r#"{"kind":"a","data":{},"turn":-1}"#,
+        ] {
+            assert_eq!(code(text), "not_an_event", "{text}");
+        }
         assert_eq!(code(r#"{"kind":"A","data":{}}"#), "bad_kind");
         assert_eq!(code(r#"{"kind":"a","data":[]}"#), "not_an_object");
         assert_eq!(code(r#"{"kind":"a","data":{},"key":""}"#), "bad_name");
         assert_eq!(code(r#"{"kind":"a","data":{},"occurred":"yesterday"}"#), "bad_time");
+        let told = |text: &str| NewEvent::parse(text).unwrap_err().to_string();
+        assert_eq!(told("[]"), "invalid event: an event is a JSON object");
+        assert_eq!(told("{"), "invalid JSON: EOF while parsing an object at column 1");
+        assert_eq!(
+            told(r#"{"kind":"a","data":{},"truns":1}"#),
+            "invalid event: `truns`: no such field, did you mean `turn`?"
+        );
         let bytes = b"{\"kind\":\"a\xff\",\"data\":{}}";
         assert_eq!(
             NewEvent::parse_bytes(bytes, &EventLimits::default()).unwrap_err().code(),

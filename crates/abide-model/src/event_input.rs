@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::json::parser_reason;
 use crate::{AppendError, EventFactory, Kind, NewEvent, Seq};
 
 /// Limits on one event. Every decoder is bounded by them.
@@ -30,10 +31,16 @@ pub enum InputError {
         /// Offset of the first bad byte.
         at: usize,
     },
-    /// Not JSON, or a field is missing, duplicated, unknown or of the wrong type.
-    #[error("invalid event: {reason}")]
+    /// Not JSON.
+    #[error("invalid JSON: {reason}")]
     NotJson {
         /// The parser's message.
+        reason: String,
+    },
+    /// JSON, but no object, or a field is missing, duplicated, unknown or of the wrong type.
+    #[error("invalid event: {reason}")]
+    NotAnEvent {
+        /// Which field, and why.
         reason: String,
     },
     /// `data` is not an object.
@@ -101,6 +108,7 @@ impl InputError {
         match self {
             Self::NotUtf8 { .. } => "not_utf8",
             Self::NotJson { .. } => "not_json",
+            Self::NotAnEvent { .. } => "not_an_event",
             Self::NotAnObject => "not_an_object",
             Self::TooLarge { .. } => "too_large",
             Self::TooDeep { .. } => "too_deep",
@@ -115,7 +123,7 @@ impl InputError {
     }
 
     pub(crate) fn json(error: serde_json::Error) -> Self {
-        Self::NotJson { reason: error.to_string() }
+        Self::NotJson { reason: parser_reason(&error) }
     }
 }
 

@@ -160,6 +160,18 @@ pub fn list(raw: &RawValue) -> Option<Vec<&RawValue>> {
     serde_json::from_str(raw.get()).ok()
 }
 
+/// What a parser says about JSON, with the place in it. A text of one line has no number of the line: a
+/// caller that reads lines knows it better.
+#[must_use]
+pub fn parser_reason(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let place = format!(" at line 1 column {}", error.column());
+    match text.strip_suffix(&place) {
+        Some(reason) => format!("{reason} at column {}", error.column()),
+        None => text,
+    }
+}
+
 /// A string as it is encoded, quotes included; `None` if the value is something else.
 #[must_use]
 #[inline]

@@ -33,27 +33,36 @@ pub fn near_names<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -> 
     near.into_iter().take(MOST).map(|(_, name)| name).collect()
 }
 
-/// How many letters must be added, removed or replaced to get from one name to the other. Upper and
-/// lower case are the same.
+/// How many letters must be added, removed, replaced or swapped with their neighbour to get from one
+/// name to the other. Upper and lower case are the same.
 #[must_use]
 pub fn name_distance(one: &str, other: &str) -> usize {
     let letters = |name: &str| -> Vec<char> {
         name.chars().flat_map(char::to_lowercase).take(LONGEST).collect()
     };
     let (one, other) = (letters(one), letters(other));
-    // The distances from the letters of `one` read so far to each beginning of `other`.
+    // The distances from the letters of `one` read so far to each beginning of `other`, and those from
+    // one letter less, with the last letter read.
     let mut row: Vec<usize> = (0..=other.len()).collect();
+    let mut before: Option<(Vec<usize>, char)> = None;
     for (line, letter) in one.iter().enumerate() {
         let mut diagonal = line;
         let mut left = line + 1;
         let mut next = vec![left];
-        for (wanted, above) in other.iter().zip(row.iter().skip(1)) {
+        let mut last_wanted = None;
+        for (place, (wanted, above)) in other.iter().zip(row.iter().skip(1)).enumerate() {
             let here = (diagonal + usize::from(letter != wanted)).min(above + 1).min(left + 1);
+            let swapped = before.as_ref().filter(|(_, last)| {
+                last == wanted && last_wanted == Some(*letter) && letter != wanted
+            });
+            let swapped = swapped.and_then(|(row, _)| row.get(place.checked_sub(1)?));
+            let here = swapped.map_or(here, |distance| here.min(distance + 1));
             diagonal = *above;
             left = here;
+            last_wanted = Some(*wanted);
             next.push(here);
         }
-        row = next;
+        before = Some((std::mem::replace(&mut row, next), *letter));
     }
     row.last().copied().unwrap_or_default()
 }
@@ -88,6 +97,12 @@ mod tests {
         assert_eq!(name_distance("", "ab"), 2);
         assert_eq!(name_distance("ab", ""), 2);
         assert_eq!(name_distance("Same", "same"), 0);
+        for (typed, meant, distance) in
+            [("truns", "turn", 2), ("sttaus", "status", 1), ("ab", "ba", 1), ("abc", "ca", 3)]
+        {
+            assert_eq!(name_distance(typed, meant), distance, "{typed}");
+            assert_eq!(name_distance(meant, typed), distance, "{meant}");
+        }
         assert_eq!(name_distance(&"x".repeat(10_000), &"y".repeat(10_000)), LONGEST);
     }
 }

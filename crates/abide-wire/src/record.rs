@@ -1,7 +1,9 @@
 //! Converts a message to the data of a `message.added` event, and back to the same bytes.
 
 use abide_model::MessageForm;
-use abide_model::json::{RawJsonFields, decode_string, encoded_string, list, write_string};
+use abide_model::json::{
+    RawJsonFields, decode_string, encoded_string, list, parser_reason, write_string,
+};
 use abide_model::message::{Forms, is_part, speaks_without_content};
 use serde_json::value::RawValue;
 
@@ -82,7 +84,7 @@ impl WireError {
 /// that is not a message becomes the only block of one.
 pub fn record(form: MessageForm, line: &str) -> Result<String, WireError> {
     let raw: &RawValue = serde_json::from_str(line)
-        .map_err(|error| WireError::NotJson { reason: error.to_string() })?;
+        .map_err(|error| WireError::NotJson { reason: parser_reason(&error) })?;
     let text = raw.get();
     let Some(fields) = RawJsonFields::of(text).filter(|_| text.starts_with('{')) else {
         return Err(WireError::NotAnObject { found: what(raw) });

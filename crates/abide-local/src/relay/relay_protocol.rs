@@ -163,7 +163,9 @@ impl RelayRefusal {
         let mut message = protocol_error_text(error);
         match error {
             InputError::NotUtf8 { at: place } => at = Some(*place),
-            InputError::NotJson { reason } => message.clone_from(reason),
+            InputError::NotJson { reason } | InputError::NotAnEvent { reason } => {
+                message.clone_from(reason);
+            }
             InputError::TooLarge { limit: most }
             | InputError::TooDeep { limit: most }
             | InputError::TooMany { limit: most } => limit = Some(*most),
@@ -201,6 +203,7 @@ impl RelayRefusal {
         Some(match self.code.as_str() {
             "not_utf8" => InputError::NotUtf8 { at: self.at.unwrap_or_default() },
             "not_json" => InputError::NotJson { reason: self.message.clone() },
+            "not_an_event" => InputError::NotAnEvent { reason: self.message.clone() },
             "not_an_object" => InputError::NotAnObject,
             "too_large" => InputError::TooLarge { limit },
             "too_deep" => InputError::TooDeep { limit },
@@ -414,6 +417,7 @@ mod tests {
         let inputs = vec![
             InputError::NotUtf8 { at: 7 },
             InputError::NotJson { reason: "because".to_owned() },
+            InputError::NotAnEvent { reason: "because".to_owned() },
             InputError::NotAnObject,
             InputError::TooLarge { limit: 5 },
             InputError::TooDeep { limit: 6 },

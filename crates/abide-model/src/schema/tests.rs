@@ -425,8 +425,9 @@ data was erased has `\"data\":null,\"erased\":true`.
 
 Data is kept as it is written, whatever it holds. A kind or a field that is not on this page is kept too, and the answer to its line
 names it (`unknown`), because it may be a mistake. Kinds that begin with `x.` are yours: nothing is said about them. Data that does not
-match its kind is kept and marked (`\"anomaly\":\"malformed\"`), or refused with `--strict`. New versions of abide add kinds and fields;
-they remove none.
+match its kind is kept and marked (`\"anomaly\":\"malformed\"`), or refused with `--strict`. So is an event that does not fit those before
+it: `unknown_call`, for example, means that no such call is open, because it was never made or already has a result. New versions of
+abide add kinds and fields; they remove none.
 
 In the tables, a field that is not required may be left out or `null`; one that says \"not `null`\" has a default and may only be left out.
 

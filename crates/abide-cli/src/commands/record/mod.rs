@@ -6,6 +6,7 @@
 mod acknowledgement;
 mod format_arg;
 mod input_notice;
+mod misfit_tally;
 mod refusal;
 mod server_event;
 mod staged_line;
@@ -26,6 +27,7 @@ use serde_json::value::RawValue;
 
 use self::format_arg::FormatArg;
 use self::input_notice::{bare_message_hint, tell_waiting};
+use self::misfit_tally::MisfitTally;
 use self::refusal::{RecordLineRefusal, STDIN, STOPPED};
 use self::staged_line::StagedLine;
 use self::stream_recorder::StreamRecorder;
@@ -36,6 +38,7 @@ use crate::duration::checkpoint_interval;
 use crate::error::{CommandError, at, on_one_line};
 use crate::line_reader::{InputLine, LineReader};
 use crate::new_session_args::NewSessionArgs;
+use crate::noun_count::noun_count;
 use crate::shared_recording::{RecordingJobs, SharedRecording};
 
 /// The most lines staged before they are answered.
@@ -54,7 +57,12 @@ const LONG: Duration = Duration::from_secs(1);
 /// on stable storage: {"session":…,"seq":…}, or {"error":{"code":…,"message":…,"line":…}} if it was
 /// not recorded. The other lines are recorded even so, and the exit code is then 1. `abide schema`
 /// prints the kinds and their fields. Unknown kinds and fields are kept, and the reply lists them
-/// in "unknown". Kinds that begin with x. are your own.
+/// in "unknown", with "did_you_mean" if a known name is near. Kinds that begin with x. are your own.
+///
+/// An event that does not fit those before it is recorded, and its reply has an "anomaly". With the
+/// anomaly "malformed", its data do not fit its kind: the field "malformed" says why, and the event
+/// has no effect. A line on stderr at the end counts these and the events of unknown kinds; the exit
+/// code stays 0. --strict refuses events with an anomaly.
 ///
 /// With --format, a line can also be a message in the format of an API, which is recorded verbatim
 /// by `message.added`; a line with a field "kind" is still an event.
@@ -93,7 +101,8 @@ pub(crate) struct RecordArgs {
     /// was cut off
     #[arg(long)]
     complete: bool,
-    /// Refuse events that contradict earlier ones, such as a result for an unknown call
+    /// Refuse malformed events and those that do not fit earlier ones, such as a result for a call
+    /// that is not open (never made, or already ended)
     #[arg(long)]
     strict: bool,
     /// When an event counts as recorded
@@ -165,6 +174,7 @@ impl RecordArgs {
             has_turn_end: false,
             lines: 0,
             refused: 0,
+            misfits: MisfitTally::default(),
             out: CommandOutput::stdout(),
         };
         recorder.record(&mut input?, surroundings)?;
@@ -232,6 +242,7 @@ struct Recorder {
     has_turn_end: bool,
     lines: u64,
     refused: u64,
+    misfits: MisfitTally,
     out: CommandOutput,
 }
 
@@ -291,7 +302,7 @@ impl Recorder {
         let (mut event, unknown) = match self.event(line) {
             Ok(read) => read,
             Err(error) => {
-                let is_event = matches!(error, BadRecordLine::Event(InputError::NotJson { .. }));
+                let is_event = matches!(error, BadRecordLine::Event(InputError::NotAnEvent { .. }));
                 let hint = if is_event { bare_message_hint(line) } else { None };
                 self.refuse(&error, hint, number);
                 return Ok(false);
@@ -357,6 +368,7 @@ impl Recorder {
             match waited {
                 Ok((staged, acknowledged)) => {
                     for event in &acknowledged {
+                        self.misfits.add(event, staged.kind_familiarity());
                         let open = self.target.open.as_ref();
                         let line = open.map(|open| staged.answer(open.id, event));
                         self.out.verbatim_json(&line.unwrap_or_default())?;
@@ -387,10 +399,15 @@ impl Recorder {
 
     fn finish(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         self.target.close(self.refused == 0, surroundings)?;
+        if let Some(line) = self.misfits.line() {
+            status(line);
+        }
         if self.refused == 0 {
             return Ok(());
         }
-        status(format_args!("{} of {} lines were not recorded", self.refused, self.lines));
+        let (lines, were) =
+            (noun_count(self.lines, "line"), if self.refused == 1 { "was" } else { "were" });
+        status(format_args!("{} of {lines} {were} not recorded", self.refused));
         Err(CommandError::Reported)
     }
 }

@@ -7,6 +7,7 @@ use abide::{
 use serde::Serialize;
 
 use super::acknowledgement::acknowledgement_line;
+use super::misfit_tally::KindFamiliarity;
 use super::refusal::{RecordLineRefusal, malformed_field};
 
 /// What the answer to a staged event may say about it.
@@ -26,6 +27,14 @@ impl StagedLine {
     /// Why the event was not recorded.
     pub(super) fn refusal(&self, error: &abide::Error) -> RecordLineRefusal {
         RecordLineRefusal::of_event(error, self.line, &self.kind, &self.data)
+    }
+
+    /// Whether abide knows its kind.
+    pub(super) fn kind_familiarity(&self) -> KindFamiliarity {
+        match self.unknown.as_ref().and_then(|unknown| unknown.kind.as_ref()) {
+            Some(_) => KindFamiliarity::Unknown,
+            None => KindFamiliarity::Known,
+        }
     }
 
     /// The answer once the event is durable.
