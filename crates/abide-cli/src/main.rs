@@ -8,6 +8,7 @@
 
 mod answer_json;
 mod apply_args;
+mod argument_tips;
 mod checkpoint_lookup;
 mod clock;
 mod command_context;
@@ -36,6 +37,7 @@ mod noun_count;
 mod pager;
 mod patch_output;
 mod path_shortener;
+mod program_path;
 mod progress;
 mod project_name;
 mod rewind_report;
@@ -61,6 +63,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser};
 use clap_complete::CompleteEnv;
 
+use crate::argument_tips::with_argument_tip;
 use crate::command_context::CommandContext;
 use crate::commands::{AbideCommand, OverviewArgs};
 use crate::completion_candidates::COMPLETION_VARIABLE;
@@ -133,7 +136,12 @@ fn parse_main_arguments() -> AbideArgs {
             let read = with_grouped_help(command)
                 .try_get_matches()
                 .and_then(|matches| AbideArgs::from_arg_matches(&matches));
-            read.unwrap_or_else(|error| error::exit_usage(&with_verb_tip(error)))
+            read.unwrap_or_else(|error| {
+                let words = std::env::args_os().skip(1);
+                let words: Vec<String> =
+                    words.map(|word| word.to_string_lossy().into_owned()).collect();
+                error::exit_usage(&with_argument_tip(with_verb_tip(error, &words), &words))
+            })
         }
     }
 }

@@ -98,7 +98,10 @@ impl ScopedStore {
         };
         CommandError::failed(format!("there is no session{of} yet in {}", self.place()))
             .coded(FailureCode::NotFound)
-            .with_hint(format!("`abide new` and `abide record` create one{more}"))
+            .with_hint(format!(
+                "`abide run AGENT` and `abide save` create one, and so do `abide new` and `abide \
+                 record`{more}"
+            ))
     }
 
     /// The session with the latest activity whose workspace is the current directory, or one above it

@@ -78,7 +78,7 @@ fn no_session_says_what_there_is() {
     let _filters = env.filters();
     insta::assert_snapshot!(env.run(&["tail"]).failure(1).stderr, @r"
     Error: there is no session yet in [TEMP]/project/.abide
-    Hint: `abide new` and `abide record` create one
+    Hint: `abide run AGENT` and `abide save` create one, and so do `abide new` and `abide record`
     ");
     let made = env.run(&["new", "--json"]).success();
     let short = made.json_lines()[0]["short"].as_str().unwrap().to_owned();

@@ -201,9 +201,54 @@ fn a_word_that_is_no_command_gets_a_tip_by_its_meaning() {
         ("claude", "`abide run claude` runs it and records it"),
         ("sh", "`abide run sh` runs it and records it"),
         ("sho", "a similar subcommand exists: 'show'"),
+        ("sttaus", "subcommands exist: 'status', "),
+        ("delete", "no command deletes one session"),
     ] {
         let done = env.run(&[word]).failure(2);
         assert!(done.stderr.contains(tip), "{word}: {}", done.stderr);
+    }
+}
+
+#[test]
+fn a_wrong_argument_gets_a_tip_with_what_was_typed() {
+    let env = TestEnvironment::new();
+    std::fs::write(env.project().join("todo.txt"), "one").unwrap();
+    for (args, tip) in [
+        (&["stash", "pop"][..], "tip: `abide rewind latest` "),
+        (&["checkout", "3"], "tip: `abide rewind 3` "),
+        (&["restore", "todo.txt"], "tip: `abide rewind latest todo.txt` "),
+        (&["commit", "-m", "it works"], "tip: `abide save -m 'it works'` "),
+        (&["save", "it works"], "tip: `abide save -m 'it works'` "),
+        (&["save", "-m", "2"], "a number, @N, turn:N, latest and decision"),
+        (
+            &["run", "-p", "hi"],
+            "tip: options of the agent stand after its name: `abide run AGENT -p hi`",
+        ),
+        (&["run", "--continue"], "tip: `abide resume` resumes the latest session"),
+        (&["run", "--resume"], "tip: `abide resume` resumes the latest session"),
+        (&["export", "k3", "--html"], "tip: `--format html`"),
+        (&["record", "a.jsonl"], "tip: `abide record < a.jsonl`"),
+        (&["share", "--email", "you"], "tip: `abide share` only writes a file"),
+    ] {
+        let mut command = env.command(args);
+        // No agent is installed.
+        command.env("PATH", "");
+        let done = run(command, b"").failure(2);
+        assert!(done.stderr.contains(tip), "{args:?}: {}", done.stderr);
+        assert_eq!(done.stderr.matches("tip:").count(), tip.matches("tip:").count(), "{args:?}");
+        assert!(!done.stderr.contains("'-- "), "{args:?}: {}", done.stderr);
+    }
+    let done = env.run(&["share", "--to", "you", "--json"]).failure(2);
+    assert!(!done.stderr.contains("--store"), "{}", done.stderr);
+    let kinds = env.run(&["schema", "message"]).failure(1);
+    assert!(kinds.stderr.contains("kinds that begin with it: message.added"), "{}", kinds.stderr);
+    let saved = env.run(&["save", "--message", "x"]).success();
+    assert!(saved.stdout().starts_with("Checkpoint 1 \"x\""), "{saved:?}");
+    assert_eq!(env.run(&["list"]).success().stdout(), env.run(&["ls"]).success().stdout());
+    for word in ["mask", "test"] {
+        let mut command = env.command(&["secrets", word]);
+        command.stdin(Stdio::null());
+        assert_eq!(run(command, b"ls\n").success().stdout(), "ls\n");
     }
 }
 

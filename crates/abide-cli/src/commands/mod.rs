@@ -48,7 +48,7 @@ pub(crate) enum AbideCommand {
     Init(init::InitArgs),
     New(new::NewArgs),
     Record(record::RecordArgs),
-    #[command(alias = "history")]
+    #[command(aliases = ["history", "list"])]
     Ls(history::HistoryArgs),
     Search(history::SearchArgs),
     Show(show::ShowArgs),

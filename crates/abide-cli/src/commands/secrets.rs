@@ -33,7 +33,8 @@ pub(crate) struct SecretsArgs {
 #[derive(Debug, clap::Subcommand)]
 enum SecretsCommand {
     Scan(ScanArgs),
-    Test(TestArgs),
+    #[command(alias = "test")]
+    Mask(MaskArgs),
     Rules(RulesArgs),
 }
 
@@ -57,7 +58,7 @@ struct ScanArgs {
 
 /// Mask the secrets in a text from stdin, and print it
 #[derive(Debug, clap::Args)]
-struct TestArgs {}
+struct MaskArgs {}
 
 /// List the rules: id and pattern
 #[derive(Debug, clap::Args)]
@@ -67,7 +68,7 @@ impl SecretsArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         match self.command {
             SecretsCommand::Scan(scan) => scan.run(surroundings),
-            SecretsCommand::Test(_) => mask_stdin(surroundings),
+            SecretsCommand::Mask(_) => mask_stdin(surroundings),
             SecretsCommand::Rules(_) => list_rules(),
         }
     }

@@ -72,7 +72,7 @@ pub(crate) struct SaveArgs {
 #[derive(Debug, clap::Args)]
 struct CheckpointOptions {
     /// Label of the checkpoint
-    #[arg(short = 'm', long, value_name = "LABEL")]
+    #[arg(short = 'm', long, aliases = ["message", "name"], value_name = "LABEL")]
     label: Option<String>,
     /// Why the checkpoint is made
     #[arg(long, value_name = "WHAT", default_value = "hand", value_parser = trigger)]
@@ -149,7 +149,8 @@ impl CheckpointOptions {
     fn check_label(&self) -> Result<(), CommandError> {
         if let Some(label) = self.label.as_deref().filter(|label| !is_label(label)) {
             return Err(CommandError::Usage(format!(
-                "{label:?} cannot be the name of a checkpoint: as a place it means something else"
+                "{label:?} cannot be the name of a checkpoint: a number, @N, turn:N, latest and decision \
+                 mean other places, and a name is not empty"
             )));
         }
         Ok(())

@@ -62,8 +62,14 @@ fn unknown_kind(kind: &str) -> CommandError {
         let text = format!("\"{shown}\" is a kind of your own: its data can be any object");
         return CommandError::failed(text).with_hint("`abide schema` prints the kinds of abide");
     }
+    let begin: Vec<_> = KIND_DESCRIPTIONS
+        .iter()
+        .map(|described| described.kind)
+        .filter(|known| known.starts_with(kind) && !kind.is_empty())
+        .collect();
     let near = near_names(kind, Kind::VOCABULARY.iter().copied());
     let hint = match near.first() {
+        _ if !begin.is_empty() => format!("kinds that begin with it: {}", begin.join(", ")),
         Some(near) => format!("did you mean {near}? `abide schema` prints all"),
         None => "`abide schema` prints all; kinds of your own begin with `x.`".to_owned(),
     };
