@@ -72,6 +72,8 @@ pub(crate) struct TextTable<const N: usize> {
     width: usize,
     coloured: bool,
     cut: CutColumn,
+    /// How many columns are kept by cutting the names further, where these are cut.
+    kept: usize,
 }
 
 /// Which column is cut to fit.
@@ -88,6 +90,10 @@ const WIDEST: usize = 24;
 const NAME: usize = 60;
 /// The width below which a column of names is not cut.
 const SHORT_NAME: usize = 30;
+/// The same if a column that is kept would be left out.
+const SHORTEST_NAME: usize = 12;
+/// How much of a text stays visible behind a match.
+const BEHIND_MATCH: usize = 8;
 
 impl<const N: usize> TextTable<N> {
     /// A table for the terminal at stdout.
@@ -113,7 +119,14 @@ impl<const N: usize> TextTable<N> {
 
     fn of_width(heading: [&'static str; N], width: usize, coloured: bool) -> Self {
         let (right, hidden, lines) = (Vec::new(), Vec::new(), Vec::new());
-        Self { heading, right, hidden, lines, width, coloured, cut: CutColumn::Last }
+        let cut = CutColumn::Last;
+        Self { heading, right, hidden, lines, width, coloured, cut, kept: 0 }
+    }
+
+    /// Keeps the first columns, so many of them, even if names are then cut further.
+    pub(crate) fn keeping(mut self, columns: usize) -> Self {
+        self.kept = columns;
+        self
     }
 
     /// Right-aligns these columns (numbers).
@@ -159,7 +172,7 @@ impl<const N: usize> TextTable<N> {
         for line in &self.lines {
             lines.push(match line {
                 TableLine::Row(cells) => self.shown_row(cells, &widths),
-                TableLine::Note(parts) => self.shown_parts(parts),
+                TableLine::Note(parts) => self.shown_parts(&self.around_match(parts)),
             });
         }
         lines
@@ -169,17 +182,17 @@ impl<const N: usize> TextTable<N> {
     /// Where the last columns are left out, the names have their place.
     fn fit_name(&self, widths: &mut [usize; N]) {
         let shown = widths.iter().enumerate().skip(1).filter(|(at, _)| !self.hidden.contains(at));
-        let others: Vec<usize> = shown.map(|(_, width)| width + 2).collect();
+        let others: Vec<(usize, usize)> = shown.map(|(at, width)| (at, width + 2)).collect();
         let Some(name) = widths.first_mut() else { return };
-        let least = (*name).min(SHORT_NAME);
-        let room = self.width.saturating_sub(least);
         let mut kept = 0;
-        for width in others {
-            if kept + width > room {
+        for (column, width) in others {
+            let least = if column < self.kept { SHORTEST_NAME } else { SHORT_NAME };
+            if kept + width > self.width.saturating_sub((*name).min(least)) {
                 break;
             }
             kept += width;
         }
+        let least = (*name).min(SHORTEST_NAME);
         *name = (*name).min(self.width.saturating_sub(kept).max(least));
     }
 
@@ -216,6 +229,26 @@ impl<const N: usize> TextTable<N> {
         self.shown_parts(&parts)
     }
 
+    /// The parts of a note, without the beginning of its text if the first match would not be visible.
+    fn around_match(&self, parts: &[(String, TableColour)]) -> Vec<(String, TableColour)> {
+        let mut parts = parts.to_vec();
+        let found = parts.iter().position(|(_, colour)| *colour == TableColour::Found);
+        // The label stays.
+        let Some(at) = found.filter(|at| *at >= 2) else { return parts };
+        let width = |parts: Option<&[(String, TableColour)]>| -> usize {
+            parts.unwrap_or_default().iter().map(|(text, _)| table_width_of(text)).sum()
+        };
+        let (to_end, behind) = (width(parts.get(..=at)), width(parts.get(at + 1..)));
+        let over = (to_end + behind.min(BEHIND_MATCH)).saturating_sub(self.width);
+        if over == 0 {
+            return parts;
+        }
+        if let Some((text, _)) = parts.get_mut(at - 1) {
+            *text = without_beginning(text, over + 1);
+        }
+        parts
+    }
+
     fn shown_parts(&self, parts: &[(String, TableColour)]) -> String {
         let mut left = self.width;
         let mut line = String::new();
@@ -234,6 +267,18 @@ impl<const N: usize> TextTable<N> {
 /// The width of a text in columns.
 pub(crate) fn table_width_of(text: &str) -> usize {
     text.chars().map(|c| c.width().unwrap_or(0)).sum()
+}
+
+/// A text without so many columns of its beginning, and `…` in their place.
+fn without_beginning(text: &str, columns: usize) -> String {
+    let mut dropped = 0;
+    let mut rest = text.chars();
+    while dropped < columns
+        && let Some(c) = rest.next()
+    {
+        dropped += c.width().unwrap_or(0);
+    }
+    format!("…{}", rest.as_str())
 }
 
 /// As much of a text as fits, with `…` for the rest.
@@ -282,6 +327,24 @@ mod tests {
         );
         table.coloured = true;
         assert!(table.lines()[2].contains("\x1b[1;33msome text that is…\x1b[0m"));
+    }
+
+    #[test]
+    fn a_match_stays_visible_where_its_line_is_cut() {
+        let line = |width: usize, before: &str, behind: &str| {
+            let mut table = TextTable::of_width(["NAME"], width, false);
+            let parts = [
+                (before.to_owned(), TableColour::Plain),
+                ("match".to_owned(), TableColour::Found),
+                (behind.to_owned(), TableColour::Plain),
+            ];
+            table.note("@1: ", &parts);
+            table.lines()[1].clone()
+        };
+        let before = "a text that is long before it ";
+        assert_eq!(line(60, before, " end"), "    @1: a text that is long before it match end");
+        assert_eq!(line(36, before, " and more of it"), "    @1: …ong before it match and mo…");
+        assert_eq!(line(40, before, ""), "    @1: …xt that is long before it match");
     }
 
     #[test]

@@ -9,7 +9,8 @@ use abide::{LocalOptions, LocalStore};
 use abide_testkit::FaultRun;
 use serde_json::Value;
 
-use crate::environment::{Conversation, TestEnvironment};
+use crate::environment::{Conversation, HELLO, TestEnvironment};
+use crate::terminal::on_narrow_terminal;
 
 const FIRST: [&str; 7] = [
     r#"{"kind":"turn.started","data":{"agent":"coder"}}"#,
@@ -285,4 +286,35 @@ fn a_recorded_session_is_running_while_its_writer_is_there_and_then_idle_or_comp
     assert_eq!(rows("completed").len(), 2);
     let some = ["history", "--status", "completed", "--limit", "1"];
     assert!(env.run(&some).success().stderr.contains("1 more session"));
+}
+
+#[test]
+fn a_narrow_terminal_keeps_what_a_person_needs() {
+    let env = TestEnvironment::new();
+    let title = "Port the lexer to the new grammar and keep all of its tests green";
+    let made = env.run(&["new", "--json", "--title", title, "--agent", "coder"]).success();
+    let short = made.json_lines()[0]["short"].as_str().unwrap().to_owned();
+    env.record(&["-s", &short], &[HELLO]).success();
+    let shown = |args: &str| {
+        let done = on_narrow_terminal(&env, 60, args)?;
+        let text = String::from_utf8(done.out).unwrap();
+        // A colour takes no column.
+        let text = text.split('\u{1b}').map(|part| match part.split_once('m') {
+            Some((code, rest)) if code.starts_with('[') => rest,
+            _ => part,
+        });
+        let text = text.collect::<String>().replace('\r', "");
+        assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
+        Some(text)
+    };
+    let line = |text: &str| text.lines().find(|line| line.contains("Port")).unwrap().to_owned();
+    let Some(listed) = shown("ls") else { return };
+    let listed = line(&listed);
+    assert!(listed.contains(&short) && listed.ends_with("  idle"), "{listed}");
+    assert!(!listed.contains("coder"), "{listed}");
+    let status = line(&shown("status").unwrap());
+    assert!(
+        status.contains("  idle  ") && status.contains(&format!("abide show {short}")),
+        "{status}"
+    );
 }

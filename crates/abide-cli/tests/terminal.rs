@@ -6,8 +6,17 @@ use crate::environment::{ABIDE, Done, TestEnvironment, run};
 
 /// Runs abide on a terminal; `None` where there is no way to have one.
 pub(crate) fn on_terminal(env: &TestEnvironment, args: &str) -> Option<Done> {
+    in_script(env, &format!("'{ABIDE}' {args}"))
+}
+
+/// The same on a terminal with so many columns.
+pub(crate) fn on_narrow_terminal(env: &TestEnvironment, columns: u16, args: &str) -> Option<Done> {
+    in_script(env, &format!("stty cols {columns} && '{ABIDE}' {args}"))
+}
+
+fn in_script(env: &TestEnvironment, line: &str) -> Option<Done> {
     let mut command = env.isolate(Command::new("script"));
-    command.args(["-qec", &format!("'{ABIDE}' {args}"), "/dev/null"]);
+    command.args(["-qec", line, "/dev/null"]);
     let available = Command::new("script").arg("--version").output();
     if available.is_err() {
         eprintln!("skipped: there is no `script` to make a terminal with");

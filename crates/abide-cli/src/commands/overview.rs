@@ -9,6 +9,7 @@ use crate::error::CommandError;
 use crate::next_step::{CommandWords, NextStep, next_step};
 use crate::scoped_store::ScopedStore;
 use crate::session_status::{CurrentStatus, DisplayedState};
+use crate::text_table::cut_to_column;
 use crate::typed_time::time_ago;
 
 /// How many sessions are listed.
@@ -63,24 +64,28 @@ fn overview_lines(opened: &ScopedStore, words: &CommandWords) -> Result<Vec<Stri
     let more = found.more.unwrap_or_default();
     let more = if more > 0 { format!("; {more} more: `abide ls`") } else { String::new() };
     let mut lines = vec![format!("Sessions of {of}{more}")];
+    let age = |entry: &HistoryEntry| time_ago(entry.overview.updated, now);
+    let ages = rows.iter().map(|(entry, _)| age(entry).len()).max().unwrap_or_default();
+    let states = rows.iter().map(|(_, state)| state.as_str().len()).max().unwrap_or_default();
     for (entry, state) in &rows {
         let name = entry.overview.name().unwrap_or_default();
-        let age = time_ago(entry.overview.updated, now);
         let line = format!(
-            "  {}  {:<11}  {age:<12}  {}",
+            "  {}  {:<states$}  {:<ages$}  {}",
             entry.short,
             state.as_str(),
+            age(entry),
             escape::text(&name)
         );
-        lines.push(line.chars().take(width).collect());
+        lines.push(cut_to_column(&line, width));
     }
     lines.push(String::new());
     let stopped = [DisplayedState::Crashed, DisplayedState::Stopped];
     let resumable = rows.iter().find(|(entry, state)| {
         stopped.contains(state) && next_step(*state, entry.overview.run) == NextStep::Resume
     });
-    if let Some((entry, _)) = resumable {
-        lines.push(told(words, NextStep::Resume, entry, "resume the stopped session"));
+    if let Some((entry, state)) = resumable {
+        let what = format!("resume the {state} session");
+        lines.push(told(words, NextStep::Resume, entry, &what));
     }
     let running = rows.iter().find(|(_, state)| *state == DisplayedState::Running);
     if let Some((entry, _)) = running {

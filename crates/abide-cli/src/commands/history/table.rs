@@ -132,6 +132,9 @@ const HEADINGS: [&str; 11] = [
     "FILES",
 ];
 
+/// Name, id, age and state stay where the names can be cut for them.
+const KEPT: usize = 4;
+
 fn history_table(
     table: TextTable<11>,
     entries: &[HistoryEntry],
@@ -140,7 +143,7 @@ fn history_table(
     now: jiff::Timestamp,
 ) -> TextTable<11> {
     let hidden = if columns == HistoryColumns::OfOneProject { 4..7 } else { 0..0 };
-    let mut table = table.right([8, 9, 10]).without(hidden);
+    let mut table = table.right([8, 9, 10]).without(hidden).keeping(KEPT);
     for (entry, current) in entries.iter().zip(statuses) {
         let overview = &entry.overview;
         let count =
@@ -176,7 +179,13 @@ fn note_history_entry(table: &mut TextTable<11>, entry: &HistoryEntry) {
     if let Some(key) = fields.key.as_ref().filter(|key| !key.starts_with("plan:")) {
         table.note("", &[(format!("key {}", escape::text(key)), TableColour::Dim)]);
     }
-    for found in &entry.matches {
+    for (at, found) in entry.matches.iter().enumerate() {
+        // A result is in the event of its call and in a message.
+        let told = entry.matches.iter().take(at);
+        let is_neighbour = |told: &SearchMatch| told.seq.0.abs_diff(found.seq.0) == 1;
+        if told.clone().any(|told| is_neighbour(told) && told.excerpt.text == found.excerpt.text) {
+            continue;
+        }
         // `abide show SESSION @36` takes it from there.
         let place = match (found.turn, found.live) {
             (None, true) => format!("@{}: ", found.seq),
@@ -302,13 +311,13 @@ mod tests {
         history_table(table, &entries, &statuses, columns, now).lines().join("\n")
     }
 
-    /// Name, id and age stay, however narrow the terminal is.
+    /// Name, id, age and state stay, however narrow the terminal is.
     #[test]
     fn columns_are_left_out_from_behind() {
         insta::assert_snapshot!(lines(60, HistoryColumns::WithPlace), @r"
-        NAME                                  ID      UPDATED
-        Port the lexer to the new grammar a…  k3x9ab  17 minutes ago
-        Short                                 a1b2c3  17 minutes ago
+        NAME                           ID      UPDATED         STATE
+        Port the lexer to the new gr…  k3x9ab  17 minutes ago  idle
+        Short                          a1b2c3  17 minutes ago  idle
         ");
         insta::assert_snapshot!(lines(80, HistoryColumns::WithPlace), @r"
         NAME                                   ID      UPDATED         STATE  WHO

@@ -16,6 +16,10 @@ use crate::typed_time::time_ago;
 const CALLS: usize = 6;
 /// The maximum width of a name on a terminal.
 const NAME: usize = 48;
+/// The width below which a name is not cut if another column can be left out instead.
+const SHORT_NAME: usize = 20;
+/// The width below which a name is not cut.
+const SHORTEST_NAME: usize = 8;
 /// How far the lines below a name are indented.
 const BELOW: usize = 4;
 /// The line width without a terminal: nothing is cut.
@@ -131,17 +135,21 @@ impl<'a> StatusPage<'a> {
         let name = cut_to_column(&page_name(row), columns.name);
         let pad =
             |text: &str, wide: usize| " ".repeat(wide.saturating_sub(table_width_of(text)) + 2);
-        let agent = page_agent(row);
         let mut parts = vec![
             ("  ".to_owned(), TableColour::Plain),
             (name.clone(), TableColour::Bold),
             (pad(&name, columns.name), TableColour::Plain),
-            (row.short.clone(), row.now.state.colour()),
-            (pad(&row.short, columns.short), TableColour::Plain),
-            (agent.clone(), TableColour::Cyan),
-            (pad(&agent, columns.agent), TableColour::Plain),
-            (time_ago(row.at, self.now), TableColour::Dim),
         ];
+        if let Some(short) = columns.short {
+            parts.push((row.short.clone(), row.now.state.colour()));
+            parts.push((pad(&row.short, short), TableColour::Plain));
+        }
+        if let Some(wide) = columns.agent {
+            let agent = page_agent(row);
+            parts.push((agent.clone(), TableColour::Cyan));
+            parts.push((pad(&agent, wide), TableColour::Plain));
+        }
+        parts.push((time_ago(row.at, self.now), TableColour::Dim));
         parts.extend(more.iter().cloned());
         // The last is a command: half of it is none.
         let width: usize = parts.iter().map(|(text, _)| table_width_of(text)).sum();
@@ -152,11 +160,12 @@ impl<'a> StatusPage<'a> {
     }
 }
 
-/// The widths of the columns.
+/// The widths of the columns. Where the terminal is narrow, agent and id are left out: the command that
+/// comes next has the id.
 struct StatusPageColumns {
     name: usize,
-    short: usize,
-    agent: usize,
+    short: Option<usize>,
+    agent: Option<usize>,
     ago: usize,
     state: usize,
 }
@@ -165,13 +174,39 @@ impl StatusPageColumns {
     fn of(rows: &[StatusRow], page: &StatusPage<'_>) -> Self {
         let room = if page.width == ENDLESS { ENDLESS } else { NAME };
         let widest = |text: &dyn Fn(&StatusRow) -> usize| rows.iter().map(text).max().unwrap_or(0);
-        Self {
+        let mut columns = Self {
             name: widest(&|row| table_width_of(&page_name(row))).min(room),
-            short: widest(&|row| table_width_of(&row.short)),
-            agent: widest(&|row| table_width_of(&page_agent(row))),
+            short: Some(widest(&|row| table_width_of(&row.short))),
+            agent: Some(widest(&|row| table_width_of(&page_agent(row)))),
             ago: widest(&|row| time_ago(row.at, page.now).len()),
             state: widest(&|row| row.now.state.as_str().len()),
+        };
+        // Only rows on one line have their state and command in it.
+        let is_short = |row: &StatusRow| !PARTS.contains(&row.now.state);
+        let next =
+            rows.iter().filter(|row| is_short(row)).map(|row| table_width_of(&row.next)).max();
+        let end = next.map_or(0, |next| columns.state + next + 4);
+        if page.width != ENDLESS {
+            columns.fit(page.width, end);
         }
+        columns
+    }
+
+    /// Leaves out columns and cuts the names, so that the end of a line has its place.
+    fn fit(&mut self, width: usize, end: usize) {
+        let room = |columns: &Self| {
+            let others = [columns.short, columns.agent].into_iter().flatten();
+            let others: usize = others.map(|width| width + 2).sum();
+            width.saturating_sub(4 + others + columns.ago + end)
+        };
+        let least = self.name.min(SHORT_NAME);
+        if room(self) < least {
+            self.agent = None;
+        }
+        if room(self) < least && end > 0 {
+            self.short = None;
+        }
+        self.name = self.name.min(room(self).max(SHORTEST_NAME));
     }
 }
 
