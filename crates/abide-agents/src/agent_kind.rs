@@ -68,6 +68,14 @@ impl AgentKind {
         invocation::started(command)
     }
 
+    /// The arguments with which a command of this agent's would print events, if it is one that takes a
+    /// prompt and prints text.
+    #[must_use]
+    pub fn event_arguments(self, command: &[String]) -> Option<&'static str> {
+        let asks = self.prompt_slot(command).is_some() || self.prompt_input(command).is_some();
+        self.0.event_arguments.filter(|_| asks && Self::detect(command).prints_text())
+    }
+
     /// The place of the prompt in a command of this agent's. `None` where it is no such command, or
     /// reads its prompt from stdin.
     #[must_use]

@@ -13,6 +13,8 @@ pub(crate) struct AgentProfile {
     pub programs: &'static [AgentProgram],
     /// Does it print events when it is started with these arguments?
     pub prints_events: fn(arguments: &[String]) -> bool,
+    /// The arguments that make it print events, for a person; `None` if it never does.
+    pub event_arguments: Option<&'static str>,
     /// The arguments with which it goes on in a session of its own; `None` where it cannot.
     pub resume: fn(arguments: &[String], session: &str) -> Option<Vec<String>>,
     /// The place of the prompt in its arguments; `None` where it reads the prompt from stdin.

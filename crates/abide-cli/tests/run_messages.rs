@@ -322,3 +322,22 @@ fn what_is_printed_and_what_is_typed_are_messages_in_turn() {
     let exported = terminal.environment.run(&["export"]).success();
     assert!(!exported.stdout().contains("hunter2"), "{}", exported.stdout());
 }
+
+#[test]
+fn of_an_agent_that_prints_text_it_is_said_how_its_calls_would_be_recorded() {
+    let environment = TestEnvironment::new();
+    agent(&environment, "claude", "", "hello\n");
+    let line = "Only the text of claude is recorded; with `--output-format stream-json --verbose` its \
+                tool calls are, too\n";
+    let told = environment.run(&["run", "./claude", "-p", "hi"]).success();
+    assert!(told.stderr.contains(line), "{told:?}");
+    assert!(told.stderr.contains("Files changed during this run: 1 created"), "{told:?}");
+    for options in [&["run", "--json"][..], &["run", "--adapter", "text"]] {
+        let told = environment.run(&[options, &["./claude", "-p", "hi"]].concat()).success();
+        assert!(!told.stderr.contains("Only the text"), "{told:?}");
+    }
+    agent(&environment, "claude", "", CLAUDE);
+    let events = ["./claude", "-p", "hi", "--output-format", "stream-json", "--verbose"];
+    let told = environment.run(&[&["run"][..], &events].concat()).success();
+    assert!(!told.stderr.contains("Only the text"), "{told:?}");
+}

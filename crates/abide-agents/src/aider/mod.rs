@@ -13,6 +13,7 @@ pub(crate) static PROFILE: AgentProfile = AgentProfile {
     name: "aider",
     programs: &[AgentProgram::named("aider")],
     prints_events: |_| false,
+    event_arguments: None,
     resume: |_, _| None,
     prompt: invocation::prompt,
     input: |_| None,

@@ -17,6 +17,7 @@ pub(crate) static PROFILE: AgentProfile = AgentProfile {
         AgentProgram::within("/claude-code/", "cli"),
     ],
     prints_events: invocation::claude_prints_events,
+    event_arguments: Some("--output-format stream-json --verbose"),
     resume: invocation::resume_claude,
     prompt: invocation::prompt,
     input: invocation::input,

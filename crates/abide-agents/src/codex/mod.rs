@@ -13,6 +13,7 @@ pub(crate) static PROFILE: AgentProfile = AgentProfile {
     name: "codex",
     programs: &[AgentProgram::named("codex")],
     prints_events: invocation::codex_prints_events,
+    event_arguments: Some("exec --json"),
     resume: invocation::resume_codex,
     prompt: invocation::prompt,
     input: invocation::input,

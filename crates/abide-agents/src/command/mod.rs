@@ -12,6 +12,7 @@ pub(crate) static PROFILE: AgentProfile = AgentProfile {
     name: "text",
     programs: &[],
     prints_events: |_| false,
+    event_arguments: None,
     resume: |_, _| None,
     prompt: |_| None,
     input: |_| None,

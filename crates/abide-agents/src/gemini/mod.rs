@@ -13,6 +13,7 @@ pub(crate) static PROFILE: AgentProfile = AgentProfile {
     name: "gemini",
     programs: &[AgentProgram::named("gemini"), AgentProgram::named("gemini-cli")],
     prints_events: invocation::gemini_prints_events,
+    event_arguments: Some("--output-format stream-json"),
     resume: invocation::resume_gemini,
     prompt: invocation::prompt,
     input: invocation::input,

@@ -13,6 +13,7 @@ pub(crate) static PROFILE: AgentProfile = AgentProfile {
     name: "opencode",
     programs: &[AgentProgram::named("opencode"), AgentProgram::named("opencode-ai")],
     prints_events: invocation::opencode_prints_events,
+    event_arguments: Some("run --format json"),
     resume: invocation::resume_opencode,
     prompt: invocation::prompt,
     input: invocation::input,

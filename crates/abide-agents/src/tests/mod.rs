@@ -224,3 +224,20 @@ fn plain_lines_between_events_are_notes_and_unknown_events_are_counted() {
         assert_eq!(reader.passed_over(), 3);
     }
 }
+
+#[test]
+fn the_arguments_that_print_events_are_named_where_they_are_missing() {
+    for command in ["claude -p hi", "codex exec hi", "gemini -p hi", "opencode run hi"] {
+        let asked = words(command);
+        let kind = AgentKind::started_by(&asked).unwrap();
+        let arguments = kind.event_arguments(&asked).unwrap();
+        let told = words(&format!("{} {arguments} hi", kind.as_str()));
+        assert_eq!(AgentKind::detect(&told), kind, "{command}");
+        assert_eq!(kind.event_arguments(&told), None, "{command}");
+    }
+    for command in ["claude doctor", "aider --message hi"] {
+        let asked = words(command);
+        let kind = AgentKind::started_by(&asked).unwrap();
+        assert_eq!(kind.event_arguments(&asked), None, "{command}");
+    }
+}

@@ -108,7 +108,7 @@ pub(crate) struct ConductArgs {
     /// Retries of a failed task: one less than --attempts
     #[arg(long, value_name = "N", conflicts_with = "attempts")]
     retries: Option<u64>,
-    /// Run this many tasks at the same time, each in its own lane
+    /// Run this many tasks at the same time, each in its own lane (a conversation beside the others)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=64))]
     jobs: Option<u64>,
     /// Whether to make checkpoints [default: on]
@@ -163,9 +163,9 @@ enum OnUnknown {
 enum ResumeWayArg {
     /// The first of inside, outside and restart that is possible
     Auto,
-    /// In the agent's own session
+    /// In the same agent session
     Inside,
-    /// With a prompt that describes what was done before
+    /// In a new agent session, with a prompt that sums up what was done before
     Outside,
     /// From the start
     Restart,
@@ -366,6 +366,10 @@ impl ConductArgs {
                 asked.insert(left.task.clone(), ask(left)?);
             }
         }
+        let is_told = !options.interactive && !self.json && self.adapter.is_none();
+        if let Some(line) = text_only_wording(&options.command).filter(|_| is_told) {
+            status(line);
+        }
         // Not before: a question ends by Ctrl-C.
         let stop = Stop::default();
         heed_run_signals(&stop)?;
@@ -518,6 +522,16 @@ pub(crate) struct RunWork {
     pub(crate) retry_failed: bool,
     /// `--yes`.
     pub(crate) yes: bool,
+}
+
+/// What is not recorded of an agent that prints text; `None` if nothing is known that it could print.
+fn text_only_wording(command: &[String]) -> Option<String> {
+    let agent = AgentKind::started_by(command)?;
+    let arguments = agent.event_arguments(command)?;
+    Some(format!(
+        "Only the text of {} is recorded; with `{arguments}` its tool calls are, too",
+        agent.as_str()
+    ))
 }
 
 /// Asks whether to run a task again.

@@ -64,7 +64,7 @@ pub(super) fn tell_run_report(summary: &RunSummary, goal: RunGoal) {
             return;
         }
         status(format_args!(
-            "Files since the beginning: {} created, {} changed, {} deleted",
+            "Files changed during this run: {} created, {} changed, {} deleted",
             difference.created, difference.changed, difference.deleted
         ));
         for file in difference.files.iter().take(LISTED) {
