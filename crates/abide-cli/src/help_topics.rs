@@ -38,10 +38,10 @@ Commands about files (save, diff, rewind, undo, redo) use the latest that works 
 WHERE, in `rewind`, `diff`, `fork` and `context --at`, is one of
   3            checkpoint 3, as `abide saves` numbers them
   \"it works\"   the checkpoint with this label
-  latest       the newest intact checkpoint
+  latest       the newest checkpoint that can be read
   turn:3       the end of turn 3
   @41          after event 41, as `abide search` and `abide tail` number them
-  decision     after the last decision of an arbiter
+  decision     after the last decision of an arbiter, which chooses the next agent
 
 For a place without its own checkpoint, the files of the nearest checkpoint before it are used. The
 preview says which one.
@@ -89,8 +89,7 @@ same session.
     HelpTopic {
         name: "exit-codes",
         about: "What the exit code of a command means",
-        text: "\
-  0    done
+        text: "  0    done
   1    failed; the error says why. `run`: a task failed or cannot be started.
        `doctor`: errors were found. `record`: a line was refused
   2    the command line is invalid

@@ -86,7 +86,7 @@ struct AbideArgs {
     /// Include sessions of all projects in the store, not only this one
     #[arg(short = 'A', long, global = true, help_heading = GLOBAL)]
     all_projects: bool,
-    /// Take over a session from a writer on another machine; its next write is refused
+    /// Take a session away from a process on another machine; the next write of that process is refused
     #[arg(long, global = true, help_heading = GLOBAL)]
     take_over: bool,
     /// How long to wait for a session whose writer does not answer (500ms, 2s) [default: 2s]

@@ -149,17 +149,18 @@ impl PageMask {
     /// What was masked and what was left out, a sentence each.
     pub(crate) fn report(&self) -> Vec<String> {
         let tally = self.tally.borrow();
-        let masked = (!tally.is_empty()).then(|| {
-            let s = if tally.total() == 1 { " was" } else { "s were" };
-            format!("{} secret{s} masked: {}", tally.total(), tally_text(&tally))
-        });
+        let masked = match tally.total() {
+            0 => "No secret was found to mask".to_owned(),
+            1 => format!("1 secret was masked: {}", tally_text(&tally)),
+            total => format!("{total} secrets were masked: {}", tally_text(&tally)),
+        };
         let left = self.unscanned.get();
         let left = (left > 0).then(|| {
             let texts =
                 if left == 1 { "1 text was".to_owned() } else { format!("{left} texts were") };
             format!("{texts} left out: too much to scan")
         });
-        masked.into_iter().chain(left).collect()
+        std::iter::once(masked).chain(left).collect()
     }
 }
 

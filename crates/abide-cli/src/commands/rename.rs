@@ -16,7 +16,7 @@ const LONGEST: usize = 200;
 /// Change the title of a session
 ///
 /// Lists show a session by its title, and commands accept the title in place of the id. A session
-/// without a title is listed by the first prompt of a person. A single argument is the new title of
+/// without a title is listed by your first prompt. A single argument is the new title of
 /// the latest session. Of several, the first names the session and the rest is the title; with -s,
 /// all of them are the title.
 #[derive(Debug, clap::Args)]

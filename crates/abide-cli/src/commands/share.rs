@@ -21,7 +21,8 @@ const NAME: usize = 40;
 
 /// Write a session as one HTML page to send to someone
 ///
-/// The page is self-contained and has no scripts. Workspace paths are relative in it, and paths in
+/// The page is a file in the current directory, named after the session, or where -o says; its path is
+/// printed. It is self-contained and has no scripts. Workspace paths are relative in it, and paths in
 /// your home directory start with `~`. Secrets are masked as far as `abide secrets` knows their form
 /// or finds their value in your environment or in `.env`: read the page before you send it. Nothing is uploaded.
 #[derive(Debug, clap::Args)]

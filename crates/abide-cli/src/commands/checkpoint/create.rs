@@ -42,11 +42,12 @@ pub(crate) struct CheckpointCreateArgs {
     options: CheckpointOptions,
 }
 
-/// Make a checkpoint of the files here
+/// Make a checkpoint of the files here and of the conversation
 ///
-/// A checkpoint holds every file of the workspace, whether git tracks it or not; `abide rewind`
-/// restores it. If there is no session yet, one is created. Without -m, no checkpoint is made if no
-/// file has changed since the last one.
+/// A checkpoint holds every file of the workspace, whether git tracks it or not, and the place in the
+/// conversation; `abide rewind` restores both. If there is no session yet, one is created. Without
+/// -m, a checkpoint without a name is made if a file has changed since the last one, and none if no
+/// file has. With -m, one is always made.
 ///
 /// Files that git ignores are left out, except those that `[workspace]` in the store's config.toml
 /// includes; --include adds to it. abide warns once when it leaves out files that look like state
@@ -71,13 +72,13 @@ pub(crate) struct SaveArgs {
 /// What a checkpoint holds, and what people call it.
 #[derive(Debug, clap::Args)]
 struct CheckpointOptions {
-    /// Label of the checkpoint
+    /// Name of the checkpoint: any text but a number, @N, turn:N, latest and decision
     #[arg(short = 'm', long, aliases = ["message", "name"], value_name = "LABEL")]
     label: Option<String>,
-    /// Why the checkpoint is made
+    /// Why the checkpoint is made: hand, turn, risk, phase, error, shutdown, interval or rewind
     #[arg(long, value_name = "WHAT", default_value = "hand", value_parser = trigger)]
     trigger: Trigger,
-    /// Never thin this checkpoint
+    /// Never delete this checkpoint's files
     #[arg(long)]
     pin: bool,
     /// Do not capture the files

@@ -25,8 +25,9 @@ use crate::typed_time::TypedTime;
 /// sessions of all projects in the store are listed. Then, and in a shared store, each row also
 /// shows the last writer, the project and the directory.
 ///
-/// A session's name is its title, else the first prompt of a person, else the command of its run.
-/// `abide rename` changes it. Every command accepts a name or a key in place of an id.
+/// A session's name is its title, else your first prompt, else the command of its run. `abide rename`
+/// changes it. Every command accepts a name or a key in place of an id; commands that write need the
+/// whole of it, others also its start.
 ///
 /// On a terminal the output is a table. Elsewhere each session is a line of tab-separated fields:
 /// short id, time of the last event, status, agent, turns, tokens, files changed, name and, where
@@ -93,7 +94,7 @@ struct SessionFilter {
     /// yesterday
     #[arg(long, value_name = "TIME")]
     since: Option<TypedTime>,
-    /// Only sessions created until this time; a date includes the whole day
+    /// Only sessions created before this time; a date includes the whole day
     #[arg(long, value_name = "TIME")]
     until: Option<TypedTime>,
     /// Print a JSON array of objects

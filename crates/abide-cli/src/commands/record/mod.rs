@@ -64,8 +64,8 @@ const LONG: Duration = Duration::from_secs(1);
 /// has no effect. A line on stderr at the end counts these and the events of unknown kinds; the exit
 /// code stays 0. --strict refuses events with an anomaly.
 ///
-/// With --format, a line can also be a message in the format of an API, which is recorded verbatim
-/// by `message.added`; a line with a field "kind" is still an event.
+/// With --format, a line can also be a message in the format of an API, which is stored unchanged as a
+/// message (`message.added`); a line with a field "kind" is still an event.
 ///
 /// With a format that ends in -stream, the input is what a provider sends while a model answers:
 /// server-sent events (`data: {…}`) of one or more answers. Each block of an answer (a text, a

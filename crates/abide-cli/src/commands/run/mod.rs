@@ -51,7 +51,8 @@ use crate::scoped_store::ScopedStore;
 /// [run] names. [run] can also set defaults for other options; options on the command line override
 /// them. abide shows what it would use from the project's file and asks first.
 ///
-/// The first Ctrl-C or SIGTERM ends the run after the work in progress; the second stops the agent.
+/// The first Ctrl-C or SIGTERM ends the run when the current task is done; the second asks the agent
+/// to end at once, and the third kills it.
 /// The exit code is 0 when everything is done, 1 when tasks failed or cannot be started, and 4 when
 /// the run was interrupted.
 #[derive(Debug, clap::Args)]

@@ -28,9 +28,9 @@ use crate::session_status::{CurrentStatus, RecordedOutcome};
 ///
 /// A session is `running` while a live process has it open, `crashed` if that process died,
 /// `failed` or `stopped` if its run ended that way, `idle` if it was closed and can be resumed,
-/// `ended` if it was completed, and `new` if nothing has happened in it. It is `unclear` if its
-/// writer cannot be observed: the writer is on another machine and gave no sign of life for a
-/// minute, or it is suspended (SIGSTOP).
+/// `ended` if it was completed, and `new` if nothing has happened in it. It is `unclear` if abide
+/// cannot see whether its process still runs: the process is on another machine and gave no sign of
+/// life for a minute, or it is suspended (SIGSTOP).
 ///
 /// The list has the running sessions, those that crashed, failed or were stopped in the last days,
 /// and the ten most recent others, each with the command to run next. A crashed session also shows
