@@ -63,6 +63,18 @@ pub(crate) fn with_grouped_help(command: Command) -> Command {
     command.help_template(template)
 }
 
+/// What the short help (`-h`) has in place of the options that every command has.
+const SHORT_OPTIONS: &str =
+    "Also --store, --all-projects, --take-over and --wait: `abide help options`";
+
+/// The same command, whose short help names the options that every command has in one line.
+pub(crate) fn with_short_options(command: Command) -> Command {
+    let examples = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let gap = if examples.is_empty() { "" } else { "\n\n" };
+    let short = format!("{examples}{gap}{SHORT_OPTIONS}");
+    command.after_help(short).after_long_help(examples).mut_subcommands(with_short_options)
+}
+
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;

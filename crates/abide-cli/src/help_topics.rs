@@ -9,7 +9,7 @@ pub(crate) struct HelpTopic {
 }
 
 /// All topics, in the order in which they are listed.
-pub(crate) const HELP_TOPICS: [HelpTopic; 6] = [
+pub(crate) const HELP_TOPICS: [HelpTopic; 7] = [
     HelpTopic {
         name: "sessions",
         about: "How to name a session, and which one is used by default",
@@ -62,6 +62,19 @@ Your own store holds the sessions of all your projects, and is created by the fi
 project is identified by its git remote and first commit, so its clones and worktrees share their
 sessions. `abide store path` prints where the store is. `abide copy` copies sessions to another
 store.
+",
+    },
+    HelpTopic {
+        name: "options",
+        about: "The options that every command has",
+        text: "  --store DIR|URL      the store: a directory, or postgres://USER@HOST/DATABASE (`abide help store`)
+  -A, --all-projects   include the sessions of all projects in the store, not only of this one
+  --take-over          take a session away from a process on another machine; the next write of that
+                       process is refused
+  --wait TIME          how long to wait for a session that another process holds and for which it
+                       does not answer: 500ms, 2s, 1m [default: 2s]
+  -h, --help           a short or the whole help of the command
+  -V, --version        the version, without a command
 ",
     },
     HelpTopic {

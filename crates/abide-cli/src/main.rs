@@ -69,7 +69,7 @@ use crate::commands::{AbideCommand, OverviewArgs};
 use crate::completion_candidates::COMPLETION_VARIABLE;
 use crate::duration::duration;
 use crate::error::CommandError;
-use crate::help_groups::with_grouped_help;
+use crate::help_groups::{with_grouped_help, with_short_options};
 use crate::verb_tips::with_verb_tip;
 
 /// Durable sessions for AI coding agents
@@ -81,16 +81,16 @@ use crate::verb_tips::with_verb_tip;
 #[command(name = "abide", version, after_help = EXAMPLES, disable_help_subcommand = true)]
 struct AbideArgs {
     /// The store: a directory, or postgres://USER@HOST/DATABASE (`abide help store`)
-    #[arg(long, global = true, value_name = "DIR|URL", help_heading = GLOBAL)]
+    #[arg(long, global = true, value_name = "DIR|URL", help_heading = GLOBAL, hide_short_help = true)]
     store: Option<PathBuf>,
     /// Include sessions of all projects in the store, not only this one
-    #[arg(short = 'A', long, global = true, help_heading = GLOBAL)]
+    #[arg(short = 'A', long, global = true, help_heading = GLOBAL, hide_short_help = true)]
     all_projects: bool,
     /// Take a session away from a process on another machine; the next write of that process is refused
-    #[arg(long, global = true, help_heading = GLOBAL)]
+    #[arg(long, global = true, help_heading = GLOBAL, hide_short_help = true)]
     take_over: bool,
     /// How long to wait for a session whose writer does not answer (500ms, 2s) [default: 2s]
-    #[arg(long, global = true, value_name = "TIME", value_parser = duration, help_heading = GLOBAL)]
+    #[arg(long, global = true, value_name = "TIME", value_parser = duration, help_heading = GLOBAL, hide_short_help = true)]
     wait: Option<Duration>,
     #[command(subcommand)]
     command: Option<AbideCommand>,
@@ -133,7 +133,7 @@ fn parse_main_arguments() -> AbideArgs {
         Err(_) => {
             let mut command = AbideArgs::command();
             command.build();
-            let read = with_grouped_help(command)
+            let read = with_grouped_help(with_short_options(command))
                 .try_get_matches()
                 .and_then(|matches| AbideArgs::from_arg_matches(&matches));
             read.unwrap_or_else(|error| {

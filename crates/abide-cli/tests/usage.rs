@@ -124,8 +124,18 @@ fn help_is_grouped_and_has_topics() {
     let show = env.run(&["show", "--help"]).success();
     let own = show.stdout().find("--no-tools").unwrap();
     assert!(own < show.stdout().find("--take-over").unwrap());
+    // The short help has them in one line.
+    for args in [&["show", "-h"][..], &["secrets", "mask", "-h"]] {
+        let short = env.run(args).success();
+        assert!(!short.stdout().contains("--take-over <"), "{short:?}");
+        assert!(!short.stdout().contains("  --store <"), "{short:?}");
+        assert_eq!(short.stdout().matches("`abide help options`").count(), 1, "{short:?}");
+    }
+    assert!(!show.stdout().contains("abide help options"), "{show:?}");
+    let codes = env.run(&["help", "exit-codes"]).success();
+    assert!(codes.stdout().contains("\n  0    done\n"), "{codes:?}");
     let topics = env.run(&["help"]).success();
-    for topic in ["sessions", "places", "store", "environment", "exit-codes", "held"] {
+    for topic in ["sessions", "places", "store", "options", "environment", "exit-codes", "held"] {
         assert!(topics.stdout().contains(&format!("\n  {topic:<12} ")), "{topic}");
         let told = env.run(&["help", topic]).success();
         assert!(told.stdout().lines().count() > 5, "{topic}");
