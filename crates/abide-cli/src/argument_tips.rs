@@ -33,8 +33,8 @@ impl<'a> TypedArguments<'a> {
     /// `words` is the command line without the program.
     fn of(words: &'a [String]) -> Option<Self> {
         const TIPPED: [&str; 5] = ["save", "record", "run", "export", "share"];
-        let at = words.iter().position(|word| TIPPED.contains(&word.as_str()))?;
-        let command = words.get(at)?;
+        let at = words.iter().position(|word| !word.starts_with('-'))?;
+        let command = words.get(at).filter(|word| TIPPED.contains(&word.as_str()))?;
         Some(Self { command, rest: words.get(at + 1..).unwrap_or_default() })
     }
 
@@ -116,12 +116,15 @@ fn unknown_argument_tip(typed: &TypedArguments<'_>, argument: &str) -> Option<St
             Some("`abide resume` resumes the latest session".to_owned())
         }
         "run" if is_option => {
-            let own: Vec<_> = typed.from(argument).iter().map(|word| shell_quoted(word)).collect();
+            let mut own: Vec<_> =
+                typed.from(argument).iter().map(|word| shell_quoted(word)).collect();
+            let is_agent = |word: &String| AgentKind::started_by(&[word.clone()]).is_some();
+            let agent = match own.iter().position(is_agent) {
+                Some(at) => own.remove(at),
+                None => installed_agent().unwrap_or("AGENT").to_owned(),
+            };
             let own = if own.is_empty() { argument.to_owned() } else { own.join(" ") };
-            Some(format!(
-                "options of the agent stand after its name: `abide run {} {own}`",
-                installed_agent().unwrap_or("AGENT")
-            ))
+            Some(format!("options of the agent stand after its name: `abide run {agent} {own}`"))
         }
         _ => None,
     }
@@ -155,6 +158,9 @@ mod tests {
         let run = tip("-A run --yes -p hi", "-p").unwrap();
         assert!(run.starts_with("options of the agent stand after its name: `abide run "), "{run}");
         assert!(run.ends_with(" -p hi`"), "{run}");
+        let run = tip("run --skip claude -p hi", "--skip").unwrap();
+        assert!(run.ends_with("`abide run claude --skip -p hi`"), "{run}");
+        assert_eq!(tip("search run --foo", "--foo"), None);
         assert_eq!(tip("show works", "works"), None);
     }
 

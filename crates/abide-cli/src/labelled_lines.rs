@@ -1,15 +1,16 @@
 //! The checkpoints with a label that other sessions of a directory have, as lines.
 
+use abide::SessionId;
 use abide_transcript::escape;
 
-use crate::scoped_store::{LabelledCheckpoint, ScopedStore};
+use crate::scoped_store::LabelledCheckpoint;
 use crate::typed_time::time_ago;
 
 /// How many are listed.
 const LISTED: usize = 5;
 
 /// A heading and a line for each; none if there are none.
-pub(crate) fn labelled_lines(found: &[LabelledCheckpoint], opened: &ScopedStore) -> Vec<String> {
+pub(crate) fn labelled_lines(found: &[LabelledCheckpoint]) -> Vec<String> {
     if found.is_empty() {
         return Vec::new();
     }
@@ -21,7 +22,7 @@ pub(crate) fn labelled_lines(found: &[LabelledCheckpoint], opened: &ScopedStore)
             "      {}  \"{}\"  (session {})",
             time_ago(entry.at, now),
             escape::text(label),
-            opened.short(*session)
+            session.short(SessionId::SHORT)
         ));
     }
     if found.len() > LISTED {

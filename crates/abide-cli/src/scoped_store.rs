@@ -83,9 +83,19 @@ impl ScopedStore {
     /// The session with the latest activity: the first of `abide ls` in which anything has happened.
     pub(crate) fn latest(&self) -> Result<SessionId, CommandError> {
         let query = HistoryQuery { limit: Some(NEW), ..HistoryQuery::default() };
-        let entries = self.store.history(&query)?.entries;
-        let latest = entries.iter().find(|entry| !entry.overview.empty).or(entries.first());
-        latest.map(|latest| latest.id).ok_or_else(|| self.no_session())
+        let found = self.store.history(&query)?;
+        found.notes.iter().for_each(warning);
+        if let Some(latest) = found.entries.iter().find(|entry| !entry.overview.empty) {
+            return Ok(latest.id);
+        }
+        match self.store.find(&SessionRef::Latest) {
+            // Without any activity, it is the session created last.
+            Err(abide::Error::Store(StoreError::NoSession { .. })) => {
+                let newest = found.entries.first().map(|newest| newest.id);
+                newest.ok_or_else(|| self.no_session())
+            }
+            found => Ok(found?),
+        }
     }
 
     fn no_session(&self) -> CommandError {
@@ -104,8 +114,8 @@ impl ScopedStore {
             ))
     }
 
-    /// The session with the latest activity whose workspace is the current directory, or one above it
-    /// in the same checkout.
+    /// The session with the latest activity whose workspace is the current directory, or the nearest
+    /// directory above it in the same checkout that has one.
     pub(crate) fn latest_in(
         &self,
         surroundings: &CommandContext,
@@ -123,8 +133,8 @@ impl ScopedStore {
         Ok(None)
     }
 
-    /// The sessions that work in this directory or one above it in the same checkout, the latest
-    /// activity first, and when that was.
+    /// The sessions that work in this directory or one above it in the same checkout, and when they
+    /// were last active: the nearest directory first, in each the latest activity first.
     pub(crate) fn recent_in(
         &self,
         surroundings: &CommandContext,
@@ -135,10 +145,16 @@ impl ScopedStore {
             workspace.is_some_and(|workspace| here.iter().any(|dir| *dir == *workspace))
         };
         let query = HistoryQuery { limit: Some(SEARCHED), ..HistoryQuery::default() };
-        let entries = self.store.history(&query)?.entries.into_iter().filter(is_here);
-        // The newest first. Where nothing has happened yet, nobody means it.
-        let (empty, mut recent): (Vec<_>, Vec<_>) = entries.partition(|entry| entry.overview.empty);
-        recent.extend(empty);
+        let found = self.store.history(&query)?;
+        found.notes.iter().for_each(warning);
+        let entries = found.entries.into_iter().filter(is_here);
+        // Those of one directory stay in order. Where nothing has happened yet, nobody means it.
+        let mut recent: Vec<HistoryEntry> = entries.collect();
+        let depth = |entry: &HistoryEntry| {
+            let workspace = entry.overview.fields.workspace.as_deref();
+            here.iter().position(|dir| workspace.is_some_and(|workspace| *dir == *workspace))
+        };
+        recent.sort_by_key(|entry| (entry.overview.empty, depth(entry)));
         recent.truncate(RECENT);
         Ok(recent.into_iter().map(|entry| (entry.id, entry.overview.updated)).collect())
     }

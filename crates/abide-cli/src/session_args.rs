@@ -113,40 +113,47 @@ impl SessionOption {
         act: impl Fn(&SessionView, ActSearch) -> Result<Option<Timestamp>, abide::Error>,
     ) -> Result<SessionId, CommandError> {
         let latest = self.find(SessionPurpose::RewindHere, opened, surroundings)?;
-        let view = opened.store.view(&SessionRef::Id(latest))?;
+        let act_of = |session, search| {
+            opened.store.view(&SessionRef::Id(session)).and_then(|view| act(&view, search))
+        };
         // What cannot be read has its own error when it is opened.
-        let has_act = !matches!(act(&view, ActSearch::All), Ok(None));
-        if has_act || self.is_chosen(surroundings) {
+        let (false, Ok(own)) = (self.is_chosen(surroundings), act_of(latest, ActSearch::All))
+        else {
             return Ok(latest);
-        }
+        };
         let mut found: Option<(Timestamp, SessionId)> = None;
         for (session, active) in opened.recent_in(surroundings)? {
             // No act is later than the last activity.
-            if found.is_some_and(|(at, _)| at >= active) {
-                break;
+            let least = found.map(|(at, _)| at).max(own);
+            if session == latest || least.is_some_and(|at| at >= active) {
+                continue;
             }
-            let view = opened.store.view(&SessionRef::Id(session));
             // Of others, only files that went back are of interest here.
-            if let Ok(Some(at)) = view.and_then(|view| act(&view, ActSearch::Rewinds))
-                && found.is_none_or(|(before, _)| at > before)
+            if let Ok(Some(at)) = act_of(session, ActSearch::Rewinds)
+                && least.is_none_or(|before| at > before)
             {
                 found = Some((at, session));
             }
         }
         let Some((at, session)) = found else { return Ok(latest) };
-        let short = opened.short(session);
+        let short = session.short(SessionId::SHORT);
         let name = opened.store.view(&SessionRef::Id(session)).and_then(|view| view.name());
-        let name = name
-            .ok()
-            .flatten()
-            .map_or_else(|| short.clone(), |name| shown_session_name(&name, &short));
+        let name = name.ok().flatten();
+        let name = name.map_or_else(|| short.clone(), |name| shown_session_name(&name, &short));
         let ago = time_ago(at, jiff::Timestamp::now());
-        Err(CommandError::failed(format!("there is nothing to {verb} in the latest session"))
-            .coded(FailureCode::NothingToDo)
-            .with_hint(format!(
-                "the last rewind here was {ago}, in session {name}: `abide {verb} -s {short}` shows \
-                 what would change"
-            )))
+        let error = match own {
+            None => format!("there is nothing to {verb} in the latest session"),
+            Some(_) => "the last rewind here is not of the latest session".to_owned(),
+        };
+        let mut hint = format!(
+            "the last rewind here was {ago}, in session {name}: `abide {verb} -s {short}` shows what \
+             would change"
+        );
+        if own.is_some() {
+            let short = latest.short(SessionId::SHORT);
+            hint.push_str(&format!("; `abide {verb} -s {short}` means the latest session"));
+        }
+        Err(CommandError::failed(error).coded(FailureCode::NothingToDo).with_hint(hint))
     }
 
     /// Does an argument or the environment say which session is meant?

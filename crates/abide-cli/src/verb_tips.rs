@@ -7,7 +7,6 @@ use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 
 use crate::program_path::is_program;
-use crate::session_args::is_label;
 use crate::shell_word::shell_quoted;
 
 /// Words that people try, and what they mean here.
@@ -130,7 +129,8 @@ fn tip_with_arguments(
             Some(format!("`abide save -m {name}` makes a checkpoint"))
         }
         ("restore" | "revert" | "rollback" | "reset" | "checkout" | "back", Some(_)) => {
-            let is_place = |word: &str| !is_label(word) && !is_file(word);
+            let only_paths = rest.iter().any(|word| word == "--");
+            let is_place = |word: &str| !only_paths && !is_file(word) && !word.contains(['.', '/']);
             let words = rest.iter().map(String::as_str);
             let words = words.filter(|word| !word.starts_with('-') && !word.starts_with("HEAD"));
             let words: Vec<&str> = words.collect();
@@ -180,6 +180,7 @@ mod tests {
             ("checkout 3", "`abide rewind 3` "),
             ("checkout 5", "`abide rewind latest 5` "),
             ("checkout @41", "`abide rewind @41` "),
+            ("restore tested", "`abide rewind tested` "),
             ("restore todo.txt", "`abide rewind latest todo.txt` "),
             ("checkout -- a b", "`abide rewind latest a b` "),
             ("reset --hard", "`abide rewind latest` "),

@@ -742,8 +742,17 @@ impl SessionView {
         &self,
         objects: &dyn Objects,
     ) -> Result<(Option<CheckpointEntry>, Vec<CheckpointEntry>), Error> {
+        self.latest_checkpoint_of(objects, |_| true)
+    }
+
+    /// The same, of the checkpoints that count.
+    pub fn latest_checkpoint_of(
+        &self,
+        objects: &dyn Objects,
+        counts: impl Fn(&CheckpointEntry) -> bool,
+    ) -> Result<(Option<CheckpointEntry>, Vec<CheckpointEntry>), Error> {
         let mut damaged = Vec::new();
-        for entry in self.checkpoints()?.into_iter().rev() {
+        for entry in self.checkpoints()?.into_iter().rev().filter(|entry| counts(entry)) {
             let whole = match entry.checkpoint.snapshot {
                 Some(snapshot) => is_whole_snapshot(objects, snapshot),
                 None => true,

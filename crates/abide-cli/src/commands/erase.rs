@@ -198,7 +198,7 @@ impl EraseArgs {
             (None, false) => match &surroundings.session {
                 Some(named) => vec![opened.find_by(named, NameMatch::Whole)?],
                 None => {
-                    let latest = opened.store.find(&SessionRef::Latest)?;
+                    let latest = opened.latest()?;
                     status(format_args!("Session {} (the latest)", latest.short(SessionId::SHORT)));
                     vec![latest]
                 }

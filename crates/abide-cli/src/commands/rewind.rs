@@ -5,12 +5,15 @@ mod place_choice;
 use std::path::Path;
 
 use abide::workspace::RestoreReport;
-use abide::{RewindRequest, Session, SessionId, SessionRef, checkpoint::RewindWatch};
+use abide::{
+    RewindRequest, Session, SessionId, SessionRef,
+    checkpoint::{CheckpointEntry, RewindWatch},
+};
 use clap_complete::ArgValueCandidates;
 
 use self::place_choice::{choose_place, missing_place};
 use crate::apply_args::{ApplyArgs, PlanDialog, capture_watch};
-use crate::checkpoint_lookup::{is_safety_checkpoint, snapshot_of};
+use crate::checkpoint_lookup::is_safety_checkpoint;
 use crate::command_context::CommandContext;
 use crate::command_output::{CommandOutput, status, warning};
 use crate::completion_candidates::place_candidates;
@@ -118,6 +121,8 @@ impl RewindArgs {
                 if chosen.session != id {
                     session.close()?;
                     id = chosen.session;
+                    status(format_args!("Session {}", id.short(SessionId::SHORT)));
+                    opened.warn_of_others_here(id, surroundings);
                     (session, only_files) = self.open(&opened, id)?;
                 }
                 chosen.place
@@ -216,17 +221,15 @@ fn is_file_here(place: &str, base: Option<&Path>, surroundings: &CommandContext)
 /// reported.
 fn latest_rewind_target(session: &Session) -> Result<String, CommandError> {
     let objects = session.store().objects()?;
-    let (mut found, damaged) = session.view().latest_checkpoint(&*objects)?;
+    let is_chosen = |entry: &CheckpointEntry| !is_safety_checkpoint(entry);
+    let (found, damaged) = session.view().latest_checkpoint_of(&*objects, is_chosen)?;
     for entry in &damaged {
         warning(format_args!("checkpoint {} is damaged; the one before it is used", entry.number));
     }
-    if found.as_ref().is_some_and(is_safety_checkpoint) {
-        let before =
-            session.view().checkpoints()?.into_iter().rev().find(|entry| {
-                !is_safety_checkpoint(entry) && snapshot_of(entry, &*objects).is_ok()
-            });
-        found = before.or(found);
-    }
+    let found = match found {
+        Some(found) => Some(found),
+        None => session.view().latest_checkpoint(&*objects)?.0,
+    };
     let found = found.ok_or_else(|| {
         CommandError::failed("there is no intact checkpoint")
             .with_hint("`abide saves` lists the checkpoints")

@@ -96,7 +96,7 @@ impl SavesArgs {
         // What was saved by name is found from every session here.
         if !self.session.is_chosen(surroundings) && !self.options.json {
             let labelled = opened.labelled_elsewhere(id, surroundings)?;
-            labelled_lines(&labelled, &opened).iter().for_each(status);
+            labelled_lines(&labelled).iter().for_each(status);
         }
         Ok(())
     }

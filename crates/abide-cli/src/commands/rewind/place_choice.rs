@@ -93,8 +93,13 @@ pub(super) fn choose_place(
         status(format_args!("      … of {all}; `abide saves` lists them all"));
     }
     if let Some(surroundings) = others {
-        let labelled = opened.labelled_elsewhere(session.id(), surroundings)?;
-        labelled_lines(&labelled, opened).iter().for_each(status);
+        let mut labelled = opened.labelled_elsewhere(session.id(), surroundings)?;
+        // A name means the session's own checkpoint first.
+        labelled.retain(|found| {
+            let label = found.entry.checkpoint.label.as_deref().unwrap_or_default();
+            view.resolve(label).is_err()
+        });
+        labelled_lines(&labelled).iter().for_each(status);
     }
     let question = "Go back to (a number, a name, turn:3, @41; Enter: cancel)? ";
     loop {
