@@ -520,6 +520,36 @@ fn a_label_is_found_in_every_session_that_works_here() {
 }
 
 #[test]
+fn an_undo_names_the_session_of_the_last_rewind() {
+    let lab = BackLab::new();
+    lab.write("a", "1");
+    lab.run(&["save", "-m", "first"]).success();
+    let other = lab.run(&["new"]).success().stdout().trim().to_owned();
+    lab.write("a", "2");
+    lab.run(&["save", "-m", "second", "-s", &other]).success();
+    lab.write("a", "3");
+    lab.run(&["rewind", "second", "-y", "-s", &other]).success();
+    lab.write("a", "4");
+    lab.run(&["rewind", "first", "-y"]).success();
+    // The other one goes on, and has an older rewind.
+    lab.env.record(&["-s", &other], &[HELLO]).success();
+    for args in [&["undo", "-y"][..], &["undo", "--dry-run"]] {
+        let refused = lab.run(args).failure(1);
+        let told = "the last rewind here is not of the latest session";
+        assert!(refused.stderr.contains(told), "{refused:?}");
+        assert_eq!(lab.read("a").unwrap(), "1");
+    }
+    // One rule: what is erased is of the latest session, too.
+    let erased = lab.run(&["erase", "@1", "--dry-run"]);
+    let shown = lab.run(&["show"]).success();
+    assert_eq!(erased.stderr.lines().next(), shown.stderr.lines().next());
+    lab.run(&["undo", "-y", "-s", &lab.session]).success();
+    assert_eq!(lab.read("a").unwrap(), "4");
+    lab.run(&["undo", "-y", "-s", &other]).success();
+    assert_eq!(lab.read("a").unwrap(), "3");
+}
+
+#[test]
 fn a_session_without_checkpoints_hides_none() {
     let lab = BackLab::new();
     lab.write("a", "1");

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use abide::{
-    LocalStore, Seq, SessionId, SessionRef,
+    LocalStore, Seq, SessionId,
     maintenance::{
         CollectError, EraseError, EraseOutcome, ErasePlan, EventPart, FileMatch, FileMatches,
         TextMatches,

@@ -16,6 +16,7 @@ use crate::command_context::CommandContext;
 use crate::command_output::{CommandOutput, shown, status, terminal_width};
 use crate::completion_candidates::place_candidates;
 use crate::error::CommandError;
+use crate::noun_count::noun_count;
 use crate::patch_output::write_patch;
 use crate::rewind_report::checkpoint_in_report;
 use crate::session_args::{SessionOption, SessionPurpose};
@@ -267,7 +268,8 @@ fn stats(
         deletions += stat.deletions;
     }
     out.line(format_args!(
-        "{} files changed, {insertions} lines added, {deletions} removed",
-        rows.len()
+        "{} changed, {} added, {deletions} removed",
+        noun_count(rows.len(), "file"),
+        noun_count(insertions, "line")
     ))
 }
