@@ -118,7 +118,8 @@ fn unknown_argument_tip(typed: &TypedArguments<'_>, argument: &str) -> Option<St
         "run" if is_option => {
             let mut own: Vec<_> =
                 typed.from(argument).iter().map(|word| shell_quoted(word)).collect();
-            let is_agent = |word: &String| AgentKind::started_by(&[word.clone()]).is_some();
+            let is_agent =
+                |word: &String| AgentKind::started_by(std::slice::from_ref(word)).is_some();
             let agent = match own.iter().position(is_agent) {
                 Some(at) => own.remove(at),
                 None => installed_agent().unwrap_or("AGENT").to_owned(),
