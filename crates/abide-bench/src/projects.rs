@@ -95,11 +95,12 @@ impl Home {
     }
 }
 
-/// `abide record` and `abide history` in a git project that has no store of its own, from the start
-/// of the process: with the large store as the person's, and with one that holds this project alone.
+/// `abide record`, `history`, `status`, and `show` of the latest session in a git project that has no store
+/// of its own, from the start of the process: with the large store as the person's, and with one that holds this project alone.
 fn commands(bench: &Bench, dir: &Path, many: &Home, sessions: usize) -> Outcome {
-    let names = ["record", "history"].map(|what| format!("projects.{sessions}.{what}.start"));
-    let [record_name, history_name] = &names;
+    let names = ["record", "history", "status", "show"]
+        .map(|what| format!("projects.{sessions}.{what}.start"));
+    let [record_name, history_name, status_name, show_name] = &names;
     let project = dir.join("site");
     let empty = Home { dir: dir.join("nobody") };
     let lacking = if !bench.abide.is_file() {
@@ -118,11 +119,12 @@ fn commands(bench: &Bench, dir: &Path, many: &Home, sessions: usize) -> Outcome 
         command.arg("record");
         Ok(millis(acknowledged(command)?))
     };
-    let history = |home: &Home| -> Outcome<f64> {
+    let asked = |home: &Home, words: &[&str]| -> Outcome<f64> {
         let mut command = home.command(&bench.abide, &project);
-        command.arg("history");
+        command.args(words);
         timed(command)
     };
+    let history = |home: &Home| asked(home, &["history"]);
     // The first one makes the person's store, and finds out what the project is.
     let first = record(&empty)?;
     let first_of_many = record(many)?;
@@ -131,6 +133,8 @@ fn commands(bench: &Bench, dir: &Path, many: &Home, sessions: usize) -> Outcome 
     }
     let mut recorded = figure(record_name.clone(), Target::RatioAtMost(1.25));
     let mut shown = figure(history_name.clone(), Target::RatioAtMost(1.5));
+    let mut status = figure(status_name.clone(), Target::AtMost(30.0));
+    let mut latest = figure(show_name.clone(), Target::RatioAtMost(1.5));
     let (mut fresh, mut fresh_raw) = (Vec::new(), Vec::new());
     for _ in 0..bench.rounds {
         let (mut ours, mut raws) = (Vec::new(), Vec::new());
@@ -148,6 +152,17 @@ fn commands(bench: &Bench, dir: &Path, many: &Home, sessions: usize) -> Outcome 
             ours.push(history(many)?);
         }
         shown.push_with_raw(median(&ours), median(&raws));
+        // The states of all projects; and the latest session of this one.
+        for (figure, words) in
+            [(&mut status, &["status", "--all-projects"][..]), (&mut latest, &["show"])]
+        {
+            let (mut ours, mut raws) = (Vec::new(), Vec::new());
+            for _ in 0..ASKED {
+                raws.push(asked(&empty, words)?);
+                ours.push(asked(many, words)?);
+            }
+            figure.push_with_raw(median(&ours), median(&raws));
+        }
     }
     recorded.note("raw", "the same with a person's store that holds this project alone");
     recorded.note("the first in the project", rounded(first_of_many));
@@ -155,6 +170,10 @@ fn commands(bench: &Bench, dir: &Path, many: &Home, sessions: usize) -> Outcome 
     shown.note("raw", "the same with a person's store that holds this project alone");
     shown.note(AFTER, rounded(median(&fresh)));
     shown.note(AFTER_RAW, rounded(median(&fresh_raw)));
+    for mut figure in [status, latest] {
+        figure.note("raw", "the same with a person's store that holds this project alone");
+        bench.report(&figure)?;
+    }
     bench.report(&recorded)?;
     bench.report(&shown)
 }

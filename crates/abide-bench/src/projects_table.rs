@@ -34,5 +34,7 @@ pub(crate) fn projects_table(bench: &Bench, projects: usize, each: usize) -> Out
     text.push_str(&whole("`history.start`", &started));
     let after = "`history.start`, the first after sessions were made";
     text.push_str(&noted(after, &started, [AFTER, AFTER_RAW]));
+    text.push_str(&whole("`status.start`, of all projects", &figure("status.start")));
+    text.push_str(&whole("`show.start`", &figure("show.start")));
     Ok(text)
 }
