@@ -19,6 +19,9 @@ use crate::{HistoryIndex, IndexError};
 /// Otherwise a word that occurs nearly everywhere would cost as much as it has occurrences.
 const RANKED: usize = 5_000;
 
+/// The filter of sessions that a process may have open.
+const WATCHED: &str = "watched";
+
 /// The result of a query.
 #[derive(Debug, Default)]
 pub struct IndexAnswer {
@@ -146,14 +149,7 @@ impl HistoryIndex {
         values: &[Value],
         limit: usize,
     ) -> Result<IndexAnswer, IndexError> {
-        // Select rows first: if the index gives no order, only the keys are sorted.
-        let sql = format!(
-            "SELECT name, id, overview, files FROM
-                 (SELECT row AS top FROM sessions {filter} ORDER BY updated DESC, row DESC LIMIT ?)
-                 CROSS JOIN sessions ON row = top
-             ORDER BY updated DESC, row DESC"
-        );
-        let mut find = self.connection.prepare_cached(&sql)?;
+        let mut find = self.connection.prepare_cached(&list_sql(filter))?;
         let limit_value = Value::Integer(i64::try_from(limit).unwrap_or(-1));
         let all = values.iter().cloned().chain([limit_value]);
         let mut rows = find.query(params_from_iter(all))?;
@@ -424,7 +420,7 @@ fn query_filter(query: &HistoryQuery, projects: &[String]) -> (String, Vec<Value
         values.extend(query.status.iter().map(|s| Value::Text(s.as_str().to_owned())));
     }
     if query.maybe_held {
-        parts.push("watched".to_owned());
+        parts.push(WATCHED.to_owned());
     }
     if let Some(agent) = &query.agent {
         parts.push("row IN (SELECT session FROM agents WHERE agent = ?)".to_owned());
@@ -462,6 +458,23 @@ fn query_filter(query: &HistoryQuery, projects: &[String]) -> (String, Vec<Value
     (format!("WHERE {}", parts.join(" AND ")), values)
 }
 
+/// The sessions that a filter leaves, the latest activity first.
+fn list_sql(filter: &str) -> String {
+    // Those that a process may have open are few: they are sorted. By the index of times they would be
+    // looked for in every row.
+    let order = match filter.contains(WATCHED) {
+        true => "+updated DESC, +row DESC",
+        false => "updated DESC, row DESC",
+    };
+    // Rows are selected first: if the index gives no order, only the keys are sorted.
+    format!(
+        "SELECT name, id, overview, files FROM
+             (SELECT row AS top FROM sessions {filter} ORDER BY {order} LIMIT ?)
+             CROSS JOIN sessions ON row = top
+         ORDER BY updated DESC, row DESC"
+    )
+}
+
 /// The search as an FTS5 query: every word is quoted, so nothing in it is an operator.
 fn to_fts5(search: &Search, projects: &[String]) -> String {
     let term = |term: &abide_model::SearchTerm| {
@@ -475,4 +488,30 @@ fn to_fts5(search: &Search, projects: &[String]) -> String {
         parts.push(format!("({})", words.join(" OR ")));
     }
     parts.join(" AND ")
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::Connection;
+
+    use super::*;
+    use crate::schema::TABLES;
+
+    /// How SQLite finds the rows of a list.
+    fn plan(filter: &str) -> String {
+        let connection = Connection::open_in_memory().unwrap();
+        connection.execute_batch(TABLES).unwrap();
+        let explained = format!("EXPLAIN QUERY PLAN {}", list_sql(filter));
+        let mut plan = connection.prepare(&explained).unwrap();
+        let steps = plan.query_map([100], |row| row.get::<_, String>(3)).unwrap();
+        steps.map(Result::unwrap).collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn no_list_looks_at_every_row() {
+        assert!(plan("").contains("USING COVERING INDEX sessions_by_update"), "{}", plan(""));
+        let (watched, _) =
+            query_filter(&HistoryQuery { maybe_held: true, ..HistoryQuery::default() }, &[]);
+        assert!(plan(&watched).contains("USING INDEX sessions_watched"), "{}", plan(&watched));
+    }
 }
