@@ -104,7 +104,7 @@ impl PlanDialog<'_> {
         loop {
             match ask_line(&question, Some(asked))?.to_lowercase().as_str() {
                 "y" | "yes" => return Ok(PlanAnswer::Apply),
-                "" | "n" | "no" | "q" => confirmation_refused()?,
+                answer if answer.is_empty() || is_refusal(answer) => confirmation_refused()?,
                 "d" | "diff" if question.contains("[d]") => return Ok(PlanAnswer::Diff),
                 "c" | "choose" if question.contains("[c]") => return Ok(PlanAnswer::Choose),
                 _ => status("Answer with one of these letters; Enter alone means no"),

@@ -3,25 +3,13 @@
 
 use abide::locate::near_names;
 use abide_runner::AgentKind;
+use clap::ValueEnum;
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 
+use crate::commands::export::ExportFormat;
 use crate::program_path::is_program;
 use crate::shell_word::shell_quoted;
-
-/// The formats of `abide export`, as options that people try.
-const EXPORT_OPTIONS: [(&str, &str); 10] = [
-    ("--json", "json"),
-    ("--jsonl", "jsonl"),
-    ("--transcript", "transcript"),
-    ("--markdown", "markdown"),
-    ("--md", "markdown"),
-    ("--html", "html"),
-    ("--bundle", "bundle"),
-    ("--openai", "openai"),
-    ("--responses", "responses"),
-    ("--anthropic", "anthropic"),
-];
 
 /// The command whose arguments are wrong, and what was typed after it.
 struct TypedArguments<'a> {
@@ -106,8 +94,8 @@ fn unknown_argument_tip(typed: &TypedArguments<'_>, argument: &str) -> Option<St
             Some(format!("`abide record < {}` reads a file", shell_quoted(argument)))
         }
         "export" => {
-            let format = EXPORT_OPTIONS.iter().find(|(option, _)| *option == argument)?.1;
-            Some(format!("`--format {format}`"))
+            let format = ExportFormat::from_str(argument.strip_prefix("--")?, true).ok()?;
+            Some(format!("`--format {}`", format.to_possible_value()?.get_name()))
         }
         "share" if is_option => Some(
             "`abide share` only writes a file, to send as you like; `-o FILE` names it".to_owned(),
@@ -152,6 +140,7 @@ mod tests {
             ("save works", "works", "`abide save -m works` gives it this name"),
             ("record a.jsonl", "a.jsonl", "`abide record < a.jsonl` reads a file"),
             ("export k3 --html", "--html", "`--format html`"),
+            ("export k3 --md", "--md", "`--format markdown`"),
             ("run --resume", "--resume", "`abide resume` resumes the latest session"),
         ] {
             assert_eq!(tip(line, argument).as_deref(), Some(told), "{line}");

@@ -19,9 +19,6 @@ use crate::{HistoryIndex, IndexError};
 /// Otherwise a word that occurs nearly everywhere would cost as much as it has occurrences.
 const RANKED: usize = 5_000;
 
-/// The filter of sessions that a process may have open.
-const WATCHED: &str = "watched";
-
 /// The result of a query.
 #[derive(Debug, Default)]
 pub struct IndexAnswer {
@@ -86,7 +83,7 @@ impl HistoryIndex {
         }
         let (filter, values) = query_filter(query, projects);
         let mut answer = match &query.search {
-            None => self.query_list(&filter, &values, limit)?,
+            None => self.query_list(query, &filter, &values, limit)?,
             Some(search) => {
                 let allowed =
                     if filter.is_empty() { None } else { Some(self.query_rows(&filter, &values)?) };
@@ -145,11 +142,12 @@ impl HistoryIndex {
 
     fn query_list(
         &self,
+        query: &HistoryQuery,
         filter: &str,
         values: &[Value],
         limit: usize,
     ) -> Result<IndexAnswer, IndexError> {
-        let mut find = self.connection.prepare_cached(&list_sql(filter))?;
+        let mut find = self.connection.prepare_cached(&list_sql(query, filter))?;
         let limit_value = Value::Integer(i64::try_from(limit).unwrap_or(-1));
         let all = values.iter().cloned().chain([limit_value]);
         let mut rows = find.query(params_from_iter(all))?;
@@ -420,7 +418,7 @@ fn query_filter(query: &HistoryQuery, projects: &[String]) -> (String, Vec<Value
         values.extend(query.status.iter().map(|s| Value::Text(s.as_str().to_owned())));
     }
     if query.maybe_held {
-        parts.push(WATCHED.to_owned());
+        parts.push("watched".to_owned());
     }
     if let Some(agent) = &query.agent {
         parts.push("row IN (SELECT session FROM agents WHERE agent = ?)".to_owned());
@@ -458,11 +456,11 @@ fn query_filter(query: &HistoryQuery, projects: &[String]) -> (String, Vec<Value
     (format!("WHERE {}", parts.join(" AND ")), values)
 }
 
-/// The sessions that a filter leaves, the latest activity first.
-fn list_sql(filter: &str) -> String {
+/// The sessions that the filter of a query leaves, the latest activity first.
+fn list_sql(query: &HistoryQuery, filter: &str) -> String {
     // Those that a process may have open are few: they are sorted. By the index of times they would be
     // looked for in every row.
-    let order = match filter.contains(WATCHED) {
+    let order = match query.maybe_held {
         true => "+updated DESC, +row DESC",
         false => "updated DESC, row DESC",
     };
@@ -498,10 +496,11 @@ mod tests {
     use crate::schema::TABLES;
 
     /// How SQLite finds the rows of a list.
-    fn plan(filter: &str) -> String {
+    fn plan(query: &HistoryQuery) -> String {
+        let (filter, _) = query_filter(query, &[]);
         let connection = Connection::open_in_memory().unwrap();
         connection.execute_batch(TABLES).unwrap();
-        let explained = format!("EXPLAIN QUERY PLAN {}", list_sql(filter));
+        let explained = format!("EXPLAIN QUERY PLAN {}", list_sql(query, &filter));
         let mut plan = connection.prepare(&explained).unwrap();
         let steps = plan.query_map([100], |row| row.get::<_, String>(3)).unwrap();
         steps.map(Result::unwrap).collect::<Vec<_>>().join("\n")
@@ -509,9 +508,9 @@ mod tests {
 
     #[test]
     fn no_list_looks_at_every_row() {
-        assert!(plan("").contains("USING COVERING INDEX sessions_by_update"), "{}", plan(""));
-        let (watched, _) =
-            query_filter(&HistoryQuery { maybe_held: true, ..HistoryQuery::default() }, &[]);
-        assert!(plan(&watched).contains("USING INDEX sessions_watched"), "{}", plan(&watched));
+        let all = plan(&HistoryQuery::default());
+        assert!(all.contains("USING COVERING INDEX sessions_by_update"), "{all}");
+        let watched = plan(&HistoryQuery { maybe_held: true, ..HistoryQuery::default() });
+        assert!(watched.contains("USING INDEX sessions_watched"), "{watched}");
     }
 }

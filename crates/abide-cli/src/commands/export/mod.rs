@@ -50,7 +50,7 @@ pub(crate) struct ExportArgs {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum ExportFormat {
+pub(crate) enum ExportFormat {
     /// {"session":{…},"events":[…]}
     Json,
     /// {"seq":…,"at":…,"kind":…,"data":{…}}, one a line
