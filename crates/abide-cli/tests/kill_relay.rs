@@ -1,6 +1,7 @@
 //! Eight recorders of one session, all killed over and over: the first to come holds the session and
 //! writes for the others, until it is killed itself.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Stdio;
 use std::time::Duration;
@@ -19,15 +20,32 @@ fn client_line(client: usize, n: usize) -> String {
     json!({"kind": "x.client", "data": data, "key": format!("c{client}-{n}")}).to_string() + "\n"
 }
 
-/// Records from `next` on until it is killed; gives the first line that was not acknowledged. A
-/// client whose holder is killed goes on by itself, or ends with a word about it.
+/// What a client was told about its lines, in all of its lives.
+#[derive(Default)]
+struct ClientAnswers {
+    acknowledged: BTreeSet<usize>,
+    /// Those whose outcome was unknown when their holder died: sent again in the next life, and so behind
+    /// lines that came after them.
+    refused: BTreeSet<usize>,
+}
+
+impl ClientAnswers {
+    /// The first line that was not acknowledged.
+    fn next(&self) -> usize {
+        (0..).find(|n| !self.acknowledged.contains(n)).unwrap()
+    }
+}
+
+/// Records from the first line on that was not acknowledged, until it is killed. A client whose holder
+/// is killed goes on by itself, or ends with a word about it.
 fn client_life(
     environment: &TestEnvironment,
     session: &str,
     client: usize,
-    next: usize,
+    told: &mut ClientAnswers,
     life: Duration,
-) -> usize {
+) {
+    let next = told.next();
     let mut child = environment
         .command(&["record", "-s", session])
         .stdin(Stdio::piped())
@@ -44,7 +62,10 @@ fn client_life(
             let mut n = next;
             while stdin.write_all(client_line(client, n).as_bytes()).is_ok() {
                 n += 1;
-                if n.is_multiple_of(8) {
+                if n == next + 4 {
+                    // A holder listens to others once its input pauses.
+                    std::thread::sleep(Duration::from_millis(30));
+                } else if n.is_multiple_of(8) {
                     std::thread::sleep(Duration::from_millis(1));
                 }
             }
@@ -55,15 +76,19 @@ fn client_life(
             text
         });
         let reading = scope.spawn(move || {
-            let mut acknowledged = next;
-            for answer in stdout.lines().map_while(Result::ok) {
-                // The last answer may be cut short. Those to lines that were not recorded are errors.
+            for (n, answer) in (next..).zip(stdout.lines().map_while(Result::ok)) {
                 match serde_json::from_str::<Value>(&answer) {
-                    Ok(answer) if answer.get("seq").is_some() => acknowledged += 1,
-                    _ => break,
+                    Ok(answer) if answer.get("seq").is_some() => {
+                        told.acknowledged.insert(n);
+                    }
+                    Ok(answer) => {
+                        assert_eq!(answer["error"]["code"], "stopped", "{answer}");
+                        told.refused.insert(n);
+                    }
+                    // The last answer may be cut short.
+                    Err(_) => break,
                 }
             }
-            acknowledged
         });
         std::thread::sleep(life);
         let ended = child.try_wait().unwrap();
@@ -74,8 +99,8 @@ fn client_life(
             assert!(!status.success(), "its input had not ended");
             assert!(complaint.contains("Error"), "{status} without a word: {complaint}");
         }
-        reading.join().unwrap()
-    })
+        reading.join().unwrap();
+    });
 }
 
 #[test]
@@ -86,17 +111,17 @@ fn clients_and_holders_that_are_killed_lose_nothing_that_was_acknowledged() {
     // Small segments: rotation and sealing happen all the time.
     std::fs::write(&config, "version = 1\n[journal]\nsegment_bytes = 20000\n").unwrap();
     let lives = FaultRun::from_env().len(96, 1_040) / CLIENTS;
-    let acknowledged: Vec<usize> = std::thread::scope(|scope| {
+    let told: Vec<ClientAnswers> = std::thread::scope(|scope| {
         let clients = (0..CLIENTS).map(|client| {
             let (environment, session) = (&environment, &session);
             scope.spawn(move || {
                 let mut random = Random::new(FaultRun::from_env().seed() + client as u64);
-                let mut next = 0;
+                let mut told = ClientAnswers::default();
                 for _ in 0..lives {
-                    let millis = Duration::from_millis(30 + random.below(150));
-                    next = client_life(environment, session, client, next, millis);
+                    let millis = Duration::from_millis(60 + random.below(180));
+                    client_life(environment, session, client, &mut told, millis);
                 }
-                next
+                told
             })
         });
         let clients: Vec<_> = clients.collect();
@@ -104,33 +129,38 @@ fn clients_and_holders_that_are_killed_lose_nothing_that_was_acknowledged() {
     });
     let exported = environment.run(&["export", &session]).success();
     assert!(!exported.stderr.contains("damage"), "{}", exported.stderr);
-    let (mut found, mut holders) = ([0; CLIENTS], 0);
+    let mut found: [Vec<usize>; CLIENTS] = Default::default();
+    let mut holders = 0;
     for event in exported.json_lines() {
         match event["kind"].as_str().unwrap() {
             "writer.opened" => holders += 1,
             "x.client" => {
-                let client = event["data"]["client"].as_u64().unwrap() as usize;
-                let sent: Value =
-                    serde_json::from_str(&client_line(client, found[client])).unwrap();
-                assert_eq!(event["data"], sent["data"], "in order, each once");
-                found[client] += 1;
+                let [client, n] =
+                    ["client", "n"].map(|name| event["data"][name].as_u64().unwrap() as usize);
+                let sent: Value = serde_json::from_str(&client_line(client, n)).unwrap();
+                assert_eq!(event["data"], sent["data"]);
+                found[client].push(n);
             }
             _ => {}
         }
     }
-    for (client, (found, acknowledged)) in found.iter().zip(&acknowledged).enumerate() {
-        assert!(
-            found >= acknowledged,
-            "client {client}: {acknowledged} acknowledged, {found} there"
-        );
+    for (client, (found, told)) in found.iter().zip(&told).enumerate() {
+        let there: BTreeSet<usize> = found.iter().copied().collect();
+        assert_eq!(there.len(), found.len(), "client {client}: each once, {found:?}");
+        let lost: Vec<_> = told.acknowledged.difference(&there).collect();
+        assert!(lost.is_empty(), "client {client}: {lost:?} were acknowledged and are gone");
+        let in_one_go = found.iter().filter(|n| !told.refused.contains(n));
+        assert!(in_one_go.is_sorted(), "client {client}: in order, {found:?}");
     }
     environment.run(&["doctor", "--all"]).success();
-    let total: usize = acknowledged.iter().sum();
+    let total: usize = told.iter().map(|told| told.acknowledged.len()).sum();
+    let refused: usize = told.iter().map(|told| told.refused.len()).sum();
     println!(
-        "kills of clients and holders: {}\nholders: {holders}\nacknowledged before: {total}",
+        "kills of clients and holders: {}\nholders: {holders}\nacknowledged before: {total}\nsent again: {refused}",
         lives * CLIENTS
     );
     // Some held the session, one after the other, and most recorded through one of them.
     assert!(holders > 1 && holders < lives * CLIENTS, "{holders} holders");
     assert!(total > lives, "{total} were acknowledged");
+    assert!(refused > 0, "no holder was killed while it wrote for others");
 }
