@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 
-use crate::commands::export::ExportFormat;
+use crate::export_format::ExportFormat;
 use crate::program_path::is_program;
 use crate::shell_word::shell_quoted;
 

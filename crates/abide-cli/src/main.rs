@@ -24,6 +24,7 @@ mod daily_cleanup;
 mod duration;
 mod error;
 mod event_line;
+mod export_format;
 mod export_target;
 mod help_groups;
 mod help_topics;

@@ -10,7 +10,7 @@ mod copy;
 mod demo;
 mod doctor;
 mod erase;
-pub(crate) mod export;
+mod export;
 mod fork;
 mod help;
 mod history;

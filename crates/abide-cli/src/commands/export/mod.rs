@@ -5,15 +5,16 @@ mod json;
 mod omissions;
 mod wire;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use abide::{LaneId, MessageForm, SessionRef, SessionView, event::ReadFinding};
+use abide::{LaneId, SessionRef, SessionView, event::ReadFinding};
 use abide_transcript::{HtmlRenderer, MarkdownRenderer};
 
 use self::omissions::ExportOmissions;
 use crate::command_context::CommandContext;
 use crate::command_output::{status, warning};
 use crate::error::CommandError;
+use crate::export_format::ExportFormat;
 use crate::export_target::ExportTarget;
 use crate::session_args::{SessionArg, SessionPurpose};
 use crate::session_page::{
@@ -47,53 +48,6 @@ pub(crate) struct ExportArgs {
     /// stdout]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum ExportFormat {
-    /// {"session":{…},"events":[…]}
-    Json,
-    /// {"seq":…,"at":…,"kind":…,"data":{…}}, one a line
-    Jsonl,
-    /// Readable text from which every event can be read back
-    Transcript,
-    /// Markdown without rewound events, as in html
-    #[value(alias = "md")]
-    Markdown,
-    /// One self-contained page without scripts
-    Html,
-    /// One file with the session and all its objects, for `abide import`
-    Bundle,
-    /// Messages for OpenAI's Chat Completions, one per line; as in responses and anthropic, rewound
-    /// messages are left out and compacted ones are not
-    Openai,
-    /// Messages as items of OpenAI's Responses, one per line
-    Responses,
-    /// Messages for Anthropic's Messages, one per line
-    Anthropic,
-}
-
-impl ExportFormat {
-    /// As the name of a file says it.
-    fn of_name(file: &Path) -> Option<Self> {
-        match file.extension()?.to_str()?.to_ascii_lowercase().as_str() {
-            "html" | "htm" => Some(Self::Html),
-            "md" | "markdown" => Some(Self::Markdown),
-            "json" => Some(Self::Json),
-            "abide" => Some(Self::Bundle),
-            _ => None,
-        }
-    }
-
-    /// The message format, if it is one.
-    const fn form(self) -> Option<MessageForm> {
-        match self {
-            Self::Openai => Some(MessageForm::OpenAi),
-            Self::Responses => Some(MessageForm::Responses),
-            Self::Anthropic => Some(MessageForm::Anthropic),
-            _ => None,
-        }
-    }
 }
 
 /// The most events that are named.
