@@ -27,6 +27,16 @@ pub struct NotJson {
 }
 
 impl Redactor {
+    /// Where the content of a JSON string, without its quotes, may be cut if more of it comes: what
+    /// stands before is judged already, whatever follows.
+    #[must_use]
+    pub fn json_string_border(&self, raw: &str) -> usize {
+        let Some(decoded) = DecodedString::new(raw) else { return 0 };
+        let mut stream = self.stream();
+        stream.push(&decoded.text);
+        decoded.raw_place(decoded.text.len().saturating_sub(stream.held_back()))
+    }
+
     /// Redacts the strings and keys of a JSON document. What stays is the same byte for byte.
     ///
     /// Signatures, encrypted reasoning and the data of images stay whole. A string that takes too

@@ -5,6 +5,7 @@
 //! never part of a finding, so that redacting twice changes nothing.
 
 use std::fmt::Write as _;
+use std::sync::{Arc, LazyLock};
 
 /// How every mark begins.
 pub(crate) const OPENING: &str = "‹redacted:";
@@ -13,15 +14,24 @@ pub(crate) const LONGEST_MARK: usize = 112;
 const CLOSING: &str = "›";
 const LONGEST_RULE: usize = 64;
 
+/// Where the bytes of a key come from.
+type KeyBytes = LazyLock<[u8; 32], Box<dyn FnOnce() -> [u8; 32] + Send>>;
+
 /// The key of the hash in marks. Without it, a guess at a secret cannot be checked against its mark.
 #[derive(Clone)]
-pub struct MarkKey([u8; 32]);
+pub struct MarkKey(Arc<KeyBytes>);
 
 impl MarkKey {
     /// A key from random bytes, which the caller keeps.
     #[must_use]
-    pub const fn new(bytes: [u8; 32]) -> Self {
-        Self(bytes)
+    pub fn new(bytes: [u8; 32]) -> Self {
+        Self::when_needed(move || bytes)
+    }
+
+    /// A key that is fetched when the first mark is made. Clones fetch it once together.
+    #[must_use]
+    pub fn when_needed(fetch: impl FnOnce() -> [u8; 32] + Send + 'static) -> Self {
+        Self(Arc::new(LazyLock::new(Box::new(fetch))))
     }
 
     /// Appends the mark of a secret.
@@ -47,6 +57,12 @@ impl std::fmt::Debug for MarkKey {
 #[must_use]
 pub fn unscanned_mark(bytes: u64) -> String {
     format!("{OPENING}unscanned:{bytes} bytes{CLOSING}")
+}
+
+/// Whether a mark stands in a text: what was there is not known any more.
+#[must_use]
+pub fn has_mark(text: &str) -> bool {
+    first_mark(text.as_bytes(), 0, text.len()).is_some()
 }
 
 /// Whether a rule may have this id: it stands in marks.
@@ -157,6 +173,26 @@ mod tests {
             assert_eq!(read_mark(other.as_bytes()), MarkReading::Other, "{other}");
         }
         assert_eq!(first_mark(format!("ab‹ {mark}").as_bytes(), 0, 20), Some(6));
+        assert!(
+            has_mark(&format!("ab {mark}")) && has_mark(&unscanned) && !has_mark("‹redacted:a›")
+        );
+    }
+
+    #[test]
+    fn a_key_is_fetched_once_and_only_for_a_mark() {
+        let fetched = Arc::new(std::sync::atomic::AtomicU32::new(0));
+        let count = fetched.clone();
+        let key = MarkKey::when_needed(move || {
+            count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            [1; 32]
+        });
+        let (other, mut out) = (key.clone(), String::new());
+        assert_eq!(fetched.load(std::sync::atomic::Ordering::Relaxed), 0);
+        key.write_mark("a", b"x", &mut out);
+        other.write_mark("a", b"x", &mut out);
+        assert_eq!(fetched.load(std::sync::atomic::Ordering::Relaxed), 1);
+        assert_eq!(out.len() % 2, 0);
+        assert_eq!(out.split_at(out.len() / 2).0, out.split_at(out.len() / 2).1);
     }
 
     #[test]

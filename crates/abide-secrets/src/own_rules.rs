@@ -61,6 +61,35 @@ pub enum OwnRuleError {
     TooMany,
 }
 
+/// What a user says about rules.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct OwnRules {
+    /// More rules.
+    pub rules: Vec<OwnRule>,
+    /// Values that are no secrets.
+    pub allowed: Vec<String>,
+    /// The ids of rules that are not used.
+    pub disabled: Vec<String>,
+}
+
+/// A rule of a user.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OwnRule {
+    /// Its id, which stands in marks.
+    pub id: String,
+    /// The pattern.
+    pub regex: String,
+    /// Text that stands near every match, whatever its case.
+    pub keywords: Vec<String>,
+    /// Which group of the pattern is the secret; else the first, or all of it.
+    #[serde(default)]
+    pub secret_group: Option<usize>,
+    /// The least entropy of a secret, in bits per byte.
+    #[serde(default)]
+    pub entropy: f64,
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct OwnRuleList {
@@ -70,16 +99,13 @@ struct OwnRuleList {
     allow: AllowList,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct OwnRule {
-    id: String,
-    regex: String,
-    keywords: Vec<String>,
-    #[serde(default)]
-    secret_group: Option<usize>,
-    #[serde(default)]
-    entropy: f64,
+impl OwnRules {
+    /// Reads them from TOML.
+    pub(crate) fn read(text: &str) -> Result<Self, OwnRuleError> {
+        let OwnRuleList { rule, allow } =
+            toml::from_str(text).map_err(|error| OwnRuleError::Toml(Box::new(error)))?;
+        Ok(Self { rules: rule, allowed: allow.values, disabled: allow.rules })
+    }
 }
 
 #[derive(Deserialize, Default)]
@@ -93,8 +119,8 @@ struct AllowList {
     rules: Vec<String>,
 }
 
-/// What a text of own rules says.
-pub(crate) struct ReadOwnRules {
+/// Own rules that were checked.
+pub(crate) struct CheckedOwnRules {
     pub rules: Vec<Rule>,
     pub keywords: Vec<Keyword>,
     pub allowed: BTreeSet<Vec<u8>>,
@@ -104,18 +130,19 @@ pub(crate) struct ReadOwnRules {
 /// How far around a keyword an own rule looks.
 const REACH: usize = 512;
 
-/// Reads and checks own rules. Their numbers go on from `taken`.
-pub(crate) fn read_own_rules(text: &str, taken: &[Rule]) -> Result<ReadOwnRules, OwnRuleError> {
-    let list: OwnRuleList =
-        toml::from_str(text).map_err(|error| OwnRuleError::Toml(Box::new(error)))?;
-    let allowed = list.allow.values.into_iter().map(String::into_bytes).collect();
-    let mut read = ReadOwnRules {
+/// Checks own rules. Their numbers go on from `taken`.
+pub(crate) fn check_own_rules(
+    own: OwnRules,
+    taken: &[Rule],
+) -> Result<CheckedOwnRules, OwnRuleError> {
+    let OwnRules { rules, allowed, disabled } = own;
+    let mut read = CheckedOwnRules {
         rules: Vec::new(),
         keywords: Vec::new(),
-        allowed,
-        disabled: list.allow.rules,
+        allowed: allowed.into_iter().map(String::into_bytes).collect(),
+        disabled,
     };
-    for own in list.rule {
+    for own in rules {
         let OwnRule { id, regex, keywords, secret_group, entropy } = own;
         if !crate::mark::is_rule_id(&id) {
             return Err(OwnRuleError::Id { id });

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::keyword_table::Keyword;
-use crate::own_rules::{OwnRuleError, read_own_rules};
+use crate::own_rules::{OwnRuleError, OwnRules, check_own_rules};
 use crate::packed_rules::{PackedRulesError, packed_version, read_packed_rules};
 use crate::rule::Rule;
 
@@ -60,8 +60,17 @@ impl RuleSet {
     /// # Errors
     ///
     /// If the text is not of this form, a pattern does not compile or matches nothing, or a keyword is too short.
-    pub fn with_own(mut self, toml: &str) -> Result<Self, OwnRuleError> {
-        let read = read_own_rules(toml, &self.rules)?;
+    pub fn with_own(self, toml: &str) -> Result<Self, OwnRuleError> {
+        self.with_own_rules(OwnRules::read(toml)?)
+    }
+
+    /// The same, of rules that were read already.
+    ///
+    /// # Errors
+    ///
+    /// If a pattern does not compile or matches nothing, or a keyword is too short.
+    pub fn with_own_rules(mut self, own: OwnRules) -> Result<Self, OwnRuleError> {
+        let read = check_own_rules(own, &self.rules)?;
         self.rules.extend(read.rules);
         self.keywords.extend(read.keywords);
         self.allowed.extend(read.allowed);

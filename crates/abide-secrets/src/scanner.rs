@@ -71,6 +71,15 @@ pub(crate) struct Scanner {
 }
 
 impl Scanner {
+    /// Looks at nothing before this place any more.
+    pub(crate) fn begin_at(&mut self, place: usize) {
+        self.position = self.position.max(place);
+        if self.floor < place {
+            self.floor = place;
+            self.after_mark = false;
+        }
+    }
+
     /// Goes on as far as the bytes reach, and appends what it finds.
     pub(crate) fn advance(
         &mut self,

@@ -23,6 +23,8 @@ pub struct StreamRedactor {
     released: usize,
     findings: Vec<SecretFinding>,
     tally: RedactionTally,
+    /// Bytes of a character whose end has not come yet.
+    cut_character: Vec<u8>,
 }
 
 impl StreamRedactor {
@@ -35,6 +37,7 @@ impl StreamRedactor {
             released: 0,
             findings: Vec::new(),
             tally: RedactionTally::default(),
+            cut_character: Vec::new(),
         }
     }
 
@@ -44,8 +47,37 @@ impl StreamRedactor {
         self.advance(false)
     }
 
+    /// Takes the next bytes, which may end within a character.
+    pub fn push_bytes(&mut self, bytes: &[u8]) -> String {
+        self.cut_character.extend_from_slice(bytes);
+        let whole = match std::str::from_utf8(&self.cut_character) {
+            Err(error) if error.error_len().is_none() => error.valid_up_to(),
+            Err(_) => whole_characters(&self.cut_character),
+            Ok(_) => self.cut_character.len(),
+        };
+        let bytes: Vec<u8> = self.cut_character.drain(..whole).collect();
+        self.push(&String::from_utf8_lossy(&bytes))
+    }
+
+    /// Gives of what is held back the lines that are whole, unless something in them waits for more,
+    /// as a private key does. A secret of which only a later line tells is not found then.
+    pub fn release_lines(&mut self) -> String {
+        let Some(last) = memchr::memrchr(b'\n', &self.kept) else { return String::new() };
+        let (length, cut) = (self.offset + self.kept.len(), self.offset + last + 1);
+        // Without a keyword that waits, all but the last bytes were looked at.
+        let is_judged = self.scanner.position >= cut || self.scanner.position + 3 >= length;
+        let across = |finding: &SecretFinding| finding.start < cut && cut < finding.end;
+        if cut <= self.released || !is_judged || self.findings.iter().any(across) {
+            return String::new();
+        }
+        self.scanner.begin_at(cut);
+        self.release(cut)
+    }
+
     /// Gives what was held back. A text may begin anew after it.
     pub fn finish(&mut self) -> String {
+        let cut = std::mem::take(&mut self.cut_character);
+        self.kept.extend_from_slice(String::from_utf8_lossy(&cut).as_bytes());
         let out = self.advance(true);
         self.scanner = Scanner::default();
         self.kept.clear();
@@ -86,6 +118,11 @@ impl StreamRedactor {
         {
             until = across.start;
         }
+        self.release(until)
+    }
+
+    /// Gives the text up to a place that is not within a finding.
+    fn release(&mut self, until: usize) -> String {
         let ready = self.findings.partition_point(|finding| finding.end <= until);
         let mut out = String::new();
         let from = self.released.saturating_sub(self.offset);
@@ -122,5 +159,78 @@ impl StreamRedactor {
         self.findings.clear();
         (self.offset, self.released) = (0, 0);
         unscanned_mark(bytes as u64)
+    }
+}
+
+/// The number of bytes before a last character that is not complete.
+fn whole_characters(bytes: &[u8]) -> usize {
+    let begins = |byte: &&u8| **byte & 0xc0 != 0x80;
+    let tail = bytes.iter().rev().take(3).take_while(|byte| !begins(byte)).count();
+    let Some(at) = bytes.len().checked_sub(tail + 1) else { return bytes.len() };
+    let last = bytes.get(at..).unwrap_or_default();
+    match std::str::from_utf8(last) {
+        Err(error) if error.error_len().is_none() => at,
+        _ => bytes.len(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Literals, MarkKey, Redactor, RuleSet};
+
+    fn redactor() -> Redactor {
+        Redactor::new(RuleSet::load().unwrap(), Literals::default(), MarkKey::new([7; 32]))
+    }
+
+    /// Made here, so that no scanner takes this file for a leak.
+    fn token() -> String {
+        format!("ghp_{}", "R7kQ2mZx9LbT4vWc8NdY1sHf6JgP3aUe5KoX")
+    }
+
+    #[test]
+    fn bytes_may_be_cut_within_a_character() {
+        let text = format!("é😀 {} é😀\n", token());
+        let whole = redactor().redact_text(&text).unwrap().into_text().into_owned();
+        for cut in 0..text.len() {
+            let (left, right) = text.as_bytes().split_at(cut);
+            let mut stream = redactor().stream();
+            let out = [stream.push_bytes(left), stream.push_bytes(right), stream.finish()].concat();
+            assert_eq!(out, whole, "{cut}");
+        }
+        let mut stream = redactor().stream();
+        let out = [stream.push_bytes(b"a\xff\xf0"), stream.push_bytes(b"\x9f"), stream.finish()];
+        assert_eq!(out.concat(), "a\u{fffd}\u{fffd}");
+    }
+
+    #[test]
+    fn whole_lines_are_released_and_no_secret_in_them() {
+        let mut stream = redactor().stream();
+        let mut out = stream.push("ls -l\ntotal 0\n$ ");
+        out += &stream.release_lines();
+        assert_eq!(out, "ls -l\ntotal 0\n");
+        // A token that a chunk cuts.
+        out = stream.push(&format!("export A={}", &token()[..20]));
+        out += &stream.release_lines();
+        assert!(!out.contains("ghp_"), "{out}");
+        out += &stream.push(&format!("{}\nls\n", &token()[20..]));
+        out += &stream.release_lines();
+        assert!(out.starts_with("$ export A=‹redacted:github"), "{out}");
+        assert!(out.ends_with("›\nls\n"), "{out}");
+        assert_eq!(stream.finish(), "");
+        assert_eq!(stream.tally().total(), 1);
+    }
+
+    #[test]
+    fn the_lines_of_a_private_key_wait_for_its_end() {
+        let body = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7";
+        let lines =
+            ["a", "-----BEGIN PRIVATE KEY-----", body, body, "-----END PRIVATE KEY-----", "b"];
+        let (mut stream, mut out) = (redactor().stream(), String::new());
+        for line in lines {
+            out += &stream.push(line);
+            out += &stream.push("\n");
+            out += &stream.release_lines();
+        }
+        assert!(out.starts_with("a\n‹redacted:private-key:") && out.ends_with("›\nb\n"), "{out}");
     }
 }

@@ -18,6 +18,14 @@ pub struct RedactionTally {
 }
 
 impl RedactionTally {
+    /// The count of a text of so many bytes that was left out because it could not be scanned.
+    #[must_use]
+    pub fn of_unscanned(bytes: usize) -> Self {
+        let mut tally = Self::default();
+        tally.add("unscanned", bytes);
+        tally
+    }
+
     /// Counts one mark.
     pub(crate) fn add(&mut self, rule: &str, bytes: usize) {
         if !self.rules.contains_key(rule) {
