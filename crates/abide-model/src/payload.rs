@@ -189,6 +189,23 @@ impl Payload {
         self.field_start(names).is_some()
     }
 
+    /// The payload with this JSON as the value of a top-level field: in the place of its first value,
+    /// or else at the end. All other bytes stay as they are.
+    #[must_use]
+    pub fn with_field(&self, name: &str, value: &str) -> Self {
+        let text = self.as_str();
+        if let (Some(start), Some(old)) = (self.field_start(&[name]), self.field(name)) {
+            let blank = text.get(start..).map_or(0, |rest| rest.len() - rest.trim_start().len());
+            let before = text.get(..start + blank).unwrap_or_default();
+            let after = text.get(start + blank + old.len()..).unwrap_or_default();
+            return Self::owned([before, value, after].concat());
+        }
+        let inner = text.trim_end().strip_suffix('}').unwrap_or(text).trim_end();
+        let comma = if inner.ends_with('{') { "" } else { "," };
+        let name = serde_json::Value::from(name);
+        Self::owned(format!("{inner}{comma}{name}:{value}}}"))
+    }
+
     /// Where the value of the first top-level field of one of these names starts.
     fn field_start(&self, names: &[&str]) -> Option<usize> {
         let bytes = self.0.as_bytes();
@@ -457,6 +474,20 @@ mod tests {
             .map(|leaf| (leaf.offset, PayloadLeaf::to_json(leaf.encoding, &leaf.bytes).unwrap()))
             .collect();
         rest.put_leaves(&strings).unwrap().as_str().to_owned()
+    }
+
+    #[test]
+    fn a_field_is_put_in_its_place_or_at_the_end() {
+        for (text, wanted) in [
+            ("{}", r#"{"n":[1]}"#),
+            ("{ }", r#"{"n":[1]}"#),
+            (r#"{"a":{"n":2} }"#, r#"{"a":{"n":2},"n":[1]}"#),
+            (r#"{"n": {"x":"}"} ,"a":1}"#, r#"{"n": [1] ,"a":1}"#),
+            (r#"{"a":"n","n":7}"#, r#"{"a":"n","n":[1]}"#),
+        ] {
+            let payload = Payload::from_stored(text.into()).with_field("n", "[1]");
+            assert_eq!(payload.as_str(), wanted);
+        }
     }
 
     #[test]

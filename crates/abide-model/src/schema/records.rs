@@ -227,5 +227,19 @@ pub(super) static MARKS: RecordDescription = RecordDescription {
         ),
         optional("answer", ValueType::Text, "The answer that it is a part of."),
         optional("partial", ValueType::Flag, "The message was cut off."),
+        optional(
+            "redacted",
+            ValueType::Record(&REDACTED),
+            "The secrets in whose place marks are recorded. Data of any kind may have it.",
+        ),
+    ],
+};
+
+static REDACTED: RecordDescription = RecordDescription {
+    name: "redacted secrets",
+    meaning: "The secrets in an event in whose place marks are recorded.",
+    fields: &[
+        optional("bytes", ValueType::COUNT, "The length of the data before, in bytes."),
+        optional("rules", ValueType::Map(&ValueType::COUNT), "The number of marks by rule."),
     ],
 };

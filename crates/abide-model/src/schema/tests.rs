@@ -146,7 +146,9 @@ fn the_objects_inside_have_every_field_and_no_other() {
         ("workspace", fields_of::<WorkspaceCounts>()),
         ("file changes", fields_of::<FileChanges>()),
         // Read by hand, see `Marks`.
-        ("marks", BTreeSet::from(["form", "answer", "partial"])),
+        ("marks", BTreeSet::from(["form", "answer", "partial", "redacted"])),
+        // Written by abide's redaction, and read by people.
+        ("redacted secrets", BTreeSet::from(["bytes", "rules"])),
     ]);
     let records: BTreeMap<_, _> = KIND_DESCRIPTIONS
         .iter()
@@ -423,7 +425,11 @@ A session is a list of events. A program writes them as lines of JSON to `abide 
 An event that is read has two more fields in front: `seq`, its number in the session, and `at`, when it was recorded. One whose
 data was erased has `\"data\":null,\"erased\":true`.
 
-Data is kept as it is written, whatever it holds. A kind or a field that is not on this page is kept too, and the answer to its line
+Data is kept as it is written, whatever it holds, except that marks such as `‹redacted:github-token:7f3a91c2›` take the place of
+[secrets](secrets.md). What was redacted is counted in the field `abide` of the data, of whatever kind:
+`\"abide\":{\"redacted\":{\"bytes\":1234,\"rules\":{\"github-token\":1}}}` has the length of the data before, and the number of marks by rule.
+
+A kind or a field that is not on this page is kept too, and the answer to its line
 names it (`unknown`), because it may be a mistake. Kinds that begin with `x.` are yours: nothing is said about them. Data that does not
 match its kind is kept and marked (`\"anomaly\":\"malformed\"`), or refused with `--strict`. So is an event that does not fit those before
 it: `unknown_call`, for example, means that no such call is open, because it was never made or already has a result. New versions of
