@@ -44,8 +44,8 @@ mod whole;
 pub use appender::{AppendTarget, Appender, JournalEnd};
 pub use bundle::{
     BUNDLE_VERSION, BundleCheck, BundleError, BundleFault, BundleHeader, BundleParent,
-    BundleReader, BundleRecord, BundleWriter, ExportError, ImportError, ImportOutcome,
-    ImportedBundle,
+    BundleReader, BundleRecord, BundleScreen, BundleWriter, ExportError, ImportError,
+    ImportOutcome, ImportedBundle,
 };
 pub use commit_queue::{Commit, CommitQueue};
 pub use compression::{Codec, Compression};

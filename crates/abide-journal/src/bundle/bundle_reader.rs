@@ -36,8 +36,12 @@ pub struct BundleReader<R: Read> {
     buffer: Vec<u8>,
     /// The bundle may unpack to this many times the bytes read so far.
     ratio: Option<u64>,
+    screen: Option<BundleScreen>,
     done: bool,
 }
+
+/// Looks at each record before it is given out, and returns whether the bundle is refused for it.
+pub type BundleScreen = Box<dyn FnMut(&BundleRecord<'_>) -> bool + Send>;
 
 impl<R: Read> std::fmt::Debug for BundleReader<R> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -89,7 +93,8 @@ impl<R: Read> BundleReader<R> {
         };
         let input = io::BufReader::with_capacity(READ, decoder().map_err(BundleError::Read)?);
         let (buffer, ratio) = (Vec::new(), Some(MAX_RATIO));
-        Ok(Self { input, header, check, hasher, offset, buffer, ratio, done: false })
+        let (screen, done) = (None, false);
+        Ok(Self { input, header, check, hasher, offset, buffer, ratio, screen, done })
     }
 
     /// The first line. The title and the time are informative; everything else is checked.
@@ -111,10 +116,49 @@ impl<R: Read> BundleReader<R> {
         self
     }
 
+    /// Lets somebody look at each record first. From a refused one on none is given out: the rest is
+    /// read and looked at, and then [`BundleReader::next`] fails.
+    #[must_use]
+    pub fn screened(mut self, screen: BundleScreen) -> Self {
+        self.screen = Some(screen);
+        self
+    }
+
     /// The next record; `None` once everything was read and the whole bundle is consistent.
     // Not an iterator: a record borrows from the reader.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Option<BundleRecord<'_>>, BundleError> {
+        let Some(mut screen) = self.screen.take() else { return self.next_checked() };
+        let mut refused = false;
+        let object = loop {
+            let record = match self.next_checked()? {
+                None if refused => return Err(BundleError::Screened),
+                None => return Ok(None),
+                Some(record) => record,
+            };
+            refused |= screen(&record);
+            if !refused {
+                break match record {
+                    BundleRecord::Object { hash, .. } => Some(hash),
+                    BundleRecord::Line(_) => None,
+                };
+            }
+        };
+        self.screen = Some(screen);
+        // The record as it was looked at: the buffer still has it.
+        match object {
+            Some(hash) => Ok(Some(BundleRecord::Object { hash, bytes: &self.buffer })),
+            None => JournalLine::read(&self.buffer)
+                .map(|line| Some(BundleRecord::Line(line)))
+                .map_err(|error| BundleError::Fault {
+                    offset: self.offset,
+                    fault: BundleFault::Line(error),
+                }),
+        }
+    }
+
+    /// The next record, whatever it holds.
+    fn next_checked(&mut self) -> Result<Option<BundleRecord<'_>>, BundleError> {
         if self.done {
             return Ok(None);
         }

@@ -26,7 +26,7 @@ use abide_model::{EventLimits, ObjectHash, Seq, SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 pub use bundle_check::BundleCheck;
-pub use bundle_reader::{BundleReader, BundleRecord};
+pub use bundle_reader::{BundleReader, BundleRecord, BundleScreen};
 pub use bundle_writer::BundleWriter;
 pub use import_outcome::{ExportError, ImportError, ImportOutcome, ImportedBundle};
 
@@ -259,6 +259,9 @@ pub enum BundleError {
         /// The allowed ratio.
         ratio: u64,
     },
+    /// Whoever looked at its records refused one.
+    #[error("what it holds was refused")]
+    Screened,
     /// The input could not be read.
     #[error("it cannot be read")]
     Read(#[source] io::Error),
