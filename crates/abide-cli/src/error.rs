@@ -19,6 +19,7 @@ use abide::{
     bundle::{BundleError, ExportError, ImportError},
     context::{CompactionError, NothingToCompact},
     locate::{ObjectsError, ServerError, ServerErrorKind, StorePlaceError},
+    secrets::RedactionError,
     tasks::{TaskError, TaskListError},
 };
 
@@ -443,6 +444,17 @@ fn hint(error: &abide::Error) -> Option<String> {
             ),
             _ => None,
         },
+        abide::Error::HasSecrets { .. } => Some(
+            "`abide erase` removes them where they were recorded; `--keep-secrets` takes it as it is".to_owned(),
+        ),
+        abide::Error::Redaction(RedactionError::OwnRules(_) | RedactionError::Settings(_)) => Some(
+            "nothing is recorded or exported without them; correct them in the store's config.toml, or for a \
+             store on a server in your own; `abide secrets rules` checks them"
+                .to_owned(),
+        ),
+        abide::Error::Redaction(_) => {
+            Some("nothing is recorded or exported without them; install abide again".to_owned())
+        }
         abide::Error::Task(error) => Some(task_hint(error).to_owned()),
         abide::Error::Plan(TaskListError::UnknownForm { .. }) => {
             Some("give it with `--format prp`, `markdown`, `toml` or `json`".to_owned())

@@ -1,75 +1,46 @@
-//! Masks secrets in what leaves this machine: the built-in rules, and the values of this environment
-//! and of the workspace's `.env` files.
+//! Masks secrets in what leaves this machine, by the rules of the store's settings, and by the values
+//! of this environment and of the workspace's `.env` files.
 
 use std::cell::{Cell, RefCell};
-use std::fs::{self, File};
-use std::io::Read;
 use std::path::Path;
 use std::rc::Rc;
 
-use abide::{Event, Payload};
-use abide_secrets::{
-    Literals, MarkKey, RedactionTally, Redactor, RuleSet, is_secret_name, is_secret_value,
-    read_dotenv, unscanned_mark,
-};
+use abide::secrets::{RedactionOptions, RedactionTally, Redactor, unscanned_mark};
+use abide::{Event, Payload, Redaction};
 use abide_transcript::{SessionOverview, TextFilter, escape};
 
+use crate::command_context::CommandContext;
 use crate::command_output::warning;
-use crate::error::{CommandError, at};
+use crate::error::CommandError;
 
-/// Larger `.env` files are not read.
-const DOTENV_BYTES: u64 = 1 << 20;
-/// Where random bytes come from.
-const RANDOM: &str = "/dev/urandom";
-
-/// The redactor of one command. Its marks are its own: the key is new each time.
+/// The redactor of one command, which knows the secrets of this environment and of the `.env` files
+/// in this workspace.
 ///
 /// # Errors
 ///
-/// The rules do not load, or there is no random source: nothing is passed on unmasked.
-pub(crate) fn secret_redactor(workspace: Option<&Path>) -> Result<Redactor, CommandError> {
-    let rules = RuleSet::load().map_err(|error| {
-        CommandError::failed(format!("the rules for secrets do not load: {error}"))
-    })?;
-    let mut key = [0; 32];
-    let random = File::open(RANDOM).and_then(|mut random| random.read_exact(&mut key));
-    random.map_err(at("read", Path::new(RANDOM)))?;
-    let mut literals = Literals::default();
-    let mut add = |name: &str, value: &str| {
-        if is_secret_name(name) && is_secret_value(value) {
-            literals.add("env", value);
-        }
-    };
-    for (name, value) in std::env::vars_os() {
-        add(&name.to_string_lossy(), &value.to_string_lossy());
+/// The rules do not load: nothing is passed on unmasked.
+pub(crate) fn secret_redactor(
+    redaction: &Redaction,
+    workspace: Option<&Path>,
+) -> Result<Redactor, CommandError> {
+    let redactor = redaction.redactor(workspace).map_err(abide::Error::from)?;
+    for path in redaction.unread() {
+        let path = path.to_string_lossy();
+        warning(format_args!("{} was not read for secrets", escape::text(&path)));
     }
-    for text in workspace.into_iter().flat_map(dotenv_texts) {
-        read_dotenv(&text).iter().for_each(|one| add(&one.name, &one.value));
-    }
-    Ok(Redactor::new(rules, literals, MarkKey::new(key)))
+    Ok(redactor)
 }
 
-/// The texts of `.env` and `.env.…` in a directory, as far as they can be read.
-fn dotenv_texts(dir: &Path) -> Vec<String> {
-    let entries = fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok);
-    let is_dotenv = |entry: &fs::DirEntry| {
-        let name = entry.file_name();
-        let name = name.to_string_lossy();
-        name == ".env" || name.starts_with(".env.")
-    };
-    let read = |entry: fs::DirEntry| {
-        let path = entry.path();
-        // A link leads to it.
-        let small =
-            fs::metadata(&path).is_ok_and(|data| data.is_file() && data.len() <= DOTENV_BYTES);
-        let text = if small { fs::read(&path).ok() } else { None };
-        if text.is_none() {
-            let path = path.to_string_lossy();
-            warning(format_args!("{} was not read for secrets", escape::text(&path)));
+impl CommandContext {
+    /// How secrets are redacted here: by the settings of the store, if there is one.
+    pub(crate) fn redaction(&self) -> Result<Redaction, CommandError> {
+        if let Some(opened) = self.find_store()? {
+            return Ok(opened.store.redaction().clone());
         }
-        text.map(|text| String::from_utf8_lossy(&text).into_owned())
-    };
-    entries.filter(is_dotenv).filter_map(read).collect()
+        let (directory, state) = (Some(self.current_dir.clone()), self.person.state.clone());
+        let options = RedactionOptions { directory, state, ..RedactionOptions::default() };
+        Ok(Redaction::new(options))
+    }
 }
 
 /// Masks the texts of a page, and counts what it masks.

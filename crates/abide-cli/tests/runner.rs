@@ -45,8 +45,12 @@ mod persons_store;
 mod places;
 mod plan_command;
 mod plans;
+#[allow(dead_code, reason = "only a part of it is needed here")]
+#[path = "../../abide-secrets/tests/runner/random_text.rs"]
+mod random_text;
 mod reading;
 mod record;
+mod redaction;
 mod relay;
 mod repair;
 mod resume;
@@ -73,4 +77,6 @@ mod tasks;
 mod terminal;
 mod tour;
 mod usage;
+#[path = "../../abide-secrets/tests/runner/vendor_shapes.rs"]
+mod vendor_shapes;
 mod write_back;

@@ -9,9 +9,17 @@ fn token() -> String {
     format!("ghp_{}", "R7kQ2mZx9LbT4vWc8NdY1sHf6JgP3aUe5KoX")
 }
 
+/// As if everything was recorded before secrets were redacted.
+fn keeping() -> TestEnvironment {
+    let env = TestEnvironment::new();
+    fs::write(env.store().join("config.toml"), "version = 1\n[secrets]\nrecord = \"keep\"\n")
+        .unwrap();
+    env
+}
+
 #[test]
 fn a_shared_page_has_no_secret_that_is_known_by_its_form_or_its_value() {
-    let env = TestEnvironment::new();
+    let env = keeping();
     let value = "correct-horse-battery-42";
     let project = env.project();
     fs::write(project.join(".env"), format!("DB_PASSWORD={value}\n")).unwrap();
@@ -66,7 +74,7 @@ fn a_shared_page_has_no_secret_that_is_known_by_its_form_or_its_value() {
         shared.stderr.contains(" secrets were masked: ") && shared.stderr.contains("env 1"),
         "{shared:?}"
     );
-    // What is recorded stays as it is, and one text with a secret has the same mark throughout.
+    // Where secrets are kept they are exported, and one text with a secret has the same mark throughout.
     assert!(env.run(&["export", id]).success().stdout().contains(&token()));
     let marks: std::collections::BTreeSet<&str> = page
         .split("‹redacted:github")
@@ -78,7 +86,7 @@ fn a_shared_page_has_no_secret_that_is_known_by_its_form_or_its_value() {
 
 #[test]
 fn a_page_named_after_a_prompt_with_a_secret_has_no_part_of_it() {
-    let env = TestEnvironment::new();
+    let env = keeping();
     // Nothing repeats in it: what repeats is taken for a placeholder.
     let digits = "q7Rk2ZtW9bXc4LmN8vPs3HdF6gJy1TeUaQoBi5MwCzKxV0rEnSlGhDpYuAfOj";
     let long = format!("sk-ant-api03-{}AA", &format!("{digits}{}", digits.to_uppercase())[..93]);
@@ -89,6 +97,45 @@ fn a_page_named_after_a_prompt_with_a_secret_has_no_part_of_it() {
     assert!(!shared.stdout().contains("sk-ant"), "{shared:?}");
     let page = fs::read_to_string(shared.stdout().trim()).unwrap();
     assert!(!page.contains(&long[..24]) && page.contains("‹redacted:"), "{page}");
+}
+
+#[test]
+fn exports_mask_what_was_recorded_before_or_tell_of_it() {
+    let env = keeping();
+    let prompt = serde_json::json!({"kind": "message.added", "data": {"role": "user",
+        "content": format!("use {} please", token())}});
+    env.record(&["--key", "k"], &[&prompt.to_string()]).success();
+    let bundle = env.run(&["export", "k", "-o", "kept.abide"]).success();
+    assert!(!bundle.stderr.contains("secret"), "they are kept: {bundle:?}");
+    fs::write(env.store().join("config.toml"), "version = 1\n").unwrap();
+    for file in ["page.html", "page.md"] {
+        let done = env.run(&["export", "k", "-o", file]).success();
+        let page = fs::read_to_string(env.project().join(file)).unwrap();
+        assert!(!page.contains(&token()) && page.contains("‹redacted:github"), "{page}");
+        assert!(done.stderr.contains("masked: github"), "{done:?}");
+    }
+    for file in ["all.json", "all.jsonl", "all.abide"] {
+        let done = env.run(&["export", "k", "-o", file]).success();
+        assert!(done.stderr.contains("secrets that were recorded before"), "{done:?}");
+        assert!(done.stderr.contains("github"), "{done:?}");
+    }
+    // Elsewhere a bundle with secrets is taken only on request.
+    let other = TestEnvironment::new();
+    fs::copy(env.project().join("kept.abide"), other.project().join("kept.abide")).unwrap();
+    for args in [&["import", "kept.abide"][..], &["import", "--dry-run", "kept.abide"]] {
+        let refused = other.run(args).failure(1);
+        assert!(refused.stderr.contains("it has secrets") && refused.stderr.contains("github"));
+        assert!(refused.stderr.contains("--keep-secrets"), "{refused:?}");
+    }
+    assert_eq!(other.run(&["history", "--json"]).stdout().trim(), "[]");
+    other.run(&["import", "--keep-secrets", "kept.abide"]).success();
+    assert!(other.run(&["export", "k"]).success().stdout().contains(&token()));
+    // So is a session of another store.
+    let third = env.path("third");
+    let third = third.to_str().unwrap();
+    let refused = env.run(&["copy", "k", "--to", third]).failure(1);
+    assert!(refused.stderr.contains("it has secrets"), "{refused:?}");
+    env.run(&["copy", "k", "--to", third, "--keep-secrets"]).success();
 }
 
 #[test]

@@ -11,6 +11,7 @@ use serde::Deserialize;
 
 use crate::error::storage_error;
 use crate::include_setting::with_include;
+use crate::secrets_config::SecretsConfig;
 use crate::store_layout::StoreLayout;
 
 /// The store layout version that this program writes, and the newest it opens.
@@ -37,6 +38,8 @@ pub struct Config {
     pub workspace: Policy,
     /// When contexts are compacted.
     pub context: ContextConfig,
+    /// What becomes of secrets in what is recorded.
+    pub secrets: SecretsConfig,
     /// What a cleanup removes.
     pub retention: Retention,
     /// Settings per project, by id or directory.
@@ -171,6 +174,7 @@ impl Default for Config {
             objects: ObjectsConfig::default(),
             workspace: Policy::default(),
             context: ContextConfig::default(),
+            secrets: SecretsConfig::default(),
             retention: Retention::default(),
             project: BTreeMap::new(),
         }
@@ -222,6 +226,13 @@ min_free_bytes = 1073741824
 # or over a number of tokens (\"120k\").
 # [context]
 # compact_over = \"80%\"
+
+# Secrets are recorded as marks. \"keep\" records them as they are. `allow` lists values that are no
+# secrets, `disable` rules that are not used (`abide secrets rules` lists them).
+# [secrets]
+# record = \"redact\"
+# allow = []
+# disable = []
 
 # What is let go; without a limit nothing is.
 # [retention]

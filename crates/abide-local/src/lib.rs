@@ -25,6 +25,7 @@ mod maintain;
 mod parents;
 mod relay;
 mod run_config;
+mod secrets_config;
 mod sessions;
 mod shield;
 mod small_file;
@@ -39,8 +40,8 @@ mod user_dirs;
 pub use abide_journal::CollectionSummary;
 pub use abide_journal::{Access, Disk, Storage, StorageFile, read_full, write_full};
 pub use abide_journal::{
-    BUNDLE_VERSION, BundleError, BundleFault, BundleHeader, BundleReader, ExportError, ImportError,
-    ImportOutcome, ImportedBundle,
+    BUNDLE_VERSION, BundleError, BundleFault, BundleHeader, BundleReader, BundleRecord,
+    BundleScreen, ExportError, ImportError, ImportOutcome, ImportedBundle,
 };
 pub use abide_journal::{Environment, FillingPolicy};
 pub use abide_model::doing::{ActiveTask, OpenCall, OpenTurn, OrphanProcess, SessionLiveness};
@@ -73,6 +74,7 @@ pub use relay::{HeldWriters, LocalChildSocket, write_through_holder};
 pub use run_config::{
     AgentConfig, CheckpointSwitch, PROJECT_CONFIG, RunConfig, RunDefaults, WorkRules,
 };
+pub use secrets_config::{SecretRecording, SecretsConfig};
 pub use sessions::forker::Forker;
 pub use sessions::liveness_checker::LivenessChecker;
 pub use sessions::local_objects::LocalObjects;

@@ -1,5 +1,5 @@
-//! The user's `abide/config.toml`: where their store is, which directories are trusted, and who
-//! summarizes a conversation.
+//! The user's `abide/config.toml`: where their store is, which directories are trusted, who
+//! summarizes a conversation, and what becomes of secrets in stores on a server.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -9,6 +9,7 @@ use abide_model::AutoCompaction;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
+use crate::secrets_config::SecretsConfig;
 use crate::store_place::{NAME, StoreLocation, StorePlaceError};
 
 /// The user's configuration.
@@ -21,6 +22,9 @@ pub struct UserConfig {
     pub trusted: Vec<PathBuf>,
     /// When contexts are compacted, and by whom.
     pub context: UserContextConfig,
+    /// What becomes of secrets in what is recorded in stores on a server. A store on files has its
+    /// own setting.
+    pub secrets: SecretsConfig,
 }
 
 /// `[context]` of the user's configuration. Only the user names a command or an endpoint.
@@ -63,6 +67,8 @@ struct UserConfigFile {
     trusted: Vec<PathBuf>,
     #[serde(default)]
     context: UserContextConfig,
+    #[serde(default)]
+    secrets: SecretsConfig,
     /// Read when an agent is run, by `RunConfig`: a mistake there must not stop a recording.
     #[serde(default, rename = "agents")]
     _agents: IgnoredAny,
@@ -111,6 +117,7 @@ impl UserConfig {
         if context.summarizer.is_some() && context.summarizer_cmd.is_some() {
             return Err(bad("names both a summarizer and a summarizer_cmd".to_owned()));
         }
-        Ok(Self { store: store.transpose()?, trusted: written.trusted, context })
+        let (trusted, secrets) = (written.trusted, written.secrets);
+        Ok(Self { store: store.transpose()?, trusted, context, secrets })
     }
 }

@@ -272,7 +272,9 @@ impl AnswerRecorder<'_> {
         self.answered.calls.extend(whole.filter_map(|block| block.call.clone()));
         let cut = || "cut off before the answer was complete".to_owned();
         let error = ended.error.clone().or(why).or_else(|| (!ended.complete).then(cut));
-        let error = error.map(|error| error.chars().take(ERROR).collect::<String>());
+        let error = error.map(|error| {
+            self.session.redacted_text(&error).chars().take(ERROR).collect::<String>()
+        });
         let fact = ApiResult {
             call: Some(self.call.clone()),
             model: ended.model.or_else(|| self.request.model.clone()),

@@ -12,7 +12,8 @@ use abide_plan::TaskListError;
 use abide_wire::stream::StreamError;
 use abide_workspace::{ReadError, RestoreError, WorkspaceError};
 
-use crate::{context::CompactionError, event::PositionError};
+use crate::redaction::BundleSecrets;
+use crate::{context::CompactionError, event::PositionError, secrets::RedactionError};
 
 /// The library's error type.
 #[derive(Debug, thiserror::Error)]
@@ -79,6 +80,15 @@ pub enum Error {
     /// An append failed.
     #[error(transparent)]
     Append(#[from] AppendError),
+    /// A bundle or a session of another store has secrets.
+    #[error("it has secrets, and its events cannot be changed: {found}")]
+    HasSecrets {
+        /// The rules that found them, each with how often.
+        found: String,
+    },
+    /// What would be recorded cannot be scanned for secrets.
+    #[error(transparent)]
+    Redaction(#[from] RedactionError),
     /// An event is invalid.
     #[error(transparent)]
     Input(#[from] InputError),
@@ -276,6 +286,16 @@ impl Error {
     ) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::File { action, path, source }
+    }
+
+    /// The error of reading a bundle, with the secrets for which it was refused.
+    pub(crate) fn screened(self, secrets: &BundleSecrets) -> Self {
+        match self {
+            Self::Import(ImportError::Bundle(BundleError::Screened)) => {
+                Self::HasSecrets { found: secrets.in_words() }
+            }
+            error => error,
+        }
     }
 
     /// Returns true if the caller cancelled the operation.

@@ -63,6 +63,7 @@ mod position;
 mod primer;
 mod processes;
 mod projects;
+mod redaction;
 mod rewind;
 mod session;
 pub mod state;
@@ -81,6 +82,7 @@ pub use consent::Consent;
 pub use error::Error;
 pub use events::Events;
 pub use follow::EventFollower;
+pub use redaction::Redaction;
 pub use rewind::RewindRequest;
 pub use session::{Session, SessionView};
 pub use store::Store;
@@ -209,5 +211,15 @@ pub mod message {
 pub mod process {
     pub use crate::processes::{
         RUN_VARIABLE, descendant_processes, end_processes, process_tree, processes_marked,
+    };
+}
+
+/// Secrets: found in what is recorded, and replaced by marks.
+pub mod secrets {
+    pub use crate::redaction::{KnownSecrets, RedactionError, RedactionOptions, RedactionSettings};
+    pub use abide_local::{SecretRecording, SecretsConfig};
+    pub use abide_secrets::{
+        Literals, MarkKey, OwnRule, RedactionTally, Redactor, RuleSet, StreamRedactor, has_mark,
+        unscanned_mark,
     };
 }

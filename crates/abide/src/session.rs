@@ -9,8 +9,10 @@ use abide_model::{
     Seq, SessionCore, SessionId, SessionReader, SessionState, SessionWriter, Ticket,
     read_session_name,
 };
+use abide_secrets::{RedactionTally, Redactor};
 
 use crate::context_cache::ContextPartCache;
+use crate::redaction::{redact_event, redact_text};
 use crate::{Error, EventFollower, Events, Store, backend::ChildService};
 
 /// A session that this process writes to. Dropping it releases the session.
@@ -18,6 +20,7 @@ pub struct Session {
     store: Store,
     view: SessionView,
     writer: Arc<dyn SessionWriter>,
+    redactor: Option<Redactor>,
     /// Requests whose answers are being read by this process.
     answering: Mutex<HashSet<String>>,
     early: ContextPartCache,
@@ -31,10 +34,10 @@ impl std::fmt::Debug for Session {
 
 impl Session {
     pub(crate) fn open(store: &Store, id: SessionId, wait: Duration) -> Result<Self, Error> {
-        let writer = store.writer(id, wait)?;
+        let (writer, redactor) = store.writer(id, wait)?;
         let view = SessionView::new(id, store.inner().read(id)?);
         let (answering, early) = (Mutex::default(), ContextPartCache::default());
-        Ok(Self { store: store.clone(), view, writer, answering, early })
+        Ok(Self { store: store.clone(), view, writer, redactor, answering, early })
     }
 
     /// The session id, which never changes.
@@ -83,6 +86,32 @@ impl Session {
         odd: AnomalyPolicy,
     ) -> Result<Ticket, Error> {
         Ok(self.writer.append(events, durability, odd)?)
+    }
+
+    /// The redactor of what is recorded, if secrets are redacted. Each event is redacted by itself;
+    /// whoever records a text in pieces needs it to find what their borders cut.
+    #[must_use]
+    pub const fn redactor(&self) -> Option<&Redactor> {
+        self.redactor.as_ref()
+    }
+
+    /// An event as it is recorded: without secrets, if they are redacted.
+    #[must_use]
+    pub fn redacted(&self, event: NewEvent) -> NewEvent {
+        match &self.redactor {
+            Some(redactor) => redact_event(redactor, event),
+            None => event,
+        }
+    }
+
+    /// A text as it is recorded: without secrets, if they are redacted.
+    #[must_use]
+    pub fn redacted_text(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        if let Some(redactor) = &self.redactor {
+            redact_text(redactor, &mut text, &mut RedactionTally::default());
+        }
+        text
     }
 
     /// The store that holds it.

@@ -16,6 +16,7 @@ use abide_model::{
     History, HistoryQuery, NewSession, ObjectHash, Objects, Retention, Seq, SessionFields,
     SessionId, SessionRef, SessionSummary, SessionWriter, StoreError, Timestamp,
 };
+use abide_secrets::Redactor;
 use abide_workspace::Policy;
 use tempfile::TempDir;
 
@@ -25,7 +26,8 @@ use crate::backend::{
 };
 #[cfg(feature = "shared")]
 use crate::backend::{SharedOptions, SharedStore};
-use crate::{Consent, Error, Session, SessionView, locate::Projects};
+use crate::redaction::{RedactionSettings, redacting_writer};
+use crate::{Consent, Error, Redaction, Session, SessionView, locate::Projects};
 
 /// Default time to wait for another writer to release a session.
 pub const DEFAULT_WAIT: Duration = Duration::from_secs(2);
@@ -50,6 +52,7 @@ pub struct Store {
     pub(crate) consent: Consent,
     /// The project directory of new sessions, if the store holds sessions of many projects.
     project_dir: Option<PathBuf>,
+    redaction: Redaction,
     /// Derived data of this process, used if the user has no directory for it.
     scratch: Arc<OnceLock<TempDir>>,
 }
@@ -169,19 +172,44 @@ impl Store {
         url.check().map_err(|source| Error::Url { url: url.clone(), source })?;
         let store = Arc::new(SharedStore::open(url.reveal(), options)?);
         let capabilities = Capabilities::of_shared(&store);
-        Ok(Self::with_capabilities(store, capabilities))
+        // A server has no settings of its own for this.
+        let settings = RedactionSettings::OfUser(UserDirs::of_process().config);
+        let redaction = Redaction::by_settings(settings);
+        Ok(Self::with_capabilities(store, capabilities).with_redaction(redaction))
     }
 
     /// Wraps a store that can do more than hold sessions. The capabilities must be of this store.
+    /// Secrets are redacted by the settings of its files, or else by the defaults.
     #[must_use]
     pub fn with_capabilities(
         inner: Arc<dyn abide_model::Store>,
         capabilities: Capabilities,
     ) -> Self {
-        let (consent, scratch) = (Consent::default(), Arc::default());
-        let capabilities = Arc::new(capabilities);
-        let (wait, held) = (DEFAULT_WAIT, HeldSessionAccess::default());
-        Self { inner, capabilities, wait, held, consent, project_dir: None, scratch }
+        let settings = capabilities.files.as_ref().map(|files| files.config().secrets.clone());
+        let settings = RedactionSettings::Known(Box::new(settings.unwrap_or_default()));
+        Self {
+            inner,
+            capabilities: Arc::new(capabilities),
+            wait: DEFAULT_WAIT,
+            held: HeldSessionAccess::default(),
+            consent: Consent::default(),
+            project_dir: None,
+            redaction: Redaction::by_settings(settings),
+            scratch: Arc::default(),
+        }
+    }
+
+    /// Sets how secrets are redacted in what is recorded from now on.
+    #[must_use]
+    pub fn with_redaction(mut self, redaction: Redaction) -> Self {
+        self.redaction = redaction;
+        self
+    }
+
+    /// How secrets are redacted in what is recorded.
+    #[must_use]
+    pub const fn redaction(&self) -> &Redaction {
+        &self.redaction
     }
 
     /// What the store can do beyond holding sessions.
@@ -361,18 +389,28 @@ impl Store {
         self
     }
 
-    /// The writer of a session. Waits for another one.
+    /// The writer of a session, and the redactor of what it writes, if secrets are redacted. Waits
+    /// for another writer.
     pub(crate) fn writer(
         &self,
         session: SessionId,
         wait: Duration,
-    ) -> Result<Arc<dyn SessionWriter>, Error> {
-        Ok(match (self.held, &self.capabilities.relay) {
+    ) -> Result<(Arc<dyn SessionWriter>, Option<Redactor>), Error> {
+        // Before anything is opened: without rules, nothing is written.
+        let is_redacted = self.redaction.recorder(None)?.is_some();
+        let writer = match (self.held, &self.capabilities.relay) {
             (HeldSessionAccess::ThroughHolder, Some(relay)) => {
                 relay.write_through_holder(session, wait)?
             }
             _ => self.inner.write(session, wait)?,
-        })
+        };
+        if !is_redacted {
+            return Ok((writer, None));
+        }
+        // Whoever writes through a holder was started in the workspace.
+        let workspace = if writer.is_relayed() { None } else { writer.core()?.0.fields.workspace };
+        let redactor = self.redaction.redactor(workspace.as_deref().map(Path::new))?;
+        Ok((redacting_writer(writer, &redactor), Some(redactor)))
     }
 
     /// The shortest unambiguous prefix of a session's id.
@@ -414,13 +452,24 @@ impl Store {
         at: Option<Seq>,
         new: NewSession,
     ) -> Result<SessionId, Error> {
-        let parent = self.inner.find(session)?;
+        let parent = self.find(session)?;
         Ok(self.fork_new(parent, at, new)?.id)
     }
 
     /// Resolves a reference to a session.
     pub fn find(&self, session: &SessionRef) -> Result<SessionId, Error> {
-        Ok(self.inner.find(session)?)
+        let missing = match (self.inner.find(session), session) {
+            (Err(missing @ StoreError::NoSession { .. }), SessionRef::Key(_)) => missing,
+            (found, _) => return Ok(found?),
+        };
+        // A key with a secret is recorded with a mark.
+        match session {
+            SessionRef::Key(key) => match self.redaction.name(key)? {
+                recorded if recorded == *key => Err(missing.into()),
+                recorded => Ok(self.inner.find(&SessionRef::Key(recorded))?),
+            },
+            _ => Err(missing.into()),
+        }
     }
 
     /// Creates a session and opens it for writing.
@@ -436,13 +485,13 @@ impl Store {
 
     /// Opens a session for writing. Other writers wait or are refused.
     pub fn open_session(&self, session: &SessionRef) -> Result<Session, Error> {
-        let id = self.inner.find(session)?;
+        let id = self.find(session)?;
         Session::open(self, id, self.wait)
     }
 
     /// Opens a session for reading, with or without an active writer.
     pub fn view(&self, session: &SessionRef) -> Result<SessionView, Error> {
-        let id = self.inner.find(session)?;
+        let id = self.find(session)?;
         Ok(SessionView::new(id, self.inner.read(id)?))
     }
 
@@ -473,7 +522,7 @@ impl Store {
     /// Creates a session without opening it and tells whether it is new. If several callers use the
     /// same key at once, exactly one is told so.
     pub fn make_new(&self, session: NewSession) -> Result<CreatedSession, Error> {
-        Ok(self.inner.create(self.placed(session))?)
+        Ok(self.inner.create(self.redaction.session(self.placed(session))?)?)
     }
 
     /// Like [`Store::fork`] for a known session id; also tells whether the fork is new.
@@ -483,7 +532,7 @@ impl Store {
         at: Option<Seq>,
         session: NewSession,
     ) -> Result<CreatedSession, Error> {
-        Ok(self.inner.fork(parent, at, self.placed(session))?)
+        Ok(self.inner.fork(parent, at, self.redaction.session(self.placed(session))?)?)
     }
 
     /// Deletes a session permanently. Nobody may hold it, and it must have no forks. Returns notes
@@ -534,12 +583,13 @@ impl Store {
         self.bundles()?.export_bundle(session, out)
     }
 
-    /// Reports what an import would do.
+    /// Reports what an import would do. A bundle with secrets is refused as in an import.
     pub fn check_bundle(&self, bundle: Bundle<'_>) -> Result<ImportedBundle, Error> {
         self.check_bundle_into_project(bundle, None)
     }
 
-    /// Imports a session, complete and verified, or not at all.
+    /// Imports a session, complete and verified, or not at all. Its events cannot be redacted: a
+    /// bundle with secrets is refused, unless the store keeps them ([`Redaction::off`]).
     pub fn import_bundle(
         &self,
         bundle: Bundle<'_>,
@@ -554,7 +604,8 @@ impl Store {
         bundle: Bundle<'_>,
         project: Option<&str>,
     ) -> Result<ImportedBundle, Error> {
-        self.bundles()?.check_bundle(bundle, project)
+        let (bundle, secrets) = self.redaction.bundle(bundle)?;
+        self.bundles()?.check_bundle(bundle, project).map_err(|error| error.screened(&secrets))
     }
 
     /// Like [`Store::import_bundle`]: a new session that names no project is assigned to this one,
@@ -565,7 +616,9 @@ impl Store {
         project: Option<&str>,
         wait: Duration,
     ) -> Result<ImportedBundle, Error> {
-        let imported = self.bundles()?.import_bundle(bundle, project, wait)?;
+        let (bundle, secrets) = self.redaction.bundle(bundle)?;
+        let imported = self.bundles()?.import_bundle(bundle, project, wait);
+        let imported = imported.map_err(|error| error.screened(&secrets))?;
         if matches!(imported.outcome, ImportOutcome::Forwarded { .. }) {
             self.forget_consent_to_runs(imported.bundle.session);
         }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use abide::{
-    SessionId, Store,
+    Redaction, SessionId, Store,
     bundle::{CopiedSession, Copier, ImportError, ImportOutcome},
     locate::StoreLocation,
     maintenance::ByteSize,
@@ -26,7 +26,8 @@ use crate::scoped_store::ScopedStore;
 /// diverged one is refused and reported, and the others are still copied. The session that a fork
 /// continues is copied before it, named or not. An interrupted copy can be run again and copies the
 /// rest. Data that is erased here but not in the destination is reported; --erase erases it there
-/// too.
+/// too. A session with secrets is refused and reported: `abide erase` removes them at the source, and
+/// --keep-secrets copies it as it is.
 ///
 /// --all copies every session of the source store. From a shared store or your own, it copies the
 /// sessions of the current project, or all if there is no project (or with --all-projects).
@@ -54,6 +55,9 @@ pub(crate) struct CopyArgs {
     /// Erase in the destination what is erased in the source
     #[arg(long)]
     erase: bool,
+    /// Copy sessions with secrets as they are
+    #[arg(long)]
+    keep_secrets: bool,
     /// Check everything and only show what would be done
     #[arg(long)]
     dry_run: bool,
@@ -91,7 +95,10 @@ impl CopyArgs {
             ));
         }
         let named = self.named(&from)?;
-        let to: Option<Store> = to.map(|to| to.store);
+        let to: Option<Store> = to.map(|to| match self.keep_secrets {
+            true => to.store.with_redaction(Redaction::off()),
+            false => to.store,
+        });
         let source = from.store.clone();
         let copier = match to {
             Some(to) if !self.dry_run => Copier::new(source, to, surroundings.wait),
@@ -253,6 +260,7 @@ impl CopyArgs {
 fn copy_refusal(error: &abide::Error) -> &'static str {
     match error {
         abide::Error::Import(ImportError::Diverged { .. }) => "diverged",
+        abide::Error::HasSecrets { .. } => "has_secrets",
         _ => "failed",
     }
 }

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use abide::{
-    Seq, SessionId,
+    Redaction, Seq, SessionId, Store,
     bundle::{BundleReader, ImportOutcome, ImportedBundle},
 };
 use serde::Serialize;
@@ -16,13 +16,15 @@ use crate::command_output::{CommandOutput, warning};
 use crate::error::{CommandError, at};
 use crate::event_line::listed;
 use crate::noun_count::noun_count;
+use crate::scoped_store::ScopedStore;
 
 /// Import sessions from bundles
 ///
 /// Every line, checksum, link of the chain and object is checked before anything becomes visible. A
 /// session keeps its id. An existing session is fast-forwarded; a diverged one is refused, and so
 /// is one whose key belongs to another session here. A bundle that does not fit on the disk is
-/// refused before it is unpacked.
+/// refused before it is unpacked. Events cannot be changed without breaking their chain, so a bundle with
+/// secrets is refused: `abide erase` removes them where it comes from, `--keep-secrets` takes it as it is.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -36,6 +38,9 @@ pub(crate) struct ImportArgs {
     /// Check everything and only show what would be done
     #[arg(long)]
     dry_run: bool,
+    /// Take bundles with secrets as they are
+    #[arg(long)]
+    keep_secrets: bool,
     /// Unpack a bundle even if it grows to more than 64 MiB and 200 times its own size
     #[arg(long)]
     large: bool,
@@ -109,7 +114,7 @@ impl ImportArgs {
         let (opened, imported) = if self.dry_run {
             match surroundings.find_store()? {
                 Some(opened) => {
-                    let checked = opened.store.check_bundle(bundle);
+                    let checked = self.target(&opened).check_bundle(bundle);
                     (Some(opened), checked.map_err(on)?)
                 }
                 None => {
@@ -119,7 +124,7 @@ impl ImportArgs {
             }
         } else {
             let opened = surroundings.open_or_init_store()?;
-            let imported = opened.store.import_bundle(bundle, surroundings.wait);
+            let imported = self.target(&opened).import_bundle(bundle, surroundings.wait);
             (Some(opened), imported.map_err(on)?)
         };
         imported.notes.iter().for_each(warning);
@@ -138,6 +143,12 @@ impl ImportArgs {
             return out.json(&self.report(&name, &short, &imported));
         }
         out.line(self.sentence(&short, &imported))
+    }
+
+    /// The store as it takes bundles.
+    fn target(&self, opened: &ScopedStore) -> Store {
+        let store = opened.store.clone();
+        if self.keep_secrets { store.with_redaction(Redaction::off()) } else { store }
     }
 
     fn report(&self, file: &str, short: &str, imported: &ImportedBundle) -> String {

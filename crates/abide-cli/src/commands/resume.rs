@@ -8,6 +8,7 @@ use abide::{
     NewSession, Session, SessionId, SessionRef, SessionView, Store,
     event::{ResolvedPosition, RunStart, SessionCore},
     liveness::LastRun,
+    secrets::has_mark,
     tasks::PlanFile,
 };
 use abide_runner::{AgentKind, LeftoverWork, RecordedOptions, RunGoal};
@@ -380,6 +381,12 @@ impl ResumeArgs {
     fn command(&self, before: Option<&RunStart>) -> Result<Vec<String>, CommandError> {
         match (before, self.command.is_empty()) {
             (_, false) => Ok(self.command.clone()),
+            (Some(before), true) if before.command.iter().any(|word| has_mark(word)) => {
+                Err(CommandError::failed(
+                    "the command of this session had a secret in it, which was not recorded",
+                )
+                .with_hint("give it again after `--`: abide resume SESSION -- AGENT ARGS…"))
+            }
             (Some(before), true) => Ok(before.command.clone()),
             (None, true) => Err(CommandError::failed(
                 "this session was not started by `abide run`, so its agent's command is unknown",
@@ -393,6 +400,9 @@ impl ResumeArgs {
     /// nothing about tasks; the one before it does.
     fn goal(&self, session: &Session, run: Option<&LastRun>) -> Result<RunGoal, CommandError> {
         let tasks = session.core()?.tasks.total > 0;
+        let given: Vec<String> =
+            self.command.iter().map(|word| session.redacted_text(word)).collect();
+        let is_recorded = |command: &[String]| given == command;
         let mut run = run.cloned();
         let mut talked = false;
         while let Some(talk) = run.as_ref().filter(|run| run.start.conversation) {
@@ -410,7 +420,7 @@ impl ResumeArgs {
             {
                 RunGoal::Conversation
             }
-            Some(run) if !talked && (self.command.is_empty() || self.command == run.command) => {
+            Some(run) if !talked && (self.command.is_empty() || is_recorded(&run.command)) => {
                 RunGoal::Command
             }
             None if tasks => RunGoal::Tasks,

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use abide_secrets::{RedactionTally, Redactor, RuleSet, unscanned_mark};
+use abide::secrets::{RedactionTally, Redactor, unscanned_mark};
 use abide_transcript::escape;
 
 use crate::command_context::CommandContext;
@@ -22,8 +22,9 @@ const JSON_NAMES: [&str; 4] = ["json", "jsonl", "ndjson", "ipynb"];
 /// Find secrets in files, or mask them in a text
 ///
 /// Secrets are found by the forms that vendors give them, and by the values of environment variables,
-/// and of `.env` files in the current directory, whose names say that they are secret. `abide share` masks what these rules find. What
-/// abide records is kept as it is: to remove a secret from the store, use `abide erase`.
+/// and of `.env` files in the current directory, whose names say that they are secret. What abide records has
+/// marks in their place; the store's settings, under `[secrets]`, allow values, switch rules off and add
+/// own ones. To remove a secret that was recorded before, use `abide erase`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SecretsArgs {
     #[command(subcommand)]
@@ -69,7 +70,7 @@ impl SecretsArgs {
         match self.command {
             SecretsCommand::Scan(scan) => scan.run(surroundings),
             SecretsCommand::Mask(_) => mask_stdin(surroundings),
-            SecretsCommand::Rules(_) => list_rules(),
+            SecretsCommand::Rules(_) => list_rules(surroundings),
         }
     }
 }
@@ -77,7 +78,7 @@ impl SecretsArgs {
 impl ScanArgs {
     fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let mut scan = SecretScan {
-            redactor: secret_redactor(Some(&surroundings.current_dir))?,
+            redactor: secret_redactor(&surroundings.redaction()?, Some(&surroundings.current_dir))?,
             out: CommandOutput::stdout(),
             json: self.json,
             files: 0,
@@ -209,22 +210,13 @@ fn json_tally(redactor: &Redactor, mut file: impl BufRead) -> io::Result<Redacti
 fn text_tally(redactor: &Redactor, mut file: impl Read) -> io::Result<RedactionTally> {
     let mut stream = redactor.stream();
     let mut bytes = vec![0; CHUNK];
-    let mut rest = Vec::new();
     loop {
         let read = file.read(&mut bytes)?;
         if read == 0 {
-            stream.push(&String::from_utf8_lossy(&rest));
             stream.finish();
             return Ok(stream.tally().clone());
         }
-        rest.extend_from_slice(bytes.get(..read).unwrap_or_default());
-        // A character may be cut at the end.
-        let whole = match std::str::from_utf8(&rest) {
-            Err(error) if error.error_len().is_none() => error.valid_up_to(),
-            _ => rest.len(),
-        };
-        let text: Vec<u8> = rest.drain(..whole).collect();
-        stream.push(&String::from_utf8_lossy(&text));
+        stream.push_bytes(bytes.get(..read).unwrap_or_default());
     }
 }
 
@@ -234,7 +226,7 @@ fn unscanned_error(bytes: u64) -> io::Error {
 
 /// Prints stdin with marks in place of secrets.
 fn mask_stdin(surroundings: &CommandContext) -> Result<(), CommandError> {
-    let redactor = secret_redactor(Some(&surroundings.current_dir))?;
+    let redactor = secret_redactor(&surroundings.redaction()?, Some(&surroundings.current_dir))?;
     let mut text = Vec::new();
     io::stdin().lock().read_to_end(&mut text).map_err(at("read", "stdin"))?;
     let text = String::from_utf8_lossy(&text);
@@ -255,10 +247,8 @@ fn mask_stdin(surroundings: &CommandContext) -> Result<(), CommandError> {
     Ok(())
 }
 
-fn list_rules() -> Result<(), CommandError> {
-    let rules = RuleSet::load().map_err(|error| {
-        CommandError::failed(format!("the rules for secrets do not load: {error}"))
-    })?;
+fn list_rules(surroundings: &CommandContext) -> Result<(), CommandError> {
+    let rules = surroundings.redaction()?.rules().map_err(abide::Error::from)?;
     let mut out = CommandOutput::stdout();
     for rule in rules.rules().filter(|rule| rule.is_enabled) {
         out.line(format_args!("{}\t{}", rule.id, escape::text(rule.pattern)))?;

@@ -49,7 +49,7 @@ impl ShareArgs {
             surroundings.person.home.as_deref(),
         );
         let workspace = state.core.fields.workspace.as_deref().map(Path::new);
-        let mask = PageMask::new(secret_redactor(workspace)?);
+        let mask = PageMask::new(secret_redactor(opened.store.redaction(), workspace)?);
         let mut overview = overview_with_changes(&view, &state, &*opened.store.objects()?)?;
         // A name that was cut from a prompt may hold a part of a secret.
         if state.core.fields.title.is_none() && first_prompts_touched(&view, &mask)? {

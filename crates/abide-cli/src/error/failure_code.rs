@@ -9,6 +9,7 @@ use abide::{
     context::CompactionError,
     locate::{ServerError, StorePlaceError},
     maintenance::EraseError,
+    secrets::RedactionError,
     tasks::TaskError,
 };
 
@@ -128,6 +129,7 @@ impl FailureCode {
             | abide::Error::Url { .. }
             | abide::Error::ServerUrl(_)
             | abide::Error::Stream(_)
+            | abide::Error::Redaction(RedactionError::OwnRules(_) | RedactionError::Settings(_))
             | abide::Error::Import(ImportError::Bundle(_)) => Self::Invalid,
             abide::Error::Task(error) => match error {
                 TaskError::Unknown { .. }
@@ -149,7 +151,8 @@ impl FailureCode {
             | abide::Error::Compaction(
                 CompactionError::NotInContext { .. } | CompactionError::NotPinned { .. },
             ) => Self::NotFound,
-            abide::Error::Import(ImportError::Diverged { .. } | ImportError::KeyTaken { .. })
+            abide::Error::HasSecrets { .. }
+            | abide::Error::Import(ImportError::Diverged { .. } | ImportError::KeyTaken { .. })
             | abide::Error::Export(ExportError::Changed { .. })
             | abide::Error::Delete(_) => Self::Conflict,
             abide::Error::NothingToUndo

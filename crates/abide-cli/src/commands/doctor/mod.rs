@@ -126,6 +126,9 @@ impl DoctorArgs {
     ) -> Result<DoctorRound, CommandError> {
         let mut report = DoctorReport::of(opened, surroundings);
         let all = sessions.is_empty();
+        if all {
+            report.findings.extend(opened.store.redaction().finding(&opened.place()));
+        }
         let Some(doctor) = opened.store.doctor() else {
             doctor_verify_each(opened, sessions, &mut report)?;
             return Ok(DoctorRound { report, examined: Vec::new(), store: Vec::new() });

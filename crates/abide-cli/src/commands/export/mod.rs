@@ -7,8 +7,12 @@ mod wire;
 
 use std::path::PathBuf;
 
-use abide::{LaneId, SessionRef, SessionView, event::ReadFinding};
-use abide_transcript::{HtmlRenderer, MarkdownRenderer};
+use abide::{
+    EventRange, LaneId, SessionRef, SessionView,
+    event::ReadFinding,
+    secrets::{RedactionTally, Redactor},
+};
+use abide_transcript::{HtmlRenderer, MarkdownRenderer, SessionOverview};
 
 use self::omissions::ExportOmissions;
 use crate::command_context::CommandContext;
@@ -16,6 +20,7 @@ use crate::command_output::{status, warning};
 use crate::error::CommandError;
 use crate::export_format::ExportFormat;
 use crate::export_target::ExportTarget;
+use crate::secret_masking::{PageMask, tally_text};
 use crate::session_args::{SessionArg, SessionPurpose};
 use crate::session_page::{
     overview_with_changes, session_overview, write_session_page, write_transcript,
@@ -25,7 +30,8 @@ use crate::session_page::{
 ///
 /// If the session is damaged, everything readable is written, a warning says what is lost, and the
 /// exit code is 1. The same happens with a message that an API format cannot represent. A bundle
-/// must hold a whole session, so a damaged session cannot be exported as one.
+/// must hold a whole session, so a damaged session cannot be exported as one. Secrets that were recorded before
+/// they were redacted are masked in Markdown and HTML; of those in other formats a warning tells.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -65,6 +71,13 @@ impl ExportArgs {
         let lane = self.lane.map(LaneId);
         let named = || path.as_deref().and_then(ExportFormat::of_name);
         let format = self.format.or_else(named).unwrap_or(ExportFormat::Jsonl);
+        let view = opened.store.view(&SessionRef::Id(id))?;
+        let workspace = view.state()?.core.fields.workspace;
+        let redaction = opened.store.redaction();
+        let redactor = redaction.recorder(workspace.as_deref().map(Path::new));
+        // Where secrets are kept, they are exported.
+        let redactor = redactor.map_err(abide::Error::from)?;
+        let mask = redactor.clone().map(PageMask::new);
         let write: ExportWriter = match (format, format.form()) {
             (_, Some(form)) => {
                 Box::new(move |view, to| wire::export_wire_messages(view, form, &lane, to))
@@ -75,29 +88,41 @@ impl ExportArgs {
                 ));
             }
             (ExportFormat::Bundle, _) => {
-                return bundle::export_bundle(&opened, id, ExportTarget::of(path)?);
+                bundle::export_bundle(&opened, id, ExportTarget::of(path)?)?;
+                return tell_secrets(&view, redactor.as_ref());
             }
             (ExportFormat::Json, _) => export_whole(json::export_json_document),
             (ExportFormat::Transcript, _) => export_whole(write_transcript),
-            (ExportFormat::Markdown, _) => export_whole(|view, to| {
-                let state = view.state()?;
-                let overview = session_overview(view, &state)?;
-                write_session_page(view, &state, &overview, MarkdownRenderer::new(), None, to)
-            }),
+            (ExportFormat::Markdown, _) => {
+                let mask = mask.clone();
+                export_whole(move |view, to| {
+                    let state = view.state()?;
+                    let overview = masked(session_overview(view, &state)?, mask.as_ref());
+                    let page = MarkdownRenderer::new();
+                    write_session_page(view, &state, &overview, page, mask.as_ref(), to)
+                })
+            }
             (ExportFormat::Html, _) => {
-                let objects = opened.store.objects()?;
+                let (objects, mask) = (opened.store.objects()?, mask.clone());
                 export_whole(move |view, to| {
                     let state = view.state()?;
                     let overview = overview_with_changes(view, &state, &*objects)?;
-                    write_session_page(view, &state, &overview, HtmlRenderer::new(), None, to)
+                    let overview = masked(overview, mask.as_ref());
+                    let page = HtmlRenderer::new();
+                    write_session_page(view, &state, &overview, page, mask.as_ref(), to)
                 })
             }
             _ => export_whole(json::export_json_lines),
         };
-        let view = opened.store.view(&SessionRef::Id(id))?;
         let mut target = ExportTarget::of(path)?;
         let left = write(&view, &mut target)?;
         target.finish()?;
+        match format {
+            ExportFormat::Markdown | ExportFormat::Html => {
+                mask.iter().flat_map(PageMask::report).for_each(status);
+            }
+            _ => tell_secrets(&view, redactor.as_ref())?,
+        }
         let mut damaged = false;
         for note in &left.notes {
             match note {
@@ -126,6 +151,35 @@ impl ExportArgs {
             }
         }
     }
+}
+
+/// An overview without secrets.
+fn masked(mut overview: SessionOverview, mask: Option<&PageMask>) -> SessionOverview {
+    if let Some(mask) = mask {
+        mask.overview(&mut overview);
+    }
+    overview
+}
+
+/// Warns of the secrets in a session that was exported as it was recorded.
+fn tell_secrets(view: &SessionView, redactor: Option<&Redactor>) -> Result<(), CommandError> {
+    let Some(redactor) = redactor else { return Ok(()) };
+    let mut tally = RedactionTally::default();
+    for event in view.events(EventRange::ALL) {
+        let data = event?.data;
+        let redacted = data.as_ref().map(|data| redactor.redact_json(data.as_str()));
+        if let Some(Ok(redacted)) = redacted {
+            tally.merge(redacted.tally());
+        }
+    }
+    if !tally.is_empty() {
+        warning(format_args!(
+            "what was exported has secrets that were recorded before they were redacted: {}; `abide erase` \
+             removes them",
+            tally_text(&tally)
+        ));
+    }
+    Ok(())
 }
 
 /// Writes every event, whatever it holds.
