@@ -106,6 +106,13 @@ impl LiveSession {
         lock_live_state(&self.book)
     }
 
+    /// A comparison of what the agent replays with what is recorded here.
+    pub(crate) fn replay_check(&self) -> Box<ReplayCheck> {
+        let session = self.book().session().cloned();
+        let redactor = session.and_then(|session| session.redactor().cloned());
+        Box::new(ReplayCheck::redacted_by(redactor))
+    }
+
     pub(crate) fn compactor(&self) -> MutexGuard<'_, Option<Compactor>> {
         lock_live_state(&self.compactor)
     }

@@ -10,6 +10,7 @@ mod kill;
 mod lab;
 mod loading;
 mod order;
+mod redaction;
 mod sessions;
 mod store;
 mod story;

@@ -1,5 +1,6 @@
 //! One agent at work on one task: its output becomes events.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
@@ -11,6 +12,7 @@ use abide::{
         ResourceSample, TurnNumber, Usage, UsageRecord,
     },
     event::{ArtifactCommand, CommandOutcome, OutcomeReport},
+    secrets::{Redactor, unscanned_mark},
     tasks::TaskId,
 };
 use abide_agents::{
@@ -19,6 +21,7 @@ use abide_agents::{
 
 use crate::child::AgentChild;
 use crate::leftover_work::UnresolvedCall;
+use crate::redacted_output::RedactedOutput;
 use crate::run_event::{RunEvent, Stream};
 use crate::run_options::ResumeMode;
 use crate::task_check::TaskCheck;
@@ -127,6 +130,10 @@ pub(crate) struct Job {
     model: Option<String>,
     /// How many events could not be recorded.
     refused: u64,
+    /// Its outputs, as far as they are text. Secrets are replaced before anything is cut off.
+    out: RedactedOutput,
+    err: RedactedOutput,
+    redactor: Option<Redactor>,
 }
 
 /// What a job is started with.
@@ -149,6 +156,7 @@ impl Job {
         kind: AgentKind,
         before: PriorSession,
         child: AgentChild,
+        redactor: Option<&Redactor>,
     ) -> Self {
         let open = [true, !child.terminal];
         Self {
@@ -195,12 +203,24 @@ impl Job {
             errors_left: 0,
             model: None,
             refused: 0,
+            out: RedactedOutput::new(redactor),
+            err: RedactedOutput::new(redactor),
+            redactor: redactor.cloned(),
         }
     }
 
     /// Whether its agent has reported how its work ended.
     pub(crate) const fn reported_outcome(&self) -> bool {
         self.checking.is_none() && self.outcome.is_some()
+    }
+
+    /// A text of the agent as it is recorded, to be cut only then.
+    pub(crate) fn redacted<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        match self.redactor.as_ref().map(|redactor| redactor.redact_text(text)) {
+            None => text.into(),
+            Some(Ok(redacted)) => redacted.into_text(),
+            Some(Err(overrun)) => unscanned_mark(overrun.bytes).into(),
+        }
     }
 
     /// The time since this was last asked.
@@ -231,37 +251,91 @@ impl Job {
         now: Timestamp,
         tell: &mut dyn FnMut(&RunEvent),
     ) {
-        if let Some(check) = &mut self.checking {
-            check.printed(bytes);
-            return;
+        if self.checking.is_some() {
+            let bytes = self.output(stream).push(bytes).into_owned();
+            return self.check_printed(&bytes);
         }
         match stream {
             Stream::Out => {
                 let bytes = self.typed.without_echo(bytes);
-                self.out_tail.push(bytes);
-                self.text_since.get_or_insert_with(Instant::now);
-                let mut seen = Vec::new();
-                self.reader.feed(bytes, now, &mut |one| seen.push(one));
-                self.take(seen, tell);
+                // What is no text is read as events, and redacted as they are recorded.
+                if self.kind.prints_text() {
+                    let bytes = self.out.push(bytes).into_owned();
+                    self.printed_out(&bytes, now, tell);
+                } else {
+                    let bytes = bytes.to_vec();
+                    self.printed_out(&bytes, now, tell);
+                }
             }
             Stream::Err => {
-                self.err_tail.push(bytes);
-                let room = ERRORS.saturating_sub(self.errors_recorded + self.errors.len());
-                let kept = bytes.get(..bytes.len().min(room)).unwrap_or_default();
-                self.errors.extend_from_slice(kept);
-                self.errors_left += (bytes.len() - kept.len()) as u64;
-                self.since.get_or_insert_with(Instant::now);
+                let bytes = self.err.push(bytes).into_owned();
+                self.printed_err(&bytes);
             }
+        }
+    }
+
+    const fn output(&mut self, stream: Stream) -> &mut RedactedOutput {
+        match stream {
+            Stream::Out => &mut self.out,
+            Stream::Err => &mut self.err,
+        }
+    }
+
+    fn check_printed(&mut self, bytes: &[u8]) {
+        if let Some(check) = &mut self.checking {
+            check.printed(bytes);
+        }
+    }
+
+    fn printed_out(&mut self, bytes: &[u8], now: Timestamp, tell: &mut dyn FnMut(&RunEvent)) {
+        self.out_tail.push(bytes);
+        self.text_since.get_or_insert_with(Instant::now);
+        let mut seen = Vec::new();
+        self.reader.feed(bytes, now, &mut |one| seen.push(one));
+        self.take(seen, tell);
+    }
+
+    fn printed_err(&mut self, bytes: &[u8]) {
+        self.err_tail.push(bytes);
+        let room = ERRORS.saturating_sub(self.errors_recorded + self.errors.len());
+        let kept = bytes.get(..bytes.len().min(room)).unwrap_or_default();
+        self.errors.extend_from_slice(kept);
+        self.errors_left += (bytes.len() - kept.len()) as u64;
+        self.since.get_or_insert_with(Instant::now);
+    }
+
+    /// Handles what was held back of its outputs, which have ended or are not waited for.
+    fn end_outputs(&mut self, now: Timestamp, tell: &mut dyn FnMut(&RunEvent)) {
+        let (out, err) = (self.out.finish(), self.err.finish());
+        if self.checking.is_some() {
+            self.check_printed(&out);
+            return self.check_printed(&err);
+        }
+        if !out.is_empty() {
+            self.printed_out(&out, now, tell);
+        }
+        if !err.is_empty() {
+            self.printed_err(&err);
         }
     }
 
     /// Handles what the person at its terminal typed: a line that is entered is a message, and ends
     /// the one of the agent's before it.
-    pub(crate) fn typed(&mut self, bytes: &[u8], echo: TypedEcho, tell: &mut dyn FnMut(&RunEvent)) {
+    pub(crate) fn typed(
+        &mut self,
+        bytes: &[u8],
+        echo: TypedEcho,
+        now: Timestamp,
+        tell: &mut dyn FnMut(&RunEvent),
+    ) {
         if self.checking.is_some() {
             return;
         }
         for line in self.typed.typed(bytes, echo) {
+            let held = self.out.finish();
+            if !held.is_empty() {
+                self.printed_out(&held, now, tell);
+            }
             let mut seen = Vec::new();
             self.reader.entered(&mut |one| seen.push(one));
             self.take(seen, tell);
@@ -423,7 +497,7 @@ impl Job {
     /// The lane of this job, or of a subagent. The name comes from the agent's output and may be
     /// anything.
     fn lane_of(&self, subagent: Option<&str>) -> Option<LaneId> {
-        let name = subagent.map(|name| name.chars().take(LANE).collect::<String>());
+        let name = subagent.map(|name| self.redacted(name).chars().take(LANE).collect::<String>());
         match (&self.lane, name.filter(|name| !name.is_empty())) {
             (None, Some(name)) => Some(LaneId(name)),
             (Some(lane), Some(name)) => Some(LaneId(format!("{lane}/{name}"))),
@@ -469,7 +543,12 @@ impl Job {
     }
 
     /// The remaining events, at the end.
-    pub(crate) fn finish(&mut self, tell: &mut dyn FnMut(&RunEvent)) -> Vec<NewEvent> {
+    pub(crate) fn finish(
+        &mut self,
+        now: Timestamp,
+        tell: &mut dyn FnMut(&RunEvent),
+    ) -> Vec<NewEvent> {
+        self.end_outputs(now, tell);
         if self.checking.is_some() {
             return self.drain();
         }

@@ -118,7 +118,9 @@ fn reason(job: &Job, status: Option<&ExitStatus>) -> String {
     let told = job.outcome.as_ref().and_then(|(_, text)| text.clone());
     let told = told.or_else(|| job.err_tail.last_line()).or_else(|| job.out_tail.last_line());
     match told {
-        Some(told) => format!("{how}: {}", told.chars().take(500).collect::<String>()),
+        Some(told) => {
+            format!("{how}: {}", job.redacted(&told).chars().take(500).collect::<String>())
+        }
         None => how,
     }
 }
@@ -135,7 +137,7 @@ pub(crate) fn result(job: &Job) -> Option<Box<serde_json::value::RawValue>> {
     let text = job.outcome.as_ref().and_then(|(_, text)| text.clone());
     let text = text.or_else(|| job.out_tail.last_line());
     let outcome = TaskOutcomeData {
-        text: text.map(|text| text.chars().take(RESULT).collect()),
+        text: text.map(|text| job.redacted(&text).chars().take(RESULT).collect()),
         attempt: job.attempt,
         duration_ms: u64::try_from(job.started.elapsed().as_millis()).unwrap_or(u64::MAX),
     };

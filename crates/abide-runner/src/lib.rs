@@ -41,6 +41,7 @@ mod limits;
 mod marked_processes;
 mod plan_keeper;
 mod prompt;
+mod redacted_output;
 mod run;
 mod run_event;
 mod run_options;

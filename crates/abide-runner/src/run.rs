@@ -130,12 +130,15 @@ fn begin(supervisor: &mut Supervisor<'_>, options: &RunOptions) -> Result<(), Ru
         conversation: options.goal == RunGoal::Conversation,
         options: serde_json::value::to_raw_value(&recorded).ok(),
     };
+    let started = session.redacted(start.clone().try_into()?);
+    // The note is compared with what is recorded.
+    let start = started.data.decode().unwrap_or(start);
     // Before the run has any effect. It goes on without this note, but then resuming it asks first.
     if let Err(error) = session.store().note_run(session.id(), &start) {
         supervisor.warn(format!("`abide resume` will ask before it continues: {error}"));
     }
     let running = StatusChange { status: SessionStatus::Running, reason: None, summary: None };
-    let mut events: Vec<NewEvent> = vec![start.try_into()?, running.try_into()?];
+    let mut events: Vec<NewEvent> = vec![started, running.try_into()?];
     let core = session.core()?;
     if core.fields.agent.is_none() {
         let agent = options.command.first().map(|program| program_name(program));

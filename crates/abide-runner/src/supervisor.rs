@@ -416,7 +416,9 @@ impl<'a> Supervisor<'a> {
                 let task = job.task.clone();
                 (self.tell)(&RunEvent::Output { task, stream, bytes });
             }
-            ChildEvent::Typed { bytes, echo, .. } => job.typed(&bytes, echo, self.tell),
+            ChildEvent::Typed { bytes, echo, .. } => {
+                job.typed(&bytes, echo, self.session.store().now(), self.tell);
+            }
             ChildEvent::Closed { stream, .. } => job.closed(stream),
             ChildEvent::Exited { status, at, .. } => {
                 job.child.is_gone();

@@ -1,11 +1,12 @@
 //! Blocks: the chunks of a message, with at most one open block in each lane.
 //!
 //! Text is collected with its escapes and never decoded, so a character split over two chunks is
-//! joined again.
+//! joined again. Where a long message is cut in two events, the end of the first moves to the second if
+//! it may be the beginning of a secret.
 
 use std::borrow::Cow;
 
-use abide::{Kind, LaneId, Payload, event::EventLimits};
+use abide::{Kind, LaneId, Payload, event::EventLimits, secrets::Redactor};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -78,9 +79,15 @@ pub(super) enum MessageEnd {
 #[derive(Debug, Default)]
 pub(super) struct ChunkBlocks {
     open: Vec<ChunkBlock>,
+    redactor: Option<Redactor>,
 }
 
 impl ChunkBlocks {
+    /// Cuts no secret in two that this redactor finds.
+    pub(super) fn redact_with(&mut self, redactor: Option<Redactor>) {
+        self.redactor = redactor;
+    }
+
     /// Adds a chunk, and records the blocks that it ends. Returns whether it was a chunk.
     pub(super) fn chunk(
         &mut self,
@@ -100,10 +107,12 @@ impl ChunkBlocks {
         let mut at = self.open.iter().position(|open| open.lane.as_ref() == lane);
         if let Some(open) = at.and_then(|at| self.open.get(at)) {
             let same = open.sort == sort && open.message.as_deref() == message;
-            if !same || open.bytes.saturating_add(more) > BLOCK {
+            if !same {
                 self.end(lane, MessageEnd::Whole, batch);
-                at = None;
+            } else if open.bytes.saturating_add(more) > BLOCK {
+                self.cut(lane, batch);
             }
+            at = self.open.iter().position(|open| open.lane.as_ref() == lane);
         }
         if at.is_none() {
             if self.open.len() >= LANES {
@@ -126,9 +135,18 @@ impl ChunkBlocks {
             (None, _) => open.pieces.push(BlockPiece::Verbatim(content.to_owned())),
         }
         if open.bytes >= BLOCK {
-            self.end(lane, MessageEnd::Whole, batch);
+            self.cut(lane, batch);
         }
         true
+    }
+
+    /// Records the open block of a lane, which goes on, up to where no secret is cut.
+    fn cut(&mut self, lane: Option<&LaneId>, batch: &mut RecordBatch) {
+        let Some(at) = self.open.iter().position(|open| open.lane.as_ref() == lane) else { return };
+        let mut full = self.open.remove(at);
+        let rest = self.redactor.as_ref().and_then(|redactor| full.cut_off_end(redactor));
+        full.record(MessageEnd::Whole, batch);
+        self.open.extend(rest);
     }
 
     /// Records the open block of a lane.
@@ -147,6 +165,25 @@ impl ChunkBlocks {
 }
 
 impl ChunkBlock {
+    /// Takes the end that may be the beginning of a secret: it begins the block that follows.
+    fn cut_off_end(&mut self, redactor: &Redactor) -> Option<Self> {
+        let Some(BlockPiece::Text(text)) = self.pieces.last_mut() else { return None };
+        let border = redactor.json_string_border(text);
+        // A text without a border is no secret either.
+        if border == 0 || border >= text.len() || !text.is_char_boundary(border) {
+            return None;
+        }
+        let rest = text.split_off(border);
+        self.bytes = self.bytes.saturating_sub(rest.len());
+        Some(Self {
+            lane: self.lane.clone(),
+            sort: self.sort,
+            message: self.message.clone(),
+            bytes: rest.len(),
+            pieces: vec![BlockPiece::Text(rest)],
+        })
+    }
+
     fn record(self, end: MessageEnd, batch: &mut RecordBatch) {
         let silent =
             |piece: &BlockPiece| matches!(piece, BlockPiece::Text(text) if text.is_empty());

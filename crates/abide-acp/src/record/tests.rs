@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use abide::{
-    Kind, TaskStatus,
+    Kind, Redaction, TaskStatus,
     event::{Fact, ObjectHash},
+    secrets::RedactionOptions,
 };
 
 use crate::recorded_session::{RecordedSession, chunk, raw};
@@ -204,6 +205,39 @@ fn open_blocks_are_bounded_in_size_and_number() {
     let recorded = story.translator.update_in(Some("another"), &said(64));
     assert_eq!(recorded.events[0].lane.as_ref().unwrap().as_str(), "l0");
     assert_eq!(recorded.events.len(), 1);
+}
+
+#[test]
+fn a_long_message_is_cut_where_no_secret_is() {
+    let options = RedactionOptions {
+        variables: Some(Vec::new()),
+        directory: None,
+        state: None,
+        ..RedactionOptions::default()
+    };
+    let redactor = Redaction::new(options).redactor(None).unwrap();
+    let translator = Translator::new("agent").redacted_by(Some(redactor.clone()));
+    let mut story = RecordedSession::with(translator);
+    let token = format!("ghp_{}", "R7kQ2mZx9LbT4vWc8NdY1sHf6JgP3aUe5KoX");
+    let (left, right) = token.split_at(20);
+    let words = "word \n".repeat((256 << 10) / 7 - 3);
+    let mut told = story.update(&chunk(AGENT, &format!("{words}{left}"))).0;
+    told.extend(story.update(&chunk(AGENT, &format!("{right} {words}"))).0);
+    told.extend(story.prompted(r#"{"stopReason":"end_turn"}"#).0);
+    let texts: Vec<String> = told
+        .iter()
+        .filter_map(|told| told.strip_prefix("message.added "))
+        .map(|data| redactor.redact_json(data).unwrap().into_text().into_owned())
+        .collect();
+    assert!(texts.len() > 1);
+    assert!(texts.iter().all(|text| !text.contains(&token[4..12]) && !text.contains(&right[..8])));
+    assert!(texts.iter().any(|text| text.contains("‹redacted:github")));
+    let read = |data: &String| serde_json::from_str::<serde_json::Value>(data).unwrap();
+    let all: String = texts
+        .iter()
+        .map(|data| read(data)["content"][0]["text"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(all.matches("word").count(), 2 * ((256 << 10) / 7 - 3));
 }
 
 #[test]

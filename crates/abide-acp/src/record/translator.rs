@@ -5,6 +5,7 @@ use std::path::Path;
 use abide::{
     Kind, LaneId, SessionFields, SessionState,
     event::{FileOp, ObjectHash},
+    secrets::Redactor,
 };
 use serde_json::value::RawValue;
 
@@ -69,6 +70,14 @@ impl Translator {
     #[must_use]
     pub fn in_directory(mut self, directory: &Path) -> Self {
         self.directory = AcpFileDirectory::new(directory);
+        self
+    }
+
+    /// Records for a session whose secrets this redactor replaces: a long message is cut where it
+    /// cuts no secret.
+    #[must_use]
+    pub fn redacted_by(mut self, redactor: Option<Redactor>) -> Self {
+        self.blocks.redact_with(redactor);
         self
     }
 

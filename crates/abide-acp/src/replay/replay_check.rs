@@ -2,12 +2,14 @@
 //!
 //! Messages and tool calls are compared. Consecutive chunks of one speaker make one message,
 //! whatever else comes between them, and white space does not count: agents split and join their
-//! texts freely. Only hashes are kept.
+//! texts freely. Of what has ended, only hashes are kept. Where secrets are recorded as marks, they are marks on both
+//! sides.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use abide::event::ObjectHash;
+use abide::secrets::{Redactor, unscanned_mark};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -61,17 +63,38 @@ struct CheckSide {
     /// Thoughts, which agents need not keep: the update that each begins with, and its hash.
     thoughts: Vec<(usize, [u8; 16])>,
     thought: Option<OpenText>,
+    redactor: Option<Redactor>,
 }
 
 /// A message that may continue.
 #[derive(Debug, Clone)]
 struct OpenText {
     first: usize,
-    /// The speaker, then the text without white space.
+    /// The speaker; nothing for a thought.
+    speaker: &'static str,
     text: String,
 }
 
+impl OpenText {
+    /// The speaker, then the text as it is recorded, without white space.
+    fn compared(&self, redactor: Option<&Redactor>) -> String {
+        let redacted = redactor.map(|redactor| match redactor.redact_text(&self.text) {
+            Ok(redacted) => redacted.into_text(),
+            Err(overrun) => unscanned_mark(overrun.bytes).into(),
+        });
+        let text = redacted.as_deref().unwrap_or(&self.text);
+        std::iter::once(self.speaker).chain(text.split_whitespace()).collect()
+    }
+}
+
 impl ReplayCheck {
+    /// A comparison with what this redactor has left of secrets.
+    #[must_use]
+    pub fn redacted_by(redactor: Option<Redactor>) -> Self {
+        let side = || CheckSide { redactor: redactor.clone(), ..CheckSide::default() };
+        Self { recorded: side(), replayed: side() }
+    }
+
     /// Adds the next recorded update.
     pub fn recorded(&mut self, update: &ReplayedUpdate) {
         self.recorded.update(&update.update);
@@ -145,8 +168,9 @@ impl ReplayCheck {
 }
 
 impl CheckItem {
-    fn message(open: &OpenText) -> Option<Self> {
-        let bytes = open.text.as_bytes();
+    fn message(open: &OpenText, redactor: Option<&Redactor>) -> Option<Self> {
+        let compared = open.compared(redactor);
+        let bytes = compared.as_bytes();
         // The speaker alone has no text.
         if bytes.len() <= 1 {
             return None;
@@ -196,18 +220,17 @@ impl CheckSide {
         if head.session_update == "agent_thought_chunk" {
             let content = head.content.and_then(|raw| serde_json::from_str(raw.get()).ok());
             if let Some(ChunkText { text }) = content {
-                let thought =
-                    self.thought.get_or_insert_with(|| OpenText { first: at, text: String::new() });
-                thought.text.extend(text.split_whitespace());
+                let text_of = || OpenText { first: at, speaker: "", text: String::new() };
+                self.thought.get_or_insert_with(text_of).text.push_str(&text);
             }
             return;
         }
         if let Some(open) = self.thought.take() {
-            self.thoughts.push((open.first, check_key(open.text.as_bytes())));
+            self.thoughts.push(self.thought_key(&open));
         }
         let speaker = match &*head.session_update {
-            "agent_message_chunk" => 'a',
-            "user_message_chunk" => 'u',
+            "agent_message_chunk" => "a",
+            "user_message_chunk" => "u",
             "tool_call" | "tool_call_update" => {
                 let Ok(call) = serde_json::from_str::<ReplayedCall<'_>>(json) else { return };
                 let key = check_key(format!("c{}", recorded_name(&call.tool_call_id)).as_bytes());
@@ -224,26 +247,31 @@ impl CheckSide {
         };
         let content = head.content.and_then(|raw| serde_json::from_str(raw.get()).ok());
         let Some(ChunkText { text }) = content else { return };
-        if !self.open.as_ref().is_some_and(|open| open.text.starts_with(speaker)) {
+        if self.open.as_ref().is_none_or(|open| open.speaker != speaker) {
             self.close();
         }
-        let open =
-            self.open.get_or_insert_with(|| OpenText { first: at, text: speaker.to_string() });
-        open.text.extend(text.split_whitespace());
+        let text_of = || OpenText { first: at, speaker, text: String::new() };
+        self.open.get_or_insert_with(text_of).text.push_str(&text);
+    }
+
+    /// Where a thought begins, and its hash.
+    fn thought_key(&self, open: &OpenText) -> (usize, [u8; 16]) {
+        (open.first, check_key(open.compared(self.redactor.as_ref()).as_bytes()))
     }
 
     fn thoughts(&self) -> Vec<(usize, [u8; 16])> {
-        let open = self.thought.as_ref();
-        let open = open.map(|open| (open.first, check_key(open.text.as_bytes())));
+        let open = self.thought.as_ref().map(|open| self.thought_key(open));
         self.thoughts.iter().copied().chain(open).collect()
     }
 
     fn close(&mut self) {
-        self.items.extend(self.open.take().and_then(|open| CheckItem::message(&open)));
+        let open = self.open.take();
+        self.items.extend(open.and_then(|open| CheckItem::message(&open, self.redactor.as_ref())));
     }
 
     fn all(&self) -> Vec<CheckItem> {
-        let open = self.open.as_ref().and_then(CheckItem::message);
+        let redactor = self.redactor.as_ref();
+        let open = self.open.as_ref().and_then(|open| CheckItem::message(open, redactor));
         self.items.iter().cloned().chain(open).collect()
     }
 }

@@ -1,6 +1,9 @@
 //! Each rule of replaying and comparing.
 
-use abide::{NewEvent, Seq, Timestamp};
+use abide::{
+    NewEvent, Redaction, Seq, Timestamp,
+    secrets::{RedactionOptions, Redactor},
+};
 
 use crate::recorded_session::{RecordedSession, chunk, raw, replay, same};
 use crate::{ReplayCheck, ReplayCheckReport, ReplayedUpdate};
@@ -201,6 +204,36 @@ fn check(recorded: &[String], replayed: &[String]) -> ReplayCheckReport {
         check.recorded(&ReplayedUpdate { update: update.clone() });
     }
     check.finish()
+}
+
+#[test]
+fn what_is_recorded_as_a_mark_is_the_same_as_its_secret() {
+    let options = RedactionOptions {
+        variables: Some(Vec::new()),
+        directory: None,
+        state: None,
+        ..RedactionOptions::default()
+    };
+    let redactor = Redaction::new(options).redactor(None).unwrap();
+    let token = format!("ghp_{}", "R7kQ2mZx9LbT4vWc8NdY1sHf6JgP3aUe5KoX");
+    let said = |text: &str| [chunk(USER, &format!("it is {text} so")), chunk(THOUGHT, text)];
+    let recorded = said(redactor.redact_text(&token).unwrap().text());
+    let compare = |redactor: Option<&Redactor>, parts: &[String]| {
+        let mut check = ReplayCheck::redacted_by(redactor.cloned());
+        for update in parts {
+            check.replayed(&raw(&format!(r#"{{"sessionId":"s","update":{update}}}"#)));
+        }
+        for update in &recorded {
+            check.recorded(&ReplayedUpdate { update: update.clone() });
+        }
+        check.finish()
+    };
+    let whole = ReplayCheckReport { same: 1, ..ReplayCheckReport::default() };
+    assert_eq!(compare(Some(&redactor), &said(&token)), whole);
+    let (left, right) = token.split_at(9);
+    let parts = [chunk(USER, &format!("it is {left}")), chunk(USER, &format!("{right} so"))];
+    assert_eq!(compare(Some(&redactor), &parts).same, 1);
+    assert_eq!(compare(None, &said(&token)).same, 0);
 }
 
 fn call(id: &str) -> String {

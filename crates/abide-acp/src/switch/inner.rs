@@ -37,7 +37,7 @@ impl Switch {
             let raw = serde_json::Value::from(&*id).to_string();
             let params = spliced_with_member(&setup, "sessionId", &raw).unwrap_or(setup);
             let method = if can.load { "session/load" } else { "session/resume" };
-            self.attach_inner(live, &id, UpdateHandling::Hidden(Box::default()));
+            self.attach_inner(live, &id, UpdateHandling::Hidden(live.replay_check()));
             if let Ok(result) = self.ask(method, &params) {
                 if can.load {
                     self.gather_inner_replay(live);

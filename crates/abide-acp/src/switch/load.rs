@@ -44,7 +44,7 @@ impl Switch {
         match whole.map(|known| known.id) {
             Some(inner) => {
                 let updates = if shown {
-                    UpdateHandling::Shown(Box::default())
+                    UpdateHandling::Shown(live.replay_check())
                 } else {
                     UpdateHandling::News
                 };

@@ -28,7 +28,9 @@ enum LiveEnd {
 impl Switch {
     /// The translator for a session.
     pub(super) fn session_translator(&self, session: &Session, directory: &Path) -> Translator {
-        let translator = Translator::new(&self.abilities().name).in_directory(directory);
+        let translator = Translator::new(&self.abilities().name)
+            .in_directory(directory)
+            .redacted_by(session.redactor().cloned());
         match session.state() {
             Ok(state) => translator.resuming(&state),
             Err(_) => translator,

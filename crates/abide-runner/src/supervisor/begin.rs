@@ -213,7 +213,8 @@ impl Supervisor<'_> {
             way,
             process: child.id,
         });
-        self.jobs.push(Job::new(begin, self.options.adapter, before, child));
+        let redactor = self.session.redactor();
+        self.jobs.push(Job::new(begin, self.options.adapter, before, child, redactor));
         Ok(())
     }
 

@@ -150,7 +150,8 @@ impl Supervisor<'_> {
                     check: Some(command.to_owned()),
                 };
                 let before = PriorSession::default();
-                let mut job = Job::new(begin, self.options.adapter, before, child);
+                let mut job =
+                    Job::new(begin, self.options.adapter, before, child, self.session.redactor());
                 job.checking = Some(check);
                 job.turn_ended = true;
                 self.jobs.push(job);

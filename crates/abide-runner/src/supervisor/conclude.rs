@@ -31,7 +31,7 @@ const LONGEST: Duration = Duration::from_secs(15 * 60);
 
 impl Supervisor<'_> {
     pub(super) fn conclude_job(&mut self, mut job: Job) -> Result<(), RunError> {
-        let events = job.finish(self.tell);
+        let events = job.finish(self.session.store().now(), self.tell);
         self.count(&mut job);
         // Before its check is started.
         self.heed_limits();

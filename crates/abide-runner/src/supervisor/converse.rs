@@ -122,7 +122,8 @@ impl Supervisor<'_> {
             prompt: brief.prompt,
             ..PriorSession::default()
         };
-        self.jobs.push(Job::new(begin, self.options.adapter, before, child));
+        let redactor = self.session.redactor();
+        self.jobs.push(Job::new(begin, self.options.adapter, before, child, redactor));
         Ok(())
     }
 
