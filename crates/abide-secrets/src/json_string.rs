@@ -10,11 +10,32 @@ pub(crate) struct DecodedString<'d> {
     escapes: Vec<EscapePlace>,
 }
 
+/// Small, because a text may be all escapes.
 struct EscapePlace {
-    text_start: usize,
-    text_end: usize,
-    raw_start: usize,
-    raw_end: usize,
+    text_start: u32,
+    raw_start: u32,
+    text_length: u8,
+    raw_length: u8,
+}
+
+impl EscapePlace {
+    /// `None` if the text is longer than any event.
+    fn new(text: (usize, usize), raw: (usize, usize)) -> Option<Self> {
+        Some(Self {
+            text_start: u32::try_from(text.0).ok()?,
+            raw_start: u32::try_from(raw.0).ok()?,
+            text_length: u8::try_from(text.1).ok()?,
+            raw_length: u8::try_from(raw.1).ok()?,
+        })
+    }
+
+    const fn text_end(&self) -> usize {
+        self.text_start as usize + self.text_length as usize
+    }
+
+    const fn raw_end(&self) -> usize {
+        self.raw_start as usize + self.raw_length as usize
+    }
 }
 
 impl<'d> DecodedString<'d> {
@@ -33,12 +54,8 @@ impl<'d> DecodedString<'d> {
             let text_start = text.len();
             text.push(character);
             done = raw_start + length;
-            escapes.push(EscapePlace {
-                text_start,
-                text_end: text.len(),
-                raw_start,
-                raw_end: done,
-            });
+            let in_text = (text_start, character.len_utf8());
+            escapes.push(EscapePlace::new(in_text, (raw_start, length))?);
             next = memchr::memchr(b'\\', bytes.get(done..)?).map(|found| done + found);
         }
         text.push_str(raw.get(done..)?);
@@ -47,10 +64,10 @@ impl<'d> DecodedString<'d> {
 
     /// Where in the raw content a place between two characters of the text stands.
     pub(crate) fn raw_place(&self, place: usize) -> usize {
-        let after = self.escapes.partition_point(|escape| escape.text_start < place);
+        let after = self.escapes.partition_point(|escape| (escape.text_start as usize) < place);
         match after.checked_sub(1).and_then(|last| self.escapes.get(last)) {
-            Some(escape) => escape.raw_end + place.saturating_sub(escape.text_end),
-            None => self.escapes.first().map_or(place, |first| place.min(first.raw_start)),
+            Some(escape) => escape.raw_end() + place.saturating_sub(escape.text_end()),
+            None => self.escapes.first().map_or(place, |first| place.min(first.raw_start as usize)),
         }
     }
 }

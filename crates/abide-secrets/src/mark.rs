@@ -1,7 +1,7 @@
 //! The mark that stands where a secret was.
 //!
 //! `‹redacted:RULE:HASH›`: the rule that found it, and the first eight hexadecimal digits of a keyed hash
-//! of its bytes. `‹redacted:unscanned:N bytes›` stands for a text that was not scanned to its end. A mark is
+//! of its bytes; in a key, by which events are told apart, the first 32. `‹redacted:unscanned:N bytes›` stands for a text that was not scanned to its end. A mark is
 //! never part of a finding, so that redacting twice changes nothing.
 
 use std::fmt::Write as _;
@@ -13,6 +13,15 @@ pub(crate) const OPENING: &str = "‹redacted:";
 pub(crate) const LONGEST_MARK: usize = 112;
 const CLOSING: &str = "›";
 const LONGEST_RULE: usize = 64;
+
+/// How many digits of the hash a mark has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MarkDigits {
+    /// Enough to recognize a secret.
+    Few = 8,
+    /// Enough that no two secrets ever have the same mark.
+    Many = 32,
+}
 
 /// Where the bytes of a key come from.
 type KeyBytes = LazyLock<[u8; 32], Box<dyn FnOnce() -> [u8; 32] + Send>>;
@@ -35,12 +44,18 @@ impl MarkKey {
     }
 
     /// Appends the mark of a secret.
-    pub(crate) fn write_mark(&self, rule: &str, secret: &[u8], out: &mut String) {
+    pub(crate) fn write_mark(
+        &self,
+        rule: &str,
+        secret: &[u8],
+        digits: MarkDigits,
+        out: &mut String,
+    ) {
         let hash = blake3::keyed_hash(&self.0, secret);
         out.push_str(OPENING);
         out.push_str(rule);
         out.push(':');
-        for byte in hash.as_bytes().iter().take(4) {
+        for byte in hash.as_bytes().iter().take(digits as usize / 2) {
             let _ = write!(out, "{byte:02x}");
         }
         out.push_str(CLOSING);
@@ -111,12 +126,17 @@ pub(crate) fn read_mark(bytes: &[u8]) -> MarkReading {
     let digits = if id == b"unscanned" {
         rest.iter().take(20).take_while(|byte| byte.is_ascii_digit()).count()
     } else {
-        rest.iter().take(8).take_while(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')).count()
+        let is_digit = |byte: &&u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        rest.iter().take(MarkDigits::Many as usize).take_while(is_digit).count()
     };
     let tail = rest.get(digits..).unwrap_or_default();
     let wanted: &[u8] =
         if id == b"unscanned" { " bytes›".as_bytes() } else { CLOSING.as_bytes() };
-    let enough = if id == b"unscanned" { digits > 0 } else { digits == 8 };
+    let enough = if id == b"unscanned" {
+        digits > 0
+    } else {
+        [MarkDigits::Few, MarkDigits::Many].iter().any(|wanted| *wanted as usize == digits)
+    };
     if tail.is_empty() {
         MarkReading::Unfinished
     } else if !enough {
@@ -156,11 +176,18 @@ mod tests {
     #[test]
     fn a_mark_is_read_back_and_nothing_else_is() {
         let mut mark = String::new();
-        MarkKey::new([1; 32]).write_mark("github-token", b"secret", &mut mark);
-        assert_eq!(read_mark(mark.as_bytes()), MarkReading::Mark(mark.len()));
-        for cut in 0..mark.len() {
-            assert_eq!(read_mark(&mark.as_bytes()[..cut]), MarkReading::Unfinished, "{cut}");
+        for digits in [MarkDigits::Many, MarkDigits::Few] {
+            mark.clear();
+            MarkKey::new([1; 32]).write_mark("github-token", b"secret", digits, &mut mark);
+            assert_eq!(read_mark(mark.as_bytes()), MarkReading::Mark(mark.len()));
+            for cut in 0..mark.len() {
+                assert_eq!(read_mark(&mark.as_bytes()[..cut]), MarkReading::Unfinished, "{cut}");
+            }
         }
+        let longest = "a".repeat(LONGEST_RULE);
+        let mut many = String::new();
+        MarkKey::new([1; 32]).write_mark(&longest, b"secret", MarkDigits::Many, &mut many);
+        assert!(many.len() <= LONGEST_MARK, "{}", many.len());
         let unscanned = unscanned_mark(12_345);
         assert_eq!(read_mark(unscanned.as_bytes()), MarkReading::Mark(unscanned.len()));
         assert!(unscanned.len() < LONGEST_MARK);
@@ -168,6 +195,7 @@ mod tests {
             "‹redacted:github token:7f3a91c2›",
             "‹redacted:a:7f3a91c›",
             "‹redacted::7f3a91c2›",
+            "‹redacted:a:7f3a91c27f3a91c2›",
             "redacted",
         ] {
             assert_eq!(read_mark(other.as_bytes()), MarkReading::Other, "{other}");
@@ -188,8 +216,8 @@ mod tests {
         });
         let (other, mut out) = (key.clone(), String::new());
         assert_eq!(fetched.load(std::sync::atomic::Ordering::Relaxed), 0);
-        key.write_mark("a", b"x", &mut out);
-        other.write_mark("a", b"x", &mut out);
+        key.write_mark("a", b"x", MarkDigits::Few, &mut out);
+        other.write_mark("a", b"x", MarkDigits::Few, &mut out);
         assert_eq!(fetched.load(std::sync::atomic::Ordering::Relaxed), 1);
         assert_eq!(out.len() % 2, 0);
         assert_eq!(out.split_at(out.len() / 2).0, out.split_at(out.len() / 2).1);
@@ -199,7 +227,7 @@ mod tests {
     fn the_same_secret_has_the_same_mark_and_another_key_another() {
         let mark = |key: u8, secret: &[u8]| {
             let mut out = String::new();
-            MarkKey::new([key; 32]).write_mark("a", secret, &mut out);
+            MarkKey::new([key; 32]).write_mark("a", secret, MarkDigits::Few, &mut out);
             out
         };
         assert_eq!(mark(1, b"x"), mark(1, b"x"));

@@ -56,6 +56,12 @@ pub enum OwnRuleError {
         /// The group.
         group: usize,
     },
+    /// A rule that is switched off is not there.
+    #[error("there is no rule `{id}` to switch off; `abide secrets rules` lists them")]
+    Unknown {
+        /// The id.
+        id: String,
+    },
     /// There are too many rules.
     #[error("there are too many rules")]
     TooMany,

@@ -73,6 +73,52 @@ pub(crate) fn read_private_key(bytes: &[u8], ended: bool) -> PemReading {
     }
 }
 
+/// Whether a private key may have begun at the beginning of `bytes`, and goes on behind them. What follows its
+/// header looks like a key then: prose that only names the header is none.
+pub(crate) fn is_begun_key(bytes: &[u8]) -> bool {
+    if read_private_key(bytes, false) != PemReading::Unfinished {
+        return false;
+    }
+    let label = bytes.get(BEGINNING.len()..).unwrap_or_default();
+    let Some(dashes) = memchr::memchr(b'-', label) else { return !label.contains(&b'\n') };
+    // From the last word of the header on, so that another one after it counts as the second.
+    let rest = label.get(dashes.saturating_sub("KEY".len())..).unwrap_or_default();
+    if rest.len() < "KEY-----".len() {
+        return !rest.contains(&b'\n');
+    }
+    let mut lines = rest.split(|byte| *byte == b'\n');
+    let cut_line = lines.next_back().unwrap_or_default();
+    is_key_text(cut_line) && lines.all(|line| is_key_text(line) && has_one_word(line))
+}
+
+/// Whether a line, or a part of one, may stand in a private key.
+fn is_key_text(line: &[u8]) -> bool {
+    is_key_field(line) || after_signs(line).iter().all(|byte| is_body_byte(*byte))
+}
+
+/// A line without the prompt, or the sign of a quote, that may stand before it.
+fn after_signs(line: &[u8]) -> &[u8] {
+    let signs = line.iter().take_while(|byte| !byte.is_ascii_alphanumeric()).count();
+    line.get(signs..).unwrap_or_default()
+}
+
+/// Whether nothing but quotes and the like stands beside the first word of a line, unless it is a field.
+fn has_one_word(line: &[u8]) -> bool {
+    let words = line.split(u8::is_ascii_whitespace);
+    let words = words.filter(|word| word.iter().any(u8::is_ascii_alphanumeric));
+    is_key_field(line) || words.count() <= 1
+}
+
+/// Whether a line is `Name: value`, as above the key in old forms.
+fn is_key_field(line: &[u8]) -> bool {
+    let line = after_signs(line);
+    let name = line.split(|byte| *byte == b':').next().unwrap_or_default();
+    let is_name_byte = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'-';
+    line.get(name.len()..).is_some_and(|rest| rest.starts_with(b": "))
+        && name.iter().all(is_name_byte)
+        && name.last().is_some_and(u8::is_ascii_alphanumeric)
+}
+
 /// Bytes of base64, its headers, and escaped or quoted line ends.
 const fn is_body_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
@@ -145,6 +191,42 @@ mod tests {
             read_private_key(b"-----BEGIN PRIVATE KEY-----\n...\n-----END PRIVATE KEY-----", true),
             PemReading::Other
         );
+    }
+
+    #[test]
+    fn a_key_has_begun_while_what_follows_looks_like_one() {
+        let begun = |text: &str| is_begun_key(text.as_bytes());
+        for label in ["PRIVATE KEY", "RSA PRIVATE KEY", "PGP PRIVATE KEY BLOCK"] {
+            for line_end in ["\n", "\\n", "\r\n", "\\\\n", "\n    ", "\n> ", "\\n\" +\n  \""] {
+                let key = block(label, line_end);
+                for cut in 11..key.len() {
+                    assert!(begun(&key[..cut]), "{}", &key[..cut]);
+                }
+                assert!(!begun(&key));
+            }
+        }
+        let header = "-----BEGIN RSA PRIVATE KEY-----";
+        let body = "NotAKeyButOfItsShape".repeat(3);
+        for fields in [
+            "Proc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,0F\n",
+            "Version: GnuPG v2.0.22 (GNU/Linux)\r\nComment: of mine, <me@example.com>\r\n",
+        ] {
+            let key = format!("{header}\n{fields}\n{body}\n");
+            for cut in 11..key.len() {
+                assert!(begun(&key[..cut]), "{}", &key[..cut]);
+            }
+        }
+        assert!(begun(&format!("{header}\n> Proc-Type: 4,ENCRYPTED\n> ")));
+        assert!(begun(&format!("{header}\\nProc-Type: 4,ENCRYPTED\\n\\n{body}")));
+        for prose in
+            [" ?", "` is", ".\n", " stands\n", ": it is\n", "\nwhy is that\n", "\nme@here:~$ "]
+        {
+            assert!(!begun(&format!("{header}{prose}")), "{prose}");
+        }
+        for cut in ["-----BEGIN\n", "-----BEGIN RSA PRIVATE KEY\n", "-----BEGIN PRIVATE KEY--\n"] {
+            assert!(!begun(cut), "{cut}");
+        }
+        assert!(!begun("-----BEGIN CERTIFICATE-----\n"));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::keyword_table::{Keyword, KeywordTable, KeywordTarget};
 use crate::literals::Literals;
-use crate::mark::{MarkKey, OPENING};
+use crate::mark::{MarkDigits, MarkKey, OPENING};
 use crate::pem::BEGINNING;
 use crate::rule::Rule;
 use crate::rule_set::RuleSet;
@@ -139,6 +139,32 @@ impl Redactor {
     /// If the scan takes more work than a text of this length may: the caller must not keep the text,
     /// but [`unscanned_mark`](crate::unscanned_mark) in its place.
     pub fn redact_text<'t>(&self, text: &'t str) -> Result<RedactedText<'t>, ScanOverrun> {
+        self.redact_with(text, MarkDigits::Few)
+    }
+
+    /// Redacts a text by which things are told apart: its marks have 32 digits, so that two
+    /// different keys never become the same.
+    ///
+    /// # Errors
+    ///
+    /// As [`Redactor::redact_text`].
+    pub fn redact_key<'t>(&self, text: &'t str) -> Result<RedactedText<'t>, ScanOverrun> {
+        self.redact_with(text, MarkDigits::Many)
+    }
+
+    /// The mark of a key that is secret as a whole.
+    #[must_use]
+    pub fn mark_of_all(&self, key: &str) -> String {
+        let mut mark = String::new();
+        self.key.write_mark("key", key.as_bytes(), MarkDigits::Many, &mut mark);
+        mark
+    }
+
+    fn redact_with<'t>(
+        &self,
+        text: &'t str,
+        digits: MarkDigits,
+    ) -> Result<RedactedText<'t>, ScanOverrun> {
         let mut findings = Vec::new();
         self.scan(text.as_bytes(), &mut findings)?;
         let mut tally = RedactionTally::default();
@@ -146,7 +172,7 @@ impl Redactor {
             Cow::Borrowed(text)
         } else {
             let mut out = String::with_capacity(text.len());
-            self.write_redacted(text, &findings, &mut tally, &mut out);
+            self.write_marked(text, &findings, digits, &mut tally, &mut out);
             Cow::Owned(out)
         };
         Ok(RedactedText::new(text_out, tally, text.len()))
@@ -189,12 +215,23 @@ impl Redactor {
         tally: &mut RedactionTally,
         out: &mut String,
     ) {
+        self.write_marked(text, findings, MarkDigits::Few, tally, out);
+    }
+
+    fn write_marked(
+        &self,
+        text: &str,
+        findings: &[SecretFinding],
+        digits: MarkDigits,
+        tally: &mut RedactionTally,
+        out: &mut String,
+    ) {
         let mut done = 0;
         for finding in findings {
             out.push_str(text.get(done..finding.start).unwrap_or_default());
             let secret = text.get(finding.start..finding.end).unwrap_or_default();
             let rule = self.scan_rules.id_of(finding.target);
-            self.key.write_mark(rule, secret.as_bytes(), out);
+            self.key.write_mark(rule, secret.as_bytes(), digits, out);
             tally.add(rule, secret.len());
             done = finding.end;
         }

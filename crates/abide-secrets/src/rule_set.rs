@@ -68,16 +68,17 @@ impl RuleSet {
     ///
     /// # Errors
     ///
-    /// If a pattern does not compile or matches nothing, or a keyword is too short.
+    /// If a pattern does not compile or matches nothing, a keyword is too short, or a rule that is
+    /// switched off is not there.
     pub fn with_own_rules(mut self, own: OwnRules) -> Result<Self, OwnRuleError> {
         let read = check_own_rules(own, &self.rules)?;
         self.rules.extend(read.rules);
         self.keywords.extend(read.keywords);
         self.allowed.extend(read.allowed);
-        for (number, rule) in self.rules.iter().enumerate() {
-            if read.disabled.iter().any(|id| *id == rule.id) {
-                self.disabled.extend(u16::try_from(number));
-            }
+        for id in read.disabled {
+            let number = self.rules.iter().position(|rule| rule.id == id);
+            let number = number.and_then(|number| u16::try_from(number).ok());
+            self.disabled.insert(number.ok_or(OwnRuleError::Unknown { id })?);
         }
         Ok(self)
     }
@@ -95,5 +96,23 @@ impl RuleSet {
             pattern: &rule.pattern,
             is_enabled: u16::try_from(number).is_ok_and(|number| !self.disabled.contains(&number)),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_rule_that_is_there_can_be_switched_off() {
+        let without = |id: &str| {
+            let own = OwnRules { disabled: vec![id.to_owned()], ..OwnRules::default() };
+            RuleSet::load().unwrap().with_own_rules(own)
+        };
+        let rules = without("jwt").unwrap();
+        let off: Vec<&str> = rules.rules().filter(|it| !it.is_enabled).map(|it| it.id).collect();
+        assert_eq!(off, ["jwt"]);
+        let error = without("jvt").unwrap_err().to_string();
+        assert!(error.contains("no rule `jvt`"), "{error}");
     }
 }

@@ -4,6 +4,7 @@
 //! as many as a secret may begin before its keyword, and from a keyword on whose window has not come yet.
 
 use crate::mark::unscanned_mark;
+use crate::pem::{BEGINNING, is_begun_key};
 use crate::redactor::{Redactor, allowed_work, merge_findings};
 use crate::scanner::{ScanView, Scanner, SecretFinding};
 use crate::tally::RedactionTally;
@@ -72,6 +73,37 @@ impl StreamRedactor {
         }
         self.scanner.begin_at(cut);
         self.release(cut)
+    }
+
+    /// Gives all whole lines that are held back, as if the text ended there, except for a private key
+    /// that has begun in them, and what follows it: to be called when more has not come for a while.
+    pub fn settle(&mut self) -> String {
+        let end = self.unfinished_key().unwrap_or(self.kept.len());
+        let lines = self.kept.get(..end).unwrap_or_default();
+        let Some(last) = memchr::memrchr(b'\n', lines) else { return String::new() };
+        let cut = self.offset + last + 1;
+        if cut <= self.released {
+            return String::new();
+        }
+        let bytes = lines.get(..=last).unwrap_or_default();
+        let view = ScanView { bytes, offset: self.offset, ended: true };
+        let rules = &self.redactor.scan_rules;
+        if self.scanner.advance(rules, view, allowed_work(cut), &mut self.findings).is_err() {
+            return self.give_up();
+        }
+        merge_findings(&mut self.findings);
+        self.scanner.begin_at(cut);
+        self.release(cut)
+    }
+
+    /// Where in what is kept a private key begins whose end has not come.
+    fn unfinished_key(&self) -> Option<usize> {
+        let from = self.scanner.position.saturating_sub(self.offset);
+        let unjudged = self.kept.get(from..).unwrap_or_default();
+        let is_unfinished =
+            |place: &usize| is_begun_key(self.kept.get(*place..).unwrap_or_default());
+        let beginnings = memchr::memmem::find_iter(unjudged, BEGINNING);
+        beginnings.map(|found| from + found).find(is_unfinished)
     }
 
     /// Gives what was held back. A text may begin anew after it.
@@ -220,6 +252,65 @@ mod tests {
         assert!(out.starts_with("$ export A=‹redacted:github"), "{out}");
         assert!(out.ends_with("›\nls\n"), "{out}");
         assert_eq!(stream.tally().total(), 1);
+    }
+
+    #[test]
+    fn what_stands_around_a_keyword_is_not_waited_for_for_ever() {
+        let mut stream = redactor().stream();
+        let mut out = stream.push("clone https://example.com/a.git\nok\n$ export A=");
+        out += &stream.release_lines();
+        out += &stream.settle();
+        assert_eq!(out, "clone https://example.com/a.git\nok\n");
+        out = stream.push(&format!("{}\nPASSWORD: {}", token(), &token()[..9]));
+        out += &stream.settle();
+        assert!(out.starts_with("$ export A=‹redacted:github") && out.ends_with("›\n"), "{out}");
+        assert_eq!(stream.settle(), "");
+        out = stream.push(&format!("{}\n", &token()[9..]));
+        out += &stream.settle();
+        assert!(out.starts_with("PASSWORD: ‹redacted:github") && out.ends_with("›\n"), "{out}");
+        assert_eq!(stream.held_back(), 0);
+    }
+
+    #[test]
+    fn a_private_key_that_has_begun_is_waited_for() {
+        let body = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7";
+        let mut stream = redactor().stream();
+        let before = "see https://example.com/\n";
+        let mut out =
+            stream.push(&format!("{before}-----BEGIN PRIVATE KEY-----\n{body}\n{body}\n"));
+        out += &stream.settle();
+        assert_eq!(out, before);
+        out = stream.push(&format!("{body}\n-----END PRIVATE KEY-----\nb\n"));
+        out += &stream.settle();
+        assert!(out.starts_with("‹redacted:private-key:") && out.ends_with("›\nb\n"), "{out}");
+    }
+
+    #[test]
+    fn a_header_in_prose_is_not_waited_for() {
+        let body = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7";
+        let header = "-----BEGIN RSA PRIVATE KEY-----";
+        let prose = format!("why does it say {header} ?\nIt is `{header}`\n");
+        let mut stream = redactor().stream();
+        let mut out = stream.push(&prose);
+        out += &stream.settle();
+        assert_eq!(out, prose);
+        // After it a real one, of the old form.
+        out = stream.push(&format!("{header}\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,0F\n"));
+        out += &stream.settle();
+        out += &stream.push(&format!("\n{body}\n{body}\n"));
+        out += &stream.settle();
+        assert_eq!(out, "");
+        out = stream.push("-----END RSA PRIVATE KEY-----\nb\n");
+        out += &stream.settle();
+        assert!(out.starts_with("‹redacted:private-key:") && out.ends_with("›\nb\n"), "{out}");
+        // What looked like one passes when other words follow, without what is of a key.
+        out = stream.push(&format!("{header}\n{body}\n"));
+        out += &stream.settle();
+        assert_eq!(out, "");
+        out = stream.push("and so on. You see\n");
+        out += &stream.settle();
+        assert!(out.starts_with("‹redacted:private-key:"), "{out}");
+        assert!(!out.contains("MII") && out.ends_with(". You see\n"), "{out}");
     }
 
     #[test]
