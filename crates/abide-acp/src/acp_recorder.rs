@@ -174,6 +174,8 @@ impl AcpRecorder {
     pub(crate) fn take(&mut self, session: Session) {
         self.place = Some((Arc::new(session.store().clone()), session.id()));
         self.others = serve_others(&session);
+        // The translator was made when there was no session whose secrets it should know.
+        self.translator.redact_with(session.redactor().cloned());
         self.session = Some(Arc::new(session));
     }
 
@@ -190,6 +192,7 @@ impl AcpRecorder {
         let (store, id) = self.place.as_ref()?;
         let session = store.open_session(&SessionRef::Id(*id)).ok()?;
         self.others = serve_others(&session);
+        self.translator.redact_with(session.redactor().cloned());
         self.session = Some(Arc::new(session));
         let missed = std::mem::take(&mut self.missed);
         let text = format!("the store had failed; {missed} events before this were not recorded");

@@ -445,11 +445,13 @@ fn hint(error: &abide::Error) -> Option<String> {
             _ => None,
         },
         abide::Error::HasSecrets { .. } => Some(
-            "`abide erase` removes them where they were recorded; `--keep-secrets` takes it as it is".to_owned(),
+            "`abide erase` removes them where they were recorded, except from keys, tasks and lanes; \
+             `--keep-secrets` takes it as it is"
+                .to_owned(),
         ),
         abide::Error::Redaction(RedactionError::OwnRules(_) | RedactionError::Settings(_)) => Some(
-            "nothing is recorded or exported without them; correct them in the store's config.toml, or for a \
-             store on a server in your own; `abide secrets rules` checks them"
+            "nothing is recorded or exported without them; correct them in your config.toml \
+             (~/.config/abide); `abide secrets rules` checks them"
                 .to_owned(),
         ),
         abide::Error::Redaction(_) => {
@@ -502,7 +504,7 @@ fn place_hint(error: &StorePlaceError) -> Option<String> {
         ),
         StorePlaceError::Settings { .. } => Some(
             "abide/config.toml may hold store = \"postgres://USER@HOST/DATABASE\" or store = \"/DIR\", trusted = \
-             [\"/DIR\"], [run] and [agents.NAME]; a project's abide.toml may hold the last two"
+             [\"/DIR\"], [secrets], [run] and [agents.NAME]; a project's abide.toml may hold the last two"
                 .to_owned(),
         ),
         StorePlaceError::Unreadable { source, .. } => cause_hint(source),

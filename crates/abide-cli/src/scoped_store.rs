@@ -427,9 +427,11 @@ impl ScopedStore {
             return self.with_key_here(named);
         }
         let keys = [named.to_owned(), abide_acp::session_key(named)];
+        // A key with a secret in it is recorded with a mark.
+        let recorded = keys.iter().filter_map(|key| self.store.redaction().key(key).ok());
         let entries = self.entries()?;
-        for key in &keys {
-            let has_it = |entry: &&HistoryEntry| entry.overview.fields.key.as_ref() == Some(key);
+        for key in keys.iter().cloned().chain(recorded) {
+            let has_it = |entry: &&HistoryEntry| entry.overview.fields.key.as_ref() == Some(&key);
             let found: Vec<&HistoryEntry> = entries.iter().filter(has_it).collect();
             match found.as_slice() {
                 [] => {}

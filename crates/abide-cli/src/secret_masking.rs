@@ -1,12 +1,12 @@
-//! Masks secrets in what leaves this machine, by the rules of the store's settings, and by the values
+//! Masks secrets in what leaves this machine, by the rules of the user's settings, and by the values
 //! of this environment and of the workspace's `.env` files.
 
 use std::cell::{Cell, RefCell};
 use std::path::Path;
 use std::rc::Rc;
 
-use abide::secrets::{RedactionOptions, RedactionTally, Redactor, unscanned_mark};
-use abide::{Event, Payload, Redaction};
+use abide::secrets::{Redaction, RedactionOptions, RedactionTally, Redactor, unscanned_mark};
+use abide::{Event, Payload};
 use abide_transcript::{SessionOverview, TextFilter, escape};
 
 use crate::command_context::CommandContext;
@@ -32,14 +32,10 @@ pub(crate) fn secret_redactor(
 }
 
 impl CommandContext {
-    /// How secrets are redacted here: by the settings of the store, if there is one.
-    pub(crate) fn redaction(&self) -> Result<Redaction, CommandError> {
-        if let Some(opened) = self.find_store()? {
-            return Ok(opened.store.redaction().clone());
-        }
+    /// How secrets are redacted here, by the user's settings.
+    pub(crate) fn redaction(&self) -> Redaction {
         let (directory, state) = (Some(self.current_dir.clone()), self.person.state.clone());
-        let options = RedactionOptions { directory, state, ..RedactionOptions::default() };
-        Ok(Redaction::new(options))
+        Redaction::new(RedactionOptions { directory, state, ..RedactionOptions::default() })
     }
 }
 
@@ -117,13 +113,13 @@ impl PageMask {
         })
     }
 
-    /// What was masked and what was left out, a sentence each.
+    /// What was masked and what was left out, a sentence each; nothing if there was nothing.
     pub(crate) fn report(&self) -> Vec<String> {
         let tally = self.tally.borrow();
         let masked = match tally.total() {
-            0 => "No secret was found to mask".to_owned(),
-            1 => format!("1 secret was masked: {}", tally_text(&tally)),
-            total => format!("{total} secrets were masked: {}", tally_text(&tally)),
+            0 => None,
+            1 => Some(format!("1 secret was masked: {}", tally_text(&tally))),
+            total => Some(format!("{total} secrets were masked: {}", tally_text(&tally))),
         };
         let left = self.unscanned.get();
         let left = (left > 0).then(|| {
@@ -131,7 +127,7 @@ impl PageMask {
                 if left == 1 { "1 text was".to_owned() } else { format!("{left} texts were") };
             format!("{texts} left out: too much to scan")
         });
-        std::iter::once(masked).chain(left).collect()
+        masked.into_iter().chain(left).collect()
     }
 }
 

@@ -24,13 +24,16 @@ pub(crate) fn inner() -> String {
     token()[6..30].to_owned()
 }
 
-pub(crate) fn configure(env: &TestEnvironment, more: &str) {
-    fs::write(env.store().join("config.toml"), format!("{PLAIN}{more}")).unwrap();
+/// Sets the user's own settings.
+pub(crate) fn configure(env: &TestEnvironment, settings: &str) {
+    let dir = env.path("home/.config/abide");
+    fs::create_dir_all(&dir).unwrap();
+    fs::write(dir.join("config.toml"), settings).unwrap();
 }
 
 fn plain() -> TestEnvironment {
     let env = TestEnvironment::new();
-    configure(&env, "");
+    fs::write(env.store().join("config.toml"), PLAIN).unwrap();
     env
 }
 
@@ -235,6 +238,44 @@ fn without_rules_nothing_is_recorded() {
 }
 
 #[test]
+fn a_store_does_not_decide_what_is_redacted() {
+    let env = plain();
+    env.record(&["--key", "k"], &[&message("before")]).success();
+    // As it may come with a cloned repository.
+    for settings in ["record = \"keep\"", "disable = [\"jwt\"]", "allow = []"] {
+        let text = format!("{PLAIN}[secrets]\n{settings}\n");
+        fs::write(env.store().join("config.toml"), text).unwrap();
+        let line = message(&token());
+        let refused = run(env.command(&["record", "--key", "k"]), line.as_bytes()).failure(1);
+        assert!(refused.stderr.contains("[secrets] is for your own settings"), "{refused:?}");
+    }
+    assert_nowhere(&env, &inner());
+}
+
+#[test]
+fn different_secrets_in_keys_are_different_keys() {
+    let env = plain();
+    let other = token().replace("R7kQ", "Q7kR");
+    let line =
+        |key: &str| json!({"kind": "x.y", "data": {}, "key": format!("job {key}")}).to_string();
+    let lines = [line(&token()), line(&other), line(&token())];
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    let answers = env.record(&["--key", &format!("s {}", token())], &lines).success().json_lines();
+    let repeated: Vec<bool> = answers.iter().map(|it| it["repeated"] == true).collect();
+    assert_eq!(repeated, [false, false, true]);
+    let key = env.run(&["export", &format!("s {}", token())]).success().json_lines();
+    let digits = key.iter().find_map(|event| event["key"].as_str()).unwrap().to_owned();
+    let digits = digits.rsplit_once(':').unwrap().1.trim_end_matches('›');
+    assert_eq!(digits.len(), 32, "{key:?}");
+    // From another project, too.
+    let elsewhere = env.path("elsewhere");
+    fs::create_dir_all(&elsewhere).unwrap();
+    for secret in [&inner(), &other[6..30].to_owned()] {
+        assert_nowhere(&env, secret);
+    }
+}
+
+#[test]
 fn a_user_can_allow_values_and_rules_and_keep_secrets() {
     let env = plain();
     let recorded = |more: &str| {
@@ -295,5 +336,53 @@ fn a_command_with_a_secret_is_asked_for_again() {
     assert!(refused.stderr.contains("had a secret in it"), "{refused:?}");
     let given = ["resume", "--retry-failed", "--", "sh", "-c", "exit 0", &token()];
     env.run(&given).success();
+    assert_nowhere(&env, &inner());
+}
+
+#[test]
+fn a_plan_with_secrets_is_done_once_and_its_document_keeps_them() {
+    let env = plain();
+    let token = token();
+    let path = env.project().join("PLAN.md");
+    let plan = format!(
+        "# Plan\n\n- [ ] Use {token}\n  It is {token}.\n- [ ] Then\n  depends: Use {token}\n"
+    );
+    fs::write(&path, &plan).unwrap();
+    let run = || {
+        let options = ["run", "--checkpoint", "off", "--plan", "PLAN.md", "--continue"];
+        let agent = ["--write-back", "--", "sh", "-c", "echo ran >> ../ran"];
+        env.run(&[&options[..], &agent].concat()).success()
+    };
+    run();
+    let done = plan.replace("- [ ]", "- [x]");
+    assert_eq!(fs::read_to_string(&path).unwrap(), done);
+    fs::write(&path, format!("{done}- [ ] Last\n")).unwrap();
+    let edited = run();
+    assert!(edited.stderr.contains("2 tasks unchanged, 0 changed, 1 new"), "{edited:?}");
+    assert_eq!(fs::read_to_string(&path).unwrap(), format!("{done}- [x] Last\n"));
+    assert_eq!(fs::read_to_string(env.path("ran")).unwrap().lines().count(), 3);
+    assert_nowhere(&env, &inner());
+}
+
+#[test]
+fn a_check_with_a_secret_is_not_run_as_it_was_recorded() {
+    let env = plain();
+    let path = env.project().join("PLAN.md");
+    fs::write(&path, format!("- [ ] One\n  check: echo {} > ../checked\n", token())).unwrap();
+    let plan = ["run", "--checkpoint", "off", "--plan", "PLAN.md", "--continue", "--yes"];
+    let agent = ["--", "sh", "-c", "echo ran >> ../ran"];
+    let refused = env.run(&[&plan[..], &agent].concat()).failure(1);
+    assert!(refused.stderr.contains("the check of task P1 had a secret in it"), "{refused:?}");
+    assert!(!env.path("ran").exists() && !env.path("checked").exists());
+    fs::write(&path, "- [ ] One\n").unwrap();
+    // The check of a run is run as it was given, and asked for again later.
+    let check = format!("test {} = ok", token());
+    let more = ["--retries", "0", "--check", &check];
+    let failed = env.run(&[&plan[..], &more, &agent].concat());
+    assert_ne!(failed.code, 0, "{failed:?}");
+    assert!(env.path("ran").exists(), "{failed:?}");
+    let refused = env.run(&["resume", "--retry-failed", "--yes"]).failure(1);
+    assert!(refused.stderr.contains("the check of the last run had a secret"), "{refused:?}");
+    env.run(&["resume", "--retry-failed", "--yes", "--check", "true"]).success();
     assert_nowhere(&env, &inner());
 }

@@ -3,6 +3,7 @@
 use std::fs;
 
 use crate::environment::{TestEnvironment, run};
+use crate::redaction::configure;
 
 /// Made here, so that no scanner takes this file for a leak.
 fn token() -> String {
@@ -12,8 +13,7 @@ fn token() -> String {
 /// As if everything was recorded before secrets were redacted.
 fn keeping() -> TestEnvironment {
     let env = TestEnvironment::new();
-    fs::write(env.store().join("config.toml"), "version = 1\n[secrets]\nrecord = \"keep\"\n")
-        .unwrap();
+    configure(&env, "[secrets]\nrecord = \"keep\"\n");
     env
 }
 
@@ -107,7 +107,7 @@ fn exports_mask_what_was_recorded_before_or_tell_of_it() {
     env.record(&["--key", "k"], &[&prompt.to_string()]).success();
     let bundle = env.run(&["export", "k", "-o", "kept.abide"]).success();
     assert!(!bundle.stderr.contains("secret"), "they are kept: {bundle:?}");
-    fs::write(env.store().join("config.toml"), "version = 1\n").unwrap();
+    configure(&env, "");
     for file in ["page.html", "page.md"] {
         let done = env.run(&["export", "k", "-o", file]).success();
         let page = fs::read_to_string(env.project().join(file)).unwrap();

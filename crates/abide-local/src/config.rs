@@ -11,7 +11,6 @@ use serde::Deserialize;
 
 use crate::error::storage_error;
 use crate::include_setting::with_include;
-use crate::secrets_config::SecretsConfig;
 use crate::store_layout::StoreLayout;
 
 /// The store layout version that this program writes, and the newest it opens.
@@ -38,12 +37,21 @@ pub struct Config {
     pub workspace: Policy,
     /// When contexts are compacted.
     pub context: ContextConfig,
-    /// What becomes of secrets in what is recorded.
-    pub secrets: SecretsConfig,
+    /// `[secrets]`, which only a user's own settings may have: a store may come with a cloned repository.
+    #[doc(hidden)]
+    #[serde(deserialize_with = "refuse_secrets")]
+    pub secrets: (),
     /// What a cleanup removes.
     pub retention: Retention,
     /// Settings per project, by id or directory.
     pub project: BTreeMap<String, ProjectConfig>,
+}
+
+fn refuse_secrets<'de, D: serde::Deserializer<'de>>(_: D) -> Result<(), D::Error> {
+    use serde::de::Error as _;
+    Err(D::Error::custom(
+        "[secrets] is for your own settings (~/.config/abide/config.toml), not for those of a store",
+    ))
 }
 
 /// `projects`: how many projects a store holds sessions of.
@@ -174,7 +182,7 @@ impl Default for Config {
             objects: ObjectsConfig::default(),
             workspace: Policy::default(),
             context: ContextConfig::default(),
-            secrets: SecretsConfig::default(),
+            secrets: (),
             retention: Retention::default(),
             project: BTreeMap::new(),
         }
@@ -226,13 +234,6 @@ min_free_bytes = 1073741824
 # or over a number of tokens (\"120k\").
 # [context]
 # compact_over = \"80%\"
-
-# Secrets are recorded as marks. \"keep\" records them as they are. `allow` lists values that are no
-# secrets, `disable` rules that are not used (`abide secrets rules` lists them).
-# [secrets]
-# record = \"redact\"
-# allow = []
-# disable = []
 
 # What is let go; without a limit nothing is.
 # [retention]

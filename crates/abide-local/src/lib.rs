@@ -70,7 +70,7 @@ pub use maintain::export::Exporter;
 pub use maintain::import::Importer;
 pub use maintain::session_remover::SessionRemover;
 pub use parents::make_parents;
-pub use relay::{HeldWriters, LocalChildSocket, write_through_holder};
+pub use relay::{LocalChildSocket, write_through_holder};
 pub use run_config::{
     AgentConfig, CheckpointSwitch, PROJECT_CONFIG, RunConfig, RunDefaults, WorkRules,
 };

@@ -28,7 +28,7 @@ const MAX: u64 = 1 << 16;
 /// The longest duration.
 const LONGEST: Duration = Duration::from_secs(366 * 86_400);
 /// The other keys at the top of the user's configuration.
-const USER_KEYS: [&str; 3] = ["store", "trusted", "context"];
+const USER_KEYS: [&str; 4] = ["store", "trusted", "context", "secrets"];
 
 /// What a configuration file says about runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -1,5 +1,5 @@
-//! `[secrets]`: what becomes of secrets in what is recorded. In a store's own settings, and in the
-//! user's for stores on a server.
+//! `[secrets]` of the user's settings: what becomes of secrets in what is recorded. No store decides
+//! that: its settings may come with a cloned repository.
 
 use abide_secrets::{OwnRule, OwnRules};
 use serde::Deserialize;

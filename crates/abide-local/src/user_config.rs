@@ -1,5 +1,5 @@
 //! The user's `abide/config.toml`: where their store is, which directories are trusted, who
-//! summarizes a conversation, and what becomes of secrets in stores on a server.
+//! summarizes a conversation, and what becomes of secrets.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use abide_model::AutoCompaction;
 use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::de::{DeserializeOwned, IgnoredAny};
 
 use crate::secrets_config::SecretsConfig;
 use crate::store_place::{NAME, StoreLocation, StorePlaceError};
@@ -22,9 +22,6 @@ pub struct UserConfig {
     pub trusted: Vec<PathBuf>,
     /// When contexts are compacted, and by whom.
     pub context: UserContextConfig,
-    /// What becomes of secrets in what is recorded in stores on a server. A store on files has its
-    /// own setting.
-    pub secrets: SecretsConfig,
 }
 
 /// `[context]` of the user's configuration. Only the user names a command or an endpoint.
@@ -67,8 +64,9 @@ struct UserConfigFile {
     trusted: Vec<PathBuf>,
     #[serde(default)]
     context: UserContextConfig,
-    #[serde(default)]
-    secrets: SecretsConfig,
+    /// Read by itself.
+    #[serde(default, rename = "secrets")]
+    _secrets: IgnoredAny,
     /// Read when an agent is run, by `RunConfig`: a mistake there must not stop a recording.
     #[serde(default, rename = "agents")]
     _agents: IgnoredAny,
@@ -83,23 +81,9 @@ impl UserConfig {
     ///
     /// It cannot be read or is invalid. Its text is never shown: it may contain a password.
     pub fn read(path: &Path) -> Result<Self, StorePlaceError> {
-        let text = match fs::read_to_string(path) {
-            Ok(text) => text,
-            Err(error)
-                if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
-            {
-                return Ok(Self::default());
-            }
-            Err(source) => {
-                return Err(StorePlaceError::Unreadable { path: path.to_owned(), source });
-            }
-        };
+        let Some(text) = user_config_text(path)? else { return Ok(Self::default()) };
         let bad = |what: String| StorePlaceError::Settings { path: path.to_owned(), what };
-        // The parser's message would show the line, and with it a password.
-        let written: UserConfigFile = toml::from_str(&text).map_err(|error| {
-            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
-            bad(format!("is invalid in line {}", before.matches('\n').count() + 1))
-        })?;
+        let written: UserConfigFile = parse_user_config(path, &text)?;
         let store = written.store.map(|store| match StoreLocation::from(PathBuf::from(store)) {
             StoreLocation::Files(path) if !path.is_absolute() => {
                 Err(bad("names a store that is neither a URL nor an absolute path".to_owned()))
@@ -117,7 +101,44 @@ impl UserConfig {
         if context.summarizer.is_some() && context.summarizer_cmd.is_some() {
             return Err(bad("names both a summarizer and a summarizer_cmd".to_owned()));
         }
-        let (trusted, secrets) = (written.trusted, written.secrets);
-        Ok(Self { store: store.transpose()?, trusted, context, secrets })
+        Ok(Self { store: store.transpose()?, trusted: written.trusted, context })
     }
+
+    /// Reads what the file says about secrets, and nothing else: a mistake elsewhere in it must not stop
+    /// a recording.
+    ///
+    /// # Errors
+    ///
+    /// As [`UserConfig::read`].
+    pub fn read_secrets(path: &Path) -> Result<SecretsConfig, StorePlaceError> {
+        let Some(text) = user_config_text(path)? else { return Ok(SecretsConfig::default()) };
+        let UserSecrets { secrets } = parse_user_config(path, &text)?;
+        Ok(secrets)
+    }
+}
+
+#[derive(Deserialize)]
+struct UserSecrets {
+    #[serde(default)]
+    secrets: SecretsConfig,
+}
+
+/// The text of the file; `None` if it is missing.
+fn user_config_text(path: &Path) -> Result<Option<String>, StorePlaceError> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            Ok(None)
+        }
+        Err(source) => Err(StorePlaceError::Unreadable { path: path.to_owned(), source }),
+    }
+}
+
+fn parse_user_config<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, StorePlaceError> {
+    // The parser's message would show the line, and with it a password.
+    toml::from_str(text).map_err(|error| {
+        let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+        let what = format!("is invalid in line {}", before.matches('\n').count() + 1);
+        StorePlaceError::Settings { path: path.to_owned(), what }
+    })
 }

@@ -1,5 +1,8 @@
 //! What a document says about a task apart from its position and status: what identifies the task.
 
+use std::collections::BTreeMap;
+
+use crate::mark_digits::{is_same_but_for_marks, without_mark_digits};
 use crate::task_list::foreign_of;
 use crate::{DocumentTask, TaskListForm, json};
 
@@ -23,6 +26,22 @@ impl TaskContent {
         self
     }
 
+    /// Whether it says the same, if a mark may stand for something that the other says.
+    pub(crate) fn is_same_but_for_marks(&self, other: &Self) -> bool {
+        let sizes = |content: &Self| {
+            let lists = [&content.details, &content.documents].map(Vec::len);
+            (content.priority, lists, content.check.is_some(), content.beside.len())
+        };
+        let mut pairs = self.texts().zip(other.texts());
+        sizes(self) == sizes(other) && pairs.all(|(one, other)| is_same_but_for_marks(one, other))
+    }
+
+    /// All that it says, in order.
+    fn texts(&self) -> impl Iterator<Item = &String> {
+        let beside = self.beside.iter().flat_map(|(name, raw)| [name, raw]);
+        self.details.iter().chain(&self.documents).chain(&self.check).chain(beside)
+    }
+
     /// The content of a task at this depth of a document. Without a format, foreign fields are left
     /// out.
     pub(crate) fn of(task: &DocumentTask, form: Option<TaskListForm>, depth: usize) -> Self {
@@ -39,12 +58,32 @@ impl TaskContent {
             // The spelling of a task in Markdown is not part of its content.
             Some((TaskListForm::Markdown, _)) | None => Vec::new(),
         };
+        let comparable = |text: &str| without_mark_digits(text).into_owned();
         Self {
-            details: details.lines().map(|line| line.trim_end().to_owned()).collect(),
+            details: details.lines().map(|line| comparable(line.trim_end())).collect(),
             priority: task.priority,
-            documents: task.documents.clone(),
-            check: task.check.clone(),
-            beside,
+            documents: task.documents.iter().map(|name| comparable(name)).collect(),
+            check: task.check.as_deref().map(comparable),
+            beside: beside.into_iter().map(|(name, raw)| (name, comparable(&raw))).collect(),
         }
     }
+}
+
+/// Are the same texts stored with both tasks?
+pub(crate) fn has_same_texts(before: &DocumentTask, task: &DocumentTask) -> bool {
+    let comparable = |task: &DocumentTask| -> BTreeMap<String, String> {
+        let texts = task.document_texts.iter();
+        texts
+            .map(|(name, text)| {
+                (without_mark_digits(name).into_owned(), without_mark_digits(text).into_owned())
+            })
+            .collect()
+    };
+    if before.document_texts == task.document_texts {
+        return true;
+    }
+    let (before, task) = (comparable(before), comparable(task));
+    let mut pairs = before.iter().zip(&task);
+    before.len() == task.len()
+        && pairs.all(|(one, other)| one.0 == other.0 && is_same_but_for_marks(one.1, other.1))
 }

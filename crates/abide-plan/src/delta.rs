@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use abide_model::{DependencyType, DependencyTypes, TaskId, TaskStatus};
 
 use crate::arrange::arranged_id;
-use crate::content::TaskContent;
+use crate::content::{TaskContent, has_same_texts};
 use crate::matching::{TaskMatcher, depths, matching_form};
 use crate::removal::{remove_document_task, restore_removed_task};
 use crate::{DocumentTask, TaskList, TaskListForm};
@@ -177,10 +177,10 @@ fn is_same_in_delta(
 ) -> bool {
     let set = |task: &DocumentTask| task.depends.iter().cloned().collect::<HashSet<_>>();
     let said = |task: &DocumentTask| TaskContent::of(task, form, depth);
-    said(before) == said(task)
+    said(before).is_same_but_for_marks(&said(task))
         && set(before) == set(task)
         && before.dependency_types == task.dependency_types
-        && before.document_texts == task.document_texts
+        && has_same_texts(before, task)
 }
 
 struct SettledIds {

@@ -2,7 +2,8 @@
 //!
 //! Tasks are the same if their titles from the root are. Siblings with the same title are told
 //! apart by an id that is not just their position, then by their content, then by their content
-//! without the documents, then by their order.
+//! without the documents, then by their order. Titles are also the same if they differ only in the
+//! digits of marks, which depend on a key, and at last if a mark in one stands for something in the other.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -10,6 +11,7 @@ use abide_model::TaskId;
 
 use crate::arrange::arranged_id;
 use crate::content::TaskContent;
+use crate::mark_digits::{has_mark, is_same_but_for_marks, without_mark_digits};
 use crate::{DocumentTask, TaskList, TaskListForm};
 
 /// Two task lists to be matched.
@@ -42,7 +44,7 @@ impl<'a> MatchingIndex<'a> {
     fn depends(&self, task: &DocumentTask) -> Vec<String> {
         let title = |id: &TaskId| {
             let need = self.plan.tasks.get(*self.places.get(id)?)?;
-            Some(format!("{} {}", task.dependency_types.of(id), matching_words(&need.title)))
+            Some(format!("{} {}", task.dependency_types.of(id), words_without_digits(&need.title)))
         };
         let mut titles: Vec<_> = task.depends.iter().filter_map(title).collect();
         titles.sort_unstable();
@@ -73,8 +75,29 @@ fn matching_words(title: &str) -> String {
     title.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// The words of a title without the digits of its marks.
+fn words_without_digits(title: &str) -> String {
+    matching_words(&without_mark_digits(title))
+}
+
+/// Has a title of a task list a mark?
+fn has_marked_titles(plan: &TaskList) -> bool {
+    plan.tasks.iter().any(|task| has_mark(&task.title))
+}
+
+/// The same word for all titles with a mark, and for all without one.
+fn whether_marked(title: &str) -> String {
+    has_mark(title).to_string()
+}
+
 /// Tasks with the same title below the same old task.
 type TitleGroup = (Option<usize>, String);
+
+/// A way to compare titles, and the old tasks by them.
+struct MatchingRound {
+    words: fn(&str) -> String,
+    old: HashMap<TitleGroup, Vec<usize>>,
+}
 
 impl<'a> TaskMatcher<'a> {
     pub(crate) fn new(old: &'a TaskList, new: &'a TaskList) -> Self {
@@ -85,15 +108,13 @@ impl<'a> TaskMatcher<'a> {
     /// For each new task the old one it matches. Old tasks that are `gone` from the document come
     /// last.
     pub(crate) fn find(mut self, gone: impl Fn(&TaskId) -> bool) -> Vec<Option<usize>> {
-        let mut candidates: HashMap<TitleGroup, Vec<usize>> = HashMap::new();
-        for (at, task) in self.old.plan.tasks.iter().enumerate() {
-            let group = (self.old.parent(task), matching_words(&task.title));
-            candidates.entry(group).or_default().push(at);
+        let mut rounds = vec![self.round(matching_words, &gone)];
+        // Marks of the same key tell more than those of another one.
+        let marked = [self.old.plan, self.new.plan].map(has_marked_titles);
+        if marked == [true; 2] {
+            rounds.push(self.round(words_without_digits, &gone));
         }
-        let is_gone = |at: &usize| self.old.plan.tasks.get(*at).is_some_and(|task| gone(&task.id));
-        for group in candidates.values_mut().filter(|group| group.len() > 1) {
-            group.sort_by_key(is_gone);
-        }
+        let by_marks = marked.contains(&true).then(|| self.round(whether_marked, &gone));
         let tasks = self.new.plan.tasks.as_slice();
         let mut levels: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (at, depth) in depths(self.new.plan).into_iter().enumerate() {
@@ -104,7 +125,8 @@ impl<'a> TaskMatcher<'a> {
         let mut matches: Vec<Option<usize>> = vec![None; tasks.len()];
         // From the roots down, so that the parent of a task is matched before it.
         for (depth, level) in levels {
-            let mut groups: BTreeMap<TitleGroup, Vec<usize>> = BTreeMap::new();
+            // What is not matched yet, with its title, below an old task.
+            let mut open: Vec<(usize, &str, Option<usize>)> = Vec::with_capacity(level.len());
             for at in level {
                 let Some(task) = tasks.get(at) else { continue };
                 let below = match self.new.parent(task) {
@@ -118,11 +140,27 @@ impl<'a> TaskMatcher<'a> {
                         below => below,
                     },
                 };
-                groups.entry((below, matching_words(&task.title))).or_default().push(at);
+                open.push((at, &task.title, below));
             }
-            for (group, members) in groups {
-                let Some(old) = candidates.get(&group) else { continue };
-                for (at, found) in self.tell_apart(old, &members, depth, &numbers) {
+            for round in &rounds {
+                let mut groups: BTreeMap<TitleGroup, Vec<usize>> = BTreeMap::new();
+                for (at, title, below) in &open {
+                    groups.entry((*below, (round.words)(title))).or_default().push(*at);
+                }
+                for (group, members) in groups {
+                    let Some(old) = round.old.get(&group) else { continue };
+                    for (at, found) in self.tell_apart(old, &members, depth, &numbers) {
+                        if let Some(place) = matches.get_mut(at) {
+                            *place = Some(found);
+                        }
+                    }
+                }
+                open.retain(|(at, ..)| matches.get(*at).copied().flatten().is_none());
+            }
+            let Some(by_marks) = &by_marks else { continue };
+            for (at, title, below) in open {
+                let alike = self.alike_but_for_marks(by_marks, title, below);
+                for (at, found) in self.tell_apart(&alike, &[at], depth, &numbers) {
                     if let Some(place) = matches.get_mut(at) {
                         *place = Some(found);
                     }
@@ -130,6 +168,42 @@ impl<'a> TaskMatcher<'a> {
             }
         }
         matches
+    }
+
+    /// The old tasks below this one that are not matched yet and whose titles are this one, if marks
+    /// stand for something.
+    fn alike_but_for_marks(
+        &self,
+        by_marks: &MatchingRound,
+        title: &str,
+        below: Option<usize>,
+    ) -> Vec<usize> {
+        let words = words_without_digits(title);
+        let is_alike = |at: &usize| {
+            let is_open = self.taken.get(*at).is_some_and(|taken| !taken);
+            let task = self.old.plan.tasks.get(*at).filter(|_| is_open);
+            task.is_some_and(|task| {
+                is_same_but_for_marks(&words_without_digits(&task.title), &words)
+            })
+        };
+        // One of the two titles has a mark.
+        let sorts = [true, false].into_iter().filter(|marked| *marked || has_mark(title));
+        let old = sorts.filter_map(|marked| by_marks.old.get(&(below, marked.to_string())));
+        old.flatten().copied().filter(is_alike).collect()
+    }
+
+    /// The old tasks by their titles. Those that are `gone` come last.
+    fn round(&self, words: fn(&str) -> String, gone: &impl Fn(&TaskId) -> bool) -> MatchingRound {
+        let mut old: HashMap<TitleGroup, Vec<usize>> = HashMap::new();
+        for (at, task) in self.old.plan.tasks.iter().enumerate() {
+            let group = (self.old.parent(task), words(&task.title));
+            old.entry(group).or_default().push(at);
+        }
+        let is_gone = |at: &usize| self.old.plan.tasks.get(*at).is_some_and(|task| gone(&task.id));
+        for group in old.values_mut().filter(|group| group.len() > 1) {
+            group.sort_by_key(is_gone);
+        }
+        MatchingRound { words, old }
     }
 
     /// The number of each new task among its siblings.
@@ -220,14 +294,15 @@ enum WrapperTask {
 
 fn matching_wrapper(old: &TaskList, new: &TaskList) -> Option<WrapperTask> {
     let root = |plan: &TaskList, title: &Option<String>| {
-        let title = matching_words(title.as_deref()?);
+        let title = words_without_digits(title.as_deref()?);
         plan.tasks
             .iter()
-            .position(|task| task.parent.is_none() && matching_words(&task.title) == title)
+            .position(|task| task.parent.is_none() && words_without_digits(&task.title) == title)
     };
+    let [before, now] = [old, new].map(|plan| plan.title.as_deref().map(words_without_digits));
     match (root(old, &new.title), root(new, &old.title)) {
-        (Some(at), None) if new.title != old.title => Some(WrapperTask::Old(at)),
-        (None, Some(at)) if new.title != old.title => Some(WrapperTask::New(at)),
+        (Some(at), None) if now != before => Some(WrapperTask::Old(at)),
+        (None, Some(at)) if now != before => Some(WrapperTask::New(at)),
         _ => None,
     }
 }

@@ -6,6 +6,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
+use abide::secrets::Redactor;
+
+use crate::redacted_output::uncut_head;
 use crate::stop::{Stop, StopUrgency};
 
 /// The most bytes that are recorded.
@@ -50,7 +53,11 @@ pub(crate) enum StdinNeed {
 impl AgentStdin {
     /// Reads stdin to its end. What an agent can do without is waited for three seconds: whoever
     /// starts this process may have left its end of a pipe open.
-    pub(crate) fn read(need: StdinNeed, stop: &Stop) -> std::io::Result<Self> {
+    pub(crate) fn read(
+        need: StdinNeed,
+        stop: &Stop,
+        redactor: Option<&Redactor>,
+    ) -> std::io::Result<Self> {
         let chunks = chunks_of_stdin();
         let began = Instant::now();
         let mut file = None;
@@ -85,7 +92,8 @@ impl AgentStdin {
         let Some(file) = file else { return Ok(Self::Empty) };
         let mut text = String::from_utf8_lossy(&head).into_owned();
         if bytes > head.len() {
-            text.push_str(&format!("… [{} bytes left out]", bytes - head.len()));
+            let (kept, cut) = uncut_head(redactor, &text);
+            text = format!("{kept}… [{} bytes left out]", bytes - head.len() + cut);
         }
         Ok(Self::Read { file: Arc::new(file), text })
     }

@@ -110,6 +110,12 @@ impl AgentChild {
         Ok(Self { id, alive: true, terminal: false })
     }
 
+    /// One that has ended already.
+    #[cfg(test)]
+    pub(crate) const fn ended() -> Self {
+        Self { id: 0, alive: false, terminal: false }
+    }
+
     /// Notes that it was waited for: its process id may be reused.
     pub(crate) const fn is_gone(&mut self) {
         self.alive = false;

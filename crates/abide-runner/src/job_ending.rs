@@ -116,7 +116,7 @@ fn reason(job: &Job, status: Option<&ExitStatus>) -> String {
         _ => "unknown exit status".to_owned(),
     };
     let told = job.outcome.as_ref().and_then(|(_, text)| text.clone());
-    let told = told.or_else(|| job.err_tail.last_line()).or_else(|| job.out_tail.last_line());
+    let told = told.or_else(|| job.err_tail.last_line()).or_else(|| job.last_line());
     match told {
         Some(told) => {
             format!("{how}: {}", job.redacted(&told).chars().take(500).collect::<String>())
@@ -135,7 +135,7 @@ pub(crate) fn result(job: &Job) -> Option<Box<serde_json::value::RawValue>> {
         duration_ms: u64,
     }
     let text = job.outcome.as_ref().and_then(|(_, text)| text.clone());
-    let text = text.or_else(|| job.out_tail.last_line());
+    let text = text.or_else(|| job.last_line());
     let outcome = TaskOutcomeData {
         text: text.map(|text| job.redacted(&text).chars().take(RESULT).collect()),
         attempt: job.attempt,

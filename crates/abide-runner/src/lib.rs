@@ -39,6 +39,7 @@ mod job_ending;
 mod leftover_work;
 mod limits;
 mod marked_processes;
+mod plain_lines;
 mod plan_keeper;
 mod prompt;
 mod redacted_output;

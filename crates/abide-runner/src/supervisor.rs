@@ -434,7 +434,7 @@ impl<'a> Supervisor<'a> {
     fn record(&mut self) -> Result<(), RunError> {
         let mut events = Vec::new();
         for job in &mut self.jobs {
-            events.extend(job.record(self.tell));
+            events.extend(job.record(self.session.store().now(), self.tell));
         }
         self.append(events)
     }
@@ -471,13 +471,24 @@ impl<'a> Supervisor<'a> {
         while !self.jobs.is_empty() && Instant::now() < patience {
             self.heed();
             self.listen();
-            if let Err(error) = self.record().and_then(|()| self.end_jobs()) {
-                self.warn(error.to_string());
+            for done in [self.record(), self.end_jobs()] {
+                if let Err(error) = done {
+                    self.warn(error.to_string());
+                }
             }
         }
+        self.abandon_jobs();
+    }
+
+    /// Leaves the jobs that do not end. What is known of them is recorded, as far as that is possible.
+    fn abandon_jobs(&mut self) {
         for mut job in std::mem::take(&mut self.jobs) {
             job.child.signal(Signal::KILL);
+            let events = job.finish(self.session.store().now(), self.tell);
             self.count(&mut job);
+            if let Err(error) = self.append(events) {
+                self.warn(error.to_string());
+            }
             end_marked(&Job::mark(self.session.id(), job.turn), LEFT_BEHIND);
         }
     }
@@ -486,4 +497,40 @@ impl<'a> Supervisor<'a> {
 /// Whether an event from a child changes tasks.
 pub(crate) fn changes_tasks(event: &NewEvent) -> bool {
     [Kind::TASK_CREATED, Kind::TASK_CHANGED, Kind::TASK_STATUS].contains(&event.kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use abide::{EventRange, NewSession, Store, secrets::Redaction};
+
+    use super::*;
+    use crate::job::tests::{job, print};
+    use crate::redacted_output::tests::key_lines;
+
+    #[test]
+    fn what_a_job_holds_is_recorded_when_it_is_left() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open_or_init(dir.path()).unwrap().with_redaction(Redaction::off());
+        let session = Arc::new(store.create(NewSession::titled("t")).unwrap());
+        let options = RunOptions::new(vec!["true".to_owned()], dir.path().to_owned());
+        let (stop, stale) = (Stop::default(), Arc::new(AtomicBool::new(false)));
+        let mut decide = |_: &InterruptedTask| None::<RetryDecision>;
+        let mut tell = |_: &RunEvent| {};
+        let mut supervisor =
+            Supervisor::new(session.clone(), &options, &stop, &mut decide, &mut tell, stale)
+                .unwrap();
+        let lines = key_lines();
+        for kind in ["text", "codex"] {
+            let mut job = job(kind);
+            print(&mut job, format!("{}\n{}\n", lines[0], lines[1]).as_bytes());
+            supervisor.jobs.push(job);
+        }
+        supervisor.abandon_jobs();
+        assert!(supervisor.jobs.is_empty() && supervisor.warnings.is_empty());
+        let events = session.view().events(EventRange::ALL).map(Result::unwrap);
+        let texts = events.filter_map(|event| event.data).map(|data| data.as_str().to_owned());
+        let told = texts.collect::<Vec<_>>().join("\n");
+        assert_eq!(told.matches("‹redacted:private-key:").count(), 2, "{told}");
+        assert!(!told.contains("NotAKey"), "{told}");
+    }
 }

@@ -2,6 +2,10 @@
 
 use std::collections::VecDeque;
 
+use abide::secrets::Redactor;
+
+use crate::redacted_output::uncut_head;
+
 /// The most bytes of a line, and of an echo that is waited for.
 const MOST: usize = 64 << 10;
 
@@ -31,6 +35,8 @@ pub(crate) struct TypedInput {
     pasting: bool,
     /// What the terminal will print because of what was typed.
     echo: VecDeque<u8>,
+    /// Knows where a line that is too long may be cut.
+    redactor: Option<Redactor>,
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -58,11 +64,15 @@ const PASTE: &[u8] = b"200~";
 const PASTE_END: &[u8] = b"201~";
 
 impl TypedInput {
+    pub(crate) fn new(redactor: Option<&Redactor>) -> Self {
+        Self { redactor: redactor.cloned(), ..Self::default() }
+    }
+
     /// Adds keys; returns the lines that they complete, without blank ones.
     pub(crate) fn typed(&mut self, bytes: &[u8], echo: TypedEcho) -> Vec<String> {
         if echo == TypedEcho::Hidden {
             // Nothing of it is kept, nor what was typed ahead of it.
-            *self = Self::default();
+            *self = Self { redactor: self.redactor.take(), ..Self::default() };
             return Vec::new();
         }
         let mut lines = Vec::new();
@@ -172,7 +182,8 @@ impl TypedInput {
     fn enter(&mut self) -> Option<String> {
         let mut line = String::from_utf8_lossy(&self.line).trim().to_owned();
         if self.left_out > 0 {
-            line.push_str(&format!("… [{} bytes left out]", self.left_out));
+            let (kept, cut) = uncut_head(self.redactor.as_ref(), &line);
+            line = format!("{kept}… [{} bytes left out]", self.left_out + cut);
         }
         self.clear();
         (!line.is_empty()).then_some(line)
@@ -252,5 +263,16 @@ mod tests {
     fn a_line_is_bounded() {
         let all = lines(&format!("{}\r", "x".repeat(MOST + 10)), TypedEcho::Terminal);
         assert_eq!(all, [format!("{}… [10 bytes left out]", "x".repeat(MOST))]);
+    }
+
+    #[test]
+    fn a_line_is_not_cut_within_a_secret() {
+        let token = crate::redacted_output::tests::token();
+        let line = format!("{}{token}", "word ".repeat(MOST / 5 - 4));
+        let redactor = crate::redacted_output::tests::redactor();
+        let mut input = TypedInput::new(Some(&redactor));
+        let lines = input.typed(format!("{line}\r").as_bytes(), TypedEcho::Agent);
+        assert!(lines[0].ends_with(" bytes left out]") && !lines[0].contains("ghp_"));
+        assert!(lines[0].len() + 1000 > MOST, "{}", lines[0].len());
     }
 }

@@ -15,6 +15,8 @@ pub struct Policy {
     pub include: Vec<String>,
     /// Files to leave out even if nothing ignores them.
     pub exclude: Vec<String>,
+    /// What becomes of files that usually hold secrets.
+    pub secrets: SecretFiles,
     /// Larger files are left out.
     pub max_file_bytes: u64,
     /// The maximum number of files in a snapshot.
@@ -25,6 +27,31 @@ pub struct Policy {
     pub min_free_bytes: u64,
 }
 
+/// `workspace.secrets`: what becomes of files that usually hold secrets, by their names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SecretFiles {
+    /// Captured as they are: a rewind brings them back whole.
+    #[default]
+    Keep,
+    /// Left out, as if `exclude` named them.
+    Omit,
+}
+
+/// The names of files that usually hold secrets, as patterns. With an ending, `id_…` is no key of SSH.
+pub const SECRET_FILE_NAMES: [&str; 5] = [".env*", "*.pem", "id_*", "!id_*.*", "credentials*"];
+
+impl Policy {
+    /// The patterns of files that are left out.
+    pub(crate) fn excluded(&self) -> impl Iterator<Item = &str> {
+        let secrets: &[&str] = match self.secrets {
+            SecretFiles::Keep => &[],
+            SecretFiles::Omit => &SECRET_FILE_NAMES,
+        };
+        self.exclude.iter().map(String::as_str).chain(secrets.iter().copied())
+    }
+}
+
 /// Settings that override a policy. Settings that are `None` keep the policy's value.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -33,6 +60,8 @@ pub struct PolicyOverrides {
     pub include: Option<Vec<String>>,
     /// See [`Policy::exclude`].
     pub exclude: Option<Vec<String>>,
+    /// See [`Policy::secrets`].
+    pub secrets: Option<SecretFiles>,
     /// See [`Policy::max_file_bytes`].
     pub max_file_bytes: Option<u64>,
     /// See [`Policy::max_files`].
@@ -50,6 +79,7 @@ impl PolicyOverrides {
         Policy {
             include: self.include.as_ref().unwrap_or(&policy.include).clone(),
             exclude: self.exclude.as_ref().unwrap_or(&policy.exclude).clone(),
+            secrets: self.secrets.unwrap_or(policy.secrets),
             max_file_bytes: self.max_file_bytes.unwrap_or(policy.max_file_bytes),
             max_files: self.max_files.unwrap_or(policy.max_files),
             max_bytes: self.max_bytes.unwrap_or(policy.max_bytes),
@@ -65,6 +95,7 @@ impl Default for Policy {
         Self {
             include: Vec::new(),
             exclude: Vec::new(),
+            secrets: SecretFiles::Keep,
             max_file_bytes: GIB,
             max_files: 1_000_000,
             max_bytes: 20 * GIB,

@@ -82,7 +82,6 @@ pub use consent::Consent;
 pub use error::Error;
 pub use events::Events;
 pub use follow::EventFollower;
-pub use redaction::Redaction;
 pub use rewind::RewindRequest;
 pub use session::{Session, SessionView};
 pub use store::Store;
@@ -216,7 +215,9 @@ pub mod process {
 
 /// Secrets: found in what is recorded, and replaced by marks.
 pub mod secrets {
-    pub use crate::redaction::{KnownSecrets, RedactionError, RedactionOptions, RedactionSettings};
+    pub use crate::redaction::{
+        KnownSecrets, Redaction, RedactionError, RedactionOptions, RedactionSettings,
+    };
     pub use abide_local::{SecretRecording, SecretsConfig};
     pub use abide_secrets::{
         Literals, MarkKey, OwnRule, RedactionTally, Redactor, RuleSet, StreamRedactor, has_mark,

@@ -16,6 +16,7 @@ use abide_plan::{
     delta, sha256,
 };
 
+use crate::redaction::redact_event;
 use crate::tasks::apply_change;
 use crate::{Error, Session, SessionView, Store, tasks::SessionTasks};
 
@@ -141,9 +142,57 @@ impl Store {
         if self.is_text_of_session(&latest.overview.fields, &document.sha256)? {
             return Ok(TaskListMatch::Same(latest.id));
         }
-        let old = self.view(&SessionRef::Id(latest.id))?.plan()?;
-        let delta = delta(&old, document.plan.clone());
+        let delta = self.plan_delta(latest.id, &document.plan)?;
         Ok(TaskListMatch::Edited { parent: latest.id, delta })
+    }
+
+    /// What an edited plan means for a session that continues from this one. Both are compared as they
+    /// are recorded, with marks in place of secrets.
+    pub fn plan_delta(
+        &self,
+        session: SessionId,
+        edited: &TaskList,
+    ) -> Result<TaskListDelta, Error> {
+        let (old, edited, _) = self.recorded_plans(session, edited)?;
+        Ok(delta(&old, edited))
+    }
+
+    /// What [`SessionTasks::import`] of a plan would change in a session, or why it would be refused.
+    /// Writes nothing, and works while somebody holds the session.
+    pub fn import_delta(
+        &self,
+        session: SessionId,
+        plan: &TaskList,
+    ) -> Result<TaskListDelta, Error> {
+        let (old, plan, state) = self.recorded_plans(session, plan)?;
+        let mut tree = TaskTree::of(&state.tasks);
+        let delta = plan_delta_into(&old, &tree, plan);
+        let (created, changes) = plan_wishes(&delta, &tree);
+        for task in created {
+            tree.insert(&task)?;
+        }
+        for change in changes {
+            apply_change(&mut tree, &change)?;
+        }
+        Ok(delta)
+    }
+
+    /// The plan of a session and another one, both as that session records them, and its state. What
+    /// was recorded before secrets were redacted has none here either.
+    fn recorded_plans(
+        &self,
+        session: SessionId,
+        other: &TaskList,
+    ) -> Result<(TaskList, TaskList, SessionState), Error> {
+        let view = self.view(&SessionRef::Id(session))?;
+        let state = view.state()?;
+        let (mut old, mut other) = (view.plan_in(&state)?, other.clone());
+        let workspace = state.core.fields.workspace.as_deref().map(Path::new);
+        if let Some(redactor) = self.redaction().recorder(workspace)? {
+            let record = |event| redact_event(&redactor, event);
+            (old, other) = (old.as_recorded(record), other.as_recorded(record));
+        }
+        Ok((old, other, state))
     }
 
     /// Does a session know the text of this hash: did it, or one that it was forked from, start with
@@ -219,7 +268,7 @@ impl Store {
             TaskListMatch::Edited { parent, .. } => {
                 // Anyone else who starts it waits here and then finds what this call created.
                 let held = self.open_session(&SessionRef::Id(parent))?;
-                let plan = delta(&held.plan()?, document.plan.clone()).plan;
+                let plan = self.plan_delta(parent, &document.plan)?.plan;
                 let seq = held.view().acknowledged()?;
                 let link = SessionParent { session: parent, seq, reason: ParentReason::Delta };
                 self.begin_plan(document, session, Some(link), plan)
@@ -290,11 +339,13 @@ impl Store {
         if !is_whole_plan(&state.core.fields) {
             let plan = match (plan, plan_delta_parent(&state.core.fields)) {
                 (Some(plan), _) => plan,
-                (None, Some(parent)) => {
-                    let old = self.view(&SessionRef::Id(parent))?.plan()?;
-                    delta(&old, document.plan.clone()).plan
-                }
+                (None, Some(parent)) => self.plan_delta(parent, &document.plan)?.plan,
                 (None, None) => document.plan.clone(),
+            };
+            // What is there already is found by its id, which may have a mark.
+            let plan = match state.tasks.is_empty() {
+                true => plan,
+                false => session.recorded_plan(plan),
             };
             session.append_all(missing_plan_events(&plan, &state)?)?.wait()?;
         }
@@ -366,7 +417,9 @@ impl SessionTasks {
     /// root, are updated unless they are done; the others are added. Nothing is removed. Returns
     /// the changes; [`SessionTasks::flush`] records them.
     pub fn import(&mut self, plan: TaskList) -> Result<TaskListDelta, Error> {
-        let delta = plan_delta_into(&self.session().plan()?, self.tree(), plan);
+        let session = self.session();
+        let (old, plan) = (session.recorded_plan(session.plan()?), session.recorded_plan(plan));
+        let delta = plan_delta_into(&old, self.tree(), plan);
         if self.tree().is_empty() {
             self.also(delta.plan.recorded()?);
         }
@@ -447,27 +500,16 @@ fn plan_wishes(delta: &TaskListDelta, tree: &TaskTree) -> (Vec<TaskCreated>, Vec
 }
 
 impl SessionView {
-    /// What [`SessionTasks::import`] of a plan would change, or why it would be refused. Writes nothing,
-    /// and works while somebody holds the session.
-    pub fn import_delta(&self, plan: TaskList) -> Result<TaskListDelta, Error> {
-        let mut tree = self.tasks()?;
-        let delta = plan_delta_into(&self.plan()?, &tree, plan);
-        let (created, changes) = plan_wishes(&delta, &tree);
-        for task in created {
-            tree.insert(&task)?;
-        }
-        for change in changes {
-            apply_change(&mut tree, &change)?;
-        }
-        Ok(delta)
-    }
-
     /// The session's tasks as a plan, with their details, documents and results, and the rest of
     /// the original document.
     pub fn plan(&self) -> Result<TaskList, Error> {
-        let state = self.state()?;
+        self.plan_in(&self.state()?)
+    }
+
+    /// The tasks of this state of the session.
+    fn plan_in(&self, state: &SessionState) -> Result<TaskList, Error> {
         let mut sources = TaskListEvents::new();
-        let mut seqs = TaskList::sources(&state).into_iter().peekable();
+        let mut seqs = TaskList::sources(state).into_iter().peekable();
         while let Some(first) = seqs.next() {
             let mut last = first;
             while let Some(next) = seqs.next_if(|next| next.0 - last.0 <= GAP) {
@@ -479,7 +521,7 @@ impl SessionView {
                 sources.insert(event.seq, event);
             }
         }
-        Ok(TaskList::of_session(&state, &sources))
+        Ok(TaskList::of_session(state, &sources))
     }
 }
 
@@ -487,5 +529,13 @@ impl Session {
     /// [`SessionView::plan`] of everything acknowledged so far.
     pub fn plan(&self) -> Result<TaskList, Error> {
         self.view().plan()
+    }
+
+    /// A plan as this session records it: with marks in place of secrets.
+    pub(crate) fn recorded_plan(&self, plan: TaskList) -> TaskList {
+        match self.redactor() {
+            Some(redactor) => plan.as_recorded(|event| redact_event(redactor, event)),
+            None => plan,
+        }
     }
 }

@@ -33,7 +33,8 @@ pub struct PlanFile {
     session: Arc<Session>,
     source: SourceDocument,
     form: TaskListForm,
-    /// The tasks of the session; their statuses here are old.
+    /// The tasks of the session; their statuses here are old. Those of the file are compared with them
+    /// as they would be recorded, with marks in place of secrets.
     plan: TaskList,
     /// The status of each task that the file has from the session, or that both had.
     known: HashMap<TaskId, TaskStatus>,
@@ -75,10 +76,11 @@ impl PlanFile {
         if list.tasks.is_empty() {
             return Err(Error::NoTasksInFile { path: path.to_owned() });
         }
-        let (plan, hash) = (session.plan()?, sha256(&bytes));
+        let (plan, hash) = (session.recorded_plan(session.plan()?), sha256(&bytes));
         let is_ours = session.store().is_text_of_session(&fields, &hash)?;
         let mut known = HashMap::new();
         if is_ours {
+            let list = session.recorded_plan(list);
             let ids = plan.matching_ids(&list).into_iter().zip(&list.tasks);
             known.extend(ids.filter_map(|(id, task)| Some((id?, task.status))));
         }
@@ -93,7 +95,7 @@ impl PlanFile {
         let statuses = tree.walk(None).map(|(task, _)| (task.id.clone(), task.status));
         let statuses: HashMap<TaskId, TaskStatus> = statuses.collect();
         if statuses.len() != self.plan.tasks.len() {
-            self.plan = self.session.plan()?;
+            self.plan = self.session.recorded_plan(self.session.plan()?);
         }
         for _ in 0..TRIES {
             if self.write(&statuses)? == FileReplacement::Done {
@@ -115,11 +117,12 @@ impl PlanFile {
         let is_ours = self.ours.as_ref() == Some(&hash) || is_plan_text(&fields, &hash);
         self.ours = is_ours.then(|| hash.clone());
         let list = TaskList::read(self.form, &before)?;
-        let ids = self.plan.matching_ids(&list);
+        let recorded = self.session.recorded_plan(list.clone());
+        let ids = self.plan.matching_ids(&recorded);
         // Tasks that somebody has edited: what was done is not what they say now.
         let edited: HashSet<TaskId> = match is_ours {
             true => HashSet::new(),
-            false => delta(&self.plan, list.clone()).changed.into_iter().collect(),
+            false => delta(&self.plan, recorded).changed.into_iter().collect(),
         };
         let mut wanted = Vec::with_capacity(ids.len());
         for (task, id) in list.tasks.iter().zip(&ids) {

@@ -358,7 +358,7 @@ impl Session {
             rewound.seq = self.put_rewind(&rewind, plan.talk)?;
             return Ok(rewound);
         };
-        self.store().note_consent_to_rewind(self.id(), &RewindConsent::of(&rewind, &root))?;
+        self.store().note_consent_to_rewind(self.id(), &self.rewind_consent(&rewind, &root))?;
         rewound.seq = self.put_rewind(&rewind, plan.talk)?;
         match watch.run(&root, &*present.objects, &plan.files) {
             Ok(restored) => {
@@ -392,6 +392,13 @@ impl Session {
         let behind = |to: Seq| NewEvent::try_from(Rewind { to, ..rewind.clone() });
         let done = self.writer().append_behind(&behind)?.wait()?;
         Ok(done.last().map(|done| done.seq).unwrap_or_default())
+    }
+
+    /// The note of a rewind, as it is recorded: the two are compared.
+    fn rewind_consent(&self, rewind: &Rewind, root: &Path) -> RewindConsent {
+        let recorded = NewEvent::try_from(rewind.clone()).map(|event| self.redacted(event));
+        let recorded = recorded.ok().and_then(|event| event.data.decode::<Rewind>().ok());
+        RewindConsent::of(recorded.as_ref().unwrap_or(rewind), root)
     }
 
     /// Records that all files are restored.
@@ -451,7 +458,7 @@ impl Session {
             ..rewind.clone()
         };
         // Restoring the files matters more than the note.
-        let _ = self.store().note_consent_to_rewind(self.id(), &RewindConsent::of(&undo, root));
+        let _ = self.store().note_consent_to_rewind(self.id(), &self.rewind_consent(&undo, root));
         let undo = self.put_rewind(&undo, talk)?;
         let restored = RewindWatch::default().run(root, objects, &back)?;
         self.record_finished_rewind(undo, &restored)?;

@@ -168,7 +168,7 @@ impl Session {
         &self,
         seen: impl Fn(&[NewEvent]) + Send + Sync + 'static,
     ) -> Result<ChildService, Error> {
-        self.store.serve_children(self.id(), Box::new(seen))
+        self.store.serve_children(self.id(), &self.writer, Box::new(seen))
     }
 
     /// Syncs everything and releases the session.

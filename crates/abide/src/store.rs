@@ -26,8 +26,8 @@ use crate::backend::{
 };
 #[cfg(feature = "shared")]
 use crate::backend::{SharedOptions, SharedStore};
-use crate::redaction::{RedactionSettings, redacting_writer};
-use crate::{Consent, Error, Redaction, Session, SessionView, locate::Projects};
+use crate::redaction::{Redaction, redacting_writer};
+use crate::{Consent, Error, Session, SessionView, locate::Projects};
 
 /// Default time to wait for another writer to release a session.
 pub const DEFAULT_WAIT: Duration = Duration::from_secs(2);
@@ -172,21 +172,16 @@ impl Store {
         url.check().map_err(|source| Error::Url { url: url.clone(), source })?;
         let store = Arc::new(SharedStore::open(url.reveal(), options)?);
         let capabilities = Capabilities::of_shared(&store);
-        // A server has no settings of its own for this.
-        let settings = RedactionSettings::OfUser(UserDirs::of_process().config);
-        let redaction = Redaction::by_settings(settings);
-        Ok(Self::with_capabilities(store, capabilities).with_redaction(redaction))
+        Ok(Self::with_capabilities(store, capabilities))
     }
 
     /// Wraps a store that can do more than hold sessions. The capabilities must be of this store.
-    /// Secrets are redacted by the settings of its files, or else by the defaults.
+    /// Secrets are redacted by the user's settings.
     #[must_use]
     pub fn with_capabilities(
         inner: Arc<dyn abide_model::Store>,
         capabilities: Capabilities,
     ) -> Self {
-        let settings = capabilities.files.as_ref().map(|files| files.config().secrets.clone());
-        let settings = RedactionSettings::Known(Box::new(settings.unwrap_or_default()));
         Self {
             inner,
             capabilities: Arc::new(capabilities),
@@ -194,7 +189,7 @@ impl Store {
             held: HeldSessionAccess::default(),
             consent: Consent::default(),
             project_dir: None,
-            redaction: Redaction::by_settings(settings),
+            redaction: Redaction::default(),
             scratch: Arc::default(),
         }
     }
@@ -260,10 +255,11 @@ impl Store {
     pub(crate) fn serve_children(
         &self,
         session: SessionId,
+        writer: &Arc<dyn SessionWriter>,
         seen: ChildBatchObserver,
     ) -> Result<ChildService, Error> {
         let relay = self.capability(self.capabilities.relay.as_ref(), "child processes")?;
-        relay.serve_children(session, seen)
+        relay.serve_children(session, writer, seen)
     }
 
     /// The store's location for display, without secrets.
@@ -464,9 +460,12 @@ impl Store {
         };
         // A key with a secret is recorded with a mark.
         match session {
-            SessionRef::Key(key) => match self.redaction.name(key)? {
-                recorded if recorded == *key => Err(missing.into()),
-                recorded => Ok(self.inner.find(&SessionRef::Key(recorded))?),
+            SessionRef::Key(key) => match self.redaction.key(key) {
+                Ok(recorded) if recorded != *key => {
+                    Ok(self.inner.find(&SessionRef::Key(recorded))?)
+                }
+                // Whoever only reads needs no rules.
+                _ => Err(missing.into()),
             },
             _ => Err(missing.into()),
         }
@@ -522,7 +521,10 @@ impl Store {
     /// Creates a session without opening it and tells whether it is new. If several callers use the
     /// same key at once, exactly one is told so.
     pub fn make_new(&self, session: NewSession) -> Result<CreatedSession, Error> {
-        Ok(self.inner.create(self.redaction.session(self.placed(session))?)?)
+        if let Some(known) = self.known_by_key(&session)? {
+            return Ok(CreatedSession::known(known));
+        }
+        Ok(self.inner.create(self.redaction.session(self.placed(session), None)?)?)
     }
 
     /// Like [`Store::fork`] for a known session id; also tells whether the fork is new.
@@ -532,7 +534,28 @@ impl Store {
         at: Option<Seq>,
         session: NewSession,
     ) -> Result<CreatedSession, Error> {
-        Ok(self.inner.fork(parent, at, self.redaction.session(self.placed(session))?)?)
+        if let Some(known) = self.known_by_key(&session)? {
+            return Ok(CreatedSession::known(known));
+        }
+        // What is inherited is written anew, and may be older than its redaction.
+        let like = self.inner.read(parent)?.state()?.core.fields;
+        let session = self.redaction.session(self.placed(session), Some(&like))?;
+        Ok(self.inner.fork(parent, at, session)?)
+    }
+
+    /// The session of this project whose key was recorded as it is, with a secret in it, before keys
+    /// were redacted.
+    fn known_by_key(&self, session: &NewSession) -> Result<Option<SessionId>, Error> {
+        let SessionFields { key, project_id, .. } = &session.fields;
+        let Some(key) = key.as_ref().filter(|_| project_id.is_none()) else { return Ok(None) };
+        if self.redaction.key(key)? == *key {
+            return Ok(None);
+        }
+        match self.inner.find(&SessionRef::Key(key.clone())) {
+            Ok(known) => Ok(Some(known)),
+            Err(StoreError::NoSession { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Deletes a session permanently. Nobody may hold it, and it must have no forks. Returns notes

@@ -143,7 +143,7 @@ impl SessionTasks {
 
     /// Adds a task. The resulting changes to its parents are recorded with it.
     pub fn create(&mut self, task: TaskCreated) -> Result<(), Error> {
-        let event = checked_task_event(task_created_event(&task)?)?;
+        let (event, task) = self.recorded_creation(task)?;
         let follows = self.tree.insert(&task)?;
         self.push(event, TaskIntent::Create(task));
         self.push_follows(follows)
@@ -153,8 +153,8 @@ impl SessionTasks {
     /// the flush, the task gets another one; so refer to it only after the flush.
     pub fn create_next(&mut self, task: TaskCreated, next: NextId) -> Result<TaskId, Error> {
         let id = next(&self.tree, task.parent.as_ref());
-        let task = TaskCreated { task: id.clone(), ..task };
-        let event = checked_task_event(task_created_event(&task)?)?;
+        let (event, task) = self.recorded_creation(TaskCreated { task: id, ..task })?;
+        let id = task.task.clone();
         let follows = self.tree.insert(&task)?;
         self.push(event, TaskIntent::CreateNext(task, next));
         self.push_follows(follows)?;
@@ -163,8 +163,11 @@ impl SessionTasks {
 
     /// Changes a task.
     pub fn change(&mut self, change: TaskChange) -> Result<(), Error> {
-        let event =
-            checked_task_event(NewEvent::try_from(change.clone())?.for_task(change.task.as_str()))?;
+        let (event, change) = self.recorded(change, |fact| match fact {
+            Fact::TaskChanged(change) => Some(change),
+            _ => None,
+        })?;
+        let event = checked_task_event(event.for_task(change.task.as_str()))?;
         apply_change(&mut self.tree, &change)?;
         self.push(event, TaskIntent::Change(change));
         Ok(())
@@ -172,9 +175,12 @@ impl SessionTasks {
 
     /// Sets a task's status. The resulting changes to its parents are recorded with it.
     pub fn set(&mut self, change: TaskStatusChange) -> Result<(), Error> {
+        let (event, change) = self.recorded(change, |fact| match fact {
+            Fact::TaskStatus(change) => Some(change),
+            _ => None,
+        })?;
         self.tree.check_status(change.task.as_str(), change.status)?;
-        let event =
-            checked_task_event(NewEvent::try_from(change.clone())?.for_task(change.task.as_str()))?;
+        let event = checked_task_event(event.for_task(change.task.as_str()))?;
         let follows = apply_status(&mut self.tree, &change);
         self.push(event, TaskIntent::Set(change));
         self.push_follows(follows)
@@ -217,7 +223,8 @@ impl SessionTasks {
         let mut pending = VecDeque::from(std::mem::take(&mut self.pending));
         while let Some(PendingTaskEvent { mut event, mut wish }) = pending.pop_front() {
             // A failed write did record it: the tree has it already.
-            if event.key.as_deref().is_some_and(|key| state.key(key).is_some()) {
+            let recorded = self.session.redacted(event.clone());
+            if recorded.key.is_some_and(|key| state.key(&key).is_some()) {
                 continue;
             }
             if let TaskIntent::CreateNext(task, next) = &mut wish
@@ -274,6 +281,31 @@ impl SessionTasks {
         let count = follows.len();
         self.push_follows(follows)?;
         Ok(count)
+    }
+
+    /// The event for a new task, and the task, both as they are recorded.
+    fn recorded_creation(&self, task: TaskCreated) -> Result<(NewEvent, TaskCreated), Error> {
+        let (event, task) = self.recorded(task, |fact| match fact {
+            Fact::TaskCreated(task) => Some(task),
+            _ => None,
+        })?;
+        Ok((checked_task_event(event.for_task(task.task.as_str()))?, task))
+    }
+
+    /// The event of a fact, and the fact, both as they are recorded: with marks in place of secrets, so
+    /// that the tree is what the session will hold.
+    fn recorded<F>(&self, fact: F, read: fn(Fact) -> Option<F>) -> Result<(NewEvent, F), InputError>
+    where
+        F: Clone,
+        NewEvent: TryFrom<F, Error = InputError>,
+    {
+        let given = NewEvent::try_from(fact.clone())?;
+        let event = self.session.redacted(given.clone());
+        if event.data == given.data {
+            return Ok((event, fact));
+        }
+        let recorded = Fact::decode(&event.kind, &event.data).ok().and_then(read);
+        Ok((event, recorded.unwrap_or(fact)))
     }
 
     fn push(&mut self, mut event: NewEvent, wish: TaskIntent) {

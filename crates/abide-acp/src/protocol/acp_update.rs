@@ -66,6 +66,11 @@ impl AcpUpdate {
         self.kind
     }
 
+    /// All of its members.
+    pub(crate) fn members(&self) -> &Map<String, Value> {
+        &self.members
+    }
+
     /// The string in a member; `None` if it is absent or not a string.
     pub(crate) fn text(&self, member: &str) -> Option<&str> {
         self.members.get(member)?.as_str()

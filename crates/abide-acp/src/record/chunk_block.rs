@@ -2,18 +2,27 @@
 //!
 //! Text is collected with its escapes and never decoded, so a character split over two chunks is
 //! joined again. Where a long message is cut in two events, the end of the first moves to the second if
-//! it may be the beginning of a secret.
+//! it may be the beginning of a secret. Texts with annotations are blocks of their own, unless a secret goes
+//! from one to the next.
 
 use std::borrow::Cow;
 
-use abide::{Kind, LaneId, Payload, event::EventLimits, secrets::Redactor};
+use abide::{
+    Kind, LaneId, Payload,
+    event::EventLimits,
+    secrets::{Redactor, unscanned_mark},
+};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::record_batch::RecordBatch;
+use super::redacted_text::redacted_string;
+use crate::member_splice::spliced_with_member;
 
 /// The most bytes of a message collected before it is recorded.
 const BLOCK: usize = 256 << 10;
+/// No token without a space is longer.
+const LONGEST_TOKEN: usize = 64 << 10;
 /// The most lanes with an open block.
 const LANES: usize = 64;
 
@@ -56,6 +65,37 @@ enum BlockPiece {
     Text(String),
     /// A content block that is not plain text.
     Verbatim(Box<RawValue>),
+}
+
+impl BlockPiece {
+    /// The inside of the JSON string that is its text, if it has one.
+    fn text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Verbatim(block) => {
+                let chunk: AcpChunk<'_> = serde_json::from_str(block.get()).ok()?;
+                let text = chunk.text.filter(|_| chunk.r#type == "text")?;
+                text.get().strip_prefix('"')?.strip_suffix('"')
+            }
+        }
+    }
+
+    /// The same with another text.
+    fn with_text(self, text: String) -> Self {
+        let Self::Verbatim(block) = self else { return Self::Text(text) };
+        let with = spliced_with_member(block.get(), "text", &format!("\"{text}\""));
+        match with.and_then(|with| RawValue::from_string(with).ok()) {
+            Some(block) => Self::Verbatim(block),
+            None => Self::Text(text),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            Self::Verbatim(block) => block.get().len(),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -116,7 +156,8 @@ impl ChunkBlocks {
         }
         if at.is_none() {
             if self.open.len() >= LANES {
-                self.open.remove(0).record(MessageEnd::Whole, batch);
+                let oldest = self.open.remove(0);
+                self.record(oldest, MessageEnd::Whole, batch);
             }
             self.open.push(ChunkBlock {
                 lane: lane.cloned(),
@@ -145,21 +186,29 @@ impl ChunkBlocks {
         let Some(at) = self.open.iter().position(|open| open.lane.as_ref() == lane) else { return };
         let mut full = self.open.remove(at);
         let rest = self.redactor.as_ref().and_then(|redactor| full.cut_off_end(redactor));
-        full.record(MessageEnd::Whole, batch);
+        self.record(full, MessageEnd::Whole, batch);
         self.open.extend(rest);
+    }
+
+    fn record(&self, mut block: ChunkBlock, end: MessageEnd, batch: &mut RecordBatch) {
+        if let Some(redactor) = &self.redactor {
+            block.join_across(redactor);
+        }
+        block.record(end, batch);
     }
 
     /// Records the open block of a lane.
     pub(super) fn end(&mut self, lane: Option<&LaneId>, end: MessageEnd, batch: &mut RecordBatch) {
         if let Some(at) = self.open.iter().position(|open| open.lane.as_ref() == lane) {
-            self.open.remove(at).record(end, batch);
+            let block = self.open.remove(at);
+            self.record(block, end, batch);
         }
     }
 
     /// Records all open blocks.
     pub(super) fn end_all(&mut self, end: MessageEnd, batch: &mut RecordBatch) {
-        for open in self.open.drain(..) {
-            open.record(end, batch);
+        for open in std::mem::take(&mut self.open) {
+            self.record(open, end, batch);
         }
     }
 }
@@ -167,21 +216,94 @@ impl ChunkBlocks {
 impl ChunkBlock {
     /// Takes the end that may be the beginning of a secret: it begins the block that follows.
     fn cut_off_end(&mut self, redactor: &Redactor) -> Option<Self> {
-        let Some(BlockPiece::Text(text)) = self.pieces.last_mut() else { return None };
-        let border = redactor.json_string_border(text);
-        // A text without a border is no secret either.
-        if border == 0 || border >= text.len() || !text.is_char_boundary(border) {
+        // No secret goes on after an image.
+        self.pieces.last().and_then(BlockPiece::text)?;
+        let all = self.all_text();
+        if all.is_empty() {
             return None;
         }
-        let rest = text.split_off(border);
-        self.bytes = self.bytes.saturating_sub(rest.len());
-        Some(Self {
+        let border = redactor.json_string_border(&all);
+        if border == 0 && all.len() < BLOCK {
+            // All of it may be the beginning of a secret.
+            return Some(self.split_off(0));
+        }
+        if border > 0 && border < all.len() && all.is_char_boundary(border) {
+            return Some(self.split_off(border));
+        }
+        // It has no border, or it was given up: nothing is known of it. A token goes on after it at most up
+        // to a space.
+        let last = all.len().saturating_sub(LONGEST_TOKEN);
+        let space = all.rfind(' ').map(|at| at + 1).filter(|at| *at > last && *at < all.len());
+        let rest = space.map(|at| self.split_off(at));
+        let left_out = self.all_text().len();
+        self.put_text(unscanned_mark(left_out as u64));
+        rest
+    }
+
+    /// Its texts, joined.
+    fn all_text(&self) -> String {
+        self.pieces.iter().filter_map(BlockPiece::text).collect()
+    }
+
+    /// Takes what stands after this place in its texts.
+    fn split_off(&mut self, border: usize) -> Self {
+        let (mut before, mut after) = (Vec::new(), Vec::new());
+        let mut from = 0;
+        for piece in std::mem::take(&mut self.pieces) {
+            let length = piece.text().map_or(0, str::len);
+            let inside = border.checked_sub(from).filter(|inside| *inside > 0);
+            from += length;
+            match inside {
+                None => after.push(piece),
+                Some(inside) if inside >= length => before.push(piece),
+                Some(inside) => {
+                    let text = piece.text().unwrap_or_default();
+                    let (left, right) = text.split_at_checked(inside).unwrap_or((text, ""));
+                    let (left, right) = (left.to_owned(), right.to_owned());
+                    before.push(piece.with_text(left));
+                    after.push(BlockPiece::Text(right));
+                }
+            }
+        }
+        self.pieces = before;
+        self.bytes = self.pieces.iter().map(BlockPiece::bytes).sum();
+        Self {
             lane: self.lane.clone(),
             sort: self.sort,
             message: self.message.clone(),
-            bytes: rest.len(),
-            pieces: vec![BlockPiece::Text(rest)],
-        })
+            bytes: after.iter().map(BlockPiece::bytes).sum(),
+            pieces: after,
+        }
+    }
+
+    /// Joins its texts if a secret goes from one to another: each would have only a part of it.
+    fn join_across(&mut self, redactor: &Redactor) {
+        let texts: Vec<&str> = self.pieces.iter().filter_map(BlockPiece::text).collect();
+        if texts.len() < 2 {
+            return;
+        }
+        let all = texts.concat();
+        let apart: Option<String> =
+            texts.iter().map(|text| redacted_string(redactor, text)).collect();
+        if apart.is_none() || apart != redacted_string(redactor, &all) {
+            self.put_text(all);
+        }
+    }
+
+    /// Puts this in the place of its first text. Of the others only what is no text stays.
+    fn put_text(&mut self, text: String) {
+        let mut text = Some(text);
+        for piece in std::mem::take(&mut self.pieces) {
+            if piece.text().is_none() {
+                self.pieces.push(piece);
+                continue;
+            }
+            match (piece, text.take()) {
+                (piece, Some(text)) => self.pieces.push(piece.with_text(text)),
+                (BlockPiece::Text(_), None) => {}
+                (noted, None) => self.pieces.push(noted.with_text(String::new())),
+            }
+        }
     }
 
     fn record(self, end: MessageEnd, batch: &mut RecordBatch) {

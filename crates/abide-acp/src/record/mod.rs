@@ -7,14 +7,18 @@
 mod bounded_map;
 mod chunk_block;
 mod file;
+mod held_updates;
 mod lane;
 mod name;
 mod permission;
 mod plan_tasks;
 mod prompt;
 mod record_batch;
+mod redacted_text;
+mod replaced_text;
 mod request;
 mod settings;
+mod streamed_text;
 mod terminal;
 #[cfg(test)]
 mod tests;

@@ -5,11 +5,13 @@
 
 use abide::{
     Kind, SessionState, TaskStatus,
+    secrets::Redactor,
     tasks::{TaskChange, TaskCreated, TaskId, TaskStatusChange},
 };
 
 use super::name::start_of_name;
 use super::record_batch::RecordBatch;
+use super::redacted_text::redacted;
 use crate::protocol::{EntryStatus, PlanUpdateEntry, Priority};
 
 /// The most tasks remembered; the oldest obsolete ones are forgotten first.
@@ -34,9 +36,15 @@ pub(super) struct PlanTasks {
     tasks: Vec<PlanTask>,
     /// The highest task number.
     last: u64,
+    redactor: Option<Redactor>,
 }
 
 impl PlanTasks {
+    /// Titles are told and compared without the secrets that this redactor finds: so they are in a session's state.
+    pub(super) fn redact_with(&mut self, redactor: Option<Redactor>) {
+        self.redactor = redactor;
+    }
+
     /// Continues with the tasks that the session has.
     pub(super) fn resume(&mut self, state: &SessionState) {
         for (id, task) in state.tasks.iter() {
@@ -64,9 +72,11 @@ impl PlanTasks {
         entries: impl Iterator<Item = PlanUpdateEntry<'a>>,
         batch: &mut RecordBatch,
     ) {
+        let redactor = self.redactor.clone();
         let mut taken = vec![false; self.tasks.len()];
         for entry in entries.take(ENTRIES) {
-            let title = start_of_name(entry.content, TITLE);
+            let content = redacted(redactor.as_ref(), entry.content);
+            let title = start_of_name(&content, TITLE);
             let at = self
                 .tasks
                 .iter()
@@ -80,7 +90,7 @@ impl PlanTasks {
                     }
                 }
                 None => {
-                    self.create(title, &entry, batch);
+                    self.create(title, &content, &entry, batch);
                     taken.push(true);
                 }
             }
@@ -93,7 +103,13 @@ impl PlanTasks {
         self.bound();
     }
 
-    fn create(&mut self, title: &str, entry: &PlanUpdateEntry<'_>, batch: &mut RecordBatch) {
+    fn create(
+        &mut self,
+        title: &str,
+        content: &str,
+        entry: &PlanUpdateEntry<'_>,
+        batch: &mut RecordBatch,
+    ) {
         self.last = self.last.saturating_add(1);
         let mut task = PlanTask {
             id: TaskId(format!("{PREFIX}{}", self.last)),
@@ -105,7 +121,7 @@ impl PlanTasks {
             task: task.id.clone(),
             title: task.title.clone(),
             priority: task.priority,
-            details: (title.len() < entry.content.len()).then(|| entry.content.to_owned()),
+            details: (title.len() < content.len()).then(|| content.to_owned()),
             ..TaskCreated::default()
         };
         batch.fact(&Kind::TASK_CREATED, None, created);

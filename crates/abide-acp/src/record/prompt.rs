@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use abide::secrets::Redactor;
 use abide::{
     TurnStart,
     event::{Usage, UsageRecord},
@@ -10,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::name::start_of_name;
 use super::record_batch::RecordBatch;
+use super::redacted_text::start_of_text;
 use super::update::parse_update_object;
 
 #[derive(Deserialize)]
@@ -38,8 +39,8 @@ struct TurnFinishedData<'a> {
 }
 
 /// Records the start of a turn.
-pub(super) fn begin_turn(agent: &str, batch: &mut RecordBatch) {
-    let turn = TurnStart { agent: agent.to_owned(), ..TurnStart::default() };
+pub(super) fn begin_turn(agent: &str, redactor: Option<&Redactor>, batch: &mut RecordBatch) {
+    let turn = TurnStart { agent: start_of_text(redactor, agent, 256), ..TurnStart::default() };
     batch.fact(&abide::Kind::TURN_STARTED, None, turn);
 }
 
@@ -54,10 +55,15 @@ pub(super) fn record_prompt(params: &RawValue, batch: &mut RecordBatch) {
 }
 
 /// Records the end of a turn: the agent's result or its error.
-pub(super) fn end_prompt_turn(outcome: Result<&RawValue, &RawValue>, batch: &mut RecordBatch) {
+pub(super) fn end_prompt_turn(
+    outcome: Result<&RawValue, &RawValue>,
+    redactor: Option<&Redactor>,
+    batch: &mut RecordBatch,
+) {
     match outcome {
         Ok(result) => {
             let (status, usage) = read_prompt_result(result);
+            let status = start_of_text(redactor, &status, 256);
             finish_prompt_turn(&TurnFinishedData { status: &status, usage, error: None }, batch);
         }
         Err(error) => {
@@ -76,11 +82,9 @@ pub(super) fn record_prompt_usage(outcome: Result<&RawValue, &RawValue>, batch: 
 }
 
 /// Records that a turn ended without an answer.
-pub(super) fn break_off_prompt(why: &str, batch: &mut RecordBatch) {
-    finish_prompt_turn(
-        &TurnFinishedData { status: start_of_name(why, 4096), usage: None, error: None },
-        batch,
-    );
+pub(super) fn break_off_prompt(why: &str, redactor: Option<&Redactor>, batch: &mut RecordBatch) {
+    let why = start_of_text(redactor, why, 4096);
+    finish_prompt_turn(&TurnFinishedData { status: &why, usage: None, error: None }, batch);
 }
 
 fn finish_prompt_turn(end: &TurnFinishedData<'_>, batch: &mut RecordBatch) {
@@ -105,7 +109,7 @@ fn read_prompt_result(result: &RawValue) -> (String, Option<Usage>) {
         return ("unknown".to_owned(), None);
     };
     let used = read.usage.and_then(|json| serde_json::from_str(json.get()).ok());
-    (start_of_name(&read.stop_reason, 256).to_owned(), used.as_ref().and_then(prompt_usage))
+    (read.stop_reason.into_owned(), used.as_ref().and_then(prompt_usage))
 }
 
 /// The usage of a prompt; `None` if required counts are missing.

@@ -5,12 +5,15 @@ use std::borrow::Cow;
 
 use abide::Kind;
 use abide::event::{ArtifactCommand, CommandOutcome, OutcomeReport};
+use abide::secrets::Redactor;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::bounded_map::BoundedMap;
+use super::chunk_block::MessageEnd;
 use super::name::recorded_name;
 use super::record_batch::{RESPONSE, RecordBatch};
+use super::redacted_text::{TextProbe, end_of_text, redacted};
 use super::update::parse_update_object;
 
 /// The most terminals whose last output is remembered.
@@ -53,13 +56,14 @@ struct TerminalExit {
 }
 
 impl TerminalExit {
-    fn outcome(self, answer: &TerminalOutput<'_>) -> CommandOutcome {
+    fn outcome(self, answer: &TerminalOutput<'_>, redactor: Option<&Redactor>) -> CommandOutcome {
         let exit = self.exit_code.and_then(|code| i32::try_from(code).ok());
         let report = match exit {
             Some(0) => OutcomeReport::Success,
             _ => OutcomeReport::Failure,
         };
-        let output = answer.output.clone().into_owned();
+        // An artifact has only its end.
+        let output = redacted(redactor, &answer.output).into_owned();
         CommandOutcome { report, exit, output, is_cut: answer.truncated }
     }
 }
@@ -73,8 +77,14 @@ struct TerminalBuild {
 }
 
 impl TerminalBuild {
-    fn record(&self, exit: TerminalExit, answer: &TerminalOutput<'_>, batch: &mut RecordBatch) {
-        for artifact in self.command.artifacts(&exit.outcome(answer)) {
+    fn record(
+        &self,
+        exit: TerminalExit,
+        answer: &TerminalOutput<'_>,
+        redactor: Option<&Redactor>,
+        batch: &mut RecordBatch,
+    ) {
+        for artifact in self.command.artifacts(&exit.outcome(answer, redactor)) {
             batch.fact(&Kind::ARTIFACT_RECORDED, None, artifact);
         }
     }
@@ -97,11 +107,14 @@ struct TerminalAnswer {
     /// The answer as it is recorded.
     answer: Box<RawValue>,
     recorded: bool,
+    /// All was recorded but an end that may be the beginning of a secret.
+    part_recorded: bool,
 }
 
 /// The last output of each terminal.
 #[derive(Debug)]
 pub(super) struct Terminals {
+    redactor: Option<Redactor>,
     seen: BoundedMap<TerminalAnswer>,
     builds: BoundedMap<TerminalBuild>,
 }
@@ -121,11 +134,34 @@ impl TerminalAnswer {
             batch.add(RESPONSE, None, &given);
         }
     }
+
+    /// Records what was seen of a terminal whose output may go on.
+    fn record_so_far(
+        &mut self,
+        terminal: &str,
+        redactor: Option<&Redactor>,
+        batch: &mut RecordBatch,
+    ) {
+        if self.recorded || self.part_recorded {
+            return;
+        }
+        let start = redactor.and_then(|redactor| settled_answer(redactor, &self.answer));
+        let Some(start) = start else { return self.record(terminal, batch) };
+        self.part_recorded = true;
+        let given = TerminalAnswerData { method: "terminal/output", terminal, result: &start };
+        batch.add(RESPONSE, None, &given);
+    }
 }
 
 impl Terminals {
     pub(super) fn new() -> Self {
-        Self { seen: BoundedMap::new(TERMINALS), builds: BoundedMap::new(TERMINALS) }
+        let (seen, builds) = (BoundedMap::new(TERMINALS), BoundedMap::new(TERMINALS));
+        Self { redactor: None, seen, builds }
+    }
+
+    /// Cuts no output within a secret that this redactor finds.
+    pub(super) fn redact_with(&mut self, redactor: Option<Redactor>) {
+        self.redactor = redactor;
     }
 
     /// Remembers the test or build that a terminal runs, by the answer to `terminal/create`, which
@@ -164,7 +200,7 @@ impl Terminals {
             return;
         };
         if let Some(build) = self.builds.remove(terminal) {
-            build.record(exit, &answer, batch);
+            build.record(exit, &answer, self.redactor.as_ref(), batch);
         }
     }
 
@@ -173,7 +209,8 @@ impl Terminals {
         let Some(exit) = build.exit else { return };
         let seen = self.seen.get(terminal).map(|seen| &*seen.answer);
         let seen = seen.and_then(parse_update_object::<TerminalOutput<'_>>).unwrap_or_default();
-        build.record(exit, &TerminalOutput { truncated: true, ..seen }, batch);
+        let seen = TerminalOutput { truncated: true, ..seen };
+        build.record(exit, &seen, self.redactor.as_ref(), batch);
     }
 
     /// Records the tests and builds whose last output nobody asked for.
@@ -199,7 +236,7 @@ impl Terminals {
     }
 
     fn show(&mut self, terminal: &str, result: &RawValue, batch: &mut RecordBatch) {
-        let (answer, over) = kept_terminal_output(result);
+        let (answer, over) = kept_terminal_output(result, self.redactor.as_ref());
         let known = self.seen.get_mut(terminal);
         if let Some(seen) = known.filter(|seen| seen.answer.get() == answer.get()) {
             if over {
@@ -207,7 +244,7 @@ impl Terminals {
             }
             return;
         }
-        let mut seen = TerminalAnswer { answer, recorded: false };
+        let mut seen = TerminalAnswer { answer, recorded: false, part_recorded: false };
         if over {
             seen.record(terminal, batch);
         }
@@ -226,15 +263,20 @@ impl Terminals {
         self.seen.remove(&terminal);
     }
 
-    /// Records the last outputs at the end of a turn.
-    pub(super) fn end_turn(&mut self, batch: &mut RecordBatch) {
-        self.seen.each(|terminal, seen| seen.record(terminal, batch));
+    /// Records the last outputs at the end of a turn: whole if it was broken off, as nothing may come after
+    /// it.
+    pub(super) fn end_turn(&mut self, end: MessageEnd, batch: &mut RecordBatch) {
+        let Self { redactor, seen, .. } = self;
+        seen.each(|terminal, seen| match end {
+            MessageEnd::Whole => seen.record_so_far(terminal, redactor.as_ref(), batch),
+            MessageEnd::Partial => seen.record(terminal, batch),
+        });
         self.built_unseen(None, batch);
     }
 }
 
 /// An answer cut to what is kept, and whether it says that the process has ended.
-fn kept_terminal_output(result: &RawValue) -> (Box<RawValue>, bool) {
+fn kept_terminal_output(result: &RawValue, redactor: Option<&Redactor>) -> (Box<RawValue>, bool) {
     let Ok(mut output) = serde_json::from_str::<TerminalOutput<'_>>(result.get()) else {
         let short = result.get().len() <= OUTPUT;
         return (if short { result } else { RawValue::NULL }.to_owned(), false);
@@ -247,7 +289,19 @@ fn kept_terminal_output(result: &RawValue) -> (Box<RawValue>, bool) {
     while !output.output.is_char_boundary(from) {
         from += 1;
     }
-    output.output = Cow::Owned(output.output.get(from..).unwrap_or_default().to_owned());
+    output.output = Cow::Owned(end_of_text(redactor, &output.output, from));
     output.truncated = true;
     (to_raw_value(&output).unwrap_or_else(|_| RawValue::NULL.to_owned()), over)
+}
+
+/// An answer without the end that may be the beginning of a secret; nothing if it has no such end.
+fn settled_answer(redactor: &Redactor, answer: &RawValue) -> Option<Box<RawValue>> {
+    let mut output = serde_json::from_str::<TerminalOutput<'_>>(answer.get()).ok()?;
+    let probe = TextProbe::new(redactor.clone());
+    let (start, length) = probe.settled_start(&output.output, probe.probe(&output.output));
+    if length == output.output.len() {
+        return None;
+    }
+    output.output = Cow::Owned(start.into_owned());
+    to_raw_value(&output).ok()
 }

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use abide::{
-    Kind, Redaction, TaskStatus,
+    Kind, TaskStatus,
     event::{Fact, ObjectHash},
-    secrets::RedactionOptions,
+    secrets::{Redaction, RedactionOptions, Redactor},
 };
 
 use crate::recorded_session::{RecordedSession, chunk, raw};
@@ -207,18 +207,462 @@ fn open_blocks_are_bounded_in_size_and_number() {
     assert_eq!(recorded.events.len(), 1);
 }
 
-#[test]
-fn a_long_message_is_cut_where_no_secret_is() {
+fn redactor() -> Redactor {
     let options = RedactionOptions {
         variables: Some(Vec::new()),
         directory: None,
         state: None,
         ..RedactionOptions::default()
     };
-    let redactor = Redaction::new(options).redactor(None).unwrap();
+    Redaction::new(options).redactor(None).unwrap()
+}
+
+/// Made here, so that no scanner takes this file for a leak.
+fn token() -> String {
+    format!("ghp_{}", "R7kQ2mZx9LbT4vWc8NdY1sHf6JgP3aUe5KoX")
+}
+
+fn redacted_story(redactor: &Redactor) -> RecordedSession {
+    RecordedSession::with(Translator::new("agent").redacted_by(Some(redactor.clone())))
+}
+
+/// The data of what was recorded, as it is written.
+fn written(redactor: &Redactor, told: &[String]) -> Vec<String> {
+    let data = |line: &String| {
+        let (_, data) = line.split_once(" {").unwrap();
+        redactor.redact_json(&format!("{{{data}")).unwrap().into_text().into_owned()
+    };
+    told.iter().map(data).collect()
+}
+
+/// Nothing of the token is there but its first bytes, which nobody can know to be one.
+#[track_caller]
+fn assert_no_part(written: &[String]) {
+    for part in token().as_bytes().windows(9) {
+        let part = std::str::from_utf8(part).unwrap();
+        assert!(written.iter().all(|data| !data.contains(part)), "{part} in {written:#?}");
+    }
+}
+
+#[test]
+fn of_the_output_of_a_call_that_grows_no_event_has_a_part_of_a_secret() {
+    let redactor = redactor();
+    let mut story = redacted_story(&redactor);
+    let all = format!("$ env\nTOKEN={}\nLANG=C", token());
+    let mut told = story.prompt("x").0;
+    told.extend(story.update(r#"{"sessionUpdate":"tool_call","toolCallId":"c1","title":"Run gh auth of github.com","rawInput":{"command":"gh auth status -h github.com"}}"#).0);
+    assert!(told.last().unwrap().contains(r#""command":"gh auth status -h github.com""#));
+    for end in (1..all.len()).step_by(3) {
+        let text = serde_json::to_string(&all[..end]).unwrap();
+        told.extend(story.update(&format!(
+            r#"{{"sessionUpdate":"tool_call_update","toolCallId":"c1","status":"in_progress","content":[{{"type":"content","content":{{"type":"text","text":{text}}}}}],"rawOutput":{{"stdout":{text}}}}}"#
+        )).0);
+    }
+    told.extend(story.update(&format!(
+        r#"{{"sessionUpdate":"tool_call_update","toolCallId":"c1","rawOutput":{{"stdout":{}}}}}"#,
+        serde_json::to_string(&all).unwrap()
+    )).0);
+    let end = r#"{"sessionUpdate":"tool_call_update","toolCallId":"c1","status":"completed"}"#;
+    let last = story.update(end).0;
+    // What was held back and is not said again stands before the end.
+    assert_eq!(last.len(), 2, "{last:?}");
+    assert!(last[0].starts_with("acp.update") && last[1].starts_with("tool.finished"), "{last:?}");
+    assert!(written(&redactor, &last)[0].contains("›\\nLANG=C"), "{last:?}");
+    told.extend(last);
+    assert_no_part(&written(&redactor, &told));
+    assert_eq!(story.odd, []);
+    story.replay();
+}
+
+#[test]
+fn an_update_without_a_secret_is_recorded_as_it_came() {
+    let redactor = redactor();
+    let mut story = redacted_story(&redactor);
+    story.update(r#"{"sessionUpdate":"tool_call","toolCallId":"c1","title":"T"}"#);
+    for more in [
+        r#""status":"in_progress","title":"Reading é""#,
+        r#""content":[{"type":"content","content":{"type":"text","text":"one"}}],"rawOutput":{"n":1.50}"#,
+        r#""content":[{"type":"content","content":{"type":"text","text":"another"}}]"#,
+    ] {
+        let update = format!(r#"{{"sessionUpdate":"tool_call_update","toolCallId":"c1",{more}}}"#);
+        assert_eq!(story.update(&update).0, [format!(r#"acp.update {{"acp":{update}}}"#)]);
+    }
+}
+
+/// Texts as an agent may send them one after the other, from a seed.
+struct SomeTexts {
+    seed: u64,
+    words: usize,
+    text: String,
+    /// How much of the token has come at the end of the text.
+    token: usize,
+}
+
+impl SomeTexts {
+    fn pick(&mut self, of: usize) -> usize {
+        self.seed = self.seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        usize::try_from(self.seed >> 33).unwrap() % of
+    }
+
+    fn more(&mut self) -> String {
+        let mut more = String::new();
+        if self.token > 0 {
+            let end = (self.token + 4 + self.pick(30)).min(token().len());
+            more.push_str(&token()[self.token..end]);
+            self.token = if end < token().len() { end } else { 0 };
+            if self.token > 0 {
+                return more;
+            }
+            more.push(' ');
+        }
+        for _ in 0..=self.pick(4) {
+            self.words += 1;
+            let between = ["\n", " ", " https://example.com/a ", " token: ", "é "][self.pick(5)];
+            more.push_str(&format!("w{}x{between}", self.words));
+        }
+        match self.pick(4) {
+            0 => more.push_str(&format!("{} ", token())),
+            1 => {
+                self.token = 5 + self.pick(30);
+                more.push_str(&token()[..self.token]);
+            }
+            2 => more.push_str(&format!("https://example.com/b{}", self.words)),
+            _ => {}
+        }
+        more
+    }
+
+    /// The next text. One that replaces another does not leave a token without its end.
+    fn next(&mut self, kind: usize) -> String {
+        let more = self.more();
+        match kind {
+            0 => self.text.push_str(&more),
+            _ => self.text = more,
+        }
+        self.text.clone()
+    }
+}
+
+fn strings_of(value: &serde_json::Value, found: &mut Vec<String>) {
+    match value {
+        serde_json::Value::String(text) => found.push(text.clone()),
+        serde_json::Value::Array(items) => items.iter().for_each(|item| strings_of(item, found)),
+        serde_json::Value::Object(all) => all.values().for_each(|item| strings_of(item, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn of_updates_that_come_in_any_way_nothing_is_lost_and_no_part_of_a_secret_is_recorded() {
+    let redactor = redactor();
+    for seed in 0..200 {
+        let mut story = redacted_story(&redactor);
+        let mut told = story.prompt("x").0;
+        told.extend(
+            story.update(r#"{"sessionUpdate":"tool_call","toolCallId":"c1","title":"T"}"#).0,
+        );
+        let texts = |seed| SomeTexts { seed, words: 0, text: String::new(), token: 0 };
+        let (mut content, mut output) = (texts(seed), texts(seed + 1000));
+        output.words = 1000;
+        // Each agent sends its texts in one way: longer ones, pieces, or now one and now the other.
+        let way = content.pick(3);
+        let mut came = Vec::new();
+        let steps = 3 + content.pick(12);
+        for step in 0..steps {
+            let mut members = Vec::new();
+            let mut say = |texts: &mut SomeTexts| {
+                let kind = match way {
+                    2 if texts.token == 0 => texts.pick(2),
+                    2 => 0,
+                    way => way,
+                };
+                let mut text = texts.next(kind);
+                // In the end, all of a token is there.
+                while step + 1 == steps && texts.token > 0 {
+                    texts.text = text;
+                    text = texts.next(0);
+                }
+                came.push(text.clone());
+                serde_json::to_string(&text).unwrap()
+            };
+            if step + 1 == steps || content.pick(4) > 0 {
+                let text = say(&mut content);
+                members.push(format!(
+                    r#""content":[{{"type":"content","content":{{"type":"text","text":{text}}}}}]"#
+                ));
+            }
+            if step + 1 == steps || content.pick(3) == 0 {
+                members.push(format!(r#""rawOutput":{{"stdout":{}}}"#, say(&mut output)));
+            }
+            if members.is_empty() {
+                continue;
+            }
+            told.extend(story.update(&format!(
+                r#"{{"sessionUpdate":"tool_call_update","toolCallId":"c1","status":"in_progress",{}}}"#,
+                members.join(",")
+            )).0);
+        }
+        if seed % 2 == 0 {
+            told.extend(story.update(r#"{"sessionUpdate":"tool_call_update","toolCallId":"c1","status":"completed"}"#).0);
+        }
+        told.extend(story.prompted("{}").0);
+        let written = written(&redactor, &told);
+        assert_no_part(&written);
+        let mut found = Vec::new();
+        for data in &written {
+            strings_of(&serde_json::from_str(data).unwrap(), &mut found);
+        }
+        for text in &came {
+            let marked = redactor.redact_text(text).unwrap().into_text().into_owned();
+            let token = token();
+            let has_part = token.contains(&*marked)
+                || (1..token.len())
+                    .any(|at| marked.starts_with(&token[at..]) || marked.ends_with(&token[..at]));
+            if !has_part {
+                let is_there = found.iter().any(|found| found.contains(&*marked));
+                assert!(is_there, "{seed} {way}: {marked:?} is not in {written:#?}");
+            }
+            for word in text.split_whitespace().filter(|word| word.starts_with('w')) {
+                let is_there = found.iter().any(|found| found.contains(word));
+                assert!(is_there, "{seed} {way}: {word} of {text:?} is not in {written:#?}");
+            }
+        }
+        assert_eq!(story.odd, []);
+    }
+}
+
+#[test]
+fn what_is_left_out_of_a_member_is_recorded() {
+    let redactor = redactor();
+    let mut story = redacted_story(&redactor);
+    story.update(r#"{"sessionUpdate":"tool_call","toolCallId":"c1","title":"T"}"#);
+    let update = |meta: &str| {
+        format!(r#"{{"sessionUpdate":"tool_call_update","toolCallId":"c1","_meta":{meta}}}"#)
+    };
+    let told = story.update(&update(r#"{"note":"see https://example.com/b"}"#)).0;
+    assert!(!told[0].contains("example.com/b"), "{told:?}");
+    let told = story.update(&update(r#"{"n":1}"#)).0;
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told[0].contains(r#"{"note":"see https://example.com/b"}"#), "{told:?}");
+    // More than is remembered is recorded at once.
+    let long = format!("{} https://example.com/c", "word ".repeat(1 << 18));
+    let told = story.update(&update(&format!(r#"{{"note":"{long}"}}"#))).0;
+    assert!(told.len() == 1 && told[0].contains("example.com/c"), "{}", told.len());
+    // And of many texts, none is lost.
+    let many: Vec<String> =
+        (0..300).map(|n| format!(r#""n{n}":"see https://example.com/n{n}""#)).collect();
+    let mut told = story.update(&update(&format!("{{{}}}", many.join(",")))).0;
+    told.extend(story.prompted("{}").0);
+    assert!((0..300).all(|n| told.concat().contains(&format!("example.com/n{n}\""))));
+}
+
+#[test]
+fn what_a_terminal_held_back_is_recorded_when_the_session_closes() {
+    let redactor = redactor();
+    let mut story = redacted_story(&redactor);
+    story.prompt("x");
+    story.asked(2, "terminal/output", r#"{"terminalId":"t1"}"#);
+    story.answered(2, r#"{"output":"a\nsee https://example.com/b","truncated":false}"#);
+    let told = story.prompted("{}").0;
+    assert!(!told[0].contains("example.com/b"), "{told:?}");
+    let recorded = story.translator.interrupted("cancelled");
+    let told = story.write(recorded).0;
+    assert!(told[0].contains(r#""output":"a\nsee https://example.com/b""#), "{told:?}");
+    let recorded = story.translator.interrupted("cancelled");
+    assert_eq!(story.write(recorded).0.len(), 0);
+}
+
+#[test]
+fn a_message_of_a_subagent_is_recorded_to_its_end_before_the_next() {
+    let redactor = redactor();
+    let mut story = redacted_story(&redactor);
+    let chunk = |sort: &str, id: &str, text: &str| {
+        format!(r#"{{"sessionUpdate":"{sort}","{id},"content":{{"type":"text","text":"{text}"}}}}"#)
+    };
+    let (message, summary) = ("session_message_chunk", "compaction_summary_chunk");
+    story.update(&chunk(message, r#"messageId":"a""#, "see https://example.com/b"));
+    let told = story.update(&chunk(message, r#"messageId":"b""#, "so")).0;
+    assert!(told.len() == 2 && told[0].contains(r#""messageId":"a""#), "{told:?}");
+    story.update(&chunk(summary, r#"compactionId":"k""#, "see https://example.com/b"));
+    let going =
+        r#"{"sessionUpdate":"compaction_update","compactionId":"k","status":"in_progress"}"#;
+    assert_eq!(story.update(going).0.len(), 1);
+    let over = r#"{"sessionUpdate":"compaction_update","compactionId":"k","status":"completed"}"#;
+    assert_eq!(story.update(over).0.len(), 2);
+}
+
+#[test]
+fn of_the_pieces_of_a_terminal_no_part_of_a_secret_is_recorded() {
+    let redactor = redactor();
+    for size in [7, 20, 60] {
+        for exits in [true, false] {
+            let mut story = redacted_story(&redactor);
+            let mut told = story.prompt("x").0;
+            told.extend(
+                story.update(r#"{"sessionUpdate":"tool_call","toolCallId":"c1","title":"T"}"#).0,
+            );
+            let all = format!("it is {} so", token());
+            for piece in all.as_bytes().chunks(size) {
+                let piece = std::str::from_utf8(piece).unwrap();
+                told.extend(story.update(&format!(
+                    r#"{{"sessionUpdate":"tool_call_update","toolCallId":"c1","_meta":{{"terminal_output":{{"terminal_id":"t","data":"{piece}"}}}}}}"#
+                )).0);
+            }
+            if exits {
+                told.extend(story.update(r#"{"sessionUpdate":"tool_call_update","toolCallId":"c1","status":"completed","_meta":{"terminal_exit":{"exit_code":0}}}"#).0);
+            } else {
+                told.extend(story.prompted(r#"{"stopReason":"cancelled"}"#).0);
+            }
+            let written = written(&redactor, &told);
+            assert_no_part(&written);
+            let read = |data: &String| serde_json::from_str::<serde_json::Value>(data).unwrap();
+            let shown: String = written
+                .iter()
+                .filter_map(|data| {
+                    let data = read(data);
+                    Some(data.pointer("/acp/_meta/terminal_output/data")?.as_str()?.to_owned())
+                })
+                .collect();
+            let (before, after) = shown.split_once("‹redacted:github").unwrap();
+            assert!(before.starts_with("it is "), "{shown}");
+            assert!(after.ends_with("› so"), "{shown}");
+            assert_eq!(story.odd, []);
+        }
+    }
+}
+
+#[test]
+fn of_the_chunks_of_a_summary_no_part_of_a_secret_is_recorded() {
+    let redactor = redactor();
+    let mut story = redacted_story(&redactor);
+    let mut told = Vec::new();
+    for piece in ["it is ", &token()[..14], &token()[14..], " so"] {
+        told.extend(story.update(&format!(
+            r#"{{"sessionUpdate":"compaction_summary_chunk","compactionId":"k","content":{{"type":"text","text":"{piece}"}}}}"#
+        )).0);
+    }
+    told.extend(
+        story
+            .update(
+                r#"{"sessionUpdate":"compaction_update","compactionId":"k","status":"completed"}"#,
+            )
+            .0,
+    );
+    let written = written(&redactor, &told);
+    assert_no_part(&written);
+    assert!(written.iter().any(|data| data.contains("‹redacted:github")), "{written:#?}");
+    assert!(told.last().unwrap().contains("compaction_update"), "{told:?}");
+}
+
+#[test]
+fn a_secret_in_several_texts_of_a_message_is_found() {
+    let redactor = redactor();
+    let token = token();
+    let noted = |text: &str| {
+        format!(
+            r#"{{"sessionUpdate":"agent_message_chunk","content":{{"type":"text","text":"{text}","_meta":{{"n":1}}}}}}"#
+        )
+    };
+    let mut story = redacted_story(&redactor);
+    story.update(&chunk(AGENT, &token[..12]));
+    story.update(&noted(&token[12..24]));
+    story.update(&chunk(AGENT, &token[24..]));
+    story.update(&noted(" is it"));
+    let told = story.prompted("{}").0;
+    let written = written(&redactor, &told);
+    assert_no_part(&written);
+    assert!(written[0].contains("› is it"), "{written:?}");
+    // Each stays what it is where no secret goes from one to the other.
+    story.update(&chunk(AGENT, &format!("{token} ")));
+    story.update(&noted("so"));
+    let told = story.prompted("{}").0;
+    assert!(told[0].contains(r#"{"type":"text","text":"so","_meta":{"n":1}}"#), "{told:?}");
+    story.replay();
+}
+
+#[test]
+fn a_message_that_waits_as_a_whole_is_not_cut_in_two() {
+    let redactor = redactor();
+    let mut story = redacted_story(&redactor);
+    let token = token();
+    let mut told = story.update(&chunk(AGENT, &token[..20])).0;
+    let words = " word".repeat((256 << 10) / 5);
+    told.extend(story.update(&chunk(AGENT, &format!("{}{words}", &token[20..]))).0);
+    told.extend(story.prompted("{}").0);
+    let written = written(&redactor, &told);
+    assert_no_part(&written);
+    assert!(written[0].contains("‹redacted:github"), "{}", &written[0][..200]);
+    let read = |data: &String| serde_json::from_str::<serde_json::Value>(data).unwrap();
+    let texts: String = written
+        .iter()
+        .map(|data| read(data)["content"][0]["text"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(texts.matches("word").count(), (256 << 10) / 5);
+}
+
+#[test]
+fn names_and_titles_are_redacted_before_they_are_cut() {
+    let redactor = redactor();
+    let mut story = redacted_story(&redactor);
+    let long =
+        |most: usize| format!("{}{} {}", "a ".repeat(most / 2 - 10), token(), "b".repeat(most));
+    let (name, title) = (long(200), long(4096));
+    let mut told = story
+        .update(&format!(
+            r#"{{"sessionUpdate":"tool_call","toolCallId":"c","title":"T","name":"{name}"}}"#
+        ))
+        .0;
+    told.extend(
+        story.update(&format!(r#"{{"sessionUpdate":"session_info_update","title":"{title}"}}"#)).0,
+    );
+    let plan = format!(
+        r#"{{"sessionUpdate":"plan","entries":[{{"content":"{name}","priority":"high","status":"pending"}},{{"content":"use {}","priority":"high","status":"pending"}}]}}"#,
+        token()
+    );
+    told.extend(story.update(&plan).0);
+    story.prompt("x");
+    let recorded = story.translator.interrupted(&title);
+    told.extend(story.write(recorded).0);
+    assert_no_part(&written(&redactor, &told));
+    // Opened again, the tasks are the same: their titles are marks.
+    assert_eq!(story.state.tasks.iter().count(), 2);
+    story.translator =
+        Translator::new("agent").redacted_by(Some(redactor.clone())).resuming(&story.state);
+    assert_eq!(story.update(&plan).0.len(), 1);
+}
+
+#[test]
+fn the_output_of_a_terminal_is_redacted_before_it_is_cut() {
+    let redactor = redactor();
+    let mut story = redacted_story(&redactor);
+    story.prompt("x");
+    let look = |story: &mut RecordedSession, output: &str| {
+        story.asked(2, "terminal/output", r#"{"terminalId":"t1"}"#);
+        let output = serde_json::to_string(output).unwrap();
+        story.answered(2, &format!(r#"{{"output":{output},"truncated":false}}"#)).0
+    };
+    // What is kept begins within the token.
+    let long = format!("a {}\n{}", token(), "y ".repeat((1 << 19) - 10));
+    let mut told = look(&mut story, &long);
+    told.extend(story.prompted("{}").0);
+    assert!(told[0].contains(r#""truncated":true"#), "{}", &told[0][..200]);
+    // The token is not there to its end when a turn ends.
+    story.prompt("y");
+    told.extend(look(&mut story, &format!("b\n{}", &token()[..30])));
+    told.extend(story.prompted("{}").0);
+    told.extend(look(&mut story, &format!("b\n{}\nc", token())));
+    told.extend(story.asked(3, "terminal/release", r#"{"terminalId":"t1"}"#).0);
+    let written = written(&redactor, &told);
+    assert_no_part(&written);
+    assert!(written.iter().any(|data| data.contains("›\\nc")), "{:?}", written.last());
+}
+
+#[test]
+fn a_long_message_is_cut_where_no_secret_is() {
+    let redactor = redactor();
     let translator = Translator::new("agent").redacted_by(Some(redactor.clone()));
     let mut story = RecordedSession::with(translator);
-    let token = format!("ghp_{}", "R7kQ2mZx9LbT4vWc8NdY1sHf6JgP3aUe5KoX");
+    let token = token();
     let (left, right) = token.split_at(20);
     let words = "word \n".repeat((256 << 10) / 7 - 3);
     let mut told = story.update(&chunk(AGENT, &format!("{words}{left}"))).0;

@@ -7,15 +7,18 @@ use abide::{
     CallId, Kind, LaneId, ToolResult,
     event::{ArtifactCommand, CommandOutcome},
     event::{CallState, FileOp, OUTCOME_UNKNOWN},
+    secrets::Redactor,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::bounded_map::BoundedMap;
 use super::file::AcpFileDirectory;
+use super::held_updates::UpdateStage;
 use super::lane::text_in_meta;
-use super::name::{recorded_name, start_of_name};
+use super::name::recorded_name;
 use super::record_batch::{RecordBatch, UPDATE};
+use super::redacted_text::{redacted_json, start_of_text};
 use super::update::UpdateData;
 use crate::protocol::{AcpToolStatus, is_tool_kind};
 
@@ -82,11 +85,11 @@ impl AcpToolCall<'_> {
     }
 
     /// The tool's name, or the best substitute.
-    fn name(&self) -> Option<String> {
+    fn name(&self, redactor: Option<&Redactor>) -> Option<String> {
         let kind = || call_text(self.kind).filter(|kind| is_tool_kind(kind));
         let meta = || text_in_meta(self.meta, "toolName").map(Cow::into_owned);
         let name = call_text(self.name).or_else(meta).or_else(kind).or_else(|| self.title())?;
-        Some(start_of_name(&name, NAME).to_owned())
+        Some(start_of_text(redactor, &name, NAME))
     }
 
     fn arguments(&self) -> Cow<'_, RawValue> {
@@ -215,6 +218,7 @@ pub(super) struct TrackedCalls {
     bytes: usize,
     /// The tests and builds that run in terminals of the client, which record them.
     terminals: BoundedMap<ArtifactCommand>,
+    redactor: Option<Redactor>,
 }
 
 #[derive(Serialize)]
@@ -254,7 +258,25 @@ struct ToolFinishedData<'a> {
 impl TrackedCalls {
     pub(super) fn new() -> Self {
         let terminals = BoundedMap::new(TERMINALS);
-        Self { known: BoundedMap::new(CALLS), bytes: 0, terminals }
+        Self { known: BoundedMap::new(CALLS), bytes: 0, terminals, redactor: None }
+    }
+
+    /// Cuts no text within a secret that this redactor finds.
+    pub(super) fn redact_with(&mut self, redactor: Option<Redactor>) {
+        self.redactor = redactor;
+    }
+
+    /// Where in the course of a call this comes.
+    pub(super) fn stage(&self, call: &AcpToolCall<'_>, begins: bool) -> UpdateStage {
+        if call.ended().is_some() {
+            return UpdateStage::Last;
+        }
+        match self.known.get(call.id().as_str()) {
+            Some(known) if !known.ended => UpdateStage::Later,
+            // Nothing ends what comes after the end.
+            Some(_) if !begins => UpdateStage::Last,
+            _ => UpdateStage::First,
+        }
     }
 
     /// Notes that a terminal of the client runs a test or a build.
@@ -422,7 +444,7 @@ impl TrackedCalls {
         update: &RawValue,
         batch: &mut RecordBatch,
     ) {
-        let name = call.name().unwrap_or_else(|| "tool".to_owned());
+        let name = call.name(self.redactor.as_ref()).unwrap_or_else(|| "tool".to_owned());
         let arguments = call.arguments();
         let message = |arguments, acp| CallMessage {
             role: "assistant",
@@ -494,7 +516,9 @@ impl TrackedCalls {
             batch.add(kind.as_str(), lane.as_ref(), &bare);
         }
         if let Some(build) = build {
-            let result = ToolResult { call: id.clone(), ok, result: result.map(ToOwned::to_owned) };
+            // An artifact has only the end of the output.
+            let told = result.map(|result| redacted_json(self.redactor.as_ref(), result));
+            let result = ToolResult { call: id.clone(), ok, result: told };
             let mut outcome = CommandOutcome::of_result(&result);
             outcome.exit = outcome.exit.or(call.raw_output.and_then(CommandOutcome::exit_of));
             for artifact in build.artifacts(&outcome) {

@@ -11,10 +11,12 @@ use serde_json::value::RawValue;
 
 use super::chunk_block::{ChunkBlocks, ChunkKind, MessageEnd};
 use super::file::{AcpFileDirectory, FileParams};
+use super::held_updates::{HeldUpdates, UpdateStage};
 use super::lane::lane_of_meta;
-use super::name::{recorded_name, start_of_name};
+use super::name::recorded_name;
 use super::plan_tasks::PlanTasks;
 use super::record_batch::{RecordBatch, UPDATE};
+use super::redacted_text::start_of_text;
 use super::request::{OpenRequest, OpenRequests, ResponseSubject};
 use super::terminal::{TerminalParams, Terminals, terminal_build};
 use super::tracked_calls::{AcpToolCall, TrackedCalls};
@@ -29,11 +31,14 @@ const PATH: usize = 16 << 10;
 #[derive(Debug)]
 pub struct Translator {
     agent: String,
+    redactor: Option<Redactor>,
     directory: AcpFileDirectory,
     /// Prompts without an answer so far.
     turns: usize,
     blocks: ChunkBlocks,
     calls: TrackedCalls,
+    /// Updates whose texts may go on.
+    held: HeldUpdates,
     requests: OpenRequests,
     terminals: Terminals,
     plan: PlanTasks,
@@ -48,11 +53,13 @@ impl Translator {
     #[must_use]
     pub fn new(agent: &str) -> Self {
         Self {
-            agent: start_of_name(agent, 256).to_owned(),
+            agent: agent.to_owned(),
+            redactor: None,
             directory: AcpFileDirectory::default(),
             turns: 0,
             blocks: ChunkBlocks::default(),
             calls: TrackedCalls::new(),
+            held: HeldUpdates::new(),
             requests: OpenRequests::new(),
             terminals: Terminals::new(),
             plan: PlanTasks::default(),
@@ -73,12 +80,21 @@ impl Translator {
         self
     }
 
-    /// Records for a session whose secrets this redactor replaces: a long message is cut where it
-    /// cuts no secret.
+    /// Records for a session whose secrets this redactor replaces: no text is cut where it cuts one.
     #[must_use]
     pub fn redacted_by(mut self, redactor: Option<Redactor>) -> Self {
-        self.blocks.redact_with(redactor);
+        self.redact_with(redactor);
         self
+    }
+
+    /// Records from here on for a session whose secrets this redactor replaces.
+    pub(crate) fn redact_with(&mut self, redactor: Option<Redactor>) {
+        self.blocks.redact_with(redactor.clone());
+        self.calls.redact_with(redactor.clone());
+        self.held.redact_with(redactor.clone());
+        self.terminals.redact_with(redactor.clone());
+        self.plan.redact_with(redactor.clone());
+        self.redactor = redactor;
     }
 
     /// Continues a session that was opened again: with the tasks of its plan and its open calls.
@@ -102,7 +118,7 @@ impl Translator {
         }
         self.blocks.end_all(MessageEnd::Whole, &mut batch);
         if begins {
-            prompt::begin_turn(&self.agent, &mut batch);
+            prompt::begin_turn(&self.agent, self.redactor.as_ref(), &mut batch);
         }
         self.turns = self.turns.saturating_add(1);
         prompt::record_prompt(params, &mut batch);
@@ -119,26 +135,31 @@ impl Translator {
             prompt::record_prompt_usage(outcome, &mut batch);
             return batch.finish();
         }
-        self.end_turn(MessageEnd::Whole, |batch| prompt::end_prompt_turn(outcome, batch))
+        self.end_turn(MessageEnd::Whole, |redactor, batch| {
+            prompt::end_prompt_turn(outcome, redactor, batch);
+        })
     }
 
     /// Records that the turn ended without an answer; `why` is its status.
     pub fn interrupted(&mut self, why: &str) -> RecordedEvents {
-        self.end_turn(MessageEnd::Partial, |batch| prompt::break_off_prompt(why, batch))
+        self.end_turn(MessageEnd::Partial, |redactor, batch| {
+            prompt::break_off_prompt(why, redactor, batch);
+        })
     }
 
     fn end_turn(
         &mut self,
         end: MessageEnd,
-        finish: impl FnOnce(&mut RecordBatch),
+        finish: impl FnOnce(Option<&Redactor>, &mut RecordBatch),
     ) -> RecordedEvents {
         let mut batch = RecordBatch::default();
         batch.before();
         self.blocks.end_all(end, &mut batch);
-        self.terminals.end_turn(&mut batch);
+        self.terminals.end_turn(end, &mut batch);
+        self.held.end_all(&mut batch);
         self.calls.leave_open(&mut batch);
         if std::mem::take(&mut self.turns) > 0 {
-            finish(&mut batch);
+            finish(self.redactor.as_ref(), &mut batch);
         }
         batch.finish()
     }
@@ -191,13 +212,21 @@ impl Translator {
         let Some(read) = AcpUpdate::read(update.get()) else { return keep(batch) };
         match read.kind() {
             UpdateKind::ToolCall | UpdateKind::ToolCallUpdate => {
-                let Some(call) = parse_update_object::<AcpToolCall<'_>>(update) else {
+                let Some(told) = parse_update_object::<AcpToolCall<'_>>(update) else {
                     return keep(batch);
                 };
+                let stage = self.calls.stage(&told, read.kind() == UpdateKind::ToolCall);
+                let passed = self.held.pass(told.id().as_str(), lane, &read, stage, batch);
+                let whole = passed.whole.as_deref().unwrap_or(update);
+                let call = parse_update_object::<AcpToolCall<'_>>(whole).unwrap_or(told);
+                let shown = match stage {
+                    UpdateStage::Last => whole,
+                    _ => passed.shown.as_deref().unwrap_or(update),
+                };
                 if read.kind() == UpdateKind::ToolCall {
-                    self.calls.began(lane, &call, update, &self.directory, batch);
+                    self.calls.began(lane, &call, shown, &self.directory, batch);
                 } else {
-                    self.calls.changed(lane, &call, update, &self.directory, batch);
+                    self.calls.changed(lane, &call, shown, &self.directory, batch);
                 }
             }
             UpdateKind::Plan => {
@@ -211,7 +240,7 @@ impl Translator {
                 keep(batch);
                 let title = read.text("title").filter(|title| !title.trim().is_empty());
                 if let Some(title) = title.filter(|_| lane.is_none()) {
-                    let title = Some(start_of_name(title, 4096).to_owned());
+                    let title = Some(start_of_text(self.redactor.as_ref(), title, 4096));
                     let fields = SessionFields { title, ..SessionFields::default() };
                     batch.fact(&Kind::SESSION_UPDATED, None, fields);
                 }
@@ -224,6 +253,21 @@ impl Translator {
                 }
                 if lane.is_none() {
                     self.window = read.number("size").filter(|size| *size > 0).or(self.window);
+                }
+            }
+            UpdateKind::Other => {
+                let Some(subject) = message_of(&read, lane) else { return keep(batch) };
+                if read.text("sessionUpdate").is_some_and(|sort| sort.ends_with("_chunk")) {
+                    self.held.end_other_messages(&subject, lane, batch);
+                    let passed = self.held.pass(&subject, lane, &read, UpdateStage::Later, batch);
+                    let acp = passed.shown.as_deref().unwrap_or(update);
+                    batch.add(UPDATE, lane, &UpdateData { acp });
+                } else {
+                    // A compaction that goes on has more chunks.
+                    if read.text("status") != Some("in_progress") {
+                        self.held.end(&subject, batch);
+                    }
+                    keep(batch);
                 }
             }
             _ => keep(batch),
@@ -366,4 +410,11 @@ impl Translator {
         settings::record_setting(method, params, result, &mut batch);
         batch.finish()
     }
+}
+
+/// The name of a compaction or of a subagent's message, whose text comes in chunks.
+fn message_of(update: &AcpUpdate, lane: Option<&LaneId>) -> Option<String> {
+    let id = update.text("compactionId").or_else(|| update.text("messageId"))?;
+    let lane = lane.map(LaneId::as_str).unwrap_or_default();
+    Some(recorded_name(&format!("message {lane} {id}")))
 }

@@ -63,6 +63,8 @@ struct CheckSide {
     /// Thoughts, which agents need not keep: the update that each begins with, and its hash.
     thoughts: Vec<(usize, [u8; 16])>,
     thought: Option<OpenText>,
+    /// Another update has come since the last chunk of a message.
+    is_apart: bool,
     redactor: Option<Redactor>,
 }
 
@@ -73,9 +75,25 @@ struct OpenText {
     /// The speaker; nothing for a thought.
     speaker: &'static str,
     text: String,
+    /// The id of its last message, in JSON.
+    message: Option<String>,
 }
 
 impl OpenText {
+    fn new(first: usize, speaker: &'static str) -> Self {
+        Self { first, speaker, text: String::new(), message: None }
+    }
+
+    /// Adds the text of a chunk. No secret goes from one message to the next.
+    fn add(&mut self, text: &str, message: Option<&RawValue>, is_apart: bool) {
+        let message = message.map(RawValue::get);
+        if !self.text.is_empty() && (is_apart || self.message.as_deref() != message) {
+            self.text.push('\n');
+        }
+        self.message = message.map(ToOwned::to_owned);
+        self.text.push_str(text);
+    }
+
     /// The speaker, then the text as it is recorded, without white space.
     fn compared(&self, redactor: Option<&Redactor>) -> String {
         let redacted = redactor.map(|redactor| match redactor.redact_text(&self.text) {
@@ -220,9 +238,10 @@ impl CheckSide {
         if head.session_update == "agent_thought_chunk" {
             let content = head.content.and_then(|raw| serde_json::from_str(raw.get()).ok());
             if let Some(ChunkText { text }) = content {
-                let text_of = || OpenText { first: at, speaker: "", text: String::new() };
-                self.thought.get_or_insert_with(text_of).text.push_str(&text);
+                let thought = self.thought.get_or_insert_with(|| OpenText::new(at, ""));
+                thought.add(&text, head.message_id, false);
             }
+            self.is_apart = true;
             return;
         }
         if let Some(open) = self.thought.take() {
@@ -241,17 +260,24 @@ impl CheckSide {
                 if matches!(call.status.as_deref(), Some("completed" | "failed")) {
                     self.ends.entry(key).or_insert(at);
                 }
+                self.is_apart = true;
                 return;
             }
-            _ => return,
+            // These come at any moment, also within a message.
+            "usage_update" | "available_commands_update" | "session_info_update" => return,
+            _ => {
+                self.is_apart = true;
+                return;
+            }
         };
         let content = head.content.and_then(|raw| serde_json::from_str(raw.get()).ok());
         let Some(ChunkText { text }) = content else { return };
         if self.open.as_ref().is_none_or(|open| open.speaker != speaker) {
             self.close();
         }
-        let text_of = || OpenText { first: at, speaker, text: String::new() };
-        self.open.get_or_insert_with(text_of).text.push_str(&text);
+        let is_apart = std::mem::take(&mut self.is_apart);
+        let open = self.open.get_or_insert_with(|| OpenText::new(at, speaker));
+        open.add(&text, head.message_id, is_apart);
     }
 
     /// Where a thought begins, and its hash.

@@ -118,6 +118,12 @@ impl GeminiOutput {
             // After a gap, nothing more is appended.
             let kept = if self.left_out > 0 { "" } else { step::head_of_step(&text, room) };
             self.saying.push_str(kept);
+            if self.left_out == 0 && kept.len() < text.len() {
+                // A word may have come in several pieces.
+                let end = step::start_of_last_word(self.saying.as_bytes());
+                self.left_out = (self.saying.len() - end) as u64;
+                self.saying.truncate(end);
+            }
             self.left_out += (text.len() - kept.len()) as u64;
             return;
         }

@@ -9,7 +9,7 @@ mod reset_time;
 use abide_model::Timestamp;
 
 use self::reset_time::limit_reset_time;
-use crate::output::step::{head_of_step, short_step};
+use crate::output::step::{first_line, head_of_words};
 use crate::output::{EscapeStripper, ReachedLimit};
 use crate::profiles::PROFILES;
 
@@ -143,7 +143,7 @@ pub(crate) fn limit_of_error(text: &str, is_rate: bool, now: Timestamp) -> Optio
     let told = || ReachedLimit {
         name: "rate".to_owned(),
         resets: None,
-        text: short_step(text).unwrap_or_default(),
+        text: first_line(text).map_or_else(String::new, |line| kept_of_line(&line)),
     };
     limit_in(text, now).or_else(|| is_rate.then(told))
 }
@@ -151,7 +151,7 @@ pub(crate) fn limit_of_error(text: &str, is_rate: bool, now: Timestamp) -> Optio
 /// The limit that this text states as an error would; `None` if it only mentions one.
 #[must_use]
 pub fn limit_in(text: &str, now: Timestamp) -> Option<ReachedLimit> {
-    let text = head_of_step(text, MOST);
+    let text = head_of_words(text, MOST);
     if !might_state_limit(text) {
         return None;
     }
@@ -159,8 +159,13 @@ pub fn limit_in(text: &str, now: Timestamp) -> Option<ReachedLimit> {
     let (line, name) = plain.lines().find_map(|line| Some((line, stated_limit(line, now)?)))?;
     let lower = plain.to_lowercase();
     let at = limit_reset_time(&line.to_lowercase(), now).or_else(|| limit_reset_time(&lower, now));
-    let text = head_of_step(line.trim(), KEPT).to_owned();
+    let text = kept_of_line(line);
     Some(ReachedLimit { name: name.to_owned(), resets: at.and_then(|time| time.at), text })
+}
+
+/// What is kept of a line that states a limit.
+fn kept_of_line(line: &str) -> String {
+    head_of_words(line.trim(), KEPT).trim_end().to_owned()
 }
 
 /// A one-pass filter that most lines fail: whether the text has any word that a stated limit needs.

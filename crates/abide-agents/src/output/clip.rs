@@ -2,11 +2,14 @@
 
 use std::fmt::Write as _;
 
+use super::step::start_of_last_word;
+
 /// The most bytes kept of a string.
 const STRING: u64 = 64 << 10;
 
 /// Shortens every long string in JSON, split anywhere, and leaves the rest unchanged, so that an
-/// event with a huge output remains valid.
+/// event with a huge output remains valid. What is kept ends with a whole word, or else a part of a
+/// secret might be kept, which nobody finds.
 #[derive(Debug, Default)]
 pub(super) struct StringClipper {
     state: ClipState,
@@ -65,6 +68,11 @@ impl StringClipper {
         // Cut at the start of a character.
         let begins = state == ClipState::String && !matches!(byte, 0x80..=0xbf);
         if self.left_out > 0 || (self.length > STRING && begins) {
+            if self.left_out == 0 {
+                let end = end_of_words(out);
+                self.left_out = (out.len() - end) as u64;
+                out.truncate(end);
+            }
             self.left_out += 1;
         } else {
             out.push(byte);
@@ -72,9 +80,39 @@ impl StringClipper {
     }
 }
 
+/// Where the whole words at the end of the JSON of a string end, none of its escapes cut in two.
+fn end_of_words(json: &[u8]) -> usize {
+    let end = start_of_last_word(json);
+    let words = json.get(..end).unwrap_or_default();
+    let word = words.strip_suffix(b"\"").unwrap_or(words);
+    // A run of backslashes begins with an escape.
+    let escapes = word.iter().rev().take_while(|byte| **byte == b'\\').count();
+    if escapes == 0 { end } else { word.len() - escapes }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_word_is_cut_in_two() {
+        for (before, kept) in [
+            ("one ", "one "),
+            ("one\\n", "one"),
+            ("a\\\"", "a"),
+            ("a\\\\", "a"),
+            ("https://u:", ""),
+        ] {
+            let lead = "word ".repeat(((64 << 10) - before.len() - 9) / 5);
+            let text = format!("[\"{lead}{before}{}\",7]", "s".repeat(1000));
+            let value: serde_json::Value = serde_json::from_str(&clipped(&text)).unwrap();
+            let (text, left_out) = value[0].as_str().unwrap().split_once('…').unwrap();
+            assert_eq!(text, format!("{lead}{kept}"));
+            let before = before.len() - kept.len();
+            assert_eq!(left_out, format!(" [{} bytes left out]", 1000 + before));
+            assert_eq!(value[1], 7);
+        }
+    }
 
     fn clipped(text: &str) -> String {
         let mut out = Vec::new();

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use abide_wire::json::{mend_surrogates, write_string};
 use serde_json::value::RawValue;
 
-use super::step::head_of_step;
+use super::step::head_of_words;
 
 /// The most bytes of the text of one message.
 pub(crate) const MOST: usize = 8 << 20;
@@ -54,7 +54,7 @@ pub(crate) fn thought_message(text: &str) -> Option<Box<RawValue>> {
 
 /// Shortens a text to [`MOST`] bytes, with a mark where it was cut.
 fn cut_message(text: &str) -> Cow<'_, str> {
-    let kept = head_of_step(text, MOST);
+    let kept = head_of_words(text, MOST);
     if kept.len() == text.len() {
         return Cow::Borrowed(text);
     }

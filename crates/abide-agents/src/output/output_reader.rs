@@ -172,7 +172,7 @@ impl EventLineReader {
     ) {
         let text = String::from_utf8_lossy(line.bytes);
         if line.sort == OutputLineKind::TooLong {
-            let head = step::short_step(&text).unwrap_or_default();
+            let head = head_of_object(&text);
             let text = format!("a line of {} bytes was too long to be read: {head}", line.length);
             return note_observed(see, "warning", text);
         }
@@ -197,7 +197,7 @@ impl EventLineReader {
         now: Timestamp,
         see: &mut dyn FnMut(OutputObservation),
     ) {
-        let plain = EscapeStripper::of(step::head_of_step(text, super::line_splitter::PLAIN));
+        let plain = EscapeStripper::of(step::head_of_words(text, super::line_splitter::PLAIN));
         let plain = plain.trim();
         if plain.is_empty() {
             return;
@@ -226,5 +226,24 @@ impl EventLineReader {
             note_observed(see, "warning", text);
             self.plain_left_out = 0;
         }
+    }
+}
+
+/// What is shown of an object that is too long to be read: no string in it is cut in two.
+fn head_of_object(text: &str) -> String {
+    let shown = step::short_step(text).unwrap_or_default();
+    let whole = shown.rfind('"').and_then(|at| shown.get(..at)).unwrap_or(&shown);
+    format!("{whole}…")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_head_of_an_object_has_no_part_of_a_string() {
+        let text = format!("{{\"type\":\"a\",\"b\":\"{}", "secret".repeat(100));
+        assert_eq!(head_of_object(&text), "{\"type\":\"a\",\"b\":…");
+        assert_eq!(head_of_object("{\"type\":[["), "{\"type…");
     }
 }

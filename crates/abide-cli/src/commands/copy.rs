@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use abide::{
-    Redaction, SessionId, Store,
+    SessionId, Store,
     bundle::{CopiedSession, Copier, ImportError, ImportOutcome},
     locate::StoreLocation,
     maintenance::ByteSize,
+    secrets::Redaction,
 };
 use serde_json::json;
 

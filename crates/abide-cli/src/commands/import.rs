@@ -5,8 +5,9 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use abide::{
-    Redaction, Seq, SessionId, Store,
+    Seq, SessionId, Store,
     bundle::{BundleReader, ImportOutcome, ImportedBundle},
+    secrets::Redaction,
 };
 use serde::Serialize;
 

@@ -23,8 +23,8 @@ const JSON_NAMES: [&str; 4] = ["json", "jsonl", "ndjson", "ipynb"];
 ///
 /// Secrets are found by the forms that vendors give them, and by the values of environment variables,
 /// and of `.env` files in the current directory, whose names say that they are secret. What abide records has
-/// marks in their place; the store's settings, under `[secrets]`, allow values, switch rules off and add
-/// own ones. To remove a secret that was recorded before, use `abide erase`.
+/// marks in their place; your settings (~/.config/abide/config.toml), under `[secrets]`, allow values, switch
+/// rules off and add own ones. To remove a secret that was recorded before, use `abide erase`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SecretsArgs {
     #[command(subcommand)]
@@ -78,7 +78,7 @@ impl SecretsArgs {
 impl ScanArgs {
     fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let mut scan = SecretScan {
-            redactor: secret_redactor(&surroundings.redaction()?, Some(&surroundings.current_dir))?,
+            redactor: secret_redactor(&surroundings.redaction(), Some(&surroundings.current_dir))?,
             out: CommandOutput::stdout(),
             json: self.json,
             files: 0,
@@ -226,7 +226,7 @@ fn unscanned_error(bytes: u64) -> io::Error {
 
 /// Prints stdin with marks in place of secrets.
 fn mask_stdin(surroundings: &CommandContext) -> Result<(), CommandError> {
-    let redactor = secret_redactor(&surroundings.redaction()?, Some(&surroundings.current_dir))?;
+    let redactor = secret_redactor(&surroundings.redaction(), Some(&surroundings.current_dir))?;
     let mut text = Vec::new();
     io::stdin().lock().read_to_end(&mut text).map_err(at("read", "stdin"))?;
     let text = String::from_utf8_lossy(&text);
@@ -248,7 +248,7 @@ fn mask_stdin(surroundings: &CommandContext) -> Result<(), CommandError> {
 }
 
 fn list_rules(surroundings: &CommandContext) -> Result<(), CommandError> {
-    let rules = surroundings.redaction()?.rules().map_err(abide::Error::from)?;
+    let rules = surroundings.redaction().rules().map_err(abide::Error::from)?;
     let mut out = CommandOutput::stdout();
     for rule in rules.rules().filter(|rule| rule.is_enabled) {
         out.line(format_args!("{}\t{}", rule.id, escape::text(rule.pattern)))?;

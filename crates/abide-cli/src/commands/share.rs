@@ -66,7 +66,11 @@ impl ShareArgs {
         let mut out = CommandOutput::stdout();
         out.line(abide_transcript::escape::text(&path.to_string_lossy()))?;
         out.flush()?;
-        mask.report().iter().for_each(status);
+        let masked = mask.report();
+        masked.iter().for_each(status);
+        if masked.is_empty() {
+            status("No secret was found to mask");
+        }
         status(
             "Read it before you send it: masking finds secrets by their form. Nothing was uploaded.",
         );

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use abide::{Consent, Session, tasks::TaskId};
+use abide::{Consent, Session, secrets::has_mark, tasks::TaskId};
 use abide_runner::LeftoverWork;
 use abide_transcript::escape;
 
@@ -39,6 +39,17 @@ pub(super) fn accepted(
             None => {}
         }
     }
+    if let Some((_, task)) = checks.iter().find(|(check, _)| has_mark(check)) {
+        let task = escape::text(task.as_str());
+        return Err(CommandError::failed(format!(
+            "the check of task {task} had a secret in it, which was not recorded; nothing was \
+             started"
+        ))
+        .with_hint(
+            "put the secret into an environment variable, and name that in the check: in the plan, \
+             or with `abide tasks set ID --check COMMAND`",
+        ));
+    }
     let new = checks.iter().filter(|(check, _)| !consent.is_command_accepted(directory, check));
     let new: Vec<_> = new.collect();
     if !new.is_empty() {
@@ -61,9 +72,20 @@ pub(super) fn accepted(
             consent.accept_command(directory, check)?;
         }
     }
-    others.retain(|check| consent.is_command_accepted(directory, check));
+    others.retain(|check| !has_mark(check) && consent.is_command_accepted(directory, check));
     others.extend(checks.into_keys());
     Ok(others)
+}
+
+/// Refuses the check of a run if it is what was recorded of one with a secret.
+pub(super) fn refuse_marked(check: Option<&str>) -> Result<(), CommandError> {
+    if !check.is_some_and(has_mark) {
+        return Ok(());
+    }
+    Err(CommandError::failed(
+        "the check of the last run had a secret in it, which was not recorded; nothing was started",
+    )
+    .with_hint("give it again: --check COMMAND"))
 }
 
 /// The recorded check of a run that was begun elsewhere, which was shown, if the user accepts it:

@@ -347,6 +347,7 @@ impl ConductArgs {
         options.compaction = surroundings.compaction(self.compact_over);
         // A conversation works on no task, so no check is run.
         if options.goal != RunGoal::Conversation {
+            checks::refuse_marked(options.check.as_deref())?;
             options.accepted_checks = checks::accepted(&session, &options.directory, yes)?;
         }
         let shown = match (self.json, self.plain) {

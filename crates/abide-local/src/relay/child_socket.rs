@@ -83,6 +83,10 @@ impl LocalChildSocket {
         seen: Box<ChildBatchCallback>,
         user: u32,
     ) -> Result<Self, StoreError> {
+        if writer.is_relayed() {
+            let relayed = std::io::Error::other("another process holds the session");
+            return Err(storage_error("listen at", path)(relayed));
+        }
         let (node, listener) = SocketNode::bind(path)?;
         let (wake, woken) = UnixStream::pair().map_err(storage_error("listen at", path))?;
         listener.set_nonblocking(true).map_err(storage_error("listen at", path))?;

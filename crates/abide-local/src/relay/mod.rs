@@ -12,10 +12,10 @@ mod answer_queue;
 mod child_lines;
 mod child_socket;
 mod connection;
-mod held_writers;
+mod holder_access;
 mod relay_protocol;
 mod relayed_writer;
 mod socket_node;
 
 pub use child_socket::LocalChildSocket;
-pub use held_writers::{HeldWriters, write_through_holder};
+pub use holder_access::write_through_holder;

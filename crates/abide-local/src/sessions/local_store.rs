@@ -23,7 +23,7 @@ use crate::derived::state_cache::{CachedJournalEnd, StateCache, StatePages};
 use crate::derived::transcript_worker::{TranscriptSession, TranscriptTarget, TranscriptWorker};
 use crate::error::{storage_error, store_error};
 use crate::maintain::disk_use::{DiskUse, disk_use};
-use crate::relay::{HeldWriters, LocalChildSocket, write_through_holder};
+use crate::relay::{LocalChildSocket, write_through_holder};
 use crate::sessions::heartbeat::{Heartbeat, holder_in, name_holder};
 use crate::sessions::keys::SessionKey;
 use crate::sessions::local_objects::LocalObjects;
@@ -95,8 +95,6 @@ pub struct LocalStore {
     packs: Arc<Packs>,
     /// Where sessions were found. A session's directory is never renamed.
     found: Mutex<HashMap<SessionId, SessionLayout>>,
-    /// Writers that were handed out and may still exist.
-    held: HeldWriters,
     /// Why the settings could not be read, if the store was opened regardless.
     settings_trouble: Option<StoreError>,
 }
@@ -153,8 +151,8 @@ impl LocalStore {
     ) -> Self {
         let packs = Packs::new(options.storage.clone(), layout.objects());
         let packs = Arc::new(packs.with_compression(config.objects.compression()));
-        let (found, held) = (Mutex::default(), HeldWriters::default());
-        Self { layout, options, config, packs, found, held, settings_trouble }
+        let found = Mutex::default();
+        Self { layout, options, config, packs, found, settings_trouble }
     }
 
     pub(crate) const fn settings_trouble(&self) -> Option<&StoreError> {
@@ -657,15 +655,7 @@ impl LocalStore {
         if self.options.child_of == Some(session) {
             return self.write_through_holder(session, wait);
         }
-        self.write_as_holder(session, wait)
-    }
-
-    fn write_as_holder(
-        &self,
-        session: SessionId,
-        wait: Duration,
-    ) -> Result<Arc<dyn SessionWriter>, StoreError> {
-        Ok(self.held.hold(session, Arc::new(self.writer(session, wait)?)))
+        Ok(Arc::new(self.writer(session, wait)?))
     }
 
     /// Opens a session for writing through the process that holds it, if that listens
@@ -677,21 +667,25 @@ impl LocalStore {
     ) -> Result<Arc<dyn SessionWriter>, StoreError> {
         let layout = self.layout_of(session)?;
         let reader: Arc<dyn SessionReader> = Arc::new(self.reader_at(session, &layout));
-        let own = || self.write_as_holder(session, Duration::ZERO);
+        let own = || -> Result<Arc<dyn SessionWriter>, StoreError> {
+            Ok(Arc::new(self.writer(session, Duration::ZERO)?))
+        };
         write_through_holder(&layout.socket(), &reader, session, wait, own)
     }
 
     /// Lets other processes of this user write to a session that this one holds, through a socket in
     /// the session's directory: its children, and whoever opens the session by
-    /// [`LocalStore::write_through_holder`]. `seen` is called with each batch recorded for one of
-    /// them, before it is answered; it must not block.
+    /// [`LocalStore::write_through_holder`]. What they record goes through `writer`, the session's, while
+    /// it exists. `seen` is called with each batch recorded for one of them, before it is answered; it must not
+    /// block.
     pub fn serve_children(
         &self,
         session: SessionId,
+        writer: &Arc<dyn SessionWriter>,
         seen: impl Fn(&[NewEvent]) + Send + Sync + 'static,
     ) -> Result<LocalChildSocket, StoreError> {
         let layout = self.layout_of(session)?;
-        self.held.serve(&layout.socket(), session, Box::new(seen))
+        LocalChildSocket::new(&layout.socket(), session, writer, Box::new(seen))
     }
 
     /// Forgets a session that is no longer in the store.

@@ -41,7 +41,7 @@ impl Held {
         let seen = Arc::new(AtomicUsize::new(0));
         let told = seen.clone();
         let socket = store
-            .serve_children(id, move |events| {
+            .serve_children(id, &writer, move |events| {
                 told.fetch_add(events.len(), Ordering::SeqCst);
             })
             .unwrap();
@@ -297,8 +297,7 @@ fn others_are_refused_as_before_and_the_holder_is_named() {
     // And its own session it takes by the lock, since nobody listens there.
     let own = stranger.write(elsewhere, Duration::ZERO).unwrap();
     append(&*own, event(0, 0)).unwrap();
-    assert!(stranger.serve_children(held.id, |_| ()).is_err(), "it does not hold it");
-    let socket = stranger.serve_children(elsewhere, |_| ()).unwrap();
+    let socket = stranger.serve_children(elsewhere, &own, |_| ()).unwrap();
     assert_eq!(socket.children(), 0);
 }
 
@@ -478,7 +477,7 @@ fn what_is_no_socket_is_neither_used_nor_replaced() {
     let listener = UnixListener::bind(&elsewhere).unwrap();
     listener.set_nonblocking(true).unwrap();
     symlink(&elsewhere, &path).unwrap();
-    let refused = store.serve_children(id, |_| ()).unwrap_err().to_string();
+    let refused = store.serve_children(id, &writer, |_| ()).unwrap_err().to_string();
     assert!(refused.contains("link"), "{refused}");
     let child = child_store(&root, id);
     let refused = child.write(id, Duration::ZERO).map(|_| ()).unwrap_err().to_string();
@@ -486,14 +485,14 @@ fn what_is_no_socket_is_neither_used_nor_replaced() {
     assert!(listener.accept().is_err(), "nobody came");
     fs::remove_file(&path).unwrap();
     fs::write(&path, "precious").unwrap();
-    assert!(store.serve_children(id, |_| ()).is_err());
+    assert!(store.serve_children(id, &writer, |_| ()).is_err());
     assert!(child.write(id, Duration::ZERO).is_err());
     assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
     fs::remove_file(&path).unwrap();
     // One that a dead holder left is replaced, and one of another holder is left alone.
     drop(UnixListener::bind(&path).unwrap());
     let inode = fs::symlink_metadata(&path).unwrap().ino();
-    let socket = store.serve_children(id, |_| ()).unwrap();
+    let socket = store.serve_children(id, &writer, |_| ()).unwrap();
     assert_ne!(fs::symlink_metadata(&path).unwrap().ino(), inode);
     append(&*child.write(id, AMPLE).unwrap(), event(0, 1)).unwrap();
     fs::rename(&path, dir.path().join("aside")).unwrap();
@@ -538,7 +537,7 @@ fn a_holder_in_a_process_of_its_own() {
     let id: SessionId = id.parse().unwrap();
     let store = LocalStore::open(Path::new(root), LocalOptions::default()).unwrap();
     let writer = store.write(id, AMPLE).unwrap();
-    let socket = store.serve_children(id, |_| ()).unwrap();
+    let socket = store.serve_children(id, &writer, |_| ()).unwrap();
     println!("ready");
     // Until it is killed, or whoever started it is gone.
     let mut rest = Vec::new();

@@ -280,6 +280,43 @@ fn siblings_of_one_title_are_told_apart() {
 }
 
 #[test]
+fn what_was_a_secret_once_is_the_same_task_without_being_one() {
+    let done = |text: &str| {
+        let mut plan = markdown(text);
+        for (task, number) in plan.tasks.iter_mut().zip(1..) {
+            task.status = TaskStatus::Complete;
+            task.result = Some(RawValue::from_string(number.to_string()).unwrap());
+        }
+        plan
+    };
+    let text = "- [ ] Use SECRET now\n  It is\n  SECRET, I say.\n  - [ ] below\n- [ ] other\n";
+    let of = |text: &str, secret: &str| text.replace("SECRET", secret);
+    let mark = |digits: &str| format!("‹redacted:env:{digits}›");
+    let (one, two) = (mark("0123abcd"), mark("4567abcd"));
+    // On either side, and wherever the task stands.
+    for (before, now) in [(&*one, "hunter22"), ("hunter22", &*one), (&*one, &*two)] {
+        let moved = format!("- [ ] new\n{}", of(text, now));
+        let now = edit(&done(&of(text, before)), &moved);
+        assert_eq!((now.kept.len(), now.added.len(), now.removed.len()), (3, 1, 0), "{moved}");
+        assert_eq!(results(&now.plan), ["-", "1", "2", "3"]);
+    }
+    // Another text around it.
+    let now = edit(&done(&of(text, &one)), &of(&text.replace("now", "later"), "hunter22"));
+    assert_eq!(results(&now.plan), ["-", "-", "3"]);
+    let now = edit(&done(&of(text, &one)), &of(&text.replace("I say", "you say"), "hunter22"));
+    assert_eq!(titles(&now.plan, &now.changed), ["Use hunter22 now"]);
+    let now = edit(&done(&of(text, &one)), &of(text, "this and that"));
+    assert_eq!(results(&now.plan), ["-", "-", "3"]);
+    // One that was recorded is one of two at most, and of several the one with the same content.
+    let recorded = done(&of("- [ ] Use SECRET\n", &one));
+    let now = edit(&recorded, "- [ ] Use hunter22\n- [ ] Use 33retnuh\n");
+    assert_eq!((results(&now.plan), now.added.len()), (vec!["1".to_owned(), "-".to_owned()], 1));
+    let two = format!("- [ ] Use {one}\n  x\n- [ ] Use {two}\n  y\n");
+    let now = edit(&done(&two), "- [ ] Use hunter22\n  y\n- [ ] Use 33retnuh\n  x\n");
+    assert_eq!(results(&now.plan), ["2", "1"]);
+}
+
+#[test]
 fn many_siblings_of_one_title_are_told_apart_in_time() {
     let text = |from: usize| -> String {
         (from..from + 20_000).map(|at| format!("- [ ] a\n  {at}\n")).collect()

@@ -88,16 +88,22 @@ impl Supervisor<'_> {
     /// Records a task as begun, then starts its agent.
     fn begin(&mut self, task: &TaskId) -> Result<(), RunError> {
         let Some(node) = self.tasks.tree().get(task.as_str()).cloned() else { return Ok(()) };
-        let check = match self.check_of(task)? {
-            FoundCheck::None => None,
-            FoundCheck::Command(command) => Some(command),
+        let (check, refused) = match self.check_of(task)? {
+            FoundCheck::None => (None, None),
+            FoundCheck::Command(command) => (Some(command), None),
             FoundCheck::NotAccepted(command) => {
-                let reason = format!("its check was not accepted: {command}");
-                self.warn(format!("task {task} is set aside: {reason}"));
-                self.set(task, TaskStatus::Blocked, Some(reason), None)?;
-                return self.flush().map(|_| ());
+                (None, Some(format!("its check was not accepted: {command}")))
+            }
+            FoundCheck::HadSecret(command) => {
+                let why = "its check had a secret in it, which was not recorded";
+                (None, Some(format!("{why}: {command}")))
             }
         };
+        if let Some(reason) = refused {
+            self.warn(format!("task {task} is set aside: {reason}"));
+            self.set(task, TaskStatus::Blocked, Some(reason), None)?;
+            return self.flush().map(|_| ());
+        }
         let last = LastAttempt::of(&self.session, &node)?;
         if let (Some(LastAttempt::Unchecked(turn)), Some(check)) = (&last, &check) {
             return self.begin_unchecked(&node, *turn, check);
@@ -244,7 +250,8 @@ impl Supervisor<'_> {
         let needed = input.is_alone() && self.options.goal == RunGoal::Command;
         let need = if needed { StdinNeed::Needed } else { StdinNeed::Welcome };
         // An agent is not started with half of what it was told.
-        self.input = AgentStdin::read(need, self.stop).map_err(RunError::Stdin)?;
+        let redactor = self.session.redactor();
+        self.input = AgentStdin::read(need, self.stop, redactor).map_err(RunError::Stdin)?;
         if matches!(self.input, AgentStdin::Late) {
             self.warn(
                 "nothing came on stdin within 3 s: the agent is started without it".to_owned(),

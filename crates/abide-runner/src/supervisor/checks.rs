@@ -9,6 +9,7 @@ use std::process::ExitStatus;
 use abide::{
     LaneId, NewEvent, TaskStatus, Timestamp,
     event::TurnNumber,
+    secrets::has_mark,
     tasks::{TaskId, TaskNode, UNCHECKED},
 };
 use abide_agents::PriorSession;
@@ -37,13 +38,27 @@ pub(super) enum FoundCheck {
     Command(String),
     /// The task itself names this command, and the user has not accepted it.
     NotAccepted(String),
+    /// A secret stood in it, which was not recorded.
+    HadSecret(String),
 }
 
 impl FoundCheck {
+    fn of(command: String, accepted: bool) -> Self {
+        if has_mark(&command) {
+            Self::HadSecret(command)
+        } else if accepted {
+            Self::Command(command)
+        } else {
+            Self::NotAccepted(command)
+        }
+    }
+
     pub(super) fn command(&self) -> Option<&str> {
         match self {
             Self::None => None,
-            Self::Command(command) | Self::NotAccepted(command) => Some(command),
+            Self::Command(command) | Self::NotAccepted(command) | Self::HadSecret(command) => {
+                Some(command)
+            }
         }
     }
 }
@@ -55,11 +70,11 @@ impl Supervisor<'_> {
         for node in self.tasks.tree().ancestry(task.as_str()) {
             if let Some(command) = self.session.view().check_of(node)? {
                 let accepted = self.options.accepted_checks.contains(&command);
-                let found = if accepted { FoundCheck::Command } else { FoundCheck::NotAccepted };
-                return Ok(found(command));
+                return Ok(FoundCheck::of(command, accepted));
             }
         }
-        Ok(self.options.check.clone().map_or(FoundCheck::None, FoundCheck::Command))
+        let check = self.options.check.clone();
+        Ok(check.map_or(FoundCheck::None, |command| FoundCheck::of(command, true)))
     }
 
     /// How often a failed task is retried. An interactive run starts one agent.

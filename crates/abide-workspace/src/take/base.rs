@@ -44,8 +44,8 @@ impl PolicyPatterns {
                 anywhere = true;
             }
         }
-        let include = base_rule_list("include", &policy.include)?;
-        let exclude = base_rule_list("exclude", &policy.exclude)?;
+        let include = base_rule_list("include", policy.include.iter().map(String::as_str))?;
+        let exclude = base_rule_list("exclude", policy.excluded())?;
         Ok(Self { include, exclude, reach, anywhere })
     }
 
@@ -69,7 +69,10 @@ fn rule_reaches_base(pattern: &[String], directory: &[u8]) -> bool {
     pattern.next().is_some()
 }
 
-fn base_rule_list(list: &'static str, patterns: &[String]) -> Result<Gitignore, WorkspaceError> {
+fn base_rule_list<'p>(
+    list: &'static str,
+    patterns: impl Iterator<Item = &'p str>,
+) -> Result<Gitignore, WorkspaceError> {
     let mut builder = GitignoreBuilder::new("");
     let refused = |pattern: &str, error: ignore::Error| WorkspaceError::Pattern {
         list,
@@ -122,7 +125,7 @@ impl<'a> BaseRules<'a> {
                 .chain(marks(b"include"))
                 .chain(policy.include.iter().map(String::as_bytes))
                 .chain(marks(b"exclude"))
-                .chain(policy.exclude.iter().map(String::as_bytes))
+                .chain(policy.excluded().map(str::as_bytes))
                 .chain(marks(b"global"))
                 .chain(global.as_deref()),
         );

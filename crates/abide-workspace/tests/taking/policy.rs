@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use abide_workspace::{OmissionReason, Policy, Workspace, WorkspaceError};
+use abide_workspace::{OmissionReason, Policy, SecretFiles, Workspace, WorkspaceError};
 
 use crate::{Lab, settle};
 
@@ -43,6 +43,30 @@ fn what_is_included_is_taken_although_ignored() {
     assert_eq!(paths(&lab), [".env", ".gitignore", "src", "src/.env"]);
     lab.policy.exclude = strings(&["/src"]);
     assert_eq!(paths(&lab), [".env", ".gitignore"]);
+}
+
+#[test]
+fn files_that_usually_hold_secrets_are_left_out_if_that_is_asked_for() {
+    let mut lab = Lab::new();
+    for path in [
+        ".env",
+        ".env.local",
+        "a/.env",
+        "a/server.pem",
+        "id_rsa",
+        "id_map.rs",
+        "credentials.json",
+        "b",
+    ] {
+        lab.write(path, "x");
+    }
+    settle();
+    let all = paths(&lab);
+    assert_eq!(all.len(), 9, "{all:?}");
+    lab.policy.secrets = SecretFiles::Omit;
+    assert_eq!(paths(&lab), ["a", "b", "id_map.rs"]);
+    lab.policy.secrets = SecretFiles::Keep;
+    assert_eq!(paths(&lab), all);
 }
 
 #[test]

@@ -106,9 +106,10 @@ impl ChildRelay for LocalStore {
     fn serve_children(
         &self,
         session: SessionId,
+        writer: &Arc<dyn SessionWriter>,
         seen: ChildBatchObserver,
     ) -> Result<ChildService, Error> {
-        Ok(ChildService::new(self.serve_children(session, seen)?))
+        Ok(ChildService::new(self.serve_children(session, writer, seen)?))
     }
 }
 

@@ -145,11 +145,12 @@ pub trait ChildRelay: fmt::Debug + Send + Sync {
         session: SessionId,
         wait: Duration,
     ) -> Result<Arc<dyn SessionWriter>, StoreError>;
-    /// Writes for other processes until the returned service is dropped. `seen` is called with each
-    /// batch that was recorded for one.
+    /// Writes for other processes until the returned service is dropped, through `writer`, the session's. `seen` is
+    /// called with each batch that was recorded for one.
     fn serve_children(
         &self,
         session: SessionId,
+        writer: &Arc<dyn SessionWriter>,
         seen: ChildBatchObserver,
     ) -> Result<ChildService, Error>;
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_local::{
-    BundleHeader, DiskUse, EraseOutcome, HeldWriters, ImportedBundle, SessionLiveness,
+    BundleHeader, DiskUse, EraseOutcome, ImportedBundle, LocalChildSocket, SessionLiveness,
     write_through_holder,
 };
 use abide_model::{
@@ -58,7 +58,6 @@ pub struct SharedStore {
     cache: Option<PathBuf>,
     here: Option<PathBuf>,
     child_of: Option<SessionId>,
-    held: HeldWriters,
 }
 
 impl SharedStore {
@@ -78,8 +77,7 @@ impl SharedStore {
             }
         };
         let here = options.project.and(options.here);
-        let held = HeldWriters::default();
-        Ok(Self { inner, cache, here, child_of: options.child_of, held })
+        Ok(Self { inner, cache, here, child_of: options.child_of })
     }
 
     /// Creates a store or upgrades an existing one. Objects go to `objects` (`s3://bucket/prefix`,
@@ -136,15 +134,7 @@ impl SharedStore {
         if self.child_of == Some(session) {
             return self.write_beside_holder(session, wait);
         }
-        self.write_as_holder(session, wait)
-    }
-
-    fn write_as_holder(
-        &self,
-        session: SessionId,
-        wait: Duration,
-    ) -> Result<Arc<dyn SessionWriter>, StoreError> {
-        Ok(self.held.hold(session, self.inner.write(session, wait)?))
+        self.inner.write(session, wait)
     }
 
     fn write_beside_holder(
@@ -153,10 +143,10 @@ impl SharedStore {
         wait: Duration,
     ) -> Result<Arc<dyn SessionWriter>, StoreError> {
         let Some(socket) = self.socket_of(session) else {
-            return self.write_as_holder(session, wait);
+            return self.inner.write(session, wait);
         };
         let reader = self.inner.read(session)?;
-        let own = || self.write_as_holder(session, Duration::ZERO);
+        let own = || self.inner.write(session, Duration::ZERO);
         write_through_holder(&socket, &reader, session, wait, own)
     }
 }
@@ -317,6 +307,7 @@ impl ChildRelay for SharedStore {
     fn serve_children(
         &self,
         session: SessionId,
+        writer: &Arc<dyn SessionWriter>,
         seen: ChildBatchObserver,
     ) -> Result<ChildService, Error> {
         let lacking = || Error::Lacking {
@@ -331,7 +322,8 @@ impl ChildRelay for SharedStore {
                 source: Arc::new(source),
             })?;
         }
-        Ok(ChildService::new(self.held.serve(&socket, session, seen)?))
+        let socket = LocalChildSocket::new(&socket, session, writer, seen)?;
+        Ok(ChildService::new(socket))
     }
 }
 

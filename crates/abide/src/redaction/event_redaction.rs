@@ -1,7 +1,9 @@
 //! An event, and the fields of a new session, without the secrets in them.
 
-use abide_model::{Event, LaneId, NewEvent, NewSession, Payload, TaskId};
-use abide_secrets::{RedactionTally, Redactor, unscanned_mark};
+use abide_model::{
+    Event, EventLimits, Kind, LaneId, NewEvent, NewSession, Payload, SessionFields, TaskId,
+};
+use abide_secrets::{RedactedText, RedactionTally, Redactor, ScanOverrun, unscanned_mark};
 use serde_json::{Map, Value};
 
 /// The field for abide's own notes in the data of an event.
@@ -13,12 +15,12 @@ const REDACTED: &str = "redacted";
 /// replaced is counted in its data.
 pub(crate) fn redact_event(redactor: &Redactor, mut event: NewEvent) -> NewEvent {
     let mut tally = RedactionTally::default();
-    let names = [
-        event.key.as_mut(),
-        event.task.as_mut().map(|task| &mut task.0),
-        event.lane.as_mut().map(|lane| &mut lane.0),
-    ];
-    for name in names.into_iter().flatten() {
+    if let Some(key) = &mut event.key {
+        redact_key(redactor, key, &mut tally);
+    }
+    let task = event.task.as_mut().map(|task| &mut task.0);
+    let lane = event.lane.as_mut().map(|lane| &mut lane.0);
+    for name in [task, lane].into_iter().flatten() {
         redact_text(redactor, name, &mut tally);
     }
     let bytes = event.data.as_str().len();
@@ -55,6 +57,13 @@ pub(super) fn tally_event(redactor: &Redactor, event: &Event) -> RedactionTally 
         redact_text(redactor, &mut name.to_owned(), &mut tally);
     }
     if let Some(data) = &event.data {
+        // Paths are recorded as they are.
+        let without_paths = (event.kind == Kind::SESSION_CREATED).then(|| {
+            ["workspace", "project", "source"].iter().fold(data.clone(), |data, name| {
+                if data.field(name).is_some() { data.with_field(name, "null") } else { data }
+            })
+        });
+        let data = without_paths.as_ref().unwrap_or(data);
         match redactor.redact_json(data.as_str()) {
             Ok(redacted) => tally.merge(redacted.tally()),
             Err(_) => tally.merge(&RedactionTally::of_unscanned(data.as_str().len())),
@@ -63,12 +72,37 @@ pub(super) fn tally_event(redactor: &Redactor, event: &Event) -> RedactionTally 
     tally
 }
 
+/// Sets what a new session would inherit with a secret in it, where it has no value of its own.
+pub(super) fn redact_inherited(redactor: &Redactor, own: &mut SessionFields, like: &SessionFields) {
+    let inherited = NewSession { fields: SessionFields { key: None, ..like.clone() } };
+    let SessionFields { title, agent, model, labels, .. } =
+        redact_session(redactor, inherited).fields;
+    let texts = [
+        (&mut own.title, title, &like.title),
+        (&mut own.agent, agent, &like.agent),
+        (&mut own.model, model, &like.model),
+    ];
+    for (own, redacted, before) in texts {
+        if own.is_none() && redacted != *before {
+            *own = redacted;
+        }
+    }
+    for (name, value) in labels {
+        if like.labels.get(&name).is_some_and(|before| *before != value) {
+            own.labels.entry(name).or_insert(value);
+        }
+    }
+}
+
 /// Replaces the secrets in what a person or a program calls a new session. Paths stay: they lead
 /// somewhere.
 pub(super) fn redact_session(redactor: &Redactor, mut session: NewSession) -> NewSession {
     let mut tally = RedactionTally::default();
     let fields = &mut session.fields;
-    let texts = [&mut fields.title, &mut fields.agent, &mut fields.model, &mut fields.key];
+    if let Some(key) = &mut fields.key {
+        redact_key(redactor, key, &mut tally);
+    }
+    let texts = [&mut fields.title, &mut fields.agent, &mut fields.model];
     for text in texts.into_iter().flatten() {
         redact_text(redactor, text, &mut tally);
     }
@@ -92,26 +126,47 @@ pub(super) fn redact_session(redactor: &Redactor, mut session: NewSession) -> Ne
 
 /// Replaces the secrets in a text. One that takes too much work to scan is left out.
 pub(crate) fn redact_text(redactor: &Redactor, text: &mut String, tally: &mut RedactionTally) {
-    let replaced = match redactor.redact_text(text) {
-        Ok(redacted) if redacted.is_unchanged() => return,
-        Ok(redacted) => {
-            tally.merge(redacted.tally());
-            redacted.into_text().into_owned()
-        }
-        Err(overrun) => {
-            tally.merge(&RedactionTally::of_unscanned(text.len()));
-            unscanned_mark(overrun.bytes)
-        }
-    };
-    *text = replaced;
+    if let Some(replaced) = replacement(redactor.redact_text(text), text.len(), tally) {
+        *text = replaced;
+    }
 }
 
-/// The data with what was redacted in it: the length before, and the number of marks by rule.
+/// Replaces the secrets in a key, so that two different ones stay different.
+pub(super) fn redact_key(redactor: &Redactor, key: &mut String, tally: &mut RedactionTally) {
+    if let Some(replaced) = replacement(redactor.redact_key(key), key.len(), tally) {
+        // Marks are longer than short secrets.
+        let is_too_long = replaced.len() > EventLimits::default().name_bytes;
+        *key = if is_too_long { redactor.mark_of_all(key) } else { replaced };
+    }
+}
+
+/// What takes the place of a text of this length, if anything was found in it.
+fn replacement(
+    redacted: Result<RedactedText<'_>, ScanOverrun>,
+    length: usize,
+    tally: &mut RedactionTally,
+) -> Option<String> {
+    match redacted {
+        Ok(redacted) if redacted.is_unchanged() => None,
+        Ok(redacted) => {
+            tally.merge(redacted.tally());
+            Some(redacted.into_text().into_owned())
+        }
+        Err(overrun) => {
+            tally.merge(&RedactionTally::of_unscanned(length));
+            Some(unscanned_mark(overrun.bytes))
+        }
+    }
+}
+
+/// The data with what was redacted in it: the length before, and the number of marks by rule. A field of this
+/// name that is no object is not abide's, and stays.
 fn with_counts(data: &Payload, bytes: usize, tally: &RedactionTally) -> Payload {
-    let notes = data.field(NOTES).and_then(|raw| serde_json::from_str::<Value>(raw).ok());
+    let notes = data.field(NOTES).map(|raw| serde_json::from_str::<Value>(raw).ok());
     let mut notes = match notes {
-        Some(Value::Object(notes)) => notes,
-        _ => Map::new(),
+        None => Map::new(),
+        Some(Some(Value::Object(notes))) => notes,
+        Some(_) => return data.clone(),
     };
     // An event that was recorded before has counts already.
     let before = notes.get(REDACTED).and_then(|before| before.get("rules")).cloned();
@@ -163,7 +218,8 @@ mod tests {
         assert!(!json.contains("horse"), "{json}");
         let mark = event.task.unwrap().0;
         assert!(mark.starts_with("‹redacted:env:") && mark.ends_with('›'), "{mark}");
-        assert_eq!(event.key.unwrap(), format!("k:{mark}"));
+        let digits = event.key.as_deref().and_then(|key| key.strip_prefix("k:‹redacted:env:"));
+        assert_eq!(digits.unwrap().len(), 32 + "›".len(), "{:?}", event.key);
         assert_eq!(
             event.data.as_str(),
             format!(
@@ -183,7 +239,7 @@ mod tests {
         let keys: Vec<&String> = data.as_object().unwrap().keys().collect();
         assert_eq!(keys, ["abide", "a"]);
         let odd = redacted(r#"{"kind":"x.y","data":{"abide":7,"a":"correct-horse-42"}}"#);
-        assert!(odd.data.as_str().contains(r#""abide":{"redacted""#), "{odd:?}");
+        assert!(odd.data.as_str().starts_with(r#"{"abide":7,"a":"‹redacted:env:"#), "{odd:?}");
     }
 
     #[test]

@@ -3,13 +3,20 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use abide_secrets::{Literals, is_secret_name, is_secret_value, read_dotenv};
+use rustix::fs::OFlags;
 
 /// Larger `.env` files are not read.
 const DOTENV_BYTES: u64 = 1 << 20;
+/// The most `.env` files of a workspace that are read.
+const DOTENV_FILES: usize = 64;
+/// With so many values, no further file is read.
+const VALUES: usize = 2_000;
 /// The rule that stands in the marks of these values.
 const LABEL: &str = "env";
 
@@ -42,23 +49,23 @@ impl KnownSecrets {
     pub fn add_workspace(&mut self, dir: &Path) -> bool {
         let before = (self.values.len(), self.workspaces.len());
         let entries = fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok);
-        for entry in entries {
-            let name = entry.file_name();
-            let name = name.as_encoded_bytes();
-            if name != b".env" && !name.starts_with(b".env.") {
-                continue;
-            }
-            let path = entry.path();
-            // A link leads to it.
-            let small =
-                fs::metadata(&path).is_ok_and(|data| data.is_file() && data.len() <= DOTENV_BYTES);
-            match small.then(|| fs::read(&path)) {
-                Some(Ok(text)) => {
+        let is_dotenv = |name: &[u8]| name == b".env" || name.starts_with(b".env.");
+        let found = entries.filter(|entry| is_dotenv(entry.file_name().as_encoded_bytes()));
+        // A cloned repository may bring any number of them.
+        let mut paths: Vec<PathBuf> = found.map(|entry| entry.path()).collect();
+        paths.sort_unstable();
+        self.unread.extend(paths.drain(DOTENV_FILES.min(paths.len())..));
+        for path in paths {
+            match read_small_file(&path) {
+                Ok(_) if self.values.len() >= VALUES => {
+                    self.unread.insert(path);
+                }
+                Ok(text) => {
                     for one in read_dotenv(&String::from_utf8_lossy(&text)) {
                         self.add(&one.name, &one.value);
                     }
                 }
-                _ => {
+                Err(_) => {
                     self.unread.insert(path);
                 }
             }
@@ -72,7 +79,8 @@ impl KnownSecrets {
     }
 
     fn add(&mut self, name: &str, value: &str) {
-        if is_secret_name(name) && is_secret_value(value) && !self.values.contains(value) {
+        let has_room = self.values.len() < VALUES;
+        if has_room && is_secret_name(name) && is_secret_value(value) {
             self.values.insert(value.to_owned());
         }
     }
@@ -82,12 +90,12 @@ impl KnownSecrets {
         self.unread.iter().map(PathBuf::as_path)
     }
 
-    /// The values, for a redactor. One that stands in the path of a workspace is left out: it is no
-    /// secret there, and the path could not be read any more.
+    /// The values that are not allowed, for a redactor. One that stands in the path of a workspace is left
+    /// out: it is no secret there, and the path could not be read any more.
     #[must_use]
-    pub fn literals(&self) -> Literals {
+    pub fn literals(&self, allowed: &[String]) -> Literals {
         let mut literals = Literals::default();
-        for value in &self.values {
+        for value in self.values.iter().filter(|value| !allowed.contains(value)) {
             let in_path = |dir: &PathBuf| dir.to_string_lossy().contains(value.as_str());
             if !self.workspaces.iter().any(in_path) {
                 literals.add(LABEL, value);
@@ -95,6 +103,20 @@ impl KnownSecrets {
         }
         literals
     }
+}
+
+/// The content of a regular file, or of the one that a link leads to, unless it is too large. A pipe is not waited
+/// for.
+fn read_small_file(path: &Path) -> io::Result<Vec<u8>> {
+    let flags = (OFlags::NONBLOCK | OFlags::CLOEXEC).bits().cast_signed();
+    let file = File::options().read(true).custom_flags(flags).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let mut text = Vec::new();
+    file.take(DOTENV_BYTES + 1).read_to_end(&mut text)?;
+    let is_small = text.len() as u64 <= DOTENV_BYTES;
+    if is_small { Ok(text) } else { Err(io::ErrorKind::FileTooLarge.into()) }
 }
 
 #[cfg(test)]
@@ -112,14 +134,14 @@ mod tests {
         let variables = [("A_TOKEN", "correct-horse-3"), ("HOME", "correct-horse-4")];
         let mut known =
             KnownSecrets::of_variables(variables.map(|(name, value)| (name.into(), value.into())));
-        assert_eq!(known.literals().len(), 1);
+        assert_eq!(known.literals(&[]).len(), 1);
         assert!(known.add_workspace(dir.path()));
         assert!(!known.add_workspace(dir.path()), "nothing is new");
-        assert_eq!(known.literals().len(), 3);
+        assert_eq!(known.literals(&[]).len(), 3);
         assert_eq!(known.unread().count(), 1, "a directory");
         assert_eq!(format!("{known:?}"), "KnownSecrets(3 values)");
         let inner = dir.path().join("correct-horse-3");
         assert!(known.add_workspace(&inner), "it stands in a path");
-        assert_eq!(known.literals().len(), 2);
+        assert_eq!(known.literals(&[]).len(), 2);
     }
 }

@@ -20,13 +20,14 @@ use std::time::{Duration, Instant};
 
 use abide_local::{SecretRecording, SecretsConfig, StorePlaceError, UserConfig, UserDirs};
 use abide_model::{
-    Finding, FindingPlace, FindingType, NewSession, Repair, SessionWriter, Severity,
+    Finding, FindingPlace, FindingType, NewSession, Repair, SessionFields, SessionWriter, Severity,
 };
 use abide_secrets::{
     MarkKey, OwnRuleError, OwnRules, PackedRulesError, RedactionTally, Redactor, RuleSet,
 };
 
 pub(crate) use self::bundle_screen::BundleSecrets;
+use self::event_redaction::redact_key;
 pub(crate) use self::event_redaction::{redact_event, redact_text};
 pub use self::known_secrets::KnownSecrets;
 use self::redacting_writer::RedactingWriter;
@@ -74,9 +75,9 @@ pub enum RedactionSettings {
 
 impl Default for RedactionOptions {
     fn default() -> Self {
-        let settings = RedactionSettings::Known(Box::default());
-        let (directory, state) = (std::env::current_dir().ok(), UserDirs::of_process().state);
-        Self { settings, variables: None, directory, state }
+        let UserDirs { config, state, .. } = UserDirs::of_process();
+        let settings = RedactionSettings::OfUser(config);
+        Self { settings, variables: None, directory: std::env::current_dir().ok(), state }
     }
 }
 
@@ -152,7 +153,7 @@ impl Redaction {
         Ok(match &self.0.options.settings {
             RedactionSettings::Known(settings) => (**settings).clone(),
             RedactionSettings::OfUser(None) => SecretsConfig::default(),
-            RedactionSettings::OfUser(Some(path)) => UserConfig::read(path)?.secrets,
+            RedactionSettings::OfUser(Some(path)) => UserConfig::read_secrets(path)?,
         })
     }
 
@@ -237,11 +238,20 @@ impl Redaction {
         unread.map(Path::to_owned).collect()
     }
 
-    /// The fields of a new session without secrets.
-    pub(crate) fn session(&self, session: NewSession) -> Result<NewSession, RedactionError> {
-        let workspace = session.fields.workspace.as_deref().map(Path::new);
+    /// The fields of a new session without secrets, which inherits from these fields.
+    pub(crate) fn session(
+        &self,
+        session: NewSession,
+        like: Option<&SessionFields>,
+    ) -> Result<NewSession, RedactionError> {
+        let own = session.fields.workspace.as_deref();
+        let workspace = own.or_else(|| like?.workspace.as_deref()).map(Path::new);
         let Some(redactor) = self.recorder(workspace)? else { return Ok(session) };
-        Ok(event_redaction::redact_session(&redactor, session))
+        let mut session = event_redaction::redact_session(&redactor, session);
+        if let Some(like) = like {
+            event_redaction::redact_inherited(&redactor, &mut session.fields, like);
+        }
+        Ok(session)
     }
 
     /// The bundle, refused if it has secrets and they are not kept; and what was found in it, once it
@@ -257,12 +267,11 @@ impl Redaction {
         })
     }
 
-    /// A name as it is recorded.
-    pub(crate) fn name(&self, name: &str) -> Result<String, RedactionError> {
-        let mut recorded = name.to_owned();
+    /// The key of a session or an event as it is recorded.
+    pub fn key(&self, key: &str) -> Result<String, RedactionError> {
+        let mut recorded = key.to_owned();
         if let Some(redactor) = self.recorder(None)? {
-            let mut tally = RedactionTally::default();
-            redact_text(&redactor, &mut recorded, &mut tally);
+            redact_key(&redactor, &mut recorded, &mut RedactionTally::default());
         }
         Ok(recorded)
     }
@@ -286,5 +295,6 @@ fn redactor_of(
     known: &KnownSecrets,
     key: &MarkKey,
 ) -> Result<Redactor, RedactionError> {
-    Ok(Redactor::new(rules_with(own)?, known.literals(), key.clone()))
+    let literals = known.literals(&own.allowed);
+    Ok(Redactor::new(rules_with(own)?, literals, key.clone()))
 }

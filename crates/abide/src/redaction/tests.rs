@@ -75,6 +75,72 @@ fn every_way_of_appending_redacts() {
 }
 
 #[test]
+fn what_another_process_records_through_the_holder_is_redacted_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = local(&dir, "store");
+    let session = store.create(NewSession::titled("a")).unwrap();
+    let service = session.serve_children(|_| ()).unwrap();
+    // One that redacts nothing, as an older abide or another library.
+    let other = LocalStore::open(&dir.path().join("store"), LocalOptions::default()).unwrap();
+    let writer = other.write_through_holder(session.id(), Duration::from_secs(5)).unwrap();
+    assert!(writer.is_relayed());
+    let ticket = writer.append(vec![said()], Durability::Synced, AnomalyPolicy::Keep).unwrap();
+    ticket.wait().unwrap();
+    assert_marked(&session);
+    drop((writer, service));
+}
+
+#[test]
+fn a_fork_inherits_no_secret() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = local(&dir, "store");
+    let before = store.clone().with_redaction(Redaction::off());
+    let mut new = NewSession::titled(format!("use {SECRET}"));
+    new.fields.labels = [("a".to_owned(), SECRET.to_owned())].into();
+    let parent = before.make(new).unwrap();
+    let id = store.fork(&SessionRef::Id(parent), None, NewSession::default()).unwrap();
+    let fields = store.view(&SessionRef::Id(id)).unwrap().state().unwrap().core.fields;
+    let shown = format!("{:?} {:?}", fields.title, fields.labels);
+    assert!(!shown.contains(SECRET) && shown.contains("use ‹redacted:env:"), "{shown}");
+    let kept = store.fork(&SessionRef::Id(parent), None, NewSession::titled("mine")).unwrap();
+    let fields = store.view(&SessionRef::Id(kept)).unwrap().state().unwrap().core.fields;
+    assert_eq!(fields.title.as_deref(), Some("mine"));
+}
+
+#[test]
+fn a_key_that_marks_make_too_long_is_marked_as_a_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let session = memory(&dir).create(NewSession::titled("a")).unwrap();
+    let key = format!("{SECRET} {}", "k".repeat(490));
+    for repeated in [false, true] {
+        let done = session.append(said().with_key(&key)).unwrap().wait().unwrap();
+        assert_eq!(done[0].repeated, repeated);
+    }
+    assert_marked(&session);
+}
+
+#[test]
+fn an_allowed_value_is_no_secret() {
+    let dir = tempfile::tempdir().unwrap();
+    let allowed = redaction(&dir, &format!("allow = ['{SECRET}']"));
+    let store = memory(&dir).with_redaction(allowed);
+    let session = store.create(NewSession::titled("a")).unwrap();
+    session.append(said()).unwrap().wait().unwrap();
+    assert!(events(&session).iter().any(|event| event.to_json().contains(SECRET)));
+}
+
+#[test]
+fn a_session_whose_key_was_recorded_with_its_secret_is_found_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = local(&dir, "store");
+    let before = store.clone().with_redaction(Redaction::off());
+    let new = || NewSession::titled("a").with_key(SECRET);
+    let id = before.make(new()).unwrap();
+    assert_eq!(store.make(new()).unwrap(), id);
+    assert_eq!(store.find(&SessionRef::Key(SECRET.to_owned())).unwrap(), id);
+}
+
+#[test]
 fn the_names_of_a_new_session_and_of_a_fork_are_redacted() {
     let dir = tempfile::tempdir().unwrap();
     for store in [memory(&dir), local(&dir, "store")] {

@@ -1,13 +1,17 @@
 //! Plans and their sessions: found again, gone on from, mended.
 
+use std::fs;
+use std::path::Path;
 use std::sync::{Arc, Barrier};
 
 use abide::{
-    Error, NewSession, SessionFields, SessionId, SessionRef, Store, StoreError, TaskStatus,
+    Error, NewEvent, NewSession, SessionFields, SessionId, SessionRef, Store, StoreError,
+    TaskStatus,
     event::{ParentReason, SourceDocument},
+    secrets::{Redaction, RedactionOptions, RedactionSettings, has_mark},
     tasks::{
-        PLAN_LABEL, PLAN_TASKS_LABEL, SessionTasks, TaskList, TaskListDocument, TaskListForm,
-        TaskListMatch, TaskStatusChange,
+        PLAN_LABEL, PLAN_TASKS_LABEL, PlanFile, SessionTasks, TaskCreated, TaskList,
+        TaskListDocument, TaskListForm, TaskListMatch, TaskStatusChange,
     },
 };
 
@@ -430,13 +434,152 @@ fn what_a_plan_would_change_is_told_while_somebody_holds_the_session() {
         other.open_session(&SessionRef::Id(id)),
         Err(Error::Store(StoreError::Held { .. }))
     ));
-    let view = other.view(&SessionRef::Id(id)).unwrap();
     let mut tasks = SessionTasks::open(Arc::new(session)).unwrap();
     for text in [first, edited] {
-        let would = view.import_delta(json(text)).unwrap();
+        let would = other.import_delta(id, &json(text)).unwrap();
         let does = tasks.import(json(text)).unwrap();
         assert_eq!(format!("{would:?}"), format!("{does:?}"));
         assert!(!does.added.is_empty());
         tasks.flush().unwrap();
     }
+}
+
+/// The store on a machine with its own key of marks, which is kept there.
+fn on_machine(store: &Store, state: &Path) -> Store {
+    store.clone().with_redaction(Redaction::new(RedactionOptions {
+        settings: RedactionSettings::Known(Box::default()),
+        variables: Some(Vec::new()),
+        directory: None,
+        state: Some(state.to_owned()),
+    }))
+}
+
+fn token() -> String {
+    format!("ghp_{}", "R7kQ2mZx9LbT4vWc8NdY1sHf6JgP3aUe5KoX")
+}
+
+/// A plan with a secret in every text.
+fn secret_plan() -> String {
+    let token = token();
+    format!(
+        "# For {token}\n\n- [ ] Use {token}\n  check: test {token}\n\n  It is {token}.\n- [ ] Then\n  depends: Use {token}\n"
+    )
+}
+
+#[test]
+fn a_task_with_a_secret_is_the_same_in_an_edited_document() {
+    let (_dir, store) = store();
+    let states = tempfile::tempdir().unwrap();
+    let here = on_machine(&store, &states.path().join("here"));
+    let there = on_machine(&store, &states.path().join("there"));
+    let text = secret_plan();
+    let first = start(&here, &document(&text));
+    let recorded = plan(&here, first);
+    assert!(!format!("{recorded:?}").contains(&token()), "{recorded:?}");
+    assert!(has_mark(&recorded.tasks[0].title) && recorded.tasks[0].check.is_some());
+    set(&here, first, recorded.tasks[0].id.as_str(), TaskStatus::Complete, Some("1"));
+    let edited = document(&format!("{text}- [ ] Last\n"));
+    let counts = |store: &Store, document: &TaskListDocument| {
+        let TaskListMatch::Edited { delta, .. } = store.match_plan(document).unwrap() else {
+            panic!("it is edited")
+        };
+        [delta.kept.len(), delta.changed.len(), delta.added.len(), delta.removed.len()]
+    };
+    assert_eq!(counts(&here, &edited), [2, 0, 1, 0]);
+    assert_eq!(counts(&there, &edited), [2, 0, 1, 0], "the marks are others");
+    let other = document(&text.replace("It is", "It was"));
+    assert_eq!(counts(&here, &other), [1, 1, 0, 0]);
+    let second = start(&there, &edited);
+    let now = plan(&there, second);
+    let statuses: Vec<_> = now.tasks.iter().map(|task| task.status).collect();
+    assert_eq!(statuses, [TaskStatus::Complete, TaskStatus::Planned, TaskStatus::Planned]);
+    assert!(!format!("{now:?}").contains(&token()), "{now:?}");
+    assert_eq!(start(&here, &edited), second);
+}
+
+#[test]
+fn what_was_recorded_with_its_secrets_is_not_done_again() {
+    let (_dir, store) = store();
+    let states = tempfile::tempdir().unwrap();
+    let text = secret_plan();
+    let kept = store.clone().with_redaction(Redaction::off());
+    let first = start(&kept, &document(&text));
+    let id = plan(&kept, first).tasks[0].id.clone();
+    set(&kept, first, id.as_str(), TaskStatus::Complete, None);
+    let now = on_machine(&store, &states.path().join("state"));
+    let second = start(&now, &document(&format!("{text}- [ ] Last\n")));
+    assert_eq!(plan(&now, second).tasks[0].status, TaskStatus::Complete);
+}
+
+#[test]
+fn an_import_of_the_same_plan_changes_nothing_although_it_has_secrets() {
+    let (_dir, store) = store();
+    let states = tempfile::tempdir().unwrap();
+    let store = on_machine(&store, &states.path().join("state"));
+    let session = store.create(NewSession::default()).unwrap();
+    let id = session.id();
+    let mut tasks = SessionTasks::open(Arc::new(session)).unwrap();
+    let list = document(&secret_plan()).plan;
+    assert_eq!(tasks.import(list.clone()).unwrap().added.len(), 2);
+    tasks.flush().unwrap();
+    let would = store.import_delta(id, &list).unwrap();
+    let does = tasks.import(list).unwrap();
+    for delta in [would, does] {
+        assert_eq!((delta.kept.len(), delta.changed.len(), delta.added.len()), (2, 0, 0));
+    }
+    assert_eq!(tasks.pending(), 0);
+}
+
+#[test]
+fn a_batch_with_secrets_is_known_once_it_is_recorded() {
+    let (_dir, store) = store();
+    let states = tempfile::tempdir().unwrap();
+    let store = on_machine(&store, &states.path().join("state"));
+    let session = Arc::new(store.create(NewSession::default()).unwrap());
+    let mut tasks = SessionTasks::open(session.clone()).unwrap();
+    let task = TaskCreated {
+        task: token().as_str().into(),
+        title: format!("Use {}", token()),
+        ..TaskCreated::default()
+    };
+    tasks.create(task).unwrap();
+    tasks.also(NewEvent::parse(r#"{"kind":"x.y","data":{}}"#).unwrap().with_key(token()));
+    assert!(tasks.tree().get(&token()).is_none(), "it is recorded with a mark");
+    let ids: Vec<_> = tasks.tree().walk(None).map(|(node, _)| node.id.clone()).collect();
+    // The answer to this write was lost.
+    let batch: Vec<_> = tasks.pending_events().cloned().collect();
+    session.append_all(batch).unwrap().wait().unwrap();
+    assert!(tasks.refresh().unwrap().is_empty());
+    assert_eq!(tasks.pending(), 0);
+    let again: Vec<_> = tasks.tree().walk(None).map(|(node, _)| node.id.clone()).collect();
+    assert_eq!((again.len(), &again), (1, &ids));
+}
+
+#[test]
+fn a_document_with_secrets_gets_statuses_and_keeps_every_other_byte() {
+    let (dir, store) = store();
+    let states = tempfile::tempdir().unwrap();
+    let path = dir.path().join("PLAN.md");
+    let text = secret_plan();
+    fs::write(&path, &text).unwrap();
+    let here = on_machine(&store, &states.path().join("here"));
+    let document = TaskListDocument::of(path.to_string_lossy(), None, text.as_bytes()).unwrap();
+    let id = start(&here, &document);
+    let ids: Vec<_> = plan(&here, id).tasks.into_iter().map(|task| task.id).collect();
+    let update = |store: &Store, task: usize| {
+        let session = Arc::new(store.open_session(&SessionRef::Id(id)).unwrap());
+        let mut file = PlanFile::open(session.clone()).unwrap();
+        let (task, status) = (ids[task].clone(), TaskStatus::Complete);
+        let change = TaskStatusChange { task, status, ..TaskStatusChange::default() };
+        session.append(change).unwrap().wait().unwrap();
+        file.update().unwrap();
+        fs::read_to_string(&path).unwrap()
+    };
+    let first = text.replace("- [ ] Use", "- [x] Use");
+    assert_eq!(update(&here, 0), first);
+    // Somebody adds a task, and the run goes on where marks are others.
+    fs::write(&path, format!("{first}- [ ] Last\n")).unwrap();
+    let there = on_machine(&store, &states.path().join("there"));
+    let both = first.replace("- [ ] Then", "- [x] Then");
+    assert_eq!(update(&there, 1), format!("{both}- [ ] Last\n"));
 }

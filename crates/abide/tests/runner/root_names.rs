@@ -3,7 +3,7 @@
 use std::path::Path;
 
 /// The most names in the root, modules included.
-const MOST: usize = 60;
+const MOST: usize = 61;
 
 #[test]
 fn the_root_has_few_names() {

@@ -5,7 +5,7 @@ mod json;
 mod omissions;
 mod wire;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use abide::{
     EventRange, LaneId, SessionRef, SessionView,
@@ -89,7 +89,8 @@ impl ExportArgs {
             }
             (ExportFormat::Bundle, _) => {
                 bundle::export_bundle(&opened, id, ExportTarget::of(path)?)?;
-                return tell_secrets(&view, redactor.as_ref());
+                tell_secrets(&view, redactor.as_ref());
+                return Ok(());
             }
             (ExportFormat::Json, _) => export_whole(json::export_json_document),
             (ExportFormat::Transcript, _) => export_whole(write_transcript),
@@ -121,7 +122,7 @@ impl ExportArgs {
             ExportFormat::Markdown | ExportFormat::Html => {
                 mask.iter().flat_map(PageMask::report).for_each(status);
             }
-            _ => tell_secrets(&view, redactor.as_ref())?,
+            _ => tell_secrets(&view, redactor.as_ref()),
         }
         let mut damaged = false;
         for note in &left.notes {
@@ -161,13 +162,13 @@ fn masked(mut overview: SessionOverview, mask: Option<&PageMask>) -> SessionOver
     overview
 }
 
-/// Warns of the secrets in a session that was exported as it was recorded.
-fn tell_secrets(view: &SessionView, redactor: Option<&Redactor>) -> Result<(), CommandError> {
-    let Some(redactor) = redactor else { return Ok(()) };
+/// Warns of the secrets in a session that was exported as it was recorded. What cannot be read was not
+/// exported either, and is told by the export.
+fn tell_secrets(view: &SessionView, redactor: Option<&Redactor>) {
+    let Some(redactor) = redactor else { return };
     let mut tally = RedactionTally::default();
-    for event in view.events(EventRange::ALL) {
-        let data = event?.data;
-        let redacted = data.as_ref().map(|data| redactor.redact_json(data.as_str()));
+    for event in view.events(EventRange::ALL).map_while(Result::ok) {
+        let redacted = event.data.as_ref().map(|data| redactor.redact_json(data.as_str()));
         if let Some(Ok(redacted)) = redacted {
             tally.merge(redacted.tally());
         }
@@ -179,7 +180,6 @@ fn tell_secrets(view: &SessionView, redactor: Option<&Redactor>) -> Result<(), C
             tally_text(&tally)
         ));
     }
-    Ok(())
 }
 
 /// Writes every event, whatever it holds.

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use abide::{
     NewSession, SessionFields, SessionId, SessionRef,
     locate::read_small_file,
-    tasks::{TaskListDocument, TaskListForm, TaskListMatch, plan_delta},
+    tasks::{TaskListDocument, TaskListForm, TaskListMatch},
 };
 use abide_transcript::escape;
 
@@ -219,9 +219,9 @@ fn match_planned(
         TaskListMatch::Same(id) => id,
         other => return Ok(PlannedMatch::Other(other)),
     };
-    let old = opened.store.view(&SessionRef::Id(parent))?.plan()?;
-    let delta = plan_delta(&old, document.plan.clone());
+    let delta = opened.store.plan_delta(parent, &document.plan)?;
     if delta.added.is_empty() && delta.changed.is_empty() && delta.removed.is_empty() {
+        let old = opened.store.view(&SessionRef::Id(parent))?.plan()?;
         return Ok(PlannedMatch::There { session: parent, plan: Box::new(old) });
     }
     Ok(PlannedMatch::Other(TaskListMatch::Edited { parent, delta }))

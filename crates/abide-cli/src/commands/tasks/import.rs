@@ -133,7 +133,7 @@ impl TasksImportArgs {
         let opened = surroundings.open_store()?;
         let id = opened.find_by(named, NameMatch::Whole)?;
         let delta = if self.dry_run {
-            opened.store.view(&SessionRef::Id(id))?.import_delta(document.plan)?
+            opened.store.import_delta(id, &document.plan)?
         } else {
             let session = opened.store.open_session(&SessionRef::Id(id))?;
             let mut tasks = SessionTasks::open(Arc::new(session))?;

@@ -1,58 +1,16 @@
-//! The writers that a store has handed out.
+//! A writer of a session that another process may hold.
 
-use std::collections::HashMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use abide_model::{SessionId, SessionReader, SessionWriter, StoreError};
 
-use super::child_socket::{ChildBatchCallback, LocalChildSocket};
 use super::relayed_writer::connect_relay_client;
 use super::socket_node::NodeConnectRefusal;
-use crate::error::storage_error;
 
 /// How long a live holder may take to answer before it is asked again.
 const ANSWER_WAIT: Duration = Duration::from_secs(2);
-
-/// The writers that were handed out and may still exist.
-#[derive(Default)]
-pub struct HeldWriters(Mutex<HashMap<SessionId, Weak<dyn SessionWriter>>>);
-
-impl std::fmt::Debug for HeldWriters {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("HeldWriters").finish_non_exhaustive()
-    }
-}
-
-impl HeldWriters {
-    /// Remembers the writer of a session, so that its children can be served.
-    pub fn hold(
-        &self,
-        session: SessionId,
-        writer: Arc<dyn SessionWriter>,
-    ) -> Arc<dyn SessionWriter> {
-        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        held.retain(|_, writer| writer.strong_count() > 0);
-        held.insert(session, Arc::downgrade(&writer));
-        writer
-    }
-
-    /// Serves the children of this process at a socket, for a session that it holds.
-    pub fn serve(
-        &self,
-        path: &Path,
-        session: SessionId,
-        seen: Box<ChildBatchCallback>,
-    ) -> Result<LocalChildSocket, StoreError> {
-        let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let writer = held.get(&session).and_then(Weak::upgrade);
-        drop(held);
-        let not_held = || std::io::Error::other("this process does not hold the session");
-        let writer = writer.ok_or_else(|| storage_error("listen at", path)(not_held()))?;
-        LocalChildSocket::new(path, session, &writer, seen)
-    }
-}
 
 /// A writer through the process that holds the session and listens at this socket, or that of `own`
 /// if none does. Which of the two applies may change while waiting. `own` must not block.
