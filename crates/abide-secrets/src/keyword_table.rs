@@ -65,6 +65,8 @@ const CASE: u32 = 0x2020_2020;
 
 /// The keywords, by their first bytes.
 pub(crate) struct KeywordTable {
+    /// The first two bytes of all keywords: most places in a text are passed over by them.
+    two: Box<[u64; WORDS]>,
     four: Box<[u64; WORDS]>,
     three: Box<[u64; WORDS]>,
     /// Keywords in the order of their prefixes.
@@ -88,6 +90,7 @@ impl KeywordTable {
         keywords.sort_unstable_by_key(|keyword| prefix_of(&keyword.text));
         let size = (keywords.len() * 2).next_power_of_two().max(16);
         let mut table = Self {
+            two: Box::new([0; WORDS]),
             four: Box::new([0; WORDS]),
             three: Box::new([0; WORDS]),
             keywords: Vec::new(),
@@ -102,6 +105,10 @@ impl KeywordTable {
             let hash = bit_of(prefix as u32);
             if let Some(word) = bits.get_mut(hash >> 6) {
                 *word |= 1 << (hash & 63);
+            }
+            let pair = pair_of(&keyword.text);
+            if let Some(word) = table.two.get_mut(pair >> 6) {
+                *word |= 1 << (pair & 63);
             }
             let mut slot = slot_of(prefix, size);
             while table.slots.get(slot).is_some_and(|taken| taken.prefix != 0) {
@@ -124,6 +131,11 @@ impl KeywordTable {
 
     #[inline]
     fn may_begin(&self, window: &[u8]) -> bool {
+        let pair = pair_of(window);
+        let two_word = self.two.get((pair >> 6) & (WORDS - 1)).copied().unwrap_or(0);
+        if (two_word >> (pair & 63)) & 1 == 0 {
+            return false;
+        }
         let four = u32::from_be_bytes(window.first_chunk().copied().unwrap_or_default()) | CASE;
         let (four_bit, three_bit) = (bit_of(four), bit_of(four >> 8));
         let four_word = self.four.get((four_bit >> 6) & (WORDS - 1)).copied().unwrap_or(0);
@@ -162,6 +174,13 @@ fn prefix_of(text: &[u8]) -> u64 {
         [a, b, c] => u64::from((u32::from_be_bytes([a, b, c, 0]) | CASE) >> 8) | 3 << 32,
         _ => 0,
     }
+}
+
+/// The first two bytes, as `may_begin` sees them.
+#[inline]
+fn pair_of(bytes: &[u8]) -> usize {
+    usize::from(u16::from_be_bytes(bytes.first_chunk().copied().unwrap_or_default()))
+        | CASE as usize & 0xffff
 }
 
 #[inline]
