@@ -94,6 +94,8 @@ fn read_rule(line: &'static str, rules: &mut Vec<Rule>, keywords: &mut Vec<Keywo
     if fields.next().is_some() || pattern.is_empty() {
         return None;
     }
+    // None of them has this in one of several alternatives.
+    limits.needs_at = pattern.contains(")@");
     for word in TextParts::new(words, 0x1f) {
         // `=` stands before a keyword whose case counts, `~` before another.
         let (exact, text) = match word.split_at_checked(1)? {
@@ -126,6 +128,19 @@ mod tests {
         for rule in &rules {
             rule.check().unwrap_or_else(|error| panic!("{}: {error}", rule.id));
         }
+        let with_at: Vec<&str> =
+            rules.iter().filter(|rule| rule.limits.needs_at).map(|rule| &*rule.id).collect();
+        assert_eq!(
+            with_at,
+            [
+                "sentry-dsn-secret",
+                "gitlab-incoming-mail-address-token",
+                "sidekiq-sensitive-url",
+                "url-password",
+                "url-token",
+            ],
+            "does every match of a new one have an @?"
+        );
         assert!(PACKED.len() <= 300 * 1024, "{} bytes", PACKED.len());
         assert!(packed_version().contains("betterleaks"));
     }

@@ -270,3 +270,21 @@ pub(crate) fn merge_findings(findings: &mut Vec<SecretFinding>) {
     }
     findings.extend(merged.into_iter().map(|(finding, _)| finding));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_short_urls_is_kept() {
+        let redactor =
+            Redactor::new(RuleSet::load().unwrap(), Literals::default(), MarkKey::new([7; 32]));
+        let mut text = String::new();
+        for host in 0..5_000 {
+            text.push_str(&format!("http://10.0.{}.7:8080\n", host % 250));
+        }
+        assert!(redactor.redact_text(&text).unwrap().is_unchanged());
+        let json = format!("{{\"output\":{:?}}}", text);
+        assert!(redactor.redact_json(&json).unwrap().is_unchanged());
+    }
+}

@@ -27,6 +27,8 @@ pub(crate) struct RuleLimits {
     pub refuses_words: bool,
     /// A secret has a digit, or is long and of both cases.
     pub needs_digit: bool,
+    /// A match has an `@`.
+    pub needs_at: bool,
     /// It is a password, of which documents have many that are none.
     pub is_password: bool,
     /// How many bytes before the keyword are looked at.

@@ -255,7 +255,9 @@ impl Scanner {
             .map_or(start, |(_, _, secret)| start.max(secret.saturating_sub(view.offset)))
             .min(end);
         let window = bytes.get(start..end).unwrap_or_default();
-        if !has_run(window, rule.limits.shortest) {
+        // Lists of URLs are common, and passwords in URLs are not.
+        let lacks_at = rule.limits.needs_at && memchr::memchr(b'@', window).is_none();
+        if lacks_at || !has_run(window, rule.limits.shortest) {
             self.work += 4;
             return;
         }

@@ -92,6 +92,11 @@ impl StreamRedactor {
             return self.give_up();
         }
         merge_findings(&mut self.findings);
+        // A secret whose last line has not ended waits for that.
+        let across = self.findings.iter().find(|finding| finding.start < cut && cut < finding.end);
+        if let Some(start) = across.map(|finding| finding.start) {
+            return self.release(start.max(self.released));
+        }
         self.scanner.begin_at(cut);
         self.release(cut)
     }
@@ -269,6 +274,29 @@ mod tests {
         out += &stream.settle();
         assert!(out.starts_with("PASSWORD: ‹redacted:github") && out.ends_with("›\n"), "{out}");
         assert_eq!(stream.held_back(), 0);
+    }
+
+    #[test]
+    fn a_private_key_without_a_line_break_after_it_is_one_mark() {
+        let body = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7";
+        let key = format!(
+            "-----BEGIN PRIVATE KEY-----\n{body}\n{body}\n{body}\n-----END PRIVATE KEY-----"
+        );
+        for after in ["", "$ ", "$ ls\nb\nmore and more text\n"] {
+            for more in ["", "\nand text\n"] {
+                let mut stream = redactor().stream();
+                let mut out = stream.push(&format!("before\n{key}{after}"));
+                out += &stream.release_lines();
+                out += &stream.settle();
+                out += &stream.settle();
+                out += &stream.push(more);
+                out += &stream.settle();
+                out += &stream.finish();
+                assert!(out.starts_with("before\n‹redacted:private-key:"), "{out}");
+                assert!(out.ends_with(&format!("›{after}{more}")), "{out}");
+                assert!(!out.contains("MIIE"), "{out}");
+            }
+        }
     }
 
     #[test]
