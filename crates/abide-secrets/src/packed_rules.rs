@@ -95,7 +95,8 @@ fn read_rule(line: &'static str, rules: &mut Vec<Rule>, keywords: &mut Vec<Keywo
         return None;
     }
     // None of them has this in one of several alternatives.
-    limits.needs_at = pattern.contains(")@");
+    limits.needs_at = memchr::memchr_iter(b'@', pattern.as_bytes())
+        .any(|at| pattern.get(..at).is_some_and(|before| before.ends_with(')')));
     for word in TextParts::new(words, 0x1f) {
         // `=` stands before a keyword whose case counts, `~` before another.
         let (exact, text) = match word.split_at_checked(1)? {
