@@ -192,6 +192,51 @@ fn what_is_erased_here_is_told_and_erased_there() {
     assert_erased_there(&url, &shown);
 }
 
+/// A session with the secret in a message and in a file of a checkpoint, copied, erased and removed
+/// there: neither a copy nor a bundle brings it back, until that is asked for.
+#[test]
+fn what_is_erased_there_stays_erased_there() {
+    let far = TestEnvironment::new();
+    let to = &place(&far);
+    let near = TestEnvironment::new();
+    let secret =
+        format!(r#"{{"kind":"message.added","data":{{"role":"user","content":"{SECRET}"}}}}"#);
+    let session = near.record(&["--new"], &[&secret]).success().json_lines()[0]["session"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    fs::write(near.project().join("notes"), SECRET).unwrap();
+    near.run(&["checkpoint", "create", "--session", &session]).success();
+    near.run(&["copy", "--to", to, &session]).success();
+    near.run(&["export", &session, "--format", "bundle", "-o", "older.abide"]).success();
+    // Erased there by another copy of it, which is erased in turn.
+    let other = TestEnvironment::new();
+    other.run(&["copy", "--from", to, "--to", ".", &session]).success();
+    other.run(&["erase", &session, "--match", SECRET, "--files", "--yes"]).success();
+    other.run(&["copy", "--to", to, &session, "--erase"]).success();
+    assert_eq!(holding(&far, SECRET), [""; 0]);
+    let shown = || far.run(&["show", &session, "--json"]).success();
+    far.run(&["cleanup", "--keep", "0", "--yes"]).success();
+    let copied = near.run(&["copy", "--to", to, &session, "--json"]).success();
+    assert_eq!(copied.json_lines()[0]["kept_erased"].as_array().unwrap().len(), 2, "{copied:?}");
+    assert!(copied.stderr.contains("was erased in the destination before"), "{copied:?}");
+    assert!(!shown().stdout().contains(SECRET));
+    assert_eq!(holding(&far, SECRET), [""; 0]);
+    far.run(&["cleanup", "--keep", "0", "--yes"]).success();
+    let bundle = near.path("older.abide");
+    let bundle = bundle.to_str().unwrap();
+    let dry = far.run(&["import", bundle, "--dry-run"]).success();
+    assert!(dry.stderr.contains("would stay erased; `--forget` brings it back"), "{dry:?}");
+    let told = far.run(&["import", bundle, "--json"]).success();
+    assert_eq!(told.json_lines()[0]["kept_erased"].as_array().unwrap().len(), 2, "{told:?}");
+    assert!(!shown().stdout().contains(SECRET));
+    far.run(&["cleanup", "--keep", "0", "--yes"]).success();
+    let back = far.run(&["import", bundle, "--forget"]).success();
+    assert!(!back.stderr.contains("erased"), "{back:?}");
+    assert!(shown().stdout().contains(SECRET));
+    far.run(&["doctor"]).success();
+}
+
 #[test]
 fn what_has_gone_another_way_is_named_and_the_others_are_copied() {
     let (near, session) = recorded();

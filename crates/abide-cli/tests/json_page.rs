@@ -22,7 +22,7 @@ const NOT_RUN: [&str; 5] = [
 ];
 
 /// Optional fields that neither an output here nor an example has.
-const UNSEEN: [&str; 32] = [
+const UNSEEN: [&str; 33] = [
     "abide checkpoint create: dropped",
     "abide checkpoint create: error",
     "abide checkpoint create: pinned",
@@ -37,6 +37,7 @@ const UNSEEN: [&str; 32] = [
     "abide doctor: repaired",
     "abide import: from",
     "abide import: here",
+    "abide import: kept_erased",
     "abide import: unerased",
     "abide ls: parent",
     "abide record: complete",

@@ -126,6 +126,11 @@ impl StoreLayout {
         self.root.join("erasing")
     }
 
+    /// Lists what was erased, so that no import brings it back.
+    pub(crate) fn erased(&self) -> PathBuf {
+        self.root.join("erased")
+    }
+
     /// Held by cleanups and erasures.
     pub(crate) fn cleanup_lock(&self) -> PathBuf {
         self.root.join("cleanup.lock")

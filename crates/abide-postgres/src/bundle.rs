@@ -52,12 +52,14 @@ struct BundleTableComparison {
     outcome: ImportOutcome,
     /// Events that are erased in the bundle and not here.
     unerased: Vec<Seq>,
+    /// Events whose data is in the bundle and was erased here before.
+    kept_erased: Vec<Seq>,
 }
 
 impl BundleTableComparison {
     fn imported(self) -> ImportedBundle {
-        let Self { header: bundle, outcome, unerased, .. } = self;
-        ImportedBundle { bundle, outcome, unerased, notes: Vec::new() }
+        let Self { header: bundle, outcome, unerased, kept_erased, .. } = self;
+        ImportedBundle { bundle, outcome, unerased, kept_erased, notes: Vec::new() }
     }
 }
 
@@ -233,7 +235,8 @@ impl PostgresStore {
         };
         let mut rows = Vec::new();
         let mut seen = HashSet::new();
-        let mut unerased = Vec::new();
+        let (mut unerased, mut kept_erased) = (Vec::new(), Vec::new());
+        let erased = self.erased_sums(id)?;
         // Objects that no line has named yet. The next line names most of them.
         let mut waiting: HashMap<ObjectHash, Vec<u8>> = HashMap::new();
         while let Some(record) = bundle.next()? {
@@ -244,7 +247,7 @@ impl PostgresStore {
                 }
                 BundleRecord::Line(line) => line,
             };
-            let mut erased_here = false;
+            let erased_here;
             match known.get(&line.seq) {
                 Some(ours) if ours.sum == line.sum => {
                     seen.insert(line.seq);
@@ -260,7 +263,18 @@ impl PostgresStore {
                     if here.is_none() && rows.is_empty() {
                         self.check_bundle_key(&line, id, project)?;
                     }
-                    let line_bytes = line.bytes().to_vec();
+                    let whole = !matches!(line.body(), LinePayload::Erased { .. });
+                    erased_here = whole
+                        && erased.get(&line.seq).is_some_and(|sum| sum == line.sum.as_ascii());
+                    let line_bytes = if erased_here {
+                        kept_erased.push(line.seq);
+                        let mut bytes = line.erased();
+                        // A row has no line break.
+                        bytes.pop();
+                        bytes
+                    } else {
+                        line.bytes().to_vec()
+                    };
                     rows.push(EventRow { seq: line.seq, sum: line.sum, line: line_bytes });
                 }
             }
@@ -277,7 +291,7 @@ impl PostgresStore {
             (Some(_), None) if seen.len() < known.len() => ImportOutcome::Behind { here: last },
             (Some(_), None) => ImportOutcome::Same,
         };
-        Ok(BundleTableComparison { header, rows, outcome, unerased })
+        Ok(BundleTableComparison { header, rows, outcome, unerased, kept_erased })
     }
 
     /// The sums of a session's own events, and which of them are erased.

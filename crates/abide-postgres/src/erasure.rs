@@ -13,6 +13,7 @@ use deadpool_postgres::{Object, Transaction};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
+use crate::erased_record::record_erased_rows;
 use crate::error::ServerError;
 use crate::flusher::place;
 use crate::lease;
@@ -149,6 +150,7 @@ async fn carry_out_erasure(
         FROM unnest($2::bigint[], $3::bytea[]) AS given (seq, line)
         WHERE event.sid = $1 AND event.seq = given.seq";
     transaction.execute(sql, &[&sid, &places, &lines]).await?;
+    record_erased_rows(&transaction, sid, seqs).await?;
     forget_derived_of_erasure(&transaction, sids).await?;
     transaction.commit().await?;
     Ok(done)

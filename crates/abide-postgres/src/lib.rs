@@ -12,6 +12,7 @@
 mod bundle;
 mod connection_guard;
 mod deletion;
+mod erased_record;
 mod erasure;
 mod error;
 mod flusher;

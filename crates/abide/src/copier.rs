@@ -21,6 +21,7 @@ use abide_local::{
 use abide_model::{ObjectBatch, ObjectHash, Objects, ParentReason, Seq, SessionId, SessionRef};
 use abide_workspace::{Reach, ReachError};
 
+use crate::checkpoint::CheckpointEntry;
 use crate::{Error, Store};
 
 /// Number of objects looked up at once.
@@ -39,7 +40,7 @@ pub struct CopiedSession {
     pub bytes: u64,
     /// Events whose payload is erased in the source but still present in the target.
     pub unerased: Vec<Seq>,
-    /// Number of payloads erased in the target.
+    /// Number of payloads erased in the target by this copy.
     pub erased: u64,
     /// What could not be copied although the events were.
     pub notes: Vec<String>,
@@ -180,8 +181,13 @@ impl Copier {
     ) -> Result<CopiedObjects, Error> {
         let source = self.from.objects()?;
         let view = self.from.view(&SessionRef::Id(session))?;
-        // Thinned checkpoints stay thinned.
-        for entry in view.all_checkpoints()?.into_iter().filter(|entry| !entry.thinned) {
+        let erased_there: HashSet<Seq> = match &self.to {
+            Some(to) => to.erased_events(session)?.into_iter().collect(),
+            None => HashSet::new(),
+        };
+        // Thinned checkpoints stay thinned, and what was erased there stays erased.
+        let wanted = |entry: &CheckpointEntry| !entry.thinned && !erased_there.contains(&entry.seq);
+        for entry in view.all_checkpoints()?.into_iter().filter(wanted) {
             let Some(snapshot) = entry.checkpoint.snapshot else { continue };
             match self.reach.add(&|hash| source.read(hash), snapshot) {
                 Ok(()) => {}

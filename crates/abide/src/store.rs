@@ -659,6 +659,18 @@ impl Store {
         self.maintenance("erasing payloads")?.erase_payloads(session, seqs, wait)
     }
 
+    /// The events of a session that were erased here, also if the session was removed since. An
+    /// import leaves their data out.
+    pub fn erased_events(&self, session: SessionId) -> Result<Vec<Seq>, Error> {
+        self.maintenance("knowing what was erased")?.erased_events(session)
+    }
+
+    /// Forgets that events of a session were erased, so that an import brings their data back.
+    /// Returns how many.
+    pub fn forget_erased(&self, session: SessionId) -> Result<u64, Error> {
+        self.maintenance("knowing what was erased")?.forget_erased(session)
+    }
+
     /// Updates the transcript of a session, if the store keeps one.
     pub fn update_transcript(&self, session: SessionId) -> Result<(), Error> {
         match self.as_files() {

@@ -164,6 +164,13 @@ impl CopyArgs {
                     let noted =
                         |note: &str| warning(format_args!("session {}: {note}", short(*id)));
                     copied.notes.iter().for_each(|note| noted(note));
+                    if !copied.imported.kept_erased.is_empty() {
+                        let erased = listed(&copied.imported.kept_erased);
+                        let stays = if self.dry_run { "would stay" } else { "stays" };
+                        noted(&format!(
+                            "the data of {erased} was erased in the destination before and {stays} erased"
+                        ));
+                    }
                     if !copied.unerased.is_empty() {
                         unerased += 1;
                         let still = listed(&copied.unerased);
@@ -225,6 +232,7 @@ impl CopyArgs {
                 "last": bundle.last(), "there": seq, "objects": bundle.objects,
                 "files": {"objects": copied.objects, "bytes": copied.bytes},
                 "erased": copied.erased, "unerased": copied.unerased,
+                "kept_erased": copied.imported.kept_erased,
                 "dry_run": self.dry_run,
             })
             .to_string();

@@ -26,6 +26,9 @@ use crate::scoped_store::ScopedStore;
 /// is one whose key belongs to another session here. A bundle that does not fit on the disk is
 /// refused before it is unpacked. Events cannot be changed without breaking their chain, so a bundle with
 /// secrets is refused: `abide erase` removes them where it comes from, `--keep-secrets` takes it as it is.
+///
+/// What was erased here stays erased: an older bundle does not bring it back, also after its session was
+/// removed. `--forget` takes it back.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -42,6 +45,9 @@ pub(crate) struct ImportArgs {
     /// Take bundles with secrets as they are
     #[arg(long)]
     keep_secrets: bool,
+    /// Bring back data that was erased here
+    #[arg(long)]
+    forget: bool,
     /// Unpack a bundle even if it grows to more than 64 MiB and 200 times its own size
     #[arg(long)]
     large: bool,
@@ -67,6 +73,9 @@ struct ImportReport<'a> {
     /// Events that are erased in the bundle but not here.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unerased: &'a Vec<Seq>,
+    /// Events whose data was erased here before, and was left out.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    kept_erased: &'a Vec<Seq>,
     dry_run: bool,
 }
 
@@ -125,6 +134,9 @@ impl ImportArgs {
             }
         } else {
             let opened = surroundings.open_or_init_store()?;
+            if self.forget {
+                opened.store.forget_erased(bundle.header().session)?;
+            }
             let imported = self.target(&opened).import_bundle(bundle, surroundings.wait);
             (Some(opened), imported.map_err(on)?)
         };
@@ -138,6 +150,20 @@ impl ImportArgs {
             warning(format_args!(
                 "the data of {} is erased in the bundle but not here; `abide erase` erases it",
                 listed(&imported.unerased)
+            ));
+        }
+        if !imported.kept_erased.is_empty() {
+            warning(format_args!(
+                "the data of {} was erased here before and {}",
+                listed(&imported.kept_erased),
+                match (self.forget, self.dry_run) {
+                    (true, _) => "would be brought back",
+                    (false, true) => "would stay erased; `--forget` brings it back",
+                    (false, false) => {
+                        "stays erased; to bring it back, remove the session and import it with \
+                         `--forget`"
+                    }
+                }
             ));
         }
         if self.json {
@@ -170,6 +196,7 @@ impl ImportArgs {
             from,
             here,
             unerased: &imported.unerased,
+            kept_erased: &imported.kept_erased,
             dry_run: self.dry_run,
         };
         serde_json::to_string(&report).unwrap_or_default()

@@ -79,6 +79,9 @@ pub struct ImportedBundle {
     pub outcome: ImportOutcome,
     /// Events that are erased in the bundle but not in the store. An import erases nothing.
     pub unerased: Vec<Seq>,
+    /// Events whose data is in the bundle and was erased in the store before, so that it was left
+    /// out.
+    pub kept_erased: Vec<Seq>,
     /// What was found, and possibly repaired, in the existing session.
     pub notes: Vec<ReadFinding>,
 }
@@ -87,7 +90,13 @@ impl ImportedBundle {
     /// Whether the session was created.
     #[must_use]
     pub const fn made(bundle: BundleHeader) -> Self {
-        Self { bundle, outcome: ImportOutcome::Made, unerased: Vec::new(), notes: Vec::new() }
+        Self {
+            bundle,
+            outcome: ImportOutcome::Made,
+            unerased: Vec::new(),
+            kept_erased: Vec::new(),
+            notes: Vec::new(),
+        }
     }
 }
 

@@ -693,6 +693,76 @@ fn an_import_brings_nothing_back_whether_it_is_refused_or_not() {
 }
 
 #[test]
+fn an_older_bundle_brings_nothing_back_after_its_session_was_removed() {
+    let [(disk, here), (_, there)] = shared();
+    let id = only(&here);
+    append(&here, id, r#"{"kind":"x.sim","data":{"n":1}}"#);
+    let older = export(&here);
+    let seq = erase(&here);
+    assert_eq!(here.eraser().erased_events(id).unwrap(), [seq]);
+    here.remover().delete(id).unwrap();
+    here.eraser().erase_unnamed(WAIT).unwrap();
+    // Another session of that number of events is none of it.
+    assert_eq!(
+        here.eraser().erased_events(there.create(NewSession::default()).unwrap().id).unwrap(),
+        []
+    );
+    let checked = here.importer().check(BundleReader::open(&*older).unwrap()).unwrap();
+    assert_eq!(checked.kept_erased, [seq]);
+    let done = import(&here, &older).unwrap();
+    assert_eq!((done.outcome, done.kept_erased), (ImportOutcome::Made, vec![seq]));
+    assert_eq!(holding(&disk), [""; 0]);
+    healthy(&here, id).unwrap();
+    let data = read(&here, id).unwrap().data;
+    assert_eq!(data.iter().filter(|data| *data == "erased").count(), 1, "{data:?}");
+    here.remover().delete(id).unwrap();
+    assert_eq!(here.eraser().forget_erased(id).unwrap(), 1);
+    assert_eq!(here.eraser().forget_erased(id).unwrap(), 0);
+    assert_eq!(import(&here, &older).unwrap().kept_erased, []);
+    assert!(!holding(&disk).is_empty());
+    healthy(&here, id).unwrap();
+}
+
+#[test]
+fn a_forward_brings_nothing_back_that_was_erased_before_the_session_was_removed() {
+    let disk = SimDisk::new(Path::new("/sim"));
+    let here = small(LocalStore::init(&store_path(), options(&disk, 5)).unwrap());
+    let id = here.create(NewSession::default()).unwrap().id;
+    append(&here, id, r#"{"kind":"x.sim","data":{"n":1}}"#);
+    let short = export(&here);
+    append(&here, id, &format!(r#"{{"kind":"x.sim","data":{{"text":"{}"}}}}"#, large()));
+    let long = export(&here);
+    let seq = erase(&here);
+    here.remover().delete(id).unwrap();
+    here.eraser().erase_unnamed(WAIT).unwrap();
+    assert_eq!(import(&here, &short).unwrap().kept_erased, []);
+    let done = import(&here, &long).unwrap();
+    assert!(matches!(done.outcome, ImportOutcome::Forwarded { .. }), "{done:?}");
+    assert_eq!((done.kept_erased, holding(&disk)), (vec![seq], Vec::new()));
+    healthy(&here, id).unwrap();
+    // It is here, erased; nothing is left out of it again.
+    assert_eq!(import(&here, &long).unwrap().kept_erased, []);
+}
+
+#[test]
+fn a_record_of_erasures_that_cannot_be_read_stops_an_import() {
+    let [(disk, here), _] = shared();
+    let id = only(&here);
+    let older = export(&here);
+    erase(&here);
+    here.remover().delete(id).unwrap();
+    let path = store_path().join("erased");
+    let whole = disk.bytes(&path).unwrap();
+    for bad in [&whole[..whole.len() - 3], b"nonsense\n"] {
+        disk.set_bytes(&path, bad.to_vec());
+        let refused = import(&here, &older).unwrap_err().to_string();
+        assert!(refused.contains("it does not name an erased event"), "{refused}");
+    }
+    disk.set_bytes(&path, whole);
+    assert_eq!(import(&here, &older).unwrap().kept_erased.len(), 1);
+}
+
+#[test]
 fn a_forward_leaves_erased_what_is_and_says_what_is_not() {
     let [(disk, here), (their_disk, there)] = shared();
     let id = only(&here);
@@ -933,6 +1003,7 @@ fn a_power_cut_leaves_a_readable_journal_and_the_next_erasure_finishes() {
     let disk = SimDisk::new(Path::new("/sim"));
     let (store, id) = recorded(&disk);
     let data = read(&store, id).unwrap().data;
+    let older = export(&store);
     let seqs = store.eraser().find_payloads(id, SECRET).unwrap().payloads;
     let plan = store.eraser().plan(id, &seqs).unwrap();
     disk.keep_history();
@@ -952,6 +1023,12 @@ fn a_power_cut_leaves_a_readable_journal_and_the_next_erasure_finishes() {
             }
         }
         healthy(&store, id)?;
+        // What is gone is known to be erased: nothing is left for an older bundle to bring back.
+        let known = store.eraser().erased_events(id).map_err(|error| format!("{error:?}"))?;
+        let gone = data.iter().zip(&found.data).filter(|(was, is)| was != is).count();
+        if gone > known.len() {
+            return Err(format!("{gone} are erased, and {} are known to be", known.len()));
+        }
         // As the command does: what was begun is finished, and what is left is erased.
         store.eraser().finish(WAIT).map_err(|error| format!("{error:?}"))?;
         let left =
@@ -966,7 +1043,14 @@ fn a_power_cut_leaves_a_readable_journal_and_the_next_erasure_finishes() {
         }
         healthy(&store, id)?;
         let after = read(&store, id).map_err(|error| format!("{error:?}"))?.data;
-        go_on(&store, id, &after)
+        go_on(&store, id, &after)?;
+        store.remover().delete(id).map_err(|error| format!("{error:?}"))?;
+        store.eraser().erase_unnamed(WAIT).map_err(|error| format!("{error:?}"))?;
+        import(&store, &older).map_err(|error| format!("{error:?}"))?;
+        match holding(disk) {
+            holding if holding.is_empty() => Ok(()),
+            holding => Err(format!("an older bundle brought it back to {holding:?}")),
+        }
     });
     FaultRun::from_env().report("power cuts during an erasure", cuts, 1_000);
 }

@@ -118,6 +118,39 @@ fn an_object_is_not_put_for_an_event_that_is_erased_or_refused() {
 }
 
 #[test]
+fn an_older_bundle_brings_nothing_back_after_its_session_was_removed() {
+    let Some(here) = database() else { return };
+    let store = store(&here, PostgresOptions::default());
+    let (id, writer) = new_session(&*store);
+    say(&*writer, &format!("{SECRET} {}", "x".repeat(100_000))).unwrap();
+    let short = bundle(&store, id);
+    say(&*writer, &format!("my password is {SECRET}")).unwrap();
+    writer.close().unwrap();
+    let older = bundle(&store, id);
+    store.erase_payloads(id, &[Seq(3), Seq(4)], NOW).unwrap();
+    assert_eq!(store.erased_events(id).unwrap(), [Seq(3), Seq(4)]);
+    let import = |bundle: &[u8]| {
+        store.import_bundle(BundleReader::open(bundle).unwrap(), None, NOW).unwrap().kept_erased
+    };
+    let check = || store.check_bundle(BundleReader::open(&*older).unwrap(), None).unwrap();
+    assert_eq!((import(&older), check().kept_erased), (Vec::new(), Vec::new()), "it is here");
+    // As a whole, and as a part that is forwarded.
+    for parts in [&[&older][..], &[&short, &older]] {
+        store.delete_session(id).unwrap();
+        assert_eq!(check().kept_erased, [Seq(3), Seq(4)]);
+        let kept: Vec<Seq> = parts.iter().flat_map(|part| import(part)).collect();
+        assert_eq!(kept, [Seq(3), Seq(4)]);
+        assert_eq!(holding(&store, id), (Vec::new(), 0));
+        store.verify(id).unwrap();
+    }
+    store.delete_session(id).unwrap();
+    assert_eq!(store.forget_erased(id).unwrap(), 2);
+    assert_eq!(store.forget_erased(id).unwrap(), 0);
+    assert_eq!(import(&older), []);
+    assert_eq!(holding(&store, id), (vec![Seq(3), Seq(4)], 1));
+}
+
+#[test]
 fn a_fork_that_is_held_does_not_bring_back_what_is_erased() {
     let Some(here) = database() else { return };
     let store = store(&here, PostgresOptions::default());

@@ -131,4 +131,12 @@ impl Maintenance for LocalStore {
         let plan = self.eraser().plan(session, seqs)?;
         Ok(self.eraser().apply(&plan, None, wait)?)
     }
+
+    fn erased_events(&self, session: SessionId) -> Result<Vec<Seq>, Error> {
+        Ok(self.eraser().erased_events(session)?)
+    }
+
+    fn forget_erased(&self, session: SessionId) -> Result<u64, Error> {
+        Ok(self.eraser().forget_erased(session)?)
+    }
 }

@@ -364,6 +364,14 @@ impl Maintenance for SharedStore {
         }
         Ok(erased)
     }
+
+    fn erased_events(&self, session: SessionId) -> Result<Vec<Seq>, Error> {
+        Ok(self.inner.erased_events(session)?)
+    }
+
+    fn forget_erased(&self, session: SessionId) -> Result<u64, Error> {
+        Ok(self.inner.forget_erased(session)?)
+    }
 }
 
 impl SessionVerifier for SharedStore {

@@ -4,24 +4,26 @@
 //! 1. What is to be erased is recorded in `erasing`, so that the next erasure finishes one that was
 //!    interrupted. One that cannot be finished stays recorded and blocks no other.
 //! 2. Damage is found before anything is written.
-//! 3. Everything derived is dropped before the journal is changed.
-//! 4. Each segment is rewritten beside the old one and replaces it atomically.
-//! 5. Every object that nothing names any more is removed from the packs, whatever named it before.
+//! 3. What is erased is recorded in `erased` for good, so that no import brings it back.
+//! 4. Everything derived is dropped before the journal is changed.
+//! 5. Each segment is rewritten beside the old one and replaces it atomically.
+//! 6. Every object that nothing names any more is removed from the packs, whatever named it before.
 //!
 //! What is left of removed sessions and of interrupted imports is deleted too.
 
 pub(crate) mod erase_plan;
+pub(crate) mod erased_record;
 mod file_search;
 mod pending;
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use abide_journal::{
     Access, Journal, JournalIdentity, JournalItem, JournalLine, JournalWalkStart, LinePayload,
-    LockMode, Segment, SegmentForm, SegmentName, Storage, StorageLock, write_full,
+    LockMode, Segment, SegmentForm, SegmentName, Storage, StorageLock, Sum, write_full,
 };
 use abide_model::{Erasure, Kind, ObjectHash, Seq, SessionId, StoreError};
 use abide_workspace::{Reach, ReachError, Snapshot};
@@ -122,6 +124,15 @@ struct FinishedErasures {
 
 /// The lines of a segment to erase: start, end, and replacement of each.
 type Replacements = BTreeMap<u64, Vec<(u64, u64, Vec<u8>)>>;
+
+/// What a journal has of the lines that a plan names.
+#[derive(Debug, Default)]
+struct FoundLines {
+    /// Those that are not erased yet.
+    replacements: Replacements,
+    /// The sums of all of them.
+    sums: HashMap<Seq, Sum>,
+}
 
 /// Erases payloads and files from a store.
 #[derive(Debug)]
@@ -252,8 +263,9 @@ impl Eraser<'_> {
             locks.push(self.store.lock_session(fork, &layout, wait)?);
             derived.push((fork, layout));
         }
-        let replacements = self.find_lines(plan, &layout)?;
+        let found = self.find_lines(plan, &layout)?;
         self.add_pending(unfinished)?;
+        self.record_erased(plan.session, &found.sums)?;
         if plan.lines.iter().any(|line| line.kind == Kind::SESSION_CREATED) {
             self.keep_project(plan.session, &layout)?;
         }
@@ -265,7 +277,7 @@ impl Eraser<'_> {
         let mut done = EraseOutcome::default();
         let sessions: Vec<SessionId> = derived.iter().map(|(session, _)| *session).collect();
         Quarantine::new(self.store).clear(&sessions, &mut done.notes)?;
-        done.payloads = self.rewrite(&replacements, &layout)?;
+        done.payloads = self.rewrite(&found.replacements, &layout)?;
         drop((index, transcripts, locks));
         self.note_erased(plan, unfinished.reason.as_deref(), &layout, lock)?;
         if let Some(_lock) = collection {
@@ -429,23 +441,26 @@ impl Eraser<'_> {
         Ok(Some(lock))
     }
 
-    /// The replacements of the lines. An error if the journal is damaged.
+    /// The lines of a plan. An error if the journal is damaged.
     fn find_lines(
         &self,
         plan: &ErasePlan,
         layout: &SessionLayout,
-    ) -> Result<Replacements, EraseError> {
+    ) -> Result<FoundLines, EraseError> {
         let journal = Journal::new(self.store.storage().clone(), layout.journal());
         let wanted: BTreeSet<Seq> = plan.lines.iter().map(|line| line.seq).collect();
-        let mut replacements = Replacements::new();
+        let mut found_lines = FoundLines::default();
+        let FoundLines { replacements, sums } = &mut found_lines;
         let mark = self.store.reader(plan.session)?.mark().map_err(store_error)?;
         let mut damage = None;
         let walked = journal.walk(JournalWalkStart::beginning(), mark, &mut |found| {
             match found {
                 JournalItem::Event { line, segment, offset, end, ended } => {
-                    if wanted.contains(&line.seq)
-                        && !matches!(line.body(), LinePayload::Erased { .. })
-                    {
+                    if !wanted.contains(&line.seq) {
+                        return ControlFlow::Continue(());
+                    }
+                    sums.insert(line.seq, line.sum);
+                    if !matches!(line.body(), LinePayload::Erased { .. }) {
                         let new = erased_line(&line, ended);
                         replacements.entry(segment).or_default().push((offset, end, new));
                     }
@@ -461,11 +476,11 @@ impl Eraser<'_> {
             return Err(EraseError::Damaged { place, reason: damage.reason.to_string() });
         }
         for name in journal.segments().map_err(store_error)? {
-            if let Some(lines) = replacements.get(&name.number) {
+            if let Some(lines) = found_lines.replacements.get(&name.number) {
                 splice_erased_lines(&journal.open_segment(name).map_err(store_error)?, lines)?;
             }
         }
-        Ok(replacements)
+        Ok(found_lines)
     }
 
     /// Rewrites the segments that hold the lines. Returns how many lines were erased.

@@ -23,6 +23,7 @@ use abide_model::{Fact, Kind, ObjectHash, ReadFinding, Seq, SessionFields, Sessi
 use crate::derived::changed_sessions::ChangedMark;
 use crate::error::{storage_error, store_error};
 use crate::maintain::collector::AssumedRemovals;
+use crate::maintain::erase::erased_record::ErasedRecord;
 use crate::maintain::import::import_stage::{ImportStage, clear_import_stage};
 use crate::maintain::named_snapshots::NamedSnapshots;
 use crate::maintain::session_remover::delete_for_removal;
@@ -120,14 +121,18 @@ impl Importer<'_> {
         }
         self.check_parent(bundle.header())?;
         let before = bundle.header().before().0;
-        while let Some(record) = bundle.next()? {
-            if let BundleRecord::Line(line) = record
-                && line.seq == before.next()
-            {
-                self.check_key(&line, id, project)?;
+        let record = self.store.eraser().erased_record()?;
+        let mut kept_erased = Vec::new();
+        while let Some(found) = bundle.next()? {
+            if let BundleRecord::Line(line) = found {
+                let erased = erased_here(&record, id, &line);
+                kept_erased.extend(erased.as_ref().map(|_| line.seq));
+                if line.seq == before.next() {
+                    self.check_key(&read_erased_line(erased.as_deref(), line)?, id, project)?;
+                }
             }
         }
-        Ok(ImportedBundle::made(bundle.header().clone()))
+        Ok(ImportedBundle { kept_erased, ..ImportedBundle::made(bundle.header().clone()) })
     }
 
     fn import_new<R: Read>(
@@ -139,10 +144,15 @@ impl Importer<'_> {
         let id = bundle.header().session;
         let mut beginning = ImportIdentity::default();
         let before = bundle.header().before().0;
-        while let Some(record) = bundle.next()? {
-            match record {
+        let record = self.store.eraser().erased_record()?;
+        let mut kept_erased = Vec::new();
+        while let Some(found) = bundle.next()? {
+            match found {
                 BundleRecord::Object { hash, bytes } => stage.object(hash, bytes)?,
                 BundleRecord::Line(line) => {
+                    let erased = erased_here(&record, id, &line);
+                    kept_erased.extend(erased.as_ref().map(|_| line.seq));
+                    let line = read_erased_line(erased.as_deref(), line)?;
                     if line.seq == before.next() {
                         beginning = self.check_key(&line, id, project)?;
                     }
@@ -152,7 +162,7 @@ impl Importer<'_> {
         }
         let end = stage.finish()?;
         self.publish(id, &beginning, &stage, end)?;
-        Ok(ImportedBundle::made(bundle.header().clone()))
+        Ok(ImportedBundle { kept_erased, ..ImportedBundle::made(bundle.header().clone()) })
     }
 
     /// Makes a staged, complete and durable session visible.
@@ -225,10 +235,14 @@ impl Importer<'_> {
             return Err(import_end_moved(layout).into());
         }
         self.check_room(bundle.left())?;
-        while let Some(record) = bundle.next()? {
-            match record {
+        let record = self.store.eraser().erased_record()?;
+        while let Some(found) = bundle.next()? {
+            match found {
                 BundleRecord::Object { hash, bytes } => stage.object(hash, bytes)?,
                 BundleRecord::Line(line) => {
+                    let erased = erased_here(&record, id, &line);
+                    compared.kept_erased.extend(erased.as_ref().map(|_| line.seq));
+                    let line = read_erased_line(erased.as_deref(), line)?;
                     compared.erases_files |= erases_files(&line);
                     stage.line(&line)?;
                 }
@@ -279,6 +293,7 @@ impl Importer<'_> {
             last: bundle.header().before(),
             outcome: None,
             unerased: Vec::new(),
+            kept_erased: Vec::new(),
             erases_files: false,
             notes: Vec::new(),
         };
@@ -536,6 +551,8 @@ struct BundleComparison {
     outcome: Option<ImportOutcome>,
     /// Events that are erased in the bundle and not here.
     unerased: Vec<Seq>,
+    /// Events whose data is in the bundle and was erased here before.
+    kept_erased: Vec<Seq>,
     /// The bundle says that files of a rewind were erased.
     erases_files: bool,
     notes: Vec<ReadFinding>,
@@ -544,7 +561,8 @@ struct BundleComparison {
 impl BundleComparison {
     fn imported<R: Read>(self, bundle: &BundleReader<R>, outcome: ImportOutcome) -> ImportedBundle {
         let bundle = bundle.header().clone();
-        ImportedBundle { bundle, outcome, unerased: self.unerased, notes: self.notes }
+        let Self { unerased, kept_erased, notes, .. } = self;
+        ImportedBundle { bundle, outcome, unerased, kept_erased, notes }
     }
 }
 
@@ -566,6 +584,32 @@ fn read_rest_of_import<R: Read>(
         outcome = ImportOutcome::Forwarded { from };
     }
     Ok(outcome)
+}
+
+/// The bytes of a line without its data, if the line has data that was erased here.
+fn erased_here(
+    record: &ErasedRecord,
+    session: SessionId,
+    line: &JournalLine<'_>,
+) -> Option<Vec<u8>> {
+    let whole = !matches!(line.body(), LinePayload::Erased { .. });
+    (whole && record.has(session, line.seq, line.sum)).then(|| {
+        let mut bytes = line.erased();
+        bytes.pop();
+        bytes
+    })
+}
+
+/// The line as it is imported: without its data if that was erased here.
+fn read_erased_line<'a>(
+    erased: Option<&'a [u8]>,
+    line: JournalLine<'a>,
+) -> Result<JournalLine<'a>, StoreError> {
+    let Some(bytes) = erased else { return Ok(line) };
+    JournalLine::read(bytes).map_err(|error| StoreError::Damaged {
+        place: format!("event {}", line.seq),
+        reason: error.to_string(),
+    })
 }
 
 /// Whether a line records that the files of a rewind were erased.
